@@ -1,0 +1,100 @@
+# Every task a developer or CI runs, by one name each; `make help` lists them.
+# Needs python3 (3.10+), make and a C compiler; everything else goes into .venv.
+
+PYTHON      ?= python3
+VENV        ?= .venv
+SAN_VENV    ?= .venv-sanitize
+PYTEST_ARGS ?=
+SIZES       ?= 25,100
+ROUNDS      ?= 3
+EXAMPLE     ?= examples/transformer_step.pkl.gz
+
+BIN     := $(VENV)/bin
+NATIVE  := $(wildcard src/memreplay/*.pyx src/memreplay/*.pxd src/memreplay/_native/*.pyx src/memreplay/_native/*.pxd)
+CPUS    := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test bench lint typing sanitize docs build clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
+	@echo 'Variables: PYTHON=$(PYTHON) VENV=$(VENV) PYTEST_ARGS="-k replay" SIZES=$(SIZES) ROUNDS=$(ROUNDS)'
+
+demo: $(VENV)/demo.stamp ## install into .venv, then read the example snapshot
+	$(BIN)/memreplay summary $(EXAMPLE)
+	$(BIN)/memreplay peak $(EXAMPLE)
+
+test: $(VENV)/built.stamp ## the test suite; PYTEST_ARGS="-k name -x" narrows it
+	$(BIN)/python -m pytest tests $(PYTEST_ARGS)
+
+bench: $(VENV)/built.stamp ## engine benchmarks, then the table against other tools; SIZES=25,100 (MB) ROUNDS=3
+	$(BIN)/python bench/generate.py --sizes $(SIZES)
+	$(BIN)/python -m pytest bench/test_engine.py --benchmark-only --benchmark-min-rounds=$(ROUNDS)
+	$(BIN)/python bench/compare.py --sizes $(SIZES) --rounds $(ROUNDS)
+
+lint: $(VENV)/dev.stamp ## ruff (rules and format) and cython-lint
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	PATH="$(abspath $(BIN)):$$PATH" cython-lint $(NATIVE)
+
+typing: $(VENV)/built.stamp ## mypy --strict, and the stub against the compiled module
+	$(BIN)/python -m mypy
+	$(BIN)/python -m mypy.stubtest memreplay._core --mypy-config-file pyproject.toml $(if $(wildcard ci/stubtest-allowlist.txt),--allowlist ci/stubtest-allowlist.txt)
+
+# Takes 3 to 10 times as long as `make test`: the extension runs at about half speed, and Python
+# with PYTHONMALLOC=malloc (so that ASan sees every object) at a third. Leaks are not looked for:
+# the interpreter keeps memory until it exits.
+sanitize: $(SAN_VENV)/built.stamp ## the test suite under AddressSanitizer and UBSan, in .venv-sanitize (slow)
+	LD_PRELOAD="$$($${CC:-gcc} -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
+	PYTHONMALLOC=malloc $(SAN_VENV)/bin/python -m pytest tests -p no:cacheprovider $(PYTEST_ARGS)
+
+docs: $(VENV)/built.stamp ## run the commands that README and docs/ show, and follow their links
+	$(BIN)/python -m pytest tests/test_project.py $(PYTEST_ARGS)
+
+build: $(VENV)/dev.stamp ## sdist and wheel into dist/, checked in a bare environment
+	ci/build
+
+clean: ## remove everything that the other targets made
+	rm -rf $(VENV) $(SAN_VENV) build dist bench/data bench/results src/*.egg-info
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	rm -f src/memreplay/*.so src/memreplay/_native/*.so $(patsubst %.pyx,%.c,$(filter %.pyx,$(NATIVE)))
+	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# --- environments ------------------------------------------------------------------------------
+# Object files are kept in the environment (DIST_EXTRA_CONFIG names where), so that a change
+# recompiles what depends on it and nothing else, and no two environments share a build.
+
+%/build.cfg:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
+	  || { echo 'memreplay needs Python 3.10 or newer; name one: make PYTHON=python3.12' >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
+	  || { echo 'this Python cannot make environments: install its venv package (Debian, Ubuntu: apt-get install python3-venv)' >&2; exit 1; }
+	$(PYTHON) -m venv $*
+	@printf '[build]\nbuild_base = $*/build\nbuild_lib = $*/build/lib\n[build_ext]\nbuild_lib = $*/build/lib\nbuild_temp = $*/build/temp\nparallel = $(CPUS)\n' > $@
+
+# A change of setup.py may change any flag or directive: start again from the .pyx files.
+%/flags.stamp: %/build.cfg setup.py
+	rm -rf $*/build $(patsubst %.pyx,%.c,$(filter %.pyx,$(NATIVE)))
+	@touch $@
+
+.PRECIOUS: %/build.cfg %/flags.stamp
+
+$(VENV)/demo.stamp: $(VENV)/flags.stamp pyproject.toml $(NATIVE)
+	DIST_EXTRA_CONFIG=$(VENV)/build.cfg $(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(VENV)/dev.stamp: $(VENV)/flags.stamp pyproject.toml
+	DIST_EXTRA_CONFIG=$(VENV)/build.cfg $(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
+
+$(VENV)/built.stamp: $(VENV)/dev.stamp $(NATIVE)
+	DIST_EXTRA_CONFIG=$(VENV)/build.cfg $(BIN)/python setup.py --quiet build_ext --inplace
+	@touch $@
+
+# Not editable: the sanitized modules must not land in src/, where the other environment looks.
+$(SAN_VENV)/built.stamp: $(SAN_VENV)/flags.stamp pyproject.toml $(NATIVE) $(wildcard src/memreplay/*.py src/memreplay/*/*.py)
+	MEMREPLAY_SANITIZE=1 DIST_EXTRA_CONFIG=$(SAN_VENV)/build.cfg $(SAN_VENV)/bin/python -m pip install --quiet '.[dev]'
+	@touch $@

@@ -1,0 +1,520 @@
+"""Write a realistic allocator snapshot of any size, the same bytes for the same arguments.
+
+    python bench/generate.py -o snap.pkl --mb 100
+    python bench/generate.py -o snap.pkl.gz --events 10000 --seed 7
+
+A small GPT is trained against a simulated caching allocator (sim_training, sim_allocator), so that
+trace and segments agree to the byte. The file is streamed: events are rendered from one template a
+kind of event, so that neither the objects nor the bytes of a large file are ever in memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import io
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from pickle_writers import BATCH, FRAME_TARGET, CppPickler, PythonPickler, get
+from sim_allocator import (
+    ALLOC,
+    FREE_COMPLETED,
+    FREE_REQUESTED,
+    LIVE,
+    PENDING,
+    SEGMENT_ALLOC,
+    SEGMENT_FREE,
+    Segment,
+)
+from sim_stacks import Frame, Stacks
+from sim_training import Program, Shape, Site, Trace
+
+ACTIONS = {
+    ALLOC: "alloc",
+    FREE_REQUESTED: "free_requested",
+    FREE_COMPLETED: "free_completed",
+    SEGMENT_ALLOC: "segment_alloc",
+    SEGMENT_FREE: "segment_free",
+}
+# After one of these another object refers to the same list of frames.
+STACK_IS_SHARED = frozenset({FREE_REQUESTED, SEGMENT_ALLOC, SEGMENT_FREE})
+STATES = {LIVE: "active_allocated", PENDING: "active_pending_free"}
+PILOT_EVENTS = 150_000
+BYTES_GUESS = 160
+# What LONG1 takes for an address of 47 bits and for a time of this century in microseconds.
+ADDRESS_BYTES, TIME_BYTES = 6, 7
+
+Pickler = PythonPickler | CppPickler
+Frames = list[Frame]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to generate. `events` counts all devices; the trace ends up to three events later.
+
+    With `whole_steps` it ends with the training step instead, where the same things are always
+    live. That matters to the size: their frames come first in the file and get the short memo
+    numbers.
+    """
+
+    events: int
+    depth: int = 36
+    frame_poor: bool = False
+    devices: int = 1
+    seed: int = 0
+    writer: str = "python"
+    layers: int = 12
+    baseline: bool = True
+    whole_steps: bool = False
+
+
+class Template(NamedTuple):
+    """An event's bytes but for address, time and whatever counts memo entries."""
+
+    head: bytes
+    middle: bytes
+    own_stack: bytes
+    shared_stack: bytes
+    remember: bool
+
+
+class SnapshotWriter:
+    """Writes one snapshot of finished programs with one pickler."""
+
+    def __init__(self, pickler: Pickler, options: Options, programs: list[Program]) -> None:
+        self._pickler = pickler
+        self._options = options
+        self._programs = programs
+        self._stacks = programs[0].stacks
+        self._no_frames: Frames = []
+        # Position in the file when event i was written, for --mb.
+        self.marks: dict[int, int] = {}
+        self.events = 0
+
+    # -- the tree
+
+    def write(self) -> None:
+        pickler = self._pickler
+        pickler.share(self._no_frames)
+        self._share_frames()
+        pickler.open_dict()
+        pickler.save("segments")
+        segments, contexts = self._segments()
+        pickler.save(segments)
+        pickler.save("device_traces")
+        pickler.open_list(len(self._programs))
+        for program in self._programs:
+            self._trace(program, contexts[program.device])
+        pickler.close_list(len(self._programs), shared=True)
+        pickler.save("allocator_settings")
+        pickler.save(self._settings())
+        pickler.save("external_annotations")
+        annotations = [entry for program in self._programs for entry in program.annotations]
+        pickler.share(annotations)
+        pickler.save(annotations)
+        pickler.close_dict(shared=True)
+        pickler.finish()
+
+    def _share_frames(self) -> None:
+        """C++ holds a frame more than once when more than one recorded stack contains it."""
+        uses = [0] * len(self._stacks.frames)
+        for program in self._programs:
+            for stack, count in program.trace.events_by_stack().items():
+                for frame in self._stacks.stacks[stack]:
+                    uses[frame] += count
+        for frame, count in enumerate(uses):
+            if count > 1:
+                self._pickler.share(self._stacks.frames[frame])
+
+    def _frames(self, stack: int) -> Frames:
+        return [self._stacks.frames[number] for number in self._stacks.stacks[stack]]
+
+    def _segments(self) -> tuple[list[dict[str, object]], dict[int, dict[int, Frames]]]:
+        """All devices' segments, and for each device the lists of frames by context."""
+        result: list[dict[str, object]] = []
+        contexts: dict[int, dict[int, Frames]] = {}
+        for program in self._programs:
+            lists = contexts[program.device] = {}
+            for address in sorted(program.allocator.segments):
+                segment = program.allocator.segments[address]
+                result.append(self._segment(program.device, segment, lists))
+        self._pickler.share(result)
+        return result, contexts
+
+    def _context_frames(self, context: int, stack: int, lists: dict[int, Frames]) -> Frames:
+        if context < 0 or self._options.frame_poor:
+            return self._no_frames
+        frames = lists.get(context)
+        if frames is None:
+            frames = lists[context] = self._frames(stack)
+            self._pickler.share(frames)
+        return frames
+
+    def _segment(
+        self, device: int, segment: Segment, lists: dict[int, Frames]
+    ) -> dict[str, object]:
+        blocks: list[dict[str, object]] = []
+        allocated = active = requested = 0
+        block = segment.first
+        while True:
+            in_use = block.state in STATES
+            if in_use:
+                active += block.size
+                allocated += block.size if block.state == LIVE else 0
+                requested += block.requested
+            entry: dict[str, object] = {
+                "address": block.address,
+                "size": block.size,
+                "requested_size": block.requested,
+                "state": STATES[block.state] if in_use else "inactive",
+                "frames": self._context_frames(
+                    block.context if in_use else -1, block.stack, lists
+                ),
+            }
+            if entry["frames"]:
+                self._pickler.share(entry)
+            blocks.append(entry)
+            if block.next is None:
+                break
+            block = block.next
+        result: dict[str, object] = {
+            "device": device,
+            "address": segment.address,
+            "total_size": segment.size,
+            "allocated_size": allocated,
+            "active_size": active,
+            "requested_size": requested,
+            "stream": segment.stream,
+            "segment_type": "large" if segment.large else "small",
+            # A tuple of its own for each segment, as PyTorch makes it.
+            "segment_pool_id": tuple([0, 0]),
+            "is_expandable": False,
+        }
+        frames = self._context_frames(segment.context, segment.stack, lists)
+        # Stacks are added after everything else is in place, so that they follow the blocks.
+        if frames:
+            result |= {"blocks": blocks, "frames": frames}
+            self._pickler.share(result)
+        else:
+            result |= {"frames": frames, "blocks": blocks}
+        return result
+
+    def _settings(self) -> dict[str, object]:
+        divisions: dict[str, object] = {str(1 << power): 0 for power in range(16)}
+        settings: dict[str, object] = {
+            "PYTORCH_CUDA_ALLOC_CONF": "",
+            "max_split_size": -1,
+            "garbage_collection_threshold": 0.0,
+            "expandable_segments": False,
+            "pinned_num_register_threads": 1,
+            "release_lock_on_cudamalloc": False,
+            "pinned_use_cuda_host_register": False,
+            "graph_capture_record_stream_reuse": False,
+            "roundup_power2_divisions": divisions,
+        }
+        self._pickler.share(divisions)
+        self._pickler.share(settings)
+        return settings
+
+    # -- the events
+
+    def _trace(self, program: Program, lists: dict[int, Frames]) -> None:
+        pickler = self._pickler
+        shared: dict[int, int] = {}
+        for context, frames in lists.items():
+            index = pickler.index(frames)
+            if index is None:
+                raise AssertionError("a block's frames were not written with the segments")
+            shared[context] = index
+        count = program.trace.count
+        pickler.open_list(count)
+        if isinstance(pickler, PythonPickler):
+            self._python_events(pickler, program, shared)
+        else:
+            self._cpp_events(pickler, program, shared)
+        pickler.close_list(count, shared=False)
+        self.events += count
+
+    def _event(self, site: Site, address: int, time_us: int) -> dict[str, object]:
+        """The event as an object, for when some of its strings or frames are not memoised yet."""
+        event: dict[str, object] = {
+            "action": ACTIONS[site.action],
+            "addr": address,
+            "size": site.size,
+            "stream": site.stream,
+            "time_us": time_us,
+            "compile_context": "/".join(["N", "A"]),
+            "user_metadata": "",
+        }
+        if not self._options.frame_poor:
+            frames = event["frames"] = self._frames(site.stack)
+            self._pickler.share(event)
+            self._pickler.share(frames)
+        return event
+
+    def _template(self, site: Site, widths: tuple[int, int], context: bytes) -> Template | None:
+        """None while the event needs strings or frames that stand nowhere in the file yet."""
+        pickler = self._pickler
+        poor = self._options.frame_poor
+        keys = ("action", "addr", "size", "stream", "time_us", "compile_context", "user_metadata")
+        constants: list[object] = [*keys, ACTIONS[site.action], ""]
+        frames = [] if poor else self._frames(site.stack)
+        if not poor:
+            constants.append("frames")
+        indices = [pickler.index(obj) for obj in (*constants, *frames)]
+        gets = [get(index) for index in indices if index is not None]
+        if len(gets) < len(indices):
+            return None
+        action, addr, size, stream, time_us, compile_context, metadata, verb, empty = gets[:9]
+        python = isinstance(pickler, PythonPickler)
+        opening = b"}\x94(" if python else b"}("
+        head = opening + action + verb + addr + b"\x8a" + bytes([widths[0]])
+        middle = (
+            size
+            + pickler.integer(site.size)
+            + stream
+            + pickler.integer(site.stream)
+            + time_us
+            + b"\x8a"
+            + bytes([widths[1]])
+        )
+        tail = compile_context + context + metadata + empty
+        if poor:
+            return Template(head, middle, tail + b"u", b"", False)
+        body = b"".join(gets[10:])
+        if python:
+            body = b"]\x94" + (b"(" + body + b"eu" if len(frames) > 1 else body + b"au")
+        else:
+            body = b"](" + body + b"e"
+        tail += gets[9]
+        return Template(head, middle, tail + body, tail, site.action in STACK_IS_SHARED)
+
+    def _rows(self, program: Program) -> Iterator[tuple[int, int, int, int]]:
+        for chunk in program.trace.chunks():
+            flat = iter(chunk)
+            yield from zip(flat, flat, flat, flat, strict=True)
+
+    def _first_of_its_kind(
+        self, site: Site, row: tuple[int, int, int, int], shared: dict[int, int]
+    ) -> None:
+        """Write an event object by object; its list of frames may be one that exists."""
+        pickler = self._pickler
+        event = self._event(site, row[1], row[2])
+        known = shared.pop(row[3], None)
+        frames = event.pop("frames", None)
+        if frames is None:
+            pickler.save(event)
+            return
+        if known is None:
+            event["frames"] = frames
+            pickler.save(event)
+            known = pickler.index(frames)
+        else:
+            pickler.open_dict()
+            for key, value in event.items():
+                pickler.save(key)
+                pickler.save(value)
+            pickler.save("frames")
+            # The list itself is not at hand, but where it stands in the memo is.
+            pickler.put(get(known))
+            pickler.close_dict(shared=True)
+        if known is not None and site.action in STACK_IS_SHARED:
+            shared[row[3]] = known
+
+    def _python_events(
+        self, pickler: PythonPickler, program: Program, shared: dict[int, int]
+    ) -> None:
+        sites, poor = program.trace.sites, self._options.frame_poor
+        templates: list[Template | None] = [None] * len(sites)
+        buffer, take = pickler.buffer, shared.pop
+        # A fresh string for each event, as PyTorch makes it.
+        context = b"\x8c\x03N/A\x94"
+        for number, row in enumerate(self._rows(program)):
+            if number % BATCH == 0 and number:
+                pickler.next_batch()
+                self.marks[number] = pickler.position
+            site, address, time_us, stack = row
+            template = templates[site]
+            if template is None:
+                template = templates[site] = self._template(
+                    sites[site], (ADDRESS_BYTES, TIME_BYTES), context
+                )
+                if template is None:
+                    self._first_of_its_kind(sites[site], row, shared)
+                    continue
+            head, middle, own, tail, remember = template
+            start = len(buffer)
+            buffer += head
+            buffer += address.to_bytes(ADDRESS_BYTES, "little")
+            buffer += middle
+            buffer += time_us.to_bytes(TIME_BYTES, "little")
+            known = -1 if poor else take(stack, -1)
+            if known < 0:
+                buffer += own
+                # The dict, the compile context, and last the list.
+                pickler.memo_length += 2 if poor else 3
+                known = pickler.memo_length - 1
+            else:
+                buffer += tail + get(known) + b"u"
+                pickler.memo_length += 2
+            if remember:
+                shared[stack] = known
+            if len(buffer) >= FRAME_TARGET:
+                pickler.split(start)
+
+    def _cpp_events(self, pickler: CppPickler, program: Program, shared: dict[int, int]) -> None:
+        sites, poor = program.trace.sites, self._options.frame_poor
+        templates: list[Template | None] = [None] * len(sites)
+        take = shared.pop
+        for number, row in enumerate(self._rows(program)):
+            if number % BATCH == 0:
+                self.marks[number] = pickler.position
+            site, address, time_us, stack = row
+            template = templates[site]
+            if template is None:
+                index = pickler.index("N/A")
+                if index is not None:
+                    template = self._template(sites[site], (8, 8), get(index))
+                    templates[site] = template
+                if template is None:
+                    self._first_of_its_kind(sites[site], row, shared)
+                    continue
+            head, middle, own, tail, remember = template
+            chunk = (
+                head + address.to_bytes(8, "little") + middle + time_us.to_bytes(8, "little")
+            )
+            if poor:
+                # Without a stack C++ holds the event once, so that it is not memoised.
+                pickler.put(chunk + own)
+                continue
+            known = take(stack, -1)
+            if known < 0:
+                known = pickler.memo_length
+                chunk += own + pickler.binput()
+            else:
+                chunk += tail + get(known)
+            pickler.put(chunk + b"u" + pickler.binput())
+            if remember:
+                shared[stack] = known
+
+
+# -- running
+
+
+def simulate(options: Options) -> list[Program]:
+    """Run one program a device; what is left are their traces and allocators."""
+    stacks = Stacks(options.depth)
+    programs = []
+    for device in range(options.devices):
+        share = options.events // options.devices
+        limit = share + (options.events - share * options.devices if device == 0 else 0)
+        shape = Shape(layers=options.layers)
+        trace = Trace(limit, options.whole_steps, options.seed * 1000 + device)
+        program = Program(device, shape, stacks, trace, options.seed)
+        program.run(options.baseline)
+        programs.append(program)
+    return programs
+
+
+def write_snapshot(options: Options, write: Callable[[bytes], object]) -> SnapshotWriter:
+    """Simulate, then write the snapshot through `write`."""
+    programs = simulate(options)
+    pickler = PythonPickler(write) if options.writer == "python" else CppPickler(write)
+    writer = SnapshotWriter(pickler, options, programs)
+    writer.write()
+    return writer
+
+
+def sized(megabytes: float, options: Options) -> Options:
+    """The options that make a file of so many million bytes, found with a smaller file."""
+    length = 0
+
+    def count(data: bytes) -> None:
+        nonlocal length
+        length += len(data)
+
+    # Long enough to see every phase of the program, never longer than what is asked for.
+    guess = max(1, round(megabytes * 1e6 / BYTES_GUESS))
+    options = replace(options, whole_steps=guess > PILOT_EVENTS)
+    pilot = replace(options, events=min(PILOT_EVENTS, guess), devices=1)
+    writer = write_snapshot(pilot, count)
+    an_event = length / writer.events
+    if len(writer.marks) > 20:
+        low, high = sorted(writer.marks)[10], max(writer.marks)
+        an_event = (writer.marks[high] - writer.marks[low]) / (high - low)
+    fixed = length - an_event * writer.events
+    events = max(1, round((megabytes * 1e6 - fixed * options.devices) / an_event))
+    return replace(options, events=events)
+
+
+def generate(path: Path, options: Options) -> int:
+    """Write the snapshot to `path`, gzipped if it ends in .gz; return the number of events."""
+    with path.open("wb") as file:
+        if path.suffix != ".gz":
+            return write_snapshot(options, file.write).events
+        # Neither a name nor a time in the header: the same arguments make the same bytes.
+        with gzip.GzipFile("", "wb", 9, file, mtime=0) as zipped:
+            return write_snapshot(options, zipped.write).events
+
+
+def generate_bytes(options: Options) -> bytes:
+    """The snapshot as bytes, for tests and small ones."""
+    file = io.BytesIO()
+    write_snapshot(options, file.write)
+    return file.getvalue()
+
+
+def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("-o", "--output", type=Path, required=True, help="file; .gz compresses it")
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--mb", type=float, default=100.0, help="about this many million bytes")
+    size.add_argument("--events", type=int, help="this many events instead")
+    parser.add_argument("--depth", type=int, default=36, help="frames in a stack, on average")
+    parser.add_argument("--frame-poor", action="store_true", help="as recorded without stacks")
+    parser.add_argument("--devices", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--writer", choices=("python", "cpp"), default="python")
+    parser.add_argument("--layers", type=int, default=12, help="of the simulated model")
+    parser.add_argument(
+        "--baseline",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="recording begins after the model is built and one step is done",
+    )
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    args = parse_arguments(arguments)
+    options = Options(
+        events=args.events or 0,
+        depth=args.depth,
+        frame_poor=args.frame_poor,
+        devices=args.devices,
+        seed=args.seed,
+        writer=args.writer,
+        layers=args.layers,
+        baseline=args.baseline,
+    )
+    if args.events is None:
+        options = sized(args.mb, options)
+    begin = time.perf_counter()
+    events = generate(args.output, options)
+    seconds = time.perf_counter() - begin
+    size = args.output.stat().st_size
+    print(
+        f"{args.output}: {size / 1e6:.1f} MB, {events} events, {size / events:.0f} bytes an event, "
+        f"{seconds:.1f} s",
+        file=sys.stderr,
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,56 @@
+"""The extension list, the compiler directives, and the switches that the environment sets for them.
+
+MEMREPLAY_DEBUG=1      bounds checks and debug symbols, no optimisation
+MEMREPLAY_SANITIZE=1   AddressSanitizer and UndefinedBehaviorSanitizer
+MEMREPLAY_COVERAGE=1   line tracing for coverage
+"""
+
+import os
+from pathlib import Path
+
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+
+
+def switched(name: str) -> bool:
+    return os.environ.get(f"MEMREPLAY_{name}", "0") not in ("", "0")
+
+
+DEBUG, SANITIZE, COVERAGE = switched("DEBUG"), switched("SANITIZE"), switched("COVERAGE")
+
+compile_args = ["-O0", "-g3"] if DEBUG else ["-O3"]
+link_args: list[str] = []
+if SANITIZE:
+    flags = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
+    compile_args += [*flags, "-fno-omit-frame-pointer", "-g"]
+    link_args += flags
+
+directives = {
+    "language_level": 3,
+    "binding": True,
+    "boundscheck": DEBUG,
+    "wraparound": False,
+    "cdivision": True,
+    "initializedcheck": DEBUG,
+    "embedsignature": True,
+    "freethreading_compatible": True,
+    "linetrace": COVERAGE,
+}
+
+sources = [Path("src/memreplay/_core.pyx"), *sorted(Path("src/memreplay/_native").glob("*.pyx"))]
+extensions = [
+    Extension(
+        ".".join(path.with_suffix("").parts[1:]),
+        [path.as_posix()],
+        extra_compile_args=compile_args,
+        extra_link_args=link_args,
+        define_macros=[("CYTHON_TRACE", "1")] if COVERAGE else [],
+    )
+    for path in sources
+]
+
+setup(
+    ext_modules=cythonize(
+        extensions, compiler_directives=directives, include_path=["src"], nthreads=0
+    )
+)

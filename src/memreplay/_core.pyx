@@ -1,0 +1,692 @@
+"""The façade over the native stages: the one compiled module that Python imports. No algorithm here.
+
+`read()` runs the reader's loop and gives `Tables`; `Tables.replay()` gives `Replay`. Columns cross as
+objects with the buffer protocol: read-only, one-dimensional, without a copy, alive as long as anyone
+holds them. NumPy is not needed for any of it.
+"""
+
+cimport cython
+from cpython.buffer cimport PyBUF_WRITABLE, PyBUF_WRITE
+from cpython.exc cimport PyErr_CheckSignals
+from cpython.memoryview cimport PyMemoryView_FromMemory
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memmove
+from memreplay._native cimport fold as _fold
+from memreplay._native cimport replay as _replay
+from memreplay._native cimport tables as _tables
+from memreplay._native cimport value as _value
+from memreplay._native cimport vm as _vm
+from memreplay._native.cursor cimport cursor_offset
+from memreplay._native.growbuf cimport Buf, buf_free, buf_init, buf_reserve
+from memreplay._native.hashmap cimport NONE32, Spans, span_at, spans_len
+from memreplay._native.status cimport DONE, NEED_MORE, OK, Status
+
+import os
+import struct
+
+from memreplay._diagnosis import diagnose
+
+cdef enum:
+    WINDOW = 1 << 20           # bytes of input held at once
+    REPLAY_CHUNK = 1 << 22     # events between two looks at signals
+
+BY = {"stack": _fold.BY_STACK, "frame": _fold.BY_FRAME, "file": _fold.BY_FILE,
+      "function": _fold.BY_FUNCTION}
+ABSENT_TIME = _tables.ABSENT_TIME
+ABSENT_ID = NONE32
+NO_STACK = _fold.KEY_NO_STACK
+BEFORE_RECORDING = _fold.KEY_BASELINE
+ACTIONS = ("alloc", "free_requested", "free_completed", "segment_alloc", "segment_free", "segment_map",
+           "segment_unmap", "oom", "snapshot", "user_defined", "annotate", "workspace_snapshot",
+           "empty_cache")
+STATES = ("unknown", "inactive", "active_allocated", "active_pending_free", "active_awaiting_free")
+
+
+cdef dict segment_fields():
+    cdef _tables.Segment s
+    cdef char* at = <char*> &s
+    return {
+        "address": (<char*> &s.address - at, b"Q"),
+        "total_size": (<char*> &s.total_size - at, b"q"),
+        "allocated_size": (<char*> &s.allocated_size - at, b"q"),
+        "active_size": (<char*> &s.active_size - at, b"q"),
+        "requested_size": (<char*> &s.requested_size - at, b"q"),
+        "stream": (<char*> &s.stream - at, b"Q"),
+        "device": (<char*> &s.device - at, b"i"),
+        "pool": (<char*> &s.pool - at, b"I"),
+        "stack": (<char*> &s.stack - at, b"I"),
+        "type": (<char*> &s.kind - at, b"I"),
+        "flags": (<char*> &s.flags - at, b"I"),
+    }
+
+
+cdef dict block_fields():
+    cdef _tables.Block b
+    cdef char* at = <char*> &b
+    return {
+        "address": (<char*> &b.address - at, b"Q"),
+        "size": (<char*> &b.size - at, b"q"),
+        "requested": (<char*> &b.requested - at, b"q"),
+        "segment": (<char*> &b.segment - at, b"I"),
+        "stack": (<char*> &b.stack - at, b"I"),
+        "state": (<char*> &b.state - at, b"I"),
+        "flags": (<char*> &b.flags - at, b"I"),
+    }
+
+
+cdef dict annotation_fields():
+    cdef _tables.Annotation a
+    cdef char* at = <char*> &a
+    return {
+        "time": (<char*> &a.time - at, b"q"),
+        "name": (<char*> &a.name - at, b"I"),
+        "stage": (<char*> &a.stage - at, b"I"),
+        "device": (<char*> &a.device - at, b"i"),
+    }
+
+
+cdef dict frame_fields():
+    cdef _tables.FrameKey f
+    cdef char* at = <char*> &f
+    return {
+        "file": (<char*> &f.file - at, b"I"),
+        "line": (<char*> &f.line - at, b"i"),
+        "name": (<char*> &f.name - at, b"I"),
+        "fx_op": (<char*> &f.fx_op - at, b"I"),
+        "fx_name": (<char*> &f.fx_name - at, b"I"),
+        "fx_target": (<char*> &f.fx_target - at, b"I"),
+        "fx_trace": (<char*> &f.fx_trace - at, b"I"),
+    }
+
+
+cdef dict baseline_fields():
+    cdef _replay.Baseline b
+    cdef char* at = <char*> &b
+    return {
+        "address": (<char*> &b.address - at, b"Q"),
+        "size": (<char*> &b.size - at, b"q"),
+        "stack": (<char*> &b.stack - at, b"I"),
+        "end": (<char*> &b.end - at, b"I"),
+        "block": (<char*> &b.block - at, b"I"),
+    }
+
+
+# Where the fields of the row structs lie: table -> field -> (offset, format).
+FIELDS = {"segment": segment_fields(), "block": block_fields(), "annotation": annotation_fields(),
+          "frame": frame_fields(), "baseline": baseline_fields()}
+
+
+cdef uint64_t new_seed():
+    return int.from_bytes(os.urandom(8), "little")
+
+
+cdef object raise_status(const Status* status):
+    raise diagnose(
+        status.code, status.offset, status.opcode, status.a, status.b,
+        (<bytes> status.detail).decode("utf-8", "replace"),
+    )
+
+
+@cython.final
+cdef class Column:
+    """One column: `len(memoryview(column))` numbers of one type, read-only, kept alive by its owner."""
+
+    cdef object owner
+    cdef const void* data
+    cdef bytes fmt
+    cdef Py_ssize_t[1] shape
+    cdef Py_ssize_t[1] strides
+    cdef Py_ssize_t itemsize
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        if flags & PyBUF_WRITABLE:
+            raise BufferError("columns are read-only")
+        view.obj = self
+        view.buf = <void*> (self.data if self.data != NULL else <const void*> self.shape)
+        view.len = self.shape[0] * self.itemsize
+        view.itemsize = self.itemsize
+        view.readonly = 1
+        view.ndim = 1
+        view.format = <char*> self.fmt
+        view.shape = self.shape
+        view.strides = self.strides
+        view.suboffsets = NULL
+        view.internal = NULL
+
+    def __releasebuffer__(self, Py_buffer* view):
+        pass
+
+
+cdef Column column(object owner, const void* data, size_t n, bytes fmt, size_t stride=0):
+    cdef Column c = Column.__new__(Column)
+    c.owner = owner
+    c.data = data
+    c.fmt = fmt
+    c.itemsize = struct.calcsize("=" + fmt.decode())
+    c.shape[0] = <Py_ssize_t> n
+    c.strides[0] = <Py_ssize_t> stride if stride else c.itemsize
+    return c
+
+
+@cython.final
+cdef class _Owned:
+    """A native buffer that a column was filled into."""
+
+    cdef Buf buf
+
+    def __dealloc__(self):
+        buf_free(&self.buf)
+
+
+cdef _Owned owned(size_t itemsize):
+    cdef _Owned o = _Owned.__new__(_Owned)
+    buf_init(&o.buf, itemsize)
+    return o
+
+
+@cython.final
+cdef class Tables:
+    """All that a snapshot holds, in columns. Made by `read()`, fixed from then on."""
+
+    cdef _tables.Tables t
+    cdef readonly int protocol
+    cdef readonly uint64_t stream_bytes
+    cdef readonly uint64_t fast_events
+
+    def __dealloc__(self):
+        _tables.tables_free(&self.t)
+
+    # ---- whole-file facts
+
+    @property
+    def n_events(self) -> int:
+        return self.t.events
+
+    @property
+    def n_strings(self) -> int:
+        return spans_len(&self.t.strings)
+
+    @property
+    def n_stacks(self) -> int:
+        return spans_len(&self.t.stacks)
+
+    @property
+    def n_frames(self) -> int:
+        return spans_len(&self.t.frames)
+
+    @property
+    def n_segments(self) -> int:
+        return self.t.segments.len
+
+    @property
+    def n_annotations(self) -> int:
+        return self.t.annotations.len
+
+    @property
+    def has_traces(self) -> bool:
+        return self.t.saw_traces
+
+    @property
+    def bare_list(self) -> bool:
+        return self.t.bare_list
+
+    @property
+    def any_time(self) -> bool:
+        return self.t.any_time
+
+    @property
+    def any_missing_time(self) -> bool:
+        return self.t.any_missing_time
+
+    @property
+    def any_history(self) -> bool:
+        """Whether a block has a `history` (2.0-era files)."""
+        cdef size_t i
+        for i in range(self.t.blocks.len):
+            if (<_tables.Block*> self.t.blocks.data)[i].flags & _tables.HAS_HISTORY:
+                return True
+        return False
+
+    @property
+    def events_with_stack(self) -> int:
+        return self.t.with_stack
+
+    def traces(self) -> list:
+        """(device, first row, events) of each entry of device_traces, in order, empty ones too."""
+        cdef _tables.Trace* traces = <_tables.Trace*> self.t.traces.data
+        return [
+            (traces[i].device, traces[i].first, traces[i].count)
+            for i in range(self.t.traces.len) if traces[i].device >= 0
+        ]
+
+    def segment_devices(self) -> list:
+        """The devices that have segments, ascending."""
+        cdef _tables.Segment* segments = <_tables.Segment*> self.t.segments.data
+        return sorted({segments[i].device for i in range(self.t.segments.len)})
+
+    def action_name(self, code: int) -> str | None:
+        """The name of an action code; None for an event without action."""
+        if code < len(ACTIONS):
+            return ACTIONS[code]
+        if code == _tables.A_NONE:
+            return None
+        if code == _tables.A_LAST or code - _tables.A_OTHER >= <int> self.t.other_actions.len:
+            return "other"
+        return self.string((<uint32_t*> self.t.other_actions.data)[code - _tables.A_OTHER])
+
+    # ---- interned things, by id
+
+    def string(self, i: int) -> str:
+        """String i; bytes that are not UTF-8 become U+FFFD. Raises IndexError."""
+        raw = self._bytes(&self.t.strings, i)
+        try:
+            return raw.decode("utf-8", "surrogatepass")   # as pickle decodes it
+        except UnicodeDecodeError:
+            return raw.decode("utf-8", "replace")
+
+    cdef bytes _bytes(self, Spans* spans, uint32_t i):
+        cdef size_t n = 0
+        cdef const uint8_t* p
+        if i >= spans_len(spans):
+            raise IndexError(i)
+        p = span_at(spans, i, &n)
+        return p[:n]
+
+    def stack(self, i: int) -> tuple:
+        """The frame ids of stack i, innermost first."""
+        raw = self._bytes(&self.t.stacks, i)
+        return struct.unpack(f"={len(raw) // 4}I", raw)
+
+    def frame(self, i: int) -> tuple:
+        """(function string id, file string id, line) of frame i."""
+        if not 0 <= i < self.n_frames:
+            raise IndexError(i)
+        cdef _tables.FrameKey* f = <_tables.FrameKey*> self.t.frames.data.data + <size_t> i
+        return f.name, f.file, f.line
+
+    def pool(self, i: int) -> tuple:
+        """Pool id i as its two numbers."""
+        return struct.unpack("=qq", self._bytes(&self.t.pairs, i))
+
+    def frame_strings(self) -> tuple:
+        """(file string ids, function string ids) that frames use, each once, as two sets."""
+        cdef _tables.FrameKey* f = <_tables.FrameKey*> self.t.frames.data.data
+        cdef size_t i
+        files = set()
+        functions = set()
+        for i in range(spans_len(&self.t.frames)):
+            files.add(f[i].file)
+            functions.add(f[i].name)
+        return files, functions
+
+    def kept(self, name: str, max_items: int = 100_000):
+        """A kept top-level value as Python data: "settings", "overflowed" or "max_entries"; else None."""
+        cdef uint32_t node
+        if name == "settings":
+            node = self.t.settings
+        elif name == "overflowed":
+            node = self.t.overflowed
+        elif name == "max_entries":
+            node = self.t.max_entries
+        else:
+            raise KeyError(name)
+        budget = [max_items]
+        return self._node(node - 1, 0, budget) if node else None
+
+    cdef object _node(self, uint32_t i, int depth, list budget):
+        cdef _tables.Node* nodes = <_tables.Node*> self.t.nodes.data
+        cdef _tables.Node node = nodes[i]
+        cdef uint32_t item
+        budget[0] -= 1
+        if budget[0] < 0 or depth > 32:
+            return None
+        if node.kind == _value.V_STR:
+            return self.string(node.idx)
+        if node.kind == _value.V_INT:
+            return <int64_t> node.num
+        if node.kind == _value.V_UINT:
+            return node.num
+        if node.kind == _value.V_FLOAT:
+            return struct.unpack("=d", struct.pack("=Q", node.num))[0]
+        if node.kind == _value.V_TRUE or node.kind == _value.V_FALSE:
+            return node.kind == _value.V_TRUE
+        if node.kind == _value.V_PAIR:
+            return list(self.pool(node.idx))
+        if node.kind != _value.V_NODE_LIST and node.kind != _value.V_NODE_DICT:
+            return None
+        found = [] if node.kind == _value.V_NODE_LIST else {}
+        item = nodes[node.idx].first
+        while item != NONE32 and budget[0] > 0:
+            value = self._node(item, depth + 1, budget)
+            if node.kind == _value.V_NODE_LIST:
+                found.append(value)
+            else:
+                found[self.string(nodes[item].key)] = value
+            item = nodes[item].next
+        return found
+
+    # ---- columns
+
+    def column(self, name: str) -> "Column | int":
+        """A column of events, or of the interned stacks; where all rows are one number, that number.
+
+        Events: action (u8), address (u64), size (i64, requested bytes), stack (u32), time (i64,
+        ABSENT_TIME where there is none), stream (u64), compile_context, user_metadata, pool (u32,
+        ABSENT_ID where there is none). Events that carry `device_free`: oom_event (u32, row), oom_free
+        (i64, bytes). Stacks: stack_offsets (u64, bytes into stack_frames), stack_frames (u32 frame ids).
+        Raises KeyError for any other name.
+        """
+        cdef _tables.Tables* t = &self.t
+        if name == "action":
+            return column(self, t.action.data, t.events, b"B")
+        if name == "address":
+            return column(self, t.address.data, t.events, b"Q")
+        if name == "size":
+            return column(self, t.size.data, t.events, b"q")
+        if name == "stack":
+            return column(self, t.stack.data, t.events, b"I")
+        if name == "time":
+            return self._sparse(&t.time, b"q")
+        if name == "stream":
+            return self._sparse(&t.stream, b"Q")
+        if name == "compile_context":
+            return self._sparse(&t.compile_context, b"I")
+        if name == "user_metadata":
+            return self._sparse(&t.user_metadata, b"I")
+        if name == "pool":
+            return self._sparse(&t.pool, b"I")
+        if name == "oom_event":
+            return column(self, t.oom_event.data, t.oom_event.len, b"I")
+        if name == "oom_free":
+            return column(self, t.oom_free.data, t.oom_free.len, b"q")
+        if name == "stack_offsets":
+            return column(self, t.stacks.offsets.data, t.stacks.offsets.len, b"Q")
+        if name == "stack_frames":
+            return column(self, t.stacks.data.data, t.stacks.data.len // 4, b"I")
+        raise KeyError(name)
+
+    cdef object _sparse(self, const _tables.Sparse* s, bytes fmt):
+        if s.dense:
+            return column(self, s.b.data, s.b.len, fmt)
+        return <int64_t> s.constant if fmt == b"q" else s.constant
+
+    def rows(self, table: str, field: str) -> Column:
+        """One field of the rows of "segment", "block", "annotation" or "frame" (see FIELDS)."""
+        cdef _tables.Tables* t = &self.t
+        if table == "segment":
+            return field_column(self, &t.segments, t.segments.len, table, field)
+        if table == "block":
+            return field_column(self, &t.blocks, t.blocks.len, table, field)
+        if table == "annotation":
+            return field_column(self, &t.annotations, t.annotations.len, table, field)
+        if table == "frame":
+            return field_column(self, &t.frames.data, spans_len(&t.frames), table, field)
+        raise KeyError(table)
+
+    def replay(self, device: int) -> "Replay":
+        """Replays one device. Raises SnapshotError when its sizes do not add up to a 64-bit number."""
+        return Replay(self, device)
+
+
+cdef Column field_column(object owner, const Buf* rows, size_t n, str table, str field):
+    offset, fmt = FIELDS[table][field]
+    cdef size_t stride = rows.itemsize
+    if table == "frame":
+        stride = sizeof(_tables.FrameKey)
+    return column(owner, rows.data + <size_t> offset if rows.data != NULL else NULL, n, fmt, stride)
+
+
+@cython.final
+cdef class Replay:
+    """One device's trace, replayed. Event indices count from the device's first event."""
+
+    cdef _replay.Replay r
+    cdef readonly Tables tables
+
+    def __cinit__(self, Tables tables, int device):
+        cdef int code
+        self.tables = tables
+        code = _replay.replay_init(&self.r, &tables.t, device, new_seed())
+        if code == OK:
+            code = NEED_MORE
+        while code == NEED_MORE:
+            with nogil:
+                code = _replay.replay_step(&self.r, REPLAY_CHUNK)
+            PyErr_CheckSignals()
+        if code != DONE:
+            raise_status(&self.r.status)
+
+    def __dealloc__(self):
+        _replay.replay_free(&self.r)
+
+    @property
+    def device(self) -> int:
+        return self.r.device
+
+    @property
+    def first_row(self) -> int:
+        """The row of event 0 in the columns of `tables`."""
+        return self.r.first
+
+    @property
+    def events(self) -> int:
+        return self.r.events
+
+    @property
+    def baseline_bytes(self) -> int:
+        return self.r.baseline_bytes
+
+    @property
+    def baseline_blocks(self) -> int:
+        return self.r.baseline.len
+
+    @property
+    def peak_bytes(self) -> int:
+        return self.r.peak_bytes
+
+    @property
+    def peak_event(self) -> int:
+        return self.r.best_at
+
+    @property
+    def final_bytes(self) -> int:
+        return self.r.final_bytes
+
+    @property
+    def segment_requested_bytes(self) -> int:
+        return self.r.segment_requested
+
+    @property
+    def allocs(self) -> int:
+        return self.r.allocs
+
+    @property
+    def unmatched_frees(self) -> int:
+        return self.r.unmatched_frees
+
+    @property
+    def double_allocs(self) -> int:
+        return self.r.double_allocs
+
+    @property
+    def size_mismatches(self) -> int:
+        return self.r.size_mismatches
+
+    @property
+    def unknown_actions(self) -> int:
+        return self.r.unknown_actions
+
+    def match(self) -> Column:
+        """u32 an event: of an alloc the event that ended it, of a free the alloc it ended, or ABSENT_ID."""
+        return column(self, self.r.match.data, self.r.events, b"I")
+
+    def baseline(self, field: str) -> Column:
+        """One field of the baseline's blocks: address, size, stack, end (event), block (row)."""
+        return field_column(self, &self.r.baseline, self.r.baseline.len, "baseline", field)
+
+    def usage(self) -> Column:
+        """Requested bytes after each event (i64)."""
+        cdef _Owned out = owned(8)
+        if buf_reserve(&out.buf, self.r.events) < 0:
+            raise MemoryError
+        with nogil:
+            _replay.replay_usage(&self.r, <int64_t*> out.buf.data)
+        return column(out, out.buf.data, self.r.events, b"q")
+
+    def live(self, event: int) -> tuple:
+        """(event indices of allocations, indices of baseline blocks) live after `event`, both u32."""
+        cdef _Owned allocs = owned(4)
+        cdef _Owned baseline = owned(4)
+        cdef int64_t at = self._event(event)
+        cdef int code
+        with nogil:
+            code = _replay.replay_live(&self.r, at, &allocs.buf, &baseline.buf)
+        if code != OK:
+            raise MemoryError
+        return (column(allocs, allocs.buf.data, allocs.buf.len, b"I"),
+                column(baseline, baseline.buf.data, baseline.buf.len, b"I"))
+
+    cdef int64_t _event(self, event) except -2:
+        if not -1 <= event < self.r.events:
+            raise IndexError(event)
+        return event
+
+    def groups(self, event: int, by: str, file_rank: bytes, function_rank: bytes, top: int) -> tuple:
+        """The live set after `event`, grouped: ([(key, bytes, count)], groups, bytes, count in all).
+
+        `by` is a key of BY; keys are stack, frame or string ids, or NO_STACK, BEFORE_RECORDING. The
+        ranks hold a byte a string: what a stack is put down to is its innermost frame of the lowest
+        rank, which is that of its file, or where that is not 0 that of its function. Sorted by bytes,
+        largest first; `top` cuts the list (0: all). Raises IndexError for an event that is not there.
+        """
+        cdef _Owned out = owned(sizeof(_fold.Group))
+        cdef int64_t at = self._event(event)
+        cdef int how = BY[by]
+        cdef const uint8_t* files = file_rank
+        cdef const uint8_t* functions = function_rank
+        cdef _fold.Group* g
+        cdef int64_t total = 0
+        cdef uint64_t count = 0
+        cdef size_t i
+        cdef int code
+        self._check_ranks(file_rank, function_rank)
+        with nogil:
+            code = _fold.fold_live(&self.r, at, how, files, functions, &out.buf)
+        if code != OK:
+            raise MemoryError
+        g = <_fold.Group*> out.buf.data
+        for i in range(out.buf.len):
+            total += g[i].bytes
+            count += g[i].count
+        shown = out.buf.len if top <= 0 or top > <int64_t> out.buf.len else top
+        return [(g[i].key, g[i].bytes, g[i].count) for i in range(shown)], out.buf.len, total, count
+
+    def label_frame(self, stack: int, file_rank: bytes, function_rank: bytes) -> int:
+        """The frame id that a stack is put down to; ABSENT_ID for the stack of no frames."""
+        self._check_ranks(file_rank, function_rank)
+        if not 0 <= stack < self.tables.n_stacks:
+            raise IndexError(stack)
+        return _fold.label_frame(&self.r, stack, file_rank, function_rank)
+
+    cdef int _check_ranks(self, bytes file_rank, bytes function_rank) except -1:
+        if len(file_rank) != self.tables.n_strings or len(function_rank) != self.tables.n_strings:
+            raise ValueError("ranks need one byte a string")
+        return 0
+
+
+cdef class _Window:
+    # The bytes that the reader sees: the tail of the last refill, then what the source gave.
+
+    cdef uint8_t* data
+    cdef size_t cap
+
+    def __cinit__(self):
+        self.data = <uint8_t*> malloc(WINDOW)
+        self.cap = WINDOW
+        if self.data == NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        free(self.data)
+
+    cdef int refill(self, _vm.VM* vm, object readinto) except -1:
+        # Moves what is not consumed to the front, and reads until the window is full or the input ends.
+        cdef size_t kept = <size_t> (vm.cur.end - vm.cur.p)
+        cdef uint8_t* data
+        cdef object n
+        cdef object view
+        vm.cur.origin = cursor_offset(&vm.cur)
+        if kept:
+            memmove(self.data, vm.cur.p, kept)
+        if vm.need > self.cap:
+            data = <uint8_t*> realloc(self.data, vm.need)
+            if data == NULL:
+                raise MemoryError
+            self.data = data
+            self.cap = vm.need
+        while kept < self.cap:
+            view = PyMemoryView_FromMemory(<char*> self.data + kept, <Py_ssize_t> (self.cap - kept),
+                                           PyBUF_WRITE)
+            n = readinto(view)
+            view.release()
+            if not n:
+                vm.cur.eof = True
+                break
+            if not 0 < n <= <Py_ssize_t> (self.cap - kept):
+                raise ValueError("readinto() gave an impossible length")
+            kept += <size_t> n
+        vm.cur.base = self.data
+        vm.cur.p = self.data
+        vm.cur.end = self.data + kept
+        return 0
+
+
+def read(readinto, limits, progress=None) -> Tables:
+    """Reads a whole pickled snapshot.
+
+    Parameters
+    ----------
+    readinto : callable
+        Fills a writable buffer with bytes of the plain pickle and returns how many; 0 ends the input.
+    limits : tuple of int
+        nesting depth, bytes of a string, values on the stack, memo entries, kept values.
+    progress : callable, optional
+        Called about once a MiB with the bytes (of the plain pickle) consumed so far.
+
+    Raises SnapshotError and its kin with the byte at fault; KeyboardInterrupt within one window.
+    """
+    cdef Tables out = Tables.__new__(Tables)
+    cdef _Window window = _Window()
+    cdef _vm.VM vm
+    cdef _vm.Limits limit
+    cdef int code
+    limit.depth, limit.string_bytes, limit.values, limit.memo, limit.nodes = limits
+    _tables.tables_init(&out.t, new_seed())
+    if out.t.status.code != OK:
+        raise MemoryError
+    try:
+        code = _vm.vm_init(&vm, &out.t, &limit, new_seed())
+        vm.need = 1
+        if code == OK:
+            code = NEED_MORE
+        while code == NEED_MORE:
+            window.refill(&vm, readinto)
+            with nogil:
+                code = _vm.vm_step(&vm)
+            PyErr_CheckSignals()
+            if progress is not None:
+                progress(cursor_offset(&vm.cur))
+        if code == DONE:
+            out.stream_bytes = cursor_offset(&vm.cur)
+            out.protocol = vm.protocol
+            out.fast_events = vm.fast_events
+    finally:
+        _vm.vm_free(&vm)
+    if code == DONE:
+        with nogil:
+            code = _tables.tables_finish(&out.t)
+        if code == OK:
+            return out
+        out.t.status.offset = out.stream_bytes
+    raise_status(&out.t.status)

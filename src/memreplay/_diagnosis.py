@@ -1,0 +1,129 @@
+"""Turns the native status of a failed read into the error that says what, where, and what to do."""
+
+from __future__ import annotations
+
+from memreplay.errors import (
+    LimitError,
+    MemreplayError,
+    SnapshotError,
+    TruncatedError,
+    UnsafePickleError,
+)
+
+# The codes of _native/status.pxd.
+(
+    ERR_MEMORY,
+    ERR_TRUNCATED,
+    ERR_UNSAFE,
+    ERR_OPCODE,
+    ERR_STACK,
+    ERR_MEMO,
+    ERR_TYPE,
+    ERR_SHAPE,
+    ERR_NUMBER,
+    ERR_LIMIT,
+) = range(3, 13)
+
+# Kinds of _native/value.pxd that can be at the top of a pickle, in words.
+TOP_KINDS = {
+    2: "None",
+    3: "a bool",
+    4: "a bool",
+    5: "a number",
+    6: "a number",
+    7: "a large number",
+    8: "a number",
+    9: "bytes, a tuple or a set",
+    10: "a text",
+    11: "a pair of numbers",
+}
+
+RECORD = "record one with torch.cuda.memory._dump_snapshot(path)"
+RESAVE = "write it again with pickle.dump(snapshot, file, protocol=4)"
+DAMAGED = "the file is damaged, or not a pickled snapshot"
+
+
+def opcode_name(code: int) -> str | None:
+    """The pickletools name of an opcode byte; None for a byte that is no opcode."""
+    import pickletools
+
+    try:
+        name: str = pickletools.code2op[chr(code)].name
+    except KeyError:
+        return None
+    return name
+
+
+def diagnose(
+    code: int, offset: int, opcode: int, a: int, b: int, detail: str
+) -> MemreplayError | MemoryError:
+    """The exception for a status; `a`, `b` and `detail` mean what status.pxd says for each code."""
+    name = opcode_name(opcode)
+    if code == ERR_MEMORY:
+        return MemoryError(f"no memory left for {detail or 'the snapshot'}")
+    if code == ERR_TRUNCATED:
+        return TruncatedError(
+            f"truncated pickle: need {a} bytes, {b} left",
+            offset=offset,
+            opcode=name if b else None,
+            hint="the dump was cut off; write it again",
+        )
+    if code == ERR_UNSAFE:
+        return UnsafePickleError(
+            f"the pickle asks to load or call {detail}"
+            if detail
+            else "the pickle asks to load or call code",
+            offset=offset,
+            opcode=name,
+            hint="a memory snapshot never does; nothing was executed, do not unpickle this file",
+        )
+    if code == ERR_OPCODE:
+        if detail == "protocol":
+            return SnapshotError(
+                f"pickle protocol {a} is not known", offset=offset, opcode=name, hint=RESAVE
+            )
+        if name is None:
+            return SnapshotError(
+                f"byte 0x{opcode:02x} is no pickle opcode", offset=offset, hint=DAMAGED
+            )
+        return SnapshotError(
+            "no snapshot is written with this opcode", offset=offset, opcode=name, hint=RESAVE
+        )
+    if code == ERR_STACK:
+        return SnapshotError(f"broken pickle: {detail}", offset=offset, opcode=name, hint=DAMAGED)
+    if code == ERR_MEMO:
+        return SnapshotError(
+            f"broken pickle: memo entry {a} was never stored",
+            offset=offset,
+            opcode=name,
+            hint=DAMAGED,
+        )
+    if code == ERR_NUMBER:
+        return SnapshotError(
+            f"a number that does not fit in {detail!r}", offset=offset, opcode=name, hint=DAMAGED
+        )
+    if code == ERR_LIMIT:
+        return LimitError(
+            f"{detail} is {a}, over the limit of {b}",
+            offset=offset,
+            opcode=name,
+            hint="raise it with memreplay.Limits if the file is known to be good",
+        )
+    if detail == "top":
+        if a == 7:
+            return SnapshotError(
+                "not a memory snapshot, but a torch.save file of old (its magic number)",
+                hint=RECORD,
+            )
+        what = TOP_KINDS.get(a, "something else")
+        return SnapshotError(f"not a memory snapshot: the pickle holds {what}", hint=RECORD)
+    if code == ERR_TYPE:
+        return SnapshotError(
+            f"not a memory snapshot: {detail!r} holds a value of the wrong type",
+            offset=offset,
+            opcode=name,
+            hint=RECORD,
+        )
+    return SnapshotError(
+        f"not built like a memory snapshot: {detail}", offset=offset, opcode=name, hint=RESAVE
+    )

@@ -1,0 +1,28 @@
+# The live set at one event folded into groups: by stack, or by the frame, file or function it is put down to.
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from memreplay._native.growbuf cimport Buf
+from memreplay._native.replay cimport Replay
+
+cdef enum By:
+    BY_STACK = 0
+    BY_FRAME = 1
+    BY_FILE = 2
+    BY_FUNCTION = 3
+
+cdef extern from *:
+    # Keys of the groups that have no stack.
+    const uint32_t KEY_NO_STACK "0xFFFFFFFFu"    # recorded without one
+    const uint32_t KEY_BASELINE "0xFFFFFFFEu"    # allocated before the recording
+
+
+cdef struct Group:
+    int64_t bytes
+    uint64_t count
+    uint32_t key     # stack, frame or string id by By, or KEY_*
+    uint32_t pad
+
+
+cdef int fold_live(const Replay* r, int64_t event, int by, const uint8_t* file_rank,
+                   const uint8_t* function_rank, Buf* groups) noexcept nogil
+cdef uint32_t label_frame(const Replay* r, uint32_t stack, const uint8_t* file_rank,
+                          const uint8_t* function_rank) noexcept nogil

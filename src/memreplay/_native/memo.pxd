@@ -1,0 +1,68 @@
+# The memo: four bytes an entry, a value's kind and index; numbers stand in a table beside it.
+from libc.stdint cimport uint32_t, uint64_t
+from libc.string cimport memset
+from memreplay._native.cursor cimport cursor_offset
+from memreplay._native.growbuf cimport buf_reserve, push_u64
+from memreplay._native.status cimport ERR_MEMO, ERR_MEMORY, OK, fail, fail_limit
+from memreplay._native.value cimport SCALARS_IN_MEMO, Value
+from memreplay._native.vm cimport VM
+
+cdef enum:
+    INDEX_BITS = 27
+    INDEX_MASK = (1 << 27) - 1
+
+
+cdef inline uint32_t memo_entry(uint32_t kind, uint32_t idx) noexcept nogil:
+    return (kind << INDEX_BITS) | idx
+
+
+cdef inline int memo_reserve(VM* vm, uint64_t index) noexcept nogil:
+    # Makes entry `index` exist. Each stored entry costs at least one byte of input, so an index far past
+    # the bytes read so far is a lie that would only take memory.
+    cdef size_t old = vm.memo.len
+    if index < old:
+        return OK
+    if index > cursor_offset(&vm.cur):
+        return fail_limit(&vm.tables.status, "memo index", index, cursor_offset(&vm.cur))
+    if index >= vm.limits.memo:
+        return fail_limit(&vm.tables.status, "memo_entries", index + 1, vm.limits.memo)
+    if buf_reserve(&vm.memo, index + 1 - old) < 0:
+        return fail(&vm.tables.status, ERR_MEMORY, "memo")
+    memset(vm.memo.data + old * 4, 0, (index + 1 - old) * 4)
+    vm.memo.len = index + 1
+    return OK
+
+
+cdef inline int memo_put(VM* vm, uint64_t index, const Value* v) noexcept nogil:
+    cdef uint32_t* slot
+    cdef uint32_t idx = v.idx
+    if memo_reserve(vm, index) != OK:
+        return vm.tables.status.code
+    if (<uint32_t> SCALARS_IN_MEMO >> v.kind) & 1:
+        if vm.memo_num.len > INDEX_MASK:
+            return fail_limit(&vm.tables.status, "memo_entries", vm.memo_num.len, INDEX_MASK)
+        idx = <uint32_t> vm.memo_num.len
+        if push_u64(&vm.memo_num, v.num) < 0:
+            return fail(&vm.tables.status, ERR_MEMORY, "memo")
+    if idx > INDEX_MASK:
+        return fail_limit(&vm.tables.status, "memo_entries", idx, INDEX_MASK)
+    slot = <uint32_t*> vm.memo.data + index
+    vm.memo_used += slot[0] == 0
+    slot[0] = memo_entry(v.kind, idx)
+    return OK
+
+
+cdef inline int memo_get(VM* vm, uint64_t index, Value* out) noexcept nogil:
+    cdef uint32_t entry = 0
+    if index < vm.memo.len:
+        entry = (<uint32_t*> vm.memo.data)[index]
+    if entry == 0:
+        vm.tables.status.a = index
+        return fail(&vm.tables.status, ERR_MEMO, "")
+    out.kind = entry >> INDEX_BITS
+    out.idx = entry & INDEX_MASK
+    out.num = 0
+    if (<uint32_t> SCALARS_IN_MEMO >> out.kind) & 1:
+        out.num = (<uint64_t*> vm.memo_num.data)[out.idx]
+        out.idx = 0
+    return OK

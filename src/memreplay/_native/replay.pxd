@@ -1,0 +1,48 @@
+# One device's trace replayed: which event ended which allocation, the baseline, the running sum, the peak.
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from memreplay._native.growbuf cimport Buf
+from memreplay._native.hashmap cimport Map64
+from memreplay._native.status cimport Status
+from memreplay._native.tables cimport Tables
+
+cdef struct Baseline:
+    # A block that was live before the first event.
+    uint64_t address
+    int64_t size        # requested
+    uint32_t stack
+    uint32_t end        # the event that freed it, or NONE32
+    uint32_t block      # its row in blocks where the segments still hold it, or NONE32
+
+
+cdef struct Double:
+    # Event `at` allocated an address that was live: allocation `closed` ended there, its free is lost.
+    uint32_t at
+    uint32_t closed
+
+
+cdef struct Replay:
+    const Tables* tables
+    Status status
+    int32_t device
+    uint64_t first        # row of event 0
+    uint64_t events
+    Buf match             # u32 an event: of an alloc, the event that ended it; of a free_completed, the
+                          # alloc that it ended; else NONE32. Indices count from event 0 of the device.
+    Buf baseline          # Baseline: the freed ones by the event that freed them, then those still live
+    Buf doubles           # Double, by event
+    Map64 live            # address -> alloc event, or NONE32 when it was seen but is free
+    uint64_t at           # events done
+    int64_t running       # relative to the start
+    int64_t best
+    int64_t best_at       # -1 is the start
+    int64_t baseline_bytes, peak_bytes, final_bytes
+    int64_t segment_requested   # of the active blocks at the end
+    uint64_t allocs, unmatched_frees, double_allocs, size_mismatches, unknown_actions
+    uint64_t same_stack, other_stack   # matched frees that carry their alloc's stack, or another
+
+
+cdef int replay_init(Replay* r, const Tables* t, int32_t device, uint64_t seed) noexcept nogil
+cdef void replay_free(Replay* r) noexcept nogil
+cdef int replay_step(Replay* r, uint64_t chunk) noexcept nogil
+cdef int replay_usage(const Replay* r, int64_t* out) noexcept nogil
+cdef int replay_live(const Replay* r, int64_t event, Buf* allocs, Buf* baseline) noexcept nogil

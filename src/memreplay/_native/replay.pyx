@@ -1,0 +1,226 @@
+"""The replay: alloc to free_completed by address, in one pass and linear time.
+
+The baseline is what was live before the first event, in two parts: blocks that the trace frees without
+having allocated them, and blocks that are active in the final segments while the trace never names their
+address. Sizes of events are requested sizes, so both parts and the running sum are in requested bytes.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memset
+from memreplay._native.growbuf cimport buf_free, buf_init, buf_reserve, push_item, push_u32
+from memreplay._native.hashmap cimport NONE32, Slot64, map64_at, map64_free, map64_init
+from memreplay._native.status cimport DONE, ERR_MEMORY, ERR_NUMBER, NEED_MORE, OK, fail
+from memreplay._native.tables cimport *
+
+
+cdef int replay_init(Replay* r, const Tables* t, int32_t device, uint64_t seed) noexcept nogil:
+    cdef Trace* traces = <Trace*> t.traces.data
+    cdef size_t i
+    memset(r, 0, sizeof(Replay))
+    r.tables = t
+    r.device = device
+    r.best_at = -1
+    buf_init(&r.match, 4)
+    buf_init(&r.baseline, sizeof(Baseline))
+    buf_init(&r.doubles, sizeof(Double))
+    for i in range(t.traces.len):
+        if traces[i].device == device and traces[i].count:
+            r.first = traces[i].first
+            r.events = traces[i].count
+    if map64_init(&r.live, seed) < 0 or buf_reserve(&r.match, r.events) < 0:
+        return fail(&r.status, ERR_MEMORY, "replay")
+    r.match.len = r.events
+    return OK
+
+
+cdef void replay_free(Replay* r) noexcept nogil:
+    buf_free(&r.match)
+    buf_free(&r.baseline)
+    buf_free(&r.doubles)
+    map64_free(&r.live)
+
+
+cdef inline int push_baseline(Replay* r, uint64_t address, int64_t size, uint32_t stack, uint32_t end,
+                              uint32_t block) noexcept nogil:
+    cdef Baseline b
+    b.address = address
+    b.size = size
+    b.stack = stack
+    b.end = end
+    b.block = block
+    if push_item(&r.baseline, &b) < 0:
+        return fail(&r.status, ERR_MEMORY, "baseline")
+    if r.baseline_bytes > MAX_BYTES - size:
+        return fail(&r.status, ERR_NUMBER, "size")
+    r.baseline_bytes += size
+    return OK
+
+
+cdef inline int apply_alloc(Replay* r, uint32_t i, uint64_t address, int64_t size) noexcept nogil:
+    cdef const int64_t* sizes = <const int64_t*> r.tables.size.data + r.first
+    cdef uint32_t* match = <uint32_t*> r.match.data
+    cdef Slot64* slot = map64_at(&r.live, address, NONE32)
+    cdef Double double_
+    if slot == NULL:
+        return fail(&r.status, ERR_MEMORY, "replay")
+    if slot.value != NONE32:
+        # One address holds one block, so the free of the older one was lost: it ends here.
+        match[slot.value] = i
+        r.running -= sizes[slot.value]
+        r.double_allocs += 1
+        double_.at = i
+        double_.closed = slot.value
+        if push_item(&r.doubles, &double_) < 0:
+            return fail(&r.status, ERR_MEMORY, "replay")
+    slot.value = i
+    match[i] = NONE32
+    if r.running > MAX_BYTES - size:
+        return fail(&r.status, ERR_NUMBER, "size")
+    r.running += size
+    r.allocs += 1
+    if r.running > r.best:
+        r.best = r.running
+        r.best_at = i
+    return OK
+
+
+cdef inline int apply_free(Replay* r, uint32_t i, uint64_t address, int64_t size) noexcept nogil:
+    cdef const int64_t* sizes = <const int64_t*> r.tables.size.data + r.first
+    cdef const uint32_t* stacks = <const uint32_t*> r.tables.stack.data + r.first
+    cdef uint32_t* match = <uint32_t*> r.match.data
+    cdef uint64_t known = r.live.used
+    cdef Slot64* slot = map64_at(&r.live, address, NONE32)
+    match[i] = NONE32
+    if slot == NULL:
+        return fail(&r.status, ERR_MEMORY, "replay")
+    if slot.value != NONE32:
+        match[slot.value] = i
+        match[i] = slot.value
+        r.running -= sizes[slot.value]
+        r.size_mismatches += sizes[slot.value] != size
+        if stacks[slot.value] == stacks[i]:
+            r.same_stack += 1
+        else:
+            r.other_stack += 1
+        slot.value = NONE32
+    elif r.live.used != known:
+        # An address that the trace names for the first time: live since before the first event.
+        r.running -= size
+        return push_baseline(r, address, size, stacks[i], i, NONE32)
+    else:
+        r.unmatched_frees += 1
+    return OK
+
+
+cdef int add_final_blocks(Replay* r) noexcept nogil:
+    # The second part of the baseline, and the requested bytes that the segments hold at the end.
+    cdef const Segment* segments = <const Segment*> r.tables.segments.data
+    cdef const Block* blocks = <const Block*> r.tables.blocks.data
+    cdef uint64_t i
+    cdef uint64_t known
+    cdef int64_t size
+    cdef Slot64* slot
+    for i in range(r.tables.blocks.len):
+        if segments[blocks[i].segment].device != r.device or blocks[i].state == STATE_INACTIVE:
+            continue
+        size = block_requested(&blocks[i])
+        if r.segment_requested > MAX_BYTES - size:
+            return fail(&r.status, ERR_NUMBER, "requested_size")
+        r.segment_requested += size
+        known = r.live.used
+        slot = map64_at(&r.live, blocks[i].address, NONE32)
+        if slot == NULL:
+            return fail(&r.status, ERR_MEMORY, "replay")
+        if r.live.used != known:
+            if push_baseline(r, blocks[i].address, size, blocks[i].stack, NONE32,
+                             <uint32_t> i) != OK:
+                return r.status.code
+    return OK
+
+
+cdef int finish(Replay* r) noexcept nogil:
+    cdef Baseline* base
+    cdef size_t i
+    if add_final_blocks(r) != OK:
+        return r.status.code
+    # A free event carries its alloc's stack unless context was "all". Where matched pairs show that it
+    # does, it says who allocated a baseline block; else nobody knows.
+    if r.same_stack == 0 or r.other_stack:
+        base = <Baseline*> r.baseline.data
+        for i in range(r.baseline.len):
+            if base[i].end != NONE32:
+                base[i].stack = EMPTY_STACK
+    r.peak_bytes = r.baseline_bytes + r.best
+    r.final_bytes = r.baseline_bytes + r.running
+    map64_free(&r.live)
+    return OK
+
+
+cdef int replay_step(Replay* r, uint64_t chunk) noexcept nogil:
+    # Replays up to `chunk` more events: NEED_MORE while some are left, DONE at the end, or an error.
+    cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
+    cdef const uint64_t* address = <const uint64_t*> r.tables.address.data + r.first
+    cdef const int64_t* size = <const int64_t*> r.tables.size.data + r.first
+    cdef uint32_t* match = <uint32_t*> r.match.data
+    cdef uint64_t stop = r.events if r.events - r.at <= chunk else r.at + chunk
+    cdef uint64_t i
+    for i in range(r.at, stop):
+        if action[i] == A_ALLOC:
+            if apply_alloc(r, <uint32_t> i, address[i], size[i]) != OK:
+                return r.status.code
+        elif action[i] == A_FREE_COMPLETED:
+            if apply_free(r, <uint32_t> i, address[i], size[i]) != OK:
+                return r.status.code
+        else:
+            match[i] = NONE32
+            r.unknown_actions += action[i] >= A_KNOWN
+    r.at = stop
+    if stop < r.events:
+        return NEED_MORE
+    if finish(r) != OK:
+        return r.status.code
+    return DONE
+
+
+cdef int replay_usage(const Replay* r, int64_t* out) noexcept nogil:
+    # Requested bytes after each event.
+    cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
+    cdef const int64_t* size = <const int64_t*> r.tables.size.data + r.first
+    cdef const uint32_t* match = <const uint32_t*> r.match.data
+    cdef const Baseline* base = <const Baseline*> r.baseline.data
+    cdef const Double* doubles = <const Double*> r.doubles.data
+    cdef size_t next_base = 0
+    cdef size_t next_double = 0
+    cdef int64_t running = r.baseline_bytes
+    cdef uint64_t i
+    for i in range(r.events):
+        if action[i] == A_ALLOC:
+            if next_double < r.doubles.len and doubles[next_double].at == i:
+                running -= size[doubles[next_double].closed]
+                next_double += 1
+            running += size[i]
+        elif action[i] == A_FREE_COMPLETED:
+            if match[i] != NONE32:
+                running -= size[match[i]]
+            elif next_base < r.baseline.len and base[next_base].end == i:
+                running -= base[next_base].size
+                next_base += 1
+        out[i] = running
+    return OK
+
+
+cdef int replay_live(const Replay* r, int64_t event, Buf* allocs, Buf* baseline) noexcept nogil:
+    # The allocations (event indices) and baseline blocks (indices) that are live after `event`.
+    cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
+    cdef const uint32_t* match = <const uint32_t*> r.match.data
+    cdef const Baseline* base = <const Baseline*> r.baseline.data
+    cdef int64_t i
+    for i in range(event + 1):
+        if action[i] == A_ALLOC and (match[i] == NONE32 or match[i] > event):
+            if push_u32(allocs, <uint32_t> i) < 0:
+                return ERR_MEMORY
+    for i in range(<int64_t> r.baseline.len):
+        if base[i].end == NONE32 or <int64_t> base[i].end > event:
+            if push_u32(baseline, <uint32_t> i) < 0:
+                return ERR_MEMORY
+    return OK

@@ -1,0 +1,769 @@
+# What the parts of a snapshot are called, and which column each of them goes to.
+#
+# The only file that knows PyTorch's key names. The place of a container says what it is (its role); its
+# items then go straight into that role's row. A key that is not known is dropped.
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from memreplay._native.growbuf cimport Buf, buf_reserve, push_item, push_u32, push_u64, push_zeroed
+from libc.string cimport memcpy, memset
+from memreplay._native.hashmap cimport NONE32, Spans, span_at, spans_intern
+from memreplay._native.status cimport (
+    ERR_LIMIT, ERR_MEMORY, ERR_NUMBER, ERR_SHAPE, ERR_TYPE, OK, Status, fail, fail_limit, set_detail_bytes
+)
+from memreplay._native.tables cimport *
+from memreplay._native.value cimport *
+
+# String ids of the known names: interned first, in this order (shapes.pyx holds the spelling).
+cdef enum Key:
+    S_EMPTY = 0
+    # events
+    K_ACTION = 1
+    K_ADDR = 2
+    K_SIZE = 3
+    K_STREAM = 4
+    K_TIME_US = 5
+    K_FRAMES = 6
+    K_COMPILE_CONTEXT = 7
+    K_USER_METADATA = 8
+    K_POOL_ID = 9
+    K_DEVICE_FREE = 10
+    # segments and blocks
+    K_DEVICE = 11
+    K_ADDRESS = 12
+    K_TOTAL_SIZE = 13
+    K_ALLOCATED_SIZE = 14
+    K_ACTIVE_SIZE = 15
+    K_REQUESTED_SIZE = 16
+    K_SEGMENT_TYPE = 17
+    K_SEGMENT_POOL_ID = 18
+    K_IS_EXPANDABLE = 19
+    K_BLOCKS = 20
+    K_STATE = 21
+    K_HISTORY = 22
+    K_REAL_SIZE = 23
+    # frames
+    K_FILENAME = 24
+    K_LINE = 25
+    K_NAME = 26
+    K_FX_NODE_OP = 27
+    K_FX_NODE_NAME = 28
+    K_FX_NODE_TARGET = 29
+    K_FX_ORIGINAL_TRACE = 30
+    # top level
+    K_SEGMENTS = 31
+    K_DEVICE_TRACES = 32
+    K_ALLOCATOR_SETTINGS = 33
+    K_EXTERNAL_ANNOTATIONS = 34
+    K_TRACE_ALLOC_OVERFLOWED = 35
+    K_TRACE_ALLOC_MAX_ENTRIES = 36
+    K_STAGE = 37
+    # actions, in the order of tables.Action
+    S_ACTION = 38
+    # states, in the order of tables.State from STATE_INACTIVE on
+    S_STATE = 38 + 13
+    S_KNOWN = 38 + 13 + 4
+
+cdef int shapes_init(Tables* t) noexcept nogil
+cdef const char* shapes_name(uint32_t key) noexcept nogil
+
+
+cdef inline uint32_t role_of_item(uint32_t parent, bint a_list) noexcept nogil:
+    # The role of a container that is an item of a list; V_UNSET when the list has no such items.
+    if a_list:
+        if parent == V_TRACES:
+            return V_TRACE
+        if parent == V_NODE_LIST:
+            return V_NODE_LIST
+        return V_UNSET
+    if parent == V_TRACE:
+        return V_EVENT
+    if parent == V_FRAMES:
+        return V_FRAME
+    if parent == V_SEGMENTS:
+        return V_SEGMENT
+    if parent == V_BLOCKS:
+        return V_BLOCK
+    if parent == V_HISTORY:
+        return V_HIST
+    if parent == V_ANNOTATIONS:
+        return V_ANNOTATION
+    if parent == V_NODE_LIST:
+        return V_NODE_DICT
+    return V_UNSET
+
+
+cdef inline uint32_t role_of_value(uint32_t parent, uint32_t key, bint a_list) noexcept nogil:
+    # The role of a container that is the value of `key` in a dict; V_UNSET when nothing is known of it.
+    if parent == V_NODE_DICT:
+        return V_NODE_LIST if a_list else V_NODE_DICT
+    if parent == V_ROOT:
+        if key == K_TRACE_ALLOC_OVERFLOWED or key == K_TRACE_ALLOC_MAX_ENTRIES:
+            return V_NODE_LIST if a_list else V_NODE_DICT
+        if key == K_ALLOCATOR_SETTINGS and not a_list:
+            return V_NODE_DICT
+        if a_list:
+            if key == K_SEGMENTS:
+                return V_SEGMENTS
+            if key == K_DEVICE_TRACES:
+                return V_TRACES
+            if key == K_EXTERNAL_ANNOTATIONS:
+                return V_ANNOTATIONS
+    elif parent == V_EVENT:
+        if a_list and key == K_FRAMES:
+            return V_FRAMES
+        if a_list and key == K_POOL_ID:
+            return V_PAIR_LIST
+        if key == K_USER_METADATA:
+            return V_NODE_LIST if a_list else V_NODE_DICT
+    elif parent == V_SEGMENT and a_list:
+        if key == K_BLOCKS:
+            return V_BLOCKS
+        if key == K_FRAMES:
+            return V_FRAMES
+        if key == K_SEGMENT_POOL_ID:
+            return V_PAIR_LIST
+    elif parent == V_BLOCK and a_list:
+        if key == K_FRAMES:
+            return V_FRAMES
+        if key == K_HISTORY:
+            return V_HISTORY
+    elif parent == V_HIST and a_list and key == K_FRAMES:
+        return V_FRAMES
+    return V_UNSET
+
+
+# ---- conversions: a value, or an error that names the key ---------------------------------------------
+
+cdef inline int want_i64(Tables* t, const Value* v, uint32_t key, int64_t* out) noexcept nogil:
+    if v.kind == V_INT:
+        out[0] = <int64_t> v.num
+        return OK
+    if v.kind == V_TRUE or v.kind == V_FALSE:
+        out[0] = v.kind == V_TRUE
+        return OK
+    if v.kind == V_UINT or v.kind == V_BIG:
+        return fail(&t.status, ERR_NUMBER, shapes_name(key))
+    return fail(&t.status, ERR_TYPE, shapes_name(key))
+
+
+cdef inline int want_size(Tables* t, const Value* v, uint32_t key, int64_t* out) noexcept nogil:
+    # A number of bytes: not negative, and small enough that adding two of them never overflows.
+    cdef int code = want_i64(t, v, key, out)
+    if code == OK and (out[0] < 0 or out[0] > MAX_BYTES):
+        return fail(&t.status, ERR_NUMBER, shapes_name(key))
+    return code
+
+
+cdef inline int want_i32(Tables* t, const Value* v, uint32_t key, int32_t* out) noexcept nogil:
+    cdef int64_t n = 0
+    cdef int code = want_i64(t, v, key, &n)
+    if code == OK and (n < -0x80000000 or n > 0x7FFFFFFF):
+        return fail(&t.status, ERR_NUMBER, shapes_name(key))
+    out[0] = <int32_t> n
+    return code
+
+
+cdef inline int want_u64(Tables* t, const Value* v, uint32_t key, uint64_t* out) noexcept nogil:
+    # Addresses and streams: the C++ writer casts them to signed, which this undoes.
+    if v.kind == V_INT or v.kind == V_UINT:
+        out[0] = v.num
+        return OK
+    if v.kind == V_NONE:
+        out[0] = 0
+        return OK
+    if v.kind == V_BIG:
+        return fail(&t.status, ERR_NUMBER, shapes_name(key))
+    return fail(&t.status, ERR_TYPE, shapes_name(key))
+
+
+cdef inline int want_text(Tables* t, const Value* v, uint32_t key, uint32_t* out) noexcept nogil:
+    # A string id; None is NONE32.
+    if v.kind == V_STR:
+        out[0] = v.idx
+    elif v.kind == V_NONE:
+        out[0] = NONE32
+    else:
+        return fail(&t.status, ERR_TYPE, shapes_name(key))
+    return OK
+
+
+# ---- pairs, frames, stacks ------------------------------------------------------------------------------
+
+cdef inline uint32_t pair_of_ints(Tables* t, int64_t a, int64_t b) noexcept nogil:
+    cdef int64_t[2] key
+    key[0] = a
+    key[1] = b
+    return spans_intern(&t.pairs, key, sizeof(key))
+
+
+cdef inline int want_pair(Tables* t, const Value* v, uint32_t key, uint32_t* out) noexcept nogil:
+    cdef int64_t* p
+    if v.kind == V_PAIR:
+        out[0] = v.idx
+        return OK
+    if v.kind == V_NONE:
+        out[0] = NONE32
+        return OK
+    if v.kind == V_INT:   # a bare number, as some tools write it
+        out[0] = pair_of_ints(t, 0, <int64_t> v.num)
+    elif v.kind == V_PAIR_LIST:
+        p = <int64_t*> t.pair_of.data + 3 * v.idx
+        if p[0] != 2:
+            return fail(&t.status, ERR_TYPE, shapes_name(key))
+        out[0] = pair_of_ints(t, p[1], p[2])
+    else:
+        return fail(&t.status, ERR_TYPE, shapes_name(key))
+    return OK if out[0] != NONE32 else fail(&t.status, ERR_MEMORY, "pools")
+
+
+cdef inline int flush_frame(Tables* t) noexcept nogil:
+    # The frame dict being read becomes a frame by value.
+    cdef uint32_t id
+    if t.frame_owner == NONE32:
+        return OK
+    id = spans_intern(&t.frames, &t.frame, sizeof(FrameKey))
+    if id == NONE32:
+        return fail(&t.status, ERR_MEMORY, "frames")
+    (<uint32_t*> t.frame_of.data)[t.frame_owner] = id
+    t.frame_owner = NONE32
+    return OK
+
+
+cdef inline int frame_id(Tables* t, uint32_t raw, uint32_t* out) noexcept nogil:
+    # The frame that a frame dict is; from here on the dict must stay as it is.
+    cdef uint32_t* slot
+    if t.frame_owner == raw and flush_frame(t) != OK:
+        return t.status.code
+    slot = <uint32_t*> t.frame_of.data + raw
+    slot[0] |= SEALED
+    out[0] = slot[0] & ~SEALED
+    return OK
+
+
+cdef inline uint32_t intern_stack(Tables* t, const uint32_t* ids, size_t n) noexcept nogil:
+    return spans_intern(&t.stacks, ids, n * 4)
+
+
+cdef inline int flush_list(Tables* t) noexcept nogil:
+    # The frames list being read becomes a stack by value.
+    cdef uint32_t id
+    if t.list_owner == NONE32:
+        return OK
+    id = intern_stack(t, <uint32_t*> t.list.data, t.list.len)
+    if id == NONE32:
+        return fail(&t.status, ERR_MEMORY, "stacks")
+    (<uint32_t*> t.stack_of.data)[t.list_owner] = id
+    t.list_owner = NONE32
+    return OK
+
+
+cdef inline int want_stack(Tables* t, const Value* v, uint32_t key, uint32_t* out) noexcept nogil:
+    cdef uint32_t* slot
+    if v.kind == V_STACK:
+        out[0] = v.idx
+        return OK
+    if v.kind == V_NONE:
+        out[0] = EMPTY_STACK
+        return OK
+    if v.kind != V_FRAMES:
+        return fail(&t.status, ERR_TYPE, shapes_name(key))
+    if t.list_owner == v.idx and flush_list(t) != OK:
+        return t.status.code
+    slot = <uint32_t*> t.stack_of.data + v.idx
+    slot[0] |= SEALED
+    out[0] = slot[0] & ~SEALED
+    return OK
+
+
+cdef inline int own_list(Tables* t, uint32_t raw) noexcept nogil:
+    # Makes `list` the content of this frames list, to be appended to.
+    cdef uint32_t id
+    cdef size_t n = 0
+    cdef const uint8_t* p
+    if t.list_owner == raw:
+        return OK
+    if flush_list(t) != OK:
+        return t.status.code
+    id = (<uint32_t*> t.stack_of.data)[raw]
+    if id & SEALED:
+        return fail(&t.status, ERR_SHAPE, "a frames list that changes after its use")
+    p = span_at(&t.stacks, id, &n)
+    t.list.len = 0
+    if buf_reserve(&t.list, n // 4 + 1) < 0:
+        return fail(&t.status, ERR_MEMORY, "stacks")
+    if n:
+        memcpy(t.list.data, p, n)
+    t.list.len = n // 4
+    t.list_owner = raw
+    return OK
+
+
+cdef inline int own_frame(Tables* t, uint32_t raw) noexcept nogil:
+    cdef uint32_t id
+    cdef size_t n = 0
+    if t.frame_owner == raw:
+        return OK
+    if flush_frame(t) != OK:
+        return t.status.code
+    id = (<uint32_t*> t.frame_of.data)[raw]
+    if id & SEALED:
+        return fail(&t.status, ERR_SHAPE, "a frame that changes after its use")
+    memcpy(&t.frame, span_at(&t.frames, id, &n), sizeof(FrameKey))
+    t.frame_owner = raw
+    return OK
+
+
+# ---- kept values ------------------------------------------------------------------------------------------
+
+cdef inline uint32_t new_node(Tables* t, uint32_t kind, uint64_t num, uint32_t idx, uint32_t key) noexcept nogil:
+    # A node, or NONE32 with the status set.
+    cdef Node node
+    if t.nodes.len >= t.max_nodes:
+        fail_limit(&t.status, "kept_values", t.nodes.len + 1, t.max_nodes)
+        return NONE32
+    node.kind = kind
+    node.num = num
+    node.idx = idx
+    node.key = key
+    node.next = NONE32
+    node.first = NONE32
+    node.last = NONE32
+    if push_item(&t.nodes, &node) < 0:
+        fail(&t.status, ERR_MEMORY, "settings")
+        return NONE32
+    return <uint32_t> t.nodes.len - 1
+
+
+cdef inline int node_add(Tables* t, uint32_t parent, uint32_t key, const Value* v) noexcept nogil:
+    # Appends v to a kept list or dict.
+    cdef uint32_t id = new_node(t, v.kind, v.num, v.idx, key)
+    cdef Node* nodes
+    if id == NONE32:
+        return t.status.code
+    nodes = <Node*> t.nodes.data
+    if nodes[parent].first == NONE32:
+        nodes[parent].first = id
+    else:
+        nodes[nodes[parent].last].next = id
+    nodes[parent].last = id
+    return OK
+
+
+# ---- opening a container ------------------------------------------------------------------------------------
+
+cdef inline int end_event(Tables* t) noexcept nogil:
+    # The event being read becomes a row.
+    if t.open_event:
+        t.open_event = False
+        return push_event(t, &t.event)
+    return OK
+
+
+cdef inline int open_row(Buf* b, Status* s, const char* what, uint32_t* idx) noexcept nogil:
+    if b.len >= MAX_ROWS:
+        return fail_limit(s, what, b.len, MAX_ROWS)
+    idx[0] = <uint32_t> b.len
+    if push_zeroed(b) < 0:
+        return fail(s, ERR_MEMORY, what)
+    return OK
+
+
+cdef inline int open_container(Tables* t, uint32_t role, uint32_t parent_idx, Value* out) noexcept nogil:
+    # A new, empty container of a role; parent_idx is the index of the container that it goes into.
+    cdef Segment* seg
+    cdef Block* block
+    cdef Annotation* note
+    cdef Trace trace
+    out.kind = role
+    out.idx = 0
+    out.num = 0
+    if role == V_EVENT:
+        if end_event(t) != OK:
+            return t.status.code
+        if parent_idx + 1 != t.traces.len:
+            return fail(&t.status, ERR_SHAPE, "device traces that are interleaved")
+        out.idx = <uint32_t> t.events
+        event_clear(&t.event)
+        t.open_event = True
+        return OK
+    if role == V_FRAME:
+        if flush_frame(t) != OK:
+            return t.status.code
+        memset(&t.frame, 0, sizeof(FrameKey))
+        if open_row(&t.frame_of, &t.status, "frames", &out.idx) != OK:
+            return t.status.code
+        t.frame_owner = out.idx
+        return OK
+    if role == V_FRAMES:
+        if flush_list(t) != OK or open_row(&t.stack_of, &t.status, "stacks", &out.idx) != OK:
+            return t.status.code
+        t.list.len = 0
+        t.list_owner = out.idx
+        return OK
+    if role == V_SEGMENT:
+        if open_row(&t.segments, &t.status, "segments", &out.idx) != OK:
+            return t.status.code
+        seg = <Segment*> t.segments.data + out.idx
+        seg.pool = NONE32
+        return OK
+    if role == V_BLOCK:
+        if open_row(&t.blocks, &t.status, "blocks", &out.idx) != OK:
+            return t.status.code
+        block = <Block*> t.blocks.data + out.idx
+        block.segment = parent_idx
+        return OK
+    if role == V_BLOCKS or role == V_HISTORY:
+        out.idx = parent_idx
+        return OK
+    if role == V_HIST:
+        out.idx = parent_idx
+        if t.hist_block != parent_idx:
+            t.hist_block = parent_idx
+            t.hist_count = 0
+        t.hist_count += 1
+        return OK
+    if role == V_TRACE:
+        if end_event(t) != OK:
+            return t.status.code
+        trace.first = t.events
+        trace.count = 0
+        trace.device = -1
+        if t.traces.len >= 1 << 20:
+            return fail_limit(&t.status, "device traces", t.traces.len, 1 << 20)
+        out.idx = <uint32_t> t.traces.len
+        if push_item(&t.traces, &trace) < 0:
+            return fail(&t.status, ERR_MEMORY, "traces")
+        return OK
+    if role == V_ANNOTATION:
+        if open_row(&t.annotations, &t.status, "annotations", &out.idx) != OK:
+            return t.status.code
+        note = <Annotation*> t.annotations.data + out.idx
+        note.time = ABSENT_TIME
+        note.device = -1
+        return OK
+    if role == V_NODE_LIST or role == V_NODE_DICT:
+        out.idx = new_node(t, role, 0, 0, 0)
+        return OK if out.idx != NONE32 else t.status.code
+    if role == V_PAIR_LIST:
+        out.idx = <uint32_t> (t.pair_of.len // 3)
+        if (push_u64(&t.pair_of, 0) < 0 or push_u64(&t.pair_of, 0) < 0
+                or push_u64(&t.pair_of, 0) < 0):
+            return fail(&t.status, ERR_MEMORY, "pools")
+        return OK
+    if role == V_SEGMENTS:
+        if t.saw_segments:
+            return fail(&t.status, ERR_SHAPE, "'segments' twice")
+        t.saw_segments = True
+    elif role == V_TRACES:
+        if t.saw_traces:
+            return fail(&t.status, ERR_SHAPE, "'device_traces' twice")
+        t.saw_traces = True
+    elif role == V_ANNOTATIONS:
+        if t.saw_annotations:
+            return fail(&t.status, ERR_SHAPE, "'external_annotations' twice")
+        t.saw_annotations = True
+    return OK
+
+
+# ---- items of lists -------------------------------------------------------------------------------------------
+
+cdef inline int attach_row(Tables* t, uint32_t row, uint64_t* attached, const char* what) noexcept nogil:
+    # Rows stand in the order in which their dicts were opened; a list must hold each once, in that order.
+    if row != attached[0]:
+        return fail(&t.status, ERR_SHAPE, what)
+    attached[0] += 1
+    return OK
+
+
+cdef inline int append_item(Tables* t, const Value* list, const Value* v) noexcept nogil:
+    # list.append(v)
+    cdef uint32_t kind = list.kind
+    cdef uint32_t id = 0
+    cdef int64_t* pair
+    cdef int64_t n = 0
+    cdef Trace* trace
+    if kind == V_FRAMES:
+        if v.kind != V_FRAME:
+            return fail(&t.status, ERR_TYPE, "frames")
+        if own_list(t, list.idx) != OK or frame_id(t, v.idx, &id) != OK:
+            return t.status.code
+        if push_u32(&t.list, id) < 0:
+            return fail(&t.status, ERR_MEMORY, "stacks")
+        return OK
+    if kind == V_TRACE:
+        if v.kind != V_EVENT:
+            return fail(&t.status, ERR_TYPE, "device_traces")
+        if v.idx == t.events and end_event(t) != OK:
+            return t.status.code
+        if attach_row(t, v.idx, &t.attached_events, "an event that stands in the trace twice") != OK:
+            return t.status.code
+        (<Trace*> t.traces.data)[list.idx].count += 1
+        return OK
+    if kind == V_SKIP_LIST:
+        return OK
+    if kind == V_BLOCKS:
+        if v.kind != V_BLOCK:
+            return fail(&t.status, ERR_TYPE, "blocks")
+        return attach_row(t, v.idx, &t.attached_blocks, "a block that stands there twice")
+    if kind == V_SEGMENTS:
+        if v.kind != V_SEGMENT:
+            return fail(&t.status, ERR_TYPE, "segments")
+        return attach_row(t, v.idx, &t.attached_segments, "a segment that stands there twice")
+    if kind == V_HISTORY:
+        return OK if v.kind == V_HIST else fail(&t.status, ERR_TYPE, "history")
+    if kind == V_ANNOTATIONS:
+        if v.kind != V_ANNOTATION:
+            return fail(&t.status, ERR_TYPE, "external_annotations")
+        return attach_row(t, v.idx, &t.attached_annotations, "an annotation that stands there twice")
+    if kind == V_TRACES:
+        if v.kind != V_TRACE:
+            return fail(&t.status, ERR_TYPE, "device_traces")
+        trace = <Trace*> t.traces.data + v.idx
+        # One empty list may stand for several devices.
+        if trace.device >= 0 and trace.count:
+            return fail(&t.status, ERR_SHAPE, "a trace that stands for two devices")
+        trace.device = <int32_t> t.attached_traces
+        t.attached_traces += 1
+        return OK
+    if kind == V_NODE_LIST:
+        return node_add(t, list.idx, 0, v)
+    if kind == V_PAIR_LIST:
+        if want_i64(t, v, K_POOL_ID, &n) != OK:
+            return t.status.code
+        pair = <int64_t*> t.pair_of.data + 3 * list.idx
+        if pair[0] < 2:
+            pair[1 + pair[0]] = n
+        if pair[0] < 3:
+            pair[0] += 1
+        return OK
+    if kind == V_STACK:
+        return fail(&t.status, ERR_SHAPE, "a frames list that changes after its use")
+    return fail(&t.status, ERR_TYPE, "append to what is no list")
+
+
+# ---- items of dicts ---------------------------------------------------------------------------------------------
+
+cdef inline uint8_t action_code(Tables* t, uint32_t name) noexcept nogil:
+    cdef size_t i
+    if S_ACTION <= name and name < S_ACTION + A_KNOWN:
+        return <uint8_t> (name - S_ACTION)
+    for i in range(t.other_actions.len):
+        if (<uint32_t*> t.other_actions.data)[i] == name:
+            return <uint8_t> (A_OTHER + i)
+    if t.other_actions.len >= A_LAST - A_OTHER or push_u32(&t.other_actions, name) < 0:
+        return A_LAST
+    return <uint8_t> (A_OTHER + t.other_actions.len - 1)
+
+
+cdef int want_metadata(Tables* t, const Value* v, uint32_t* out) noexcept nogil
+
+
+cdef inline int set_event(Tables* t, uint32_t row, uint32_t key, const Value* v) noexcept nogil:
+    cdef Event* e = &t.event
+    cdef int64_t n = 0
+    cdef uint32_t id = 0
+    if key > K_DEVICE_FREE:
+        return OK
+    if not t.open_event or row != t.events:
+        return fail(&t.status, ERR_SHAPE, "an event that changes after its use")
+    if key == K_ACTION:
+        if want_text(t, v, key, &id) != OK:
+            return t.status.code
+        e.action = action_code(t, id) if id != NONE32 else A_NONE
+    elif key == K_ADDR:
+        return want_u64(t, v, key, &e.address)
+    elif key == K_SIZE:
+        return want_size(t, v, key, &e.size)
+    elif key == K_STREAM:
+        return want_u64(t, v, key, &e.stream)
+    elif key == K_TIME_US:
+        if v.kind == V_NONE:
+            return OK
+        return want_i64(t, v, key, &e.time)
+    elif key == K_FRAMES:
+        return want_stack(t, v, key, &e.stack)
+    elif key == K_COMPILE_CONTEXT:
+        return want_metadata(t, v, &e.compile_context)
+    elif key == K_USER_METADATA:
+        return want_metadata(t, v, &e.user_metadata)
+    elif key == K_POOL_ID:
+        return want_pair(t, v, key, &e.pool)
+    elif key == K_DEVICE_FREE:
+        if want_i64(t, v, key, &n) != OK:
+            return t.status.code
+        if push_u32(&t.oom_event, row) < 0 or push_u64(&t.oom_free, <uint64_t> n) < 0:
+            return fail(&t.status, ERR_MEMORY, "events")
+    return OK
+
+
+cdef inline int set_segment(Tables* t, uint32_t row, uint32_t key, const Value* v) noexcept nogil:
+    cdef Segment* s = <Segment*> t.segments.data + row
+    cdef int64_t n = 0
+    if key == K_ADDRESS:
+        s.flags |= HAS_ADDRESS
+        return want_u64(t, v, key, &s.address)
+    if key == K_TOTAL_SIZE:
+        s.flags |= HAS_TOTAL
+        return want_size(t, v, key, &s.total_size)
+    if key == K_DEVICE:
+        return want_i32(t, v, key, &s.device)
+    if key == K_ALLOCATED_SIZE:
+        return want_size(t, v, key, &s.allocated_size)
+    if key == K_ACTIVE_SIZE:
+        return want_size(t, v, key, &s.active_size)
+    if key == K_REQUESTED_SIZE:
+        s.flags |= HAS_REQUESTED
+        return want_size(t, v, key, &s.requested_size)
+    if key == K_STREAM:
+        return want_u64(t, v, key, &s.stream)
+    if key == K_SEGMENT_TYPE:
+        return want_text(t, v, key, &s.kind)
+    if key == K_SEGMENT_POOL_ID:
+        return want_pair(t, v, key, &s.pool)
+    if key == K_IS_EXPANDABLE:
+        if want_i64(t, v, key, &n) != OK:
+            return t.status.code
+        if n:
+            s.flags |= EXPANDABLE
+        return OK
+    if key == K_FRAMES:
+        return want_stack(t, v, key, &s.stack)
+    if key == K_BLOCKS and (v.kind != V_BLOCKS or v.idx != row):
+        return fail(&t.status, ERR_TYPE, "blocks")
+    return OK
+
+
+cdef inline int set_block(Tables* t, uint32_t row, uint32_t key, const Value* v) noexcept nogil:
+    cdef Block* b = <Block*> t.blocks.data + row
+    cdef uint32_t id = 0
+    if key == K_ADDRESS:
+        b.flags |= HAS_ADDRESS
+        return want_u64(t, v, key, &b.address)
+    if key == K_SIZE:
+        return want_size(t, v, key, &b.size)
+    if key == K_REQUESTED_SIZE:
+        b.flags |= HAS_REQUESTED
+        return want_size(t, v, key, &b.requested)
+    if key == K_STATE:
+        if want_text(t, v, key, &id) != OK:
+            return t.status.code
+        b.flags |= HAS_STATE
+        if S_STATE <= id and id < S_KNOWN:
+            b.state = id - S_STATE + STATE_INACTIVE
+        return OK
+    if key == K_FRAMES:
+        return want_stack(t, v, key, &b.stack)
+    if key == K_HISTORY and (v.kind != V_HISTORY or v.idx != row):
+        return fail(&t.status, ERR_TYPE, "history")
+    return OK
+
+
+cdef inline int set_history(Tables* t, uint32_t row, uint32_t key, const Value* v) noexcept nogil:
+    # Of a block's history only the first entry counts: the newest, what the block holds now.
+    cdef Block* b = <Block*> t.blocks.data + row
+    cdef int64_t n = 0
+    if t.hist_block != row or t.hist_count != 1:
+        return OK
+    if key == K_REAL_SIZE:
+        if want_size(t, v, key, &n) != OK:
+            return t.status.code
+        if not b.flags & HAS_REQUESTED:
+            b.requested = n
+        b.flags |= HAS_HISTORY
+        return OK
+    if key == K_FRAMES:
+        return want_stack(t, v, key, &b.stack)
+    return OK
+
+
+cdef inline int set_frame(Tables* t, uint32_t raw, uint32_t key, const Value* v) noexcept nogil:
+    cdef FrameKey* f = &t.frame
+    cdef uint32_t id = 0
+    if key < K_FILENAME or key > K_FX_ORIGINAL_TRACE:
+        return OK
+    if own_frame(t, raw) != OK:
+        return t.status.code
+    if key == K_LINE:
+        if v.kind == V_NONE:
+            f.line = 0
+            return OK
+        return want_i32(t, v, key, &f.line)
+    if want_text(t, v, key, &id) != OK:
+        return t.status.code
+    if id == NONE32:
+        id = S_EMPTY
+    if key == K_FILENAME:
+        f.file = id
+    elif key == K_NAME:
+        f.name = id
+    elif key == K_FX_NODE_OP:
+        f.fx_op = id
+    elif key == K_FX_NODE_NAME:
+        f.fx_name = id
+    elif key == K_FX_NODE_TARGET:
+        f.fx_target = id
+    else:
+        f.fx_trace = id
+    return OK
+
+
+cdef inline int set_annotation(Tables* t, uint32_t row, uint32_t key, const Value* v) noexcept nogil:
+    cdef Annotation* a = <Annotation*> t.annotations.data + row
+    if key == K_NAME:
+        return want_text(t, v, key, &a.name)
+    if key == K_STAGE:
+        return want_text(t, v, key, &a.stage)
+    if key == K_DEVICE:
+        return want_i32(t, v, key, &a.device)
+    if key == K_TIME_US:
+        return want_i64(t, v, key, &a.time)
+    return OK
+
+
+cdef inline int set_root(Tables* t, uint32_t key, const Value* v) noexcept nogil:
+    cdef uint32_t id
+    if key == K_SEGMENTS:
+        return OK if v.kind == V_SEGMENTS else fail(&t.status, ERR_TYPE, "segments")
+    if key == K_DEVICE_TRACES:
+        return OK if v.kind == V_TRACES else fail(&t.status, ERR_TYPE, "device_traces")
+    if key == K_EXTERNAL_ANNOTATIONS:
+        if v.kind != V_ANNOTATIONS and v.kind != V_NONE:
+            return fail(&t.status, ERR_TYPE, "external_annotations")
+        return OK
+    if key == K_ALLOCATOR_SETTINGS or key == K_TRACE_ALLOC_OVERFLOWED or key == K_TRACE_ALLOC_MAX_ENTRIES:
+        id = new_node(t, v.kind, v.num, v.idx, key)
+        if id == NONE32:
+            return t.status.code
+        if key == K_ALLOCATOR_SETTINGS:
+            t.settings = id + 1
+        elif key == K_TRACE_ALLOC_OVERFLOWED:
+            t.overflowed = id + 1
+        else:
+            t.max_entries = id + 1
+    return OK
+
+
+cdef inline int set_item(Tables* t, const Value* d, const Value* k, const Value* v) noexcept nogil:
+    # d[k] = v
+    if d.kind == V_NODE_DICT:
+        if k.kind != V_STR:
+            return fail(&t.status, ERR_TYPE, "a key that is no text")
+        return node_add(t, d.idx, k.idx, v)
+    if d.kind == V_SKIP_DICT:
+        return OK
+    if not is_dict(d.kind):
+        return fail(&t.status, ERR_TYPE, "an item set on what is no dict")
+    if k.kind != V_STR or k.idx >= S_KNOWN:
+        return OK
+    if d.kind == V_EVENT:
+        return set_event(t, d.idx, k.idx, v)
+    if d.kind == V_FRAME:
+        return set_frame(t, d.idx, k.idx, v)
+    if d.kind == V_BLOCK:
+        return set_block(t, d.idx, k.idx, v)
+    if d.kind == V_SEGMENT:
+        return set_segment(t, d.idx, k.idx, v)
+    if d.kind == V_HIST:
+        return set_history(t, d.idx, k.idx, v)
+    if d.kind == V_ANNOTATION:
+        return set_annotation(t, d.idx, k.idx, v)
+    return set_root(t, k.idx, v)

@@ -1,0 +1,182 @@
+"""The spelling of the names that shapes.pxd enumerates, and metadata rendered to text."""
+
+from libc.math cimport isfinite
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdio cimport snprintf
+from libc.string cimport memcpy, strlen
+from memreplay._native.growbuf cimport push_bytes
+from memreplay._native.hashmap cimport NONE32, span_at, spans_intern
+from memreplay._native.status cimport ERR_MEMORY, OK, fail, fail_limit
+from memreplay._native.tables cimport Node, Tables
+from memreplay._native.value cimport *
+
+ctypedef const char* Name
+
+# Constant: filled when the module is made, never written again.
+cdef Name[S_KNOWN] NAMES = [
+    b"",
+    b"action", b"addr", b"size", b"stream", b"time_us", b"frames", b"compile_context", b"user_metadata",
+    b"pool_id", b"device_free",
+    b"device", b"address", b"total_size", b"allocated_size", b"active_size", b"requested_size",
+    b"segment_type", b"segment_pool_id", b"is_expandable", b"blocks", b"state", b"history", b"real_size",
+    b"filename", b"line", b"name", b"fx_node_op", b"fx_node_name", b"fx_node_target",
+    b"fx_original_trace",
+    b"segments", b"device_traces", b"allocator_settings", b"external_annotations",
+    b"trace_alloc_overflowed", b"trace_alloc_max_entries", b"stage",
+    b"alloc", b"free_requested", b"free_completed", b"segment_alloc", b"segment_free", b"segment_map",
+    b"segment_unmap", b"oom", b"snapshot", b"user_defined", b"annotate", b"workspace_snapshot",
+    b"empty_cache",
+    b"inactive", b"active_allocated", b"active_pending_free", b"active_awaiting_free",
+]
+
+
+cdef const char* shapes_name(uint32_t key) noexcept nogil:
+    return NAMES[key if key < S_KNOWN else 0]
+
+
+cdef int shapes_init(Tables* t) noexcept nogil:
+    # Interns the known names, so that a name's string id is its number in shapes.Key.
+    cdef uint32_t i
+    for i in range(S_KNOWN):
+        if spans_intern(&t.strings, NAMES[i], strlen(NAMES[i])) != i:
+            return fail(&t.status, ERR_MEMORY, "strings")
+    return OK
+
+
+# ---- metadata that is no text: kept as JSON ----------------------------------------------------------
+
+cdef enum:
+    TEXT_LIMIT = 65536    # bytes of one rendered value
+    TEXT_DEPTH = 32
+
+
+cdef int put(Tables* t, const char* text) noexcept nogil:
+    return push_bytes(&t.text, text, strlen(text))
+
+
+cdef int put_byte(Tables* t, char c) noexcept nogil:
+    return push_bytes(&t.text, &c, 1)
+
+
+cdef int put_string(Tables* t, uint32_t id) noexcept nogil:
+    # A JSON string. Bytes over 127 stand as they are: the input is UTF-8.
+    cdef size_t n = 0
+    cdef size_t i
+    cdef const uint8_t* p = span_at(&t.strings, id, &n)
+    cdef char[16] escape
+    if put(t, b'"') < 0:
+        return -1
+    for i in range(n):
+        if p[i] == 34 or p[i] == 92:
+            escape[0] = 92
+            escape[1] = <char> p[i]
+            if push_bytes(&t.text, escape, 2) < 0:
+                return -1
+        elif p[i] < 32:
+            snprintf(escape, sizeof(escape), b"\\u%04x", <int> p[i])
+            if push_bytes(&t.text, escape, 6) < 0:
+                return -1
+        elif push_bytes(&t.text, &p[i], 1) < 0:
+            return -1
+        if t.text.len > TEXT_LIMIT:
+            return 0
+    return put(t, b'"')
+
+
+cdef int put_scalar(Tables* t, uint32_t kind, uint64_t num, uint32_t idx) noexcept nogil:
+    cdef char[32] digits
+    cdef double real
+    cdef size_t n = 0
+    cdef int64_t* pair
+    if kind == V_STR:
+        return put_string(t, idx)
+    if kind == V_INT:
+        snprintf(digits, sizeof(digits), b"%lld", <long long> num)
+        return put(t, digits)
+    if kind == V_UINT:
+        snprintf(digits, sizeof(digits), b"%llu", <unsigned long long> num)
+        return put(t, digits)
+    if kind == V_FLOAT:
+        memcpy(&real, &num, 8)
+        if not isfinite(real):
+            return put(t, b"null")
+        snprintf(digits, sizeof(digits), b"%.17g", real)
+        return put(t, digits)
+    if kind == V_TRUE:
+        return put(t, b"true")
+    if kind == V_FALSE:
+        return put(t, b"false")
+    if kind == V_PAIR:
+        pair = <int64_t*> span_at(&t.pairs, idx, &n)
+        snprintf(digits, sizeof(digits), b"[%lld, ", <long long> pair[0])
+        if put(t, digits) < 0:
+            return -1
+        snprintf(digits, sizeof(digits), b"%lld]", <long long> pair[1])
+        return put(t, digits)
+    return put(t, b"null")
+
+
+cdef int put_node(Tables* t, uint32_t root) noexcept nogil:
+    # A kept list or dict, walked with a stack of its own.
+    cdef uint32_t[TEXT_DEPTH] at       # the item to render next, a level
+    cdef uint32_t[TEXT_DEPTH] owner
+    cdef Node* nodes = <Node*> t.nodes.data
+    cdef Node* item
+    cdef int depth = 0
+    owner[0] = root
+    at[0] = nodes[root].first
+    if put_byte(t, 123 if nodes[root].kind == V_NODE_DICT else 91) < 0:
+        return -1
+    while depth >= 0:
+        if t.text.len > TEXT_LIMIT:
+            return 0
+        if at[depth] == NONE32:
+            if put_byte(t, 125 if nodes[owner[depth]].kind == V_NODE_DICT else 93) < 0:
+                return -1
+            depth -= 1
+            continue
+        item = &nodes[at[depth]]
+        if at[depth] != nodes[owner[depth]].first and put(t, b", ") < 0:
+            return -1
+        at[depth] = item.next
+        if nodes[owner[depth]].kind == V_NODE_DICT:
+            if put_string(t, item.key) < 0 or put(t, b": ") < 0:
+                return -1
+        if item.kind != V_NODE_LIST and item.kind != V_NODE_DICT:
+            if put_scalar(t, item.kind, item.num, item.idx) < 0:
+                return -1
+        elif depth + 1 == TEXT_DEPTH:
+            if put(t, b"null") < 0:
+                return -1
+        else:
+            depth += 1
+            owner[depth] = item.idx
+            at[depth] = nodes[item.idx].first
+            if put_byte(t, 123 if nodes[item.idx].kind == V_NODE_DICT else 91) < 0:
+                return -1
+    return 0
+
+
+cdef int want_metadata(Tables* t, const Value* v, uint32_t* out) noexcept nogil:
+    # The string id of a text; of anything else rendered as JSON behind a NUL byte (see Snapshot.text),
+    # with what is deeper or longer than the limits left out.
+    cdef int code
+    if v.kind == V_STR:
+        out[0] = v.idx
+        return OK
+    if v.kind == V_NONE:
+        out[0] = NONE32
+        return OK
+    t.text.len = 0
+    code = push_bytes(&t.text, b"\0", 1)
+    if code == 0:
+        if v.kind == V_NODE_LIST or v.kind == V_NODE_DICT:
+            code = put_node(t, v.idx)
+        else:
+            code = put_scalar(t, v.kind, v.num, v.idx)
+    if code < 0:
+        return fail(&t.status, ERR_MEMORY, "metadata")
+    if t.text.len > TEXT_LIMIT:
+        return fail_limit(&t.status, "metadata_bytes", t.text.len, TEXT_LIMIT)
+    out[0] = spans_intern(&t.strings, t.text.data, t.text.len)
+    return OK if out[0] != NONE32 else fail(&t.status, ERR_MEMORY, "strings")

@@ -1,0 +1,261 @@
+# The columns of a snapshot: struct of arrays that grow while it is read, and are fixed afterwards.
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memset
+from memreplay._native.growbuf cimport Buf, buf_reserve, push_item, push_u32, push_u64
+from memreplay._native.hashmap cimport NONE32, Spans, span_at, spans_intern, spans_len
+from memreplay._native.status cimport ERR_MEMORY, OK, Status, fail, fail_limit
+
+cdef extern from *:
+    const int64_t ABSENT_TIME "INT64_MIN"       # this event has no time
+    const int64_t MAX_BYTES "(INT64_MAX / 2)"   # the largest size, and the largest sum of sizes
+    const uint32_t SEALED "0x80000000u"         # in frame_of, stack_of: used, must not change any more
+
+cdef enum:
+    EMPTY_STACK = 0         # the stack of no frames
+    MAX_ROWS = 1 << 27      # what a packed memo entry can name
+
+# Actions, in the order of their names in shapes.pxd. A name that is not among them gets the next code
+# from A_OTHER on, and A_LAST when those have run out.
+cdef enum Action:
+    A_ALLOC = 0
+    A_FREE_REQUESTED = 1
+    A_FREE_COMPLETED = 2
+    A_SEGMENT_ALLOC = 3
+    A_SEGMENT_FREE = 4
+    A_SEGMENT_MAP = 5
+    A_SEGMENT_UNMAP = 6
+    A_OOM = 7
+    A_SNAPSHOT = 8
+    A_USER_DEFINED = 9
+    A_ANNOTATE = 10
+    A_WORKSPACE_SNAPSHOT = 11
+    A_EMPTY_CACHE = 12
+    A_KNOWN = 13          # how many are known
+    A_NONE = 31           # the event has no action
+    A_OTHER = 32
+    A_LAST = 255
+
+# Block states; a block in any of them but STATE_INACTIVE is active.
+cdef enum State:
+    STATE_UNKNOWN = 0
+    STATE_INACTIVE = 1
+    STATE_ACTIVE_ALLOCATED = 2
+    STATE_ACTIVE_PENDING_FREE = 3
+    STATE_ACTIVE_AWAITING_FREE = 4
+    STATES = 5
+
+cdef enum RowFlag:
+    HAS_ADDRESS = 1
+    HAS_REQUESTED = 2
+    HAS_TOTAL = 4
+    HAS_HISTORY = 8
+    EXPANDABLE = 16
+    HAS_STATE = 32
+
+
+cdef struct Sparse:
+    # A column that stays one number until a row differs from it: most files have one stream, no pools
+    # and no metadata, and such a column costs nothing.
+    Buf b
+    uint64_t constant
+    bint dense
+
+
+cdef struct Event:
+    # One event while it is read; it becomes a row when it is complete.
+    uint64_t address
+    int64_t size
+    uint64_t stream
+    int64_t time
+    uint32_t stack
+    uint32_t compile_context   # string id, or NONE32
+    uint32_t user_metadata     # string id, or NONE32
+    uint32_t pool              # pair id, or NONE32
+    uint8_t action
+
+
+cdef struct Segment:
+    uint64_t address
+    int64_t total_size
+    int64_t allocated_size
+    int64_t active_size
+    int64_t requested_size
+    uint64_t stream
+    int32_t device
+    uint32_t pool
+    uint32_t stack
+    uint32_t kind              # string id of segment_type
+    uint32_t flags
+
+
+cdef struct Block:
+    uint64_t address
+    int64_t size
+    int64_t requested
+    uint32_t segment
+    uint32_t stack
+    uint32_t state
+    uint32_t flags
+
+
+cdef struct Annotation:
+    int64_t time
+    uint32_t name
+    uint32_t stage
+    int32_t device
+
+
+cdef struct Trace:
+    uint64_t first     # its rows are events[first : first + count]
+    uint64_t count
+    int32_t device     # its place in device_traces; -1 until the list is known
+
+
+cdef struct FrameKey:
+    # Seven numbers, no padding: interned by its bytes.
+    uint32_t file
+    int32_t line
+    uint32_t name
+    uint32_t fx_op
+    uint32_t fx_name
+    uint32_t fx_target
+    uint32_t fx_trace
+
+
+cdef struct Node:
+    # A value that is kept as it is (settings, dict metadata): a tree in one array. `next` links the
+    # items of a container; a container that is an item is one node that refers to another.
+    uint64_t num
+    uint32_t kind
+    uint32_t key       # string id, in dicts
+    uint32_t next
+    uint32_t first
+    uint32_t last
+    uint32_t idx
+
+
+cdef struct Tables:
+    Status status
+    # events
+    uint64_t events
+    Buf action, address, size, stack
+    Sparse time, stream, compile_context, user_metadata, pool
+    Buf oom_event, oom_free          # device_free, only where an event has it
+    Buf traces                       # Trace
+    Buf other_actions                # string id of action code A_OTHER + i
+    # what the final state says
+    Buf segments, blocks, annotations
+    # interned
+    Spans strings, frames, stacks, pairs
+    # kept values
+    Buf nodes
+    uint32_t settings, overflowed, max_entries   # node + 1, 0 is none
+    # containers being read, by the order they were opened in
+    Buf frame_of                     # u32 a frame dict -> frame id (| SEALED)
+    Buf stack_of                     # u32 a frames list -> stack id (| SEALED)
+    FrameKey frame
+    uint32_t frame_owner             # the frame dict that `frame` belongs to, or NONE32
+    Buf list                         # u32 frame ids of the open frames list
+    uint32_t list_owner              # the frames list that `list` belongs to, or NONE32
+    Buf pair_of                      # int64 x 3: count, first, second of a pool id given as a list
+    uint32_t hist_block, hist_count  # history entries seen in the open block
+    uint64_t attached_events, attached_segments, attached_blocks, attached_annotations
+    uint64_t attached_traces
+    Buf text                         # scratch
+    uint64_t max_nodes
+    bint saw_segments, saw_traces, saw_annotations, bare_list
+    bint open_event                  # row `events` is being filled, in `event`
+    Event event
+    bint any_time, any_missing_time
+    uint64_t with_stack
+
+
+cdef inline int sparse_put(Sparse* s, uint64_t row, uint64_t v) noexcept nogil:
+    # Writes row `row`, which must be the next one or the last one written.
+    cdef uint64_t i
+    if not s.dense:
+        if v == s.constant:
+            return 0
+        if row == 0:
+            s.constant = v
+            return 0
+        s.dense = True
+        if buf_reserve(&s.b, row + 1) < 0:
+            return -1
+        if s.b.itemsize == 8:
+            for i in range(row):
+                (<uint64_t*> s.b.data)[i] = s.constant
+        else:
+            for i in range(row):
+                (<uint32_t*> s.b.data)[i] = <uint32_t> s.constant
+        s.b.len = row
+    if row >= s.b.cap and buf_reserve(&s.b, row + 1 - s.b.len) < 0:
+        return -1
+    if s.b.itemsize == 8:
+        (<uint64_t*> s.b.data)[row] = v
+    else:
+        (<uint32_t*> s.b.data)[row] = <uint32_t> v
+    s.b.len = row + 1
+    return 0
+
+
+cdef inline uint64_t sparse_at(const Sparse* s, uint64_t row) noexcept nogil:
+    if not s.dense:
+        return s.constant
+    if s.b.itemsize == 8:
+        return (<uint64_t*> s.b.data)[row]
+    return (<uint32_t*> s.b.data)[row]
+
+
+cdef inline void event_clear(Event* e) noexcept nogil:
+    e.address = 0
+    e.size = 0
+    e.stream = 0
+    e.time = ABSENT_TIME
+    e.stack = EMPTY_STACK
+    e.compile_context = NONE32
+    e.user_metadata = NONE32
+    e.pool = NONE32
+    e.action = A_NONE
+
+
+cdef inline int push_event(Tables* t, const Event* e) noexcept nogil:
+    # One more row of events; ERR_MEMORY or ERR_LIMIT otherwise.
+    cdef uint64_t row = t.events
+    if row >= t.action.cap:
+        if row >= MAX_ROWS:
+            return fail_limit(&t.status, "events", row, MAX_ROWS)
+        if (buf_reserve(&t.action, 1) < 0 or buf_reserve(&t.address, t.action.cap - row) < 0
+                or buf_reserve(&t.size, t.action.cap - row) < 0
+                or buf_reserve(&t.stack, t.action.cap - row) < 0):
+            return fail(&t.status, ERR_MEMORY, "events")
+    (<uint8_t*> t.action.data)[row] = e.action
+    (<uint64_t*> t.address.data)[row] = e.address
+    (<int64_t*> t.size.data)[row] = e.size
+    (<uint32_t*> t.stack.data)[row] = e.stack
+    if (sparse_put(&t.time, row, <uint64_t> e.time) < 0
+            or sparse_put(&t.stream, row, e.stream) < 0
+            or sparse_put(&t.compile_context, row, e.compile_context) < 0
+            or sparse_put(&t.user_metadata, row, e.user_metadata) < 0
+            or sparse_put(&t.pool, row, e.pool) < 0):
+        return fail(&t.status, ERR_MEMORY, "events")
+    t.any_time |= e.time != ABSENT_TIME
+    t.any_missing_time |= e.time == ABSENT_TIME
+    t.with_stack += e.stack != EMPTY_STACK
+    row += 1
+    t.events = row
+    t.action.len = row
+    t.address.len = row
+    t.size.len = row
+    t.stack.len = row
+    return OK
+
+
+cdef inline int64_t block_requested(const Block* b) noexcept nogil:
+    # requested_size, or the history's real_size (kept in the same field), or the block's size.
+    return b.requested if b.flags & (HAS_REQUESTED | HAS_HISTORY) else b.size
+
+
+cdef void tables_init(Tables* t, uint64_t seed) noexcept nogil
+cdef void tables_free(Tables* t) noexcept nogil
+cdef int tables_finish(Tables* t) noexcept nogil

@@ -1,0 +1,140 @@
+"""The life of the columns: made empty, closed when the input has been read, freed."""
+
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.string cimport memset
+from memreplay._native.growbuf cimport buf_free, buf_init, buf_reserve, buf_trim
+from memreplay._native.hashmap cimport NONE32, spans_drop_index, spans_free, spans_init, spans_intern
+from memreplay._native.status cimport ERR_MEMORY, ERR_SHAPE, OK, fail
+from memreplay._native.shapes cimport end_event, flush_frame, flush_list, shapes_init
+
+
+cdef void sparse_init(Sparse* s, size_t itemsize, uint64_t constant) noexcept nogil:
+    buf_init(&s.b, itemsize)
+    s.constant = constant
+    s.dense = False
+
+
+cdef void tables_init(Tables* t, uint64_t seed) noexcept nogil:
+    # Fills t.status when memory is out.
+    memset(t, 0, sizeof(Tables))
+    buf_init(&t.action, 1)
+    buf_init(&t.address, 8)
+    buf_init(&t.size, 8)
+    buf_init(&t.stack, 4)
+    sparse_init(&t.time, 8, <uint64_t> ABSENT_TIME)
+    sparse_init(&t.stream, 8, 0)
+    sparse_init(&t.compile_context, 4, NONE32)
+    sparse_init(&t.user_metadata, 4, NONE32)
+    sparse_init(&t.pool, 4, NONE32)
+    buf_init(&t.oom_event, 4)
+    buf_init(&t.oom_free, 8)
+    buf_init(&t.traces, sizeof(Trace))
+    buf_init(&t.other_actions, 4)
+    buf_init(&t.segments, sizeof(Segment))
+    buf_init(&t.blocks, sizeof(Block))
+    buf_init(&t.annotations, sizeof(Annotation))
+    buf_init(&t.nodes, sizeof(Node))
+    buf_init(&t.frame_of, 4)
+    buf_init(&t.stack_of, 4)
+    buf_init(&t.list, 4)
+    buf_init(&t.pair_of, 8)
+    buf_init(&t.text, 1)
+    t.frame_owner = NONE32
+    t.list_owner = NONE32
+    t.hist_block = NONE32
+    cdef FrameKey no_frame
+    memset(&no_frame, 0, sizeof(FrameKey))
+    # Id 0 is the empty string, the frame of nothing, the stack of no frames.
+    if (spans_init(&t.strings, seed) < 0 or spans_init(&t.frames, seed + 1) < 0
+            or spans_init(&t.stacks, seed + 2) < 0 or spans_init(&t.pairs, seed + 3) < 0
+            or buf_reserve(&t.stacks.data, 64) < 0
+            or spans_intern(&t.frames, &no_frame, sizeof(FrameKey)) != 0
+            or spans_intern(&t.stacks, &no_frame, 0) != EMPTY_STACK):
+        fail(&t.status, ERR_MEMORY, "tables")
+        return
+    shapes_init(t)
+
+
+cdef void tables_free(Tables* t) noexcept nogil:
+    buf_free(&t.action)
+    buf_free(&t.address)
+    buf_free(&t.size)
+    buf_free(&t.stack)
+    buf_free(&t.time.b)
+    buf_free(&t.stream.b)
+    buf_free(&t.compile_context.b)
+    buf_free(&t.user_metadata.b)
+    buf_free(&t.pool.b)
+    buf_free(&t.oom_event)
+    buf_free(&t.oom_free)
+    buf_free(&t.traces)
+    buf_free(&t.other_actions)
+    buf_free(&t.segments)
+    buf_free(&t.blocks)
+    buf_free(&t.annotations)
+    spans_free(&t.strings)
+    spans_free(&t.frames)
+    spans_free(&t.stacks)
+    spans_free(&t.pairs)
+    buf_free(&t.nodes)
+    tables_free_reading(t)
+
+
+cdef void tables_free_reading(Tables* t) noexcept nogil:
+    # What is needed only while reading.
+    buf_free(&t.frame_of)
+    buf_free(&t.stack_of)
+    buf_free(&t.list)
+    buf_free(&t.pair_of)
+    buf_free(&t.text)
+
+
+cdef void place_blocks(Tables* t) noexcept nogil:
+    # 2.0-era blocks have no address: theirs follows from the segment's and the sizes before them.
+    cdef Block* blocks = <Block*> t.blocks.data
+    cdef Segment* segments = <Segment*> t.segments.data
+    cdef uint64_t i
+    cdef uint64_t at = 0
+    cdef uint32_t segment = NONE32
+    for i in range(t.blocks.len):
+        if blocks[i].segment != segment:
+            segment = blocks[i].segment
+            at = segments[segment].address
+        if blocks[i].flags & HAS_ADDRESS:
+            at = blocks[i].address
+        blocks[i].address = at
+        at += <uint64_t> blocks[i].size
+
+
+cdef int tables_finish(Tables* t) noexcept nogil:
+    # Closes what is open and checks that every row has its place; t.status says what is wrong.
+    cdef Segment* segments
+    cdef uint64_t i
+    if end_event(t) != OK or flush_frame(t) != OK or flush_list(t) != OK:
+        return t.status.code
+    if t.attached_events != t.events:
+        return fail(&t.status, ERR_SHAPE, "an event outside of the traces")
+    if t.attached_segments != t.segments.len or t.attached_blocks != t.blocks.len:
+        return fail(&t.status, ERR_SHAPE, "a segment or a block outside of its list")
+    if t.attached_annotations != t.annotations.len:
+        return fail(&t.status, ERR_SHAPE, "an annotation outside of its list")
+    segments = <Segment*> t.segments.data
+    for i in range(t.segments.len):
+        if not segments[i].flags & HAS_ADDRESS or not segments[i].flags & HAS_TOTAL:
+            return fail(&t.status, ERR_SHAPE, "a segment without 'address' or 'total_size'")
+    place_blocks(t)
+    tables_free_reading(t)
+    buf_trim(&t.action)
+    buf_trim(&t.address)
+    buf_trim(&t.size)
+    buf_trim(&t.stack)
+    buf_trim(&t.time.b)
+    buf_trim(&t.stream.b)
+    buf_trim(&t.compile_context.b)
+    buf_trim(&t.user_metadata.b)
+    buf_trim(&t.pool.b)
+    spans_drop_index(&t.frames)
+    spans_drop_index(&t.stacks)
+    spans_drop_index(&t.strings)
+    spans_drop_index(&t.pairs)
+    return OK

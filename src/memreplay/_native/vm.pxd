@@ -1,0 +1,43 @@
+# The pickle machine's state: window, value stack, marks, memo, limits; and the stacks seen before.
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from memreplay._native.cursor cimport Cursor
+from memreplay._native.growbuf cimport Buf
+from memreplay._native.hashmap cimport Spans
+from memreplay._native.tables cimport Tables
+
+cdef struct Limits:
+    uint64_t depth          # MARKs that may be open at once
+    uint64_t string_bytes   # of one string or bytes object
+    uint64_t values         # on the stack
+    uint64_t memo           # entries
+    uint64_t nodes          # kept values (settings, metadata)
+
+
+cdef struct RawStack:
+    # A frames list as its bytes stood in the file, and which ones came after it last time.
+    uint32_t stack
+    uint32_t next
+    uint32_t after_next
+
+
+cdef struct VM:
+    Cursor cur
+    Tables* tables
+    Limits limits
+    Buf stack          # Value
+    Buf marks          # u32: the stack's height at each MARK
+    Buf memo           # u32: kind (5 bits) and index (27 bits)
+    Buf memo_num       # u64: the numbers of memoised scalars
+    uint64_t memo_used # entries that are set
+    uint64_t need      # bytes that the opcode at the cursor needs at least
+    int protocol
+    Spans raw          # the bytes of frames lists, between MARK and APPENDS
+    Buf raw_info       # RawStack, a row a span of raw
+    uint32_t raw_last
+    bint started
+    uint64_t fast_events
+
+
+cdef int vm_init(VM* vm, Tables* tables, const Limits* limits, uint64_t seed) noexcept nogil
+cdef void vm_free(VM* vm) noexcept nogil
+cdef int vm_step(VM* vm) noexcept nogil

@@ -1,0 +1,88 @@
+"""The group of subcommands, which imports one only when it is invoked."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import click
+
+from memreplay.cli.errors import catching
+from memreplay.cli.options import EXIT_CODES
+
+# name: (module that holds it as `command`, help in the list of commands). The help stands here so
+# that `memreplay --help` imports no subcommand; a test holds it against each command's own.
+COMMANDS = {
+    "summary": ("memreplay.cli.summary", "What is in a snapshot, and can it be trusted."),
+    "peak": ("memreplay.cli.peak", "How high memory went, when, and who held it."),
+    "completion": ("memreplay.cli.completion", "Print the script that completes commands."),
+}
+
+
+class App(click.Group):
+    """A click group over `COMMANDS`, with the one place where errors become exit codes."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """The names in the order of the table: the order in which one needs them."""
+        return list(COMMANDS)
+
+    def get_command(
+        self,
+        ctx: click.Context,  # noqa: ARG002
+        cmd_name: str,
+    ) -> click.Command | None:
+        """The command, imported now; None where there is none of that name."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(COMMANDS[cmd_name][0]).command
+        return command
+
+    def format_commands(
+        self,
+        ctx: click.Context,  # noqa: ARG002
+        formatter: click.HelpFormatter,
+    ) -> None:
+        """The list of commands, out of the table alone."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the subcommand; whatever it raises on purpose becomes an exit code."""
+        with catching(ctx):
+            return super().invoke(ctx)
+
+
+def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
+    if not wanted or ctx.resilient_parsing:
+        return
+    from memreplay import __version__
+
+    click.echo(f"memreplay {__version__}")
+    ctx.exit()
+
+
+@click.group(
+    cls=App,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog=f"""\b
+Examples:
+  memreplay summary snap.pkl
+  memreplay peak snap.pkl --top 5
+  memreplay peak snap.pkl --format json | jq '.devices[].peak_bytes'
+
+{EXIT_CODES}""",
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version and exit.",
+)
+def app() -> None:
+    """Replay PyTorch memory snapshots: exact peaks, and who held them.
+
+    Reads what torch.cuda.memory._dump_snapshot() writes, as it is or compressed, without torch,
+    without a GPU, and without running anything that the file holds.
+    """

@@ -1,0 +1,85 @@
+"""Turns errors into one line on stderr and an exit code: the only place that catches them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TypeVar
+
+import click
+
+from memreplay.errors import MemreplayError
+
+T = TypeVar("T")
+
+NOT_READABLE = 3
+# What a shell reports for a tool that SIGINT or SIGPIPE ended.
+INTERRUPTED = 130
+PIPE_CLOSED = 141
+CANNOT_WRITE = 2
+
+
+def attempt(file: str, work: Callable[[], T]) -> tuple[T | None, int]:
+    """Run `work`, which reads `file`: its result and 0, or None and the exit code of its error.
+
+    An error is reported here, so that a command over several files can go on with the next one.
+    Not for writing output: an error of that is none of the file's.
+    """
+    try:
+        return work(), 0
+    except MemreplayError as error:
+        _complain(f"{_name(file)}: {error}")
+        return None, error.exit_code
+    except OSError as error:
+        _complain(f"{_name(file)}: {_os_error_words(error)}")
+        return None, NOT_READABLE
+
+
+@contextmanager
+def catching(ctx: click.Context) -> Iterator[None]:
+    """End the command with the right exit code for what no single file is to blame for."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        ctx.exit(INTERRUPTED)
+    except BrokenPipeError:  # `memreplay peak snap.pkl | head`: no word, as other tools
+        _discard_output()
+        ctx.exit(PIPE_CLOSED)
+    except MemreplayError as error:
+        _complain(str(error))
+        ctx.exit(error.exit_code)
+    except OSError as error:
+        _discard_output()
+        _complain(f"cannot write the output: {_os_error_words(error)}")
+        ctx.exit(CANNOT_WRITE)
+
+
+def _os_error_words(error: OSError) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "there is no such file"
+    if isinstance(error, IsADirectoryError):
+        return "this is a directory; name a snapshot file in it"
+    if isinstance(error, PermissionError):
+        return "permission denied; it belongs to someone else or is not readable"
+    return (error.strerror or str(error) or type(error).__name__).lower()
+
+
+def _complain(text: str) -> None:
+    # A name or a message may hold anything; imported here, as only errors need it.
+    from memreplay.reports.fit import clean
+
+    click.echo(f"memreplay: error: {clean(text)}", err=True)
+
+
+def _name(file: str) -> str:
+    return "standard input" if file == "-" else file
+
+
+def _discard_output() -> None:
+    """Send what is still buffered nowhere: Python's own flush at exit would fail again, aloud."""
+    with suppress(OSError, ValueError):  # ValueError: a stand-in for stdout without a descriptor
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)

@@ -1,0 +1,83 @@
+"""Each option and argument that subcommands share, once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# click joins the lines of a paragraph: this one may end every command's help.
+EXIT_CODES = (
+    "Exit codes: 0 fine, 2 wrong usage, 3 not a readable snapshot, 4 a snapshot that is cut off."
+)
+
+# A path stays unchecked here: that a file is missing is no wrong usage, and has its own exit code.
+_PATH = click.Path(allow_dash=True, path_type=str)
+
+
+def file_argument(function: F) -> F:
+    """FILE: one snapshot, `-` for standard input."""
+    return click.argument("file", type=_PATH)(function)
+
+
+def files_argument(function: F) -> F:
+    """FILE...: one snapshot or more."""
+    return click.argument("files", metavar="FILE...", type=_PATH, nargs=-1, required=True)(function)
+
+
+def format_option(function: F) -> F:
+    """--format text|json."""
+    return click.option(
+        "--format",
+        "fmt",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        show_default=True,
+        help="For people, or for programs (see docs/json.md).",
+    )(function)
+
+
+def device_option(function: F) -> F:
+    """--device N."""
+    return click.option(
+        "--device",
+        type=int,
+        metavar="N",
+        show_default="all",
+        help="Only this device.",
+    )(function)
+
+
+def top_option(function: F) -> F:
+    """--top N, 0 for all."""
+    return click.option(
+        "--top",
+        type=click.IntRange(min=0),
+        metavar="N",
+        default=20,
+        show_default=True,
+        help="Show the N largest groups; 0 shows all.",
+    )(function)
+
+
+def by_option(function: F) -> F:
+    """--by stack|frame|file|function."""
+    return click.option(
+        "--by",
+        type=click.Choice(["stack", "frame", "file", "function"]),
+        default="stack",
+        show_default=True,
+        help="What to group allocations by.",
+    )(function)
+
+
+def all_frames_option(function: F) -> F:
+    """--all-frames."""
+    return click.option(
+        "--all-frames",
+        is_flag=True,
+        help="Show whole stacks, with PyTorch's, Python's and C++ frames.",
+    )(function)

@@ -1,0 +1,78 @@
+"""`memreplay peak`: how high, when, and who held the memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from memreplay.cli.errors import attempt
+from memreplay.cli.options import (
+    EXIT_CODES,
+    all_frames_option,
+    by_option,
+    device_option,
+    file_argument,
+    format_option,
+    top_option,
+)
+from memreplay.cli.output import render_document, write
+from memreplay.cli.source import opened
+
+if TYPE_CHECKING:
+    from memreplay.model import By, PeakReport
+
+
+@click.command(
+    "peak",
+    epilog=f"""\b
+Examples:
+  memreplay peak snap.pkl
+  memreplay peak snap.pkl.gz --by file --top 10
+  memreplay peak snap.pkl --device 0 --all-frames | less
+  memreplay peak snap.pkl --top 0 --format json > peak.json
+
+{EXIT_CODES}""",
+)
+@file_argument
+@by_option
+@top_option
+@all_frames_option
+@device_option
+@format_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    file: str,
+    by: By,
+    top: int,
+    all_frames: bool,
+    device: int | None,
+    fmt: str,
+) -> None:
+    """How high memory went, when, and who held it.
+
+    Replays the allocations of each device in FILE ('-' for standard input), and shows the moment at
+    which most was requested, with the code that held it, the largest first.
+    """
+
+    def work() -> PeakReport:
+        from memreplay.analysis.peak import peak_report
+
+        with opened(file) as snapshot:
+            return peak_report(snapshot, by=by, top=top, all_frames=all_frames, device=device)
+
+    report, exit_code = attempt(file, work)
+    if report is not None:
+        write(_render(report, fmt))
+    ctx.exit(exit_code)
+
+
+def _render(report: PeakReport, fmt: str) -> str:
+    if fmt == "json":
+        from memreplay.reports.peak_json import render_peak_json
+
+        return render_peak_json(report)
+    from memreplay.reports.peak_text import peak_document
+
+    return render_document(peak_document(report))

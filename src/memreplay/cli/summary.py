@@ -1,0 +1,65 @@
+"""`memreplay summary`: what is in a snapshot, and can its numbers be trusted."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from memreplay.cli.errors import attempt
+from memreplay.cli.options import EXIT_CODES, files_argument, format_option
+from memreplay.cli.output import render_document, write
+from memreplay.cli.source import opened
+
+if TYPE_CHECKING:
+    from memreplay.model import SnapshotSummary
+
+
+@click.command(
+    "summary",
+    epilog=f"""\b
+Examples:
+  memreplay summary snap.pkl
+  memreplay summary rank*.pkl
+  memreplay summary rank*.pkl --format json | jq -r '[.file, .devices[0].peak_bytes] | @tsv'
+
+{EXIT_CODES} With several files, the highest of theirs.""",
+)
+@files_argument
+@format_option
+@click.pass_context
+def command(ctx: click.Context, files: tuple[str, ...], fmt: str) -> None:
+    """What is in a snapshot, and can it be trusted.
+
+    Shows the form of each FILE ('-' for standard input), its events, memory and settings, and
+    whether a replay of it is exact, or what to record differently. With --format json, one file
+    gives one indented object, several give one object a line.
+    """
+    worst, written = 0, False
+    for file in files:
+        summary, exit_code = attempt(file, partial(_summarize, file))
+        worst = max(worst, exit_code)
+        if summary is not None:
+            if written and fmt == "text":
+                write("")
+            write(_render(summary, fmt, several=len(files) > 1))
+            written = True
+    ctx.exit(worst)
+
+
+def _summarize(file: str) -> SnapshotSummary:
+    from memreplay.analysis.summary import summarize
+
+    with opened(file) as snapshot:
+        return summarize(snapshot)
+
+
+def _render(summary: SnapshotSummary, fmt: str, *, several: bool) -> str:
+    if fmt == "json":
+        from memreplay.reports.summary_json import render_summary_json
+
+        return render_summary_json(summary, indent=None if several else 2)
+    from memreplay.reports.summary_text import summary_document
+
+    return render_document(summary_document(summary))

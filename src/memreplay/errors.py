@@ -1,0 +1,77 @@
+"""Every error that memreplay raises on purpose, each with the exit code a command ends with."""
+
+from __future__ import annotations
+
+
+class MemreplayError(Exception):
+    """Base of all errors raised on purpose; `str()` of one is a single clear line."""
+
+    exit_code = 2
+
+
+class UsageError(MemreplayError):
+    """The caller asked for something that cannot be (an unknown device, an event past the end)."""
+
+
+class MissingExtraError(MemreplayError):
+    """An optional package is needed; the message names the extra that installs it."""
+
+
+class SnapshotError(MemreplayError):
+    """The input is not a snapshot that can be read.
+
+    Parameters
+    ----------
+    message : str
+        What is wrong, without the place and the remedy.
+    offset : int, optional
+        Byte in the (decompressed) stream at which it was seen.
+    opcode : str, optional
+        Name of the pickle opcode there, as pickletools spells it.
+    hint : str, optional
+        What the user can do about it.
+    """
+
+    exit_code = 3
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        offset: int | None = None,
+        opcode: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.offset = offset
+        self.opcode = opcode
+        self.hint = hint
+
+    def __str__(self) -> str:
+        """`message (byte 1048573, BINUNICODE8); hint`, with the parts that are known."""
+        place = []
+        if self.offset is not None:
+            place.append(f"byte {self.offset}")
+        if self.opcode:
+            place.append(self.opcode)
+        text = self.message
+        if place:
+            text += f" ({', '.join(place)})"
+        if self.hint:
+            text += f"; {self.hint}"
+        return text
+
+
+class TruncatedError(SnapshotError):
+    """The input ends in the middle: a dump that was cut off."""
+
+    exit_code = 4
+
+
+class UnsafePickleError(SnapshotError):
+    """The pickle asks to import or to call something; nothing was executed."""
+
+
+class LimitError(SnapshotError):
+    """The input asks for more than a limit allows; the message names the limit."""

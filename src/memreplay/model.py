@@ -1,0 +1,165 @@
+"""The results of memreplay as frozen dataclasses: plain data, no behaviour, no I/O.
+
+Units everywhere: bytes are int and named `*_bytes`; times are int microseconds since the epoch and
+named `*_us`; an event is named by (device, index in that device's trace), and index -1 is the start,
+before the first event.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+By = Literal["stack", "frame", "file", "function"]
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One frame of a call stack. `line` is 0 where the recorder knew none (C++ frames)."""
+
+    function: str
+    file: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Allocations that share a call stack (or frame, file, function), held at one moment.
+
+    `frames` is innermost first: the whole stack when grouped by stack; the one frame when grouped by
+    frame; a frame with an empty function and line 0 when grouped by file; with an empty file and line
+    0 when grouped by function; empty where there is no stack, and then `label` says why in
+    parentheses. `user` indexes into `frames`: the frames that are the user's own code, not the
+    plumbing of PyTorch, Python or C++; `label` is made of the innermost of them (else of the innermost
+    frame). `share` is bytes / the whole, 0.0 to 1.0.
+    """
+
+    label: str
+    bytes: int
+    count: int
+    share: float
+    frames: tuple[Frame, ...] = ()
+    user: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DevicePeak:
+    """The highest requested usage of one device, and who held it.
+
+    `event_index` is the first event after which usage is at its maximum, -1 when that is the start.
+    `time_us` is that event's time (the first event's time for -1); None where the file has no times.
+    `start_us` is the time of the first event, None likewise. `baseline_bytes` is what was live before
+    the first event; `baseline_held_bytes` the part of it still live at the peak. `groups` are sorted
+    by bytes, largest first; `groups_total` is how many there are before `top` cut them; the bytes and
+    count of those cut are in `rest_bytes` and `rest_count`, so that everything always adds up to
+    `peak_bytes`.
+    """
+
+    device: int
+    peak_bytes: int
+    event_index: int
+    time_us: int | None
+    start_us: int | None
+    baseline_bytes: int
+    baseline_held_bytes: int
+    final_bytes: int
+    events: int
+    live_count: int
+    groups: tuple[Group, ...]
+    groups_total: int
+    rest_bytes: int
+    rest_count: int
+    trusted: bool
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PeakReport:
+    """What `memreplay peak` shows: one entry a device that has events or segments."""
+
+    file: str
+    by: By
+    all_frames: bool
+    devices: tuple[DevicePeak, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StateBytes:
+    """Blocks of one state (`active_allocated`, `active_pending_free`, `inactive`, …) in the segments.
+
+    `size_bytes` are block sizes (rounded), `requested_bytes` what was asked for (0 for inactive).
+    """
+
+    state: str
+    blocks: int
+    size_bytes: int
+    requested_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSummary:
+    """One device of a snapshot: what is there, and whether a replay of it can be trusted.
+
+    `reserved_bytes`, `active_bytes` and `requested_bytes` are the final segments' (sum of segment
+    sizes; of active blocks' sizes; of active blocks' requested sizes). `final_bytes` is the replay's
+    own end, and `reconciliation_bytes` is `final_bytes - requested_bytes`: 0 when trace and segments
+    agree. `reasons` are stable names (see docs/numbers.md), empty when `trusted` with nothing to add.
+    """
+
+    device: int
+    events: int
+    actions: dict[str, int]
+    first_us: int | None
+    last_us: int | None
+    events_with_stack: int
+    segments: int
+    reserved_bytes: int
+    active_bytes: int
+    requested_bytes: int
+    states: tuple[StateBytes, ...]
+    baseline_bytes: int
+    peak_bytes: int
+    final_bytes: int
+    unmatched_frees: int
+    double_allocs: int
+    unknown_actions: int
+    reconciliation_bytes: int
+    trusted: bool
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotSummary:
+    """What `memreplay summary` shows of one file.
+
+    `container` is how the bytes were wrapped ("pickle", "gzip", "zstd"); `protocol` the pickle
+    protocol; `generation` a short text for people: which PyTorch wrote it, judged by the keys.
+    `file_bytes` is the size on disk (None for a stream), `stream_bytes` the decompressed size.
+    `settings` holds the whole allocator settings; `settings_changed` those that differ from PyTorch's
+    defaults.
+    """
+
+    file: str
+    file_bytes: int | None
+    stream_bytes: int
+    container: str
+    protocol: int
+    generation: str
+    has_times: bool
+    has_stacks: bool
+    annotations: int
+    stacks: int
+    frames: int
+    overflowed: bool | None
+    settings: dict[str, object]
+    settings_changed: dict[str, object]
+    devices: tuple[DeviceSummary, ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class PeakPoint:
+    """Where usage is highest: `bytes`, and the first event after which it is so (-1: the start)."""
+
+    bytes: int
+    event_index: int
+    time_us: int | None

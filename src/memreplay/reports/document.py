@@ -1,0 +1,73 @@
+"""The tiny document that text reports are made of: headings, pairs, tables and notes, no layout."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Style = Literal["plain", "strong", "dim", "warning"]
+Level = Literal["note", "warning"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in code; a sink shortens it to the width there is, the path from its left.
+
+    `note` stands behind it, and is the first to go where there is no room.
+    """
+
+    function: str = ""
+    file: str = ""
+    line: int = 0
+    note: str = ""
+
+
+Words = str | Place
+Below = tuple[tuple[Place, Style], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """Opens a section. Phrases are joined with commas; a line breaks between two of them."""
+
+    phrases: tuple[Words, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Names with their values, one a line, the values aligned."""
+
+    rows: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A table's row: a cell a column, and more lines under the last of them (callers of a place).
+
+    `below` has a style a line, so that what matters stands out among what does not.
+    """
+
+    cells: tuple[Words, ...]
+    below: Below = ()
+    style: Style = "plain"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Columns that are as wide as their widest cell, but for the last, which takes what is left."""
+
+    titles: tuple[str, ...]
+    aligns: tuple[Literal["left", "right"], ...]
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A sentence or two; `warning` says that a number above may be wrong."""
+
+    text: str
+    level: Level = "note"
+
+
+Block = Heading | Pairs | Table | Note
+Document = tuple[Block, ...]

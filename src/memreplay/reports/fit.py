@@ -1,0 +1,102 @@
+"""Fits text into terminal cells: measures, shortens, wraps."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+import unicodedata
+
+from memreplay.reports.document import Place
+
+ELLIPSIS = "…"
+# "24.2 GiB" and "0.4 s" stay together at the end of a line: wrapping sees no space in them.
+_UNIT = re.compile(r"(?<=\d) (?=(?:[KMGTPE]iB|B|us|s|min|h|UTC)\b)")
+_HARD_SPACE = "\u00a0"
+
+
+def clean(text: str) -> str:
+    r"""Escape what must not reach a terminal: controls, surrogates, bidi marks (as `\x1b`).
+
+    Names in a snapshot are whatever somebody wrote there, escape sequences included.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def cell_width(text: str) -> int:
+    """Columns that a clean text takes in a terminal: wide characters two, combining ones none."""
+    if text.isascii():
+        return len(text)
+    return sum(map(_char_width, text))
+
+
+def cut_right(text: str, width: int) -> str:
+    """The head of `text` and an ellipsis, in at most `width` cells."""
+    if cell_width(text) <= width:
+        return text
+    kept, room = 0, width - 1
+    while kept < len(text) and (room := room - _char_width(text[kept])) >= 0:
+        kept += 1
+    return text[:kept] + ELLIPSIS
+
+
+def cut_left(text: str, width: int) -> str:
+    """An ellipsis and the tail of `text`, in at most `width` cells."""
+    if cell_width(text) <= width:
+        return text
+    start, room = len(text), width - 1
+    while start > 0 and (room := room - _char_width(text[start - 1])) >= 0:
+        start -= 1
+    return ELLIPSIS + text[start:]
+
+
+def fit_path(path: str, width: int) -> str:
+    """The path, or the most of its last parts that fit: `…/models/gpt.py:12`."""
+    if cell_width(path) <= width:
+        return path
+    slash = path.find("/", 1)
+    while slash >= 0:
+        tail = ELLIPSIS + path[slash:]
+        if cell_width(tail) <= width:
+            return tail
+        slash = path.find("/", slash + 1)
+    return cut_left(path.rpartition("/")[2], width)
+
+
+def fit_place(place: Place, width: int) -> str:
+    """`function  file:line  note` in at most `width` cells.
+
+    First the note goes, then the path's leading parts, the function's tail, the file's head.
+    """
+    function = clean(place.function)
+    path = clean(place.file)
+    if path and place.line:
+        path += f":{place.line}"
+    whole = "  ".join(part for part in (function, path) if part)
+    noted = f"{whole}  {clean(place.note)}" if place.note else whole
+    if cell_width(noted) <= width:
+        return noted
+    if cell_width(whole) <= width:
+        return whole
+    if not path:
+        return cut_right(function, width)
+    if not function:
+        return fit_path(path, width)
+    # The file's own name is worth more than the end of a long C++ signature, up to a point.
+    name = min(cell_width(path.rpartition("/")[2]) + 2, width * 2 // 3)
+    function = cut_right(function, max(width - name - 2, width // 3))
+    return f"{function}  {fit_path(path, width - cell_width(function) - 2)}"
+
+
+def wrap(text: str, width: int) -> list[str]:
+    """Lines of at most `width` cells, broken between words, and inside one only where it must."""
+    tied = _UNIT.sub(_HARD_SPACE, clean(text))
+    lines = textwrap.wrap(tied, width, break_on_hyphens=False) or [""]
+    return [line.replace(_HARD_SPACE, " ") for line in lines]
+
+
+def _char_width(char: str) -> int:
+    if unicodedata.combining(char):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1

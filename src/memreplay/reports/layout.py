@@ -1,0 +1,127 @@
+"""Lays a document out as styled lines of a width; both sinks write these lines."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+from memreplay.reports.document import (
+    Block,
+    Document,
+    Heading,
+    Note,
+    Pairs,
+    Place,
+    Row,
+    Style,
+    Table,
+    Words,
+)
+from memreplay.reports.fit import cell_width, clean, cut_right, fit_place, wrap
+
+MIN_WIDTH = 40  # narrower than this, a table has no room for its last column
+Line = tuple[tuple[str, Style], ...]
+_GAP = "  "
+
+
+def lay_out(document: Document, width: int) -> list[Line]:
+    """The lines of `document`, none wider than `width` cells (or than 40, if that is more)."""
+    width = max(width, MIN_WIDTH)
+    lines: list[Line] = []
+    before: Block | None = None
+    for block in document:
+        if before is not None and not _belongs_to(before, block):
+            lines.append(())
+        if isinstance(block, Heading):
+            lines += _lay_heading(block, width)
+        elif isinstance(block, Pairs):
+            lines += _lay_pairs(block, width)
+        elif isinstance(block, Table):
+            lines += _lay_table(block, width)
+        else:
+            lines += _lay_note(block, width)
+        before = block
+    return lines
+
+
+def _belongs_to(before: Block, block: Block) -> bool:
+    """Whether `block` stands right under `before`, without an empty line between them."""
+    if isinstance(before, Heading):
+        return isinstance(block, (Pairs, Note))
+    return isinstance(before, Note) and isinstance(block, Note)
+
+
+def _lay_heading(heading: Heading, width: int) -> list[Line]:
+    lines = [""]
+    for number, phrase in enumerate(heading.phrases):
+        last = number == len(heading.phrases) - 1
+        text = _fit(phrase, width - 3) + ("" if last else ",")
+        if not lines[-1].strip():
+            lines[-1] += text
+        elif cell_width(lines[-1]) + 1 + cell_width(text) <= width:
+            lines[-1] += " " + text
+        else:
+            lines.append(_GAP + text)
+    wrapped = [
+        (_GAP if number else "") + part
+        for line in lines
+        for number, part in enumerate(_wrap_if_wider(line, width))
+    ]
+    return [((line, "strong"),) for line in wrapped]
+
+
+def _wrap_if_wider(line: str, width: int) -> list[str]:
+    return [line] if cell_width(line) <= width else wrap(line, width - len(_GAP))
+
+
+def _lay_pairs(pairs: Pairs, width: int) -> list[Line]:
+    margin = max((len(name) for name, _ in pairs.rows), default=0) + len(_GAP)
+    lines: list[Line] = []
+    for name, value in pairs.rows:
+        for number, part in enumerate(wrap(value, width - margin)):
+            label = "" if number else name
+            lines.append(((label.ljust(margin), "dim"), (part, "plain")))
+    return lines
+
+
+def _lay_table(table: Table, width: int) -> list[Line]:
+    head = Row(table.titles, style="dim")
+    widths = [
+        max(cell_width(_fit(row.cells[column], width)) for row in (head, *table.rows))
+        for column in range(len(table.titles) - 1)
+    ]
+    margin = sum(widths) + len(_GAP) * len(widths)
+    room = max(width - margin, 8)
+    if table.aligns[-1] == "right":  # nothing to shorten: a column of numbers is as wide as it is
+        room = max(cell_width(_fit(row.cells[-1], room)) for row in (head, *table.rows))
+    widths.append(room)
+    lines: list[Line] = []
+    for row in chain((head,), table.rows):
+        cells = [
+            _pad(_fit(cell, cell_room), cell_room, align)
+            for cell, cell_room, align in zip(row.cells, widths, table.aligns, strict=True)
+        ]
+        lines.append(((_GAP.join(cells).rstrip(), row.style),))
+        for place, style in row.below:
+            text = fit_place(place, room - len(_GAP))
+            lines.append(((" " * (margin + len(_GAP)) + text, style),))
+    return lines
+
+
+def _lay_note(note: Note, width: int) -> list[Line]:
+    prefix = "warning: " if note.level == "warning" else "note: "
+    lines = wrap(prefix + note.text, width - len(_GAP))
+    style: Style = "warning" if note.level == "warning" else "plain"
+    first: Line = ((prefix, style), (lines[0][len(prefix) :], "plain"))
+    return [first, *(((_GAP + line, "plain"),) for line in lines[1:])]
+
+
+def _fit(words: Words, width: int) -> str:
+    """A place shortened to `width`; other words whole: what is longer is a bug of the report."""
+    if isinstance(words, Place):
+        return fit_place(words, width)
+    return cut_right(clean(words), width)
+
+
+def _pad(text: str, width: int, align: str) -> str:
+    space = " " * (width - cell_width(text))
+    return space + text if align == "right" else text + space

@@ -1,0 +1,136 @@
+"""Writes a peak report as a document for people."""
+
+from __future__ import annotations
+
+from memreplay.model import By, DevicePeak, Frame, Group, PeakReport
+from memreplay.reports.document import (
+    Below,
+    Block,
+    Document,
+    Heading,
+    Note,
+    Pairs,
+    Place,
+    Row,
+    Table,
+)
+from memreplay.reports.plumbing import backward_of, operator_of
+from memreplay.reports.reasons import reason_notes
+from memreplay.reports.units import count, counted, percent, signed_duration, size, time_utc
+
+_MAX_CALLERS = 3
+_TITLES: dict[By, str] = {
+    "stack": "allocated at, and its callers",
+    "frame": "frame",
+    "file": "file",
+    "function": "function",
+}
+
+
+def peak_document(report: PeakReport) -> Document:
+    """A section a device: when and how high, what was there before, and who held it."""
+    if not report.devices:
+        return (Note("nothing to show: the file has neither events nor segments"),)
+    return tuple(block for peak in report.devices for block in _section(peak, report))
+
+
+def _section(peak: DevicePeak, report: PeakReport) -> list[Block]:
+    blocks: list[Block] = [Heading(_headline(peak))]
+    if pairs := _pairs(peak):
+        blocks.append(Pairs(pairs))
+    if peak.groups or peak.rest_count:
+        rows = [_row(group, report) for group in peak.groups]
+        if peak.groups_total > len(peak.groups):
+            rows.append(_rest_row(peak))
+        titles = ("bytes", "share", "count", _TITLES[report.by])
+        blocks.append(Table(titles, ("right", "right", "right", "left"), tuple(rows)))
+    said = frozenset(("no_events",))
+    blocks += reason_notes(peak.reasons, trusted=peak.trusted, said=said)
+    return blocks
+
+
+def _headline(peak: DevicePeak) -> tuple[str, ...]:
+    if peak.events == 0:
+        held = f"the final state holds {size(peak.peak_bytes)} requested"
+        return (f"device {peak.device}: no events were recorded; {held}",)
+    high = f"device {peak.device}: peak {size(peak.peak_bytes)} requested"
+    if peak.event_index < 0:
+        when = "time unknown" if peak.time_us is None else time_utc(peak.time_us)
+        return (
+            f"{high} at the start",
+            f"before the first of {counted(peak.events, 'event')}",
+            when,
+        )
+    where = f"{high} at event {count(peak.event_index)} of {count(peak.events)}"
+    if peak.time_us is None:
+        return (where, "time unknown")
+    if peak.start_us is None:
+        return (where, time_utc(peak.time_us))
+    return (where, f"{signed_duration(peak.time_us - peak.start_us)} ({time_utc(peak.time_us)})")
+
+
+def _pairs(peak: DevicePeak) -> tuple[tuple[str, str], ...]:
+    pairs = []
+    # At the start the peak is the baseline, and without events both are the final state.
+    if peak.event_index >= 0:
+        baseline = f"{size(peak.baseline_bytes)} live before the first event"
+        if peak.baseline_held_bytes:
+            whole = peak.baseline_held_bytes == peak.baseline_bytes
+            held = "all" if whole else size(peak.baseline_held_bytes)
+            share = percent(_share(peak.baseline_held_bytes, peak))
+            baseline += f", {held} of it at the peak ({share} of the peak)"
+        pairs.append(("baseline", baseline))
+    if peak.events:
+        pairs.append(("end", f"{size(peak.final_bytes)} after the last event"))
+    when = " at the peak" if peak.events else ""
+    pairs.append(("live", counted(peak.live_count, "block") + when))
+    return tuple(pairs)
+
+
+def _row(group: Group, report: PeakReport) -> Row:
+    numbers = (size(group.bytes), percent(group.share), count(group.count))
+    frames, user = group.frames, group.user
+    if not frames:
+        return Row((*numbers, Place(group.label)), style="dim")
+    if report.by != "stack":
+        return Row((*numbers, _place(frames[0])))
+    if report.all_frames:
+        chosen = frozenset(user)
+        below: Below = tuple(
+            (_place(frame), "plain" if index in chosen else "dim")
+            for index, frame in enumerate(frames[1:], 1)
+        )
+        return Row((*numbers, _place(frames[0])), below)
+    if not user:
+        return _plumbing_row(numbers, frames)
+    place = _place(frames[user[0]], operator_of(frames[: user[0]]))
+    callers: Below = tuple((_place(frames[index]), "dim") for index in user[1 : 1 + _MAX_CALLERS])
+    return Row((*numbers, place), callers)
+
+
+def _plumbing_row(numbers: tuple[str, ...], frames: tuple[Frame, ...]) -> Row:
+    """A stack without code of the user's, as those of autograd's threads: name what ran instead."""
+    operator, node = operator_of(frames), backward_of(frames)
+    if node:
+        return Row((*numbers, Place(f"{node} (autograd)", note=operator)))
+    if operator:
+        return Row((*numbers, Place(f"{operator} (PyTorch's own)")))
+    callers: Below = tuple((_place(frame), "dim") for frame in frames[1 : 1 + _MAX_CALLERS])
+    return Row((*numbers, _place(frames[0])), callers)
+
+
+def _rest_row(peak: DevicePeak) -> Row:
+    more = counted(peak.groups_total - len(peak.groups), "more group")
+    share = percent(_share(peak.rest_bytes, peak))
+    numbers = (size(peak.rest_bytes), share, count(peak.rest_count))
+    return Row((*numbers, f"{more} (--top 0 shows all)"), style="dim")
+
+
+def _share(n_bytes: int, peak: DevicePeak) -> float:
+    return n_bytes / peak.peak_bytes if peak.peak_bytes else 0.0
+
+
+def _place(frame: Frame, note: str = "") -> Place:
+    # "??" is how the C++ unwinder says that it knows no file.
+    file = "" if frame.file == "??" else frame.file
+    return Place(frame.function if frame.function or file else "(unknown)", file, frame.line, note)

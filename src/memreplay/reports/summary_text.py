@@ -1,0 +1,134 @@
+"""Writes a snapshot summary as a document for people."""
+
+from __future__ import annotations
+
+import json
+
+from memreplay.model import DeviceSummary, SnapshotSummary
+from memreplay.reports.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
+from memreplay.reports.reasons import reason_notes
+from memreplay.reports.strict_json import json_safe
+from memreplay.reports.units import count, counted, duration, signed_size, size, time_utc
+
+_CONTAINERS = {"gzip": "gzip", "zstd": "Zstandard"}
+
+
+def summary_document(summary: SnapshotSummary) -> Document:
+    """The file first, then a section a device, each opening with its verdict."""
+    blocks: list[Block] = [Heading((Place(file=summary.file),)), Pairs(_file_pairs(summary))]
+    if not summary.devices:
+        blocks.append(Note("nothing to show: the file has neither events nor segments"))
+    for device in summary.devices:
+        blocks += _section(device)
+    return tuple(blocks)
+
+
+def _file_pairs(summary: SnapshotSummary) -> tuple[tuple[str, str], ...]:
+    pairs = [("format", _format(summary)), ("written by", summary.generation)]
+    stacks = "none recorded"
+    if summary.has_stacks:
+        stacks = f"{count(summary.stacks)} distinct, of {counted(summary.frames, 'distinct frame')}"
+    pairs.append(("stacks", stacks))
+    if not summary.has_times:
+        pairs.append(("times", "none recorded"))
+    if summary.annotations:
+        pairs.append(("annotations", count(summary.annotations)))
+    # That it did overflow, the devices' warnings say, with what to do about it.
+    if summary.overflowed is False:
+        pairs.append(("ring buffer", "did not overflow"))
+    if summary.settings_changed:
+        changed = ", ".join(f"{k}={_value(v)}" for k, v in summary.settings_changed.items())
+        pairs.append(("settings", changed))
+    elif summary.settings:
+        pairs.append(("settings", "all at their defaults"))
+    return tuple(pairs)
+
+
+def _format(summary: SnapshotSummary) -> str:
+    kind = f"pickle, protocol {summary.protocol}" if summary.protocol >= 0 else "not a pickle"
+    unpacked = size(summary.stream_bytes)
+    if summary.container in _CONTAINERS:
+        packed = f"{_CONTAINERS[summary.container]} of "
+        if summary.file_bytes is not None:
+            packed = f"{size(summary.file_bytes)} {packed}"
+        return f"{packed}{unpacked} {kind}"
+    return f"{unpacked} {kind}"
+
+
+def _section(device: DeviceSummary) -> list[Block]:
+    blocks: list[Block] = [Heading(_headline(device)), Pairs(_device_pairs(device))]
+    if device.states:
+        titles = ("blocks at the end", "count", "size", "requested")
+        rows = tuple(
+            Row(
+                (
+                    state.state,
+                    count(state.blocks),
+                    size(state.size_bytes),
+                    # What an inactive block was once asked for says nothing: it is free.
+                    "-" if state.state == "inactive" else size(state.requested_bytes),
+                )
+            )
+            for state in device.states
+        )
+        blocks.append(Table(titles, ("left", "right", "right", "right"), rows))
+    said = frozenset(("no_events",))
+    blocks += reason_notes(device.reasons, trusted=device.trusted, said=said)
+    return blocks
+
+
+def _headline(device: DeviceSummary) -> tuple[str, ...]:
+    name = f"device {device.device}: "
+    if device.events == 0:
+        return (f"{name}no events were recorded; only the final state is known",)
+    events = name + counted(device.events, "event")
+    if device.first_us is not None and device.last_us is not None:
+        events += f" in {duration(device.last_us - device.first_us)}"
+    return (events, "a replay is exact" if device.trusted else "a replay may be inexact")
+
+
+def _device_pairs(device: DeviceSummary) -> tuple[tuple[str, str], ...]:
+    pairs = []
+    if device.events and device.first_us is not None and device.last_us is not None:
+        pairs.append(("from", time_utc(device.first_us)))
+        pairs.append(("to", time_utc(device.last_us)))
+    if device.events:
+        actions = sorted(device.actions.items(), key=lambda item: (-item[1], item[0]))
+        pairs.append(("actions", ", ".join(f"{name} {count(n)}" for name, n in actions if n)))
+        pairs.append(("with a stack", _with_stack(device)))
+        usage = (
+            f"{size(device.baseline_bytes)} at the start, {size(device.peak_bytes)} at the peak,"
+            f" {size(device.final_bytes)} at the end"
+        )
+        pairs.append(("requested", usage))
+    if device.segments:
+        held = f"{size(device.reserved_bytes)} reserved, {size(device.active_bytes)} of it active"
+        pairs.append(("segments", f"{count(device.segments)} at the end, {held}"))
+    odd = [
+        counted(number, noun)
+        for number, noun in (
+            (device.unmatched_frees, "unmatched free"),
+            (device.double_allocs, "double alloc"),
+            (device.unknown_actions, "unknown action"),
+        )
+        if number
+    ]
+    if device.events and device.segments and device.reconciliation_bytes:
+        odd.append(f"{signed_size(device.reconciliation_bytes)} from segments to the trace's end")
+    if odd:
+        pairs.append(("odd", ", ".join(odd)))
+    return tuple(pairs)
+
+
+def _with_stack(device: DeviceSummary) -> str:
+    if device.events_with_stack == device.events:
+        return "all"
+    if device.events_with_stack == 0:
+        return "none"
+    return f"{count(device.events_with_stack)} of {counted(device.events, 'event')}"
+
+
+def _value(value: object) -> str:
+    """A setting's value as JSON, cut where somebody's file holds a novel."""
+    text = value if isinstance(value, str) and value else json.dumps(json_safe(value))
+    return text if len(text) <= 200 else text[:200] + "..."

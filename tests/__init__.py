@@ -1,0 +1,1 @@
+"""Tests of memreplay, and the helpers they share."""

@@ -1,0 +1,696 @@
+"""Makes the snapshots that tests read: as dicts, and as good, nasty and broken pickles.
+
+Nothing here is clever. `SnapshotBuilder` writes dicts in the shape PyTorch dumps, the `dump*`
+functions turn them into bytes, `Ops` assembles a pickle opcode by opcode, and the rest makes bytes
+that a reader must refuse.
+"""
+
+from __future__ import annotations
+
+import pickle
+import pickletools
+import random
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+Snapshot = dict[str, Any]
+Entry = dict[str, Any]
+FrameSpec = tuple[str, str, int]  # function name, file name, line; innermost first in a list
+
+START_US = 1_700_000_000_000_000
+ROUND = 512  # block sizes are multiples of it
+
+
+# --------------------------------------------------------------------------------------------------
+# Snapshots as dicts
+# --------------------------------------------------------------------------------------------------
+
+
+class SnapshotBuilder:
+    """Builds a snapshot event by event; every method but `block` and `build` returns the builder.
+
+    `times=False` and `stacks=False` leave `time_us` and `frames` out of every event, as older
+    versions and torch_npu do. `shared_lists=True` makes equal stacks one list object (the C++
+    path); otherwise each event has its own list of shared frame dicts (the Python path). `fx=True`
+    adds the fx fields to frames. `compile_context` and `user_metadata`, where given, go into every
+    event.
+    """
+
+    def __init__(
+        self,
+        devices: int = 1,
+        *,
+        times: bool = True,
+        stacks: bool = True,
+        shared_lists: bool = False,
+        fx: bool = False,
+        compile_context: str | None = None,
+        user_metadata: str | dict[str, Any] | None = None,
+        start_us: int = START_US,
+    ) -> None:
+        self.times = times
+        self.stacks = stacks
+        self.shared_lists = shared_lists
+        self.fx = fx
+        self.compile_context = compile_context
+        self.user_metadata = user_metadata
+        self.next_us = start_us
+        self.traces: list[list[Entry]] = [[] for _ in range(devices)]
+        self.segments: list[Entry] = []
+        self.annotations: list[Entry] = []
+        self.extras: Snapshot = {}
+        self._last: Entry = {}
+        self._frame_dicts: dict[FrameSpec, Entry] = {}
+        self._frame_lists: dict[tuple[FrameSpec, ...], list[Entry]] = {}
+
+    # Events
+
+    def event(
+        self,
+        action: str,
+        addr: int | None = None,
+        size: int | None = None,
+        device: int = 0,
+        frames: Sequence[FrameSpec] | None = None,
+        stream: int | None = 0,
+        time_us: int | None = None,
+        pool_id: tuple[int, int] | None = None,
+        **extra: Any,
+    ) -> SnapshotBuilder:
+        """Appends any event. None leaves a key out; but no `time_us` is the next microsecond."""
+        entry: Entry = {"action": action}
+        if addr is not None:
+            entry["addr"] = addr
+        if "device_free" in extra:  # stands where the address does
+            entry["device_free"] = extra.pop("device_free")
+        if size is not None:
+            entry["size"] = size
+        if stream is not None:
+            entry["stream"] = stream
+        if self.times:
+            entry["time_us"] = self._time(time_us)
+        if self.compile_context is not None:
+            entry["compile_context"] = self.compile_context
+        if self.user_metadata is not None:
+            entry["user_metadata"] = self.user_metadata
+        if pool_id is not None:
+            entry["pool_id"] = pool_id
+        entry.update(extra)
+        if frames is not None and self.stacks:
+            entry["frames"] = self.frames(frames)
+        self.traces[device].append(entry)
+        self._last = entry
+        return self
+
+    def alloc(self, addr: int, size: int, device: int = 0, **fields: Any) -> SnapshotBuilder:
+        """A block is handed out; `size` is the requested size. `fields` as in `event`."""
+        return self.event("alloc", addr, size, device, **fields)
+
+    def free_requested(
+        self, addr: int, size: int, device: int = 0, **fields: Any
+    ) -> SnapshotBuilder:
+        """The user lets go of a block."""
+        return self.event("free_requested", addr, size, device, **fields)
+
+    def free_completed(
+        self, addr: int, size: int, device: int = 0, **fields: Any
+    ) -> SnapshotBuilder:
+        """The block can be used again."""
+        return self.event("free_completed", addr, size, device, **fields)
+
+    def free(self, addr: int, size: int, device: int = 0, **fields: Any) -> SnapshotBuilder:
+        """A free requested and completed in the same microsecond, as most are: two events."""
+        self.free_requested(addr, size, device, **fields)
+        fields.setdefault("time_us", self._last.get("time_us"))
+        return self.free_completed(addr, size, device, **fields)
+
+    def segment_alloc(
+        self, addr: int, size: int, device: int = 0, **fields: Any
+    ) -> SnapshotBuilder:
+        """cudaMalloc."""
+        return self.event("segment_alloc", addr, size, device, **fields)
+
+    def segment_free(self, addr: int, size: int, device: int = 0, **fields: Any) -> SnapshotBuilder:
+        """cudaFree."""
+        return self.event("segment_free", addr, size, device, **fields)
+
+    def segment_map(self, addr: int, size: int, device: int = 0, **fields: Any) -> SnapshotBuilder:
+        """Physical memory is mapped into an expandable segment."""
+        return self.event("segment_map", addr, size, device, **fields)
+
+    def segment_unmap(
+        self, addr: int, size: int, device: int = 0, **fields: Any
+    ) -> SnapshotBuilder:
+        """Physical memory is unmapped from an expandable segment."""
+        return self.event("segment_unmap", addr, size, device, **fields)
+
+    def oom(
+        self, size: int, device_free: int = 0, device: int = 0, **fields: Any
+    ) -> SnapshotBuilder:
+        """An allocation failed: `device_free` takes the place of the address."""
+        return self.event("oom", None, size, device, device_free=device_free, **fields)
+
+    def snapshot_event(self, size: int, device: int = 0, **fields: Any) -> SnapshotBuilder:
+        """Someone took a snapshot: address 0, `size` is the total of active bytes just then."""
+        return self.event("snapshot", 0, size, device, **fields)
+
+    def drop(self, *keys: str) -> SnapshotBuilder:
+        """Takes keys out of the last event: in some files single entries lack optional keys."""
+        for key in keys:
+            self._last.pop(key, None)
+        return self
+
+    # Segments
+
+    def block(
+        self,
+        address: int,
+        size: int,
+        requested_size: int | None = None,
+        state: str = "active_allocated",
+        frames: Sequence[FrameSpec] = (),
+    ) -> Entry:
+        """A block to put into a segment; `requested_size` is `size` where not given."""
+        return {
+            "address": address,
+            "size": size,
+            "requested_size": size if requested_size is None else requested_size,
+            "state": state,
+            "frames": self.frames(frames),
+        }
+
+    def legacy_block(
+        self,
+        size: int,
+        requested_size: int | None,
+        state: str = "active_allocated",
+        history: Iterable[tuple[int, int, Sequence[FrameSpec] | None]] = (),
+    ) -> Entry:
+        """A block as PyTorch 2.0 wrote it: no address; `history` of (addr, real_size, frames)."""
+        entry: Entry = {"size": size}
+        if requested_size is not None:
+            entry["requested_size"] = requested_size
+        entry["state"] = state
+        past: list[Entry] = []
+        for addr, real_size, frames in history:
+            past.append({"addr": addr, "real_size": real_size})
+            if frames is not None:
+                past[-1]["frames"] = self.frames(frames)
+        if past:
+            entry["history"] = past
+        return entry
+
+    def segment(
+        self,
+        address: int,
+        total_size: int,
+        device: int = 0,
+        stream: int = 0,
+        segment_type: str = "large",
+        pool: tuple[int, int] = (0, 0),
+        blocks: Iterable[Entry] = (),
+        *,
+        is_expandable: bool = False,
+        frames: Sequence[FrameSpec] = (),
+        legacy: bool = False,
+        **extra: Any,
+    ) -> SnapshotBuilder:
+        """Appends a segment, totals made from its blocks. `legacy` leaves out the newer keys."""
+        held = list(blocks)
+        active = [b for b in held if b["state"] != "inactive"]
+        allocated = [b for b in active if b["state"] == "active_allocated"]
+        entry: Entry = {
+            "device": device,
+            "address": address,
+            "total_size": total_size,
+            "allocated_size": sum(b["size"] for b in allocated),
+            "active_size": sum(b["size"] for b in active),
+            "requested_size": sum(b.get("requested_size", b["size"]) for b in active),
+            "stream": stream,
+            "segment_type": segment_type,
+        }
+        if not legacy:
+            entry["segment_pool_id"] = pool
+            entry["is_expandable"] = is_expandable
+            entry["frames"] = self.frames(frames)
+        entry.update(extra)
+        entry["blocks"] = held
+        self.segments.append(entry)
+        return self
+
+    def finish_segments(self, extra_live: Iterable[tuple[int, int, int]] = ()) -> SnapshotBuilder:
+        """Appends what is live at each device's end as segments of one block each.
+
+        So that trace and segments agree. `extra_live` adds (device, addr, requested size) of blocks
+        that no event names: a baseline that outlives the trace.
+        """
+        for device, trace in enumerate(self.traces):
+            live: dict[int, Entry] = {}
+            let_go: set[int] = set()
+            for entry in trace:
+                if entry["action"] == "alloc":
+                    live[entry["addr"]] = entry
+                    let_go.discard(entry["addr"])
+                elif entry["action"] == "free_requested":
+                    let_go.add(entry["addr"])
+                elif entry["action"] == "free_completed":
+                    live.pop(entry["addr"], None)
+            for addr, entry in live.items():
+                state = "active_pending_free" if addr in let_go else "active_allocated"
+                block = self.block(addr, round_up(entry["size"]), entry["size"], state)
+                block["frames"] = list(entry.get("frames", ()))
+                self.segment(
+                    addr,
+                    block["size"],
+                    device,
+                    stream=entry.get("stream", 0),
+                    pool=entry.get("pool_id", (0, 0)),
+                    blocks=[block],
+                )
+        for device, addr, size in extra_live:
+            block = self.block(addr, round_up(size), size)
+            self.segment(addr, block["size"], device, blocks=[block])
+        return self
+
+    # The rest of the file
+
+    def annotation(
+        self, name: str, stage: str, time_us: int | None = None, device: int = 0
+    ) -> SnapshotBuilder:
+        """Appends an external annotation; `stage` is START or END."""
+        at = self._time(time_us)
+        self.annotations.append({"name": name, "stage": stage, "device": device, "time_us": at})
+        return self
+
+    def settings(self, **values: Any) -> SnapshotBuilder:
+        """Adds to `allocator_settings`."""
+        self.extras.setdefault("allocator_settings", {}).update(values)
+        return self
+
+    def top(self, key: str, value: Any) -> SnapshotBuilder:
+        """Sets a top-level key, for instance one that nobody knows yet."""
+        self.extras[key] = value
+        return self
+
+    def build(self) -> Snapshot:
+        """The snapshot. Keys come in PyTorch's order; optional ones only where they were used."""
+        snapshot: Snapshot = {"segments": self.segments, "device_traces": self.traces}
+        snapshot.update(self.extras)
+        if self.annotations:
+            snapshot["external_annotations"] = self.annotations
+        return snapshot
+
+    def frames(self, specs: Sequence[FrameSpec]) -> list[Entry]:
+        """A list of frame dicts: a new list (but see `shared_lists`) of shared dicts."""
+        key = tuple(specs)
+        if self.shared_lists and key in self._frame_lists:
+            return self._frame_lists[key]
+        made = [self._frame(spec) for spec in key]
+        self._frame_lists[key] = made
+        return made
+
+    def _frame(self, spec: FrameSpec) -> Entry:
+        if spec not in self._frame_dicts:
+            name, filename, line = spec
+            frame: Entry = {"filename": filename, "line": line, "name": name}
+            if self.fx:
+                frame["fx_node_op"] = "call_function"
+                frame["fx_node_name"] = f"{name}_1"
+                frame["fx_node_target"] = f"aten.{name}.default"
+                frame["fx_original_trace"] = f'File "{filename}", line {line}, in {name}'
+            self._frame_dicts[spec] = frame
+        return self._frame_dicts[spec]
+
+    def _time(self, time_us: int | None) -> int:
+        at = self.next_us if time_us is None else time_us
+        self.next_us = at + 1
+        return at
+
+
+def round_up(size: int) -> int:
+    """The block size for a requested size: a multiple of 512, and not 0."""
+    return max(ROUND, (size + ROUND - 1) // ROUND * ROUND)
+
+
+# --------------------------------------------------------------------------------------------------
+# Good pickles
+# --------------------------------------------------------------------------------------------------
+
+
+def dump(snapshot: Any, protocol: int = 4) -> bytes:
+    """What `pickle.dump` writes: the path most files take. Protocol 0 to 5."""
+    return pickle.dumps(snapshot, protocol)
+
+
+def dump_optimized(snapshot: Any, protocol: int = 4) -> bytes:
+    """The same without the memo entries that nothing gets."""
+    return pickletools.optimize(pickle.dumps(snapshot, protocol))
+
+
+def dump_unshared(snapshot: Any, protocol: int = 4) -> bytes:
+    """The same with no container shared: every frame is written out each time it appears."""
+    return pickle.dumps(unshare(snapshot), protocol)
+
+
+def dump_cpp(snapshot: Any, memoise_all: bool = False) -> bytes:
+    """In the manner of TorchScript's C++ pickler (torch/csrc/jit/serialization/pickler.cpp).
+
+    Protocol 2. Integers are BININT1, BININT2, BININT or an 8-byte signed LONG1, addresses from
+    2**63 on being negative. Strings are BINUNICODE, memoised by value. A container is written in
+    one batch (MARK … APPENDS or SETITEMS, even an empty one), and memoised after its content if
+    something else refers to it too. `memoise_all` does so with every container: C++ memoises those
+    that a local variable still holds.
+    """
+    return _CppPickler(snapshot, memoise_all).data
+
+
+class _CppPickler:
+    """One run of `dump_cpp`: the bytes so far, and what was memoised under which number."""
+
+    def __init__(self, value: Any, memoise_all: bool) -> None:
+        self.references: dict[int, int] = {}  # id of a container -> how often it is referred to
+        self.strings: dict[str, int] = {}
+        self.containers: dict[int, int] = {}  # id of a container -> its memo number
+        self.memoise_all = memoise_all
+        self.ops = Ops().proto(2)
+        self.count(value)
+        self.push(value)
+        self.data = bytes(self.ops.stop())
+
+    def count(self, value: Any) -> None:
+        if isinstance(value, (dict, list, tuple)):
+            self.references[id(value)] = self.references.get(id(value), 0) + 1
+            if self.references[id(value)] == 1:
+                for child in value.values() if isinstance(value, dict) else value:
+                    self.count(child)
+
+    def push(self, value: Any) -> None:
+        if value is None:
+            self.ops.op("NONE")
+        elif isinstance(value, bool):
+            self.ops.op("NEWTRUE" if value else "NEWFALSE")
+        elif isinstance(value, int):
+            self.push_int(value)
+        elif isinstance(value, float):
+            self.ops.op("BINFLOAT", struct.pack(">d", value))
+        elif isinstance(value, str):
+            self.push_string(value)
+        elif id(value) in self.containers:
+            self.ops.get(self.containers[id(value)])
+        else:
+            self.push_container(value)
+            if self.memoise_all or self.references[id(value)] > 1:
+                self.containers[id(value)] = self.put_next()
+
+    def push_int(self, value: int) -> None:
+        value &= 2**64 - 1
+        signed = value - 2**64 if value >= 2**63 else value
+        if -(2**31) <= signed < 2**31:
+            self.ops.integer(signed)
+        else:
+            self.ops.long1(signed, 8)
+
+    def push_string(self, value: str) -> None:
+        if value in self.strings:
+            self.ops.get(self.strings[value])
+        else:
+            self.ops.binunicode(value)
+            self.strings[value] = self.put_next()
+
+    def push_container(self, value: Any) -> None:
+        if isinstance(value, dict):
+            self.ops.empty_dict().mark()
+            for key, item in value.items():
+                self.push(key)
+                self.push(item)
+            self.ops.setitems()
+        elif isinstance(value, list):
+            self.ops.empty_list().mark()
+            for item in value:
+                self.push(item)
+            self.ops.appends()
+        elif isinstance(value, tuple):
+            if len(value) > 3:
+                self.ops.mark()
+            for item in value:
+                self.push(item)
+            self.ops.op(("EMPTY_TUPLE", "TUPLE1", "TUPLE2", "TUPLE3", "TUPLE")[min(len(value), 4)])
+        else:
+            raise TypeError(f"the C++ pickler does not write {type(value).__name__}")
+
+    def put_next(self) -> int:
+        number = len(self.strings) + len(self.containers)
+        self.ops.put(number)
+        return number
+
+
+def unshare(value: Any) -> Any:
+    """A deep copy in which no container appears twice."""
+    if isinstance(value, dict):
+        return {key: unshare(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [unshare(item) for item in value]
+    if isinstance(value, tuple):
+        return tuple([unshare(item) for item in value])
+    return value
+
+
+def shuffle_keys(snapshot: Any, rng: random.Random) -> Any:
+    """A copy with every dict's keys in another order; what was shared is still shared."""
+    made: dict[int, Any] = {}
+
+    def copy(value: Any) -> Any:
+        if not isinstance(value, (dict, list, tuple)):
+            return value
+        if id(value) not in made:
+            if isinstance(value, dict):
+                keys = list(value)
+                rng.shuffle(keys)
+                made[id(value)] = {key: copy(value[key]) for key in keys}
+            else:
+                made[id(value)] = type(value)([copy(item) for item in value])
+        return made[id(value)]
+
+    return copy(snapshot)
+
+
+def unframe(data: bytes) -> bytes:
+    """A pickle of protocol 4 or 5 without its FRAME opcodes, which are optional."""
+    return b"".join(piece for name, piece in _pieces(data) if name != "FRAME")
+
+
+def reframe(data: bytes, every: int) -> bytes:
+    """A pickle of protocol 4 or 5 with a new frame begun after each `every` bytes of opcodes.
+
+    With `every=1` each opcode has its own frame: in mid-list, between a MARK and its end.
+    """
+    pieces = [piece for name, piece in _pieces(data) if name != "FRAME"]
+    out = bytearray(pieces[0])  # PROTO stands outside
+    frame = bytearray()
+    for piece in pieces[1:]:
+        frame += piece
+        if len(frame) >= every or piece == pickle.STOP:
+            out += pickle.FRAME + struct.pack("<Q", len(frame)) + frame
+            frame.clear()
+    return bytes(out)
+
+
+def _pieces(data: bytes) -> list[tuple[str, bytes]]:
+    """The opcodes of a pickle by name, each with its bytes (argument included)."""
+    found = [(op.name, at) for op, _, at in pickletools.genops(data) if at is not None]
+    ends = [at for _, at in found[1:]] + [found[-1][1] + 1]
+    return [(name, data[at:end]) for (name, at), end in zip(found, ends, strict=True)]
+
+
+# --------------------------------------------------------------------------------------------------
+# Pickles by hand
+# --------------------------------------------------------------------------------------------------
+
+
+class Ops:
+    """Assembles a raw pickle: `bytes(Ops().proto(2).empty_list().integer(1).append().stop())`.
+
+    Nothing is checked. `op` takes any opcode by its name in pickletools; the rest are short forms.
+    """
+
+    def __init__(self) -> None:
+        self._out = bytearray()
+
+    def __bytes__(self) -> bytes:
+        return bytes(self._out)
+
+    def __len__(self) -> int:
+        return len(self._out)
+
+    def raw(self, data: bytes) -> Ops:
+        self._out += data
+        return self
+
+    def op(self, name: str, argument: bytes = b"") -> Ops:
+        return self.raw(_CODES[name] + argument)
+
+    # Framing
+
+    def proto(self, version: int) -> Ops:
+        return self.op("PROTO", bytes([version]))
+
+    def frame(self, size: int) -> Ops:
+        return self.op("FRAME", struct.pack("<Q", size))
+
+    def stop(self) -> Ops:
+        return self.op("STOP")
+
+    # Containers
+
+    def mark(self) -> Ops:
+        return self.op("MARK")
+
+    def empty_list(self) -> Ops:
+        return self.op("EMPTY_LIST")
+
+    def empty_dict(self) -> Ops:
+        return self.op("EMPTY_DICT")
+
+    def append(self) -> Ops:
+        return self.op("APPEND")
+
+    def appends(self) -> Ops:
+        return self.op("APPENDS")
+
+    def setitem(self) -> Ops:
+        return self.op("SETITEM")
+
+    def setitems(self) -> Ops:
+        return self.op("SETITEMS")
+
+    # Values
+
+    def string(self, text: str) -> Ops:
+        """The shortest of SHORT_BINUNICODE and BINUNICODE."""
+        data = text.encode("utf-8", "surrogatepass")
+        if len(data) < 256:
+            return self.op("SHORT_BINUNICODE", bytes([len(data)]) + data)
+        return self.binunicode(text)
+
+    def binunicode(self, text: str) -> Ops:
+        data = text.encode("utf-8", "surrogatepass")
+        return self.op("BINUNICODE", struct.pack("<I", len(data)) + data)
+
+    def strings(self, *texts: str) -> Ops:
+        for text in texts:
+            self.string(text)
+        return self
+
+    def integer(self, value: int) -> Ops:
+        """The shortest of BININT1, BININT2, BININT and LONG1."""
+        if 0 <= value < 2**8:
+            return self.op("BININT1", struct.pack("<B", value))
+        if 0 <= value < 2**16:
+            return self.op("BININT2", struct.pack("<H", value))
+        if -(2**31) <= value < 2**31:
+            return self.op("BININT", struct.pack("<i", value))
+        return self.long1(value, value.bit_length() // 8 + 1)
+
+    def long1(self, value: int, width: int) -> Ops:
+        """A LONG1 of just this many bytes."""
+        return self.op("LONG1", bytes([width]) + value.to_bytes(width, "little", signed=True))
+
+    # Memo
+
+    def memoize(self) -> Ops:
+        return self.op("MEMOIZE")
+
+    def put(self, number: int) -> Ops:
+        """BINPUT, or LONG_BINPUT from 256 on."""
+        if number < 256:
+            return self.op("BINPUT", bytes([number]))
+        return self.op("LONG_BINPUT", struct.pack("<I", number))
+
+    def get(self, number: int) -> Ops:
+        """BINGET, or LONG_BINGET from 256 on."""
+        if number < 256:
+            return self.op("BINGET", bytes([number]))
+        return self.op("LONG_BINGET", struct.pack("<I", number))
+
+
+_CODES = {op.name: op.code.encode("latin-1") for op in pickletools.opcodes}
+
+
+# --------------------------------------------------------------------------------------------------
+# Broken pickles, and what is none
+# --------------------------------------------------------------------------------------------------
+
+HARMLESS = "true"  # the command that a reader must never run; it would do nothing
+
+
+def truncations(data: bytes, step: int = 1) -> Iterator[bytes]:
+    """Every prefix of `data` but the whole, shortest first (every `step`-th)."""
+    for length in range(0, len(data), step):
+        yield data[:length]
+
+
+def calls_function(protocol: int = 2, inside: bool = False) -> bytes:
+    """A pickle that calls os.system when unpickled: GLOBAL at protocol 2, STACK_GLOBAL at 4.
+
+    `inside` hides the call in a snapshot, as the value of a key that nobody knows.
+    """
+    ops = Ops().proto(protocol)
+    if inside:
+        ops.empty_dict().mark().binunicode("segments").empty_list()
+        ops.binunicode("device_traces").empty_list().binunicode("surprise")
+    if protocol < 4:
+        ops.op("GLOBAL", b"os\nsystem\n")
+    else:
+        ops.string("os").string("system").op("STACK_GLOBAL")
+    ops.binunicode(HARMLESS).op("TUPLE1").op("REDUCE")
+    if inside:
+        ops.setitems()
+    return bytes(ops.stop())
+
+
+def unsafe_pickles() -> dict[str, bytes]:
+    """One pickle for each opcode that imports, calls or looks something up, by its name."""
+    os_system = b"os\nsystem\n"
+
+    def start() -> Ops:
+        return Ops().proto(2).op("GLOBAL", os_system)
+
+    made = {
+        "GLOBAL": start(),
+        "STACK_GLOBAL": Ops().proto(4).string("os").string("system").op("STACK_GLOBAL"),
+        "REDUCE": start().binunicode(HARMLESS).op("TUPLE1").op("REDUCE"),
+        "NEWOBJ": start().op("EMPTY_TUPLE").op("NEWOBJ"),
+        "NEWOBJ_EX": start().op("EMPTY_TUPLE").empty_dict().op("NEWOBJ_EX"),
+        "BUILD": Ops().proto(2).empty_dict().empty_dict().op("BUILD"),
+        "INST": Ops().mark().binunicode(HARMLESS).op("INST", os_system),
+        "OBJ": Ops().mark().op("GLOBAL", os_system).binunicode(HARMLESS).op("OBJ"),
+        "EXT1": Ops().proto(2).op("EXT1", b"\x01"),
+        "EXT2": Ops().proto(2).op("EXT2", b"\x01\x01"),
+        "EXT4": Ops().proto(2).op("EXT4", b"\x01\x01\x01\x01"),
+        "PERSID": Ops().op("PERSID", b"elsewhere\n"),
+        "BINPERSID": Ops().proto(2).binunicode("elsewhere").op("BINPERSID"),
+    }
+    return {name: bytes(ops.stop()) for name, ops in made.items()}
+
+
+def not_a_snapshot() -> dict[str, bytes]:
+    """Bytes that are no snapshot, by name: sound pickles of other things, other formats."""
+    return {
+        "empty": b"",
+        "int": pickle.dumps(7, 4),
+        "none": pickle.dumps(None, 4),
+        "unrelated dict": pickle.dumps({"weights": [1.0, 2.0], "epoch": 3}, 4),
+        "list of ints": pickle.dumps([1, 2, 3], 4),
+        "png": b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR",
+        "zip": b"PK\x03\x04\x14\x00\x00\x00\x08\x00" + bytes(20),  # torch.save since 1.6
+        "legacy torch.save": legacy_torch_save(),
+        "text": b"step 1: loss 2.5\nstep 2: loss 2.4\n",
+    }
+
+
+def legacy_torch_save() -> bytes:
+    """How torch.save began before 1.6: three pickles, the first a magic number of 10 bytes."""
+    system = {"protocol_version": 1001, "little_endian": True, "type_sizes": {"short": 2, "int": 4}}
+    parts = (0x1950A86A20F9469CFC6C, 1001, system)
+    return b"".join(pickle.dumps(part, 2) for part in parts)

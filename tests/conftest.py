@@ -1,0 +1,57 @@
+"""What every test shares: the hypothesis profile, the corpus of real files, the root."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+ROOT = Path(__file__).resolve().parent.parent
+NO_CORPUS = "no real snapshots: MEMREPLAY_CORPUS names no folder of them"
+
+# Deadlines measure the machine, not the code. MEMREPLAY_PROFILE=thorough looks for longer.
+settings.register_profile("ci", deadline=None, print_blob=True)
+settings.register_profile(
+    "thorough",
+    deadline=None,
+    print_blob=True,
+    max_examples=2000,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile(os.environ.get("MEMREPLAY_PROFILE", "ci"))
+
+
+def corpus_files() -> list[Path]:
+    """Real snapshots in the folder that MEMREPLAY_CORPUS names, sorted; [] without one."""
+    folder = os.environ.get("MEMREPLAY_CORPUS")
+    if not folder:
+        return []
+    return sorted(path for path in Path(folder).iterdir() if path.suffix in (".pickle", ".pkl"))
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test that asks for `corpus_file` once for each real snapshot, or skip it."""
+    if "corpus_file" not in metafunc.fixturenames:
+        return
+    files = corpus_files()
+    if files:
+        metafunc.parametrize("corpus_file", files, ids=[path.stem for path in files])
+    else:
+        skip = pytest.mark.skip(reason=NO_CORPUS)
+        metafunc.parametrize("corpus_file", [pytest.param(None, marks=skip, id="none")])
+
+
+@pytest.fixture(scope="session")
+def corpus() -> Path:
+    """The folder of real snapshots that MEMREPLAY_CORPUS names; skips where there is none."""
+    if not corpus_files():
+        pytest.skip(NO_CORPUS)
+    return Path(os.environ["MEMREPLAY_CORPUS"])
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The repository's root."""
+    return ROOT

@@ -1,0 +1,284 @@
+"""Replays a snapshot slowly and obviously: the answer that every faster replay is judged by.
+
+Plain Python objects, one rule after the other, no cleverness: to be checked by eye. The measure is
+requested bytes, from `alloc` to `free_completed`.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+FrameTuple = tuple[str, str, int]  # function name, file name, line
+Stack = tuple[FrameTuple, ...]  # innermost first
+
+KNOWN_ACTIONS = {
+    "alloc",
+    "free_requested",
+    "free_completed",
+    "segment_alloc",
+    "segment_free",
+    "segment_map",
+    "segment_unmap",
+    "oom",
+    "snapshot",
+    "user_defined",
+    "annotate",
+    "workspace_snapshot",
+    "empty_cache",
+}
+
+
+@dataclass
+class Lifetime:
+    """One block from its alloc (-1: live before the first event) to its free (None: never)."""
+
+    alloc_index: int
+    free_index: int | None
+    addr: int
+    size: int
+    frames: Stack
+
+
+@dataclass
+class OracleReplay:
+    """What one device did. `usage[i]` is the usage after event i; the start is `baseline_bytes`."""
+
+    device: int
+    usage: list[int]
+    baseline_bytes: int
+    peak_bytes: int
+    event_index: int
+    final_bytes: int
+    reconciliation_bytes: int
+    double_allocs: int
+    unmatched_frees: int
+    size_mismatches: int
+    unknown_actions: int
+    lifetimes: list[Lifetime]
+
+    def live_at(self, event_index: int) -> list[Lifetime]:
+        """What is live after this event; -1 is the start."""
+        live = []
+        for one in self.lifetimes:
+            begun = one.alloc_index <= event_index
+            ended = one.free_index is not None and one.free_index <= event_index
+            if begun and not ended:
+                live.append(one)
+        return live
+
+    def groups_by_stack(self, event_index: int) -> dict[Stack, tuple[int, int]]:
+        """What is live after this event as stack -> (bytes, count)."""
+        groups: dict[Stack, tuple[int, int]] = {}
+        for one in self.live_at(event_index):
+            size, count = groups.get(one.frames, (0, 0))
+            groups[one.frames] = (size + one.size, count + 1)
+        return groups
+
+
+@dataclass
+class Block:
+    """A block of the final segments that is not inactive."""
+
+    addr: int
+    requested_size: int
+    frames: Stack
+
+
+class EventRow(NamedTuple):
+    """One event as a table would hold it; a missing address, size or stream is 0."""
+
+    action: str
+    addr: int
+    size: int
+    stream: int
+    time_us: int | None
+    frames: Stack
+    compile_context: Any
+    user_metadata: Any
+    pool_id: tuple[int, ...] | None
+
+
+def replay(snapshot: Any, device: int) -> OracleReplay:
+    """Replays one device of a snapshot (a dict, or a bare list of segments)."""
+    events = _events(snapshot, device)
+    blocks = _active_blocks(snapshot, device)
+
+    live: dict[int, Lifetime] = {}  # only blocks allocated in this trace
+    seen: set[int] = set()  # addresses met in an alloc or free_completed so far
+    from_trace: list[Lifetime] = []
+    freed_baseline: list[Lifetime] = []
+    changes: list[int] = []  # what each event does to usage
+    double_allocs = unmatched_frees = size_mismatches = unknown_actions = 0
+    pairs = 0
+    pairs_with_equal_frames = 0
+
+    for index, event in enumerate(events):
+        action = event.get("action", "")
+        addr = _unsigned(event.get("addr", 0))
+        size = event.get("size", 0)
+        frames = _stack(event)
+        change = 0
+
+        if action == "alloc":
+            if addr in live:
+                double_allocs += 1
+                live[addr].free_index = index
+                change -= live[addr].size
+            live[addr] = Lifetime(index, None, addr, size, frames)
+            from_trace.append(live[addr])
+            change += size
+            seen.add(addr)
+
+        elif action == "free_completed":
+            if addr in live:
+                ended = live.pop(addr)
+                ended.free_index = index
+                change -= ended.size
+                if ended.size != size:
+                    size_mismatches += 1
+                pairs += 1
+                if ended.frames == frames:
+                    pairs_with_equal_frames += 1
+            elif addr not in seen:
+                freed_baseline.append(Lifetime(-1, index, addr, size, frames))
+                change -= size
+            else:
+                unmatched_frees += 1
+            seen.add(addr)
+
+        elif action not in KNOWN_ACTIONS:
+            unknown_actions += 1
+
+        changes.append(change)
+
+    # A free carries its alloc's stack only where the recorder attached it to every free.
+    frees_carry_alloc_stacks = pairs > 0 and pairs == pairs_with_equal_frames
+    if not frees_carry_alloc_stacks:
+        for one in freed_baseline:
+            one.frames = ()
+
+    kept_baseline: list[Lifetime] = []
+    for block in blocks:
+        if block.addr not in seen:
+            kept_baseline.append(Lifetime(-1, None, block.addr, block.requested_size, block.frames))
+            seen.add(block.addr)
+
+    baseline_bytes = sum(one.size for one in freed_baseline + kept_baseline)
+    usage: list[int] = []
+    current = baseline_bytes
+    for change in changes:
+        current += change
+        usage.append(current)
+
+    peak_bytes = max([baseline_bytes, *usage])
+    event_index = -1 if baseline_bytes == peak_bytes else usage.index(peak_bytes)
+
+    return OracleReplay(
+        device=device,
+        usage=usage,
+        baseline_bytes=baseline_bytes,
+        peak_bytes=peak_bytes,
+        event_index=event_index,
+        final_bytes=current,
+        reconciliation_bytes=current - sum(block.requested_size for block in blocks),
+        double_allocs=double_allocs,
+        unmatched_frees=unmatched_frees,
+        size_mismatches=size_mismatches,
+        unknown_actions=unknown_actions,
+        lifetimes=from_trace + freed_baseline + kept_baseline,
+    )
+
+
+def devices(snapshot: Any) -> list[int]:
+    """The devices that have events or segments, ascending."""
+    found = {segment.get("device", 0) for segment in _segments(snapshot)}
+    for device, trace in enumerate(_traces(snapshot)):
+        if trace:
+            found.add(device)
+    return sorted(found)
+
+
+def columns(snapshot: Any) -> list[list[EventRow]]:
+    """The events of each device trace, in order; an empty list where a device has none."""
+    return [[_row(event) for event in trace] for trace in _traces(snapshot)]
+
+
+def load(data: bytes) -> Any:
+    """Unpickles plain data; a pickle that would import anything raises UnpicklingError."""
+    return _PlainUnpickler(io.BytesIO(data)).load()
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        raise pickle.UnpicklingError(f"not plain data: {module}.{name}")
+
+
+def _segments(snapshot: Any) -> list[dict[str, Any]]:
+    if isinstance(snapshot, list):
+        return snapshot
+    segments: list[dict[str, Any]] = snapshot.get("segments", [])
+    return segments
+
+
+def _traces(snapshot: Any) -> list[list[dict[str, Any]]]:
+    if isinstance(snapshot, list):
+        return []
+    traces: list[list[dict[str, Any]]] = snapshot.get("device_traces", [])
+    return traces
+
+
+def _events(snapshot: Any, device: int) -> list[dict[str, Any]]:
+    traces = _traces(snapshot)
+    return traces[device] if device < len(traces) else []
+
+
+def _active_blocks(snapshot: Any, device: int) -> list[Block]:
+    """The blocks of a device that are not inactive, in file order, of any PyTorch since 2.0."""
+    found = []
+    for segment in _segments(snapshot):
+        if segment.get("device", 0) != device:
+            continue
+        running = segment.get("address", 0)
+        for block in segment.get("blocks", []):
+            history = block.get("history") or []
+            addr = block.get("address", running)
+            running += block.get("size", 0)
+            if block.get("state") == "inactive":
+                continue
+            if "requested_size" in block:
+                requested_size = block["requested_size"]
+            elif history and "real_size" in history[0]:
+                requested_size = history[0]["real_size"]
+            else:
+                requested_size = block.get("size", 0)
+            holder = history[0] if history and "frames" not in block else block
+            found.append(Block(_unsigned(addr), requested_size, _stack(holder)))
+    return found
+
+
+def _row(event: dict[str, Any]) -> EventRow:
+    pool_id = event.get("pool_id")
+    return EventRow(
+        action=event.get("action", ""),
+        addr=_unsigned(event.get("addr", 0)),
+        size=event.get("size", 0),
+        stream=_unsigned(event.get("stream", 0)),
+        time_us=event.get("time_us"),
+        frames=_stack(event),
+        compile_context=event.get("compile_context"),
+        user_metadata=event.get("user_metadata"),
+        pool_id=None if pool_id is None else tuple(pool_id),
+    )
+
+
+def _stack(holder: dict[str, Any]) -> Stack:
+    frames = holder.get("frames") or []
+    return tuple((f.get("name", ""), f.get("filename", ""), f.get("line", 0)) for f in frames)
+
+
+def _unsigned(value: int) -> int:
+    """Addresses and streams are unsigned 64-bit; the C++ pickler writes them signed."""
+    return value & (2**64 - 1)

@@ -1,0 +1,222 @@
+"""The project's own promises: one version everywhere, and documents whose commands and links work.
+
+A ```console block that holds a `$ memreplay …` command is run from top to bottom as one shell
+session, in a folder that has `examples/` and nothing else of the repository. Each line shown under
+a command must be a line of its output; `…` stands for any text, alone on a line for any lines. A
+command ends with 0, unless the next one shown is `$ echo $?`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import memreplay
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENTS = [
+    path for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))) if path.exists()
+]
+
+CONSOLE = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
+FENCED = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)(?:#[^)]*)?\)")
+
+
+class Step(NamedTuple):
+    """One command of a console block, and the lines shown under it."""
+
+    command: str
+    shown: list[str]
+
+
+def console_blocks(text: str) -> Iterator[list[Step]]:
+    """The console blocks that hold a memreplay command, each as its steps."""
+    for block in CONSOLE.findall(text):
+        steps: list[Step] = []
+        for line in block.splitlines():
+            if line.startswith("$ "):
+                steps.append(Step(line[2:], []))
+            elif steps and not steps[-1].shown and steps[-1].command.endswith("\\"):
+                steps[-1] = Step(f"{steps[-1].command}\n{line}", [])
+            elif steps:
+                steps[-1].shown.append(line.rstrip())
+        if any(step.command.startswith("memreplay") for step in steps):
+            yield steps
+
+
+def missing_lines(shown: list[str], output: str) -> list[str]:
+    """The shown lines that are not among the output's; blank ones and `...` stand for anything."""
+    printed = [line.rstrip() for line in output.splitlines()]
+    missing = []
+    for line in shown:
+        if line.strip() in ("", "…", "..."):
+            continue
+        pattern = re.compile(re.escape(line).replace("…", ".*"))
+        if not any(pattern.fullmatch(candidate) for candidate in printed):
+            missing.append(line)
+    return missing
+
+
+def run_block(steps: list[Step], folder: Path) -> Iterator[tuple[Step, str, int]]:
+    """Each step with its output (stdout and stderr together) and exit code, run in one bash."""
+    mark = "=== end of a step:"
+    script = [
+        f'memreplay() {{ {shlex.quote(sys.executable)} -m memreplay "$@"; }}',
+        # `$?` at the start of a step is the code of the step before it, as in a terminal.
+        'end_step() { local code=$?; printf "\\n%s %s\\n" "$1" "$code"; return "$code"; }',
+    ]
+    for step in steps:
+        script += [step.command, f"end_step {shlex.quote(mark)}"]
+    environment = os.environ | {
+        "COLUMNS": "100",
+        "NO_COLOR": "1",
+        "PYTHONUTF8": "1",
+        "TERM": "dumb",
+    }
+    done = subprocess.run(
+        ["bash", "-c", "\n".join(script)],
+        check=False,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        timeout=300,
+    )
+    pieces = re.split(rf"\n{mark} (\d+)\n", done.stdout)
+    assert len(pieces) == 2 * len(steps) + 1, f"bash stopped early:\n{done.stdout}"
+    for step, output, code in zip(steps, pieces[::2], pieces[1::2], strict=False):
+        yield step, output, int(code)
+
+
+def failures(steps: list[Step], folder: Path) -> list[str]:
+    """What is wrong with a block: one text for each step that failed or printed something else."""
+    found = []
+    results = list(run_block(steps, folder))
+    following = [step.command for step, _, _ in results[1:]] + [""]
+    for (step, output, code), then in zip(results, following, strict=True):
+        missing = missing_lines(step.shown, output)
+        if code and then != "echo $?":
+            found.append(f"$ {step.command}\nended with {code}:\n{output}")
+        elif missing:
+            lines = "\n".join(missing)
+            found.append(f"$ {step.command}\ndid not print:\n{lines}\nbut:\n{output}")
+    return found
+
+
+# --- version -------------------------------------------------------------------------------------
+
+
+def test_the_version_is_one_value_everywhere() -> None:
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    match = re.search(r'^version = "([^"]+)"$', project, re.MULTILINE)
+    assert match, "pyproject.toml has no static version"
+    version = match[1]
+    assert memreplay.__version__ == version
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.search(rf"^## \[{re.escape(version)}\]", changelog, re.MULTILINE)
+
+
+def test_the_command_prints_the_version() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "memreplay", "--version"],
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+    )
+    assert memreplay.__version__ in done.stdout
+
+
+# --- documents -----------------------------------------------------------------------------------
+
+
+def test_the_readme_shows_a_command() -> None:
+    readme = ROOT / "README.md"
+    assert readme.exists()
+    assert list(console_blocks(readme.read_text(encoding="utf-8"))), (
+        "README.md has no ```console block with a `$ memreplay` command"
+    )
+
+
+@pytest.mark.parametrize(
+    "document, steps",
+    [
+        pytest.param(path, steps, id=f"{path.relative_to(ROOT)}:{number}")
+        for path in DOCUMENTS
+        for number, steps in enumerate(console_blocks(path.read_text(encoding="utf-8")), 1)
+    ],
+)
+def test_commands_do_what_the_document_shows(
+    document: Path, steps: list[Step], tmp_path: Path
+) -> None:
+    (tmp_path / "examples").symlink_to(ROOT / "examples", target_is_directory=True)
+    found = failures(steps, tmp_path)
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        *DOCUMENTS,
+        *(ROOT / name for name in ("CONTRIBUTING.md", "CHANGELOG.md") if (ROOT / name).exists()),
+    ],
+    ids=lambda path: str(path.relative_to(ROOT)),
+)
+def test_relative_links_lead_somewhere(document: Path) -> None:
+    text = FENCED.sub("", document.read_text(encoding="utf-8"))
+    broken = [link for link in LINK.findall(text) if not (document.parent / link).exists()]
+    assert not broken
+
+
+# --- the checker itself --------------------------------------------------------------------------
+
+BLOCKS = """
+```console
+$ memreplay --version
+memreplay, version …
+$ ls a \\
+     b
+a
+```
+```console
+$ pip install memreplay
+```
+"""
+
+
+def test_console_blocks_are_taken_apart() -> None:
+    assert list(console_blocks(BLOCKS)) == [
+        [
+            Step("memreplay --version", ["memreplay, version …"]),
+            Step("ls a \\\n     b", ["a"]),
+        ]
+    ]
+
+
+def test_lines_are_compared() -> None:
+    output = "peak  12 MiB  \nread in 0.3 s\n\nend [1]\n"
+    assert missing_lines(["peak  12 MiB", "…", "read in … s", "", "...", "end [1]"], output) == []
+    assert missing_lines(["peak  13 MiB", "read in … m", "end"], output) == [
+        "peak  13 MiB",
+        "read in … m",
+        "end",
+    ]
+
+
+def test_a_block_that_fails_is_reported(tmp_path: Path) -> None:
+    right = [Step("printf 'a\\nb'", ["b"]), Step("(exit 3)", []), Step("echo $?", ["3"])]
+    assert failures(right, tmp_path) == []
+    wrong = [Step("echo a", ["b"]), Step("(exit 3)", []), Step("echo c", ["c"])]
+    printed, ended = failures(wrong, tmp_path)
+    assert "did not print:\nb" in printed
+    assert "ended with 3" in ended

@@ -1,0 +1,70 @@
+"""Tests of cli/app.py."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+from click.testing import CliRunner
+
+from memreplay.cli.app import COMMANDS, app
+
+HEAVY = "numpy", "rich", "memreplay._core", "memreplay.snapshot", "memreplay.model"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_table_says_what_the_command_says(name: str) -> None:
+    module, text = COMMANDS[name]
+    command = import_module(module).command
+    assert command.name == name
+    assert command.get_short_help_str(limit=100) == text
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["peak", "--help"]])
+def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
+    code = f"""
+import sys
+from memreplay.__main__ import main
+try:
+    main()
+except SystemExit as end:
+    assert not end.code, end.code
+loaded = [name for name in {HEAVY!r} if name in sys.modules]
+if {arguments!r} == ["--help"]:
+    loaded += [name for name in sys.modules if name in ("memreplay.cli.peak", "json")]
+sys.exit(f"loaded: {{loaded}}" if loaded else 0)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_help_lists_the_commands_and_the_exit_codes(runner: CliRunner) -> None:
+    result = runner.invoke(app, ["--help"])
+    assert result.exit_code == 0
+    for name, (_, text) in COMMANDS.items():
+        assert f"  {name:10}  {text}\n" in result.output
+    assert "Examples:\n    memreplay summary snap.pkl\n" in result.output
+    assert "Exit codes: 0 fine, 2 wrong usage, 3 not a readable snapshot, 4" in result.output
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_command_has_help_with_examples(runner: CliRunner, name: str) -> None:
+    result = runner.invoke(app, [name, "-h"])
+    assert result.exit_code == 0
+    assert f"    memreplay {name} " in result.output or f"$(memreplay {name} " in result.output
+
+
+def test_version(runner: CliRunner) -> None:
+    result = runner.invoke(app, ["--version"])
+    assert result.exit_code == 0
+    assert result.output.startswith("memreplay ")
+
+
+def test_an_unknown_command_is_wrong_usage(runner: CliRunner) -> None:
+    result = runner.invoke(app, ["pek"])
+    assert result.exit_code == 2
+    assert "No such command 'pek'" in result.stderr

@@ -1,0 +1,77 @@
+"""Tests of cli/peak.py."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from memreplay.cli.app import app
+from memreplay.errors import TruncatedError, UsageError
+from memreplay.reports.peak_json import render_peak_json
+from memreplay.reports.peak_text import peak_document
+from memreplay.reports.plain import render_plain
+from tests.unit.cli.conftest import FakeLibrary
+from tests.unit.reports.results import PEAK
+
+
+def test_text(runner: CliRunner, library: FakeLibrary) -> None:
+    result = runner.invoke(app, ["peak", "snap.pkl"])
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout == render_plain(peak_document(PEAK), width=100) + "\n"
+    assert library.snapshots[0].closed
+
+
+def test_json(runner: CliRunner, library: FakeLibrary) -> None:
+    result = runner.invoke(app, ["peak", "snap.pkl", "--format", "json"])
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout == render_peak_json(PEAK) + "\n"
+    assert json.loads(result.stdout)["schema"] == "memreplay.peak/1"
+
+
+def test_options_reach_the_analysis(runner: CliRunner, library: FakeLibrary) -> None:
+    runner.invoke(app, ["peak", "snap.pkl"])
+    assert library.peak_options == {"by": "stack", "top": 20, "all_frames": False, "device": None}
+    options = ["--by", "file", "--top", "0", "--all-frames", "--device", "1"]
+    runner.invoke(app, ["peak", "snap.pkl", *options])
+    assert library.peak_options == {"by": "file", "top": 0, "all_frames": True, "device": 1}
+
+
+def test_colour_where_it_is_forced(runner: CliRunner, library: FakeLibrary) -> None:
+    result = runner.invoke(app, ["peak", "snap.pkl"], env={"FORCE_COLOR": "1"}, color=True)
+    assert "\x1b[1mdevice 0: peak 10.0 GiB requested" in result.stdout
+
+
+@pytest.mark.parametrize(
+    "error, exit_code, words",
+    [
+        (FileNotFoundError(), 3, "there is no such file"),
+        (TruncatedError("need 8 bytes, 3 left"), 4, "need 8 bytes, 3 left"),
+    ],
+)
+def test_a_file_that_cannot_be_read(
+    runner: CliRunner,
+    library: FakeLibrary,
+    error: Exception,
+    exit_code: int,
+    words: str,
+) -> None:
+    library.errors["snap.pkl"] = error
+    result = runner.invoke(app, ["peak", "snap.pkl", "--format", "json"])
+    assert (result.exit_code, result.stdout) == (exit_code, "")
+    assert result.stderr == f"memreplay: error: snap.pkl: {words}\n"
+
+
+def test_a_device_that_is_not_there(runner: CliRunner, library: FakeLibrary) -> None:
+    library.peak_error = UsageError("no device 5; there are 0 and 1")
+    result = runner.invoke(app, ["peak", "snap.pkl", "--device", "5"])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == "memreplay: error: snap.pkl: no device 5; there are 0 and 1\n"
+    assert library.snapshots[0].closed
+
+
+def test_an_interrupt(runner: CliRunner, library: FakeLibrary) -> None:
+    library.errors["snap.pkl"] = KeyboardInterrupt()
+    result = runner.invoke(app, ["peak", "snap.pkl"])
+    assert (result.exit_code, result.output) == (130, "")

@@ -1,0 +1,80 @@
+"""Tests of cli/progress.py."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+
+from memreplay.cli import progress
+
+
+class Terminal(io.StringIO):
+    """A stderr that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def make_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Called in the test itself: pytest puts its own stderr back after a fixture."""
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setenv("TERM", "xterm")
+    return stream
+
+
+def test_no_bar_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    with progress.reading_progress("snap.pkl") as update:
+        assert update is None
+
+
+def test_no_bar_on_a_dumb_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = make_terminal(monkeypatch)
+    monkeypatch.setenv("TERM", "dumb")
+    with progress.reading_progress("snap.pkl") as update:
+        assert update is None
+    assert terminal.getvalue() == ""
+
+
+def test_quick_work_shows_nothing_and_loads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = make_terminal(monkeypatch)
+    monkeypatch.setattr(progress, "_make_bar", lambda: pytest.fail("a bar"))
+    with progress.reading_progress("snap.pkl") as update:
+        assert update is not None
+        for done in range(5):
+            update(done, 5)
+    assert terminal.getvalue() == ""
+
+
+@pytest.mark.parametrize("total", [1 << 30, None])
+def test_slow_work_shows_a_bar_that_goes_away(
+    monkeypatch: pytest.MonkeyPatch, total: int | None
+) -> None:
+    terminal = make_terminal(monkeypatch)
+    monkeypatch.setattr(progress, "DELAY_S", -1.0)
+    with progress.reading_progress("/data/[b]snap\x1b.pkl") as update:
+        assert update is not None
+        update(1 << 29, total)
+        update(1 << 30, total)
+    shown = terminal.getvalue()
+    assert r"[b]snap\x1b.pkl" in shown
+    assert "GiB" in shown or "GB" in shown
+    assert "\x1b[2K" in shown.rpartition("[b]snap")[2]  # the line is erased after the last of it
+
+
+def test_the_bar_goes_away_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = make_terminal(monkeypatch)
+    monkeypatch.setattr(progress, "DELAY_S", -1.0)
+
+    def fail() -> None:
+        with progress.reading_progress("snap.pkl") as update:
+            assert update is not None
+            update(1, 2)
+            raise ValueError
+
+    with pytest.raises(ValueError):  # noqa: PT011 - it is this test's own
+        fail()
+    assert "\x1b[?25h" in terminal.getvalue()  # the cursor is shown again

@@ -1,0 +1,29 @@
+"""Checks a result against a JSON schema of docs/schemas, and the schema against the result."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jsonschema
+
+from tests.conftest import ROOT
+
+
+def check_against(schema_name: str, result: object) -> None:
+    """Assert that `result` is valid, with exactly the keys that the schema describes."""
+    schema = json.loads((ROOT / "docs" / "schemas" / schema_name).read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.Draft202012Validator(schema).validate(result)
+    _assert_described(result, schema, schema_name)
+
+
+def _assert_described(value: object, schema: dict[str, Any], path: str) -> None:
+    if isinstance(value, dict) and "properties" in schema:
+        assert set(value) == set(schema["properties"]), path
+        assert set(value) == set(schema["required"]), path
+        for key, item in value.items():
+            _assert_described(item, schema["properties"][key], f"{path}.{key}")
+    elif isinstance(value, list):
+        for item in value:
+            _assert_described(item, schema["items"], f"{path}[]")

@@ -1,0 +1,98 @@
+"""Tests of reports/layout.py, through the plain sink, which adds nothing to it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memreplay.reports.document import Block, Heading, Note, Pairs, Place, Row, Table
+from memreplay.reports.fit import cell_width
+from memreplay.reports.layout import MIN_WIDTH, lay_out
+from memreplay.reports.plain import render_plain
+
+PLACE = Place("forward", "/home/ada/run/src/model/layers.py", 88)
+
+
+def test_heading_breaks_between_phrases() -> None:
+    heading = Heading(("device 0: peak 24.2 GiB", "at event 3,737 of 22,331", "+0.412 s"))
+    assert render_plain((heading,), width=50).splitlines() == [
+        "device 0: peak 24.2 GiB, at event 3,737 of 22,331,",
+        "  +0.412 s",
+    ]
+
+
+def test_pairs_hang_under_their_values() -> None:
+    pairs = Pairs((("a", "one two three four five six seven eight nine"), ("long", "x")))
+    assert render_plain((pairs,), width=40).splitlines() == [
+        "a     one two three four five six seven",
+        "      eight nine",
+        "long  x",
+    ]
+
+
+def test_table_aligns_and_indents() -> None:
+    rows = (
+        Row(("9", PLACE), ((Place("main", "/x/y.py", 1), "dim"),)),
+        Row(("1,000", "7 more")),
+    )
+    table = Table(("n", "where"), ("right", "left"), rows)
+    assert render_plain((table,), width=40).splitlines() == [
+        "    n  where",
+        "    9  forward  …/src/model/layers.py:88",
+        "         main  /x/y.py:1",
+        "1,000  7 more",
+    ]
+
+
+def test_only_what_belongs_together_stands_together() -> None:
+    document = (
+        Heading(("one",)),
+        Pairs((("a", "b"),)),
+        Note("x"),
+        Note("y", "warning"),
+        Heading(("two",)),
+        Note("z"),
+    )
+    assert render_plain(document, width=80).splitlines() == [
+        "one",
+        "a  b",
+        "",
+        "note: x",
+        "warning: y",
+        "",
+        "two",
+        "note: z",
+    ]
+
+
+def test_styles_reach_the_sink() -> None:
+    lines = lay_out((Heading(("one",)), Note("careful", "warning")), 80)
+    assert lines == [(("one", "strong"),), (("warning: ", "warning"), ("careful", "plain"))]
+
+
+@pytest.mark.parametrize("width", [-1, 0, 1, 39])
+def test_no_narrower_than_it_can_be(width: int) -> None:
+    table = Table(("n", "where"), ("right", "left"), (Row(("9", PLACE)),))
+    assert lay_out((table,), width) == lay_out((table,), MIN_WIDTH)
+
+
+words = st.text(st.characters(max_codepoint=0x2FF), max_size=90)
+places = st.builds(Place, words, words, st.integers(0, 10**6), words)
+blocks = st.one_of(
+    st.builds(Heading, st.tuples(words, words)),
+    st.builds(Heading, st.tuples(places)),
+    st.builds(Pairs, st.tuples(st.tuples(st.just("name"), words))),
+    st.builds(Note, words, st.sampled_from(["note", "warning"])),
+    st.builds(
+        lambda cell, last: Table(("n", "where"), ("right", "left"), (Row((cell, last)),)),
+        st.integers(0, 10**9).map(str),
+        st.one_of(places, words),
+    ),
+)
+
+
+@given(st.lists(blocks, max_size=3), st.integers(MIN_WIDTH, 160))
+def test_no_line_is_wider(document: list[Block], width: int) -> None:
+    for line in lay_out(tuple(document), width):
+        assert cell_width("".join(text for text, _ in line)) <= width

@@ -1,0 +1,55 @@
+"""Tests of reports/peak_json.py, against docs/schemas/peak-1.json."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from memreplay.model import Frame, PeakReport
+from memreplay.reports.peak_json import render_peak_json
+from tests.unit.reports.results import DEVICE_PEAK, NO_EVENTS_PEAK, NO_STACK, PEAK, peak_of
+from tests.unit.reports.schemas import check_against
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        PEAK,
+        NO_EVENTS_PEAK,
+        peak_of(time_us=None, start_us=None),
+        replace(PEAK, by="file", devices=()),
+        replace(PEAK, devices=(DEVICE_PEAK, replace(DEVICE_PEAK, device=3))),
+    ],
+)
+def test_schema(report: PeakReport) -> None:
+    check_against("peak-1.json", json.loads(render_peak_json(report)))
+
+
+def test_keys_and_values() -> None:
+    result = json.loads(render_peak_json(PEAK))
+    assert result["schema"] == "memreplay.peak/1"
+    assert result["file"] == "snap.pkl"
+    (device,) = result["devices"]
+    assert device["peak_bytes"] == 10 * 1024**3
+    assert device["event_index"] == 3_737
+    assert device["time_us"] - device["start_us"] == 412_345
+    assert (device["baseline_bytes"], device["final_bytes"]) == (2 * 1024**3, 4 * 1024**3)
+    first = device["groups"][0]
+    assert (first["bytes"], first["count"], first["share"]) == (5 * 1024**3, 96, 0.5)
+    assert first["frames"][3] == {
+        "function": "scaled_dot_product_attention",
+        "file": PEAK.devices[0].groups[0].frames[3].file,
+        "line": 215,
+    }
+    assert first["user"][0] == 3
+    held = sum(group["bytes"] for group in device["groups"])
+    assert held + device["rest_bytes"] == device["peak_bytes"]
+
+
+def test_names_that_no_encoding_has() -> None:
+    group = replace(NO_STACK, label="\udc80", frames=(Frame("\ud800", "/\udcff.py", 1),))
+    text = render_peak_json(replace(peak_of(groups=(group,)), file="\udcfe.pkl"))
+    assert text.isascii()
+    assert json.loads(text)["devices"][0]["groups"][0]["frames"][0]["file"] == "/\udcff.py"

@@ -1,0 +1,199 @@
+"""Tests of reports/peak_text.py: what a person sees at 80 and at 160 columns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from memreplay.model import By, Frame, Group, PeakReport
+from memreplay.reports.document import Table
+from memreplay.reports.peak_text import peak_document
+from memreplay.reports.plain import render_plain
+from tests.unit.reports.results import (
+    ATTENTION,
+    DEVICE_PEAK,
+    MIB,
+    NO_EVENTS_PEAK,
+    PEAK,
+    START_US,
+    peak_of,
+)
+
+AT_80 = """\
+device 0: peak 10.0 GiB requested at event 3,737 of 22,331,
+  +0.412 s (2026-07-12 16:40:22.412345 UTC)
+baseline  2.0 GiB live before the first event, 1.0 GiB of it at the peak (10.0%
+          of the peak)
+end       4.0 GiB after the last event
+live      1,200 blocks at the peak
+
+    bytes  share  count  allocated at, and its callers
+  5.0 GiB  50.0%     96  scaled_dot_product_attention  …/modeling_llama.py:215
+                           forward  /home/ada/run/src/model/layers.py:88
+                           forward  /home/ada/run/src/model/transformer.py:141
+                           train_step  /home/ada/run/train.py:63
+  3.0 GiB  30.0%  1,024  MulBackward0 (autograd)  aten::mul_Tensor
+  1.5 GiB  15.0%      7  (no stack recorded)
+512.0 MiB   5.0%     73  12 more groups (--top 0 shows all)"""
+
+PATH_AT_160 = (
+    "/opt/venv/lib/python3.12/site-packages/transformers/models/llama/modeling_llama.py:215"
+)
+AT_160 = f"""\
+device 0: peak 10.0 GiB requested at event 3,737 of 22,331, +0.412 s (2026-07-12 16:40:22.412345 UTC)
+baseline  2.0 GiB live before the first event, 1.0 GiB of it at the peak (10.0% of the peak)
+end       4.0 GiB after the last event
+live      1,200 blocks at the peak
+
+    bytes  share  count  allocated at, and its callers
+  5.0 GiB  50.0%     96  scaled_dot_product_attention  {PATH_AT_160}  aten::linear
+                           forward  /home/ada/run/src/model/layers.py:88
+                           forward  /home/ada/run/src/model/transformer.py:141
+                           train_step  /home/ada/run/train.py:63
+  3.0 GiB  30.0%  1,024  MulBackward0 (autograd)  aten::mul_Tensor
+  1.5 GiB  15.0%      7  (no stack recorded)
+512.0 MiB   5.0%     73  12 more groups (--top 0 shows all)"""  # noqa: E501
+
+NO_EVENTS_AT_80 = """\
+device 0: no events were recorded; the final state holds 1.0 GiB requested
+live  7 blocks
+
+  bytes   share  count  allocated at, and its callers
+1.0 GiB  100.0%      7  (no stack recorded)
+
+note: next time, call torch.cuda.memory._record_memory_history() before the
+  work of interest, and dump before switching it off"""
+
+
+def render(report: PeakReport, width: int = 80) -> str:
+    return render_plain(peak_document(report), width=width)
+
+
+@pytest.mark.parametrize(
+    "report, width, golden",
+    [(PEAK, 80, AT_80), (PEAK, 160, AT_160), (NO_EVENTS_PEAK, 80, NO_EVENTS_AT_80)],
+    ids=["80", "160", "no events"],
+)
+def test_golden(report: PeakReport, width: int, golden: str) -> None:
+    assert render(report, width) == golden
+
+
+@pytest.mark.parametrize(
+    "report, where, when",
+    [
+        (
+            peak_of(event_index=-1, time_us=START_US),
+            "at the start, before the first of 22,331 events",
+            "2026-07-12 16:40:22.000000 UTC",
+        ),
+        (
+            peak_of(event_index=-1, time_us=None, events=1),
+            "at the start, before the first of 1 event",
+            "time unknown",
+        ),
+        (peak_of(time_us=None, start_us=None), "at event 3,737 of 22,331", "time unknown"),
+        (
+            peak_of(start_us=None),
+            "at event 3,737 of 22,331",
+            "2026-07-12 16:40:22.412345 UTC",
+        ),
+        (
+            peak_of(time_us=START_US - 5),
+            "at event 3,737 of 22,331",
+            "-5 us (2026-07-12 16:40:21.999995 UTC)",
+        ),
+    ],
+)
+def test_first_line(report: PeakReport, where: str, when: str) -> None:
+    first = render(report, 160).splitlines()[0]
+    assert first == f"device 0: peak 10.0 GiB requested {where}, {when}"
+
+
+def test_a_peak_at_the_start_is_the_baseline_and_says_it_once() -> None:
+    assert "baseline" not in render(peak_of(event_index=-1))
+
+
+@pytest.mark.parametrize(
+    "held, words",
+    [
+        (0, "2.0 GiB live before the first event"),
+        (2 << 30, "2.0 GiB live before the first event, all of it at the peak (20.0% of the peak)"),
+    ],
+)
+def test_baseline(held: int, words: str) -> None:
+    assert f"baseline  {words}\n" in render(peak_of(baseline_held_bytes=held), 100)
+
+
+def test_whole_stacks() -> None:
+    lines = render(replace(PEAK, all_frames=True)).splitlines()
+    first = next(number for number, line in enumerate(lines) if "50.0%" in line)
+    assert [line[25:].split()[0] for line in lines[first : first + 9]] == [
+        "torch::unwind::unwind()",
+        "at::_ops::linear::call(at::Tensor",
+        "_call_impl",
+        "scaled_dot_product_attention",
+        "forward",
+        "_call_impl",
+        "forward",
+        "train_step",
+        "<module>",
+    ]
+
+
+def test_whole_stacks_show_the_users_frames_more_brightly() -> None:
+    (table,) = (
+        block for block in peak_document(replace(PEAK, all_frames=True)) if isinstance(block, Table)
+    )
+    styles = [style for _, style in table.rows[0].below]
+    assert styles == ["dim", "dim", "plain", "plain", "dim", "plain", "plain", "plain"]
+
+
+@pytest.mark.parametrize(
+    "by, frame, title, who",
+    [
+        ("frame", Frame("forward", "/x/layers.py", 88), "frame", "forward  /x/layers.py:88"),
+        ("file", Frame("", "/x/layers.py", 0), "file", "/x/layers.py"),
+        ("file", Frame("", "??", 0), "file", "(unknown)"),
+        ("function", Frame("at::_ops::mul::call()", "", 0), "function", "at::_ops::mul::call()"),
+    ],
+)
+def test_groups_of_one_frame(by: By, frame: Frame, title: str, who: str) -> None:
+    group = Group("label", 10 << 30, 5, 1.0, (frame,), ())
+    report = replace(peak_of(groups=(group,), groups_total=1, rest_bytes=0, rest_count=0), by=by)
+    lines = render(report).splitlines()
+    assert lines[-2].endswith(f"  {title}")
+    assert lines[-1].endswith(f"  {who}")
+
+
+def test_a_stack_of_plumbing_alone() -> None:
+    inner = Frame("c10::malloc(long)", "??", 0)
+    operator = Frame("at::_ops::empty::call(long)", "??", 0)
+    python = Frame("pin_memory", "/x/torch/utils/data.py", 7)
+    with_operator = replace(ATTENTION, frames=(inner, operator, python), user=())
+    assert "  aten::empty (PyTorch's own)\n" in render(peak_of(groups=(with_operator,)))
+    without = replace(ATTENTION, frames=(inner, python), user=())
+    lines = render(peak_of(groups=(without,))).splitlines()
+    assert lines[-3].endswith("  c10::malloc(long)")
+    assert lines[-2].endswith("    pin_memory  /x/torch/utils/data.py:7")
+
+
+def test_warnings_only_where_they_are_due() -> None:
+    assert "warning" not in render(PEAK)
+    text = render(peak_of(trusted=False, reasons=("ring_overflow", "made_up_later")))
+    assert text.count("warning: ") == 2
+    assert "warning: the recorder's ring buffer was full" in text
+
+
+def test_a_section_a_device() -> None:
+    other = replace(DEVICE_PEAK, device=3, peak_bytes=5 * MIB)
+    text = render(replace(PEAK, devices=(DEVICE_PEAK, other)))
+    assert "\n\ndevice 3: peak 5.0 MiB requested" in text
+
+
+def test_nothing_at_all() -> None:
+    text = render(replace(PEAK, devices=()))
+    assert text == "note: nothing to show: the file has neither events nor segments"
+    empty = peak_of(peak_bytes=0, groups=(), groups_total=0, rest_bytes=0, rest_count=0)
+    assert "bytes  share" not in render(empty)
+    assert "(0.0% of the peak)" in render(empty, 160)

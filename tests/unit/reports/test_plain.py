@@ -1,0 +1,20 @@
+"""Tests of reports/plain.py."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from memreplay.reports.document import Heading, Row, Table
+from memreplay.reports.plain import render_plain
+
+
+def test_plain_text_and_nothing_else() -> None:
+    table = Table(("state", "n"), ("left", "left"), (Row(("x", "")),))
+    text = render_plain((Heading(("hostile \x1b[31m",)), table), width=80)
+    assert text == "hostile \\x1b[31m\n\nstate  n\nx"
+
+
+def test_rich_is_not_imported() -> None:
+    code = "import sys, memreplay.reports.plain; sys.exit('rich' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

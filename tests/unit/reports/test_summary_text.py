@@ -1,0 +1,128 @@
+"""Tests of reports/summary_text.py: what a person sees at 80 and at 160 columns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from memreplay.model import SnapshotSummary
+from memreplay.reports.plain import render_plain
+from memreplay.reports.summary_text import summary_document
+from tests.unit.reports.results import ODD_SUMMARY, SUMMARY, summary_of
+
+AT_80_AND_160 = """\
+/data/run 7/rank0.pkl
+format       150.0 MiB pickle, protocol 4
+written by   PyTorch 2.5 or later
+stacks       2,048 distinct, of 5,120 distinct frames
+annotations  12
+ring buffer  did not overflow
+settings     expandable_segments=true
+
+device 0: 22,331 events in 1 min 23.5 s, a replay is exact
+from          2026-07-12 16:40:22.000000 UTC
+to            2026-07-12 16:41:45.500000 UTC
+actions       alloc 8,000, free_requested 7,331, free_completed 7,000
+with a stack  20,000 of 22,331 events
+requested     2.0 GiB at the start, 10.0 GiB at the peak, 4.0 GiB at the end
+segments      123 at the end, 12.0 GiB reserved, 4.0 GiB of it active
+
+blocks at the end  count     size  requested
+active_allocated     900  4.0 GiB    4.0 GiB
+inactive              40  7.0 GiB          -"""
+
+ODD_AT_80 = """\
+/data/run 7/rank0.pkl
+format       9.0 MiB gzip of 150.0 MiB pickle, protocol 4
+written by   PyTorch 2.5 or later
+stacks       none recorded
+times        none recorded
+annotations  12
+settings     all at their defaults
+
+device 0: 22,331 events, a replay may be inexact
+actions       alloc 8,000, free_requested 7,331, free_completed 7,000
+with a stack  none
+requested     2.0 GiB at the start, 10.0 GiB at the peak, 4.0 GiB at the end
+segments      123 at the end, 12.0 GiB reserved, 4.0 GiB of it active
+odd           3 unmatched frees, 1 unknown action, -512 B from segments to the
+              trace's end
+
+blocks at the end  count     size  requested
+active_allocated     900  4.0 GiB    4.0 GiB
+inactive              40  7.0 GiB          -
+
+warning: the recorder's ring buffer was full, so the oldest events are
+  missing; next time, raise max_entries in
+  torch.cuda.memory._record_memory_history(max_entries=...), or dump sooner
+warning: blocks were freed that were not live by then, so events are missing;
+  next time, record without a pause and without skip_actions
+warning: made up later"""
+
+
+def render(summary: SnapshotSummary, width: int = 80) -> str:
+    return render_plain(summary_document(summary), width=width)
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_golden(width: int) -> None:
+    assert render(SUMMARY, width) == AT_80_AND_160
+
+
+def test_golden_of_a_file_with_all_that_is_odd() -> None:
+    assert render(ODD_SUMMARY) == ODD_AT_80
+
+
+def test_without_events_only_the_state_is_shown() -> None:
+    text = render(summary_of(events=0, actions={}, trusted=False, reasons=("no_events",)))
+    assert "\ndevice 0: no events were recorded; only the final state is known\nsegments  " in text
+    assert "\nnote: next time, call torch.cuda.memory._record_memory_history()" in text
+    assert "warning" not in text
+
+
+def test_without_segments_there_is_no_state() -> None:
+    text = render(summary_of(segments=0, states=(), reconciliation_bytes=5))
+    assert "segments " not in text
+    assert "blocks at the end" not in text
+    assert "odd" not in text
+
+
+def test_without_devices() -> None:
+    assert render(replace(SUMMARY, devices=())).endswith(
+        "\n\nnote: nothing to show: the file has neither events nor segments"
+    )
+
+
+@pytest.mark.parametrize(
+    "changes, words",
+    [
+        ({"container": "zstd", "file_bytes": 2048}, "2.0 KiB Zstandard of 150.0 MiB pickle, proto"),
+        ({"container": "zstd", "file_bytes": None}, "Zstandard of 150.0 MiB pickle, protocol 4"),
+        ({"protocol": -1}, "150.0 MiB not a pickle"),
+    ],
+)
+def test_format(changes: dict[str, object], words: str) -> None:
+    summary = replace(SUMMARY, **changes)  # type: ignore[arg-type]
+    assert f"format       {words}" in render(summary)
+
+
+def test_settings_are_shown_safely_and_cut() -> None:
+    settings: dict[str, object] = {
+        "a": "x\x1b[31m",
+        "b": [1, float("nan")],
+        "c": "y" * 500,
+        "d": "",
+    }
+    text = render(replace(SUMMARY, settings_changed=settings), 160)
+    assert r"settings     a=x\x1b[31m, b=[1, null]," in text
+    assert "y" * 500 not in text.replace("\n             ", "")
+    assert 'd=""' in text
+
+
+def test_a_long_file_name_keeps_its_tail() -> None:
+    name = "/a" * 60 + "/rank0.pkl"
+    first = render(replace(SUMMARY, file=name)).splitlines()[0]
+    assert first.startswith("…/a/a")
+    assert first.endswith("/rank0.pkl")
+    assert len(first) <= 80
