@@ -9,8 +9,10 @@ SIZES       ?= 25,100
 ROUNDS      ?= 3
 EXAMPLE     ?= examples/transformer_step.pkl.gz
 
+comma   := ,
 BIN     := $(VENV)/bin
 NATIVE  := $(wildcard src/memreplay/*.pyx src/memreplay/*.pxd src/memreplay/_native/*.pyx src/memreplay/_native/*.pxd)
+DATA    := $(patsubst %,bench/data/%mb.pkl,$(subst $(comma), ,$(SIZES)))
 CPUS    := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -30,10 +32,9 @@ demo: $(VENV)/demo.stamp ## install into .venv, then read the example snapshot
 test: $(VENV)/built.stamp ## the test suite; PYTEST_ARGS="-k name -x" narrows it
 	$(BIN)/python -m pytest tests $(PYTEST_ARGS)
 
-bench: $(VENV)/built.stamp ## engine benchmarks, then the table against other tools; SIZES=25,100 (MB) ROUNDS=3
-	$(BIN)/python bench/generate.py --sizes $(SIZES)
+bench: $(VENV)/built.stamp $(DATA) ## engine benchmarks, then the table against other tools; SIZES=25,100 (MB) ROUNDS=3
 	$(BIN)/python -m pytest bench/test_engine.py --benchmark-only --benchmark-min-rounds=$(ROUNDS)
-	$(BIN)/python bench/compare.py --sizes $(SIZES) --rounds $(ROUNDS)
+	$(BIN)/python bench/compare.py --rounds $(ROUNDS) $(DATA)
 
 lint: $(VENV)/dev.stamp ## ruff (rules and format) and cython-lint
 	$(BIN)/ruff check .
@@ -42,7 +43,8 @@ lint: $(VENV)/dev.stamp ## ruff (rules and format) and cython-lint
 
 typing: $(VENV)/built.stamp ## mypy --strict, and the stub against the compiled module
 	$(BIN)/python -m mypy
-	$(BIN)/python -m mypy.stubtest memreplay._core --mypy-config-file pyproject.toml $(if $(wildcard ci/stubtest-allowlist.txt),--allowlist ci/stubtest-allowlist.txt)
+	$(BIN)/python -m mypy.stubtest memreplay._core --mypy-config-file pyproject.toml \
+	  --allowlist ci/stubtest-allowlist.txt --ignore-unused-allowlist
 
 # Takes 3 to 10 times as long as `make test`: the extension runs at about half speed, and Python
 # with PYTHONMALLOC=malloc (so that ASan sees every object) at a third. Leaks are not looked for:
@@ -62,6 +64,10 @@ clean: ## remove everything that the other targets made
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
 	rm -f src/memreplay/*.so src/memreplay/_native/*.so $(patsubst %.pyx,%.c,$(filter %.pyx,$(NATIVE)))
 	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
+
+bench/data/%mb.pkl: bench/generate.py
+	@mkdir -p $(@D)
+	$(PYTHON) bench/generate.py --output $@ --mb $*
 
 # --- environments ------------------------------------------------------------------------------
 # Object files are kept in the environment (DIST_EXTRA_CONFIG names where), so that a change

@@ -14,8 +14,10 @@ import argparse
 import gzip
 import io
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -46,6 +48,8 @@ STACK_IS_SHARED = frozenset({FREE_REQUESTED, SEGMENT_ALLOC, SEGMENT_FREE})
 STATES = {LIVE: "active_allocated", PENDING: "active_pending_free"}
 PILOT_EVENTS = 150_000
 BYTES_GUESS = 160
+# Traces up to here stay in memory, then go to a temporary file.
+SPOOL_BYTES = 1 << 26
 # What LONG1 takes for an address of 47 bits and for a time of this century in microseconds.
 ADDRESS_BYTES, TIME_BYTES = 6, 7
 
@@ -110,14 +114,14 @@ class SnapshotWriter:
         pickler.open_list(len(self._programs))
         for program in self._programs:
             self._trace(program, contexts[program.device])
-        pickler.close_list(len(self._programs), shared=True)
+        pickler.close_list(len(self._programs), True)
         pickler.save("allocator_settings")
         pickler.save(self._settings())
         pickler.save("external_annotations")
         annotations = [entry for program in self._programs for entry in program.annotations]
         pickler.share(annotations)
         pickler.save(annotations)
-        pickler.close_dict(shared=True)
+        pickler.close_dict(True)
         pickler.finish()
 
     def _share_frames(self) -> None:
@@ -172,9 +176,7 @@ class SnapshotWriter:
                 "size": block.size,
                 "requested_size": block.requested,
                 "state": STATES[block.state] if in_use else "inactive",
-                "frames": self._context_frames(
-                    block.context if in_use else -1, block.stack, lists
-                ),
+                "frames": self._context_frames(block.context if in_use else -1, block.stack, lists),
             }
             if entry["frames"]:
                 self._pickler.share(entry)
@@ -191,8 +193,8 @@ class SnapshotWriter:
             "requested_size": requested,
             "stream": segment.stream,
             "segment_type": "large" if segment.large else "small",
-            # A tuple of its own for each segment, as PyTorch makes it.
-            "segment_pool_id": tuple([0, 0]),
+            # A tuple of its own for each segment, as PyTorch makes it: no constant.
+            "segment_pool_id": tuple(2 * [0]),
             "is_expandable": False,
         }
         frames = self._context_frames(segment.context, segment.stack, lists)
@@ -237,7 +239,7 @@ class SnapshotWriter:
             self._python_events(pickler, program, shared)
         else:
             self._cpp_events(pickler, program, shared)
-        pickler.close_list(count, shared=False)
+        pickler.close_list(count, False)
         self.events += count
 
     def _event(self, site: Site, address: int, time_us: int) -> dict[str, object]:
@@ -322,7 +324,7 @@ class SnapshotWriter:
             pickler.save("frames")
             # The list itself is not at hand, but where it stands in the memo is.
             pickler.put(get(known))
-            pickler.close_dict(shared=True)
+            pickler.close_dict(True)
         if known is not None and site.action in STACK_IS_SHARED:
             shared[row[3]] = known
 
@@ -385,9 +387,7 @@ class SnapshotWriter:
                     self._first_of_its_kind(sites[site], row, shared)
                     continue
             head, middle, own, tail, remember = template
-            chunk = (
-                head + address.to_bytes(8, "little") + middle + time_us.to_bytes(8, "little")
-            )
+            chunk = head + address.to_bytes(8, "little") + middle + time_us.to_bytes(8, "little")
             if poor:
                 # Without a stack C++ holds the event once, so that it is not memoised.
                 pickler.put(chunk + own)
@@ -406,15 +406,16 @@ class SnapshotWriter:
 # -- running
 
 
-def simulate(options: Options) -> list[Program]:
-    """Run one program a device; what is left are their traces and allocators."""
+def simulate(options: Options, files: ExitStack) -> list[Program]:
+    """Run one program a device; what is left are their traces (in `files`) and allocators."""
     stacks = Stacks(options.depth)
     programs = []
     for device in range(options.devices):
         share = options.events // options.devices
         limit = share + (options.events - share * options.devices if device == 0 else 0)
         shape = Shape(layers=options.layers)
-        trace = Trace(limit, options.whole_steps, options.seed * 1000 + device)
+        spool = files.enter_context(tempfile.SpooledTemporaryFile(SPOOL_BYTES))  # noqa: SIM115
+        trace = Trace(spool, limit, options.whole_steps, options.seed * 1000 + device)
         program = Program(device, shape, stacks, trace, options.seed)
         program.run(options.baseline)
         programs.append(program)
@@ -423,10 +424,11 @@ def simulate(options: Options) -> list[Program]:
 
 def write_snapshot(options: Options, write: Callable[[bytes], object]) -> SnapshotWriter:
     """Simulate, then write the snapshot through `write`."""
-    programs = simulate(options)
-    pickler = PythonPickler(write) if options.writer == "python" else CppPickler(write)
-    writer = SnapshotWriter(pickler, options, programs)
-    writer.write()
+    with ExitStack() as files:
+        programs = simulate(options, files)
+        pickler = PythonPickler(write) if options.writer == "python" else CppPickler(write)
+        writer = SnapshotWriter(pickler, options, programs)
+        writer.write()
     return writer
 
 

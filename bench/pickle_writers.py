@@ -190,7 +190,7 @@ class PythonPickler:
         self.buffer += b"}\x94("
         self.memo_length += 1
 
-    def close_dict(self, shared: bool) -> None:
+    def close_dict(self, _shared: bool) -> None:
         self.buffer += b"u"
 
     def open_list(self, length: int) -> None:
@@ -204,7 +204,7 @@ class PythonPickler:
         """Between two items of a streamed list: CPython appends a thousand at a time."""
         self.buffer += b"e("
 
-    def close_list(self, length: int, shared: bool) -> None:
+    def close_list(self, length: int, _shared: bool) -> None:
         if length:
             self.buffer += b"e" if length > 1 else b"a"
 
@@ -310,13 +310,13 @@ class CppPickler:
     def close_dict(self, shared: bool) -> None:
         self.put(b"u" + (self.binput() if shared else b""))
 
-    def open_list(self, length: int) -> None:
+    def open_list(self, _length: int) -> None:
         self.put(b"](")
 
     def next_batch(self) -> None:
         """TorchScript's pickler appends all items at once."""
 
-    def close_list(self, length: int, shared: bool) -> None:
+    def close_list(self, _length: int, shared: bool) -> None:
         self.put(b"e" + (self.binput() if shared else b""))
 
     def finish(self) -> None:

@@ -171,9 +171,7 @@ class Allocator:
         )
         self._release(block)
 
-    def _new_segment(
-        self, size: int, large: bool, stream: int, stack: int, context: int
-    ) -> Block:
+    def _new_segment(self, size: int, large: bool, stream: int, stack: int, context: int) -> Block:
         if not large:
             total = SMALL_SEGMENT
         elif size < LARGE_LIMIT:

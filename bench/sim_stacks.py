@@ -43,8 +43,7 @@ MALLOC = (
         "CUDACachingAllocator.cpp",
     ),
     cpp(
-        f"{_ALLOC}NativeCachingAllocator::malloc("
-        "void**, signed char, unsigned long, CUstream_st*)",
+        f"{_ALLOC}NativeCachingAllocator::malloc(void**, signed char, unsigned long, CUstream_st*)",
         "",
         1,
     ),
@@ -81,14 +80,9 @@ ENGINE = (
         "torch::autograd::Engine::evaluate_function(std::shared_ptr<torch::autograd::GraphTask>&, "
         f"torch::autograd::Node*, torch::autograd::InputBuffer&, {_READY_QUEUE})"
     ),
-    cpp(
-        "torch::autograd::Engine::thread_main("
-        "std::shared_ptr<torch::autograd::GraphTask> const&)"
-    ),
+    cpp("torch::autograd::Engine::thread_main(std::shared_ptr<torch::autograd::GraphTask> const&)"),
     cpp(f"torch::autograd::Engine::thread_init(int, {_READY_QUEUE}, bool)", rank=1),
-    cpp(
-        f"torch::autograd::python::PythonEngine::thread_init(int, {_READY_QUEUE}, bool)", rank=1
-    ),
+    cpp(f"torch::autograd::python::PythonEngine::thread_init(int, {_READY_QUEUE}, bool)", rank=1),
     cpp("execute_native_thread_routine", "thread48.o", 2),
     cpp("start_thread", rank=2),
     cpp("__clone3", rank=1),

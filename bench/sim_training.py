@@ -8,11 +8,11 @@ now and then. Only sizes, lifetimes and call stacks are simulated, never a numbe
 from __future__ import annotations
 
 import random
-import tempfile
 from array import array
 from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import IO
 
 from sim_allocator import FREE_COMPLETED, SEGMENT_FREE, Allocator, Block
 from sim_stacks import Stacks
@@ -56,7 +56,7 @@ class LimitReachedError(Exception):
 class Trace:
     """The recorded events of one device: rows (site, address, time_us, context) in a spool file."""
 
-    def __init__(self, limit: int, whole_steps: bool, seed: int) -> None:
+    def __init__(self, spool: IO[bytes], limit: int, whole_steps: bool, seed: int) -> None:
         self.limit = limit
         self.whole_steps = whole_steps
         self.recording = False
@@ -66,7 +66,7 @@ class Trace:
         self._site_counts: Counter[int] = Counter()
         self._site_ids: dict[tuple[int, int, int, int], int] = {}
         self._rows = array("q")
-        self._spool = tempfile.SpooledTemporaryFile(max_size=1 << 26)  # noqa: SIM115
+        self._spool = spool
         self._context = 0
         rng = random.Random(seed)
         # Mostly a few microseconds, now and then a wait for the device. A table, as draws are slow.
@@ -312,15 +312,24 @@ def sizes_of(shape: Shape, tokens: int) -> dict[str, int]:
     return sizes
 
 
+class Temporary:
+    """A tensor to be freed after so many more allocations."""
+
+    __slots__ = ("block", "left", "stack")
+
+    def __init__(self, block: Block, left: int, stack: int) -> None:
+        self.block = block
+        self.left = left
+        self.stack = stack
+
+
 Plan = tuple[int, int, "str | int", str, int]  # stack, size, until, saved name, stack of its free
 
 
 class Program:
     """One process with one device: builds the model, then trains it until the trace is full."""
 
-    def __init__(
-        self, device: int, shape: Shape, stacks: Stacks, trace: Trace, seed: int
-    ) -> None:
+    def __init__(self, device: int, shape: Shape, stacks: Stacks, trace: Trace, seed: int) -> None:
         self.device = device
         self.shape = shape
         self.stacks = stacks
@@ -333,8 +342,7 @@ class Program:
         self._gradients: list[Block] = []
         self._saved: list[tuple[str, Block]] = []
         self._cache: list[Block] = []
-        # Temporaries with the number of allocations that they still outlive.
-        self._temporaries: deque[list[int | Block]] = deque()
+        self._temporaries: deque[Temporary] = deque()
         self._batches: deque[tuple[Block, Block]] = deque()
         self._plans: dict[tuple[str, str, int], list[Plan]] = {}
 
@@ -410,27 +418,24 @@ class Program:
         self.allocator.free(block, stack)
 
     def _hold(self, block: Block, allocations: int, stack: int) -> None:
-        self._temporaries.append([allocations, block, stack])
+        self._temporaries.append(Temporary(block, allocations, stack))
 
     def _age(self) -> None:
         """One allocation later: free the temporaries whose time has come."""
         temporaries = self._temporaries
         for _ in range(len(temporaries)):
-            entry = temporaries.popleft()
-            left, block, stack = entry
-            assert isinstance(left, int) and isinstance(block, Block) and isinstance(stack, int)
+            temporary = temporaries.popleft()
             # Now and then Python's collector lets go of something a little later.
-            if left > 0 or self._draw() < 0.004:
-                entry[0] = max(left - 1, 0)
-                temporaries.append(entry)
+            if temporary.left > 0 or self._draw() < 0.004:
+                temporary.left -= 1
+                temporaries.append(temporary)
             else:
-                self._free(block, stack)
+                self._free(temporary.block, temporary.stack)
 
     def _drop_temporaries(self) -> None:
         while self._temporaries:
-            _, block, stack = self._temporaries.popleft()
-            assert isinstance(block, Block) and isinstance(stack, int)
-            self._free(block, stack)
+            temporary = self._temporaries.popleft()
+            self._free(temporary.block, temporary.stack)
 
     # -- the phases of a step
 

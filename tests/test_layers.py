@@ -2,6 +2,8 @@
 
 `_native → _core → snapshot → analysis → reports → cli`: a module may import its own layer and those
 before it. `errors` and `model` import nothing of the package, and everything may import them.
+(`_diagnosis` words what stopped `_native`, for `_core`; `container` opens files for `snapshot`;
+`__main__` starts `cli`.)
 """
 
 from __future__ import annotations
@@ -15,7 +17,17 @@ from typing import NamedTuple
 import pytest
 
 PACKAGE = "memreplay"
-LAYERS = ("_native", "_core", "snapshot", "analysis", "reports", "cli", "__main__")
+LAYERS = (
+    "_native",
+    "_diagnosis",
+    "_core",
+    "container",
+    "snapshot",
+    "analysis",
+    "reports",
+    "cli",
+    "__main__",
+)
 LEAVES = ("errors", "model")
 RANK = {name: rank for rank, name in enumerate(LAYERS)} | dict.fromkeys(LEAVES, -1)
 RANK["__init__"] = RANK["reports"]  # the public names: all but the command line
@@ -78,10 +90,6 @@ def absolute(module: Module, dots: int, name: str) -> str:
     return ".".join((*base, name)) if name else ".".join(base)
 
 
-def is_type_checking(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
-
-
 def python_imports(module: Module) -> Iterator[Import]:
     """Every import in a .py file, those of `importlib.import_module("…")` included."""
 
@@ -100,12 +108,11 @@ def python_imports(module: Module) -> Iterator[Import]:
                 text = str(name.value)
                 bare = text.lstrip(".")
                 yield Import(absolute(module, len(text) - len(bare), bare), node.lineno, at_load)
-        if is_type_checking(node):
-            assert isinstance(node, ast.If)
-            for child in node.body:
-                yield from visit(child, False)
-            for child in node.orelse:
-                yield from visit(child, at_load)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            for statement in node.body:
+                yield from visit(statement, False)
+            for statement in node.orelse:
+                yield from visit(statement, at_load)
             return
         inside = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
         for child in ast.iter_child_nodes(node):

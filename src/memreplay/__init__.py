@@ -1,2 +1,80 @@
-"""memreplay: exact replays of PyTorch memory snapshots, without torch and without a GPU."""
+"""memreplay: exact replays of PyTorch memory snapshots, without torch and without a GPU.
+
+    import memreplay as mr
+
+    snap = mr.open("snap.pkl")
+    peak = snap.replay(device=0).peak      # bytes, event_index, time_us
+
+Names are loaded when they are first used, so that importing the package costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from memreplay.errors import (
+        LimitError,
+        MemreplayError,
+        MissingExtraError,
+        SnapshotError,
+        TruncatedError,
+        UnsafePickleError,
+        UsageError,
+    )
+    from memreplay.model import Frame, Lifetimes, Limits, LiveSet, PeakPoint
+    from memreplay.replay import Replay
+    from memreplay.snapshot import Snapshot, open  # noqa: A004
+
 __version__ = "0.1.0"
+
+_HOME = {
+    "LimitError": "errors",
+    "MemreplayError": "errors",
+    "MissingExtraError": "errors",
+    "SnapshotError": "errors",
+    "TruncatedError": "errors",
+    "UnsafePickleError": "errors",
+    "UsageError": "errors",
+    "Frame": "model",
+    "Lifetimes": "model",
+    "Limits": "model",
+    "LiveSet": "model",
+    "PeakPoint": "model",
+    "Replay": "replay",
+    "Snapshot": "snapshot",
+    "open": "snapshot",
+}
+
+__all__ = [  # noqa: RUF022 - by home
+    "Frame",
+    "Lifetimes",
+    "LimitError",
+    "Limits",
+    "LiveSet",
+    "MemreplayError",
+    "MissingExtraError",
+    "PeakPoint",
+    "Replay",
+    "Snapshot",
+    "SnapshotError",
+    "TruncatedError",
+    "UnsafePickleError",
+    "UsageError",
+    "__version__",
+    "open",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'memreplay' has no attribute {name!r}")
+    from importlib import import_module
+
+    value: object = getattr(import_module(f"memreplay.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

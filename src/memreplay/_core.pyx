@@ -40,6 +40,8 @@ BEFORE_RECORDING = _fold.KEY_BASELINE
 ACTIONS = ("alloc", "free_requested", "free_completed", "segment_alloc", "segment_free", "segment_map",
            "segment_unmap", "oom", "snapshot", "user_defined", "annotate", "workspace_snapshot",
            "empty_cache")
+HAS_REQUESTED = _tables.HAS_REQUESTED | _tables.HAS_HISTORY
+EXPANDABLE = _tables.EXPANDABLE
 STATES = ("unknown", "inactive", "active_allocated", "active_pending_free", "active_awaiting_free")
 
 
@@ -220,12 +222,24 @@ cdef class Tables:
         return self.t.segments.len
 
     @property
+    def n_blocks(self) -> int:
+        return self.t.blocks.len
+
+    @property
     def n_annotations(self) -> int:
         return self.t.annotations.len
 
     @property
     def has_traces(self) -> bool:
         return self.t.saw_traces
+
+    @property
+    def has_segments(self) -> bool:
+        return self.t.saw_segments
+
+    @property
+    def has_annotations(self) -> bool:
+        return self.t.saw_annotations
 
     @property
     def bare_list(self) -> bool:
@@ -264,6 +278,19 @@ cdef class Tables:
         """The devices that have segments, ascending."""
         cdef _tables.Segment* segments = <_tables.Segment*> self.t.segments.data
         return sorted({segments[i].device for i in range(self.t.segments.len)})
+
+    def blocks_without_requested_size(self, device: int) -> int:
+        """Active blocks of a device for which the file gives neither requested nor real size."""
+        cdef _tables.Segment* segments = <_tables.Segment*> self.t.segments.data
+        cdef _tables.Block* b = <_tables.Block*> self.t.blocks.data
+        cdef int32_t wanted = device
+        cdef size_t i
+        cdef size_t found = 0
+        for i in range(self.t.blocks.len):
+            if (b[i].state != _tables.STATE_INACTIVE and segments[b[i].segment].device == wanted
+                    and not b[i].flags & (_tables.HAS_REQUESTED | _tables.HAS_HISTORY)):
+                found += 1
+        return found
 
     def action_name(self, code: int) -> str | None:
         """The name of an action code; None for an event without action."""
@@ -524,6 +551,17 @@ cdef class Replay:
     def baseline(self, field: str) -> Column:
         """One field of the baseline's blocks: address, size, stack, end (event), block (row)."""
         return field_column(self, &self.r.baseline, self.r.baseline.len, "baseline", field)
+
+    def baseline_held(self, event: int) -> int:
+        """Bytes of the baseline's blocks that are still live after `event`. Raises IndexError."""
+        cdef _replay.Baseline* b = <_replay.Baseline*> self.r.baseline.data
+        cdef int64_t at = self._event(event)
+        cdef int64_t held = 0
+        cdef size_t i
+        for i in range(self.r.baseline.len):
+            if b[i].end == NONE32 or <int64_t> b[i].end > at:
+                held += b[i].size
+        return held
 
     def usage(self) -> Column:
         """Requested bytes after each event (i64)."""

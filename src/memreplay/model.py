@@ -8,7 +8,11 @@ before the first event.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 By = Literal["stack", "frame", "file", "function"]
 
@@ -84,6 +88,14 @@ class PeakReport:
 
 
 @dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a replay can be trusted, and why not: stable names (see docs/numbers.md)."""
+
+    trusted: bool
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class StateBytes:
     """Blocks of one state (`active_allocated`, `active_pending_free`, `inactive`, …) in the segments.
 
@@ -154,6 +166,59 @@ class SnapshotSummary:
     settings: dict[str, object]
     settings_changed: dict[str, object]
     devices: tuple[DeviceSummary, ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a file may ask for before reading it ends in LimitError, whatever its size.
+
+    `nesting_depth`: containers open at once. `string_bytes`: of one string or bytes object, and of the
+    window that holds it. `stack_values`: values that wait for their container's end. `memo_entries`:
+    entries of the pickle memo. `kept_values`: items of the settings and of metadata that is no text.
+    """
+
+    nesting_depth: int = 1_000
+    string_bytes: int = 64 << 20
+    stack_values: int = 1 << 24
+    memo_entries: int = 1 << 30
+    kept_values: int = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lifetimes:
+    """One row an allocation: those of the trace in order, then the baseline's blocks.
+
+    `alloc_event` (i64) is -1 for the baseline, `free_event` (i64) -1 for what is never freed; `address`
+    (u64), `size` (i64, requested bytes), `stack` (u32, stack ids).
+    """
+
+    alloc_event: NDArray[np.int64]
+    free_event: NDArray[np.int64]
+    address: NDArray[np.uint64]
+    size: NDArray[np.int64]
+    stack: NDArray[np.uint32]
+
+    def __len__(self) -> int:
+        return len(self.size)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LiveSet:
+    """What is allocated at one moment, a row an allocation; columns as in Lifetimes.
+
+    `event_index` is the last event that counts, -1 for the start; `bytes` is the sum of `size`.
+    """
+
+    device: int
+    event_index: int
+    bytes: int
+    alloc_event: NDArray[np.int64]
+    address: NDArray[np.uint64]
+    size: NDArray[np.int64]
+    stack: NDArray[np.uint32]
+
+    def __len__(self) -> int:
+        return len(self.size)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TypeVar
 
 import click
@@ -39,19 +37,20 @@ def attempt(file: str, work: Callable[[], T]) -> tuple[T | None, int]:
 
 @contextmanager
 def catching(ctx: click.Context) -> Iterator[None]:
-    """End the command with the right exit code for what no single file is to blame for."""
+    """End the command with the right exit code for what no single file is to blame for.
+
+    Output is flushed as it is written, so that an error of it is raised in here, not at exit.
+    """
     try:
         yield
     except KeyboardInterrupt:
         ctx.exit(INTERRUPTED)
     except BrokenPipeError:  # `memreplay peak snap.pkl | head`: no word, as other tools
-        _discard_output()
         ctx.exit(PIPE_CLOSED)
     except MemreplayError as error:
         _complain(str(error))
         ctx.exit(error.exit_code)
     except OSError as error:
-        _discard_output()
         _complain(f"cannot write the output: {_os_error_words(error)}")
         ctx.exit(CANNOT_WRITE)
 
@@ -75,11 +74,3 @@ def _complain(text: str) -> None:
 
 def _name(file: str) -> str:
     return "standard input" if file == "-" else file
-
-
-def _discard_output() -> None:
-    """Send what is still buffered nowhere: Python's own flush at exit would fail again, aloud."""
-    with suppress(OSError, ValueError):  # ValueError: a stand-in for stdout without a descriptor
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)

@@ -73,12 +73,12 @@ def _pairs(peak: DevicePeak) -> tuple[tuple[str, str], ...]:
     pairs = []
     # At the start the peak is the baseline, and without events both are the final state.
     if peak.event_index >= 0:
-        baseline = f"{size(peak.baseline_bytes)} live before the first event"
+        baseline = f"{size(peak.baseline_bytes)} before the first event"
         if peak.baseline_held_bytes:
             whole = peak.baseline_held_bytes == peak.baseline_bytes
             held = "all" if whole else size(peak.baseline_held_bytes)
             share = percent(_share(peak.baseline_held_bytes, peak))
-            baseline += f", {held} of it at the peak ({share} of the peak)"
+            baseline += f", {held} of it in the peak ({share})"
         pairs.append(("baseline", baseline))
     if peak.events:
         pairs.append(("end", f"{size(peak.final_bytes)} after the last event"))

@@ -19,8 +19,8 @@ def json_safe(value: object) -> object:
     """Any value that a file holds (allocator settings, say) as one that JSON has.
 
     Keys become strings, NaN and infinities null, integers past 64 bits hexadecimal strings,
-    anything else its type's name in angle brackets. What is nested deeper than 8, or comes after
-    10,000 values, becomes "...": shared and cyclic objects would else have no end.
+    anything else its type's name in angle brackets. What is nested deeper than 8 becomes "...",
+    and what comes after 10,000 values is left out: shared and cyclic objects would have no end.
     """
     return _safe(value, _MAX_DEPTH, [_MAX_VALUES])
 
@@ -34,7 +34,7 @@ def _safe(value: object, depth: int, left: list[int]) -> object:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, (dict, list, tuple)):
-        if depth == 0 or left[0] < 0:
+        if depth == 0:
             return "..."
         if isinstance(value, dict):
             return {

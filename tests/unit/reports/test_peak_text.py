@@ -23,8 +23,7 @@ from tests.unit.reports.results import (
 AT_80 = """\
 device 0: peak 10.0 GiB requested at event 3,737 of 22,331,
   +0.412 s (2026-07-12 16:40:22.412345 UTC)
-baseline  2.0 GiB live before the first event, 1.0 GiB of it at the peak (10.0%
-          of the peak)
+baseline  2.0 GiB before the first event, 1.0 GiB of it in the peak (10.0%)
 end       4.0 GiB after the last event
 live      1,200 blocks at the peak
 
@@ -42,7 +41,7 @@ PATH_AT_160 = (
 )
 AT_160 = f"""\
 device 0: peak 10.0 GiB requested at event 3,737 of 22,331, +0.412 s (2026-07-12 16:40:22.412345 UTC)
-baseline  2.0 GiB live before the first event, 1.0 GiB of it at the peak (10.0% of the peak)
+baseline  2.0 GiB before the first event, 1.0 GiB of it in the peak (10.0%)
 end       4.0 GiB after the last event
 live      1,200 blocks at the peak
 
@@ -117,8 +116,8 @@ def test_a_peak_at_the_start_is_the_baseline_and_says_it_once() -> None:
 @pytest.mark.parametrize(
     "held, words",
     [
-        (0, "2.0 GiB live before the first event"),
-        (2 << 30, "2.0 GiB live before the first event, all of it at the peak (20.0% of the peak)"),
+        (0, "2.0 GiB before the first event"),
+        (2 << 30, "2.0 GiB before the first event, all of it in the peak (20.0%)"),
     ],
 )
 def test_baseline(held: int, words: str) -> None:
@@ -196,4 +195,4 @@ def test_nothing_at_all() -> None:
     assert text == "note: nothing to show: the file has neither events nor segments"
     empty = peak_of(peak_bytes=0, groups=(), groups_total=0, rest_bytes=0, rest_count=0)
     assert "bytes  share" not in render(empty)
-    assert "(0.0% of the peak)" in render(empty, 160)
+    assert "(0.0%)" in render(empty, 160)

@@ -45,6 +45,7 @@ def test_cycles_and_bombs_end() -> None:
     for _ in range(50):
         bomb = [bomb] * 50
     assert len(to_json(json_safe(bomb), indent=None)) < 100_000
+    assert len(to_json(json_safe({n: n for n in range(10**6)}), indent=None)) < 200_000
 
 
 def test_nesting_past_the_limit_does_not_recurse() -> None:

@@ -39,9 +39,10 @@ def test_the_words_are_those_of_the_plain_sink(document: Document, width: int) -
 
 def test_neither_markup_nor_the_environment_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     table = Table(("where",), ("left",), (Row((Place("[red]f[/red] :smile:", "[b].py", 1),)),))
-    before = render_terminal((table,), width=80)
+    document = (table, Note("careful", "warning"))
+    before = render_terminal(document, width=80)
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "20")
     monkeypatch.setenv("TERM", "dumb")
-    assert render_terminal((table,), width=80) == before
+    assert render_terminal(document, width=80) == before
     assert "[red]f[/red] :smile:  [b].py:1" in before

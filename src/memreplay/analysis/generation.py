@@ -1,0 +1,63 @@
+"""Which PyTorch wrote a snapshot, judged by the keys it uses, and which settings are not its defaults."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from memreplay import _core
+
+if TYPE_CHECKING:
+    from memreplay._core import Tables
+
+# CUDAAllocatorConfig's defaults, as torch.cuda.memory._snapshot()["allocator_settings"] spells them.
+# Settings that are not listed are taken to be off by default.
+DEFAULTS: dict[str, object] = {
+    "max_split_size": -1,
+    "garbage_collection_threshold": 0.0,
+    "pinned_num_register_threads": 1,
+}
+# About the recording, not about the allocator.
+RECORDING = frozenset({"trace_alloc_overflowed", "trace_alloc_max_entries"})
+
+
+def generation(tables: Tables) -> str:
+    """Who wrote the file, in words for people: later keys tell later versions."""
+    counts = np.bincount(np.asarray(tables.column("action")), minlength=1)
+    names = {tables.action_name(int(code)) for code in np.flatnonzero(counts)}
+    if names & {"workspace_snapshot", "empty_cache"}:
+        return "torch_npu (Ascend)"
+    if tables.bare_list:
+        return "PyTorch before 2.1 (a list of segments)"
+    if tables.any_history:
+        return "PyTorch 2.0"
+    # A column that is one number everywhere comes as that number.
+    if tables.column("user_metadata") != _core.ABSENT_ID:
+        return "PyTorch 2.10 or later"
+    if tables.column("compile_context") != _core.ABSENT_ID:
+        return "PyTorch 2.7 or later"
+    if tables.has_annotations:
+        return "PyTorch 2.5 or later"
+    if tables.kept("settings") is not None:
+        return "PyTorch 2.3 or 2.4"
+    if tables.any_time:
+        return "PyTorch 2.1 or 2.2"
+    return "unknown (no keys that tell it)"
+
+
+def changed_settings(settings: dict[str, object]) -> dict[str, object]:
+    """Those allocator settings that differ from PyTorch's defaults."""
+    return {
+        name: value
+        for name, value in settings.items()
+        if name not in RECORDING and not _is_default(name, value)
+    }
+
+
+def _is_default(name: str, value: object) -> bool:
+    if name in DEFAULTS:
+        return value == DEFAULTS[name]
+    if isinstance(value, dict):
+        return not any(value.values())
+    return not value

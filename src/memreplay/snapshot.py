@@ -1,0 +1,215 @@
+"""A snapshot: opened and read into columns, replayed device by device when asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import cached_property
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from memreplay import _core
+from memreplay.container import Source, open_stream
+from memreplay.errors import SnapshotError, UsageError
+from memreplay.model import Frame, Limits
+from memreplay.replay import Replay
+
+if TYPE_CHECKING:
+    from memreplay import columns
+
+Progress = Callable[[int, "int | None"], None]
+
+
+class Snapshot:
+    """A PyTorch memory snapshot in columns. Made by `memreplay.open`."""
+
+    def __init__(self, native: _core.Tables, file: str, kind: str, file_bytes: int | None) -> None:
+        self.native = native
+        self.file = file
+        self.container = kind
+        self.file_bytes = file_bytes
+        self._replays: dict[int, Replay] = {}
+
+    def __repr__(self) -> str:
+        return f"<Snapshot {self.file}: {self.native.n_events} events, devices {list(self.devices)}>"
+
+    def __enter__(self) -> Snapshot:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Nothing to close: the input is read whole by `open`."""
+
+    # ---- what is in it
+
+    @cached_property
+    def devices(self) -> tuple[int, ...]:
+        """Devices that have events or segments, ascending."""
+        with_events = {device for device, _, count in self.native.traces() if count}
+        return tuple(sorted(with_events.union(self.native.segment_devices())))
+
+    @property
+    def stream_bytes(self) -> int:
+        """Size of the plain pickle."""
+        return self.native.stream_bytes
+
+    @property
+    def protocol(self) -> int:
+        """Pickle protocol; -1 where the file does not say (protocols 0 and 1)."""
+        return self.native.protocol
+
+    @cached_property
+    def settings(self) -> dict[str, object]:
+        """`allocator_settings` as it stands in the file; empty where there is none."""
+        found = self.native.kept("settings")
+        return found if isinstance(found, dict) else {}
+
+    def kept(self, name: str) -> object:
+        """The raw value of a ring-buffer flag: "overflowed" or "max_entries"; None where absent."""
+        return self.native.kept(name)
+
+    # ---- tables
+
+    @cached_property
+    def events(self) -> columns.Events:
+        from memreplay.columns import Events
+
+        return Events(self.native, self.native.n_events)
+
+    @cached_property
+    def stacks(self) -> columns.Stacks:
+        from memreplay.columns import Stacks
+
+        return Stacks(self.native, self.native.n_stacks)
+
+    @cached_property
+    def frames(self) -> columns.Frames:
+        from memreplay.columns import Frames
+
+        return Frames(self.native, self.native.n_frames)
+
+    @cached_property
+    def segments(self) -> columns.Segments:
+        from memreplay.columns import Segments
+
+        return Segments(self.native, self.native.n_segments)
+
+    @cached_property
+    def blocks(self) -> columns.Blocks:
+        from memreplay.columns import Blocks
+
+        return Blocks(self.native, self.native.n_blocks)
+
+    @cached_property
+    def annotations(self) -> columns.Annotations:
+        from memreplay.columns import Annotations
+
+        return Annotations(self.native, self.native.n_annotations)
+
+    # ---- ids spelled out
+
+    def text(self, i: int) -> str | None:
+        """String i; None for the id that means there is none (2**32 - 1)."""
+        return None if i == _core.ABSENT_ID else self.native.string(i)
+
+    def metadata(self, i: int) -> object:
+        """Metadata i: a text as it is, anything else as the data it was (lists, dicts, numbers)."""
+        text = self.text(i)
+        if text is None or not text.startswith("\0"):
+            return text
+        data: object = json.loads(text[1:])
+        return data
+
+    def frame(self, i: int) -> Frame:
+        """Frame i. Raises IndexError."""
+        function, file, line = self.native.frame(i)
+        return Frame(self.native.string(function), self.native.string(file), line)
+
+    def stack(self, i: int) -> tuple[Frame, ...]:
+        """The frames of stack i, innermost first. Raises IndexError."""
+        return tuple(self.frame(f) for f in self.native.stack(i))
+
+    def pool_id(self, i: int) -> tuple[int, int] | None:
+        """Pool i: (0, 0) is the default; first not 0: graph capture; second not 0: a MemPool."""
+        return None if i == _core.ABSENT_ID else self.native.pool(i)
+
+    def action_name(self, code: int) -> str | None:
+        """The action behind a code of `events.action`; None for an event that has none."""
+        return self.native.action_name(code)
+
+    def state_name(self, code: int) -> str:
+        """The state behind a code of `blocks.state`."""
+        return _core.STATES[code]
+
+    # ---- replay
+
+    def replay(self, device: int | None = None) -> Replay:
+        """Replays one device (the first that has any data when None); done once, then remembered.
+
+        Raises UsageError when the device has neither events nor segments.
+        """
+        if device is None:
+            device = self.devices[0] if self.devices else 0
+        if device not in self._replays:
+            if device not in self.devices:
+                there = ", ".join(map(str, self.devices)) or "none"
+                raise UsageError(f"no device {device} in {self.file}; it has: {there}")
+            self._replays[device] = Replay(self.native.replay(device))
+        return self._replays[device]
+
+
+def open(  # noqa: A001 - memreplay.open is the name people expect
+    source: Source, *, progress: Progress | None = None, limits: Limits | None = None
+) -> Snapshot:
+    """Reads a snapshot.
+
+    Parameters
+    ----------
+    source : path, bytes, or binary file object
+        A pickle of protocol 2 to 5, plain or compressed with gzip or zstandard (by content). A file
+        object is read from where it stands, and not closed.
+    progress : callable, optional
+        Called now and then with (bytes done, bytes in all or None).
+    limits : Limits, optional
+        What a file may ask for.
+
+    Raises
+    ------
+    OSError
+        The path can't be opened.
+    SnapshotError
+        It is no snapshot; TruncatedError, UnsafePickleError and LimitError are kinds of it.
+    MissingExtraError
+        It needs a package that is not installed.
+    """
+    limit = limits or Limits()
+    stream = open_stream(source)
+
+    def advance(_done: int) -> None:
+        assert progress is not None
+        progress(stream.position(), stream.total)
+
+    try:
+        native = _core.read(
+            stream.readinto,
+            (
+                limit.nesting_depth,
+                limit.string_bytes,
+                limit.stack_values,
+                limit.memo_entries,
+                limit.kept_values,
+            ),
+            advance if progress is not None else None,
+        )
+    finally:
+        stream.close()
+    if not native.has_segments and not native.has_traces:
+        raise SnapshotError(
+            "not a memory snapshot: a dict with neither 'segments' nor 'device_traces'",
+            hint="record one with torch.cuda.memory._dump_snapshot(path)",
+        )
+    return Snapshot(native, stream.name, stream.kind, stream.total)
