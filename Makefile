@@ -46,12 +46,11 @@ typing: $(VENV)/built.stamp ## mypy --strict, and the stub against the compiled 
 	$(BIN)/python -m mypy.stubtest memreplay._core --mypy-config-file pyproject.toml \
 	  --allowlist ci/stubtest-allowlist.txt --ignore-unused-allowlist
 
-# Takes 3 to 10 times as long as `make test`: the extension runs at about half speed, and Python
-# with PYTHONMALLOC=malloc (so that ASan sees every object) at a third. Leaks are not looked for:
-# the interpreter keeps memory until it exits.
+# The suite takes about four times as long as in `make test`, and the build twice. PYTHONMALLOC=malloc
+# lets ASan see every object by itself. Leaks are not looked for: Python keeps memory until it exits.
 sanitize: $(SAN_VENV)/built.stamp ## the test suite under AddressSanitizer and UBSan, in .venv-sanitize (slow)
 	LD_PRELOAD="$$($${CC:-gcc} -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
-	PYTHONMALLOC=malloc $(SAN_VENV)/bin/python -m pytest tests -p no:cacheprovider $(PYTEST_ARGS)
+	PYTHONMALLOC=malloc $(SAN_VENV)/bin/python -m pytest tests --capture=sys -p no:cacheprovider $(PYTEST_ARGS)
 
 docs: $(VENV)/built.stamp ## run the commands that README and docs/ show, and follow their links
 	$(BIN)/python -m pytest tests/test_project.py $(PYTEST_ARGS)

@@ -46,7 +46,7 @@ _HOME = {
     "open": "snapshot",
 }
 
-__all__ = [  # noqa: RUF022 - by home
+__all__ = [
     "Frame",
     "Lifetimes",
     "LimitError",

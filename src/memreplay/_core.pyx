@@ -1,12 +1,13 @@
-"""The façade over the native stages: the one compiled module that Python imports. No algorithm here.
+"""The façade over the native stages: the one compiled module that Python imports. No algorithm
+here.
 
-`read()` runs the reader's loop and gives `Tables`; `Tables.replay()` gives `Replay`. Columns cross as
-objects with the buffer protocol: read-only, one-dimensional, without a copy, alive as long as anyone
-holds them. NumPy is not needed for any of it.
+`read()` runs the reader's loop and gives `Tables`; `Tables.replay()` gives `Replay`. Columns cross
+as objects with the buffer protocol: read-only, one-dimensional, without a copy, alive as long as
+anyone holds them. NumPy is not needed for any of it.
 """
 
 cimport cython
-from cpython.buffer cimport PyBUF_WRITABLE, PyBUF_WRITE
+from cpython.buffer cimport PyBUF_FORMAT, PyBUF_ND, PyBUF_STRIDES, PyBUF_WRITABLE, PyBUF_WRITE
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -20,6 +21,7 @@ from memreplay._native cimport vm as _vm
 from memreplay._native.cursor cimport cursor_offset
 from memreplay._native.growbuf cimport Buf, buf_free, buf_init, buf_reserve
 from memreplay._native.hashmap cimport NONE32, Spans, span_at, spans_len
+from memreplay._native.keys cimport S_ACTION, S_STATE, key_name
 from memreplay._native.status cimport DONE, NEED_MORE, OK, Status
 
 import os
@@ -37,12 +39,11 @@ ABSENT_TIME = _tables.ABSENT_TIME
 ABSENT_ID = NONE32
 NO_STACK = _fold.KEY_NO_STACK
 BEFORE_RECORDING = _fold.KEY_BASELINE
-ACTIONS = ("alloc", "free_requested", "free_completed", "segment_alloc", "segment_free", "segment_map",
-           "segment_unmap", "oom", "snapshot", "user_defined", "annotate", "workspace_snapshot",
-           "empty_cache")
+ACTIONS = tuple((<bytes> key_name(S_ACTION + i)).decode() for i in range(_tables.A_KNOWN))
 HAS_REQUESTED = _tables.HAS_REQUESTED | _tables.HAS_HISTORY
 EXPANDABLE = _tables.EXPANDABLE
-STATES = ("unknown", "inactive", "active_allocated", "active_pending_free", "active_awaiting_free")
+STATES = ("unknown", *((<bytes> key_name(S_STATE + i)).decode()
+                       for i in range(_tables.STATES - _tables.STATE_INACTIVE)))
 
 
 cdef dict segment_fields():
@@ -93,7 +94,7 @@ cdef dict frame_fields():
     cdef char* at = <char*> &f
     return {
         "file": (<char*> &f.file - at, b"I"),
-        "line": (<char*> &f.line - at, b"i"),
+        "line": (<char*> &f.line - at, b"q"),
         "name": (<char*> &f.name - at, b"I"),
         "fx_op": (<char*> &f.fx_op - at, b"I"),
         "fx_name": (<char*> &f.fx_name - at, b"I"),
@@ -132,7 +133,8 @@ cdef object raise_status(const Status* status):
 
 @cython.final
 cdef class Column:
-    """One column: `len(memoryview(column))` numbers of one type, read-only, kept alive by its owner."""
+    """One column: `len(memoryview(column))` numbers of one type, read-only, kept alive by its
+    owner."""
 
     cdef object owner
     cdef const void* data
@@ -142,22 +144,25 @@ cdef class Column:
     cdef Py_ssize_t itemsize
 
     def __getbuffer__(self, Py_buffer* view, int flags):
+        cdef bint strided = self.strides[0] != self.itemsize and self.shape[0] > 1
         if flags & PyBUF_WRITABLE:
             raise BufferError("columns are read-only")
+        if strided and flags & PyBUF_STRIDES != PyBUF_STRIDES:
+            raise BufferError("this column lies between others; ask for strides")
         view.obj = self
         view.buf = <void*> (self.data if self.data != NULL else <const void*> self.shape)
         view.len = self.shape[0] * self.itemsize
         view.itemsize = self.itemsize
         view.readonly = 1
         view.ndim = 1
-        view.format = <char*> self.fmt
-        view.shape = self.shape
-        view.strides = self.strides
+        view.format = <char*> self.fmt if flags & PyBUF_FORMAT else NULL
+        view.shape = self.shape if flags & PyBUF_ND else NULL
+        view.strides = self.strides if flags & PyBUF_STRIDES == PyBUF_STRIDES else NULL
         view.suboffsets = NULL
         view.internal = NULL
 
-    def __releasebuffer__(self, Py_buffer* view):
-        pass
+    def __init__(self):
+        raise TypeError("columns are made by Tables and Replay")
 
 
 cdef Column column(object owner, const void* data, size_t n, bytes fmt, size_t stride=0):
@@ -195,6 +200,9 @@ cdef class Tables:
     cdef readonly int protocol
     cdef readonly uint64_t stream_bytes
     cdef readonly uint64_t fast_events
+
+    def __init__(self):
+        raise TypeError("tables are made by read()")
 
     def __dealloc__(self):
         _tables.tables_free(&self.t)
@@ -348,7 +356,8 @@ cdef class Tables:
         return files, functions
 
     def kept(self, name: str, max_items: int = 100_000):
-        """A kept top-level value as Python data: "settings", "overflowed" or "max_entries"; else None."""
+        """A kept top-level value as Python data: "settings", "overflowed" or "max_entries"; else
+        None."""
         cdef uint32_t node
         if name == "settings":
             node = self.t.settings
@@ -395,14 +404,15 @@ cdef class Tables:
 
     # ---- columns
 
-    def column(self, name: str) -> "Column | int":
-        """A column of events, or of the interned stacks; where all rows are one number, that number.
+    def column(self, name: str) -> Column | int:
+        """A column of events, or of the interned stacks; where all rows are one number, that
+        number.
 
         Events: action (u8), address (u64), size (i64, requested bytes), stack (u32), time (i64,
         ABSENT_TIME where there is none), stream (u64), compile_context, user_metadata, pool (u32,
-        ABSENT_ID where there is none). Events that carry `device_free`: oom_event (u32, row), oom_free
-        (i64, bytes). Stacks: stack_offsets (u64, bytes into stack_frames), stack_frames (u32 frame ids).
-        Raises KeyError for any other name.
+        ABSENT_ID where there is none). Events that carry `device_free`: oom_event (u32, row),
+        oom_free (i64, bytes). Stacks: stack_offsets (u64, bytes into stack_frames), stack_frames
+        (u32 frame ids). Raises KeyError for any other name.
         """
         cdef _tables.Tables* t = &self.t
         if name == "action":
@@ -451,8 +461,9 @@ cdef class Tables:
             return field_column(self, &t.frames.data, spans_len(&t.frames), table, field)
         raise KeyError(table)
 
-    def replay(self, device: int) -> "Replay":
-        """Replays one device. Raises SnapshotError when its sizes do not add up to a 64-bit number."""
+    def replay(self, device: int):
+        """Replays one device. Raises SnapshotError when its sizes do not add up to a 64-bit
+        number."""
         return Replay(self, device)
 
 
@@ -545,7 +556,8 @@ cdef class Replay:
         return self.r.unknown_actions
 
     def match(self) -> Column:
-        """u32 an event: of an alloc the event that ended it, of a free the alloc it ended, or ABSENT_ID."""
+        """u32 an event: of an alloc the event that ended it, of a free the alloc it ended, or
+        ABSENT_ID."""
         return column(self, self.r.match.data, self.r.events, b"I")
 
     def baseline(self, field: str) -> Column:
@@ -573,7 +585,8 @@ cdef class Replay:
         return column(out, out.buf.data, self.r.events, b"q")
 
     def live(self, event: int) -> tuple:
-        """(event indices of allocations, indices of baseline blocks) live after `event`, both u32."""
+        """(event indices of allocations, indices of baseline blocks) live after `event`, both
+        u32."""
         cdef _Owned allocs = owned(4)
         cdef _Owned baseline = owned(4)
         cdef int64_t at = self._event(event)
@@ -590,13 +603,17 @@ cdef class Replay:
             raise IndexError(event)
         return event
 
-    def groups(self, event: int, by: str, file_rank: bytes, function_rank: bytes, top: int) -> tuple:
-        """The live set after `event`, grouped: ([(key, bytes, count)], groups, bytes, count in all).
+    def groups(
+        self, event: int, by: str, file_rank: bytes, function_rank: bytes, top: int
+    ) -> tuple:
+        """The live set after `event`, grouped: ([(key, bytes, count)], groups, bytes, count in
+        all).
 
         `by` is a key of BY; keys are stack, frame or string ids, or NO_STACK, BEFORE_RECORDING. The
         ranks hold a byte a string: what a stack is put down to is its innermost frame of the lowest
-        rank, which is that of its file, or where that is not 0 that of its function. Sorted by bytes,
-        largest first; `top` cuts the list (0: all). Raises IndexError for an event that is not there.
+        rank, which is that of its file, or where that is not 0 that of its function. Sorted by
+        bytes, largest first; `top` cuts the list (0: all). Raises IndexError for an event that is
+        not there.
         """
         cdef _Owned out = owned(sizeof(_fold.Group))
         cdef int64_t at = self._event(event)
@@ -606,7 +623,7 @@ cdef class Replay:
         cdef _fold.Group* g
         cdef int64_t total = 0
         cdef uint64_t count = 0
-        cdef size_t i
+        cdef size_t i, shown
         cdef int code
         self._check_ranks(file_rank, function_rank)
         with nogil:
@@ -617,7 +634,7 @@ cdef class Replay:
         for i in range(out.buf.len):
             total += g[i].bytes
             count += g[i].count
-        shown = out.buf.len if top <= 0 or top > <int64_t> out.buf.len else top
+        shown = out.buf.len if top <= 0 else min(<size_t> top, out.buf.len)
         return [(g[i].key, g[i].bytes, g[i].count) for i in range(shown)], out.buf.len, total, count
 
     def label_frame(self, stack: int, file_rank: bytes, function_rank: bytes) -> int:
@@ -649,7 +666,8 @@ cdef class _Window:
         free(self.data)
 
     cdef int refill(self, _vm.VM* vm, object readinto) except -1:
-        # Moves what is not consumed to the front, and reads until the window is full or the input ends.
+        # Moves what is not consumed to the front, and reads until the window is full or the input
+        # ends.
         cdef size_t kept = <size_t> (vm.cur.end - vm.cur.p)
         cdef uint8_t* data
         cdef object n
@@ -686,7 +704,8 @@ def read(readinto, limits, progress=None) -> Tables:
     Parameters
     ----------
     readinto : callable
-        Fills a writable buffer with bytes of the plain pickle and returns how many; 0 ends the input.
+        Fills a writable buffer with bytes of the plain pickle and returns how many; 0 ends the
+        input.
     limits : tuple of int
         nesting depth, bytes of a string, values on the stack, memo entries, kept values.
     progress : callable, optional

@@ -48,7 +48,8 @@ def opcode_name(code: int) -> str | None:
     import pickletools
 
     try:
-        name: str = pickletools.code2op[chr(code)].name
+        # Not in typeshed, but as old as pickletools.
+        name: str = vars(pickletools)["code2op"][chr(code)].name
     except KeyError:
         return None
     return name

@@ -117,7 +117,8 @@ class Stacks(Table):
 
 
 class Frames(Table):
-    """Interned frames; file, function and fx fields are ids for `Snapshot.text` (0: the empty text)."""
+    """Interned frames; file, function and fx fields are ids for `Snapshot.text` (0: the empty
+    text)."""
 
     @property
     def file(self) -> NDArray[np.uint32]:
@@ -128,7 +129,7 @@ class Frames(Table):
         return self._row("frame", "name")
 
     @property
-    def line(self) -> NDArray[np.int32]:
+    def line(self) -> NDArray[np.int64]:
         return self._row("frame", "line")
 
     @property
@@ -195,7 +196,8 @@ class Segments(Table):
 
     @property
     def is_expandable(self) -> NDArray[np.bool_]:
-        return (self._row("segment", "flags") & _core.EXPANDABLE) != 0
+        out: NDArray[np.bool_] = (self._row("segment", "flags") & _core.EXPANDABLE) != 0
+        return out
 
 
 class Blocks(Table):
@@ -227,7 +229,8 @@ class Blocks(Table):
     @property
     def has_requested_size(self) -> NDArray[np.bool_]:
         """Whether the file gives a requested size (or, in 2.0-era files, a history)."""
-        return (self._row("block", "flags") & _core.HAS_REQUESTED) != 0
+        out: NDArray[np.bool_] = (self._row("block", "flags") & _core.HAS_REQUESTED) != 0
+        return out
 
     @property
     def state(self) -> NDArray[np.uint32]:

@@ -1,4 +1,5 @@
-"""Opens a path, bytes or a binary file as a stream of the plain pickle inside, by content and not by name."""
+"""Opens a path, bytes or a binary file as a stream of the plain pickle inside, by content and not
+by name."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import io
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from memreplay.errors import MissingExtraError, SnapshotError, TruncatedError
 
@@ -36,9 +37,9 @@ FOREIGN = (
 class Stream:
     """The plain pickle as a stream, and where it came from.
 
-    `readinto` fills a writable buffer and returns how many bytes it gave, 0 at the end. `position` says
-    how many bytes of the input are consumed, `total` how many there are (None where nobody knows): both
-    count the file as it lies there, compressed or not.
+    `readinto` fills a writable buffer and returns how many bytes it gave, 0 at the end. `position`
+    says how many bytes of the input are consumed, `total` how many there are (None where nobody
+    knows): both count the file as it lies there, compressed or not.
     """
 
     name: str
@@ -183,7 +184,9 @@ def _zstd(counted: _Counted) -> Callable[[memoryview], int]:
         raise MissingExtraError(
             "this snapshot is compressed with zstandard; pip install 'memreplay[zst]' to read it"
         ) from None
-    stream = zstandard.ZstdDecompressor().stream_reader(counted, read_across_frames=True)
+    stream = zstandard.ZstdDecompressor().stream_reader(
+        cast(BinaryIO, counted), read_across_frames=True
+    )
 
     def readinto(view: memoryview) -> int:
         try:

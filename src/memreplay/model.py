@@ -1,8 +1,8 @@
 """The results of memreplay as frozen dataclasses: plain data, no behaviour, no I/O.
 
 Units everywhere: bytes are int and named `*_bytes`; times are int microseconds since the epoch and
-named `*_us`; an event is named by (device, index in that device's trace), and index -1 is the start,
-before the first event.
+named `*_us`; an event is named by (device, index in that device's trace), and index -1 is the
+start, before the first event.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class Frame:
 class Group:
     """Allocations that share a call stack (or frame, file, function), held at one moment.
 
-    `frames` is innermost first: the whole stack when grouped by stack; the one frame when grouped by
-    frame; a frame with an empty function and line 0 when grouped by file; with an empty file and line
-    0 when grouped by function; empty where there is no stack, and then `label` says why in
+    `frames` is innermost first: the whole stack when grouped by stack; the one frame when grouped
+    by frame; a frame with an empty function and line 0 when grouped by file; with an empty file and
+    line 0 when grouped by function; empty where there is no stack, and then `label` says why in
     parentheses. `user` indexes into `frames`: the frames that are the user's own code, not the
-    plumbing of PyTorch, Python or C++; `label` is made of the innermost of them (else of the innermost
-    frame). `share` is bytes / the whole, 0.0 to 1.0.
+    plumbing of PyTorch, Python or C++; `label` is made of the innermost of them (else of the
+    innermost frame). `share` is bytes / the whole, 0.0 to 1.0.
     """
 
     label: str
@@ -51,12 +51,12 @@ class DevicePeak:
     """The highest requested usage of one device, and who held it.
 
     `event_index` is the first event after which usage is at its maximum, -1 when that is the start.
-    `time_us` is that event's time (the first event's time for -1); None where the file has no times.
-    `start_us` is the time of the first event, None likewise. `baseline_bytes` is what was live before
-    the first event; `baseline_held_bytes` the part of it still live at the peak. `groups` are sorted
-    by bytes, largest first; `groups_total` is how many there are before `top` cut them; the bytes and
-    count of those cut are in `rest_bytes` and `rest_count`, so that everything always adds up to
-    `peak_bytes`.
+    `time_us` is that event's time (the first event's time for -1); None where the file has no
+    times. `start_us` is the time of the first event, None likewise. `baseline_bytes` is what was
+    live before the first event; `baseline_held_bytes` the part of it still live at the peak.
+    `groups` are sorted by bytes, largest first; `groups_total` is how many there are before `top`
+    cut them; the bytes and count of those cut are in `rest_bytes` and `rest_count`, so that
+    everything always adds up to `peak_bytes`.
     """
 
     device: int
@@ -97,7 +97,8 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class StateBytes:
-    """Blocks of one state (`active_allocated`, `active_pending_free`, `inactive`, …) in the segments.
+    """Blocks of one state (`active_allocated`, `active_pending_free`, `inactive`, …) in the
+    segments.
 
     `size_bytes` are block sizes (rounded), `requested_bytes` what was asked for (0 for inactive).
     """
@@ -113,9 +114,10 @@ class DeviceSummary:
     """One device of a snapshot: what is there, and whether a replay of it can be trusted.
 
     `reserved_bytes`, `active_bytes` and `requested_bytes` are the final segments' (sum of segment
-    sizes; of active blocks' sizes; of active blocks' requested sizes). `final_bytes` is the replay's
-    own end, and `reconciliation_bytes` is `final_bytes - requested_bytes`: 0 when trace and segments
-    agree. `reasons` are stable names (see docs/numbers.md), empty when `trusted` with nothing to add.
+    sizes; of active blocks' sizes; of active blocks' requested sizes). `final_bytes` is the
+    replay's own end, and `reconciliation_bytes` is `final_bytes - requested_bytes`: 0 when trace
+    and segments agree. `reasons` are stable names (see docs/numbers.md), empty when `trusted` with
+    nothing to add.
     """
 
     device: int
@@ -147,8 +149,8 @@ class SnapshotSummary:
     `container` is how the bytes were wrapped ("pickle", "gzip", "zstd"); `protocol` the pickle
     protocol; `generation` a short text for people: which PyTorch wrote it, judged by the keys.
     `file_bytes` is the size on disk (None for a stream), `stream_bytes` the decompressed size.
-    `settings` holds the whole allocator settings; `settings_changed` those that differ from PyTorch's
-    defaults.
+    `settings` holds the whole allocator settings; `settings_changed` those that differ from
+    PyTorch's defaults.
     """
 
     file: str
@@ -172,9 +174,10 @@ class SnapshotSummary:
 class Limits:
     """What a file may ask for before reading it ends in LimitError, whatever its size.
 
-    `nesting_depth`: containers open at once. `string_bytes`: of one string or bytes object, and of the
-    window that holds it. `stack_values`: values that wait for their container's end. `memo_entries`:
-    entries of the pickle memo. `kept_values`: items of the settings and of metadata that is no text.
+    `nesting_depth`: containers open at once. `string_bytes`: of one string or bytes object, and of
+    the window that holds it. `stack_values`: values that wait for their container's end.
+    `memo_entries`: entries of the pickle memo. `kept_values`: items of the settings and of metadata
+    that is no text.
     """
 
     nesting_depth: int = 1_000
@@ -188,8 +191,8 @@ class Limits:
 class Lifetimes:
     """One row an allocation: those of the trace in order, then the baseline's blocks.
 
-    `alloc_event` (i64) is -1 for the baseline, `free_event` (i64) -1 for what is never freed; `address`
-    (u64), `size` (i64, requested bytes), `stack` (u32, stack ids).
+    `alloc_event` (i64) is -1 for the baseline, `free_event` (i64) -1 for what is never freed;
+    `address` (u64), `size` (i64, requested bytes), `stack` (u32, stack ids).
     """
 
     alloc_event: NDArray[np.int64]

@@ -1,4 +1,5 @@
-"""One device's trace, replayed: usage over events, the peak, lifetimes, and the live set at any moment."""
+"""One device's trace, replayed: usage over events, the peak, lifetimes, and the live set at any
+moment."""
 
 from __future__ import annotations
 
@@ -17,16 +18,16 @@ if TYPE_CHECKING:
 class Replay:
     """The requested bytes of one device, exact from the baseline on.
 
-    Sizes are requested sizes, so `usage` is the allocator's `requested_bytes.all.current` after each
-    event, `peak.bytes` its peak over the recording. Event indices count from the device's first event;
-    -1 is the start, before it.
+    Sizes are requested sizes, so `usage` is the allocator's `requested_bytes.all.current` after
+    each event, `peak.bytes` its peak over the recording. Event indices count from the device's
+    first event; -1 is the start, before it.
     """
 
     def __init__(self, native: _core.Replay) -> None:
         self.native = native
 
     def __repr__(self) -> str:
-        return f"<Replay of device {self.device}: {self.events} events, peak {self.peak.bytes} bytes>"
+        return f"<Replay of device {self.device}: {self.events} events, {self.peak}>"
 
     @property
     def device(self) -> int:
@@ -100,7 +101,8 @@ class Replay:
 
     @cached_property
     def lifetimes(self) -> Lifetimes:
-        """Every allocation of the trace, then the baseline's blocks, with when it began and ended."""
+        """Every allocation of the trace, then the baseline's blocks, with when it began and
+        ended."""
         import numpy as np
 
         tables, first = self.native.tables, self.native.first_row
@@ -118,8 +120,8 @@ class Replay:
     def live_at(self, *, event: int | None = None, time_us: int | None = None) -> LiveSet:
         """What is live after an event (-1: at the start), or at a time (after the events up to it).
 
-        Raises UsageError when there is no such event, when the file has no times, or when not exactly
-        one of the two is given.
+        Raises UsageError when there is no such event, when the file has no times, or when not
+        exactly one of the two is given.
         """
         import numpy as np
 
@@ -182,8 +184,5 @@ class Replay:
 
     def _check(self, event: int) -> None:
         if not -1 <= event < self.events:
-            raise UsageError(
-                f"device {self.device} has no event {event}: its events are 0 to {self.events - 1}"
-                if self.events
-                else f"device {self.device} has no event {event}: it has no events, only a start (-1)"
-            )
+            there = f"0 to {self.events - 1}" if self.events else "none, only a start (-1)"
+            raise UsageError(f"device {self.device} has no event {event}; its events: {there}")

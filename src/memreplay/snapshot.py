@@ -31,7 +31,7 @@ class Snapshot:
         self._replays: dict[int, Replay] = {}
 
     def __repr__(self) -> str:
-        return f"<Snapshot {self.file}: {self.native.n_events} events, devices {list(self.devices)}>"
+        return f"<Snapshot {self.file}: {self.native.n_events} events, devices {self.devices}>"
 
     def __enter__(self) -> Snapshot:
         return self

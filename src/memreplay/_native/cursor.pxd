@@ -23,7 +23,7 @@ cdef inline uint16_t read_u16(const uint8_t* p) noexcept nogil:
 
 
 cdef inline uint32_t read_u32(const uint8_t* p) noexcept nogil:
-    return (<uint32_t> p[0]) | (<uint32_t> p[1] << 8) | (<uint32_t> p[2] << 16) | (<uint32_t> p[3] << 24)
+    return (<uint32_t> read_u16(p)) | (<uint32_t> read_u16(p + 2) << 16)
 
 
 cdef inline uint64_t read_u64(const uint8_t* p) noexcept nogil:

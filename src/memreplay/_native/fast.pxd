@@ -2,20 +2,24 @@
 #
 #     EMPTY_DICT [put] MARK  (GET key, value)*  SETITEMS [put]
 #
-# where a value is an integer, a GET of a string or a short string, TUPLE2 of integers, or a frames list:
+# where a value is an integer, a GET of a string or a short string, TUPLE2 of integers, or a frames
+# list:
 #
 #     EMPTY_LIST [put] MARK  (GET frame)*  APPENDS [put]
 #
-# Whatever looks different is left, untouched, to the general path: nothing is changed before the event
-# is whole, but for memo entries past the memo's end and stacks interned, which do no harm.
+# Whatever looks different is left, untouched, to the general path: nothing is changed before the
+# event is whole, but for memo entries past the memo's end and stacks interned, which do no harm.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp
 from memreplay._native.cursor cimport read_u16, read_u32, read_u64
 from memreplay._native.growbuf cimport Buf, buf_reserve, push_item, push_u32
-from memreplay._native.hashmap cimport NONE32, hash_span, span_at, spans_add, spans_find, spans_intern
+from memreplay._native.hashmap cimport (
+    NONE32, hash_span, span_at, spans_add, spans_find, spans_intern
+)
 from memreplay._native.memo cimport INDEX_BITS, INDEX_MASK, memo_entry
 from memreplay._native.opcodes cimport *
-from memreplay._native.shapes cimport *
+from memreplay._native.keys cimport *
+from memreplay._native.parts cimport *
 from memreplay._native.status cimport OK
 from memreplay._native.tables cimport *
 from memreplay._native.value cimport *
@@ -32,7 +36,8 @@ cdef enum:
     RAW_LIMIT = 32 << 20       # bytes of frames lists that are remembered
 
 
-cdef inline bint fast_put(const uint8_t** p, uint32_t* memo, uint64_t* n, uint32_t entry) noexcept nogil:
+cdef inline bint fast_put(const uint8_t** p, uint32_t* memo, uint64_t* n,
+                          uint32_t entry) noexcept nogil:
     # An optional MEMOIZE, BINPUT or LONG_BINPUT of the next index; False when it is of another.
     cdef uint8_t op = p[0][0]
     if op == MEMOIZE:
@@ -53,7 +58,8 @@ cdef inline bint fast_put(const uint8_t** p, uint32_t* memo, uint64_t* n, uint32
 
 
 cdef inline uint32_t fast_get(const uint8_t** p, const uint32_t* memo, uint64_t n) noexcept nogil:
-    # The memo entry of a BINGET or LONG_BINGET; 0 when the opcode is another or the entry is not set.
+    # The memo entry of a BINGET or LONG_BINGET; 0 when the opcode is another or the entry is not
+    # set.
     cdef uint64_t index
     if p[0][0] == BINGET:
         index = p[0][1]
@@ -90,9 +96,10 @@ cdef inline bint fast_int(const uint8_t** p, int64_t* out) noexcept nogil:
     return True
 
 
-cdef inline uint32_t fast_text(VM* vm, const uint8_t** p, uint32_t* memo, uint64_t* n) noexcept nogil:
-    # The string id of a GET, or of a SHORT_BINUNICODE (writers that share no "N/A" write it each time);
-    # NONE32 when it is neither.
+cdef inline uint32_t fast_text(VM* vm, const uint8_t** p, uint32_t* memo,
+                               uint64_t* n) noexcept nogil:
+    # The string id of a GET, or of a SHORT_BINUNICODE (writers that share no "N/A" write it each
+    # time); NONE32 when it is neither.
     cdef uint32_t entry, id
     if p[0][0] != SHORT_BINUNICODE:
         entry = fast_get(p, memo, n[0])
@@ -104,7 +111,8 @@ cdef inline uint32_t fast_text(VM* vm, const uint8_t** p, uint32_t* memo, uint64
     return id
 
 
-cdef inline int fast_decode(VM* vm, const uint8_t* p, const uint8_t* stop, uint32_t* stack) noexcept nogil:
+cdef inline int fast_decode(VM* vm, const uint8_t* p, const uint8_t* stop,
+                            uint32_t* stack) noexcept nogil:
     # Maps the GETs in [p, stop) to frames by value, and interns the stack.
     cdef Tables* t = vm.tables
     cdef const uint32_t* memo = <const uint32_t*> vm.memo.data
@@ -138,9 +146,10 @@ cdef inline void fast_follow(VM* vm, uint32_t id) noexcept nogil:
     vm.raw_last = id
 
 
-cdef inline int fast_stack(VM* vm, const uint8_t** pp, const uint8_t* end, uint32_t* stack) noexcept nogil:
-    # A frames list's GETs and APPENDS. Memo ids are absolute, so equal bytes are equal stacks: the one
-    # that followed this stack last time is tried first, then all that were ever seen.
+cdef inline int fast_stack(VM* vm, const uint8_t** pp, const uint8_t* end,
+                           uint32_t* stack) noexcept nogil:
+    # A frames list's GETs and APPENDS. Memo ids are absolute, so equal bytes are equal stacks: the
+    # one that followed this stack last time is tried first, then all that were ever seen.
     cdef const uint8_t* p = pp[0]
     cdef const uint8_t* q
     cdef RawStack* info = <RawStack*> vm.raw_info.data
@@ -314,6 +323,7 @@ cdef inline int fast_event(VM* vm, const uint8_t** pp, const uint8_t* end) noexc
     return FAST_YES
 
 
-cdef inline bint fast_frame_follows(const uint8_t* p, const uint32_t* memo, uint64_t n) noexcept nogil:
+cdef inline bint fast_frame_follows(const uint8_t* p, const uint32_t* memo,
+                                    uint64_t n) noexcept nogil:
     # Whether a GET of a frame comes next: the only item of a list that has no MARK.
     return fast_get(&p, memo, n) >> INDEX_BITS == V_FRAME

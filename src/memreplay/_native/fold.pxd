@@ -1,4 +1,5 @@
-# The live set at one event folded into groups: by stack, or by the frame, file or function it is put down to.
+# The live set at one event folded into groups: by stack, or by the frame, file or function it is
+# put down to.
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from memreplay._native.growbuf cimport Buf
 from memreplay._native.replay cimport Replay

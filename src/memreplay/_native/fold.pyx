@@ -1,12 +1,14 @@
-"""Folding a live set into groups, largest first; linear in events and stacks, but for the sort of groups.
+"""Folding a live set into groups, largest first; linear in events and stacks, but for the sort of
+groups.
 
-What a stack is put down to is its innermost frame of the lowest rank: rank 0 is the user's code, and
-higher ranks are plumbing that says less and less. Ranks come from the caller, a byte a string id.
+What a stack is put down to is its innermost frame of the lowest rank: rank 0 is the user's code,
+and higher ranks are plumbing that says less and less. Ranks come from the caller, a byte a string
+id.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, qsort
-from memreplay._native.growbuf cimport buf_reserve, push_item
+from memreplay._native.growbuf cimport push_item
 from memreplay._native.hashmap cimport NONE32, span_at, spans_len
 from memreplay._native.replay cimport Baseline
 from memreplay._native.status cimport ERR_MEMORY, OK
@@ -88,7 +90,6 @@ cdef int fold_live(const Replay* r, int64_t event, int by, const uint8_t* file_r
     cdef uint32_t key
     cdef Group* sums = <Group*> calloc(<size_t> stacks + 1, sizeof(Group))
     cdef Group* folded = NULL
-    cdef Group* g
     cdef int code = OK
     if sums == NULL:
         return ERR_MEMORY

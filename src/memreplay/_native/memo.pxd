@@ -17,8 +17,8 @@ cdef inline uint32_t memo_entry(uint32_t kind, uint32_t idx) noexcept nogil:
 
 
 cdef inline int memo_reserve(VM* vm, uint64_t index) noexcept nogil:
-    # Makes entry `index` exist. Each stored entry costs at least one byte of input, so an index far past
-    # the bytes read so far is a lie that would only take memory.
+    # Makes entry `index` exist. Each stored entry costs at least one byte of input, so an index far
+    # past the bytes read so far is a lie that would only take memory.
     cdef size_t old = vm.memo.len
     if index < old:
         return OK

@@ -1,4 +1,5 @@
-# One device's trace replayed: which event ended which allocation, the baseline, the running sum, the peak.
+# One device's trace replayed: which event ended which allocation, the baseline, the running sum,
+# the peak.
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from memreplay._native.growbuf cimport Buf
 from memreplay._native.hashmap cimport Map64
@@ -15,7 +16,8 @@ cdef struct Baseline:
 
 
 cdef struct Double:
-    # Event `at` allocated an address that was live: allocation `closed` ended there, its free is lost.
+    # Event `at` allocated an address that was live: allocation `closed` ended there, its free is
+    # lost.
     uint32_t at
     uint32_t closed
 
@@ -26,9 +28,10 @@ cdef struct Replay:
     int32_t device
     uint64_t first        # row of event 0
     uint64_t events
-    Buf match             # u32 an event: of an alloc, the event that ended it; of a free_completed, the
-                          # alloc that it ended; else NONE32. Indices count from event 0 of the device.
-    Buf baseline          # Baseline: the freed ones by the event that freed them, then those still live
+    # u32 an event: of an alloc, the event that ended it; of a free_completed, the alloc that it
+    # ended; else NONE32. Indices count from event 0 of the device.
+    Buf match
+    Buf baseline
     Buf doubles           # Double, by event
     Map64 live            # address -> alloc event, or NONE32 when it was seen but is free
     uint64_t at           # events done

@@ -1,8 +1,9 @@
 """The replay: alloc to free_completed by address, in one pass and linear time.
 
-The baseline is what was live before the first event, in two parts: blocks that the trace frees without
-having allocated them, and blocks that are active in the final segments while the trace never names their
-address. Sizes of events are requested sizes, so both parts and the running sum are in requested bytes.
+The baseline is what was live before the first event, in two parts: blocks that the trace frees
+without having allocated them, and blocks that are active in the final segments while the trace
+never names their address. Sizes of events are requested sizes, so both parts and the running sum
+are in requested bytes.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -40,8 +41,8 @@ cdef void replay_free(Replay* r) noexcept nogil:
     map64_free(&r.live)
 
 
-cdef inline int push_baseline(Replay* r, uint64_t address, int64_t size, uint32_t stack, uint32_t end,
-                              uint32_t block) noexcept nogil:
+cdef inline int push_baseline(Replay* r, uint64_t address, int64_t size, uint32_t stack,
+                              uint32_t end, uint32_t block) noexcept nogil:
     cdef Baseline b
     b.address = address
     b.size = size
@@ -143,8 +144,8 @@ cdef int finish(Replay* r) noexcept nogil:
     cdef size_t i
     if add_final_blocks(r) != OK:
         return r.status.code
-    # A free event carries its alloc's stack unless context was "all". Where matched pairs show that it
-    # does, it says who allocated a baseline block; else nobody knows.
+    # A free event carries its alloc's stack unless context was "all". Where matched pairs show that
+    # it does, it says who allocated a baseline block; else nobody knows.
     if r.same_stack == 0 or r.other_stack:
         base = <Baseline*> r.baseline.data
         for i in range(r.baseline.len):
@@ -157,7 +158,8 @@ cdef int finish(Replay* r) noexcept nogil:
 
 
 cdef int replay_step(Replay* r, uint64_t chunk) noexcept nogil:
-    # Replays up to `chunk` more events: NEED_MORE while some are left, DONE at the end, or an error.
+    # Replays up to `chunk` more events: NEED_MORE while some are left, DONE at the end, or an
+    # error.
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
     cdef const uint64_t* address = <const uint64_t*> r.tables.address.data + r.first
     cdef const int64_t* size = <const int64_t*> r.tables.size.data + r.first

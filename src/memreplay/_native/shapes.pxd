@@ -1,137 +1,22 @@
-# What the parts of a snapshot are called, and which column each of them goes to.
+# Containers and their items: which row and which column each of them goes to.
 #
-# The only file that knows PyTorch's key names. The place of a container says what it is (its role); its
-# items then go straight into that role's row. A key that is not known is dropped.
+# The place of a container says what it is (its role, keys.pxd); its items then go straight into
+# that role's row. A key that is not known is dropped.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from memreplay._native.growbuf cimport Buf, buf_reserve, push_item, push_u32, push_u64, push_zeroed
-from libc.string cimport memcpy, memset
-from memreplay._native.hashmap cimport NONE32, Spans, span_at, spans_intern
+from libc.string cimport memset
+from memreplay._native.growbuf cimport Buf, push_item, push_u32, push_u64, push_zeroed
+from memreplay._native.hashmap cimport NONE32
+from memreplay._native.keys cimport *
+from memreplay._native.metadata cimport want_metadata
+from memreplay._native.parts cimport *
 from memreplay._native.status cimport (
-    ERR_LIMIT, ERR_MEMORY, ERR_NUMBER, ERR_SHAPE, ERR_TYPE, OK, Status, fail, fail_limit, set_detail_bytes
+    ERR_MEMORY, ERR_NUMBER, ERR_SHAPE, ERR_TYPE, OK, Status, fail, fail_limit
 )
 from memreplay._native.tables cimport *
 from memreplay._native.value cimport *
 
-# String ids of the known names: interned first, in this order (shapes.pyx holds the spelling).
-cdef enum Key:
-    S_EMPTY = 0
-    # events
-    K_ACTION = 1
-    K_ADDR = 2
-    K_SIZE = 3
-    K_STREAM = 4
-    K_TIME_US = 5
-    K_FRAMES = 6
-    K_COMPILE_CONTEXT = 7
-    K_USER_METADATA = 8
-    K_POOL_ID = 9
-    K_DEVICE_FREE = 10
-    # segments and blocks
-    K_DEVICE = 11
-    K_ADDRESS = 12
-    K_TOTAL_SIZE = 13
-    K_ALLOCATED_SIZE = 14
-    K_ACTIVE_SIZE = 15
-    K_REQUESTED_SIZE = 16
-    K_SEGMENT_TYPE = 17
-    K_SEGMENT_POOL_ID = 18
-    K_IS_EXPANDABLE = 19
-    K_BLOCKS = 20
-    K_STATE = 21
-    K_HISTORY = 22
-    K_REAL_SIZE = 23
-    # frames
-    K_FILENAME = 24
-    K_LINE = 25
-    K_NAME = 26
-    K_FX_NODE_OP = 27
-    K_FX_NODE_NAME = 28
-    K_FX_NODE_TARGET = 29
-    K_FX_ORIGINAL_TRACE = 30
-    # top level
-    K_SEGMENTS = 31
-    K_DEVICE_TRACES = 32
-    K_ALLOCATOR_SETTINGS = 33
-    K_EXTERNAL_ANNOTATIONS = 34
-    K_TRACE_ALLOC_OVERFLOWED = 35
-    K_TRACE_ALLOC_MAX_ENTRIES = 36
-    K_STAGE = 37
-    # actions, in the order of tables.Action
-    S_ACTION = 38
-    # states, in the order of tables.State from STATE_INACTIVE on
-    S_STATE = 38 + 13
-    S_KNOWN = 38 + 13 + 4
 
-cdef int shapes_init(Tables* t) noexcept nogil
-cdef const char* shapes_name(uint32_t key) noexcept nogil
-
-
-cdef inline uint32_t role_of_item(uint32_t parent, bint a_list) noexcept nogil:
-    # The role of a container that is an item of a list; V_UNSET when the list has no such items.
-    if a_list:
-        if parent == V_TRACES:
-            return V_TRACE
-        if parent == V_NODE_LIST:
-            return V_NODE_LIST
-        return V_UNSET
-    if parent == V_TRACE:
-        return V_EVENT
-    if parent == V_FRAMES:
-        return V_FRAME
-    if parent == V_SEGMENTS:
-        return V_SEGMENT
-    if parent == V_BLOCKS:
-        return V_BLOCK
-    if parent == V_HISTORY:
-        return V_HIST
-    if parent == V_ANNOTATIONS:
-        return V_ANNOTATION
-    if parent == V_NODE_LIST:
-        return V_NODE_DICT
-    return V_UNSET
-
-
-cdef inline uint32_t role_of_value(uint32_t parent, uint32_t key, bint a_list) noexcept nogil:
-    # The role of a container that is the value of `key` in a dict; V_UNSET when nothing is known of it.
-    if parent == V_NODE_DICT:
-        return V_NODE_LIST if a_list else V_NODE_DICT
-    if parent == V_ROOT:
-        if key == K_TRACE_ALLOC_OVERFLOWED or key == K_TRACE_ALLOC_MAX_ENTRIES:
-            return V_NODE_LIST if a_list else V_NODE_DICT
-        if key == K_ALLOCATOR_SETTINGS and not a_list:
-            return V_NODE_DICT
-        if a_list:
-            if key == K_SEGMENTS:
-                return V_SEGMENTS
-            if key == K_DEVICE_TRACES:
-                return V_TRACES
-            if key == K_EXTERNAL_ANNOTATIONS:
-                return V_ANNOTATIONS
-    elif parent == V_EVENT:
-        if a_list and key == K_FRAMES:
-            return V_FRAMES
-        if a_list and key == K_POOL_ID:
-            return V_PAIR_LIST
-        if key == K_USER_METADATA:
-            return V_NODE_LIST if a_list else V_NODE_DICT
-    elif parent == V_SEGMENT and a_list:
-        if key == K_BLOCKS:
-            return V_BLOCKS
-        if key == K_FRAMES:
-            return V_FRAMES
-        if key == K_SEGMENT_POOL_ID:
-            return V_PAIR_LIST
-    elif parent == V_BLOCK and a_list:
-        if key == K_FRAMES:
-            return V_FRAMES
-        if key == K_HISTORY:
-            return V_HISTORY
-    elif parent == V_HIST and a_list and key == K_FRAMES:
-        return V_FRAMES
-    return V_UNSET
-
-
-# ---- conversions: a value, or an error that names the key ---------------------------------------------
+# ---- conversions: a value, or an error that names the key ----------------------------------------
 
 cdef inline int want_i64(Tables* t, const Value* v, uint32_t key, int64_t* out) noexcept nogil:
     if v.kind == V_INT:
@@ -141,15 +26,15 @@ cdef inline int want_i64(Tables* t, const Value* v, uint32_t key, int64_t* out) 
         out[0] = v.kind == V_TRUE
         return OK
     if v.kind == V_UINT or v.kind == V_BIG:
-        return fail(&t.status, ERR_NUMBER, shapes_name(key))
-    return fail(&t.status, ERR_TYPE, shapes_name(key))
+        return fail(&t.status, ERR_NUMBER, key_name(key))
+    return fail(&t.status, ERR_TYPE, key_name(key))
 
 
 cdef inline int want_size(Tables* t, const Value* v, uint32_t key, int64_t* out) noexcept nogil:
     # A number of bytes: not negative, and small enough that adding two of them never overflows.
     cdef int code = want_i64(t, v, key, out)
     if code == OK and (out[0] < 0 or out[0] > MAX_BYTES):
-        return fail(&t.status, ERR_NUMBER, shapes_name(key))
+        return fail(&t.status, ERR_NUMBER, key_name(key))
     return code
 
 
@@ -157,7 +42,7 @@ cdef inline int want_i32(Tables* t, const Value* v, uint32_t key, int32_t* out) 
     cdef int64_t n = 0
     cdef int code = want_i64(t, v, key, &n)
     if code == OK and (n < -0x80000000 or n > 0x7FFFFFFF):
-        return fail(&t.status, ERR_NUMBER, shapes_name(key))
+        return fail(&t.status, ERR_NUMBER, key_name(key))
     out[0] = <int32_t> n
     return code
 
@@ -171,8 +56,8 @@ cdef inline int want_u64(Tables* t, const Value* v, uint32_t key, uint64_t* out)
         out[0] = 0
         return OK
     if v.kind == V_BIG:
-        return fail(&t.status, ERR_NUMBER, shapes_name(key))
-    return fail(&t.status, ERR_TYPE, shapes_name(key))
+        return fail(&t.status, ERR_NUMBER, key_name(key))
+    return fail(&t.status, ERR_TYPE, key_name(key))
 
 
 cdef inline int want_text(Tables* t, const Value* v, uint32_t key, uint32_t* out) noexcept nogil:
@@ -182,17 +67,8 @@ cdef inline int want_text(Tables* t, const Value* v, uint32_t key, uint32_t* out
     elif v.kind == V_NONE:
         out[0] = NONE32
     else:
-        return fail(&t.status, ERR_TYPE, shapes_name(key))
+        return fail(&t.status, ERR_TYPE, key_name(key))
     return OK
-
-
-# ---- pairs, frames, stacks ------------------------------------------------------------------------------
-
-cdef inline uint32_t pair_of_ints(Tables* t, int64_t a, int64_t b) noexcept nogil:
-    cdef int64_t[2] key
-    key[0] = a
-    key[1] = b
-    return spans_intern(&t.pairs, key, sizeof(key))
 
 
 cdef inline int want_pair(Tables* t, const Value* v, uint32_t key, uint32_t* out) noexcept nogil:
@@ -208,52 +84,11 @@ cdef inline int want_pair(Tables* t, const Value* v, uint32_t key, uint32_t* out
     elif v.kind == V_PAIR_LIST:
         p = <int64_t*> t.pair_of.data + 3 * v.idx
         if p[0] != 2:
-            return fail(&t.status, ERR_TYPE, shapes_name(key))
+            return fail(&t.status, ERR_TYPE, key_name(key))
         out[0] = pair_of_ints(t, p[1], p[2])
     else:
-        return fail(&t.status, ERR_TYPE, shapes_name(key))
+        return fail(&t.status, ERR_TYPE, key_name(key))
     return OK if out[0] != NONE32 else fail(&t.status, ERR_MEMORY, "pools")
-
-
-cdef inline int flush_frame(Tables* t) noexcept nogil:
-    # The frame dict being read becomes a frame by value.
-    cdef uint32_t id
-    if t.frame_owner == NONE32:
-        return OK
-    id = spans_intern(&t.frames, &t.frame, sizeof(FrameKey))
-    if id == NONE32:
-        return fail(&t.status, ERR_MEMORY, "frames")
-    (<uint32_t*> t.frame_of.data)[t.frame_owner] = id
-    t.frame_owner = NONE32
-    return OK
-
-
-cdef inline int frame_id(Tables* t, uint32_t raw, uint32_t* out) noexcept nogil:
-    # The frame that a frame dict is; from here on the dict must stay as it is.
-    cdef uint32_t* slot
-    if t.frame_owner == raw and flush_frame(t) != OK:
-        return t.status.code
-    slot = <uint32_t*> t.frame_of.data + raw
-    slot[0] |= SEALED
-    out[0] = slot[0] & ~SEALED
-    return OK
-
-
-cdef inline uint32_t intern_stack(Tables* t, const uint32_t* ids, size_t n) noexcept nogil:
-    return spans_intern(&t.stacks, ids, n * 4)
-
-
-cdef inline int flush_list(Tables* t) noexcept nogil:
-    # The frames list being read becomes a stack by value.
-    cdef uint32_t id
-    if t.list_owner == NONE32:
-        return OK
-    id = intern_stack(t, <uint32_t*> t.list.data, t.list.len)
-    if id == NONE32:
-        return fail(&t.status, ERR_MEMORY, "stacks")
-    (<uint32_t*> t.stack_of.data)[t.list_owner] = id
-    t.list_owner = NONE32
-    return OK
 
 
 cdef inline int want_stack(Tables* t, const Value* v, uint32_t key, uint32_t* out) noexcept nogil:
@@ -265,7 +100,7 @@ cdef inline int want_stack(Tables* t, const Value* v, uint32_t key, uint32_t* ou
         out[0] = EMPTY_STACK
         return OK
     if v.kind != V_FRAMES:
-        return fail(&t.status, ERR_TYPE, shapes_name(key))
+        return fail(&t.status, ERR_TYPE, key_name(key))
     if t.list_owner == v.idx and flush_list(t) != OK:
         return t.status.code
     slot = <uint32_t*> t.stack_of.data + v.idx
@@ -274,81 +109,7 @@ cdef inline int want_stack(Tables* t, const Value* v, uint32_t key, uint32_t* ou
     return OK
 
 
-cdef inline int own_list(Tables* t, uint32_t raw) noexcept nogil:
-    # Makes `list` the content of this frames list, to be appended to.
-    cdef uint32_t id
-    cdef size_t n = 0
-    cdef const uint8_t* p
-    if t.list_owner == raw:
-        return OK
-    if flush_list(t) != OK:
-        return t.status.code
-    id = (<uint32_t*> t.stack_of.data)[raw]
-    if id & SEALED:
-        return fail(&t.status, ERR_SHAPE, "a frames list that changes after its use")
-    p = span_at(&t.stacks, id, &n)
-    t.list.len = 0
-    if buf_reserve(&t.list, n // 4 + 1) < 0:
-        return fail(&t.status, ERR_MEMORY, "stacks")
-    if n:
-        memcpy(t.list.data, p, n)
-    t.list.len = n // 4
-    t.list_owner = raw
-    return OK
-
-
-cdef inline int own_frame(Tables* t, uint32_t raw) noexcept nogil:
-    cdef uint32_t id
-    cdef size_t n = 0
-    if t.frame_owner == raw:
-        return OK
-    if flush_frame(t) != OK:
-        return t.status.code
-    id = (<uint32_t*> t.frame_of.data)[raw]
-    if id & SEALED:
-        return fail(&t.status, ERR_SHAPE, "a frame that changes after its use")
-    memcpy(&t.frame, span_at(&t.frames, id, &n), sizeof(FrameKey))
-    t.frame_owner = raw
-    return OK
-
-
-# ---- kept values ------------------------------------------------------------------------------------------
-
-cdef inline uint32_t new_node(Tables* t, uint32_t kind, uint64_t num, uint32_t idx, uint32_t key) noexcept nogil:
-    # A node, or NONE32 with the status set.
-    cdef Node node
-    if t.nodes.len >= t.max_nodes:
-        fail_limit(&t.status, "kept_values", t.nodes.len + 1, t.max_nodes)
-        return NONE32
-    node.kind = kind
-    node.num = num
-    node.idx = idx
-    node.key = key
-    node.next = NONE32
-    node.first = NONE32
-    node.last = NONE32
-    if push_item(&t.nodes, &node) < 0:
-        fail(&t.status, ERR_MEMORY, "settings")
-        return NONE32
-    return <uint32_t> t.nodes.len - 1
-
-
-cdef inline int node_add(Tables* t, uint32_t parent, uint32_t key, const Value* v) noexcept nogil:
-    # Appends v to a kept list or dict.
-    cdef uint32_t id = new_node(t, v.kind, v.num, v.idx, key)
-    cdef Node* nodes
-    if id == NONE32:
-        return t.status.code
-    nodes = <Node*> t.nodes.data
-    if nodes[parent].first == NONE32:
-        nodes[parent].first = id
-    else:
-        nodes[nodes[parent].last].next = id
-    nodes[parent].last = id
-    return OK
-
-
-# ---- opening a container ------------------------------------------------------------------------------------
+# ---- opening a container -------------------------------------------------------------------------
 
 cdef inline int end_event(Tables* t) noexcept nogil:
     # The event being read becomes a row.
@@ -367,7 +128,8 @@ cdef inline int open_row(Buf* b, Status* s, const char* what, uint32_t* idx) noe
     return OK
 
 
-cdef inline int open_container(Tables* t, uint32_t role, uint32_t parent_idx, Value* out) noexcept nogil:
+cdef inline int open_container(Tables* t, uint32_t role, uint32_t parent_idx,
+                               Value* out) noexcept nogil:
     # A new, empty container of a role; parent_idx is the index of the container that it goes into.
     cdef Segment* seg
     cdef Block* block
@@ -464,10 +226,12 @@ cdef inline int open_container(Tables* t, uint32_t role, uint32_t parent_idx, Va
     return OK
 
 
-# ---- items of lists -------------------------------------------------------------------------------------------
+# ---- items of lists ------------------------------------------------------------------------------
 
-cdef inline int attach_row(Tables* t, uint32_t row, uint64_t* attached, const char* what) noexcept nogil:
-    # Rows stand in the order in which their dicts were opened; a list must hold each once, in that order.
+cdef inline int attach_row(Tables* t, uint32_t row, uint64_t* attached,
+                           const char* what) noexcept nogil:
+    # Rows stand in the order in which their dicts were opened; a list must hold each once, in that
+    # order.
     if row != attached[0]:
         return fail(&t.status, ERR_SHAPE, what)
     attached[0] += 1
@@ -494,7 +258,7 @@ cdef inline int append_item(Tables* t, const Value* list, const Value* v) noexce
             return fail(&t.status, ERR_TYPE, "device_traces")
         if v.idx == t.events and end_event(t) != OK:
             return t.status.code
-        if attach_row(t, v.idx, &t.attached_events, "an event that stands in the trace twice") != OK:
+        if attach_row(t, v.idx, &t.attached_events, "an event that stands there twice") != OK:
             return t.status.code
         (<Trace*> t.traces.data)[list.idx].count += 1
         return OK
@@ -513,7 +277,7 @@ cdef inline int append_item(Tables* t, const Value* list, const Value* v) noexce
     if kind == V_ANNOTATIONS:
         if v.kind != V_ANNOTATION:
             return fail(&t.status, ERR_TYPE, "external_annotations")
-        return attach_row(t, v.idx, &t.attached_annotations, "an annotation that stands there twice")
+        return attach_row(t, v.idx, &t.attached_annotations, "an annotation that is there twice")
     if kind == V_TRACES:
         if v.kind != V_TRACE:
             return fail(&t.status, ERR_TYPE, "device_traces")
@@ -540,7 +304,7 @@ cdef inline int append_item(Tables* t, const Value* list, const Value* v) noexce
     return fail(&t.status, ERR_TYPE, "append to what is no list")
 
 
-# ---- items of dicts ---------------------------------------------------------------------------------------------
+# ---- items of dicts ------------------------------------------------------------------------------
 
 cdef inline uint8_t action_code(Tables* t, uint32_t name) noexcept nogil:
     cdef size_t i
@@ -552,9 +316,6 @@ cdef inline uint8_t action_code(Tables* t, uint32_t name) noexcept nogil:
     if t.other_actions.len >= A_LAST - A_OTHER or push_u32(&t.other_actions, name) < 0:
         return A_LAST
     return <uint8_t> (A_OTHER + t.other_actions.len - 1)
-
-
-cdef int want_metadata(Tables* t, const Value* v, uint32_t* out) noexcept nogil
 
 
 cdef inline int set_event(Tables* t, uint32_t row, uint32_t key, const Value* v) noexcept nogil:
@@ -683,10 +444,7 @@ cdef inline int set_frame(Tables* t, uint32_t raw, uint32_t key, const Value* v)
     if own_frame(t, raw) != OK:
         return t.status.code
     if key == K_LINE:
-        if v.kind == V_NONE:
-            f.line = 0
-            return OK
-        return want_i32(t, v, key, &f.line)
+        return want_u64(t, v, key, <uint64_t*> &f.line)
     if want_text(t, v, key, &id) != OK:
         return t.status.code
     if id == NONE32:
@@ -706,7 +464,8 @@ cdef inline int set_frame(Tables* t, uint32_t raw, uint32_t key, const Value* v)
     return OK
 
 
-cdef inline int set_annotation(Tables* t, uint32_t row, uint32_t key, const Value* v) noexcept nogil:
+cdef inline int set_annotation(Tables* t, uint32_t row, uint32_t key,
+                               const Value* v) noexcept nogil:
     cdef Annotation* a = <Annotation*> t.annotations.data + row
     if key == K_NAME:
         return want_text(t, v, key, &a.name)
@@ -729,7 +488,8 @@ cdef inline int set_root(Tables* t, uint32_t key, const Value* v) noexcept nogil
         if v.kind != V_ANNOTATIONS and v.kind != V_NONE:
             return fail(&t.status, ERR_TYPE, "external_annotations")
         return OK
-    if key == K_ALLOCATOR_SETTINGS or key == K_TRACE_ALLOC_OVERFLOWED or key == K_TRACE_ALLOC_MAX_ENTRIES:
+    if (key == K_ALLOCATOR_SETTINGS or key == K_TRACE_ALLOC_OVERFLOWED
+            or key == K_TRACE_ALLOC_MAX_ENTRIES):
         id = new_node(t, v.kind, v.num, v.idx, key)
         if id == NONE32:
             return t.status.code

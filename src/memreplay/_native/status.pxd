@@ -52,7 +52,8 @@ cdef inline int fail(Status* s, int code, const char* text) noexcept nogil:
     return code
 
 
-cdef inline int fail_limit(Status* s, const char* name, uint64_t asked, uint64_t allowed) noexcept nogil:
+cdef inline int fail_limit(Status* s, const char* name, uint64_t asked,
+                           uint64_t allowed) noexcept nogil:
     s.code = ERR_LIMIT
     s.a = asked
     s.b = allowed

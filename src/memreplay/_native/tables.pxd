@@ -8,14 +8,14 @@ from memreplay._native.status cimport ERR_MEMORY, OK, Status, fail, fail_limit
 cdef extern from *:
     const int64_t ABSENT_TIME "INT64_MIN"       # this event has no time
     const int64_t MAX_BYTES "(INT64_MAX / 2)"   # the largest size, and the largest sum of sizes
-    const uint32_t SEALED "0x80000000u"         # in frame_of, stack_of: used, must not change any more
+    const uint32_t SEALED "0x80000000u"         # in frame_of, stack_of: used, fixed
 
 cdef enum:
     EMPTY_STACK = 0         # the stack of no frames
     MAX_ROWS = 1 << 27      # what a packed memo entry can name
 
-# Actions, in the order of their names in shapes.pxd. A name that is not among them gets the next code
-# from A_OTHER on, and A_LAST when those have run out.
+# Actions, in the order of their names in shapes.pxd. A name that is not among them gets the next
+# code from A_OTHER on, and A_LAST when those have run out.
 cdef enum Action:
     A_ALLOC = 0
     A_FREE_REQUESTED = 1
@@ -54,8 +54,8 @@ cdef enum RowFlag:
 
 
 cdef struct Sparse:
-    # A column that stays one number until a row differs from it: most files have one stream, no pools
-    # and no metadata, and such a column costs nothing.
+    # A column that stays one number until a row differs from it: most files have one stream, no
+    # pools and no metadata, and such a column costs nothing.
     Buf b
     uint64_t constant
     bint dense
@@ -112,9 +112,9 @@ cdef struct Trace:
 
 
 cdef struct FrameKey:
-    # Seven numbers, no padding: interned by its bytes.
+    # No padding: interned by its bytes.
+    int64_t line
     uint32_t file
-    int32_t line
     uint32_t name
     uint32_t fx_op
     uint32_t fx_name

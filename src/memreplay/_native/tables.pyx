@@ -1,11 +1,15 @@
 """The life of the columns: made empty, closed when the input has been read, freed."""
 
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memset
 from memreplay._native.growbuf cimport buf_free, buf_init, buf_reserve, buf_trim
-from memreplay._native.hashmap cimport NONE32, spans_drop_index, spans_free, spans_init, spans_intern
+from memreplay._native.hashmap cimport (
+    NONE32, spans_drop_index, spans_free, spans_init, spans_intern
+)
 from memreplay._native.status cimport ERR_MEMORY, ERR_SHAPE, OK, fail
-from memreplay._native.shapes cimport end_event, flush_frame, flush_list, shapes_init
+from memreplay._native.keys cimport keys_init
+from memreplay._native.parts cimport flush_frame, flush_list
+from memreplay._native.shapes cimport end_event
 
 
 cdef void sparse_init(Sparse* s, size_t itemsize, uint64_t constant) noexcept nogil:
@@ -52,7 +56,7 @@ cdef void tables_init(Tables* t, uint64_t seed) noexcept nogil:
             or spans_intern(&t.stacks, &no_frame, 0) != EMPTY_STACK):
         fail(&t.status, ERR_MEMORY, "tables")
         return
-    shapes_init(t)
+    keys_init(t)
 
 
 cdef void tables_free(Tables* t) noexcept nogil:

@@ -1,8 +1,8 @@
 # A value of the pickle machine: its kind, and the number, id or row that stands for it.
 from libc.stdint cimport uint32_t, uint64_t
 
-# A container's kind is its role: what its place in the snapshot says that it is. Kinds fit five bits, so
-# that a memo entry (kind and index) is four bytes.
+# A container's kind is its role: what its place in the snapshot says that it is. Kinds fit five
+# bits, so that a memo entry (kind and index) is four bytes.
 cdef enum Kind:
     V_UNSET = 0
     V_MARK = 1

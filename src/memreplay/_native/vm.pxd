@@ -28,7 +28,7 @@ cdef struct VM:
     Buf marks          # u32: the stack's height at each MARK
     Buf memo           # u32: kind (5 bits) and index (27 bits)
     Buf memo_num       # u64: the numbers of memoised scalars
-    uint64_t memo_used # entries that are set
+    uint64_t memo_used  # entries that are set
     uint64_t need      # bytes that the opcode at the cursor needs at least
     int protocol
     Spans raw          # the bytes of frames lists, between MARK and APPENDS

@@ -1,24 +1,26 @@
 """The pickle machine: opcodes in, values on a stack, containers handed to shapes as they fill.
 
-It knows data only. An opcode that imports or calls ends in ERR_UNSAFE. An opcode is read whole or not at
-all: where the window ends inside one, the cursor stays before it and NEED_MORE asks for a refill.
+It knows data only. An opcode that imports or calls ends in ERR_UNSAFE. An opcode is read whole or
+not at all: where the window ends inside one, the cursor stays before it and NEED_MORE asks for a
+refill.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memchr, memcpy, memset
+from libc.string cimport memcpy, memset
 from memreplay._native.cursor cimport *
 from memreplay._native.fast cimport FAST_FAIL, FAST_ROOM, FAST_YES, fast_event
 from memreplay._native.growbuf cimport *
 from memreplay._native.hashmap cimport *
 from memreplay._native.memo cimport *
 from memreplay._native.opcodes cimport *
+from memreplay._native.keys cimport *
 from memreplay._native.shapes cimport *
 from memreplay._native.status cimport *
 from memreplay._native.tables cimport *
 from memreplay._native.value cimport *
 
 cdef enum:
-    LOOKAHEAD = 1 << 16     # a window that ends inside an event is refilled when it holds less than this
+    LOOKAHEAD = 1 << 16     # a window that ends inside an event and holds less is refilled
 
 
 cdef int vm_init(VM* vm, Tables* tables, const Limits* limits, uint64_t seed) noexcept nogil:
@@ -51,7 +53,7 @@ cdef void vm_free(VM* vm) noexcept nogil:
     spans_free(&vm.raw)
 
 
-# ---- the stack ------------------------------------------------------------------------------------------
+# ---- the stack -----------------------------------------------------------------------------------
 
 cdef inline Value* values(VM* vm) noexcept nogil:
     return <Value*> vm.stack.data
@@ -102,7 +104,7 @@ cdef inline int pop_mark(VM* vm, size_t* at) noexcept nogil:
     return OK
 
 
-# ---- containers -------------------------------------------------------------------------------------------
+# ---- containers ----------------------------------------------------------------------------------
 
 cdef inline uint32_t resolve_role(VM* vm, bint a_list, uint32_t* parent) noexcept nogil:
     # What a new container is, by what lies below it. In a pickle a container is made empty and its
@@ -188,7 +190,7 @@ cdef inline int op_setitems(VM* vm) noexcept nogil:
     if pop_mark(vm, &at) != OK:
         return vm.tables.status.code
     if at == 0 or at < floor_of(vm) + 1 or (vm.stack.len - at - 1) & 1:
-        return fail(&vm.tables.status, ERR_STACK, "no dict under the MARK, or a key without a value")
+        return fail(&vm.tables.status, ERR_STACK, "no dict for these keys and values")
     s = values(vm)
     i = at + 1
     while i < vm.stack.len:
@@ -255,7 +257,7 @@ cdef inline int tuple_over_mark(VM* vm, size_t at, size_t n) noexcept nogil:
     return OK
 
 
-# ---- strings and numbers -------------------------------------------------------------------------------------
+# ---- strings and numbers -------------------------------------------------------------------------
 
 cdef inline int push_string(VM* vm, const uint8_t* p, uint64_t n) noexcept nogil:
     cdef uint32_t id = spans_intern(&vm.tables.strings, p, n)
@@ -331,11 +333,11 @@ cdef int unsafe(VM* vm, const uint8_t* p, const uint8_t* end) noexcept nogil:
     return ERR_UNSAFE
 
 
-# ---- the loop --------------------------------------------------------------------------------------------------
+# ---- the loop ------------------------------------------------------------------------------------
 
 cdef inline int fast_events(VM* vm, const uint8_t** pp) noexcept nogil:
-    # As many events as the hot path takes, from the EMPTY_DICT at pp on. OK when the next opcode is for
-    # the general path, NEED_MORE when the window ends inside an event, else an error.
+    # As many events as the hot path takes, from the EMPTY_DICT at pp on. OK when the next opcode is
+    # for the general path, NEED_MORE when the window ends inside an event, else an error.
     cdef size_t base = floor_of(vm)
     cdef size_t i
     cdef Value* s
@@ -347,7 +349,8 @@ cdef inline int fast_events(VM* vm, const uint8_t** pp) noexcept nogil:
     trace = &s[base - 2]
     if trace.kind != V_TRACE or (vm.stack.len > base and s[vm.stack.len - 1].kind != V_EVENT):
         return OK
-    # The events before this one are whole: they need not wait on the stack for the end of the batch.
+    # The events before this one are whole: they need not wait on the stack for the end of the
+    # batch.
     for i in range(base, vm.stack.len):
         if append_item(vm.tables, trace, &s[i]) != OK:
             return vm.tables.status.code
@@ -402,7 +405,8 @@ cdef inline int wait_for(VM* vm, const uint8_t* p, uint64_t n) noexcept nogil:
     return fail(&vm.tables.status, ERR_TRUNCATED, "")
 
 
-cdef inline int run_sized(VM* vm, const uint8_t** pp, uint64_t head, uint64_t n, bint text) noexcept nogil:
+cdef inline int run_sized(VM* vm, const uint8_t** pp, uint64_t head, uint64_t n,
+                          bint text) noexcept nogil:
     # An opcode of `head` bytes followed by n bytes: a string (text) or bytes (dropped).
     cdef const uint8_t* p = pp[0]
     cdef int code
@@ -595,8 +599,8 @@ cdef inline int run_opcode(VM* vm, const uint8_t** pp) noexcept nogil:
             else:
                 pp[0] = p + 1
                 return DONE
-    elif (op == GLOBAL or op == STACK_GLOBAL or op == REDUCE or op == BUILD or op == INST or op == OBJ
-            or op == NEWOBJ or op == NEWOBJ_EX or op == EXT1 or op == EXT2 or op == EXT4
+    elif (op == GLOBAL or op == STACK_GLOBAL or op == REDUCE or op == BUILD or op == INST
+            or op == OBJ or op == NEWOBJ or op == NEWOBJ_EX or op == EXT1 or op == EXT2 or op == EXT4
             or op == PERSID or op == BINPERSID):
         if (op == GLOBAL or op == INST) and not vm.cur.eof and left < 512:
             return wait_for(vm, p, 512)

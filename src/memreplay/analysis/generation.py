@@ -1,4 +1,5 @@
-"""Which PyTorch wrote a snapshot, judged by the keys it uses, and which settings are not its defaults."""
+"""Which PyTorch wrote a snapshot, judged by the keys it uses, and which settings are not its
+defaults."""
 
 from __future__ import annotations
 
@@ -11,8 +12,8 @@ from memreplay import _core
 if TYPE_CHECKING:
     from memreplay._core import Tables
 
-# CUDAAllocatorConfig's defaults, as torch.cuda.memory._snapshot()["allocator_settings"] spells them.
-# Settings that are not listed are taken to be off by default.
+# CUDAAllocatorConfig's defaults, as torch.cuda.memory._snapshot()["allocator_settings"] spells
+# them. Settings that are not listed are taken to be off by default.
 DEFAULTS: dict[str, object] = {
     "max_split_size": -1,
     "garbage_collection_threshold": 0.0,

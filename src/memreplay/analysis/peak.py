@@ -28,8 +28,8 @@ def peak_report(
 ) -> PeakReport:
     """The peak of one device, or of each that has any data, with its live set grouped.
 
-    `top` cuts the groups of each device (0: all of them). Raises UsageError for a device that is not
-    there.
+    `top` cuts the groups of each device (0: all of them). Raises UsageError for a device that is
+    not there.
     """
     devices = snap.devices if device is None else (device,)
     grouper = Grouper(snap, by)
@@ -92,9 +92,7 @@ class Grouper:
             ids = snap.native.stack(key)
             label = replay.native.label_frame(key, self.file_rank, self.function_rank)
             user = tuple(i for i, f in enumerate(ids) if not self._is_plumbing(f))
-            return Group(
-                self._label(label), size, count, share, tuple(map(snap.frame, ids)), user
-            )
+            return Group(self._label(label), size, count, share, tuple(map(snap.frame, ids)), user)
         if self.by == "frame":
             user = () if self._is_plumbing(key) else (0,)
             return Group(self._label(key), size, count, share, (snap.frame(key),), user)

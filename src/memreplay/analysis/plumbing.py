@@ -1,8 +1,8 @@
 """Tells the user's code from plumbing: a rank a string, for files and for functions.
 
-Rank 0 is the user's code (and third-party libraries that are not PyTorch). A stack is put down to its
-innermost frame of the lowest rank, so ranks over 0 say which plumbing frame tells a reader most when no
-frame is the user's.
+Rank 0 is the user's code (and third-party libraries that are not PyTorch). A stack is put down to
+its innermost frame of the lowest rank, so ranks over 0 say which plumbing frame tells a reader most
+when no frame is the user's.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 USER, BACKWARD, OPERATION, OTHER, ALLOCATOR = range(5)
 
-# Files of PyTorch, of Python itself, of C and C++, and of generated code. A file that is known only as ""
-# or "??" is a frame of C or C++.
+# Files of PyTorch, of Python itself, of C and C++, and of generated code. A file that is known only
+# as "" or "??" is a frame of C or C++.
 PLUMBING_FILE = re.compile(
     r"""
     ^$ | ^\?\?$ | ^<(?:frozen\ |eval_with_key|__array_function__|torch) |
@@ -32,7 +32,8 @@ PLUMBING_FILE = re.compile(
     re.VERBOSE,
 )
 BACKWARD_FUNCTION = re.compile(r"Backward\d*(?:::apply|\b)")
-# The allocator, the stack recorder, and tensors being made: on top of every C++ stack, and the same there.
+# The allocator, the stack recorder, and tensors being made: on top of every C++ stack, and the same
+# there.
 ALLOCATOR_FUNCTION = re.compile(
     r"^torch::unwind|CapturedTraceback|gather_with_cpp|CachingAllocator|^c10::|"
     r"at::detail::|^at::TensorBase|^\?\?$|^$"

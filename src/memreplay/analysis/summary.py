@@ -98,8 +98,6 @@ def _states(snap: Snapshot, in_segments: NDArray[np.bool_]) -> tuple[StateBytes,
         name = snap.state_name(code)
         requested = 0 if name == "inactive" else int(blocks.requested_size[here].sum())
         found.append(
-            StateBytes(
-                name, int(np.count_nonzero(here)), int(blocks.size[here].sum()), requested
-            )
+            StateBytes(name, int(np.count_nonzero(here)), int(blocks.size[here].sum()), requested)
         )
     return tuple(sorted(found, key=lambda s: (s.state == "inactive", -s.size_bytes)))

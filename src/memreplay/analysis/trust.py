@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 def overflowed(snap: Snapshot, device: int | None = None) -> bool | None:
     """Whether the recorder's ring buffer dropped events; None where the file does not say.
 
-    The flag is a scalar or a list (an entry a device), at top level or in the settings. Where only the
-    buffer's size is known, a trace of that length is taken to have overflowed.
+    The flag is a scalar or a list (an entry a device), at top level or in the settings. Where only
+    the buffer's size is known, a trace of that length is taken to have overflowed.
     """
     flag = snap.kept("overflowed")
     if flag is None:
@@ -41,7 +41,8 @@ def overflowed(snap: Snapshot, device: int | None = None) -> bool | None:
 
 
 def verdict(snap: Snapshot, replay: Replay) -> Verdict:
-    """Whether a device's replay can be trusted. The reasons are stable names; docs/numbers.md has them."""
+    """Whether a device's replay can be trusted. The reasons are stable names; docs/numbers.md has
+    them."""
     reasons = []
     if replay.events == 0:
         reasons.append("no_events")

@@ -13,7 +13,7 @@ Level = Literal["note", "warning"]
 class Place:
     """A place in code; a sink shortens it to the width there is, the path from its left.
 
-    `note` stands behind it, and is the first to go where there is no room.
+    `note` stands behind it, as long as there is room for the file's name, too.
     """
 
     function: str = ""

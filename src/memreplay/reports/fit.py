@@ -67,16 +67,22 @@ def fit_path(path: str, width: int) -> str:
 def fit_place(place: Place, width: int) -> str:
     """`function  file:line  note` in at most `width` cells.
 
-    First the note goes, then the path's leading parts, the function's tail, the file's head.
+    First the path's leading parts go, then the note, the function's tail, the file's head.
     """
-    function = clean(place.function)
-    path = clean(place.file)
+    function, path, note = clean(place.function), clean(place.file), clean(place.note)
     if path and place.line:
         path += f":{place.line}"
-    whole = "  ".join(part for part in (function, path) if part)
-    noted = f"{whole}  {clean(place.note)}" if place.note else whole
-    if cell_width(noted) <= width:
-        return noted
+    if note:
+        # The note outlives the path's leading parts: stacks may differ in nothing else.
+        room = width - cell_width(note) - 2
+        name = ELLIPSIS + path[path.rfind("/") :] if "/" in path[1:] else path
+        if cell_width(_beside(function, name)) <= room:
+            return _beside(_fit_location(function, path, room), note)
+    return _fit_location(function, path, width)
+
+
+def _fit_location(function: str, path: str, width: int) -> str:
+    whole = _beside(function, path)
     if cell_width(whole) <= width:
         return whole
     if not path:
@@ -86,7 +92,11 @@ def fit_place(place: Place, width: int) -> str:
     # The file's own name is worth more than the end of a long C++ signature, up to a point.
     name = min(cell_width(path.rpartition("/")[2]) + 2, width * 2 // 3)
     function = cut_right(function, max(width - name - 2, width // 3))
-    return f"{function}  {fit_path(path, width - cell_width(function) - 2)}"
+    return _beside(function, fit_path(path, width - cell_width(function) - 2))
+
+
+def _beside(*parts: str) -> str:
+    return "  ".join(part for part in parts if part)
 
 
 def wrap(text: str, width: int) -> list[str]:

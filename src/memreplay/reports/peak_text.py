@@ -102,21 +102,25 @@ def _row(group: Group, report: PeakReport) -> Row:
         )
         return Row((*numbers, _place(frames[0])), below)
     if not user:
-        return _plumbing_row(numbers, frames)
+        return _plumbing_row(numbers, group)
     place = _place(frames[user[0]], operator_of(frames[: user[0]]))
     callers: Below = tuple((_place(frames[index]), "dim") for index in user[1 : 1 + _MAX_CALLERS])
     return Row((*numbers, place), callers)
 
 
-def _plumbing_row(numbers: tuple[str, ...], frames: tuple[Frame, ...]) -> Row:
+def _plumbing_row(numbers: tuple[str, ...], group: Group) -> Row:
     """A stack without code of the user's, as those of autograd's threads: name what ran instead."""
+    frames = group.frames
     operator, node = operator_of(frames), backward_of(frames)
     if node:
         return Row((*numbers, Place(f"{node} (autograd)", note=operator)))
     if operator:
         return Row((*numbers, Place(f"{operator} (PyTorch's own)")))
-    callers: Below = tuple((_place(frame), "dim") for frame in frames[1 : 1 + _MAX_CALLERS])
-    return Row((*numbers, _place(frames[0])), callers)
+    # The label is made of the frame that says most, which is rarely the innermost.
+    said = (i for i, f in enumerate(frames) if f.function and group.label.startswith(f.function))
+    at = next(said, 0)
+    below: Below = tuple((_place(f), "dim") for f in frames[at + 1 : at + 1 + _MAX_CALLERS])
+    return Row((*numbers, _place(frames[at])), below)
 
 
 def _rest_row(peak: DevicePeak) -> Row:

@@ -49,7 +49,7 @@ REASONS: dict[str, Reason] = {
     "no_requested_sizes": Reason(
         "blocks carry no requested sizes (an old PyTorch wrote them), so their rounded sizes stand"
         " in",
-        "record with PyTorch 2.1 or later",
+        "record with a newer PyTorch",
     ),
     "trace_cut": Reason(
         "the trace is incomplete: a part of its events could not be read",

@@ -37,8 +37,8 @@ def _file_pairs(summary: SnapshotSummary) -> tuple[tuple[str, str], ...]:
     if summary.overflowed is False:
         pairs.append(("ring buffer", "did not overflow"))
     if summary.settings_changed:
-        changed = ", ".join(f"{k}={_value(v)}" for k, v in summary.settings_changed.items())
-        pairs.append(("settings", changed))
+        changed = (f"{name} = {_value(v)}" for name, v in summary.settings_changed.items())
+        pairs += (("" if number else "settings", line) for number, line in enumerate(changed))
     elif summary.settings:
         pairs.append(("settings", "all at their defaults"))
     return tuple(pairs)
@@ -82,7 +82,7 @@ def _headline(device: DeviceSummary) -> tuple[str, ...]:
     if device.events == 0:
         return (f"{name}no events were recorded; only the final state is known",)
     events = name + counted(device.events, "event")
-    if device.first_us is not None and device.last_us is not None:
+    if device.first_us is not None and device.last_us is not None and device.events > 1:
         events += f" in {duration(device.last_us - device.first_us)}"
     return (events, "a replay is exact" if device.trusted else "a replay may be inexact")
 

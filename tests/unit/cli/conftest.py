@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from inspect import signature
 from types import ModuleType, TracebackType
 from typing import Any
 
@@ -23,7 +24,7 @@ class FakeSnapshot:
         self.source = source
         self.closed = False
 
-    def __enter__(self) -> FakeSnapshot:  # noqa: PYI034 - Self is of Python 3.11
+    def __enter__(self) -> FakeSnapshot:
         return self
 
     def __exit__(
@@ -89,5 +90,8 @@ def neutral_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def runner() -> CliRunner:
-    """Runs commands in this process."""
-    return CliRunner()
+    """Runs commands in this process, with stdout and stderr apart (as click 8.2 and later do)."""
+    options: dict[str, Any] = {}
+    if "mix_stderr" in signature(CliRunner).parameters:
+        options["mix_stderr"] = False
+    return CliRunner(**options)

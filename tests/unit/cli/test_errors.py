@@ -72,8 +72,8 @@ def test_hostile_names_stay_on_their_line(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_standard_input_has_a_name(capsys: pytest.CaptureFixture[str]) -> None:
-    attempt("-", raiser(SnapshotError("empty")))
-    assert capsys.readouterr().err == "memreplay: error: standard input: empty\n"
+    attempt("-", raiser(SnapshotError("no-op")))
+    assert capsys.readouterr().err == "memreplay: error: standard input: no-op\n"
 
 
 def test_a_bug_is_not_hidden() -> None:

@@ -16,9 +16,10 @@ PLACE = Place("forward", "/home/ada/run/src/model/layers.py", 88, "aten::linear"
     "width, text",
     [
         (80, "forward  /home/ada/run/src/model/layers.py:88  aten::linear"),
-        (58, "forward  /home/ada/run/src/model/layers.py:88"),
-        (45, "forward  /home/ada/run/src/model/layers.py:88"),
-        (44, "forward  …/ada/run/src/model/layers.py:88"),
+        (58, "forward  …/ada/run/src/model/layers.py:88  aten::linear"),
+        (38, "forward  …/layers.py:88  aten::linear"),
+        (37, "forward  …/layers.py:88  aten::linear"),
+        (36, "forward  …/src/model/layers.py:88"),
         (30, "forward  …/model/layers.py:88"),
         (24, "forward  …/layers.py:88"),
         (20, "forwa…  layers.py:88"),

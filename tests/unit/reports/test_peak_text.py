@@ -171,10 +171,17 @@ def test_a_stack_of_plumbing_alone() -> None:
     python = Frame("pin_memory", "/x/torch/utils/data.py", 7)
     with_operator = replace(ATTENTION, frames=(inner, operator, python), user=())
     assert "  aten::empty (PyTorch's own)\n" in render(peak_of(groups=(with_operator,)))
-    without = replace(ATTENTION, frames=(inner, python), user=())
-    lines = render(peak_of(groups=(without,))).splitlines()
-    assert lines[-3].endswith("  c10::malloc(long)")
-    assert lines[-2].endswith("    pin_memory  /x/torch/utils/data.py:7")
+    labelled = replace(
+        ATTENTION,
+        frames=(inner, python, inner),
+        user=(),
+        label="pin_memory /x/torch/utils/data.py:7",
+    )
+    lines = render(peak_of(groups=(labelled,))).splitlines()
+    assert lines[-3].endswith("  pin_memory  /x/torch/utils/data.py:7")
+    assert lines[-2].endswith("    c10::malloc(long)")
+    lines = render(peak_of(groups=(replace(labelled, label="?"),))).splitlines()
+    assert lines[-4].endswith("  c10::malloc(long)")
 
 
 def test_warnings_only_where_they_are_due() -> None:

@@ -1,0 +1,236 @@
+"""Time memreplay beside pickle.load, a bare read and the peers that are installed: one table.
+
+    python bench/compare.py --sizes 25,100 --rounds 3
+    python bench/compare.py --json results.json big.pkl
+
+Each measurement is a whole process: start, imports, answer, exit. The commands take turns (A B C,
+A B C, …), so that a machine that slows down slows them all; the median counts. Every file is read
+once beforehand, so that all find it in the page cache.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+DATA = HERE / "data"
+GENERATOR = ("generate.py", "pickle_writers.py", "sim_*.py")
+CHUNK = 1 << 20
+
+OPEN = "import gzip, sys; p = sys.argv[1]; f = (gzip.open if p.endswith('.gz') else open)(p, 'rb');"
+LOAD = f"{OPEN} import pickle; pickle.load(f)"
+LOAD_NO_GC = f"import gc; gc.disable(); {LOAD}"
+READ = (
+    f"import sys; f = open(sys.argv[1], 'rb', 0); b = bytearray({CHUNK})\nwhile f.readinto(b): pass"
+)
+
+
+@dataclass(frozen=True)
+class Command:
+    """One thing to time; FILE in its arguments stands for the snapshot."""
+
+    name: str
+    arguments: tuple[str, ...]
+    # A peer that leaves a cache beside the file sees a new link to it each time.
+    fresh_link: bool = False
+
+
+@dataclass(frozen=True)
+class Result:
+    """One command on one file."""
+
+    command: str
+    seconds: float
+    mb_per_second: float
+    peak_rss_bytes: int
+    ratio: float
+    runs_s: tuple[float, ...]
+
+
+class CommandFailedError(Exception):
+    """A command did not end with 0."""
+
+
+def commands(python: str) -> list[Command]:
+    """Memreplay, the yardsticks, and whatever peer is installed beside this Python."""
+    found = [
+        Command("memreplay peak", (python, "-m", "memreplay", "peak", "FILE", "--format", "json")),
+        Command("read in 1 MiB chunks", (python, "-c", READ, "FILE")),
+        Command("pickle.load", (python, "-c", LOAD, "FILE")),
+        Command("pickle.load, gc off", (python, "-c", LOAD_NO_GC, "FILE")),
+    ]
+    path = os.pathsep.join((str(Path(python).parent), os.environ.get("PATH", "")))
+    if ptmem := shutil.which("ptmem", path=path):
+        found.append(Command("ptmem --summary", (ptmem, "--summary", "FILE"), fresh_link=True))
+    if mosaic := shutil.which("mosaic_get_memory_usage_peak", path=path):
+        found.append(Command("mosaic peak", (mosaic, "--snapshot", "FILE")))
+    # Asked in a process of its own: what this one imports, its children's memory would show.
+    probe = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"
+    if subprocess.run([python, "-c", probe], check=False).returncode == 0:
+        viz = (python, "-m", "torch.cuda._memory_viz", "stats", "FILE")
+        found.append(Command("_memory_viz stats", viz))
+    return found
+
+
+def run(command: Command, file: Path) -> tuple[float, int]:
+    """Seconds and peak resident bytes of one run."""
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as errors:
+        target = file
+        if command.fresh_link:
+            target = Path(folder) / file.name
+            target.symlink_to(file)
+        arguments = [str(target) if part == "FILE" else part for part in command.arguments]
+        with Path(os.devnull).open("r+b") as null:
+            begin = time.perf_counter()
+            # Not fork: a forked child's peak memory would begin with this process's.
+            pid = os.posix_spawn(
+                arguments[0],
+                arguments,
+                os.environ,
+                file_actions=[
+                    (os.POSIX_SPAWN_DUP2, null.fileno(), 0),
+                    (os.POSIX_SPAWN_DUP2, null.fileno(), 1),
+                    (os.POSIX_SPAWN_DUP2, errors.fileno(), 2),
+                ],
+            )
+            _, status, usage = os.wait4(pid, 0)
+            seconds = time.perf_counter() - begin
+        code = os.waitstatus_to_exitcode(status)
+        if code:
+            errors.seek(0)
+            lines = errors.read().decode(errors="replace").strip().splitlines()
+            last = lines[-1] if lines else "no message"
+            raise CommandFailedError(f"{command.name} ended with {code} on {file.name}: {last}")
+    return seconds, usage.ru_maxrss * kilobytes()
+
+
+def kilobytes() -> int:
+    """The unit of ru_maxrss: bytes on macOS, KiB elsewhere."""
+    return 1 if sys.platform == "darwin" else 1024
+
+
+def median(values: list[float]) -> float:
+    ordered = sorted(values)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+def compare(file: Path, todo: list[Command], rounds: int) -> list[Result]:
+    """All commands on one file, in turns."""
+    run(Command("read", (sys.executable, "-c", READ, "FILE")), file)
+    seconds: dict[str, list[float]] = {command.name: [] for command in todo}
+    rss: dict[str, int] = dict.fromkeys(seconds, 0)
+    for number in range(rounds):
+        for command in todo:
+            show_progress(f"{file.name}: round {number + 1}, {command.name} …")
+            elapsed, peak = run(command, file)
+            seconds[command.name].append(elapsed)
+            rss[command.name] = max(rss[command.name], peak)
+    show_progress("")
+    first = median(seconds[todo[0].name])
+    size = file.stat().st_size / 1e6
+    return [
+        Result(
+            name, median(runs), size / median(runs), rss[name], median(runs) / first, tuple(runs)
+        )
+        for name, runs in seconds.items()
+    ]
+
+
+def show_progress(text: str) -> None:
+    if sys.stderr.isatty():
+        print(f"\r{text}\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def render_table(file: Path, results: list[Result], rounds: int) -> str:
+    size = file.stat().st_size / 1e6
+    lines = [
+        f"{file.name}: {size:.1f} MB, median of {rounds}",
+        f"  {'':<24}{'seconds':>9}{'MB/s':>9}{'peak RSS':>12}{'memreplay = 1':>16}",
+    ]
+    lines += [
+        f"  {r.command:<24}{r.seconds:>9.3f}{r.mb_per_second:>9.0f}"
+        f"{r.peak_rss_bytes / 2**20:>8.0f} MiB{r.ratio:>16.2f}"
+        for r in results
+    ]
+    return "\n".join(lines)
+
+
+def generated(megabytes: int) -> Path:
+    """The file of that size in bench/data, made if it is missing or older than its generator."""
+    path = DATA / f"{megabytes}mb.pkl"
+    sources = [source for pattern in GENERATOR for source in HERE.glob(pattern)]
+    newest = max(source.stat().st_mtime for source in sources)
+    if not path.exists() or path.stat().st_mtime < newest:
+        DATA.mkdir(exist_ok=True)
+        part = path.with_suffix(".part")
+        script = str(HERE / "generate.py")
+        subprocess.run(
+            [sys.executable, script, "--mb", str(megabytes), "-o", str(part)], check=True
+        )
+        part.replace(path)
+    return path
+
+
+def sizes(text: str) -> list[int]:
+    return [int(part) for part in text.split(",")]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("files", nargs="*", type=Path, help="snapshots; without any, --sizes")
+    parser.add_argument(
+        "--sizes", type=sizes, default=[25, 100, 500], help="MB of generated ones: 25,100,500"
+    )
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument(
+        "--json", metavar="FILE", nargs="?", const="-", help="write JSON as well; - or none: only"
+    )
+    args = parser.parse_args(arguments)
+    if args.rounds < 1:
+        parser.error("--rounds must be 1 or more")
+    files = args.files or [generated(megabytes) for megabytes in args.sizes]
+    todo = commands(sys.executable)
+    document: list[dict[str, object]] = []
+    try:
+        for file in files:
+            results = compare(file, todo, args.rounds)
+            size = file.stat().st_size
+            document.append(
+                {
+                    "file": file.name,
+                    "file_bytes": size,
+                    "rounds": args.rounds,
+                    "results": [asdict(result) for result in results],
+                }
+            )
+            if args.json != "-":
+                print(render_table(file, results, args.rounds), flush=True)
+    except (CommandFailedError, OSError) as error:
+        show_progress("")
+        print(error, file=sys.stderr)
+        return 1
+    # exec keeps the peak of the process that spawned it: less than this cannot be measured.
+    floor = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * kilobytes()
+    if args.json == "-":
+        json.dump(document, sys.stdout, indent=2)
+        print()
+    else:
+        print(f"peak RSS is measured from {floor / 2**20:.0f} MiB up")
+        if args.json:
+            Path(args.json).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

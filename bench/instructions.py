@@ -1,0 +1,156 @@
+"""Count the instructions that opening and replaying a 5 MB snapshot takes, under callgrind.
+
+    python bench/instructions.py             compare with bench/instructions.json
+    python bench/instructions.py --update    write it
+
+The count is that of a process which opens and replays less that of one which only imports, so that
+Python's start does not dilute a change. It hardly varies from run to run, unlike time. Exit codes:
+0 fine, 1 more instructions than before, 2 not measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import importlib.util
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from compare import generated
+
+FIGURE = Path(__file__).resolve().parent / "instructions.json"
+MEGABYTES = 5
+RUNS = 3
+ALLOWED = 0.03
+# With another compiler or Python than the figure's, only a leap says anything.
+ALLOWED_ELSEWHERE = 0.15
+
+IMPORT = "import sys, memreplay as mr; import memreplay.replay; mr.open"
+MEASURED = f"{IMPORT}; snap = mr.open(sys.argv[1]); snap.replay(snap.devices[0]).peak.bytes"
+
+
+class NotMeasuredError(Exception):
+    """The count cannot be had here."""
+
+
+def environment() -> dict[str, str]:
+    """Only what decides where memreplay is found; the rest is fixed, as it changes the count."""
+    kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
+    # Bytecode is neither written nor looked for elsewhere; dicts of strings always iterate alike.
+    return kept | {"LC_ALL": "C", "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def count(code: str, file: Path) -> int:
+    """Instructions of one Python process."""
+    valgrind = shutil.which("valgrind")
+    if valgrind is None:
+        raise NotMeasuredError("there is no valgrind here: instructions not counted")
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            [
+                valgrind,
+                "--tool=callgrind",
+                f"--callgrind-out-file={folder}/out",
+                *(sys.executable, "-c", code, str(file)),
+            ],
+            env=environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    found = re.search(r"Collected\s*:\s*(\d+)", done.stderr)
+    if done.returncode or not found:
+        last = done.stderr.strip().splitlines()[-1:] or ["no message"]
+        raise NotMeasuredError(f"valgrind ended with {done.returncode}: {last[0]}")
+    return int(found[1])
+
+
+def warm_up(file: Path) -> None:
+    """Run once without valgrind, so that every module's bytecode is in place."""
+    plain = environment() | {"PYTHONDONTWRITEBYTECODE": ""}
+    command = [sys.executable, "-c", MEASURED, str(file)]
+    done = subprocess.run(command, env=plain, capture_output=True, text=True, check=False)
+    if done.returncode:
+        last = done.stderr.strip().splitlines()[-1:] or ["no message"]
+        raise NotMeasuredError(f"memreplay ended with {done.returncode}: {last[0]}")
+
+
+def compiler() -> str:
+    """What compiled the engine, from the note that the compiler left in the module itself."""
+    spec = importlib.util.find_spec("memreplay._core")
+    if spec is None or spec.origin is None:
+        raise NotMeasuredError("memreplay is not built: run `make build` first")
+    note = re.search(rb"(GCC|clang)[^\0\n]*? (\d+)\.\d+", Path(spec.origin).read_bytes())
+    return f"{note[1].decode().lower()} {note[2].decode()}" if note else "unknown"
+
+
+def conditions(file: Path) -> dict[str, str]:
+    """What the count depends on besides the engine's source."""
+    return {
+        "compiler": compiler(),
+        "machine": platform.machine(),
+        "python": ".".join(platform.python_version_tuple()[:2]),
+        "snapshot": hashlib.sha256(file.read_bytes()).hexdigest()[:16],
+    }
+
+
+def measure(file: Path) -> int:
+    warm_up(file)
+    # Where memory happens to lie costs a hash table some probes, up to 1 % in one run of five.
+    least = [min(count(code, file) for _ in range(RUNS)) for code in (MEASURED, IMPORT)]
+    return least[0] - least[1]
+
+
+def judge(measured: int, known: dict[str, str], figure: dict[str, object]) -> int:
+    """Print the comparison; the exit code."""
+    before = figure["instructions"]
+    where = figure["conditions"]
+    if not isinstance(before, int) or not isinstance(where, dict):
+        raise NotMeasuredError(f"{FIGURE.name} is damaged: write it anew with --update")
+    allowed = ALLOWED
+    differing = [name for name, value in known.items() if where.get(name) != value]
+    if differing:
+        allowed = ALLOWED_ELSEWHERE
+        details = ", ".join(f"{name} {where.get(name)} -> {known[name]}" for name in differing)
+        print(f"warning: measured under other conditions ({details}): {allowed:.0%} allowed")
+    change = measured / before - 1
+    print(f"{measured:,} instructions, {change:+.2%} against {before:,}; {allowed:.0%} allowed")
+    if change > allowed:
+        print("too many: find out why, or accept it with --update", file=sys.stderr)
+        return 1
+    if change < -ALLOWED and not differing:
+        print("fewer than before: keep it with --update")
+    return 0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--update", action="store_true", help="write the figure")
+    args = parser.parse_args(arguments)
+    try:
+        if not args.update and not FIGURE.exists():
+            raise NotMeasuredError(f"there is no {FIGURE.name}: write it with --update")
+        file = generated(MEGABYTES)
+        known = conditions(file)
+        measured = measure(file)
+        if not args.update:
+            return judge(measured, known, json.loads(FIGURE.read_text(encoding="utf-8")))
+    except NotMeasuredError as error:
+        print(error, file=sys.stderr)
+        return 2
+    figure = {"instructions": measured, "conditions": known}
+    FIGURE.write_text(json.dumps(figure, indent=2) + "\n", encoding="utf-8")
+    size = file.stat().st_size
+    print(f"{measured:,} instructions, {measured / size:.2f} a byte: written to {FIGURE.name}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,74 @@
+"""Benchmarks of the engine, stage by stage, on a generated snapshot of 25 MB.
+
+    pytest bench/test_engine.py --benchmark-only
+
+Not part of `make test`, which collects tests/ only.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import memreplay as mr
+from compare import generated
+from memreplay.analysis.peak import peak_report
+from memreplay.model import By
+
+# pytest-benchmark's fixture is only partly typed.
+BenchmarkFixture = Any
+MEGABYTES = 25
+ROUNDS = 20
+
+
+@pytest.fixture(scope="module")
+def file() -> Path:
+    return generated(MEGABYTES)
+
+
+@pytest.fixture(scope="module")
+def snapshot(file: Path) -> mr.Snapshot:
+    return mr.open(file)
+
+
+def test_open(benchmark: BenchmarkFixture, file: Path) -> None:
+    """Read and parse into columns."""
+    snapshot = benchmark(mr.open, file)
+    benchmark.extra_info["bytes"] = file.stat().st_size
+    benchmark.extra_info["events"] = len(snapshot.events)
+    assert snapshot.devices == (0,)
+
+
+def test_replay(benchmark: BenchmarkFixture, file: Path) -> None:
+    """Match allocations with frees, sum up, find the peak."""
+
+    def fresh() -> tuple[tuple[mr.Snapshot], dict[str, object]]:
+        # A snapshot remembers its replays.
+        return (mr.open(file),), {}
+
+    peak = benchmark.pedantic(
+        lambda snapshot: snapshot.replay(0).peak, setup=fresh, rounds=ROUNDS, warmup_rounds=1
+    )
+    assert peak.bytes > 1 << 30
+
+
+@pytest.mark.parametrize("by", ["stack", "frame", "file", "function"])
+def test_groups(benchmark: BenchmarkFixture, snapshot: mr.Snapshot, by: By) -> None:
+    """Fold what is live at the peak; the replay is done beforehand."""
+    snapshot.replay(0)
+    report = benchmark(peak_report, snapshot, by=by)
+    assert report.devices[0].groups
+
+
+def test_usage(benchmark: BenchmarkFixture, file: Path) -> None:
+    """The usage after each event, as an array."""
+
+    def replayed() -> tuple[tuple[mr.Replay], dict[str, object]]:
+        return (mr.open(file).replay(0),), {}
+
+    usage = benchmark.pedantic(
+        lambda replay: replay.usage, setup=replayed, rounds=ROUNDS, warmup_rounds=1
+    )
+    assert usage.max() > 1 << 30

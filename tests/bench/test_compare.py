@@ -1,0 +1,94 @@
+"""The comparison runs every command in turns, reports each, and fails when one of them fails."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+import compare
+
+QUICK = compare.Command("quick", (sys.executable, "-S", "-c", "pass", "FILE"))
+HOG = compare.Command("hog", (sys.executable, "-S", "-c", "b = b'x' * (64 << 20)", "FILE"))
+WRONG = compare.Command("wrong", (sys.executable, "-S", "-c", "raise SystemExit('no such thing')"))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "snap.pkl"
+    path.write_bytes(bytes(1000))
+    return path
+
+
+def use(monkeypatch: pytest.MonkeyPatch, *commands: compare.Command) -> None:
+    monkeypatch.setattr(compare, "commands", lambda _python: list(commands))
+
+
+def test_table_and_json(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    use(monkeypatch, QUICK, HOG)
+    output = file.with_suffix(".json")
+    assert compare.main([str(file), "--rounds", "2", "--json", str(output)]) == 0
+    table = capsys.readouterr().out
+    assert "snap.pkl" in table
+    assert "hog" in table
+    (measured,) = json.loads(output.read_text())
+    quick, hog = measured["results"]
+    assert measured["file_bytes"] == 1000
+    assert quick["ratio"] == 1
+    assert len(hog["runs_s"]) == 2
+    assert hog["peak_rss_bytes"] > 64 << 20
+
+
+def test_json_alone(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    use(monkeypatch, QUICK)
+    assert compare.main([str(file), "--rounds", "1", "--json"]) == 0
+    (measured,) = json.loads(capsys.readouterr().out)
+    assert [result["command"] for result in measured["results"]] == ["quick"]
+
+
+def test_failing_command_is_an_error(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    use(monkeypatch, QUICK, WRONG)
+    assert compare.main([str(file), "--rounds", "1"]) == 1
+    assert "wrong ended with 1 on snap.pkl: no such thing" in capsys.readouterr().err
+
+
+def test_missing_file_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    use(monkeypatch, QUICK)
+    assert compare.main(["nowhere.pkl", "--rounds", "1"]) == 1
+    assert "nowhere.pkl" in capsys.readouterr().err
+
+
+def test_peer_gets_a_fresh_link_each_time(file: Path) -> None:
+    script = (
+        "import os, sys; p = sys.argv[1]; cache = p + '.cache';"
+        "sys.exit(os.path.exists(cache) or open(cache, 'w').close())"
+    )
+    peer = compare.Command("peer", (sys.executable, "-S", "-c", script, "FILE"), fresh_link=True)
+    compare.run(peer, file)
+    compare.run(peer, file)
+    assert [path.name for path in file.parent.iterdir()] == [file.name]
+
+
+def test_the_yardsticks_are_there() -> None:
+    names = [command.name for command in compare.commands(sys.executable)]
+    assert names[:4] == [
+        "memreplay peak",
+        "read in 1 MiB chunks",
+        "pickle.load",
+        "pickle.load, gc off",
+    ]
+
+
+def test_median() -> None:
+    assert compare.median([3.0, 1.0, 2.0]) == 2.0
+    assert compare.median([4.0, 1.0, 2.0, 3.0]) == 2.5
