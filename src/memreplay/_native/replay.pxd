@@ -31,6 +31,7 @@ cdef struct Replay:
     # u32 an event: of an alloc, the event that ended it; of a free_completed, the alloc that it
     # ended; else NONE32. Indices count from event 0 of the device.
     Buf match
+    # Baseline: the freed ones by the event that freed them, then those still live
     Buf baseline
     Buf doubles           # Double, by event
     Map64 live            # address -> alloc event, or NONE32 when it was seen but is free

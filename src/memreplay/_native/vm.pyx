@@ -600,8 +600,8 @@ cdef inline int run_opcode(VM* vm, const uint8_t** pp) noexcept nogil:
                 pp[0] = p + 1
                 return DONE
     elif (op == GLOBAL or op == STACK_GLOBAL or op == REDUCE or op == BUILD or op == INST
-            or op == OBJ or op == NEWOBJ or op == NEWOBJ_EX or op == EXT1 or op == EXT2 or op == EXT4
-            or op == PERSID or op == BINPERSID):
+            or op == OBJ or op == NEWOBJ or op == NEWOBJ_EX or op == EXT1 or op == EXT2
+            or op == EXT4 or op == PERSID or op == BINPERSID):
         if (op == GLOBAL or op == INST) and not vm.cur.eof and left < 512:
             return wait_for(vm, p, 512)
         return unsafe(vm, p, vm.cur.end)
