@@ -3,7 +3,9 @@
 from collections.abc import Callable
 from typing import Final, final
 
-from typing_extensions import Buffer, Never
+from typing_extensions import Never
+
+from memreplay._native.column import Column
 
 BY: Final[dict[str, int]]
 ABSENT_TIME: Final[int]
@@ -14,14 +16,6 @@ HAS_REQUESTED: Final[int]
 EXPANDABLE: Final[int]
 ACTIONS: Final[tuple[str, ...]]
 STATES: Final[tuple[str, ...]]
-FIELDS: Final[dict[str, dict[str, tuple[int, bytes]]]]
-
-@final
-class Column(Buffer):
-    """One column: `len(memoryview(column))` numbers of one type, read-only."""
-
-    def __init__(self, *args: Never, **kwargs: Never) -> None: ...
-    def __buffer__(self, flags: int, /) -> memoryview: ...
 
 @final
 class Tables:

@@ -12,7 +12,8 @@ from memreplay import _core
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from memreplay._core import Column, Tables
+    from memreplay._core import Tables
+    from memreplay._native.column import Column
 
 
 def view(column: Column | int, rows: int, dtype: str) -> NDArray[Any]:

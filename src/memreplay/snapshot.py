@@ -157,7 +157,7 @@ class Snapshot:
         if device not in self._replays:
             if device not in self.devices:
                 there = ", ".join(map(str, self.devices)) or "none"
-                raise UsageError(f"no device {device} in {self.file}; it has: {there}")
+                raise UsageError(f"no device {device}; this snapshot has: {there}")
             self._replays[device] = Replay(self.native.replay(device))
         return self._replays[device]
 

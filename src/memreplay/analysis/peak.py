@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 # What stands for the groups that have no stack.
 BEFORE_RECORDING = "(allocated before the recording)"
+NO_EVENTS = "(no events were recorded)"
 NO_STACK = "(recorded without a stack)"
 
 
@@ -84,13 +85,14 @@ class Grouper:
     def _group(self, replay: Replay, key: int, size: int, count: int, whole: int) -> Group:
         share = size / whole if whole else 0.0
         if key == _core.BEFORE_RECORDING:
-            return Group(BEFORE_RECORDING, size, count, share)
+            why = BEFORE_RECORDING if replay.events else NO_EVENTS
+            return Group(why, size, count, share)
         if key == _core.NO_STACK:
             return Group(NO_STACK, size, count, share)
         snap = self.snap
         if self.by == "stack":
             ids = snap.native.stack(key)
-            label = replay.native.label_frame(key, self.file_rank, self.function_rank)
+            shown = replay.native.label_frame(key, self.file_rank, self.function_rank)
             user = tuple(i for i, f in enumerate(ids) if not self._is_plumbing(f))
             return Group(self._label(label), size, count, share, tuple(map(snap.frame, ids)), user)
         if self.by == "frame":
