@@ -61,7 +61,7 @@ build: $(VENV)/dev.stamp ## sdist and wheel into dist/, checked in a bare enviro
 clean: ## remove everything that the other targets made
 	rm -rf $(VENV) $(SAN_VENV) build dist bench/data bench/results src/*.egg-info
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
-	rm -f src/memreplay/*.so src/memreplay/_native/*.so $(patsubst %.pyx,%.c,$(filter %.pyx,$(NATIVE)))
+	rm -f src/memreplay/*.so src/memreplay/_native/*.so
 	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
 
 bench/data/%mb.pkl: bench/generate.py
@@ -82,7 +82,7 @@ bench/data/%mb.pkl: bench/generate.py
 
 # A change of setup.py may change any flag or directive: start again from the .pyx files.
 %/flags.stamp: %/build.cfg setup.py
-	rm -rf $*/build $(patsubst %.pyx,%.c,$(filter %.pyx,$(NATIVE)))
+	rm -rf $*/build build/c-*
 	@touch $@
 
 .PRECIOUS: %/build.cfg %/flags.stamp

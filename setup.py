@@ -49,8 +49,13 @@ extensions = [
     for path in sources
 ]
 
+# Debug and coverage need C code of their own; kept apart, so that no mode takes another's.
+c_folder = "build/c-" + "-".join(
+    [name for name, on in (("debug", DEBUG), ("coverage", COVERAGE)) if on] or ["release"]
+)
+
 setup(
     ext_modules=cythonize(
-        extensions, compiler_directives=directives, include_path=["src"], nthreads=0
+        extensions, compiler_directives=directives, include_path=["src"], build_dir=c_folder
     )
 )

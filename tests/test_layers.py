@@ -2,8 +2,8 @@
 
 `_native → _core → snapshot → analysis → reports → cli`: a module may import its own layer and those
 before it. `errors` and `model` import nothing of the package, and everything may import them.
-(`_diagnosis` words what stopped `_native`, for `_core`; `container`, `columns`, `replay` are parts of
-what `snapshot` opens; `__main__` starts `cli`.)
+(`_diagnosis` words what stopped `_native`, for `_core`; `container`, `columns`, `replay` are parts
+of what `snapshot` opens; `__main__` starts `cli`.)
 """
 
 from __future__ import annotations

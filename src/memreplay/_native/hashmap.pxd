@@ -122,7 +122,7 @@ cdef inline uint32_t spans_find(const Spans* t, const void* p, size_t n, uint64_
     while t.slot[j]:
         if t.tag[j] == tag:
             q = span_at(t, t.slot[j] - 1, &m)
-            if m == n and memcmp(p, q, n) == 0:
+            if m == n and (n == 0 or memcmp(p, q, n) == 0):
                 return t.slot[j] - 1
         j = (j + 1) & t.mask
     return NONE32

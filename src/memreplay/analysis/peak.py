@@ -94,7 +94,8 @@ class Grouper:
             ids = snap.native.stack(key)
             shown = replay.native.label_frame(key, self.file_rank, self.function_rank)
             user = tuple(i for i, f in enumerate(ids) if not self._is_plumbing(f))
-            return Group(self._label(label), size, count, share, tuple(map(snap.frame, ids)), user)
+            frames = tuple(map(snap.frame, ids))
+            return Group(self._label(shown), size, count, share, frames, user)
         if self.by == "frame":
             user = () if self._is_plumbing(key) else (0,)
             return Group(self._label(key), size, count, share, (snap.frame(key),), user)

@@ -1,0 +1,256 @@
+"""The command line as a person or a script meets it: a real process, real files, exit codes."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from tests import build, oracle
+from tests.conftest import ROOT
+
+EXAMPLE = ROOT / "examples" / "transformer_step.pkl.gz"
+
+
+def run(*args: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
+    """`memreplay ARGS` in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "memreplay", *map(str, args)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "COLUMNS": "100", **env},
+        check=False,
+    )
+
+
+def load(*args: str | Path) -> Any:
+    done = run(*args, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def example() -> Any:
+    return oracle.load(gzip.decompress(EXAMPLE.read_bytes()))
+
+
+def schema(name: str) -> Any:
+    return json.loads((ROOT / "docs" / "schemas" / f"{name}-1.json").read_text())
+
+
+@pytest.mark.parametrize("by", ["stack", "frame", "file", "function"])
+def test_peak_json_is_the_oracles(example: Any, by: str) -> None:
+    found = load("peak", EXAMPLE, "--top", "0", "--by", by)
+    jsonschema.validate(found, schema("peak"))
+    want = oracle.replay(example, 0)
+    assert found["schema"] == "memreplay.peak/1"
+    (device,) = found["devices"]
+    assert device["peak_bytes"] == want.peak_bytes
+    assert device["event_index"] == want.event_index
+    assert device["baseline_bytes"] == want.baseline_bytes
+    assert device["final_bytes"] == want.final_bytes
+    assert device["events"] == len(want.usage)
+    assert device["time_us"] == example["device_traces"][0][want.event_index]["time_us"]
+    assert sum(g["bytes"] for g in device["groups"]) == want.peak_bytes
+    assert sum(g["count"] for g in device["groups"]) == len(want.live_at(want.event_index))
+
+
+def test_peak_groups_by_stack_are_the_oracles(example: Any) -> None:
+    (device,) = load("peak", EXAMPLE, "--top", "0")["devices"]
+    found = {
+        tuple((f["function"], f["file"], f["line"]) for f in g["frames"]): (g["bytes"], g["count"])
+        for g in device["groups"]
+    }
+    want = oracle.replay(example, 0)
+    assert found == want.groups_by_stack(want.event_index)
+
+
+def test_peak_top_leaves_a_rest_that_adds_up() -> None:
+    (device,) = load("peak", EXAMPLE, "--top", "3")["devices"]
+    assert len(device["groups"]) == 3
+    shown = sum(g["bytes"] for g in device["groups"])
+    assert shown + device["rest_bytes"] == device["peak_bytes"]
+
+
+def test_summary_json_is_the_oracles(example: Any) -> None:
+    found = load("summary", EXAMPLE)
+    jsonschema.validate(found, schema("summary"))
+    assert found["schema"] == "memreplay.summary/1"
+    assert found["file_bytes"] == EXAMPLE.stat().st_size
+    (device,) = found["devices"]
+    segments = example["segments"]
+    blocks = [b for s in segments for b in s["blocks"] if b["state"] != "inactive"]
+    assert device["segments"] == len(segments)
+    assert device["reserved_bytes"] == sum(s["total_size"] for s in segments)
+    assert device["active_bytes"] == sum(b["size"] for b in blocks)
+    assert device["requested_bytes"] == sum(b["requested_size"] for b in blocks)
+    actions = [e["action"] for e in example["device_traces"][0]]
+    assert device["actions"] == {a: actions.count(a) for a in sorted(set(actions), key=str)}
+    assert device["reconciliation_bytes"] == 0
+    assert device["trusted"] is True
+    assert device["reasons"] == []
+
+
+def test_text_stays_within_the_width() -> None:
+    for width in (60, 80, 160):
+        for command in ("peak", "summary"):
+            done = run(command, EXAMPLE, COLUMNS=str(width))
+            assert done.returncode == 0
+            assert max(map(len, done.stdout.splitlines())) <= width
+
+
+def test_all_frames_are_shown_on_request() -> None:
+    assert "CUDACachingAllocator" not in run("peak", EXAMPLE).stdout
+    assert "CUDACachingAllocator" in run("peak", EXAMPLE, "--all-frames", "--top", "1").stdout or (
+        "runpy" in run("peak", EXAMPLE, "--all-frames").stdout
+    )
+
+
+def test_devices_are_apart(tmp_path: Path) -> None:
+    builder = build.SnapshotBuilder(devices=3)
+    builder.alloc(0x1000, 100, device=0).alloc(0x1000, 700, device=2)
+    path = tmp_path / "two.pkl"
+    path.write_bytes(build.dump(builder.finish_segments().build()))
+    assert [d["peak_bytes"] for d in load("peak", path)["devices"]] == [100, 700]
+    assert [d["device"] for d in load("peak", path, "--device", "2")["devices"]] == [2]
+    done = run("peak", path, "--device", "1")
+    assert done.returncode == 2
+    assert "0, 2" in done.stderr
+
+
+# ---- errors: one line, what and where and what to do, and the exit code ----------------------
+
+
+def bad_inputs(folder: Path) -> dict[str, tuple[Path, int, str]]:
+    """name -> (path, exit code, what the line says)."""
+    good = build.dump(build.SnapshotBuilder().alloc(0x1000, 64).finish_segments().build())
+    foreign = build.not_a_snapshot()
+    cases: dict[str, tuple[bytes, int, str]] = {
+        "empty": (b"", 3, "empty"),
+        "png": (b"\x89PNG\r\n\x1a\n" + bytes(50), 3, "PNG"),
+        "checkpoint": (b"PK\x03\x04" + bytes(50), 3, "torch.save"),
+        "legacy": (build.legacy_torch_save(), 3, "torch.save"),
+        "text": (b"hello there, this is no pickle", 3, "byte 0"),
+        "json": (b'{"segments": []}', 3, "JSON"),
+        "call": (build.calls_function(2), 3, "system"),
+        "call 4": (build.calls_function(4, inside=True), 3, "system"),
+        "cut": (good[:-20], 4, "truncated"),
+        "gzip cut": (gzip.compress(good)[:-15], 4, "truncated"),
+        "gzip damaged": (gzip.compress(good)[:30] + b"\xff" * 40, 3, "gzip"),
+    }
+    for name in sorted(foreign):
+        if name not in cases:
+            cases[f"foreign {name}"] = (foreign[name], 3, "")
+    out = {}
+    for name, (data, code, words) in cases.items():
+        path = folder / name.replace(" ", "_")
+        path.write_bytes(data)
+        out[name] = (path, code, words)
+    out["missing"] = (folder / "nowhere.pkl", 3, "no such file")
+    out["directory"] = (folder, 3, "directory")
+    return out
+
+
+@pytest.mark.parametrize("command", ["peak", "summary"])
+def test_errors_are_one_clear_line(tmp_path: Path, command: str) -> None:
+    for name, (path, code, words) in bad_inputs(tmp_path).items():
+        done = run(command, path)
+        assert done.returncode == code, (name, done)
+        assert done.stdout == "", name
+        assert len(done.stderr.splitlines()) == 1, (name, done.stderr)
+        assert re.match(r"memreplay: error: .+", done.stderr), name
+        assert words.lower() in done.stderr.lower(), (name, done.stderr)
+        assert "Traceback" not in done.stderr
+
+
+def test_a_good_file_beside_a_bad_one(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.pkl"
+    bad.write_bytes(b"")
+    done = run("summary", bad, EXAMPLE)
+    assert done.returncode == 3
+    assert "10,000 events" in done.stdout
+    assert "empty" in done.stderr
+
+
+def test_standard_input() -> None:
+    with EXAMPLE.open("rb") as file:
+        done = subprocess.run(
+            [sys.executable, "-m", "memreplay", "peak", "-", "--format", "json"],
+            stdin=file,
+            capture_output=True,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["devices"][0]["events"] == 10_000
+
+
+def test_version_and_help_load_nothing_heavy() -> None:
+    code = (
+        "import sys; from memreplay.__main__ import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "heavy = {'numpy', 'rich', 'memreplay._core', 'memreplay.snapshot'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    for flag in ("--version", "--help"):
+        done = subprocess.run(
+            [sys.executable, "-c", code, flag], capture_output=True, text=True, check=True
+        )
+        assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_peak_needs_no_numpy() -> None:
+    code = "import sys; sys.modules['numpy'] = None; from memreplay.__main__ import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "peak", str(EXAMPLE)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "5.1 GiB" in done.stdout
+
+
+def test_interrupt_ends_reading_at_once(tmp_path: Path) -> None:
+    # An endless pickle: the reader is busy until the signal comes.
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    child = subprocess.Popen(
+        [sys.executable, "-m", "memreplay", "peak", str(fifo)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    item = b"N0" * 4096
+    sent = 0
+    with fifo.open("wb", buffering=0) as pipe:
+        pipe.write(b"\x80\x04")
+        deadline = time.monotonic() + 1.0
+        while time.monotonic() < deadline:
+            sent += pipe.write(item)
+        start = time.monotonic()
+        child.send_signal(signal.SIGINT)
+        try:
+            while child.poll() is None and time.monotonic() < start + 10:
+                pipe.write(item)
+        except BrokenPipeError:
+            pass
+    child.wait(10)
+    assert sent > 1_000_000
+    assert child.returncode == 130
+    # Bounded by a window; generous here, as the machine may be busy.
+    assert time.monotonic() - start < 3
+    assert child.stderr is not None
+    assert b"Traceback" not in child.stderr.read()
+    child.stderr.close()
+    assert child.stdout is not None
+    child.stdout.close()

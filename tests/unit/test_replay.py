@@ -1,0 +1,150 @@
+"""replay: a small trace by hand, moments by event and by time, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import memreplay as mr
+from tests import build
+from tests.build import SnapshotBuilder
+
+A, B, C = 0x1000, 0x2000, 0x3000
+
+
+def replay_of(builder: SnapshotBuilder, device: int = 0) -> mr.Replay:
+    return mr.open(build.dump(builder.build())).replay(device)
+
+
+def by_hand() -> SnapshotBuilder:
+    """B (50 bytes) is there before, C (7 bytes) before and after; A comes and goes."""
+    builder = SnapshotBuilder(start_us=1_000)
+    builder.alloc(A, 100, time_us=1_000)
+    builder.free_requested(A, 100, time_us=1_010)
+    builder.free_completed(A, 100, time_us=1_010)
+    builder.free_completed(B, 50, time_us=1_020)
+    builder.alloc(A, 30, time_us=1_030)
+    return builder.finish_segments(extra_live=[(0, C, 7)])
+
+
+def test_by_hand() -> None:
+    replay = replay_of(by_hand())
+    assert replay.baseline_bytes == 57
+    assert replay.usage.tolist() == [157, 157, 57, 7, 37]
+    assert replay.usage.dtype == np.int64
+    assert not replay.usage.flags.writeable
+    assert replay.peak == mr.PeakPoint(157, 0, 1_000)
+    assert replay.final_bytes == 37
+    assert replay.reconciliation_bytes == 0
+    assert replay.lifetimes.alloc_event.tolist() == [0, 4, -1, -1]
+    assert replay.lifetimes.free_event.tolist() == [2, -1, 3, -1]
+    assert replay.lifetimes.size.tolist() == [100, 30, 50, 7]
+    assert replay.lifetimes.address.tolist() == [A, A, B, C]
+    assert len(replay.lifetimes) == 4
+
+
+def test_live_sets_by_event_and_by_time() -> None:
+    replay = replay_of(by_hand())
+    assert replay.live_at(event=-1).size.tolist() == [50, 7]
+    assert replay.live_at(event=1).size.tolist() == [100, 50, 7]
+    assert replay.live_at(event=4).bytes == 37
+    for time, event in ((0, -1), (999, -1), (1_000, 0), (1_010, 2), (1_029, 3), (9_999, 4)):
+        assert replay.live_at(time_us=time).event_index == event
+    assert len(replay.live_at(event=4)) == 2
+
+
+def test_time_goes_by_index_where_it_runs_backwards() -> None:
+    builder = SnapshotBuilder()
+    builder.alloc(A, 1, time_us=100).alloc(B, 2, time_us=90).alloc(C, 4, time_us=110)
+    replay = replay_of(builder)
+    assert replay.live_at(time_us=95).event_index == -1
+    assert replay.live_at(time_us=100).event_index == 1
+    assert replay.live_at(time_us=110).bytes == 7
+
+
+def test_one_time_for_all_events() -> None:
+    builder = SnapshotBuilder().alloc(A, 1, time_us=100).alloc(B, 2, time_us=100)
+    replay = replay_of(builder)
+    assert replay.live_at(time_us=99).event_index == -1
+    assert replay.live_at(time_us=100).event_index == 1
+
+
+def test_the_peak_may_be_at_the_start() -> None:
+    builder = SnapshotBuilder().free(A, 10, time_us=5).alloc(B, 10, time_us=6)
+    assert replay_of(builder).peak == mr.PeakPoint(10, -1, 5)
+
+
+def test_the_first_of_equal_peaks_counts() -> None:
+    builder = SnapshotBuilder().alloc(A, 10).free(A, 10).alloc(A, 10)
+    assert replay_of(builder).peak.event_index == 0
+
+
+def test_a_double_alloc_ends_the_older_block() -> None:
+    replay = replay_of(SnapshotBuilder().alloc(A, 10).alloc(A, 4).free(A, 4))
+    assert replay.usage.tolist() == [10, 4, 4, 0]
+    assert replay.double_allocs == 1
+    assert replay.lifetimes.free_event.tolist() == [1, 3]
+
+
+def test_a_second_free_has_no_effect() -> None:
+    replay = replay_of(SnapshotBuilder().alloc(A, 10).free(A, 10).free_completed(A, 10))
+    assert replay.usage.tolist() == [10, 10, 0, 0]
+    assert replay.unmatched_frees == 1
+    assert replay.baseline_bytes == 0
+
+
+def test_a_pending_free_is_still_held() -> None:
+    builder = SnapshotBuilder().alloc(A, 10).free_requested(A, 10)
+    block = builder.block(A, 512, 10, "active_pending_free")
+    replay = replay_of(builder.segment(A, 2**21, blocks=[block]))
+    assert replay.final_bytes == 10
+    assert replay.reconciliation_bytes == 0
+
+
+def test_devices_do_not_mix() -> None:
+    builder = SnapshotBuilder(devices=2).alloc(A, 1, device=0).alloc(A, 2, device=1)
+    builder.free(A, 2, device=1)
+    snap = mr.open(build.dump(builder.build()))
+    assert snap.replay(0).usage.tolist() == [1]
+    assert snap.replay(1).usage.tolist() == [2, 2, 0]
+
+
+def test_a_device_with_segments_only() -> None:
+    builder = SnapshotBuilder()
+    builder.segment(A, 2**21, device=1, blocks=[builder.block(A, 512, 300)])
+    replay = replay_of(builder, device=1)
+    assert replay.events == 0
+    assert replay.usage.tolist() == []
+    assert replay.peak == mr.PeakPoint(300, -1, None)
+    assert replay.live_at(event=-1).bytes == 300
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        ({"event": 5}, "no event 5; its events: 0 to 4"),
+        ({"event": -2}, "no event -2"),
+        ({}, "either event= or time_us="),
+        ({"event": 1, "time_us": 1}, "either event= or time_us="),
+    ],
+)
+def test_moments_that_are_not_there(arguments: dict[str, Any], words: str) -> None:
+    with pytest.raises(mr.UsageError, match=words):
+        replay_of(by_hand()).live_at(**arguments)
+
+
+def test_times_that_are_not_there() -> None:
+    replay = replay_of(SnapshotBuilder(times=False).alloc(A, 1))
+    assert replay.peak.time_us is None
+    with pytest.raises(mr.UsageError, match="has no times"):
+        replay.live_at(time_us=3)
+
+
+def test_sizes_that_do_not_add_up_to_a_number() -> None:
+    builder = SnapshotBuilder()
+    for i in range(3):
+        builder.alloc(A + i, 2**62 - 1)
+    with pytest.raises(mr.SnapshotError, match="does not fit"):
+        replay_of(builder)
