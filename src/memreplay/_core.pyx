@@ -1,7 +1,6 @@
-"""The façade over the native stages: the one compiled module that Python imports. No algorithm
-here.
+"""The façade over the native stages: the one compiled module that Python imports.
 
-`read()` runs the reader's loop and gives `Tables`; `Tables.replay()` gives `Replay`. Columns cross
+No algorithm is in here. `read()` runs the reader's loop and gives `Tables`; `Tables.replay()` gives `Replay`. Columns cross
 as objects with the buffer protocol: read-only, one-dimensional, without a copy, alive as long as
 anyone holds them. NumPy is not needed for any of it.
 """

@@ -14,7 +14,7 @@ from memreplay.reports.document import (
     Row,
     Table,
 )
-from memreplay.reports.plumbing import backward_of, operator_of
+from memreplay.reports.operators import backward_of, operator_of
 from memreplay.reports.reasons import reason_notes
 from memreplay.reports.units import count, counted, percent, signed_duration, size, time_utc
 

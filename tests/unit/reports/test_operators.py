@@ -1,9 +1,9 @@
-"""Tests of reports/plumbing.py."""
+"""Tests of reports/operators.py."""
 
 from __future__ import annotations
 
 from memreplay.model import Frame
-from memreplay.reports.plumbing import backward_of, operator_of
+from memreplay.reports.operators import backward_of, operator_of
 
 
 def frames(*functions: str) -> tuple[Frame, ...]:
