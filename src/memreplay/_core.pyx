@@ -1,8 +1,8 @@
 """The façade over the native stages: the one compiled module that Python imports.
 
-No algorithm is in here. `read()` runs the reader's loop and gives `Tables`; `Tables.replay()` gives `Replay`. Columns cross
-as objects with the buffer protocol: read-only, one-dimensional, without a copy, alive as long as
-anyone holds them. NumPy is not needed for any of it.
+No algorithm is in here. `read()` runs the reader's loop and gives `Tables`; `Tables.replay()` gives
+`Replay`. Columns cross as objects with the buffer protocol: read-only, one-dimensional, without a
+copy, alive as long as anyone holds them. NumPy is not needed for any of it.
 """
 
 cimport cython
@@ -28,6 +28,7 @@ import os
 import struct
 
 from memreplay._diagnosis import diagnose
+from memreplay.errors import LimitError
 
 cdef enum:
     WINDOW = 1 << 20           # bytes of input held at once
@@ -81,6 +82,10 @@ cdef class Tables:
     cdef readonly int protocol
     cdef readonly uint64_t stream_bytes
     cdef readonly uint64_t fast_events
+    cdef dict decoded    # strings by id: a file may refer to one any number of times
+
+    def __cinit__(self):
+        self.decoded = {}
 
     def __init__(self):
         raise TypeError("tables are made by read()")
@@ -120,15 +125,15 @@ cdef class Tables:
 
     @property
     def has_traces(self) -> bool:
-        return self.t.saw_traces
+        return self.t.has_traces
 
     @property
     def has_segments(self) -> bool:
-        return self.t.saw_segments
+        return self.t.has_segments
 
     @property
     def has_annotations(self) -> bool:
-        return self.t.saw_annotations
+        return self.t.has_annotations
 
     @property
     def bare_list(self) -> bool:
@@ -195,11 +200,15 @@ cdef class Tables:
 
     def string(self, i: int) -> str:
         """String i; bytes that are not UTF-8 become U+FFFD. Raises IndexError."""
-        raw = self._bytes(&self.t.strings, i)
-        try:
-            return raw.decode("utf-8", "surrogatepass")   # as pickle decodes it
-        except UnicodeDecodeError:
-            return raw.decode("utf-8", "replace")
+        text = self.decoded.get(i)
+        if text is None:
+            raw = self._bytes(&self.t.strings, i)
+            try:
+                text = raw.decode("utf-8", "surrogatepass")   # as pickle decodes it
+            except UnicodeDecodeError:
+                text = raw.decode("utf-8", "replace")
+            self.decoded[i] = text
+        return text
 
     cdef bytes _bytes(self, Spans* spans, uint32_t i):
         cdef size_t n = 0
@@ -237,8 +246,12 @@ cdef class Tables:
         return files, functions
 
     def kept(self, name: str, max_items: int = 100_000):
-        """A kept top-level value as Python data: "settings", "overflowed" or "max_entries"; else
-        None."""
+        """A kept top-level value as Python data: "settings", "overflowed", "max_entries"; else
+        None.
+
+        Raises LimitError when it has more than `max_items` items, shared ones counted each time, or
+        nests deeper than 32.
+        """
         cdef uint32_t node
         if name == "settings":
             node = self.t.settings
@@ -252,12 +265,13 @@ cdef class Tables:
         return self._node(node - 1, 0, budget) if node else None
 
     cdef object _node(self, uint32_t i, int depth, list budget):
-        cdef _tables.Node* nodes = <_tables.Node*> self.t.nodes.data
-        cdef _tables.Node node = nodes[i]
-        cdef uint32_t item
+        cdef _tables.Node node = (<_tables.Node*> self.t.nodes.data)[i]
         budget[0] -= 1
         if budget[0] < 0 or depth > 32:
-            return None
+            raise LimitError("the allocator settings hold too many items, or nest too deep",
+                             hint="no PyTorch writes such settings")
+        if node.kind == _value.V_NODE_LIST or node.kind == _value.V_NODE_DICT:
+            return self._node_items(node, depth, budget)
         if node.kind == _value.V_STR:
             return self.string(node.idx)
         if node.kind == _value.V_INT:
@@ -270,11 +284,13 @@ cdef class Tables:
             return node.kind == _value.V_TRUE
         if node.kind == _value.V_PAIR:
             return list(self.pool(node.idx))
-        if node.kind != _value.V_NODE_LIST and node.kind != _value.V_NODE_DICT:
-            return None
+        return None
+
+    cdef object _node_items(self, _tables.Node node, int depth, list budget):
+        cdef _tables.Node* nodes = <_tables.Node*> self.t.nodes.data
+        cdef uint32_t item = nodes[node.idx].first
         found = [] if node.kind == _value.V_NODE_LIST else {}
-        item = nodes[node.idx].first
-        while item != NONE32 and budget[0] > 0:
+        while item != NONE32:
             value = self._node(item, depth + 1, budget)
             if node.kind == _value.V_NODE_LIST:
                 found.append(value)

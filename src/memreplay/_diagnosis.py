@@ -22,7 +22,8 @@ from memreplay.errors import (
     ERR_SHAPE,
     ERR_NUMBER,
     ERR_LIMIT,
-) = range(3, 13)
+    ERR_TEXT,
+) = range(3, 14)
 
 # Kinds of _native/value.pxd that can be at the top of a pickle, in words.
 TOP_KINDS = {
@@ -90,7 +91,7 @@ def diagnose(
         return SnapshotError(
             "no snapshot is written with this opcode", offset=offset, opcode=name, hint=RESAVE
         )
-    if code == ERR_STACK:
+    if code in (ERR_STACK, ERR_TEXT):
         return SnapshotError(f"broken pickle: {detail}", offset=offset, opcode=name, hint=DAMAGED)
     if code == ERR_MEMO:
         return SnapshotError(
@@ -126,5 +127,8 @@ def diagnose(
             hint=RECORD,
         )
     return SnapshotError(
-        f"not built like a memory snapshot: {detail}", offset=offset, opcode=name, hint=RESAVE
+        f"not built like a memory snapshot: {detail}",
+        offset=offset,
+        opcode=name,
+        hint="PyTorch does not write it so; dump it again, or give each part its own copy",
     )

@@ -42,6 +42,11 @@ class Table:
     def _row(self, table: str, field: str) -> NDArray[Any]:
         return np.asarray(self._tables.rows(table, field))
 
+    def _flag(self, table: str, bits: int) -> NDArray[np.bool_]:
+        out: NDArray[np.bool_] = (self._row(table, "flags") & bits) != 0
+        out.flags.writeable = False
+        return out
+
 
 class Events(Table):
     """All events of all devices, each device's in the order of its trace; shape (events,)."""
@@ -87,12 +92,12 @@ class Events(Table):
 
     @property
     def compile_context(self) -> NDArray[np.uint32]:
-        """Ids for `Snapshot.text`; 2**32 - 1 where there is none."""
+        """Ids for `Snapshot.metadata`; 2**32 - 1 where there is none."""
         return self._event("compile_context", "u4")
 
     @property
     def user_metadata(self) -> NDArray[np.uint32]:
-        """Ids for `Snapshot.text`; 2**32 - 1 where there is none."""
+        """Ids for `Snapshot.metadata`; 2**32 - 1 where there is none."""
         return self._event("user_metadata", "u4")
 
     @property
@@ -195,10 +200,9 @@ class Segments(Table):
     def stack(self) -> NDArray[np.uint32]:
         return self._row("segment", "stack")
 
-    @property
+    @cached_property
     def is_expandable(self) -> NDArray[np.bool_]:
-        out: NDArray[np.bool_] = (self._row("segment", "flags") & _core.EXPANDABLE) != 0
-        return out
+        return self._flag("segment", _core.EXPANDABLE)
 
 
 class Blocks(Table):
@@ -227,11 +231,10 @@ class Blocks(Table):
         out.flags.writeable = False
         return out
 
-    @property
+    @cached_property
     def has_requested_size(self) -> NDArray[np.bool_]:
         """Whether the file gives a requested size (or, in 2.0-era files, a history)."""
-        out: NDArray[np.bool_] = (self._row("block", "flags") & _core.HAS_REQUESTED) != 0
-        return out
+        return self._flag("block", _core.HAS_REQUESTED)
 
     @property
     def state(self) -> NDArray[np.uint32]:

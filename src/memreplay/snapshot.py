@@ -29,6 +29,7 @@ class Snapshot:
         self.container = kind
         self.file_bytes = file_bytes
         self._replays: dict[int, Replay] = {}
+        self._frames: dict[int, Frame] = {}
 
     def __repr__(self) -> str:
         return f"<Snapshot {self.file}: {self.native.n_events} events, devices {self.devices}>"
@@ -59,7 +60,7 @@ class Snapshot:
 
     @property
     def protocol(self) -> int:
-        """Pickle protocol; -1 where the file does not say (protocols 0 and 1)."""
+        """Pickle protocol; of a file that does not say, 0 or 1 by the opcodes it uses."""
         return self.native.protocol
 
     @cached_property
@@ -126,8 +127,12 @@ class Snapshot:
 
     def frame(self, i: int) -> Frame:
         """Frame i. Raises IndexError."""
-        function, file, line = self.native.frame(i)
-        return Frame(self.native.string(function), self.native.string(file), line)
+        found = self._frames.get(i)
+        if found is None:
+            function, file, line = self.native.frame(i)
+            found = Frame(self.native.string(function), self.native.string(file), line)
+            self._frames[i] = found
+        return found
 
     def stack(self, i: int) -> tuple[Frame, ...]:
         """The frames of stack i, innermost first. Raises IndexError."""
@@ -170,7 +175,7 @@ def open(  # noqa: A001 - memreplay.open is the name people expect
     Parameters
     ----------
     source : path, bytes, or binary file object
-        A pickle of protocol 2 to 5, plain or compressed with gzip or zstandard (by content). A file
+        A pickle of any protocol, plain or compressed with gzip or zstandard (by content). A file
         object is read from where it stands, and not closed.
     progress : callable, optional
         Called now and then with (bytes done, bytes in all or None).

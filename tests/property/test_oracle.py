@@ -17,6 +17,8 @@ from tests.compare import assert_columns, assert_like_oracle
 from tests.strategies import traces
 
 WRITERS: dict[str, Any] = {
+    "protocol 0": lambda s: build.dump(s, 0),
+    "protocol 1": lambda s: build.dump(s, 1),
     "protocol 2": lambda s: build.dump(s, 2),
     "protocol 3": lambda s: build.dump(s, 3),
     "protocol 4": lambda s: build.dump(s, 4),

@@ -225,6 +225,8 @@ cdef inline int fast_event(VM* vm, const uint8_t** pp, const uint8_t* end) noexc
     if vm.memo.cap - n < 4 and buf_reserve(&vm.memo, 4) < 0:
         fail(&t.status, ERR_MEMORY, "memo")
         return FAST_FAIL
+    if n + 4 > vm.limits.memo:
+        return FAST_NO
     memo = <uint32_t*> vm.memo.data
     event_clear(&e)
     if not fast_put(&p, memo, &n, memo_entry(V_EVENT, <uint32_t> t.events)) or p[0] != MARK:
@@ -300,8 +302,6 @@ cdef inline int fast_event(VM* vm, const uint8_t** pp, const uint8_t* end) noexc
                     return FAST_FAIL
                 if not fast_put(&p, memo, &n, memo_entry(V_PAIR, e.pool)):
                     return FAST_NO
-                if vm.memo.cap - n < 4:
-                    return FAST_NO
             else:
                 entry = fast_get(&p, memo, n)
                 if entry >> INDEX_BITS != V_PAIR:
@@ -309,6 +309,7 @@ cdef inline int fast_event(VM* vm, const uint8_t** pp, const uint8_t* end) noexc
                 e.pool = entry & INDEX_MASK
         else:
             return FAST_NO
+        # A key that stands there many times stores more entries than there was room made for.
         if vm.memo.cap - n < 4:
             return FAST_NO
     p += 1

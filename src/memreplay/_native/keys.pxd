@@ -106,7 +106,7 @@ cdef inline uint32_t role_of_value(uint32_t parent, uint32_t key, bint a_list) n
             return V_FRAMES
         if a_list and key == K_POOL_ID:
             return V_PAIR_LIST
-        if key == K_USER_METADATA:
+        if key == K_USER_METADATA or key == K_COMPILE_CONTEXT:
             return V_NODE_LIST if a_list else V_NODE_DICT
     elif parent == V_SEGMENT and a_list:
         if key == K_BLOCKS:

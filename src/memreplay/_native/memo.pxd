@@ -2,14 +2,16 @@
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memset
 from memreplay._native.cursor cimport cursor_offset
-from memreplay._native.growbuf cimport buf_reserve, push_u64
+from memreplay._native.growbuf cimport buf_reserve, push_item, push_u64
+from memreplay._native.hashmap cimport NONE32, spans_free, spans_init, spans_intern
 from memreplay._native.status cimport ERR_MEMO, ERR_MEMORY, OK, fail, fail_limit
 from memreplay._native.value cimport SCALARS_IN_MEMO, Value
-from memreplay._native.vm cimport VM
+from memreplay._native.vm cimport VM, RawStack
 
 cdef enum:
     INDEX_BITS = 27
     INDEX_MASK = (1 << 27) - 1
+    INDEX_SLACK = 1 << 16
 
 
 cdef inline uint32_t memo_entry(uint32_t kind, uint32_t idx) noexcept nogil:
@@ -20,17 +22,39 @@ cdef inline int memo_reserve(VM* vm, uint64_t index) noexcept nogil:
     # Makes entry `index` exist. Each stored entry costs at least one byte of input, so an index far
     # past the bytes read so far is a lie that would only take memory.
     cdef size_t old = vm.memo.len
+    cdef uint64_t most = cursor_offset(&vm.cur) + INDEX_SLACK
     if index < old:
         return OK
-    if index > cursor_offset(&vm.cur):
-        return fail_limit(&vm.tables.status, "memo index", index, cursor_offset(&vm.cur))
-    if index >= vm.limits.memo:
-        return fail_limit(&vm.tables.status, "memo_entries", index + 1, vm.limits.memo)
+    if most > vm.limits.memo:
+        most = vm.limits.memo
+    if index >= most:
+        return fail_limit(&vm.tables.status, "memo_entries", index + 1, most)
     if buf_reserve(&vm.memo, index + 1 - old) < 0:
         return fail(&vm.tables.status, ERR_MEMORY, "memo")
     memset(vm.memo.data + old * 4, 0, (index + 1 - old) * 4)
     vm.memo.len = index + 1
     return OK
+
+
+cdef inline int raw_init(VM* vm, uint64_t seed) noexcept nogil:
+    # The table of frames lists by their bytes, with row 0 for the start: nothing came before.
+    cdef RawStack start
+    start.stack = 0
+    start.next = NONE32
+    start.after_next = NONE32
+    vm.raw_last = 0
+    vm.raw_info.len = 0
+    if spans_init(&vm.raw, seed) < 0 or spans_intern(&vm.raw, b"", 0) != 0:
+        return -1
+    return push_item(&vm.raw_info, &start)
+
+
+cdef inline int raw_forget(VM* vm) noexcept nogil:
+    cdef uint64_t seed = vm.raw.seed
+    if vm.raw_info.len == 1:
+        return 0
+    spans_free(&vm.raw)
+    return raw_init(vm, seed)
 
 
 cdef inline int memo_put(VM* vm, uint64_t index, const Value* v) noexcept nogil:
@@ -47,7 +71,11 @@ cdef inline int memo_put(VM* vm, uint64_t index, const Value* v) noexcept nogil:
     if idx > INDEX_MASK:
         return fail_limit(&vm.tables.status, "memo_entries", idx, INDEX_MASK)
     slot = <uint32_t*> vm.memo.data + index
-    vm.memo_used += slot[0] == 0
+    if slot[0] == 0:
+        vm.memo_used += 1
+    elif slot[0] != memo_entry(v.kind, idx) and raw_forget(vm) < 0:
+        # No writer stores an entry twice, but it may: equal bytes are no longer equal stacks.
+        return fail(&vm.tables.status, ERR_MEMORY, "memo")
     slot[0] = memo_entry(v.kind, idx)
     return OK
 

@@ -124,7 +124,7 @@ cdef int put_node(Tables* t, uint32_t root) noexcept nogil:
 
 cdef int want_metadata(Tables* t, const Value* v, uint32_t* out) noexcept nogil:
     # The string id of a text; of anything else rendered as JSON behind a NUL byte (see
-    # Snapshot.text), with what is deeper or longer than the limits left out.
+    # Snapshot.metadata), with what is deeper or longer than the limits left out.
     cdef int code
     if v.kind == V_STR:
         out[0] = v.idx

@@ -128,6 +128,29 @@ cdef inline int open_row(Buf* b, Status* s, const char* what, uint32_t* idx) noe
     return OK
 
 
+cdef inline bint is_placed(const Tables* t, const Value* v) noexcept nogil:
+    # Whether a list that owns rows was set in the dict it belongs to.
+    if v.kind == V_SEGMENTS:
+        return t.has_segments
+    if v.kind == V_TRACES:
+        return t.has_traces
+    if v.kind == V_ANNOTATIONS:
+        return t.has_annotations
+    if v.kind == V_BLOCKS:
+        return (<Segment*> t.segments.data)[v.idx].flags & HAS_BLOCKS != 0
+    if v.kind == V_HISTORY:
+        return (<Block*> t.blocks.data)[v.idx].flags & HAS_HISTORY_LIST != 0
+    return True
+
+
+cdef inline int drop_value(Tables* t, const Value* v) noexcept nogil:
+    # v becomes part of something unknown. Where its rows have no place yet, its role was a wrong
+    # guess.
+    if is_placed(t, v):
+        return OK
+    return fail(&t.status, ERR_SHAPE, "a name of the snapshot's own inside unknown data")
+
+
 cdef inline int open_container(Tables* t, uint32_t role, uint32_t parent_idx,
                                Value* out) noexcept nogil:
     # A new, empty container of a role; parent_idx is the index of the container that it goes into.
@@ -175,6 +198,8 @@ cdef inline int open_container(Tables* t, uint32_t role, uint32_t parent_idx,
         return OK
     if role == V_BLOCKS or role == V_HISTORY:
         out.idx = parent_idx
+        if is_placed(t, out):
+            return fail(&t.status, ERR_SHAPE, "'blocks' or 'history' twice")
         return OK
     if role == V_HIST:
         out.idx = parent_idx
@@ -263,7 +288,7 @@ cdef inline int append_item(Tables* t, const Value* list, const Value* v) noexce
         (<Trace*> t.traces.data)[list.idx].count += 1
         return OK
     if kind == V_SKIP_LIST:
-        return OK
+        return drop_value(t, v)
     if kind == V_BLOCKS:
         if v.kind != V_BLOCK:
             return fail(&t.status, ERR_TYPE, "blocks")
@@ -289,6 +314,8 @@ cdef inline int append_item(Tables* t, const Value* list, const Value* v) noexce
         t.attached_traces += 1
         return OK
     if kind == V_NODE_LIST:
+        if is_structural(v.kind):
+            return fail(&t.status, ERR_SHAPE, "a part of the snapshot inside kept data")
         return node_add(t, list.idx, 0, v)
     if kind == V_PAIR_LIST:
         if want_i64(t, v, K_POOL_ID, &n) != OK:
@@ -388,8 +415,10 @@ cdef inline int set_segment(Tables* t, uint32_t row, uint32_t key, const Value* 
         return OK
     if key == K_FRAMES:
         return want_stack(t, v, key, &s.stack)
-    if key == K_BLOCKS and (v.kind != V_BLOCKS or v.idx != row):
-        return fail(&t.status, ERR_TYPE, "blocks")
+    if key == K_BLOCKS:
+        if v.kind != V_BLOCKS or v.idx != row:
+            return fail(&t.status, ERR_TYPE, "blocks")
+        s.flags |= HAS_BLOCKS
     return OK
 
 
@@ -407,14 +436,15 @@ cdef inline int set_block(Tables* t, uint32_t row, uint32_t key, const Value* v)
     if key == K_STATE:
         if want_text(t, v, key, &id) != OK:
             return t.status.code
-        b.flags |= HAS_STATE
         if S_STATE <= id and id < S_KNOWN:
             b.state = id - S_STATE + STATE_INACTIVE
         return OK
     if key == K_FRAMES:
         return want_stack(t, v, key, &b.stack)
-    if key == K_HISTORY and (v.kind != V_HISTORY or v.idx != row):
-        return fail(&t.status, ERR_TYPE, "history")
+    if key == K_HISTORY:
+        if v.kind != V_HISTORY or v.idx != row:
+            return fail(&t.status, ERR_TYPE, "history")
+        b.flags |= HAS_HISTORY_LIST
     return OK
 
 
@@ -481,12 +511,15 @@ cdef inline int set_annotation(Tables* t, uint32_t row, uint32_t key,
 cdef inline int set_root(Tables* t, uint32_t key, const Value* v) noexcept nogil:
     cdef uint32_t id
     if key == K_SEGMENTS:
-        return OK if v.kind == V_SEGMENTS else fail(&t.status, ERR_TYPE, "segments")
+        t.has_segments = v.kind == V_SEGMENTS
+        return OK if t.has_segments else fail(&t.status, ERR_TYPE, "segments")
     if key == K_DEVICE_TRACES:
-        return OK if v.kind == V_TRACES else fail(&t.status, ERR_TYPE, "device_traces")
+        t.has_traces = v.kind == V_TRACES
+        return OK if t.has_traces else fail(&t.status, ERR_TYPE, "device_traces")
     if key == K_EXTERNAL_ANNOTATIONS:
         if v.kind != V_ANNOTATIONS and v.kind != V_NONE:
             return fail(&t.status, ERR_TYPE, "external_annotations")
+        t.has_annotations = True
         return OK
     if (key == K_ALLOCATOR_SETTINGS or key == K_TRACE_ALLOC_OVERFLOWED
             or key == K_TRACE_ALLOC_MAX_ENTRIES):
@@ -505,11 +538,13 @@ cdef inline int set_root(Tables* t, uint32_t key, const Value* v) noexcept nogil
 cdef inline int set_item(Tables* t, const Value* d, const Value* k, const Value* v) noexcept nogil:
     # d[k] = v
     if d.kind == V_NODE_DICT:
+        if is_structural(v.kind):
+            return fail(&t.status, ERR_SHAPE, "a name of the snapshot's own inside kept data")
         if k.kind != V_STR:
             return fail(&t.status, ERR_TYPE, "a key that is no text")
         return node_add(t, d.idx, k.idx, v)
     if d.kind == V_SKIP_DICT:
-        return OK
+        return drop_value(t, v)
     if not is_dict(d.kind):
         return fail(&t.status, ERR_TYPE, "an item set on what is no dict")
     if k.kind != V_STR or k.idx >= S_KNOWN:

@@ -50,7 +50,8 @@ cdef enum RowFlag:
     HAS_TOTAL = 4
     HAS_HISTORY = 8
     EXPANDABLE = 16
-    HAS_STATE = 32
+    HAS_BLOCKS = 32       # its list of blocks was set: they are this segment's
+    HAS_HISTORY_LIST = 64
 
 
 cdef struct Sparse:
@@ -163,7 +164,9 @@ cdef struct Tables:
     uint64_t attached_traces
     Buf text                         # scratch
     uint64_t max_nodes
-    bint saw_segments, saw_traces, saw_annotations, bare_list
+    bint saw_segments, saw_traces, saw_annotations       # such a list was opened
+    bint has_segments, has_traces, has_annotations       # and set in the dict it belongs to
+    bint bare_list
     bint open_event                  # row `events` is being filled, in `event`
     Event event
     bint any_time, any_missing_time

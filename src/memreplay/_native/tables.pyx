@@ -113,6 +113,7 @@ cdef void place_blocks(Tables* t) noexcept nogil:
 cdef int tables_finish(Tables* t) noexcept nogil:
     # Closes what is open and checks that every row has its place; t.status says what is wrong.
     cdef Segment* segments
+    cdef Block* blocks
     cdef uint64_t i
     if end_event(t) != OK or flush_frame(t) != OK or flush_list(t) != OK:
         return t.status.code
@@ -122,7 +123,17 @@ cdef int tables_finish(Tables* t) noexcept nogil:
         return fail(&t.status, ERR_SHAPE, "a segment or a block outside of its list")
     if t.attached_annotations != t.annotations.len:
         return fail(&t.status, ERR_SHAPE, "an annotation outside of its list")
+    # A role is a guess until the container is set where it belongs.
+    if ((t.saw_segments and not t.has_segments) or (t.saw_traces and not t.has_traces)
+            or (t.saw_annotations and not t.has_annotations)):
+        return fail(&t.status, ERR_SHAPE, "a part of the snapshot outside of its place")
     segments = <Segment*> t.segments.data
+    blocks = <Block*> t.blocks.data
+    for i in range(t.blocks.len):
+        if not segments[blocks[i].segment].flags & HAS_BLOCKS:
+            return fail(&t.status, ERR_SHAPE, "'blocks' outside of its place")
+        if blocks[i].flags & HAS_HISTORY and not blocks[i].flags & HAS_HISTORY_LIST:
+            return fail(&t.status, ERR_SHAPE, "'history' outside of its place")
     for i in range(t.segments.len):
         if not segments[i].flags & HAS_ADDRESS or not segments[i].flags & HAS_TOTAL:
             return fail(&t.status, ERR_SHAPE, "a segment without 'address' or 'total_size'")

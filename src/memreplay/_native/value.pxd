@@ -56,5 +56,10 @@ cdef inline bint is_list(uint32_t kind) noexcept nogil:
     return (<uint32_t> LISTS >> kind) & 1
 
 
+cdef inline bint is_structural(uint32_t kind) noexcept nogil:
+    # A part of the snapshot itself: a list or a dict whose items went to tables, or will.
+    return kind == V_STACK or kind >= V_ROOT
+
+
 cdef inline bint is_dict(uint32_t kind) noexcept nogil:
     return (<uint32_t> DICTS >> kind) & 1

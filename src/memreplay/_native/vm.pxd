@@ -30,7 +30,8 @@ cdef struct VM:
     Buf memo_num       # u64: the numbers of memoised scalars
     uint64_t memo_used  # entries that are set
     uint64_t need      # bytes that the opcode at the cursor needs at least
-    int protocol
+    int protocol       # -1 until the file says it
+    bint binary        # an opcode that protocol 0 does not have was read
     Spans raw          # the bytes of frames lists, between MARK and APPENDS
     Buf raw_info       # RawStack, a row a span of raw
     uint32_t raw_last

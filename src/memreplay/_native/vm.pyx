@@ -15,8 +15,10 @@ from memreplay._native.memo cimport *
 from memreplay._native.opcodes cimport *
 from memreplay._native.keys cimport *
 from memreplay._native.shapes cimport *
+from memreplay._native.stack cimport *
 from memreplay._native.status cimport *
 from memreplay._native.tables cimport *
+from memreplay._native.text cimport is_text_opcode, run_text
 from memreplay._native.value cimport *
 
 cdef enum:
@@ -24,7 +26,6 @@ cdef enum:
 
 
 cdef int vm_init(VM* vm, Tables* tables, const Limits* limits, uint64_t seed) noexcept nogil:
-    cdef RawStack start
     memset(vm, 0, sizeof(VM))
     vm.tables = tables
     vm.limits = limits[0]
@@ -35,11 +36,7 @@ cdef int vm_init(VM* vm, Tables* tables, const Limits* limits, uint64_t seed) no
     buf_init(&vm.memo, 4)
     buf_init(&vm.memo_num, 8)
     buf_init(&vm.raw_info, sizeof(RawStack))
-    start.stack = EMPTY_STACK
-    start.next = NONE32
-    start.after_next = NONE32
-    if (spans_init(&vm.raw, seed) < 0 or spans_intern(&vm.raw, b"", 0) != 0
-            or push_item(&vm.raw_info, &start) < 0):
+    if raw_init(vm, seed) < 0:
         return fail(&tables.status, ERR_MEMORY, "reader")
     return OK
 
@@ -51,57 +48,6 @@ cdef void vm_free(VM* vm) noexcept nogil:
     buf_free(&vm.memo_num)
     buf_free(&vm.raw_info)
     spans_free(&vm.raw)
-
-
-# ---- the stack -----------------------------------------------------------------------------------
-
-cdef inline Value* values(VM* vm) noexcept nogil:
-    return <Value*> vm.stack.data
-
-
-cdef inline int push(VM* vm, const Value* v) noexcept nogil:
-    if vm.stack.len >= vm.limits.values:
-        return fail_limit(&vm.tables.status, "stack_values", vm.stack.len + 1, vm.limits.values)
-    if push_item(&vm.stack, v) < 0:
-        return fail(&vm.tables.status, ERR_MEMORY, "stack")
-    return OK
-
-
-cdef inline int push_kind(VM* vm, uint32_t kind, uint64_t num, uint32_t idx) noexcept nogil:
-    cdef Value v
-    v.kind = kind
-    v.num = num
-    v.idx = idx
-    return push(vm, &v)
-
-
-cdef inline size_t floor_of(VM* vm) noexcept nogil:
-    # The lowest stack position that opcodes may take from: just above the topmost MARK.
-    return (<uint32_t*> vm.marks.data)[vm.marks.len - 1] + 1 if vm.marks.len else 0
-
-
-cdef inline int need_values(VM* vm, size_t n) noexcept nogil:
-    # n values above the topmost MARK.
-    if vm.stack.len < floor_of(vm) + n:
-        return fail(&vm.tables.status, ERR_STACK, "too few values")
-    return OK
-
-
-cdef inline int op_mark(VM* vm) noexcept nogil:
-    if vm.marks.len >= vm.limits.depth:
-        return fail_limit(&vm.tables.status, "nesting_depth", vm.marks.len + 1, vm.limits.depth)
-    if push_u32(&vm.marks, <uint32_t> vm.stack.len) < 0:
-        return fail(&vm.tables.status, ERR_MEMORY, "marks")
-    return push_kind(vm, V_MARK, 0, 0)
-
-
-cdef inline int pop_mark(VM* vm, size_t* at) noexcept nogil:
-    # The position of the topmost MARK, which is open no more. What lies on it is still there.
-    if vm.marks.len == 0:
-        return fail(&vm.tables.status, ERR_STACK, "no MARK")
-    vm.marks.len -= 1
-    at[0] = (<uint32_t*> vm.marks.data)[vm.marks.len]
-    return OK
 
 
 # ---- containers ----------------------------------------------------------------------------------
@@ -257,34 +203,7 @@ cdef inline int tuple_over_mark(VM* vm, size_t at, size_t n) noexcept nogil:
     return OK
 
 
-# ---- strings and numbers -------------------------------------------------------------------------
-
-cdef inline int push_string(VM* vm, const uint8_t* p, uint64_t n) noexcept nogil:
-    cdef uint32_t id = spans_intern(&vm.tables.strings, p, n)
-    if id == NONE32:
-        return fail(&vm.tables.status, ERR_MEMORY, "strings")
-    if id > INDEX_MASK:
-        return fail_limit(&vm.tables.status, "strings", id, INDEX_MASK)
-    return push_kind(vm, V_STR, 0, id)
-
-
-cdef inline int push_long(VM* vm, const uint8_t* p, uint64_t n) noexcept nogil:
-    # A two's complement integer of n bytes; what 64 bits do not hold is only known to be too big.
-    cdef uint8_t fill
-    cdef uint64_t m = n
-    if n <= 8:
-        return push_kind(vm, V_INT, <uint64_t> read_long(p, n), 0)
-    fill = 0xFF if p[n - 1] & 0x80 else 0
-    while m > 8 and p[m - 1] == fill:
-        m -= 1
-    if m > 8:
-        return push_kind(vm, V_BIG, 0, 0)
-    if fill == 0 and p[7] & 0x80:
-        return push_kind(vm, V_UINT, read_u64(p), 0)
-    if fill and not p[7] & 0x80:
-        return push_kind(vm, V_BIG, 0, 0)
-    return push_kind(vm, V_INT, read_u64(p), 0)
-
+# ---- what is refused -----------------------------------------------------------------------------
 
 cdef inline uint64_t swapped_u64(const uint8_t* p) noexcept nogil:
     cdef uint64_t v = 0
@@ -394,17 +313,6 @@ cdef int vm_step(VM* vm) noexcept nogil:
     return code
 
 
-cdef inline int wait_for(VM* vm, const uint8_t* p, uint64_t n) noexcept nogil:
-    # The opcode at p takes n bytes in all, and the window does not hold them.
-    cdef uint64_t left = <uint64_t> (vm.cur.end - p)
-    if not vm.cur.eof:
-        vm.need = n
-        return NEED_MORE
-    vm.tables.status.a = n
-    vm.tables.status.b = left
-    return fail(&vm.tables.status, ERR_TRUNCATED, "")
-
-
 cdef inline int run_sized(VM* vm, const uint8_t** pp, uint64_t head, uint64_t n,
                           bint text) noexcept nogil:
     # An opcode of `head` bytes followed by n bytes: a string (text) or bytes (dropped).
@@ -458,8 +366,10 @@ cdef inline int run_opcode(VM* vm, const uint8_t** pp) noexcept nogil:
         if code == OK:
             code = memo_put(vm, n, &values(vm)[vm.stack.len - 1])
     elif op == EMPTY_DICT:
+        vm.binary = True
         code = op_empty(vm, False)
     elif op == EMPTY_LIST:
+        vm.binary = True
         code = op_empty(vm, True)
     elif op == MARK:
         code = op_mark(vm)
@@ -597,6 +507,10 @@ cdef inline int run_opcode(VM* vm, const uint8_t** pp) noexcept nogil:
                 code = fail(&t.status, ERR_SHAPE, "top")
                 t.status.a = v.kind
             else:
+                if v.kind == V_SEGMENTS:
+                    t.has_segments = t.bare_list
+                if vm.protocol < 0:
+                    vm.protocol = 1 if vm.binary else 0
                 pp[0] = p + 1
                 return DONE
     elif (op == GLOBAL or op == STACK_GLOBAL or op == REDUCE or op == BUILD or op == INST
@@ -605,6 +519,9 @@ cdef inline int run_opcode(VM* vm, const uint8_t** pp) noexcept nogil:
         if (op == GLOBAL or op == INST) and not vm.cur.eof and left < 512:
             return wait_for(vm, p, 512)
         return unsafe(vm, p, vm.cur.end)
+    elif is_text_opcode(op):
+        used = 0
+        code = run_text(vm, &p)
     else:
         return fail(&t.status, ERR_OPCODE, "")
     if code == OK:

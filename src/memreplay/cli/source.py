@@ -19,7 +19,7 @@ def opened(file: str) -> Iterator[Snapshot]:
 
     Ask it all questions inside: the bar is gone when this ends, and output may be written.
     """
-    import memreplay as mr  # late: it loads NumPy and the native core
+    import memreplay as mr  # late: it loads the native core
 
     source = sys.stdin.buffer if file == "-" else file
     with reading_progress(file) as progress, mr.open(source, progress=progress) as snapshot:

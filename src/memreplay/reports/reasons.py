@@ -27,7 +27,8 @@ REASONS: dict[str, Reason] = {
         "dump with torch.cuda.memory._dump_snapshot(), which writes both",
     ),
     "ring_overflow": Reason(
-        "the recorder's ring buffer was full, so the oldest events are missing",
+        "the recorder's ring buffer was full: what is left is exact, but an earlier and higher peak"
+        " would not show",
         f"raise max_entries in {_RECORD}(max_entries=...), or dump sooner",
     ),
     "unmatched_frees": Reason(
@@ -50,10 +51,6 @@ REASONS: dict[str, Reason] = {
         "blocks carry no requested sizes (an old PyTorch wrote them), so their rounded sizes stand"
         " in",
         "record with a newer PyTorch",
-    ),
-    "trace_cut": Reason(
-        "the trace is incomplete: a part of its events could not be read",
-        "dump again, and check the disk's space and that the process was not killed meanwhile",
     ),
 }
 

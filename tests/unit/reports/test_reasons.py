@@ -26,7 +26,6 @@ def test_the_names_are_those_of_the_analysis() -> None:
         "size_mismatches",
         "segments_disagree",
         "no_requested_sizes",
-        "trace_cut",
     }
 
 

@@ -1,0 +1,98 @@
+# The value stack: values, MARKs, and what an opcode may take from above the topmost MARK.
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from memreplay._native.cursor cimport read_long, read_u64
+from memreplay._native.growbuf cimport push_item, push_u32
+from memreplay._native.hashmap cimport NONE32, spans_intern
+from memreplay._native.memo cimport INDEX_MASK
+from memreplay._native.status cimport (
+    ERR_MEMORY, ERR_STACK, ERR_TRUNCATED, NEED_MORE, OK, fail, fail_limit
+)
+from memreplay._native.value cimport *
+from memreplay._native.vm cimport VM
+
+
+cdef inline Value* values(VM* vm) noexcept nogil:
+    return <Value*> vm.stack.data
+
+
+cdef inline int push(VM* vm, const Value* v) noexcept nogil:
+    if vm.stack.len >= vm.limits.values:
+        return fail_limit(&vm.tables.status, "stack_values", vm.stack.len + 1, vm.limits.values)
+    if push_item(&vm.stack, v) < 0:
+        return fail(&vm.tables.status, ERR_MEMORY, "stack")
+    return OK
+
+
+cdef inline int push_kind(VM* vm, uint32_t kind, uint64_t num, uint32_t idx) noexcept nogil:
+    cdef Value v
+    v.kind = kind
+    v.num = num
+    v.idx = idx
+    return push(vm, &v)
+
+
+cdef inline size_t floor_of(VM* vm) noexcept nogil:
+    # The lowest stack position that opcodes may take from: just above the topmost MARK.
+    return (<uint32_t*> vm.marks.data)[vm.marks.len - 1] + 1 if vm.marks.len else 0
+
+
+cdef inline int need_values(VM* vm, size_t n) noexcept nogil:
+    # n values above the topmost MARK.
+    if vm.stack.len < floor_of(vm) + n:
+        return fail(&vm.tables.status, ERR_STACK, "too few values")
+    return OK
+
+
+cdef inline int op_mark(VM* vm) noexcept nogil:
+    if vm.marks.len >= vm.limits.depth:
+        return fail_limit(&vm.tables.status, "nesting_depth", vm.marks.len + 1, vm.limits.depth)
+    if push_u32(&vm.marks, <uint32_t> vm.stack.len) < 0:
+        return fail(&vm.tables.status, ERR_MEMORY, "marks")
+    return push_kind(vm, V_MARK, 0, 0)
+
+
+cdef inline int pop_mark(VM* vm, size_t* at) noexcept nogil:
+    # The position of the topmost MARK, which is open no more. What lies on it is still there.
+    if vm.marks.len == 0:
+        return fail(&vm.tables.status, ERR_STACK, "no MARK")
+    vm.marks.len -= 1
+    at[0] = (<uint32_t*> vm.marks.data)[vm.marks.len]
+    return OK
+
+
+cdef inline int push_string(VM* vm, const uint8_t* p, uint64_t n) noexcept nogil:
+    cdef uint32_t id = spans_intern(&vm.tables.strings, p, n)
+    if id == NONE32:
+        return fail(&vm.tables.status, ERR_MEMORY, "strings")
+    if id > INDEX_MASK:
+        return fail_limit(&vm.tables.status, "strings", id, INDEX_MASK)
+    return push_kind(vm, V_STR, 0, id)
+
+
+cdef inline int push_long(VM* vm, const uint8_t* p, uint64_t n) noexcept nogil:
+    # A two's complement integer of n bytes; what 64 bits do not hold is only known to be too big.
+    cdef uint8_t fill
+    cdef uint64_t m = n
+    if n <= 8:
+        return push_kind(vm, V_INT, <uint64_t> read_long(p, n), 0)
+    fill = 0xFF if p[n - 1] & 0x80 else 0
+    while m > 8 and p[m - 1] == fill:
+        m -= 1
+    if m > 8:
+        return push_kind(vm, V_BIG, 0, 0)
+    if fill == 0 and p[7] & 0x80:
+        return push_kind(vm, V_UINT, read_u64(p), 0)
+    if fill and not p[7] & 0x80:
+        return push_kind(vm, V_BIG, 0, 0)
+    return push_kind(vm, V_INT, read_u64(p), 0)
+
+
+cdef inline int wait_for(VM* vm, const uint8_t* p, uint64_t n) noexcept nogil:
+    # The opcode at p takes n bytes in all, and the window does not hold them.
+    cdef uint64_t left = <uint64_t> (vm.cur.end - p)
+    if not vm.cur.eof:
+        vm.need = n
+        return NEED_MORE
+    vm.tables.status.a = n
+    vm.tables.status.b = left
+    return fail(&vm.tables.status, ERR_TRUNCATED, "")

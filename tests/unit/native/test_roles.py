@@ -1,0 +1,130 @@
+"""The role of a container comes from its place; a wrong guess is an error, never a wrong row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import memreplay as mr
+from tests import build, oracle
+from tests.build import Ops, SnapshotBuilder
+from tests.compare import assert_like_oracle
+
+SEGMENT = {"device": 0, "address": 4096, "total_size": 2**21, "blocks": []}
+EVENT = {"action": "alloc", "addr": 1, "size": 9}
+BLOCK = {"address": 4096, "size": 512, "requested_size": 7, "state": "active_allocated"}
+
+
+def snapshot(**more: Any) -> dict[str, Any]:
+    return {**more, "segments": [dict(SEGMENT, blocks=[BLOCK])], "device_traces": [[EVENT]]}
+
+
+UNKNOWN = [
+    {"empty": {}},
+    {"empty": []},
+    {"segments_too": [{"segments": [SEGMENT]}, {"frames": [1]}]},
+    {"other": {"segments": [SEGMENT], "device_traces": [[EVENT]], "more": 1}},
+    {"other": {"deep": {"blocks": [BLOCK], "x": {"frames": [1, 2]}}, "y": {}}},
+    {"host_traces": [[EVENT, EVENT]], "host_segments": [SEGMENT]},
+    {"allocator_settings": {}, "unknown": [{"a": 1}] * 3},
+    {"allocator_settings": {"a": {"segments": [1], "b": 2}}},
+]
+
+
+@pytest.mark.parametrize("more", UNKNOWN, ids=repr)
+def test_unknown_data_is_skipped_whatever_its_keys(more: dict[str, Any]) -> None:
+    for first in (True, False):
+        # Parts that unknown data comes to share with the snapshot would be another matter.
+        whole = build.unshare({**more, **snapshot()} if first else {**snapshot(), **more})
+        for protocol in range(6):
+            assert_like_oracle(build.dump(whole, protocol), whole)
+
+
+@pytest.mark.parametrize(
+    "whole",
+    [
+        snapshot(other={"segments": [SEGMENT]}),
+        {"other": {"segments": [SEGMENT]}, "device_traces": [[]]},
+        {"other": {"device_traces": [[EVENT]]}, "segments": []},
+        {"segments": [{"extra": {"blocks": [BLOCK]}, **SEGMENT}]},
+        {"segments": [{**SEGMENT, "extra": {"blocks": [BLOCK]}}]},
+        snapshot(allocator_settings={"segments": [SEGMENT]}),
+        {"device_traces": [[{**EVENT, "user_metadata": {"pool_id": [7, 8, 9]}}]]},
+    ],
+    ids=repr,
+)
+def test_a_wrong_guess_is_an_error(whole: Any) -> None:
+    for protocol in (2, 4):
+        with pytest.raises(mr.SnapshotError):
+            mr.open(build.dump(whole, protocol))
+
+
+def test_a_list_that_is_popped_leaves_no_rows() -> None:
+    ops = Ops().proto(4).empty_dict().mark().string("segments").empty_list().mark()
+    ops.empty_dict().mark().string("address").integer(1).string("total_size").integer(2)
+    ops.setitems().appends().op("POP").op("POP").op("POP_MARK").stop()
+    with pytest.raises(mr.SnapshotError):
+        mr.open(bytes(ops))
+
+
+def test_metadata_of_any_kind_is_kept() -> None:
+    for value in ({"step": 3, "x": [1, None, True, 'é\n"']}, [1, [2, {}]], 7, 2.5, True, "", "a"):
+        for key in ("user_metadata", "compile_context"):
+            whole = {"device_traces": [[{**EVENT, key: value}]]}
+            snap = mr.open(build.dump(whole))
+            assert snap.metadata(int(getattr(snap.events, key)[0])) == value
+
+
+def test_settings_too_large_are_refused_not_cut() -> None:
+    deep: Any = 1
+    for _ in range(40):
+        deep = [deep]
+    laughs: Any = ["ha"]
+    for _ in range(30):
+        laughs = [laughs] * 10
+    for bad in (deep, laughs, list(range(200_000))):
+        snap = mr.open(build.dump({"segments": [], "allocator_settings": {"x": bad}}))
+        with pytest.raises(mr.LimitError, match="allocator settings"):
+            _ = snap.settings
+
+
+def test_a_memo_entry_stored_again_is_the_new_value() -> None:
+    def frame(ops: Ops, name: str) -> None:
+        ops.empty_dict().mark().string("name").string(name).string("filename").string("f.py")
+        ops.string("line").integer(1).setitems()
+
+    def event(ops: Ops, *frames: int) -> None:
+        ops.empty_dict().mark()
+        ops.get(1).get(0).get(2).integer(8).get(3).integer(8)
+        ops.get(4).empty_list().mark()
+        for index in frames:
+            ops.get(index)
+        ops.appends().setitems()
+
+    ops = Ops().proto(2)
+    for index, text in enumerate(("alloc", "action", "addr", "size", "frames")):
+        ops.string(text).put(index).op("POP")
+    ops.empty_dict().mark().string("device_traces").empty_list().mark().empty_list().mark()
+    # The first frames come as an event of their own, inline; then they are stored again.
+    names = "AB"
+    for name in names:
+        ops.empty_dict().mark().get(4).empty_list().mark()
+        frame(ops, name)
+        ops.put(5).get(5).appends().setitems()
+        for _ in range(4):
+            event(ops, 5, 5)
+    ops.appends().appends().setitems().stop()
+    data = bytes(ops)
+    whole = oracle.load(data)
+    assert_like_oracle(data, whole)
+    snap = mr.open(data)
+    assert snap.native.fast_events > 0
+    assert [snap.stack(int(s))[0].function for s in snap.events.stack] == list("AAAAABBBBB")
+
+
+def test_shared_parts_may_be_dropped_after_their_use() -> None:
+    builder = SnapshotBuilder().alloc(1, 2).finish_segments()
+    whole = builder.build()
+    whole["copy_of_segments"] = whole["segments"]
+    assert_like_oracle(build.dump(whole), whole)
