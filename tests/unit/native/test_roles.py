@@ -112,7 +112,7 @@ def test_a_memo_entry_stored_again_is_the_new_value() -> None:
         ops.empty_dict().mark().get(4).empty_list().mark()
         frame(ops, name)
         ops.put(5).get(5).appends().setitems()
-        for _ in range(4):
+        for _ in range(60):
             event(ops, 5, 5)
     ops.appends().appends().setitems().stop()
     data = bytes(ops)
@@ -120,7 +120,7 @@ def test_a_memo_entry_stored_again_is_the_new_value() -> None:
     assert_like_oracle(data, whole)
     snap = mr.open(data)
     assert snap.native.fast_events > 0
-    assert [snap.stack(int(s))[0].function for s in snap.events.stack] == list("AAAAABBBBB")
+    assert [snap.stack(int(s))[0].function for s in snap.events.stack] == list("A" * 61 + "B" * 61)
 
 
 def test_shared_parts_may_be_dropped_after_their_use() -> None:
