@@ -11,17 +11,19 @@ from cpython.exc cimport PyErr_CheckSignals
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
-from libc.string cimport memmove
+from libc.string cimport memmove, memset
 from memreplay._native cimport fold as _fold
+from memreplay._native cimport json as _json
 from memreplay._native cimport replay as _replay
 from memreplay._native cimport tables as _tables
 from memreplay._native cimport value as _value
 from memreplay._native cimport vm as _vm
 from memreplay._native.column cimport Column, column, field_column
-from memreplay._native.cursor cimport cursor_offset
+from memreplay._native.cursor cimport Cursor, cursor_offset
 from memreplay._native.growbuf cimport Buf, buf_free, buf_init, buf_reserve
 from memreplay._native.hashmap cimport NONE32, Spans, span_at, spans_len
 from memreplay._native.keys cimport S_ACTION, S_STATE, key_name
+from memreplay._native.limits cimport Limits
 from memreplay._native.status cimport DONE, NEED_MORE, OK, Status
 
 import os
@@ -554,81 +556,119 @@ cdef class _Window:
     def __dealloc__(self):
         free(self.data)
 
-    cdef int refill(self, _vm.VM* vm, object readinto) except -1:
+    cdef int refill(self, Cursor* cur, uint64_t need, object readinto) except -1:
         # Moves what is not consumed to the front, and reads until the window is full or the input
         # ends.
-        cdef size_t kept = <size_t> (vm.cur.end - vm.cur.p)
+        cdef size_t kept = <size_t> (cur.end - cur.p)
         cdef uint8_t* data
         cdef object n
         cdef object view
-        vm.cur.origin = cursor_offset(&vm.cur)
+        cur.origin = cursor_offset(cur)
         if kept:
-            memmove(self.data, vm.cur.p, kept)
-        if vm.need > self.cap:
-            data = <uint8_t*> realloc(self.data, vm.need)
+            memmove(self.data, cur.p, kept)
+        if need > self.cap:
+            data = <uint8_t*> realloc(self.data, need)
             if data == NULL:
                 raise MemoryError
             self.data = data
-            self.cap = vm.need
+            self.cap = need
         while kept < self.cap:
             view = PyMemoryView_FromMemory(<char*> self.data + kept, <Py_ssize_t> (self.cap - kept),
                                            PyBUF_WRITE)
             n = readinto(view)
             view.release()
             if not n:
-                vm.cur.eof = True
+                cur.eof = True
                 break
             if not 0 < n <= <Py_ssize_t> (self.cap - kept):
                 raise ValueError("readinto() gave an impossible length")
             kept += <size_t> n
-        vm.cur.base = self.data
-        vm.cur.p = self.data
-        vm.cur.end = self.data + kept
+        cur.base = self.data
+        cur.p = self.data
+        cur.end = self.data + kept
         return 0
 
 
-def read(readinto, limits, progress=None) -> Tables:
-    """Reads a whole pickled snapshot.
+cdef bint is_json(const Cursor* cur) noexcept:
+    # A pickle begins with none of these bytes. White space may precede JSON.
+    cdef const uint8_t* p = cur.p
+    while p < cur.end and (p[0] == 32 or p[0] == 9 or p[0] == 10 or p[0] == 13):
+        p += 1
+    return p < cur.end and (p[0] == 123 or p[0] == 91 or p[0] == 0xEF)
 
-    Parameters
-    ----------
-    readinto : callable
-        Fills a writable buffer with bytes of the plain pickle and returns how many; 0 ends the
-        input.
-    limits : tuple of int
-        nesting depth, bytes of a string, values on the stack, memo entries, kept values.
-    progress : callable, optional
-        Called about once a MiB with the bytes (of the plain pickle) consumed so far.
 
-    Raises SnapshotError and its kin with the byte at fault; KeyboardInterrupt within one window.
-    """
-    cdef Tables out = Tables.__new__(Tables)
-    cdef _Window window = _Window()
+cdef int read_pickle(Tables out, _Window window, Cursor* start, const Limits* limit, readinto,
+                     progress) except -1:
     cdef _vm.VM vm
-    cdef _vm.Limits limit
-    cdef int code
-    limit.depth, limit.string_bytes, limit.values, limit.memo, limit.nodes = limits
-    _tables.tables_init(&out.t, new_seed())
-    if out.t.status.code != OK:
-        raise MemoryError
+    cdef int code = _vm.vm_init(&vm, &out.t, limit, new_seed())
+    vm.cur = start[0]
     try:
-        code = _vm.vm_init(&vm, &out.t, &limit, new_seed())
-        vm.need = 1
-        if code == OK:
-            code = NEED_MORE
-        while code == NEED_MORE:
-            window.refill(&vm, readinto)
+        while code == OK or code == NEED_MORE:
+            if code == NEED_MORE:
+                window.refill(&vm.cur, vm.need, readinto)
             with nogil:
                 code = _vm.vm_step(&vm)
             PyErr_CheckSignals()
             if progress is not None:
                 progress(cursor_offset(&vm.cur))
-        if code == DONE:
-            out.stream_bytes = cursor_offset(&vm.cur)
-            out.protocol = vm.protocol
-            out.fast_events = vm.fast_events
+        out.stream_bytes = cursor_offset(&vm.cur)
+        out.protocol = vm.protocol
+        out.fast_events = vm.fast_events
     finally:
         _vm.vm_free(&vm)
+    return code
+
+
+cdef int read_json(Tables out, _Window window, Cursor* start, const Limits* limit, readinto,
+                   progress) except -1:
+    cdef _json.JSONReader reader
+    cdef int code = _json.json_init(&reader, &out.t, limit)
+    reader.cur = start[0]
+    try:
+        while code == OK or code == NEED_MORE:
+            if code == NEED_MORE:
+                window.refill(&reader.cur, reader.need, readinto)
+            with nogil:
+                code = _json.json_step(&reader)
+            PyErr_CheckSignals()
+            if progress is not None:
+                progress(cursor_offset(&reader.cur))
+        out.stream_bytes = cursor_offset(&reader.cur)
+        out.protocol = -1
+    finally:
+        _json.json_free(&reader)
+    return code
+
+
+def read(readinto, limits, progress=None) -> Tables:
+    """Reads a whole snapshot: a pickle, or JSON of the same dict, by its first byte.
+
+    Parameters
+    ----------
+    readinto : callable
+        Fills a writable buffer with bytes of the plain input and returns how many; 0 ends it.
+    limits : tuple of int
+        nesting depth, bytes of a string, values on the stack, memo entries, kept values.
+    progress : callable, optional
+        Called about once a MiB with the bytes (of the plain input) consumed so far.
+
+    Raises SnapshotError and its kin with the byte at fault; KeyboardInterrupt within one window.
+    """
+    cdef Tables out = Tables.__new__(Tables)
+    cdef _Window window = _Window()
+    cdef Cursor start
+    cdef Limits limit
+    cdef int code
+    limit.depth, limit.string_bytes, limit.values, limit.memo, limit.nodes = limits
+    _tables.tables_init(&out.t, new_seed())
+    if out.t.status.code != OK:
+        raise MemoryError
+    memset(&start, 0, sizeof(Cursor))
+    window.refill(&start, 1, readinto)
+    if is_json(&start):
+        code = read_json(out, window, &start, &limit, readinto, progress)
+    else:
+        code = read_pickle(out, window, &start, &limit, readinto, progress)
     if code == DONE:
         with nogil:
             code = _tables.tables_finish(&out.t)

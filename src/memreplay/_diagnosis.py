@@ -23,7 +23,8 @@ from memreplay.errors import (
     ERR_NUMBER,
     ERR_LIMIT,
     ERR_TEXT,
-) = range(3, 14)
+    ERR_JSON,
+) = range(3, 15)
 
 # Kinds of _native/value.pxd that can be at the top of a pickle, in words.
 TOP_KINDS = {
@@ -41,7 +42,7 @@ TOP_KINDS = {
 
 RECORD = "record one with torch.cuda.memory._dump_snapshot(path)"
 RESAVE = "write it again with pickle.dump(snapshot, file, protocol=4)"
-DAMAGED = "the file is damaged, or not a pickled snapshot"
+DAMAGED = "the file is damaged, or not a snapshot"
 
 
 def opcode_name(code: int) -> str | None:
@@ -65,7 +66,7 @@ def diagnose(
         return MemoryError(f"no memory left for {detail or 'the snapshot'}")
     if code == ERR_TRUNCATED:
         return TruncatedError(
-            f"truncated pickle: need {a} bytes, {b} left",
+            f"truncated {detail or 'pickle'}: need {a} bytes, {b} left",
             offset=offset,
             opcode=name if b else None,
             hint="the dump was cut off; write it again",
@@ -93,6 +94,8 @@ def diagnose(
         )
     if code in (ERR_STACK, ERR_TEXT):
         return SnapshotError(f"broken pickle: {detail}", offset=offset, opcode=name, hint=DAMAGED)
+    if code == ERR_JSON:
+        return SnapshotError(f"broken JSON: {detail}", offset=offset, hint=DAMAGED)
     if code == ERR_MEMO:
         return SnapshotError(
             f"broken pickle: memo entry {a} was never stored",

@@ -29,7 +29,6 @@ FOREIGN = (
     (b"<html", "not a memory snapshot, but an HTML page", RECORD),
     (b"\xfd7zXZ\x00", "xz compression is not read", UNPACK),
     (b"BZh", "bzip2 compression is not read", UNPACK),
-    (b"{", "not a pickle; JSON is not read", "hand in the pickle it was made from"),
 )
 
 

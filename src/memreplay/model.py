@@ -147,7 +147,8 @@ class SnapshotSummary:
     """What `memreplay summary` shows of one file.
 
     `container` is how the bytes were wrapped ("pickle", "gzip", "zstd"); `protocol` the pickle
-    protocol; `generation` a short text for people: which PyTorch wrote it, judged by the keys.
+    protocol, -1 for JSON; `generation` a short text for people: which PyTorch wrote it, judged by the
+    keys.
     `file_bytes` is the size on disk (None for a stream), `stream_bytes` the decompressed size.
     `settings` holds the whole allocator settings; `settings_changed` those that differ from
     PyTorch's defaults.

@@ -175,7 +175,7 @@ def open(  # noqa: A001 - memreplay.open is the name people expect
     Parameters
     ----------
     source : path, bytes, or binary file object
-        A pickle of any protocol, plain or compressed with gzip or zstandard (by content). A file
+        A pickle of any protocol, or JSON of the same dict, plain or compressed with gzip or zstandard (by content). A file
         object is read from where it stands, and not closed.
     progress : callable, optional
         Called now and then with (bytes done, bytes in all or None).

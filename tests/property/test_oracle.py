@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import random
 from typing import Any, BinaryIO, cast
 
@@ -29,6 +30,8 @@ WRITERS: dict[str, Any] = {
     "nothing shared": build.dump_unshared,
     "framed anywhere": lambda s: build.reframe(build.dump(s, 4), 37),
     "keys shuffled": lambda s: build.dump(build.shuffle_keys(s, random.Random(1)), 4),
+    "json": lambda s: json.dumps(s).encode(),
+    "json, pretty": lambda s: json.dumps(s, indent=1, ensure_ascii=False).encode(),
     "gzip": lambda s: gzip.compress(build.dump(s, 4)),
 }
 

@@ -6,7 +6,7 @@ cdef enum Code:
     NEED_MORE = 1        # the window ends inside an opcode: refill and call again
     DONE = 2
     ERR_MEMORY = 3
-    ERR_TRUNCATED = 4    # a: bytes needed, b: bytes left
+    ERR_TRUNCATED = 4    # a: bytes needed, b: bytes left; detail: "JSON" when it is no pickle
     ERR_UNSAFE = 5       # detail: the global or call
     ERR_OPCODE = 6       # a byte that is no opcode, or one that no snapshot needs
     ERR_STACK = 7        # the opcode takes more values than the stack holds
@@ -16,6 +16,7 @@ cdef enum Code:
     ERR_NUMBER = 11      # detail: the key whose number does not fit
     ERR_LIMIT = 12       # detail: the limit's name, a: asked, b: allowed
     ERR_TEXT = 13        # a text opcode (protocol 0) with a malformed argument
+    ERR_JSON = 14        # detail: what is wrong with the JSON
 
 cdef enum:
     DETAIL_SIZE = 240

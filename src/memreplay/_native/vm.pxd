@@ -3,15 +3,8 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from memreplay._native.cursor cimport Cursor
 from memreplay._native.growbuf cimport Buf
 from memreplay._native.hashmap cimport Spans
+from memreplay._native.limits cimport Limits
 from memreplay._native.tables cimport Tables
-
-cdef struct Limits:
-    uint64_t depth          # MARKs that may be open at once
-    uint64_t string_bytes   # of one string or bytes object
-    uint64_t values         # on the stack
-    uint64_t memo           # entries
-    uint64_t nodes          # kept values (settings, metadata)
-
 
 cdef struct RawStack:
     # A frames list as its bytes stood in the file, and which ones came after it last time.

@@ -45,7 +45,7 @@ def _file_pairs(summary: SnapshotSummary) -> tuple[tuple[str, str], ...]:
 
 
 def _format(summary: SnapshotSummary) -> str:
-    kind = f"pickle, protocol {summary.protocol}" if summary.protocol >= 0 else "not a pickle"
+    kind = f"pickle, protocol {summary.protocol}" if summary.protocol >= 0 else "JSON"
     unpacked = size(summary.stream_bytes)
     if summary.container in _CONTAINERS:
         packed = f"{_CONTAINERS[summary.container]} of "

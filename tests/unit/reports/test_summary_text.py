@@ -99,7 +99,7 @@ def test_without_devices() -> None:
     [
         ({"container": "zstd", "file_bytes": 2048}, "2.0 KiB Zstandard of 150.0 MiB pickle, proto"),
         ({"container": "zstd", "file_bytes": None}, "Zstandard of 150.0 MiB pickle, protocol 4"),
-        ({"protocol": -1}, "150.0 MiB not a pickle"),
+        ({"protocol": -1}, "150.0 MiB JSON"),
     ],
 )
 def test_format(changes: dict[str, object], words: str) -> None:
