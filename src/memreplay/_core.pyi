@@ -6,6 +6,7 @@ from typing import Final, final
 from typing_extensions import Never
 
 from memreplay._native.column import Column
+from memreplay.errors import TruncatedError
 
 BY: Final[dict[str, int]]
 ABSENT_TIME: Final[int]
@@ -28,6 +29,8 @@ class Tables:
     def stream_bytes(self) -> int: ...
     @property
     def fast_events(self) -> int: ...
+    @property
+    def truncation(self) -> TruncatedError | None: ...
     @property
     def n_events(self) -> int: ...
     @property
@@ -121,4 +124,5 @@ def read(
     readinto: Callable[[memoryview], int | None],
     limits: tuple[int, int, int, int, int],
     progress: Callable[[int], object] | None = None,
+    salvage: bool = False,
 ) -> Tables: ...

@@ -24,13 +24,13 @@ from memreplay._native.growbuf cimport Buf, buf_free, buf_init, buf_reserve
 from memreplay._native.hashmap cimport NONE32, Spans, span_at, spans_len
 from memreplay._native.keys cimport S_ACTION, S_STATE, key_name
 from memreplay._native.limits cimport Limits
-from memreplay._native.status cimport DONE, NEED_MORE, OK, Status
+from memreplay._native.status cimport DONE, ERR_TRUNCATED, NEED_MORE, OK, Status
 
 import os
 import struct
 
 from memreplay._diagnosis import diagnose
-from memreplay.errors import LimitError
+from memreplay.errors import LimitError, TruncatedError
 
 cdef enum:
     WINDOW = 1 << 20           # bytes of input held at once
@@ -53,10 +53,10 @@ cdef uint64_t new_seed():
     return int.from_bytes(os.urandom(8), "little")
 
 
-cdef object raise_status(const Status* status):
-    raise diagnose(
+cdef object error_of(const Status* status, uint64_t events):
+    return diagnose(
         status.code, status.offset, status.opcode, status.a, status.b,
-        (<bytes> status.detail).decode("utf-8", "replace"),
+        (<bytes> status.detail).decode("utf-8", "replace"), events,
     )
 
 
@@ -84,6 +84,7 @@ cdef class Tables:
     cdef readonly int protocol
     cdef readonly uint64_t stream_bytes
     cdef readonly uint64_t fast_events
+    cdef readonly object truncation    # the error that a salvaged input would have ended in, or None
     cdef dict decoded    # strings by id: a file may refer to one any number of times
 
     def __cinit__(self):
@@ -384,7 +385,7 @@ cdef class Replay:
                 code = _replay.replay_step(&self.r, REPLAY_CHUNK)
             PyErr_CheckSignals()
         if code != DONE:
-            raise_status(&self.r.status)
+            raise error_of(&self.r.status, self.r.events)
 
     def __dealloc__(self):
         _replay.replay_free(&self.r)
@@ -546,8 +547,11 @@ cdef class _Window:
 
     cdef uint8_t* data
     cdef size_t cap
+    cdef bint salvage     # take a source that is cut off for one that ends
+    cdef object cut       # the source's error, then
 
-    def __cinit__(self):
+    def __cinit__(self, bint salvage):
+        self.salvage = salvage
         self.data = <uint8_t*> malloc(WINDOW)
         self.cap = WINDOW
         if self.data == NULL:
@@ -575,7 +579,13 @@ cdef class _Window:
         while kept < self.cap:
             view = PyMemoryView_FromMemory(<char*> self.data + kept, <Py_ssize_t> (self.cap - kept),
                                            PyBUF_WRITE)
-            n = readinto(view)
+            try:
+                n = readinto(view)
+            except TruncatedError as error:
+                if not self.salvage:
+                    raise
+                self.cut = error
+                n = 0
             view.release()
             if not n:
                 cur.eof = True
@@ -640,7 +650,7 @@ cdef int read_json(Tables out, _Window window, Cursor* start, const Limits* limi
     return code
 
 
-def read(readinto, limits, progress=None) -> Tables:
+def read(readinto, limits, progress=None, salvage=False) -> Tables:
     """Reads a whole snapshot: a pickle, or JSON of the same dict, by its first byte.
 
     Parameters
@@ -651,11 +661,13 @@ def read(readinto, limits, progress=None) -> Tables:
         nesting depth, bytes of a string, values on the stack, memo entries, kept values.
     progress : callable, optional
         Called about once a MiB with the bytes (of the plain input) consumed so far.
+    salvage : bool, optional
+        Of an input that is cut off, give what is whole; `truncation` then holds the error.
 
     Raises SnapshotError and its kin with the byte at fault; KeyboardInterrupt within one window.
     """
     cdef Tables out = Tables.__new__(Tables)
-    cdef _Window window = _Window()
+    cdef _Window window = _Window(salvage)
     cdef Cursor start
     cdef Limits limit
     cdef int code
@@ -669,10 +681,16 @@ def read(readinto, limits, progress=None) -> Tables:
         code = read_json(out, window, &start, &limit, readinto, progress)
     else:
         code = read_pickle(out, window, &start, &limit, readinto, progress)
+    if salvage and code == ERR_TRUNCATED:
+        out.truncation = window.cut or error_of(&out.t.status, out.t.events)
+        _tables.tables_salvage(&out.t)
+        code = DONE
+    elif window.cut is not None:
+        out.truncation = window.cut
     if code == DONE:
         with nogil:
             code = _tables.tables_finish(&out.t)
         if code == OK:
             return out
         out.t.status.offset = out.stream_bytes
-    raise_status(&out.t.status)
+    raise error_of(&out.t.status, out.t.events)

@@ -57,10 +57,17 @@ def opcode_name(code: int) -> str | None:
     return name
 
 
+def _events(n: int) -> str:
+    return f"{n:,} event{'' if n == 1 else 's'}"
+
+
 def diagnose(
-    code: int, offset: int, opcode: int, a: int, b: int, detail: str
+    code: int, offset: int, opcode: int, a: int, b: int, detail: str, events: int
 ) -> MemreplayError | MemoryError:
-    """The exception for a status; `a`, `b` and `detail` mean what status.pxd says for each code."""
+    """The exception for a status; `a`, `b` and `detail` mean what status.pxd says for each code.
+
+    `events` is how many events were whole by then.
+    """
     name = opcode_name(opcode)
     if code == ERR_MEMORY:
         return MemoryError(f"no memory left for {detail or 'the snapshot'}")
@@ -69,7 +76,7 @@ def diagnose(
             f"truncated {detail or 'pickle'}: need {a} bytes, {b} left",
             offset=offset,
             opcode=name if b else None,
-            hint="the dump was cut off; write it again",
+            hint=f"the dump was cut off; read what is whole ({_events(events)}) with --salvage",
         )
     if code == ERR_UNSAFE:
         return UnsafePickleError(

@@ -79,12 +79,16 @@ class DevicePeak:
 
 @dataclass(frozen=True, slots=True)
 class PeakReport:
-    """What `memreplay peak` shows: one entry a device that has events or segments."""
+    """What `memreplay peak` shows: one entry a device that has events or segments.
+
+    `truncated` says that the file is cut off, and that this is of its whole part.
+    """
 
     file: str
     by: By
     all_frames: bool
     devices: tuple[DevicePeak, ...]
+    truncated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +173,7 @@ class SnapshotSummary:
     settings: dict[str, object]
     settings_changed: dict[str, object]
     devices: tuple[DeviceSummary, ...] = field(default=())
+    truncated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

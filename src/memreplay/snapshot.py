@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from memreplay import _core
 from memreplay.container import Source, open_stream
-from memreplay.errors import SnapshotError, UsageError
+from memreplay.errors import SnapshotError, TruncatedError, UsageError
 from memreplay.model import Frame, Limits
 from memreplay.replay import Replay
 
@@ -62,6 +62,11 @@ class Snapshot:
     def protocol(self) -> int:
         """Pickle protocol; of a file that does not say, 0 or 1 by the opcodes it uses."""
         return self.native.protocol
+
+    @property
+    def truncation(self) -> TruncatedError | None:
+        """What a salvaged input would have ended in; None for a whole one."""
+        return self.native.truncation
 
     @cached_property
     def settings(self) -> dict[str, object]:
@@ -168,7 +173,11 @@ class Snapshot:
 
 
 def open(  # noqa: A001 - memreplay.open is the name people expect
-    source: Source, *, progress: Progress | None = None, limits: Limits | None = None
+    source: Source,
+    *,
+    progress: Progress | None = None,
+    limits: Limits | None = None,
+    salvage: bool = False,
 ) -> Snapshot:
     """Reads a snapshot.
 
@@ -181,6 +190,8 @@ def open(  # noqa: A001 - memreplay.open is the name people expect
         Called now and then with (bytes done, bytes in all or None).
     limits : Limits, optional
         What a file may ask for.
+    salvage : bool, optional
+        Read what is whole of an input that is cut off; `Snapshot.truncation` then says where.
 
     Raises
     ------
@@ -209,10 +220,13 @@ def open(  # noqa: A001 - memreplay.open is the name people expect
                 limit.kept_values,
             ),
             advance if progress is not None else None,
+            salvage,
         )
     finally:
         stream.close()
     if not native.has_segments and not native.has_traces:
+        if native.truncation is not None:
+            raise native.truncation
         raise SnapshotError(
             "not a memory snapshot: a dict with neither 'segments' nor 'device_traces'",
             hint="record one with torch.cuda.memory._dump_snapshot(path)",

@@ -255,3 +255,19 @@ def test_interrupt_ends_reading_at_once(tmp_path: Path) -> None:
     child.stderr.close()
     assert child.stdout is not None
     child.stdout.close()
+
+
+@pytest.mark.parametrize("command", ["peak", "summary"])
+def test_salvage_reads_what_is_whole(tmp_path: Path, command: str) -> None:
+    path = tmp_path / "cut.pkl"
+    data = gzip.decompress(EXAMPLE.read_bytes())
+    path.write_bytes(data[: len(data) // 2])
+    assert run(command, path).returncode == 4
+    done = run(command, path, "--salvage")
+    assert done.returncode == 0
+    assert "warning: the file is cut off" in done.stdout
+    found = load(command, path, "--salvage")
+    jsonschema.validate(found, schema(command))
+    assert found["truncated"] is True
+    assert found["devices"][0]["reasons"] == ["truncated"]
+    assert load(command, EXAMPLE)["truncated"] is False

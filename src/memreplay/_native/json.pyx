@@ -246,7 +246,7 @@ cdef int read_word(JSONReader* r, const uint8_t** pp, Value* v) noexcept nogil:
     n = <uint64_t> (q - p)
     if n > 60:
         return broken(r, "a number that is too long")
-    if q == r.cur.end and not r.cur.eof:
+    if q == r.cur.end and (not r.cur.eof or r.levels.len):
         return wait(r, n + 1)
     if n == 0:
         return broken(r, "a character that begins no value")

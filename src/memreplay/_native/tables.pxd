@@ -167,6 +167,7 @@ cdef struct Tables:
     bint saw_segments, saw_traces, saw_annotations       # such a list was opened
     bint has_segments, has_traces, has_annotations       # and set in the dict it belongs to
     bint bare_list
+    bint salvaged                    # the input was cut off: what is here is its whole part
     bint open_event                  # row `events` is being filled, in `event`
     Event event
     bint any_time, any_missing_time
@@ -262,3 +263,4 @@ cdef inline int64_t block_requested(const Block* b) noexcept nogil:
 cdef void tables_init(Tables* t, uint64_t seed) noexcept nogil
 cdef void tables_free(Tables* t) noexcept nogil
 cdef int tables_finish(Tables* t) noexcept nogil
+cdef void tables_salvage(Tables* t) noexcept nogil

@@ -1,6 +1,6 @@
 """The life of the columns: made empty, closed when the input has been read, freed."""
 
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport int32_t, uint32_t, uint64_t
 from libc.string cimport memset
 from memreplay._native.growbuf cimport buf_free, buf_init, buf_reserve, buf_trim
 from memreplay._native.hashmap cimport (
@@ -108,6 +108,41 @@ cdef void place_blocks(Tables* t) noexcept nogil:
             at = blocks[i].address
         blocks[i].address = at
         at += <uint64_t> blocks[i].size
+
+
+cdef void tables_salvage(Tables* t) noexcept nogil:
+    # The input ends in the middle: keeps the rows that are whole, so that tables_finish() takes them.
+    # Whether the last row of each kind was whole cannot be told before its list goes on: it is dropped.
+    cdef Trace* trace
+    cdef uint64_t i
+    t.salvaged = True
+    t.open_event = False
+    while (t.oom_event.len and
+            (<uint32_t*> t.oom_event.data)[t.oom_event.len - 1] >= t.events):
+        t.oom_event.len -= 1
+        t.oom_free.len -= 1
+    if t.segments.len > t.attached_segments:
+        t.segments.len -= 1
+    while (t.blocks.len and
+            (<Block*> t.blocks.data)[t.blocks.len - 1].segment >= t.segments.len):
+        t.blocks.len -= 1
+    if t.annotations.len > t.attached_annotations:
+        t.annotations.len -= 1
+    # Lists are attached to what holds them last of all.
+    for i in range(t.traces.len):
+        trace = <Trace*> t.traces.data + i
+        if i + 1 == t.traces.len:
+            trace.count = t.events - trace.first
+        if trace.device < 0:
+            trace.device = <int32_t> t.attached_traces
+            t.attached_traces += 1
+    t.attached_events = t.events
+    t.attached_segments = t.segments.len
+    t.attached_blocks = t.blocks.len
+    t.attached_annotations = t.annotations.len
+    t.has_segments = t.saw_segments
+    t.has_traces = t.saw_traces
+    t.has_annotations = t.saw_annotations
 
 
 cdef int tables_finish(Tables* t) noexcept nogil:

@@ -38,6 +38,7 @@ def peak_report(
         file=snap.file,
         by=by,
         all_frames=all_frames,
+        truncated=snap.truncation is not None,
         devices=tuple(device_peak(snap, snap.replay(d), grouper, top) for d in devices),
     )
 

@@ -26,6 +26,7 @@ def summarize(snap: Snapshot) -> SnapshotSummary:
         stream_bytes=snap.stream_bytes,
         container=snap.container,
         protocol=snap.protocol,
+        truncated=snap.truncation is not None,
         generation=generation(native),
         has_times=native.any_time,
         has_stacks=native.events_with_stack > 0,

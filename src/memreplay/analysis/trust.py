@@ -44,6 +44,8 @@ def verdict(snap: Snapshot, replay: Replay) -> Verdict:
     """Whether a device's replay can be trusted. The reasons are stable names; docs/numbers.md has
     them."""
     reasons = []
+    if snap.truncation is not None:
+        reasons.append("truncated")
     if replay.events == 0:
         reasons.append("no_events")
     # A device that gave everything back has no segments, and needs none.
@@ -51,7 +53,8 @@ def verdict(snap: Snapshot, replay: Replay) -> Verdict:
         replay.reconciliation_bytes and snap.native.n_segments == 0
     ):
         reasons.append("no_segments")
-    elif replay.reconciliation_bytes:
+    elif replay.reconciliation_bytes and snap.truncation is None:
+        # What is cut off cannot agree: that is said already.
         reasons.append("segments_disagree")
     if overflowed(snap, replay.device):
         reasons.append("ring_overflow")

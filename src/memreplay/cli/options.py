@@ -74,6 +74,15 @@ def by_option(function: F) -> F:
     )(function)
 
 
+def salvage_option(function: F) -> F:
+    """--salvage."""
+    return click.option(
+        "--salvage",
+        is_flag=True,
+        help="Read what is whole of a file that is cut off, and say so.",
+    )(function)
+
+
 def all_frames_option(function: F) -> F:
     """--all-frames."""
     return click.option(

@@ -14,6 +14,7 @@ from memreplay.cli.options import (
     device_option,
     file_argument,
     format_option,
+    salvage_option,
     top_option,
 )
 from memreplay.cli.output import render_document, write
@@ -39,6 +40,7 @@ Examples:
 @top_option
 @all_frames_option
 @device_option
+@salvage_option
 @format_option
 @click.pass_context
 def command(
@@ -48,6 +50,7 @@ def command(
     top: int,
     all_frames: bool,
     device: int | None,
+    salvage: bool,
     fmt: str,
 ) -> None:
     """How high memory went, when, and who held it.
@@ -59,7 +62,7 @@ def command(
     def work() -> PeakReport:
         from memreplay.analysis.peak import peak_report
 
-        with opened(file) as snapshot:
+        with opened(file, salvage=salvage) as snapshot:
             return peak_report(snapshot, by=by, top=top, all_frames=all_frames, device=device)
 
     report, exit_code = attempt(file, work)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def opened(file: str) -> Iterator[Snapshot]:
+def opened(file: str, *, salvage: bool = False) -> Iterator[Snapshot]:
     """The snapshot in `file`, or on standard input for `-`, closed afterwards.
 
     Ask it all questions inside: the bar is gone when this ends, and output may be written.
@@ -22,5 +22,8 @@ def opened(file: str) -> Iterator[Snapshot]:
     import memreplay as mr  # late: it loads the native core
 
     source = sys.stdin.buffer if file == "-" else file
-    with reading_progress(file) as progress, mr.open(source, progress=progress) as snapshot:
+    with (
+        reading_progress(file) as progress,
+        mr.open(source, progress=progress, salvage=salvage) as snapshot,
+    ):
         yield snapshot

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from memreplay.cli.errors import attempt
-from memreplay.cli.options import EXIT_CODES, files_argument, format_option
+from memreplay.cli.options import EXIT_CODES, files_argument, format_option, salvage_option
 from memreplay.cli.output import render_document, write
 from memreplay.cli.source import opened
 
@@ -27,9 +27,10 @@ Examples:
 {EXIT_CODES} With several files, the highest of theirs.""",
 )
 @files_argument
+@salvage_option
 @format_option
 @click.pass_context
-def command(ctx: click.Context, files: tuple[str, ...], fmt: str) -> None:
+def command(ctx: click.Context, files: tuple[str, ...], salvage: bool, fmt: str) -> None:
     """What is in a snapshot, and can it be trusted.
 
     Shows the form of each FILE ('-' for standard input), its events, memory and settings, and
@@ -38,7 +39,7 @@ def command(ctx: click.Context, files: tuple[str, ...], fmt: str) -> None:
     """
     worst, written = 0, False
     for file in files:
-        summary, exit_code = attempt(file, partial(_summarize, file))
+        summary, exit_code = attempt(file, partial(_summarize, file, salvage))
         worst = max(worst, exit_code)
         if summary is not None:
             if written and fmt == "text":
@@ -48,10 +49,10 @@ def command(ctx: click.Context, files: tuple[str, ...], fmt: str) -> None:
     ctx.exit(worst)
 
 
-def _summarize(file: str) -> SnapshotSummary:
+def _summarize(file: str, salvage: bool) -> SnapshotSummary:
     from memreplay.analysis.summary import summarize
 
-    with opened(file) as snapshot:
+    with opened(file, salvage=salvage) as snapshot:
         return summarize(snapshot)
 
 

@@ -15,6 +15,7 @@ def render_peak_json(report: PeakReport) -> str:
             "schema": SCHEMA,
             "file": report.file,
             "by": report.by,
+            "truncated": report.truncated,
             "devices": [_device(device) for device in report.devices],
         },
         indent=2,

@@ -17,6 +17,11 @@ class Reason(NamedTuple):
 _RECORD = "torch.cuda.memory._record_memory_history"
 
 REASONS: dict[str, Reason] = {
+    "truncated": Reason(
+        "the file is cut off, and this is what was whole: what came after is not in these numbers, and"
+        " blocks that were allocated after the cut count as live from the start",
+        "dump again, and check the disk's space and that the process is not killed meanwhile",
+    ),
     "no_events": Reason(
         "no events were recorded, so only the final state is known",
         f"call {_RECORD}() before the work of interest, and dump before switching it off",

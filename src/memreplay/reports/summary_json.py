@@ -18,6 +18,7 @@ def render_summary_json(summary: SnapshotSummary, *, indent: int | None = 2) -> 
             "stream_bytes": summary.stream_bytes,
             "container": summary.container,
             "protocol": summary.protocol,
+            "truncated": summary.truncated,
             "generation": summary.generation,
             "has_times": summary.has_times,
             "has_stacks": summary.has_stacks,

@@ -43,6 +43,13 @@ def test_segments_disagree() -> None:
     assert reasons(builder) == ("segments_disagree",)
 
 
+def test_truncated() -> None:
+    builder = SnapshotBuilder().alloc(1, 9).alloc(2, 9).alloc(3, 9)
+    data = build.dump(builder.finish_segments().build())
+    snap = mr.open(data[:-40], salvage=True)
+    assert verdict(snap, snap.replay(0)).reasons == ("truncated",)
+
+
 def test_unmatched_frees_double_allocs_and_sizes() -> None:
     builder = SnapshotBuilder().alloc(1, 9).free(1, 9).free_completed(1, 9)
     assert reasons(builder.finish_segments()) == ("unmatched_frees",)

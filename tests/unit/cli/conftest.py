@@ -48,7 +48,8 @@ class FakeLibrary:
     summary: SnapshotSummary = SUMMARY
     while_reading: Callable[[Any], None] = lambda progress: None
 
-    def open(self, source: object, *, progress: Any = None) -> FakeSnapshot:
+    def open(self, source: object, *, progress: Any = None, salvage: bool = False) -> FakeSnapshot:
+        self.salvage = salvage
         if source in self.errors:
             raise self.errors[source]
         self.while_reading(progress)

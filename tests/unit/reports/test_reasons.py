@@ -18,6 +18,7 @@ def test_each_reason_says_what_and_what_to_do(name: str) -> None:
 
 def test_the_names_are_those_of_the_analysis() -> None:
     assert set(REASONS) == {
+        "truncated",
         "no_events",
         "no_segments",
         "ring_overflow",

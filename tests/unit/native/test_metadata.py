@@ -1,0 +1,110 @@
+"""metadata: texts stay texts, all else comes back as the data it was."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import memreplay as mr
+from tests import build
+from tests.build import Ops
+
+
+def event(value: Any, key: str = "user_metadata") -> dict[str, Any]:
+    return {"segments": [], "device_traces": [[{"action": "alloc", key: value}]]}
+
+
+def metadata(value: Any, protocol: int = 4, key: str = "user_metadata") -> Any:
+    snap = mr.open(build.dump(event(value, key), protocol))
+    return snap.metadata(int(getattr(snap.events, key)[0]))
+
+
+DATA = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=8).filter(lambda t: not t.startswith("\0")),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.sampled_from("abcdefgh"), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+@given(value=DATA, protocol=st.integers(0, 5))
+def test_data_comes_back(value: Any, protocol: int) -> None:
+    assert metadata(value, protocol) == value
+
+
+@pytest.mark.parametrize("key", ["user_metadata", "compile_context"])
+def test_both_keys(key: str) -> None:
+    for value in ("N/A", "", None, {}, [], {"a": {}}, [[]], 5, True, 2.5, (3, 4)):
+        assert metadata(value, key=key) == (list(value) if isinstance(value, tuple) else value)
+
+
+def test_strings_are_escaped() -> None:
+    for text in ('"', "\\", "\n\t\r\0\x1f", "é训练😀", "\ud800", "\u2028"):
+        assert metadata({text: [text]}) == {text: [text]}
+
+
+def test_numbers_are_exact() -> None:
+    for number in (0.1, 5e-324, 1.7976931348623157e308, 2**63 - 1, -(2**63), 2**64 - 1):
+        assert metadata([number]) == [number]
+
+
+def test_what_json_lacks_is_null() -> None:
+    assert metadata([math.nan, math.inf, 2**70, b"bytes", ("a", "b", "c")]) == [None] * 5
+
+
+def test_equal_metadata_is_one_text() -> None:
+    trace = [{"user_metadata": {"step": i % 3}} for i in range(30)]
+    snap = mr.open(build.dump({"segments": [], "device_traces": [trace]}))
+    assert len(set(snap.events.user_metadata.tolist())) == 3
+    assert [snap.metadata(int(i)) for i in snap.events.user_metadata] == [
+        {"step": i % 3} for i in range(30)
+    ]
+
+
+def test_a_dict_shared_by_events() -> None:
+    shared = {"run": [1, 2, 3]}
+    trace = [{"user_metadata": shared} for _ in range(30)]
+    snap = mr.open(build.dump({"segments": [], "device_traces": [trace]}))
+    assert snap.metadata(int(snap.events.user_metadata[29])) == shared
+
+
+def test_nesting_deeper_than_32_is_left_out() -> None:
+    value: Any = "bottom"
+    for _ in range(60):
+        value = [value]
+    found = metadata(value)
+    for _ in range(32):
+        (found,) = found
+    assert found is None
+
+
+def test_a_list_that_holds_itself() -> None:
+    ops = Ops().proto(4).empty_dict().mark().string("segments").empty_list()
+    ops.string("device_traces").empty_list().empty_list()
+    ops.empty_dict().string("user_metadata").empty_list().put(0).get(0).append().setitem()
+    ops.append().append().setitems().stop()
+    snap = mr.open(bytes(ops))
+    found = snap.metadata(int(snap.events.user_metadata[0]))
+    assert isinstance(found, list)
+    assert len(found) == 1
+
+
+def test_more_than_64_kib_is_refused() -> None:
+    assert metadata(["x" * 65_000]) == ["x" * 65_000]
+    assert metadata("x" * 200_000) == "x" * 200_000
+    wide: Any = [0]
+    for _ in range(20):
+        wide = [wide, wide]
+    for value in (["x" * 66_000], list(range(20_000)), wide):
+        with pytest.raises(mr.LimitError, match="metadata_bytes"):
+            mr.open(build.dump(event(value)))

@@ -1,0 +1,383 @@
+"""shapes: keys in any order, keys nobody knows, every generation of files, what has the wrong
+type."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+import memreplay as mr
+from tests import build
+from tests.build import Ops, SnapshotBuilder
+from tests.compare import assert_like_oracle
+
+EVENT = {"action": "alloc", "addr": 4096, "size": 100}
+FRAME = {"filename": "a.py", "line": 3, "name": "f"}
+BLOCK = {"address": 4096, "size": 512, "requested_size": 100, "state": "active_allocated"}
+
+
+def of_event(**fields: Any) -> dict[str, Any]:
+    return {"segments": [], "device_traces": [[{**EVENT, **fields}]]}
+
+
+def of_segment(**fields: Any) -> dict[str, Any]:
+    segment = {"device": 0, "address": 4096, "total_size": 512, "blocks": [BLOCK]}
+    return {"segments": [{**segment, **fields}], "device_traces": []}
+
+
+def read(snapshot: Any, protocol: int = 4) -> mr.Snapshot:
+    return assert_like_oracle(build.dump(snapshot, protocol), snapshot)
+
+
+def full() -> Any:
+    builder = SnapshotBuilder(2, compile_context="0/1", user_metadata={"a": "b"}, fx=True)
+    for device in range(2):
+        builder.alloc(4096, 100, device, frames=[("f", "a.py", 1)], pool_id=(1, 2), stream=9)
+        builder.free_completed(4096, 100, device, frames=[("f", "a.py", 1)])
+        builder.oom(50, 7, device).snapshot_event(3, device)
+    builder.annotation("step", "START").annotation("step", "END").settings(expandable_segments=True)
+    builder.segment(
+        2**40,
+        1024,
+        1,
+        stream=5,
+        segment_type="small",
+        pool=(0, 3),
+        blocks=[
+            builder.block(2**40, 512, 400, frames=[("g", "b.py", 2)]),
+            builder.block(2**40 + 512, 512, 1, "inactive"),
+        ],
+        is_expandable=True,
+        frames=[("h", "c.py", 3)],
+    )
+    return builder.build()
+
+
+def test_every_column_of_a_full_snapshot() -> None:
+    snap = read(full())
+    segments, blocks, notes = snap.segments, snap.blocks, snap.annotations
+    assert (segments.device[0], segments.address[0], segments.stream[0]) == (1, 2**40, 5)
+    assert (segments.total_size[0], segments.allocated_size[0]) == (1024, 512)
+    assert (segments.active_size[0], segments.requested_size[0]) == (512, 400)
+    assert snap.text(int(segments.type[0])) == "small"
+    assert snap.pool_id(int(segments.pool[0])) == (0, 3)
+    assert segments.is_expandable[0]
+    assert snap.stack(int(segments.stack[0])) == (mr.Frame("h", "c.py", 3),)
+    assert blocks.segment.tolist() == [0, 0]
+    assert blocks.address.tolist() == [2**40, 2**40 + 512]
+    assert blocks.requested_size.tolist() == [400, 1]
+    assert [snap.state_name(int(s)) for s in blocks.state] == ["active_allocated", "inactive"]
+    assert snap.stack(int(blocks.stack[0])) == (mr.Frame("g", "b.py", 2),)
+    assert [snap.text(int(i)) for i in notes.stage] == ["START", "END"]
+    assert [snap.text(int(i)) for i in notes.name] == ["step", "step"]
+    assert notes.time_us[0] < notes.time_us[1]
+    frame = snap.frames
+    at = snap.native.stack(int(snap.events.stack[0]))[0]
+    assert snap.text(int(frame.fx_node_target[at])) == "aten.f.default"
+    assert snap.text(int(frame.fx_node_name[at])) == "f_1"
+    assert snap.text(int(frame.fx_node_op[at])) == "call_function"
+    assert "a.py" in str(snap.text(int(frame.fx_original_trace[at])))
+    assert memoryview(snap.native.column("oom_free")).tolist() == [7, 7]  # type: ignore[arg-type]
+    assert memoryview(snap.native.column("oom_event")).tolist() == [2, 6]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_keys_come_in_any_order(seed: int) -> None:
+    shuffled = build.shuffle_keys(full(), random.Random(seed))
+    snap = read(shuffled, seed % 6)
+    assert snap.settings == {"expandable_segments": True}
+    assert snap.blocks.requested_size.tolist() == [400, 1]
+    assert len(snap.annotations) == 2
+
+
+ANYTHING: list[Any] = [
+    None,
+    True,
+    7,
+    2**80,
+    1.5,
+    "text",
+    b"bytes",
+    (1, 2),
+    ("a", 1, None, ()),
+    [],
+    {},
+    [1, [2, {"a": [3]}]],
+    {"a": {"b": {"c": []}}, "d": ({"e": 1}, [2])},
+    {1: 2, (3, 4): [5], None: {}},
+    [{"action": "alloc", "addr": 1, "size": 2}, {"blocks": 1, "frames": 2}],
+    {"segments": 1, "device_traces": 2, "frames": 3},
+    {1, 2},
+    frozenset({"a"}),
+]
+
+
+@pytest.mark.parametrize("value", ANYTHING, ids=repr)
+def test_unknown_keys_are_skipped_everywhere(value: Any) -> None:
+    for snapshot in (
+        of_event(unknown=value, another=value),
+        of_segment(unknown=value, another=value),
+        of_segment(blocks=[{**BLOCK, "unknown": value, "another": value}]),
+        of_event(frames=[{**FRAME, "unknown": value, "another": value}]),
+        {"unknown": value, **of_event(), "another": value},
+        {
+            **of_event(),
+            "external_annotations": [{"name": "a", "stage": "END", "unknown": value, "x": value}],
+        },
+    ):
+        read(snapshot)
+
+
+def test_keys_that_are_no_text_are_skipped() -> None:
+    read({0: 1, **of_event(), None: [2]})
+    read(of_event(**{}) | {("a", 1): {}})
+
+
+def test_every_optional_key_may_be_missing() -> None:
+    read({"segments": [], "device_traces": [[{}]]})
+    read({"device_traces": [[{"action": "alloc"}]]})
+    read({"segments": [{"address": 1, "total_size": 2}]})
+    read({"segments": [{"address": 1, "total_size": 2, "blocks": [{}, {"size": 512}]}]})
+    read(of_event(frames=[{}]))
+    snap = mr.open(build.dump({**of_event(), "external_annotations": [{}]}))
+    assert snap.annotations.device.tolist() == [-1]
+
+
+def test_segments_need_an_address_and_a_size() -> None:
+    for lacking in ("address", "total_size"):
+        snapshot = of_segment()
+        del snapshot["segments"][0][lacking]
+        with pytest.raises(mr.SnapshotError, match="a segment without 'address' or 'total_size'"):
+            mr.open(build.dump(snapshot))
+
+
+def test_a_bare_list_of_segments() -> None:
+    snapshot = of_segment()["segments"]
+    snap = read(snapshot)
+    assert snap.native.bare_list
+    assert snap.native.has_segments
+    assert not snap.native.has_traces
+    assert read([]).devices == ()
+
+
+def test_files_of_pytorch_2_0() -> None:
+    builder = SnapshotBuilder()
+    stack = [("f", "a.py", 1)]
+    builder.segment(
+        8192,
+        2048,
+        legacy=True,
+        blocks=[
+            builder.legacy_block(512, None, history=[(8192, 500, stack), (8192, 1, None)]),
+            builder.legacy_block(1024, None, "inactive", [(8704, 9, None)]),
+            builder.legacy_block(512, 300),
+        ],
+    )
+    snap = read(builder.build())
+    assert snap.blocks.address.tolist() == [8192, 8704, 9728]
+    assert snap.blocks.requested_size.tolist() == [500, 9, 300]
+    assert snap.native.any_history
+    assert [f.function for f in snap.stack(int(snap.blocks.stack[0]))] == ["f"]
+    assert snap.replay().baseline_bytes == 800
+
+
+def test_history_loses_against_the_block_itself() -> None:
+    history = [{"addr": 1, "real_size": 5, "frames": [dict(FRAME, name="old")]}]
+    block = {**BLOCK, "frames": [FRAME], "history": history}
+    for keys in (list(block), list(reversed(block))):
+        snapshot = of_segment(blocks=[{key: block[key] for key in keys}])
+        snap = read(snapshot)
+        assert snap.blocks.requested_size.tolist() == [100]
+
+
+@pytest.mark.parametrize("state", ["active_pending_free", "active_awaiting_free", "??", None])
+def test_all_states_but_inactive_are_active(state: str | None) -> None:
+    snap = mr.open(build.dump(of_segment(blocks=[{**BLOCK, "state": state}])))
+    assert snap.replay(0).baseline_bytes == 100
+    snap = mr.open(build.dump(of_segment(blocks=[{**BLOCK, "state": "inactive"}])))
+    assert snap.replay(0).baseline_bytes == 0
+
+
+@pytest.mark.parametrize(
+    "given, read_as",
+    [
+        ((1, 2), (1, 2)),
+        ([1, 2], (1, 2)),
+        (7, (0, 7)),
+        (None, None),
+        ((0, -1), (0, -1)),
+        ([2**63 - 1, -(2**63)], (2**63 - 1, -(2**63))),
+    ],
+)
+def test_pools_in_every_form(given: Any, read_as: tuple[int, int] | None) -> None:
+    snap = mr.open(build.dump(of_event(pool_id=given)))
+    assert snap.pool_id(int(snap.events.pool[0])) == read_as
+    snap = mr.open(build.dump(of_segment(segment_pool_id=given)))
+    assert snap.pool_id(int(snap.segments.pool[0])) == read_as
+
+
+def test_addresses_and_streams_are_unsigned() -> None:
+    for value in (2**63 + 4096, 2**64 - 1, -4096, 0, None):
+        snap = mr.open(build.dump(of_event(addr=value, stream=value)))
+        assert int(snap.events.address[0]) == int(snap.events.stream[0]) == (value or 0) % 2**64
+
+
+def test_actions() -> None:
+    names = ["alloc", "brand_new", "", "brand_new", "other one"]
+    snap = read({"device_traces": [[{"action": name} for name in names]]})
+    assert [snap.action_name(int(a)) for a in snap.events.action] == names
+    snap = mr.open(build.dump({"device_traces": [[{}, {"action": None}]]}))
+    assert [snap.action_name(int(a)) for a in snap.events.action] == [None, None]
+    assert snap.replay(0).unknown_actions == 2
+
+
+def test_more_unknown_actions_than_there_are_codes() -> None:
+    trace = [{"action": f"action {i}"} for i in range(400)]
+    snap = mr.open(build.dump({"device_traces": [trace]}))
+    found = [snap.action_name(int(a)) for a in snap.events.action]
+    assert found[:200] == [f"action {i}" for i in range(200)]
+    assert found[-1] == "other"
+    assert snap.replay().unknown_actions == 400
+
+
+def test_ring_buffer_flags_are_kept() -> None:
+    snapshot = {**of_event(), "trace_alloc_overflowed": [True, False], "trace_alloc_max_entries": 9}
+    snap = read(snapshot)
+    assert snap.kept("overflowed") == [True, False]
+    assert snap.kept("max_entries") == 9
+    assert read(of_event()).kept("overflowed") is None
+    with pytest.raises(KeyError):
+        snap.native.kept("anything else")
+
+
+def test_settings_are_kept_as_they_are() -> None:
+    settings = {
+        "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
+        "max_split_size": -1,
+        "garbage_collection_threshold": 0.0,
+        "roundup_power2_divisions": {"1": 0, "256": 8},
+        "list": [None, True, 2**63, {"deep": [[]]}],
+        "empty": {},
+        "more": 1,
+    }
+    for snapshot in (
+        {**of_event(), "allocator_settings": settings},
+        {"allocator_settings": settings, **of_event(), "zz": [{"a": 1}]},
+    ):
+        for protocol in range(6):
+            assert read(snapshot, protocol).settings == settings
+
+
+def test_devices_are_places_in_the_list() -> None:
+    snapshot = {
+        "segments": [],
+        "device_traces": [[], [EVENT], [], [EVENT, EVENT | {"size": 2}], []],
+    }
+    snap = read(build.unshare(snapshot))
+    assert snap.devices == (1, 3)
+    assert snap.native.traces() == [(0, 0, 0), (1, 0, 1), (2, 1, 0), (3, 1, 2), (4, 3, 0)]
+    assert snap.events.device.tolist() == [1, 3, 3]
+
+
+def test_one_empty_list_may_stand_for_several_devices() -> None:
+    empty: list[Any] = []
+    snap = mr.open(build.dump({"segments": [], "device_traces": [empty, [EVENT], empty]}))
+    assert snap.devices == (1,)
+
+
+@pytest.mark.parametrize(
+    "snapshot, key",
+    [
+        (of_event(action=5), "action"),
+        (of_event(addr="x"), "addr"),
+        (of_event(size=1.5), "size"),
+        (of_event(size=None), "size"),
+        (of_event(stream=[]), "stream"),
+        (of_event(time_us="now"), "time_us"),
+        (of_event(frames="f"), "frames"),
+        (of_event(frames=["f"]), "frames"),
+        (of_event(frames=[FRAME, 1]), "frames"),
+        (of_event(frames=[{"name": 1}]), "name"),
+        (of_event(frames=[{"line": "one"}]), "line"),
+        (of_event(pool_id=(1, 2, 3)), "pool_id"),
+        (of_event(pool_id=[1]), "pool_id"),
+        (of_event(pool_id=["a", 2]), "pool_id"),
+        (of_event(device_free="x"), "device_free"),
+        (of_segment(address="x"), "address"),
+        (of_segment(total_size=[]), "total_size"),
+        (of_segment(device="cuda:0"), "device"),
+        (of_segment(segment_type=1), "segment_type"),
+        (of_segment(is_expandable="yes"), "is_expandable"),
+        (of_segment(blocks={}), "blocks"),
+        (of_segment(blocks=[1]), "blocks"),
+        (of_segment(blocks=[{**BLOCK, "state": 2}]), "state"),
+        (of_segment(blocks=[{**BLOCK, "history": 1}]), "history"),
+        (of_segment(blocks=[{**BLOCK, "history": [1]}]), "history"),
+        ({"segments": {}, "device_traces": []}, "segments"),
+        ({"segments": [1]}, "segments"),
+        ({"segments": [], "device_traces": {}}, "device_traces"),
+        ({"device_traces": [1]}, "device_traces"),
+        ({"device_traces": [[1]]}, "device_traces"),
+        ({**of_event(), "external_annotations": 5}, "external_annotations"),
+        ({**of_event(), "external_annotations": [5]}, "external_annotations"),
+        ({**of_event(), "external_annotations": [{"name": 1}]}, "name"),
+    ],
+    ids=repr,
+)
+def test_a_value_of_the_wrong_type_names_its_key(snapshot: Any, key: str) -> None:
+    for data in (build.dump(snapshot), build.dump_cpp(snapshot) if key != "size" else b""):
+        if data:
+            with pytest.raises(mr.SnapshotError, match=rf"'{key}' holds a value of the wrong type"):
+                mr.open(data)
+
+
+@pytest.mark.parametrize(
+    "snapshot, key",
+    [
+        (of_event(size=-1), "size"),
+        (of_event(size=2**62), "size"),
+        (of_event(size=2**63), "size"),
+        (of_event(addr=2**64), "addr"),
+        (of_event(time_us=2**63), "time_us"),
+        (of_segment(device=2**31), "device"),
+        (of_segment(total_size=-5), "total_size"),
+        (of_segment(blocks=[{**BLOCK, "requested_size": -5}]), "requested_size"),
+        (of_segment(blocks=[{"history": [{"real_size": -5}]}]), "real_size"),
+    ],
+    ids=repr,
+)
+def test_a_number_that_does_not_fit_names_its_key(snapshot: Any, key: str) -> None:
+    with pytest.raises(mr.SnapshotError, match=rf"a number that does not fit in '{key}'"):
+        mr.open(build.dump(snapshot))
+
+
+def test_rows_stand_once() -> None:
+    event, segment, block = dict(EVENT), of_segment()["segments"][0], dict(BLOCK)
+    for snapshot in (
+        {"device_traces": [[event, event]]},
+        {"device_traces": [[event], [event]]},
+        {"segments": [segment, segment]},
+        of_segment(blocks=[block, block]),
+    ):
+        with pytest.raises(mr.SnapshotError, match="stands there twice"):
+            mr.open(build.dump(snapshot))
+
+
+def test_parts_may_not_change_after_their_use() -> None:
+    def frame_event(ops: Ops) -> Ops:
+        ops.empty_dict().mark().string("frames").empty_list().put(1).mark()
+        ops.empty_dict().mark().string("line").integer(1).setitems().put(2).appends().setitems()
+        return ops
+
+    def start() -> Ops:
+        ops = Ops().proto(4).empty_dict().string("device_traces").empty_list().empty_list().mark()
+        return frame_event(ops)
+
+    frame = start().get(2).string("line").integer(9).setitem().op("POP")
+    stack = start().get(1).get(2).append().op("POP")
+    for ops, what in ((frame, "a frame"), (stack, "a frames list")):
+        ops.appends().append().setitem().stop()
+        with pytest.raises(mr.SnapshotError, match=f"{what} that changes after its use"):
+            mr.open(bytes(ops))
