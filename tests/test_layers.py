@@ -21,6 +21,7 @@ LAYERS = (
     "_native",
     "_diagnosis",
     "_core",
+    "sources",
     "container",
     "columns",
     "replay",

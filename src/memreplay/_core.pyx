@@ -151,6 +151,13 @@ cdef class Tables:
         return self.t.any_missing_time
 
     @property
+    def range_without_times(self) -> bool:
+        """Whether a range in time was asked for, and an event without a time was met."""
+        cdef _tables.Trace* traces = <_tables.Trace*> self.t.traces.data
+        return any([traces[i].window != NULL and traces[i].window.timeless
+                    for i in range(self.t.traces.len)])
+
+    @property
     def any_history(self) -> bool:
         """Whether a block has a `history` (2.0-era files)."""
         cdef size_t i
@@ -164,10 +171,13 @@ cdef class Tables:
         return self.t.with_stack
 
     def traces(self) -> list:
-        """(device, first row, events) of each entry of device_traces, in order, empty ones too."""
+        """(device, first row, rows, events) of each entry of device_traces, empty ones too.
+
+        Rows are fewer than events where a range was read.
+        """
         cdef _tables.Trace* traces = <_tables.Trace*> self.t.traces.data
         return [
-            (traces[i].device, traces[i].first, traces[i].count)
+            (traces[i].device, traces[i].first, traces[i].rows, traces[i].count)
             for i in range(self.t.traces.len) if traces[i].device >= 0
         ]
 
@@ -404,6 +414,17 @@ cdef class Replay:
         return self.r.events
 
     @property
+    def base(self) -> int:
+        """The index of event 0 in the whole trace: over 0 where a range was read."""
+        return self.r.base
+
+    @property
+    def reaches_end(self) -> bool:
+        """Whether the last event is the trace's last, so that the segments can be held against
+        it."""
+        return self.r.window == NULL or self.r.window.phase != _tables.AFTER
+
+    @property
     def baseline_bytes(self) -> int:
         return self.r.baseline_bytes
 
@@ -458,7 +479,7 @@ cdef class Replay:
 
     def baseline_held(self, event: int) -> int:
         """Bytes of the baseline's blocks that are still live after `event`. Raises IndexError."""
-        cdef _replay.Baseline* b = <_replay.Baseline*> self.r.baseline.data
+        cdef _tables.Baseline* b = <_tables.Baseline*> self.r.baseline.data
         cdef int64_t at = self._event(event)
         cdef int64_t held = 0
         cdef size_t i
@@ -650,7 +671,7 @@ cdef int read_json(Tables out, _Window window, Cursor* start, const Limits* limi
     return code
 
 
-def read(readinto, limits, progress=None, salvage=False) -> Tables:
+def read(readinto, limits, progress=None, salvage=False, bounds=None) -> Tables:
     """Reads a whole snapshot: a pickle, or JSON of the same dict, by its first byte.
 
     Parameters
@@ -663,6 +684,10 @@ def read(readinto, limits, progress=None, salvage=False) -> Tables:
         Called about once a MiB with the bytes (of the plain input) consumed so far.
     salvage : bool, optional
         Of an input that is cut off, give what is whole; `truncation` then holds the error.
+    bounds : tuple of int, optional
+        (start kind, start, stop kind, stop, device): events to keep. Kinds: 0 no bound, 1 event
+        index, 2 microseconds after the first event, 3 microseconds since the epoch. Device -1 keeps
+        all.
 
     Raises SnapshotError and its kin with the byte at fault; KeyboardInterrupt within one window.
     """
@@ -675,6 +700,10 @@ def read(readinto, limits, progress=None, salvage=False) -> Tables:
     _tables.tables_init(&out.t, new_seed())
     if out.t.status.code != OK:
         raise MemoryError
+    if bounds is not None:
+        (out.t.range.start_kind, out.t.range.start, out.t.range.stop_kind, out.t.range.stop,
+         out.t.range.device) = bounds
+        out.t.range.on = True
     memset(&start, 0, sizeof(Cursor))
     window.refill(&start, 1, readinto)
     if is_json(&start):

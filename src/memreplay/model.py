@@ -51,12 +51,15 @@ class DevicePeak:
     """The highest requested usage of one device, and who held it.
 
     `event_index` is the first event after which usage is at its maximum, -1 when that is the start.
-    `time_us` is that event's time (the first event's time for -1); None where the file has no
-    times. `start_us` is the time of the first event, None likewise. `baseline_bytes` is what was
-    live before the first event; `baseline_held_bytes` the part of it still live at the peak.
-    `groups` are sorted by bytes, largest first; `groups_total` is how many there are before `top`
-    cut them; the bytes and count of those cut are in `rest_bytes` and `rest_count`, so that
-    everything always adds up to `peak_bytes`.
+    `trace_events` counts the whole trace. Where a range was read, `first_event` is its first
+    event's index in the trace, `events` how many it has, the start is the event before
+    (`first_event - 1`), and the baseline what was live then. `time_us` is that event's time (the
+    first event's time for -1); None where the file has no times. `start_us` is the time of the
+    first event, None likewise. `baseline_bytes` is what was live before the first event;
+    `baseline_held_bytes` the part of it still live at the peak. `groups` are sorted by bytes,
+    largest first; `groups_total` is how many there are before `top` cut them; the bytes and count
+    of those cut are in `rest_bytes` and `rest_count`, so that everything always adds up to
+    `peak_bytes`.
     """
 
     device: int
@@ -67,7 +70,9 @@ class DevicePeak:
     baseline_bytes: int
     baseline_held_bytes: int
     final_bytes: int
+    first_event: int
     events: int
+    trace_events: int
     live_count: int
     groups: tuple[Group, ...]
     groups_total: int
@@ -120,12 +125,15 @@ class DeviceSummary:
     `reserved_bytes`, `active_bytes` and `requested_bytes` are the final segments' (sum of segment
     sizes; of active blocks' sizes; of active blocks' requested sizes). `final_bytes` is the
     replay's own end, and `reconciliation_bytes` is `final_bytes - requested_bytes`: 0 when trace
-    and segments agree. `reasons` are stable names (see docs/numbers.md), empty when `trusted` with
-    nothing to add.
+    and segments agree, None when a range was read that ends before the trace does. `events` counts
+    those of the range, from `first_event` on, `trace_events` all. `reasons` are stable names (see
+    docs/numbers.md), empty when `trusted` with nothing to add.
     """
 
     device: int
+    first_event: int
     events: int
+    trace_events: int
     actions: dict[str, int]
     first_us: int | None
     last_us: int | None
@@ -141,7 +149,7 @@ class DeviceSummary:
     unmatched_frees: int
     double_allocs: int
     unknown_actions: int
-    reconciliation_bytes: int
+    reconciliation_bytes: int | None
     trusted: bool
     reasons: tuple[str, ...]
 
@@ -151,10 +159,9 @@ class SnapshotSummary:
     """What `memreplay summary` shows of one file.
 
     `container` is how the bytes were wrapped ("pickle", "gzip", "zstd"); `protocol` the pickle
-    protocol, -1 for JSON; `generation` a short text for people: which PyTorch wrote it, judged by the
-    keys.
-    `file_bytes` is the size on disk (None for a stream), `stream_bytes` the decompressed size.
-    `settings` holds the whole allocator settings; `settings_changed` those that differ from
+    protocol, -1 for JSON; `generation` a short text for people: which PyTorch wrote it, judged by
+    the keys. `file_bytes` is the size on disk (None for a stream), `stream_bytes` the decompressed
+    size. `settings` holds the whole allocator settings; `settings_changed` those that differ from
     PyTorch's defaults.
     """
 
@@ -177,13 +184,24 @@ class SnapshotSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class Moment:
+    """A bound of a range: an event's index in its trace, microseconds after the trace's first event
+    ("elapsed"), or microseconds since the epoch ("time").
+    """
+
+    kind: Literal["event", "elapsed", "time"]
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
 class Limits:
     """What a file may ask for before reading it ends in LimitError, whatever its size.
 
     `nesting_depth`: containers open at once. `string_bytes`: of one string or bytes object, and of
     the window that holds it. `stack_values`: values that wait for their container's end.
     `memo_entries`: entries of the pickle memo. `kept_values`: items of the settings and of metadata
-    that is no text.
+    that is no text. `decompression_ratio`: plain bytes out of one compressed byte, where more than
+    64 MiB came out (real snapshots: 16 to 30).
     """
 
     nesting_depth: int = 1_000
@@ -191,6 +209,7 @@ class Limits:
     stack_values: int = 1 << 24
     memo_entries: int = 1 << 30
     kept_values: int = 1 << 20
+    decompression_ratio: int = 250
 
 
 @dataclass(frozen=True, slots=True, eq=False)

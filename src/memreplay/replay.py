@@ -20,7 +20,9 @@ class Replay:
 
     Sizes are requested sizes, so `usage` is the allocator's `requested_bytes.all.current` after
     each event, `peak.bytes` its peak over the recording. Event indices count from the device's
-    first event; -1 is the start, before it.
+    first event; -1 is the start, before it. Where a range was read they still do: its events are
+    `first_event` to `first_event + events - 1`, its start is `first_event - 1`, and its baseline
+    what was live then.
     """
 
     def __init__(self, native: _core.Replay) -> None:
@@ -35,8 +37,18 @@ class Replay:
 
     @property
     def events(self) -> int:
-        """How many events the device's trace has."""
+        """How many events there are: of the device's trace, or of the range that was read."""
         return self.native.events
+
+    @property
+    def first_event(self) -> int:
+        """The index of the first of them: 0, or where the range begins."""
+        return self.native.base
+
+    @property
+    def start(self) -> int:
+        """The event index that stands for the start: -1, or the event before the range."""
+        return self.native.base - 1
 
     @property
     def baseline_bytes(self) -> int:
@@ -49,8 +61,13 @@ class Replay:
         return self.native.final_bytes
 
     @property
-    def reconciliation_bytes(self) -> int:
-        """`final_bytes` less what the segments' active blocks hold: 0 when the two agree."""
+    def reconciliation_bytes(self) -> int | None:
+        """`final_bytes` less what the segments' active blocks hold: 0 when the two agree.
+
+        None where the range that was read ends before the trace does.
+        """
+        if not self.native.reaches_end:
+            return None
         return self.native.final_bytes - self.native.segment_requested_bytes
 
     @property
@@ -76,18 +93,18 @@ class Replay:
     @cached_property
     def peak(self) -> PeakPoint:
         """The maximum of usage, and the first event after which it is reached."""
-        event = self.native.peak_event
+        event = self.native.peak_event + self.first_event
         return PeakPoint(self.native.peak_bytes, event, self.time_us(event))
 
     def time_us(self, event: int) -> int | None:
-        """The time of an event (the first one's for -1); None where the file has none.
+        """The time of an event (the first one's for the start); None where the file has none.
 
         Raises UsageError for an event that is not there.
         """
         self._check(event)
         if self.events == 0:
             return None
-        row = self.native.first_row + max(event, 0)
+        row = self.native.first_row + max(event - self.first_event, 0)
         column = self.native.tables.column("time")
         value: int = column if isinstance(column, int) else memoryview(column)[row]
         return None if value == _core.ABSENT_TIME else value
@@ -112,13 +129,18 @@ class Replay:
         ends = np.concatenate([match[allocs], np.asarray(self.native.baseline("end"))])
         baseline = len(ends) - len(allocs)
         return Lifetimes(
-            alloc_event=np.concatenate([allocs, np.full(baseline, -1, dtype=np.int64)]),
-            free_event=np.where(ends == _core.ABSENT_ID, -1, ends.astype(np.int64)),
+            alloc_event=np.concatenate(
+                [allocs + self.first_event, np.full(baseline, -1, dtype=np.int64)]
+            ),
+            free_event=np.where(
+                ends == _core.ABSENT_ID, -1, ends.astype(np.int64) + self.first_event
+            ),
             **self._columns(allocs, np.arange(baseline)),
         )
 
     def live_at(self, *, event: int | None = None, time_us: int | None = None) -> LiveSet:
-        """What is live after an event (-1: at the start), or at a time (after the events up to it).
+        """What is live after an event (`start`: at the start), or at a time (after the events up to
+        it).
 
         Raises UsageError when there is no such event, when the file has no times, or when not
         exactly one of the two is given.
@@ -131,20 +153,23 @@ class Replay:
             event = self.event_at(time_us)
         assert event is not None
         self._check(event)
-        allocs, baseline = (np.asarray(c) for c in self.native.live(event))
+        allocs, baseline = (np.asarray(c) for c in self.native.live(event - self.first_event))
         columns = self._columns(allocs, baseline)
         return LiveSet(
             device=self.device,
             event_index=event,
             bytes=int(columns["size"].sum()),
             alloc_event=np.concatenate(
-                [allocs.astype(np.int64), np.full(len(baseline), -1, dtype=np.int64)]
+                [
+                    allocs.astype(np.int64) + self.first_event,
+                    np.full(len(baseline), -1, dtype=np.int64),
+                ]
             ),
             **columns,
         )
 
     def event_at(self, time_us: int) -> int:
-        """The last event before the first one that is later than `time_us`; -1 when there is none.
+        """The last event before the first one that is later than `time_us`; else the start.
 
         Raises UsageError when events have no times.
         """
@@ -154,18 +179,19 @@ class Replay:
         if isinstance(column, int):
             if column == _core.ABSENT_TIME and self.events:
                 raise UsageError("this snapshot has no times; name an event instead")
-            return self.events - 1 if column <= time_us else -1
+            return self.start + (self.events if column <= time_us else 0)
         first = self.native.first_row
         times = np.asarray(column)[first : first + self.events]
         # Order is by index, never by time: an event's moment is the latest time seen so far.
-        return int(np.searchsorted(np.maximum.accumulate(times), time_us, side="right")) - 1
+        at = int(np.searchsorted(np.maximum.accumulate(times), time_us, side="right"))
+        return self.start + at
 
     def groups(
         self, event: int, by: By, file_rank: bytes, function_rank: bytes, top: int
     ) -> tuple[list[tuple[int, int, int]], int, int, int]:
         """The live set after `event` grouped natively; see `_core.Replay.groups`."""
         self._check(event)
-        return self.native.groups(event, by, file_rank, function_rank, top)
+        return self.native.groups(event - self.first_event, by, file_rank, function_rank, top)
 
     def _columns(self, allocs: NDArray[Any], baseline: NDArray[Any]) -> dict[str, Any]:
         """address, size and stack of these allocations and baseline blocks."""
@@ -183,6 +209,7 @@ class Replay:
         }
 
     def _check(self, event: int) -> None:
-        if not -1 <= event < self.events:
-            there = f"0 to {self.events - 1}" if self.events else "none, only a start (-1)"
+        last = self.start + self.events
+        if not self.start <= event <= last:
+            there = f"{self.first_event} to {last}" if self.events else "none"
             raise UsageError(f"device {self.device} has no event {event}; its events: {there}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from memreplay import _core
 from memreplay.container import Source, open_stream
 from memreplay.errors import SnapshotError, TruncatedError, UsageError
-from memreplay.model import Frame, Limits
+from memreplay.model import Frame, Limits, Moment
 from memreplay.replay import Replay
 
 if TYPE_CHECKING:
@@ -23,11 +23,19 @@ Progress = Callable[[int, "int | None"], None]
 class Snapshot:
     """A PyTorch memory snapshot in columns. Made by `memreplay.open`."""
 
-    def __init__(self, native: _core.Tables, file: str, kind: str, file_bytes: int | None) -> None:
+    def __init__(
+        self,
+        native: _core.Tables,
+        file: str,
+        kind: str,
+        file_bytes: int | None,
+        only: int | None = None,
+    ) -> None:
         self.native = native
         self.file = file
         self.container = kind
         self.file_bytes = file_bytes
+        self.only = only
         self._replays: dict[int, Replay] = {}
         self._frames: dict[int, Frame] = {}
 
@@ -50,8 +58,16 @@ class Snapshot:
     @cached_property
     def devices(self) -> tuple[int, ...]:
         """Devices that have events or segments, ascending."""
-        with_events = {device for device, _, count in self.native.traces() if count}
-        return tuple(sorted(with_events.union(self.native.segment_devices())))
+        with_events = {device for device, _, _, events in self.native.traces() if events}
+        return tuple(
+            device
+            for device in sorted(with_events.union(self.native.segment_devices()))
+            if self.only in (None, device)
+        )
+
+    def trace_events(self, device: int) -> int:
+        """How many events the device's trace has, those outside of a range too."""
+        return sum(events for at, _, _, events in self.native.traces() if at == device)
 
     @property
     def stream_bytes(self) -> int:
@@ -157,6 +173,13 @@ class Snapshot:
 
     # ---- replay
 
+    def check_device(self, device: int) -> None:
+        """Raises UsageError when the device has neither events nor segments, or was not asked
+        for."""
+        if device not in self.devices:
+            there = ", ".join(map(str, self.devices)) or "none"
+            raise UsageError(f"no device {device}; this snapshot has: {there}")
+
     def replay(self, device: int | None = None) -> Replay:
         """Replays one device (the first that has any data when None); done once, then remembered.
 
@@ -165,11 +188,27 @@ class Snapshot:
         if device is None:
             device = self.devices[0] if self.devices else 0
         if device not in self._replays:
-            if device not in self.devices:
-                there = ", ".join(map(str, self.devices)) or "none"
-                raise UsageError(f"no device {device}; this snapshot has: {there}")
+            self.check_device(device)
             self._replays[device] = Replay(self.native.replay(device))
         return self._replays[device]
+
+
+# How _core.read() spells the kinds of Moment.
+_KINDS = {"event": 1, "elapsed": 2, "time": 3}
+
+
+def _bounds(
+    start: Moment | int | None, stop: Moment | int | None, device: int | None
+) -> tuple[int, int, int, int, int] | None:
+    if start is None and stop is None and device is None:
+        return None
+    numbers = []
+    for bound in (start, stop):
+        moment = Moment("event", bound) if isinstance(bound, int) else bound
+        numbers += [0, 0] if moment is None else [_KINDS[moment.kind], moment.value]
+    if device is not None and not 0 <= device < 2**31:
+        raise UsageError(f"no device {device}: devices count from 0")
+    return numbers[0], numbers[1], numbers[2], numbers[3], -1 if device is None else device
 
 
 def open(  # noqa: A001 - memreplay.open is the name people expect
@@ -178,13 +217,17 @@ def open(  # noqa: A001 - memreplay.open is the name people expect
     progress: Progress | None = None,
     limits: Limits | None = None,
     salvage: bool = False,
+    start: Moment | int | None = None,
+    stop: Moment | int | None = None,
+    device: int | None = None,
 ) -> Snapshot:
     """Reads a snapshot.
 
     Parameters
     ----------
-    source : path, bytes, or binary file object
-        A pickle of any protocol, or JSON of the same dict, plain or compressed with gzip or zstandard (by content). A file
+    source : path, URL, bytes, or binary file object
+        A pickle of any protocol, or JSON of the same dict; plain, or (by content) compressed with
+        gzip, zstandard, xz or bzip2, or alone in a zip archive. A URL is read with fsspec. A file
         object is read from where it stands, and not closed.
     progress : callable, optional
         Called now and then with (bytes done, bytes in all or None).
@@ -192,18 +235,24 @@ def open(  # noqa: A001 - memreplay.open is the name people expect
         What a file may ask for.
     salvage : bool, optional
         Read what is whole of an input that is cut off; `Snapshot.truncation` then says where.
+    start, stop : Moment or int, optional
+        Read only the events from `start` up to and not including `stop` (an int is an event's index
+        in its device's trace). Numbers stay exact: what is live at `start` is the baseline. Memory
+        is that of the range.
+    device : int, optional
+        Read only this device's events.
 
     Raises
     ------
     OSError
-        The path can't be opened.
+        The path or the URL can't be opened or read.
     SnapshotError
         It is no snapshot; TruncatedError, UnsafePickleError and LimitError are kinds of it.
     MissingExtraError
         It needs a package that is not installed.
     """
     limit = limits or Limits()
-    stream = open_stream(source)
+    stream = open_stream(source, limit.decompression_ratio)
 
     def advance(_done: int) -> None:
         assert progress is not None
@@ -221,7 +270,10 @@ def open(  # noqa: A001 - memreplay.open is the name people expect
             ),
             advance if progress is not None else None,
             salvage,
+            _bounds(start, stop, device),
         )
+        if native.truncation is None:
+            stream.check_end()
     finally:
         stream.close()
     if not native.has_segments and not native.has_traces:
@@ -231,4 +283,10 @@ def open(  # noqa: A001 - memreplay.open is the name people expect
             "not a memory snapshot: a dict with neither 'segments' nor 'device_traces'",
             hint="record one with torch.cuda.memory._dump_snapshot(path)",
         )
-    return Snapshot(native, stream.name, stream.kind, stream.total)
+    snap = Snapshot(native, stream.name, stream.kind, stream.total, device)
+    if device is not None and device not in snap.devices:
+        there = Snapshot(native, stream.name, stream.kind, stream.total)
+        there.check_device(device)
+    if native.range_without_times:
+        raise UsageError("this snapshot has no times; give the range in events")
+    return snap

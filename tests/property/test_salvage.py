@@ -1,4 +1,4 @@
-"""Every prefix of a snapshot is refused as truncated, or salvaged to the first events of the whole."""
+"""Every prefix of a snapshot is refused as truncated, or salvaged: the first events of the whole."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ WRITERS: dict[str, Any] = {
 def is_prefix(snap: mr.Snapshot, whole: Any) -> None:
     """Events of each device are the first ones of the whole; no row is made up."""
     rows = oracle.columns(whole)
-    for device, first, count in snap.native.traces():
+    for device, first, count, _ in snap.native.traces():
         assert count <= len(rows[device])
         for i in range(count):
             row = rows[device][i]
@@ -65,7 +65,7 @@ def test_every_prefix(writer: str) -> None:
     most = 0
     for n in range(1, len(data)):
         cut = data[:n]
-        with pytest.raises(mr.TruncatedError, match=r"byte \d+") as error:
+        with pytest.raises(mr.TruncatedError, match=r"byte") as error:
             mr.open(cut)
         assert error.value.exit_code == 4
         try:

@@ -3,8 +3,7 @@
 cimport cython
 from cpython.buffer cimport PyBUF_FORMAT, PyBUF_ND, PyBUF_STRIDES, PyBUF_WRITABLE
 from memreplay._native.growbuf cimport Buf
-from memreplay._native.replay cimport Baseline
-from memreplay._native.tables cimport Annotation, Block, FrameKey, Segment
+from memreplay._native.tables cimport Annotation, Baseline, Block, FrameKey, Segment
 
 import struct
 

@@ -229,7 +229,7 @@ cdef inline int fast_event(VM* vm, const uint8_t** pp, const uint8_t* end) noexc
         return FAST_NO
     memo = <uint32_t*> vm.memo.data
     event_clear(&e)
-    if not fast_put(&p, memo, &n, memo_entry(V_EVENT, <uint32_t> t.events)) or p[0] != MARK:
+    if not fast_put(&p, memo, &n, memo_entry(V_EVENT, <uint32_t> t.read_events)) or p[0] != MARK:
         return FAST_NO
     p += 1
     while p[0] != SETITEMS:
@@ -313,7 +313,7 @@ cdef inline int fast_event(VM* vm, const uint8_t** pp, const uint8_t* end) noexc
         if vm.memo.cap - n < 4:
             return FAST_NO
     p += 1
-    if not fast_put(&p, memo, &n, memo_entry(V_EVENT, <uint32_t> t.events)):
+    if not fast_put(&p, memo, &n, memo_entry(V_EVENT, <uint32_t> t.read_events)):
         return FAST_NO
     if push_event(t, &e) != OK:
         return FAST_FAIL

@@ -10,9 +10,8 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, qsort
 from memreplay._native.growbuf cimport push_item
 from memreplay._native.hashmap cimport NONE32, span_at, spans_len
-from memreplay._native.replay cimport Baseline
 from memreplay._native.status cimport ERR_MEMORY, OK
-from memreplay._native.tables cimport A_ALLOC, EMPTY_STACK, FrameKey
+from memreplay._native.tables cimport A_ALLOC, EMPTY_STACK, Baseline, FrameKey
 
 
 cdef uint32_t label_frame(const Replay* r, uint32_t stack, const uint8_t* file_rank,

@@ -196,6 +196,15 @@ cdef inline int map64_grow(Map64* m) noexcept nogil:
     return 0
 
 
+cdef inline bint map64_has(const Map64* m, uint64_t key) noexcept nogil:
+    cdef uint64_t j = mix(key ^ m.seed, <uint64_t> 0x9E3779B97F4A7C15) & m.mask
+    while m.slots[j].used:
+        if m.slots[j].key == key:
+            return True
+        j = (j + 1) & m.mask
+    return False
+
+
 cdef inline Slot64* map64_at(Map64* m, uint64_t key, uint32_t fresh) noexcept nogil:
     # The slot of key, made with value `fresh` when it is new; NULL when memory is out.
     cdef uint64_t j

@@ -101,6 +101,8 @@ cdef int open_level(JSONReader* r, bint a_list) noexcept nogil:
     else:
         role = role_of_value(parent.container.kind, parent.key, a_list)
         parent_idx = parent.container.idx
+    if role == V_TRACE:
+        parent_idx = <uint32_t> r.tables.attached_traces
     if role == V_UNSET:
         role = V_SKIP_LIST if a_list else V_SKIP_DICT
     if open_container(r.tables, role, parent_idx, &level.container) != OK:

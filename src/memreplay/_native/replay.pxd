@@ -4,15 +4,10 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from memreplay._native.growbuf cimport Buf
 from memreplay._native.hashmap cimport Map64
 from memreplay._native.status cimport Status
-from memreplay._native.tables cimport Tables
+from memreplay._native.tables cimport Tables, Window
 
-cdef struct Baseline:
-    # A block that was live before the first event.
-    uint64_t address
-    int64_t size        # requested
-    uint32_t stack
-    uint32_t end        # the event that freed it, or NONE32
-    uint32_t block      # its row in blocks where the segments still hold it, or NONE32
+cdef extern from *:
+    const uint32_t CARRIED "0x80000000u"   # in the map of live addresses: a baseline block's number
 
 
 cdef struct Double:
@@ -28,13 +23,16 @@ cdef struct Replay:
     int32_t device
     uint64_t first        # row of event 0
     uint64_t events
+    uint64_t base         # index of event 0 in the whole trace
+    const Window* window  # NULL when the trace was read whole
     # u32 an event: of an alloc, the event that ended it; of a free_completed, the alloc that it
     # ended; else NONE32. Indices count from event 0 of the device.
     Buf match
     # Baseline: the freed ones by the event that freed them, then those still live
     Buf baseline
     Buf doubles           # Double, by event
-    Map64 live            # address -> alloc event, or NONE32 when it was seen but is free
+    Buf ends              # Double, by event: where `closed` is a baseline block that ends there
+    Map64 live            # address -> alloc event or CARRIED block; NONE32 when seen but free
     uint64_t at           # events done
     int64_t running       # relative to the start
     int64_t best

@@ -9,7 +9,9 @@ are in requested bytes.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 from memreplay._native.growbuf cimport buf_free, buf_init, buf_reserve, push_item, push_u32
-from memreplay._native.hashmap cimport NONE32, Slot64, map64_at, map64_free, map64_init
+from memreplay._native.hashmap cimport (
+    NONE32, Slot64, map64_at, map64_free, map64_has, map64_init
+)
 from memreplay._native.status cimport DONE, ERR_MEMORY, ERR_NUMBER, NEED_MORE, OK, fail
 from memreplay._native.tables cimport *
 
@@ -24,36 +26,95 @@ cdef int replay_init(Replay* r, const Tables* t, int32_t device, uint64_t seed) 
     buf_init(&r.match, 4)
     buf_init(&r.baseline, sizeof(Baseline))
     buf_init(&r.doubles, sizeof(Double))
+    buf_init(&r.ends, sizeof(Double))
     for i in range(t.traces.len):
         if traces[i].device == device and traces[i].count:
             r.first = traces[i].first
-            r.events = traces[i].count
+            r.events = traces[i].rows
+            r.base = traces[i].base
+            r.window = traces[i].window
     if map64_init(&r.live, seed) < 0 or buf_reserve(&r.match, r.events) < 0:
         return fail(&r.status, ERR_MEMORY, "replay")
     r.match.len = r.events
-    return OK
+    return take_carried(r) if r.window != NULL else OK
 
 
 cdef void replay_free(Replay* r) noexcept nogil:
     buf_free(&r.match)
     buf_free(&r.baseline)
     buf_free(&r.doubles)
+    buf_free(&r.ends)
     map64_free(&r.live)
 
 
 cdef inline int push_baseline(Replay* r, uint64_t address, int64_t size, uint32_t stack,
-                              uint32_t end, uint32_t block) noexcept nogil:
+                              uint32_t end, uint32_t block, bint doubtful) noexcept nogil:
     cdef Baseline b
     b.address = address
     b.size = size
     b.stack = stack
     b.end = end
     b.block = block
+    b.doubtful = doubtful
     if push_item(&r.baseline, &b) < 0:
         return fail(&r.status, ERR_MEMORY, "baseline")
     if r.baseline_bytes > MAX_BYTES - size:
         return fail(&r.status, ERR_NUMBER, "size")
     r.baseline_bytes += size
+    return OK
+
+
+cdef inline bint is_carried(uint32_t value) noexcept nogil:
+    return value & CARRIED and value != NONE32
+
+
+cdef inline int end_carried(Replay* r, uint32_t i, uint32_t event) noexcept nogil:
+    # Baseline block i ends at this event.
+    cdef Baseline* base = <Baseline*> r.baseline.data + i
+    cdef Double end
+    base.end = event
+    r.running -= base.size
+    end.at = event
+    end.closed = i
+    if push_item(&r.ends, &end) < 0:
+        return fail(&r.status, ERR_MEMORY, "baseline")
+    return OK
+
+
+cdef int take_carried(Replay* r) noexcept nogil:
+    # Begins where the events before the range left off: their live blocks, the addresses they
+    # named.
+    cdef const Baseline* carried = <const Baseline*> r.window.carried.data
+    cdef uint64_t i
+    cdef Slot64* slot
+    for i in range(r.window.before.mask + 1):
+        if r.window.before.slots[i].used:
+            if map64_at(&r.live, r.window.before.slots[i].key, NONE32) == NULL:
+                return fail(&r.status, ERR_MEMORY, "replay")
+    for i in range(r.window.carried.len):
+        if carried[i].size < 0:
+            continue
+        slot = map64_at(&r.live, carried[i].address, NONE32)
+        if slot == NULL:
+            return fail(&r.status, ERR_MEMORY, "replay")
+        slot.value = CARRIED | <uint32_t> r.baseline.len
+        if push_baseline(r, carried[i].address, carried[i].size, carried[i].stack, NONE32, NONE32,
+                         False) != OK:
+            return r.status.code
+    return OK
+
+
+cdef int add_late(Replay* r) noexcept nogil:
+    # Blocks that events after the range free, and that none before that named: live all through it.
+    cdef const Baseline* late = <const Baseline*> r.window.late.data
+    cdef uint64_t i, known
+    for i in range(r.window.late.len):
+        known = r.live.used
+        if map64_at(&r.live, late[i].address, NONE32) == NULL:
+            return fail(&r.status, ERR_MEMORY, "replay")
+        if r.live.used != known and push_baseline(r, late[i].address, late[i].size, late[i].stack,
+                                                  NONE32, NONE32, True) != OK:
+            return r.status.code
     return OK
 
 
@@ -64,7 +125,11 @@ cdef inline int apply_alloc(Replay* r, uint32_t i, uint64_t address, int64_t siz
     cdef Double double_
     if slot == NULL:
         return fail(&r.status, ERR_MEMORY, "replay")
-    if slot.value != NONE32:
+    if is_carried(slot.value):
+        r.double_allocs += 1
+        if end_carried(r, slot.value & ~CARRIED, i) != OK:
+            return r.status.code
+    elif slot.value != NONE32:
         # One address holds one block, so the free of the older one was lost: it ends here.
         match[slot.value] = i
         r.running -= sizes[slot.value]
@@ -91,10 +156,21 @@ cdef inline int apply_free(Replay* r, uint32_t i, uint64_t address, int64_t size
     cdef uint32_t* match = <uint32_t*> r.match.data
     cdef uint64_t known = r.live.used
     cdef Slot64* slot = map64_at(&r.live, address, NONE32)
+    cdef Baseline* base
     match[i] = NONE32
     if slot == NULL:
         return fail(&r.status, ERR_MEMORY, "replay")
-    if slot.value != NONE32:
+    if is_carried(slot.value):
+        base = <Baseline*> r.baseline.data + (slot.value & ~CARRIED)
+        r.size_mismatches += base.size != size
+        if base.stack == stacks[i]:
+            r.same_stack += 1
+        else:
+            r.other_stack += 1
+        if end_carried(r, slot.value & ~CARRIED, i) != OK:
+            return r.status.code
+        slot.value = NONE32
+    elif slot.value != NONE32:
         match[slot.value] = i
         match[i] = slot.value
         r.running -= sizes[slot.value]
@@ -106,8 +182,9 @@ cdef inline int apply_free(Replay* r, uint32_t i, uint64_t address, int64_t size
         slot.value = NONE32
     elif r.live.used != known:
         # An address that the trace names for the first time: live since before the first event.
-        r.running -= size
-        return push_baseline(r, address, size, stacks[i], i, NONE32)
+        if push_baseline(r, address, size, stacks[i], NONE32, NONE32, True) != OK:
+            return r.status.code
+        return end_carried(r, <uint32_t> r.baseline.len - 1, i)
     else:
         r.unmatched_frees += 1
     return OK
@@ -128,13 +205,15 @@ cdef int add_final_blocks(Replay* r) noexcept nogil:
         if r.segment_requested > MAX_BYTES - size:
             return fail(&r.status, ERR_NUMBER, "requested_size")
         r.segment_requested += size
+        if r.window != NULL and map64_has(&r.window.after, blocks[i].address):
+            continue
         known = r.live.used
         slot = map64_at(&r.live, blocks[i].address, NONE32)
         if slot == NULL:
             return fail(&r.status, ERR_MEMORY, "replay")
         if r.live.used != known:
             if push_baseline(r, blocks[i].address, size, blocks[i].stack, NONE32,
-                             <uint32_t> i) != OK:
+                             <uint32_t> i, False) != OK:
                 return r.status.code
     return OK
 
@@ -142,14 +221,19 @@ cdef int add_final_blocks(Replay* r) noexcept nogil:
 cdef int finish(Replay* r) noexcept nogil:
     cdef Baseline* base
     cdef size_t i
+    if r.window != NULL and add_late(r) != OK:
+        return r.status.code
     if add_final_blocks(r) != OK:
         return r.status.code
     # A free event carries its alloc's stack unless context was "all". Where matched pairs show that
     # it does, it says who allocated a baseline block; else nobody knows.
+    if r.window != NULL:
+        r.same_stack += r.window.same_stack
+        r.other_stack += r.window.other_stack
     if r.same_stack == 0 or r.other_stack:
         base = <Baseline*> r.baseline.data
         for i in range(r.baseline.len):
-            if base[i].end != NONE32:
+            if base[i].doubtful:
                 base[i].stack = EMPTY_STACK
     r.peak_bytes = r.baseline_bytes + r.best
     r.final_bytes = r.baseline_bytes + r.running
@@ -191,22 +275,22 @@ cdef int replay_usage(const Replay* r, int64_t* out) noexcept nogil:
     cdef const uint32_t* match = <const uint32_t*> r.match.data
     cdef const Baseline* base = <const Baseline*> r.baseline.data
     cdef const Double* doubles = <const Double*> r.doubles.data
-    cdef size_t next_base = 0
+    cdef const Double* ends = <const Double*> r.ends.data
+    cdef size_t next_end = 0
     cdef size_t next_double = 0
     cdef int64_t running = r.baseline_bytes
     cdef uint64_t i
     for i in range(r.events):
+        if next_end < r.ends.len and ends[next_end].at == i:
+            running -= base[ends[next_end].closed].size
+            next_end += 1
         if action[i] == A_ALLOC:
             if next_double < r.doubles.len and doubles[next_double].at == i:
                 running -= size[doubles[next_double].closed]
                 next_double += 1
             running += size[i]
-        elif action[i] == A_FREE_COMPLETED:
-            if match[i] != NONE32:
-                running -= size[match[i]]
-            elif next_base < r.baseline.len and base[next_base].end == i:
-                running -= base[next_base].size
-                next_base += 1
+        elif action[i] == A_FREE_COMPLETED and match[i] != NONE32:
+            running -= size[match[i]]
         out[i] = running
     return OK
 

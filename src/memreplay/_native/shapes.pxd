@@ -14,6 +14,7 @@ from memreplay._native.status cimport (
 )
 from memreplay._native.tables cimport *
 from memreplay._native.value cimport *
+from memreplay._native.window cimport window_free, window_new
 
 
 # ---- conversions: a value, or an error that names the key ----------------------------------------
@@ -166,7 +167,9 @@ cdef inline int open_container(Tables* t, uint32_t role, uint32_t parent_idx,
             return t.status.code
         if parent_idx + 1 != t.traces.len:
             return fail(&t.status, ERR_SHAPE, "device traces that are interleaved")
-        out.idx = <uint32_t> t.events
+        if t.read_events >= MAX_ROWS:
+            return fail_limit(&t.status, "events", t.read_events, MAX_ROWS)
+        out.idx = <uint32_t> t.read_events
         event_clear(&t.event)
         t.open_event = True
         return OK
@@ -213,11 +216,19 @@ cdef inline int open_container(Tables* t, uint32_t role, uint32_t parent_idx,
             return t.status.code
         trace.first = t.events
         trace.count = 0
+        trace.rows = 0
+        trace.base = 0
         trace.device = -1
+        trace.window = NULL
+        if t.range.on:
+            trace.window = window_new(t, parent_idx)
+            if trace.window == NULL:
+                return fail(&t.status, ERR_MEMORY, "range")
         if t.traces.len >= 1 << 20:
             return fail_limit(&t.status, "device traces", t.traces.len, 1 << 20)
         out.idx = <uint32_t> t.traces.len
         if push_item(&t.traces, &trace) < 0:
+            window_free(trace.window)
             return fail(&t.status, ERR_MEMORY, "traces")
         return OK
     if role == V_ANNOTATION:
@@ -281,7 +292,7 @@ cdef inline int append_item(Tables* t, const Value* list, const Value* v) noexce
     if kind == V_TRACE:
         if v.kind != V_EVENT:
             return fail(&t.status, ERR_TYPE, "device_traces")
-        if v.idx == t.events and end_event(t) != OK:
+        if v.idx == t.read_events and end_event(t) != OK:
             return t.status.code
         if attach_row(t, v.idx, &t.attached_events, "an event that stands there twice") != OK:
             return t.status.code
@@ -310,6 +321,9 @@ cdef inline int append_item(Tables* t, const Value* list, const Value* v) noexce
         # One empty list may stand for several devices.
         if trace.device >= 0 and trace.count:
             return fail(&t.status, ERR_SHAPE, "a trace that stands for two devices")
+        if (trace.window != NULL and trace.count
+                and trace.window.device != <int32_t> t.attached_traces):
+            return fail(&t.status, ERR_SHAPE, "traces in another order than they are written")
         trace.device = <int32_t> t.attached_traces
         t.attached_traces += 1
         return OK
@@ -351,7 +365,7 @@ cdef inline int set_event(Tables* t, uint32_t row, uint32_t key, const Value* v)
     cdef uint32_t id = 0
     if key > K_DEVICE_FREE:
         return OK
-    if not t.open_event or row != t.events:
+    if not t.open_event or row != t.read_events:
         return fail(&t.status, ERR_SHAPE, "an event that changes after its use")
     if key == K_ACTION:
         if want_text(t, v, key, &id) != OK:
@@ -376,10 +390,8 @@ cdef inline int set_event(Tables* t, uint32_t row, uint32_t key, const Value* v)
     elif key == K_POOL_ID:
         return want_pair(t, v, key, &e.pool)
     elif key == K_DEVICE_FREE:
-        if want_i64(t, v, key, &n) != OK:
-            return t.status.code
-        if push_u32(&t.oom_event, row) < 0 or push_u64(&t.oom_free, <uint64_t> n) < 0:
-            return fail(&t.status, ERR_MEMORY, "events")
+        e.has_device_free = True
+        return want_i64(t, v, key, &e.device_free)
     return OK
 
 

@@ -2,7 +2,9 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 from memreplay._native.growbuf cimport Buf, buf_reserve, push_item, push_u32, push_u64
-from memreplay._native.hashmap cimport NONE32, Spans, span_at, spans_intern, spans_len
+from memreplay._native.hashmap cimport (
+    NONE32, Map64, Spans, span_at, spans_intern, spans_len
+)
 from memreplay._native.status cimport ERR_MEMORY, OK, Status, fail, fail_limit
 
 cdef extern from *:
@@ -73,6 +75,8 @@ cdef struct Event:
     uint32_t user_metadata     # string id, or NONE32
     uint32_t pool              # pair id, or NONE32
     uint8_t action
+    bint has_device_free
+    int64_t device_free        # oom events only
 
 
 cdef struct Segment:
@@ -106,10 +110,55 @@ cdef struct Annotation:
     int32_t device
 
 
+cdef enum Bound:
+    # What a bound of a range is given in.
+    AT_NONE = 0
+    AT_EVENT = 1       # the event's index in its trace
+    AT_ELAPSED = 2     # microseconds after the trace's first event
+    AT_TIME = 3        # microseconds since the epoch
+
+
+cdef struct Range:
+    # What to keep of each trace; the rest only leaves its mark on the baseline.
+    bint on
+    int start_kind, stop_kind      # Bound
+    int64_t start, stop            # half open
+    int32_t device                 # keep this device's events only; -1 keeps all
+
+
+cdef struct Window:
+    # Of one trace that is read through a range: what the events outside of it leave behind.
+    int32_t device
+    int phase            # Phase
+    bint dropped         # of a device that nobody asked for
+    uint64_t index       # of the next event
+    int64_t first_time   # of the first event that has one
+    bint timeless        # a bound in time met an event without one
+    Map64 before         # address -> carried block, or NONE32 when it was seen but is free
+    Buf carried          # Baseline: the blocks live when the range begins (with gaps: size -1)
+    Buf gaps             # u32: free places in carried
+    Map64 after          # addresses that events after the range name
+    Buf late             # Baseline: blocks that such an event frees without their having been named
+    uint64_t same_stack, other_stack
+
+
+cdef struct Baseline:
+    # A block that was live before the first event.
+    uint64_t address
+    int64_t size        # requested
+    uint32_t stack
+    uint32_t end        # the event that freed it, or NONE32
+    uint32_t block      # its row in blocks where the segments still hold it, or NONE32
+    uint32_t doubtful   # its stack is that of the free: the allocation's, perhaps
+
+
 cdef struct Trace:
-    uint64_t first     # its rows are events[first : first + count]
-    uint64_t count
+    uint64_t first     # its rows are events[first : first + rows]
+    uint64_t rows
+    uint64_t base      # index of the first of them in the trace
+    uint64_t count     # events in the trace, those outside of the range too
     int32_t device     # its place in device_traces; -1 until the list is known
+    Window* window     # NULL without a range
 
 
 cdef struct FrameKey:
@@ -138,7 +187,9 @@ cdef struct Node:
 cdef struct Tables:
     Status status
     # events
-    uint64_t events
+    uint64_t events         # rows
+    uint64_t read_events    # events read, those outside of the range too
+    Range range
     Buf action, address, size, stack
     Sparse time, stream, compile_context, user_metadata, pool
     Buf oom_event, oom_free          # device_free, only where an event has it
@@ -221,11 +272,30 @@ cdef inline void event_clear(Event* e) noexcept nogil:
     e.user_metadata = NONE32
     e.pool = NONE32
     e.action = A_NONE
+    e.has_device_free = False
+
+
+cdef enum Phase:
+    # Where the next event of a trace lies.
+    BEFORE = 0
+    WINDOW_IN = 1
+    AFTER = 2
+
+cdef int window_pass(Tables* t, const Event* e) noexcept nogil
 
 
 cdef inline int push_event(Tables* t, const Event* e) noexcept nogil:
-    # One more row of events; ERR_MEMORY or ERR_LIMIT otherwise.
+    # One more event: a row, unless it lies outside of the range. ERR_MEMORY or ERR_LIMIT otherwise.
     cdef uint64_t row = t.events
+    cdef int code
+    t.read_events += 1
+    if t.range.on:
+        code = window_pass(t, e)
+        if code != WINDOW_IN:
+            return t.status.code
+    if e.has_device_free and (push_u32(&t.oom_event, <uint32_t> row) < 0
+                              or push_u64(&t.oom_free, <uint64_t> e.device_free) < 0):
+        return fail(&t.status, ERR_MEMORY, "events")
     if row >= t.action.cap:
         if row >= MAX_ROWS:
             return fail_limit(&t.status, "events", row, MAX_ROWS)

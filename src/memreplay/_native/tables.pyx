@@ -10,6 +10,7 @@ from memreplay._native.status cimport ERR_MEMORY, ERR_SHAPE, OK, fail
 from memreplay._native.keys cimport keys_init
 from memreplay._native.parts cimport flush_frame, flush_list
 from memreplay._native.shapes cimport end_event
+from memreplay._native.window cimport window_free, window_event
 
 
 cdef void sparse_init(Sparse* s, size_t itemsize, uint64_t constant) noexcept nogil:
@@ -60,6 +61,7 @@ cdef void tables_init(Tables* t, uint64_t seed) noexcept nogil:
 
 
 cdef void tables_free(Tables* t) noexcept nogil:
+    cdef uint64_t i
     buf_free(&t.action)
     buf_free(&t.address)
     buf_free(&t.size)
@@ -71,6 +73,8 @@ cdef void tables_free(Tables* t) noexcept nogil:
     buf_free(&t.pool.b)
     buf_free(&t.oom_event)
     buf_free(&t.oom_free)
+    for i in range(t.traces.len):
+        window_free((<Trace*> t.traces.data)[i].window)
     buf_free(&t.traces)
     buf_free(&t.other_actions)
     buf_free(&t.segments)
@@ -111,16 +115,13 @@ cdef void place_blocks(Tables* t) noexcept nogil:
 
 
 cdef void tables_salvage(Tables* t) noexcept nogil:
-    # The input ends in the middle: keeps the rows that are whole, so that tables_finish() takes them.
-    # Whether the last row of each kind was whole cannot be told before its list goes on: it is dropped.
+    # The input ends in the middle: keeps the rows that are whole, so that tables_finish() takes
+    # them. Whether the last row of each kind was whole cannot be told before its list goes on: it
+    # is dropped.
     cdef Trace* trace
     cdef uint64_t i
     t.salvaged = True
     t.open_event = False
-    while (t.oom_event.len and
-            (<uint32_t*> t.oom_event.data)[t.oom_event.len - 1] >= t.events):
-        t.oom_event.len -= 1
-        t.oom_free.len -= 1
     if t.segments.len > t.attached_segments:
         t.segments.len -= 1
     while (t.blocks.len and
@@ -132,11 +133,11 @@ cdef void tables_salvage(Tables* t) noexcept nogil:
     for i in range(t.traces.len):
         trace = <Trace*> t.traces.data + i
         if i + 1 == t.traces.len:
-            trace.count = t.events - trace.first
+            trace.count += t.read_events - t.attached_events
         if trace.device < 0:
             trace.device = <int32_t> t.attached_traces
             t.attached_traces += 1
-    t.attached_events = t.events
+    t.attached_events = t.read_events
     t.attached_segments = t.segments.len
     t.attached_blocks = t.blocks.len
     t.attached_annotations = t.annotations.len
@@ -145,14 +146,24 @@ cdef void tables_salvage(Tables* t) noexcept nogil:
     t.has_annotations = t.saw_annotations
 
 
+cdef int window_pass(Tables* t, const Event* e) noexcept nogil:
+    # The phase of the event that is being pushed, its mark left where that is not WINDOW_IN.
+    cdef Trace* trace = <Trace*> t.traces.data + t.traces.len - 1
+    cdef int phase = window_event(t, trace.window, e)
+    if phase == WINDOW_IN and t.events == trace.first:
+        trace.base = trace.window.index - 1
+    return phase
+
+
 cdef int tables_finish(Tables* t) noexcept nogil:
     # Closes what is open and checks that every row has its place; t.status says what is wrong.
     cdef Segment* segments
     cdef Block* blocks
+    cdef Trace* trace
     cdef uint64_t i
     if end_event(t) != OK or flush_frame(t) != OK or flush_list(t) != OK:
         return t.status.code
-    if t.attached_events != t.events:
+    if t.attached_events != t.read_events:
         return fail(&t.status, ERR_SHAPE, "an event outside of the traces")
     if t.attached_segments != t.segments.len or t.attached_blocks != t.blocks.len:
         return fail(&t.status, ERR_SHAPE, "a segment or a block outside of its list")
@@ -172,6 +183,10 @@ cdef int tables_finish(Tables* t) noexcept nogil:
     for i in range(t.segments.len):
         if not segments[i].flags & HAS_ADDRESS or not segments[i].flags & HAS_TOTAL:
             return fail(&t.status, ERR_SHAPE, "a segment without 'address' or 'total_size'")
+    for i in range(t.traces.len):
+        trace = <Trace*> t.traces.data + i
+        # Rows are stored trace after trace.
+        trace.rows = (trace[1].first if i + 1 < t.traces.len else t.events) - trace.first
     place_blocks(t)
     tables_free_reading(t)
     buf_trim(&t.action)

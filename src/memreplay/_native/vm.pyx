@@ -59,7 +59,8 @@ cdef inline uint32_t resolve_role(VM* vm, bint a_list, uint32_t* parent) noexcep
     #     [list, <new>]                      item, by APPEND
     #     [dict, MARK, k, v, ..., k, <new>]  value in the dict under the MARK
     #     [dict, k, <new>]                   value, by SETITEM
-    # Attaching it checks the guess, so a wrong one ends in an error, never in wrong rows.
+    # Attaching it checks the guess, so a wrong one ends in an error, never in wrong rows. `parent`
+    # is the row or number of what it belongs to; of a trace, its place among the traces.
     cdef Value* s = values(vm)
     cdef size_t n = vm.stack.len
     cdef size_t base = floor_of(vm)
@@ -78,6 +79,8 @@ cdef inline uint32_t resolve_role(VM* vm, bint a_list, uint32_t* parent) noexcep
             role = role_of_item(top.kind, a_list)
             if role != V_UNSET:
                 parent[0] = top.idx
+                if role == V_TRACE:
+                    parent[0] = <uint32_t> vm.tables.attached_traces
                 return role
         elif top.kind == V_STR:
             if under != NULL and is_dict(under.kind) and (n - base) & 1:
@@ -99,6 +102,8 @@ cdef inline uint32_t resolve_role(VM* vm, bint a_list, uint32_t* parent) noexcep
         role = role_of_item(under.kind, a_list)
         if role != V_UNSET:
             parent[0] = under.idx
+            if role == V_TRACE:
+                parent[0] = <uint32_t> (vm.tables.attached_traces + n - base)
             return role
     return V_SKIP_LIST if a_list else V_SKIP_DICT
 

@@ -53,11 +53,13 @@ def device_peak(snap: Snapshot, replay: Replay, grouper: Grouper, top: int) -> D
         peak_bytes=point.bytes,
         event_index=point.event_index,
         time_us=point.time_us,
-        start_us=replay.time_us(-1),
+        start_us=replay.time_us(replay.start),
         baseline_bytes=replay.baseline_bytes,
-        baseline_held_bytes=replay.native.baseline_held(point.event_index),
+        baseline_held_bytes=replay.native.baseline_held(point.event_index - replay.first_event),
         final_bytes=replay.final_bytes,
+        first_event=replay.first_event,
         events=replay.events,
+        trace_events=snap.trace_events(replay.device),
         live_count=count,
         groups=groups,
         groups_total=total,
@@ -86,7 +88,8 @@ class Grouper:
     def _group(self, replay: Replay, key: int, size: int, count: int, whole: int) -> Group:
         share = size / whole if whole else 0.0
         if key == _core.BEFORE_RECORDING:
-            why = BEFORE_RECORDING if replay.events else NO_EVENTS
+            recorded = self.snap.trace_events(replay.device)
+            why = BEFORE_RECORDING if recorded else NO_EVENTS
             return Group(why, size, count, share)
         if key == _core.NO_STACK:
             return Group(NO_STACK, size, count, share)

@@ -53,7 +53,9 @@ def device_summary(snap: Snapshot, device: int) -> DeviceSummary:
     trust = verdict(snap, replay)
     return DeviceSummary(
         device=device,
+        first_event=replay.first_event,
         events=replay.events,
+        trace_events=snap.trace_events(device),
         actions=_actions(snap, rows),
         first_us=int(times.min()) if len(times) else None,
         last_us=int(times.max()) if len(times) else None,

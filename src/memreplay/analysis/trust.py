@@ -31,7 +31,7 @@ def overflowed(snap: Snapshot, device: int | None = None) -> bool | None:
     if limit is None:
         limit = snap.settings.get("trace_alloc_max_entries")
     full = False
-    for at, _, events in snap.native.traces():
+    for at, _, _, events in snap.native.traces():
         most = limit[at] if isinstance(limit, list) and at < len(limit) else limit
         if not isinstance(most, int) or isinstance(most, bool) or most <= 0:
             return None
@@ -46,7 +46,7 @@ def verdict(snap: Snapshot, replay: Replay) -> Verdict:
     reasons = []
     if snap.truncation is not None:
         reasons.append("truncated")
-    if replay.events == 0:
+    if snap.trace_events(replay.device) == 0:
         reasons.append("no_events")
     # A device that gave everything back has no segments, and needs none.
     if not snap.native.has_segments or (

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+from memreplay.cli.moment import MomentType
+from memreplay.cli.source import Reading
+
+if TYPE_CHECKING:
+    from memreplay.model import Moment
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -40,17 +47,6 @@ def format_option(function: F) -> F:
     )(function)
 
 
-def device_option(function: F) -> F:
-    """--device N."""
-    return click.option(
-        "--device",
-        type=int,
-        metavar="N",
-        show_default="all",
-        help="Only this device.",
-    )(function)
-
-
 def top_option(function: F) -> F:
     """--top N, 0 for all."""
     return click.option(
@@ -74,13 +70,50 @@ def by_option(function: F) -> F:
     )(function)
 
 
-def salvage_option(function: F) -> F:
-    """--salvage."""
-    return click.option(
+def reading_options(function: F) -> F:
+    """--device, --from, --to, --salvage: what to read of a snapshot, as one argument `reading`."""
+
+    @functools.wraps(function)
+    def command(
+        *args: Any,
+        device: int | None,
+        start: Moment | None,
+        stop: Moment | None,
+        salvage: bool,
+        **kwargs: Any,
+    ) -> Any:
+        reading = Reading(device=device, start=start, stop=stop, salvage=salvage)
+        return function(*args, reading=reading, **kwargs)
+
+    for option in reversed(_READING):
+        command = option(command)
+    return command  # type: ignore[return-value]
+
+
+_READING = (
+    click.option("--device", type=int, metavar="N", show_default="all", help="Only this device."),
+    click.option(
+        "--from",
+        "start",
+        type=MomentType(),
+        metavar="MOMENT",
+        help="Events from this one on: an index (1200), a time since the start (1.5s, 300ms), a"
+        " UTC time (2026-01-21T10:15:00) or @SECONDS since the epoch. What is live then is the"
+        " baseline.",
+    ),
+    click.option(
+        "--to",
+        "stop",
+        type=MomentType(),
+        metavar="MOMENT",
+        help="Events before this one only.",
+    ),
+    click.option(
         "--salvage",
         is_flag=True,
         help="Read what is whole of a file that is cut off, and say so.",
-    )(function)
+    ),
+)
 
 
 def all_frames_option(function: F) -> F:

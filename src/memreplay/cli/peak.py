@@ -11,14 +11,13 @@ from memreplay.cli.options import (
     EXIT_CODES,
     all_frames_option,
     by_option,
-    device_option,
     file_argument,
     format_option,
-    salvage_option,
+    reading_options,
     top_option,
 )
 from memreplay.cli.output import render_document, write
-from memreplay.cli.source import opened
+from memreplay.cli.source import Reading, opened
 
 if TYPE_CHECKING:
     from memreplay.model import By, PeakReport
@@ -31,6 +30,7 @@ Examples:
   memreplay peak snap.pkl
   memreplay peak snap.pkl.gz --by file --top 10
   memreplay peak snap.pkl --device 0 --all-frames | less
+  memreplay peak snap.pkl --from 2.5s --to 3s
   memreplay peak snap.pkl --top 0 --format json > peak.json
 
 {EXIT_CODES}""",
@@ -39,8 +39,7 @@ Examples:
 @by_option
 @top_option
 @all_frames_option
-@device_option
-@salvage_option
+@reading_options
 @format_option
 @click.pass_context
 def command(
@@ -49,8 +48,7 @@ def command(
     by: By,
     top: int,
     all_frames: bool,
-    device: int | None,
-    salvage: bool,
+    reading: Reading,
     fmt: str,
 ) -> None:
     """How high memory went, when, and who held it.
@@ -62,8 +60,8 @@ def command(
     def work() -> PeakReport:
         from memreplay.analysis.peak import peak_report
 
-        with opened(file, salvage=salvage) as snapshot:
-            return peak_report(snapshot, by=by, top=top, all_frames=all_frames, device=device)
+        with opened(file, reading) as snapshot:
+            return peak_report(snapshot, by=by, top=top, all_frames=all_frames)
 
     report, exit_code = attempt(file, work)
     if report is not None:

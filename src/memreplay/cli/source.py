@@ -5,16 +5,28 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from memreplay.cli.progress import reading_progress
 
 if TYPE_CHECKING:
+    from memreplay.model import Moment
     from memreplay.snapshot import Snapshot
 
 
+@dataclass(frozen=True)
+class Reading:
+    """What to read of a snapshot: one device or all, a range of events or all, cut off or whole."""
+
+    device: int | None = None
+    start: Moment | None = None
+    stop: Moment | None = None
+    salvage: bool = False
+
+
 @contextmanager
-def opened(file: str, *, salvage: bool = False) -> Iterator[Snapshot]:
+def opened(file: str, reading: Reading) -> Iterator[Snapshot]:
     """The snapshot in `file`, or on standard input for `-`, closed afterwards.
 
     Ask it all questions inside: the bar is gone when this ends, and output may be written.
@@ -24,6 +36,13 @@ def opened(file: str, *, salvage: bool = False) -> Iterator[Snapshot]:
     source = sys.stdin.buffer if file == "-" else file
     with (
         reading_progress(file) as progress,
-        mr.open(source, progress=progress, salvage=salvage) as snapshot,
+        mr.open(
+            source,
+            progress=progress,
+            salvage=reading.salvage,
+            start=reading.start,
+            stop=reading.stop,
+            device=reading.device,
+        ) as snapshot,
     ):
         yield snapshot

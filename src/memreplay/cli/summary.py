@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from memreplay.cli.errors import attempt
-from memreplay.cli.options import EXIT_CODES, files_argument, format_option, salvage_option
+from memreplay.cli.options import EXIT_CODES, files_argument, format_option, reading_options
 from memreplay.cli.output import render_document, write
-from memreplay.cli.source import opened
+from memreplay.cli.source import Reading, opened
 
 if TYPE_CHECKING:
     from memreplay.model import SnapshotSummary
@@ -27,10 +27,10 @@ Examples:
 {EXIT_CODES} With several files, the highest of theirs.""",
 )
 @files_argument
-@salvage_option
+@reading_options
 @format_option
 @click.pass_context
-def command(ctx: click.Context, files: tuple[str, ...], salvage: bool, fmt: str) -> None:
+def command(ctx: click.Context, files: tuple[str, ...], reading: Reading, fmt: str) -> None:
     """What is in a snapshot, and can it be trusted.
 
     Shows the form of each FILE ('-' for standard input), its events, memory and settings, and
@@ -39,7 +39,7 @@ def command(ctx: click.Context, files: tuple[str, ...], salvage: bool, fmt: str)
     """
     worst, written = 0, False
     for file in files:
-        summary, exit_code = attempt(file, partial(_summarize, file, salvage))
+        summary, exit_code = attempt(file, partial(_summarize, file, reading))
         worst = max(worst, exit_code)
         if summary is not None:
             if written and fmt == "text":
@@ -49,10 +49,10 @@ def command(ctx: click.Context, files: tuple[str, ...], salvage: bool, fmt: str)
     ctx.exit(worst)
 
 
-def _summarize(file: str, salvage: bool) -> SnapshotSummary:
+def _summarize(file: str, reading: Reading) -> SnapshotSummary:
     from memreplay.analysis.summary import summarize
 
-    with opened(file, salvage=salvage) as snapshot:
+    with opened(file, reading) as snapshot:
         return summarize(snapshot)
 
 

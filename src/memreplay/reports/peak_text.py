@@ -16,7 +16,15 @@ from memreplay.reports.document import (
 )
 from memreplay.reports.operators import backward_of, operator_of
 from memreplay.reports.reasons import reason_notes
-from memreplay.reports.units import count, counted, percent, signed_duration, size, time_utc
+from memreplay.reports.units import (
+    count,
+    counted,
+    percent,
+    range_words,
+    signed_duration,
+    size,
+    time_utc,
+)
 
 _MAX_CALLERS = 3
 _TITLES: dict[By, str] = {
@@ -50,18 +58,21 @@ def _section(peak: DevicePeak, report: PeakReport) -> list[Block]:
 
 
 def _headline(peak: DevicePeak) -> tuple[str, ...]:
+    if peak.events == 0 and peak.trace_events:
+        held = f"{size(peak.peak_bytes)} requested are live there"
+        return (f"device {peak.device}: no events in this range; {held}",)
     if peak.events == 0:
         held = f"the final state holds {size(peak.peak_bytes)} requested"
         return (f"device {peak.device}: no events were recorded; {held}",)
     high = f"device {peak.device}: peak {size(peak.peak_bytes)} requested"
-    if peak.event_index < 0:
+    if peak.event_index < peak.first_event:
         when = "time unknown" if peak.time_us is None else time_utc(peak.time_us)
         return (
             f"{high} at the start",
             f"before the first of {counted(peak.events, 'event')}",
             when,
         )
-    where = f"{high} at event {count(peak.event_index)} of {count(peak.events)}"
+    where = f"{high} at event {count(peak.event_index)} of {count(peak.trace_events)}"
     if peak.time_us is None:
         return (where, "time unknown")
     if peak.start_us is None:
@@ -71,9 +82,12 @@ def _headline(peak: DevicePeak) -> tuple[str, ...]:
 
 def _pairs(peak: DevicePeak) -> tuple[tuple[str, str], ...]:
     pairs = []
+    if peak.events < peak.trace_events:
+        pairs.append(("range", range_words(peak.first_event, peak.events, peak.trace_events)))
     # At the start the peak is the baseline, and without events both are the final state.
-    if peak.event_index >= 0:
-        baseline = f"{size(peak.baseline_bytes)} before the first event"
+    if peak.event_index >= peak.first_event:
+        before = "before the range" if peak.first_event else "before the first event"
+        baseline = f"{size(peak.baseline_bytes)} {before}"
         if peak.baseline_held_bytes:
             whole = peak.baseline_held_bytes == peak.baseline_bytes
             held = "all" if whole else size(peak.baseline_held_bytes)

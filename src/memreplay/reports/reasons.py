@@ -18,8 +18,8 @@ _RECORD = "torch.cuda.memory._record_memory_history"
 
 REASONS: dict[str, Reason] = {
     "truncated": Reason(
-        "the file is cut off, and this is what was whole: what came after is not in these numbers, and"
-        " blocks that were allocated after the cut count as live from the start",
+        "the file is cut off, and this is what was whole: what came after is not in these numbers,"
+        " and blocks that were allocated after the cut count as live from the start",
         "dump again, and check the disk's space and that the process is not killed meanwhile",
     ),
     "no_events": Reason(

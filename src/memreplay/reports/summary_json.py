@@ -37,7 +37,9 @@ def render_summary_json(summary: SnapshotSummary, *, indent: int | None = 2) -> 
 def _device(device: DeviceSummary) -> dict[str, object]:
     return {
         "device": device.device,
+        "first_event": device.first_event,
         "events": device.events,
+        "trace_events": device.trace_events,
         "actions": dict(device.actions),
         "unknown_actions": device.unknown_actions,
         "first_us": device.first_us,

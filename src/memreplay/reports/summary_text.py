@@ -8,7 +8,15 @@ from memreplay.model import DeviceSummary, SnapshotSummary
 from memreplay.reports.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
 from memreplay.reports.reasons import reason_notes
 from memreplay.reports.strict_json import json_safe
-from memreplay.reports.units import count, counted, duration, signed_size, size, time_utc
+from memreplay.reports.units import (
+    count,
+    counted,
+    duration,
+    range_words,
+    signed_size,
+    size,
+    time_utc,
+)
 
 _CONTAINERS = {"gzip": "gzip", "zstd": "Zstandard"}
 
@@ -79,6 +87,8 @@ def _section(device: DeviceSummary) -> list[Block]:
 
 def _headline(device: DeviceSummary) -> tuple[str, ...]:
     name = f"device {device.device}: "
+    if device.events == 0 and device.trace_events:
+        return (f"{name}no events in this range",)
     if device.events == 0:
         return (f"{name}no events were recorded; only the final state is known",)
     events = name + counted(device.events, "event")
@@ -89,6 +99,9 @@ def _headline(device: DeviceSummary) -> tuple[str, ...]:
 
 def _device_pairs(device: DeviceSummary) -> tuple[tuple[str, str], ...]:
     pairs = []
+    if device.events < device.trace_events:
+        words = range_words(device.first_event, device.events, device.trace_events)
+        pairs.append(("range", words))
     if device.events and device.first_us is not None and device.last_us is not None:
         pairs.append(("from", time_utc(device.first_us)))
         pairs.append(("to", time_utc(device.last_us)))

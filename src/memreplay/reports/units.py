@@ -69,3 +69,10 @@ def time_utc(us: int) -> str:
     except OverflowError:  # not a time at all, but the file says so
         return f"{us} us since 1970"
     return f"{moment:%Y-%m-%d %H:%M:%S.%f} UTC"
+
+
+def range_words(first: int, events: int, whole: int) -> str:
+    """`events 1,000 to 1,999 of 10,000`: which part of a trace was read."""
+    if events == 0:
+        return f"none of {counted(whole, 'event')}"
+    return f"events {count(first)} to {count(first + events - 1)} of {count(whole)}"

@@ -44,7 +44,8 @@ def test_data_comes_back(value: Any, protocol: int) -> None:
 
 @pytest.mark.parametrize("key", ["user_metadata", "compile_context"])
 def test_both_keys(key: str) -> None:
-    for value in ("N/A", "", None, {}, [], {"a": {}}, [[]], 5, True, 2.5, (3, 4)):
+    values: list[Any] = ["N/A", "", None, {}, [], {"a": {}}, [[]], 5, True, 2.5, (3, 4)]
+    for value in values:
         assert metadata(value, key=key) == (list(value) if isinstance(value, tuple) else value)
 
 

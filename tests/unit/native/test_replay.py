@@ -163,7 +163,7 @@ def test_sums_that_64_bits_do_not_hold_are_refused() -> None:
     blocks.segment(A, 5, blocks=held, requested_size=0)
     for builder in (allocs, frees, blocks):
         snap = mr.open(build.dump(builder.build()))
-        with pytest.raises(mr.SnapshotError, match="does not fit in '(requested_)?size'"):
+        with pytest.raises(mr.SnapshotError, match=r"does not fit in '(requested_)?size'"):
             snap.replay(0)
 
 

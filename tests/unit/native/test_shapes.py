@@ -132,7 +132,7 @@ def test_unknown_keys_are_skipped_everywhere(value: Any) -> None:
 
 def test_keys_that_are_no_text_are_skipped() -> None:
     read({0: 1, **of_event(), None: [2]})
-    read(of_event(**{}) | {("a", 1): {}})
+    read(of_event() | {("a", 1): {}})
 
 
 def test_every_optional_key_may_be_missing() -> None:
@@ -277,7 +277,13 @@ def test_devices_are_places_in_the_list() -> None:
     }
     snap = read(build.unshare(snapshot))
     assert snap.devices == (1, 3)
-    assert snap.native.traces() == [(0, 0, 0), (1, 0, 1), (2, 1, 0), (3, 1, 2), (4, 3, 0)]
+    assert snap.native.traces() == [
+        (0, 0, 0, 0),
+        (1, 0, 1, 1),
+        (2, 1, 0, 0),
+        (3, 1, 2, 2),
+        (4, 3, 0, 0),
+    ]
     assert snap.events.device.tolist() == [1, 3, 3]
 
 

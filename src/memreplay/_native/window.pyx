@@ -1,0 +1,141 @@
+"""The events outside of a range, boiled down to what the range needs of them.
+
+Of those before it the blocks that are live when it begins; of those after it the blocks that they
+free and that no event named before, since these were live all the time. Memory is that of live
+blocks and of distinct addresses, however long the trace.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
+from memreplay._native.growbuf cimport buf_free, buf_init, push_item, push_u32
+from memreplay._native.hashmap cimport NONE32, Slot64, map64_at, map64_free, map64_init
+from memreplay._native.status cimport ERR_MEMORY, fail
+from memreplay._native.tables cimport *
+
+
+cdef Window* window_new(const Tables* t, int32_t device) noexcept nogil:
+    cdef Window* w = <Window*> calloc(1, sizeof(Window))
+    if w == NULL:
+        return NULL
+    w.first_time = ABSENT_TIME
+    w.device = device
+    w.dropped = t.range.device >= 0 and t.range.device != device
+    buf_init(&w.carried, sizeof(Baseline))
+    buf_init(&w.gaps, 4)
+    buf_init(&w.late, sizeof(Baseline))
+    if map64_init(&w.before, t.strings.seed) < 0 or map64_init(&w.after, t.strings.seed + 1) < 0:
+        window_free(w)
+        return NULL
+    return w
+
+
+cdef void window_free(Window* w) noexcept nogil:
+    if w == NULL:
+        return
+    map64_free(&w.before)
+    map64_free(&w.after)
+    buf_free(&w.carried)
+    buf_free(&w.gaps)
+    buf_free(&w.late)
+    free(w)
+
+
+cdef inline bint reached(Window* w, int kind, int64_t bound, const Event* e) noexcept nogil:
+    # Whether this event is at the bound, or past it. Order is by index: once reached, for good.
+    if kind == AT_EVENT:
+        return <int64_t> w.index >= bound
+    if e.time == ABSENT_TIME:
+        w.timeless = True
+        return False
+    if kind == AT_ELAPSED:
+        return e.time - w.first_time >= bound
+    return e.time >= bound
+
+
+cdef int carry(Window* w, const Event* e) noexcept nogil:
+    # An allocation before the range.
+    cdef Baseline b
+    cdef Slot64* slot = map64_at(&w.before, e.address, NONE32)
+    if slot == NULL:
+        return -1
+    b.address = e.address
+    b.size = e.size
+    b.stack = e.stack
+    b.end = NONE32
+    b.block = NONE32
+    b.doubtful = False
+    if slot.value != NONE32:
+        # Its free was lost: the newer one takes its place.
+        (<Baseline*> w.carried.data)[slot.value] = b
+        return 0
+    if w.gaps.len:
+        w.gaps.len -= 1
+        slot.value = (<uint32_t*> w.gaps.data)[w.gaps.len]
+        (<Baseline*> w.carried.data)[slot.value] = b
+        return 0
+    slot.value = <uint32_t> w.carried.len
+    return push_item(&w.carried, &b)
+
+
+cdef int drop(Window* w, const Event* e) noexcept nogil:
+    # A free before the range.
+    cdef Slot64* slot = map64_at(&w.before, e.address, NONE32)
+    cdef Baseline* b
+    if slot == NULL:
+        return -1
+    if slot.value == NONE32:
+        return 0
+    b = <Baseline*> w.carried.data + slot.value
+    if b.stack == e.stack:
+        w.same_stack += 1
+    else:
+        w.other_stack += 1
+    b.size = -1
+    if push_u32(&w.gaps, slot.value) < 0:
+        return -1
+    slot.value = NONE32
+    return 0
+
+
+cdef int follow(Window* w, const Event* e) noexcept nogil:
+    # An event after the range: of interest when it is the first to name its address.
+    cdef uint64_t known = w.after.used
+    cdef Baseline b
+    if map64_at(&w.after, e.address, NONE32) == NULL:
+        return -1
+    if w.after.used == known or e.action != A_FREE_COMPLETED:
+        return 0
+    b.address = e.address
+    b.size = e.size
+    b.stack = e.stack
+    b.end = NONE32
+    b.block = NONE32
+    b.doubtful = True
+    return push_item(&w.late, &b)
+
+
+cdef int window_event(Tables* t, Window* w, const Event* e) noexcept nogil:
+    # The phase that the event is in; outside of WINDOW_IN it has left its mark. t.status on
+    # failure.
+    cdef const Range* r = &t.range
+    cdef int code = 0
+    if w.first_time == ABSENT_TIME:
+        w.first_time = e.time
+    if w.phase == BEFORE and (r.start_kind == AT_NONE or reached(w, r.start_kind, r.start, e)):
+        w.phase = WINDOW_IN
+    if w.phase == WINDOW_IN and r.stop_kind != AT_NONE and reached(w, r.stop_kind, r.stop, e):
+        w.phase = AFTER
+    w.index += 1
+    if w.dropped:
+        return AFTER
+    if w.phase == WINDOW_IN or (e.action != A_ALLOC and e.action != A_FREE_COMPLETED):
+        return w.phase
+    if w.phase == AFTER:
+        code = follow(w, e)
+    elif e.action == A_ALLOC:
+        code = carry(w, e)
+    else:
+        code = drop(w, e)
+    if code < 0:
+        fail(&t.status, ERR_MEMORY, "range")
+    return w.phase

@@ -1,0 +1,53 @@
+"""Reads a moment as people write it: an event, a time since the start, a point in time."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta, timezone
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from memreplay.model import Moment
+
+_UNITS = {"us": 1, "ms": 1_000, "s": 1_000_000, "min": 60_000_000, "h": 3_600_000_000}
+_EVENT = re.compile(r"\d{1,15}")
+_ELAPSED = re.compile(r"\+?(\d{1,12}(?:\.\d*)?|\.\d+)(us|ms|s|min|h)")
+_EPOCH_START = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_EPOCH = re.compile(r"@(\d{1,12}(?:\.\d*)?)")
+
+
+class MomentType(click.ParamType):  # type: ignore[type-arg] - generic from click 8.4 on
+    """`1200`, `1.5s`, `300ms`, `@1768990500.25` (since the epoch), `2026-01-21T10:15:00`."""
+
+    name = "moment"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Moment:
+        """The moment; a usage error where the text is none."""
+        from memreplay.model import Moment
+
+        if isinstance(value, Moment):
+            return value
+        text = str(value).strip()
+        if _EVENT.fullmatch(text):
+            return Moment("event", int(text))
+        if match := _ELAPSED.fullmatch(text):
+            return Moment("elapsed", int(Decimal(match[1]) * _UNITS[match[2]]))
+        if match := _EPOCH.fullmatch(text):
+            return Moment("time", int(Decimal(match[1]) * 1_000_000))
+        try:
+            at = datetime.fromisoformat(text.removesuffix("Z"))
+        except ValueError:
+            self.fail(
+                f"{text!r} is no moment: give an event (1200), a time since the start (1.5s,"
+                " 300ms), @SECONDS since the epoch, or a UTC time (2026-01-21T10:15:00)",
+                param,
+                ctx,
+            )
+        if at.tzinfo is None:
+            at = at.replace(tzinfo=timezone.utc)
+        return Moment("time", (at - _EPOCH_START) // timedelta(microseconds=1))

@@ -1,0 +1,1 @@
+"""Conformance: inputs that a reader must take, and inputs that it must refuse."""

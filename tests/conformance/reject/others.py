@@ -1,0 +1,75 @@
+"""Files that are something else altogether."""
+
+from __future__ import annotations
+
+import gzip
+import pickle
+from typing import Any
+
+from memreplay import SnapshotError, TruncatedError
+from tests import build
+from tests.build import Ops
+from tests.conformance.cases import EVENT, Reject, trace
+
+_SOUND = build.dump(trace(EVENT))
+_PACKED = gzip.compress(_SOUND)
+
+
+def _holds(value: Any, what: str) -> Reject:
+    return Reject(
+        pickle.dumps(value, 4), SnapshotError, f"not a memory snapshot: the pickle holds {what};"
+    )
+
+
+CASES: dict[str, Reject] = {
+    "empty": Reject(b"", SnapshotError, "the file is empty"),
+    "text": Reject(b"step 1: loss 2.5\n", SnapshotError, r"\(byte \d+"),
+    "None": _holds(None, "None"),
+    "True": _holds(True, "a bool"),
+    "a number": _holds(7, "a number"),
+    "a float": _holds(7.5, "a number"),
+    "a large unsigned number": _holds(2**64 - 1, "a number"),
+    "a text": _holds("segments", "a text"),
+    "bytes": _holds(b"segments", "bytes, a tuple or a set"),
+    "a set": _holds(set(), "bytes, a tuple or a set"),
+    "a snapshot in a tuple": _holds((trace(EVENT),), "bytes, a tuple or a set"),
+    "a pair": _holds((1, 2), "a pair of numbers"),
+    "torch.save of old": Reject(
+        build.legacy_torch_save(), SnapshotError, r"a torch\.save file of old"
+    ),
+    "torch.save": Reject(
+        b"PK\x03\x04" + bytes(40), SnapshotError, r"a zip archive, as torch\.save writes .byte 0"
+    ),
+    "PNG": Reject(b"\x89PNG\r\n\x1a\n" + bytes(40), SnapshotError, "a PNG picture"),
+    "an HTML page": Reject(b"<!DOCTYPE html><html>", SnapshotError, "an HTML page"),
+    "gzip, cut off": Reject(_PACKED[: len(_PACKED) // 2], TruncatedError, "truncated gzip stream"),
+    "gzip, of nothing": Reject(gzip.compress(b""), TruncatedError, "need 1 bytes, 0 left"),
+    "gzip, a wrong checksum": Reject(
+        _PACKED[:-8] + bytes(4) + _PACKED[-4:], SnapshotError, "damaged gzip stream"
+    ),
+    "gzip, no deflate": Reject(
+        _PACKED[:10] + b"\xff" * 40, SnapshotError, "damaged gzip stream after"
+    ),
+    "a dict of weights": Reject(
+        build.dump({"model": {"weight": [1.0]}}), SnapshotError, "neither 'segments' nor"
+    ),
+    "an empty dict": Reject(build.dump({}), SnapshotError, "neither 'segments' nor"),
+    "a list of numbers": Reject(
+        build.dump([1, 2]), SnapshotError, "'segments' holds a value of the wrong type"
+    ),
+    "an unused snapshot under another dict": Reject(
+        bytes(
+            Ops()
+            .proto(4)
+            .empty_dict()
+            .string("segments")
+            .empty_list()
+            .setitem()
+            .op("POP")
+            .empty_dict()
+            .stop()
+        ),
+        SnapshotError,
+        "the pickle holds something else",
+    ),
+}

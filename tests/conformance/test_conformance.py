@@ -1,0 +1,50 @@
+"""Runs the cases: what must be accepted equals the oracle, what must be refused says why."""
+
+from __future__ import annotations
+
+import gzip
+import re
+
+import pytest
+
+import memreplay as mr
+from tests import oracle
+from tests.compare import assert_like_oracle
+from tests.conformance import accept, reject
+
+# Errors of the container, and of what a sound pickle holds, are about no byte of it.
+WITHOUT_PLACE = r"the file is empty|truncated gzip|damaged gzip|not a memory snapshot"
+
+
+@pytest.mark.parametrize("name", accept.CASES)
+def test_accept(name: str) -> None:
+    data = accept.CASES[name]
+    assert_like_oracle(data, oracle.load(data))
+
+
+@pytest.mark.parametrize("name", reject.CASES)
+def test_reject(name: str) -> None:
+    data, kind, message = reject.CASES[name]
+    with pytest.raises(kind, match=message) as caught:
+        mr.open(data)
+    assert type(caught.value) is kind
+    text = str(caught.value)
+    assert "\n" not in text
+    assert caught.value.hint
+    if not re.match(WITHOUT_PLACE, text):
+        assert caught.value.offset is not None
+
+
+@pytest.mark.parametrize("name", [n for n, c in reject.CASES.items() if c.data[:1] == b"\x80"])
+def test_compression_changes_no_answer(name: str) -> None:
+    data, kind, message = reject.CASES[name]
+    with pytest.raises(kind, match=message):
+        mr.open(gzip.compress(data, 1))
+
+
+def test_cases_have_names_of_their_own() -> None:
+    for cases, modules in (
+        (accept.CASES, (accept.files, accept.opcodes, accept.shapes)),
+        (reject.CASES, (reject.machine, reject.others, reject.shapes)),
+    ):
+        assert len(cases) == sum(len(module.CASES) for module in modules)

@@ -1,0 +1,309 @@
+"""Hostile and odd pickles: what must neither crash, nor hang, nor be read as something else."""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import memreplay as mr
+from tests import build, oracle
+from tests.build import Ops
+from tests.compare import assert_like_oracle
+from tests.unit.native.parts import FIRST_FREE, alloc, close_trace, name, named, open_trace
+
+EVENT = {"action": "alloc", "addr": 1, "size": 9}
+
+
+def equal_or_refused(data: bytes) -> None:
+    """What Python's pickle makes of it, or an error."""
+    snapshot = oracle.load(data)
+    try:
+        mr.open(data)
+    except mr.SnapshotError:
+        return
+    assert_like_oracle(data, snapshot)
+
+
+# ---- rows that Python drops, or puts elsewhere ---------------------------------------------------
+
+
+def dropped_events() -> dict[str, bytes]:
+    made: dict[str, bytes] = {}
+    endings: dict[str, Callable[[Ops], Ops]] = {
+        "POP_MARK": lambda o: o.op("POP_MARK").mark(),
+        "LIST": lambda o: o.op("LIST").op("POP").mark(),
+        "TUPLE": lambda o: o.op("TUPLE").op("POP").mark(),
+        "POP": lambda o: o.op("POP"),
+        "another batch of keys": lambda o: o.mark().get(1).integer(7).setitems(),
+        "SETITEM": lambda o: o.get(1).integer(7).setitem(),
+        "two PUTs": lambda o: o.put(90).put(91),
+        "DUP": lambda o: o.op("DUP").op("POP"),
+    }
+    for end, write in endings.items():
+        ops = alloc(alloc(open_trace(named()), 1, 100), 2, 200)
+        made[end] = close_trace(write(ops), padding=100)
+    return made
+
+
+@pytest.mark.parametrize("end", dropped_events())
+def test_events_that_are_taken_off_the_stack_again(end: str) -> None:
+    equal_or_refused(dropped_events()[end])
+
+
+def whole_event(ops: Ops, size: int, number: int) -> Ops:
+    ops.empty_dict().mark().string("action").string("alloc").string("addr").integer(number)
+    return ops.string("size").integer(size).setitems().put(number)
+
+
+def test_an_event_put_into_another_trace() -> None:
+    ops = Ops().proto(4).empty_dict().mark().string("device_traces").empty_list().mark()
+    ops.empty_list().put(0).empty_list().put(1)
+    whole_event(ops, 100, 2).op("POP").get(0).get(2).append().op("POP")
+    whole_event(ops, 200, 3).append()
+    equal_or_refused(bytes(ops.appends().setitems().stop()))
+
+
+def test_a_trace_that_is_dropped() -> None:
+    ops = Ops().proto(4).empty_dict().mark().string("device_traces").empty_list()
+    whole_event(ops.empty_list().mark(), 100, 0).appends().op("POP")
+    equal_or_refused(bytes(ops.empty_list().append().setitems().stop()))
+
+
+def segment(ops: Ops, number: int, size: int = 512) -> Ops:
+    ops.empty_dict().mark().string("address").integer(number * 4096).string("total_size")
+    return ops.integer(size).string("device").integer(number)
+
+
+def block(ops: Ops, size: int) -> Ops:
+    ops.empty_dict().mark().string("size").integer(size).string("state")
+    return ops.string("active_allocated").setitems()
+
+
+def test_a_block_put_into_another_segment() -> None:
+    ops = Ops().proto(4).empty_dict().mark().string("segments").empty_list().mark()
+    segment(ops, 1).string("blocks").empty_list().put(0).setitems()
+    segment(ops, 2).string("blocks").empty_list()
+    block(ops, 512).put(2).op("POP").get(0).get(2).append().op("POP").setitems()
+    equal_or_refused(bytes(ops.appends().setitems().stop()))
+
+
+def test_blocks_twice() -> None:
+    ops = Ops().proto(4).empty_dict().mark().string("segments").empty_list().mark()
+    segment(ops, 1)
+    for size in (512, 600):
+        block(ops.string("blocks").empty_list().mark(), size).appends()
+    equal_or_refused(bytes(ops.setitems().appends().setitems().stop()))
+
+
+def test_frames_twice_in_one_event() -> None:
+    ops = open_trace(named())
+    name(ops.empty_dict().mark(), "frames").empty_list().mark()
+    name(ops.empty_dict().mark(), "name").string("f").setitems().put(
+        FIRST_FREE
+    ).appends().setitems()
+    for _ in range(2):
+        name(ops.empty_dict().mark(), "frames").empty_list().mark().get(FIRST_FREE).appends()
+        name(ops, "frames").empty_list().setitems()
+    equal_or_refused(close_trace(ops, padding=100))
+
+
+def test_metadata_that_changes_after_its_use() -> None:
+    ops = Ops().proto(4).empty_dict().mark().string("device_traces").empty_list()
+    ops.empty_list().mark()
+    ops.empty_dict().mark().string("user_metadata").put(1).empty_list().put(0).setitems()
+    ops.empty_dict().mark().get(1).get(0).integer(5).append().setitems()
+    equal_or_refused(bytes(ops.appends().append().setitems().stop()))
+
+
+def test_parts_of_the_snapshot_as_metadata() -> None:
+    frame = {"name": "f", "filename": "a.py", "line": 3}
+    for value in (frame, [frame], EVENT):
+        first = {**EVENT, "frames": [frame]} if value is not EVENT else EVENT
+        trace = [first, {"action": "oom", "user_metadata": value}]
+        equal_or_refused(build.dump({"device_traces": [trace]}))
+
+
+# ---- what pickle.dump writes of sound data -------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "value",
+    [["x", {"b": 1}], ["x", [1]], ["a", "b", ["c", ["d"]]], {"k": ["x", {}], "l": 1}],
+    ids=repr,
+)
+def test_containers_after_a_text_in_a_list(value: Any) -> None:
+    snapshot = {
+        "device_traces": [[{**EVENT, "user_metadata": value}]],
+        "allocator_settings": {"a": value, "b": 1},
+    }
+    snap = assert_like_oracle(build.dump(snapshot), snapshot)
+    assert snap.settings == snapshot["allocator_settings"]
+
+
+@pytest.mark.parametrize("protocol", [0, 2, 4])
+def test_a_block_s_own_frames_come_before_its_history_s(protocol: int) -> None:
+    history = [{"addr": 1, "real_size": 5, "frames": [{"name": "old"}]}]
+    for block in (
+        {"size": 512, "frames": [{"name": "new"}], "history": history},
+        {"size": 512, "history": history, "frames": [{"name": "new"}]},
+    ):
+        snapshot = {"segments": [{"address": 1, "total_size": 512, "blocks": [block]}]}
+        assert_like_oracle(build.dump(snapshot, protocol), snapshot)
+
+
+@pytest.mark.parametrize("value", [{0: "a"}, {None: 1, "a": 2}, {(1, 2): 3}], ids=repr)
+def test_keys_that_are_no_text_in_kept_data(value: Any) -> None:
+    for snapshot in (
+        {"device_traces": [[{**EVENT, "user_metadata": value}]]},
+        {"device_traces": [], "allocator_settings": value},
+    ):
+        mr.open(build.dump(snapshot))
+
+
+def test_an_empty_dict_before_an_unknown_key() -> None:
+    snapshot = {"segments": [], "allocator_settings": {}, "new": [0] * ((1 << 20) + 5)}
+    assert mr.open(build.dump(snapshot)).settings == {}
+
+
+def test_metadata_dicts_of_many_events() -> None:
+    trace = [{"action": "alloc", "user_metadata": {"a": i, "b": "c"}} for i in range(360_000)]
+    snap = mr.open(build.dump({"device_traces": [trace]}, 2))
+    assert snap.native.n_events == 360_000
+
+
+def test_a_text_that_begins_with_nul() -> None:
+    for text in ("\0abc", "\0", '\0{"a": 1}'):
+        snap = mr.open(build.dump({"device_traces": [[{**EVENT, "user_metadata": text}]]}))
+        assert snap.metadata(int(snap.events.user_metadata[0])) == text
+
+
+def test_parts_first_seen_under_an_unknown_key() -> None:
+    frame = {"name": "f", "filename": "a.py", "line": 3}
+    frames = [frame]
+    for snapshot in (
+        {"host_traces": [[{"frames": [frame]}]], "device_traces": [[{**EVENT, "frames": [frame]}]]},
+        {"device_traces": [[{**EVENT, "forward": frames, "frames": frames}]]},
+    ):
+        assert_like_oracle(build.dump(snapshot), snapshot)
+
+
+# ---- time and memory -----------------------------------------------------------------------------
+
+
+def seconds(data: bytes) -> float:
+    start = time.perf_counter()
+    with contextlib.suppress(mr.SnapshotError):
+        mr.open(data)
+    return time.perf_counter() - start
+
+
+def test_strings_cannot_be_written_to_collide() -> None:
+    # The second eight bytes are a constant of the hash: multiplied by nothing, all are equal.
+    constant = struct.pack("<Q", 0x8EBC6AF09C88C6E3)
+    ops = Ops().proto(4).empty_dict().mark().string("new").empty_list().mark()
+    for i in range(20_000):
+        ops.op("SHORT_BINUNICODE", b"\x10" + struct.pack("<Q", i) + constant)
+    assert seconds(bytes(ops.appends().setitems().stop())) < 0.2
+
+
+def resident_after(script: str) -> float:
+    """Peak memory, in MB, of a process that runs this."""
+    head = "import resource, sys\nimport memreplay as mr\nfrom tests.build import Ops\n"
+    tail = "\nprint(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    read = "\ntry:\n    mr.open(make())\nexcept mr.SnapshotError:\n    pass"
+    body = f"{head}def make():\n{script}{read}"
+    done = subprocess.run(
+        [sys.executable, "-c", body + tail],
+        capture_output=True,
+        check=True,
+        cwd=Path(__file__).parents[3],
+        encoding="utf-8",
+    )
+    return int(done.stdout) / (1024 if sys.platform == "linux" else 1 << 20)
+
+
+TRACE = (
+    "    o = Ops().proto(4).empty_dict().mark().string('device_traces').empty_list()\n"
+    "    o.empty_list().mark()\n"
+)
+END = "    return bytes(o.appends().append().setitems().stop())"
+# Each input is under 1 MB but for the last (3 MB).
+MEMORY = {
+    "rendered metadata that shares": TRACE
+    + "    o.empty_dict().mark().string('user_metadata').put(1).empty_list().put(0).mark()\n"
+    "    o.string('x' * 60_000).appends().setitems()\n"
+    "    for i in range(6_000):\n"
+    "        o.empty_dict().mark().get(1).empty_list().mark().get(0).integer(i + 70_000)\n"
+    "        o.appends().setitems()\n" + END,
+    "two frames lists filled in turns": TRACE
+    + "    o.empty_dict().mark().string('frames').put(9).empty_list().put(0)\n"
+    "    o.empty_dict().put(1).append().get(9).empty_list().put(2)\n"
+    "    for i in range(16_000):\n"
+    "        o.get(1).append().op('POP').get(0).get(1).append().op('POP').get(2)\n"
+    "    o.setitems()\n" + END,
+    "segments of nothing": "    return b'\\x80\\x04](' + b'}' * 3_000_000",
+}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs the resource module")
+@pytest.mark.parametrize("attack", MEMORY)
+def test_memory_stays_in_proportion(attack: str) -> None:
+    assert resident_after(MEMORY[attack]) < 160
+
+
+def test_devices_without_end() -> None:
+    data = Ops().proto(4).empty_dict().mark().string("device_traces").empty_list().mark()
+    data.raw(b"]}a" * 20_000).appends().setitems().stop()
+    start = time.perf_counter()
+    try:
+        snap = mr.open(bytes(data))
+        for device in snap.devices:
+            snap.replay(device)
+    except mr.SnapshotError:
+        pass
+    assert time.perf_counter() - start < 0.3
+
+
+# ---- calls that no file can cause ----------------------------------------------------------------
+
+CALLS = {
+    "action_name": "snap.action_name(20)",
+    "action_name, negative": "snap.action_name(-5)",
+    "Replay(None)": "_core.Replay(None, 0)",
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_no_call_kills_python(call: str) -> None:
+    data = build.dump({"device_traces": [[EVENT]]})
+    script = (
+        "import memreplay as mr\nfrom memreplay import _core\n"
+        f"snap = mr.open({data!r})\n"
+        f"try:\n    {CALLS[call]}\n    raise SystemExit(9)\n"
+        "except (IndexError, TypeError):\n    pass"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
+    assert done.returncode == 0
+
+
+def test_ids_out_of_range_are_index_errors() -> None:
+    native = mr.open(build.dump({"device_traces": [[EVENT]]})).native
+    for read in (native.string, native.stack, native.frame, native.pool):
+        for i in (-1, 2**32, 2**70):
+            with pytest.raises(IndexError):
+                read(i)
+
+
+def test_names_in_order() -> None:
+    # `named` and `name` are what the rest of this file stands on.
+    ops = open_trace(named())
+    name(name(ops.empty_dict().mark(), "action"), "alloc").setitems()
+    assert mr.open(close_trace(ops)).replay().native.allocs == 1

@@ -1,0 +1,116 @@
+"""_diagnosis: every code of status.pxd has its words, its class and its remedy."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import memreplay as mr
+from memreplay import _diagnosis as d
+
+MARK, BINGET, NO_OPCODE, NUL = 0x28, 0x68, 0xFF, 0
+
+
+def words(code: int, a: int = 0, b: int = 0, detail: str = "", opcode: int = MARK) -> Exception:
+    return d.diagnose(code, 77, opcode, a, b, detail, 3)
+
+
+def test_the_codes_are_those_of_the_native_side(root: Path) -> None:
+    text = (root / "src/memreplay/_native/status.pxd").read_text(encoding="utf-8")
+    native = {name: int(n) for name, n in re.findall(r"(ERR_\w+) = (\d+)", text)}
+    assert native
+    assert native == {name: getattr(d, name) for name in dir(d) if name.startswith("ERR_")}
+
+
+def test_the_kinds_are_those_of_the_native_side(root: Path) -> None:
+    text = (root / "src/memreplay/_native/value.pxd").read_text(encoding="utf-8")
+    kinds = {int(n): name for name, n in re.findall(r"(V_\w+) = (\d+)", text)}
+    assert {kinds[n] for n in d.TOP_KINDS} == {
+        "V_NONE",
+        "V_FALSE",
+        "V_TRUE",
+        "V_INT",
+        "V_UINT",
+        "V_BIG",
+        "V_FLOAT",
+        "V_OPAQUE",
+        "V_STR",
+        "V_PAIR",
+    }
+
+
+@pytest.mark.parametrize(
+    "error, kind, pattern",
+    [
+        (
+            words(d.ERR_TRUNCATED, 9, 2),
+            mr.TruncatedError,
+            r"truncated pickle: need 9 bytes, 2 left \(byte 77, MARK\); the dump was cut off",
+        ),
+        (words(d.ERR_TRUNCATED, 1, 0), mr.TruncatedError, r"need 1 bytes, 0 left \(byte 77\); "),
+        (words(d.ERR_TRUNCATED, 1, 0, "JSON"), mr.TruncatedError, "truncated JSON: "),
+        (
+            words(d.ERR_UNSAFE, detail="os.system"),
+            mr.UnsafePickleError,
+            r"asks to load or call os\.system \(byte 77, MARK\); .*nothing was executed",
+        ),
+        (words(d.ERR_UNSAFE), mr.UnsafePickleError, "asks to load or call code"),
+        (words(d.ERR_OPCODE, 6, detail="protocol"), mr.SnapshotError, "protocol 6 is not known"),
+        (
+            words(d.ERR_OPCODE, opcode=NO_OPCODE),
+            mr.SnapshotError,
+            r"byte 0xff is no pickle opcode \(byte 77\)",
+        ),
+        (words(d.ERR_OPCODE), mr.SnapshotError, r"with this opcode \(byte 77, MARK\)"),
+        (words(d.ERR_STACK, detail="no MARK"), mr.SnapshotError, "broken pickle: no MARK"),
+        (words(d.ERR_TEXT, detail="an escape"), mr.SnapshotError, "broken pickle: an escape"),
+        (words(d.ERR_JSON, detail="a comma"), mr.SnapshotError, "broken JSON: a comma"),
+        (
+            words(d.ERR_MEMO, 12, opcode=BINGET),
+            mr.SnapshotError,
+            r"memo entry 12 was never stored \(byte 77, BINGET\)",
+        ),
+        (words(d.ERR_TYPE, detail="addr"), mr.SnapshotError, "'addr' holds a value of the wrong"),
+        (
+            words(d.ERR_SHAPE, detail="two traces"),
+            mr.SnapshotError,
+            "not built like .*: two traces",
+        ),
+        (words(d.ERR_NUMBER, detail="size"), mr.SnapshotError, "does not fit in 'size'"),
+        (
+            words(d.ERR_LIMIT, 5, 4, "stack_values"),
+            mr.LimitError,
+            r"stack_values is 5, over the limit of 4 .*memreplay\.Limits",
+        ),
+        (words(d.ERR_SHAPE, 7, detail="top"), mr.SnapshotError, "torch.save file of old"),
+        (words(d.ERR_SHAPE, 10, detail="top"), mr.SnapshotError, "the pickle holds a text"),
+        (words(d.ERR_SHAPE, 29, detail="top"), mr.SnapshotError, "the pickle holds something else"),
+    ],
+    ids=lambda v: v if isinstance(v, str) else "",
+)
+def test_words(error: Exception, kind: type[Exception], pattern: str) -> None:
+    assert type(error) is kind
+    assert re.search(pattern, str(error))
+    assert "\n" not in str(error)
+
+
+def test_no_memory() -> None:
+    assert isinstance(words(d.ERR_MEMORY), MemoryError)
+    assert str(words(d.ERR_MEMORY, detail="events")) == "no memory left for events"
+
+
+def test_every_error_says_what_to_do() -> None:
+    for code in range(d.ERR_TRUNCATED, d.ERR_JSON + 1):
+        error = words(code, 1, 1, "something")
+        assert isinstance(error, mr.SnapshotError)
+        assert error.hint
+        assert error.offset == 77
+
+
+def test_opcode_names() -> None:
+    assert d.opcode_name(MARK) == "MARK"
+    assert d.opcode_name(0x8D) == "BINUNICODE8"
+    assert d.opcode_name(NO_OPCODE) is None
+    assert d.opcode_name(NUL) is None
