@@ -6,12 +6,9 @@ copy, alive as long as anyone holds them. NumPy is not needed for any of it.
 """
 
 cimport cython
-from cpython.buffer cimport PyBUF_WRITE
 from cpython.exc cimport PyErr_CheckSignals
-from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport free, malloc, realloc
-from libc.string cimport memmove, memset
+from libc.string cimport memset
 from memreplay._native cimport fold as _fold
 from memreplay._native cimport json as _json
 from memreplay._native cimport replay as _replay
@@ -19,9 +16,10 @@ from memreplay._native cimport tables as _tables
 from memreplay._native cimport value as _value
 from memreplay._native cimport vm as _vm
 from memreplay._native.column cimport Column, column, field_column
-from memreplay._native.cursor cimport Cursor, cursor_offset
+from memreplay._native.cursor cimport Cursor
 from memreplay._native.growbuf cimport Buf, buf_free, buf_init, buf_reserve
 from memreplay._native.hashmap cimport NONE32, Spans, span_at, spans_len
+from memreplay._native.intake cimport Intake
 from memreplay._native.keys cimport S_ACTION, S_STATE, key_name
 from memreplay._native.limits cimport Limits
 from memreplay._native.status cimport DONE, ERR_TRUNCATED, NEED_MORE, OK, Status
@@ -30,10 +28,9 @@ import os
 import struct
 
 from memreplay._diagnosis import diagnose
-from memreplay.errors import LimitError, TruncatedError
+from memreplay.errors import LimitError
 
 cdef enum:
-    WINDOW = 1 << 20           # bytes of input held at once
     REPLAY_CHUNK = 1 << 22     # events between two looks at signals
 
 BY = {"stack": _fold.BY_STACK, "frame": _fold.BY_FRAME, "file": _fold.BY_FILE,
@@ -84,7 +81,7 @@ cdef class Tables:
     cdef readonly int protocol
     cdef readonly uint64_t stream_bytes
     cdef readonly uint64_t fast_events
-    cdef readonly object truncation    # the error that a salvaged input would have ended in, or None
+    cdef readonly object truncation    # what a salvaged input would have ended in, or None
     cdef dict decoded    # strings by id: a file may refer to one any number of times
 
     def __cinit__(self):
@@ -201,11 +198,13 @@ cdef class Tables:
 
     def action_name(self, code: int) -> str | None:
         """The name of an action code; None for an event without action."""
+        if not 0 <= code < 256:
+            raise IndexError(code)
         if code < len(ACTIONS):
             return ACTIONS[code]
         if code == _tables.A_NONE:
             return None
-        if code == _tables.A_LAST or code - _tables.A_OTHER >= <int> self.t.other_actions.len:
+        if not 0 <= code - _tables.A_OTHER < <int> self.t.other_actions.len:
             return "other"
         return self.string((<uint32_t*> self.t.other_actions.data)[code - _tables.A_OTHER])
 
@@ -223,12 +222,12 @@ cdef class Tables:
             self.decoded[i] = text
         return text
 
-    cdef bytes _bytes(self, Spans* spans, uint32_t i):
+    cdef bytes _bytes(self, Spans* spans, object i):
         cdef size_t n = 0
         cdef const uint8_t* p
-        if i >= spans_len(spans):
+        if not 0 <= i < spans_len(spans):
             raise IndexError(i)
-        p = span_at(spans, i, &n)
+        p = span_at(spans, <uint32_t> i, &n)
         return p[:n]
 
     def stack(self, i: int) -> tuple:
@@ -384,7 +383,7 @@ cdef class Replay:
     cdef _replay.Replay r
     cdef readonly Tables tables
 
-    def __cinit__(self, Tables tables, int device):
+    def __cinit__(self, Tables tables not None, int device):
         cdef int code
         self.tables = tables
         code = _replay.replay_init(&self.r, &tables.t, device, new_seed())
@@ -563,63 +562,6 @@ cdef class Replay:
         return 0
 
 
-cdef class _Window:
-    # The bytes that the reader sees: the tail of the last refill, then what the source gave.
-
-    cdef uint8_t* data
-    cdef size_t cap
-    cdef bint salvage     # take a source that is cut off for one that ends
-    cdef object cut       # the source's error, then
-
-    def __cinit__(self, bint salvage):
-        self.salvage = salvage
-        self.data = <uint8_t*> malloc(WINDOW)
-        self.cap = WINDOW
-        if self.data == NULL:
-            raise MemoryError
-
-    def __dealloc__(self):
-        free(self.data)
-
-    cdef int refill(self, Cursor* cur, uint64_t need, object readinto) except -1:
-        # Moves what is not consumed to the front, and reads until the window is full or the input
-        # ends.
-        cdef size_t kept = <size_t> (cur.end - cur.p)
-        cdef uint8_t* data
-        cdef object n
-        cdef object view
-        cur.origin = cursor_offset(cur)
-        if kept:
-            memmove(self.data, cur.p, kept)
-        if need > self.cap:
-            data = <uint8_t*> realloc(self.data, need)
-            if data == NULL:
-                raise MemoryError
-            self.data = data
-            self.cap = need
-        while kept < self.cap:
-            view = PyMemoryView_FromMemory(<char*> self.data + kept, <Py_ssize_t> (self.cap - kept),
-                                           PyBUF_WRITE)
-            try:
-                n = readinto(view)
-            except TruncatedError as error:
-                if not self.salvage:
-                    raise
-                self.cut = error
-                n = 0
-            view.release()
-            if not n:
-                cur.eof = True
-                break
-            if not 0 < n <= <Py_ssize_t> (self.cap - kept):
-                raise ValueError("readinto() gave an impossible length")
-            kept += <size_t> n
-        cur.base = self.data
-        cur.p = self.data
-        cur.end = self.data + kept
-        return 0
-
-
 cdef bint is_json(const Cursor* cur) noexcept:
     # A pickle begins with none of these bytes. White space may precede JSON.
     cdef const uint8_t* p = cur.p
@@ -628,21 +570,13 @@ cdef bint is_json(const Cursor* cur) noexcept:
     return p < cur.end and (p[0] == 123 or p[0] == 91 or p[0] == 0xEF)
 
 
-cdef int read_pickle(Tables out, _Window window, Cursor* start, const Limits* limit, readinto,
-                     progress) except -1:
+cdef int read_pickle(Tables out, Intake intake, const Cursor* start, const Limits* limit) except -1:
     cdef _vm.VM vm
     cdef int code = _vm.vm_init(&vm, &out.t, limit, new_seed())
     vm.cur = start[0]
     try:
-        while code == OK or code == NEED_MORE:
-            if code == NEED_MORE:
-                window.refill(&vm.cur, vm.need, readinto)
-            with nogil:
-                code = _vm.vm_step(&vm)
-            PyErr_CheckSignals()
-            if progress is not None:
-                progress(cursor_offset(&vm.cur))
-        out.stream_bytes = cursor_offset(&vm.cur)
+        if code == OK:
+            code = intake.drive(&vm, _vm.vm_step_any, &vm.cur, &vm.need)
         out.protocol = vm.protocol
         out.fast_events = vm.fast_events
     finally:
@@ -650,21 +584,13 @@ cdef int read_pickle(Tables out, _Window window, Cursor* start, const Limits* li
     return code
 
 
-cdef int read_json(Tables out, _Window window, Cursor* start, const Limits* limit, readinto,
-                   progress) except -1:
+cdef int read_json(Tables out, Intake intake, const Cursor* start, const Limits* limit) except -1:
     cdef _json.JSONReader reader
     cdef int code = _json.json_init(&reader, &out.t, limit)
     reader.cur = start[0]
     try:
-        while code == OK or code == NEED_MORE:
-            if code == NEED_MORE:
-                window.refill(&reader.cur, reader.need, readinto)
-            with nogil:
-                code = _json.json_step(&reader)
-            PyErr_CheckSignals()
-            if progress is not None:
-                progress(cursor_offset(&reader.cur))
-        out.stream_bytes = cursor_offset(&reader.cur)
+        if code == OK:
+            code = intake.drive(&reader, _json.json_step_any, &reader.cur, &reader.need)
         out.protocol = -1
     finally:
         _json.json_free(&reader)
@@ -692,7 +618,7 @@ def read(readinto, limits, progress=None, salvage=False, bounds=None) -> Tables:
     Raises SnapshotError and its kin with the byte at fault; KeyboardInterrupt within one window.
     """
     cdef Tables out = Tables.__new__(Tables)
-    cdef _Window window = _Window(salvage)
+    cdef Intake intake = Intake(readinto, progress, salvage)
     cdef Cursor start
     cdef Limits limit
     cdef int code
@@ -705,17 +631,18 @@ def read(readinto, limits, progress=None, salvage=False, bounds=None) -> Tables:
          out.t.range.device) = bounds
         out.t.range.on = True
     memset(&start, 0, sizeof(Cursor))
-    window.refill(&start, 1, readinto)
+    intake.refill(&start, 1)
     if is_json(&start):
-        code = read_json(out, window, &start, &limit, readinto, progress)
+        code = read_json(out, intake, &start, &limit)
     else:
-        code = read_pickle(out, window, &start, &limit, readinto, progress)
+        code = read_pickle(out, intake, &start, &limit)
+    out.stream_bytes = intake.consumed
     if salvage and code == ERR_TRUNCATED:
-        out.truncation = window.cut or error_of(&out.t.status, out.t.events)
+        out.truncation = intake.cut or error_of(&out.t.status, out.t.events)
         _tables.tables_salvage(&out.t)
         code = DONE
-    elif window.cut is not None:
-        out.truncation = window.cut
+    elif intake.cut is not None:
+        out.truncation = intake.cut
     if code == DONE:
         with nogil:
             code = _tables.tables_finish(&out.t)

@@ -40,6 +40,9 @@ TOP_KINDS = {
     11: "a pair of numbers",
 }
 
+# The limits that memreplay.Limits sets.
+LIMITS = {"nesting_depth", "string_bytes", "stack_values", "memo_entries", "kept_values"}
+
 RECORD = "record one with torch.cuda.memory._dump_snapshot(path)"
 RESAVE = "write it again with pickle.dump(snapshot, file, protocol=4)"
 DAMAGED = "the file is damaged, or not a snapshot"
@@ -73,7 +76,7 @@ def diagnose(
         return MemoryError(f"no memory left for {detail or 'the snapshot'}")
     if code == ERR_TRUNCATED:
         return TruncatedError(
-            f"truncated {detail or 'pickle'}: need {a} bytes, {b} left",
+            f"truncated {detail or 'pickle'}: need {a} byte{'s' * (a != 1)}, {b} left",
             offset=offset,
             opcode=name if b else None,
             hint=f"the dump was cut off; read what is whole ({_events(events)}) with --salvage",
@@ -119,16 +122,19 @@ def diagnose(
             f"{detail} is {a}, over the limit of {b}",
             offset=offset,
             opcode=name,
-            hint="raise it with memreplay.Limits if the file is known to be good",
+            hint="raise it with memreplay.Limits if the file is known to be good"
+            if detail in LIMITS
+            else DAMAGED,
         )
     if detail == "top":
         if a == 7:
             return SnapshotError(
-                "not a memory snapshot, but a torch.save file of old (its magic number)",
+                "not a memory snapshot, but a file that an old torch.save wrote",
+                offset=offset,
                 hint=RECORD,
             )
         what = TOP_KINDS.get(a, "something else")
-        return SnapshotError(f"not a memory snapshot: the pickle holds {what}", hint=RECORD)
+        return SnapshotError(f"not a memory snapshot: it holds {what}", offset=offset, hint=RECORD)
     if code == ERR_TYPE:
         return SnapshotError(
             f"not a memory snapshot: {detail!r} holds a value of the wrong type",

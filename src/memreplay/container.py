@@ -1,4 +1,4 @@
-"""Unwraps what a snapshot is packed in, by content and not by name, as a stream of the plain bytes."""
+"""Unwraps what a snapshot is packed in, told by content and not by name, into plain bytes."""
 
 from __future__ import annotations
 
@@ -378,7 +378,8 @@ def _zip_as_a_stream(head: bytes, where: str) -> SnapshotError:
 def _first_name(head: bytes) -> str:
     """The name in the local header that a zip begins with.
 
-    signature 4 | version 2, flags 2, method 2, time 4, CRC 4, sizes 8 | name length 2, extra 2 | name
+    signature 4 | version 2, flags 2, method 2, time 4 | CRC 4, sizes 8 | name length 2, extra 2 |
+    name …
     """
     length = int.from_bytes(head[26:28], "little")
     return head[30 : 30 + length].decode("utf-8", "replace")
@@ -388,15 +389,16 @@ def _open_zip(raw: Raw, head: bytes) -> tuple[ZipFile, ZipInfo]:
     import zipfile
 
     if not zipfile.is_zipfile(raw):
-        name = _first_name(head)
-        if name.endswith("/data.pkl") or (not name and len(head) >= 30):
+        # A header that names no file is no zip's that was cut off.
+        nameless = len(head) >= 30 and head[26:28] == b"\0\0"
+        if nameless or _first_name(head).endswith("/data.pkl"):
             raise SnapshotError(TORCH_SAVE, offset=0, hint=RECORD)
         raise TruncatedError(
             "truncated zip: its table of contents, which stands at the end, is missing",
             hint=AGAIN,
         )
     try:
-        archive = zipfile.ZipFile(raw)  # type: ignore[arg-type]
+        archive = zipfile.ZipFile(raw)
     except OSError as error:
         raise _zip_error(raw, error) from None
     except Exception as error:  # of a damaged table zipfile raises whatever comes

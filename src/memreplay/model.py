@@ -201,14 +201,14 @@ class Limits:
     the window that holds it. `stack_values`: values that wait for their container's end.
     `memo_entries`: entries of the pickle memo. `kept_values`: items of the settings and of metadata
     that is no text. `decompression_ratio`: plain bytes out of one compressed byte, where more than
-    64 MiB came out (real snapshots: 16 to 30).
+    64 MiB came out (real snapshots: 16 to 17).
     """
 
     nesting_depth: int = 1_000
     string_bytes: int = 64 << 20
     stack_values: int = 1 << 24
     memo_entries: int = 1 << 30
-    kept_values: int = 1 << 20
+    kept_values: int = 1 << 22
     decompression_ratio: int = 250
 
 

@@ -182,6 +182,8 @@ class Replay:
             return self.start + (self.events if column <= time_us else 0)
         first = self.native.first_row
         times = np.asarray(column)[first : first + self.events]
+        if self.events and times.max() == _core.ABSENT_TIME:
+            raise UsageError("this device's events have no times; name an event instead")
         # Order is by index, never by time: an event's moment is the latest time seen so far.
         at = int(np.searchsorted(np.maximum.accumulate(times), time_us, side="right"))
         return self.start + at

@@ -1,4 +1,4 @@
-"""Opens what a caller names (a path, bytes, a file object, a URL) as one forward stream of bytes."""
+"""Opens what a caller names (a path, bytes, a file, a URL) as one forward stream of bytes."""
 
 from __future__ import annotations
 

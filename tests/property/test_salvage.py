@@ -1,4 +1,4 @@
-"""Every prefix of a snapshot is refused as truncated, or salvaged: the first events of the whole."""
+"""Every prefix of a snapshot is refused as truncated, or salvaged: the whole's first events."""
 
 from __future__ import annotations
 

@@ -8,15 +8,21 @@ import gzip
 import io
 import lzma
 import os
+import random
 import sys
 import threading
+import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 
 import memreplay as mr
+from memreplay import container
 from memreplay.container import FOREIGN, open_stream
 from tests import build
 from tests.build import SnapshotBuilder
@@ -130,12 +136,11 @@ def test_pipes(kind: str) -> None:
 def test_named_pipes(tmp_path: Path) -> None:
     path = tmp_path / "fifo"
     os.mkfifo(path)
-    writer = threading.Thread(target=path.write_bytes, args=(pickled(),))
+    # A daemon, as it waits for good where nobody opens the other end.
+    writer = threading.Thread(target=path.write_bytes, args=(pickled(),), daemon=True)
     writer.start()
-    try:
-        snap = mr.open(path)
-    finally:
-        writer.join()
+    snap = mr.open(path)
+    writer.join(10)
     assert (snap.native.n_events, snap.file_bytes) == (300, None)
 
 
@@ -233,3 +238,263 @@ def test_zstandard_may_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(mr.MissingExtraError, match=r"pip install 'memreplay\[zst\]'"):
         mr.open(data)
     assert mr.open(gzip.compress(pickled())).native.n_events == 300
+
+
+# ---- zip archives, and what is wrapped twice -----------------------------------------------------
+
+
+def zipped(*files: tuple[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", method) as archive:
+        for name, data in files:
+            archive.writestr(name, data)
+    return out.getvalue()
+
+
+def deflated(data: bytes) -> bytes:
+    return zipped(("snap.pkl", data))
+
+
+def stored(data: bytes) -> bytes:
+    return zipped(("snap.pkl", data), method=zipfile.ZIP_STORED)
+
+
+# kind: how it is packed
+FORMS: dict[str, Callable[[bytes], bytes]] = {
+    **{kind: pack for kind, pack in PACKERS.items() if kind != "pickle"},
+    "zip": deflated,
+    "zip, stored": stored,
+    "gzip in zip": lambda data: deflated(gzip.compress(data)),
+    "xz in gzip": lambda data: gzip.compress(lzma.compress(data)),
+    "gzip in gzip": lambda data: gzip.compress(gzip.compress(data)),
+}
+
+
+class Dribbling:
+    """A source that gives a few bytes at a time, and can seek."""
+
+    def __init__(self, data: bytes) -> None:
+        self._file = io.BytesIO(data)
+        self.seek, self.tell, self.seekable = (
+            self._file.seek,
+            self._file.tell,
+            self._file.seekable,
+        )
+
+    def read(self, n: int) -> bytes:
+        return self._file.read(min(n, 7))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_equals_its_plain_twin(form: str, tmp_path: Path) -> None:
+    plain = pickled()
+    data = FORMS[form](plain)
+    path = tmp_path / "snap"
+    path.write_bytes(data)
+    dribbling: Any = Dribbling(data)
+    twin = mr.open(plain).events
+    for source in (path, data, io.BytesIO(data), dribbling):
+        snap = mr.open(source)
+        assert (snap.container, snap.stream_bytes) == (form.partition(",")[0], len(plain))
+        for name in ("address", "size", "action", "time_us", "stack", "stream"):
+            assert np.array_equal(getattr(snap.events, name), getattr(twin, name)), name
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_progress_is_in_bytes_of_the_file(form: str) -> None:
+    data = FORMS[form](pickled(30_000))
+    told: list[tuple[int, int | None]] = []
+    mr.open(data, progress=lambda done, total: told.append((done, total)))
+    done = [position for position, _ in told]
+    assert done == sorted(done)
+    assert done[0] > 0
+    assert len(data) - 120 < done[-1] <= len(data)  # behind a zip's file its table is left
+    assert {total for _, total in told} == {len(data)}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_cut_anywhere(form: str) -> None:
+    data = FORMS[form](pickled(40))
+    for n in range(len(data)):
+        with pytest.raises(mr.SnapshotError) as caught:
+            mr.open(data[:n])
+        if n >= 12:
+            assert isinstance(caught.value, mr.TruncatedError), (n, caught.value)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_damaged_anywhere(form: str) -> None:
+    data = FORMS[form](pickled(40))
+    rng = random.Random(form)
+    broken = []
+    for at in range(len(data)):
+        byte = rng.choice([0, 0xFF, data[at] ^ 1, data[at] ^ 0x80])
+        broken.append(data[:at] + bytes([byte]) + data[at + 1 :])
+    for _ in range(200):
+        at = rng.randrange(len(data))
+        broken.append(data[:at] + rng.randbytes(rng.randrange(40)) + data[at + 40 :])
+    for one in broken:
+        with suppress(mr.SnapshotError):  # some damage does not matter: a name, a time
+            mr.open(one)
+
+
+@pytest.mark.parametrize("kind", ["gzip", "zstd", "xz"])
+def test_a_checksum_behind_a_full_window(kind: str) -> None:
+    """The reader has all it wants before the checksum is reached, and still it counts."""
+    window = 1 << 20
+    rest = len(build.dump({"segments": [], "padding": "x" * 70_000})) - 70_000
+    plain = build.dump({"segments": [], "padding": "x" * (window - rest)})
+    assert len(plain) == window
+    data = PACKERS[kind](plain)
+    assert mr.open(data).stream_bytes == window
+    with pytest.raises(mr.TruncatedError):
+        mr.open(data[:-1])
+
+
+def test_many_small_members() -> None:
+    data = pickled()
+    members = b"".join(gzip.compress(data[i : i + 16]) for i in range(0, len(data), 16))
+    assert len(data) // 16 > sys.getrecursionlimit()
+    assert mr.open(members).native.n_events == 300
+
+
+@pytest.mark.parametrize("kind", ["gzip", "zstd", "xz", "bzip2"])
+def test_zeros_may_follow_and_nothing_else(kind: str) -> None:
+    data = PACKERS[kind](pickled())
+    assert mr.open(data + bytes(100_000)).native.n_events == 300
+    with pytest.raises(mr.SnapshotError, match=f"damaged {kind} stream after {len(data) + 100} "):
+        mr.open(data + b"garbage..." * 10)
+
+
+def test_zstd_frames_to_skip() -> None:
+    skip = b"\x53\x2a\x4d\x18" + (5).to_bytes(4, "little") + b"12345"
+    data = pickled()
+    assert mr.open(skip + zstd(data[:99]) + skip + zstd(data[99:]) + skip).native.n_events == 300
+
+
+def test_zstd_of_the_standard_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    zstandard = pytest.importorskip("zstandard")
+    data = zstd(pickled())
+    standard = ModuleType("compression.zstd")
+    vars(standard)["ZstdError"] = zstandard.ZstdError
+    vars(standard)["ZstdDecompressor"] = lambda: container._Zstandard(
+        zstandard.ZstdDecompressor().decompressobj()
+    )
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    monkeypatch.setitem(sys.modules, "compression", ModuleType("compression"))
+    monkeypatch.setitem(sys.modules, "compression.zstd", standard)
+    assert mr.open(data).native.n_events == 300
+    with pytest.raises(mr.TruncatedError, match="truncated zstd"):
+        mr.open(data[:-3])
+
+
+def test_a_window_beyond_measure() -> None:
+    zstandard = pytest.importorskip("zstandard")
+    long = zstandard.ZstdCompressionParameters(window_log=30, enable_ldm=True)
+    packer = zstandard.ZstdCompressor(compression_params=long).compressobj()
+    data = packer.compress(pickled()) + packer.flush()
+    with pytest.raises(mr.SnapshotError, match=r"zstd stream takes too much memory: .*unpack it"):
+        mr.open(data)
+
+
+def test_zips_of_several_files_or_none() -> None:
+    files = [(f"{i}.pkl", b"") for i in range(7)]
+    with pytest.raises(mr.SnapshotError, match=r"of 2 files, where one is read: 0\.pkl, 1\.pkl;"):
+        mr.open(zipped(*files[:2]))
+    with pytest.raises(mr.SnapshotError, match=r"of 7 files.*: 0.*, 4\.pkl, …; unpack it"):
+        mr.open(zipped(*files))
+    for empty in (zipped(), zipped(("folder/", b""))):
+        with pytest.raises(mr.SnapshotError, match="an empty zip archive"):
+            mr.open(empty)
+
+
+def test_what_macos_adds_to_a_zip_does_not_count() -> None:
+    data = zipped(("run/", b""), ("run/snap.pkl", pickled()), ("__MACOSX/run/._snap.pkl", b"1"))
+    assert mr.open(data).native.n_events == 300
+
+
+def test_checkpoints_are_told() -> None:
+    checkpoint = zipped(
+        ("model/data.pkl", build.calls_function()), ("model/data/0", b"1"), ("model/version", b"3")
+    )
+    pipe: Any = OnlyRead(checkpoint, 1000)
+    for source in (checkpoint, checkpoint[:100], checkpoint[:-10], pipe):
+        with pytest.raises(mr.SnapshotError, match=r"as torch\.save writes") as caught:
+            mr.open(source)
+        assert not isinstance(caught.value, mr.TruncatedError)
+
+
+def test_zips_that_are_not_read() -> None:
+    locked = bytearray(deflated(pickled()))
+    for at in (6, locked.rindex(b"PK\x01\x02") + 8):  # the flags in both headers
+        locked[at] |= 1
+    with pytest.raises(mr.SnapshotError, match=r"snap\.pkl in the zip archive is encrypted"):
+        mr.open(locked)
+    with pytest.raises(mr.SnapshotError, match="compressed with method 14 of zip"):
+        mr.open(zipped(("snap.pkl", pickled()), method=zipfile.ZIP_LZMA))
+
+
+def test_a_zip_takes_a_source_that_can_seek() -> None:
+    pipe: Any = OnlyRead(deflated(pickled()), 1000)
+    with pytest.raises(mr.SnapshotError, match=r"cannot be read from a pipe: .*save it as a file"):
+        mr.open(pipe)
+    with pytest.raises(mr.SnapshotError, match="cannot be read inside gzip"):
+        mr.open(gzip.compress(deflated(pickled())))
+
+
+def test_a_truncated_zip() -> None:
+    with pytest.raises(mr.TruncatedError, match="its table of contents"):
+        mr.open(deflated(pickled())[:-30])
+
+
+def test_wrapped_too_often() -> None:
+    data = deflated(gzip.compress(lzma.compress(pickled())))
+    with pytest.raises(mr.SnapshotError, match="more than 2 times: xz in gzip in zip; unpack it"):
+        mr.open(data)
+
+
+def test_foreign_files_are_told_inside_too() -> None:
+    with pytest.raises(mr.SnapshotError, match="a PNG picture"):
+        mr.open(gzip.compress(b"\x89PNG\r\n\x1a\n" + bytes(50)))
+    tar = bytearray(1024)
+    tar[257:262] = b"ustar"
+    with pytest.raises(mr.SnapshotError, match=r"tar archives are not read.*unpack it first"):
+        mr.open(gzip.compress(tar))
+
+
+# ---- bombs ---------------------------------------------------------------------------------------
+
+BOMBS: dict[str, Callable[[bytes], bytes]] = {
+    **FORMS,
+    # Zeros behind a member are skipped: the outer layer is the bomb.
+    "padding": lambda data: gzip.compress(gzip.compress(b"") + bytes(len(data))),
+}
+
+
+@pytest.mark.parametrize("form", BOMBS)
+def test_bombs(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if form == "zip, stored":
+        return
+    monkeypatch.setattr(container, "BOMB_FROM", 1 << 20)
+    data = BOMBS[form](b"\x80\x04X" + (1 << 24).to_bytes(4, "little") + bytes(1 << 24))
+    with pytest.raises(
+        mr.LimitError, match=r"decompression_ratio.*of 250: .* gave \d+ bytes out of"
+    ):
+        mr.open(data)
+
+
+def test_the_limit_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = gzip.compress(pickled(40_000))
+    assert mr.open(data, limits=mr.Limits(decompression_ratio=1)).native.n_events == 40_000
+    monkeypatch.setattr(container, "BOMB_FROM", 1 << 20)
+    with pytest.raises(mr.LimitError, match="decompression_ratio is over the limit of 1"):
+        mr.open(data, limits=mr.Limits(decompression_ratio=1))
+    assert mr.open(data).native.n_events == 40_000
+
+
+def test_a_bomb_takes_little_memory() -> None:
+    """What a decoder gives at once is bounded."""
+    bomb = gzip.compress(bytes(1 << 24))
+    decoder = container._Gzip()
+    assert len(decoder.decompress(bomb, 1000)) == 1000
+    assert not decoder.needs_input

@@ -49,7 +49,7 @@ def test_the_kinds_are_those_of_the_native_side(root: Path) -> None:
             mr.TruncatedError,
             r"truncated pickle: need 9 bytes, 2 left \(byte 77, MARK\); the dump was cut off",
         ),
-        (words(d.ERR_TRUNCATED, 1, 0), mr.TruncatedError, r"need 1 bytes, 0 left \(byte 77\); "),
+        (words(d.ERR_TRUNCATED, 1, 0), mr.TruncatedError, r"need 1 byte, 0 left \(byte 77\); "),
         (words(d.ERR_TRUNCATED, 1, 0, "JSON"), mr.TruncatedError, "truncated JSON: "),
         (
             words(d.ERR_UNSAFE, detail="os.system"),
@@ -84,9 +84,9 @@ def test_the_kinds_are_those_of_the_native_side(root: Path) -> None:
             mr.LimitError,
             r"stack_values is 5, over the limit of 4 .*memreplay\.Limits",
         ),
-        (words(d.ERR_SHAPE, 7, detail="top"), mr.SnapshotError, "torch.save file of old"),
-        (words(d.ERR_SHAPE, 10, detail="top"), mr.SnapshotError, "the pickle holds a text"),
-        (words(d.ERR_SHAPE, 29, detail="top"), mr.SnapshotError, "the pickle holds something else"),
+        (words(d.ERR_SHAPE, 7, detail="top"), mr.SnapshotError, "that an old torch.save wrote"),
+        (words(d.ERR_SHAPE, 10, detail="top"), mr.SnapshotError, "it holds a text"),
+        (words(d.ERR_SHAPE, 29, detail="top"), mr.SnapshotError, "it holds something else"),
     ],
     ids=lambda v: v if isinstance(v, str) else "",
 )

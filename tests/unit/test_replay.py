@@ -148,3 +148,12 @@ def test_sizes_that_do_not_add_up_to_a_number() -> None:
         builder.alloc(A + i, 2**62 - 1)
     with pytest.raises(mr.SnapshotError, match="does not fit"):
         replay_of(builder)
+
+
+def test_times_that_only_another_device_has() -> None:
+    builder = SnapshotBuilder(devices=2).alloc(A, 1, device=0).alloc(B, 2, device=1)
+    builder.drop("time_us")
+    snap = mr.open(build.dump(builder.build()))
+    assert snap.replay(0).live_at(time_us=2**60).bytes == 1
+    with pytest.raises(mr.UsageError, match="have no times"):
+        snap.replay(1).live_at(time_us=2**60)

@@ -7,6 +7,10 @@ from memreplay._native.tables cimport Annotation, Baseline, Block, FrameKey, Seg
 
 import struct
 
+cdef enum:
+    # What PyBUF_C_CONTIGUOUS, PyBUF_F_CONTIGUOUS and PyBUF_ANY_CONTIGUOUS add to PyBUF_STRIDES.
+    CONTIGUOUS = 0x20 | 0x40 | 0x80
+
 
 @cython.final
 cdef class Column:
@@ -17,7 +21,7 @@ cdef class Column:
         cdef bint strided = self.strides[0] != self.itemsize and self.shape[0] > 1
         if flags & PyBUF_WRITABLE:
             raise BufferError("columns are read-only")
-        if strided and flags & PyBUF_STRIDES != PyBUF_STRIDES:
+        if strided and (flags & PyBUF_STRIDES != PyBUF_STRIDES or flags & CONTIGUOUS):
             raise BufferError("this column lies between others; ask for strides")
         view.obj = self
         view.buf = <void*> (self.data if self.data != NULL else <const void*> self.shape)

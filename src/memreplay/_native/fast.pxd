@@ -101,9 +101,13 @@ cdef inline uint32_t fast_text(VM* vm, const uint8_t** p, uint32_t* memo,
     # The string id of a GET, or of a SHORT_BINUNICODE (writers that share no "N/A" write it each
     # time); NONE32 when it is neither.
     cdef uint32_t entry, id
+    if vm.tables.nul_strings:
+        return NONE32
     if p[0][0] != SHORT_BINUNICODE:
         entry = fast_get(p, memo, n[0])
         return entry & INDEX_MASK if entry >> INDEX_BITS == V_STR else NONE32
+    if p[0][1] and p[0][2] == 0:
+        return NONE32
     id = spans_intern(&vm.tables.strings, p[0] + 2, p[0][1])
     p[0] += 2 + p[0][1]
     if id > INDEX_MASK or not fast_put(p, memo, n, memo_entry(V_STR, id)):
@@ -209,6 +213,42 @@ cdef inline int fast_stack(VM* vm, const uint8_t** pp, const uint8_t* end,
     return FAST_YES
 
 
+cdef inline bint fast_skip(VM* vm, const uint8_t** p, const uint8_t* end, uint32_t* memo,
+                           uint64_t* n) noexcept nogil:
+    # The value of a key that nobody needs: a string, an integer, a constant, or a list of strings
+    # (as forward_frames is). False when it is anything else.
+    cdef int64_t number = 0
+    cdef uint8_t op = p[0][0]
+    cdef uint32_t entry
+    if op == NONE or op == NEWTRUE or op == NEWFALSE:
+        p[0] += 1
+        return True
+    if op == SHORT_BINUNICODE:
+        return fast_text(vm, p, memo, n) != NONE32
+    if op == EMPTY_LIST:
+        p[0] += 1
+        if not fast_put(p, memo, n, memo_entry(V_SKIP_LIST, 0)):
+            return False
+        if p[0][0] == MARK:
+            p[0] += 1
+            while p[0][0] != APPENDS:
+                if end - p[0] < ROOM or fast_get(p, memo, n[0]) >> INDEX_BITS != V_STR:
+                    return False
+            p[0] += 1
+        # Another batch, or a single item, is not this shape.
+        return p[0][0] != MARK and not fast_item_follows(p[0], memo, n[0])
+    if op == BINGET or op == LONG_BINGET:
+        entry = fast_get(p, memo, n[0]) >> INDEX_BITS
+        return entry == V_STR or entry == V_SKIP_LIST or entry == V_SKIP_DICT or entry == V_PAIR
+    return fast_int(p, &number)
+
+
+cdef inline bint fast_item_follows(const uint8_t* p, const uint32_t* memo,
+                                   uint64_t n) noexcept nogil:
+    # Whether a GET and an APPEND come next: the only item of a list that has no MARK.
+    return fast_get(&p, memo, n) != 0 and p[0] == APPEND
+
+
 cdef inline int fast_event(VM* vm, const uint8_t** pp, const uint8_t* end) noexcept nogil:
     # One event, from its EMPTY_DICT on, into a row.
     cdef Tables* t = vm.tables
@@ -232,6 +272,9 @@ cdef inline int fast_event(VM* vm, const uint8_t** pp, const uint8_t* end) noexc
     if not fast_put(&p, memo, &n, memo_entry(V_EVENT, <uint32_t> t.read_events)) or p[0] != MARK:
         return FAST_NO
     p += 1
+    if p[0] == SETITEMS:
+        # An event of nothing costs more memory than input: the general path counts that.
+        return FAST_NO
     while p[0] != SETITEMS:
         if end - p < ROOM:
             return FAST_ROOM
@@ -239,6 +282,8 @@ cdef inline int fast_event(VM* vm, const uint8_t** pp, const uint8_t* end) noexc
         if entry >> INDEX_BITS != V_STR:
             return FAST_NO
         key = entry & INDEX_MASK
+        if key == K_DEVICE_FREE:
+            return FAST_NO
         if key == K_ACTION:
             entry = fast_get(&p, memo, n)
             key = (entry & INDEX_MASK) - S_ACTION
@@ -273,6 +318,7 @@ cdef inline int fast_event(VM* vm, const uint8_t** pp, const uint8_t* end) noexc
                 e.stack = entry & INDEX_MASK
                 continue
             p += 1
+            e.stack = EMPTY_STACK
             # The list's entry gets its stack below; the memo does not move in between.
             entry = <uint32_t> n
             if not fast_put(&p, memo, &n, memo_entry(V_STACK, EMPTY_STACK)):
@@ -282,9 +328,9 @@ cdef inline int fast_event(VM* vm, const uint8_t** pp, const uint8_t* end) noexc
                 code = fast_stack(vm, &p, end, &e.stack)
                 if code != FAST_YES:
                     return code
+                if e.stack > INDEX_MASK:
+                    return FAST_NO
                 if entry < n:
-                    if e.stack > INDEX_MASK:
-                        return FAST_NO
                     memo[entry] = memo_entry(V_STACK, e.stack)
                 elif not fast_put(&p, memo, &n, memo_entry(V_STACK, e.stack)):
                     return FAST_NO
@@ -300,14 +346,14 @@ cdef inline int fast_event(VM* vm, const uint8_t** pp, const uint8_t* end) noexc
                 if e.pool == NONE32:
                     fail(&t.status, ERR_MEMORY, "pools")
                     return FAST_FAIL
-                if not fast_put(&p, memo, &n, memo_entry(V_PAIR, e.pool)):
+                if e.pool > INDEX_MASK or not fast_put(&p, memo, &n, memo_entry(V_PAIR, e.pool)):
                     return FAST_NO
             else:
                 entry = fast_get(&p, memo, n)
                 if entry >> INDEX_BITS != V_PAIR:
                     return FAST_NO
                 e.pool = entry & INDEX_MASK
-        else:
+        elif not fast_skip(vm, &p, end, memo, &n):
             return FAST_NO
         # A key that stands there many times stores more entries than there was room made for.
         if vm.memo.cap - n < 4:

@@ -24,20 +24,22 @@ cdef inline uint64_t load64(const uint8_t* p) noexcept nogil:
 
 
 cdef inline uint64_t hash_span(const uint8_t* p, size_t n, uint64_t seed) noexcept nogil:
-    cdef uint64_t h = seed ^ mix(n ^ <uint64_t> 0x9E3779B97F4A7C15, <uint64_t> 0xE7037ED1A0B428DB)
+    # Both factors of each product hold the seed: nobody who does not know it can make one of them
+    # 0.
+    cdef uint64_t h = mix(seed ^ n, seed ^ <uint64_t> 0xE7037ED1A0B428DB)
     cdef uint64_t tail = 0
     while n >= 16:
-        h = mix(load64(p) ^ h, load64(p + 8) ^ <uint64_t> 0x8EBC6AF09C88C6E3)
+        h = mix(load64(p) ^ h, load64(p + 8) ^ seed ^ <uint64_t> 0x8EBC6AF09C88C6E3)
         p += 16
         n -= 16
     if n >= 8:
-        h = mix(load64(p) ^ h, <uint64_t> 0x589965CC75374CC3)
+        h = mix(load64(p) ^ h, seed ^ <uint64_t> 0x589965CC75374CC3)
         p += 8
         n -= 8
     if n:
         memcpy(&tail, p, n)
-        h = mix(tail ^ h, <uint64_t> 0x1D8E4E27C47D124F)
-    return mix(h ^ seed, <uint64_t> 0xA0761D6478BD642F)
+        h = mix(tail ^ h, seed ^ <uint64_t> 0x1D8E4E27C47D124F)
+    return mix(h ^ seed, seed ^ <uint64_t> 0xA0761D6478BD642F)
 
 
 cdef struct Spans:
@@ -186,7 +188,7 @@ cdef inline int map64_grow(Map64* m) noexcept nogil:
         return -1
     for i in range(m.mask + 1):
         if m.slots[i].used:
-            j = mix(m.slots[i].key ^ m.seed, <uint64_t> 0x9E3779B97F4A7C15) & mask
+            j = mix(m.slots[i].key ^ m.seed, m.seed ^ <uint64_t> 0x9E3779B97F4A7C15) & mask
             while slots[j].used:
                 j = (j + 1) & mask
             slots[j] = m.slots[i]
@@ -197,7 +199,7 @@ cdef inline int map64_grow(Map64* m) noexcept nogil:
 
 
 cdef inline bint map64_has(const Map64* m, uint64_t key) noexcept nogil:
-    cdef uint64_t j = mix(key ^ m.seed, <uint64_t> 0x9E3779B97F4A7C15) & m.mask
+    cdef uint64_t j = mix(key ^ m.seed, m.seed ^ <uint64_t> 0x9E3779B97F4A7C15) & m.mask
     while m.slots[j].used:
         if m.slots[j].key == key:
             return True
@@ -210,7 +212,7 @@ cdef inline Slot64* map64_at(Map64* m, uint64_t key, uint32_t fresh) noexcept no
     cdef uint64_t j
     if m.used * 3 > (m.mask + 1) * 2 and map64_grow(m) < 0:
         return NULL
-    j = mix(key ^ m.seed, <uint64_t> 0x9E3779B97F4A7C15) & m.mask
+    j = mix(key ^ m.seed, m.seed ^ <uint64_t> 0x9E3779B97F4A7C15) & m.mask
     while m.slots[j].used:
         if m.slots[j].key == key:
             return &m.slots[j]

@@ -35,3 +35,4 @@ cdef struct JSONReader:
 cdef int json_init(JSONReader* r, Tables* tables, const Limits* limits) noexcept nogil
 cdef void json_free(JSONReader* r) noexcept nogil
 cdef int json_step(JSONReader* r) noexcept nogil
+cdef int json_step_any(void* reader) noexcept nogil

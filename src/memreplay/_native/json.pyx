@@ -12,7 +12,7 @@ from memreplay._native.growbuf cimport Buf, buf_free, buf_init, push_bytes, push
 from memreplay._native.hashmap cimport NONE32, spans_intern
 from memreplay._native.keys cimport role_of_item, role_of_value
 from memreplay._native.memo cimport INDEX_MASK
-from memreplay._native.shapes cimport append_item, open_container, set_item
+from memreplay._native.shapes cimport append_item, open_container, set_item, within_input
 from memreplay._native.status cimport *
 from memreplay._native.tables cimport Tables
 from memreplay._native.text cimport hex_value, parse_decimal, put_utf8
@@ -105,6 +105,8 @@ cdef int open_level(JSONReader* r, bint a_list) noexcept nogil:
         parent_idx = <uint32_t> r.tables.attached_traces
     if role == V_UNSET:
         role = V_SKIP_LIST if a_list else V_SKIP_DICT
+    if within_input(r.tables, role, cursor_offset(&r.cur)) != OK:
+        return r.tables.status.code
     if open_container(r.tables, role, parent_idx, &level.container) != OK:
         return r.tables.status.code
     level.key = 0
@@ -223,6 +225,7 @@ cdef int read_string(JSONReader* r, const uint8_t** pp, bint wanted, uint32_t* i
         id[0] = spans_intern(&r.tables.strings, p, q - p)
     if id[0] == NONE32:
         return fail(&r.tables.status, ERR_MEMORY, "strings")
+    r.tables.nul_strings = True
     if id[0] > INDEX_MASK:
         return fail_limit(&r.tables.status, "strings", id[0], INDEX_MASK)
     return OK
@@ -359,3 +362,7 @@ cdef int json_step(JSONReader* r) noexcept nogil:
         r.tables.status.offset = cursor_offset(&r.cur)
         r.tables.status.opcode = 0
     return code
+
+
+cdef int json_step_any(void* reader) noexcept nogil:
+    return json_step(<JSONReader*> reader)

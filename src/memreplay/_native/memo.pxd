@@ -66,7 +66,9 @@ cdef inline int memo_put(VM* vm, uint64_t index, const Value* v) noexcept nogil:
         if vm.memo_num.len > INDEX_MASK:
             return fail_limit(&vm.tables.status, "memo_entries", vm.memo_num.len, INDEX_MASK)
         idx = <uint32_t> vm.memo_num.len
-        if push_u64(&vm.memo_num, v.num) < 0:
+        if idx and (<uint64_t*> vm.memo_num.data)[idx - 1] == v.num:
+            idx -= 1   # the same number again
+        elif push_u64(&vm.memo_num, v.num) < 0:
             return fail(&vm.tables.status, ERR_MEMORY, "memo")
     if idx > INDEX_MASK:
         return fail_limit(&vm.tables.status, "memo_entries", idx, INDEX_MASK)

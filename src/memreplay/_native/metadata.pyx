@@ -6,13 +6,14 @@ from libc.stdio cimport snprintf
 from libc.string cimport memcpy, strlen
 from memreplay._native.growbuf cimport push_bytes
 from memreplay._native.hashmap cimport NONE32, span_at, spans_intern
-from memreplay._native.status cimport ERR_MEMORY, OK, fail, fail_limit
+from memreplay._native.status cimport ERR_MEMORY, ERR_SHAPE, OK, fail, fail_limit
 from memreplay._native.tables cimport Node, Tables
 from memreplay._native.value cimport *
 
 cdef enum:
     TEXT_LIMIT = 65536    # bytes of one rendered value
     TEXT_DEPTH = 32
+    RENDER_LIMIT = 64 << 20   # bytes of all of them
 
 
 cdef int put(Tables* t, const char* text) noexcept nogil:
@@ -124,24 +125,39 @@ cdef int put_node(Tables* t, uint32_t root) noexcept nogil:
 
 cdef int want_metadata(Tables* t, const Value* v, uint32_t* out) noexcept nogil:
     # The string id of a text; of anything else rendered as JSON behind a NUL byte (see
-    # Snapshot.metadata), with what is deeper or longer than the limits left out.
+    # Snapshot.metadata), and so a text that begins with one. A container is rendered once, and must
+    # stay as it is from then on.
+    cdef bint kept = v.kind == V_NODE_LIST or v.kind == V_NODE_DICT
+    cdef const uint8_t* text
+    cdef size_t n = 0
     cdef int code
     if v.kind == V_STR:
-        out[0] = v.idx
-        return OK
+        text = span_at(&t.strings, v.idx, &n)
+        if n == 0 or text[0] != 0:
+            out[0] = v.idx
+            return OK
     if v.kind == V_NONE:
         out[0] = NONE32
         return OK
+    if kept and (<Node*> t.nodes.data)[v.idx].text != NONE32:
+        out[0] = (<Node*> t.nodes.data)[v.idx].text
+        return OK
+    if is_structural(v.kind) or v.kind == V_SKIP_LIST or v.kind == V_SKIP_DICT:
+        return fail(&t.status, ERR_SHAPE, "metadata that is a part of something else")
     t.text.len = 0
     code = push_bytes(&t.text, b"\0", 1)
     if code == 0:
-        if v.kind == V_NODE_LIST or v.kind == V_NODE_DICT:
-            code = put_node(t, v.idx)
-        else:
-            code = put_scalar(t, v.kind, v.num, v.idx)
+        code = put_node(t, v.idx) if kept else put_scalar(t, v.kind, v.num, v.idx)
     if code < 0:
         return fail(&t.status, ERR_MEMORY, "metadata")
+    t.rendered += t.text.len
     if t.text.len > TEXT_LIMIT:
-        return fail_limit(&t.status, "metadata_bytes", t.text.len, TEXT_LIMIT)
+        return fail_limit(&t.status, "bytes of one metadata", t.text.len, TEXT_LIMIT)
+    if t.rendered > RENDER_LIMIT:
+        return fail_limit(&t.status, "bytes of metadata", t.rendered, RENDER_LIMIT)
     out[0] = spans_intern(&t.strings, t.text.data, t.text.len)
-    return OK if out[0] != NONE32 else fail(&t.status, ERR_MEMORY, "strings")
+    if out[0] == NONE32:
+        return fail(&t.status, ERR_MEMORY, "strings")
+    if kept:
+        (<Node*> t.nodes.data)[v.idx].text = out[0]
+    return OK

@@ -8,7 +8,7 @@ from memreplay._native.growbuf cimport buf_reserve, push_item
 from memreplay._native.hashmap cimport NONE32, span_at, spans_intern
 from memreplay._native.status cimport ERR_MEMORY, ERR_SHAPE, OK, fail, fail_limit
 from memreplay._native.tables cimport SEALED, FrameKey, Node, Tables
-from memreplay._native.value cimport Value
+from memreplay._native.value cimport V_SKIP_DICT, V_SKIP_LIST, Value, is_structural
 
 
 cdef inline uint32_t pair_of_ints(Tables* t, int64_t a, int64_t b) noexcept nogil:
@@ -26,7 +26,8 @@ cdef inline int flush_frame(Tables* t) noexcept nogil:
     id = spans_intern(&t.frames, &t.frame, sizeof(FrameKey))
     if id == NONE32:
         return fail(&t.status, ERR_MEMORY, "frames")
-    (<uint32_t*> t.frame_of.data)[t.frame_owner] = id
+    # Sealed: a frame that goes on after another one began would be interned over and over.
+    (<uint32_t*> t.frame_of.data)[t.frame_owner] = id | SEALED
     t.frame_owner = NONE32
     return OK
 
@@ -54,7 +55,7 @@ cdef inline int flush_list(Tables* t) noexcept nogil:
     id = intern_stack(t, <uint32_t*> t.list.data, t.list.len)
     if id == NONE32:
         return fail(&t.status, ERR_MEMORY, "stacks")
-    (<uint32_t*> t.stack_of.data)[t.list_owner] = id
+    (<uint32_t*> t.stack_of.data)[t.list_owner] = id | SEALED
     t.list_owner = NONE32
     return OK
 
@@ -113,6 +114,7 @@ cdef inline uint32_t new_node(Tables* t, uint32_t kind, uint64_t num, uint32_t i
     node.next = NONE32
     node.first = NONE32
     node.last = NONE32
+    node.text = NONE32
     if push_item(&t.nodes, &node) < 0:
         fail(&t.status, ERR_MEMORY, "settings")
         return NONE32
@@ -121,8 +123,13 @@ cdef inline uint32_t new_node(Tables* t, uint32_t kind, uint64_t num, uint32_t i
 
 cdef inline int node_add(Tables* t, uint32_t parent, uint32_t key, const Value* v) noexcept nogil:
     # Appends v to a kept list or dict.
-    cdef uint32_t id = new_node(t, v.kind, v.num, v.idx, key)
+    cdef uint32_t id
     cdef Node* nodes
+    if is_structural(v.kind) or v.kind == V_SKIP_LIST or v.kind == V_SKIP_DICT:
+        return fail(&t.status, ERR_SHAPE, "a part of something else inside kept data")
+    if (<Node*> t.nodes.data)[parent].text != NONE32:
+        return fail(&t.status, ERR_SHAPE, "metadata that changes after its use")
+    id = new_node(t, v.kind, v.num, v.idx, key)
     if id == NONE32:
         return t.status.code
     nodes = <Node*> t.nodes.data

@@ -10,11 +10,14 @@ from memreplay._native.keys cimport *
 from memreplay._native.metadata cimport want_metadata
 from memreplay._native.parts cimport *
 from memreplay._native.status cimport (
-    ERR_MEMORY, ERR_NUMBER, ERR_SHAPE, ERR_TYPE, OK, Status, fail, fail_limit
+    ERR_LIMIT, ERR_MEMORY, ERR_NUMBER, ERR_SHAPE, ERR_STACK, ERR_TYPE, OK, Status, fail, fail_limit
 )
 from memreplay._native.tables cimport *
 from memreplay._native.value cimport *
 from memreplay._native.window cimport window_free, window_new
+
+cdef enum:
+    ROWS_FREE = 32 << 20    # bytes of rows that any file may have
 
 
 # ---- conversions: a value, or an error that names the key ----------------------------------------
@@ -152,6 +155,19 @@ cdef inline int drop_value(Tables* t, const Value* v) noexcept nogil:
     return fail(&t.status, ERR_SHAPE, "a name of the snapshot's own inside unknown data")
 
 
+cdef inline int within_input(Tables* t, uint32_t role, uint64_t offset) noexcept nogil:
+    # Rows cost memory when they are opened. An honest one costs about as much input; a file of
+    # empty ones is stopped when they have cost ten times its bytes, and more than a little.
+    cdef uint64_t rows
+    if role != V_EVENT and role != V_SEGMENT and role != V_BLOCK and role != V_ANNOTATION:
+        return OK
+    rows = (t.events * 60 + t.segments.len * sizeof(Segment) + t.blocks.len * sizeof(Block)
+            + t.annotations.len * sizeof(Annotation))
+    if rows > ROWS_FREE and rows - ROWS_FREE > 8 * offset:
+        return fail_limit(&t.status, "bytes of rows", rows, ROWS_FREE + 8 * offset)
+    return OK
+
+
 cdef inline int open_container(Tables* t, uint32_t role, uint32_t parent_idx,
                                Value* out) noexcept nogil:
     # A new, empty container of a role; parent_idx is the index of the container that it goes into.
@@ -216,6 +232,7 @@ cdef inline int open_container(Tables* t, uint32_t role, uint32_t parent_idx,
             return t.status.code
         trace.first = t.events
         trace.count = 0
+        trace.read_first = t.read_events
         trace.rows = 0
         trace.base = 0
         trace.device = -1
@@ -224,8 +241,8 @@ cdef inline int open_container(Tables* t, uint32_t role, uint32_t parent_idx,
             trace.window = window_new(t, parent_idx)
             if trace.window == NULL:
                 return fail(&t.status, ERR_MEMORY, "range")
-        if t.traces.len >= 1 << 20:
-            return fail_limit(&t.status, "device traces", t.traces.len, 1 << 20)
+        if t.traces.len >= MAX_DEVICES:
+            return fail_limit(&t.status, "device traces", t.traces.len + 1, MAX_DEVICES)
         out.idx = <uint32_t> t.traces.len
         if push_item(&t.traces, &trace) < 0:
             window_free(trace.window)
@@ -292,24 +309,31 @@ cdef inline int append_item(Tables* t, const Value* list, const Value* v) noexce
     if kind == V_TRACE:
         if v.kind != V_EVENT:
             return fail(&t.status, ERR_TYPE, "device_traces")
+        trace = <Trace*> t.traces.data + list.idx
+        if v.idx != trace.read_first + trace.count:
+            return fail(&t.status, ERR_SHAPE, "an event that stands in the trace twice")
         if v.idx == t.read_events and end_event(t) != OK:
             return t.status.code
         if attach_row(t, v.idx, &t.attached_events, "an event that stands there twice") != OK:
             return t.status.code
-        (<Trace*> t.traces.data)[list.idx].count += 1
+        trace.count += 1
         return OK
     if kind == V_SKIP_LIST:
         return drop_value(t, v)
     if kind == V_BLOCKS:
         if v.kind != V_BLOCK:
             return fail(&t.status, ERR_TYPE, "blocks")
+        if (<Block*> t.blocks.data)[v.idx].segment != list.idx:
+            return fail(&t.status, ERR_SHAPE, "a block of another segment")
         return attach_row(t, v.idx, &t.attached_blocks, "a block that stands there twice")
     if kind == V_SEGMENTS:
         if v.kind != V_SEGMENT:
             return fail(&t.status, ERR_TYPE, "segments")
         return attach_row(t, v.idx, &t.attached_segments, "a segment that stands there twice")
     if kind == V_HISTORY:
-        return OK if v.kind == V_HIST else fail(&t.status, ERR_TYPE, "history")
+        if v.kind != V_HIST or v.idx != list.idx:
+            return fail(&t.status, ERR_TYPE, "history")
+        return OK
     if kind == V_ANNOTATIONS:
         if v.kind != V_ANNOTATION:
             return fail(&t.status, ERR_TYPE, "external_annotations")
@@ -328,8 +352,6 @@ cdef inline int append_item(Tables* t, const Value* list, const Value* v) noexce
         t.attached_traces += 1
         return OK
     if kind == V_NODE_LIST:
-        if is_structural(v.kind):
-            return fail(&t.status, ERR_SHAPE, "a part of the snapshot inside kept data")
         return node_add(t, list.idx, 0, v)
     if kind == V_PAIR_LIST:
         if want_i64(t, v, K_POOL_ID, &n) != OK:
@@ -342,7 +364,7 @@ cdef inline int append_item(Tables* t, const Value* list, const Value* v) noexce
         return OK
     if kind == V_STACK:
         return fail(&t.status, ERR_SHAPE, "a frames list that changes after its use")
-    return fail(&t.status, ERR_TYPE, "append to what is no list")
+    return fail(&t.status, ERR_STACK, "an item for what is no list")
 
 
 # ---- items of dicts ------------------------------------------------------------------------------
@@ -361,7 +383,6 @@ cdef inline uint8_t action_code(Tables* t, uint32_t name) noexcept nogil:
 
 cdef inline int set_event(Tables* t, uint32_t row, uint32_t key, const Value* v) noexcept nogil:
     cdef Event* e = &t.event
-    cdef int64_t n = 0
     cdef uint32_t id = 0
     if key > K_DEVICE_FREE:
         return OK
@@ -405,7 +426,11 @@ cdef inline int set_segment(Tables* t, uint32_t row, uint32_t key, const Value* 
         s.flags |= HAS_TOTAL
         return want_size(t, v, key, &s.total_size)
     if key == K_DEVICE:
-        return want_i32(t, v, key, &s.device)
+        if want_i32(t, v, key, &s.device) != OK:
+            return t.status.code
+        if s.device < -1 or s.device >= MAX_DEVICES:
+            return fail(&t.status, ERR_NUMBER, "device")
+        return OK
     if key == K_ALLOCATED_SIZE:
         return want_size(t, v, key, &s.allocated_size)
     if key == K_ACTIVE_SIZE:
@@ -428,7 +453,7 @@ cdef inline int set_segment(Tables* t, uint32_t row, uint32_t key, const Value* 
     if key == K_FRAMES:
         return want_stack(t, v, key, &s.stack)
     if key == K_BLOCKS:
-        if v.kind != V_BLOCKS or v.idx != row:
+        if v.kind != V_BLOCKS or v.idx != row or s.flags & HAS_BLOCKS:
             return fail(&t.status, ERR_TYPE, "blocks")
         s.flags |= HAS_BLOCKS
     return OK
@@ -452,9 +477,10 @@ cdef inline int set_block(Tables* t, uint32_t row, uint32_t key, const Value* v)
             b.state = id - S_STATE + STATE_INACTIVE
         return OK
     if key == K_FRAMES:
+        b.flags |= HAS_FRAMES
         return want_stack(t, v, key, &b.stack)
     if key == K_HISTORY:
-        if v.kind != V_HISTORY or v.idx != row:
+        if v.kind != V_HISTORY or v.idx != row or b.flags & HAS_HISTORY_LIST:
             return fail(&t.status, ERR_TYPE, "history")
         b.flags |= HAS_HISTORY_LIST
     return OK
@@ -464,6 +490,7 @@ cdef inline int set_history(Tables* t, uint32_t row, uint32_t key, const Value* 
     # Of a block's history only the first entry counts: the newest, what the block holds now.
     cdef Block* b = <Block*> t.blocks.data + row
     cdef int64_t n = 0
+    cdef uint32_t stack = EMPTY_STACK
     if t.hist_block != row or t.hist_count != 1:
         return OK
     if key == K_REAL_SIZE:
@@ -474,7 +501,8 @@ cdef inline int set_history(Tables* t, uint32_t row, uint32_t key, const Value* 
         b.flags |= HAS_HISTORY
         return OK
     if key == K_FRAMES:
-        return want_stack(t, v, key, &b.stack)
+        # The block's own frames come first, in whatever order the two stand.
+        return want_stack(t, v, key, &stack if b.flags & HAS_FRAMES else &b.stack)
     return OK
 
 
@@ -547,18 +575,28 @@ cdef inline int set_root(Tables* t, uint32_t key, const Value* v) noexcept nogil
     return OK
 
 
+cdef inline uint32_t key_text(Tables* t, const Value* k) noexcept nogil:
+    # The key of a kept dict as a string id, as json.dumps spells it; NONE32 with the status set.
+    cdef uint32_t id = NONE32
+    if k.kind == V_STR:
+        return k.idx
+    if want_metadata(t, k, &id) != OK:
+        return NONE32
+    return id if id != NONE32 else S_EMPTY
+
+
 cdef inline int set_item(Tables* t, const Value* d, const Value* k, const Value* v) noexcept nogil:
     # d[k] = v
+    cdef uint32_t id
     if d.kind == V_NODE_DICT:
-        if is_structural(v.kind):
-            return fail(&t.status, ERR_SHAPE, "a name of the snapshot's own inside kept data")
-        if k.kind != V_STR:
-            return fail(&t.status, ERR_TYPE, "a key that is no text")
-        return node_add(t, d.idx, k.idx, v)
+        id = key_text(t, k)
+        if id == NONE32:
+            return t.status.code
+        return node_add(t, d.idx, id, v)
     if d.kind == V_SKIP_DICT:
         return drop_value(t, v)
     if not is_dict(d.kind):
-        return fail(&t.status, ERR_TYPE, "an item set on what is no dict")
+        return fail(&t.status, ERR_STACK, "an item for what is no dict")
     if k.kind != V_STR or k.idx >= S_KNOWN:
         return OK
     if d.kind == V_EVENT:

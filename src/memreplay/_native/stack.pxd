@@ -5,7 +5,7 @@ from memreplay._native.growbuf cimport push_item, push_u32
 from memreplay._native.hashmap cimport NONE32, spans_intern
 from memreplay._native.memo cimport INDEX_MASK
 from memreplay._native.status cimport (
-    ERR_MEMORY, ERR_STACK, ERR_TRUNCATED, NEED_MORE, OK, fail, fail_limit
+    ERR_MEMORY, ERR_SHAPE, ERR_STACK, ERR_TRUNCATED, NEED_MORE, OK, fail, fail_limit
 )
 from memreplay._native.value cimport *
 from memreplay._native.vm cimport VM
@@ -51,16 +51,22 @@ cdef inline int op_mark(VM* vm) noexcept nogil:
     return push_kind(vm, V_MARK, 0, 0)
 
 
-cdef inline int pop_mark(VM* vm, size_t* at) noexcept nogil:
+cdef inline int pop_mark(VM* vm, size_t* at, bint appends) noexcept nogil:
     # The position of the topmost MARK, which is open no more. What lies on it is still there.
     if vm.marks.len == 0:
         return fail(&vm.tables.status, ERR_STACK, "no MARK")
     vm.marks.len -= 1
     at[0] = (<uint32_t*> vm.marks.data)[vm.marks.len]
+    if vm.appended_at == at[0] and not appends and at[0]:
+        # The hot path has appended what was above this MARK already.
+        return fail(&vm.tables.status, ERR_SHAPE, "events that are not appended to their trace")
+    if vm.appended_at == at[0]:
+        vm.appended_at = 0
     return OK
 
 
 cdef inline int push_string(VM* vm, const uint8_t* p, uint64_t n) noexcept nogil:
+    vm.tables.nul_strings |= n > 0 and p[0] == 0
     cdef uint32_t id = spans_intern(&vm.tables.strings, p, n)
     if id == NONE32:
         return fail(&vm.tables.status, ERR_MEMORY, "strings")

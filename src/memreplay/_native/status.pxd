@@ -43,7 +43,7 @@ cdef inline void set_detail_bytes(Status* s, const uint8_t* p, size_t n) noexcep
     if n > DETAIL_SIZE - 1:
         n = DETAIL_SIZE - 1
     for i in range(n):
-        s.detail[i] = <char> (p[i] if p[i] >= 32 else 63)
+        s.detail[i] = <char> (p[i] if 32 <= p[i] < 127 else 63)
     s.detail[n] = 0
 
 

@@ -15,6 +15,7 @@ cdef extern from *:
 cdef enum:
     EMPTY_STACK = 0         # the stack of no frames
     MAX_ROWS = 1 << 27      # what a packed memo entry can name
+    MAX_DEVICES = 1024      # traces, and device numbers of segments
 
 # Actions, in the order of their names in shapes.pxd. A name that is not among them gets the next
 # code from A_OTHER on, and A_LAST when those have run out.
@@ -54,6 +55,7 @@ cdef enum RowFlag:
     EXPANDABLE = 16
     HAS_BLOCKS = 32       # its list of blocks was set: they are this segment's
     HAS_HISTORY_LIST = 64
+    HAS_FRAMES = 128
 
 
 cdef struct Sparse:
@@ -157,6 +159,7 @@ cdef struct Trace:
     uint64_t rows
     uint64_t base      # index of the first of them in the trace
     uint64_t count     # events in the trace, those outside of the range too
+    uint64_t read_first     # number of its first event among all that were read
     int32_t device     # its place in device_traces; -1 until the list is known
     Window* window     # NULL without a range
 
@@ -182,6 +185,7 @@ cdef struct Node:
     uint32_t first
     uint32_t last
     uint32_t idx
+    uint32_t text      # string id of the container rendered as metadata, or NONE32
 
 
 cdef struct Tables:
@@ -215,6 +219,8 @@ cdef struct Tables:
     uint64_t attached_traces
     Buf text                         # scratch
     uint64_t max_nodes
+    uint64_t rendered                # bytes of metadata rendered so far
+    bint nul_strings                 # a string begins with a NUL byte: see want_metadata()
     bint saw_segments, saw_traces, saw_annotations       # such a list was opened
     bint has_segments, has_traces, has_annotations       # and set in the dict it belongs to
     bint bare_list
@@ -288,6 +294,8 @@ cdef inline int push_event(Tables* t, const Event* e) noexcept nogil:
     # One more event: a row, unless it lies outside of the range. ERR_MEMORY or ERR_LIMIT otherwise.
     cdef uint64_t row = t.events
     cdef int code
+    if t.read_events >= MAX_ROWS:
+        return fail_limit(&t.status, "events", t.read_events, MAX_ROWS)
     t.read_events += 1
     if t.range.on:
         code = window_pass(t, e)
@@ -297,8 +305,6 @@ cdef inline int push_event(Tables* t, const Event* e) noexcept nogil:
                               or push_u64(&t.oom_free, <uint64_t> e.device_free) < 0):
         return fail(&t.status, ERR_MEMORY, "events")
     if row >= t.action.cap:
-        if row >= MAX_ROWS:
-            return fail_limit(&t.status, "events", row, MAX_ROWS)
         if (buf_reserve(&t.action, 1) < 0 or buf_reserve(&t.address, t.action.cap - row) < 0
                 or buf_reserve(&t.size, t.action.cap - row) < 0
                 or buf_reserve(&t.stack, t.action.cap - row) < 0):

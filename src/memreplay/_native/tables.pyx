@@ -175,7 +175,13 @@ cdef int tables_finish(Tables* t) noexcept nogil:
         return fail(&t.status, ERR_SHAPE, "a part of the snapshot outside of its place")
     segments = <Segment*> t.segments.data
     blocks = <Block*> t.blocks.data
+    for i in range(t.traces.len):
+        trace = <Trace*> t.traces.data + i
+        if trace.count and trace.device < 0:
+            return fail(&t.status, ERR_SHAPE, "a trace outside of its place")
     for i in range(t.blocks.len):
+        if blocks[i].segment >= t.segments.len:
+            return fail(&t.status, ERR_SHAPE, "a block of a segment that is not there")
         if not segments[blocks[i].segment].flags & HAS_BLOCKS:
             return fail(&t.status, ERR_SHAPE, "'blocks' outside of its place")
         if blocks[i].flags & HAS_HISTORY and not blocks[i].flags & HAS_HISTORY_LIST:

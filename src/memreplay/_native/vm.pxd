@@ -29,9 +29,11 @@ cdef struct VM:
     Buf raw_info       # RawStack, a row a span of raw
     uint32_t raw_last
     bint started
+    size_t appended_at  # the MARK whose events the hot path appends as it goes; 0 is none
     uint64_t fast_events
 
 
 cdef int vm_init(VM* vm, Tables* tables, const Limits* limits, uint64_t seed) noexcept nogil
 cdef void vm_free(VM* vm) noexcept nogil
 cdef int vm_step(VM* vm) noexcept nogil
+cdef int vm_step_any(void* reader) noexcept nogil

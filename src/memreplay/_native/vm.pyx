@@ -97,7 +97,8 @@ cdef inline uint32_t resolve_role(VM* vm, bint a_list, uint32_t* parent) noexcep
                 if role != V_UNSET:
                     parent[0] = s[n - 2].idx
                     return role
-            return V_SKIP_LIST if a_list else V_SKIP_DICT
+            if under == NULL or not is_list(under.kind):
+                return V_SKIP_LIST if a_list else V_SKIP_DICT
     if under != NULL and is_list(under.kind):
         role = role_of_item(under.kind, a_list)
         if role != V_UNSET:
@@ -113,6 +114,8 @@ cdef inline int op_empty(VM* vm, bint a_list) noexcept nogil:
     cdef Value v
     cdef uint32_t parent = 0
     cdef uint32_t role = resolve_role(vm, a_list, &parent)
+    if within_input(vm.tables, role, cursor_offset(&vm.cur)) != OK:
+        return vm.tables.status.code
     if open_container(vm.tables, role, parent, &v) != OK:
         return vm.tables.status.code
     return push(vm, &v)
@@ -122,7 +125,7 @@ cdef inline int op_appends(VM* vm) noexcept nogil:
     cdef size_t at = 0
     cdef size_t i
     cdef Value* s
-    if pop_mark(vm, &at) != OK:
+    if pop_mark(vm, &at, True) != OK:
         return vm.tables.status.code
     if at == 0 or at < floor_of(vm) + 1:
         return fail(&vm.tables.status, ERR_STACK, "no list under the MARK")
@@ -138,7 +141,7 @@ cdef inline int op_setitems(VM* vm) noexcept nogil:
     cdef size_t at = 0
     cdef size_t i
     cdef Value* s
-    if pop_mark(vm, &at) != OK:
+    if pop_mark(vm, &at, False) != OK:
         return vm.tables.status.code
     if at == 0 or at < floor_of(vm) + 1 or (vm.stack.len - at - 1) & 1:
         return fail(&vm.tables.status, ERR_STACK, "no dict for these keys and values")
@@ -188,7 +191,7 @@ cdef inline int op_collect(VM* vm, uint8_t op) noexcept nogil:
     # LIST, DICT, TUPLE, FROZENSET: whatever lies above the MARK.
     cdef size_t at = 0
     cdef size_t n
-    if pop_mark(vm, &at) != OK:
+    if pop_mark(vm, &at, False) != OK:
         return vm.tables.status.code
     n = vm.stack.len - at - 1
     if op == TUPLE:
@@ -273,6 +276,7 @@ cdef inline int fast_events(VM* vm, const uint8_t** pp) noexcept nogil:
     trace = &s[base - 2]
     if trace.kind != V_TRACE or (vm.stack.len > base and s[vm.stack.len - 1].kind != V_EVENT):
         return OK
+    vm.appended_at = base - 1
     # The events before this one are whole: they need not wait on the stack for the end of the
     # batch.
     for i in range(base, vm.stack.len):
@@ -413,7 +417,7 @@ cdef inline int run_opcode(VM* vm, const uint8_t** pp) noexcept nogil:
             return wait_for(vm, p, 5)
         n = read_u32(p + 1)
         if n > 0x7FFFFFFF:
-            return fail(&t.status, ERR_NUMBER, "a negative length")
+            return fail(&t.status, ERR_STACK, "a negative length")
         if n > vm.limits.string_bytes:
             return fail_limit(&t.status, "string_bytes", n, vm.limits.string_bytes)
         used = 5 + n
@@ -471,7 +475,7 @@ cdef inline int run_opcode(VM* vm, const uint8_t** pp) noexcept nogil:
     elif op == TUPLE or op == LIST or op == DICT or op == FROZENSET:
         code = op_collect(vm, op)
     elif op == ADDITEMS:
-        code = pop_mark(vm, &at)
+        code = pop_mark(vm, &at, False)
         if code == OK:
             vm.stack.len = at
             code = need_values(vm, 1)
@@ -479,11 +483,11 @@ cdef inline int run_opcode(VM* vm, const uint8_t** pp) noexcept nogil:
         if vm.stack.len > floor_of(vm):
             vm.stack.len -= 1
         else:
-            code = pop_mark(vm, &at)
+            code = pop_mark(vm, &at, False)
             if code == OK:
                 vm.stack.len = at
     elif op == POP_MARK:
-        code = pop_mark(vm, &at)
+        code = pop_mark(vm, &at, False)
         if code == OK:
             vm.stack.len = at
     elif op == DUP:
@@ -532,3 +536,7 @@ cdef inline int run_opcode(VM* vm, const uint8_t** pp) noexcept nogil:
     if code == OK:
         pp[0] = p + used
     return code
+
+
+cdef int vm_step_any(void* reader) noexcept nogil:
+    return vm_step(<VM*> reader)

@@ -29,7 +29,7 @@ def summarize(snap: Snapshot) -> SnapshotSummary:
         truncated=snap.truncation is not None,
         generation=generation(native),
         has_times=native.any_time,
-        has_stacks=native.events_with_stack > 0,
+        has_stacks=native.n_stacks > 1,
         annotations=native.n_annotations,
         # Id 0 of both is the empty one.
         stacks=native.n_stacks - 1,

@@ -33,6 +33,9 @@ def attempt(file: str, work: Callable[[], T]) -> tuple[T | None, int]:
     except OSError as error:
         _complain(f"{_name(file)}: {_os_error_words(error)}")
         return None, NOT_READABLE
+    except MemoryError:
+        _complain(f"{_name(file)}: not enough memory to read it; read a part with --from and --to")
+        return None, NOT_READABLE
 
 
 @contextmanager

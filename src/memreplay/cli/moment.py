@@ -12,6 +12,10 @@ import click
 if TYPE_CHECKING:
     from memreplay.model import Moment
 
+    _ParamType = click.ParamType[Moment]
+else:
+    _ParamType = click.ParamType  # generic from click 8.4 on only
+
 _UNITS = {"us": 1, "ms": 1_000, "s": 1_000_000, "min": 60_000_000, "h": 3_600_000_000}
 _EVENT = re.compile(r"\d{1,15}")
 _ELAPSED = re.compile(r"\+?(\d{1,12}(?:\.\d*)?|\.\d+)(us|ms|s|min|h)")
@@ -19,7 +23,7 @@ _EPOCH_START = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _EPOCH = re.compile(r"@(\d{1,12}(?:\.\d*)?)")
 
 
-class MomentType(click.ParamType):  # type: ignore[type-arg] - generic from click 8.4 on
+class MomentType(_ParamType):
     """`1200`, `1.5s`, `300ms`, `@1768990500.25` (since the epoch), `2026-01-21T10:15:00`."""
 
     name = "moment"

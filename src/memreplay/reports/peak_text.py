@@ -44,6 +44,8 @@ def peak_document(report: PeakReport) -> Document:
 
 def _section(peak: DevicePeak, report: PeakReport) -> list[Block]:
     blocks: list[Block] = [Heading(_headline(peak))]
+    if is_idle(peak) and len(report.devices) > 1:
+        return blocks
     if pairs := _pairs(peak):
         blocks.append(Pairs(pairs))
     if peak.groups or peak.rest_count:
@@ -57,10 +59,17 @@ def _section(peak: DevicePeak, report: PeakReport) -> list[Block]:
     return blocks
 
 
+def is_idle(peak: DevicePeak) -> bool:
+    """Whether the device did nothing while others were recorded."""
+    return peak.trace_events == 0 and "no_events" not in peak.reasons
+
+
 def _headline(peak: DevicePeak) -> tuple[str, ...]:
     if peak.events == 0 and peak.trace_events:
         held = f"{size(peak.peak_bytes)} requested are live there"
         return (f"device {peak.device}: no events in this range; {held}",)
+    if is_idle(peak):
+        return (f"device {peak.device}: no events; {size(peak.peak_bytes)} requested all along",)
     if peak.events == 0:
         held = f"the final state holds {size(peak.peak_bytes)} requested"
         return (f"device {peak.device}: no events were recorded; {held}",)
@@ -151,4 +160,5 @@ def _share(n_bytes: int, peak: DevicePeak) -> float:
 def _place(frame: Frame, note: str = "") -> Place:
     # "??" is how the C++ unwinder says that it knows no file.
     file = "" if frame.file == "??" else frame.file
-    return Place(frame.function if frame.function or file else "(unknown)", file, frame.line, note)
+    unknown = "(C++, no file known)" if frame.file == "??" else "(no file known)"
+    return Place(frame.function if frame.function or file else unknown, file, frame.line, note)

@@ -18,7 +18,7 @@ from memreplay.reports.units import (
     time_utc,
 )
 
-_CONTAINERS = {"gzip": "gzip", "zstd": "Zstandard"}
+_CONTAINERS = {"zstd": "Zstandard"}
 
 
 def summary_document(summary: SnapshotSummary) -> Document:
@@ -55,8 +55,8 @@ def _file_pairs(summary: SnapshotSummary) -> tuple[tuple[str, str], ...]:
 def _format(summary: SnapshotSummary) -> str:
     kind = f"pickle, protocol {summary.protocol}" if summary.protocol >= 0 else "JSON"
     unpacked = size(summary.stream_bytes)
-    if summary.container in _CONTAINERS:
-        packed = f"{_CONTAINERS[summary.container]} of "
+    if summary.container != "pickle":
+        packed = f"{_CONTAINERS.get(summary.container, summary.container)} of "
         if summary.file_bytes is not None:
             packed = f"{size(summary.file_bytes)} {packed}"
         return f"{packed}{unpacked} {kind}"
@@ -89,6 +89,8 @@ def _headline(device: DeviceSummary) -> tuple[str, ...]:
     name = f"device {device.device}: "
     if device.events == 0 and device.trace_events:
         return (f"{name}no events in this range",)
+    if device.events == 0 and "no_events" not in device.reasons:
+        return (f"{name}no events",)
     if device.events == 0:
         return (f"{name}no events were recorded; only the final state is known",)
     events = name + counted(device.events, "event")

@@ -16,9 +16,7 @@ _PACKED = gzip.compress(_SOUND)
 
 
 def _holds(value: Any, what: str) -> Reject:
-    return Reject(
-        pickle.dumps(value, 4), SnapshotError, f"not a memory snapshot: the pickle holds {what};"
-    )
+    return Reject(pickle.dumps(value, 4), SnapshotError, f"not a memory snapshot: it holds {what} ")
 
 
 CASES: dict[str, Reject] = {
@@ -35,7 +33,7 @@ CASES: dict[str, Reject] = {
     "a snapshot in a tuple": _holds((trace(EVENT),), "bytes, a tuple or a set"),
     "a pair": _holds((1, 2), "a pair of numbers"),
     "torch.save of old": Reject(
-        build.legacy_torch_save(), SnapshotError, r"a torch\.save file of old"
+        build.legacy_torch_save(), SnapshotError, r"a file that an old torch.save wrote"
     ),
     "torch.save": Reject(
         b"PK\x03\x04" + bytes(40), SnapshotError, r"a zip archive, as torch\.save writes .byte 0"
@@ -43,7 +41,7 @@ CASES: dict[str, Reject] = {
     "PNG": Reject(b"\x89PNG\r\n\x1a\n" + bytes(40), SnapshotError, "a PNG picture"),
     "an HTML page": Reject(b"<!DOCTYPE html><html>", SnapshotError, "an HTML page"),
     "gzip, cut off": Reject(_PACKED[: len(_PACKED) // 2], TruncatedError, "truncated gzip stream"),
-    "gzip, of nothing": Reject(gzip.compress(b""), TruncatedError, "need 1 bytes, 0 left"),
+    "gzip, of nothing": Reject(gzip.compress(b""), TruncatedError, "need 1 byte, 0 left"),
     "gzip, a wrong checksum": Reject(
         _PACKED[:-8] + bytes(4) + _PACKED[-4:], SnapshotError, "damaged gzip stream"
     ),
@@ -70,6 +68,6 @@ CASES: dict[str, Reject] = {
             .stop()
         ),
         SnapshotError,
-        "the pickle holds something else",
+        "it holds something else",
     ),
 }

@@ -74,13 +74,13 @@ CASES: dict[str, Reject] = {
     "a block below zero": _number(block(size=-512), "size"),
     "a segment without address": _shape({"segments": [{"total_size": 1}]}, "a segment without"),
     "a segment without size": _shape({"segments": [{"address": 1}]}, "a segment without"),
-    "an event twice": _shape(trace(*[EVENT] * 2), "an event that stands there twice"),
+    "an event twice": _shape(trace(*[EVENT] * 2), "an event that stands in the trace twice"),
     "a segment twice": _shape({"segments": [SEGMENT] * 2}, "a segment that stands there twice"),
     "a block twice": _shape(segment(blocks=[BLOCK] * 2), "a block that stands there twice"),
     "a trace of two devices": _shape(
         {"device_traces": [[EVENT]] * 2}, "a trace that stands for two devices"
     ),
     "metadata without end": Reject(
-        build.dump(event(user_metadata=["x" * 70_000, 1])), LimitError, "metadata_bytes is"
+        build.dump(event(user_metadata=["x" * 70_000, 1])), LimitError, "bytes of one metadata is"
     ),
 }

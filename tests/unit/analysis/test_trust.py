@@ -101,3 +101,9 @@ def test_ring_overflow_of_one_device() -> None:
     snap = mr.open(build.dump(builder.finish_segments().build()))
     assert verdict(snap, snap.replay(0)).reasons == ()
     assert verdict(snap, snap.replay(1)).reasons == ("ring_overflow",)
+
+
+def test_a_device_that_did_nothing_while_others_did() -> None:
+    builder = SnapshotBuilder(devices=2).alloc(1, 9, device=0).finish_segments()
+    builder.segment(4096, 2**20, device=1, blocks=[builder.block(4096, 512, 300)])
+    assert reasons(builder, device=1) == ()

@@ -43,13 +43,14 @@ class FakeLibrary:
     snapshots: list[FakeSnapshot] = field(default_factory=list)
     peak_options: dict[str, object] = field(default_factory=dict)
     errors: dict[object, BaseException] = field(default_factory=dict)
+    reading: dict[str, object] = field(default_factory=dict)
     peak_error: BaseException | None = None
     peak: PeakReport = PEAK
     summary: SnapshotSummary = SUMMARY
     while_reading: Callable[[Any], None] = lambda progress: None
 
-    def open(self, source: object, *, progress: Any = None, salvage: bool = False) -> FakeSnapshot:
-        self.salvage = salvage
+    def open(self, source: object, *, progress: Any = None, **reading: object) -> FakeSnapshot:
+        self.reading = reading
         if source in self.errors:
             raise self.errors[source]
         self.while_reading(progress)

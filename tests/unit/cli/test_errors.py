@@ -134,3 +134,14 @@ def test_a_full_disk_is_said_once() -> None:
     os.close(full)
     assert exit_code == 2
     assert stderr == "memreplay: error: cannot write the output: no space left on device\n"
+
+
+def test_memory_that_is_out_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    def work() -> None:
+        raise MemoryError
+
+    assert attempt("snap.pkl", work) == (None, 3)
+    line = (
+        "memreplay: error: snap.pkl: not enough memory to read it; read a part with --from and --to"
+    )
+    assert capsys.readouterr().err == f"{line}\n"

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 
 import click
 import pytest
 from click.testing import CliRunner
 
 from memreplay.cli import options
+from memreplay.cli.source import Reading
 
 
 @click.command()
 @options.files_argument
 @options.format_option
-@options.device_option
+@options.reading_options
 @options.top_option
 @options.by_option
 @options.all_frames_option
 def every(**values: object) -> None:
     """Print what was given."""
-    click.echo(json.dumps(values))
+    reading = values.pop("reading")
+    assert isinstance(reading, Reading)
+    click.echo(json.dumps(values | asdict(reading)))
 
 
 def test_defaults(runner: CliRunner) -> None:
@@ -29,6 +33,9 @@ def test_defaults(runner: CliRunner) -> None:
         "files": ["a", "-"],
         "fmt": "text",
         "device": None,
+        "start": None,
+        "stop": None,
+        "salvage": False,
         "top": 20,
         "by": "stack",
         "all_frames": False,
@@ -43,7 +50,18 @@ def test_defaults(runner: CliRunner) -> None:
         ["a", "--top", "-1"],
         ["a", "--by", "x"],
         ["a", "--device", "a"],
+        ["a", "--from", "soon"],
+        ["a", "--to", "-5"],
+        ["a", "--to", "5 parsecs"],
     ],
 )
 def test_wrong_usage(runner: CliRunner, arguments: list[str]) -> None:
     assert runner.invoke(every, arguments).exit_code == 2
+
+
+def test_what_to_read(runner: CliRunner) -> None:
+    arguments = ["a", "--device", "3", "--from", "1200", "--to", "1.5s", "--salvage"]
+    found = json.loads(runner.invoke(every, arguments).output)
+    assert (found["device"], found["salvage"]) == (3, True)
+    assert found["start"] == {"kind": "event", "value": 1200}
+    assert found["stop"] == {"kind": "elapsed", "value": 1_500_000}

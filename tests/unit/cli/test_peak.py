@@ -32,10 +32,11 @@ def test_json(runner: CliRunner, library: FakeLibrary) -> None:
 
 def test_options_reach_the_analysis(runner: CliRunner, library: FakeLibrary) -> None:
     runner.invoke(app, ["peak", "snap.pkl"])
-    assert library.peak_options == {"by": "stack", "top": 20, "all_frames": False, "device": None}
+    assert library.peak_options == {"by": "stack", "top": 20, "all_frames": False}
     options = ["--by", "file", "--top", "0", "--all-frames", "--device", "1"]
     runner.invoke(app, ["peak", "snap.pkl", *options])
-    assert library.peak_options == {"by": "file", "top": 0, "all_frames": True, "device": 1}
+    assert library.peak_options == {"by": "file", "top": 0, "all_frames": True}
+    assert library.reading["device"] == 1
 
 
 def test_colour_where_it_is_forced(runner: CliRunner, library: FakeLibrary) -> None:

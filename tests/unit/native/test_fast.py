@@ -283,3 +283,48 @@ def test_the_memo_limit_holds_on_the_hot_path() -> None:
     data = build.dump(trace(300))
     with pytest.raises(mr.LimitError, match="memo_entries"):
         mr.open(data, limits=mr.Limits(memo_entries=400))
+
+
+def test_keys_that_nobody_needs_stay_on_the_hot_path() -> None:
+    for value in (
+        "unknown",
+        7,
+        2**40,
+        None,
+        True,
+        [],
+        ["a", "b"],
+        ["a"],
+        (1, 2),
+        {"a": 1},
+        [[1]],
+        1.5,
+    ):
+        builder = SnapshotBuilder(compile_context="N/A")
+        for i in range(200):
+            builder.alloc(
+                4096 + i,
+                1 + i,
+                frames=[("f", "m.py", i % 3), ("g", "m.py", 1)],
+                category=value,
+                later="x",
+            )
+        snapshot = builder.build()
+        snap = assert_like_oracle(build.dump(snapshot), snapshot)
+        if not isinstance(value, (dict, tuple, float)) and value not in ([[1]], ["a"]):
+            assert snap.native.fast_events > 150, value
+        assert_like_oracle(build.dump_cpp(snapshot), snapshot)
+
+
+def test_forward_frames_stay_on_the_hot_path() -> None:
+    builder = SnapshotBuilder()
+    names = [f"layer {i}" for i in range(9)]
+    for i in range(200):
+        builder.alloc(
+            4096 + i,
+            1 + i,
+            frames=[("f", "m.py", 3), ("g", "m.py", 1)],
+            forward_frames=names[: i % 9],
+        )
+    snapshot = builder.build()
+    assert assert_like_oracle(build.dump(snapshot), snapshot).native.fast_events > 100

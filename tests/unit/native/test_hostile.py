@@ -169,7 +169,7 @@ def test_keys_that_are_no_text_in_kept_data(value: Any) -> None:
 
 
 def test_an_empty_dict_before_an_unknown_key() -> None:
-    snapshot = {"segments": [], "allocator_settings": {}, "new": [0] * ((1 << 20) + 5)}
+    snapshot = {"segments": [], "allocator_settings": {}, "new": [0] * 1_000_000}
     assert mr.open(build.dump(snapshot)).settings == {}
 
 
@@ -185,39 +185,48 @@ def test_a_text_that_begins_with_nul() -> None:
         assert snap.metadata(int(snap.events.user_metadata[0])) == text
 
 
-def test_parts_first_seen_under_an_unknown_key() -> None:
+def test_parts_first_seen_under_an_unknown_key_are_refused() -> None:
+    # What is unknown is not kept, so nothing can be shared with it: an error, never a wrong row.
     frame = {"name": "f", "filename": "a.py", "line": 3}
     frames = [frame]
     for snapshot in (
         {"host_traces": [[{"frames": [frame]}]], "device_traces": [[{**EVENT, "frames": [frame]}]]},
         {"device_traces": [[{**EVENT, "forward": frames, "frames": frames}]]},
     ):
-        assert_like_oracle(build.dump(snapshot), snapshot)
+        with pytest.raises(mr.SnapshotError, match="'frames' holds"):
+            mr.open(build.dump(snapshot))
+        assert_like_oracle(build.dump_unshared(snapshot), snapshot)
 
 
 # ---- time and memory -----------------------------------------------------------------------------
 
 
-def seconds(data: bytes) -> float:
-    start = time.perf_counter()
-    with contextlib.suppress(mr.SnapshotError):
-        mr.open(data)
-    return time.perf_counter() - start
+def seconds(tail: bytes) -> float:
+    """What 40,000 strings take that end in these eight bytes; the best of three."""
+    ops = Ops().proto(4).empty_dict().mark().string("new").empty_list().mark()
+    for i in range(40_000):
+        ops.op("SHORT_BINUNICODE", b"\x10" + struct.pack("<Q", i) + tail)
+    data = bytes(ops.appends().setitem().stop())
+    best = 9.0
+    for _ in range(3):
+        start = time.perf_counter()
+        with contextlib.suppress(mr.SnapshotError):
+            mr.open(data)
+        best = min(best, time.perf_counter() - start)
+    return best
 
 
 def test_strings_cannot_be_written_to_collide() -> None:
-    # The second eight bytes are a constant of the hash: multiplied by nothing, all are equal.
+    # Multiplied by nothing all would be equal: a table of them took a hundred times as long.
     constant = struct.pack("<Q", 0x8EBC6AF09C88C6E3)
-    ops = Ops().proto(4).empty_dict().mark().string("new").empty_list().mark()
-    for i in range(20_000):
-        ops.op("SHORT_BINUNICODE", b"\x10" + struct.pack("<Q", i) + constant)
-    assert seconds(bytes(ops.appends().setitems().stop())) < 0.2
+    assert seconds(constant) < 20 * seconds(b"harmless")
 
 
 def resident_after(script: str) -> float:
     """Peak memory, in MB, of a process that runs this."""
-    head = "import resource, sys\nimport memreplay as mr\nfrom tests.build import Ops\n"
-    tail = "\nprint(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    head = "import re\nimport memreplay as mr\nfrom tests.build import Ops\n"
+    # Not ru_maxrss: a child starts with its parent's.
+    tail = "\nprint(re.search(r'VmHWM:\\s+(\\d+)', open('/proc/self/status').read())[1])"
     read = "\ntry:\n    mr.open(make())\nexcept mr.SnapshotError:\n    pass"
     body = f"{head}def make():\n{script}{read}"
     done = subprocess.run(
@@ -227,7 +236,7 @@ def resident_after(script: str) -> float:
         cwd=Path(__file__).parents[3],
         encoding="utf-8",
     )
-    return int(done.stdout) / (1024 if sys.platform == "linux" else 1 << 20)
+    return int(done.stdout) / 1024
 
 
 TRACE = (
@@ -262,20 +271,18 @@ def test_memory_stays_in_proportion(attack: str) -> None:
 def test_devices_without_end() -> None:
     data = Ops().proto(4).empty_dict().mark().string("device_traces").empty_list().mark()
     data.raw(b"]}a" * 20_000).appends().setitems().stop()
-    start = time.perf_counter()
-    try:
-        snap = mr.open(bytes(data))
-        for device in snap.devices:
-            snap.replay(device)
-    except mr.SnapshotError:
-        pass
-    assert time.perf_counter() - start < 0.3
+    # Each device is replayed by itself, over all blocks.
+    with pytest.raises(mr.LimitError, match="device traces is 1025"):
+        mr.open(bytes(data))
+    segment = {"device": 1024, "address": 1, "total_size": 2, "blocks": []}
+    with pytest.raises(mr.SnapshotError, match="does not fit in 'device'"):
+        mr.open(build.dump({"segments": [segment]}))
 
 
 # ---- calls that no file can cause ----------------------------------------------------------------
 
 CALLS = {
-    "action_name": "snap.action_name(20)",
+    "action_name": "snap.action_name(256)",
     "action_name, negative": "snap.action_name(-5)",
     "Replay(None)": "_core.Replay(None, 0)",
 }

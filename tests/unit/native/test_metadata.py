@@ -107,5 +107,5 @@ def test_more_than_64_kib_is_refused() -> None:
     for _ in range(20):
         wide = [wide, wide]
     for value in (["x" * 66_000], list(range(20_000)), wide):
-        with pytest.raises(mr.LimitError, match="metadata_bytes"):
+        with pytest.raises(mr.LimitError, match="bytes of one metadata"):
             mr.open(build.dump(event(value)))

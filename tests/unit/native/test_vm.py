@@ -182,7 +182,7 @@ def test_an_index_past_all_input_is_refused() -> None:
         (Ops().integer(1).setitem(), "what is no dict|too few values"),
         (Ops().mark().integer(1).setitems(), r"no dict for these keys and values"),
         (Ops().mark().mark().appends(), r"no list under the MARK \(byte \d+, APPENDS\)"),
-        (Ops().integer(1).integer(2).append(), "append to what is no list"),
+        (Ops().integer(1).integer(2).append(), "an item for what is no list"),
         (Ops().mark().raw(b"."), r"too few values \(byte \d+, STOP\)"),
         (Ops().op("PROTO", b"\x06"), r"protocol 6 is not known \(byte \d+, PROTO\)"),
         (Ops().raw(b"\xff"), r"byte 0xff is no pickle opcode \(byte \d+\)"),

@@ -57,7 +57,9 @@ DEVICE_PEAK = DevicePeak(
     baseline_bytes=2 * GIB,
     baseline_held_bytes=GIB,
     final_bytes=4 * GIB,
+    first_event=0,
     events=22_331,
+    trace_events=22_331,
     live_count=1_200,
     groups=(ATTENTION, AUTOGRAD, NO_STACK),
     groups_total=15,
@@ -83,6 +85,7 @@ NO_EVENTS_PEAK = peak_of(
     baseline_held_bytes=GIB,
     final_bytes=GIB,
     events=0,
+    trace_events=0,
     live_count=7,
     groups=(replace(NO_STACK, bytes=GIB, share=1.0),),
     groups_total=1,
@@ -94,7 +97,9 @@ NO_EVENTS_PEAK = peak_of(
 
 DEVICE_SUMMARY = DeviceSummary(
     device=0,
+    first_event=0,
     events=22_331,
+    trace_events=22_331,
     actions={"free_completed": 7_000, "alloc": 8_000, "free_requested": 7_331, "oom": 0},
     first_us=START_US,
     last_us=START_US + 83_500_000,

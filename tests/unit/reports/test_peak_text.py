@@ -87,7 +87,7 @@ def test_golden(report: PeakReport, width: int, golden: str) -> None:
             "2026-07-12 16:40:22.000000 UTC",
         ),
         (
-            peak_of(event_index=-1, time_us=None, events=1),
+            peak_of(event_index=-1, time_us=None, events=1, trace_events=1),
             "at the start, before the first of 1 event",
             "time unknown",
         ),
@@ -153,7 +153,7 @@ def test_whole_stacks_show_the_users_frames_more_brightly() -> None:
     [
         ("frame", Frame("forward", "/x/layers.py", 88), "frame", "forward  /x/layers.py:88"),
         ("file", Frame("", "/x/layers.py", 0), "file", "/x/layers.py"),
-        ("file", Frame("", "??", 0), "file", "(unknown)"),
+        ("file", Frame("", "??", 0), "file", "(C++, no file known)"),
         ("function", Frame("at::_ops::mul::call()", "", 0), "function", "at::_ops::mul::call()"),
     ],
 )

@@ -75,7 +75,9 @@ def test_golden_of_a_file_with_all_that_is_odd() -> None:
 
 
 def test_without_events_only_the_state_is_shown() -> None:
-    text = render(summary_of(events=0, actions={}, trusted=False, reasons=("no_events",)))
+    text = render(
+        summary_of(events=0, trace_events=0, actions={}, trusted=False, reasons=("no_events",))
+    )
     assert "\ndevice 0: no events were recorded; only the final state is known\nsegments  " in text
     assert "\nnote: next time, call torch.cuda.memory._record_memory_history()" in text
     assert "warning" not in text
