@@ -122,7 +122,7 @@ def diagnose(
             f"{detail} is {a}, over the limit of {b}",
             offset=offset,
             opcode=name,
-            hint="raise it with memreplay.Limits if the file is known to be good"
+            hint=f"raise it with --limit {detail}=N if the file is known to be good"
             if detail in LIMITS
             else DAMAGED,
         )

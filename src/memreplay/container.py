@@ -192,7 +192,7 @@ class _Metered:
             raise LimitError(
                 f"decompression_ratio is over the limit of {self._ratio}: {self._kind} gave "
                 f"{self._given} bytes out of {taken}",
-                hint="raise it with memreplay.Limits if the file is known to be good",
+                hint="raise it with --limit decompression_ratio=N if the file is known to be good",
             )
         return n
 

@@ -82,7 +82,7 @@ def test_the_kinds_are_those_of_the_native_side(root: Path) -> None:
         (
             words(d.ERR_LIMIT, 5, 4, "stack_values"),
             mr.LimitError,
-            r"stack_values is 5, over the limit of 4 .*memreplay\.Limits",
+            r"stack_values is 5, over the limit of 4 .*--limit stack_values=N",
         ),
         (words(d.ERR_SHAPE, 7, detail="top"), mr.SnapshotError, "that an old torch.save wrote"),
         (words(d.ERR_SHAPE, 10, detail="top"), mr.SnapshotError, "it holds a text"),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from memreplay.cli.limit import LimitType
 from memreplay.cli.moment import MomentType
 from memreplay.cli.source import Reading
 
@@ -71,7 +72,7 @@ def by_option(function: F) -> F:
 
 
 def reading_options(function: F) -> F:
-    """--device, --from, --to, --salvage: what to read of a snapshot, as one argument `reading`."""
+    """--device, --from, --to, --salvage, --limit: what to read, as one argument `reading`."""
 
     @functools.wraps(function)
     def command(
@@ -80,9 +81,10 @@ def reading_options(function: F) -> F:
         start: Moment | None,
         stop: Moment | None,
         salvage: bool,
+        limits: tuple[tuple[str, int], ...],
         **kwargs: Any,
     ) -> Any:
-        reading = Reading(device=device, start=start, stop=stop, salvage=salvage)
+        reading = Reading(device, start, stop, salvage, limits)
         return function(*args, reading=reading, **kwargs)
 
     for option in reversed(_READING):
@@ -112,6 +114,14 @@ _READING = (
         "--salvage",
         is_flag=True,
         help="Read what is whole of a file that is cut off, and say so.",
+    ),
+    click.option(
+        "--limit",
+        "limits",
+        type=LimitType(),
+        multiple=True,
+        metavar="NAME=N",
+        help="Raise what a file may ask for, as string_bytes=128M; docs/library.md has the names.",
     ),
 )
 

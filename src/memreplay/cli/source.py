@@ -23,6 +23,7 @@ class Reading:
     start: Moment | None = None
     stop: Moment | None = None
     salvage: bool = False
+    limits: tuple[tuple[str, int], ...] = ()
 
 
 @contextmanager
@@ -39,6 +40,7 @@ def opened(file: str, reading: Reading) -> Iterator[Snapshot]:
         mr.open(
             source,
             progress=progress,
+            limits=mr.Limits(**dict(reading.limits)),
             salvage=reading.salvage,
             start=reading.start,
             stop=reading.stop,

@@ -26,6 +26,11 @@ REASONS: dict[str, Reason] = {
         "no events were recorded, so only the final state is known",
         f"call {_RECORD}() before the work of interest, and dump before switching it off",
     ),
+    "no_allocations": Reason(
+        "no allocation was recorded: the peak shown is the state at the end, and an earlier one"
+        " would not show",
+        f"call {_RECORD}() before the work of interest",
+    ),
     "no_segments": Reason(
         "the file has no segments, so memory that was allocated before the recording and never"
         " freed in it is missing",

@@ -13,7 +13,6 @@ from memreplay.reports.units import (
     counted,
     duration,
     range_words,
-    signed_size,
     size,
     time_utc,
 )
@@ -27,7 +26,7 @@ def summary_document(summary: SnapshotSummary) -> Document:
     if not summary.devices:
         blocks.append(Note("nothing to show: the file has neither events nor segments"))
     for device in summary.devices:
-        blocks += _section(device)
+        blocks += _section(device, summary.overflowed)
     return tuple(blocks)
 
 
@@ -42,8 +41,6 @@ def _file_pairs(summary: SnapshotSummary) -> tuple[tuple[str, str], ...]:
     if summary.annotations:
         pairs.append(("annotations", count(summary.annotations)))
     # That it did overflow, the devices' warnings say, with what to do about it.
-    if summary.overflowed is False:
-        pairs.append(("ring buffer", "did not overflow"))
     if summary.settings_changed:
         changed = (f"{name} = {_value(v)}" for name, v in summary.settings_changed.items())
         pairs += (("" if number else "settings", line) for number, line in enumerate(changed))
@@ -63,8 +60,8 @@ def _format(summary: SnapshotSummary) -> str:
     return f"{unpacked} {kind}"
 
 
-def _section(device: DeviceSummary) -> list[Block]:
-    blocks: list[Block] = [Heading(_headline(device)), Pairs(_device_pairs(device))]
+def _section(device: DeviceSummary, overflowed: bool | None) -> list[Block]:
+    blocks: list[Block] = [Heading(_headline(device)), Pairs(_device_pairs(device, overflowed))]
     if device.states:
         titles = ("blocks at the end", "count", "size", "requested")
         rows = tuple(
@@ -99,7 +96,7 @@ def _headline(device: DeviceSummary) -> tuple[str, ...]:
     return (events, "a replay is exact" if device.trusted else "a replay may be inexact")
 
 
-def _device_pairs(device: DeviceSummary) -> tuple[tuple[str, str], ...]:
+def _device_pairs(device: DeviceSummary, overflowed: bool | None) -> tuple[tuple[str, str], ...]:
     pairs = []
     if device.events < device.trace_events:
         words = range_words(device.first_event, device.events, device.trace_events)
@@ -119,20 +116,32 @@ def _device_pairs(device: DeviceSummary) -> tuple[tuple[str, str], ...]:
     if device.segments:
         held = f"{size(device.reserved_bytes)} reserved, {size(device.active_bytes)} of it active"
         pairs.append(("segments", f"{count(device.segments)} at the end, {held}"))
-    odd = [
-        counted(number, noun)
-        for number, noun in (
-            (device.unmatched_frees, "unmatched free"),
-            (device.double_allocs, "double alloc"),
-            (device.unknown_actions, "unknown action"),
-        )
-        if number
-    ]
-    if device.events and device.segments and device.reconciliation_bytes:
-        odd.append(f"{signed_size(device.reconciliation_bytes)} from segments to the trace's end")
-    if odd:
-        pairs.append(("odd", ", ".join(odd)))
+    if device.events:
+        pairs.append(("check", _check(device, overflowed)))
+    if device.unknown_actions:
+        pairs.append(("odd", counted(device.unknown_actions, "unknown action")))
     return tuple(pairs)
+
+
+def _check(device: DeviceSummary, overflowed: bool | None) -> str:
+    """What the verdict rests on, said also where all is well."""
+    apart = device.reconciliation_bytes
+    if apart is None:
+        ends = "range ends before the trace"
+    elif device.segments:
+        # The trace's end against the segments in the same file.
+        ends = f"ends {count(abs(apart))} B apart" if apart else "ends agree"
+    else:
+        ends = "no segments"
+    ring = {None: "overflow unknown", True: "ring overflowed", False: "no overflow"}[overflowed]
+    return ", ".join(
+        (
+            ends,
+            counted(device.unmatched_frees, "unmatched free"),
+            counted(device.double_allocs, "double alloc"),
+            ring,
+        )
+    )
 
 
 def _with_stack(device: DeviceSummary) -> str:

@@ -107,3 +107,11 @@ def test_a_device_that_did_nothing_while_others_did() -> None:
     builder = SnapshotBuilder(devices=2).alloc(1, 9, device=0).finish_segments()
     builder.segment(4096, 2**20, device=1, blocks=[builder.block(4096, 512, 300)])
     assert reasons(builder, device=1) == ()
+
+
+def test_a_trace_without_allocations_is_a_remark() -> None:
+    builder = SnapshotBuilder().free(1, 9)
+    snap = mr.open(build.dump(builder.finish_segments().build()))
+    found = verdict(snap, snap.replay(0))
+    assert found.reasons == ("no_allocations",)
+    assert found.trusted

@@ -36,6 +36,7 @@ def test_defaults(runner: CliRunner) -> None:
         "start": None,
         "stop": None,
         "salvage": False,
+        "limits": [],
         "top": 20,
         "by": "stack",
         "all_frames": False,
@@ -53,6 +54,9 @@ def test_defaults(runner: CliRunner) -> None:
         ["a", "--from", "soon"],
         ["a", "--to", "-5"],
         ["a", "--to", "5 parsecs"],
+        ["a", "--limit", "string_bytes"],
+        ["a", "--limit", "memory=5"],
+        ["a", "--limit", "string_bytes=0"],
     ],
 )
 def test_wrong_usage(runner: CliRunner, arguments: list[str]) -> None:
@@ -61,7 +65,9 @@ def test_wrong_usage(runner: CliRunner, arguments: list[str]) -> None:
 
 def test_what_to_read(runner: CliRunner) -> None:
     arguments = ["a", "--device", "3", "--from", "1200", "--to", "1.5s", "--salvage"]
+    arguments += ["--limit", "string_bytes=128M", "--limit", "nesting_depth=50"]
     found = json.loads(runner.invoke(every, arguments).output)
     assert (found["device"], found["salvage"]) == (3, True)
     assert found["start"] == {"kind": "event", "value": 1200}
+    assert found["limits"] == [["string_bytes", 128 << 20], ["nesting_depth", 50]]
     assert found["stop"] == {"kind": "elapsed", "value": 1_500_000}

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from memreplay.cli.source import Reading, opened
-from memreplay.model import Moment
+from memreplay.model import Limits, Moment
 from tests.unit.cli.conftest import FakeLibrary
 
 
@@ -38,4 +38,10 @@ def test_a_file_that_cannot_be_opened(
 def test_what_to_read_reaches_the_library(library: FakeLibrary) -> None:
     start = Moment("event", 7)
     with opened("snap.pkl", Reading(device=2, start=start, salvage=True)):
-        assert library.reading == {"device": 2, "start": start, "stop": None, "salvage": True}
+        assert library.reading == {
+            "device": 2,
+            "start": start,
+            "stop": None,
+            "salvage": True,
+            "limits": Limits(),
+        }

@@ -20,6 +20,7 @@ def test_the_names_are_those_of_the_analysis() -> None:
     assert set(REASONS) == {
         "truncated",
         "no_events",
+        "no_allocations",
         "no_segments",
         "ring_overflow",
         "unmatched_frees",

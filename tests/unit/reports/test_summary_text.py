@@ -17,7 +17,6 @@ format       150.0 MiB pickle, protocol 4
 written by   PyTorch 2.5 or later
 stacks       2,048 distinct, of 5,120 distinct frames
 annotations  12
-ring buffer  did not overflow
 settings     expandable_segments = true
 
 device 0: 22,331 events in 1 min 23.5 s, a replay is exact
@@ -27,6 +26,7 @@ actions       alloc 8,000, free_requested 7,331, free_completed 7,000
 with a stack  20,000 of 22,331 events
 requested     2.0 GiB at the start, 10.0 GiB at the peak, 4.0 GiB at the end
 segments      123 at the end, 12.0 GiB reserved, 4.0 GiB of it active
+check         ends agree, 0 unmatched frees, 0 double allocs, no overflow
 
 blocks at the end  count     size  requested
 active_allocated     900  4.0 GiB    4.0 GiB
@@ -46,8 +46,9 @@ actions       alloc 8,000, free_requested 7,331, free_completed 7,000
 with a stack  none
 requested     2.0 GiB at the start, 10.0 GiB at the peak, 4.0 GiB at the end
 segments      123 at the end, 12.0 GiB reserved, 4.0 GiB of it active
-odd           3 unmatched frees, 1 unknown action, -512 B from segments to the
-              trace's end
+check         ends 512 B apart, 3 unmatched frees, 0 double allocs, ring
+              overflowed
+odd           1 unknown action
 
 blocks at the end  count     size  requested
 active_allocated     900  4.0 GiB    4.0 GiB
