@@ -158,7 +158,8 @@ class DeviceSummary:
 class SnapshotSummary:
     """What `memreplay summary` shows of one file.
 
-    `container` is how the bytes were wrapped ("pickle", "gzip", "zstd"); `protocol` the pickle
+    `container` is how the bytes were wrapped ("pickle", "gzip", "xz", "gzip in
+    zip", …); `protocol` the pickle
     protocol, -1 for JSON; `generation` a short text for people: which PyTorch wrote it, judged by
     the keys. `file_bytes` is the size on disk (None for a stream), `stream_bytes` the decompressed
     size. `settings` holds the whole allocator settings; `settings_changed` those that differ from
@@ -206,7 +207,7 @@ class Limits:
 
     nesting_depth: int = 1_000
     string_bytes: int = 64 << 20
-    stack_values: int = 1 << 24
+    stack_values: int = 1 << 23
     memo_entries: int = 1 << 30
     kept_values: int = 1 << 22
     decompression_ratio: int = 250

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 from collections.abc import Callable
 from functools import cached_property
 from types import TracebackType
@@ -204,8 +205,14 @@ def _bounds(
         return None
     numbers = []
     for bound in (start, stop):
-        moment = Moment("event", bound) if isinstance(bound, int) else bound
-        numbers += [0, 0] if moment is None else [_KINDS[moment.kind], moment.value]
+        if bound is None:
+            numbers += [0, 0]
+            continue
+        moment = bound if isinstance(bound, Moment) else Moment("event", operator.index(bound))
+        if moment.kind not in _KINDS:
+            raise UsageError(f"no kind of moment is called {moment.kind!r}")
+        # What 64 bits do not hold is before or after everything.
+        numbers += [_KINDS[moment.kind], max(-(2**63) + 1, min(2**63 - 1, moment.value))]
     if device is not None and not 0 <= device < 2**31:
         raise UsageError(f"no device {device}: devices count from 0")
     return numbers[0], numbers[1], numbers[2], numbers[3], -1 if device is None else device

@@ -105,7 +105,7 @@ cdef int open_level(JSONReader* r, bint a_list) noexcept nogil:
         parent_idx = <uint32_t> r.tables.attached_traces
     if role == V_UNSET:
         role = V_SKIP_LIST if a_list else V_SKIP_DICT
-    if within_input(r.tables, role, cursor_offset(&r.cur)) != OK:
+    if within_input(r.tables, role) != OK:
         return r.tables.status.code
     if open_container(r.tables, role, parent_idx, &level.container) != OK:
         return r.tables.status.code
@@ -352,6 +352,7 @@ cdef int json_step(JSONReader* r) noexcept nogil:
         while p < r.cur.end and (p[0] == 32 or p[0] == 10 or p[0] == 13 or p[0] == 9):
             p += 1
         r.cur.p = p
+        r.tables.read_bytes = cursor_offset(&r.cur)
         if p >= r.cur.end:
             if r.cur.eof and expectation(r)[0] == NOTHING:
                 return DONE

@@ -123,6 +123,24 @@ cdef int put_node(Tables* t, uint32_t root) noexcept nogil:
     return 0
 
 
+cdef uint32_t key_text(Tables* t, const Value* k) noexcept nogil:
+    # The key of a kept dict as a string id, numbers and constants as json.dumps spells them; NONE32
+    # with the status set.
+    cdef uint32_t id
+    if k.kind == V_STR:
+        return k.idx
+    if not (V_NONE <= k.kind <= V_FLOAT) and k.kind != V_PAIR and k.kind != V_OPAQUE:
+        fail(&t.status, ERR_SHAPE, "a key of kept data that is a list or a dict")
+        return NONE32
+    t.text.len = 0
+    id = NONE32
+    if put_scalar(t, k.kind, k.num, k.idx) == 0:
+        id = spans_intern(&t.strings, t.text.data, t.text.len)
+    if id == NONE32:
+        fail(&t.status, ERR_MEMORY, "strings")
+    return id
+
+
 cdef int want_metadata(Tables* t, const Value* v, uint32_t* out) noexcept nogil:
     # The string id of a text; of anything else rendered as JSON behind a NUL byte (see
     # Snapshot.metadata), and so a text that begins with one. A container is rendered once, and must

@@ -10,6 +10,9 @@ from memreplay._native.status cimport ERR_MEMORY, ERR_SHAPE, OK, fail, fail_limi
 from memreplay._native.tables cimport SEALED, FrameKey, Node, Tables
 from memreplay._native.value cimport V_SKIP_DICT, V_SKIP_LIST, Value, is_structural
 
+cdef enum:
+    NODES_FREE = 48 << 20    # bytes of kept values that any file may have
+
 
 cdef inline uint32_t pair_of_ints(Tables* t, int64_t a, int64_t b) noexcept nogil:
     cdef int64_t[2] key
@@ -104,6 +107,10 @@ cdef inline uint32_t new_node(Tables* t, uint32_t kind, uint64_t num, uint32_t i
                               uint32_t key) noexcept nogil:
     # A node, or NONE32 with the status set.
     cdef Node node
+    if t.nodes.len * sizeof(Node) > NODES_FREE + 6 * t.read_bytes:
+        fail_limit(&t.status, "bytes of kept values", t.nodes.len * sizeof(Node),
+                   NODES_FREE + 6 * t.read_bytes)
+        return NONE32
     if t.nodes.len >= t.max_nodes:
         fail_limit(&t.status, "kept_values", t.nodes.len + 1, t.max_nodes)
         return NONE32

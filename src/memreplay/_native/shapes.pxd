@@ -7,7 +7,7 @@ from libc.string cimport memset
 from memreplay._native.growbuf cimport Buf, push_item, push_u32, push_u64, push_zeroed
 from memreplay._native.hashmap cimport NONE32
 from memreplay._native.keys cimport *
-from memreplay._native.metadata cimport want_metadata
+from memreplay._native.metadata cimport key_text, want_metadata
 from memreplay._native.parts cimport *
 from memreplay._native.status cimport (
     ERR_LIMIT, ERR_MEMORY, ERR_NUMBER, ERR_SHAPE, ERR_STACK, ERR_TYPE, OK, Status, fail, fail_limit
@@ -155,7 +155,7 @@ cdef inline int drop_value(Tables* t, const Value* v) noexcept nogil:
     return fail(&t.status, ERR_SHAPE, "a name of the snapshot's own inside unknown data")
 
 
-cdef inline int within_input(Tables* t, uint32_t role, uint64_t offset) noexcept nogil:
+cdef inline int within_input(Tables* t, uint32_t role) noexcept nogil:
     # Rows cost memory when they are opened. An honest one costs about as much input; a file of
     # empty ones is stopped when they have cost ten times its bytes, and more than a little.
     cdef uint64_t rows
@@ -163,8 +163,8 @@ cdef inline int within_input(Tables* t, uint32_t role, uint64_t offset) noexcept
         return OK
     rows = (t.events * 60 + t.segments.len * sizeof(Segment) + t.blocks.len * sizeof(Block)
             + t.annotations.len * sizeof(Annotation))
-    if rows > ROWS_FREE and rows - ROWS_FREE > 8 * offset:
-        return fail_limit(&t.status, "bytes of rows", rows, ROWS_FREE + 8 * offset)
+    if rows > ROWS_FREE and rows - ROWS_FREE > 8 * t.read_bytes:
+        return fail_limit(&t.status, "bytes of rows", rows, ROWS_FREE + 8 * t.read_bytes)
     return OK
 
 
@@ -175,6 +175,7 @@ cdef inline int open_container(Tables* t, uint32_t role, uint32_t parent_idx,
     cdef Block* block
     cdef Annotation* note
     cdef Trace trace
+    cdef Trace* trace_at
     out.kind = role
     out.idx = 0
     out.num = 0
@@ -183,6 +184,9 @@ cdef inline int open_container(Tables* t, uint32_t role, uint32_t parent_idx,
             return t.status.code
         if parent_idx + 1 != t.traces.len:
             return fail(&t.status, ERR_SHAPE, "device traces that are interleaved")
+        trace_at = <Trace*> t.traces.data + parent_idx
+        if trace_at.device >= 0 and (trace_at.shared or trace_at.device != trace_at.place):
+            return fail(&t.status, ERR_SHAPE, "a trace that changes after its use")
         if t.read_events >= MAX_ROWS:
             return fail_limit(&t.status, "events", t.read_events, MAX_ROWS)
         out.idx = <uint32_t> t.read_events
@@ -236,13 +240,15 @@ cdef inline int open_container(Tables* t, uint32_t role, uint32_t parent_idx,
         trace.rows = 0
         trace.base = 0
         trace.device = -1
+        trace.place = <int32_t> parent_idx
+        trace.shared = False
         trace.window = NULL
+        if t.traces.len >= MAX_DEVICES:
+            return fail_limit(&t.status, "device traces", t.traces.len + 1, MAX_DEVICES)
         if t.range.on:
             trace.window = window_new(t, parent_idx)
             if trace.window == NULL:
                 return fail(&t.status, ERR_MEMORY, "range")
-        if t.traces.len >= MAX_DEVICES:
-            return fail_limit(&t.status, "device traces", t.traces.len + 1, MAX_DEVICES)
         out.idx = <uint32_t> t.traces.len
         if push_item(&t.traces, &trace) < 0:
             window_free(trace.window)
@@ -348,6 +354,7 @@ cdef inline int append_item(Tables* t, const Value* list, const Value* v) noexce
         if (trace.window != NULL and trace.count
                 and trace.window.device != <int32_t> t.attached_traces):
             return fail(&t.status, ERR_SHAPE, "traces in another order than they are written")
+        trace.shared = trace.device >= 0
         trace.device = <int32_t> t.attached_traces
         t.attached_traces += 1
         return OK
@@ -399,9 +406,12 @@ cdef inline int set_event(Tables* t, uint32_t row, uint32_t key, const Value* v)
     elif key == K_STREAM:
         return want_u64(t, v, key, &e.stream)
     elif key == K_TIME_US:
+        e.time = ABSENT_TIME
         if v.kind == V_NONE:
             return OK
-        return want_i64(t, v, key, &e.time)
+        if want_i64(t, v, key, &e.time) == OK and e.time == ABSENT_TIME:
+            return fail(&t.status, ERR_NUMBER, key_name(key))
+        return t.status.code
     elif key == K_FRAMES:
         return want_stack(t, v, key, &e.stack)
     elif key == K_COMPILE_CONTEXT:
@@ -447,8 +457,7 @@ cdef inline int set_segment(Tables* t, uint32_t row, uint32_t key, const Value* 
     if key == K_IS_EXPANDABLE:
         if want_i64(t, v, key, &n) != OK:
             return t.status.code
-        if n:
-            s.flags |= EXPANDABLE
+        s.flags = (s.flags | EXPANDABLE) if n else (s.flags & ~EXPANDABLE)
         return OK
     if key == K_FRAMES:
         return want_stack(t, v, key, &s.stack)
@@ -473,6 +482,7 @@ cdef inline int set_block(Tables* t, uint32_t row, uint32_t key, const Value* v)
     if key == K_STATE:
         if want_text(t, v, key, &id) != OK:
             return t.status.code
+        b.state = STATE_UNKNOWN
         if S_STATE <= id and id < S_KNOWN:
             b.state = id - S_STATE + STATE_INACTIVE
         return OK
@@ -573,16 +583,6 @@ cdef inline int set_root(Tables* t, uint32_t key, const Value* v) noexcept nogil
         else:
             t.max_entries = id + 1
     return OK
-
-
-cdef inline uint32_t key_text(Tables* t, const Value* k) noexcept nogil:
-    # The key of a kept dict as a string id, as json.dumps spells it; NONE32 with the status set.
-    cdef uint32_t id = NONE32
-    if k.kind == V_STR:
-        return k.idx
-    if want_metadata(t, k, &id) != OK:
-        return NONE32
-    return id if id != NONE32 else S_EMPTY
 
 
 cdef inline int set_item(Tables* t, const Value* d, const Value* k, const Value* v) noexcept nogil:

@@ -10,6 +10,10 @@ from memreplay._native.status cimport (
 from memreplay._native.value cimport *
 from memreplay._native.vm cimport VM
 
+cdef extern from *:
+    # In an entry of `marks`: events above this MARK were appended to the list below it already.
+    const uint32_t APPENDED "0x80000000u"
+
 
 cdef inline Value* values(VM* vm) noexcept nogil:
     return <Value*> vm.stack.data
@@ -31,9 +35,13 @@ cdef inline int push_kind(VM* vm, uint32_t kind, uint64_t num, uint32_t idx) noe
     return push(vm, &v)
 
 
+cdef inline size_t top_mark(VM* vm) noexcept nogil:
+    return (<uint32_t*> vm.marks.data)[vm.marks.len - 1] & ~APPENDED
+
+
 cdef inline size_t floor_of(VM* vm) noexcept nogil:
     # The lowest stack position that opcodes may take from: just above the topmost MARK.
-    return (<uint32_t*> vm.marks.data)[vm.marks.len - 1] + 1 if vm.marks.len else 0
+    return top_mark(vm) + 1 if vm.marks.len else 0
 
 
 cdef inline int need_values(VM* vm, size_t n) noexcept nogil:
@@ -55,13 +63,11 @@ cdef inline int pop_mark(VM* vm, size_t* at, bint appends) noexcept nogil:
     # The position of the topmost MARK, which is open no more. What lies on it is still there.
     if vm.marks.len == 0:
         return fail(&vm.tables.status, ERR_STACK, "no MARK")
+    at[0] = top_mark(vm)
     vm.marks.len -= 1
-    at[0] = (<uint32_t*> vm.marks.data)[vm.marks.len]
-    if vm.appended_at == at[0] and not appends and at[0]:
+    if not appends and (<uint32_t*> vm.marks.data)[vm.marks.len] & APPENDED:
         # The hot path has appended what was above this MARK already.
         return fail(&vm.tables.status, ERR_SHAPE, "events that are not appended to their trace")
-    if vm.appended_at == at[0]:
-        vm.appended_at = 0
     return OK
 
 

@@ -134,6 +134,7 @@ cdef struct Window:
     int phase            # Phase
     bint dropped         # of a device that nobody asked for
     uint64_t index       # of the next event
+    uint64_t begin       # of the first event of the range, once it is reached
     int64_t first_time   # of the first event that has one
     bint timeless        # a bound in time met an event without one
     Map64 before         # address -> carried block, or NONE32 when it was seen but is free
@@ -161,6 +162,8 @@ cdef struct Trace:
     uint64_t count     # events in the trace, those outside of the range too
     uint64_t read_first     # number of its first event among all that were read
     int32_t device     # its place in device_traces; -1 until the list is known
+    int32_t place      # that place as the trace's own list says it, when it is opened
+    bint shared        # it stands there more than once (which only an empty one may)
     Window* window     # NULL without a range
 
 
@@ -219,6 +222,7 @@ cdef struct Tables:
     uint64_t attached_traces
     Buf text                         # scratch
     uint64_t max_nodes
+    uint64_t read_bytes              # input read so far, or a little less
     uint64_t rendered                # bytes of metadata rendered so far
     bint nul_strings                 # a string begins with a NUL byte: see want_metadata()
     bint saw_segments, saw_traces, saw_annotations       # such a list was opened

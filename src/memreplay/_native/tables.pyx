@@ -1,6 +1,6 @@
 """The life of the columns: made empty, closed when the input has been read, freed."""
 
-from libc.stdint cimport int32_t, uint32_t, uint64_t
+from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memset
 from memreplay._native.growbuf cimport buf_free, buf_init, buf_reserve, buf_trim
 from memreplay._native.hashmap cimport (
@@ -135,8 +135,7 @@ cdef void tables_salvage(Tables* t) noexcept nogil:
         if i + 1 == t.traces.len:
             trace.count += t.read_events - t.attached_events
         if trace.device < 0:
-            trace.device = <int32_t> t.attached_traces
-            t.attached_traces += 1
+            trace.device = trace.place
     t.attached_events = t.read_events
     t.attached_segments = t.segments.len
     t.attached_blocks = t.blocks.len
@@ -149,10 +148,7 @@ cdef void tables_salvage(Tables* t) noexcept nogil:
 cdef int window_pass(Tables* t, const Event* e) noexcept nogil:
     # The phase of the event that is being pushed, its mark left where that is not WINDOW_IN.
     cdef Trace* trace = <Trace*> t.traces.data + t.traces.len - 1
-    cdef int phase = window_event(t, trace.window, e)
-    if phase == WINDOW_IN and t.events == trace.first:
-        trace.base = trace.window.index - 1
-    return phase
+    return window_event(t, trace.window, e)
 
 
 cdef int tables_finish(Tables* t) noexcept nogil:
@@ -192,6 +188,10 @@ cdef int tables_finish(Tables* t) noexcept nogil:
     for i in range(t.traces.len):
         trace = <Trace*> t.traces.data + i
         # Rows are stored trace after trace.
+        if trace.window != NULL and trace.window.phase != BEFORE:
+            trace.base = trace.window.begin
+        elif trace.window != NULL:
+            trace.base = trace.window.index
         trace.rows = (trace[1].first if i + 1 < t.traces.len else t.events) - trace.first
     place_blocks(t)
     tables_free_reading(t)

@@ -29,7 +29,6 @@ cdef struct VM:
     Buf raw_info       # RawStack, a row a span of raw
     uint32_t raw_last
     bint started
-    size_t appended_at  # the MARK whose events the hot path appends as it goes; 0 is none
     uint64_t fast_events
 
 

@@ -114,7 +114,8 @@ cdef inline int op_empty(VM* vm, bint a_list) noexcept nogil:
     cdef Value v
     cdef uint32_t parent = 0
     cdef uint32_t role = resolve_role(vm, a_list, &parent)
-    if within_input(vm.tables, role, cursor_offset(&vm.cur)) != OK:
+    vm.tables.read_bytes = cursor_offset(&vm.cur)
+    if within_input(vm.tables, role) != OK:
         return vm.tables.status.code
     if open_container(vm.tables, role, parent, &v) != OK:
         return vm.tables.status.code
@@ -125,6 +126,7 @@ cdef inline int op_appends(VM* vm) noexcept nogil:
     cdef size_t at = 0
     cdef size_t i
     cdef Value* s
+    vm.tables.read_bytes = cursor_offset(&vm.cur)
     if pop_mark(vm, &at, True) != OK:
         return vm.tables.status.code
     if at == 0 or at < floor_of(vm) + 1:
@@ -141,6 +143,7 @@ cdef inline int op_setitems(VM* vm) noexcept nogil:
     cdef size_t at = 0
     cdef size_t i
     cdef Value* s
+    vm.tables.read_bytes = cursor_offset(&vm.cur)
     if pop_mark(vm, &at, False) != OK:
         return vm.tables.status.code
     if at == 0 or at < floor_of(vm) + 1 or (vm.stack.len - at - 1) & 1:
@@ -276,7 +279,7 @@ cdef inline int fast_events(VM* vm, const uint8_t** pp) noexcept nogil:
     trace = &s[base - 2]
     if trace.kind != V_TRACE or (vm.stack.len > base and s[vm.stack.len - 1].kind != V_EVENT):
         return OK
-    vm.appended_at = base - 1
+    (<uint32_t*> vm.marks.data)[vm.marks.len - 1] |= APPENDED
     # The events before this one are whole: they need not wait on the stack for the end of the
     # batch.
     for i in range(base, vm.stack.len):

@@ -48,7 +48,11 @@ cdef inline bint reached(Window* w, int kind, int64_t bound, const Event* e) noe
         w.timeless = True
         return False
     if kind == AT_ELAPSED:
-        return e.time - w.first_time >= bound
+        # Times may lie further apart than an int64 says.
+        if e.time < w.first_time:
+            return bound < 0 and (<uint64_t> w.first_time - <uint64_t> e.time
+                                  <= 0 - <uint64_t> bound)
+        return <uint64_t> e.time - <uint64_t> w.first_time >= <uint64_t> bound or bound < 0
     return e.time >= bound
 
 
@@ -119,15 +123,17 @@ cdef int window_event(Tables* t, Window* w, const Event* e) noexcept nogil:
     # failure.
     cdef const Range* r = &t.range
     cdef int code = 0
+    if w.dropped:
+        w.index += 1
+        return AFTER
     if w.first_time == ABSENT_TIME:
         w.first_time = e.time
     if w.phase == BEFORE and (r.start_kind == AT_NONE or reached(w, r.start_kind, r.start, e)):
         w.phase = WINDOW_IN
+        w.begin = w.index
     if w.phase == WINDOW_IN and r.stop_kind != AT_NONE and reached(w, r.stop_kind, r.stop, e):
         w.phase = AFTER
     w.index += 1
-    if w.dropped:
-        return AFTER
     if w.phase == WINDOW_IN or (e.action != A_ALLOC and e.action != A_FREE_COMPLETED):
         return w.phase
     if w.phase == AFTER:

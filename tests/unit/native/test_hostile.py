@@ -159,13 +159,19 @@ def test_a_block_s_own_frames_come_before_its_history_s(protocol: int) -> None:
         assert_like_oracle(build.dump(snapshot, protocol), snapshot)
 
 
-@pytest.mark.parametrize("value", [{0: "a"}, {None: 1, "a": 2}, {(1, 2): 3}], ids=repr)
-def test_keys_that_are_no_text_in_kept_data(value: Any) -> None:
-    for snapshot in (
-        {"device_traces": [[{**EVENT, "user_metadata": value}]]},
-        {"device_traces": [], "allocator_settings": value},
-    ):
-        mr.open(build.dump(snapshot))
+KEYS = [
+    ({0: "a"}, {"0": "a"}),
+    ({None: 1, "a": 2}, {"null": 1, "a": 2}),
+    ({True: 1, 1.5: 2}, {"true": 1, "1.5": 2}),
+    ({(1, 2): 3}, {"[1, 2]": 3}),
+]
+
+
+@pytest.mark.parametrize("value, spelled", KEYS, ids=repr)
+def test_keys_that_are_no_text_in_kept_data(value: Any, spelled: Any) -> None:
+    snap = mr.open(build.dump({"device_traces": [[{**EVENT, "user_metadata": value}]]}))
+    assert snap.metadata(int(snap.events.user_metadata[0])) == spelled
+    assert mr.open(build.dump({"segments": [], "allocator_settings": value})).settings == spelled
 
 
 def test_an_empty_dict_before_an_unknown_key() -> None:
