@@ -232,7 +232,7 @@ def _traces(snapshot: Any) -> list[list[dict[str, Any]]]:
 
 def _events(snapshot: Any, device: int) -> list[dict[str, Any]]:
     traces = _traces(snapshot)
-    return traces[device] if device < len(traces) else []
+    return traces[device] if 0 <= device < len(traces) else []
 
 
 def _active_blocks(snapshot: Any, device: int) -> list[Block]:

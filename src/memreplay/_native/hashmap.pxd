@@ -168,7 +168,7 @@ cdef struct Map64:
 
 
 cdef inline int map64_init(Map64* m, uint64_t seed) noexcept nogil:
-    m.mask = 4095
+    m.mask = 255
     m.used = 0
     m.seed = seed | 1
     m.slots = <Slot64*> calloc(m.mask + 1, sizeof(Slot64))
