@@ -12,7 +12,8 @@ from memreplay._native.growbuf cimport Buf, buf_free, buf_init, push_bytes, push
 from memreplay._native.hashmap cimport NONE32, spans_intern
 from memreplay._native.keys cimport role_of_item, role_of_value
 from memreplay._native.memo cimport INDEX_MASK
-from memreplay._native.shapes cimport append_item, open_container, set_item, within_input
+from memreplay._native.opening cimport open_container, within_input
+from memreplay._native.shapes cimport append_item, set_item
 from memreplay._native.status cimport *
 from memreplay._native.tables cimport Tables
 from memreplay._native.text cimport hex_value, parse_decimal, put_utf8

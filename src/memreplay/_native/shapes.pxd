@@ -1,23 +1,19 @@
-# Containers and their items: which row and which column each of them goes to.
+# The items of containers: which row and which column each of them goes to.
 #
 # The place of a container says what it is (its role, keys.pxd); its items then go straight into
 # that role's row. A key that is not known is dropped.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memset
-from memreplay._native.growbuf cimport Buf, push_item, push_u32, push_u64, push_zeroed
+from memreplay._native.growbuf cimport push_u32, push_u64
 from memreplay._native.hashmap cimport NONE32
 from memreplay._native.keys cimport *
 from memreplay._native.metadata cimport key_text, want_metadata
+from memreplay._native.opening cimport drop_value, end_event
 from memreplay._native.parts cimport *
 from memreplay._native.status cimport (
-    ERR_LIMIT, ERR_MEMORY, ERR_NUMBER, ERR_SHAPE, ERR_STACK, ERR_TYPE, OK, Status, fail, fail_limit
+    ERR_MEMORY, ERR_NUMBER, ERR_SHAPE, ERR_STACK, ERR_TYPE, OK, fail
 )
 from memreplay._native.tables cimport *
 from memreplay._native.value cimport *
-from memreplay._native.window cimport window_free, window_new
-
-cdef enum:
-    ROWS_FREE = 32 << 20    # bytes of rows that any file may have
 
 
 # ---- conversions: a value, or an error that names the key ----------------------------------------
@@ -110,178 +106,6 @@ cdef inline int want_stack(Tables* t, const Value* v, uint32_t key, uint32_t* ou
     slot = <uint32_t*> t.stack_of.data + v.idx
     slot[0] |= SEALED
     out[0] = slot[0] & ~SEALED
-    return OK
-
-
-# ---- opening a container -------------------------------------------------------------------------
-
-cdef inline int end_event(Tables* t) noexcept nogil:
-    # The event being read becomes a row.
-    if t.open_event:
-        t.open_event = False
-        return push_event(t, &t.event)
-    return OK
-
-
-cdef inline int open_row(Buf* b, Status* s, const char* what, uint32_t* idx) noexcept nogil:
-    if b.len >= MAX_ROWS:
-        return fail_limit(s, what, b.len, MAX_ROWS)
-    idx[0] = <uint32_t> b.len
-    if push_zeroed(b) < 0:
-        return fail(s, ERR_MEMORY, what)
-    return OK
-
-
-cdef inline bint is_placed(const Tables* t, const Value* v) noexcept nogil:
-    # Whether a list that owns rows was set in the dict it belongs to.
-    if v.kind == V_SEGMENTS:
-        return t.has_segments
-    if v.kind == V_TRACES:
-        return t.has_traces
-    if v.kind == V_ANNOTATIONS:
-        return t.has_annotations
-    if v.kind == V_BLOCKS:
-        return (<Segment*> t.segments.data)[v.idx].flags & HAS_BLOCKS != 0
-    if v.kind == V_HISTORY:
-        return (<Block*> t.blocks.data)[v.idx].flags & HAS_HISTORY_LIST != 0
-    return True
-
-
-cdef inline int drop_value(Tables* t, const Value* v) noexcept nogil:
-    # v becomes part of something unknown. Where its rows have no place yet, its role was a wrong
-    # guess.
-    if is_placed(t, v):
-        return OK
-    return fail(&t.status, ERR_SHAPE, "a name of the snapshot's own inside unknown data")
-
-
-cdef inline int within_input(Tables* t, uint32_t role) noexcept nogil:
-    # Rows cost memory when they are opened. An honest one costs about as much input; a file of
-    # empty ones is stopped when they have cost ten times its bytes, and more than a little.
-    cdef uint64_t rows
-    if role != V_EVENT and role != V_SEGMENT and role != V_BLOCK and role != V_ANNOTATION:
-        return OK
-    rows = (t.events * 60 + t.segments.len * sizeof(Segment) + t.blocks.len * sizeof(Block)
-            + t.annotations.len * sizeof(Annotation))
-    if rows > ROWS_FREE and rows - ROWS_FREE > 8 * t.read_bytes:
-        return fail_limit(&t.status, "bytes of rows", rows, ROWS_FREE + 8 * t.read_bytes)
-    return OK
-
-
-cdef inline int open_container(Tables* t, uint32_t role, uint32_t parent_idx,
-                               Value* out) noexcept nogil:
-    # A new, empty container of a role; parent_idx is the index of the container that it goes into.
-    cdef Segment* seg
-    cdef Block* block
-    cdef Annotation* note
-    cdef Trace trace
-    cdef Trace* trace_at
-    out.kind = role
-    out.idx = 0
-    out.num = 0
-    if role == V_EVENT:
-        if end_event(t) != OK:
-            return t.status.code
-        if parent_idx + 1 != t.traces.len:
-            return fail(&t.status, ERR_SHAPE, "device traces that are interleaved")
-        trace_at = <Trace*> t.traces.data + parent_idx
-        if trace_at.device >= 0 and (trace_at.shared or trace_at.device != trace_at.place):
-            return fail(&t.status, ERR_SHAPE, "a trace that changes after its use")
-        if t.read_events >= MAX_ROWS:
-            return fail_limit(&t.status, "events", t.read_events, MAX_ROWS)
-        out.idx = <uint32_t> t.read_events
-        event_clear(&t.event)
-        t.open_event = True
-        return OK
-    if role == V_FRAME:
-        if flush_frame(t) != OK:
-            return t.status.code
-        memset(&t.frame, 0, sizeof(FrameKey))
-        if open_row(&t.frame_of, &t.status, "frames", &out.idx) != OK:
-            return t.status.code
-        t.frame_owner = out.idx
-        return OK
-    if role == V_FRAMES:
-        if flush_list(t) != OK or open_row(&t.stack_of, &t.status, "stacks", &out.idx) != OK:
-            return t.status.code
-        t.list.len = 0
-        t.list_owner = out.idx
-        return OK
-    if role == V_SEGMENT:
-        if open_row(&t.segments, &t.status, "segments", &out.idx) != OK:
-            return t.status.code
-        seg = <Segment*> t.segments.data + out.idx
-        seg.pool = NONE32
-        return OK
-    if role == V_BLOCK:
-        if open_row(&t.blocks, &t.status, "blocks", &out.idx) != OK:
-            return t.status.code
-        block = <Block*> t.blocks.data + out.idx
-        block.segment = parent_idx
-        return OK
-    if role == V_BLOCKS or role == V_HISTORY:
-        out.idx = parent_idx
-        if is_placed(t, out):
-            return fail(&t.status, ERR_SHAPE, "'blocks' or 'history' twice")
-        return OK
-    if role == V_HIST:
-        out.idx = parent_idx
-        if t.hist_block != parent_idx:
-            t.hist_block = parent_idx
-            t.hist_count = 0
-        t.hist_count += 1
-        return OK
-    if role == V_TRACE:
-        if end_event(t) != OK:
-            return t.status.code
-        trace.first = t.events
-        trace.count = 0
-        trace.read_first = t.read_events
-        trace.rows = 0
-        trace.base = 0
-        trace.device = -1
-        trace.place = <int32_t> parent_idx
-        trace.shared = False
-        trace.window = NULL
-        if t.traces.len >= MAX_DEVICES:
-            return fail_limit(&t.status, "device traces", t.traces.len + 1, MAX_DEVICES)
-        if t.range.on:
-            trace.window = window_new(t, parent_idx)
-            if trace.window == NULL:
-                return fail(&t.status, ERR_MEMORY, "range")
-        out.idx = <uint32_t> t.traces.len
-        if push_item(&t.traces, &trace) < 0:
-            window_free(trace.window)
-            return fail(&t.status, ERR_MEMORY, "traces")
-        return OK
-    if role == V_ANNOTATION:
-        if open_row(&t.annotations, &t.status, "annotations", &out.idx) != OK:
-            return t.status.code
-        note = <Annotation*> t.annotations.data + out.idx
-        note.time = ABSENT_TIME
-        note.device = -1
-        return OK
-    if role == V_NODE_LIST or role == V_NODE_DICT:
-        out.idx = new_node(t, role, 0, 0, 0)
-        return OK if out.idx != NONE32 else t.status.code
-    if role == V_PAIR_LIST:
-        out.idx = <uint32_t> (t.pair_of.len // 3)
-        if (push_u64(&t.pair_of, 0) < 0 or push_u64(&t.pair_of, 0) < 0
-                or push_u64(&t.pair_of, 0) < 0):
-            return fail(&t.status, ERR_MEMORY, "pools")
-        return OK
-    if role == V_SEGMENTS:
-        if t.saw_segments:
-            return fail(&t.status, ERR_SHAPE, "'segments' twice")
-        t.saw_segments = True
-    elif role == V_TRACES:
-        if t.saw_traces:
-            return fail(&t.status, ERR_SHAPE, "'device_traces' twice")
-        t.saw_traces = True
-    elif role == V_ANNOTATIONS:
-        if t.saw_annotations:
-            return fail(&t.status, ERR_SHAPE, "'external_annotations' twice")
-        t.saw_annotations = True
     return OK
 
 

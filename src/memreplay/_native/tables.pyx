@@ -9,7 +9,7 @@ from memreplay._native.hashmap cimport (
 from memreplay._native.status cimport ERR_MEMORY, ERR_SHAPE, OK, fail
 from memreplay._native.keys cimport keys_init
 from memreplay._native.parts cimport flush_frame, flush_list
-from memreplay._native.shapes cimport end_event
+from memreplay._native.opening cimport end_event
 from memreplay._native.window cimport window_free, window_event
 
 

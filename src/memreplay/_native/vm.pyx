@@ -14,6 +14,7 @@ from memreplay._native.hashmap cimport *
 from memreplay._native.memo cimport *
 from memreplay._native.opcodes cimport *
 from memreplay._native.keys cimport *
+from memreplay._native.opening cimport open_container, within_input
 from memreplay._native.shapes cimport *
 from memreplay._native.stack cimport *
 from memreplay._native.status cimport *
