@@ -66,6 +66,11 @@ class Snapshot:
             if self.only in (None, device)
         )
 
+    @property
+    def has_events(self) -> bool:
+        """Whether any device has events, those outside of a range too."""
+        return any(events for _, _, _, events in self.native.traces())
+
     def trace_events(self, device: int) -> int:
         """How many events the device's trace has, those outside of a range too."""
         return sum(events for at, _, _, events in self.native.traces() if at == device)

@@ -226,7 +226,6 @@ cdef int read_string(JSONReader* r, const uint8_t** pp, bint wanted, uint32_t* i
         id[0] = spans_intern(&r.tables.strings, p, q - p)
     if id[0] == NONE32:
         return fail(&r.tables.status, ERR_MEMORY, "strings")
-    r.tables.nul_strings = True
     if id[0] > INDEX_MASK:
         return fail_limit(&r.tables.status, "strings", id[0], INDEX_MASK)
     return OK

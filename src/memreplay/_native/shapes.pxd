@@ -176,7 +176,7 @@ cdef inline int append_item(Tables* t, const Value* list, const Value* v) noexce
         if trace.device >= 0 and trace.count:
             return fail(&t.status, ERR_SHAPE, "a trace that stands for two devices")
         if (trace.window != NULL and trace.count
-                and trace.window.device != <int32_t> t.attached_traces):
+                and trace.place != <int32_t> t.attached_traces):
             return fail(&t.status, ERR_SHAPE, "traces in another order than they are written")
         trace.shared = trace.device >= 0
         trace.device = <int32_t> t.attached_traces

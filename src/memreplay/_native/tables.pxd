@@ -130,7 +130,6 @@ cdef struct Range:
 
 cdef struct Window:
     # Of one trace that is read through a range: what the events outside of it leave behind.
-    int32_t device
     int phase            # Phase
     bint dropped         # of a device that nobody asked for
     uint64_t index       # of the next event
@@ -224,7 +223,7 @@ cdef struct Tables:
     uint64_t max_nodes
     uint64_t read_bytes              # input read so far, or a little less
     uint64_t rendered                # bytes of metadata rendered so far
-    bint nul_strings                 # a string begins with a NUL byte: see want_metadata()
+    bint nul_strings                 # one begins with a NUL byte (pickles): see want_metadata()
     bint saw_segments, saw_traces, saw_annotations       # such a list was opened
     bint has_segments, has_traces, has_annotations       # and set in the dict it belongs to
     bint bare_list
@@ -262,14 +261,6 @@ cdef inline int sparse_put(Sparse* s, uint64_t row, uint64_t v) noexcept nogil:
         (<uint32_t*> s.b.data)[row] = <uint32_t> v
     s.b.len = row + 1
     return 0
-
-
-cdef inline uint64_t sparse_at(const Sparse* s, uint64_t row) noexcept nogil:
-    if not s.dense:
-        return s.constant
-    if s.b.itemsize == 8:
-        return (<uint64_t*> s.b.data)[row]
-    return (<uint32_t*> s.b.data)[row]
 
 
 cdef inline void event_clear(Event* e) noexcept nogil:

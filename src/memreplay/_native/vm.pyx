@@ -130,7 +130,7 @@ cdef inline int op_appends(VM* vm) noexcept nogil:
     vm.tables.read_bytes = cursor_offset(&vm.cur)
     if pop_mark(vm, &at, True) != OK:
         return vm.tables.status.code
-    if at == 0 or at < floor_of(vm) + 1:
+    if at < floor_of(vm) + 1:
         return fail(&vm.tables.status, ERR_STACK, "no list under the MARK")
     s = values(vm)
     for i in range(at + 1, vm.stack.len):
@@ -147,7 +147,7 @@ cdef inline int op_setitems(VM* vm) noexcept nogil:
     vm.tables.read_bytes = cursor_offset(&vm.cur)
     if pop_mark(vm, &at, False) != OK:
         return vm.tables.status.code
-    if at == 0 or at < floor_of(vm) + 1 or (vm.stack.len - at - 1) & 1:
+    if at < floor_of(vm) + 1 or (vm.stack.len - at - 1) & 1:
         return fail(&vm.tables.status, ERR_STACK, "no dict for these keys and values")
     s = values(vm)
     i = at + 1

@@ -88,8 +88,7 @@ class Grouper:
     def _group(self, replay: Replay, key: int, size: int, count: int, whole: int) -> Group:
         share = size / whole if whole else 0.0
         if key == _core.BEFORE_RECORDING:
-            recorded = any(events for _, _, _, events in self.snap.native.traces())
-            why = BEFORE_RECORDING if recorded else NO_EVENTS
+            why = BEFORE_RECORDING if self.snap.has_events else NO_EVENTS
             return Group(why, size, count, share)
         if key == _core.NO_STACK:
             return Group(NO_STACK, size, count, share)

@@ -51,7 +51,7 @@ def verdict(snap: Snapshot, replay: Replay) -> Verdict:
     if snap.truncation is not None:
         reasons.append("truncated")
     # A device that did nothing while others did was recorded all the same.
-    if not any(events for _, _, _, events in snap.native.traces()):
+    if not snap.has_events:
         reasons.append("no_events")
     # A device that gave everything back has no segments, and needs none.
     if not snap.native.has_segments or (
