@@ -1,23 +1,18 @@
-"""The façade over the native stages: the one compiled module that Python imports.
+"""The façade over the reader: `read()` runs its loop and gives `Tables`.
 
-No algorithm is in here. `read()` runs the reader's loop and gives `Tables`; `Tables.replay()` gives
-`Replay`. Columns cross as objects with the buffer protocol: read-only, one-dimensional, without a
+No algorithm is in here. Columns cross as objects with the buffer protocol: read-only, one-dimensional, without a
 copy, alive as long as anyone holds them. NumPy is not needed for any of it.
 """
 
 cimport cython
-from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
-from memreplay._native cimport fold as _fold
 from memreplay._native cimport json as _json
-from memreplay._native cimport replay as _replay
 from memreplay._native cimport tables as _tables
 from memreplay._native cimport value as _value
 from memreplay._native cimport vm as _vm
 from memreplay._native.column cimport Column, column, field_column
 from memreplay._native.cursor cimport Cursor
-from memreplay._native.growbuf cimport Buf, buf_free, buf_init, buf_reserve
 from memreplay._native.hashmap cimport NONE32, Spans, span_at, spans_len
 from memreplay._native.intake cimport Intake
 from memreplay._native.keys cimport S_ACTION, S_STATE, key_name
@@ -30,15 +25,8 @@ import struct
 from memreplay._diagnosis import diagnose
 from memreplay.errors import LimitError
 
-cdef enum:
-    REPLAY_CHUNK = 1 << 22     # events between two looks at signals
-
-BY = {"stack": _fold.BY_STACK, "frame": _fold.BY_FRAME, "file": _fold.BY_FILE,
-      "function": _fold.BY_FUNCTION}
 ABSENT_TIME = _tables.ABSENT_TIME
 ABSENT_ID = NONE32
-NO_STACK = _fold.KEY_NO_STACK
-BEFORE_RECORDING = _fold.KEY_BASELINE
 ACTIONS = tuple((<bytes> key_name(S_ACTION + i)).decode() for i in range(_tables.A_KNOWN))
 HAS_REQUESTED = _tables.HAS_REQUESTED | _tables.HAS_HISTORY
 EXPANDABLE = _tables.EXPANDABLE
@@ -58,31 +46,8 @@ cdef object error_of(const Status* status, uint64_t events):
 
 
 @cython.final
-cdef class _Owned:
-    """A native buffer that a column was filled into."""
-
-    cdef Buf buf
-
-    def __dealloc__(self):
-        buf_free(&self.buf)
-
-
-cdef _Owned owned(size_t itemsize):
-    cdef _Owned o = _Owned.__new__(_Owned)
-    buf_init(&o.buf, itemsize)
-    return o
-
-
-@cython.final
 cdef class Tables:
     """All that a snapshot holds, in columns. Made by `read()`, fixed from then on."""
-
-    cdef _tables.Tables t
-    cdef readonly int protocol
-    cdef readonly uint64_t stream_bytes
-    cdef readonly uint64_t fast_events
-    cdef readonly object truncation    # what a salvaged input would have ended in, or None
-    cdef dict decoded    # strings by id: a file may refer to one any number of times
 
     def __cinit__(self):
         self.decoded = {}
@@ -369,197 +334,6 @@ cdef class Tables:
         if table == "frame":
             return field_column(self, &t.frames.data, spans_len(&t.frames), table, field)
         raise KeyError(table)
-
-    def replay(self, device: int):
-        """Replays one device. Raises SnapshotError when its sizes do not add up to a 64-bit
-        number."""
-        return Replay(self, device)
-
-
-@cython.final
-cdef class Replay:
-    """One device's trace, replayed. Event indices count from the device's first event."""
-
-    cdef _replay.Replay r
-    cdef readonly Tables tables
-
-    def __cinit__(self, Tables tables not None, int device):
-        cdef int code
-        self.tables = tables
-        code = _replay.replay_init(&self.r, &tables.t, device, new_seed())
-        if code == OK:
-            code = NEED_MORE
-        while code == NEED_MORE:
-            with nogil:
-                code = _replay.replay_step(&self.r, REPLAY_CHUNK)
-            PyErr_CheckSignals()
-        if code != DONE:
-            raise error_of(&self.r.status, self.r.events)
-
-    def __dealloc__(self):
-        _replay.replay_free(&self.r)
-
-    @property
-    def device(self) -> int:
-        return self.r.device
-
-    @property
-    def first_row(self) -> int:
-        """The row of event 0 in the columns of `tables`."""
-        return self.r.first
-
-    @property
-    def events(self) -> int:
-        return self.r.events
-
-    @property
-    def base(self) -> int:
-        """The index of event 0 in the whole trace: over 0 where a range was read."""
-        return self.r.base
-
-    @property
-    def reaches_end(self) -> bool:
-        """Whether the last event is the trace's last, so that the segments can be held against
-        it."""
-        return self.r.window == NULL or self.r.window.phase != _tables.AFTER
-
-    @property
-    def baseline_bytes(self) -> int:
-        return self.r.baseline_bytes
-
-    @property
-    def baseline_blocks(self) -> int:
-        return self.r.baseline.len
-
-    @property
-    def peak_bytes(self) -> int:
-        return self.r.peak_bytes
-
-    @property
-    def peak_event(self) -> int:
-        return self.r.best_at
-
-    @property
-    def final_bytes(self) -> int:
-        return self.r.final_bytes
-
-    @property
-    def segment_requested_bytes(self) -> int:
-        return self.r.segment_requested
-
-    @property
-    def allocs(self) -> int:
-        return self.r.allocs
-
-    @property
-    def unmatched_frees(self) -> int:
-        return self.r.unmatched_frees
-
-    @property
-    def double_allocs(self) -> int:
-        return self.r.double_allocs
-
-    @property
-    def size_mismatches(self) -> int:
-        return self.r.size_mismatches
-
-    @property
-    def unknown_actions(self) -> int:
-        return self.r.unknown_actions
-
-    def match(self) -> Column:
-        """u32 an event: of an alloc the event that ended it, of a free the alloc it ended, or
-        ABSENT_ID."""
-        return column(self, self.r.match.data, self.r.events, b"I")
-
-    def baseline(self, field: str) -> Column:
-        """One field of the baseline's blocks: address, size, stack, end (event), block (row)."""
-        return field_column(self, &self.r.baseline, self.r.baseline.len, "baseline", field)
-
-    def baseline_held(self, event: int) -> int:
-        """Bytes of the baseline's blocks that are still live after `event`. Raises IndexError."""
-        cdef _tables.Baseline* b = <_tables.Baseline*> self.r.baseline.data
-        cdef int64_t at = self._event(event)
-        cdef int64_t held = 0
-        cdef size_t i
-        for i in range(self.r.baseline.len):
-            if b[i].end == NONE32 or <int64_t> b[i].end > at:
-                held += b[i].size
-        return held
-
-    def usage(self) -> Column:
-        """Requested bytes after each event (i64)."""
-        cdef _Owned out = owned(8)
-        if buf_reserve(&out.buf, self.r.events) < 0:
-            raise MemoryError
-        with nogil:
-            _replay.replay_usage(&self.r, <int64_t*> out.buf.data)
-        return column(out, out.buf.data, self.r.events, b"q")
-
-    def live(self, event: int) -> tuple:
-        """(event indices of allocations, indices of baseline blocks) live after `event`, both
-        u32."""
-        cdef _Owned allocs = owned(4)
-        cdef _Owned baseline = owned(4)
-        cdef int64_t at = self._event(event)
-        cdef int code
-        with nogil:
-            code = _replay.replay_live(&self.r, at, &allocs.buf, &baseline.buf)
-        if code != OK:
-            raise MemoryError
-        return (column(allocs, allocs.buf.data, allocs.buf.len, b"I"),
-                column(baseline, baseline.buf.data, baseline.buf.len, b"I"))
-
-    cdef int64_t _event(self, event) except -2:
-        if not -1 <= event < self.r.events:
-            raise IndexError(event)
-        return event
-
-    def groups(
-        self, event: int, by: str, file_rank: bytes, function_rank: bytes, top: int
-    ) -> tuple:
-        """The live set after `event`, grouped: ([(key, bytes, count)], groups, bytes, count in
-        all).
-
-        `by` is a key of BY; keys are stack, frame or string ids, or NO_STACK, BEFORE_RECORDING. The
-        ranks hold a byte a string: what a stack is put down to is its innermost frame of the lowest
-        rank, which is that of its file, or where that is not 0 that of its function. Sorted by
-        bytes, largest first; `top` cuts the list (0: all). Raises IndexError for an event that is
-        not there.
-        """
-        cdef _Owned out = owned(sizeof(_fold.Group))
-        cdef int64_t at = self._event(event)
-        cdef int how = BY[by]
-        cdef const uint8_t* files = file_rank
-        cdef const uint8_t* functions = function_rank
-        cdef _fold.Group* g
-        cdef int64_t total = 0
-        cdef uint64_t count = 0
-        cdef size_t i, shown
-        cdef int code
-        self._check_ranks(file_rank, function_rank)
-        with nogil:
-            code = _fold.fold_live(&self.r, at, how, files, functions, &out.buf)
-        if code != OK:
-            raise MemoryError
-        g = <_fold.Group*> out.buf.data
-        for i in range(out.buf.len):
-            total += g[i].bytes
-            count += g[i].count
-        shown = out.buf.len if top <= 0 else min(<size_t> top, out.buf.len)
-        return [(g[i].key, g[i].bytes, g[i].count) for i in range(shown)], out.buf.len, total, count
-
-    def label_frame(self, stack: int, file_rank: bytes, function_rank: bytes) -> int:
-        """The frame id that a stack is put down to; ABSENT_ID for the stack of no frames."""
-        self._check_ranks(file_rank, function_rank)
-        if not 0 <= stack < self.tables.n_stacks:
-            raise IndexError(stack)
-        return _fold.label_frame(&self.r, stack, file_rank, function_rank)
-
-    cdef int _check_ranks(self, bytes file_rank, bytes function_rank) except -1:
-        if len(file_rank) != self.tables.n_strings or len(function_rank) != self.tables.n_strings:
-            raise ValueError("ranks need one byte a string")
-        return 0
 
 
 cdef bint is_json(const Cursor* cur) noexcept:

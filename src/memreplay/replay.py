@@ -6,7 +6,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from memreplay import _core
+from memreplay import _core, _timeline
 from memreplay.errors import UsageError
 from memreplay.model import By, Lifetimes, LiveSet, PeakPoint
 
@@ -25,8 +25,9 @@ class Replay:
     what was live then.
     """
 
-    def __init__(self, native: _core.Replay) -> None:
+    def __init__(self, native: _timeline.Replay) -> None:
         self.native = native
+        self.requested = _timeline.requested_measure(native)
 
     def __repr__(self) -> str:
         return f"<Replay of device {self.device}: {self.events} events, {self.peak}>"
@@ -114,7 +115,7 @@ class Replay:
         """Requested bytes live after each event; shape (events,), int64, read-only."""
         import numpy as np
 
-        return np.asarray(self.native.usage())
+        return np.asarray(self.requested.usage())
 
     @cached_property
     def lifetimes(self) -> Lifetimes:
@@ -153,7 +154,7 @@ class Replay:
             event = self.event_at(time_us)
         assert event is not None
         self._check(event)
-        allocs, baseline = (np.asarray(c) for c in self.native.live(event - self.first_event))
+        allocs, baseline = (np.asarray(c) for c in self.requested.live(event - self.first_event))
         columns = self._columns(allocs, baseline)
         return LiveSet(
             device=self.device,
@@ -193,7 +194,7 @@ class Replay:
     ) -> tuple[list[tuple[int, int, int]], int, int, int]:
         """The live set after `event` grouped natively; see `_core.Replay.groups`."""
         self._check(event)
-        return self.native.groups(event - self.first_event, by, file_rank, function_rank, top)
+        return self.requested.groups(event - self.first_event, by, file_rank, function_rank, top)
 
     def _columns(self, allocs: NDArray[Any], baseline: NDArray[Any]) -> dict[str, Any]:
         """address, size and stack of these allocations and baseline blocks."""

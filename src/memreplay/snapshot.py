@@ -9,7 +9,7 @@ from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from memreplay import _core
+from memreplay import _core, _timeline
 from memreplay.container import Source, open_stream
 from memreplay.errors import SnapshotError, TruncatedError, UsageError
 from memreplay.model import Frame, Limits, Moment
@@ -195,7 +195,7 @@ class Snapshot:
             device = self.devices[0] if self.devices else 0
         if device not in self._replays:
             self.check_device(device)
-            self._replays[device] = Replay(self.native.replay(device))
+            self._replays[device] = Replay(_timeline.Replay(self.native, device))
         return self._replays[device]
 
 

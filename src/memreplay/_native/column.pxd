@@ -13,3 +13,8 @@ cdef class Column:
 
 cdef Column column(object owner, const void* data, size_t n, bytes fmt, size_t stride=*)
 cdef Column field_column(object owner, const Buf* rows, size_t n, str table, str field)
+
+cdef class Owned:
+    cdef Buf buf
+
+cdef Owned owned(size_t itemsize)

@@ -2,7 +2,7 @@
 
 cimport cython
 from cpython.buffer cimport PyBUF_FORMAT, PyBUF_ND, PyBUF_STRIDES, PyBUF_WRITABLE
-from memreplay._native.growbuf cimport Buf
+from memreplay._native.growbuf cimport Buf, buf_free, buf_init
 from memreplay._native.tables cimport Annotation, Baseline, Block, FrameKey, Segment
 
 import struct
@@ -48,6 +48,23 @@ cdef Column column(object owner, const void* data, size_t n, bytes fmt, size_t s
     c.shape[0] = <Py_ssize_t> n
     c.strides[0] = <Py_ssize_t> stride if stride else c.itemsize
     return c
+
+
+@cython.final
+cdef class Owned:
+    """A native buffer that columns are made of."""
+
+    def __dealloc__(self):
+        buf_free(&self.buf)
+
+    def __init__(self):
+        raise TypeError("buffers are made by the engine")
+
+
+cdef Owned owned(size_t itemsize):
+    cdef Owned o = Owned.__new__(Owned)
+    buf_init(&o.buf, itemsize)
+    return o
 
 
 cdef dict segment_fields():

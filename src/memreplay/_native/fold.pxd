@@ -2,6 +2,7 @@
 # put down to.
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from memreplay._native.growbuf cimport Buf
+from memreplay._native.lives cimport Lives
 from memreplay._native.replay cimport Replay
 
 cdef enum By:
@@ -23,7 +24,7 @@ cdef struct Group:
     uint32_t pad
 
 
-cdef int fold_live(const Replay* r, int64_t event, int by, const uint8_t* file_rank,
+cdef int fold_live(const Lives* l, int64_t event, int by, const uint8_t* file_rank,
                    const uint8_t* function_rank, Buf* groups) noexcept nogil
 cdef uint32_t label_frame(const Replay* r, uint32_t stack, const uint8_t* file_rank,
                           const uint8_t* function_rank) noexcept nogil

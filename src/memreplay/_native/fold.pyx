@@ -10,8 +10,9 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, qsort
 from memreplay._native.growbuf cimport push_item
 from memreplay._native.hashmap cimport NONE32, span_at, spans_len
+from memreplay._native.lives cimport alive, counts
 from memreplay._native.status cimport ERR_MEMORY, OK
-from memreplay._native.tables cimport A_ALLOC, EMPTY_STACK, Baseline, FrameKey
+from memreplay._native.tables cimport EMPTY_STACK, Baseline, FrameKey
 
 
 cdef uint32_t label_frame(const Replay* r, uint32_t stack, const uint8_t* file_rank,
@@ -59,30 +60,32 @@ cdef int by_size(const void* a, const void* b) noexcept nogil:
     return (x.key > y.key) - (x.key < y.key)
 
 
-cdef void add_live(const Replay* r, int64_t event, Group* sums, uint32_t stacks) noexcept nogil:
+cdef void add_live(const Lives* l, int64_t event, Group* sums, uint32_t stacks) noexcept nogil:
     # Sums a stack; baseline blocks that have none go to the row after the last stack.
+    cdef const Replay* r = l.replay
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
-    cdef const int64_t* size = <const int64_t*> r.tables.size.data + r.first
     cdef const uint32_t* stack = <const uint32_t*> r.tables.stack.data + r.first
-    cdef const uint32_t* match = <const uint32_t*> r.match.data
     cdef const Baseline* base = <const Baseline*> r.baseline.data
+    cdef const uint32_t* base_end = <const uint32_t*> l.base_end.data
+    cdef const int64_t* base_bytes = <const int64_t*> l.base_bytes.data
     cdef Group* g
     cdef int64_t i
     for i in range(event + 1):
-        if action[i] == A_ALLOC and (match[i] == NONE32 or match[i] > event):
+        if counts(l, action, i) and alive(l.end[i], event):
             g = &sums[stack[i]]
-            g.bytes += size[i]
+            g.bytes += l.bytes[i]
             g.count += 1
-    for i in range(<int64_t> r.baseline.len):
-        if base[i].end == NONE32 or <int64_t> base[i].end > event:
+    for i in range(<int64_t> l.base_end.len):
+        if alive(base_end[i], event):
             g = &sums[base[i].stack if base[i].stack != EMPTY_STACK else stacks]
-            g.bytes += base[i].size
+            g.bytes += base_bytes[i]
             g.count += 1
 
 
-cdef int fold_live(const Replay* r, int64_t event, int by, const uint8_t* file_rank,
+cdef int fold_live(const Lives* l, int64_t event, int by, const uint8_t* file_rank,
                    const uint8_t* function_rank, Buf* groups) noexcept nogil:
     # Fills `groups` (of Group) with the live set after `event`, grouped and sorted.
+    cdef const Replay* r = l.replay
     cdef uint32_t stacks = spans_len(&r.tables.stacks)
     cdef uint64_t keys = stacks
     cdef uint64_t i
@@ -92,7 +95,7 @@ cdef int fold_live(const Replay* r, int64_t event, int by, const uint8_t* file_r
     cdef int code = OK
     if sums == NULL:
         return ERR_MEMORY
-    add_live(r, event, sums, stacks)
+    add_live(l, event, sums, stacks)
     sums[EMPTY_STACK].key = KEY_NO_STACK
     sums[stacks].key = KEY_BASELINE
     for i in range(1, stacks):

@@ -198,13 +198,14 @@ cdef inline int map64_grow(Map64* m) noexcept nogil:
     return 0
 
 
-cdef inline bint map64_has(const Map64* m, uint64_t key) noexcept nogil:
+cdef inline uint32_t map64_get(const Map64* m, uint64_t key, uint32_t absent) noexcept nogil:
+    # The key's value, or `absent` where it is not there.
     cdef uint64_t j = mix(key ^ m.seed, m.seed ^ <uint64_t> 0x9E3779B97F4A7C15) & m.mask
     while m.slots[j].used:
         if m.slots[j].key == key:
-            return True
+            return m.slots[j].value
         j = (j + 1) & m.mask
-    return False
+    return absent
 
 
 cdef inline Slot64* map64_at(Map64* m, uint64_t key, uint32_t fresh) noexcept nogil:

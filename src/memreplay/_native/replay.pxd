@@ -46,5 +46,3 @@ cdef struct Replay:
 cdef int replay_init(Replay* r, const Tables* t, int32_t device, uint64_t seed) noexcept nogil
 cdef void replay_free(Replay* r) noexcept nogil
 cdef int replay_step(Replay* r, uint64_t chunk) noexcept nogil
-cdef int replay_usage(const Replay* r, int64_t* out) noexcept nogil
-cdef int replay_live(const Replay* r, int64_t event, Buf* allocs, Buf* baseline) noexcept nogil

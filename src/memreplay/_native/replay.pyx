@@ -10,7 +10,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 from memreplay._native.growbuf cimport buf_free, buf_init, buf_reserve, push_item, push_u32
 from memreplay._native.hashmap cimport (
-    NONE32, Slot64, map64_at, map64_free, map64_has, map64_init
+    NONE32, Slot64, map64_at, map64_free, map64_get, map64_init
 )
 from memreplay._native.status cimport DONE, ERR_MEMORY, ERR_NUMBER, NEED_MORE, OK, fail
 from memreplay._native.tables cimport *
@@ -48,14 +48,17 @@ cdef void replay_free(Replay* r) noexcept nogil:
 
 
 cdef inline int push_baseline(Replay* r, uint64_t address, int64_t size, uint32_t stack,
-                              uint32_t end, uint32_t block, bint doubtful) noexcept nogil:
+                              uint32_t block, bint doubtful, uint8_t pending) noexcept nogil:
+    # One more block, live to the end as far as is known yet.
     cdef Baseline b
+    memset(&b, 0, sizeof(Baseline))
     b.address = address
     b.size = size
     b.stack = stack
-    b.end = end
+    b.end = NONE32
     b.block = block
     b.doubtful = doubtful
+    b.pending = pending
     if push_item(&r.baseline, &b) < 0:
         return fail(&r.status, ERR_MEMORY, "baseline")
     if r.baseline_bytes > MAX_BYTES - size:
@@ -98,8 +101,8 @@ cdef int take_carried(Replay* r) noexcept nogil:
         if slot == NULL:
             return fail(&r.status, ERR_MEMORY, "replay")
         slot.value = CARRIED | <uint32_t> r.baseline.len
-        if push_baseline(r, carried[i].address, carried[i].size, carried[i].stack, NONE32, NONE32,
-                         False) != OK:
+        if push_baseline(r, carried[i].address, carried[i].size, carried[i].stack, NONE32,
+                         False, carried[i].pending) != OK:
             return r.status.code
     return OK
 
@@ -113,7 +116,7 @@ cdef int add_late(Replay* r) noexcept nogil:
         if map64_at(&r.live, late[i].address, NONE32) == NULL:
             return fail(&r.status, ERR_MEMORY, "replay")
         if r.live.used != known and push_baseline(r, late[i].address, late[i].size, late[i].stack,
-                                                  NONE32, NONE32, True) != OK:
+                                                  NONE32, True, late[i].pending) != OK:
             return r.status.code
     return OK
 
@@ -182,7 +185,7 @@ cdef inline int apply_free(Replay* r, uint32_t i, uint64_t address, int64_t size
         slot.value = NONE32
     elif r.live.used != known:
         # An address that the trace names for the first time: live since before the first event.
-        if push_baseline(r, address, size, stacks[i], NONE32, NONE32, True) != OK:
+        if push_baseline(r, address, size, stacks[i], NONE32, True, PENDING_UNLESS_SEEN) != OK:
             return r.status.code
         return end_carried(r, <uint32_t> r.baseline.len - 1, i)
     else:
@@ -198,6 +201,7 @@ cdef int add_final_blocks(Replay* r) noexcept nogil:
     cdef uint64_t known
     cdef int64_t size
     cdef Slot64* slot
+    cdef uint32_t mark
     for i in range(r.tables.blocks.len):
         if segments[blocks[i].segment].device != r.device or blocks[i].state == STATE_INACTIVE:
             continue
@@ -205,15 +209,17 @@ cdef int add_final_blocks(Replay* r) noexcept nogil:
         if r.segment_requested > MAX_BYTES - size:
             return fail(&r.status, ERR_NUMBER, "requested_size")
         r.segment_requested += size
-        if r.window != NULL and map64_has(&r.window.after, blocks[i].address):
+        mark = 0 if r.window == NULL else map64_get(&r.window.after, blocks[i].address, 0)
+        if mark & AFTER_NAMED:
             continue
         known = r.live.used
         slot = map64_at(&r.live, blocks[i].address, NONE32)
         if slot == NULL:
             return fail(&r.status, ERR_MEMORY, "replay")
         if r.live.used != known:
-            if push_baseline(r, blocks[i].address, size, blocks[i].stack, NONE32,
-                             <uint32_t> i, False) != OK:
+            if push_baseline(r, blocks[i].address, size, blocks[i].stack, <uint32_t> i, False,
+                             PENDING_UNLESS_SEEN if is_pending(&blocks[i])
+                             and not mark & AFTER_REQUESTED else PENDING_NO) != OK:
                 return r.status.code
     return OK
 
@@ -266,47 +272,3 @@ cdef int replay_step(Replay* r, uint64_t chunk) noexcept nogil:
     if finish(r) != OK:
         return r.status.code
     return DONE
-
-
-cdef int replay_usage(const Replay* r, int64_t* out) noexcept nogil:
-    # Requested bytes after each event.
-    cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
-    cdef const int64_t* size = <const int64_t*> r.tables.size.data + r.first
-    cdef const uint32_t* match = <const uint32_t*> r.match.data
-    cdef const Baseline* base = <const Baseline*> r.baseline.data
-    cdef const Double* doubles = <const Double*> r.doubles.data
-    cdef const Double* ends = <const Double*> r.ends.data
-    cdef size_t next_end = 0
-    cdef size_t next_double = 0
-    cdef int64_t running = r.baseline_bytes
-    cdef uint64_t i
-    for i in range(r.events):
-        if next_end < r.ends.len and ends[next_end].at == i:
-            running -= base[ends[next_end].closed].size
-            next_end += 1
-        if action[i] == A_ALLOC:
-            if next_double < r.doubles.len and doubles[next_double].at == i:
-                running -= size[doubles[next_double].closed]
-                next_double += 1
-            running += size[i]
-        elif action[i] == A_FREE_COMPLETED and match[i] != NONE32:
-            running -= size[match[i]]
-        out[i] = running
-    return OK
-
-
-cdef int replay_live(const Replay* r, int64_t event, Buf* allocs, Buf* baseline) noexcept nogil:
-    # The allocations (event indices) and baseline blocks (indices) that are live after `event`.
-    cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
-    cdef const uint32_t* match = <const uint32_t*> r.match.data
-    cdef const Baseline* base = <const Baseline*> r.baseline.data
-    cdef int64_t i
-    for i in range(event + 1):
-        if action[i] == A_ALLOC and (match[i] == NONE32 or match[i] > event):
-            if push_u32(allocs, <uint32_t> i) < 0:
-                return ERR_MEMORY
-    for i in range(<int64_t> r.baseline.len):
-        if base[i].end == NONE32 or <int64_t> base[i].end > event:
-            if push_u32(baseline, <uint32_t> i) < 0:
-                return ERR_MEMORY
-    return OK

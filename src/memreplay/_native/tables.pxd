@@ -128,6 +128,26 @@ cdef struct Range:
     int32_t device                 # keep this device's events only; -1 keeps all
 
 
+cdef enum AfterMark:
+    AFTER_NAMED = 1        # by an alloc or a free_completed
+    AFTER_REQUESTED = 2    # by a free_requested, before any of those
+
+
+cdef enum Pending:
+    # Whether a baseline block's free had been requested before the first event.
+    PENDING_NO = 0
+    PENDING_UNLESS_SEEN = 1    # it had, unless the request is among the events
+    PENDING_YES = 2
+
+
+cdef struct SegmentEvent:
+    uint64_t address
+    int64_t size
+    uint64_t stream
+    uint32_t pool        # pair id, or NONE32
+    uint32_t action
+
+
 cdef struct Window:
     # Of one trace that is read through a range: what the events outside of it leave behind.
     int phase            # Phase
@@ -139,8 +159,10 @@ cdef struct Window:
     Map64 before         # address -> carried block, or NONE32 when it was seen but is free
     Buf carried          # Baseline: the blocks live when the range begins (with gaps: size -1)
     Buf gaps             # u32: free places in carried
-    Map64 after          # addresses that events after the range name
+    Map64 after          # address -> AfterMark of the events after the range that name it
     Buf late             # Baseline: blocks that such an event frees without their having been named
+    Buf segment_events   # SegmentEvent: those after the range
+    bint requests        # there was a free_requested outside of the range
     uint64_t same_stack, other_stack
 
 
@@ -151,7 +173,8 @@ cdef struct Baseline:
     uint32_t stack
     uint32_t end        # the event that freed it, or NONE32
     uint32_t block      # its row in blocks where the segments still hold it, or NONE32
-    uint32_t doubtful   # its stack is that of the free: the allocation's, perhaps
+    uint8_t doubtful    # its stack is that of the free: the allocation's, perhaps
+    uint8_t pending     # Pending
 
 
 cdef struct Trace:
@@ -326,9 +349,22 @@ cdef inline int push_event(Tables* t, const Event* e) noexcept nogil:
     return OK
 
 
+cdef inline uint64_t sparse_at(const Sparse* s, uint64_t row) noexcept nogil:
+    if not s.dense:
+        return s.constant
+    if s.b.itemsize == 8:
+        return (<uint64_t*> s.b.data)[row]
+    return (<uint32_t*> s.b.data)[row]
+
+
 cdef inline int64_t block_requested(const Block* b) noexcept nogil:
     # requested_size, or the history's real_size (kept in the same field), or the block's size.
     return b.requested if b.flags & (HAS_REQUESTED | HAS_HISTORY) else b.size
+
+
+cdef inline bint is_pending(const Block* b) noexcept nogil:
+    # Its free was requested, and waits for another stream.
+    return b.state == STATE_ACTIVE_PENDING_FREE or b.state == STATE_ACTIVE_AWAITING_FREE
 
 
 cdef void tables_init(Tables* t, uint64_t seed) noexcept nogil

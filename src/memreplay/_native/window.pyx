@@ -8,7 +8,7 @@ blocks and of distinct addresses, however long the trace.
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from memreplay._native.growbuf cimport buf_free, buf_init, push_item, push_u32
-from memreplay._native.hashmap cimport NONE32, Slot64, map64_at, map64_free, map64_init
+from memreplay._native.hashmap cimport NONE32, Slot64, map64_at, map64_free, map64_get, map64_init
 from memreplay._native.status cimport ERR_MEMORY, fail
 from memreplay._native.tables cimport *
 
@@ -22,6 +22,7 @@ cdef Window* window_new(const Tables* t, int32_t device) noexcept nogil:
     buf_init(&w.carried, sizeof(Baseline))
     buf_init(&w.gaps, 4)
     buf_init(&w.late, sizeof(Baseline))
+    buf_init(&w.segment_events, sizeof(SegmentEvent))
     if map64_init(&w.before, t.strings.seed) < 0 or map64_init(&w.after, t.strings.seed + 1) < 0:
         window_free(w)
         return NULL
@@ -36,6 +37,7 @@ cdef void window_free(Window* w) noexcept nogil:
     buf_free(&w.carried)
     buf_free(&w.gaps)
     buf_free(&w.late)
+    buf_free(&w.segment_events)
     free(w)
 
 
@@ -67,6 +69,7 @@ cdef int carry(Window* w, const Event* e) noexcept nogil:
     b.end = NONE32
     b.block = NONE32
     b.doubtful = False
+    b.pending = PENDING_NO
     if slot.value != NONE32:
         # Its free was lost: the newer one takes its place.
         (<Baseline*> w.carried.data)[slot.value] = b
@@ -100,13 +103,26 @@ cdef int drop(Window* w, const Event* e) noexcept nogil:
     return 0
 
 
+cdef void request(Window* w, const Event* e) noexcept nogil:
+    # A free requested before the range.
+    cdef uint32_t at = map64_get(&w.before, e.address, NONE32)
+    if at != NONE32:
+        (<Baseline*> w.carried.data)[at].pending = PENDING_YES
+
+
 cdef int follow(Window* w, const Event* e) noexcept nogil:
     # An event after the range: of interest when it is the first to name its address.
-    cdef uint64_t known = w.after.used
+    cdef Slot64* slot = map64_at(&w.after, e.address, 0)
     cdef Baseline b
-    if map64_at(&w.after, e.address, NONE32) == NULL:
+    if slot == NULL:
         return -1
-    if w.after.used == known or e.action != A_FREE_COMPLETED:
+    if slot.value & AFTER_NAMED:
+        return 0
+    if e.action == A_FREE_REQUESTED:
+        slot.value |= AFTER_REQUESTED
+        return 0
+    slot.value |= AFTER_NAMED
+    if e.action != A_FREE_COMPLETED:
         return 0
     b.address = e.address
     b.size = e.size
@@ -114,7 +130,19 @@ cdef int follow(Window* w, const Event* e) noexcept nogil:
     b.end = NONE32
     b.block = NONE32
     b.doubtful = True
+    b.pending = PENDING_NO if slot.value & AFTER_REQUESTED else PENDING_UNLESS_SEEN
     return push_item(&w.late, &b)
+
+
+cdef int keep_segment_event(Window* w, const Event* e) noexcept nogil:
+    # After the range: it tells which segments were there when the range ended.
+    cdef SegmentEvent s
+    s.address = e.address
+    s.size = e.size
+    s.stream = e.stream
+    s.pool = e.pool
+    s.action = e.action
+    return push_item(&w.segment_events, &s)
 
 
 cdef int window_event(Tables* t, Window* w, const Event* e) noexcept nogil:
@@ -133,14 +161,20 @@ cdef int window_event(Tables* t, Window* w, const Event* e) noexcept nogil:
     if w.phase == WINDOW_IN and r.stop_kind != AT_NONE and reached(w, r.stop_kind, r.stop, e):
         w.phase = AFTER
     w.index += 1
-    if w.phase == WINDOW_IN or (e.action != A_ALLOC and e.action != A_FREE_COMPLETED):
+    if w.phase == WINDOW_IN:
         return w.phase
+    w.requests |= e.action == A_FREE_REQUESTED
     if w.phase == AFTER:
-        code = follow(w, e)
+        if e.action <= A_FREE_COMPLETED:
+            code = follow(w, e)
+        elif e.action <= A_SEGMENT_UNMAP:
+            code = keep_segment_event(w, e)
     elif e.action == A_ALLOC:
         code = carry(w, e)
-    else:
+    elif e.action == A_FREE_COMPLETED:
         code = drop(w, e)
+    elif e.action == A_FREE_REQUESTED:
+        request(w, e)
     if code < 0:
         fail(&t.status, ERR_MEMORY, "range")
     return w.phase

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memreplay import _core
+from memreplay import _timeline
 from memreplay.analysis.plumbing import ranks
 from memreplay.analysis.trust import verdict
 from memreplay.model import By, DevicePeak, Frame, Group, PeakReport
@@ -55,7 +55,7 @@ def device_peak(snap: Snapshot, replay: Replay, grouper: Grouper, top: int) -> D
         time_us=point.time_us,
         start_us=replay.time_us(replay.start),
         baseline_bytes=replay.baseline_bytes,
-        baseline_held_bytes=replay.native.baseline_held(point.event_index - replay.first_event),
+        baseline_held_bytes=replay.requested.baseline_held(point.event_index - replay.first_event),
         final_bytes=replay.final_bytes,
         first_event=replay.first_event,
         events=replay.events,
@@ -87,15 +87,15 @@ class Grouper:
 
     def _group(self, replay: Replay, key: int, size: int, count: int, whole: int) -> Group:
         share = size / whole if whole else 0.0
-        if key == _core.BEFORE_RECORDING:
+        if key == _timeline.BEFORE_RECORDING:
             why = BEFORE_RECORDING if self.snap.has_events else NO_EVENTS
             return Group(why, size, count, share)
-        if key == _core.NO_STACK:
+        if key == _timeline.NO_STACK:
             return Group(NO_STACK, size, count, share)
         snap = self.snap
         if self.by == "stack":
             ids = snap.native.stack(key)
-            shown = replay.native.label_frame(key, self.file_rank, self.function_rank)
+            shown = replay.requested.label_frame(key, self.file_rank, self.function_rank)
             user = tuple(i for i, f in enumerate(ids) if not self._is_plumbing(f))
             frames = tuple(map(snap.frame, ids))
             return Group(self._label(shown), size, count, share, frames, user)

@@ -1,0 +1,21 @@
+# What the other façades need of the reader's: the tables, seeds, and errors.
+from libc.stdint cimport uint32_t, uint64_t
+from memreplay._native cimport tables as _tables
+from memreplay._native.hashmap cimport Spans
+from memreplay._native.status cimport Status
+
+cdef class Tables:
+    cdef _tables.Tables t
+    cdef readonly int protocol
+    cdef readonly uint64_t stream_bytes
+    cdef readonly uint64_t fast_events
+    cdef readonly object truncation    # what a salvaged input would have ended in, or None
+    cdef dict decoded    # strings by id: a file may refer to one any number of times
+
+    cdef bytes _bytes(self, Spans* spans, object i)
+    cdef object _node(self, uint32_t i, int depth, list budget)
+    cdef object _node_items(self, _tables.Node node, int depth, list budget)
+    cdef object _sparse(self, const _tables.Sparse* s, bytes fmt)
+
+cdef uint64_t new_seed()
+cdef object error_of(const Status* status, uint64_t events)

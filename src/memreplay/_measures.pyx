@@ -1,0 +1,295 @@
+"""The façade over what measures other than requested bytes need: holding, blocks, reserved memory.
+
+No algorithm is in here. It is loaded when one of these is asked for. Event indices count from the
+first event that was read; -1 is the start.
+"""
+
+cimport cython
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from memreplay._core cimport error_of, new_seed
+from memreplay._native cimport arena as _arena
+from memreplay._native cimport classes as _classes
+from memreplay._native cimport held as _held
+from memreplay._native cimport lives as _lives
+from memreplay._native cimport reserve as _reserve
+from memreplay._native cimport series as _series
+from memreplay._native cimport tables as _tables
+from memreplay._native.column cimport Column, Owned, column, owned
+from memreplay._native.growbuf cimport buf_reserve
+from memreplay._native.hashmap cimport NONE32
+from memreplay._native.status cimport OK
+from memreplay._timeline cimport Measure, Replay, requested
+
+NEVER = _lives.NEVER
+UNKNOWN_CLASS = _classes.UNKNOWN_CLASS
+DIVISION_STEPS = _arena.DIVISION_STEPS
+
+
+@cython.final
+cdef class Holding:
+    """What the program held: each allocation until its free was requested."""
+
+    cdef _held.Held h
+    cdef readonly Replay replay
+
+    def __cinit__(self, Replay replay not None):
+        cdef int code
+        cdef uint64_t seed = new_seed()
+        self.replay = replay
+        with nogil:
+            code = _held.held_init(&self.h, &replay.r, seed)
+        if code != OK:
+            raise error_of(&self.h.status, replay.r.events)
+
+    def __dealloc__(self):
+        _held.held_free(&self.h)
+
+    @property
+    def requests(self) -> int:
+        """How many free_requested events there are."""
+        return self.h.requests
+
+    @property
+    def unrequested(self) -> int:
+        """Allocations that a free_completed ended without a request."""
+        return self.h.unrequested
+
+    @property
+    def unmatched(self) -> int:
+        """Requests for what nobody held."""
+        return self.h.unmatched
+
+    def measure(self) -> Measure:
+        """Alloc to free_requested, in requested bytes."""
+        cdef Measure m = requested(self.replay)
+        _lives.lives_hold(&m.l, <const uint32_t*> self.h.end.data,
+                          <const uint32_t*> self.h.base_end.data)
+        m.owners.append(self)
+        return m
+
+
+@cython.final
+cdef class Reserved:
+    """The segments over time. Sizes are bytes."""
+
+    cdef _reserve.Reserve v
+    cdef readonly Replay replay
+
+    def __cinit__(self, Replay replay not None):
+        cdef int code
+        self.replay = replay
+        with nogil:
+            code = _reserve.reserve_init(&self.v, &replay.r)
+        if code != OK:
+            raise error_of(&self.v.status, replay.r.events)
+
+    def __dealloc__(self):
+        _reserve.reserve_free(&self.v)
+
+    @property
+    def start_bytes(self) -> int:
+        return self.v.start_bytes
+
+    @property
+    def end_bytes(self) -> int:
+        """After the last event."""
+        return self.v.end_bytes
+
+    @property
+    def final_bytes(self) -> int:
+        """Of the segments in the file."""
+        return self.v.final_bytes
+
+    @property
+    def misfits(self) -> int:
+        """Bytes of addresses about which the trace and the final segments disagree."""
+        return self.v.misfits
+
+    @property
+    def odd(self) -> int:
+        """Segment events that cannot be."""
+        return self.v.odd
+
+    def usage(self) -> Column:
+        """Reserved bytes after each event (i64)."""
+        cdef Owned out = owned(8)
+        if buf_reserve(&out.buf, self.replay.r.events) < 0:
+            raise MemoryError
+        with nogil:
+            _reserve.reserve_usage(&self.v, &self.replay.r, <int64_t*> out.buf.data)
+        return column(out, out.buf.data, self.replay.r.events, b"q")
+
+    def events(self) -> Column:
+        """The segment events, by index (u32)."""
+        return column(self, self.v.events.data, self.v.events.len, b"I")
+
+    def regions(self) -> list:
+        """(address, bytes, stream, pool id or None, small, expandable) of what was reserved at the
+        start."""
+        cdef _reserve.Region* g = <_reserve.Region*> self.v.regions.data
+        cdef size_t i
+        return [
+            (g[i].start, g[i].end - g[i].start, g[i].stream,
+             None if g[i].pool == NONE32 else g[i].pool, bool(g[i].small), bool(g[i].expandable))
+            for i in range(self.v.regions.len)
+        ]
+
+
+@cython.final
+cdef class Blocks:
+    """The allocator's blocks, replayed: the size of each allocation's block, and its pool."""
+
+    cdef _arena.Arena a
+    cdef readonly Reserved reserved
+
+    def __cinit__(self, Reserved reserved not None, divisions, int64_t max_split, bint expandable):
+        # divisions: roundup_power2_divisions for sizes from 1 MiB on, a number a power of two.
+        cdef _arena.Rules rules
+        cdef int code, i
+        cdef uint64_t seed = new_seed()
+        self.reserved = reserved
+        for i in range(_arena.DIVISION_STEPS):
+            rules.divisions[i] = divisions[i]
+        rules.max_split = max_split
+        rules.expandable = expandable
+        with nogil:
+            code = _arena.arena_init(&self.a, &reserved.replay.r, &reserved.v, &rules, seed)
+        if code != OK:
+            raise error_of(&self.a.status, reserved.replay.r.events)
+
+    def __dealloc__(self):
+        _arena.arena_free(&self.a)
+
+    @property
+    def proven(self) -> int:
+        """Blocks whose size follows from the addresses in the trace."""
+        return self.a.proven
+
+    @property
+    def assumed(self) -> int:
+        """Blocks whose size is taken to be their rounded request."""
+        return self.a.assumed
+
+    @property
+    def misplaced(self) -> int:
+        """Allocations and segment events that do not fit what was there."""
+        return self.a.misplaced
+
+    @property
+    def end_blocks(self) -> int:
+        """Blocks in the final segments."""
+        return self.a.end_blocks
+
+    @property
+    def end_misfits(self) -> int:
+        """Blocks at the end that differ from those of the final segments."""
+        return self.a.end_misfits
+
+    def pools(self) -> Column:
+        """u32 an event: of an alloc or a segment event its pool (for `Tables.pool`), or
+        ABSENT_ID."""
+        return column(self, self.a.pool.data, self.a.pool.len, b"I")
+
+    def weigh(self, Measure measure not None) -> Measure:
+        """The same measure in bytes of blocks."""
+        _lives.lives_weigh(&measure.l, <const int64_t*> self.a.bytes.data,
+                           <const int64_t*> self.a.base_bytes.data)
+        measure.owners.append(self)
+        return measure
+
+
+@cython.final
+cdef class Classes:
+    """Allocations and segments by "pool" or "stream": classes count from 0, which is unknown."""
+
+    cdef _classes.Classes c
+    cdef readonly Blocks blocks
+    cdef readonly str by
+
+    def __cinit__(self, Blocks blocks not None, str by):
+        cdef int code
+        cdef uint64_t seed = new_seed()
+        _classes.classes_init(&self.c)
+        self.blocks = blocks
+        self.by = by
+        if by == "pool":
+            code = _classes.classes_of_pools(&self.c, &blocks.a)
+        elif by == "stream":
+            code = _classes.classes_of_streams(&self.c, &blocks.a, seed)
+        else:
+            raise ValueError(by)
+        if code != OK:
+            raise MemoryError
+
+    def __dealloc__(self):
+        _classes.classes_free(&self.c)
+
+    def keys(self) -> list:
+        """Of each class its pool (for `Tables.pool`) or stream; None for class 0."""
+        cdef uint64_t* keys = <uint64_t*> self.c.keys.data
+        return [None, *(keys[i] for i in range(1, self.c.keys.len))]
+
+    def of_events(self) -> Column:
+        """u32 an event: the class of an alloc or segment event."""
+        return column(self, self.c.of_event.data, self.c.of_event.len, b"I")
+
+    def keep(self, Measure measure not None, uint32_t wanted) -> Measure:
+        """The same measure of one class alone."""
+        if _lives.lives_keep(&measure.l, <const uint32_t*> self.c.of_event.data,
+                             <const uint32_t*> self.c.of_base.data, wanted) != OK:
+            raise MemoryError
+        return measure
+
+    def sums(self, Measure measure not None, event: int) -> list:
+        """Of each class (start, peak, peak event, bytes after `event`, final, blocks)."""
+        cdef Owned out = owned(sizeof(_classes.ClassSum))
+        cdef int64_t at = event
+        cdef int code
+        with nogil:
+            code = _classes.sum_lives(&self.c, &measure.l, at, &out.buf)
+        if code != OK:
+            raise MemoryError
+        return self._rows(out)
+
+    def reserved_sums(self, event: int) -> list:
+        """The same of reserved memory."""
+        cdef Owned out = owned(sizeof(_classes.ClassSum))
+        cdef int64_t at = event
+        cdef int code
+        with nogil:
+            code = _classes.sum_reserved(&self.c, &self.blocks.a, at, &out.buf)
+        if code != OK:
+            raise MemoryError
+        return self._rows(out)
+
+    cdef list _rows(self, Owned out):
+        cdef _classes.ClassSum* s = <_classes.ClassSum*> out.buf.data
+        return [(s[i].start, s[i].peak, s[i].peak_at, s[i].then, s[i].final, s[i].blocks)
+                for i in range(out.buf.len)]
+
+
+def extremes(Column usage not None, int64_t start, Column times=None) -> tuple:
+    """(peak, its event, minimum, its event, end, mean weighted by time or None) of a series (i64).
+
+    `times` are i64 an event, ABSENT_TIME where there is none.
+    """
+    cdef _series.Extremes e
+    cdef const int64_t* at = NULL
+    if times is not None:
+        if times.shape[0] < usage.shape[0] or times.strides[0] != 8:
+            raise ValueError("times need one number an event")
+        at = <const int64_t*> times.data
+    _series.series_extremes(<const int64_t*> usage.data, <uint64_t> usage.shape[0], start, at,
+                            _tables.ABSENT_TIME, &e)
+    return (e.peak, e.peak_at, e.minimum, e.minimum_at, e.end, e.mean if e.timed else None)
+
+
+def maxima(Column usage not None, int64_t start, uint64_t drop, most: int) -> list:
+    """(bytes, event) of the highest maxima that falls of `drop` bytes or more lie between."""
+    cdef Owned out = owned(sizeof(_series.Maximum))
+    cdef _series.Maximum* m
+    if _series.series_maxima(<const int64_t*> usage.data, <uint64_t> usage.shape[0], start,
+                             max(drop, 1), &out.buf) != OK:
+        raise MemoryError
+    m = <_series.Maximum*> out.buf.data
+    return [(m[i].bytes, m[i].at) for i in range(min(<size_t> most, out.buf.len))]

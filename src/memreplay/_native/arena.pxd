@@ -1,0 +1,64 @@
+# The allocator's blocks over time: how large the block of each allocation was, and in which pool.
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from memreplay._native.growbuf cimport Buf
+from memreplay._native.hashmap cimport Map64
+from memreplay._native.replay cimport Replay
+from memreplay._native.reserve cimport Reserve
+from memreplay._native.status cimport Status
+
+cdef enum:
+    DIVISION_STEPS = 16        # powers of two from 1 MiB to 32 GiB, each with its divisions
+
+
+cdef struct Rules:
+    # What the allocator's settings say of sizes.
+    int64_t divisions[16]      # roundup_power2_divisions; 0 or 1 is none
+    int64_t max_split          # max_split_size; no limit when it is negative
+    bint expandable            # expandable_segments: every remainder is split off
+
+
+cdef struct ArenaNode:
+    # A block, in use or free; a piece of a list that covers a segment or mapped range without gaps.
+    uint64_t address
+    uint64_t size              # 0: this node is not in use
+    uint32_t prev, next        # NONE32 at the ends
+    uint32_t owner             # alloc event, CARRIED baseline block, or FREE_NODE
+    uint32_t origin            # index in origins
+
+
+cdef struct Origin:
+    # What is the same for all blocks of a segment.
+    uint64_t stream
+    uint32_t pool              # pair id, or NONE32
+    bint small
+    bint expandable
+
+
+cdef struct Arena:
+    const Replay* replay
+    const Reserve* reserve
+    Rules rules
+    Status status
+    Buf nodes
+    Buf spare                  # u32: nodes not in use
+    Buf origins
+    Map64 at                   # address -> the node that begins there, if it still does
+    Map64 ends                 # end -> the last node of an expandable range, if it still is
+    Buf order                  # u32: baseline blocks by address
+    Buf bytes                  # i64 an event: of an alloc the size of its block, else 0
+    Buf pool                   # u32 an event: pair id of its pool, or NONE32
+    Buf base_bytes             # i64 a baseline block
+    Buf base_origin            # u32 a baseline block: index in origins, or NONE32
+    Buf doubtful               # u8 a baseline block: its size is assumed
+    uint64_t next_segment      # index in reserve.events
+    uint64_t budget            # steps that searches may still take
+    uint64_t proven, assumed   # blocks whose size follows from addresses, and others
+    uint64_t misplaced         # allocations and segment events that do not fit what is there
+    uint64_t end_blocks        # blocks in the final segments
+    uint64_t end_misfits       # blocks at the end that differ from those of the final segments
+
+
+cdef int arena_init(Arena* a, const Replay* r, const Reserve* v, const Rules* rules,
+                    uint64_t seed) noexcept nogil
+cdef void arena_free(Arena* a) noexcept nogil
+cdef uint64_t round_size(const Rules* rules, uint64_t size) noexcept nogil

@@ -1,0 +1,641 @@
+"""The caching allocator's blocks, replayed: splits, merges, segments that come and go.
+
+Which free block an allocation takes need not be guessed: the trace has its address. What is left is
+its size, and that follows from the free block that begins there and from the rules by which the
+allocator splits. docs/allocator.md has the rules, and says why a size is proven or assumed.
+"""
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport malloc, free, qsort
+from libc.string cimport memset
+from memreplay._native.growbuf cimport (
+    buf_free, buf_init, buf_reserve, buf_trim, push_item, push_u32, push_zeroed
+)
+from memreplay._native.hashmap cimport NONE32, Slot64, map64_at, map64_free, map64_get, map64_init
+from memreplay._native.replay cimport CARRIED
+from memreplay._native.reserve cimport Region, SMALL_SEGMENT
+from memreplay._native.status cimport ERR_MEMORY, OK, fail
+from memreplay._native.tables cimport *
+
+cdef extern from *:
+    uint32_t FREE_NODE "0xFFFFFFFFu"
+    const uint64_t NO_SPLIT_LIMIT "UINT64_MAX"
+    int clz64 "__builtin_clzll"(unsigned long long) nogil
+
+cdef enum:
+    MIN_BLOCK = 512            # blocks are multiples of it
+    SMALL_LIMIT = 1 << 20      # larger requests go to the large pool, which keeps remainders
+    SEARCH_STEPS = 1 << 26     # what all searches together may look at
+
+
+cdef struct Placed:
+    # A baseline block on its way into the order of addresses.
+    uint64_t address
+    uint32_t block
+
+
+cdef void arena_free(Arena* a) noexcept nogil:
+    buf_free(&a.nodes)
+    buf_free(&a.spare)
+    buf_free(&a.origins)
+    buf_free(&a.order)
+    buf_free(&a.bytes)
+    buf_free(&a.pool)
+    buf_free(&a.base_bytes)
+    buf_free(&a.base_origin)
+    buf_free(&a.doubtful)
+    map64_free(&a.at)
+    map64_free(&a.ends)
+
+
+# --- the rules ------------------------------------------------------------------------------------
+
+cdef uint64_t round_size(const Rules* rules, uint64_t size) noexcept nogil:
+    # The size of the block that serves a request, where the remainder is split off.
+    cdef int step
+    cdef uint64_t divisions, floor, part
+    if size < MIN_BLOCK:
+        return MIN_BLOCK
+    step = 63 - clz64(size) - 20
+    step = 0 if step < 0 else DIVISION_STEPS - 1 if step >= DIVISION_STEPS else step
+    divisions = <uint64_t> rules.divisions[step]
+    if divisions > 1 and size > MIN_BLOCK * divisions:
+        if size & (size - 1) == 0:
+            return size
+        floor = (<uint64_t> 1) << (63 - clz64(size))
+        part = floor >> (63 - clz64(divisions))
+        if part == 0:
+            return floor << 1
+        return (size + part - 1) // part * part
+    return (size + MIN_BLOCK - 1) // MIN_BLOCK * MIN_BLOCK
+
+
+cdef inline uint64_t max_split(const Arena* a) noexcept nogil:
+    return NO_SPLIT_LIMIT if a.rules.max_split < 0 else <uint64_t> a.rules.max_split
+
+
+cdef inline bint splits_all(const Arena* a, const Origin* o) noexcept nogil:
+    return o.small or o.expandable or a.rules.expandable
+
+
+cdef inline bint splits(const Arena* a, const Origin* o, uint64_t block,
+                        uint64_t size) noexcept nogil:
+    # Whether what is left of a free block becomes a block of its own.
+    if splits_all(a, o):
+        return block - size >= MIN_BLOCK
+    return size < max_split(a) and block - size > SMALL_LIMIT
+
+
+# --- nodes ----------------------------------------------------------------------------------------
+
+cdef inline ArenaNode* node(const Arena* a, uint32_t i) noexcept nogil:
+    return <ArenaNode*> a.nodes.data + i
+
+
+cdef inline Origin* origin_of(const Arena* a, uint32_t i) noexcept nogil:
+    return <Origin*> a.origins.data + node(a, i).origin
+
+
+cdef inline int put(Map64* m, uint64_t key, uint32_t value) noexcept nogil:
+    cdef Slot64* slot = map64_at(m, key, value)
+    if slot == NULL:
+        return -1
+    slot.value = value
+    return 0
+
+
+cdef inline uint32_t node_at(const Arena* a, uint64_t address) noexcept nogil:
+    cdef uint32_t i = map64_get(&a.at, address, NONE32)
+    if i == NONE32 or node(a, i).address != address or node(a, i).size == 0:
+        return NONE32
+    return i
+
+
+cdef inline uint32_t new_node(Arena* a, uint64_t address, uint64_t size, uint32_t owner,
+                              uint32_t origin) noexcept nogil:
+    # A node that is linked to nothing yet; NONE32 when memory is out.
+    cdef uint32_t i
+    cdef ArenaNode* n
+    if a.spare.len:
+        a.spare.len -= 1
+        i = (<uint32_t*> a.spare.data)[a.spare.len]
+    else:
+        i = <uint32_t> a.nodes.len
+        if push_zeroed(&a.nodes) < 0:
+            return NONE32
+    n = node(a, i)
+    n.address = address
+    n.size = size
+    n.prev = NONE32
+    n.next = NONE32
+    n.owner = owner
+    n.origin = origin
+    return i if put(&a.at, address, i) == 0 else NONE32
+
+
+cdef inline int retire(Arena* a, uint32_t i) noexcept nogil:
+    node(a, i).size = 0
+    return push_u32(&a.spare, i)
+
+
+cdef inline int note_end(Arena* a, uint32_t i) noexcept nogil:
+    # The ends of expandable ranges are looked up when the next piece is mapped.
+    if node(a, i).next != NONE32 or not origin_of(a, i).expandable:
+        return 0
+    return put(&a.ends, node(a, i).address + node(a, i).size, i)
+
+
+cdef inline void link(Arena* a, uint32_t left, uint32_t right) noexcept nogil:
+    if left != NONE32:
+        node(a, left).next = right
+    if right != NONE32:
+        node(a, right).prev = left
+
+
+cdef int split(Arena* a, uint32_t i, uint64_t size) noexcept nogil:
+    # Leaves `size` bytes in node i; the rest becomes a free node after it.
+    cdef uint32_t next = node(a, i).next
+    cdef uint32_t rest = new_node(a, node(a, i).address + size, node(a, i).size - size, FREE_NODE,
+                                  node(a, i).origin)
+    if rest == NONE32:
+        return -1
+    node(a, i).size = size
+    link(a, rest, next)
+    link(a, i, rest)
+    return note_end(a, rest)
+
+
+cdef int release(Arena* a, uint32_t i) noexcept nogil:
+    # ArenaNode i is free from now on: it becomes one with free neighbours.
+    cdef uint32_t other = node(a, i).next
+    node(a, i).owner = FREE_NODE
+    if other != NONE32 and node(a, other).owner == FREE_NODE:
+        node(a, i).size += node(a, other).size
+        link(a, i, node(a, other).next)
+        if retire(a, other) < 0:
+            return -1
+    other = node(a, i).prev
+    if other != NONE32 and node(a, other).owner == FREE_NODE:
+        node(a, other).size += node(a, i).size
+        link(a, other, node(a, i).next)
+        if retire(a, i) < 0:
+            return -1
+        i = other
+    return note_end(a, i)
+
+
+# --- the start ------------------------------------------------------------------------------------
+
+cdef int by_place(const void* x, const void* y) noexcept nogil:
+    cdef uint64_t p = (<const Placed*> x).address
+    cdef uint64_t q = (<const Placed*> y).address
+    return (p > q) - (p < q)
+
+
+cdef int sort_baseline(Arena* a) noexcept nogil:
+    cdef const Baseline* base = <const Baseline*> a.replay.baseline.data
+    cdef uint64_t n = a.replay.baseline.len
+    cdef uint64_t i
+    cdef Placed* placed
+    if n == 0:
+        return 0
+    placed = <Placed*> malloc(n * sizeof(Placed))
+    if placed == NULL or buf_reserve(&a.order, n) < 0:
+        free(placed)
+        return -1
+    for i in range(n):
+        placed[i].address = base[i].address
+        placed[i].block = <uint32_t> i
+    qsort(placed, n, sizeof(Placed), by_place)
+    for i in range(n):
+        (<uint32_t*> a.order.data)[i] = placed[i].block
+    a.order.len = n
+    free(placed)
+    return 0
+
+
+cdef uint64_t baseline_size(Arena* a, uint32_t block, const Origin* o, uint64_t room,
+                            bint first) noexcept nogil:
+    # The size of a block that was there before the first event, which has `room` up to the next
+    # block in use, or to the segment's end. Marks it where that is assumed.
+    cdef const Baseline* b = <const Baseline*> a.replay.baseline.data + block
+    cdef const Block* final = <const Block*> a.replay.tables.blocks.data
+    cdef uint64_t size
+    if b.block != NONE32 and final[b.block].size > 0 and <uint64_t> final[b.block].size <= room:
+        return <uint64_t> final[b.block].size
+    size = round_size(&a.rules, <uint64_t> b.size)
+    if size > room:
+        a.misplaced += 1
+        (<uint8_t*> a.doubtful.data)[block] = True
+        return room
+    if splits_all(a, o) or size == room:
+        return size
+    # Free blocks of the large pool are over 1 MiB, so that a smaller gap is the block's own.
+    if room - size <= SMALL_LIMIT or (first and size >= max_split(a)):
+        return room
+    (<uint8_t*> a.doubtful.data)[block] = True
+    return size
+
+
+cdef int fill_region(Arena* a, const Region* g, uint64_t* next) noexcept nogil:
+    # The blocks of one region, from baseline block number `next` (by address) on.
+    cdef const Baseline* base = <const Baseline*> a.replay.baseline.data
+    cdef const uint32_t* order = <const uint32_t*> a.order.data
+    cdef uint64_t at = g.start
+    cdef uint64_t address, stop, size
+    cdef uint32_t last = NONE32
+    cdef uint32_t i, block
+    cdef Origin o
+    o.stream = g.stream
+    o.pool = g.pool
+    o.small = g.small
+    o.expandable = g.expandable
+    if push_item(&a.origins, &o) < 0:
+        return -1
+    while next[0] < a.order.len and base[order[next[0]]].address < g.end:
+        block = order[next[0]]
+        address = base[block].address
+        next[0] += 1
+        if address < at:
+            # Before the region, or inside of the block before it: events were lost.
+            a.misplaced += 1
+            (<uint8_t*> a.doubtful.data)[block] = True
+            continue
+        if address > at:
+            i = new_node(a, at, address - at, FREE_NODE, <uint32_t> a.origins.len - 1)
+            if i == NONE32:
+                return -1
+            link(a, last, i)
+            last = i
+        stop = g.end
+        if next[0] < a.order.len and base[order[next[0]]].address < g.end:
+            stop = base[order[next[0]]].address
+        if stop == address:
+            a.misplaced += 1
+            (<uint8_t*> a.doubtful.data)[block] = True
+            continue
+        size = baseline_size(a, block, &o, stop - address, address == g.start)
+        i = new_node(a, address, size, CARRIED | block, <uint32_t> a.origins.len - 1)
+        if i == NONE32:
+            return -1
+        link(a, last, i)
+        last = i
+        at = address + size
+        (<int64_t*> a.base_bytes.data)[block] = <int64_t> size
+        (<uint32_t*> a.base_origin.data)[block] = <uint32_t> a.origins.len - 1
+    if at < g.end:
+        i = new_node(a, at, g.end - at, FREE_NODE, <uint32_t> a.origins.len - 1)
+        if i == NONE32:
+            return -1
+        link(a, last, i)
+        last = i
+    return note_end(a, last)
+
+
+cdef int take_start(Arena* a) noexcept nogil:
+    # The blocks when the first event came.
+    cdef const Baseline* base = <const Baseline*> a.replay.baseline.data
+    cdef const Region* regions = <const Region*> a.reserve.regions.data
+    cdef uint64_t next = 0
+    cdef uint64_t i
+    if sort_baseline(a) < 0:
+        return -1
+    for i in range(a.replay.baseline.len):
+        (<int64_t*> a.base_bytes.data)[i] = 0
+        (<uint32_t*> a.base_origin.data)[i] = NONE32
+        (<uint8_t*> a.doubtful.data)[i] = False
+    for i in range(a.reserve.regions.len):
+        if fill_region(a, &regions[i], &next) < 0:
+            return -1
+    for i in range(a.replay.baseline.len):
+        if (<int64_t*> a.base_bytes.data)[i] == 0:
+            # Outside of every segment that is known.
+            (<int64_t*> a.base_bytes.data)[i] = <int64_t> round_size(
+                &a.rules, <uint64_t> base[i].size)
+            (<uint8_t*> a.doubtful.data)[i] = True
+    return 0
+
+
+# --- events ---------------------------------------------------------------------------------------
+
+cdef inline void prove(Arena* a, uint32_t i, uint64_t size) noexcept nogil:
+    # The block before an allocation ends where that begins.
+    cdef uint32_t block = node(a, i).owner & ~CARRIED
+    (<uint8_t*> a.doubtful.data)[block] = False
+    (<int64_t*> a.base_bytes.data)[block] = <int64_t> size
+    node(a, i).size = size
+
+
+cdef uint32_t end_before(Arena* a, uint64_t address) noexcept nogil:
+    # An allocation inside of what was taken for free: where the block before it, whose size was
+    # assumed, may have kept what lies between, it did. The free node that begins at the address
+    # then.
+    cdef const Baseline* base = <const Baseline*> a.replay.baseline.data
+    cdef const uint32_t* order = <const uint32_t*> a.order.data
+    cdef uint64_t lo = 0
+    cdef uint64_t hi = a.order.len
+    cdef uint64_t mid, moved
+    cdef uint32_t block, i, gap
+    while lo < hi:
+        mid = (lo + hi) // 2
+        if base[order[mid]].address < address:
+            lo = mid + 1
+        else:
+            hi = mid
+    if lo == 0:
+        return NONE32
+    block = order[lo - 1]
+    i = node_at(a, base[block].address)
+    if i == NONE32 or node(a, i).owner != CARRIED | block:
+        return NONE32
+    gap = node(a, i).next
+    if (not (<uint8_t*> a.doubtful.data)[block] or gap == NONE32
+            or node(a, gap).owner != FREE_NODE or node(a, gap).address >= address
+            or address - node(a, gap).address >= node(a, gap).size
+            or address - node(a, gap).address > SMALL_LIMIT):
+        return NONE32
+    moved = address - node(a, gap).address
+    prove(a, i, node(a, i).size + moved)
+    node(a, gap).address = address
+    node(a, gap).size -= moved
+    return gap if put(&a.at, address, gap) == 0 else NONE32
+
+
+cdef int place(Arena* a, uint32_t event, uint64_t address, uint64_t requested) noexcept nogil:
+    # An alloc.
+    cdef int64_t* bytes = <int64_t*> a.bytes.data
+    cdef uint64_t size = round_size(&a.rules, requested)
+    cdef uint32_t i = node_at(a, address)
+    cdef uint32_t before
+    bytes[event] = <int64_t> size
+    if i == NONE32:
+        i = end_before(a, address)
+    if i == NONE32 or node(a, i).size < size:
+        a.misplaced += 1
+        a.assumed += 1
+        return 0
+    if node(a, i).owner != FREE_NODE:
+        # In use: a free was lost, and the block may have been another one since.
+        node(a, i).owner = event
+        bytes[event] = <int64_t> node(a, i).size
+        a.misplaced += 1
+        a.assumed += 1
+        return 0
+    before = node(a, i).prev
+    if (before != NONE32 and node(a, before).owner & CARRIED and node(a, before).owner != FREE_NODE
+            and (<uint8_t*> a.doubtful.data)[node(a, before).owner & ~CARRIED]):
+        prove(a, before, node(a, before).size)
+    if splits(a, origin_of(a, i), node(a, i).size, size) and split(a, i, size) < 0:
+        return -1
+    node(a, i).owner = event
+    bytes[event] = <int64_t> node(a, i).size
+    if (<uint32_t*> a.pool.data)[event] == NONE32:
+        (<uint32_t*> a.pool.data)[event] = origin_of(a, i).pool
+    a.proven += 1
+    return 0
+
+
+cdef int add_segment(Arena* a, uint64_t address, uint64_t size, const Origin* o) noexcept nogil:
+    # A segment_alloc.
+    cdef uint32_t i
+    if node_at(a, address) != NONE32:
+        a.misplaced += 1
+        return 0
+    if push_item(&a.origins, o) < 0:
+        return -1
+    i = new_node(a, address, size, FREE_NODE, <uint32_t> a.origins.len - 1)
+    return 0 if i != NONE32 else -1
+
+
+cdef int drop_segment(Arena* a, uint64_t address, uint64_t size) noexcept nogil:
+    # A segment_free.
+    cdef uint32_t i = node_at(a, address)
+    if (i == NONE32 or node(a, i).owner != FREE_NODE or node(a, i).size != size
+            or node(a, i).prev != NONE32 or node(a, i).next != NONE32):
+        a.misplaced += 1
+        return 0
+    return retire(a, i)
+
+
+cdef int map_range(Arena* a, uint64_t address, uint64_t size, const Origin* o) noexcept nogil:
+    # A segment_map: a free range, which joins what is mapped beside it.
+    cdef uint32_t left = map64_get(&a.ends, address, NONE32)
+    cdef uint32_t right = node_at(a, address + size)
+    cdef uint32_t origin, i
+    if node_at(a, address) != NONE32:
+        a.misplaced += 1
+        return 0
+    if left != NONE32 and (node(a, left).size == 0 or node(a, left).next != NONE32
+                           or node(a, left).address + node(a, left).size != address
+                           or origin_of(a, left).stream != o.stream):
+        left = NONE32
+    if right != NONE32 and (node(a, right).prev != NONE32 or not origin_of(a, right).expandable
+                            or origin_of(a, right).stream != o.stream):
+        right = NONE32
+    if left != NONE32:
+        origin = node(a, left).origin
+    elif right != NONE32:
+        origin = node(a, right).origin
+    else:
+        origin = <uint32_t> a.origins.len
+        if push_item(&a.origins, o) < 0:
+            return -1
+    i = new_node(a, address, size, FREE_NODE, origin)
+    if i == NONE32:
+        return -1
+    link(a, left, i)
+    link(a, i, right)
+    return release(a, i)
+
+
+cdef uint32_t free_node_around(Arena* a, uint64_t address, uint64_t size) noexcept nogil:
+    # The free node that holds this range; NONE32 when there is none, or the search was too long.
+    cdef uint64_t end = address + size
+    cdef uint32_t i = node_at(a, address)
+    cdef uint32_t found = NONE32
+    if i == NONE32:
+        i = map64_get(&a.ends, end, NONE32)
+    if i == NONE32:
+        i = node_at(a, end)
+        if i != NONE32:
+            i = node(a, i).prev
+    if i == NONE32:
+        for i in range(<uint32_t> a.nodes.len):
+            if a.budget == 0:
+                return NONE32
+            a.budget -= 1
+            if node(a, i).size and address - node(a, i).address < node(a, i).size:
+                found = i
+                break
+        i = found
+    if (i == NONE32 or node(a, i).size == 0 or node(a, i).owner != FREE_NODE
+            or node(a, i).address > address
+            or node(a, i).size < end - node(a, i).address):
+        return NONE32
+    return i
+
+
+cdef int unmap_range(Arena* a, uint64_t address, uint64_t size) noexcept nogil:
+    # A segment_unmap: takes a range out of a free node, and the range that it is in apart.
+    cdef uint32_t i = free_node_around(a, address, size)
+    cdef uint32_t left, right
+    if i == NONE32:
+        a.misplaced += 1
+        return 0
+    if address > node(a, i).address:
+        if split(a, i, address - node(a, i).address) < 0:
+            return -1
+        i = node(a, i).next
+    if size < node(a, i).size and split(a, i, size) < 0:
+        return -1
+    left = node(a, i).prev
+    right = node(a, i).next
+    if left != NONE32:
+        node(a, left).next = NONE32
+    if right != NONE32:
+        node(a, right).prev = NONE32
+    if retire(a, i) < 0:
+        return -1
+    return note_end(a, left) if left != NONE32 else 0
+
+
+cdef int apply_segment(Arena* a, uint32_t event, uint8_t action) noexcept nogil:
+    cdef const Tables* t = a.replay.tables
+    cdef uint64_t row = a.replay.first + event
+    cdef const uint32_t* events = <const uint32_t*> a.reserve.events.data
+    cdef uint64_t address = (<const uint64_t*> t.address.data)[row]
+    cdef uint64_t size = <uint64_t> (<const int64_t*> t.size.data)[row]
+    cdef uint32_t* pool = <uint32_t*> a.pool.data + event
+    cdef uint32_t i
+    cdef Origin o
+    if a.next_segment >= a.reserve.events.len or events[a.next_segment] != event:
+        # One that cannot be: reserve.odd counts them.
+        return 0
+    o.stream = sparse_at(&t.stream, row)
+    o.pool = (<const uint32_t*> a.reserve.pools.data)[a.next_segment]
+    o.small = size == SMALL_SEGMENT
+    o.expandable = action >= A_SEGMENT_MAP
+    a.next_segment += 1
+    if action == A_SEGMENT_FREE or action == A_SEGMENT_UNMAP:
+        i = node_at(a, address)
+        if o.pool == NONE32 and i != NONE32:
+            o.pool = origin_of(a, i).pool
+    pool[0] = o.pool
+    if action == A_SEGMENT_ALLOC:
+        return add_segment(a, address, size, &o)
+    if action == A_SEGMENT_FREE:
+        return drop_segment(a, address, size)
+    if action == A_SEGMENT_MAP:
+        return map_range(a, address, size, &o)
+    return unmap_range(a, address, size)
+
+
+cdef int run(Arena* a) noexcept nogil:
+    cdef const Replay* r = a.replay
+    cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
+    cdef const uint64_t* address = <const uint64_t*> r.tables.address.data + r.first
+    cdef const int64_t* size = <const int64_t*> r.tables.size.data + r.first
+    cdef const uint32_t* match = <const uint32_t*> r.match.data
+    cdef uint32_t* pool = <uint32_t*> a.pool.data
+    cdef uint64_t i
+    cdef uint32_t at
+    cdef int code
+    for i in range(r.events):
+        (<int64_t*> a.bytes.data)[i] = 0
+        pool[i] = <uint32_t> sparse_at(&r.tables.pool, r.first + i)
+        code = 0
+        if action[i] == A_ALLOC:
+            code = place(a, <uint32_t> i, address[i], <uint64_t> size[i])
+        elif action[i] == A_FREE_COMPLETED:
+            at = node_at(a, address[i])
+            if at != NONE32 and node(a, at).owner != FREE_NODE and (
+                    node(a, at).owner & CARRIED or node(a, at).owner == match[i]):
+                code = release(a, at)
+        elif A_SEGMENT_ALLOC <= action[i] <= A_SEGMENT_UNMAP:
+            code = apply_segment(a, <uint32_t> i, action[i])
+        if code < 0:
+            return -1
+    return 0
+
+
+# --- the end --------------------------------------------------------------------------------------
+
+cdef void compare_end(Arena* a) noexcept nogil:
+    # Block for block with the final segments: address, size, in use or free.
+    cdef const Tables* t = a.replay.tables
+    cdef const Segment* segments = <const Segment*> t.segments.data
+    cdef const Block* blocks = <const Block*> t.blocks.data
+    cdef uint64_t left = a.nodes.len - a.spare.len
+    cdef uint64_t i
+    cdef uint32_t at
+    for i in range(t.blocks.len):
+        if segments[blocks[i].segment].device != a.replay.device:
+            continue
+        a.end_blocks += 1
+        at = node_at(a, blocks[i].address)
+        if at == NONE32:
+            a.end_misfits += 1
+            continue
+        left -= left > 0
+        if (node(a, at).size != <uint64_t> blocks[i].size
+                or (node(a, at).owner == FREE_NODE) != (blocks[i].state == STATE_INACTIVE)):
+            a.end_misfits += 1
+    a.end_misfits += left
+
+
+cdef void count_baseline(Arena* a) noexcept nogil:
+    cdef uint64_t i
+    for i in range(a.replay.baseline.len):
+        if (<uint8_t*> a.doubtful.data)[i]:
+            a.assumed += 1
+        else:
+            a.proven += 1
+
+
+cdef int build(Arena* a) noexcept nogil:
+    cdef const Replay* r = a.replay
+    if (buf_reserve(&a.bytes, r.events) < 0 or buf_reserve(&a.pool, r.events) < 0
+            or buf_reserve(&a.base_bytes, r.baseline.len) < 0
+            or buf_reserve(&a.base_origin, r.baseline.len) < 0
+            or buf_reserve(&a.doubtful, r.baseline.len) < 0):
+        return -1
+    a.bytes.len = r.events
+    a.pool.len = r.events
+    a.base_bytes.len = r.baseline.len
+    a.base_origin.len = r.baseline.len
+    a.doubtful.len = r.baseline.len
+    if take_start(a) < 0 or run(a) < 0:
+        return -1
+    count_baseline(a)
+    if r.window == NULL or r.window.phase != AFTER:
+        compare_end(a)
+    return 0
+
+
+cdef int arena_init(Arena* a, const Replay* r, const Reserve* v, const Rules* rules,
+                    uint64_t seed) noexcept nogil:
+    # Replays the blocks of a device whose trace and segments have been replayed.
+    cdef int code
+    memset(a, 0, sizeof(Arena))
+    a.replay = r
+    a.reserve = v
+    a.rules = rules[0]
+    a.budget = SEARCH_STEPS
+    buf_init(&a.nodes, sizeof(ArenaNode))
+    buf_init(&a.spare, 4)
+    buf_init(&a.origins, sizeof(Origin))
+    buf_init(&a.order, 4)
+    buf_init(&a.bytes, 8)
+    buf_init(&a.pool, 4)
+    buf_init(&a.base_bytes, 8)
+    buf_init(&a.base_origin, 4)
+    buf_init(&a.doubtful, 1)
+    if map64_init(&a.at, seed) < 0 or map64_init(&a.ends, seed + 1) < 0:
+        return fail(&a.status, ERR_MEMORY, "blocks")
+    code = build(a)
+    # What is needed only while it runs.
+    map64_free(&a.at)
+    map64_free(&a.ends)
+    buf_free(&a.spare)
+    buf_free(&a.order)
+    return OK if code == 0 else fail(&a.status, ERR_MEMORY, "blocks")

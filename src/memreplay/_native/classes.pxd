@@ -1,0 +1,30 @@
+# Allocations and segments by pool or by stream, and a measure's sums for each.
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from memreplay._native.arena cimport Arena
+from memreplay._native.growbuf cimport Buf
+from memreplay._native.lives cimport Lives
+
+cdef enum:
+    UNKNOWN_CLASS = 0
+
+
+cdef struct Classes:
+    Buf keys         # u64 a class: pair id of the pool, or the stream; that of class 0 says nothing
+    Buf of_event     # u32 an event: the class of an alloc or of a segment event, else 0
+    Buf of_base      # u32 a baseline block
+    Buf of_region    # u32 a region that was there at the start
+
+
+cdef struct ClassSum:
+    int64_t start, peak, final
+    int64_t peak_at    # -1 is the start
+    int64_t then       # after the event that was asked for
+    uint64_t blocks    # allocations and baseline blocks (of segments: segment events and regions)
+
+
+cdef void classes_init(Classes* c) noexcept nogil
+cdef void classes_free(Classes* c) noexcept nogil
+cdef int classes_of_pools(Classes* c, const Arena* a) noexcept nogil
+cdef int classes_of_streams(Classes* c, const Arena* a, uint64_t seed) noexcept nogil
+cdef int sum_lives(const Classes* c, const Lives* l, int64_t event, Buf* out) noexcept nogil
+cdef int sum_reserved(const Classes* c, const Arena* a, int64_t event, Buf* out) noexcept nogil

@@ -1,0 +1,22 @@
+# What a series of bytes over events says: its highest, lowest, mean, and its separate maxima.
+from libc.stdint cimport int64_t, uint64_t
+from memreplay._native.growbuf cimport Buf
+
+
+cdef struct Extremes:
+    int64_t peak, minimum      # the start included
+    int64_t peak_at, minimum_at    # the first event after which it is reached; -1 is the start
+    int64_t end
+    bint timed                 # whether there are times enough for a mean
+    double mean                # weighted by how long each value lasted
+
+
+cdef struct Maximum:
+    int64_t bytes
+    int64_t at
+
+
+cdef void series_extremes(const int64_t* usage, uint64_t n, int64_t start, const int64_t* times,
+                          int64_t absent, Extremes* out) noexcept nogil
+cdef int series_maxima(const int64_t* usage, uint64_t n, int64_t start, uint64_t drop,
+                       Buf* out) noexcept nogil

@@ -1,0 +1,92 @@
+"""Extremes and separate maxima of a series, each in one pass.
+
+Two maxima are separate when the series falls by a given number of bytes between them (and below
+each of them): otherwise a plateau with ripples would be hundreds of peaks.
+"""
+
+from libc.stdint cimport int64_t, uint64_t
+from libc.stdlib cimport qsort
+from memreplay._native.growbuf cimport push_item
+from memreplay._native.status cimport ERR_MEMORY, OK
+
+
+cdef void series_extremes(const int64_t* usage, uint64_t n, int64_t start, const int64_t* times,
+                          int64_t absent, Extremes* out) noexcept nogil:
+    # `times` holds a time an event (`absent`: none), or is NULL. A value lasts until the next event
+    # that is later; the start lasts no time.
+    cdef uint64_t i
+    cdef int64_t now = absent
+    cdef double weight = 0
+    cdef double sum = 0
+    cdef double span
+    out.peak = start
+    out.minimum = start
+    out.peak_at = -1
+    out.minimum_at = -1
+    out.end = usage[n - 1] if n else start
+    for i in range(n):
+        if usage[i] > out.peak:
+            out.peak = usage[i]
+            out.peak_at = <int64_t> i
+        if usage[i] < out.minimum:
+            out.minimum = usage[i]
+            out.minimum_at = <int64_t> i
+    if times != NULL:
+        for i in range(n):
+            if times[i] == absent:
+                continue
+            if now == absent:
+                now = times[i]
+            elif times[i] > now:
+                span = <double> times[i] - <double> now
+                weight += span
+                sum += span * <double> usage[i - 1]
+                now = times[i]
+    out.timed = weight > 0
+    out.mean = sum / weight if weight > 0 else 0
+
+
+cdef int highest_first(const void* a, const void* b) noexcept nogil:
+    cdef const Maximum* x = <const Maximum*> a
+    cdef const Maximum* y = <const Maximum*> b
+    if x.bytes != y.bytes:
+        return -1 if x.bytes > y.bytes else 1
+    return (x.at > y.at) - (x.at < y.at)
+
+
+cdef inline bint far(int64_t high, int64_t low, uint64_t drop) noexcept nogil:
+    return high > low and <uint64_t> high - <uint64_t> low >= drop
+
+
+cdef int series_maxima(const int64_t* usage, uint64_t n, int64_t start, uint64_t drop,
+                       Buf* out) noexcept nogil:
+    # Fills `out` (of Maximum) with the maxima that are separated by falls of `drop` bytes or more,
+    # the highest first, the first of equal ones. The first of them is always the peak.
+    cdef Maximum top
+    cdef int64_t low = start
+    cdef bint rising = True    # since the last maximum that was taken
+    cdef int64_t i, value
+    top.bytes = start
+    top.at = -1
+    for i in range(<int64_t> n):
+        value = usage[i]
+        if rising:
+            if value > top.bytes:
+                top.bytes = value
+                top.at = i
+            elif far(top.bytes, value, drop):
+                if push_item(out, &top) < 0:
+                    return ERR_MEMORY
+                rising = False
+                low = value
+        elif value < low:
+            low = value
+        elif far(value, low, drop):
+            rising = True
+            top.bytes = value
+            top.at = i
+    if rising and push_item(out, &top) < 0:
+        return ERR_MEMORY
+    if out.len:
+        qsort(out.data, out.len, sizeof(Maximum), highest_first)
+    return OK

@@ -1,0 +1,260 @@
+"""The façade over the replay: `Replay`, and what a measure counts of it.
+
+No algorithm is in here. Event indices count from the first event that was read; -1 is the start.
+"""
+
+cimport cython
+from cpython.exc cimport PyErr_CheckSignals
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from memreplay._core cimport Tables, error_of, new_seed
+from memreplay._native cimport fold as _fold
+from memreplay._native cimport lives as _lives
+from memreplay._native cimport replay as _replay
+from memreplay._native cimport tables as _tables
+from memreplay._native.column cimport Column, Owned, column, field_column, owned
+from memreplay._native.growbuf cimport buf_reserve
+from memreplay._native.hashmap cimport NONE32
+from memreplay._native.status cimport DONE, NEED_MORE, OK
+
+cdef enum:
+    REPLAY_CHUNK = 1 << 22     # events between two looks at signals
+
+BY = {"stack": _fold.BY_STACK, "frame": _fold.BY_FRAME, "file": _fold.BY_FILE,
+      "function": _fold.BY_FUNCTION}
+NO_STACK = _fold.KEY_NO_STACK
+BEFORE_RECORDING = _fold.KEY_BASELINE
+
+
+@cython.final
+cdef class Replay:
+    """One device's trace, replayed. Event indices count from the device's first event."""
+
+    def __cinit__(self, Tables tables not None, int device):
+        cdef int code
+        self.tables = tables
+        code = _replay.replay_init(&self.r, &tables.t, device, new_seed())
+        if code == OK:
+            code = NEED_MORE
+        while code == NEED_MORE:
+            with nogil:
+                code = _replay.replay_step(&self.r, REPLAY_CHUNK)
+            PyErr_CheckSignals()
+        if code != DONE:
+            raise error_of(&self.r.status, self.r.events)
+
+    def __dealloc__(self):
+        _replay.replay_free(&self.r)
+
+    @property
+    def device(self) -> int:
+        return self.r.device
+
+    @property
+    def first_row(self) -> int:
+        """The row of event 0 in the columns of `tables`."""
+        return self.r.first
+
+    @property
+    def events(self) -> int:
+        return self.r.events
+
+    @property
+    def base(self) -> int:
+        """The index of event 0 in the whole trace: over 0 where a range was read."""
+        return self.r.base
+
+    @property
+    def reaches_end(self) -> bool:
+        """Whether the last event is the trace's last, so that the segments can be held against
+        it."""
+        return self.r.window == NULL or self.r.window.phase != _tables.AFTER
+
+    @property
+    def baseline_bytes(self) -> int:
+        return self.r.baseline_bytes
+
+    @property
+    def baseline_blocks(self) -> int:
+        return self.r.baseline.len
+
+    @property
+    def peak_bytes(self) -> int:
+        return self.r.peak_bytes
+
+    @property
+    def peak_event(self) -> int:
+        return self.r.best_at
+
+    @property
+    def final_bytes(self) -> int:
+        return self.r.final_bytes
+
+    @property
+    def segment_requested_bytes(self) -> int:
+        return self.r.segment_requested
+
+    @property
+    def allocs(self) -> int:
+        return self.r.allocs
+
+    @property
+    def unmatched_frees(self) -> int:
+        return self.r.unmatched_frees
+
+    @property
+    def double_allocs(self) -> int:
+        return self.r.double_allocs
+
+    @property
+    def size_mismatches(self) -> int:
+        return self.r.size_mismatches
+
+    @property
+    def unknown_actions(self) -> int:
+        return self.r.unknown_actions
+
+    def match(self) -> Column:
+        """u32 an event: of an alloc the event that ended it, of a free the alloc it ended, or
+        ABSENT_ID."""
+        return column(self, self.r.match.data, self.r.events, b"I")
+
+    def baseline(self, field: str) -> Column:
+        """One field of the baseline's blocks: address, size, stack, end (event), block (row)."""
+        return field_column(self, &self.r.baseline, self.r.baseline.len, "baseline", field)
+
+
+@cython.final
+cdef class Measure:
+    """Which allocations of a replay count, from when to when, and with how many bytes."""
+
+    def __init__(self):
+        raise TypeError("measures are made by requested() and the functions of _measures")
+
+    def __cinit__(self):
+        _lives.lives_init(&self.l)
+        self.owners = []
+
+    def __dealloc__(self):
+        _lives.lives_free(&self.l)
+
+    @property
+    def start_bytes(self) -> int:
+        """Before the first event."""
+        return _lives.lives_start(&self.l)
+
+    def baseline_held(self, event: int) -> int:
+        """Bytes of the baseline's blocks that are still live after `event`. Raises IndexError."""
+        cdef const uint32_t* ends = <const uint32_t*> self.l.base_end.data
+        cdef const int64_t* sizes = <const int64_t*> self.l.base_bytes.data
+        cdef int64_t at = self._event(event)
+        cdef uint64_t held = 0
+        cdef size_t i
+        for i in range(self.l.base_end.len):
+            if _lives.alive(ends[i], at):
+                held += <uint64_t> sizes[i]
+        return <int64_t> held
+
+    def usage(self) -> Column:
+        """Bytes live after each event (i64)."""
+        cdef Owned out = owned(8)
+        if buf_reserve(&out.buf, self.replay.r.events) < 0:
+            raise MemoryError
+        with nogil:
+            _lives.lives_usage(&self.l, <int64_t*> out.buf.data)
+        return column(out, out.buf.data, self.replay.r.events, b"q")
+
+    def ends(self) -> Column:
+        """u32 an event: of an alloc the event that ended it, or ABSENT_ID."""
+        return column(self, self.l.end, self.replay.r.events, b"I")
+
+    def weights(self) -> Column:
+        """i64 an event: the bytes that an alloc counts with."""
+        return column(self, self.l.bytes, self.replay.r.events, b"q")
+
+    def baseline_ends(self) -> Column:
+        """u32 a baseline block: the event that ended it, ABSENT_ID, or NEVER."""
+        return column(self, self.l.base_end.data, self.l.base_end.len, b"I")
+
+    def baseline_weights(self) -> Column:
+        """i64 a baseline block."""
+        return column(self, self.l.base_bytes.data, self.l.base_bytes.len, b"q")
+
+    def live(self, event: int) -> tuple:
+        """(event indices of allocations, indices of baseline blocks) live after `event`, both
+        u32."""
+        cdef Owned allocs = owned(4)
+        cdef Owned baseline = owned(4)
+        cdef int64_t at = self._event(event)
+        cdef int code
+        with nogil:
+            code = _lives.lives_at(&self.l, at, &allocs.buf, &baseline.buf)
+        if code != OK:
+            raise MemoryError
+        return (column(allocs, allocs.buf.data, allocs.buf.len, b"I"),
+                column(baseline, baseline.buf.data, baseline.buf.len, b"I"))
+
+    cdef int64_t _event(self, event) except -2:
+        if not -1 <= event < self.replay.r.events:
+            raise IndexError(event)
+        return event
+
+    def groups(
+        self, event: int, by: str, file_rank: bytes, function_rank: bytes, top: int
+    ) -> tuple:
+        """The live set after `event`, grouped: ([(key, bytes, count)], groups, bytes, count in
+        all).
+
+        `by` is a key of BY; keys are stack, frame or string ids, or NO_STACK, BEFORE_RECORDING. The
+        ranks hold a byte a string: what a stack is put down to is its innermost frame of the lowest
+        rank, which is that of its file, or where that is not 0 that of its function. Sorted by
+        bytes, largest first; `top` cuts the list (0: all). Raises IndexError for an event that is
+        not there.
+        """
+        cdef Owned out = owned(sizeof(_fold.Group))
+        cdef int64_t at = self._event(event)
+        cdef int how = BY[by]
+        cdef const uint8_t* files = file_rank
+        cdef const uint8_t* functions = function_rank
+        cdef _fold.Group* g
+        cdef int64_t total = 0
+        cdef uint64_t count = 0
+        cdef size_t i, shown
+        cdef int code
+        self._check_ranks(file_rank, function_rank)
+        with nogil:
+            code = _fold.fold_live(&self.l, at, how, files, functions, &out.buf)
+        if code != OK:
+            raise MemoryError
+        g = <_fold.Group*> out.buf.data
+        for i in range(out.buf.len):
+            total += g[i].bytes
+            count += g[i].count
+        shown = out.buf.len if top <= 0 else min(<size_t> top, out.buf.len)
+        return [(g[i].key, g[i].bytes, g[i].count) for i in range(shown)], out.buf.len, total, count
+
+    def label_frame(self, stack: int, file_rank: bytes, function_rank: bytes) -> int:
+        """The frame id that a stack is put down to; ABSENT_ID for the stack of no frames."""
+        self._check_ranks(file_rank, function_rank)
+        if not 0 <= stack < self.replay.tables.n_stacks:
+            raise IndexError(stack)
+        return _fold.label_frame(&self.replay.r, stack, file_rank, function_rank)
+
+    cdef int _check_ranks(self, bytes file_rank, bytes function_rank) except -1:
+        cdef uint64_t n = self.replay.tables.n_strings
+        if len(file_rank) != n or len(function_rank) != n:
+            raise ValueError("ranks need one byte a string")
+        return 0
+
+
+cdef Measure requested(Replay replay):
+    # Alloc to free_completed, in requested bytes: what the others start from.
+    cdef Measure m = Measure.__new__(Measure)
+    m.replay = replay
+    if _lives.lives_requested(&m.l, &replay.r) != OK:
+        raise MemoryError
+    return m
+
+
+def requested_measure(Replay replay not None):
+    """Alloc to free_completed, in requested bytes."""
+    return requested(replay)
