@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import memreplay as mr
-from memreplay import _core
+from memreplay import _core, _timeline
 from tests import oracle
 
 ANY_RANK = 0
@@ -101,7 +101,7 @@ def assert_live(
     assert live.bytes == usage
     ranks = bytes(snap.native.n_strings)
     for by in ("stack", "frame", "file", "function"):
-        rows, total, whole, count = replay.native.groups(event, by, ranks, ranks, 0)
+        rows, total, whole, count = replay.measure().native.groups(event, by, ranks, ranks, 0)
         assert whole == sum(r[1] for r in rows) == usage
         assert count == sum(r[2] for r in rows) == len(expected)
         assert total == len(rows)
@@ -113,8 +113,8 @@ def _spelled(snap: mr.Snapshot, rows: list[tuple[int, int, int]], by: str) -> di
     out: dict[Any, tuple[int, int]] = {}
     for key, size, count in rows:
         name: Any
-        if key in (_core.NO_STACK, _core.BEFORE_RECORDING):
-            name = "baseline" if key == _core.BEFORE_RECORDING else "none"
+        if key in (_timeline.NO_STACK, _timeline.BEFORE_RECORDING):
+            name = "baseline" if key == _timeline.BEFORE_RECORDING else "none"
         elif by == "stack":
             name = stack_of(snap, key)
         elif by == "frame":

@@ -2,8 +2,9 @@
 
 `_native → _core → snapshot → analysis → reports → cli`: a module may import its own layer and those
 before it. `errors` and `model` import nothing of the package, and everything may import them.
-(`_diagnosis` words what stopped `_native`, for `_core`; `container`, `columns`, `replay` are parts
-of what `snapshot` opens; `__main__` starts `cli`.)
+(`_diagnosis` words what stopped `_native`, for `_core`; `_timeline` and `_measures` are façades
+beside `_core`; `container`, `columns`, `replay` are parts of what `snapshot` opens;
+`__main__` starts `cli`.)
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ LAYERS = (
     "_native",
     "_diagnosis",
     "_core",
+    "_timeline",
+    "_measures",
     "sources",
     "container",
     "columns",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from memreplay.model import Frame, Lifetimes, Limits, LiveSet, PeakPoint
-    from memreplay.replay import Replay
+    from memreplay.replay import Replay, Usage
     from memreplay.snapshot import Snapshot, open  # noqa: A004
 
 __version__ = "0.1.0"
@@ -42,6 +42,7 @@ _HOME = {
     "LiveSet": "model",
     "PeakPoint": "model",
     "Replay": "replay",
+    "Usage": "replay",
     "Snapshot": "snapshot",
     "open": "snapshot",
 }
@@ -60,6 +61,7 @@ __all__ = [
     "SnapshotError",
     "TruncatedError",
     "UnsafePickleError",
+    "Usage",
     "UsageError",
     "__version__",
     "open",

@@ -118,6 +118,13 @@ cdef class Replay:
         ABSENT_ID."""
         return column(self, self.r.match.data, self.r.events, b"I")
 
+    def times(self) -> Column | None:
+        """i64 an event, ABSENT_TIME where it has none; None where all are one number."""
+        cdef const _tables.Sparse* s = &self.r.tables.time
+        if not s.dense:
+            return None
+        return column(self.tables, <const int64_t*> s.b.data + self.r.first, self.r.events, b"q")
+
     def baseline(self, field: str) -> Column:
         """One field of the baseline's blocks: address, size, stack, end (event), block (row)."""
         return field_column(self, &self.r.baseline, self.r.baseline.len, "baseline", field)
@@ -170,6 +177,18 @@ cdef class Measure:
     def weights(self) -> Column:
         """i64 an event: the bytes that an alloc counts with."""
         return column(self, self.l.bytes, self.replay.r.events, b"q")
+
+    def counted(self) -> Column:
+        """u8 an event: whether it is an alloc that counts."""
+        cdef Owned out = owned(1)
+        cdef const uint8_t* action = (<const uint8_t*> self.replay.r.tables.action.data
+                                      + self.replay.r.first)
+        cdef uint64_t i
+        if buf_reserve(&out.buf, self.replay.r.events) < 0:
+            raise MemoryError
+        for i in range(self.replay.r.events):
+            (<uint8_t*> out.buf.data)[i] = _lives.counts(&self.l, action, i)
+        return column(out, out.buf.data, self.replay.r.events, b"B")
 
     def baseline_ends(self) -> Column:
         """u32 a baseline block: the event that ended it, ABSENT_ID, or NEVER."""

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-By = Literal["stack", "frame", "file", "function"]
+By = Literal["stack", "frame", "file", "function", "pool", "stream"]
+MeasureName = Literal["requested", "held", "active", "allocated", "reserved"]
+MEASURES: tuple[MeasureName, ...] = ("requested", "held", "active", "allocated", "reserved")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,29 @@ class Group:
     share: float
     frames: tuple[Frame, ...] = ()
     user: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A measure's share of one pool or stream; both None where it is not known.
+
+    `bytes` is at the moment that was asked for, and so is `reserved_bytes`; `count` counts
+    allocations over the whole trace. Peaks are the part's own, each with its event. `pool` is
+    (0, 0) for the default, first not 0 for a CUDA graph's, second not 0 for a MemPool.
+    """
+
+    pool: tuple[int, int] | None
+    stream: int | None
+    bytes: int
+    start_bytes: int
+    peak_bytes: int
+    peak_event: int
+    final_bytes: int
+    count: int
+    reserved_bytes: int
+    reserved_peak_bytes: int
+    reserved_peak_event: int
+    reserved_final_bytes: int
 
 
 @dataclass(frozen=True, slots=True)

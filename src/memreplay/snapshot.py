@@ -13,7 +13,8 @@ from memreplay import _core, _timeline
 from memreplay.container import Source, open_stream
 from memreplay.errors import SnapshotError, TruncatedError, UsageError
 from memreplay.model import Frame, Limits, Moment
-from memreplay.replay import Replay
+from memreplay.replay.device import Replay
+from memreplay.replay.rules import block_rules
 
 if TYPE_CHECKING:
     from memreplay import columns
@@ -195,7 +196,7 @@ class Snapshot:
             device = self.devices[0] if self.devices else 0
         if device not in self._replays:
             self.check_device(device)
-            self._replays[device] = Replay(_timeline.Replay(self.native, device))
+            self._replays[device] = Replay(_timeline.Replay(self.native, device), block_rules(self.settings))
         return self._replays[device]
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import memreplay as mr
-from memreplay import _core
+from memreplay import _core, _timeline
 from memreplay._native.column import FIELDS, Column
 from tests import build
 from tests.build import SnapshotBuilder
@@ -123,13 +123,13 @@ def test_columns_are_read_only() -> None:
 
 def test_columns_live_as_long_as_anyone_holds_them() -> None:
     t = tables()
-    replay = t.replay(0)
+    replay = _timeline.Replay(t, 0)
     kept = {
         "size": (t.column("size"), [0, 7, 1, 7, 2, 7, 3, 7, 4, 7]),
         "segments": (t.rows("segment", "address"), [1, 1024]),
-        "usage": (replay.usage(), None),
+        "usage": (_timeline.requested_measure(replay).usage(), None),
         "match": (replay.match(), [2**32 - 1] * 10),
-        "live": (replay.live(4)[0], [0, 2, 4]),
+        "live": (_timeline.requested_measure(replay).live(4)[0], [0, 2, 4]),
         "baseline": (replay.baseline("size"), [9, 256, 256]),
     }
     views = {name: (memoryview(as_column(c)), want) for name, (c, want) in kept.items()}
@@ -149,7 +149,7 @@ def test_columns_without_rows() -> None:
     for table in ("segment", "block", "annotation"):
         for field in FIELDS[table]:
             assert np.asarray(t.rows(table, field)).shape == (0,)
-    assert memoryview(t.replay(0).usage()).tolist() == []
+    assert memoryview(_timeline.requested_measure(_timeline.Replay(t, 0)).usage()).tolist() == []
 
 
 def test_names_that_are_not_there() -> None:
@@ -161,7 +161,7 @@ def test_names_that_are_not_there() -> None:
     with pytest.raises(KeyError):
         t.rows("segment", "colour")
     with pytest.raises(KeyError):
-        t.replay(0).baseline("colour")
+        _timeline.Replay(t, 0).baseline("colour")
     with pytest.raises(KeyError):
         t.kept("colour")
 
@@ -224,7 +224,7 @@ def test_natives_are_made_by_the_reader_only() -> None:
     for cls in (_core.Tables, Column):
         with pytest.raises(TypeError):
             cls()  # type: ignore[call-arg, unused-ignore]
-    replay = tables().replay(0)
+    replay = _timeline.Replay(tables(), 0)
     for one in (replay, replay.tables, replay.match()):
         with pytest.raises(AttributeError):
             one.anything = 1  # type: ignore[union-attr]

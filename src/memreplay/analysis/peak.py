@@ -55,7 +55,7 @@ def device_peak(snap: Snapshot, replay: Replay, grouper: Grouper, top: int) -> D
         time_us=point.time_us,
         start_us=replay.time_us(replay.start),
         baseline_bytes=replay.baseline_bytes,
-        baseline_held_bytes=replay.requested.baseline_held(point.event_index - replay.first_event),
+        baseline_held_bytes=replay.measure().baseline_held(point.event_index),
         final_bytes=replay.final_bytes,
         first_event=replay.first_event,
         events=replay.events,
@@ -80,7 +80,7 @@ class Grouper:
 
     def groups(self, replay: Replay, event: int, top: int) -> tuple[tuple[Group, ...], int, int]:
         """(the `top` largest groups, how many there are, allocations in all) live after `event`."""
-        found, total, whole, count = replay.groups(
+        found, total, whole, count = replay.measure().groups(
             event, self.by, self.file_rank, self.function_rank, top
         )
         return tuple(self._group(replay, *row, whole) for row in found), total, count
@@ -95,7 +95,7 @@ class Grouper:
         snap = self.snap
         if self.by == "stack":
             ids = snap.native.stack(key)
-            shown = replay.requested.label_frame(key, self.file_rank, self.function_rank)
+            shown = replay.measure().native.label_frame(key, self.file_rank, self.function_rank)
             user = tuple(i for i, f in enumerate(ids) if not self._is_plumbing(f))
             frames = tuple(map(snap.frame, ids))
             return Group(self._label(shown), size, count, share, frames, user)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import memreplay as mr
-from memreplay import _core
+from memreplay import _core, _timeline
 from tests import build
 from tests.build import FrameSpec, SnapshotBuilder
 
@@ -39,15 +39,15 @@ def ranks(snap: mr.Snapshot, **ranked: int) -> bytes:
 def groups(
     snap: mr.Snapshot, event: int, by: str, files: bytes, functions: bytes
 ) -> list[tuple[str, int, int]]:
-    rows, total, whole, count = snap.replay().native.groups(event, by, files, functions, 0)
+    rows, total, whole, count = snap.replay().measure().native.groups(event, by, files, functions, 0)
     assert (total, whole, count) == (len(rows), sum(r[1] for r in rows), sum(r[2] for r in rows))
     return [(spell(snap, by, key), size, n) for key, size, n in rows]
 
 
 def spell(snap: mr.Snapshot, by: str, key: int) -> str:
-    if key == _core.NO_STACK:
+    if key == _timeline.NO_STACK:
         return "no stack"
-    if key == _core.BEFORE_RECORDING:
+    if key == _timeline.BEFORE_RECORDING:
         return "before"
     if by == "stack":
         return "<".join(f.function for f in snap.stack(key))
@@ -91,9 +91,9 @@ def test_without_ranks_the_innermost_frame_counts() -> None:
 
 def test_the_lowest_rank_wins_then_the_innermost() -> None:
     snap = snapshot()
-    native = snap.replay().native
+    native = snap.replay().measure().native
     stack = int(snap.events.stack[0])
-    ids = native.tables.stack(stack)
+    ids = native.replay.tables.stack(stack)
 
     def label(files: bytes, functions: bytes) -> int:
         return ids.index(native.label_frame(stack, files, functions))
@@ -115,7 +115,7 @@ def test_the_lowest_rank_wins_then_the_innermost() -> None:
 def test_top_cuts_the_list_but_not_the_sums() -> None:
     snap = snapshot()
     zero = bytes(snap.native.n_strings)
-    rows, total, whole, count = snap.replay().native.groups(4, "stack", zero, zero, 2)
+    rows, total, whole, count = snap.replay().measure().native.groups(4, "stack", zero, zero, 2)
     assert [r[1] for r in rows] == [1005, 100]
     assert (total, whole, count) == (5, 1181, 7)
 
@@ -123,7 +123,7 @@ def test_top_cuts_the_list_but_not_the_sums() -> None:
 def test_the_start() -> None:
     snap = snapshot()
     zero = bytes(snap.native.n_strings)
-    for by in _core.BY:
+    for by in _timeline.BY:
         assert groups(snap, -1, by, zero, zero) == [("before", 1005, 2)]
 
 
@@ -145,7 +145,7 @@ def test_a_function_in_one_stack_twice_counts_once() -> None:
 
 def test_what_is_refused() -> None:
     snap = snapshot()
-    native = snap.replay().native
+    native = snap.replay().measure().native
     zero = bytes(snap.native.n_strings)
     with pytest.raises(ValueError, match="one byte a string"):
         native.groups(0, "file", zero[:-1], zero, 0)

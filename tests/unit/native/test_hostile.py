@@ -290,7 +290,9 @@ def test_devices_without_end() -> None:
 CALLS = {
     "action_name": "snap.action_name(256)",
     "action_name, negative": "snap.action_name(-5)",
-    "Replay(None)": "_core.Replay(None, 0)",
+    "Replay(None)": "_timeline.Replay(None, 0)",
+    "Reserved(None)": "_measures.Reserved(None)",
+    "Measure()": "_timeline.Measure()",
 }
 
 
@@ -298,7 +300,7 @@ CALLS = {
 def test_no_call_kills_python(call: str) -> None:
     data = build.dump({"device_traces": [[EVENT]]})
     script = (
-        "import memreplay as mr\nfrom memreplay import _core\n"
+        "import memreplay as mr\nfrom memreplay import _measures, _timeline\n"
         f"snap = mr.open({data!r})\n"
         f"try:\n    {CALLS[call]}\n    raise SystemExit(9)\n"
         "except (IndexError, TypeError):\n    pass"

@@ -7,18 +7,19 @@ from typing import Any
 import pytest
 
 import memreplay as mr
-from memreplay import _core
+from memreplay import _core, _timeline
 from tests import build
 from tests.build import FrameSpec, SnapshotBuilder
 from tests.compare import assert_like_oracle
 
 A, B, C = 4096, 8192, 2**63 + 512
 NONE = _core.ABSENT_ID
+requested = _timeline.requested_measure
 F: list[FrameSpec] = [("f", "a.py", 1)]
 G: list[FrameSpec] = [("g", "b.py", 2)]
 
 
-def replay(builder: SnapshotBuilder, device: int = 0) -> _core.Replay:
+def replay(builder: SnapshotBuilder, device: int = 0) -> _timeline.Replay:
     snapshot = builder.build()
     return assert_like_oracle(build.dump(snapshot), snapshot).replay(device).native
 
@@ -29,7 +30,7 @@ def column(values: Any) -> list[int]:
 
 def test_alloc_and_free() -> None:
     r = replay(SnapshotBuilder().alloc(A, 10).alloc(B, 20).free_completed(A, 10))
-    assert column(r.usage()) == [10, 30, 20]
+    assert column(requested(r).usage()) == [10, 30, 20]
     assert column(r.match()) == [2, NONE, 0]
     assert (r.peak_bytes, r.peak_event, r.final_bytes) == (30, 1, 20)
     assert (r.baseline_bytes, r.baseline_blocks, r.allocs) == (0, 0, 2)
@@ -37,7 +38,7 @@ def test_alloc_and_free() -> None:
 
 def test_a_free_that_is_only_requested_frees_nothing() -> None:
     r = replay(SnapshotBuilder().alloc(A, 10).free_requested(A, 10))
-    assert column(r.usage()) == [10, 10]
+    assert column(requested(r).usage()) == [10, 10]
     assert column(r.match()) == [NONE, NONE]
 
 
@@ -50,7 +51,7 @@ def test_a_peak_at_the_very_start() -> None:
     builder = SnapshotBuilder().free_completed(A, 100).alloc(A, 60)
     r = replay(builder)
     assert (r.baseline_bytes, r.peak_bytes, r.peak_event, r.final_bytes) == (100, 100, -1, 60)
-    assert column(r.usage()) == [0, 60]
+    assert column(requested(r).usage()) == [0, 60]
 
 
 def test_the_baseline_has_two_parts() -> None:
@@ -62,7 +63,7 @@ def test_the_baseline_has_two_parts() -> None:
     assert column(r.baseline("address")) == [B, C, 2**40, 2**41]
     assert column(r.baseline("end")) == [0, 2, NONE, NONE]
     assert column(r.baseline("block")) == [NONE, NONE, 1, 2]
-    assert [r.baseline_held(e) for e in (-1, 0, 1, 2)] == [332, 325, 325, 320]
+    assert [requested(r).baseline_held(e) for e in (-1, 0, 1, 2)] == [332, 325, 325, 320]
     assert r.segment_requested_bytes == r.final_bytes == 321
 
 
@@ -76,7 +77,7 @@ def test_a_block_that_the_trace_names_is_no_baseline() -> None:
 def test_an_address_allocated_twice() -> None:
     builder = SnapshotBuilder().alloc(A, 10).alloc(A, 4).alloc(A, 3).free_completed(A, 3)
     r = replay(builder)
-    assert column(r.usage()) == [10, 4, 3, 0]
+    assert column(requested(r).usage()) == [10, 4, 3, 0]
     assert column(r.match()) == [1, 2, 3, 2]
     assert (r.double_allocs, r.size_mismatches, r.unmatched_frees) == (2, 0, 0)
 
@@ -84,7 +85,7 @@ def test_an_address_allocated_twice() -> None:
 def test_an_address_freed_twice() -> None:
     builder = SnapshotBuilder().alloc(A, 10).free_completed(A, 10).free_completed(A, 10)
     r = replay(builder)
-    assert column(r.usage()) == [10, 0, 0]
+    assert column(requested(r).usage()) == [10, 0, 0]
     assert column(r.match()) == [1, 0, NONE]
     assert (r.unmatched_frees, r.baseline_bytes) == (1, 0)
 
@@ -92,12 +93,12 @@ def test_an_address_freed_twice() -> None:
 def test_a_baseline_block_freed_twice() -> None:
     r = replay(SnapshotBuilder().free_completed(A, 10).free_completed(A, 10))
     assert (r.unmatched_frees, r.baseline_bytes) == (1, 10)
-    assert column(r.usage()) == [0, 0]
+    assert column(requested(r).usage()) == [0, 0]
 
 
 def test_a_free_of_another_size_takes_what_was_allocated() -> None:
     r = replay(SnapshotBuilder().alloc(A, 10).free_completed(A, 99))
-    assert column(r.usage()) == [10, 0]
+    assert column(requested(r).usage()) == [10, 0]
     assert r.size_mismatches == 1
 
 
@@ -105,7 +106,7 @@ def test_other_actions_have_no_effect() -> None:
     builder = SnapshotBuilder().segment_alloc(A, 1000).oom(5, 6).snapshot_event(7)
     builder.segment_map(A, 10).segment_unmap(A, 10).event("new thing", A, 5).segment_free(A, 1000)
     r = replay(builder)
-    assert column(r.usage()) == [0] * 7
+    assert column(requested(r).usage()) == [0] * 7
     assert column(r.match()) == [NONE] * 7
     assert r.unknown_actions == 1
 
@@ -113,10 +114,10 @@ def test_other_actions_have_no_effect() -> None:
 def test_devices_are_independent() -> None:
     builder = SnapshotBuilder(2).alloc(A, 10, 0).free_completed(A, 4, 1).alloc(A, 6, 1)
     builder.segment(B, 512, 1, blocks=[builder.block(B, 512, 1)])
-    assert column(replay(builder, 0).usage()) == [10]
+    assert column(requested(replay(builder, 0)).usage()) == [10]
     second = replay(builder, 1)
     assert (second.first_row, second.events, second.baseline_bytes) == (1, 2, 5)
-    assert column(second.usage()) == [1, 7]
+    assert column(requested(second).usage()) == [1, 7]
 
 
 def test_a_device_of_segments_only() -> None:
@@ -124,20 +125,20 @@ def test_a_device_of_segments_only() -> None:
     builder.segment(A, 1024, 3, blocks=[builder.block(A, 512, 9), builder.block(B, 512, 5)])
     r = replay(builder, 3)
     assert (r.events, r.baseline_bytes, r.peak_event) == (0, 14, -1)
-    assert column(r.usage()) == column(r.match()) == []
-    assert [column(c) for c in r.live(-1)] == [[], [0, 1]]
+    assert column(requested(r).usage()) == column(r.match()) == []
+    assert [column(c) for c in requested(r).live(-1)] == [[], [0, 1]]
 
 
 def test_live_sets() -> None:
     builder = SnapshotBuilder().alloc(A, 1).free_completed(B, 2).alloc(C, 4).free_completed(A, 1)
     r = replay(builder)
-    live = [[column(c) for c in r.live(event)] for event in range(-1, 4)]
+    live = [[column(c) for c in requested(r).live(event)] for event in range(-1, 4)]
     assert live == [[[], [0]], [[0], [0]], [[0], []], [[0, 2], []], [[2], []]]
     for event in (-2, 4, 2**70):
         with pytest.raises(IndexError):
-            r.live(event)
+            requested(r).live(event)
         with pytest.raises(IndexError):
-            r.baseline_held(event)
+            requested(r).baseline_held(event)
 
 
 def test_a_free_says_who_allocated_only_where_frees_carry_alloc_stacks() -> None:

@@ -1,0 +1,241 @@
+"""One device's trace, replayed: its events and times, its baseline, and the measures of it."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from memreplay import _core
+from memreplay.errors import UsageError
+from memreplay.model import MEASURES, Lifetimes, LiveSet, MeasureName, PeakPoint
+from memreplay.replay.usage import Usage
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from memreplay import _measures, _timeline
+    from memreplay._native.column import Column
+    from memreplay.replay.rules import BlockRules
+
+
+class Replay:
+    """The requested bytes of one device, exact from the baseline on.
+
+    Sizes are requested sizes, so `usage` is the allocator's `requested_bytes.all.current` after
+    each event, `peak.bytes` its peak over the recording. Event indices count from the device's
+    first event; -1 is the start, before it. Where a range was read they still do: its events are
+    `first_event` to `first_event + events - 1`, its start is `first_event - 1`, and its baseline
+    what was live then.
+    """
+
+    def __init__(self, native: _timeline.Replay, rules: BlockRules) -> None:
+        self.native = native
+        self.rules = rules
+        self._measures: dict[tuple[object, ...], Usage] = {}
+        self._classes: dict[str, _measures.Classes] = {}
+
+    def __repr__(self) -> str:
+        return f"<Replay of device {self.device}: {self.events} events, {self.peak}>"
+
+    @property
+    def device(self) -> int:
+        return self.native.device
+
+    @property
+    def events(self) -> int:
+        """How many events there are: of the device's trace, or of the range that was read."""
+        return self.native.events
+
+    @property
+    def first_event(self) -> int:
+        """The index of the first of them: 0, or where the range begins."""
+        return self.native.base
+
+    @property
+    def start(self) -> int:
+        """The event index that stands for the start: -1, or the event before the range."""
+        return self.native.base - 1
+
+    @property
+    def baseline_bytes(self) -> int:
+        """What was live before the first event."""
+        return self.native.baseline_bytes
+
+    @property
+    def final_bytes(self) -> int:
+        """What is live after the last event."""
+        return self.native.final_bytes
+
+    @property
+    def reconciliation_bytes(self) -> int | None:
+        """`final_bytes` less what the segments' active blocks hold: 0 when the two agree.
+
+        None where the range that was read ends before the trace does.
+        """
+        if not self.native.reaches_end:
+            return None
+        return self.native.final_bytes - self.native.segment_requested_bytes
+
+    @property
+    def unmatched_frees(self) -> int:
+        """Frees of an address that the trace freed before and did not allocate again."""
+        return self.native.unmatched_frees
+
+    @property
+    def double_allocs(self) -> int:
+        """Allocations of an address that was live; the older one is taken to have ended there."""
+        return self.native.double_allocs
+
+    @property
+    def size_mismatches(self) -> int:
+        """Frees whose size is not their allocation's."""
+        return self.native.size_mismatches
+
+    @property
+    def unknown_actions(self) -> int:
+        """Events whose action has no known meaning; they have no effect."""
+        return self.native.unknown_actions
+
+    # ---- measures
+
+    def measure(
+        self,
+        name: MeasureName = "requested",
+        *,
+        pool: tuple[int, int] | None = None,
+        stream: int | None = None,
+    ) -> Usage:
+        """One measure over the events, of one pool or stream alone where that is given.
+
+        `requested`: requested bytes from alloc to free_completed. `held`: the same to
+        free_requested. `active` and `allocated`: these two in bytes of blocks. `reserved`: bytes of
+        segments. docs/numbers.md says which statistic of PyTorch each one is. Raises UsageError for
+        a name, pool or stream that is not there.
+        """
+        key = (name, pool, stream)
+        if key not in self._measures:
+            if name not in MEASURES:
+                raise UsageError(f"no measure is called {name!r}; there are: {', '.join(MEASURES)}")
+            if name == "reserved" and (pool is not None or stream is not None):
+                raise UsageError("reserved bytes of one pool or stream alone: use parts()")
+            self._measures[key] = Usage(self, name, pool, stream)
+        return self._measures[key]
+
+    @property
+    def peak(self) -> PeakPoint:
+        """The maximum of requested usage, and the first event after which it is reached."""
+        return self.measure().peak
+
+    @property
+    def usage(self) -> NDArray[np.int64]:
+        """Requested bytes live after each event; shape (events,), int64, read-only."""
+        return self.measure().series
+
+    @property
+    def lifetimes(self) -> Lifetimes:
+        """Every allocation of the trace, then the baseline's blocks, with when it began and
+        ended."""
+        return self.measure().lifetimes
+
+    def live_at(self, *, event: int | None = None, time_us: int | None = None) -> LiveSet:
+        """What is live after an event or at a time, in requested bytes; see `Usage.live_at`."""
+        return self.measure().live_at(event=event, time_us=time_us)
+
+    # ---- what the measures are made of
+
+    @cached_property
+    def holding(self) -> _measures.Holding:
+        """When each allocation was let go."""
+        from memreplay import _measures
+
+        return _measures.Holding(self.native)
+
+    @cached_property
+    def reserved(self) -> _measures.Reserved:
+        """The segments over time."""
+        from memreplay import _measures
+
+        return _measures.Reserved(self.native)
+
+    @cached_property
+    def blocks(self) -> _measures.Blocks:
+        """The allocator's blocks over time."""
+        from memreplay import _measures
+
+        return _measures.Blocks(self.reserved, *self.rules)
+
+    def classes(self, by: str) -> _measures.Classes:
+        """Allocations and segments by "pool" or "stream"."""
+        from memreplay import _measures
+
+        if by not in self._classes:
+            self._classes[by] = _measures.Classes(self.blocks, by)
+        return self._classes[by]
+
+    def keep(self, measure: _timeline.Measure, by: str, wanted: object) -> _timeline.Measure:
+        """A measure of one pool (two numbers) or stream alone. Raises UsageError when it is not
+        there."""
+        classes = self.classes(by)
+        keys = [self.pool_of(key) if by == "pool" else key for key in classes.keys()]
+        if wanted not in keys[1:]:
+            there = ", ".join(map(_spelled, keys[1:])) or "none is known"
+            raise UsageError(
+                f"device {self.device} has no {by} {_spelled(wanted)}; its {by}s: {there}"
+            )
+        return classes.keep(measure, keys.index(wanted))
+
+    def pool_of(self, key: int | None) -> tuple[int, int] | None:
+        """The pool that an id stands for."""
+        return None if key is None else self.native.tables.pool(key)
+
+    # ---- events and times
+
+    @cached_property
+    def times(self) -> Column | None:
+        """The times of the events, or None where they are all one, or absent."""
+        return self.native.times()
+
+    def time_us(self, event: int) -> int | None:
+        """The time of an event (the first one's for the start); None where the file has none.
+
+        Raises UsageError for an event that is not there.
+        """
+        self.check(event)
+        if self.events == 0:
+            return None
+        row = self.native.first_row + max(event - self.first_event, 0)
+        column = self.native.tables.column("time")
+        value: int = column if isinstance(column, int) else memoryview(column)[row]
+        return None if value == _core.ABSENT_TIME else value
+
+    def event_at(self, time_us: int) -> int:
+        """The last event before the first one that is later than `time_us`; else the start.
+
+        Raises UsageError when events have no times.
+        """
+        import numpy as np
+
+        column = self.native.tables.column("time")
+        if isinstance(column, int):
+            if column == _core.ABSENT_TIME and self.events:
+                raise UsageError("this snapshot has no times; name an event instead")
+            return self.start + (self.events if column <= time_us else 0)
+        first = self.native.first_row
+        times = np.asarray(column)[first : first + self.events]
+        if self.events and times.max() == _core.ABSENT_TIME:
+            raise UsageError("this device's events have no times; name an event instead")
+        # Order is by index, never by time: an event's moment is the latest time seen so far.
+        at = int(np.searchsorted(np.maximum.accumulate(times), time_us, side="right"))
+        return self.start + at
+
+    def check(self, event: int) -> None:
+        """Raises UsageError when there is no such event."""
+        last = self.start + self.events
+        if not self.start <= event <= last:
+            there = f"{self.first_event} to {last}" if self.events else "none"
+            raise UsageError(f"device {self.device} has no event {event}; its events: {there}")
+
+
+def _spelled(key: object) -> str:
+    return f"{key[0]}:{key[1]}" if isinstance(key, tuple) else str(key)

@@ -1,0 +1,258 @@
+"""One measure of one device over its events: the series, its extremes, and what is live when."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from memreplay import _core
+from memreplay.errors import UsageError
+from memreplay.model import By, Lifetimes, LiveSet, MeasureName, Part, PeakPoint
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from memreplay import _timeline
+    from memreplay._native.column import Column
+    from memreplay.replay.device import Replay
+
+# Two peaks are separate when usage falls between them by this part of its range.
+SEPARATION = 0.05
+
+
+class Usage:
+    """A measure's bytes over the events of one device. Made by `Replay.measure`.
+
+    Event indices are those of the whole trace; `Replay.start` stands for the start.
+    """
+
+    def __init__(
+        self,
+        replay: Replay,
+        measure: MeasureName,
+        pool: tuple[int, int] | None = None,
+        stream: int | None = None,
+    ) -> None:
+        self.replay = replay
+        self.measure = measure
+        self.pool = pool
+        self.stream = stream
+
+    def __repr__(self) -> str:
+        return f"<Usage of device {self.replay.device}: {self.measure}, {self.peak}>"
+
+    # ---- bytes over events
+
+    @cached_property
+    def _column(self) -> Column:
+        if self.measure == "reserved":
+            return self.replay.reserved.usage()
+        return self.native.usage()
+
+    @cached_property
+    def series(self) -> NDArray[np.int64]:
+        """Bytes after each event; shape (events,), int64, read-only."""
+        import numpy as np
+
+        return np.asarray(self._column)
+
+    @cached_property
+    def start_bytes(self) -> int:
+        """Before the first event that was read."""
+        if self.measure == "reserved":
+            return self.replay.reserved.start_bytes
+        return self.native.start_bytes
+
+    @cached_property
+    def final_bytes(self) -> int:
+        """After the last event that was read."""
+        if self._is_plain:
+            return self.replay.native.final_bytes
+        return self._extremes[4]
+
+    @cached_property
+    def peak(self) -> PeakPoint:
+        """The maximum, and the first event after which it is reached."""
+        if self._is_plain:
+            return self._point(self.replay.native.peak_bytes, self.replay.native.peak_event)
+        return self._point(*self._extremes[:2])
+
+    @cached_property
+    def minimum(self) -> PeakPoint:
+        """The minimum, and the first event after which it is reached."""
+        return self._point(*self._extremes[2:4])
+
+    @cached_property
+    def mean_bytes(self) -> int | None:
+        """The mean, weighted by how long each value lasted; None where there are no times."""
+        mean = self._extremes[5]
+        return None if mean is None else round(mean)
+
+    def peaks(self, most: int) -> tuple[PeakPoint, ...]:
+        """The highest separate maxima, the highest first.
+
+        Between two of them usage falls by at least 5 % of its range (maximum less minimum).
+        """
+        from memreplay import _measures
+
+        high, low = self._extremes[0], self._extremes[2]
+        drop = int((high - low) * SEPARATION)
+        found = _measures.maxima(self._column, self.start_bytes, drop, most)
+        return tuple(self._point(*one) for one in found)
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether the replay has the answer at hand."""
+        return self.measure == "requested" and self.pool is None and self.stream is None
+
+    @cached_property
+    def _extremes(self) -> tuple[int, int, int, int, int, float | None]:
+        from memreplay import _measures
+
+        return _measures.extremes(self._column, self.start_bytes, self.replay.times)
+
+    def _point(self, n_bytes: int, at: int) -> PeakPoint:
+        event = at + self.replay.first_event
+        return PeakPoint(n_bytes, event, self.replay.time_us(event))
+
+    # ---- what is live
+
+    @cached_property
+    def native(self) -> _timeline.Measure:
+        """Which allocations count, from when to when. Raises UsageError for reserved memory."""
+        replay = self.replay
+        if self.measure == "reserved":
+            raise UsageError("reserved memory is of segments, not of allocations")
+        if self.measure in ("held", "allocated"):
+            found = replay.holding.measure()
+        else:
+            from memreplay import _timeline
+
+            found = _timeline.requested_measure(replay.native)
+        if self.measure in ("active", "allocated"):
+            found = replay.blocks.weigh(found)
+        if self.pool is not None:
+            found = replay.keep(found, "pool", self.pool)
+        if self.stream is not None:
+            found = replay.keep(found, "stream", self.stream)
+        return found
+
+    @cached_property
+    def lifetimes(self) -> Lifetimes:
+        """Every allocation of the trace, then the baseline's blocks, with when it began and
+        ended."""
+        import numpy as np
+
+        first = self.replay.first_event
+        allocs = np.flatnonzero(np.asarray(self.native.counted()))
+        blocks = np.flatnonzero(np.asarray(self.native.baseline_ends()) != _core.ABSENT_ID - 1)
+        ends = np.concatenate(
+            [np.asarray(self.native.ends())[allocs], np.asarray(self.native.baseline_ends())[blocks]]
+        )
+        return Lifetimes(
+            alloc_event=np.concatenate(
+                [allocs + first, np.full(len(blocks), -1, dtype=np.int64)]
+            ),
+            free_event=np.where(ends == _core.ABSENT_ID, -1, ends.astype(np.int64) + first),
+            **self._columns(allocs, blocks),
+        )
+
+    def live_at(self, *, event: int | None = None, time_us: int | None = None) -> LiveSet:
+        """What is live after an event (`Replay.start`: at the start), or at a time (after the
+        events up to it).
+
+        Raises UsageError when there is no such event, when the file has no times, or when not
+        exactly one of the two is given.
+        """
+        import numpy as np
+
+        replay = self.replay
+        if (event is None) == (time_us is None):
+            raise UsageError("live_at() takes either event= or time_us=")
+        if time_us is not None:
+            event = replay.event_at(time_us)
+        assert event is not None
+        replay.check(event)
+        allocs, baseline = (np.asarray(c) for c in self.native.live(event - replay.first_event))
+        columns = self._columns(allocs, baseline)
+        return LiveSet(
+            device=replay.device,
+            event_index=event,
+            bytes=int(columns["size"].sum()),
+            alloc_event=np.concatenate(
+                [
+                    allocs.astype(np.int64) + replay.first_event,
+                    np.full(len(baseline), -1, dtype=np.int64),
+                ]
+            ),
+            **columns,
+        )
+
+    def groups(
+        self, event: int, by: By, file_rank: bytes, function_rank: bytes, top: int
+    ) -> tuple[list[tuple[int, int, int]], int, int, int]:
+        """The live set after `event` grouped natively; see `_timeline.Measure.groups`."""
+        self.replay.check(event)
+        at = event - self.replay.first_event
+        return self.native.groups(at, by, file_rank, function_rank, top)
+
+    def baseline_held(self, event: int) -> int:
+        """Bytes of the baseline that are still live after `event`."""
+        self.replay.check(event)
+        return self.native.baseline_held(event - self.replay.first_event)
+
+    def parts(self, by: str, event: int) -> tuple[Part, ...]:
+        """The measure by "pool" or "stream": the parts that have anything, largest first at
+        `event`.
+
+        What is at `event` adds up to the measure there; peaks of parts are each its own.
+        """
+        replay = self.replay
+        replay.check(event)
+        classes = replay.classes(by)
+        at = event - replay.first_event
+        reserved = classes.reserved_sums(at)
+        sums = reserved if self.measure == "reserved" else classes.sums(self.native, at)
+        parts = []
+        for key, mine, theirs in zip(classes.keys(), sums, reserved, strict=True):
+            if not mine[5] and not theirs[5]:
+                continue
+            parts.append(
+                Part(
+                    pool=replay.pool_of(key) if by == "pool" else None,
+                    stream=key if by == "stream" else None,
+                    bytes=mine[3],
+                    start_bytes=mine[0],
+                    peak_bytes=mine[1],
+                    peak_event=mine[2] + replay.first_event,
+                    final_bytes=mine[4],
+                    count=mine[5],
+                    reserved_bytes=theirs[3],
+                    reserved_peak_bytes=theirs[1],
+                    reserved_peak_event=theirs[2] + replay.first_event,
+                    reserved_final_bytes=theirs[4],
+                )
+            )
+        return tuple(sorted(parts, key=lambda p: (-p.bytes, -p.peak_bytes, -p.reserved_bytes)))
+
+    def _columns(self, allocs: NDArray[Any], baseline: NDArray[Any]) -> dict[str, Any]:
+        """address, size and stack of these allocations and baseline blocks."""
+        import numpy as np
+
+        native = self.replay.native
+        first = native.first_row
+
+        def both(events: NDArray[Any], blocks: NDArray[Any]) -> NDArray[Any]:
+            return np.concatenate([events[allocs], blocks[baseline]])
+
+        def column(name: str) -> NDArray[Any]:
+            return np.asarray(native.tables.column(name))[first : first + self.replay.events]
+
+        return {
+            "address": both(column("address"), np.asarray(native.baseline("address"))),
+            "size": both(
+                np.asarray(self.native.weights()), np.asarray(self.native.baseline_weights())
+            ),
+            "stack": both(column("stack"), np.asarray(native.baseline("stack"))),
+        }
