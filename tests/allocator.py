@@ -409,10 +409,16 @@ class Device:
                     self.free(block, CHECKPOINT_STACK)
         return created
 
-    def can_set_checkpoint(self, pool: PoolId) -> bool:
+    def can_checkpoint(self, pool: PoolId) -> bool:
         """PyTorch refuses where a free is pending in the pool."""
         blocks = [block for area in self.pool_areas(pool) for block in area.blocks]
         return not any(block.event_count or block.stream_uses for block in blocks)
+
+    def has_areas_of(self, pool: PoolId, checkpoint: Checkpoint) -> bool:
+        """PyTorch refuses where a segment of the checkpoint is gone (`release_oversize`)."""
+        sizes = {a.addr: sum(b.size for b in a.blocks if b.mapped) for a in self.pool_areas(pool)}
+        wanted = {addr: sum(state.size for state in states) for addr, states in checkpoint}
+        return all(sizes.get(addr) == size for addr, size in wanted.items())
 
     # Finding memory
 

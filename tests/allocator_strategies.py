@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -62,14 +63,20 @@ WEIGHTS = {
 }
 
 
-@dataclass
+@dataclass(repr=False)
 class Recording:
     """A snapshot with the truth of each of its devices."""
 
-    seed: int
+    made_by: str  # the call that makes it again
     settings: Settings
     snapshot: Snapshot
     truths: list[Truth]
+
+    def __repr__(self) -> str:
+        return self.made_by
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # hypothesis prints with it
+        printer.text(self.made_by)
 
 
 class Program:
@@ -155,12 +162,15 @@ class Program:
     def checkpoint(self, pool: PoolId) -> None:
         """Takes a checkpoint, or goes back to the one taken before."""
         device = self.device
-        if pool in device.released_pools or not device.can_set_checkpoint(pool):
+        if pool in device.released_pools or not device.can_checkpoint(pool):
             return
         if pool not in self.checkpoints:
             self.checkpoints[pool] = device.checkpoint(pool)
             return
-        created = device.set_checkpoint(pool, self.checkpoints.pop(pool))
+        checkpoint = self.checkpoints.pop(pool)
+        if not device.has_areas_of(pool, checkpoint):
+            return
+        created = device.set_checkpoint(pool, checkpoint)
         self.live = [block for block in self.live if block.area.pool != pool] + created
 
     def release(self, pool: PoolId) -> None:
@@ -185,6 +195,10 @@ def record(
     `settings` is one of SETTINGS, or its name. `late` steps run before recording begins, `steps`
     while it is on. `max_entries` is the ring buffer's length: what is older is cut off.
     """
+    made_by = (
+        f"record({seed}, settings={settings!r}, steps={steps}, devices={devices}, late={late}, "
+        f"max_entries={max_entries}, private_pools={private_pools}, event_pools={event_pools})"
+    )
     chosen = SETTINGS[settings] if isinstance(settings, str) else settings
     machine = Machine(chosen, devices)
     rng = random.Random(seed)
@@ -195,7 +209,7 @@ def record(
     for program in programs:
         program.run(steps)
     snapshot, truths = machine.dump(max_entries, event_pools)
-    return Recording(seed, chosen, snapshot, truths)
+    return Recording(made_by, chosen, snapshot, truths)
 
 
 def recordings(
