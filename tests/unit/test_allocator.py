@@ -229,6 +229,13 @@ def test_oversize_blocks_are_for_oversize_requests() -> None:
     assert layout(device)[0] == [(60 * MIB, LIVE)]  # and is not split
 
 
+def test_a_segment_as_large_as_the_limit_is_oversize_when_it_is_free() -> None:
+    device = device_of(max_split_size=20 * MIB)
+    device.free(get(device.malloc(5 * MIB)))
+    device.malloc(5 * MIB)
+    assert layout(device) == [[(20 * MIB, FREE)], [(5 * MIB, LIVE), (15 * MIB, FREE)]]
+
+
 def test_out_of_memory_frees_what_is_cached_and_tries_again() -> None:
     device = device_of(capacity=50 * MIB)
     device.free(get(device.malloc(30 * MIB)))
@@ -278,6 +285,17 @@ def test_expandable_segments_grow_by_handles() -> None:
         ]
     ]
     assert [s["is_expandable"] for s in device.segments()] == [True]
+
+
+def test_a_free_block_that_can_grow_counts_as_large_as_it_can_grow() -> None:
+    device = Machine(EXPANDABLE).devices[0]
+    blocks = [get(device.malloc(size * MIB)) for size in (10, 15, 10)]
+    device.free(blocks[1])
+    device.malloc(4 * MIB)  # not from the 5 MiB at the end
+    assert events(device)[-1] == ("alloc", 10, 4 * MIB)
+    device.malloc(11 * MIB)
+    device.malloc(4 * MIB)
+    assert events(device)[-1] == ("alloc", 35, 4 * MIB)
 
 
 def test_small_requests_have_an_expandable_segment_of_their_own() -> None:
@@ -556,6 +574,32 @@ def test_free_blocks_of_large_segments_are_larger_than_1_mib(recording: Recordin
         if segment["segment_type"] == "large" and not segment["is_expandable"]:
             for block in segment["blocks"]:
                 assert block["state"] != "inactive" or block["size"] > MIB
+
+
+@pytest.mark.parametrize("settings", ["default", "crowded", "roundup"])
+def test_what_a_gap_behind_a_large_block_says_of_its_size(settings: str) -> None:
+    """docs/allocator.md: a gap of up to 1 MiB is slack; the free part of a gap is one block."""
+    slack = 0
+    for seed in range(40):
+        recording = record(seed, settings=settings, steps=120, private_pools=False)
+        for segment in recording.snapshot["segments"]:
+            if segment["segment_type"] == "small":
+                continue
+            blocks = segment["blocks"]
+            end = segment["address"] + segment["total_size"]
+            for at, block in enumerate(blocks):
+                if block["state"] == "inactive":
+                    continue
+                rounded = round_size(block["requested_size"], recording.settings)
+                behind = [b["address"] for b in blocks[at + 1 :] if b["state"] != "inactive"]
+                gap = min([*behind, end]) - block["address"] - rounded
+                if gap <= MIB:
+                    assert block["size"] == rounded + gap
+                    slack += gap > 0
+                else:
+                    assert blocks[at + 1]["state"] == "inactive"
+                    assert rounded <= block["size"] <= rounded + MIB
+    assert slack
 
 
 @pytest.mark.parametrize("settings", SETTINGS)
