@@ -52,7 +52,7 @@ STACKS: tuple[Stack, ...] = (
 WEIGHTS = {
     "malloc": 40,
     "free": 26,
-    "free several": 5,
+    "free several": 2,
     "record stream": 6,
     "finish stream": 3,
     "empty cache": 2,

@@ -576,7 +576,7 @@ def test_free_blocks_of_large_segments_are_larger_than_1_mib(recording: Recordin
                 assert block["state"] != "inactive" or block["size"] > MIB
 
 
-@pytest.mark.parametrize("settings", ["default", "crowded", "roundup"])
+@pytest.mark.parametrize("settings", ["default", "crowded", "roundup by interval"])
 def test_what_a_gap_behind_a_large_block_says_of_its_size(settings: str) -> None:
     """docs/allocator.md: a gap of up to 1 MiB is slack; the free part of a gap is one block."""
     slack = 0
