@@ -84,6 +84,7 @@ class Block:
 
     addr: int
     requested_size: int
+    state: str
     frames: Stack
 
 
@@ -103,8 +104,8 @@ class EventRow(NamedTuple):
 
 def replay(snapshot: Any, device: int) -> OracleReplay:
     """Replays one device of a snapshot (a dict, or a bare list of segments)."""
-    events = _events(snapshot, device)
-    blocks = _active_blocks(snapshot, device)
+    events = trace_of(snapshot, device)
+    blocks = active_blocks(snapshot, device)
 
     live: dict[int, Lifetime] = {}  # only blocks allocated in this trace
     seen: set[int] = set()  # addresses met in an alloc or free_completed so far
@@ -117,7 +118,7 @@ def replay(snapshot: Any, device: int) -> OracleReplay:
 
     for index, event in enumerate(events):
         action = event.get("action", "")
-        addr = _unsigned(event.get("addr", 0))
+        addr = unsigned(event.get("addr", 0))
         size = event.get("size", 0)
         frames = _stack(event)
         change = 0
@@ -194,7 +195,7 @@ def replay(snapshot: Any, device: int) -> OracleReplay:
 
 def devices(snapshot: Any) -> list[int]:
     """The devices that have events or segments, ascending."""
-    found = {segment.get("device", 0) for segment in _segments(snapshot)}
+    found = {segment.get("device", 0) for segment in segments_of(snapshot)}
     for device, trace in enumerate(_traces(snapshot)):
         if trace:
             found.add(device)
@@ -216,7 +217,8 @@ class _PlainUnpickler(pickle.Unpickler):
         raise pickle.UnpicklingError(f"not plain data: {module}.{name}")
 
 
-def _segments(snapshot: Any) -> list[dict[str, Any]]:
+def segments_of(snapshot: Any) -> list[dict[str, Any]]:
+    """The final segments of all devices."""
     if isinstance(snapshot, list):
         return snapshot
     segments: list[dict[str, Any]] = snapshot.get("segments", [])
@@ -230,15 +232,16 @@ def _traces(snapshot: Any) -> list[list[dict[str, Any]]]:
     return traces
 
 
-def _events(snapshot: Any, device: int) -> list[dict[str, Any]]:
+def trace_of(snapshot: Any, device: int) -> list[dict[str, Any]]:
+    """The events of one device."""
     traces = _traces(snapshot)
     return traces[device] if 0 <= device < len(traces) else []
 
 
-def _active_blocks(snapshot: Any, device: int) -> list[Block]:
+def active_blocks(snapshot: Any, device: int) -> list[Block]:
     """The blocks of a device that are not inactive, in file order, of any PyTorch since 2.0."""
     found = []
-    for segment in _segments(snapshot):
+    for segment in segments_of(snapshot):
         if segment.get("device", 0) != device:
             continue
         running = segment.get("address", 0)
@@ -255,7 +258,8 @@ def _active_blocks(snapshot: Any, device: int) -> list[Block]:
             else:
                 requested_size = block.get("size", 0)
             holder = history[0] if history and "frames" not in block else block
-            found.append(Block(_unsigned(addr), requested_size, _stack(holder)))
+            state = block.get("state", "")
+            found.append(Block(unsigned(addr), requested_size, state, _stack(holder)))
     return found
 
 
@@ -263,9 +267,9 @@ def _row(event: dict[str, Any]) -> EventRow:
     pool_id = event.get("pool_id")
     return EventRow(
         action=event.get("action", ""),
-        addr=_unsigned(event.get("addr", 0)),
+        addr=unsigned(event.get("addr", 0)),
         size=event.get("size", 0),
-        stream=_unsigned(event.get("stream", 0)),
+        stream=unsigned(event.get("stream", 0)),
         time_us=event.get("time_us"),
         frames=_stack(event),
         compile_context=event.get("compile_context"),
@@ -279,6 +283,6 @@ def _stack(holder: dict[str, Any]) -> Stack:
     return tuple((f.get("name", ""), f.get("filename", ""), f.get("line", 0)) for f in frames)
 
 
-def _unsigned(value: int) -> int:
+def unsigned(value: int) -> int:
     """Addresses and streams are unsigned 64-bit; the C++ pickler writes them signed."""
     return value & (2**64 - 1)

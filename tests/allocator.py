@@ -1,0 +1,788 @@
+"""A slow and obvious model of PyTorch's CUDA caching allocator, to be checked by eye.
+
+Programs call `malloc`, `free` and the rest on a `Device`; the `Machine` then dumps the snapshot
+that PyTorch would have dumped, and beside it the truth: what `torch.cuda.memory_stats` would have
+said after each event, which a snapshot does not hold. docs/allocator.md says where the rules come
+from. Left out: garbage collection, and settings that change while a program runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import NamedTuple
+
+from tests.build import START_US, Entry, FrameSpec, Snapshot
+
+KIB, MIB, GIB = 2**10, 2**20, 2**30
+MIN_BLOCK = 512
+SMALL_SIZE = 1 * MIB  # the largest request of the small pool
+SMALL_SEGMENT = 2 * MIB
+LARGE_SEGMENT = 20 * MIB
+LARGE_REQUEST = 10 * MIB  # from here on a segment is made for the one request
+ROUND_LARGE = 2 * MIB
+INTERVALS = 16  # of roundup_power2_divisions: from 1 MiB, from 2 MiB, ..., from 32 GiB
+
+PoolId = tuple[int, int]
+Stack = tuple[FrameSpec, ...]  # innermost first
+Change = tuple[int, int, int, int, int]  # one number for each of MEASURES
+
+DEFAULT_POOL: PoolId = (0, 0)
+MEASURES = ("requested", "held", "active", "allocated", "reserved")
+NO_CHANGE: Change = (0, 0, 0, 0, 0)
+CHECKPOINT_STACK: Stack = (
+    ("apply_checkpoint_execution_state_in_allocator", "torch/_inductor/cudagraph_trees.py", 2014),
+    ("run", "torch/_inductor/cudagraph_trees.py", 2171),
+)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What PYTORCH_CUDA_ALLOC_CONF sets, and the size of the device."""
+
+    roundup_power2_divisions: tuple[int, ...] = (0,) * INTERVALS
+    max_split_size: int | None = None  # None: no limit
+    expandable_segments: bool = False
+    capacity: int = 80 * GIB
+
+    def to_dict(self) -> Entry:
+        """As `allocator_settings` of a snapshot."""
+        divisions = self.roundup_power2_divisions
+        return {
+            "PYTORCH_CUDA_ALLOC_CONF": "",
+            "max_split_size": -1 if self.max_split_size is None else self.max_split_size,
+            "garbage_collection_threshold": 0.0,
+            "expandable_segments": self.expandable_segments,
+            "pinned_num_register_threads": 1,
+            "release_lock_on_cudamalloc": False,
+            "pinned_use_cuda_host_register": False,
+            "roundup_power2_divisions": {str(2**i): divisions[i] for i in range(INTERVALS)},
+        }
+
+
+# --------------------------------------------------------------------------------------------------
+# Sizes
+# --------------------------------------------------------------------------------------------------
+
+
+def round_size(size: int, settings: Settings) -> int:
+    """The block size that a request asks for."""
+    if size < MIN_BLOCK:
+        return MIN_BLOCK
+    power = size.bit_length() - 1  # 2**power <= size
+    interval = min(max(power - 20, 0), INTERVALS - 1)
+    divisions = settings.roundup_power2_divisions[interval]
+    if divisions > 1 and size > MIN_BLOCK * divisions:
+        step = 1 << power >> (divisions.bit_length() - 1)
+        return -(-size // step) * step
+    return -(-size // MIN_BLOCK) * MIN_BLOCK
+
+
+def segment_size(size: int) -> int:
+    """What is asked from the driver for a block of this size."""
+    if size <= SMALL_SIZE:
+        return SMALL_SEGMENT
+    if size < LARGE_REQUEST:
+        return LARGE_SEGMENT
+    return -(-size // ROUND_LARGE) * ROUND_LARGE
+
+
+def should_split(block_size: int, size: int, small: bool, settings: Settings) -> bool:
+    """Whether what is left of a free block becomes a free block of its own."""
+    rest = block_size - size
+    if small or settings.expandable_segments:
+        return rest >= MIN_BLOCK
+    fits = settings.max_split_size is None or size < settings.max_split_size
+    return fits and rest > SMALL_SIZE
+
+
+# --------------------------------------------------------------------------------------------------
+# Memory
+# --------------------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class Block:
+    """A piece of an area. `requested` of a free block is stale, as in PyTorch."""
+
+    area: Area
+    addr: int
+    size: int
+    requested: int = 0
+    allocated: bool = False
+    mapped: bool = True
+    stream_uses: set[int] = field(default_factory=set)
+    capture_uses: set[int] = field(default_factory=set)  # those recorded during a capture
+    event_count: int = 0  # streams that have to finish before the free completes
+    stack: Stack = ()
+
+    @property
+    def in_use(self) -> bool:
+        return self.allocated or self.event_count > 0 or bool(self.stream_uses)
+
+    @property
+    def free(self) -> bool:
+        return self.mapped and not self.in_use
+
+    @property
+    def state(self) -> str:
+        if self.allocated:
+            return "active_allocated"
+        return "active_pending_free" if self.in_use else "inactive"
+
+
+@dataclass(eq=False)
+class Area:
+    """One cudaMalloc, or the address space of one expandable segment. Its blocks tile it."""
+
+    addr: int
+    size: int
+    pool: PoolId
+    small: bool
+    stream: int
+    expandable: bool
+    blocks: list[Block] = field(default_factory=list)
+    stack: Stack = ()
+
+    @property
+    def handle(self) -> int:
+        """The unit in which an expandable segment is mapped."""
+        return SMALL_SEGMENT if self.small else LARGE_SEGMENT
+
+    def before(self, block: Block) -> Block | None:
+        at = self.blocks.index(block)
+        return self.blocks[at - 1] if at > 0 else None
+
+    def after(self, block: Block) -> Block | None:
+        at = self.blocks.index(block)
+        return self.blocks[at + 1] if at + 1 < len(self.blocks) else None
+
+    def cut(self, block: Block, size: int) -> Block:
+        """Leaves `size` bytes in `block` and returns a new block of the rest."""
+        rest = Block(self, block.addr + size, block.size - size, block.requested)
+        rest.mapped = block.mapped
+        block.size = size
+        self.blocks.insert(self.blocks.index(block) + 1, rest)
+        return rest
+
+    def merge(self, block: Block) -> None:
+        """Joins a block that is not in use with neighbours that are like it."""
+        for other in (self.before(block), self.after(block)):
+            if other is not None and not other.in_use and other.mapped == block.mapped:
+                block.addr = min(block.addr, other.addr)
+                block.size += other.size
+                self.blocks.remove(other)
+
+    def mapped_ranges(self) -> Iterator[list[Block]]:
+        """The blocks of each contiguous mapped range."""
+        found: list[Block] = []
+        for block in self.blocks:
+            if block.mapped:
+                found.append(block)
+            elif found:
+                yield found
+                found = []
+        if found:
+            yield found
+
+
+class BlockState(NamedTuple):
+    """A block in a checkpoint."""
+
+    size: int
+    allocated: bool
+
+
+Checkpoint = list[tuple[int, list[BlockState]]]  # (area's address, its mapped blocks)
+
+
+# --------------------------------------------------------------------------------------------------
+# The truth beside a snapshot
+# --------------------------------------------------------------------------------------------------
+
+
+class Recorded(NamedTuple):
+    """An event, and what it did to the measures of one pool on one stream."""
+
+    event: Entry
+    change: Change
+    pool: PoolId
+    stream: int
+    block_size: int  # of alloc and the frees; else 0
+
+
+class KnownBlock(NamedTuple):
+    """A block as it truly was. `pending`: its free had been requested before the first event."""
+
+    addr: int
+    size: int
+    requested: int
+    pool: PoolId
+    stream: int
+    pending: bool = False
+
+
+@dataclass
+class Truth:
+    """What one device's events did, and what they found."""
+
+    start: dict[tuple[PoolId, int], Change]  # by pool and stream
+    recorded: list[Recorded]  # one for each event of the trace
+    blocks: dict[int, KnownBlock]  # by index of the alloc event
+    baseline: dict[int, KnownBlock]  # by address: live before the first event
+
+    def start_of(self, measure: str, pool: PoolId | None = None, stream: int | None = None) -> int:
+        """The measure before the first event: of all, of a pool, of a stream, or of both."""
+        at = MEASURES.index(measure)
+        return sum(
+            values[at]
+            for (its_pool, its_stream), values in self.start.items()
+            if pool in (None, its_pool) and stream in (None, its_stream)
+        )
+
+    def series(
+        self, measure: str, pool: PoolId | None = None, stream: int | None = None
+    ) -> list[int]:
+        """The measure after each event."""
+        at = MEASURES.index(measure)
+        changes = [
+            one.change[at] if pool in (None, one.pool) and stream in (None, one.stream) else 0
+            for one in self.recorded
+        ]
+        return list(accumulate(changes, initial=self.start_of(measure, pool, stream)))[1:]
+
+    def pools(self) -> set[PoolId]:
+        return {pool for pool, _ in self.start} | {one.pool for one in self.recorded}
+
+    def streams(self) -> set[int]:
+        return {stream for _, stream in self.start} | {one.stream for one in self.recorded}
+
+
+def truth_of(history: Sequence[Recorded], first: int) -> Truth:
+    """The truth of a trace that begins with the event of this index."""
+    start: dict[tuple[PoolId, int], Change] = {}
+    live: dict[int, KnownBlock] = {}
+    for one in history[:first]:
+        key = one.pool, one.stream
+        if one.change != NO_CHANGE:
+            was, plus = start.get(key, NO_CHANGE), one.change
+            start[key] = tuple(was[i] + plus[i] for i in range(5))  # type: ignore[assignment]
+        action = one.event["action"]
+        if action == "alloc":
+            block = _known(one)
+            live[block.addr] = block
+        elif action == "free_requested":
+            live[one.event["addr"]] = live[one.event["addr"]]._replace(pending=True)
+        elif action == "free_completed":
+            del live[one.event["addr"]]
+    recorded = list(history[first:])
+    blocks = {i: _known(one) for i, one in enumerate(recorded) if one.event["action"] == "alloc"}
+    return Truth(start, recorded, blocks, live)
+
+
+def _known(one: Recorded) -> KnownBlock:
+    return KnownBlock(one.event["addr"], one.block_size, one.event["size"], one.pool, one.stream)
+
+
+# --------------------------------------------------------------------------------------------------
+# The allocator
+# --------------------------------------------------------------------------------------------------
+
+
+class Device:
+    """One device's allocator."""
+
+    def __init__(self, settings: Settings, base: int, index: int = 0) -> None:
+        self.settings = settings
+        self.base = base
+        self.index = index
+        self.areas: dict[tuple[PoolId, bool], list[Area]] = {}  # by pool, small or not
+        self.released_pools: set[PoolId] = set()  # empty_cache may empty them
+        self.capturing: PoolId | None = None
+        self.deferred: list[Block] = []  # frees of stream-used blocks during a capture
+        self.events: dict[int, list[Block]] = {}  # by stream: what waits for it, in order
+        self.finished: dict[int, int] = {}  # by stream: how many of those are done
+        self.reserved = 0
+        self.history: list[Recorded] = []  # everything, whether PyTorch recorded it or not
+        self.recording_from = 0
+        self.now_us = START_US
+        self.frame_dicts: dict[FrameSpec, Entry] = {}
+
+    # The user's side
+
+    def malloc(self, requested: int, stream: int = 0, stack: Stack = ()) -> Block | None:
+        """A block for this many bytes; None, and an `oom` event, where there is none."""
+        if self.capturing is None:
+            self.process_events(stack)
+        size = round_size(requested, self.settings)
+        key = self.capturing or DEFAULT_POOL, size <= SMALL_SIZE
+        block = self.best_fit(key, stream, size) or self.new_block(key, stream, size, stack)
+        if block is None and self.release_oversize(key, stream, size, stack):
+            block = self.new_block(key, stream, size, stack)
+        if block is None and self.capturing is None:
+            self.empty_cache(stack)
+            block = self.new_block(key, stream, size, stack)
+        if block is None:
+            self.record("oom", None, size, stream, key[0], stack=stack)
+            return None
+        split = should_split(block.size, size, key[1], self.settings)
+        return self.hand_out(block, size, requested, split, stack)
+
+    def free(self, block: Block, stack: Stack | None = None) -> None:
+        """Lets go of a block. Without a stack of its own the event shows the alloc's."""
+        block.allocated = False
+        self.record_block("free_requested", block, (0, -1, 0, -1), stack)
+        if not block.stream_uses:
+            self.complete(block, stack)
+        elif self.capturing is not None:
+            self.deferred.append(block)
+        else:
+            self.wait_for_streams(block)
+
+    def record_stream(self, block: Block, stream: int) -> None:
+        """The block is used on another stream: its free has to wait for it."""
+        if stream != block.area.stream:
+            block.stream_uses.add(stream)
+            if self.capturing is not None:
+                block.capture_uses.add(stream)
+
+    def finish_stream(self, stream: int) -> None:
+        """The stream has done all its work. The next malloc notices."""
+        self.finished[stream] = len(self.events.get(stream, ()))
+
+    def begin_pool(self, pool: PoolId) -> None:
+        """Allocations come from this private pool from now on (a capture, or a MemPool)."""
+        self.capturing = pool
+        self.released_pools.discard(pool)
+
+    def end_pool(self) -> None:
+        self.capturing = None
+
+    def release_pool(self, pool: PoolId) -> None:
+        """The pool's graph or MemPool is gone: empty_cache may free what is free of it."""
+        self.released_pools.add(pool)
+
+    def empty_cache(self, stack: Stack = ()) -> None:
+        """Waits for all streams, then gives unsplit segments and whole free handles back."""
+        if self.capturing is not None:
+            raise ValueError("empty_cache during a capture")
+        self.record_deferred(stack)
+        for stream in list(self.events):
+            self.finish_stream(stream)
+        self.process_events(stack)
+        for small in (False, True):
+            self.release_cached((DEFAULT_POOL, small), stack)
+        for pool in sorted(self.released_pools):
+            for small in (True, False):
+                self.release_cached((pool, small), stack)
+
+    def checkpoint(self, pool: PoolId) -> Checkpoint:
+        """What set_checkpoint needs to bring a private pool back to how it is now."""
+        self.record_deferred(())
+        found = []
+        for area in self.pool_areas(pool):
+            mapped = [block for block in area.blocks if block.mapped]
+            found.append((area.addr, [BlockState(one.size, one.allocated) for one in mapped]))
+        return found
+
+    def set_checkpoint(self, pool: PoolId, checkpoint: Checkpoint) -> list[Block]:
+        """Frees the pool's blocks, allocates all the checkpoint's, frees those free in it."""
+        areas = {area.addr: area for area in self.pool_areas(pool)}
+        for area in areas.values():
+            for block in list(area.blocks):
+                if block.allocated:
+                    self.free(block, CHECKPOINT_STACK)
+        created = []
+        for addr, states in checkpoint:
+            area, blocks = areas[addr], []
+            for state in states:
+                block = self.block_at(area, addr)
+                split = block.size > state.size
+                self.hand_out(block, state.size, state.size, split, CHECKPOINT_STACK)
+                blocks.append(block)
+                addr += state.size
+            for state, block in zip(states, blocks, strict=True):
+                if state.allocated:
+                    created.append(block)
+                else:
+                    self.free(block, CHECKPOINT_STACK)
+        return created
+
+    def can_checkpoint(self, pool: PoolId) -> bool:
+        """PyTorch refuses where a free is pending in the pool."""
+        blocks = [block for area in self.pool_areas(pool) for block in area.blocks]
+        return not any(block.event_count or block.stream_uses for block in blocks)
+
+    def has_areas_of(self, pool: PoolId, checkpoint: Checkpoint) -> bool:
+        """PyTorch refuses where a segment of the checkpoint is gone (`release_oversize`)."""
+        sizes = {a.addr: sum(b.size for b in a.blocks if b.mapped) for a in self.pool_areas(pool)}
+        wanted = {addr: sum(state.size for state in states) for addr, states in checkpoint}
+        return all(sizes.get(addr) == size for addr, size in wanted.items())
+
+    # Finding memory
+
+    def best_fit(self, key: tuple[PoolId, bool], stream: int, size: int) -> Block | None:
+        """The smallest free block that is large enough; of equal ones the lowest."""
+        fitting = [
+            block
+            for area in self.areas.get(key, ())
+            if area.stream == stream
+            for block in area.blocks
+            if block.size >= size and block.free
+        ]
+        if not fitting:
+            return None
+        fitting.sort(key=lambda block: (block.size, block.addr))
+        best = fitting[0]
+        for block in fitting[1:]:  # what can grow counts as large as it can grow
+            if not best.area.expandable or expandable_size(block) >= expandable_size(best):
+                break
+            best = block
+        limit = self.settings.max_split_size
+        if limit is not None:
+            if size < limit <= best.size:
+                return None  # oversize blocks are for oversize requests
+            if size >= limit and best.size >= size + LARGE_SEGMENT:
+                return None  # and for none that would waste much
+        return best
+
+    def new_block(
+        self, key: tuple[PoolId, bool], stream: int, size: int, stack: Stack
+    ) -> Block | None:
+        """A free block of new memory that is large enough."""
+        if self.settings.expandable_segments:
+            return self.expand(key, stream, size, stack)
+        total = segment_size(size)
+        if self.reserved + total > self.settings.capacity:
+            return None
+        area = self.new_area(total, key, stream, False)
+        area.stack = stack
+        self.record_segment("segment_alloc", area, area.addr, total, stack)
+        return area.blocks[0]
+
+    def expand(
+        self, key: tuple[PoolId, bool], stream: int, size: int, stack: Stack
+    ) -> Block | None:
+        """Maps memory at the lowest place where free and unmapped blocks together suffice."""
+        block = self.lowest_expandable(key, stream, size)
+        if not block.mapped and not self.map(block, min(block.size, size), stack):
+            return None
+        while block.size < size:
+            following = block.area.after(block)
+            assert following is not None
+            assert not following.mapped
+            if not self.map(following, min(size - block.size, following.size), stack):
+                return None
+            block = following  # it has swallowed the free block before it
+        return block
+
+    def lowest_expandable(self, key: tuple[PoolId, bool], stream: int, size: int) -> Block:
+        mine = [area for area in self.areas.get(key, ()) if area.stream == stream]
+        for area in sorted(mine, key=lambda area: area.addr):
+            for at, block in enumerate(area.blocks):
+                if block.mapped:
+                    continue
+                first = at - 1 if at > 0 and not area.blocks[at - 1].in_use else at
+                room = 0
+                for one in area.blocks[first:]:
+                    if one.in_use:
+                        break
+                    room += one.size
+                if room >= size:
+                    return area.blocks[first]
+        handle = SMALL_SEGMENT if key[1] else LARGE_SEGMENT
+        space = self.settings.capacity + self.settings.capacity // 8
+        area = self.new_area(-(-space // handle) * handle, key, stream, True)
+        area.blocks[0].mapped = False
+        return area.blocks[0]
+
+    def map(self, block: Block, size: int, stack: Stack) -> bool:
+        """Maps whole handles at the begin of an unmapped block; False where memory is out."""
+        area = block.area
+        size = -(-size // area.handle) * area.handle
+        if self.reserved + size > self.settings.capacity:
+            return False
+        if size < block.size:
+            area.cut(block, size)
+        addr = block.addr
+        block.mapped = True
+        area.merge(block)
+        self.record_segment("segment_map", area, addr, size, stack)
+        return True
+
+    def new_area(self, size: int, key: tuple[PoolId, bool], stream: int, expandable: bool) -> Area:
+        """Address space at the lowest gap, as drivers tend to hand it out."""
+        addr = self.base
+        for other in sorted(self.all_areas(), key=lambda area: area.addr):
+            if addr + size <= other.addr:
+                break
+            addr = other.addr + -(-other.size // ROUND_LARGE) * ROUND_LARGE
+        area = Area(addr, size, *key, stream, expandable)
+        area.blocks.append(Block(area, addr, size))
+        self.areas.setdefault(key, []).append(area)
+        return area
+
+    def hand_out(self, block: Block, size: int, requested: int, split: bool, stack: Stack) -> Block:
+        """Makes a free block a live one, of its whole size unless it is split."""
+        if split:
+            block.area.cut(block, size)
+        block.allocated = True
+        block.requested = requested
+        block.stack = stack
+        self.record_block("alloc", block, (1, 1, 1, 1), stack)
+        return block
+
+    # Giving memory back
+
+    def complete(self, block: Block, stack: Stack | None) -> None:
+        """The block is free, and joins the free blocks next to it."""
+        self.record_block("free_completed", block, (-1, 0, -1, 0), stack)
+        block.stack = ()
+        block.area.merge(block)
+
+    def wait_for_streams(self, block: Block) -> None:
+        for stream in sorted(block.stream_uses):
+            self.events.setdefault(stream, []).append(block)
+            block.event_count += 1
+        block.stream_uses.clear()
+
+    def record_deferred(self, stack: Stack) -> None:
+        """What was freed during a capture waits for the streams it was used on outside of it."""
+        for block in self.deferred:
+            block.stream_uses -= block.capture_uses
+            block.capture_uses.clear()
+            self.wait_for_streams(block)
+            if block.event_count == 0:
+                self.complete(block, stack)
+        self.deferred.clear()
+
+    def process_events(self, stack: Stack) -> None:
+        """Completes the frees whose streams have finished."""
+        self.record_deferred(stack)
+        for stream, waiting in self.events.items():
+            for _ in range(self.finished.pop(stream, 0)):
+                block = waiting.pop(0)
+                block.event_count -= 1
+                if block.event_count == 0:
+                    self.complete(block, stack)
+
+    def release_oversize(
+        self, key: tuple[PoolId, bool], stream: int, size: int, stack: Stack
+    ) -> bool:
+        """Frees one oversize block that suffices, or the largest until they do."""
+        limit = self.settings.max_split_size
+        if limit is None:
+            return False
+        wanted = max(size, limit)
+        mine = [area for area in self.areas.get(key, ()) if area.stream == stream]
+        oversize = [area for area in mine if area.size >= limit and area.blocks[0].free]
+        oversize = [area for area in oversize if len(area.blocks) == 1]
+        oversize.sort(key=lambda area: (area.size, area.addr))
+        for area in oversize:
+            if area.size >= wanted:
+                self.free_segment(area, stack)
+                return True
+        released = 0
+        while oversize and released < wanted:
+            released += oversize[-1].size
+            self.free_segment(oversize.pop(), stack)
+        return released >= wanted
+
+    def release_cached(self, key: tuple[PoolId, bool], stack: Stack) -> None:
+        """Frees unsplit segments, unmaps whole handles of free blocks."""
+        free = [b for area in self.areas.get(key, ()) for b in area.blocks if b.free]
+        free.sort(key=lambda block: (block.area.stream, block.size, block.addr))
+        for block in free:
+            if not block.area.expandable and len(block.area.blocks) == 1:
+                self.free_segment(block.area, stack)
+        for block in free:
+            if block.area.expandable:
+                self.unmap(block, stack)
+
+    def free_segment(self, area: Area, stack: Stack) -> None:
+        self.record_segment("segment_free", area, area.addr, area.size, stack)
+        self.areas[area.pool, area.small].remove(area)
+
+    def unmap(self, block: Block, stack: Stack) -> None:
+        """Unmaps the whole handles inside a free block; what is left at its ends stays."""
+        area = block.area
+        first = area.addr + -(-(block.addr - area.addr) // area.handle) * area.handle
+        end = area.addr + (block.addr + block.size - area.addr) // area.handle * area.handle
+        if first >= end:
+            return
+        if block.addr < first:
+            block = area.cut(block, first - block.addr)
+        if end < block.addr + block.size:
+            area.cut(block, end - block.addr)
+        block.mapped = False
+        block.requested = 0
+        area.merge(block)
+        self.record_segment("segment_unmap", area, first, end - first, stack)
+        if block.size == area.size:
+            self.areas[area.pool, area.small].remove(area)
+
+    # Looking
+
+    def all_areas(self) -> list[Area]:
+        return [area for areas in self.areas.values() for area in areas]
+
+    def pool_areas(self, pool: PoolId) -> list[Area]:
+        return [area for small in (True, False) for area in self.areas.get((pool, small), ())]
+
+    def live_blocks(self) -> list[Block]:
+        return [block for area in self.all_areas() for block in area.blocks if block.allocated]
+
+    @staticmethod
+    def block_at(area: Area, addr: int) -> Block:
+        return next(block for block in area.blocks if block.addr == addr)
+
+    def segments(self) -> list[Entry]:
+        """The segments of a snapshot: one for each contiguous mapped range, by address."""
+        ranges = [blocks for area in self.all_areas() for blocks in area.mapped_ranges()]
+        return [self.segment(blocks) for blocks in sorted(ranges, key=lambda b: b[0].addr)]
+
+    def segment(self, blocks: list[Block]) -> Entry:
+        area = blocks[0].area
+        active = [block for block in blocks if block.in_use]
+        return {
+            "device": self.index,
+            "address": blocks[0].addr,
+            "total_size": sum(block.size for block in blocks),
+            "allocated_size": sum(block.size for block in active if block.allocated),
+            "active_size": sum(block.size for block in active),
+            "requested_size": sum(block.requested for block in active),
+            "stream": area.stream,
+            "segment_type": "small" if area.small else "large",
+            "segment_pool_id": area.pool,
+            "is_expandable": area.expandable,
+            "frames": self.frames(area.stack),
+            "blocks": [
+                {
+                    "address": block.addr,
+                    "size": block.size,
+                    "requested_size": block.requested,
+                    "state": block.state,
+                    "frames": self.frames(block.stack),
+                }
+                for block in blocks
+            ],
+        }
+
+    # Recording
+
+    def begin_recording(self) -> None:
+        """From here on events are recorded; what is older has no stack."""
+        self.recording_from = len(self.history)
+        for area in self.all_areas():
+            area.stack = ()
+            for block in area.blocks:
+                block.stack = ()
+
+    def record_block(
+        self, action: str, block: Block, signs: tuple[int, int, int, int], stack: Stack | None
+    ) -> None:
+        """Records alloc or a free: what it does to the measures but reserved."""
+        sizes = block.requested, block.requested, block.size, block.size
+        change = (*(sign * size for sign, size in zip(signs, sizes, strict=True)), 0)
+        self.record(
+            *(action, block.addr, block.requested, block.area.stream, block.area.pool),
+            change=change,  # type: ignore[arg-type]
+            block_size=block.size,
+            stack=block.stack if stack is None else stack,
+        )
+
+    def record_segment(self, action: str, area: Area, addr: int, size: int, stack: Stack) -> None:
+        more = size if action in ("segment_alloc", "segment_map") else -size
+        self.reserved += more
+        change = (0, 0, 0, 0, more)
+        self.record(action, addr, size, area.stream, area.pool, change=change, stack=stack)
+
+    def record_snapshot(self) -> None:
+        """The event that every snapshot leaves: all bytes that are active."""
+        active = sum(one.change[MEASURES.index("active")] for one in self.history)
+        self.record("snapshot", 0, active, 0, DEFAULT_POOL)
+
+    def record(
+        self,
+        action: str,
+        addr: int | None,
+        size: int,
+        stream: int,
+        pool: PoolId,
+        *,
+        change: Change = NO_CHANGE,
+        block_size: int = 0,
+        stack: Stack = (),
+    ) -> None:
+        event: Entry = {"action": action}
+        if addr is None:
+            event["device_free"] = self.settings.capacity - self.reserved
+        else:
+            event["addr"] = addr
+        event["size"] = size
+        event["stream"] = stream
+        self.now_us += action != "free_completed"  # most share the microsecond of the request
+        event["time_us"] = self.now_us
+        event["pool_id"] = pool
+        if stack:
+            event["frames"] = self.frames(stack)
+        self.history.append(Recorded(event, change, pool, stream, block_size))
+
+    def frames(self, stack: Stack) -> list[Entry]:
+        for spec in stack:
+            if spec not in self.frame_dicts:
+                name, filename, line = spec
+                self.frame_dicts[spec] = {"filename": filename, "line": line, "name": name}
+        return [self.frame_dicts[spec] for spec in stack]
+
+
+def expandable_size(block: Block) -> int:
+    """The size that a free block can grow to."""
+    following = block.area.after(block)
+    return block.size + (following.size if following is not None and not following.mapped else 0)
+
+
+class Machine:
+    """The devices of one process, and what is dumped of them."""
+
+    def __init__(self, settings: Settings | None = None, devices: int = 1) -> None:
+        self.settings = settings or Settings()
+        # Each device has its own addresses, as in one process; but no rule depends on it.
+        self.devices = [
+            Device(self.settings, 0x7F00_0000_0000 + index * 2**42, index)
+            for index in range(devices)
+        ]
+
+    def begin_recording(self) -> None:
+        for device in self.devices:
+            device.begin_recording()
+
+    def dump(
+        self, max_entries: int | None = None, event_pools: bool = True
+    ) -> tuple[Snapshot, list[Truth]]:
+        """The snapshot, and the truth of each device.
+
+        `max_entries` is the ring buffer's length: the last events are kept. Without `event_pools`
+        events do not say their pool, as up to PyTorch 2.8 or so.
+        """
+        traces: list[list[Entry]] = []
+        segments: list[Entry] = []
+        truths: list[Truth] = []
+        for device in self.devices:
+            first = device.recording_from
+            if max_entries is not None:
+                first = max(first, len(device.history) - max_entries)
+            truths.append(truth_of(device.history, first))
+            trace = [one.event for one in truths[-1].recorded]
+            if not event_pools:
+                trace = [{k: v for k, v in event.items() if k != "pool_id"} for event in trace]
+            traces.append(trace)
+            segments += device.segments()
+            device.record_snapshot()
+        snapshot = {
+            "segments": segments,
+            "device_traces": traces,
+            "allocator_settings": self.settings.to_dict(),
+        }
+        return snapshot, truths

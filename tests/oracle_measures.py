@@ -1,0 +1,149 @@
+"""Replays `held` and `reserved` from a snapshot alone, slowly and obviously: a second oracle.
+
+`held` are the requested bytes of what the program holds, from `alloc` to `free_requested`;
+`reserved` are the bytes of the segments. tests/oracle.py replays `requested`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+from tests import oracle
+
+
+@dataclass
+class MeasureReplay:
+    """A measure over time. `usage[i]` is its value after event i; the start is `baseline_bytes`."""
+
+    baseline_bytes: int
+    usage: list[int]
+    final_bytes: int
+    reconciliation_bytes: int  # what the end is above what the final segments say
+
+
+class Holding(NamedTuple):
+    """What is held from its alloc (-1: since before the first event) until its end (None: on)."""
+
+    alloc_index: int
+    end_index: int | None
+    addr: int
+    size: int
+
+
+class Range(NamedTuple):
+    """A range of addresses, without its end."""
+
+    start: int
+    end: int
+
+
+GROWS = ("segment_alloc", "segment_map")
+SHRINKS = ("segment_free", "segment_unmap")
+
+
+# --------------------------------------------------------------------------------------------------
+# Held
+# --------------------------------------------------------------------------------------------------
+
+
+def held(snapshot: Any, device: int) -> MeasureReplay:
+    """The requested bytes of blocks between their alloc and their free_requested."""
+    events = oracle.trace_of(snapshot, device)
+    holdings = holdings_of(snapshot, device)
+    start = sum(one.size for one in holdings if one.alloc_index == -1)
+    changes = [0] * len(events)
+    for one in holdings:
+        if one.alloc_index != -1:
+            changes[one.alloc_index] += one.size
+        if one.end_index is not None:
+            changes[one.end_index] -= one.size
+    blocks = oracle.active_blocks(snapshot, device)
+    expected = sum(block.requested_size for block in blocks if block.state == "active_allocated")
+    return _replay(start, changes, expected)
+
+
+def holdings_of(snapshot: Any, device: int) -> list[Holding]:
+    """Every lifetime of requested memory as far as the program held it."""
+    requests: dict[int, list[int]] = {}  # address -> events that request its free
+    for index, event in enumerate(oracle.trace_of(snapshot, device)):
+        if event.get("action") == "free_requested":
+            requests.setdefault(oracle.unsigned(event.get("addr", 0)), []).append(index)
+    states: dict[int, str] = {}  # address -> state in the final segments, where not inactive
+    for block in oracle.active_blocks(snapshot, device):
+        states.setdefault(block.addr, block.state)
+
+    found = []
+    for one in oracle.replay(snapshot, device).lifetimes:
+        within = [
+            index
+            for index in requests.get(one.addr, [])
+            if index > one.alloc_index and (one.free_index is None or index < one.free_index)
+        ]
+        if within:
+            found.append(Holding(one.alloc_index, within[0], one.addr, one.size))
+        elif one.alloc_index == -1 and one.free_index is not None and requests:
+            continue  # its free was requested before the first event
+        elif one.alloc_index == -1 and one.free_index is None:
+            if states[one.addr] == "active_allocated":
+                found.append(Holding(-1, None, one.addr, one.size))
+        else:
+            found.append(Holding(one.alloc_index, one.free_index, one.addr, one.size))
+    return found
+
+
+# --------------------------------------------------------------------------------------------------
+# Reserved
+# --------------------------------------------------------------------------------------------------
+
+
+def reserved(snapshot: Any, device: int) -> MeasureReplay:
+    """The bytes of the segments."""
+    start = sum(one.end - one.start for one in ranges_at_start(snapshot, device))
+    changes = []
+    for event in oracle.trace_of(snapshot, device):
+        action, size = event.get("action"), event.get("size", 0)
+        changes.append(size if action in GROWS else -size if action in SHRINKS else 0)
+    segments = (s for s in oracle.segments_of(snapshot) if s.get("device", 0) == device)
+    return _replay(start, changes, sum(segment.get("total_size", 0) for segment in segments))
+
+
+def ranges_at_start(snapshot: Any, device: int) -> list[Range]:
+    """What belonged to segments before the first event, as pieces that no event cuts.
+
+    The first event that touches an address says whether it was there: it was if the event takes it
+    away, it was not if the event brings it. Where no event does, it was there if it is at the end.
+    """
+    touches = [
+        (event["action"], _range(event.get("addr", 0), event.get("size", 0)))
+        for event in oracle.trace_of(snapshot, device)
+        if event.get("action") in GROWS + SHRINKS
+    ]
+    final = [
+        _range(segment.get("address", 0), segment.get("total_size", 0))
+        for segment in oracle.segments_of(snapshot)
+        if segment.get("device", 0) == device
+    ]
+    everything = [touched for _, touched in touches] + final
+    cuts = sorted({cut for one in everything for cut in one})
+    found = []
+    for piece in map(Range, cuts, cuts[1:]):
+        first = next((action for action, touched in touches if _inside(piece, touched)), None)
+        if first in SHRINKS or (first is None and any(_inside(piece, one) for one in final)):
+            found.append(piece)
+    return found
+
+
+def _range(start: int, size: int) -> Range:
+    start = oracle.unsigned(start)
+    return Range(start, start + size)
+
+
+def _inside(piece: Range, whole: Range) -> bool:
+    return whole.start <= piece.start and piece.end <= whole.end
+
+
+def _replay(start: int, changes: list[int], expected: int) -> MeasureReplay:
+    usage = list(accumulate(changes, initial=start))
+    return MeasureReplay(start, usage[1:], usage[-1], usage[-1] - expected)

@@ -1,0 +1,140 @@
+"""Tests the oracle of held and reserved: by hand, and against the model of the allocator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import assume, given
+
+from tests import oracle_measures, strategies
+from tests.allocator_strategies import Recording, recordings
+from tests.build import Snapshot, SnapshotBuilder
+
+A, B, C, D = 0x1000, 0x2000, 0x3000, 0x4000
+
+
+def held(builder: SnapshotBuilder) -> tuple[int, list[int], int]:
+    got = oracle_measures.held(builder.build(), 0)
+    return got.baseline_bytes, got.usage, got.reconciliation_bytes
+
+
+def reserved(builder: SnapshotBuilder) -> tuple[int, list[int], int]:
+    got = oracle_measures.reserved(builder.build(), 0)
+    return got.baseline_bytes, got.usage, got.reconciliation_bytes
+
+
+# --- held ----------------------------------------------------------------------------------------
+
+
+def test_held_ends_with_the_request() -> None:
+    b = SnapshotBuilder().alloc(A, 100).free_requested(A, 100).alloc(B, 7).free_completed(A, 100)
+    assert held(b.finish_segments()) == (0, [100, 0, 7, 7], 0)
+
+
+def test_held_ends_with_a_completion_that_nobody_requested() -> None:
+    b = SnapshotBuilder().alloc(A, 100).free_completed(A, 100)
+    assert held(b) == (0, [100, 0], 0)
+
+
+def test_held_ends_with_a_double_alloc() -> None:
+    b = SnapshotBuilder().alloc(A, 100).alloc(A, 7).free(A, 7)
+    assert held(b) == (0, [100, 7, 0, 0], 0)
+
+
+def test_a_second_request_does_nothing() -> None:
+    b = SnapshotBuilder().alloc(A, 9).free_requested(A, 9).free_requested(A, 9)
+    assert held(b.free_completed(A, 9).free_requested(A, 9)) == (0, [9, 0, 0, 0, 0], 0)
+
+
+def test_the_baseline_is_held_until_its_request() -> None:
+    b = SnapshotBuilder().free_requested(A, 5).alloc(B, 1).free_completed(A, 5)
+    b.finish_segments(extra_live=[(0, C, 30)])
+    assert held(b) == (35, [30, 31, 31], 0)
+
+
+def test_a_free_pending_at_the_start_is_not_held() -> None:
+    b = SnapshotBuilder().free_completed(A, 5).free(B, 2).finish_segments()
+    assert held(b) == (2, [2, 0, 0], 0)
+
+
+def test_without_any_request_the_recorder_skipped_them() -> None:
+    assert held(SnapshotBuilder().free_completed(A, 5)) == (5, [0], 0)
+
+
+def test_a_block_pending_from_before_the_start_to_after_the_end_is_not_held() -> None:
+    def of(state: str, builder: SnapshotBuilder) -> tuple[int, list[int], int]:
+        return held(builder.segment(A, 512, blocks=[builder.block(A, 512, 10, state)]))
+
+    assert of("active_allocated", SnapshotBuilder().alloc(B, 1).free(B, 1)) == (10, [11, 10, 10], 0)
+    assert of("active_pending_free", SnapshotBuilder().alloc(B, 1)) == (0, [1], 1)
+    assert of("active_awaiting_free", SnapshotBuilder()) == (0, [], 0)
+    assert of("active_pending_free", SnapshotBuilder().free_requested(A, 10)) == (10, [0], 0)
+
+
+# --- reserved ------------------------------------------------------------------------------------
+
+
+def test_segments_come_and_go() -> None:
+    b = SnapshotBuilder().segment_alloc(A, 0x1000).segment_map(B, 0x500).segment_free(A, 0x1000)
+    b.segment(B, 0x500).segment(C, 0x100)
+    assert reserved(b) == (0x100, [0x1100, 0x1600, 0x600], 0)
+
+
+def test_what_is_taken_away_first_was_there() -> None:
+    b = SnapshotBuilder().segment_free(A, 0x1000).segment_alloc(A, 0x800)
+    b.segment(A, 0x800)
+    assert reserved(b) == (0x1000, [0, 0x800], 0)
+
+
+def test_the_middle_of_a_range_is_unmapped_and_mapped_again() -> None:
+    b = SnapshotBuilder().segment_unmap(B, 0x1000).segment_map(B, 0x1000)
+    b.segment(A, 0x3000)
+    assert reserved(b) == (0x3000, [0x2000, 0x3000], 0)
+
+
+def test_an_event_over_what_is_partly_known() -> None:
+    b = SnapshotBuilder().segment_map(B, 0x1000).segment_unmap(A, 0x3000)
+    assert reserved(b) == (0x2000, [0x3000, 0], 0)
+
+
+def test_a_disagreement_is_told() -> None:
+    b = SnapshotBuilder().segment_alloc(A, 0x1000)
+    assert reserved(b) == (0, [0x1000], 0x1000)
+
+
+# --- against the model, and on anything ----------------------------------------------------------
+
+
+@given(recordings())
+def test_held_is_the_truth(recording: Recording) -> None:
+    for device, truth in enumerate(recording.truths):
+        trace = recording.snapshot["device_traces"][device]
+        # A trace without a request looks like one whose recorder skipped them.
+        known = any(event["action"] == "free_requested" for event in trace)
+        if not known:
+            assume(not any(block.pending for block in truth.baseline.values()))
+        got = oracle_measures.held(recording.snapshot, device)
+        assert got.baseline_bytes == truth.start_of("held")
+        assert got.usage == truth.series("held")
+        assert got.reconciliation_bytes == 0
+
+
+@given(recordings())
+def test_reserved_is_the_truth(recording: Recording) -> None:
+    for device, truth in enumerate(recording.truths):
+        got = oracle_measures.reserved(recording.snapshot, device)
+        assert got.baseline_bytes == truth.start_of("reserved")
+        assert got.usage == truth.series("reserved")
+        assert got.reconciliation_bytes == 0
+
+
+@given(strategies.traces())
+def test_any_snapshot_has_an_answer(snapshot: Snapshot) -> None:
+    def check(got: Any, events: int) -> None:
+        assert len(got.usage) == events
+        assert [got.baseline_bytes, *got.usage][-1] == got.final_bytes
+
+    for device in range(len(snapshot["device_traces"]) + 1):
+        events = len((snapshot["device_traces"] + [[]])[device])
+        check(oracle_measures.held(snapshot, device), events)
+        check(oracle_measures.reserved(snapshot, device), events)
