@@ -13,6 +13,7 @@ from memreplay._native cimport held as _held
 from memreplay._native cimport lives as _lives
 from memreplay._native cimport reserve as _reserve
 from memreplay._native cimport series as _series
+from memreplay._native cimport synthetic as _synthetic
 from memreplay._native cimport tables as _tables
 from memreplay._native.column cimport Column, Owned, column, owned
 from memreplay._native.growbuf cimport buf_reserve
@@ -184,6 +185,11 @@ cdef class Blocks:
     def end_misfits(self) -> int:
         """Blocks at the end that differ from those of the final segments."""
         return self.a.end_misfits
+
+    @property
+    def synthetic(self) -> int:
+        """Allocs and frees by which a CUDA graph tree set a pool back to a checkpoint."""
+        return _synthetic.count_synthetic(&self.reserved.replay.r, &self.a.synthetic)
 
     def pools(self) -> Column:
         """u32 an event: of an alloc or a segment event its pool (for `Tables.pool`), or

@@ -50,6 +50,7 @@ cdef struct Arena:
     Buf base_bytes             # i64 a baseline block
     Buf base_origin            # u32 a baseline block: index in origins, or NONE32
     Buf doubtful               # u8 a baseline block: its size is assumed
+    Buf synthetic              # u8 a stack, or empty: its allocs carry sizes of blocks
     uint64_t next_segment      # index in reserve.events
     uint64_t budget            # steps that searches may still take
     uint64_t proven, assumed   # blocks whose size follows from addresses, and others

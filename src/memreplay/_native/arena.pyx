@@ -15,6 +15,7 @@ from memreplay._native.hashmap cimport NONE32, Slot64, map64_at, map64_free, map
 from memreplay._native.replay cimport CARRIED
 from memreplay._native.reserve cimport Region, SMALL_SEGMENT
 from memreplay._native.status cimport ERR_MEMORY, OK, fail
+from memreplay._native.synthetic cimport mark_synthetic
 from memreplay._native.tables cimport *
 
 cdef extern from *:
@@ -44,6 +45,7 @@ cdef void arena_free(Arena* a) noexcept nogil:
     buf_free(&a.base_bytes)
     buf_free(&a.base_origin)
     buf_free(&a.doubtful)
+    buf_free(&a.synthetic)
     map64_free(&a.at)
     map64_free(&a.ends)
 
@@ -68,6 +70,13 @@ cdef uint64_t round_size(const Rules* rules, uint64_t size) noexcept nogil:
             return floor << 1
         return (size + part - 1) // part * part
     return (size + MIN_BLOCK - 1) // MIN_BLOCK * MIN_BLOCK
+
+
+cdef inline uint64_t size_for(const Arena* a, uint64_t requested, uint32_t stack) noexcept nogil:
+    # The size of the block that serves this request of this stack.
+    if a.synthetic.len and (<const uint8_t*> a.synthetic.data)[stack]:
+        return requested
+    return round_size(&a.rules, requested)
 
 
 cdef inline uint64_t max_split(const Arena* a) noexcept nogil:
@@ -223,7 +232,7 @@ cdef uint64_t baseline_size(Arena* a, uint32_t block, const Origin* o, uint64_t 
     cdef uint64_t size
     if b.block != NONE32 and final[b.block].size > 0 and <uint64_t> final[b.block].size <= room:
         return <uint64_t> final[b.block].size
-    size = round_size(&a.rules, <uint64_t> b.size)
+    size = size_for(a, <uint64_t> b.size, b.stack)
     if size > room:
         a.misplaced += 1
         (<uint8_t*> a.doubtful.data)[block] = True
@@ -310,8 +319,8 @@ cdef int take_start(Arena* a) noexcept nogil:
     for i in range(a.replay.baseline.len):
         if (<int64_t*> a.base_bytes.data)[i] == 0:
             # Outside of every segment that is known.
-            (<int64_t*> a.base_bytes.data)[i] = <int64_t> round_size(
-                &a.rules, <uint64_t> base[i].size)
+            (<int64_t*> a.base_bytes.data)[i] = <int64_t> size_for(
+                a, <uint64_t> base[i].size, base[i].stack)
             (<uint8_t*> a.doubtful.data)[i] = True
     return 0
 
@@ -352,7 +361,8 @@ cdef uint32_t end_before(Arena* a, uint64_t address) noexcept nogil:
     if (not (<uint8_t*> a.doubtful.data)[block] or gap == NONE32
             or node(a, gap).owner != FREE_NODE or node(a, gap).address >= address
             or address - node(a, gap).address >= node(a, gap).size
-            or address - node(a, gap).address > SMALL_LIMIT):
+            or (address - node(a, gap).address > SMALL_LIMIT
+                and round_size(&a.rules, <uint64_t> base[block].size) < max_split(a))):
         return NONE32
     moved = address - node(a, gap).address
     prove(a, i, node(a, i).size + moved)
@@ -361,10 +371,11 @@ cdef uint32_t end_before(Arena* a, uint64_t address) noexcept nogil:
     return gap if put(&a.at, address, gap) == 0 else NONE32
 
 
-cdef int place(Arena* a, uint32_t event, uint64_t address, uint64_t requested) noexcept nogil:
+cdef int place(Arena* a, uint32_t event, uint64_t address, uint64_t requested,
+               uint32_t stack) noexcept nogil:
     # An alloc.
     cdef int64_t* bytes = <int64_t*> a.bytes.data
-    cdef uint64_t size = round_size(&a.rules, requested)
+    cdef uint64_t size = size_for(a, requested, stack)
     cdef uint32_t i = node_at(a, address)
     cdef uint32_t before
     bytes[event] = <int64_t> size
@@ -535,6 +546,7 @@ cdef int run(Arena* a) noexcept nogil:
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
     cdef const uint64_t* address = <const uint64_t*> r.tables.address.data + r.first
     cdef const int64_t* size = <const int64_t*> r.tables.size.data + r.first
+    cdef const uint32_t* stack = <const uint32_t*> r.tables.stack.data + r.first
     cdef const uint32_t* match = <const uint32_t*> r.match.data
     cdef uint32_t* pool = <uint32_t*> a.pool.data
     cdef uint64_t i
@@ -545,7 +557,7 @@ cdef int run(Arena* a) noexcept nogil:
         pool[i] = <uint32_t> sparse_at(&r.tables.pool, r.first + i)
         code = 0
         if action[i] == A_ALLOC:
-            code = place(a, <uint32_t> i, address[i], <uint64_t> size[i])
+            code = place(a, <uint32_t> i, address[i], <uint64_t> size[i], stack[i])
         elif action[i] == A_FREE_COMPLETED:
             at = node_at(a, address[i])
             if at != NONE32 and node(a, at).owner != FREE_NODE and (
@@ -604,7 +616,7 @@ cdef int build(Arena* a) noexcept nogil:
     a.base_bytes.len = r.baseline.len
     a.base_origin.len = r.baseline.len
     a.doubtful.len = r.baseline.len
-    if take_start(a) < 0 or run(a) < 0:
+    if mark_synthetic(r, &a.synthetic) != OK or take_start(a) < 0 or run(a) < 0:
         return -1
     count_baseline(a)
     if r.window == NULL or r.window.phase != AFTER:
@@ -630,6 +642,7 @@ cdef int arena_init(Arena* a, const Replay* r, const Reserve* v, const Rules* ru
     buf_init(&a.base_bytes, 8)
     buf_init(&a.base_origin, 4)
     buf_init(&a.doubtful, 1)
+    buf_init(&a.synthetic, 1)
     if map64_init(&a.at, seed) < 0 or map64_init(&a.ends, seed + 1) < 0:
         return fail(&a.status, ERR_MEMORY, "blocks")
     code = build(a)
