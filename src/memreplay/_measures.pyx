@@ -60,6 +60,11 @@ cdef class Holding:
         """Requests for what nobody held."""
         return self.h.unmatched
 
+    @property
+    def pending(self) -> int:
+        """Allocations whose free was requested and did not complete."""
+        return self.h.pending
+
     def measure(self) -> Measure:
         """Alloc to free_requested, in requested bytes."""
         cdef Measure m = requested(self.replay)

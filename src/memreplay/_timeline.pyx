@@ -118,6 +118,34 @@ cdef class Replay:
         ABSENT_ID."""
         return column(self, self.r.match.data, self.r.events, b"I")
 
+    def segment_bytes(self, measure: str) -> int:
+        """What the blocks of the final segments hold: by "requested", "held", "active" or
+        "allocated"."""
+        cdef const _tables.Segment* segments = <_tables.Segment*> self.tables.t.segments.data
+        cdef const _tables.Block* b = <_tables.Block*> self.tables.t.blocks.data
+        cdef bint rounded = measure == "active" or measure == "allocated"
+        cdef bint held = measure == "held" or measure == "allocated"
+        cdef uint64_t sum_ = 0
+        cdef size_t i
+        for i in range(self.tables.t.blocks.len):
+            if (b[i].state == _tables.STATE_INACTIVE
+                    or segments[b[i].segment].device != self.r.device
+                    or (held and _tables.is_pending(&b[i]))):
+                continue
+            sum_ += <uint64_t> (b[i].size if rounded else _tables.block_requested(&b[i]))
+        return <int64_t> sum_
+
+    def snapshot_events(self) -> list:
+        """(event, total active bytes) of each `snapshot` event."""
+        cdef const uint8_t* action = <uint8_t*> self.tables.t.action.data + self.r.first
+        cdef const int64_t* size = <int64_t*> self.tables.t.size.data + self.r.first
+        cdef uint64_t i
+        found = []
+        for i in range(self.r.events):
+            if action[i] == _tables.A_SNAPSHOT:
+                found.append((i, size[i]))
+        return found
+
     def times(self) -> Column | None:
         """i64 an event, ABSENT_TIME where it has none; None where all are one number."""
         cdef const _tables.Sparse* s = &self.r.tables.time

@@ -123,9 +123,13 @@ class PeakReport:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a replay can be trusted, and why not: stable names (see docs/numbers.md)."""
+    """Whether a replay can be trusted, and why not: stable names (see docs/numbers.md).
+
+    `exact`: what is shown is exact, though more may have happened (events that a ring buffer lost).
+    """
 
     trusted: bool
+    exact: bool
     reasons: tuple[str, ...]
 
 

@@ -14,6 +14,7 @@ cdef struct Held:
     Buf base_end    # u32 a baseline block: that event, NONE32 (never) or NEVER_HELD
     uint64_t requests       # free_requested events
     uint64_t unrequested    # allocations that a free_completed ended without a request
+    uint64_t pending        # allocations whose free was requested and did not complete
     uint64_t unmatched      # requests for what was not held
 
 

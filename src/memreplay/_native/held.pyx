@@ -48,9 +48,13 @@ cdef void complete(Held* h, const Replay* r) noexcept nogil:
     for i in range(r.events):
         if action[i] == A_ALLOC and end[i] == NONE32 and match[i] != NONE32:
             end[i] = match[i]
-            h.unrequested += 1
+            # A second alloc of the address ends both.
+            h.unrequested += action[match[i]] != A_ALLOC
+        elif action[i] == A_ALLOC and end[i] != NONE32 and match[i] == NONE32:
+            h.pending += 1
     for i in range(r.baseline.len):
         if base_end[i] != NONE32:
+            h.pending += base[i].end == NONE32
             continue
         if base[i].pending == PENDING_YES:
             base_end[i] = NEVER_HELD

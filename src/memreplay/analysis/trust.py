@@ -7,12 +7,18 @@ from typing import TYPE_CHECKING
 from memreplay.model import Verdict
 
 if TYPE_CHECKING:
-    from memreplay.replay import Replay
+    from memreplay.replay import Replay, Usage
     from memreplay.snapshot import Snapshot
 
 
 # Reasons that are no doubt: what there is, is exact.
-REMARKS = {"no_allocations"}
+REMARKS = {"no_allocations", "recording_begun_late", "pending_frees", "synthetic_pool_events"}
+# Reasons for which more may have happened than is shown, while what is shown is exact.
+EXACT_ALL_THE_SAME = REMARKS | {"ring_overflow", "no_events"}
+
+# How many blocks may differ at the end of a trace before it is no race any more: the trace is read
+# out before the segments, and a few allocations may happen in between.
+TAIL_BLOCKS = 16
 
 
 def overflowed(snap: Snapshot, device: int | None = None) -> bool | None:
@@ -44,9 +50,60 @@ def overflowed(snap: Snapshot, device: int | None = None) -> bool | None:
     return full if limit is not None else None
 
 
-def verdict(snap: Snapshot, replay: Replay) -> Verdict:
-    """Whether a device's replay can be trusted. The reasons are stable names; docs/numbers.md has
-    them."""
+def verdict(snap: Snapshot, usage: Usage) -> Verdict:
+    """Whether a measure of a device can be trusted. The reasons are stable names; docs/numbers.md
+    has them.
+
+    It looks at what the measure itself needs; `device_verdict` looks at everything.
+    """
+    replay = usage.replay
+    reasons = _of_the_file(snap, replay)
+    if usage.measure == "reserved":
+        reasons += _of_segments(snap, replay)
+    else:
+        reasons += _of_the_trace(snap, replay)
+        reasons += _of_the_end(snap, usage)
+        if usage.measure in ("requested", "held") and snap.native.blocks_without_requested_size(
+            replay.device
+        ):
+            reasons.append("no_requested_sizes")
+        if usage.measure in ("held", "allocated"):
+            reasons += _of_requests(replay)
+        if usage.measure in ("active", "allocated"):
+            reasons += _of_blocks(replay)
+    return _verdict(reasons)
+
+
+def device_verdict(snap: Snapshot, replay: Replay) -> Verdict:
+    """Whether a device's replay can be trusted, by everything that can be held against it."""
+    reasons = _of_the_file(snap, replay) + _of_the_trace(snap, replay)
+    for measure in ("requested", "held", "active", "allocated"):
+        reasons += _of_the_end(snap, replay.measure(measure))
+    reasons += _of_segments(snap, replay)
+    if snap.native.blocks_without_requested_size(replay.device):
+        reasons.append("no_requested_sizes")
+    reasons += _of_requests(replay)
+    reasons += _of_blocks(replay)
+    reasons += _of_the_tail(reasons, replay)
+    if not snapshot_events_agree(snap, replay):
+        reasons.append("snapshot_events_disagree")
+    if replay.events and replay.baseline_bytes:
+        reasons.append("recording_begun_late")
+    if replay.holding.pending:
+        reasons.append("pending_frees")
+    if replay.blocks.synthetic:
+        reasons.append("synthetic_pool_events")
+    return _verdict(list(dict.fromkeys(reasons)))
+
+
+def _verdict(reasons: list[str]) -> Verdict:
+    found = set(reasons)
+    return Verdict(
+        trusted=found <= REMARKS, exact=found <= EXACT_ALL_THE_SAME, reasons=tuple(reasons)
+    )
+
+
+def _of_the_file(snap: Snapshot, replay: Replay) -> list[str]:
     reasons = []
     if snap.truncation is not None:
         reasons.append("truncated")
@@ -58,11 +115,13 @@ def verdict(snap: Snapshot, replay: Replay) -> Verdict:
         replay.reconciliation_bytes and snap.native.n_segments == 0
     ):
         reasons.append("no_segments")
-    elif replay.reconciliation_bytes and snap.truncation is None:
-        # What is cut off cannot agree: that is said already.
-        reasons.append("segments_disagree")
     if overflowed(snap, replay.device):
         reasons.append("ring_overflow")
+    return reasons
+
+
+def _of_the_trace(snap: Snapshot, replay: Replay) -> list[str]:
+    reasons = []
     if replay.events and replay.native.allocs == 0:
         reasons.append("no_allocations")
     if replay.unmatched_frees:
@@ -71,6 +130,63 @@ def verdict(snap: Snapshot, replay: Replay) -> Verdict:
         reasons.append("double_allocs")
     if replay.size_mismatches:
         reasons.append("size_mismatches")
-    if snap.native.blocks_without_requested_size(replay.device):
-        reasons.append("no_requested_sizes")
-    return Verdict(trusted=set(reasons) <= REMARKS, reasons=tuple(reasons))
+    return reasons
+
+
+def _of_the_end(snap: Snapshot, usage: Usage) -> list[str]:
+    """Whether the measure ends where the segments in the same file do."""
+    if snap.truncation is not None or snap.native.n_segments == 0:
+        # What is cut off cannot agree, and what has no segments neither: that is said already.
+        return []
+    apart = usage.reconciliation_bytes
+    return ["segments_disagree"] if apart else []
+
+
+def _of_segments(snap: Snapshot, replay: Replay) -> list[str]:
+    found = replay.reserved
+    agree = not found.misfits and not found.odd
+    if replay.native.reaches_end:
+        agree = agree and found.end_bytes == found.final_bytes
+    if agree or snap.truncation is not None or not snap.native.has_segments:
+        return []
+    return ["segment_events_disagree"]
+
+
+def _of_requests(replay: Replay) -> list[str]:
+    """Frees that complete without a request: the recorder was told to skip those."""
+    return ["skip_actions"] if replay.holding.unrequested else []
+
+
+def _of_blocks(replay: Replay) -> list[str]:
+    blocks = replay.blocks
+    reasons = []
+    if blocks.misplaced:
+        reasons.append("blocks_misplaced")
+    if blocks.assumed:
+        reasons.append("blocks_assumed")
+    if blocks.end_misfits:
+        reasons.append("blocks_disagree")
+    return reasons
+
+
+def _of_the_tail(reasons: list[str], replay: Replay) -> list[str]:
+    """What an end that differs means: a dump in the midst of work, or one after recording."""
+    if not {"segments_disagree", "blocks_disagree", "segment_events_disagree"} & set(reasons):
+        return []
+    if {"unmatched_frees", "double_allocs", "size_mismatches"} & set(reasons):
+        return []
+    blocks = replay.blocks
+    few = blocks.end_misfits <= TAIL_BLOCKS and not blocks.misplaced
+    return ["tail_race"] if few else ["recording_stopped"]
+
+
+def snapshot_events_agree(snap: Snapshot, replay: Replay) -> bool:
+    """Whether each `snapshot` event's total is what is active at that point.
+
+    They carry the sum of active blocks: a checksum in the midst of the trace.
+    """
+    totals = replay.native.snapshot_events()
+    if not totals:
+        return True
+    series = memoryview(replay.measure("active").column)
+    return all(series[at] == size for at, size in totals)

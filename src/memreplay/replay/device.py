@@ -73,9 +73,7 @@ class Replay:
 
         None where the range that was read ends before the trace does.
         """
-        if not self.native.reaches_end:
-            return None
-        return self.native.final_bytes - self.native.segment_requested_bytes
+        return self.measure().reconciliation_bytes
 
     @property
     def unmatched_frees(self) -> int:

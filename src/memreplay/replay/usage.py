@@ -45,7 +45,8 @@ class Usage:
     # ---- bytes over events
 
     @cached_property
-    def _column(self) -> Column:
+    def column(self) -> Column:
+        """`series` as the engine hands it out."""
         if self.measure == "reserved":
             return self.replay.reserved.usage()
         return self.native.usage()
@@ -55,7 +56,7 @@ class Usage:
         """Bytes after each event; shape (events,), int64, read-only."""
         import numpy as np
 
-        return np.asarray(self._column)
+        return np.asarray(self.column)
 
     @cached_property
     def start_bytes(self) -> int:
@@ -98,8 +99,21 @@ class Usage:
 
         high, low = self._extremes[0], self._extremes[2]
         drop = int((high - low) * SEPARATION)
-        found = _measures.maxima(self._column, self.start_bytes, drop, most)
+        found = _measures.maxima(self.column, self.start_bytes, drop, most)
         return tuple(self._point(*one) for one in found)
+
+    @cached_property
+    def reconciliation_bytes(self) -> int | None:
+        """`final_bytes` less what the file's segments hold: 0 when the two agree.
+
+        None where the range that was read ends before the trace does, and of one pool or stream.
+        """
+        replay = self.replay
+        if not replay.native.reaches_end or self.pool is not None or self.stream is not None:
+            return None
+        if self.measure == "reserved":
+            return self.final_bytes - replay.reserved.final_bytes
+        return self.final_bytes - replay.native.segment_bytes(self.measure)
 
     @property
     def _is_plain(self) -> bool:
@@ -110,7 +124,7 @@ class Usage:
     def _extremes(self) -> tuple[int, int, int, int, int, float | None]:
         from memreplay import _measures
 
-        return _measures.extremes(self._column, self.start_bytes, self.replay.times)
+        return _measures.extremes(self.column, self.start_bytes, self.replay.times)
 
     def _point(self, n_bytes: int, at: int) -> PeakPoint:
         event = at + self.replay.first_event
@@ -155,7 +169,7 @@ class Usage:
                 [allocs + first, np.full(len(blocks), -1, dtype=np.int64)]
             ),
             free_event=np.where(ends == _core.ABSENT_ID, -1, ends.astype(np.int64) + first),
-            **self._columns(allocs, blocks),
+            **self.columns(allocs, blocks),
         )
 
     def live_at(self, *, event: int | None = None, time_us: int | None = None) -> LiveSet:
@@ -175,7 +189,7 @@ class Usage:
         assert event is not None
         replay.check(event)
         allocs, baseline = (np.asarray(c) for c in self.native.live(event - replay.first_event))
-        columns = self._columns(allocs, baseline)
+        columns = self.columns(allocs, baseline)
         return LiveSet(
             device=replay.device,
             event_index=event,
