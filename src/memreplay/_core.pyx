@@ -17,6 +17,7 @@ from memreplay._native cimport value as _value
 from memreplay._native cimport vm as _vm
 from memreplay._native.column cimport Column, column, field_column
 from memreplay._native.cursor cimport Cursor
+from memreplay._native.dump cimport dump_lines
 from memreplay._native.growbuf cimport Buf, buf_free, buf_init, buf_reserve
 from memreplay._native.hashmap cimport NONE32, Spans, span_at, spans_len
 from memreplay._native.intake cimport Intake
@@ -42,6 +43,8 @@ BEFORE_RECORDING = _fold.KEY_BASELINE
 ACTIONS = tuple((<bytes> key_name(S_ACTION + i)).decode() for i in range(_tables.A_KNOWN))
 HAS_REQUESTED = _tables.HAS_REQUESTED | _tables.HAS_HISTORY
 EXPANDABLE = _tables.EXPANDABLE
+OWN_REQUESTED = _tables.HAS_REQUESTED
+HAS_ADDRESS = _tables.HAS_ADDRESS
 STATES = ("unknown", *((<bytes> key_name(S_STATE + i)).decode()
                        for i in range(_tables.STATES - _tables.STATE_INACTIVE)))
 
@@ -50,11 +53,17 @@ cdef uint64_t new_seed():
     return int.from_bytes(os.urandom(8), "little")
 
 
-cdef object error_of(const Status* status, uint64_t events):
+cdef object error_of(const Status* status, uint64_t events=0, uint64_t segments=0):
     return diagnose(
         status.code, status.offset, status.opcode, status.a, status.b,
-        (<bytes> status.detail).decode("utf-8", "replace"), events,
+        (<bytes> status.detail).decode("utf-8", "replace"), events, segments,
     )
+
+
+cdef object read_error(const _tables.Tables* t):
+    # As tables_salvage() counts: whether the last segment is whole cannot be told.
+    return error_of(&t.status, t.read_events,
+                    t.segments.len - (t.segments.len > t.attached_segments))
 
 
 @cython.final
@@ -98,6 +107,10 @@ cdef class Tables:
     @property
     def n_events(self) -> int:
         return self.t.events
+
+    @property
+    def n_ooms(self) -> int:
+        return self.t.oom_event.len
 
     @property
     def n_strings(self) -> int:
@@ -370,6 +383,10 @@ cdef class Tables:
             return field_column(self, &t.frames.data, spans_len(&t.frames), table, field)
         raise KeyError(table)
 
+    def dump(self, ndjson: bool):
+        """An iterator over all rows as lines in ASCII, about a MiB of bytes at a time."""
+        return dump_lines(self, &self.t, ndjson)
+
     def replay(self, device: int):
         """Replays one device. Raises SnapshotError when its sizes do not add up to a 64-bit
         number."""
@@ -394,7 +411,7 @@ cdef class Replay:
                 code = _replay.replay_step(&self.r, REPLAY_CHUNK)
             PyErr_CheckSignals()
         if code != DONE:
-            raise error_of(&self.r.status, self.r.events)
+            raise error_of(&self.r.status)
 
     def __dealloc__(self):
         _replay.replay_free(&self.r)
@@ -605,7 +622,8 @@ def read(readinto, limits, progress=None, salvage=False, bounds=None) -> Tables:
     readinto : callable
         Fills a writable buffer with bytes of the plain input and returns how many; 0 ends it.
     limits : tuple of int
-        nesting depth, bytes of a string, values on the stack, memo entries, kept values.
+        nesting depth, bytes of a string, values on the stack, memo entries, kept values, rows of a
+        kind, devices.
     progress : callable, optional
         Called about once a MiB with the bytes (of the plain input) consumed so far.
     salvage : bool, optional
@@ -622,8 +640,11 @@ def read(readinto, limits, progress=None, salvage=False, bounds=None) -> Tables:
     cdef Cursor start
     cdef Limits limit
     cdef int code
-    limit.depth, limit.string_bytes, limit.values, limit.memo, limit.nodes = limits
+    (limit.depth, limit.string_bytes, limit.values, limit.memo, limit.nodes, limit.rows,
+     limit.devices) = limits
     _tables.tables_init(&out.t, new_seed())
+    out.t.max_rows = min(limit.rows, <uint64_t> _tables.MAX_ROWS)
+    out.t.max_devices = min(limit.devices, <uint64_t> _tables.MAX_DEVICES)
     if out.t.status.code != OK:
         raise MemoryError
     if bounds is not None:
@@ -638,7 +659,7 @@ def read(readinto, limits, progress=None, salvage=False, bounds=None) -> Tables:
         code = read_pickle(out, intake, &start, &limit)
     out.stream_bytes = intake.consumed
     if salvage and code == ERR_TRUNCATED:
-        out.truncation = intake.cut or error_of(&out.t.status, out.t.events)
+        out.truncation = intake.cut or read_error(&out.t)
         _tables.tables_salvage(&out.t)
         code = DONE
     elif intake.cut is not None:
@@ -649,4 +670,4 @@ def read(readinto, limits, progress=None, salvage=False, bounds=None) -> Tables:
         if code == OK:
             return out
         out.t.status.offset = out.stream_bytes
-    raise error_of(&out.t.status, out.t.events)
+    raise read_error(&out.t)
