@@ -18,4 +18,4 @@ cdef class Tables:
     cdef object _sparse(self, const _tables.Sparse* s, bytes fmt)
 
 cdef uint64_t new_seed()
-cdef object error_of(const Status* status, uint64_t events)
+cdef object error_of(const Status* status, uint64_t events=*, uint64_t segments=*)

@@ -1,6 +1,6 @@
 """The façade over the native stages: what Python may call of the compiled core."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final, final
 
 from typing_extensions import Never
@@ -15,6 +15,8 @@ NO_STACK: Final[int]
 BEFORE_RECORDING: Final[int]
 HAS_REQUESTED: Final[int]
 EXPANDABLE: Final[int]
+OWN_REQUESTED: Final[int]
+HAS_ADDRESS: Final[int]
 ACTIONS: Final[tuple[str, ...]]
 STATES: Final[tuple[str, ...]]
 
@@ -33,6 +35,8 @@ class Tables:
     def truncation(self) -> TruncatedError | None: ...
     @property
     def n_events(self) -> int: ...
+    @property
+    def n_ooms(self) -> int: ...
     @property
     def n_strings(self) -> int: ...
     @property
@@ -75,6 +79,9 @@ class Tables:
     def kept(self, name: str, max_items: int = 100_000) -> object: ...
     def column(self, name: str) -> Column | int: ...
     def rows(self, table: str, field: str) -> Column: ...
+    def dump(self, ndjson: bool) -> Iterator[bytes]:
+        """An iterator over all rows as lines in ASCII, about a MiB of bytes at a time."""
+
     def replay(self, device: int) -> Replay: ...
 
 @final
@@ -128,7 +135,7 @@ class Replay:
 
 def read(
     readinto: Callable[[memoryview], int | None],
-    limits: tuple[int, int, int, int, int],
+    limits: tuple[int, int, int, int, int, int, int],
     progress: Callable[[int], object] | None = None,
     salvage: bool = False,
     bounds: tuple[int, int, int, int, int] | None = None,

@@ -1,7 +1,8 @@
 """The façade over the reader: `read()` runs its loop and gives `Tables`.
 
-No algorithm is in here. Columns cross as objects with the buffer protocol: read-only, one-dimensional, without a
-copy, alive as long as anyone holds them. NumPy is not needed for any of it.
+No algorithm is in here. Columns cross as objects with the buffer protocol: read-only,
+one-dimensional, without a copy, alive as long as anyone holds them. NumPy is not needed for any of
+it.
 """
 
 cimport cython
@@ -13,6 +14,7 @@ from memreplay._native cimport value as _value
 from memreplay._native cimport vm as _vm
 from memreplay._native.column cimport Column, column, field_column
 from memreplay._native.cursor cimport Cursor
+from memreplay._native.dump cimport dump_lines
 from memreplay._native.hashmap cimport NONE32, Spans, span_at, spans_len
 from memreplay._native.intake cimport Intake
 from memreplay._native.keys cimport S_ACTION, S_STATE, key_name
@@ -30,6 +32,8 @@ ABSENT_ID = NONE32
 ACTIONS = tuple((<bytes> key_name(S_ACTION + i)).decode() for i in range(_tables.A_KNOWN))
 HAS_REQUESTED = _tables.HAS_REQUESTED | _tables.HAS_HISTORY
 EXPANDABLE = _tables.EXPANDABLE
+OWN_REQUESTED = _tables.HAS_REQUESTED
+HAS_ADDRESS = _tables.HAS_ADDRESS
 STATES = ("unknown", *((<bytes> key_name(S_STATE + i)).decode()
                        for i in range(_tables.STATES - _tables.STATE_INACTIVE)))
 
@@ -38,11 +42,17 @@ cdef uint64_t new_seed():
     return int.from_bytes(os.urandom(8), "little")
 
 
-cdef object error_of(const Status* status, uint64_t events):
+cdef object error_of(const Status* status, uint64_t events=0, uint64_t segments=0):
     return diagnose(
         status.code, status.offset, status.opcode, status.a, status.b,
-        (<bytes> status.detail).decode("utf-8", "replace"), events,
+        (<bytes> status.detail).decode("utf-8", "replace"), events, segments,
     )
+
+
+cdef object read_error(const _tables.Tables* t):
+    # As tables_salvage() counts: whether the last segment is whole cannot be told.
+    return error_of(&t.status, t.read_events,
+                    t.segments.len - (t.segments.len > t.attached_segments))
 
 
 @cython.final
@@ -63,6 +73,10 @@ cdef class Tables:
     @property
     def n_events(self) -> int:
         return self.t.events
+
+    @property
+    def n_ooms(self) -> int:
+        return self.t.oom_event.len
 
     @property
     def n_strings(self) -> int:
@@ -335,6 +349,10 @@ cdef class Tables:
             return field_column(self, &t.frames.data, spans_len(&t.frames), table, field)
         raise KeyError(table)
 
+    def dump(self, ndjson: bool):
+        """An iterator over all rows as lines in ASCII, about a MiB of bytes at a time."""
+        return dump_lines(self, &self.t, ndjson)
+
 
 cdef bint is_json(const Cursor* cur) noexcept:
     # A pickle begins with none of these bytes. White space may precede JSON.
@@ -379,7 +397,8 @@ def read(readinto, limits, progress=None, salvage=False, bounds=None) -> Tables:
     readinto : callable
         Fills a writable buffer with bytes of the plain input and returns how many; 0 ends it.
     limits : tuple of int
-        nesting depth, bytes of a string, values on the stack, memo entries, kept values.
+        nesting depth, bytes of a string, values on the stack, memo entries, kept values, rows of a
+        kind, devices.
     progress : callable, optional
         Called about once a MiB with the bytes (of the plain input) consumed so far.
     salvage : bool, optional
@@ -396,8 +415,11 @@ def read(readinto, limits, progress=None, salvage=False, bounds=None) -> Tables:
     cdef Cursor start
     cdef Limits limit
     cdef int code
-    limit.depth, limit.string_bytes, limit.values, limit.memo, limit.nodes = limits
+    (limit.depth, limit.string_bytes, limit.values, limit.memo, limit.nodes, limit.rows,
+     limit.devices) = limits
     _tables.tables_init(&out.t, new_seed())
+    out.t.max_rows = min(limit.rows, <uint64_t> _tables.MAX_ROWS)
+    out.t.max_devices = min(limit.devices, <uint64_t> _tables.MAX_DEVICES)
     if out.t.status.code != OK:
         raise MemoryError
     if bounds is not None:
@@ -412,7 +434,7 @@ def read(readinto, limits, progress=None, salvage=False, bounds=None) -> Tables:
         code = read_pickle(out, intake, &start, &limit)
     out.stream_bytes = intake.consumed
     if salvage and code == ERR_TRUNCATED:
-        out.truncation = intake.cut or error_of(&out.t.status, out.t.events)
+        out.truncation = intake.cut or read_error(&out.t)
         _tables.tables_salvage(&out.t)
         code = DONE
     elif intake.cut is not None:
@@ -423,4 +445,4 @@ def read(readinto, limits, progress=None, salvage=False, bounds=None) -> Tables:
         if code == OK:
             return out
         out.t.status.offset = out.stream_bytes
-    raise error_of(&out.t.status, out.t.events)
+    raise read_error(&out.t)

@@ -41,11 +41,32 @@ TOP_KINDS = {
 }
 
 # The limits that memreplay.Limits sets.
-LIMITS = {"nesting_depth", "string_bytes", "stack_values", "memo_entries", "kept_values"}
+LIMITS = {
+    "nesting_depth",
+    "string_bytes",
+    "stack_values",
+    "memo_entries",
+    "kept_values",
+    "rows",
+    "devices",
+}
+# What the tables hold at most of one kind, whatever the limit (MAX_ROWS of _native/tables.pxd).
+MAX_ROWS = 1 << 27
+
+# What Python programs save by accident, by the package it comes from: no sign of an attack.
+USUAL = {"collections", "datetime", "decimal", "numpy", "pathlib", "torch"}
 
 RECORD = "record one with torch.cuda.memory._dump_snapshot(path)"
 RESAVE = "write it again with pickle.dump(snapshot, file, protocol=4)"
 DAMAGED = "the file is damaged, or not a snapshot"
+PLAIN = (
+    "nothing was executed; a snapshot is plain data: if you made this file, write dicts, lists,"
+    " numbers and texts instead"
+)
+STRANGE = (
+    "nothing was executed; no memory snapshot does so: do not unpickle this file, and ask for one"
+    " that torch.cuda.memory._dump_snapshot(path) wrote"
+)
 
 
 def opcode_name(code: int) -> str | None:
@@ -60,16 +81,38 @@ def opcode_name(code: int) -> str | None:
     return name
 
 
-def _events(n: int) -> str:
-    return f"{n:,} event{'' if n == 1 else 's'}"
+def _counted(n: int, noun: str) -> str:
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def _cut_hint(events: int, segments: int) -> str:
+    if not events and not segments:
+        return "the dump was cut off before anything in it was whole: dump again"
+    whole = _counted(events, "event") if events else _counted(segments, "segment") + ", no event"
+    return f"the dump was cut off; read what is whole ({whole}) with --salvage"
+
+
+def _limit_hint(name: str, allowed: int) -> str:
+    if name == "rows" and allowed >= MAX_ROWS:
+        return "no more fit in one table; record fewer (max_entries)"
+    if name in LIMITS:
+        return f"raise it with --limit {name}=N if the file is known to be good"
+    return DAMAGED
 
 
 def diagnose(
-    code: int, offset: int, opcode: int, a: int, b: int, detail: str, events: int
+    code: int,
+    offset: int,
+    opcode: int,
+    a: int,
+    b: int,
+    detail: str,
+    events: int = 0,
+    segments: int = 0,
 ) -> MemreplayError | MemoryError:
     """The exception for a status; `a`, `b` and `detail` mean what status.pxd says for each code.
 
-    `events` is how many events were whole by then.
+    `events` and `segments` are how many were whole by then.
     """
     name = opcode_name(opcode)
     if code == ERR_MEMORY:
@@ -79,7 +122,7 @@ def diagnose(
             f"truncated {detail or 'pickle'}: need {a} byte{'s' * (a != 1)}, {b} left",
             offset=offset,
             opcode=name if b else None,
-            hint=f"the dump was cut off; read what is whole ({_events(events)}) with --salvage",
+            hint=_cut_hint(events, segments),
         )
     if code == ERR_UNSAFE:
         return UnsafePickleError(
@@ -88,7 +131,7 @@ def diagnose(
             else "the pickle asks to load or call code",
             offset=offset,
             opcode=name,
-            hint="a memory snapshot never does; nothing was executed, do not unpickle this file",
+            hint=PLAIN if detail.partition(".")[0] in USUAL else STRANGE,
         )
     if code == ERR_OPCODE:
         if detail == "protocol":
@@ -122,9 +165,7 @@ def diagnose(
             f"{detail} is {a}, over the limit of {b}",
             offset=offset,
             opcode=name,
-            hint=f"raise it with --limit {detail}=N if the file is known to be good"
-            if detail in LIMITS
-            else DAMAGED,
+            hint=_limit_hint(detail.partition(" ")[0], b),
         )
     if detail == "top":
         if a == 7:

@@ -40,7 +40,7 @@ cdef class Holding:
         with nogil:
             code = _held.held_init(&self.h, &replay.r, seed)
         if code != OK:
-            raise error_of(&self.h.status, replay.r.events)
+            raise error_of(&self.h.status)
 
     def __dealloc__(self):
         _held.held_free(&self.h)
@@ -87,7 +87,7 @@ cdef class Reserved:
         with nogil:
             code = _reserve.reserve_init(&self.v, &replay.r)
         if code != OK:
-            raise error_of(&self.v.status, replay.r.events)
+            raise error_of(&self.v.status)
 
     def __dealloc__(self):
         _reserve.reserve_free(&self.v)
@@ -161,7 +161,7 @@ cdef class Blocks:
         with nogil:
             code = _arena.arena_init(&self.a, &reserved.replay.r, &reserved.v, &rules, seed)
         if code != OK:
-            raise error_of(&self.a.status, reserved.replay.r.events)
+            raise error_of(&self.a.status)
 
     def __dealloc__(self):
         _arena.arena_free(&self.a)

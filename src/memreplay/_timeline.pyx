@@ -40,7 +40,7 @@ cdef class Replay:
                 code = _replay.replay_step(&self.r, REPLAY_CHUNK)
             PyErr_CheckSignals()
         if code != DONE:
-            raise error_of(&self.r.status, self.r.events)
+            raise error_of(&self.r.status)
 
     def __dealloc__(self):
         _replay.replay_free(&self.r)

@@ -106,6 +106,20 @@ class Events(Table):
         return self._event("pool", "u4")
 
 
+class Ooms(Table):
+    """The events that say how much memory the device had free: those of the action oom."""
+
+    @property
+    def event(self) -> NDArray[np.uint32]:
+        """Rows of `Snapshot.events`, ascending."""
+        return view(self._tables.column("oom_event"), self._rows, "u4")
+
+    @property
+    def device_free(self) -> NDArray[np.int64]:
+        """Bytes, by the driver's word."""
+        return view(self._tables.column("oom_free"), self._rows, "i8")
+
+
 class Stacks(Table):
     """Interned call stacks: stack i is `frames[offsets[i]:offsets[i + 1]]`, innermost first."""
 
@@ -182,6 +196,11 @@ class Segments(Table):
     def requested_size(self) -> NDArray[np.int64]:
         return self._row("segment", "requested_size")
 
+    @cached_property
+    def has_requested_size(self) -> NDArray[np.bool_]:
+        """Whether the file gives a requested size; it is 0 where it does not."""
+        return self._flag("segment", _core.OWN_REQUESTED)
+
     @property
     def stream(self) -> NDArray[np.uint64]:
         return self._row("segment", "stream")
@@ -216,6 +235,11 @@ class Blocks(Table):
     @property
     def address(self) -> NDArray[np.uint64]:
         return self._row("block", "address")
+
+    @cached_property
+    def has_address(self) -> NDArray[np.bool_]:
+        """Whether the file gives the address."""
+        return self._flag("block", _core.HAS_ADDRESS)
 
     @property
     def size(self) -> NDArray[np.int64]:

@@ -110,6 +110,12 @@ class Snapshot:
         return Events(self.native, self.native.n_events)
 
     @cached_property
+    def ooms(self) -> columns.Ooms:
+        from memreplay.columns import Ooms
+
+        return Ooms(self.native, self.native.n_ooms)
+
+    @cached_property
     def stacks(self) -> columns.Stacks:
         from memreplay.columns import Stacks
 
@@ -280,6 +286,8 @@ def open(  # noqa: A001 - memreplay.open is the name people expect
                 limit.stack_values,
                 limit.memo_entries,
                 limit.kept_values,
+                limit.rows,
+                limit.devices,
             ),
             advance if progress is not None else None,
             salvage,

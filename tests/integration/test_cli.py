@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import pty
 import re
 import signal
 import subprocess
@@ -162,7 +163,7 @@ def bad_inputs(folder: Path) -> dict[str, tuple[Path, int, str]]:
     return out
 
 
-@pytest.mark.parametrize("command", ["peak", "summary"])
+@pytest.mark.parametrize("command", ["peak", "summary", "dump"])
 def test_errors_are_one_clear_line(tmp_path: Path, command: str) -> None:
     for name, (path, code, words) in bad_inputs(tmp_path).items():
         done = run(command, path)
@@ -181,6 +182,40 @@ def test_a_good_file_beside_a_bad_one(tmp_path: Path) -> None:
     assert done.returncode == 3
     assert "10,000 events" in done.stdout
     assert "empty" in done.stderr
+
+
+def test_a_dump_into_a_pipe_that_closes() -> None:
+    command = f"set -o pipefail; {sys.executable} -m memreplay dump {EXAMPLE} | head -2"
+    done = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    assert (done.returncode, done.stderr) == (141, "")
+    assert done.stdout.startswith("snapshot file=")
+
+
+def test_a_dump_refuses_a_terminal() -> None:
+    ours, theirs = pty.openpty()
+    done = subprocess.run(
+        [sys.executable, "-m", "memreplay", "dump", EXAMPLE],
+        stdout=theirs,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    os.close(theirs)
+    os.close(ours)
+    assert done.returncode == 2
+    assert re.fullmatch(r"memreplay: error: .* terminal: .* or give --force\n", done.stderr)
+
+
+def test_salvage_is_not_offered_where_nothing_is_whole(tmp_path: Path) -> None:
+    data = gzip.decompress(EXAMPLE.read_bytes())
+    path = tmp_path / "cut.pkl"
+    for size, words in ((20, "dump again"), (20_000, "segments, no event) with --salvage")):
+        path.write_bytes(data[:size])
+        done = run("peak", path)
+        assert (done.returncode, words in done.stderr) == (4, True), done.stderr
+        assert run("peak", path, "--salvage").returncode == (4 if size == 20 else 0)
 
 
 def test_standard_input() -> None:

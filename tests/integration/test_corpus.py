@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 import memreplay as mr
+from memreplay.reports.dump import render_dump
 from tests import oracle
 from tests.compare import assert_like_oracle
+from tests.dumped import expected_tables, read_dump
 
 # The exact requested peak of each file, and the first event after which it is reached.
 PEAKS = {
@@ -26,6 +28,13 @@ PEAKS = {
 
 def test_equals_the_oracle(corpus_file: Path) -> None:
     assert_like_oracle(corpus_file, oracle.load(corpus_file.read_bytes()))
+
+
+def test_the_dump_is_what_is_in_the_file(corpus_file: Path) -> None:
+    found = read_dump(render_dump(mr.open(corpus_file), "ndjson")).tables
+    want = expected_tables(oracle.load(corpus_file.read_bytes()))
+    for table, rows in want.items():
+        assert found[table] == rows, table
 
 
 @pytest.mark.parametrize("name", PEAKS)

@@ -23,6 +23,7 @@ DTYPES = {
         "user_metadata": "u4",
         "pool": "u4",
     },
+    "ooms": {"event": "u4", "device_free": "i8"},
     "frames": {
         "file": "u4",
         "function": "u4",
@@ -39,6 +40,7 @@ DTYPES = {
         "allocated_size": "i8",
         "active_size": "i8",
         "requested_size": "i8",
+        "has_requested_size": "?",
         "stream": "u8",
         "type": "u4",
         "pool": "u4",
@@ -48,6 +50,7 @@ DTYPES = {
     "blocks": {
         "segment": "u4",
         "address": "u8",
+        "has_address": "?",
         "size": "i8",
         "requested_size": "i8",
         "has_requested_size": "?",
@@ -62,7 +65,7 @@ DTYPES = {
 def snap() -> mr.Snapshot:
     builder = SnapshotBuilder(devices=2, fx=True)
     builder.alloc(0x1000, 10, device=0, frames=[("f", "m.py", 1)])
-    builder.alloc(0x2000, 20, device=1, stream=7)
+    builder.alloc(0x2000, 20, device=1, stream=7).oom(512, device_free=99, device=1)
     builder.annotation("step", "START", 5)
     block = builder.block(0x1000, 512, 10, frames=[("f", "m.py", 1)])
     builder.segment(0x1000, 2**21, pool=(3, 0), is_expandable=True, blocks=[block])
@@ -72,6 +75,7 @@ def snap() -> mr.Snapshot:
         legacy=True,
         blocks=[builder.legacy_block(512, 100), builder.legacy_block(512, 7)],
     )
+    del builder.segments[-1]["requested_size"]
     return mr.open(build.dump(builder.build()))
 
 
@@ -87,14 +91,18 @@ def test_dtypes_and_lengths(snap: mr.Snapshot, table: str) -> None:
 
 
 def test_values(snap: mr.Snapshot) -> None:
-    assert snap.events.device.tolist() == [0, 1]
-    assert snap.events.stream.tolist() == [0, 7]
+    assert snap.events.device.tolist() == [0, 1, 1]
+    assert snap.events.stream.tolist() == [0, 7, 0]
+    assert snap.ooms.event.tolist() == [2]
+    assert snap.ooms.device_free.tolist() == [99]
     assert snap.segments.is_expandable.tolist() == [True, False]
     assert snap.pool_id(int(snap.segments.pool[0])) == (3, 0)
     assert snap.segments.pool[1] == 2**32 - 1
     assert snap.text(int(snap.segments.type[0])) == "large"
     assert snap.blocks.address.tolist() == [0x1000, 0x9000, 0x9200]
     assert snap.blocks.segment.tolist() == [0, 1, 1]
+    assert snap.blocks.has_address.tolist() == [True, False, False]
+    assert snap.segments.has_requested_size.tolist() == [True, False]
     assert snap.blocks.requested_size.tolist() == [10, 100, 7]
     assert snap.state_name(int(snap.blocks.state[0])) == "active_allocated"
     assert snap.text(int(snap.annotations.name[0])) == "step"

@@ -16,7 +16,7 @@ from memreplay._native.column import FIELDS, Column
 from tests import build
 from tests.build import SnapshotBuilder
 
-LIMITS = (1_000, 1 << 26, 1 << 24, 1 << 30, 1 << 20)
+LIMITS = (1_000, 1 << 26, 1 << 24, 1 << 30, 1 << 20, 1 << 27, 1_024)
 EVENT_COLUMNS = {
     "action": "B",
     "address": "Q",

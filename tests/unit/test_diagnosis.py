@@ -84,6 +84,18 @@ def test_the_kinds_are_those_of_the_native_side(root: Path) -> None:
             mr.LimitError,
             r"stack_values is 5, over the limit of 4 .*--limit stack_values=N",
         ),
+        (
+            words(d.ERR_LIMIT, 5, 4, "rows of events"),
+            mr.LimitError,
+            r"rows of events is 5, over the limit of 4 .*--limit rows=N",
+        ),
+        (
+            words(d.ERR_LIMIT, 2**27 + 1, 2**27, "rows of events"),
+            mr.LimitError,
+            r"over the limit of 134217728 .*; no more fit in one table; record fewer",
+        ),
+        (words(d.ERR_LIMIT, 5, 4, "devices"), mr.LimitError, "--limit devices=N"),
+        (words(d.ERR_LIMIT, 5, 4, "bytes of rows"), mr.LimitError, "damaged, or not a snapshot"),
         (words(d.ERR_SHAPE, 7, detail="top"), mr.SnapshotError, "that an old torch.save wrote"),
         (words(d.ERR_SHAPE, 10, detail="top"), mr.SnapshotError, "it holds a text"),
         (words(d.ERR_SHAPE, 29, detail="top"), mr.SnapshotError, "it holds something else"),
@@ -94,6 +106,42 @@ def test_words(error: Exception, kind: type[Exception], pattern: str) -> None:
     assert type(error) is kind
     assert re.search(pattern, str(error))
     assert "\n" not in str(error)
+
+
+@pytest.mark.parametrize(
+    "events, segments, hint",
+    [
+        (4580, 0, "the dump was cut off; read what is whole (4,580 events) with --salvage"),
+        (1, 7, "the dump was cut off; read what is whole (1 event) with --salvage"),
+        (0, 7, "the dump was cut off; read what is whole (7 segments, no event) with --salvage"),
+        (0, 0, "the dump was cut off before anything in it was whole: dump again"),
+    ],
+)
+def test_salvage_is_offered_where_it_helps(events: int, segments: int, hint: str) -> None:
+    error = d.diagnose(d.ERR_TRUNCATED, 77, MARK, 9, 2, "", events, segments)
+    assert isinstance(error, mr.TruncatedError)
+    assert error.hint == hint
+
+
+@pytest.mark.parametrize(
+    "name, remedy",
+    [
+        ("collections.OrderedDict", "write dicts, lists, numbers and texts instead"),
+        ("numpy.core.multiarray.scalar", "write dicts, lists, numbers and texts instead"),
+        ("os.system", "do not unpickle this file, and ask for one that"),
+        ("collectionsx.f", "do not unpickle this file, and ask for one that"),
+    ],
+)
+def test_what_to_do_about_a_refused_type(name: str, remedy: str) -> None:
+    error = words(d.ERR_UNSAFE, detail=name)
+    assert f"asks to load or call {name} (byte 77, MARK); nothing was executed; " in str(error)
+    assert remedy in str(error)
+
+
+def test_the_last_row_is_that_of_the_native_side(root: Path) -> None:
+    text = (root / "src/memreplay/_native/tables.pxd").read_text(encoding="utf-8")
+    assert "MAX_ROWS = 1 << 27 " in text
+    assert d.MAX_ROWS == mr.Limits().rows == 1 << 27
 
 
 def test_no_memory() -> None:

@@ -7,3 +7,5 @@ cdef struct Limits:
     uint64_t values         # on the stack
     uint64_t memo           # entries
     uint64_t nodes          # kept values (settings, metadata)
+    uint64_t rows           # of one kind: events, segments, blocks, annotations; frames, stacks
+    uint64_t devices        # traces; and a segment's device is below it

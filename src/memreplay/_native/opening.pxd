@@ -4,7 +4,7 @@ from libc.string cimport memset
 from memreplay._native.growbuf cimport Buf, push_item, push_u64, push_zeroed
 from memreplay._native.hashmap cimport NONE32
 from memreplay._native.parts cimport flush_frame, flush_list, new_node
-from memreplay._native.status cimport ERR_MEMORY, ERR_SHAPE, OK, Status, fail, fail_limit
+from memreplay._native.status cimport ERR_MEMORY, ERR_SHAPE, OK, fail, fail_limit
 from memreplay._native.tables cimport *
 from memreplay._native.value cimport *
 from memreplay._native.window cimport window_free, window_new
@@ -22,12 +22,12 @@ cdef inline int end_event(Tables* t) noexcept nogil:
     return OK
 
 
-cdef inline int open_row(Buf* b, Status* s, const char* what, uint32_t* idx) noexcept nogil:
-    if b.len >= MAX_ROWS:
-        return fail_limit(s, what, b.len, MAX_ROWS)
+cdef inline int open_row(Tables* t, Buf* b, const char* what, uint32_t* idx) noexcept nogil:
+    if b.len >= t.max_rows:
+        return fail_limit(&t.status, what, b.len + 1, t.max_rows)
     idx[0] = <uint32_t> b.len
     if push_zeroed(b) < 0:
-        return fail(s, ERR_MEMORY, what)
+        return fail(&t.status, ERR_MEMORY, what)
     return OK
 
 
@@ -86,8 +86,8 @@ cdef inline int open_container(Tables* t, uint32_t role, uint32_t parent_idx,
         trace_at = <Trace*> t.traces.data + parent_idx
         if trace_at.device >= 0 and (trace_at.shared or trace_at.device != trace_at.place):
             return fail(&t.status, ERR_SHAPE, "a trace that changes after its use")
-        if t.read_events >= MAX_ROWS:
-            return fail_limit(&t.status, "events", t.read_events, MAX_ROWS)
+        if t.read_events >= t.max_rows:
+            return fail_limit(&t.status, "rows of events", t.read_events + 1, t.max_rows)
         out.idx = <uint32_t> t.read_events
         event_clear(&t.event)
         t.open_event = True
@@ -96,24 +96,24 @@ cdef inline int open_container(Tables* t, uint32_t role, uint32_t parent_idx,
         if flush_frame(t) != OK:
             return t.status.code
         memset(&t.frame, 0, sizeof(FrameKey))
-        if open_row(&t.frame_of, &t.status, "frames", &out.idx) != OK:
+        if open_row(t, &t.frame_of, "rows of frames", &out.idx) != OK:
             return t.status.code
         t.frame_owner = out.idx
         return OK
     if role == V_FRAMES:
-        if flush_list(t) != OK or open_row(&t.stack_of, &t.status, "stacks", &out.idx) != OK:
+        if flush_list(t) != OK or open_row(t, &t.stack_of, "rows of stacks", &out.idx) != OK:
             return t.status.code
         t.list.len = 0
         t.list_owner = out.idx
         return OK
     if role == V_SEGMENT:
-        if open_row(&t.segments, &t.status, "segments", &out.idx) != OK:
+        if open_row(t, &t.segments, "rows of segments", &out.idx) != OK:
             return t.status.code
         seg = <Segment*> t.segments.data + out.idx
         seg.pool = NONE32
         return OK
     if role == V_BLOCK:
-        if open_row(&t.blocks, &t.status, "blocks", &out.idx) != OK:
+        if open_row(t, &t.blocks, "rows of blocks", &out.idx) != OK:
             return t.status.code
         block = <Block*> t.blocks.data + out.idx
         block.segment = parent_idx
@@ -142,8 +142,8 @@ cdef inline int open_container(Tables* t, uint32_t role, uint32_t parent_idx,
         trace.place = <int32_t> parent_idx
         trace.shared = False
         trace.window = NULL
-        if t.traces.len >= MAX_DEVICES:
-            return fail_limit(&t.status, "device traces", t.traces.len + 1, MAX_DEVICES)
+        if t.traces.len >= t.max_devices:
+            return fail_limit(&t.status, "devices", t.traces.len + 1, t.max_devices)
         if t.range.on:
             trace.window = window_new(t, parent_idx)
             if trace.window == NULL:
@@ -154,7 +154,7 @@ cdef inline int open_container(Tables* t, uint32_t role, uint32_t parent_idx,
             return fail(&t.status, ERR_MEMORY, "traces")
         return OK
     if role == V_ANNOTATION:
-        if open_row(&t.annotations, &t.status, "annotations", &out.idx) != OK:
+        if open_row(t, &t.annotations, "rows of annotations", &out.idx) != OK:
             return t.status.code
         note = <Annotation*> t.annotations.data + out.idx
         note.time = ABSENT_TIME

@@ -10,7 +10,7 @@ from memreplay._native.metadata cimport key_text, want_metadata
 from memreplay._native.opening cimport drop_value, end_event
 from memreplay._native.parts cimport *
 from memreplay._native.status cimport (
-    ERR_MEMORY, ERR_NUMBER, ERR_SHAPE, ERR_STACK, ERR_TYPE, OK, fail
+    ERR_MEMORY, ERR_NUMBER, ERR_SHAPE, ERR_STACK, ERR_TYPE, OK, fail, fail_limit
 )
 from memreplay._native.tables cimport *
 from memreplay._native.value cimport *
@@ -262,8 +262,10 @@ cdef inline int set_segment(Tables* t, uint32_t row, uint32_t key, const Value* 
     if key == K_DEVICE:
         if want_i32(t, v, key, &s.device) != OK:
             return t.status.code
-        if s.device < -1 or s.device >= MAX_DEVICES:
+        if s.device < -1:
             return fail(&t.status, ERR_NUMBER, "device")
+        if s.device >= 0 and <uint64_t> s.device >= t.max_devices:
+            return fail_limit(&t.status, "devices", <uint64_t> s.device + 1, t.max_devices)
         return OK
     if key == K_ALLOCATED_SIZE:
         return want_size(t, v, key, &s.allocated_size)

@@ -14,8 +14,8 @@ cdef extern from *:
 
 cdef enum:
     EMPTY_STACK = 0         # the stack of no frames
-    MAX_ROWS = 1 << 27      # what a packed memo entry can name
-    MAX_DEVICES = 1024      # traces, and device numbers of segments
+    MAX_ROWS = 1 << 27      # what a packed memo entry can name: no limit is above it
+    MAX_DEVICES = 0x7FFFFFFF
 
 # Actions, in the order of their names in shapes.pxd. A name that is not among them gets the next
 # code from A_OTHER on, and A_LAST when those have run out.
@@ -244,6 +244,7 @@ cdef struct Tables:
     uint64_t attached_traces
     Buf text                         # scratch
     uint64_t max_nodes
+    uint64_t max_rows, max_devices
     uint64_t read_bytes              # input read so far, or a little less
     uint64_t rendered                # bytes of metadata rendered so far
     bint nul_strings                 # one begins with a NUL byte (pickles): see want_metadata()
@@ -312,8 +313,8 @@ cdef inline int push_event(Tables* t, const Event* e) noexcept nogil:
     # One more event: a row, unless it lies outside of the range. ERR_MEMORY or ERR_LIMIT otherwise.
     cdef uint64_t row = t.events
     cdef int code
-    if t.read_events >= MAX_ROWS:
-        return fail_limit(&t.status, "events", t.read_events, MAX_ROWS)
+    if t.read_events >= t.max_rows:
+        return fail_limit(&t.status, "rows of events", t.read_events + 1, t.max_rows)
     t.read_events += 1
     if t.range.on:
         code = window_pass(t, e)

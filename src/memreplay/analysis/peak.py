@@ -47,7 +47,7 @@ def device_peak(snap: Snapshot, replay: Replay, grouper: Grouper, top: int) -> D
     """The peak of one device."""
     point = replay.peak
     groups, total, count = grouper.groups(replay, point.event_index, top)
-    trust = verdict(snap, replay)
+    trust = verdict(snap, replay.measure())
     return DevicePeak(
         device=replay.device,
         peak_bytes=point.bytes,

@@ -8,7 +8,7 @@ import numpy as np
 
 from memreplay import _core
 from memreplay.analysis.generation import changed_settings, generation
-from memreplay.analysis.trust import overflowed, verdict
+from memreplay.analysis.trust import device_verdict, overflowed
 from memreplay.model import DeviceSummary, SnapshotSummary, StateBytes
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def device_summary(snap: Snapshot, device: int) -> DeviceSummary:
     times = times[times != _core.ABSENT_TIME]
     in_segments = snap.segments.device == device
     states = _states(snap, in_segments)
-    trust = verdict(snap, replay)
+    trust = device_verdict(snap, replay)
     return DeviceSummary(
         device=device,
         first_event=replay.first_event,

@@ -11,6 +11,7 @@ import click
 from memreplay.errors import MemreplayError
 
 T = TypeVar("T")
+PART = "read a part with --from and --to"
 
 NOT_READABLE = 3
 # What a shell reports for a tool that SIGINT or SIGPIPE ended.
@@ -28,13 +29,13 @@ def attempt(file: str, work: Callable[[], T]) -> tuple[T | None, int]:
     try:
         return work(), 0
     except MemreplayError as error:
-        _complain(f"{_name(file)}: {error}")
+        _complain(f"{name_of(file)}: {error}")
         return None, error.exit_code
     except OSError as error:
-        _complain(f"{_name(file)}: {_os_error_words(error)}")
+        _complain(f"{name_of(file)}: {_os_error_words(error)}")
         return None, NOT_READABLE
     except MemoryError:
-        _complain(f"{_name(file)}: not enough memory to read it; read a part with --from and --to")
+        _complain(f"{name_of(file)}: not enough memory to read it; {PART}")
         return None, NOT_READABLE
 
 
@@ -53,6 +54,9 @@ def catching(ctx: click.Context) -> Iterator[None]:
     except MemreplayError as error:
         _complain(str(error))
         ctx.exit(error.exit_code)
+    except MemoryError:
+        _complain(f"not enough memory; {PART}")
+        ctx.exit(NOT_READABLE)
     except OSError as error:
         _complain(f"cannot write the output: {_os_error_words(error)}")
         ctx.exit(CANNOT_WRITE)
@@ -75,5 +79,6 @@ def _complain(text: str) -> None:
     click.echo(f"memreplay: error: {clean(text)}", err=True)
 
 
-def _name(file: str) -> str:
+def name_of(file: str) -> str:
+    """What to call a FILE argument."""
     return "standard input" if file == "-" else file

@@ -19,6 +19,8 @@ NAMES = (
     "stack_values",
     "memo_entries",
     "kept_values",
+    "rows",
+    "devices",
     "decompression_ratio",
 )
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}

@@ -48,11 +48,18 @@ def format_option(function: F) -> F:
     )(function)
 
 
+def _from_zero(_ctx: click.Context, _param: click.Parameter, value: int) -> int:
+    if value < 0:
+        raise click.BadParameter(f"{value} is below 0")
+    return value
+
+
 def top_option(function: F) -> F:
     """--top N, 0 for all."""
     return click.option(
         "--top",
-        type=click.IntRange(min=0),
+        type=int,
+        callback=_from_zero,  # click's own range would stand in the help as x>=0
         metavar="N",
         default=20,
         show_default=True,
@@ -93,7 +100,7 @@ def reading_options(function: F) -> F:
 
 
 _READING = (
-    click.option("--device", type=int, metavar="N", show_default="all", help="Only this device."),
+    click.option("--device", type=int, metavar="N", help="Only this device; all where not given."),
     click.option(
         "--from",
         "start",
@@ -124,6 +131,21 @@ _READING = (
         help="Raise what a file may ask for, as string_bytes=128M; docs/library.md has the names.",
     ),
 )
+
+
+def output_options(function: F) -> F:
+    """-o, --output and --force, for what `output.byte_output` writes."""
+    output = click.option(
+        "-o",
+        "--output",
+        type=click.Path(dir_okay=False, allow_dash=True, path_type=str),
+        metavar="OUT",
+        help="Write to this file; it is whole or not there.",
+    )
+    force = click.option(
+        "--force", is_flag=True, help="Write to a terminal, and over a file that is there."
+    )
+    return output(force(function))
 
 
 def all_frames_option(function: F) -> F:

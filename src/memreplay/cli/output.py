@@ -1,13 +1,17 @@
-"""Writes results to stdout, in the form that fits what stdout is."""
+"""Writes results: to stdout, in the form that fits what it is, or whole into a file."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import IO, TYPE_CHECKING
 
 import click
+
+from memreplay.errors import UsageError
 
 if TYPE_CHECKING:
     from memreplay.reports.document import Document
@@ -41,3 +45,52 @@ def write(text: str) -> None:
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     # click would strip the colours that FORCE_COLOR asked for; wants_colour() has decided already.
     click.echo(text.encode(encoding, "replace").decode(encoding), color=True)
+
+
+def check_output(path: str | None, *, force: bool) -> None:
+    """Raise UsageError where output should not go: asked before the work, as it may take a while.
+
+    `path` None or `-` is stdout, which should be no terminal; a file should not be there yet.
+    `force` allows both.
+    """
+    if path is None or path == "-":
+        if sys.stdout.isatty() and not force:
+            raise UsageError(
+                "this is long, and stdout is a terminal: send it into a pipe (| less) or a file"
+                " (-o FILE), or give --force"
+            )
+        return
+    if os.path.isfile(path) and not force:
+        raise UsageError(f"{path} is there already; give --force to replace it")
+    folder = os.path.dirname(os.path.realpath(path))
+    if not os.path.isdir(folder):
+        raise UsageError(f"cannot write {path}: there is no directory {folder}")
+
+
+@contextmanager
+def byte_output(path: str | None) -> Iterator[IO[bytes]]:
+    """Where to write bytes: stdout for None and `-`, else a file, which gets its name when whole.
+
+    So after an error there is none, or the one that was there before. What is no regular file (a
+    device, a named pipe) is written to as it is.
+    """
+    if path is None or path == "-":
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    path = os.path.realpath(path)
+    if os.path.exists(path) and not os.path.isfile(path):
+        with open(path, "wb") as special:
+            yield special
+        return
+    part = os.path.join(os.path.dirname(path), f".memreplay-{os.urandom(6).hex()}.part")
+    try:
+        with open(part, "xb") as file:
+            yield file
+        if os.path.exists(path):
+            shutil.copymode(path, part)
+        os.replace(part, path)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(part)
+        raise

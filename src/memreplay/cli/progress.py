@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from memreplay.cli.errors import name_of
+
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
@@ -71,4 +73,4 @@ def _make_bar() -> Progress:
 def _short_name(file: str) -> str:
     from memreplay.reports.fit import clean, fit_path
 
-    return fit_path(clean(os.path.basename(file)), 30)
+    return fit_path(clean(os.path.basename(name_of(file))), 30)

@@ -36,10 +36,13 @@ _TITLES: dict[By, str] = {
 
 
 def peak_document(report: PeakReport) -> Document:
-    """A section a device: when and how high, what was there before, and who held it."""
+    """The file, then a section a device: when, how high, what was there before, who held it."""
+    blocks: list[Block] = [Heading((Place(file=report.file),))]
     if not report.devices:
-        return (Note("nothing to show: the file has neither events nor segments"),)
-    return tuple(block for peak in report.devices for block in _section(peak, report))
+        blocks.append(Note("nothing to show: the file has neither events nor segments"))
+    for peak in report.devices:
+        blocks += _section(peak, report)
+    return tuple(blocks)
 
 
 def _section(peak: DevicePeak, report: PeakReport) -> list[Block]:

@@ -36,7 +36,7 @@ def test_another_shell(runner: CliRunner) -> None:
 @pytest.mark.parametrize(
     "words, number, offered",
     [
-        ("memreplay ", "1", {"plain,summary", "plain,peak", "plain,completion"}),
+        ("memreplay ", "1", {"plain,summary", "plain,peak", "plain,dump", "plain,completion"}),
         ("memreplay peak --by f", "3", {"plain,frame", "plain,file", "plain,function"}),
         ("memreplay summary x", "2", {"file,x"}),
     ],

@@ -88,6 +88,11 @@ def test_a_bug_is_not_hidden() -> None:
         (BrokenPipeError(errno.EPIPE, "Broken pipe"), 141, ""),
         (UsageError("cannot be"), 2, "memreplay: error: cannot be\n"),
         (
+            MemoryError(),
+            3,
+            "memreplay: error: not enough memory; read a part with --from and --to\n",
+        ),
+        (
             OSError(errno.ENOSPC, "No space left on device"),
             2,
             "memreplay: error: cannot write the output: no space left on device\n",

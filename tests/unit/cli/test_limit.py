@@ -22,6 +22,8 @@ def test_the_names_are_those_of_the_library() -> None:
         ("memo_entries=7", ("memo_entries", 7)),
         ("kept_values=2K", ("kept_values", 2048)),
         ("stack_values=1G", ("stack_values", 1 << 30)),
+        ("rows=5M", ("rows", 5 << 20)),
+        ("devices=2000", ("devices", 2000)),
     ],
 )
 def test_limits(text: str, value: tuple[str, int]) -> None:

@@ -63,6 +63,14 @@ def test_wrong_usage(runner: CliRunner, arguments: list[str]) -> None:
     assert runner.invoke(every, arguments).exit_code == 2
 
 
+def test_help_is_for_people(runner: CliRunner) -> None:
+    text = runner.invoke(every, ["--help"]).output
+    assert "[default: 20]" in text
+    assert "x>=0" not in text
+    assert "(all)" not in text
+    assert "-1 is below 0" in runner.invoke(every, ["a", "--top", "-1"]).output
+
+
 def test_what_to_read(runner: CliRunner) -> None:
     arguments = ["a", "--device", "3", "--from", "1200", "--to", "1.5s", "--salvage"]
     arguments += ["--limit", "string_bytes=128M", "--limit", "nesting_depth=50"]

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import io
+import os
+import stat
 import sys
+import threading
+from pathlib import Path
 
 import pytest
 
 from memreplay.cli import output
+from memreplay.errors import UsageError
 from memreplay.reports.document import Heading, Note, Place
 
 DOCUMENT = (Heading((Place("f" * 30, "/x" * 50 + ".py", 1),)), Note("word " * 40))
@@ -68,3 +73,78 @@ def test_colours_survive_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", stream)
     output.write("\x1b[1mx\x1b[0m")
     assert stream.getvalue() == "\x1b[1mx\x1b[0m\n"
+
+
+# ---- files ---------------------------------------------------------------------------------------
+
+
+def test_a_file_has_its_name_when_it_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    with output.byte_output(str(path)) as file:
+        file.write(b"x" * 100)
+        assert not path.exists()
+        assert len(list(tmp_path.iterdir())) == 1
+    assert path.read_bytes() == b"x" * 100
+    assert list(tmp_path.iterdir()) == [path]
+    plain = tmp_path / "plain"
+    plain.write_bytes(b"")
+    assert path.stat().st_mode == plain.stat().st_mode
+
+
+@pytest.mark.parametrize("error", [OSError("disk"), KeyboardInterrupt()])
+def test_an_error_leaves_what_was_there(tmp_path: Path, error: BaseException) -> None:
+    def fail(path: Path) -> None:
+        with output.byte_output(str(path)) as file:
+            file.write(b"half")
+            raise error
+
+    old = tmp_path / "old"
+    old.write_bytes(b"old")
+    for path in (old, tmp_path / "new"):
+        with pytest.raises(type(error)):
+            fail(path)
+    assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("old", b"old")]
+
+
+def test_a_file_that_is_replaced_keeps_its_mode_and_its_links(tmp_path: Path) -> None:
+    path, link = tmp_path / "out", tmp_path / "link"
+    path.write_bytes(b"old")
+    path.chmod(0o640)
+    link.symlink_to(path)
+    with output.byte_output(str(link)) as file:
+        file.write(b"new")
+    assert link.is_symlink()
+    assert path.read_bytes() == b"new"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+def test_what_is_no_file_is_written_to_as_it_is(tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    got: list[bytes] = []
+    reader = threading.Thread(target=lambda: got.append(fifo.read_bytes()))
+    reader.start()
+    with output.byte_output(str(fifo)) as file:
+        file.write(b"through")
+    reader.join(10)
+    assert got == [b"through"]
+    assert stat.S_ISFIFO(fifo.stat().st_mode)
+
+
+def test_where_output_should_not_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    there = tmp_path / "there"
+    there.write_bytes(b"")
+    with pytest.raises(UsageError, match="there is there already; give --force"):
+        output.check_output(str(there), force=False)
+    output.check_output(str(there), force=True)
+    output.check_output(str(tmp_path / "new"), force=False)
+    output.check_output("/dev/null", force=False)
+    with pytest.raises(UsageError, match=r"there is no directory .*nowhere"):
+        output.check_output(str(tmp_path / "nowhere" / "new"), force=True)
+    for path in (None, "-"):
+        monkeypatch.setattr(sys, "stdout", Stream(terminal=True))
+        with pytest.raises(UsageError, match="stdout is a terminal"):
+            output.check_output(path, force=False)
+        output.check_output(path, force=True)
+        monkeypatch.setattr(sys, "stdout", Stream(terminal=False))
+        output.check_output(path, force=False)

@@ -65,6 +65,15 @@ def test_slow_work_shows_a_bar_that_goes_away(
     assert "\x1b[2K" in shown.rpartition("[b]snap")[2]  # the line is erased after the last of it
 
 
+def test_standard_input_is_called_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = make_terminal(monkeypatch)
+    monkeypatch.setattr(progress, "DELAY_S", -1.0)
+    with progress.reading_progress("-") as update:
+        assert update is not None
+        update(1, None)
+    assert "standard input" in terminal.getvalue()
+
+
 def test_the_bar_goes_away_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = make_terminal(monkeypatch)
     monkeypatch.setattr(progress, "DELAY_S", -1.0)

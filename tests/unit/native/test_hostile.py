@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import struct
 import subprocess
 import sys
@@ -278,11 +279,52 @@ def test_devices_without_end() -> None:
     data = Ops().proto(4).empty_dict().mark().string("device_traces").empty_list().mark()
     data.raw(b"]}a" * 20_000).appends().setitems().stop()
     # Each device is replayed by itself, over all blocks.
-    with pytest.raises(mr.LimitError, match="device traces is 1025"):
+    with pytest.raises(mr.LimitError, match="devices is 1025, over the limit of 1024"):
         mr.open(bytes(data))
     segment = {"device": 1024, "address": 1, "total_size": 2, "blocks": []}
-    with pytest.raises(mr.SnapshotError, match="does not fit in 'device'"):
+    with pytest.raises(mr.LimitError, match=r"devices is 1025, over .* --limit devices=N"):
         mr.open(build.dump({"segments": [segment]}))
+    assert mr.open(bytes(data), limits=mr.Limits(devices=20_000)).devices[-1] == 19_999
+    assert mr.open(build.dump({"segments": [segment]}), limits=mr.Limits(devices=1025)).devices == (
+        1024,
+    )
+    for device in (-2, 2**31):
+        with pytest.raises(mr.SnapshotError, match="does not fit in 'device'"):
+            mr.open(build.dump({"segments": [segment | {"device": device}]}))
+
+
+def trace_of(*fields: dict[str, Any]) -> dict[str, Any]:
+    return {"device_traces": [[{"action": "alloc", **event} for event in fields]]}
+
+
+# Four rows of one kind each.
+ROWS: dict[str, dict[str, Any]] = {
+    "events": trace_of(*({"addr": i} for i in range(4))),
+    "segments": {"segments": [{"address": i, "total_size": 1} for i in range(4)]},
+    "blocks": {
+        "segments": [{"address": 0, "total_size": 9, "blocks": [{"size": i} for i in range(4)]}]
+    },
+    "annotations": {"segments": [], "external_annotations": [{"name": str(i)} for i in range(4)]},
+    "frames": trace_of({"frames": [{"line": i} for i in range(4)]}),
+    "stacks": trace_of(*({"frames": []} for i in range(4))),
+}
+
+
+@pytest.mark.parametrize("form", ["pickle", "json"])
+@pytest.mark.parametrize("table", ROWS)
+def test_rows_without_end(table: str, form: str) -> None:
+    data = build.dump(ROWS[table]) if form == "pickle" else json.dumps(ROWS[table]).encode()
+    mr.open(data, limits=mr.Limits(rows=4))
+    with pytest.raises(mr.LimitError, match=r"rows of .* is 4, over the limit of 3") as caught:
+        mr.open(data, limits=mr.Limits(rows=3))
+    assert "--limit rows=N" in str(caught.value)
+    if table != "stacks":  # of which there are as many as events
+        assert f"rows of {table} is" in str(caught.value)
+
+
+def test_rows_have_a_last_number() -> None:
+    # What a memo entry can name; a limit above it changes nothing.
+    assert mr.open(build.dump(ROWS["events"]), limits=mr.Limits(rows=2**62)).native.n_events == 4
 
 
 # ---- calls that no file can cause ----------------------------------------------------------------

@@ -21,6 +21,8 @@ from tests.unit.reports.results import (
 )
 
 AT_80 = """\
+snap.pkl
+
 device 0: peak 10.0 GiB requested at event 3,737 of 22,331,
   +0.412 s (2026-07-12 16:40:22.412345 UTC)
 baseline  2.0 GiB before the first event, 1.0 GiB of it in the peak (10.0%)
@@ -40,6 +42,8 @@ PATH_AT_160 = (
     "/opt/venv/lib/python3.12/site-packages/transformers/models/llama/modeling_llama.py:215"
 )
 AT_160 = f"""\
+snap.pkl
+
 device 0: peak 10.0 GiB requested at event 3,737 of 22,331, +0.412 s (2026-07-12 16:40:22.412345 UTC)
 baseline  2.0 GiB before the first event, 1.0 GiB of it in the peak (10.0%)
 end       4.0 GiB after the last event
@@ -55,6 +59,8 @@ live      1,200 blocks at the peak
 512.0 MiB   5.0%     73  12 more groups (--top 0 shows all)"""  # noqa: E501
 
 NO_EVENTS_AT_80 = """\
+snap.pkl
+
 device 0: no events were recorded; the final state holds 1.0 GiB requested
 live  7 blocks
 
@@ -104,9 +110,10 @@ def test_golden(report: PeakReport, width: int, golden: str) -> None:
         ),
     ],
 )
-def test_first_line(report: PeakReport, where: str, when: str) -> None:
-    first = render(report, 160).splitlines()[0]
-    assert first == f"device 0: peak 10.0 GiB requested {where}, {when}"
+def test_first_lines(report: PeakReport, where: str, when: str) -> None:
+    lines = render(replace(report, file="/data/ru\x1bn 1/snap.pkl"), 160).splitlines()
+    assert lines[:2] == [r"/data/ru\x1bn 1/snap.pkl", ""]
+    assert lines[2] == f"device 0: peak 10.0 GiB requested {where}, {when}"
 
 
 def test_a_peak_at_the_start_is_the_baseline_and_says_it_once() -> None:
@@ -199,7 +206,7 @@ def test_a_section_a_device() -> None:
 
 def test_nothing_at_all() -> None:
     text = render(replace(PEAK, devices=()))
-    assert text == "note: nothing to show: the file has neither events nor segments"
+    assert text == "snap.pkl\nnote: nothing to show: the file has neither events nor segments"
     empty = peak_of(peak_bytes=0, groups=(), groups_total=0, rest_bytes=0, rest_count=0)
     assert "bytes  share" not in render(empty)
     assert "(0.0%)" in render(empty, 160)

@@ -1,0 +1,63 @@
+"""`memreplay dump`: everything that was read, event by event."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from memreplay.cli.errors import attempt
+from memreplay.cli.options import EXIT_CODES, file_argument, output_options, reading_options
+from memreplay.cli.output import byte_output, check_output
+from memreplay.cli.source import Reading, opened
+
+if TYPE_CHECKING:
+    from memreplay.reports.dump import Format
+    from memreplay.snapshot import Snapshot
+
+
+@click.command(
+    "dump",
+    epilog=f"""\b
+Examples:
+  memreplay dump snap.pkl | less
+  memreplay dump snap.pkl --from 1200 --to 1210 --force
+  memreplay dump snap.pkl --format ndjson -o snap.ndjson
+  memreplay dump snap.pkl --format ndjson | jq -c 'select(.action == "oom")'
+
+{EXIT_CODES}""",
+)
+@file_argument
+@reading_options
+@click.option(
+    "--format",
+    "fmt",
+    type=click.Choice(["text", "ndjson"]),
+    default="text",
+    show_default=True,
+    help="name=value lines, or a JSON object a line (see docs/dump.md).",
+)
+@output_options
+@click.pass_context
+def command(
+    ctx: click.Context, file: str, reading: Reading, fmt: Format, output: str | None, force: bool
+) -> None:
+    """Everything that was read, event by event.
+
+    Writes every segment, block, event, stack and annotation of FILE ('-' for standard input) as a
+    line. For debugging, and for programs that want the whole snapshot without unpickling it.
+    """
+    check_output(output, force=force)
+
+    def work() -> Snapshot:
+        with opened(file, reading) as snapshot:
+            return snapshot
+
+    snapshot, exit_code = attempt(file, work)
+    if snapshot is not None:
+        from memreplay.reports.dump import render_dump
+
+        with byte_output(output) as out:
+            for lines in render_dump(snapshot, fmt):
+                out.write(lines)
+    ctx.exit(exit_code)
