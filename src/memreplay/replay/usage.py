@@ -169,7 +169,7 @@ class Usage:
                 [allocs + first, np.full(len(blocks), -1, dtype=np.int64)]
             ),
             free_event=np.where(ends == _core.ABSENT_ID, -1, ends.astype(np.int64) + first),
-            **self.columns(allocs, blocks),
+            **self._columns(allocs, blocks),
         )
 
     def live_at(self, *, event: int | None = None, time_us: int | None = None) -> LiveSet:
@@ -189,7 +189,7 @@ class Usage:
         assert event is not None
         replay.check(event)
         allocs, baseline = (np.asarray(c) for c in self.native.live(event - replay.first_event))
-        columns = self.columns(allocs, baseline)
+        columns = self._columns(allocs, baseline)
         return LiveSet(
             device=replay.device,
             event_index=event,
