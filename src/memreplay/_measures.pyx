@@ -252,7 +252,8 @@ cdef class Classes:
         return measure
 
     def sums(self, Measure measure not None, event: int) -> list:
-        """Of each class (start, peak, peak event, bytes after `event`, final, blocks)."""
+        """Of each class (start, peak, peak event, bytes and allocations after `event`, final,
+        allocations in all)."""
         cdef Owned out = owned(sizeof(_classes.ClassSum))
         cdef int64_t at = event
         cdef int code
@@ -275,7 +276,8 @@ cdef class Classes:
 
     cdef list _rows(self, Owned out):
         cdef _classes.ClassSum* s = <_classes.ClassSum*> out.buf.data
-        return [(s[i].start, s[i].peak, s[i].peak_at, s[i].then, s[i].final, s[i].blocks)
+        return [(s[i].start, s[i].peak, s[i].peak_at, s[i].then, s[i].live_then, s[i].final,
+                 s[i].blocks)
                 for i in range(out.buf.len)]
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 By = Literal["stack", "frame", "file", "function", "pool", "stream"]
+Exactness = Literal["exact", "estimated"]
 MeasureName = Literal["requested", "held", "active", "allocated", "reserved"]
 MEASURES: tuple[MeasureName, ...] = ("requested", "held", "active", "allocated", "reserved")
 
@@ -52,19 +53,19 @@ class Group:
 class Part:
     """A measure's share of one pool or stream; both None where it is not known.
 
-    `bytes` is at the moment that was asked for, and so is `reserved_bytes`; `count` counts
-    allocations over the whole trace. Peaks are the part's own, each with its event. `pool` is
+    `bytes`, `count` (allocations; 0 of reserved memory) and `reserved_bytes` are at the moment that
+    was asked for. Peaks are the part's own, each with its event. `pool` is
     (0, 0) for the default, first not 0 for a CUDA graph's, second not 0 for a MemPool.
     """
 
     pool: tuple[int, int] | None
     stream: int | None
     bytes: int
+    count: int
     start_bytes: int
     peak_bytes: int
     peak_event: int
     final_bytes: int
-    count: int
     reserved_bytes: int
     reserved_peak_bytes: int
     reserved_peak_event: int
@@ -73,7 +74,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class DevicePeak:
-    """The highest requested usage of one device, and who held it.
+    """The highest usage of one device by one measure, and who held it.
 
     `event_index` is the first event after which usage is at its maximum, -1 when that is the start.
     `trace_events` counts the whole trace. Where a range was read, `first_event` is its first
@@ -84,10 +85,14 @@ class DevicePeak:
     `baseline_held_bytes` the part of it still live at the peak. `groups` are sorted by bytes,
     largest first; `groups_total` is how many there are before `top` cut them; the bytes and count
     of those cut are in `rest_bytes` and `rest_count`, so that everything always adds up to
-    `peak_bytes`.
+    `peak_bytes`. `exactness` says whether the series is exact ("estimated": the reasons tell why);
+    `trusted` also whether it is all that happened. `peaks` are the highest separate maxima, when
+    they were asked for; `parts` those of pools or streams, when grouped by these.
     """
 
     device: int
+    measure: MeasureName
+    exactness: Exactness
     peak_bytes: int
     event_index: int
     time_us: int | None
@@ -105,20 +110,26 @@ class DevicePeak:
     rest_count: int
     trusted: bool
     reasons: tuple[str, ...]
+    peaks: tuple[PeakPoint, ...] = ()
+    parts: tuple[Part, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class PeakReport:
     """What `memreplay peak` shows: one entry a device that has events or segments.
 
-    `truncated` says that the file is cut off, and that this is of its whole part.
+    `truncated` says that the file is cut off, and that this is of its whole part. `pool` and
+    `stream` are those that alone were asked for.
     """
 
     file: str
+    measure: MeasureName
     by: By
     all_frames: bool
     devices: tuple[DevicePeak, ...]
     truncated: bool = False
+    pool: tuple[int, int] | None = None
+    stream: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +159,29 @@ class StateBytes:
 
 
 @dataclass(frozen=True, slots=True)
+class MeasureSummary:
+    """One measure of one device over its events.
+
+    `event_index` is the first event after which the peak is reached, `time_us` its time.
+    `mean_bytes` is weighted by time; None where there are no times. `reconciliation_bytes` is
+    `final_bytes` less what the segments in the file hold by this measure; None when a range was
+    read that ends before the trace does.
+    """
+
+    measure: MeasureName
+    exactness: Exactness
+    reasons: tuple[str, ...]
+    start_bytes: int
+    peak_bytes: int
+    event_index: int
+    time_us: int | None
+    minimum_bytes: int
+    mean_bytes: int | None
+    final_bytes: int
+    reconciliation_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceSummary:
     """One device of a snapshot: what is there, and whether a replay of it can be trusted.
 
@@ -156,7 +190,9 @@ class DeviceSummary:
     replay's own end, and `reconciliation_bytes` is `final_bytes - requested_bytes`: 0 when trace
     and segments agree, None when a range was read that ends before the trace does. `events` counts
     those of the range, from `first_event` on, `trace_events` all. `reasons` are stable names (see
-    docs/numbers.md), empty when `trusted` with nothing to add.
+    docs/numbers.md), empty when `trusted` with nothing to add. `blocks_proven` are allocations
+    whose block's size follows from addresses, `blocks_assumed` those for which the rounded request
+    is taken. `pools` and `streams` count those that anything was allocated or reserved in.
     """
 
     device: int
@@ -179,6 +215,13 @@ class DeviceSummary:
     double_allocs: int
     unknown_actions: int
     reconciliation_bytes: int | None
+    measures: tuple[MeasureSummary, ...]
+    pools: int
+    streams: int
+    blocks_proven: int
+    blocks_assumed: int
+    pending_frees: int
+    synthetic_events: int
     trusted: bool
     reasons: tuple[str, ...]
 

@@ -111,6 +111,7 @@ cdef int with_map(Classes* c, const Arena* a, bint by_pool, uint64_t seed) noexc
 cdef inline void add(ClassSum* s, uint64_t bytes, int64_t event) noexcept nogil:
     s.final = <int64_t> (<uint64_t> s.final + bytes)
     s.blocks += 1
+    s.live += 1
     if s.final > s.peak:
         s.peak = s.final
         s.peak_at = event
@@ -118,6 +119,7 @@ cdef inline void add(ClassSum* s, uint64_t bytes, int64_t event) noexcept nogil:
 
 cdef inline void take(ClassSum* s, uint64_t bytes) noexcept nogil:
     s.final = <int64_t> (<uint64_t> s.final - bytes)
+    s.live -= 1
 
 
 cdef int begin(const Classes* c, Buf* out) noexcept nogil:
@@ -144,6 +146,7 @@ cdef void note_then(Buf* out) noexcept nogil:
     cdef uint64_t i
     for i in range(out.len):
         sums[i].then = sums[i].final
+        sums[i].live_then = sums[i].live
 
 
 cdef int sum_lives(const Classes* c, const Lives* l, int64_t event, Buf* out) noexcept nogil:

@@ -8,12 +8,19 @@ import numpy as np
 
 from memreplay import _core
 from memreplay.analysis.generation import changed_settings, generation
-from memreplay.analysis.trust import device_verdict, overflowed
-from memreplay.model import DeviceSummary, SnapshotSummary, StateBytes
+from memreplay.analysis.trust import device_verdict, overflowed, verdict
+from memreplay.model import (
+    MEASURES,
+    DeviceSummary,
+    MeasureSummary,
+    SnapshotSummary,
+    StateBytes,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from memreplay.replay import Replay, Usage
     from memreplay.snapshot import Snapshot
 
 
@@ -72,9 +79,39 @@ def device_summary(snap: Snapshot, device: int) -> DeviceSummary:
         double_allocs=replay.double_allocs,
         unknown_actions=replay.unknown_actions,
         reconciliation_bytes=replay.reconciliation_bytes,
+        measures=tuple(measure_summary(snap, replay.measure(name)) for name in MEASURES),
+        pools=_classes(replay, "pool"),
+        streams=_classes(replay, "stream"),
+        blocks_proven=replay.blocks.proven,
+        blocks_assumed=replay.blocks.assumed,
+        pending_frees=replay.holding.pending,
+        synthetic_events=replay.blocks.synthetic,
         trusted=trust.trusted,
         reasons=trust.reasons,
     )
+
+
+def measure_summary(snap: Snapshot, usage: Usage) -> MeasureSummary:
+    """One measure of one device, over the events that were read."""
+    trust = verdict(snap, usage)
+    return MeasureSummary(
+        measure=usage.measure,
+        exactness="exact" if trust.exact else "estimated",
+        reasons=trust.reasons,
+        start_bytes=usage.start_bytes,
+        peak_bytes=usage.peak.bytes,
+        event_index=usage.peak.event_index,
+        time_us=usage.peak.time_us,
+        minimum_bytes=usage.minimum.bytes,
+        mean_bytes=usage.mean_bytes,
+        final_bytes=usage.final_bytes,
+        reconciliation_bytes=usage.reconciliation_bytes,
+    )
+
+
+def _classes(replay: Replay, by: str) -> int:
+    """How many pools or streams are known; 0 where the file says none."""
+    return len(replay.classes(by).keys()) - 1
 
 
 def _actions(snap: Snapshot, rows: slice) -> dict[str, int]:

@@ -11,10 +11,17 @@ if TYPE_CHECKING:
     from memreplay.snapshot import Snapshot
 
 
-# Reasons that are no doubt: what there is, is exact.
-REMARKS = {"no_allocations", "recording_begun_late", "pending_frees", "synthetic_pool_events"}
-# Reasons for which more may have happened than is shown, while what is shown is exact.
-EXACT_ALL_THE_SAME = REMARKS | {"ring_overflow", "no_events"}
+# Reasons for which what is shown is exact, though more may have happened.
+EXACT_ALL_THE_SAME = {
+    "no_allocations",
+    "no_events",
+    "pending_frees",
+    "recording_begun_late",
+    "ring_overflow",
+    "synthetic_pool_events",
+}
+# Reasons that are no doubt. Blocks whose size is assumed may be larger by 1 MiB each, no more.
+REMARKS = EXACT_ALL_THE_SAME - {"no_events", "ring_overflow"} | {"blocks_assumed"}
 
 # How many blocks may differ at the end of a trace before it is no race any more: the trace is read
 # out before the segments, and a few allocations may happen in between.
@@ -61,7 +68,7 @@ def verdict(snap: Snapshot, usage: Usage) -> Verdict:
     if usage.measure == "reserved":
         reasons += _of_segments(snap, replay)
     else:
-        reasons += _of_the_trace(snap, replay)
+        reasons += _of_the_trace(replay)
         reasons += _of_the_end(snap, usage)
         if usage.measure in ("requested", "held") and snap.native.blocks_without_requested_size(
             replay.device
@@ -76,7 +83,7 @@ def verdict(snap: Snapshot, usage: Usage) -> Verdict:
 
 def device_verdict(snap: Snapshot, replay: Replay) -> Verdict:
     """Whether a device's replay can be trusted, by everything that can be held against it."""
-    reasons = _of_the_file(snap, replay) + _of_the_trace(snap, replay)
+    reasons = _of_the_file(snap, replay) + _of_the_trace(replay)
     for measure in ("requested", "held", "active", "allocated"):
         reasons += _of_the_end(snap, replay.measure(measure))
     reasons += _of_segments(snap, replay)
@@ -85,7 +92,7 @@ def device_verdict(snap: Snapshot, replay: Replay) -> Verdict:
     reasons += _of_requests(replay)
     reasons += _of_blocks(replay)
     reasons += _of_the_tail(reasons, replay)
-    if not snapshot_events_agree(snap, replay):
+    if not snapshot_events_agree(replay):
         reasons.append("snapshot_events_disagree")
     if replay.events and replay.baseline_bytes:
         reasons.append("recording_begun_late")
@@ -120,7 +127,7 @@ def _of_the_file(snap: Snapshot, replay: Replay) -> list[str]:
     return reasons
 
 
-def _of_the_trace(snap: Snapshot, replay: Replay) -> list[str]:
+def _of_the_trace(replay: Replay) -> list[str]:
     reasons = []
     if replay.events and replay.native.allocs == 0:
         reasons.append("no_allocations")
@@ -180,7 +187,7 @@ def _of_the_tail(reasons: list[str], replay: Replay) -> list[str]:
     return ["tail_race"] if few else ["recording_stopped"]
 
 
-def snapshot_events_agree(snap: Snapshot, replay: Replay) -> bool:
+def snapshot_events_agree(replay: Replay) -> bool:
     """Whether each `snapshot` event's total is what is active at that point.
 
     They carry the sum of active blocks: a checksum in the midst of the trace.

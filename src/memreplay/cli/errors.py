@@ -13,6 +13,7 @@ from memreplay.errors import MemreplayError
 T = TypeVar("T")
 PART = "read a part with --from and --to"
 
+NOT_TRUSTED = 1
 NOT_READABLE = 3
 # What a shell reports for a tool that SIGINT or SIGPIPE ended.
 INTERRUPTED = 130

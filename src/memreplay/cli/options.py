@@ -10,6 +10,7 @@ import click
 
 from memreplay.cli.limit import LimitType
 from memreplay.cli.moment import MomentType
+from memreplay.cli.pool import PoolType, StreamType
 from memreplay.cli.source import Reading
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 EXIT_CODES = (
     "Exit codes: 0 fine, 2 wrong usage, 3 not a readable snapshot, 4 a snapshot that is cut off."
 )
+# Of commands that have --strict.
+STRICT_EXIT_CODES = EXIT_CODES.replace("0 fine,", "0 fine, 1 not to be trusted (--strict),")
 
 # A path stays unchecked here: that a file is missing is no wrong usage, and has its own exit code.
 _PATH = click.Path(allow_dash=True, path_type=str)
@@ -68,13 +71,57 @@ def top_option(function: F) -> F:
 
 
 def by_option(function: F) -> F:
-    """--by stack|frame|file|function."""
+    """--by stack|frame|file|function|pool|stream."""
     return click.option(
         "--by",
-        type=click.Choice(["stack", "frame", "file", "function"]),
-        default="stack",
+        type=click.Choice(["stack", "frame", "file", "function", "pool", "stream"]),
+        show_default="stack",
+        help="What to group allocations by; reserved memory goes by pool or stream only.",
+    )(function)
+
+
+def measure_option(function: F) -> F:
+    """--measure."""
+    return click.option(
+        "--measure",
+        type=click.Choice(["requested", "held", "active", "allocated", "reserved"]),
+        default="requested",
         show_default=True,
-        help="What to group allocations by.",
+        help="Which bytes: requested (until a free completes), held (until it is asked for),"
+        " active and allocated (the same in whole blocks), reserved (segments).",
+    )(function)
+
+
+def peaks_option(function: F) -> F:
+    """--peaks N."""
+    return click.option(
+        "--peaks",
+        type=int,
+        callback=_from_zero,
+        metavar="N",
+        default=0,
+        help="List the N highest separate peaks too.",
+    )(function)
+
+
+def part_options(function: F) -> F:
+    """--pool and --stream."""
+    pool = click.option(
+        "--pool",
+        type=PoolType(),
+        metavar="ID",
+        help="Only this memory pool: two numbers (0:1), or default.",
+    )
+    stream = click.option(
+        "--stream", type=StreamType(), metavar="N", help="Only this stream's allocations."
+    )
+    return pool(stream(function))
+
+
+def strict_option(function: F) -> F:
+    """--strict."""
+    return click.option(
+        "--strict", is_flag=True, help="Exit with 1 when a number is not to be trusted."
     )(function)
 
 

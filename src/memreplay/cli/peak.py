@@ -6,21 +6,25 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memreplay.cli.errors import attempt
+from memreplay.cli.errors import NOT_TRUSTED, attempt
 from memreplay.cli.options import (
-    EXIT_CODES,
+    STRICT_EXIT_CODES,
     all_frames_option,
     by_option,
     file_argument,
     format_option,
+    measure_option,
+    part_options,
+    peaks_option,
     reading_options,
+    strict_option,
     top_option,
 )
 from memreplay.cli.output import render_document, write
 from memreplay.cli.source import Reading, opened
 
 if TYPE_CHECKING:
-    from memreplay.model import By, PeakReport
+    from memreplay.model import By, MeasureName, PeakReport
 
 
 @click.command(
@@ -31,41 +35,64 @@ Examples:
   memreplay peak snap.pkl.gz --by file --top 10
   memreplay peak snap.pkl --device 0 --all-frames | less
   memreplay peak snap.pkl --from 2.5s --to 3s
+  memreplay peak snap.pkl --measure reserved --by pool
+  memreplay peak snap.pkl --measure held --peaks 5 --strict
   memreplay peak snap.pkl --top 0 --format json > peak.json
 
-{EXIT_CODES}""",
+{STRICT_EXIT_CODES}""",
 )
 @file_argument
+@measure_option
 @by_option
 @top_option
 @all_frames_option
+@peaks_option
+@part_options
 @reading_options
+@strict_option
 @format_option
 @click.pass_context
 def command(
     ctx: click.Context,
     file: str,
-    by: By,
+    measure: MeasureName,
+    by: By | None,
     top: int,
     all_frames: bool,
+    peaks: int,
+    pool: tuple[int, int] | None,
+    stream: int | None,
     reading: Reading,
+    strict: bool,
     fmt: str,
 ) -> None:
     """How high memory went, when, and who held it.
 
     Replays the allocations of each device in FILE ('-' for standard input), and shows the moment at
-    which most was requested, with the code that held it, the largest first.
+    which most was requested (or held, active, allocated, reserved: --measure), with the code that
+    held it, the largest first.
     """
 
     def work() -> PeakReport:
         from memreplay.analysis.peak import peak_report
 
         with opened(file, reading) as snapshot:
-            return peak_report(snapshot, by=by, top=top, all_frames=all_frames)
+            return peak_report(
+                snapshot,
+                measure=measure,
+                by=by,
+                top=top,
+                peaks=peaks,
+                all_frames=all_frames,
+                pool=pool,
+                stream=stream,
+            )
 
     report, exit_code = attempt(file, work)
     if report is not None:
         write(_render(report, fmt))
+        if strict and not all(device.trusted for device in report.devices):
+            exit_code = NOT_TRUSTED
     ctx.exit(exit_code)
 
 

@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memreplay.cli.errors import attempt
-from memreplay.cli.options import EXIT_CODES, files_argument, format_option, reading_options
+from memreplay.cli.errors import NOT_TRUSTED, attempt
+from memreplay.cli.options import (
+    STRICT_EXIT_CODES,
+    files_argument,
+    format_option,
+    reading_options,
+    strict_option,
+)
 from memreplay.cli.output import render_document, write
 from memreplay.cli.source import Reading, opened
 
@@ -22,15 +28,19 @@ if TYPE_CHECKING:
 Examples:
   memreplay summary snap.pkl
   memreplay summary rank*.pkl
+  memreplay summary snap.pkl --strict && echo exact
   memreplay summary rank*.pkl --format json | jq -r '[.file, .devices[0].peak_bytes] | @tsv'
 
-{EXIT_CODES} With several files, the highest of theirs.""",
+{STRICT_EXIT_CODES} With several files, the highest of theirs.""",
 )
 @files_argument
 @reading_options
+@strict_option
 @format_option
 @click.pass_context
-def command(ctx: click.Context, files: tuple[str, ...], reading: Reading, fmt: str) -> None:
+def command(
+    ctx: click.Context, files: tuple[str, ...], reading: Reading, strict: bool, fmt: str
+) -> None:
     """What is in a snapshot, and can it be trusted.
 
     Shows the form of each FILE ('-' for standard input), its events, memory and settings, and
@@ -46,6 +56,8 @@ def command(ctx: click.Context, files: tuple[str, ...], reading: Reading, fmt: s
                 write("")
             write(_render(summary, fmt, several=len(files) > 1))
             written = True
+            if strict and not all(device.trusted for device in summary.devices):
+                worst = max(worst, NOT_TRUSTED)
     ctx.exit(worst)
 
 

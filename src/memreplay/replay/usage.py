@@ -162,12 +162,13 @@ class Usage:
         allocs = np.flatnonzero(np.asarray(self.native.counted()))
         blocks = np.flatnonzero(np.asarray(self.native.baseline_ends()) != _core.ABSENT_ID - 1)
         ends = np.concatenate(
-            [np.asarray(self.native.ends())[allocs], np.asarray(self.native.baseline_ends())[blocks]]
+            [
+                np.asarray(self.native.ends())[allocs],
+                np.asarray(self.native.baseline_ends())[blocks],
+            ]
         )
         return Lifetimes(
-            alloc_event=np.concatenate(
-                [allocs + first, np.full(len(blocks), -1, dtype=np.int64)]
-            ),
+            alloc_event=np.concatenate([allocs + first, np.full(len(blocks), -1, dtype=np.int64)]),
             free_event=np.where(ends == _core.ABSENT_ID, -1, ends.astype(np.int64) + first),
             **self._columns(allocs, blocks),
         )
@@ -230,22 +231,22 @@ class Usage:
         sums = reserved if self.measure == "reserved" else classes.sums(self.native, at)
         parts = []
         for key, mine, theirs in zip(classes.keys(), sums, reserved, strict=True):
-            if not mine[5] and not theirs[5]:
+            if not mine[6] and not theirs[6]:
                 continue
             parts.append(
                 Part(
                     pool=replay.pool_of(key) if by == "pool" else None,
                     stream=key if by == "stream" else None,
                     bytes=mine[3],
+                    count=0 if self.measure == "reserved" else mine[4],
                     start_bytes=mine[0],
                     peak_bytes=mine[1],
                     peak_event=mine[2] + replay.first_event,
-                    final_bytes=mine[4],
-                    count=mine[5],
+                    final_bytes=mine[5],
                     reserved_bytes=theirs[3],
                     reserved_peak_bytes=theirs[1],
                     reserved_peak_event=theirs[2] + replay.first_event,
-                    reserved_final_bytes=theirs[4],
+                    reserved_final_bytes=theirs[5],
                 )
             )
         return tuple(sorted(parts, key=lambda p: (-p.bytes, -p.peak_bytes, -p.reserved_bytes)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from memreplay.analysis.peak import part_label
 from memreplay.model import By, DevicePeak, Frame, Group, PeakReport
 from memreplay.reports.document import (
     Below,
@@ -32,6 +33,8 @@ _TITLES: dict[By, str] = {
     "frame": "frame",
     "file": "file",
     "function": "function",
+    "pool": "pool",
+    "stream": "stream",
 }
 
 
@@ -49,9 +52,13 @@ def _section(peak: DevicePeak, report: PeakReport) -> list[Block]:
     blocks: list[Block] = [Heading(_headline(peak))]
     if is_idle(peak) and len(report.devices) > 1:
         return blocks
-    if pairs := _pairs(peak):
+    if pairs := _pairs(peak, report):
         blocks.append(Pairs(pairs))
-    if peak.groups or peak.rest_count:
+    if peak.peaks:
+        blocks.append(_peaks_table(peak))
+    if peak.parts:
+        blocks.append(_parts_table(peak, report))
+    elif peak.groups or peak.rest_count:
         rows = [_row(group, report) for group in peak.groups]
         if peak.groups_total > len(peak.groups):
             rows.append(_rest_row(peak))
@@ -62,21 +69,66 @@ def _section(peak: DevicePeak, report: PeakReport) -> list[Block]:
     return blocks
 
 
+def _peaks_table(peak: DevicePeak) -> Table:
+    rows = tuple(
+        Row((size(one.bytes), _event(one.event_index, peak), _when(one.time_us, peak)))
+        for one in peak.peaks
+    )
+    return Table(("highest peaks", "event", "time"), ("right", "right", "left"), rows)
+
+
+def _event(index: int, peak: DevicePeak) -> str:
+    return "start" if index < peak.first_event else count(index)
+
+
+def _when(time_us: int | None, peak: DevicePeak) -> str:
+    if time_us is None or peak.start_us is None:
+        return "-"
+    return signed_duration(time_us - peak.start_us)
+
+
+def _parts_table(peak: DevicePeak, report: PeakReport) -> Table:
+    """Pools or streams: their share of the peak, and each one's own peaks."""
+    more = peak.groups_total - len(peak.groups)
+    shown = peak.parts[: len(peak.groups)] if more else peak.parts
+    rows = [
+        Row(
+            (
+                size(part.bytes),
+                percent(_share(part.bytes, peak)),
+                count(part.count) if part.count else "-",
+                size(part.peak_bytes),
+                size(part.reserved_bytes),
+                size(part.reserved_peak_bytes),
+                Place(part_label(part, report.by)),
+            )
+        )
+        for part in shown
+    ]
+    if more:
+        share = percent(_share(peak.rest_bytes, peak))
+        numbers = (size(peak.rest_bytes), share, count(peak.rest_count), "", "", "")
+        rows.append(Row((*numbers, f"{more} more (--top 0 shows all)"), style="dim"))
+    titles = ("bytes", "share", "count", "own peak", "reserved", "reserved peak", report.by)
+    return Table(titles, (*("right",) * 6, "left"), tuple(rows))
+
+
 def is_idle(peak: DevicePeak) -> bool:
     """Whether the device did nothing while others were recorded."""
     return peak.trace_events == 0 and "no_events" not in peak.reasons
 
 
 def _headline(peak: DevicePeak) -> tuple[str, ...]:
+    high = f"{size(peak.peak_bytes)} {peak.measure}"
+    if peak.exactness == "estimated":
+        high += " (estimated)"
     if peak.events == 0 and peak.trace_events:
-        held = f"{size(peak.peak_bytes)} requested are live there"
-        return (f"device {peak.device}: no events in this range; {held}",)
+        return (f"device {peak.device}: no events in this range; {high} there",)
     if is_idle(peak):
-        return (f"device {peak.device}: no events; {size(peak.peak_bytes)} requested all along",)
+        return (f"device {peak.device}: no events; {high} all along",)
     if peak.events == 0:
-        held = f"the final state holds {size(peak.peak_bytes)} requested"
-        return (f"device {peak.device}: no events were recorded; {held}",)
-    high = f"device {peak.device}: peak {size(peak.peak_bytes)} requested"
+        return (f"device {peak.device}: no events were recorded; {high} in the final state",)
+    high = f"device {peak.device}: peak {high}"
     if peak.event_index < peak.first_event:
         when = "time unknown" if peak.time_us is None else time_utc(peak.time_us)
         return (
@@ -92,8 +144,12 @@ def _headline(peak: DevicePeak) -> tuple[str, ...]:
     return (where, f"{signed_duration(peak.time_us - peak.start_us)} ({time_utc(peak.time_us)})")
 
 
-def _pairs(peak: DevicePeak) -> tuple[tuple[str, str], ...]:
+def _pairs(peak: DevicePeak, report: PeakReport) -> tuple[tuple[str, str], ...]:
     pairs = []
+    if report.pool is not None:
+        pairs.append(("pool", f"{report.pool[0]}:{report.pool[1]} alone"))
+    if report.stream is not None:
+        pairs.append(("stream", f"{report.stream} alone"))
     if peak.events < peak.trace_events:
         pairs.append(("range", range_words(peak.first_event, peak.events, peak.trace_events)))
     # At the start the peak is the baseline, and without events both are the final state.
@@ -109,7 +165,8 @@ def _pairs(peak: DevicePeak) -> tuple[tuple[str, str], ...]:
     if peak.events:
         pairs.append(("end", f"{size(peak.final_bytes)} after the last event"))
     when = " at the peak" if peak.events else ""
-    pairs.append(("live", counted(peak.live_count, "block") + when))
+    if peak.measure != "reserved":
+        pairs.append(("live", counted(peak.live_count, "block") + when))
     return tuple(pairs)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memreplay.model import DeviceSummary, SnapshotSummary
+from memreplay.model import DeviceSummary, MeasureSummary, SnapshotSummary
 from memreplay.reports.strict_json import json_safe, to_json
 
 SCHEMA = "memreplay.summary/1"
@@ -64,6 +64,29 @@ def _device(device: DeviceSummary) -> dict[str, object]:
         "unmatched_frees": device.unmatched_frees,
         "double_allocs": device.double_allocs,
         "reconciliation_bytes": device.reconciliation_bytes,
+        "measures": [_measure(measure) for measure in device.measures],
+        "pools": device.pools,
+        "streams": device.streams,
+        "blocks_proven": device.blocks_proven,
+        "blocks_assumed": device.blocks_assumed,
+        "pending_frees": device.pending_frees,
+        "synthetic_events": device.synthetic_events,
         "trusted": device.trusted,
         "reasons": list(device.reasons),
+    }
+
+
+def _measure(measure: MeasureSummary) -> dict[str, object]:
+    return {
+        "measure": measure.measure,
+        "exactness": measure.exactness,
+        "reasons": list(measure.reasons),
+        "start_bytes": measure.start_bytes,
+        "peak_bytes": measure.peak_bytes,
+        "event_index": measure.event_index,
+        "time_us": measure.time_us,
+        "minimum_bytes": measure.minimum_bytes,
+        "mean_bytes": measure.mean_bytes,
+        "final_bytes": measure.final_bytes,
+        "reconciliation_bytes": measure.reconciliation_bytes,
     }

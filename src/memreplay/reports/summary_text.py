@@ -62,6 +62,8 @@ def _format(summary: SnapshotSummary) -> str:
 
 def _section(device: DeviceSummary, overflowed: bool | None) -> list[Block]:
     blocks: list[Block] = [Heading(_headline(device)), Pairs(_device_pairs(device, overflowed))]
+    if device.events:
+        blocks.append(_measures_table(device))
     if device.states:
         titles = ("blocks at the end", "count", "size", "requested")
         rows = tuple(
@@ -80,6 +82,25 @@ def _section(device: DeviceSummary, overflowed: bool | None) -> list[Block]:
     said = frozenset(("no_events",))
     blocks += reason_notes(device.reasons, trusted=device.trusted, said=said)
     return blocks
+
+
+def _measures_table(device: DeviceSummary) -> Table:
+    titles = ("bytes over time", "start", "peak", "at event", "mean", "end", "")
+    rows = tuple(
+        Row(
+            (
+                one.measure,
+                size(one.start_bytes),
+                size(one.peak_bytes),
+                "start" if one.event_index < device.first_event else count(one.event_index),
+                "-" if one.mean_bytes is None else size(one.mean_bytes),
+                size(one.final_bytes),
+                one.exactness,
+            )
+        )
+        for one in device.measures
+    )
+    return Table(titles, ("left", *("right",) * 5, "left"), rows)
 
 
 def _headline(device: DeviceSummary) -> tuple[str, ...]:
@@ -108,11 +129,6 @@ def _device_pairs(device: DeviceSummary, overflowed: bool | None) -> tuple[tuple
         actions = sorted(device.actions.items(), key=lambda item: (-item[1], item[0]))
         pairs.append(("actions", ", ".join(f"{name} {count(n)}" for name, n in actions if n)))
         pairs.append(("with a stack", _with_stack(device)))
-        usage = (
-            f"{size(device.baseline_bytes)} at the start, {size(device.peak_bytes)} at the peak,"
-            f" {size(device.final_bytes)} at the end"
-        )
-        pairs.append(("requested", usage))
     if device.segments:
         held = f"{size(device.reserved_bytes)} reserved, {size(device.active_bytes)} of it active"
         pairs.append(("segments", f"{count(device.segments)} at the end, {held}"))
@@ -134,9 +150,13 @@ def _check(device: DeviceSummary, overflowed: bool | None) -> str:
     else:
         ends = "no segments"
     ring = {None: "overflow unknown", True: "ring overflowed", False: "no overflow"}[overflowed]
+    blocks = f"{count(device.blocks_proven)} block sizes proven"
+    if device.blocks_assumed:
+        blocks += f" and {count(device.blocks_assumed)} assumed"
     return ", ".join(
         (
             ends,
+            blocks,
             counted(device.unmatched_frees, "unmatched free"),
             counted(device.double_allocs, "double alloc"),
             ring,
