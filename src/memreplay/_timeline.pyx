@@ -11,6 +11,7 @@ from memreplay._native cimport fold as _fold
 from memreplay._native cimport lives as _lives
 from memreplay._native cimport replay as _replay
 from memreplay._native cimport tables as _tables
+from memreplay._native cimport tally as _tally
 from memreplay._native.column cimport Column, Owned, column, field_column, owned
 from memreplay._native.growbuf cimport buf_reserve
 from memreplay._native.hashmap cimport NONE32
@@ -134,6 +135,29 @@ cdef class Replay:
                 continue
             sum_ += <uint64_t> (b[i].size if rounded else _tables.block_requested(&b[i]))
         return <int64_t> sum_
+
+    def tally(self) -> dict:
+        """Counts of the events that were read, and of the device's final segments and blocks.
+
+        `actions`: (code, events) of those that there are; `with_stack`; `times`: (first, last) or
+        None; `segments`, `reserved_bytes`; `states`: (code, blocks, bytes, requested bytes of
+        active ones) of those that there are.
+        """
+        cdef _tally.Tally t
+        cdef int state
+        with nogil:
+            _tally.tally(&self.r, &t)
+        return {
+            "actions": [(code, t.actions[code]) for code in range(256) if t.actions[code]],
+            "with_stack": t.with_stack,
+            "times": (t.first_time, t.last_time) if t.timed else None,
+            "segments": t.segments,
+            "reserved_bytes": t.reserved,
+            "states": [
+                (state, t.states[state].blocks, t.states[state].size, t.states[state].requested)
+                for state in range(<int> _tables.STATES) if t.states[state].blocks
+            ],
+        }
 
     def snapshot_events(self) -> list:
         """(event, total active bytes) of each `snapshot` event."""
