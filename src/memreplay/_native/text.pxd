@@ -6,9 +6,8 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport strtod
 from libc.string cimport memchr, memcpy
 from memreplay._native.growbuf cimport Buf, push_bytes
-from memreplay._native.memo cimport memo_get, memo_put
 from memreplay._native.opcodes cimport *
-from memreplay._native.stack cimport need_values, push, push_kind, push_string, values, wait_for
+from memreplay._native.stack cimport op_get, op_put, push_kind, push_string, wait_for
 from memreplay._native.status cimport ERR_MEMORY, ERR_TEXT, OK, fail, fail_limit
 from memreplay._native.value cimport *
 from memreplay._native.vm cimport VM
@@ -182,9 +181,7 @@ cdef inline int run_text(VM* vm, const uint8_t** pp) noexcept nogil:
     cdef const uint8_t* stop = <const uint8_t*> memchr(p, 10, left)
     cdef uint64_t n, number
     cdef uint8_t op = pp[0][0]
-    cdef Value v
     cdef int kind
-    cdef int code
     number = 0
     if stop == NULL:
         if left > vm.limits.string_bytes:
@@ -210,10 +207,4 @@ cdef inline int run_text(VM* vm, const uint8_t** pp) noexcept nogil:
         return push_kind(vm, kind, number, 0)
     if kind != V_INT:
         return fail(&vm.tables.status, ERR_TEXT, "a memo index that is malformed")
-    if op == GET:
-        code = memo_get(vm, number, &v)
-        return push(vm, &v) if code == OK else code
-    code = need_values(vm, 1)
-    if code == OK:
-        code = memo_put(vm, number, &values(vm)[vm.stack.len - 1])
-    return code
+    return op_get(vm, number) if op == GET else op_put(vm, number)

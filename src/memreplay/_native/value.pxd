@@ -5,7 +5,8 @@ from libc.stdint cimport uint32_t, uint64_t
 # bits, so that a memo entry (kind and index) is four bytes.
 cdef enum Kind:
     V_UNSET = 0
-    V_MARK = 1
+    V_MARK = 0           # on the stack only, where nothing is unset; idx: of V_INERT, or 0
+    V_INERT = 1          # in the memo only: a function that hands back its argument; idx: Inert
     V_NONE = 2
     V_FALSE = 3
     V_TRUE = 4
