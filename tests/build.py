@@ -11,7 +11,7 @@ import pickle
 import pickletools
 import random
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 Snapshot = dict[str, Any]
@@ -482,6 +482,34 @@ def unshare(value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple([unshare(item) for item in value])
     return value
+
+
+def with_frames(snapshot: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
+    """A copy in which every dict that has frames, an event or a segment or a block, is changed."""
+    if isinstance(snapshot, dict):
+        copy = {key: with_frames(value, change) for key, value in snapshot.items()}
+        if isinstance(snapshot.get("frames"), list):
+            copy["frames"] = snapshot["frames"]  # the same frames, not copies
+            return change(copy)
+        return copy
+    if isinstance(snapshot, list):
+        return [with_frames(item, change) for item in snapshot]
+    return snapshot
+
+
+def frames_seen_before(snapshot: Any) -> Any:
+    """The same with an unknown key before `frames` that holds the same list."""
+    return with_frames(snapshot, lambda d: {"new": d["frames"], **d})
+
+
+def frame_seen_before(snapshot: Any) -> Any:
+    """The same with an unknown key before `frames` that holds the same frames in other lists."""
+    return with_frames(snapshot, lambda d: {"new": [[f] for f in d["frames"]][::-1], **d})
+
+
+def frames_as_tuples(snapshot: Any) -> Any:
+    """The same with a tuple for each frames list."""
+    return with_frames(snapshot, lambda d: {**d, "frames": tuple(d["frames"])})
 
 
 def shuffle_keys(snapshot: Any, rng: random.Random) -> Any:

@@ -7,6 +7,7 @@ requested bytes, from `alloc` to `free_completed`.
 from __future__ import annotations
 
 import io
+import math
 import pickle
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -271,7 +272,7 @@ def _row(event: dict[str, Any]) -> EventRow:
         addr=_unsigned(event.get("addr", 0)),
         size=event.get("size", 0),
         stream=_unsigned(event.get("stream", 0)),
-        time_us=event.get("time_us"),
+        time_us=_whole(event.get("time_us")),
         frames=_stack(event),
         compile_context=event.get("compile_context"),
         user_metadata=event.get("user_metadata"),
@@ -282,6 +283,11 @@ def _row(event: dict[str, Any]) -> EventRow:
 def _stack(holder: dict[str, Any]) -> Stack:
     frames = holder.get("frames") or []
     return tuple((f.get("name", ""), f.get("filename", ""), f.get("line", 0)) for f in frames)
+
+
+def _whole(time_us: float | None) -> int | None:
+    """A time in whole microseconds; of a fraction, what is below it."""
+    return None if time_us is None else math.floor(time_us)
 
 
 def _unsigned(value: int) -> int:

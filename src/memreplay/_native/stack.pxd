@@ -1,14 +1,14 @@
 # The value stack: values, MARKs, and what an opcode may take from above the topmost MARK.
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from memreplay._native.cursor cimport read_long, read_u64
-from memreplay._native.growbuf cimport push_item, push_u32
+from memreplay._native.growbuf cimport buf_reserve, push_u32
 from memreplay._native.hashmap cimport NONE32, spans_intern
 from memreplay._native.memo cimport INDEX_MASK, memo_get, memo_put
 from memreplay._native.status cimport (
     ERR_MEMORY, ERR_SHAPE, ERR_STACK, ERR_TRUNCATED, ERR_UNSAFE, NEED_MORE, OK, fail, fail_limit
 )
 from memreplay._native.value cimport *
-from memreplay._native.vm cimport VM
+from memreplay._native.vm cimport VM, push_special
 
 cdef extern from *:
     # In an entry of `marks`: events above this MARK were appended to the list below it already.
@@ -23,6 +23,7 @@ cdef enum Inert:
     # a call of them. In PyTorch they return their first argument; here nothing is called at all.
     RESTORE_TYPE_TAG = 0    # (container, text)
     BUILD_INTLIST = 1       # (list,)
+    INERTS = 2
 
 
 cdef inline Value* values(VM* vm) noexcept nogil:
@@ -32,8 +33,10 @@ cdef inline Value* values(VM* vm) noexcept nogil:
 cdef inline int push(VM* vm, const Value* v) noexcept nogil:
     if vm.stack.len >= vm.limits.values:
         return fail_limit(&vm.tables.status, "stack_values", vm.stack.len + 1, vm.limits.values)
-    if push_item(&vm.stack, v) < 0:
+    if vm.stack.len == vm.stack.cap and buf_reserve(&vm.stack, 1) < 0:
         return fail(&vm.tables.status, ERR_MEMORY, "stack")
+    values(vm)[vm.stack.len] = v[0]
+    vm.stack.len += 1
     return OK
 
 
@@ -54,15 +57,18 @@ cdef inline bint over_inert(VM* vm) noexcept nogil:
     return vm.marks.len != 0 and (<uint32_t*> vm.marks.data)[vm.marks.len - 1] & INERT != 0
 
 
-cdef inline const char* inert_name(uint32_t which) noexcept nogil:
+cdef inline const char* inert_global(uint32_t which) noexcept nogil:
+    # The opcode that names it.
     if which == BUILD_INTLIST:
-        return b"torch.jit._pickle.build_intlist"
-    return b"torch.jit._pickle.restore_type_tag"
+        return b"ctorch.jit._pickle\nbuild_intlist\n"
+    return b"ctorch.jit._pickle\nrestore_type_tag\n"
 
 
 cdef inline int inert_misused(VM* vm) noexcept nogil:
     # Anything but the call that TorchScript writes.
-    return fail(&vm.tables.status, ERR_UNSAFE, inert_name(values(vm)[top_mark(vm)].idx))
+    if values(vm)[top_mark(vm)].idx == BUILD_INTLIST:
+        return fail(&vm.tables.status, ERR_UNSAFE, "torch.jit._pickle.build_intlist")
+    return fail(&vm.tables.status, ERR_UNSAFE, "torch.jit._pickle.restore_type_tag")
 
 
 cdef inline size_t floor_of(VM* vm) noexcept nogil:
@@ -114,8 +120,8 @@ cdef inline int op_get(VM* vm, uint64_t index) noexcept nogil:
     cdef Value v
     if memo_get(vm, index, &v) != OK:
         return vm.tables.status.code
-    if v.kind == V_INERT:
-        return op_inert(vm, v.idx)
+    if v.kind == V_EVENT or v.kind == V_INERT:
+        return push_special(vm, &v)
     return push(vm, &v)
 
 

@@ -15,11 +15,14 @@ from memreplay._native.memo cimport *
 from memreplay._native.opcodes cimport *
 from memreplay._native.keys cimport *
 from memreplay._native.opening cimport open_container, within_input
-from memreplay._native.shapes cimport *
+from memreplay._native.parts cimport pair_of_ints
+from memreplay._native.repeated cimport repeat_event
+from memreplay._native.shapes cimport append_item, set_item
 from memreplay._native.stack cimport *
 from memreplay._native.status cimport *
 from memreplay._native.tables cimport *
 from memreplay._native.text cimport is_text_opcode, run_text
+from memreplay._native.unknown cimport open_tuple, open_unknown
 from memreplay._native.value cimport *
 
 cdef enum:
@@ -135,7 +138,10 @@ cdef inline int op_empty(VM* vm, bint a_list) noexcept nogil:
     vm.tables.read_bytes = cursor_offset(&vm.cur)
     if within_input(vm.tables, role) != OK:
         return vm.tables.status.code
-    if open_container(vm.tables, role, parent, &v) != OK:
+    if role == V_SKIP_DICT or role == V_SKIP_LIST:
+        if open_unknown(vm.tables, role, &v) != OK:
+            return vm.tables.status.code
+    elif open_container(vm.tables, role, parent, &v) != OK:
         return vm.tables.status.code
     return push(vm, &v)
 
@@ -196,16 +202,20 @@ cdef inline int op_setitem(VM* vm) noexcept nogil:
 
 
 cdef inline int op_tuple(VM* vm, size_t at, size_t n) noexcept nogil:
-    # n values from position `at` on become a tuple: a pair of integers, or data that nothing needs.
+    # n values from position `at` on become a tuple: a pair of integers, frames, or data that nothing
+    # needs.
     cdef Value* s = values(vm)
+    cdef Value v
     cdef uint32_t id = 0
     cdef bint pair = n == 2 and s[at].kind == V_INT and s[at + 1].kind == V_INT
     if pair:
         id = pair_of_ints(vm.tables, <int64_t> s[at].num, <int64_t> s[at + 1].num)
         if id == NONE32:
             return fail(&vm.tables.status, ERR_MEMORY, "pools")
+    elif open_tuple(vm.tables, s + at, n, &v) != OK:
+        return vm.tables.status.code
     vm.stack.len = at
-    return push_kind(vm, V_PAIR, 0, id) if pair else push_kind(vm, V_OPAQUE, 0, 0)
+    return push_kind(vm, V_PAIR, 0, id) if pair else push(vm, &v)
 
 
 cdef inline bint ends_call(VM* vm, size_t n) noexcept nogil:
@@ -263,6 +273,32 @@ cdef inline int tuple_over_mark(VM* vm, size_t at, size_t n) noexcept nogil:
     return OK
 
 
+# ---- values that do not only lie on the stack ----------------------------------------------------
+
+cdef Value* trace_of_next(VM* vm) noexcept nogil:
+    # The trace that the value which is pushed next is an item of; NULL when it is none.
+    cdef Value* s = values(vm)
+    cdef size_t n = vm.stack.len
+    cdef size_t base = floor_of(vm)
+    if n > base and s[n - 1].kind == V_TRACE:
+        return &s[n - 1]
+    if base >= 2 and s[base - 2].kind == V_TRACE and (n == base or s[n - 1].kind == V_EVENT):
+        return &s[base - 2]
+    return NULL
+
+
+cdef int push_special(VM* vm, Value* v) noexcept nogil:
+    # A value of the memo: an event, which may stand in its trace a second time, or an inert function.
+    cdef Value* trace
+    if v.kind == V_INERT:
+        return op_inert(vm, v.idx)
+    trace = trace_of_next(vm)
+    vm.tables.read_bytes = cursor_offset(&vm.cur)
+    if trace != NULL and repeat_event(vm.tables, trace.idx, v) != OK:
+        return vm.tables.status.code
+    return push(vm, v)
+
+
 # ---- what is refused -----------------------------------------------------------------------------
 
 cdef inline uint64_t swapped_u64(const uint8_t* p) noexcept nogil:
@@ -271,16 +307,6 @@ cdef inline uint64_t swapped_u64(const uint8_t* p) noexcept nogil:
     for i in range(8):
         v = (v << 8) | p[i]
     return v
-
-
-cdef bint names_inert(const uint8_t* p, uint64_t left, const char* name,
-                      uint64_t* used) noexcept nogil:
-    # Whether the GLOBAL at p names this function of TorchScript's, to the letter.
-    cdef const char* module = b"torch.jit._pickle\n"
-    cdef size_t m = strlen(module)
-    cdef size_t n = strlen(name)
-    used[0] = 1 + m + n
-    return left >= used[0] and memcmp(p + 1, module, m) == 0 and memcmp(p + 1 + m, name, n) == 0
 
 
 cdef int unsafe(VM* vm, const uint8_t* p, const uint8_t* end) noexcept nogil:
@@ -322,6 +348,20 @@ cdef int unsafe(VM* vm, const uint8_t* p, const uint8_t* end) noexcept nogil:
     elif over_inert(vm):
         return inert_misused(vm)
     return ERR_UNSAFE
+
+
+cdef int run_global(VM* vm, const uint8_t** pp) noexcept nogil:
+    # GLOBAL: of the inert functions, spelled to the letter, and no other.
+    cdef uint32_t which
+    cdef const char* name
+    cdef size_t n
+    for which in range(INERTS):
+        name = inert_global(which)
+        n = strlen(name)
+        if <size_t> (vm.cur.end - pp[0]) >= n and memcmp(pp[0], name, n) == 0:
+            pp[0] += n
+            return op_inert(vm, which)
+    return unsafe(vm, pp[0], vm.cur.end)
 
 
 # ---- the loop ------------------------------------------------------------------------------------
@@ -534,7 +574,9 @@ cdef inline int run_opcode(VM* vm, const uint8_t** pp) noexcept nogil:
             code = need_values(vm, n)
             if code == OK:
                 code = op_tuple(vm, vm.stack.len - n, n)
-    elif op == EMPTY_TUPLE or op == EMPTY_SET:
+    elif op == EMPTY_TUPLE:
+        code = op_tuple(vm, vm.stack.len, 0)
+    elif op == EMPTY_SET:
         code = push_kind(vm, V_OPAQUE, 0, 0)
     elif op == TUPLE and marks_arguments(vm):
         used = 2
@@ -598,12 +640,7 @@ cdef inline int run_opcode(VM* vm, const uint8_t** pp) noexcept nogil:
             or op == EXT4 or op == PERSID or op == BINPERSID):
         if (op == GLOBAL or op == INST) and not vm.cur.eof and left < 512:
             return wait_for(vm, p, 512)
-        if op == GLOBAL and names_inert(p, left, b"restore_type_tag\n", &used):
-            code = op_inert(vm, RESTORE_TYPE_TAG)
-        elif op == GLOBAL and names_inert(p, left, b"build_intlist\n", &used):
-            code = op_inert(vm, BUILD_INTLIST)
-        else:
-            return unsafe(vm, p, vm.cur.end)
+        return run_global(vm, pp) if op == GLOBAL else unsafe(vm, p, vm.cur.end)
     elif is_text_opcode(op):
         used = 0
         code = run_text(vm, &p)
