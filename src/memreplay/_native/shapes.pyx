@@ -7,7 +7,7 @@ that role's row. A key that is not known is dropped.
 from libc.math cimport floor
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
-from memreplay._native.growbuf cimport push_u32, push_u64
+from memreplay._native.growbuf cimport push_u32
 from memreplay._native.hashmap cimport NONE32
 from memreplay._native.keys cimport *
 from memreplay._native.metadata cimport key_text, want_metadata

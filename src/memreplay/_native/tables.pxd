@@ -227,7 +227,7 @@ cdef struct Tables:
     uint32_t frame_owner             # the frame dict that `frame` belongs to, or NONE32
     Buf list                         # u32 frame ids of the open frames list
     uint32_t list_owner              # the frames list that `list` belongs to, or NONE32
-    Buf unknown_dicts                # u32 an unknown dict -> unknown_frames (| SEALED), 0, or NONE32
+    Buf unknown_dicts                # u32 an unknown dict -> unknown_frames (| SEALED), or NONE32
     Buf unknown_frames               # FrameKey of those that have a frame's keys; 0 is no dict's
     Buf unknown_lists                # UnknownList
     Buf unknown_items                # UnknownItem

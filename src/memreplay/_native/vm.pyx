@@ -202,7 +202,7 @@ cdef inline int op_setitem(VM* vm) noexcept nogil:
 
 
 cdef inline int op_tuple(VM* vm, size_t at, size_t n) noexcept nogil:
-    # n values from position `at` on become a tuple: a pair of integers, frames, or data that nothing
+    # n values from position `at` on become a tuple: a pair of integers, frames, or what nobody
     # needs.
     cdef Value* s = values(vm)
     cdef Value v
@@ -273,7 +273,7 @@ cdef inline int tuple_over_mark(VM* vm, size_t at, size_t n) noexcept nogil:
     return OK
 
 
-# ---- values that do not only lie on the stack ----------------------------------------------------
+# ---- values of the memo that do more than lie on the stack ---------------------------------------
 
 cdef Value* trace_of_next(VM* vm) noexcept nogil:
     # The trace that the value which is pushed next is an item of; NULL when it is none.
@@ -288,7 +288,7 @@ cdef Value* trace_of_next(VM* vm) noexcept nogil:
 
 
 cdef int push_special(VM* vm, Value* v) noexcept nogil:
-    # A value of the memo: an event, which may stand in its trace a second time, or an inert function.
+    # A value of the memo: an inert function, or an event, which may stand in a trace once more.
     cdef Value* trace
     if v.kind == V_INERT:
         return op_inert(vm, v.idx)

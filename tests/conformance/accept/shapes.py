@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 from tests import build
@@ -90,15 +91,18 @@ _SHARED: dict[str, Any] = {
     "an event many times": trace(*[EVENT] * 2_500),
 }
 
+_TAGGED = functools.partial(build.dump_cpp, tagged=True)
+_WRITERS: dict[str, Callable[[Any], bytes]] = {
+    **{f"protocol {p}": functools.partial(build.dump, protocol=p) for p in range(6)},
+    "C++": build.dump_cpp,
+    "C++, tagged": _TAGGED,
+}
+
 CASES: dict[str, bytes] = {
     **{
         f"{name} ({writer})": dump(snapshot)
         for name, snapshot in _SHARED.items()
-        for writer, dump in (
-            *((f"protocol {p}", functools.partial(build.dump, protocol=p)) for p in range(6)),
-            ("C++", build.dump_cpp),
-            ("C++, tagged", functools.partial(build.dump_cpp, tagged=True)),
-        )
+        for writer, dump in _WRITERS.items()
     },
     **{
         f"{name} ({writer})": dump(build.unshare(snapshot))
@@ -107,7 +111,7 @@ CASES: dict[str, bytes] = {
             ("Python", build.dump),
             ("protocol 0", _text),
             ("C++", build.dump_cpp),
-            ("C++, tagged", functools.partial(build.dump_cpp, tagged=True)),
+            ("C++, tagged", _TAGGED),
         )
         if not ("C++" in writer and "address" in name)  # it writes none but signed numbers
     },

@@ -18,7 +18,6 @@ from tests.conformance.cases import (
     trace,
 )
 
-
 _OTHERS: list[Any] = [{"name": 5}]  # no frames, for all their keys
 _TEXTS = ["a", "b"]
 

@@ -25,7 +25,8 @@ def full() -> list[dict[str, Any]]:
 
 
 def column(snap: mr.Snapshot, name: str) -> list[int]:
-    return memoryview(snap.native.column(name)).tolist()
+    found: Any = snap.native.column(name)
+    return memoryview(found).tolist()
 
 
 @pytest.mark.parametrize("protocol", range(6))

@@ -57,9 +57,7 @@ AFTER: dict[str, Any] = {
         start().string("frames").empty_list().get(0).append().setitem(), 0
     ),
     "a list": lambda: start().string("frames").get(1).setitem().get(1).get(0).append().op("POP"),
-    "a tuple's frame": lambda: rename(
-        start().string("frames").get(0).op("TUPLE1").setitem(), 0
-    ),
+    "a tuple's frame": lambda: rename(start().string("frames").get(0).op("TUPLE1").setitem(), 0),
 }
 
 
