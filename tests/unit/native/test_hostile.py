@@ -192,16 +192,18 @@ def test_a_text_that_begins_with_nul() -> None:
         assert snap.metadata(int(snap.events.user_metadata[0])) == text
 
 
-def test_parts_first_seen_under_an_unknown_key_are_refused() -> None:
-    # What is unknown is not kept, so nothing can be shared with it: an error, never a wrong row.
-    frame = {"name": "f", "filename": "a.py", "line": 3}
-    frames = [frame]
+def test_rows_first_seen_under_an_unknown_key_are_refused() -> None:
+    # What is unknown has no row, so none can be shared with it: an error, never a wrong row.
+    segment = {"address": 1, "total_size": 2, "blocks": [{"size": 1}]}
     for snapshot in (
-        {"host_traces": [[{"frames": [frame]}]], "device_traces": [[{**EVENT, "frames": [frame]}]]},
-        {"device_traces": [[{**EVENT, "forward": frames, "frames": frames}]]},
+        {"host_traces": [[EVENT]], "device_traces": [[EVENT]]},
+        {"host_segments": [segment], "segments": [segment]},
+        {"new": segment["blocks"], "segments": [segment]},
+        {"new": [segment], "segments": [segment], "device_traces": []},
     ):
-        with pytest.raises(mr.SnapshotError, match="'frames' holds"):
+        with pytest.raises(mr.SnapshotError, match="stood under an unknown key before") as caught:
             mr.open(build.dump(snapshot))
+        assert caught.value.offset is not None
         assert_like_oracle(build.dump_unshared(snapshot), snapshot)
 
 
@@ -253,6 +255,13 @@ TRACE = (
 END = "    return bytes(o.appends().append().setitems().stop())"
 # Each input is under 1 MB but for the last (3 MB).
 MEMORY = {
+    "an event over and over": TRACE
+    + "    o.empty_dict().mark().string('action').string('alloc').setitems().put(0)\n"
+    "    for i in range(500_000):\n"
+    "        o.get(0)\n" + END,
+    "unknown lists of nothing": "    return b'\\x80\\x04}(X\\x01\\0\\0\\0a](' + b']' * 1_000_000",
+    "an unknown frame in many lists": "    return b'\\x80\\x04}(X\\x01\\0\\0\\0a](}q\\0' "
+    "+ b'](h\\0h\\0e' * 300_000",
     "rendered metadata that shares": TRACE
     + "    o.empty_dict().mark().string('user_metadata').put(1).empty_list().put(0).mark()\n"
     "    o.string('x' * 60_000).appends().setitems()\n"
