@@ -10,14 +10,6 @@ from memreplay._native.tables cimport *
 from memreplay._native.value cimport V_EVENT, Value
 
 
-cdef uint64_t sparse_at(const Sparse* s, uint64_t row) noexcept nogil:
-    if not s.dense:
-        return s.constant
-    if s.b.itemsize == 8:
-        return (<uint64_t*> s.b.data)[row]
-    return (<uint32_t*> s.b.data)[row]
-
-
 cdef void read_event(const Tables* t, uint64_t row, Event* e) noexcept nogil:
     # The event that push_event() made this row of.
     cdef uint32_t* of_oom = <uint32_t*> t.oom_event.data
