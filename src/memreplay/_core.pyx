@@ -22,13 +22,13 @@ from memreplay._native.hashmap cimport NONE32, Spans, span_at, spans_len
 from memreplay._native.intake cimport Intake
 from memreplay._native.keys cimport S_ACTION, S_STATE, key_name
 from memreplay._native.limits cimport Limits
-from memreplay._native.status cimport DONE, ERR_TRUNCATED, NEED_MORE, OK, Status
+from memreplay._native.status cimport DONE, ERR_NUMBER, ERR_TRUNCATED, NEED_MORE, OK, Status
 
 import os
 import struct
 
-from memreplay._diagnosis import diagnose
-from memreplay.errors import LimitError
+from memreplay._diagnosis import DAMAGED, diagnose
+from memreplay.errors import LimitError, SnapshotError
 
 cdef enum:
     REPLAY_CHUNK = 1 << 22     # events between two looks at signals
@@ -393,6 +393,9 @@ cdef class Replay:
             with nogil:
                 code = _replay.replay_step(&self.r, REPLAY_CHUNK)
             PyErr_CheckSignals()
+        if code == ERR_NUMBER:  # of no byte: each size by itself was sound
+            raise SnapshotError(f"the sizes of device {device} add up to more than 64 bits hold",
+                                hint=DAMAGED)
         if code != DONE:
             raise error_of(&self.r.status, self.r.events)
 
