@@ -16,6 +16,7 @@ from tests.fuzz.seeds import seeds
 from tests.fuzz.supervise import Allowed, Finding, Tally, minimised, run
 
 CRASHES = Path(__file__).parent / "crashes"
+TOLD = ("read", "salvaged", "found")
 AGAIN = "make fuzz FUZZ_ARGS={}"
 
 
@@ -102,18 +103,17 @@ def progress(tally: Tally) -> None:
 
 
 def table(tally: Tally) -> str:
-    """What became of the inputs, by kind."""
-    outcomes = sorted({outcome for _, outcome in tally.counts})
-    head = f"{'':22}{'inputs':>11}" + "".join(f"{name:>19}" for name in outcomes)
-    lines = [head]
-    for kind in [*KINDS, *({kind for kind, _ in tally.counts} - set(KINDS))]:
-        row = [tally.counts[kind, outcome] for outcome in outcomes]
-        lines.append(f"{kind:22}{sum(row):>11,}" + "".join(f"{n:>19,}" for n in row))
+    """What became of the inputs, by kind; all errors of ours are one column."""
+    lines = [f"{'':20}" + "".join(f"{head:>11}" for head in ("inputs", *TOLD, "refused"))]
+    kinds = {kind for kind, _ in tally.counts}
+    for kind in [*KINDS, *sorted(kinds - set(KINDS))]:
+        outcomes = {outcome: n for (of, outcome), n in tally.counts.items() if of == kind}
+        row = [outcomes.get(name, 0) for name in TOLD]
+        whole = sum(outcomes.values())
+        lines.append(f"{kind:20}" + "".join(f"{n:>11,}" for n in (whole, *row, whole - sum(row))))
     rate = tally.inputs / max(tally.seconds, 0.001)
-    lines.append(
-        f"{tally.inputs:,} inputs in {tally.seconds:,.0f} s ({rate:,.0f} a second): "
-        f"{len(tally.findings)} findings, {tally.repeats} more of the same"
-    )
+    lines.append(f"{tally.inputs:,} inputs in {tally.seconds:,.0f} s, {rate:,.0f} a second")
+    lines.append(f"{len(tally.findings)} findings, {tally.repeats} more of the same")
     return "\n".join(lines)
 
 

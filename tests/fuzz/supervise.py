@@ -305,6 +305,8 @@ def run(
                 rest = worker.numbers[worker.numbers.index(at) + 1 :] if at >= 0 else range(0)
                 if rest:
                     running.append(start(rest))
+    except KeyboardInterrupt:
+        pass  # what was found until now is told
     finally:
         for worker in running:
             worker.close()
