@@ -307,8 +307,9 @@ def check_against_python(data: bytes, outcome: str) -> None:
 def is_known(snapshot: Any, rows: list[oracle.EventRow]) -> bool:
     """Whether the oracle and the engine mean to say the same of it.
 
-    Not where blocks with an address stand beside such without; where an action is None, which is
-    none; where a line is of 64 bits, which are signed here; where metadata is not as JSON has it.
+    Not where blocks with an address stand beside such without; where an action or a name is None,
+    which is none; where a line is of 64 bits, which are signed here; where metadata is not as JSON
+    has it.
     """
     segments = snapshot if isinstance(snapshot, list) else snapshot.get("segments", [])
     blocks = [block for segment in segments for block in segment.get("blocks", [])]
@@ -316,7 +317,11 @@ def is_known(snapshot: Any, rows: list[oracle.EventRow]) -> bool:
     stacks = [*(oracle._stack(holder) for holder in holders), *(row.frames for row in rows)]
     return (
         len({"address" in block for block in blocks}) < 2
-        and all(-(2**63) <= line < 2**63 for stack in stacks for _, _, line in stack)
+        and all(
+            type(name) is type(file) is str and -(2**63) <= line < 2**63
+            for stack in stacks
+            for name, file, line in stack
+        )
         and all(type(row.action) is str for row in rows)
         and all(
             is_canonical(row.compile_context) and is_canonical(row.user_metadata) for row in rows

@@ -163,6 +163,7 @@ cdef inline int append_item(Tables* t, const Value* list, const Value* v) noexce
     if kind == V_HISTORY:
         if v.kind != V_HIST or v.idx != list.idx:
             return fail(&t.status, ERR_TYPE, "history")
+        t.attached_history += 1
         return OK
     if kind == V_ANNOTATIONS:
         if v.kind != V_ANNOTATION:

@@ -103,6 +103,33 @@ def test_blocks_twice() -> None:
     equal_or_refused(bytes(ops.setitems().appends().setitems().stop()))
 
 
+def open_history(ops: Ops) -> Ops:
+    """A block, up to the list of its history."""
+    ops.empty_dict().mark().string("size").integer(512).string("state").string("active_allocated")
+    return ops.string("history").empty_list()
+
+
+def entry(ops: Ops, real_size: int) -> Ops:
+    return ops.empty_dict().string("real_size").integer(real_size).setitem()
+
+
+def test_a_history_entry_that_is_dropped() -> None:
+    # The first entry of the list counts: here that is the second one written.
+    ops = Ops().proto(4).empty_dict().mark().string("segments").empty_list()
+    open_history(segment(ops, 1).string("blocks").empty_list())
+    entry(entry(ops, 500).op("POP"), 400).append().setitems().append().setitems().append()
+    equal_or_refused(bytes(ops.setitems().stop()))
+
+
+def test_histories_in_turns() -> None:
+    ops = Ops().proto(4).empty_dict().mark().string("segments").empty_list()
+    open_history(segment(ops, 1).string("blocks").empty_list()).put(7)
+    entry(ops, 500).append().setitems().append()
+    entry(open_history(ops), 900).append().setitems().append()
+    entry(ops.get(7), 400).append().op("POP").setitems().append()
+    equal_or_refused(bytes(ops.setitems().stop()))
+
+
 def test_frames_twice_in_one_event() -> None:
     ops = open_trace(named())
     name(ops.empty_dict().mark(), "frames").empty_list().mark()
