@@ -300,7 +300,8 @@ def run(
                     continue
                 kind, data = make(at) if at >= 0 else ("?", b"")
                 tally.counts[kind, "found"] += 1
-                tally.counts["of any kind", "untold"] += worker.shared.untold.value
+                if worker.shared.untold.value:
+                    tally.counts["of any kind", "untold"] += worker.shared.untold.value
                 note(Finding(at, kind, why or death(code, report), report or why, data))
                 rest = worker.numbers[worker.numbers.index(at) + 1 :] if at >= 0 else range(0)
                 if rest:

@@ -110,6 +110,13 @@ def test_a_window_s_edge(monkeypatch: pytest.MonkeyPatch) -> None:
         check_window_edge(GOOD, whole, 0)
 
 
+def test_frames_in_frames_do_not_reach_pythons_unpickler() -> None:
+    ops = build.Ops().proto(4).frame(40).empty_dict().frame(6).string("segments").empty_list()
+    data = bytes(ops.setitem().stop())
+    assert check(data) == "read"
+    check_against_python(data, "read")
+
+
 def test_not_what_python_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     check_against_python(GOOD, "read")
     other = build.dump(recording(7))
