@@ -15,7 +15,10 @@ from memreplay._native cimport tally as _tally
 from memreplay._native.column cimport Column, Owned, column, field_column, owned
 from memreplay._native.growbuf cimport buf_reserve
 from memreplay._native.hashmap cimport NONE32
-from memreplay._native.status cimport DONE, NEED_MORE, OK
+from memreplay._native.status cimport DONE, ERR_NUMBER, NEED_MORE, OK
+
+from memreplay._diagnosis import DAMAGED
+from memreplay.errors import SnapshotError
 
 cdef enum:
     REPLAY_CHUNK = 1 << 22     # events between two looks at signals
@@ -40,6 +43,9 @@ cdef class Replay:
             with nogil:
                 code = _replay.replay_step(&self.r, REPLAY_CHUNK)
             PyErr_CheckSignals()
+        if code == ERR_NUMBER:  # of no byte: each size by itself was sound
+            raise SnapshotError(f"the sizes of device {device} add up to more than 64 bits hold",
+                                hint=DAMAGED)
         if code != DONE:
             raise error_of(&self.r.status)
 

@@ -58,6 +58,7 @@ cdef enum RowFlag:
     HAS_BLOCKS = 32       # its list of blocks was set: they are this segment's
     HAS_HISTORY_LIST = 64
     HAS_FRAMES = 128
+    HAS_ENTRIES = 256     # its history was begun
 
 
 cdef struct Sparse:
@@ -256,6 +257,7 @@ cdef struct Tables:
     Buf unknown_items                # UnknownItem
     Buf pair_of                      # int64 x 3: count, first, second of a pool id given as a list
     uint32_t hist_block, hist_count  # history entries seen in the open block
+    uint64_t read_history, attached_history  # and in all
     uint64_t attached_events, attached_segments, attached_blocks, attached_annotations
     uint64_t attached_traces
     Buf text                         # scratch

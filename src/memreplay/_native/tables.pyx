@@ -156,6 +156,7 @@ cdef void tables_salvage(Tables* t) noexcept nogil:
     t.attached_segments = t.segments.len
     t.attached_blocks = t.blocks.len
     t.attached_annotations = t.annotations.len
+    t.attached_history = t.read_history
     t.has_segments = t.saw_segments
     t.has_traces = t.saw_traces
     t.has_annotations = t.saw_annotations
@@ -181,6 +182,8 @@ cdef int tables_finish(Tables* t) noexcept nogil:
         return fail(&t.status, ERR_SHAPE, "a segment or a block outside of its list")
     if t.attached_annotations != t.annotations.len:
         return fail(&t.status, ERR_SHAPE, "an annotation outside of its list")
+    if t.attached_history != t.read_history:
+        return fail(&t.status, ERR_SHAPE, "an entry outside of its 'history'")
     # A role is a guess until the container is set where it belongs.
     if ((t.saw_segments and not t.has_segments) or (t.saw_traces and not t.has_traces)
             or (t.saw_annotations and not t.has_annotations)):

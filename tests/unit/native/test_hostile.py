@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import struct
 import subprocess
 import sys
@@ -102,6 +103,33 @@ def test_blocks_twice() -> None:
     for size in (512, 600):
         block(ops.string("blocks").empty_list().mark(), size).appends()
     equal_or_refused(bytes(ops.setitems().appends().setitems().stop()))
+
+
+def open_history(ops: Ops) -> Ops:
+    """A block, up to the list of its history."""
+    ops.empty_dict().mark().string("size").integer(512).string("state").string("active_allocated")
+    return ops.string("history").empty_list()
+
+
+def entry(ops: Ops, real_size: int) -> Ops:
+    return ops.empty_dict().string("real_size").integer(real_size).setitem()
+
+
+def test_a_history_entry_that_is_dropped() -> None:
+    # The first entry of the list counts: here that is the second one written.
+    ops = Ops().proto(4).empty_dict().mark().string("segments").empty_list()
+    open_history(segment(ops, 1).string("blocks").empty_list())
+    entry(entry(ops, 500).op("POP"), 400).append().setitems().append().setitems().append()
+    equal_or_refused(bytes(ops.setitems().stop()))
+
+
+def test_histories_in_turns() -> None:
+    ops = Ops().proto(4).empty_dict().mark().string("segments").empty_list()
+    open_history(segment(ops, 1).string("blocks").empty_list()).put(7)
+    entry(ops, 500).append().setitems().append()
+    entry(open_history(ops), 900).append().setitems().append()
+    entry(ops.get(7), 400).append().op("POP").setitems().append()
+    equal_or_refused(bytes(ops.setitems().stop()))
 
 
 def test_frames_twice_in_one_event() -> None:
@@ -278,7 +306,10 @@ MEMORY = {
 }
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs the resource module")
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+@pytest.mark.skipif(
+    "libasan" in os.environ.get("LD_PRELOAD", ""), reason="a sanitizer's own memory counts too"
+)
 @pytest.mark.parametrize("attack", MEMORY)
 def test_memory_stays_in_proportion(attack: str) -> None:
     assert resident_after(MEMORY[attack]) < 160
