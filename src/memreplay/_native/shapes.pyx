@@ -200,6 +200,7 @@ cdef int append_item(Tables* t, const Value* list, const Value* v) noexcept nogi
     if kind == V_HISTORY:
         if v.kind != V_HIST or v.idx != list.idx:
             return wrong_part(t, v, V_SKIP_DICT, "history")
+        t.attached_history += 1
         return OK
     if kind == V_ANNOTATIONS:
         if v.kind != V_ANNOTATION:
