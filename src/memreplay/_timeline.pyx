@@ -13,7 +13,6 @@ from memreplay._native cimport replay as _replay
 from memreplay._native cimport tables as _tables
 from memreplay._native.column cimport Column, Owned, column, field_column, owned
 from memreplay._native.growbuf cimport buf_reserve
-from memreplay._native.hashmap cimport NONE32
 from memreplay._native.status cimport DONE, NEED_MORE, OK
 
 cdef enum:

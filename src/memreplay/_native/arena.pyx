@@ -9,7 +9,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport malloc, free, qsort
 from libc.string cimport memset
 from memreplay._native.growbuf cimport (
-    buf_free, buf_init, buf_reserve, buf_trim, push_item, push_u32, push_zeroed
+    buf_free, buf_init, buf_reserve, push_item, push_u32, push_zeroed
 )
 from memreplay._native.hashmap cimport NONE32, Slot64, map64_at, map64_free, map64_get, map64_init
 from memreplay._native.replay cimport CARRIED
