@@ -154,6 +154,9 @@ cdef class Blocks:
         cdef int code, i
         cdef uint64_t seed = new_seed()
         self.reserved = reserved
+        # Checked by hand: the compiler's directives leave bounds checks out.
+        if len(divisions) != _arena.DIVISION_STEPS:
+            raise ValueError("divisions need a number a power of two")
         for i in range(_arena.DIVISION_STEPS):
             rules.divisions[i] = divisions[i]
         rules.max_split = max_split

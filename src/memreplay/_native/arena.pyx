@@ -61,7 +61,7 @@ cdef uint64_t round_size(const Rules* rules, uint64_t size) noexcept nogil:
     step = 63 - clz64(size) - 20
     step = 0 if step < 0 else DIVISION_STEPS - 1 if step >= DIVISION_STEPS else step
     divisions = <uint64_t> rules.divisions[step]
-    if divisions > 1 and size > MIN_BLOCK * divisions:
+    if divisions > 1 and (size - 1) // MIN_BLOCK >= divisions:
         if size & (size - 1) == 0:
             return size
         floor = (<uint64_t> 1) << (63 - clz64(size))
