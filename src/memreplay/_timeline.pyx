@@ -14,7 +14,6 @@ from memreplay._native cimport tables as _tables
 from memreplay._native cimport tally as _tally
 from memreplay._native.column cimport Column, Owned, column, field_column, owned
 from memreplay._native.growbuf cimport buf_reserve
-from memreplay._native.hashmap cimport NONE32
 from memreplay._native.status cimport DONE, ERR_NUMBER, NEED_MORE, OK
 
 from memreplay._diagnosis import DAMAGED
@@ -192,12 +191,16 @@ cdef class Replay:
 cdef class Measure:
     """Which allocations of a replay count, from when to when, and with how many bytes."""
 
-    def __init__(self):
-        raise TypeError("measures are made by requested() and the functions of _measures")
+    def __init__(self, *args):
+        raise TypeError("measures are made by requested_measure() and what _measures holds")
 
-    def __cinit__(self):
+    def __cinit__(self, Replay replay not None):
+        # Alloc to free_completed, in requested bytes: what the others start from.
         _lives.lives_init(&self.l)
+        self.replay = replay
         self.owners = []
+        if _lives.lives_requested(&self.l, &replay.r) != OK:
+            raise MemoryError
 
     def __dealloc__(self):
         _lives.lives_free(&self.l)
@@ -293,7 +296,7 @@ cdef class Measure:
         cdef const uint8_t* files = file_rank
         cdef const uint8_t* functions = function_rank
         cdef _fold.Group* g
-        cdef int64_t total = 0
+        cdef uint64_t total = 0
         cdef uint64_t count = 0
         cdef size_t i, shown
         cdef int code
@@ -304,10 +307,11 @@ cdef class Measure:
             raise MemoryError
         g = <_fold.Group*> out.buf.data
         for i in range(out.buf.len):
-            total += g[i].bytes
+            total += <uint64_t> g[i].bytes
             count += g[i].count
         shown = out.buf.len if top <= 0 else min(<size_t> top, out.buf.len)
-        return [(g[i].key, g[i].bytes, g[i].count) for i in range(shown)], out.buf.len, total, count
+        rows = [(g[i].key, g[i].bytes, g[i].count) for i in range(shown)]
+        return rows, out.buf.len, <int64_t> total, count
 
     def label_frame(self, stack: int, file_rank: bytes, function_rank: bytes) -> int:
         """The frame id that a stack is put down to; ABSENT_ID for the stack of no frames."""
@@ -324,12 +328,7 @@ cdef class Measure:
 
 
 cdef Measure requested(Replay replay):
-    # Alloc to free_completed, in requested bytes: what the others start from.
-    cdef Measure m = Measure.__new__(Measure)
-    m.replay = replay
-    if _lives.lives_requested(&m.l, &replay.r) != OK:
-        raise MemoryError
-    return m
+    return Measure.__new__(Measure, replay)
 
 
 def requested_measure(Replay replay not None):
