@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memreplay.analysis.peak import part_label
-from memreplay.model import By, DevicePeak, Frame, Group, PeakReport
+from memreplay.model import By, DevicePeak, Frame, Group, Part, PeakReport
 from memreplay.reports.document import (
     Below,
     Block,
@@ -89,8 +89,9 @@ def _when(time_us: int | None, peak: DevicePeak) -> str:
 
 def _parts_table(peak: DevicePeak, report: PeakReport) -> Table:
     """Pools or streams: their share of the peak, and each one's own peaks."""
-    more = peak.groups_total - len(peak.groups)
-    shown = peak.parts[: len(peak.groups)] if more else peak.parts
+    if peak.measure == "reserved":
+        return _reserved_table(peak, report)
+    shown, more = _shown_parts(peak)
     rows = [
         Row(
             (
@@ -111,6 +112,34 @@ def _parts_table(peak: DevicePeak, report: PeakReport) -> Table:
         rows.append(Row((*numbers, f"{more} more (--top 0 shows all)"), style="dim"))
     titles = ("bytes", "share", "count", "own peak", "reserved", "reserved peak", report.by)
     return Table(titles, (*("right",) * 6, "left"), tuple(rows))
+
+
+def _reserved_table(peak: DevicePeak, report: PeakReport) -> Table:
+    """Reserved memory has no count, and needs no further columns."""
+    shown, more = _shown_parts(peak)
+    rows = [
+        Row(
+            (
+                size(part.bytes),
+                percent(_share(part.bytes, peak)),
+                size(part.peak_bytes),
+                Place(part_label(part, report.by)),
+            )
+        )
+        for part in shown
+    ]
+    if more:
+        share = percent(_share(peak.rest_bytes, peak))
+        words = f"{more} more (--top 0 shows all)"
+        rows.append(Row((size(peak.rest_bytes), share, "", words), style="dim"))
+    titles = ("bytes", "share", "own peak", report.by)
+    return Table(titles, (*("right",) * 3, "left"), tuple(rows))
+
+
+def _shown_parts(peak: DevicePeak) -> tuple[tuple[Part, ...], int]:
+    """The parts that have a row, and how many that hold anything are left."""
+    more = peak.groups_total - len(peak.groups)
+    return (peak.parts[: len(peak.groups)] if more else peak.parts), more
 
 
 def is_idle(peak: DevicePeak) -> bool:
