@@ -97,7 +97,8 @@ def device_verdict(snap: Snapshot, replay: Replay) -> Verdict:
     reasons += _of_requests(replay)
     reasons += _of_blocks(replay)
     reasons += _of_the_tail(reasons, replay)
-    if replay.events and replay.baseline_bytes:
+    # What is live where a range begins says nothing of when the recording did.
+    if replay.events and replay.baseline_bytes and replay.first_event == 0:
         reasons.append("recording_begun_late")
     if replay.holding.pending:
         reasons.append("pending_frees")

@@ -109,8 +109,8 @@ def _parts_table(peak: DevicePeak, report: PeakReport) -> Table:
     if more:
         share = percent(_share(peak.rest_bytes, peak))
         numbers = (size(peak.rest_bytes), share, count(peak.rest_count), "", "", "")
-        rows.append(Row((*numbers, f"{more} more (--top 0 shows all)"), style="dim"))
-    titles = ("bytes", "share", "count", "own peak", "reserved", "reserved peak", report.by)
+        rows.append(Row((*numbers, f"{more} more (--top 0)"), style="dim"))
+    titles = ("bytes", "share", "count", "own peak", "reserved", "its peak", report.by)
     return Table(titles, (*("right",) * 6, "left"), tuple(rows))
 
 

@@ -68,8 +68,8 @@ REASONS: dict[str, Reason] = {
         _WITHOUT_GAPS,
     ),
     "blocks_assumed": Reason(
-        "some blocks from before the recording may be up to 1 MiB larger than the rounded request"
-        " that stands in, so active and allocated bytes are estimated",
+        "some blocks that were there at the start may be larger than their rounded request, by up to"
+        " 1 MiB each, so active and allocated bytes are estimated",
         "start recording earlier",
     ),
     "blocks_disagree": Reason(

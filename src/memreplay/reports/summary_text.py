@@ -139,7 +139,7 @@ def _device_pairs(device: DeviceSummary, overflowed: bool | None) -> tuple[tuple
         pairs.append(("with a stack", _with_stack(device)))
     if device.pools > 1 or device.streams > 1:
         words = f"{counted(device.pools, 'pool')}, {counted(device.streams, 'stream')}"
-        pairs.append(("apart in", f"{words} (peak --by pool, --by stream)"))
+        pairs.append(("parts", f"{words} (peak --by pool, --by stream)"))
     if device.segments:
         held = f"{size(device.reserved_bytes)} reserved, {size(device.active_bytes)} of it active"
         pairs.append(("segments", f"{count(device.segments)} at the end, {held}"))
