@@ -52,8 +52,7 @@ def _section(peak: DevicePeak, report: PeakReport) -> list[Block]:
     blocks: list[Block] = [Heading(_headline(peak))]
     if is_idle(peak) and len(report.devices) > 1:
         return blocks
-    if pairs := _pairs(peak, report):
-        blocks.append(Pairs(pairs))
+    blocks.append(Pairs(_pairs(peak, report)))
     if peak.peaks:
         blocks.append(_peaks_table(peak))
     if peak.parts:
@@ -149,11 +148,11 @@ def is_idle(peak: DevicePeak) -> bool:
 
 def _headline(peak: DevicePeak) -> tuple[str, ...]:
     high = f"{size(peak.peak_bytes)} {peak.measure}"
-    if peak.exactness == "estimated":
-        high += " (estimated)"
     if peak.events == 0 and peak.trace_events:
         return (f"device {peak.device}: no events in this range; {high} there",)
     if is_idle(peak):
+        # It has no rows below that would say it.
+        high += " (estimated)" if peak.exactness == "estimated" else ""
         return (f"device {peak.device}: no events; {high} all along",)
     if peak.events == 0:
         return (f"device {peak.device}: no events were recorded; {high} in the final state",)
@@ -174,7 +173,7 @@ def _headline(peak: DevicePeak) -> tuple[str, ...]:
 
 
 def _pairs(peak: DevicePeak, report: PeakReport) -> tuple[tuple[str, str], ...]:
-    pairs = []
+    pairs = [("measure", f"{peak.measure}, {peak.exactness}")]
     if report.pool is not None:
         pairs.append(("pool", f"{report.pool[0]}:{report.pool[1]} alone"))
     if report.stream is not None:

@@ -39,7 +39,9 @@ def ranks(snap: mr.Snapshot, **ranked: int) -> bytes:
 def groups(
     snap: mr.Snapshot, event: int, by: str, files: bytes, functions: bytes
 ) -> list[tuple[str, int, int]]:
-    rows, total, whole, count = snap.replay().measure().native.groups(event, by, files, functions, 0)
+    rows, total, whole, count = (
+        snap.replay().measure().native.groups(event, by, files, functions, 0)
+    )
     assert (total, whole, count) == (len(rows), sum(r[1] for r in rows), sum(r[2] for r in rows))
     return [(spell(snap, by, key), size, n) for key, size, n in rows]
 
