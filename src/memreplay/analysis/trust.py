@@ -186,9 +186,10 @@ def _of_the_tail(reasons: list[str], replay: Replay) -> list[str]:
     """What an end that differs means: a dump in the midst of work, or one after recording."""
     if _EVENTS_LOST & set(reasons):
         return []
-    # Of blocks alone no word: sizes that are estimated end apart in a file without any race.
-    ends = [replay.measure(name).reconciliation_bytes for name in ("requested", "held", "reserved")]
-    if not (any(ends) and {"segments_disagree", "segment_events_disagree"} & set(reasons)):
+    # Of blocks and segments alone no word: sizes that are estimated end apart without any race, and
+    # segment events may have been skipped.
+    ends = (replay.measure("requested"), replay.measure("held"))
+    if "segments_disagree" not in reasons or not any(end.reconciliation_bytes for end in ends):
         return []
     blocks = replay.blocks
     few = blocks.end_misfits <= TAIL_BLOCKS and not blocks.misplaced

@@ -60,7 +60,7 @@ REASONS: dict[str, Reason] = {
     "segment_events_disagree": Reason(
         "the trace's segment events do not lead to the segments in the file, so reserved bytes are"
         " estimated",
-        _IN_PEACE,
+        "dump while recording, and record without skip_actions",
     ),
     "blocks_misplaced": Reason(
         "some allocations lie where the trace leaves no free block, so events are missing, and"
@@ -68,8 +68,8 @@ REASONS: dict[str, Reason] = {
         _WITHOUT_GAPS,
     ),
     "blocks_assumed": Reason(
-        "some blocks that were there at the start may be larger than their rounded request, by up to"
-        " 1 MiB each, so active and allocated bytes are estimated",
+        "some blocks that were there at the start may be larger than their rounded request, by up"
+        " to 1 MiB each, so active and allocated bytes are estimated",
         "start recording earlier",
     ),
     "blocks_disagree": Reason(
