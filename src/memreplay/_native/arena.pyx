@@ -486,13 +486,16 @@ cdef uint32_t free_node_around(Arena* a, uint64_t address, uint64_t size) noexce
     return i
 
 
-cdef int unmap_range(Arena* a, uint64_t address, uint64_t size) noexcept nogil:
-    # A segment_unmap: takes a range out of a free node, and the range that it is in apart.
+cdef int unmap_range(Arena* a, uint64_t address, uint64_t size, uint32_t* pool) noexcept nogil:
+    # A segment_unmap: takes a range out of a free node, and the range that it is in apart. Its pool
+    # is that of the node, where the event does not say it.
     cdef uint32_t i = free_node_around(a, address, size)
     cdef uint32_t left, right
     if i == NONE32:
         a.misplaced += 1
         return 0
+    if pool[0] == NONE32:
+        pool[0] = origin_of(a, i).pool
     if address > node(a, i).address:
         if split(a, i, address - node(a, i).address) < 0:
             return -1
@@ -527,7 +530,7 @@ cdef int apply_segment(Arena* a, uint32_t event, uint8_t action) noexcept nogil:
     o.small = size == SMALL_SEGMENT
     o.expandable = action >= A_SEGMENT_MAP
     a.next_segment += 1
-    if action == A_SEGMENT_FREE or action == A_SEGMENT_UNMAP:
+    if action == A_SEGMENT_FREE:
         i = node_at(a, address)
         if o.pool == NONE32 and i != NONE32:
             o.pool = origin_of(a, i).pool
@@ -538,7 +541,7 @@ cdef int apply_segment(Arena* a, uint32_t event, uint8_t action) noexcept nogil:
         return drop_segment(a, address, size)
     if action == A_SEGMENT_MAP:
         return map_range(a, address, size, &o)
-    return unmap_range(a, address, size)
+    return unmap_range(a, address, size, pool)
 
 
 cdef int run(Arena* a) noexcept nogil:
