@@ -17,7 +17,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from tests import build, oracle
+import memreplay
+from tests import build, oracle, oracle_measures
 from tests.conftest import ROOT
 
 EXAMPLE = ROOT / "examples" / "transformer_step.pkl.gz"
@@ -66,6 +67,83 @@ def test_peak_json_is_the_oracles(example: Any, by: str) -> None:
     assert sum(g["count"] for g in device["groups"]) == len(want.live_at(want.event_index))
 
 
+@pytest.mark.parametrize("measure", ["held", "reserved"])
+def test_other_measures_are_the_oracles(example: Any, measure: str) -> None:
+    found = load("peak", EXAMPLE, "--measure", measure, "--by", "pool", "--peaks", "3")
+    jsonschema.validate(found, schema("peak"))
+    want = getattr(oracle_measures, measure)(example, 0)
+    series = [want.baseline_bytes, *want.usage]
+    (device,) = found["devices"]
+    assert (device["measure"], device["exactness"], device["reasons"]) == (measure, "exact", [])
+    assert (device["peak_bytes"], device["event_index"]) == (
+        max(series),
+        series.index(max(series)) - 1,
+    )
+    assert (device["baseline_bytes"], device["final_bytes"]) == (series[0], series[-1])
+    assert device["peaks"][0]["bytes"] == max(series)
+    assert sum(pool["bytes"] for pool in device["pools"]) == max(series)
+    assert [pool["pool"] for pool in device["pools"]] == [[0, 0]]
+
+
+@pytest.mark.parametrize("measure", ["active", "allocated"])
+def test_measures_in_blocks(measure: str) -> None:
+    (device,) = load("peak", EXAMPLE, "--measure", measure)["devices"]
+    assert (device["exactness"], device["reasons"]) == ("estimated", ["blocks_assumed"])
+    (summary,) = load("summary", EXAMPLE)["devices"]
+    # All of it is in use at the end of this file, so that both end where the segments do.
+    assert device["final_bytes"] == summary["active_bytes"]
+    (same,) = (one for one in summary["measures"] if one["measure"] == measure)
+    assert (
+        same["peak_bytes"]
+        == device["peak_bytes"]
+        >= load("peak", EXAMPLE)["devices"][0]["peak_bytes"]
+    )
+
+
+@pytest.mark.parametrize("measure", ["requested", "held", "active", "allocated", "reserved"])
+def test_a_range_has_the_measures_of_the_whole(measure: str) -> None:
+    whole = memreplay.open(EXAMPLE).replay().measure(measure)  # type: ignore[arg-type]
+    found = load("peak", EXAMPLE, "--measure", measure, "--from", "3000", "--to", "7000")
+    (device,) = found["devices"]
+    assert device["baseline_bytes"] == whole.series[2999]
+    assert device["final_bytes"] == whole.series[6999]
+    assert device["peak_bytes"] == whole.series[2999:7000].max()
+    done = run("peak", EXAMPLE, "--measure", measure, "--from", "3000", "--to", "7000")
+    assert re.search(rf"\nmeasure +{measure}, {device['exactness']}\n", done.stdout)
+    assert "events 3,000 to 6,999 of 10,000" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["--pool", "nonsense"], "'nonsense' is no pool: give its two numbers (0:1), or default"),
+        (["--pool", "9:9"], "device 0 has no pool 9:9; its pools: 0:0"),
+        (["--stream", "5"], "device 0 has no stream 5; its streams: "),
+        (["--measure", "reserved", "--by", "stack"], "by pool or stream, not by stack"),
+        (["--measure", "reserved", "--pool", "0:0"], "for one pool or stream alone"),
+        (["--measure", "free"], "'free' is not one of 'requested', 'held'"),
+    ],
+)
+def test_wrong_usage_of_measures(arguments: list[str], words: str) -> None:
+    done = run("peak", EXAMPLE, *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("command", ["peak", "summary"])
+def test_strict(tmp_path: Path, command: str) -> None:
+    assert run(command, EXAMPLE, "--strict").returncode == 0
+    path = tmp_path / "lost.pkl"
+    builder = build.SnapshotBuilder().alloc(0x1000, 64).alloc(0x1000, 64)
+    path.write_bytes(build.dump(builder.finish_segments().build()))
+    assert run(command, path).returncode == 0
+    done = run(command, path, "--strict")
+    assert done.returncode == 1
+    assert "warning: addresses were allocated while they were still live" in done.stdout
+    assert run(command, path, "--strict", "--format", "json").returncode == 1
+
+
 def test_peak_groups_by_stack_are_the_oracles(example: Any) -> None:
     (device,) = load("peak", EXAMPLE, "--top", "0")["devices"]
     found = {
@@ -99,7 +177,16 @@ def test_summary_json_is_the_oracles(example: Any) -> None:
     assert device["actions"] == {a: actions.count(a) for a in sorted(set(actions), key=str)}
     assert device["reconciliation_bytes"] == 0
     assert device["trusted"] is True
-    assert device["reasons"] == []
+    assert device["reasons"] == ["blocks_assumed", "recording_begun_late"]
+    measures = {one["measure"]: one for one in device["measures"]}
+    for name, want in (
+        ("held", oracle_measures.held(example, 0)),
+        ("reserved", oracle_measures.reserved(example, 0)),
+    ):
+        assert measures[name]["start_bytes"] == want.baseline_bytes
+        assert measures[name]["peak_bytes"] == max(want.baseline_bytes, *want.usage)
+        assert measures[name]["final_bytes"] == want.final_bytes
+        assert measures[name]["reconciliation_bytes"] == want.reconciliation_bytes == 0
 
 
 def test_text_stays_within_the_width() -> None:

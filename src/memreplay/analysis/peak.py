@@ -87,8 +87,9 @@ def device_peak(
     """The peak of one device."""
     replay = usage.replay
     point = usage.peak
-    parts = usage.parts(grouper.by, point.event_index) if grouper.by in ("pool", "stream") else ()
-    if parts:
+    parts: tuple[Part, ...] = ()
+    if grouper.by in ("pool", "stream"):
+        parts = usage.parts(grouper.by, point.event_index)
         groups, total, count = grouper.parts(parts, top)
     else:
         groups, total, count = grouper.groups(usage, point.event_index, top)
@@ -190,5 +191,5 @@ def part_label(part: Part, by: By) -> str:
     if part.pool == (0, 0):
         return "default pool"
     first, second = part.pool
-    kind = "CUDA graph's pool" if first else "MemPool"
+    kind = "graph pool" if first else "MemPool"
     return f"{kind} {first}:{second}"

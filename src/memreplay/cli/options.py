@@ -75,8 +75,8 @@ def by_option(function: F) -> F:
     return click.option(
         "--by",
         type=click.Choice(["stack", "frame", "file", "function", "pool", "stream"]),
-        show_default="stack",
-        help="What to group allocations by; reserved memory goes by pool or stream only.",
+        help="What to group allocations by (default: stack; pool for --measure reserved, which"
+        " goes by pool or stream only).",
     )(function)
 
 
@@ -87,8 +87,9 @@ def measure_option(function: F) -> F:
         type=click.Choice(["requested", "held", "active", "allocated", "reserved"]),
         default="requested",
         show_default=True,
-        help="Which bytes: requested (until a free completes), held (until it is asked for),"
-        " active and allocated (the same in whole blocks), reserved (segments).",
+        help="Which bytes: requested (as asked for, until the free completes), held (until the"
+        " free is requested: does not depend on timing), active and allocated (these two in whole"
+        " blocks), reserved (segments).",
     )(function)
 
 

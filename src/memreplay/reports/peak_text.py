@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memreplay.analysis.peak import part_label
-from memreplay.model import By, DevicePeak, Frame, Group, PeakReport
+from memreplay.model import By, DevicePeak, Frame, Group, Part, PeakReport
 from memreplay.reports.document import (
     Below,
     Block,
@@ -52,8 +52,7 @@ def _section(peak: DevicePeak, report: PeakReport) -> list[Block]:
     blocks: list[Block] = [Heading(_headline(peak))]
     if is_idle(peak) and len(report.devices) > 1:
         return blocks
-    if pairs := _pairs(peak, report):
-        blocks.append(Pairs(pairs))
+    blocks.append(Pairs(_pairs(peak, report)))
     if peak.peaks:
         blocks.append(_peaks_table(peak))
     if peak.parts:
@@ -89,8 +88,9 @@ def _when(time_us: int | None, peak: DevicePeak) -> str:
 
 def _parts_table(peak: DevicePeak, report: PeakReport) -> Table:
     """Pools or streams: their share of the peak, and each one's own peaks."""
-    more = peak.groups_total - len(peak.groups)
-    shown = peak.parts[: len(peak.groups)] if more else peak.parts
+    if peak.measure == "reserved":
+        return _reserved_table(peak, report)
+    shown, more = _shown_parts(peak)
     rows = [
         Row(
             (
@@ -108,9 +108,37 @@ def _parts_table(peak: DevicePeak, report: PeakReport) -> Table:
     if more:
         share = percent(_share(peak.rest_bytes, peak))
         numbers = (size(peak.rest_bytes), share, count(peak.rest_count), "", "", "")
-        rows.append(Row((*numbers, f"{more} more (--top 0 shows all)"), style="dim"))
-    titles = ("bytes", "share", "count", "own peak", "reserved", "reserved peak", report.by)
+        rows.append(Row((*numbers, f"{more} more (--top 0)"), style="dim"))
+    titles = ("bytes", "share", "count", "own peak", "reserved", "its peak", report.by)
     return Table(titles, (*("right",) * 6, "left"), tuple(rows))
+
+
+def _reserved_table(peak: DevicePeak, report: PeakReport) -> Table:
+    """Reserved memory has no count, and needs no further columns."""
+    shown, more = _shown_parts(peak)
+    rows = [
+        Row(
+            (
+                size(part.bytes),
+                percent(_share(part.bytes, peak)),
+                size(part.peak_bytes),
+                Place(part_label(part, report.by)),
+            )
+        )
+        for part in shown
+    ]
+    if more:
+        share = percent(_share(peak.rest_bytes, peak))
+        words = f"{more} more (--top 0 shows all)"
+        rows.append(Row((size(peak.rest_bytes), share, "", words), style="dim"))
+    titles = ("bytes", "share", "own peak", report.by)
+    return Table(titles, (*("right",) * 3, "left"), tuple(rows))
+
+
+def _shown_parts(peak: DevicePeak) -> tuple[tuple[Part, ...], int]:
+    """The parts that have a row, and how many that hold anything are left."""
+    more = peak.groups_total - len(peak.groups)
+    return (peak.parts[: len(peak.groups)] if more else peak.parts), more
 
 
 def is_idle(peak: DevicePeak) -> bool:
@@ -120,11 +148,11 @@ def is_idle(peak: DevicePeak) -> bool:
 
 def _headline(peak: DevicePeak) -> tuple[str, ...]:
     high = f"{size(peak.peak_bytes)} {peak.measure}"
-    if peak.exactness == "estimated":
-        high += " (estimated)"
     if peak.events == 0 and peak.trace_events:
         return (f"device {peak.device}: no events in this range; {high} there",)
     if is_idle(peak):
+        # It has no rows below that would say it.
+        high += " (estimated)" if peak.exactness == "estimated" else ""
         return (f"device {peak.device}: no events; {high} all along",)
     if peak.events == 0:
         return (f"device {peak.device}: no events were recorded; {high} in the final state",)
@@ -145,7 +173,7 @@ def _headline(peak: DevicePeak) -> tuple[str, ...]:
 
 
 def _pairs(peak: DevicePeak, report: PeakReport) -> tuple[tuple[str, str], ...]:
-    pairs = []
+    pairs = [("measure", f"{peak.measure}, {peak.exactness}")]
     if report.pool is not None:
         pairs.append(("pool", f"{report.pool[0]}:{report.pool[1]} alone"))
     if report.stream is not None:

@@ -16,6 +16,8 @@ class Reason(NamedTuple):
 
 
 _RECORD = "torch.cuda.memory._record_memory_history"
+_WITHOUT_GAPS = "record without a pause and without skip_actions"
+_IN_PEACE = "dump while recording, with no allocation going on"
 
 REASONS: dict[str, Reason] = {
     "truncated": Reason(
@@ -43,72 +45,69 @@ REASONS: dict[str, Reason] = {
         f"raise max_entries in {_RECORD}(max_entries=...), or dump sooner",
     ),
     "unmatched_frees": Reason(
-        "blocks were freed that were not live by then, so events are missing",
-        "record without a pause and without skip_actions",
+        "blocks were freed that were not live by then, so events are missing", _WITHOUT_GAPS
     ),
     "double_allocs": Reason(
-        "addresses were allocated while they were still live, so frees are missing",
-        "record without a pause and without skip_actions",
+        "addresses were allocated while they were still live, so frees are missing", _WITHOUT_GAPS
     ),
     "size_mismatches": Reason(
         "frees give another size than the allocation that they belong to, so events are missing",
-        "record without a pause and without skip_actions",
+        _WITHOUT_GAPS,
     ),
     "segments_disagree": Reason(
-        "the trace does not end where the segments in the same file do",
-        f"dump while recording, before {_RECORD}(enabled=None), with no allocation going on",
+        "the trace does not end where the segments in the same file do", _IN_PEACE
     ),
     "segment_events_disagree": Reason(
-        "the segments at the end are not those that the trace's segment events leave, so reserved"
-        " memory is estimated",
-        f"dump while recording, before {_RECORD}(enabled=None), and without skip_actions",
+        "the trace's segment events do not lead to the segments in the file, so reserved bytes are"
+        " estimated",
+        "dump while recording, and record without skip_actions",
     ),
     "blocks_misplaced": Reason(
-        "allocations do not fit the free blocks that the trace leaves, so events are missing and"
-        " sizes of blocks are estimated",
-        "record without a pause and without skip_actions",
+        "some allocations lie where the trace leaves no free block, so events are missing, and"
+        " active and allocated bytes are estimated",
+        _WITHOUT_GAPS,
     ),
     "blocks_assumed": Reason(
-        "some blocks that were there before the recording may be larger than shown, by up to 1 MiB"
-        " each, which the allocator does not split off: active and allocated bytes are estimated",
+        "some blocks that were there at the start may be larger than their rounded request, by up"
+        " to 1 MiB each, so active and allocated bytes are estimated",
         "start recording earlier",
     ),
     "blocks_disagree": Reason(
-        "the blocks at the end are not those in the segments of the file, so sizes of blocks are"
-        " estimated",
-        f"dump while recording, before {_RECORD}(enabled=None), with no allocation going on",
+        "the replay ends with other blocks than the file's segments have, so active and allocated"
+        " bytes are estimated",
+        _IN_PEACE,
     ),
     "snapshot_events_disagree": Reason(
-        "a snapshot event in the trace names another total of active bytes than the replay has"
-        " there",
-        "record without a pause and without skip_actions",
+        "a snapshot event in the trace gives another total of active bytes than the replay has"
+        " there, so events are missing",
+        _WITHOUT_GAPS,
     ),
     "skip_actions": Reason(
-        "frees complete without having been requested, so what the program held is estimated",
+        "frees complete that nothing in the trace requested, so what the program held is estimated",
         "record without skip_actions",
     ),
     "tail_race": Reason(
-        "a few blocks changed between the reading of the trace and that of the segments",
-        "dump with no allocation going on",
+        "a few blocks changed during the dump, after the trace had been read out", _IN_PEACE
     ),
     "recording_stopped": Reason(
         "the process went on after the last event: recording had stopped before the dump",
         f"dump before {_RECORD}(enabled=None)",
     ),
     "recording_begun_late": Reason(
-        "memory was in use when the recording began: it counts, but who allocated it is mostly not"
-        " known",
-        f"call {_RECORD}() first thing in the program",
+        "what was in use when the recording began counts, but mostly without the code that"
+        " allocated it",
+        f"to see that too, call {_RECORD}() first thing in the program",
     ),
     "pending_frees": Reason(
-        "blocks were freed that another stream still uses: they count as requested and active, not"
-        " as held and allocated",
+        "some freed blocks still wait for another stream at the end: they count as requested and"
+        " active, no more as held and allocated",
         "",
     ),
     "synthetic_pool_events": Reason(
-        "CUDA graph trees set a private pool back to a checkpoint: these frees and allocations are"
-        " PyTorch's own, and spikes among them are no peaks of the program",
-        "look at pools apart (--by pool)",
+        "CUDA graph trees set a pool back to a checkpoint: those frees and allocations are"
+        " PyTorch's own, and a spike among them is no peak of the program; peak --by pool shows"
+        " pools apart",
+        "",
     ),
     "no_requested_sizes": Reason(
         "blocks carry no requested sizes (an old PyTorch wrote them), so their rounded sizes stand"
@@ -123,12 +122,17 @@ def reason_notes(
 ) -> tuple[Note, ...]:
     """A note a reason: a warning where it is a doubt, else for information.
 
-    Of those in `said`, which the report states elsewhere, only the remedy remains.
+    Of those in `said`, which the report states elsewhere, only the remedy remains. A remedy of
+    several reasons stands with the first.
     """
     notes = []
+    advised = set()
     for name in reasons:
         level: Level = "note" if name in REMARKS else "warning"
         what, remedy = REASONS.get(name, Reason(name.replace("_", " "), ""))
+        if remedy in advised:
+            remedy = ""
+        advised.add(remedy)
         if name in said:
             notes.append(Note(f"next time, {remedy}", "note"))
         else:

@@ -114,7 +114,15 @@ def _headline(device: DeviceSummary) -> tuple[str, ...]:
     events = name + counted(device.events, "event")
     if device.first_us is not None and device.last_us is not None and device.events > 1:
         events += f" in {duration(device.last_us - device.first_us)}"
-    return (events, "a replay is exact" if device.trusted else "a replay may be inexact")
+    return (events, _verdict(device))
+
+
+def _verdict(device: DeviceSummary) -> str:
+    if not device.trusted:
+        return "a replay may be inexact"
+    if any(one.exactness == "estimated" for one in device.measures):
+        return "a replay can be trusted"
+    return "a replay is exact"
 
 
 def _device_pairs(device: DeviceSummary, overflowed: bool | None) -> tuple[tuple[str, str], ...]:
@@ -129,6 +137,9 @@ def _device_pairs(device: DeviceSummary, overflowed: bool | None) -> tuple[tuple
         actions = sorted(device.actions.items(), key=lambda item: (-item[1], item[0]))
         pairs.append(("actions", ", ".join(f"{name} {count(n)}" for name, n in actions if n)))
         pairs.append(("with a stack", _with_stack(device)))
+    if device.pools > 1 or device.streams > 1:
+        words = f"{counted(device.pools, 'pool')}, {counted(device.streams, 'stream')}"
+        pairs.append(("parts", f"{words} (peak --by pool, --by stream)"))
     if device.segments:
         held = f"{size(device.reserved_bytes)} reserved, {size(device.active_bytes)} of it active"
         pairs.append(("segments", f"{count(device.segments)} at the end, {held}"))
@@ -141,12 +152,12 @@ def _device_pairs(device: DeviceSummary, overflowed: bool | None) -> tuple[tuple
 
 def _check(device: DeviceSummary, overflowed: bool | None) -> str:
     """What the verdict rests on, said also where all is well."""
-    apart = device.reconciliation_bytes
-    if apart is None:
+    apart = max((abs(one.reconciliation_bytes or 0) for one in device.measures), default=0)
+    if device.reconciliation_bytes is None:
         ends = "range ends before the trace"
     elif device.segments:
         # The trace's end against the segments in the same file.
-        ends = f"ends {count(abs(apart))} B apart" if apart else "ends agree"
+        ends = f"ends up to {count(apart)} B apart" if apart else "ends agree"
     else:
         ends = "no segments"
     ring = {None: "overflow unknown", True: "ring overflowed", False: "no overflow"}[overflowed]

@@ -5,12 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 import memreplay as mr
-from memreplay.analysis.peak import BEFORE_RECORDING, NO_EVENTS, NO_STACK, peak_report
-from memreplay.model import By, Frame
+from memreplay.analysis.peak import (
+    BEFORE_RECORDING,
+    NO_EVENTS,
+    NO_STACK,
+    part_label,
+    peak_report,
+)
+from memreplay.model import MEASURES, By, Frame, MeasureName
 from tests import build, oracle
+from tests.allocator import Truth
+from tests.allocator_strategies import Recording, record, recordings
 from tests.build import SnapshotBuilder
 from tests.strategies import traces
 
@@ -118,3 +127,162 @@ def test_groups_always_add_up(snapshot: Any) -> None:
                 count = sum(g.count for g in device.groups) + device.rest_count
                 assert count == device.live_count == len(want.live_at(want.event_index))
                 assert sum(g.share for g in device.groups) <= 1 + 1e-9
+
+
+# --- measures, pools and streams, against the model of the allocator ------------------------------
+
+
+def whole(truth: Truth, measure: str, **part: Any) -> list[int]:
+    """The measure at the start and after each event."""
+    return [truth.start_of(measure, **part), *truth.series(measure, **part)]
+
+
+def first_peak(series: list[int]) -> tuple[int, int]:
+    return max(series), series.index(max(series)) - 1
+
+
+@given(recordings(), st.sampled_from(MEASURES))
+def test_each_measure_is_what_the_allocator_had(recording: Recording, measure: MeasureName) -> None:
+    snap = mr.open(build.dump(recording.snapshot))
+    report = peak_report(snap, measure=measure, top=0)
+    assert (report.measure, report.by) == (measure, "pool" if measure == "reserved" else "stack")
+    for device in report.devices:
+        if device.exactness == "estimated":
+            continue
+        want = whole(recording.truths[device.device], measure)
+        assert device.measure == measure
+        assert (device.peak_bytes, device.event_index) == first_peak(want)
+        assert (device.baseline_bytes, device.final_bytes) == (want[0], want[-1])
+        assert sum(group.bytes for group in device.groups) == device.peak_bytes
+
+
+# A trace of one segment_unmap that does not say its pool.
+UNMAP = record(179, settings="expandable", steps=23, max_entries=1, event_pools=False)
+
+
+@example(UNMAP, "requested", "pool")
+@given(recordings(max_devices=1), st.sampled_from(MEASURES), st.sampled_from(["pool", "stream"]))
+def test_parts_are_what_the_allocator_had(
+    recording: Recording, measure: MeasureName, by: By
+) -> None:
+    snap = mr.open(build.dump(recording.snapshot))
+    for device in peak_report(snap, measure=measure, by=by, top=0).devices:
+        if device.exactness == "estimated":
+            continue
+        truth = recording.truths[0]
+        at = device.event_index + 1
+        assert sum(part.bytes for part in device.parts) == device.peak_bytes
+        assert sum(part.count for part in device.parts) == device.live_count
+        assert all(part.reserved_final_bytes >= 0 for part in device.parts)
+        if any(part.pool is None for part in device.parts) and by == "pool":
+            # Of a segment that is gone, older files do not say the pool.
+            assert not any("pool_id" in e for e in recording.snapshot["device_traces"][0])
+            continue
+        for part in device.parts:
+            key = part.pool if by == "pool" else part.stream
+            want = whole(truth, measure, **{by: key})
+            reserved = whole(truth, "reserved", **{by: key})
+            assert (part.start_bytes, part.bytes, part.final_bytes) == (want[0], want[at], want[-1])
+            assert (part.peak_bytes, part.peak_event) == first_peak(want)
+            assert part.reserved_bytes == reserved[at]
+            assert (part.reserved_peak_bytes, part.reserved_peak_event) == first_peak(reserved)
+            assert part.reserved_final_bytes == reserved[-1]
+
+
+@given(recordings(max_devices=1), st.sampled_from(MEASURES[:-1]))
+def test_one_pool_or_stream_alone(recording: Recording, measure: MeasureName) -> None:
+    snap = mr.open(build.dump(recording.snapshot))
+    for report in (peak_report(snap, measure=measure, by=by) for by in ("pool", "stream")):
+        for device in report.devices:
+            for part in device.parts:
+                only = {"pool": part.pool} if report.by == "pool" else {"stream": part.stream}
+                if None in only.values() or not part.peak_bytes:
+                    continue
+                (alone,) = peak_report(snap, measure=measure, top=0, **only).devices  # type: ignore[arg-type]
+                assert (alone.peak_bytes, alone.event_index) == (part.peak_bytes, part.peak_event)
+                assert (alone.baseline_bytes, alone.final_bytes) == (
+                    part.start_bytes,
+                    part.final_bytes,
+                )
+                assert sum(group.bytes for group in alone.groups) == alone.peak_bytes
+
+
+def two_pools() -> mr.Snapshot:
+    builder = SnapshotBuilder()
+    builder.alloc(0x1000, 700, pool_id=(0, 0)).alloc(0x2000, 90, pool_id=(3, 0), stream=7)
+    builder.free(0x1000, 700).alloc(0x3000, 100, pool_id=(0, 2))
+    return snap_of(builder.finish_segments())
+
+
+def test_names_of_pools_and_streams() -> None:
+    assert labels(two_pools(), "pool") == [("default pool", 700, 1), ("graph pool 3:0", 90, 1)]
+    assert labels(two_pools(), "stream") == [("default stream", 700, 1), ("stream 7", 90, 1)]
+    (device,) = peak_report(two_pools(), by="pool").devices
+    assert [part.pool for part in device.parts] == [(0, 0), (3, 0), (0, 2)]
+    assert part_label(device.parts[2], "pool") == "MemPool 0:2"
+    assert [part.peak_bytes for part in device.parts] == [700, 90, 100]
+
+
+def test_top_cuts_pools() -> None:
+    (device,) = peak_report(two_pools(), by="pool", top=1).devices
+    assert [group.label for group in device.groups] == ["default pool"]
+    assert (device.groups_total, device.rest_bytes, device.rest_count) == (2, 90, 1)
+    assert len(device.parts) == 3
+
+
+def test_a_pool_that_is_not_known() -> None:
+    snap = snap_of(SnapshotBuilder().alloc(1, 9))
+    assert labels(snap, "pool") == [("(pool not known)", 9, 1)]
+    snap = snap_of(SnapshotBuilder().alloc(1, 9).drop("stream"))
+    assert labels(snap, "stream") == [("default stream", 9, 1)]
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_a_device_on_which_nothing_was_allocated(measure: MeasureName) -> None:
+    snap = snap_of(SnapshotBuilder().oom(5))
+    for by in ("pool", "stream"):
+        (device,) = peak_report(snap, measure=measure, by=by).devices  # type: ignore[arg-type]
+        assert (device.peak_bytes, device.groups, device.parts) == (0, (), ())
+
+
+def test_what_cannot_be_asked() -> None:
+    snap = two_pools()
+    with pytest.raises(mr.UsageError, match="no pool 9:9; its pools: 0:0, 3:0, 0:2"):
+        peak_report(snap, pool=(9, 9))
+    with pytest.raises(mr.UsageError, match="no stream 5; its streams: 0, 7"):
+        peak_report(snap, stream=5)
+    with pytest.raises(mr.UsageError, match="by pool or stream, not by stack"):
+        peak_report(snap, measure="reserved", by="stack")
+    with pytest.raises(mr.UsageError, match="one pool or stream alone; group them by"):
+        peak_report(snap, measure="reserved", pool=(0, 0))
+
+
+def test_devices_without_the_pool_are_left_out() -> None:
+    builder = SnapshotBuilder(devices=2)
+    builder.alloc(1, 5, device=0, pool_id=(0, 0)).alloc(2, 6, device=1, pool_id=(0, 1))
+    report = peak_report(snap_of(builder.finish_segments()), pool=(0, 1))
+    assert [(device.device, device.peak_bytes) for device in report.devices] == [(1, 6)]
+    assert report.pool == (0, 1)
+
+
+def test_separate_peaks() -> None:
+    builder = SnapshotBuilder()
+    builder.alloc(1, 100).free(1, 100).alloc(2, 70).alloc(3, 1).free(3, 1).alloc(4, 20)
+    (device,) = peak_report(snap_of(builder.finish_segments()), peaks=5).devices
+    assert [(one.bytes, one.event_index) for one in device.peaks] == [(100, 0), (90, 7)]
+    (device,) = peak_report(snap_of(builder), peaks=1).devices
+    assert [one.bytes for one in device.peaks] == [100]
+
+
+@given(recordings(max_devices=1), st.sampled_from(MEASURES))
+def test_a_range_has_the_numbers_of_the_whole(recording: Recording, measure: MeasureName) -> None:
+    data = build.dump(recording.snapshot)
+    events = len(recording.snapshot["device_traces"][0])
+    start, stop = events // 3, 2 * events // 3
+    for device in peak_report(mr.open(data, start=start, stop=stop), measure=measure).devices:
+        if device.exactness == "estimated" or stop == start:
+            continue
+        want = whole(recording.truths[0], measure)[start : stop + 1]
+        assert (device.baseline_bytes, device.final_bytes) == (want[0], want[-1])
+        assert device.peak_bytes == max(want)
+        assert device.event_index == start - 1 + want.index(max(want))

@@ -9,8 +9,9 @@ from hypothesis import given
 
 import memreplay as mr
 from memreplay.analysis.summary import summarize
-from memreplay.model import StateBytes
+from memreplay.model import MEASURES, StateBytes
 from tests import build, oracle
+from tests.allocator_strategies import Recording, recordings
 from tests.build import SnapshotBuilder
 from tests.strategies import traces
 
@@ -42,7 +43,21 @@ def test_by_hand() -> None:
         StateBytes("inactive", 1, 1024, 0),
     )
     assert (device.baseline_bytes, device.peak_bytes, device.final_bytes) == (30, 40, 40)
-    assert (device.reconciliation_bytes, device.trusted, device.reasons) == (0, True, ())
+    assert (device.reconciliation_bytes, device.trusted) == (0, True)
+    assert device.reasons == ("recording_begun_late",)
+    assert (device.pools, device.streams) == (1, 1)
+    assert (device.blocks_proven, device.blocks_assumed) == (2, 0)
+    # Of the one pending before the recording nothing is held.
+    assert [(m.measure, m.start_bytes, m.peak_bytes, m.final_bytes) for m in device.measures] == [
+        ("requested", 30, 40, 40),
+        ("held", 0, 10, 10),
+        ("active", 512, 1024, 1024),
+        ("allocated", 0, 512, 512),
+        ("reserved", 2048, 2048, 2048),
+    ]
+    held = device.measures[1]
+    assert (held.event_index, held.time_us, held.minimum_bytes) == (0, 100, 0)
+    assert (held.exactness, held.reasons, held.reconciliation_bytes) == ("exact", (), 0)
 
 
 def test_without_times() -> None:
@@ -77,3 +92,21 @@ def test_counts_equal_the_oracles(snapshot: Any) -> None:
         active = [b for s in segments for b in s["blocks"] if b.get("state") != "inactive"]
         assert device.active_bytes == sum(b["size"] for b in active)
         assert sum(s.blocks for s in device.states) == sum(len(s["blocks"]) for s in segments)
+
+
+@given(recordings())
+def test_measures_are_what_the_allocator_had(recording: Recording) -> None:
+    snap = mr.open(build.dump(recording.snapshot))
+    for device in summarize(snap).devices:
+        truth = recording.truths[device.device]
+        assert tuple(one.measure for one in device.measures) == MEASURES
+        for one in device.measures:
+            if one.exactness == "estimated" or device.reasons == ("no_events",):
+                continue
+            whole = [truth.start_of(one.measure), *truth.series(one.measure)]
+            assert one.start_bytes == whole[0]
+            assert one.peak_bytes == max(whole)
+            assert one.event_index == whole.index(max(whole)) - 1
+            assert one.minimum_bytes == min(whole)
+            assert one.final_bytes == whole[-1]
+            assert one.reconciliation_bytes == 0

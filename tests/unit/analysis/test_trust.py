@@ -2,21 +2,55 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
+from hypothesis import given
 
 import memreplay as mr
-from memreplay.analysis.trust import overflowed, verdict
+from memreplay.analysis.trust import REMARKS, TAIL_BLOCKS, device_verdict, overflowed, verdict
+from memreplay.model import MEASURES
 from tests import build
-from tests.build import SnapshotBuilder
+from tests.allocator import MIB, Device, Machine
+from tests.allocator_strategies import Recording, recordings
+from tests.build import Snapshot, SnapshotBuilder
 
 
 def reasons(builder: SnapshotBuilder, device: int = 0) -> tuple[str, ...]:
+    """Those of requested bytes."""
     snap = mr.open(build.dump(builder.build()))
-    found = verdict(snap, snap.replay(device))
+    found = verdict(snap, snap.replay(device).measure())
     assert found.trusted == (not found.reasons)
     return found.reasons
+
+
+def all_reasons(snapshot: Snapshot, device: int = 0) -> dict[str, tuple[str, ...]]:
+    """Those of the device, and of each measure that has any."""
+    snap = mr.open(build.dump(snapshot))
+    replay = snap.replay(device)
+    found = {name: verdict(snap, replay.measure(name)).reasons for name in MEASURES}
+    return {"device": device_verdict(snap, replay).reasons} | {
+        name: those for name, those in found.items() if those
+    }
+
+
+def recorder() -> tuple[Machine, Device]:
+    """A machine that records from the start, and its one device."""
+    machine = Machine()
+    machine.begin_recording()
+    return machine, machine.devices[0]
+
+
+def dumped(machine: Machine) -> Snapshot:
+    return copy.deepcopy(machine.dump()[0])
+
+
+def without(snapshot: Snapshot, *actions: str) -> Snapshot:
+    """As skip_actions leaves it."""
+    (trace,) = snapshot["device_traces"]
+    trace[:] = [event for event in trace if event["action"] not in actions]
+    return snapshot
 
 
 def test_a_clean_snapshot_is_trusted() -> None:
@@ -34,7 +68,7 @@ def test_no_segments() -> None:
     assert reasons(SnapshotBuilder().alloc(1, 9).free(1, 9)) == ()
     without = {"device_traces": SnapshotBuilder().alloc(1, 9).free(1, 9).build()["device_traces"]}
     snap = mr.open(build.dump(without))
-    assert verdict(snap, snap.replay(0)).reasons == ("no_segments",)
+    assert verdict(snap, snap.replay(0).measure()).reasons == ("no_segments",)
 
 
 def test_segments_disagree() -> None:
@@ -47,7 +81,7 @@ def test_truncated() -> None:
     builder = SnapshotBuilder().alloc(1, 9).alloc(2, 9).alloc(3, 9)
     data = build.dump(builder.finish_segments().build())
     snap = mr.open(data[:-40], salvage=True)
-    assert verdict(snap, snap.replay(0)).reasons == ("truncated",)
+    assert verdict(snap, snap.replay(0).measure()).reasons == ("truncated",)
 
 
 def test_unmatched_frees_double_allocs_and_sizes() -> None:
@@ -99,8 +133,8 @@ def test_ring_overflow_of_one_device() -> None:
     builder = SnapshotBuilder(devices=2).alloc(1, 9, device=0).alloc(2, 9, device=1)
     builder.top("trace_alloc_overflowed", [False, True])
     snap = mr.open(build.dump(builder.finish_segments().build()))
-    assert verdict(snap, snap.replay(0)).reasons == ()
-    assert verdict(snap, snap.replay(1)).reasons == ("ring_overflow",)
+    assert verdict(snap, snap.replay(0).measure()).reasons == ()
+    assert verdict(snap, snap.replay(1).measure()).reasons == ("ring_overflow",)
 
 
 def test_a_device_that_did_nothing_while_others_did() -> None:
@@ -112,6 +146,217 @@ def test_a_device_that_did_nothing_while_others_did() -> None:
 def test_a_trace_without_allocations_is_a_remark() -> None:
     builder = SnapshotBuilder().free(1, 9)
     snap = mr.open(build.dump(builder.finish_segments().build()))
-    found = verdict(snap, snap.replay(0))
+    found = verdict(snap, snap.replay(0).measure())
     assert found.reasons == ("no_allocations",)
     assert found.trusted
+
+
+# --- what each measure has against it -------------------------------------------------------------
+
+
+def test_a_whole_recording_has_nothing_against_it() -> None:
+    machine, device = recorder()
+    block = device.malloc(3 * MIB)
+    device.malloc(100)
+    assert block is not None
+    device.free(block)
+    assert all_reasons(dumped(machine)) == {"device": ()}
+
+
+def tail(changed: int) -> Snapshot:
+    """A dump during which this many blocks are freed, after its trace was read out."""
+    machine, device = recorder()
+    blocks = [device.malloc(1000 + 512 * i) for i in range(40)]
+    trace = dumped(machine)["device_traces"]
+    for block in blocks[: 2 * changed : 2]:
+        assert block is not None
+        device.free(block)
+    return dumped(machine) | {"device_traces": trace}
+
+
+def test_two_blocks_that_change_during_the_dump() -> None:
+    found = all_reasons(tail(2))
+    assert found == {
+        "device": ("segments_disagree", "blocks_disagree", "tail_race"),
+        "requested": ("segments_disagree",),
+        "held": ("segments_disagree",),
+        "active": ("segments_disagree", "blocks_disagree"),
+        "allocated": ("segments_disagree", "blocks_disagree"),
+    }
+
+
+def test_a_process_that_went_on_after_recording() -> None:
+    found = all_reasons(tail(TAIL_BLOCKS + 1))
+    assert found["device"] == ("segments_disagree", "blocks_disagree", "recording_stopped")
+    assert "reserved" not in found
+
+
+def test_lost_frees_are_no_race() -> None:
+    snapshot = tail(2)
+    (trace,) = snapshot["device_traces"]
+    trace.append(dict(next(event for event in trace if event["action"] == "alloc")))
+    assert not {"tail_race", "recording_stopped"} & set(all_reasons(snapshot)["device"])
+
+
+def test_free_requests_that_were_skipped() -> None:
+    machine, device = recorder()
+    block = device.malloc(1000)
+    assert block is not None
+    device.free(block)
+    found = all_reasons(without(dumped(machine), "free_requested"))
+    assert found == {
+        "device": ("skip_actions",),
+        "held": ("skip_actions",),
+        "allocated": ("skip_actions",),
+    }
+
+
+def test_frees_that_wait_for_a_stream() -> None:
+    machine, device = recorder()
+    block = device.malloc(1000)
+    assert block is not None
+    device.record_stream(block, 7)
+    device.free(block)
+    snap = mr.open(build.dump(dumped(machine)))
+    assert device_verdict(snap, snap.replay()) == mr.model.Verdict(True, True, ("pending_frees",))
+    assert snap.replay().measure("held").final_bytes == 0
+    assert snap.replay().measure("requested").final_bytes == 1000
+
+
+def test_a_pool_that_is_set_back_to_a_checkpoint() -> None:
+    machine, device = recorder()
+    device.begin_pool((1, 0))
+    device.malloc(1000)
+    device.end_pool()
+    device.set_checkpoint((1, 0), device.checkpoint((1, 0)))
+    assert all_reasons(dumped(machine)) == {"device": ("synthetic_pool_events",)}
+
+
+@pytest.mark.parametrize("off, against", [(0, ()), (512, ("snapshot_events_disagree",))])
+def test_snapshot_events(off: int, against: tuple[str, ...]) -> None:
+    machine, device = recorder()
+    device.malloc(1000)
+    machine.dump()  # leaves the event
+    device.malloc(5 * MIB)
+    snapshot = dumped(machine)
+    (trace,) = snapshot["device_traces"]
+    (event,) = [event for event in trace if event["action"] == "snapshot"]
+    event["size"] += off
+    found = all_reasons(snapshot)
+    assert found.pop("device") == against
+    assert found == (dict.fromkeys(("active", "allocated"), against) if against else {})
+
+
+def slack(freed_later: bool, more: int = 0) -> Snapshot:
+    """A large block with slack from before the recording, and a snapshot event that tells it."""
+    machine = Machine()
+    device = machine.devices[0]
+    room, behind = device.malloc(3 * MIB + 1024), device.malloc(2 * MIB)
+    assert room is not None
+    assert behind is not None
+    device.free(room)
+    block = device.malloc(3 * MIB - 500_000)  # takes the whole of it
+    assert block is not None
+    machine.begin_recording()
+    machine.dump()
+    if freed_later:
+        device.free(behind)
+        device.free(block)
+    snapshot = dumped(machine)
+    (trace,) = snapshot["device_traces"]
+    trace[0]["size"] += more
+    return snapshot
+
+
+def test_sizes_that_are_assumed_are_no_contradiction() -> None:
+    against = ("no_allocations", "blocks_assumed")
+    found = all_reasons(slack(freed_later=True))
+    assert found["active"] == found["allocated"] == against
+    assert found["device"] == (*against, "recording_begun_late")
+    assert "snapshot_events_disagree" in all_reasons(slack(True, more=2 * MIB))["active"]
+    assert "snapshot_events_disagree" in all_reasons(slack(True, more=-MIB))["active"]
+    # One that is there at the end is known.
+    assert all_reasons(slack(freed_later=False))["active"] == ("no_allocations",)
+
+
+def test_segment_events_that_are_missing() -> None:
+    machine, device = recorder()
+    block = device.malloc(30 * MIB)
+    assert block is not None
+    device.free(block)
+    device.empty_cache()
+    found = all_reasons(without(dumped(machine), "segment_free"))
+    assert found["reserved"] == ("segment_events_disagree",)
+    assert found["device"] == ("segment_events_disagree", "blocks_disagree")
+    assert "requested" not in found
+
+
+def test_allocations_where_nothing_is_free() -> None:
+    machine, device = recorder()
+    device.malloc(1000)
+    block = device.malloc(1000)
+    assert block is not None
+    snapshot = dumped(machine)
+    (trace,) = snapshot["device_traces"]
+    trace.append(trace[-1] | {"addr": block.addr + 512, "size": 10})
+    found = all_reasons(snapshot)
+    assert found["active"] == ("segments_disagree", "blocks_misplaced")
+    assert found["requested"] == ("segments_disagree",)
+    assert "reserved" not in found
+
+
+def test_blocks_at_the_end_that_are_others() -> None:
+    machine, device = recorder()
+    device.malloc(1000)
+    snapshot = dumped(machine)
+    live, free = snapshot["segments"][0]["blocks"]
+    live["size"] += 512
+    free["size"] -= 512
+    free["address"] += 512
+    found = all_reasons(snapshot)
+    assert found == {
+        "device": ("segments_disagree", "blocks_disagree"),
+        "active": ("segments_disagree", "blocks_disagree"),
+        "allocated": ("segments_disagree", "blocks_disagree"),
+    }
+
+
+def test_a_recording_that_begins_late() -> None:
+    machine = Machine()
+    machine.devices[0].malloc(1000)
+    machine.begin_recording()
+    machine.devices[0].malloc(10)
+    machine.devices[0].malloc(20)
+    snapshot = dumped(machine)
+    assert all_reasons(snapshot) == {"device": ("recording_begun_late",)}
+    # What a range begins with was recorded.
+    snap = mr.open(build.dump(snapshot), start=1)
+    assert device_verdict(snap, snap.replay()).reasons == ()
+
+
+def test_what_is_shown_may_be_exact_and_not_all() -> None:
+    machine, device = recorder()
+    device.malloc(1000)
+    snap = mr.open(build.dump(dumped(machine) | {"trace_alloc_overflowed": True}))
+    for name in MEASURES:
+        found = verdict(snap, snap.replay().measure(name))
+        assert (found.trusted, found.exact) == (False, True)
+        assert found.reasons == ("ring_overflow",)
+
+
+@given(recordings())
+def test_no_whole_recording_is_doubted(recording: Recording) -> None:
+    snap = mr.open(build.dump(recording.snapshot))
+    for device in snap.devices:
+        replay = snap.replay(device)
+        found = device_verdict(snap, replay)
+        actions = {event["action"] for event in recording.snapshot["device_traces"][device]}
+        if not actions:
+            assert "no_events" in found.reasons or found.trusted
+        elif "free_requested" in actions:
+            assert found.trusted, found
+        else:  # a short trace may look as if requests had been skipped
+            assert set(found.reasons) <= REMARKS | {"skip_actions"}, found
+        for name in MEASURES:
+            if verdict(snap, replay.measure(name)).exact:
+                assert replay.measure(name).series.tolist() == recording.truths[device].series(name)

@@ -38,6 +38,7 @@ def test_another_shell(runner: CliRunner) -> None:
     [
         ("memreplay ", "1", {"plain,summary", "plain,peak", "plain,dump", "plain,completion"}),
         ("memreplay peak --by f", "3", {"plain,frame", "plain,file", "plain,function"}),
+        ("memreplay peak --measure re", "3", {"plain,requested", "plain,reserved"}),
         ("memreplay summary x", "2", {"file,x"}),
     ],
 )

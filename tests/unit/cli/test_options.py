@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from typing import get_args
 
 import click
 import pytest
@@ -11,6 +12,7 @@ from click.testing import CliRunner
 
 from memreplay.cli import options
 from memreplay.cli.source import Reading
+from memreplay.model import MEASURES, By
 
 
 @click.command()
@@ -20,6 +22,10 @@ from memreplay.cli.source import Reading
 @options.top_option
 @options.by_option
 @options.all_frames_option
+@options.measure_option
+@options.peaks_option
+@options.part_options
+@options.strict_option
 def every(**values: object) -> None:
     """Print what was given."""
     reading = values.pop("reading")
@@ -38,7 +44,12 @@ def test_defaults(runner: CliRunner) -> None:
         "salvage": False,
         "limits": [],
         "top": 20,
-        "by": "stack",
+        "by": None,
+        "measure": "requested",
+        "peaks": 0,
+        "pool": None,
+        "stream": None,
+        "strict": False,
         "all_frames": False,
     }
 
@@ -57,6 +68,10 @@ def test_defaults(runner: CliRunner) -> None:
         ["a", "--limit", "string_bytes"],
         ["a", "--limit", "memory=5"],
         ["a", "--limit", "string_bytes=0"],
+        ["a", "--measure", "free"],
+        ["a", "--peaks", "-1"],
+        ["a", "--pool", "nonsense"],
+        ["a", "--stream", "x"],
     ],
 )
 def test_wrong_usage(runner: CliRunner, arguments: list[str]) -> None:
@@ -79,3 +94,21 @@ def test_what_to_read(runner: CliRunner) -> None:
     assert found["start"] == {"kind": "event", "value": 1200}
     assert found["limits"] == [["string_bytes", 128 << 20], ["nesting_depth", 50]]
     assert found["stop"] == {"kind": "elapsed", "value": 1_500_000}
+
+
+def test_measures_and_parts(runner: CliRunner) -> None:
+    arguments = ["a", "--measure", "held", "--peaks", "3", "--by", "pool", "--strict"]
+    arguments += ["--pool", "0:1", "--stream", "0x10"]
+    found = json.loads(runner.invoke(every, arguments).output)
+    assert (found["measure"], found["peaks"], found["by"]) == ("held", 3, "pool")
+    assert (found["pool"], found["stream"], found["strict"]) == ([0, 1], 16, True)
+
+
+def test_the_choices_are_the_models() -> None:
+    choices = {
+        param.name: param.type.choices
+        for param in every.params
+        if isinstance(param.type, click.Choice)
+    }
+    assert tuple(choices["measure"]) == MEASURES
+    assert tuple(choices["by"]) == get_args(By)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
@@ -13,7 +14,7 @@ from memreplay.reports.peak_json import render_peak_json
 from memreplay.reports.peak_text import peak_document
 from memreplay.reports.plain import render_plain
 from tests.unit.cli.conftest import FakeLibrary
-from tests.unit.reports.results import PEAK
+from tests.unit.reports.results import NO_EVENTS_PEAK, PEAK
 
 
 def test_text(runner: CliRunner, library: FakeLibrary) -> None:
@@ -32,11 +33,43 @@ def test_json(runner: CliRunner, library: FakeLibrary) -> None:
 
 def test_options_reach_the_analysis(runner: CliRunner, library: FakeLibrary) -> None:
     runner.invoke(app, ["peak", "snap.pkl"])
-    assert library.peak_options == {"by": "stack", "top": 20, "all_frames": False}
+    assert library.peak_options == {
+        "measure": "requested",
+        "by": None,
+        "top": 20,
+        "all_frames": False,
+        "peaks": 0,
+        "pool": None,
+        "stream": None,
+    }
     options = ["--by", "file", "--top", "0", "--all-frames", "--device", "1"]
+    options += ["--measure", "held", "--peaks", "2", "--pool", "default", "--stream", "7"]
     runner.invoke(app, ["peak", "snap.pkl", *options])
-    assert library.peak_options == {"by": "file", "top": 0, "all_frames": True}
+    assert library.peak_options == {
+        "measure": "held",
+        "by": "file",
+        "top": 0,
+        "all_frames": True,
+        "peaks": 2,
+        "pool": (0, 0),
+        "stream": 7,
+    }
     assert library.reading["device"] == 1
+
+
+@pytest.mark.parametrize("fmt", ["text", "json"])
+def test_strict(runner: CliRunner, library: FakeLibrary, fmt: str) -> None:
+    arguments = ["peak", "snap.pkl", "--format", fmt]
+    assert runner.invoke(app, [*arguments, "--strict"]).exit_code == 0
+    library.peak = NO_EVENTS_PEAK
+    assert runner.invoke(app, arguments).exit_code == 0
+    result = runner.invoke(app, [*arguments, "--strict"])
+    assert result.exit_code == 1
+    assert result.stdout  # the report is shown all the same
+    library.peak = replace(PEAK, devices=(*PEAK.devices, *NO_EVENTS_PEAK.devices))
+    assert runner.invoke(app, [*arguments, "--strict"]).exit_code == 1
+    library.errors["snap.pkl"] = TruncatedError("cut")
+    assert runner.invoke(app, [*arguments, "--strict"]).exit_code == 4
 
 
 def test_colour_where_it_is_forced(runner: CliRunner, library: FakeLibrary) -> None:

@@ -13,7 +13,7 @@ from memreplay.reports.plain import render_plain
 from memreplay.reports.summary_json import render_summary_json
 from memreplay.reports.summary_text import summary_document
 from tests.unit.cli.conftest import FakeLibrary
-from tests.unit.reports.results import SUMMARY
+from tests.unit.reports.results import ODD_SUMMARY, SUMMARY
 
 
 def text_of(file: str) -> str:
@@ -55,3 +55,14 @@ def test_a_bad_file_does_not_stop_the_others(runner: CliRunner, library: FakeLib
     assert result.stderr == (
         "memreplay: error: a: cut\nmemreplay: error: c: there is no such file\n"
     )
+
+
+def test_strict(runner: CliRunner, library: FakeLibrary) -> None:
+    assert runner.invoke(app, ["summary", "a", "b", "--strict"]).exit_code == 0
+    library.summary = ODD_SUMMARY
+    assert runner.invoke(app, ["summary", "a", "b"]).exit_code == 0
+    result = runner.invoke(app, ["summary", "a", "b", "--strict"])
+    assert result.exit_code == 1
+    assert result.stdout.count("a replay may be inexact") == 2
+    library.errors["b"] = SnapshotError("no")
+    assert runner.invoke(app, ["summary", "a", "b", "--strict"]).exit_code == 3

@@ -9,6 +9,9 @@ from memreplay.model import (
     DeviceSummary,
     Frame,
     Group,
+    MeasureSummary,
+    Part,
+    PeakPoint,
     PeakReport,
     SnapshotSummary,
     StateBytes,
@@ -50,6 +53,8 @@ NO_STACK = Group(label="(no stack recorded)", bytes=GIB + 512 * MIB, count=7, sh
 
 DEVICE_PEAK = DevicePeak(
     device=0,
+    measure="requested",
+    exactness="exact",
     peak_bytes=10 * GIB,
     event_index=3_737,
     time_us=START_US + 412_345,
@@ -68,13 +73,49 @@ DEVICE_PEAK = DevicePeak(
     trusted=True,
     reasons=(),
 )
-PEAK = PeakReport(file="snap.pkl", by="stack", all_frames=False, devices=(DEVICE_PEAK,))
+PEAK = PeakReport(
+    file="snap.pkl", measure="requested", by="stack", all_frames=False, devices=(DEVICE_PEAK,)
+)
 
 
 def peak_of(**changes: object) -> PeakReport:
     """The peak report with its one device changed."""
     return replace(PEAK, devices=(replace(DEVICE_PEAK, **changes),))  # type: ignore[arg-type]
 
+
+PEAKS = (
+    PeakPoint(10 * GIB, 3_737, START_US + 412_345),
+    PeakPoint(2 * GIB, -1, START_US),
+)
+DEFAULT_POOL = Part(
+    pool=(0, 0),
+    stream=None,
+    bytes=9 * GIB,
+    count=1_000,
+    start_bytes=2 * GIB,
+    peak_bytes=9 * GIB + 512 * MIB,
+    peak_event=3_001,
+    final_bytes=4 * GIB,
+    reserved_bytes=11 * GIB,
+    reserved_peak_bytes=12 * GIB,
+    reserved_peak_event=4_000,
+    reserved_final_bytes=11 * GIB,
+)
+GRAPH_POOL = replace(DEFAULT_POOL, pool=(3, 0), bytes=GIB, count=200, peak_event=9)
+EMPTY_POOL = replace(DEFAULT_POOL, pool=None, bytes=0, count=0, peak_event=-1)
+BY_POOL = replace(
+    peak_of(
+        groups=(
+            Group("default pool", 9 * GIB, 1_000, 0.9),
+            Group("graph pool 3:0", GIB, 200, 0.1),
+        ),
+        groups_total=2,
+        rest_bytes=0,
+        rest_count=0,
+        parts=(DEFAULT_POOL, GRAPH_POOL, EMPTY_POOL),
+    ),
+    by="pool",
+)
 
 NO_EVENTS_PEAK = peak_of(
     peak_bytes=GIB,
@@ -93,6 +134,29 @@ NO_EVENTS_PEAK = peak_of(
     rest_count=0,
     trusted=False,
     reasons=("no_events",),
+)
+
+_REQUESTED = MeasureSummary(
+    measure="requested",
+    exactness="exact",
+    reasons=(),
+    start_bytes=2 * GIB,
+    peak_bytes=10 * GIB,
+    event_index=3_737,
+    time_us=START_US + 412_345,
+    minimum_bytes=GIB,
+    mean_bytes=3 * GIB,
+    final_bytes=4 * GIB,
+    reconciliation_bytes=0,
+)
+_RESERVED = replace(
+    _REQUESTED,
+    measure="reserved",
+    start_bytes=12 * GIB,
+    peak_bytes=12 * GIB,
+    event_index=-1,
+    mean_bytes=12 * GIB,
+    final_bytes=12 * GIB,
 )
 
 DEVICE_SUMMARY = DeviceSummary(
@@ -119,6 +183,19 @@ DEVICE_SUMMARY = DeviceSummary(
     double_allocs=0,
     unknown_actions=0,
     reconciliation_bytes=0,
+    measures=(
+        _REQUESTED,
+        replace(_REQUESTED, measure="held"),
+        replace(_REQUESTED, measure="active"),
+        replace(_REQUESTED, measure="allocated"),
+        _RESERVED,
+    ),
+    pools=1,
+    streams=1,
+    blocks_proven=7_900,
+    blocks_assumed=0,
+    pending_frees=0,
+    synthetic_events=0,
     trusted=True,
     reasons=(),
 )
@@ -155,6 +232,20 @@ ODD_SUMMARY = replace(
         unmatched_frees=3,
         unknown_actions=1,
         reconciliation_bytes=-512,
+        measures=(
+            replace(
+                _REQUESTED,
+                exactness="estimated",
+                reasons=("unmatched_frees",),
+                time_us=None,
+                mean_bytes=None,
+                reconciliation_bytes=-512,
+            ),
+            _RESERVED,
+        ),
+        pools=3,
+        streams=2,
+        blocks_assumed=13,
         trusted=False,
         reasons=("ring_overflow", "unmatched_frees", "made_up_later"),
     ),

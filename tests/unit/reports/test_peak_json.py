@@ -9,7 +9,16 @@ import pytest
 
 from memreplay.model import Frame, PeakReport
 from memreplay.reports.peak_json import render_peak_json
-from tests.unit.reports.results import DEVICE_PEAK, NO_EVENTS_PEAK, NO_STACK, PEAK, peak_of
+from tests.unit.reports.results import (
+    BY_POOL,
+    DEFAULT_POOL,
+    DEVICE_PEAK,
+    NO_EVENTS_PEAK,
+    NO_STACK,
+    PEAK,
+    PEAKS,
+    peak_of,
+)
 from tests.unit.reports.schemas import check_against
 
 
@@ -19,6 +28,9 @@ from tests.unit.reports.schemas import check_against
         PEAK,
         NO_EVENTS_PEAK,
         peak_of(time_us=None, start_us=None),
+        peak_of(peaks=PEAKS, measure="active", exactness="estimated"),
+        BY_POOL,
+        replace(BY_POOL, by="stream", pool=(0, 1), stream=7),
         replace(PEAK, by="file", devices=()),
         replace(PEAK, devices=(DEVICE_PEAK, replace(DEVICE_PEAK, device=3))),
     ],
@@ -46,6 +58,35 @@ def test_keys_and_values() -> None:
     assert first["user"][0] == 3
     held = sum(group["bytes"] for group in device["groups"])
     assert held + device["rest_bytes"] == device["peak_bytes"]
+
+
+def test_pools_and_streams() -> None:
+    result = json.loads(render_peak_json(BY_POOL))
+    (device,) = result["devices"]
+    assert (result["measure"], device["measure"]) == ("requested", "requested")
+    assert device["exactness"] == "exact"
+    assert [part["pool"] for part in device["pools"]] == [[0, 0], [3, 0], None]
+    first = device["pools"][0]
+    assert first["peak_bytes"] == DEFAULT_POOL.peak_bytes
+    assert first["event_index"] == DEFAULT_POOL.peak_event
+    assert first["reserved_peak_bytes"] == DEFAULT_POOL.reserved_peak_bytes
+    assert first["reserved_event_index"] == DEFAULT_POOL.reserved_peak_event
+    assert "streams" not in device
+    parts = (replace(DEFAULT_POOL, pool=None, stream=7),)
+    by_stream = replace(BY_POOL, by="stream", devices=(replace(DEVICE_PEAK, parts=parts),))
+    (device,) = json.loads(render_peak_json(by_stream))["devices"]
+    assert [part["stream"] for part in device["streams"]] == [7]
+    assert "pools" not in device
+    (device,) = json.loads(render_peak_json(PEAK))["devices"]
+    assert not {"pools", "streams"} & set(device)
+
+
+def test_peaks() -> None:
+    (device,) = json.loads(render_peak_json(peak_of(peaks=PEAKS)))["devices"]
+    assert [(one["bytes"] >> 30, one["event_index"]) for one in device["peaks"]] == [
+        (10, 3_737),
+        (2, -1),
+    ]
 
 
 def test_names_that_no_encoding_has() -> None:

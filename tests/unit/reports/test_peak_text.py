@@ -12,10 +12,12 @@ from memreplay.reports.peak_text import peak_document
 from memreplay.reports.plain import render_plain
 from tests.unit.reports.results import (
     ATTENTION,
+    BY_POOL,
     DEVICE_PEAK,
     MIB,
     NO_EVENTS_PEAK,
     PEAK,
+    PEAKS,
     START_US,
     peak_of,
 )
@@ -25,6 +27,7 @@ snap.pkl
 
 device 0: peak 10.0 GiB requested at event 3,737 of 22,331,
   +0.412 s (2026-07-12 16:40:22.412345 UTC)
+measure   requested, exact
 baseline  2.0 GiB before the first event, 1.0 GiB of it in the peak (10.0%)
 end       4.0 GiB after the last event
 live      1,200 blocks at the peak
@@ -45,6 +48,7 @@ AT_160 = f"""\
 snap.pkl
 
 device 0: peak 10.0 GiB requested at event 3,737 of 22,331, +0.412 s (2026-07-12 16:40:22.412345 UTC)
+measure   requested, exact
 baseline  2.0 GiB before the first event, 1.0 GiB of it in the peak (10.0%)
 end       4.0 GiB after the last event
 live      1,200 blocks at the peak
@@ -61,14 +65,26 @@ live      1,200 blocks at the peak
 NO_EVENTS_AT_80 = """\
 snap.pkl
 
-device 0: no events were recorded; the final state holds 1.0 GiB requested
-live  7 blocks
+device 0: no events were recorded; 1.0 GiB requested in the final state
+measure  requested, exact
+live     7 blocks
 
   bytes   share  count  allocated at, and its callers
 1.0 GiB  100.0%      7  (no stack recorded)
 
 note: next time, call torch.cuda.memory._record_memory_history() before the
   work of interest, and dump before switching it off"""
+
+
+BY_POOL_AT_80 = """\
+highest peaks  event  time
+     10.0 GiB  3,737  +0.412 s
+      2.0 GiB  start  +0 us
+
+  bytes  share  count  own peak  reserved  its peak  pool
+9.0 GiB  90.0%  1,000   9.5 GiB  11.0 GiB  12.0 GiB  default pool
+1.0 GiB  10.0%    200   9.5 GiB  11.0 GiB  12.0 GiB  graph pool 3:0
+    0 B   0.0%      -   9.5 GiB  11.0 GiB  12.0 GiB  (pool not known)"""
 
 
 def render(report: PeakReport, width: int = 80) -> str:
@@ -202,6 +218,79 @@ def test_a_section_a_device() -> None:
     other = replace(DEVICE_PEAK, device=3, peak_bytes=5 * MIB)
     text = render(replace(PEAK, devices=(DEVICE_PEAK, other)))
     assert "\n\ndevice 3: peak 5.0 MiB requested" in text
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_pools_and_peaks(width: int) -> None:
+    (device,) = BY_POOL.devices
+    text = render(replace(BY_POOL, devices=(replace(device, peaks=PEAKS),)), width)
+    assert text.split("\n\n", 2)[2] == BY_POOL_AT_80
+
+
+def test_pools_that_top_cuts() -> None:
+    (device,) = BY_POOL.devices
+    cut = replace(device, groups=device.groups[:1], rest_bytes=1 << 30, rest_count=200)
+    lines = render(replace(BY_POOL, devices=(cut,))).splitlines()
+    assert lines[-2].endswith("  default pool")
+    assert lines[-1].split() == ["1.0", "GiB", "10.0%", "200", "1", "more", "(--top", "0)"]
+
+
+def test_streams() -> None:
+    (device,) = BY_POOL.devices
+    numbers = (0, 140_245_612_345_600, None)
+    parts = tuple(
+        replace(part, pool=None, stream=stream)
+        for part, stream in zip(device.parts, numbers, strict=True)
+    )
+    report = replace(BY_POOL, by="stream", devices=(replace(device, parts=parts),))
+    lines = render(report).splitlines()
+    assert [line.partition("12.0 GiB  ")[2] for line in lines[-3:]] == [
+        "default stream",
+        "stream 140245612345600",
+        "(stream not known)",
+    ]
+
+
+def test_reserved_memory_has_no_blocks() -> None:
+    (device,) = BY_POOL.devices
+    reserved = replace(device, measure="reserved", baseline_held_bytes=0, live_count=0)
+    text = render(replace(BY_POOL, measure="reserved", devices=(reserved,)))
+    assert "device 0: peak 10.0 GiB reserved at event" in text
+    assert "live " not in text
+    assert text.endswith(
+        "  bytes  share  own peak  pool\n"
+        "9.0 GiB  90.0%   9.5 GiB  default pool\n"
+        "1.0 GiB  10.0%   9.5 GiB  graph pool 3:0\n"
+        "    0 B   0.0%   9.5 GiB  (pool not known)"
+    )
+    cut = replace(reserved, groups=reserved.groups[:1], rest_bytes=1 << 30)
+    text = render(replace(BY_POOL, measure="reserved", devices=(cut,)))
+    assert text.endswith("1.0 GiB  10.0%            1 more (--top 0 shows all)")
+
+
+def test_the_measure_says_whether_it_is_exact() -> None:
+    text = render(peak_of(measure="active", exactness="estimated", reasons=("blocks_assumed",)))
+    assert "\nmeasure   active, estimated\n" in text
+    assert "\nnote: some blocks that were there at the start may be larger" in text
+
+
+def test_one_pool_or_stream_alone() -> None:
+    text = render(replace(PEAK, pool=(0, 1), stream=7))
+    assert "\npool      0:1 alone\nstream    7 alone\n" in text
+
+
+def test_an_idle_device_is_one_line() -> None:
+    idle = replace(
+        DEVICE_PEAK, device=1, events=0, trace_events=0, groups=(), exactness="estimated"
+    )
+    text = render(replace(PEAK, devices=(DEVICE_PEAK, idle)))
+    assert text.endswith("\n\ndevice 1: no events; 10.0 GiB requested (estimated) all along")
+
+
+def test_a_peak_without_times() -> None:
+    peaks = tuple(replace(one, time_us=None) for one in PEAKS)
+    text = render(peak_of(peaks=peaks, start_us=None, time_us=None))
+    assert "\n     10.0 GiB  3,737  -\n" in text
 
 
 def test_nothing_at_all() -> None:

@@ -2,38 +2,47 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from memreplay.reports.document import Note
+from memreplay.analysis.trust import REMARKS
+from memreplay.reports.document import Level, Note
 from memreplay.reports.reasons import REASONS, reason_notes
+from tests.conftest import ROOT
+
+# What else stands in quotes in analysis/trust.py.
+OTHER_NAMES = {"max_entries", "trace_alloc_overflowed", "trace_alloc_max_entries"}
 
 
 @pytest.mark.parametrize("name", REASONS)
 def test_each_reason_says_what_and_what_to_do(name: str) -> None:
     what, remedy = REASONS[name]
-    assert reason_notes((name,), trusted=False) == (
-        Note(f"{what}; next time, {remedy}", "warning"),
-    )
+    level: Level = "note" if name in REMARKS else "warning"
+    text = f"{what}; next time, {remedy}" if remedy else what
+    assert reason_notes((name,), trusted=False) == (Note(text, level),)
 
 
 def test_the_names_are_those_of_the_analysis() -> None:
-    assert set(REASONS) == {
-        "truncated",
-        "no_events",
-        "no_allocations",
-        "no_segments",
-        "ring_overflow",
-        "unmatched_frees",
-        "double_allocs",
-        "size_mismatches",
-        "segments_disagree",
-        "no_requested_sizes",
-    }
+    source = (ROOT / "src/memreplay/analysis/trust.py").read_text(encoding="utf-8")
+    named = set(re.findall(r'"([a-z]+(?:_[a-z]+)+)"', source)) | {"truncated"}
+    assert named - OTHER_NAMES == set(REASONS)
 
 
-def test_a_reason_of_trusted_numbers_is_no_warning() -> None:
-    (note,) = reason_notes(("no_requested_sizes",), trusted=True)
-    assert note.level == "note"
+def test_every_reason_is_in_the_documents() -> None:
+    for page in ("numbers.md", "json.md"):
+        text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+        assert [name for name in REASONS if f"`{name}`" not in text] == []
+
+
+def test_nothing_is_doubted_for_want_of_a_remedy() -> None:
+    assert {name for name, reason in REASONS.items() if not reason.remedy} <= REMARKS
+
+
+def test_the_same_remedy_is_given_once() -> None:
+    first, second = reason_notes(("unmatched_frees", "double_allocs"), trusted=False)
+    assert first.text.endswith("; next time, record without a pause and without skip_actions")
+    assert second.text == REASONS["double_allocs"].what
 
 
 def test_what_was_said_is_not_said_again() -> None:

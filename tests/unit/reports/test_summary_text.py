@@ -11,7 +11,7 @@ from memreplay.reports.plain import render_plain
 from memreplay.reports.summary_text import summary_document
 from tests.unit.reports.results import ODD_SUMMARY, SUMMARY, summary_of
 
-AT_80_AND_160 = """\
+AT_80_OR_160 = """\
 /data/run 7/rank0.pkl
 format       150.0 MiB pickle, protocol 4
 written by   PyTorch 2.5 or later
@@ -24,9 +24,15 @@ from          2026-07-12 16:40:22.000000 UTC
 to            2026-07-12 16:41:45.500000 UTC
 actions       alloc 8,000, free_requested 7,331, free_completed 7,000
 with a stack  20,000 of 22,331 events
-requested     2.0 GiB at the start, 10.0 GiB at the peak, 4.0 GiB at the end
 segments      123 at the end, 12.0 GiB reserved, 4.0 GiB of it active
-check         ends agree, 0 unmatched frees, 0 double allocs, no overflow
+{check}
+
+bytes over time     start      peak  at event      mean       end
+requested         2.0 GiB  10.0 GiB     3,737   3.0 GiB   4.0 GiB  exact
+held              2.0 GiB  10.0 GiB     3,737   3.0 GiB   4.0 GiB  exact
+active            2.0 GiB  10.0 GiB     3,737   3.0 GiB   4.0 GiB  exact
+allocated         2.0 GiB  10.0 GiB     3,737   3.0 GiB   4.0 GiB  exact
+reserved         12.0 GiB  12.0 GiB     start  12.0 GiB  12.0 GiB  exact
 
 blocks at the end  count     size  requested
 active_allocated     900  4.0 GiB    4.0 GiB
@@ -44,11 +50,15 @@ settings     all at their defaults
 device 0: 22,331 events, a replay may be inexact
 actions       alloc 8,000, free_requested 7,331, free_completed 7,000
 with a stack  none
-requested     2.0 GiB at the start, 10.0 GiB at the peak, 4.0 GiB at the end
+parts         3 pools, 2 streams (peak --by pool, --by stream)
 segments      123 at the end, 12.0 GiB reserved, 4.0 GiB of it active
-check         ends 512 B apart, 3 unmatched frees, 0 double allocs, ring
-              overflowed
+check         ends up to 512 B apart, 7,900 block sizes proven and 13 assumed, 3
+              unmatched frees, 0 double allocs, ring overflowed
 odd           1 unknown action
+
+bytes over time     start      peak  at event      mean       end
+requested         2.0 GiB  10.0 GiB     3,737         -   4.0 GiB  estimated
+reserved         12.0 GiB  12.0 GiB     start  12.0 GiB  12.0 GiB  exact
 
 blocks at the end  count     size  requested
 active_allocated     900  4.0 GiB    4.0 GiB
@@ -66,9 +76,10 @@ def render(summary: SnapshotSummary, width: int = 80) -> str:
     return render_plain(summary_document(summary), width=width)
 
 
-@pytest.mark.parametrize("width", [80, 160])
-def test_golden(width: int) -> None:
-    assert render(SUMMARY, width) == AT_80_AND_160
+@pytest.mark.parametrize("width, gap", [(80, "\n              "), (160, " ")], ids=["80", "160"])
+def test_golden(width: int, gap: str) -> None:
+    check = "check         ends agree, 7,900 block sizes proven, 0 unmatched frees, 0 double"
+    assert render(SUMMARY, width) == AT_80_OR_160.format(check=f"{check}{gap}allocs, no overflow")
 
 
 def test_golden_of_a_file_with_all_that_is_odd() -> None:
@@ -82,6 +93,22 @@ def test_without_events_only_the_state_is_shown() -> None:
     assert "\ndevice 0: no events were recorded; only the final state is known\nsegments  " in text
     assert "\nnote: next time, call torch.cuda.memory._record_memory_history()" in text
     assert "warning" not in text
+
+
+def test_the_verdict_in_the_first_line() -> None:
+    assert "a replay is exact\n" in render(SUMMARY)
+    estimated = tuple(replace(m, exactness="estimated") for m in SUMMARY.devices[0].measures)
+    assert "a replay can be trusted\n" in render(summary_of(measures=estimated))
+    assert "a replay may be inexact\n" in render(summary_of(measures=estimated, trusted=False))
+
+
+def test_an_end_that_differs_in_one_measure() -> None:
+    first, second, *others = SUMMARY.devices[0].measures
+    apart = (first, replace(second, reconciliation_bytes=1_536), *others)
+    assert "check         ends up to 1,536 B apart, " in render(summary_of(measures=apart))
+    assert "check         range ends before the trace, " in render(
+        summary_of(reconciliation_bytes=None)
+    )
 
 
 def test_without_segments_there_is_no_state() -> None:
