@@ -23,6 +23,7 @@ LAYERS = (
     "_core",
     "sources",
     "container",
+    "readahead",
     "columns",
     "replay",
     "snapshot",

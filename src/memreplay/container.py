@@ -64,23 +64,26 @@ class Stream:
     `kind` is how they were wrapped: "pickle" for not at all, "gzip", "zip", "gzip in zip" ….
     `readinto` fills a writable buffer and returns how many bytes it gave, 0 at the end. `position`
     says how many bytes of the input are consumed, `total` how many there are (None where nobody
-    knows): both count the file as it lies there, compressed or not.
+    knows): both count the file as it lies there, compressed or not. `slow`: the bytes take
+    time, but are sure to come, so that another thread may see to it.
     """
 
     name: str
     kind: str
     total: int | None
+    slow: bool
     readinto: Fill
     position: Callable[[], int]
     close: Callable[[], None]
 
-    def check_end(self) -> None:
+    def check_end(self, read_on: Callable[[], object]) -> None:
         """Looks at the end of a compressed stream of which all was read: its checksum stands there.
 
-        Raises TruncatedError or SnapshotError. What follows the snapshot inside is not read.
+        `read_on` reads a bit more, or meets the end. Raises TruncatedError or SnapshotError. What
+        follows the snapshot inside is not read.
         """
         if self.kind != "pickle":
-            self.readinto(memoryview(bytearray(1)))
+            read_on()
 
 
 def open_stream(source: Source, ratio: int = Limits().decompression_ratio) -> Stream:
@@ -117,6 +120,7 @@ def _unwrap(raw: Raw, ratio: int) -> Stream:
                 raw.name,
                 " in ".join(reversed(kinds)) or "pickle",
                 raw.total,
+                not raw.waits and (bool(kinds) or not raw.in_memory),
                 _after(head, fill),
                 position,
                 raw.close,

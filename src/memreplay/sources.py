@@ -28,6 +28,7 @@ class Raw(io.RawIOBase):
     """The bytes of any binary source as they lie there.
 
     `name` is what to call it, `total` its size where known, `taken` how many bytes were handed out.
+    `waits`: a read may take for ever, as of a pipe or a terminal. `in_memory`: it costs nothing.
     `read` gives all that was asked for unless the source ends, whatever the source does. Closing it
     closes the source only if `owned`.
     """
@@ -39,6 +40,8 @@ class Raw(io.RawIOBase):
         self.name = name
         self.total = total
         self.taken = 0
+        self.waits = _may_wait(source)
+        self.in_memory = isinstance(source, io.BytesIO)
         self._source = source
         self._fill = getattr(source, "readinto", None)
         self._owned = owned
@@ -171,6 +174,14 @@ def _as_os_errors() -> Iterator[None]:
     except Exception as error:
         lines = str(error).strip().splitlines()
         raise OSError(lines[0] if lines else type(error).__name__) from error
+
+
+def _may_wait(source: Any) -> bool:
+    """Whether behind a file object there is a pipe, a terminal or a socket."""
+    try:
+        return not stat.S_ISREG(os.fstat(source.fileno()).st_mode)
+    except (AttributeError, OSError, TypeError, ValueError):
+        return False  # a file of Python's own: it has no number
 
 
 def _size_of(file: io.FileIO) -> int | None:
