@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import errno
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from memreplay.errors import LimitError, MissingExtraError, SnapshotError, TruncatedError
 from memreplay.model import Limits
 from memreplay.sources import Raw, Source, open_source
 
 if TYPE_CHECKING:
+    from typing import Protocol
     from zipfile import ZipFile, ZipInfo
+
+    class _Decompressor(Protocol):
+        # What the decompressors of bz2, lzma and compression.zstd have in common.
+
+        @property
+        def eof(self) -> bool: ...
+        @property
+        def needs_input(self) -> bool: ...
+        @property
+        def unused_data(self) -> bytes: ...
+        def decompress(self, data: Any, max_length: int) -> Any: ...
+
+    Maker = tuple[Callable[[], _Decompressor], tuple[type[Exception], ...]]
 
 __all__ = ["Source", "Stream", "open_stream"]
 
@@ -57,7 +70,7 @@ SHOWN = 5  # names of a zip's files in an error
 Fill = Callable[[memoryview], int]  # as readinto: fills a part, says how much, 0 at the end
 
 
-@dataclass(slots=True)
+@dataclass(repr=False, eq=False)
 class Stream:
     """The plain bytes of a snapshot as a stream, and where they came from.
 
@@ -204,18 +217,6 @@ class _Metered:
 # ---- one compressed stream after another ---------------------------------------------------------
 
 
-class _Decompressor(Protocol):
-    # What the decompressors of bz2, lzma and compression.zstd have in common.
-
-    @property
-    def eof(self) -> bool: ...
-    @property
-    def needs_input(self) -> bool: ...
-    @property
-    def unused_data(self) -> bytes: ...
-    def decompress(self, data: Any, max_length: int) -> Any: ...
-
-
 class _Members:
     # Streams of one kind one after another: gzip members, zstd frames, xz and bzip2 streams. There
     # may be zeros between and behind them, as tapes and xz leave them.
@@ -267,6 +268,8 @@ class _Gzip:
     # zlib's decompressor in the form of the others.
 
     def __init__(self) -> None:
+        import zlib
+
         self._inner = zlib.decompressobj(wbits=31)
 
     @property
@@ -321,10 +324,9 @@ class _Zstandard:
         return given
 
 
-Maker = tuple[Callable[[], _Decompressor], tuple[type[Exception], ...]]
-
-
 def _gzip() -> Maker:
+    import zlib
+
     return _Gzip, (zlib.error,)
 
 
@@ -359,7 +361,7 @@ def _zstd() -> Maker:
     return standard.ZstdDecompressor, (standard.ZstdError,)
 
 
-_MAKERS: dict[str, Callable[[], Maker]] = {
+_MAKERS = {
     "gzip": _gzip,
     "zstd": _zstd,
     "xz": _xz,

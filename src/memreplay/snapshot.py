@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import operator
 from collections.abc import Callable
 from functools import cached_property
@@ -150,6 +149,8 @@ class Snapshot:
         text = self.text(i)
         if text is None or not text.startswith("\0"):
             return text
+        import json  # late: few files have such metadata
+
         data: object = json.loads(text[1:])
         return data
 

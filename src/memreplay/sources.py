@@ -15,11 +15,9 @@ from memreplay.errors import MissingExtraError
 Source = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO
 
 # Two letters at least: `C://snap.pkl` is a drive. `::` chains, as in simplecache::s3://bucket/key.
-_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)(::|://)")
+_URL = r"([A-Za-z][A-Za-z0-9+.-]+)(::|://)"
 # Where what stands before an `@` may be a password, and what follows a `?` a signature.
-_SECRETIVE = re.compile(
-    r"(?<![A-Za-z0-9+.-])(https?|s?ftp|ssh|smb)://(?:[^/@]*@)?([^?#]*)(?:[?#].*)?"
-)
+_SECRETIVE = r"(?<![A-Za-z0-9+.-])(https?|s?ftp|ssh|smb)://(?:[^/@]*@)?([^?#]*)(?:[?#].*)?"
 # What is asked of a remote file system at once: large enough for its latency, small in memory.
 BLOCK = 8 << 20
 
@@ -136,7 +134,7 @@ def open_source(source: Source) -> Raw:
 
 def is_url(name: str) -> bool:
     """Whether `name` is a URL, and not a local file that exists or a path on a drive."""
-    return _URL.match(name) is not None and not os.path.lexists(name)
+    return ":" in name and re.match(_URL, name) is not None and not os.path.lexists(name)
 
 
 def _open_url(url: str) -> Raw:
@@ -162,7 +160,7 @@ def _open_url(url: str) -> Raw:
 
 def _without_secrets(url: str) -> str:
     """`url` as a report may show it: no user, password or signature."""
-    return _SECRETIVE.sub(r"\1://\2", url)
+    return re.sub(_SECRETIVE, r"\1://\2", url)
 
 
 @contextmanager

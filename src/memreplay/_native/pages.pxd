@@ -62,8 +62,8 @@ cdef extern from *:
         q = block_addresses(to);
         if (q == NULL)
             return NULL;
-        /* Both begin with a huge page, so these move whole. If it fails, addresses are lost: whether
-           they are still ours is not known. */
+        /* Both begin with a huge page, so these move whole. If it fails, the addresses are lost:
+           whether they are still ours is not known. */
         p = (char *) mremap(p, from, to, MREMAP_MAYMOVE | MREMAP_FIXED, q);
         return p == (char *) MAP_FAILED ? NULL : p;
     }
