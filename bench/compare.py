@@ -221,9 +221,9 @@ def render_table(file: Path, results: list[Result], rounds: int) -> str:
     return "\n".join(lines)
 
 
-def generated(megabytes: int) -> Path:
+def generated(megabytes: int, *options: str) -> Path:
     """The file of that size in bench/data, made if it is missing or older than its generator."""
-    path = DATA / f"{megabytes}mb.pkl"
+    path = DATA / f"{megabytes}mb{''.join(options)}.pkl"
     sources = [source for pattern in GENERATOR for source in HERE.glob(pattern)]
     newest = max(source.stat().st_mtime for source in sources)
     if not path.exists() or path.stat().st_mtime < newest:
@@ -231,7 +231,7 @@ def generated(megabytes: int) -> Path:
         part = path.with_suffix(".part")
         script = str(HERE / "generate.py")
         subprocess.run(
-            [sys.executable, script, "--mb", str(megabytes), "-o", str(part)], check=True
+            [sys.executable, script, "--mb", str(megabytes), "-o", str(part), *options], check=True
         )
         part.replace(path)
     return path

@@ -15,8 +15,8 @@ Fill = Callable[[memoryview], int]  # as readinto: fills a part, says how much, 
 # A block, where the bytes in it begin and end, and what reading ended in after them.
 Block = tuple[bytearray, int, int, "BaseException | None"]
 
-SIZE = 1 << 20  # bytes of input in a block
-ROOM = 128 << 10  # free in front of them, for what the parser has left over of the block before
+SIZE = 512 << 10  # bytes of input in a block
+ROOM = 64 << 10  # free in front of them, for what the parser has left over of the block before
 BLOCKS = 4  # the parser's, the one before (of which it still copies), and two to fill
 GRACE_S = 0.04  # how long an interrupted command waits for a read that does not end
 
