@@ -62,6 +62,7 @@ MAGIC = (
 DEPTH = 2  # layers that are unwrapped: a .pkl.gz in a .zip
 HEAD = 512  # bytes looked at: a tar's mark is at 257
 PIECE = 32 << 10  # compressed bytes at once; what they give should stay in the cache
+SLOW_FROM = 8 << 20  # bytes of a plain file from which another thread pays
 BOMB_FROM = 64 << 20  # plain bytes before the ratio counts; small ones may be all repetition
 XZ_MEMORY = 512 << 20  # `xz -9` needs 65 MiB
 ZSTD_SLICE = 1 << 10  # its decoder cannot stop: this gives 32 MiB at the very most
@@ -133,7 +134,7 @@ def _unwrap(raw: Raw, ratio: int) -> Stream:
                 raw.name,
                 " in ".join(reversed(kinds)) or "pickle",
                 raw.total,
-                not raw.waits and (bool(kinds) or not raw.in_memory),
+                not raw.waits and (bool(kinds) or _is_slow(raw)),
                 _after(head, fill),
                 position,
                 raw.close,
@@ -150,6 +151,10 @@ def _unwrap(raw: Raw, ratio: int) -> Stream:
         else:
             fill = _Metered(kind, _Members(kind, _after(head, fill), raw).fill, raw, ratio)
         kinds.append(kind)
+
+
+def _is_slow(raw: Raw) -> bool:
+    return not raw.in_memory and (raw.total is None or raw.total >= SLOW_FROM)
 
 
 def _head_of(fill: Fill) -> bytes:

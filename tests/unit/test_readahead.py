@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 import memreplay as mr
-from memreplay import readahead, snapshot
+from memreplay import container, readahead, snapshot
 from memreplay.readahead import BLOCKS, ROOM, SIZE, ReadAhead
 from tests import build
 from tests.build import SnapshotBuilder
@@ -41,8 +41,10 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def two_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
+def wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the machine, and for files that tests can afford."""
     monkeypatch.setattr(snapshot, "several_cpus", lambda: True)
+    monkeypatch.setattr(container, "SLOW_FROM", 1 << 20)
 
 
 def threads() -> list[threading.Thread]:
@@ -336,6 +338,9 @@ def test_no_thread_where_it_would_not_pay(
     path.write_bytes(build.dump(SnapshotBuilder().build()))
     mr.open(path)  # less than a window
     path.write_bytes(plain)
+    monkeypatch.setattr(container, "SLOW_FROM", len(plain) + 1)
+    mr.open(path)
+    monkeypatch.setattr(container, "SLOW_FROM", 0)
     alone()
     mr.open(path)
     assert len(found) == 2

@@ -13,7 +13,7 @@ cdef extern from *:
     #if defined(MREMAP_FIXED) && defined(MADV_HUGEPAGE)
 
     #define BLOCK_HUGE ((size_t) 2 << 20)     /* a huge page, as x86-64 and arm64 have them */
-    #define BLOCK_LARGE (4 * BLOCK_HUGE)      /* below it, half a huge page is too much to waste */
+    #define BLOCK_LARGE BLOCK_HUGE            /* below it, most of a huge page would be wasted */
 
     static inline size_t block_length(size_t n) {
         return (n + BLOCK_HUGE - 1) & ~(BLOCK_HUGE - 1);
