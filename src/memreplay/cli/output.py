@@ -99,6 +99,8 @@ def byte_output(path: str | None) -> Iterator[IO[bytes]]:
         with open(part, "xb") as file:
             yield file
         if os.path.exists(path):
+            import shutil  # late: most commands write no file
+
             shutil.copymode(path, part)
         os.replace(part, path)
     except BaseException:
