@@ -37,7 +37,10 @@ directives = {
     "linetrace": COVERAGE,
 }
 
-sources = [*sorted(Path("src/memreplay").glob("_*.pyx")), *sorted(Path("src/memreplay/_native").glob("*.pyx"))]
+sources = [
+    *sorted(Path("src/memreplay").glob("_*.pyx")),
+    *sorted(Path("src/memreplay/_native").glob("*.pyx")),
+]
 extensions = [
     Extension(
         ".".join(path.with_suffix("").parts[1:]),

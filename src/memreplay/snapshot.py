@@ -202,7 +202,9 @@ class Snapshot:
             device = self.devices[0] if self.devices else 0
         if device not in self._replays:
             self.check_device(device)
-            self._replays[device] = Replay(_timeline.Replay(self.native, device), block_rules(self.settings))
+            self._replays[device] = Replay(
+                _timeline.Replay(self.native, device), block_rules(self.settings)
+            )
         return self._replays[device]
 
 

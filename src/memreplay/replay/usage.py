@@ -162,12 +162,13 @@ class Usage:
         allocs = np.flatnonzero(np.asarray(self.native.counted()))
         blocks = np.flatnonzero(np.asarray(self.native.baseline_ends()) != _core.ABSENT_ID - 1)
         ends = np.concatenate(
-            [np.asarray(self.native.ends())[allocs], np.asarray(self.native.baseline_ends())[blocks]]
+            [
+                np.asarray(self.native.ends())[allocs],
+                np.asarray(self.native.baseline_ends())[blocks],
+            ]
         )
         return Lifetimes(
-            alloc_event=np.concatenate(
-                [allocs + first, np.full(len(blocks), -1, dtype=np.int64)]
-            ),
+            alloc_event=np.concatenate([allocs + first, np.full(len(blocks), -1, dtype=np.int64)]),
             free_event=np.where(ends == _core.ABSENT_ID, -1, ends.astype(np.int64) + first),
             **self._columns(allocs, blocks),
         )
