@@ -168,10 +168,11 @@ def test_held_and_reserved_equal_the_oracle_whatever_the_file_says(snapshot: Any
     snap = mr.open(build.dump(snapshot))
     for device in snap.devices:
         replay = snap.replay(device)
-        for measure, want in (
+        answers: tuple[tuple[MeasureName, oracle_measures.MeasureReplay], ...] = (
             ("held", oracle_measures.held(snapshot, device)),
             ("reserved", oracle_measures.reserved(snapshot, device)),
-        ):
+        )
+        for measure, want in answers:
             usage = replay.measure(measure)
             assert whole(usage) == [want.baseline_bytes, *want.usage], measure
             assert usage.final_bytes == want.final_bytes

@@ -33,10 +33,10 @@ WRONG: tuple[Any, ...] = (None, 5, "x", b"", object(), Ellipsis)
     "make",
     [
         lambda x: _timeline.Replay(x, 0),
-        lambda x: _timeline.requested_measure(x),
-        lambda x: _timeline.Measure.__new__(_timeline.Measure, x),
-        lambda x: _measures.Holding(x),
-        lambda x: _measures.Reserved(x),
+        requested,
+        lambda x: _timeline.Measure.__new__(_timeline.Measure, x),  # type: ignore[call-arg]
+        _measures.Holding,
+        _measures.Reserved,
         lambda x: _measures.Blocks(x, *RULES),
         lambda x: _measures.Classes(x, "pool"),
         lambda x: blocks(made()).weigh(x),

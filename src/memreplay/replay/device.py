@@ -178,7 +178,8 @@ class Replay:
         """A measure of one pool (two numbers) or stream alone. Raises UsageError when it is not
         there."""
         classes = self.classes(by)
-        keys = [self.pool_of(key) if by == "pool" else key for key in classes.keys()]
+        found = classes.keys()
+        keys = [self.pool_of(key) if by == "pool" else key for key in found]
         if wanted not in keys[1:]:
             there = ", ".join(map(_spelled, keys[1 : SHOWN + 1])) or "none is known"
             there += f" and {len(keys) - 1 - SHOWN} more" if len(keys) - 1 > SHOWN else ""

@@ -50,7 +50,8 @@ def test_sums_by_pool() -> None:
     found = blocks(made())
     classes = _measures.Classes(found, "pool")
     tables = found.reserved.replay.tables
-    names = [None if key is None else tables.pool(key) for key in classes.keys()]
+    keys = classes.keys()
+    names = [None if key is None else tables.pool(key) for key in keys]
     assert names == [None, (0, 0), (0, 1)]
     measure = requested(found.reserved.replay)
     assert [row[4] for row in classes.sums(measure, 0)] == [0, 40, 1]
@@ -97,7 +98,7 @@ def test_many_classes() -> None:
 def test_what_is_refused() -> None:
     found = blocks(made())
     for by in ("", "pools", None):
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match=str(by)):
             _measures.Classes(found, by)  # type: ignore[arg-type]
     with pytest.raises(TypeError):
         _measures.Classes(found, 5)  # type: ignore[arg-type]

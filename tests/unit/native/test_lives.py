@@ -45,14 +45,15 @@ def test_other_bytes_count_from_the_start_on() -> None:
 
 def test_one_class_alone_and_one_of_it() -> None:
     b = SnapshotBuilder()
-    for i, (pool, stream) in enumerate((((0, 0), 0), ((1, 0), 0), ((1, 0), 7), ((0, 0), 7))):
-        b.alloc(A + i * 512, 1 << i, pool_id=pool, stream=stream)
+    for i, (in_pool, on_stream) in enumerate((((0, 0), 0), ((1, 0), 0), ((1, 0), 7), ((0, 0), 7))):
+        b.alloc(A + i * 512, 1 << i, pool_id=in_pool, stream=on_stream)
     b.free_completed(A + 1024, 4, pool_id=(1, 0), stream=7).free_completed(B, 16, stream=7)
     b.segment(B, 2 * MIB, stream=7, pool=(1, 0))
     found = blocks(b)
     tables = found.reserved.replay.tables
     pools, streams = _measures.Classes(found, "pool"), _measures.Classes(found, "stream")
-    pool = [key is not None and tables.pool(key) == (1, 0) for key in pools.keys()].index(True)
+    keys = pools.keys()
+    pool = [key is not None and tables.pool(key) == (1, 0) for key in keys].index(True)
     stream = streams.keys().index(7)
     measure = pools.keep(requested(found.reserved.replay), pool)
     assert [measure.start_bytes, *column(measure.usage())] == [16, 16, 18, 22, 22, 18, 2]

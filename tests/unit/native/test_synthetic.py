@@ -9,8 +9,7 @@ from tests.unit.native.measured import MIB, A, blocks, counts, sizes
 
 PYTHON: FrameSpec = ("apply_checkpoint_execution_state_in_allocator", "cudagraph_trees.py", 2014)
 CPP: FrameSpec = (
-    "c10::cuda::CUDACachingAllocator::Native::DeviceCachingAllocator::setCheckpointPoolState("
-    "c10::cuda::CUDACachingAllocator::PrivatePool&, std::shared_ptr<...>)",
+    "c10::cuda::CUDACachingAllocator::Native::NativeCachingAllocator::setCheckpointPoolState(int)",
     "??",
     0,
 )

@@ -115,7 +115,7 @@ def test_what_was_let_go_before_is_in_no_lifetime_of_held() -> None:
 def test_one_pool_and_one_stream() -> None:
     found = replay()
     for part in ({"pool": (0, 1)}, {"stream": 7}, {"pool": (0, 1), "stream": 7}):
-        usage = found.measure("requested", **part)  # type: ignore[arg-type]
+        usage = found.measure("requested", **part)
         assert series(usage) == [LIVE] * 5 + [KEPT] * 2
         assert usage.peak == mr.PeakPoint(LIVE, -1, 1_000)
         assert usage.final_bytes == KEPT
