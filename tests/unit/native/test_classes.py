@@ -98,7 +98,7 @@ def test_many_classes() -> None:
 def test_what_is_refused() -> None:
     found = blocks(made())
     for by in ("", "pools", None):
-        with pytest.raises(ValueError, match=str(by)):
+        with pytest.raises(ValueError, match=f"^{by}$"):
             _measures.Classes(found, by)  # type: ignore[arg-type]
     with pytest.raises(TypeError):
         _measures.Classes(found, 5)  # type: ignore[arg-type]
