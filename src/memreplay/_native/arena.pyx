@@ -383,6 +383,8 @@ cdef int place(Arena* a, uint32_t event, uint64_t address, uint64_t requested,
     bytes[event] = <int64_t> size
     if i == NONE32:
         i = end_before(a, address)
+    if i != NONE32 and (<uint32_t*> a.pool.data)[event] == NONE32:
+        (<uint32_t*> a.pool.data)[event] = origin_of(a, i).pool
     if i == NONE32 or node(a, i).size < size:
         a.misplaced += 1
         a.assumed += 1
@@ -402,8 +404,6 @@ cdef int place(Arena* a, uint32_t event, uint64_t address, uint64_t requested,
         return -1
     node(a, i).owner = event
     bytes[event] = <int64_t> node(a, i).size
-    if (<uint32_t*> a.pool.data)[event] == NONE32:
-        (<uint32_t*> a.pool.data)[event] = origin_of(a, i).pool
     a.proven += 1
     return 0
 
