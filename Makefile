@@ -7,6 +7,7 @@ SAN_VENV    ?= .venv-sanitize
 PYTEST_ARGS ?=
 SIZES       ?= 25,100
 ROUNDS      ?= 3
+FUZZ_ARGS   ?=
 EXAMPLE     ?= examples/transformer_step.pkl.gz
 
 comma   := ,
@@ -14,12 +15,16 @@ BIN     := $(VENV)/bin
 NATIVE  := $(wildcard src/memreplay/*.pyx src/memreplay/*.pxd src/memreplay/_native/*.pyx src/memreplay/_native/*.pxd)
 DATA    := $(patsubst %,bench/data/%mb.pkl,$(subst $(comma), ,$(SIZES)))
 CPUS    := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
+# PYTHONMALLOC=malloc lets ASan see every object by itself. Leaks are not looked for: Python keeps
+# memory until it exits.
+SANITIZED = LD_PRELOAD="$$($${CC:-gcc} -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0 \
+            UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc $(SAN_VENV)/bin/python
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test bench lint typing sanitize docs build clean
+.PHONY: help demo test bench lint typing sanitize fuzz docs build clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
@@ -41,16 +46,17 @@ lint: $(VENV)/dev.stamp ## ruff (rules and format) and cython-lint
 	$(BIN)/ruff format --check .
 	PATH="$(abspath $(BIN)):$$PATH" cython-lint $(NATIVE)
 
-typing: $(VENV)/built.stamp ## mypy --strict, and the stub against the compiled module
+typing: $(VENV)/built.stamp ## mypy --strict, and the stubs against the compiled modules
 	$(BIN)/python -m mypy
-	$(BIN)/python -m mypy.stubtest memreplay._core memreplay._native.column --mypy-config-file pyproject.toml \
+	$(BIN)/python -m mypy.stubtest memreplay._core memreplay._timeline memreplay._measures memreplay._native.column --mypy-config-file pyproject.toml \
 	  --allowlist ci/stubtest-allowlist.txt --ignore-unused-allowlist
 
-# The suite takes about four times as long as in `make test`, and the build twice. PYTHONMALLOC=malloc
-# lets ASan see every object by itself. Leaks are not looked for: Python keeps memory until it exits.
+# The suite takes about four times as long as in `make test`, and the build twice.
 sanitize: $(SAN_VENV)/built.stamp ## the test suite under AddressSanitizer and UBSan, in .venv-sanitize (slow)
-	LD_PRELOAD="$$($${CC:-gcc} -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
-	PYTHONMALLOC=malloc $(SAN_VENV)/bin/python -m pytest tests --capture=sys -p no:cacheprovider $(PYTEST_ARGS)
+	$(SANITIZED) -m pytest tests --capture=sys -p no:cacheprovider $(PYTEST_ARGS)
+
+fuzz: $(SAN_VENV)/built.stamp ## broken inputs to the sanitized build, for 3 minutes; FUZZ_ARGS="--seconds 600 --seed 1"
+	$(SANITIZED) -m tests.fuzz $(FUZZ_ARGS)
 
 docs: $(VENV)/built.stamp ## run the commands that README and docs/ show, and follow their links
 	$(BIN)/python -m pytest tests/test_project.py $(PYTEST_ARGS)
@@ -59,7 +65,7 @@ build: $(VENV)/dev.stamp ## sdist and wheel into dist/, checked in a bare enviro
 	ci/build
 
 clean: ## remove everything that the other targets made
-	rm -rf $(VENV) $(SAN_VENV) build dist bench/data bench/results src/*.egg-info
+	rm -rf $(VENV) $(SAN_VENV) build dist bench/data bench/results src/*.egg-info tests/fuzz/crashes
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
 	rm -f src/memreplay/*.so src/memreplay/_native/*.so
 	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +

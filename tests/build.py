@@ -11,7 +11,7 @@ import pickle
 import pickletools
 import random
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 Snapshot = dict[str, Any]
@@ -353,26 +353,29 @@ def dump_unshared(snapshot: Any, protocol: int = 4) -> bytes:
     return pickle.dumps(unshare(snapshot), protocol)
 
 
-def dump_cpp(snapshot: Any, memoise_all: bool = False) -> bytes:
+def dump_cpp(snapshot: Any, memoise_all: bool = False, tagged: bool = False) -> bytes:
     """In the manner of TorchScript's C++ pickler (torch/csrc/jit/serialization/pickler.cpp).
 
     Protocol 2. Integers are BININT1, BININT2, BININT or an 8-byte signed LONG1, addresses from
     2**63 on being negative. Strings are BINUNICODE, memoised by value. A container is written in
     one batch (MARK … APPENDS or SETITEMS, even an empty one), and memoised after its content if
     something else refers to it too. `memoise_all` does so with every container: C++ memoises those
-    that a local variable still holds.
+    that a local variable still holds. `tagged` does as old versions did: each container is the
+    argument of a function that hands it back.
     """
-    return _CppPickler(snapshot, memoise_all).data
+    return _CppPickler(snapshot, memoise_all, tagged).data
 
 
 class _CppPickler:
     """One run of `dump_cpp`: the bytes so far, and what was memoised under which number."""
 
-    def __init__(self, value: Any, memoise_all: bool) -> None:
+    def __init__(self, value: Any, memoise_all: bool, tagged: bool) -> None:
         self.references: dict[int, int] = {}  # id of a container -> how often it is referred to
         self.strings: dict[str, int] = {}
         self.containers: dict[int, int] = {}  # id of a container -> its memo number
+        self.globals: dict[str, int] = {}
         self.memoise_all = memoise_all
+        self.tagged = tagged
         self.ops = Ops().proto(2)
         self.count(value)
         self.push(value)
@@ -399,7 +402,10 @@ class _CppPickler:
         elif id(value) in self.containers:
             self.ops.get(self.containers[id(value)])
         else:
-            self.push_container(value)
+            if self.tagged:
+                self.push_tagged(value)
+            else:
+                self.push_container(value)
             if self.memoise_all or self.references[id(value)] > 1:
                 self.containers[id(value)] = self.put_next()
 
@@ -417,6 +423,28 @@ class _CppPickler:
         else:
             self.ops.binunicode(value)
             self.strings[value] = self.put_next()
+
+    def push_tagged(self, value: Any) -> None:
+        integers = isinstance(value, list) and {type(item) for item in value} == {int}
+        if integers:
+            self.push_global("build_intlist")
+            self.ops.mark()
+            self.push_container(value)
+            self.ops.op("TUPLE").op("REDUCE")
+        elif isinstance(value, (dict, list)):
+            self.push_global("restore_type_tag")
+            self.push_container(value)
+            self.push_string("Dict[str, Any]" if isinstance(value, dict) else "List[Any]")
+            self.ops.op("TUPLE2").op("REDUCE")
+        else:
+            self.push_container(value)
+
+    def push_global(self, name: str) -> None:
+        if name in self.globals:
+            self.ops.get(self.globals[name])
+        else:
+            self.ops.op("GLOBAL", f"torch.jit._pickle\n{name}\n".encode())
+            self.globals[name] = self.put_next()
 
     def push_container(self, value: Any) -> None:
         if isinstance(value, dict):
@@ -440,7 +468,7 @@ class _CppPickler:
             raise TypeError(f"the C++ pickler does not write {type(value).__name__}")
 
     def put_next(self) -> int:
-        number = len(self.strings) + len(self.containers)
+        number = len(self.strings) + len(self.containers) + len(self.globals)
         self.ops.put(number)
         return number
 
@@ -454,6 +482,34 @@ def unshare(value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple([unshare(item) for item in value])
     return value
+
+
+def with_frames(snapshot: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
+    """A copy in which every dict that has frames, an event or a segment or a block, is changed."""
+    if isinstance(snapshot, dict):
+        copy = {key: with_frames(value, change) for key, value in snapshot.items()}
+        if isinstance(snapshot.get("frames"), list):
+            copy["frames"] = snapshot["frames"]  # the same frames, not copies
+            return change(copy)
+        return copy
+    if isinstance(snapshot, list):
+        return [with_frames(item, change) for item in snapshot]
+    return snapshot
+
+
+def frames_seen_before(snapshot: Any) -> Any:
+    """The same with an unknown key before `frames` that holds the same list."""
+    return with_frames(snapshot, lambda d: {"new": d["frames"], **d})
+
+
+def frame_seen_before(snapshot: Any) -> Any:
+    """The same with an unknown key before `frames` that holds the same frames in other lists."""
+    return with_frames(snapshot, lambda d: {"new": [[f] for f in d["frames"]][::-1], **d})
+
+
+def frames_as_tuples(snapshot: Any) -> Any:
+    """The same with a tuple for each frames list."""
+    return with_frames(snapshot, lambda d: {**d, "frames": tuple(d["frames"])})
 
 
 def shuffle_keys(snapshot: Any, rng: random.Random) -> Any:

@@ -7,6 +7,7 @@ requested bytes, from `alloc` to `free_completed`.
 from __future__ import annotations
 
 import io
+import math
 import pickle
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -208,12 +209,17 @@ def columns(snapshot: Any) -> list[list[EventRow]]:
 
 
 def load(data: bytes) -> Any:
-    """Unpickles plain data; a pickle that would import anything raises UnpicklingError."""
+    """Unpickles plain data; a pickle that would import anything raises UnpicklingError.
+
+    Two functions are as good as plain: what TorchScript's old pickler tags containers with.
+    """
     return _PlainUnpickler(io.BytesIO(data)).load()
 
 
 class _PlainUnpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
+        if module == "torch.jit._pickle" and name in ("restore_type_tag", "build_intlist"):
+            return lambda value, type_str="": value
         raise pickle.UnpicklingError(f"not plain data: {module}.{name}")
 
 
@@ -270,7 +276,7 @@ def _row(event: dict[str, Any]) -> EventRow:
         addr=unsigned(event.get("addr", 0)),
         size=event.get("size", 0),
         stream=unsigned(event.get("stream", 0)),
-        time_us=event.get("time_us"),
+        time_us=_whole(event.get("time_us")),
         frames=_stack(event),
         compile_context=event.get("compile_context"),
         user_metadata=event.get("user_metadata"),
@@ -281,6 +287,11 @@ def _row(event: dict[str, Any]) -> EventRow:
 def _stack(holder: dict[str, Any]) -> Stack:
     frames = holder.get("frames") or []
     return tuple((f.get("name", ""), f.get("filename", ""), f.get("line", 0)) for f in frames)
+
+
+def _whole(time_us: float | None) -> int | None:
+    """A time in whole microseconds; of a fraction, what is below it."""
+    return None if time_us is None else math.floor(time_us)
 
 
 def unsigned(value: int) -> int:

@@ -103,10 +103,10 @@ def reserved(snapshot: Any, device: int) -> MeasureReplay:
     start = sum(one.end - one.start for one in ranges_at_start(snapshot, device))
     changes = []
     for event in oracle.trace_of(snapshot, device):
-        action, size = event.get("action"), event.get("size", 0)
+        action, touched = event.get("action"), _range(event.get("addr", 0), event.get("size", 0))
+        size = touched.end - touched.start
         changes.append(size if action in GROWS else -size if action in SHRINKS else 0)
-    segments = (s for s in oracle.segments_of(snapshot) if s.get("device", 0) == device)
-    return _replay(start, changes, sum(segment.get("total_size", 0) for segment in segments))
+    return _replay(start, changes, sum(one.end - one.start for one in _final(snapshot, device)))
 
 
 def ranges_at_start(snapshot: Any, device: int) -> list[Range]:
@@ -120,11 +120,7 @@ def ranges_at_start(snapshot: Any, device: int) -> list[Range]:
         for event in oracle.trace_of(snapshot, device)
         if event.get("action") in GROWS + SHRINKS
     ]
-    final = [
-        _range(segment.get("address", 0), segment.get("total_size", 0))
-        for segment in oracle.segments_of(snapshot)
-        if segment.get("device", 0) == device
-    ]
+    final = _final(snapshot, device)
     everything = [touched for _, touched in touches] + final
     cuts = sorted({cut for one in everything for cut in one})
     found = []
@@ -135,9 +131,18 @@ def ranges_at_start(snapshot: Any, device: int) -> list[Range]:
     return found
 
 
+def _final(snapshot: Any, device: int) -> list[Range]:
+    return [
+        _range(segment.get("address", 0), segment.get("total_size", 0))
+        for segment in oracle.segments_of(snapshot)
+        if segment.get("device", 0) == device
+    ]
+
+
 def _range(start: int, size: int) -> Range:
+    """The addresses of a segment; none where it would reach past the end of all addresses."""
     start = oracle.unsigned(start)
-    return Range(start, start + size)
+    return Range(start, start + size) if start + size < 2**64 else Range(start, start)
 
 
 def _inside(piece: Range, whole: Range) -> bool:

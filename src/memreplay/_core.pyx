@@ -19,7 +19,7 @@ from memreplay._native.hashmap cimport NONE32, Spans, span_at, spans_len
 from memreplay._native.intake cimport Intake
 from memreplay._native.keys cimport S_ACTION, S_STATE, key_name
 from memreplay._native.limits cimport Limits
-from memreplay._native.status cimport DONE, ERR_TRUNCATED, NEED_MORE, OK, Status
+from memreplay._native.status cimport DONE, ERR_TRUNCATED, OK, Status
 
 import os
 import struct

@@ -154,6 +154,9 @@ cdef class Blocks:
         cdef int code, i
         cdef uint64_t seed = new_seed()
         self.reserved = reserved
+        # Checked by hand: the compiler's directives leave bounds checks out.
+        if len(divisions) != _arena.DIVISION_STEPS:
+            raise ValueError("divisions need a number a power of two")
         for i in range(_arena.DIVISION_STEPS):
             rules.divisions[i] = divisions[i]
         rules.max_split = max_split
@@ -202,7 +205,8 @@ cdef class Blocks:
         return column(self, self.a.pool.data, self.a.pool.len, b"I")
 
     def weigh(self, Measure measure not None) -> Measure:
-        """The same measure in bytes of blocks."""
+        """The same measure in bytes of blocks. Changes `measure`, which is of the same replay."""
+        check_replay(measure, self)
         _lives.lives_weigh(&measure.l, <const int64_t*> self.a.bytes.data,
                            <const int64_t*> self.a.base_bytes.data)
         measure.owners.append(self)
@@ -245,7 +249,8 @@ cdef class Classes:
         return column(self, self.c.of_event.data, self.c.of_event.len, b"I")
 
     def keep(self, Measure measure not None, uint32_t wanted) -> Measure:
-        """The same measure of one class alone."""
+        """The same measure of one class alone. Changes `measure`, which is of the same replay."""
+        check_replay(measure, self.blocks)
         if _lives.lives_keep(&measure.l, <const uint32_t*> self.c.of_event.data,
                              <const uint32_t*> self.c.of_base.data, wanted) != OK:
             raise MemoryError
@@ -257,6 +262,7 @@ cdef class Classes:
         cdef Owned out = owned(sizeof(_classes.ClassSum))
         cdef int64_t at = event
         cdef int code
+        check_replay(measure, self.blocks)
         with nogil:
             code = _classes.sum_lives(&self.c, &measure.l, at, &out.buf)
         if code != OK:
@@ -281,6 +287,20 @@ cdef class Classes:
                 for i in range(out.buf.len)]
 
 
+cdef int check_replay(Measure measure, Blocks blocks) except -1:
+    # Their columns have a number an event of their own replay.
+    if measure.replay is not blocks.reserved.replay:
+        raise ValueError("a measure of another replay")
+    return 0
+
+
+cdef int check_series(Column series) except -1:
+    # What usage() and times() hand out: one i64 an event, without gaps.
+    if series.fmt != b"q" or series.strides[0] != 8:
+        raise ValueError("a series has an i64 an event")
+    return 0
+
+
 def extremes(Column usage not None, int64_t start, Column times=None) -> tuple:
     """(peak, its event, minimum, its event, end, mean weighted by time or None) of a series (i64).
 
@@ -288,8 +308,10 @@ def extremes(Column usage not None, int64_t start, Column times=None) -> tuple:
     """
     cdef _series.Extremes e
     cdef const int64_t* at = NULL
+    check_series(usage)
     if times is not None:
-        if times.shape[0] < usage.shape[0] or times.strides[0] != 8:
+        check_series(times)
+        if times.shape[0] < usage.shape[0]:
             raise ValueError("times need one number an event")
         at = <const int64_t*> times.data
     _series.series_extremes(<const int64_t*> usage.data, <uint64_t> usage.shape[0], start, at,
@@ -301,8 +323,11 @@ def maxima(Column usage not None, int64_t start, uint64_t drop, most: int) -> li
     """(bytes, event) of the highest maxima that falls of `drop` bytes or more lie between."""
     cdef Owned out = owned(sizeof(_series.Maximum))
     cdef _series.Maximum* m
+    cdef size_t i, shown
+    check_series(usage)
     if _series.series_maxima(<const int64_t*> usage.data, <uint64_t> usage.shape[0], start,
                              max(drop, 1), &out.buf) != OK:
         raise MemoryError
     m = <_series.Maximum*> out.buf.data
-    return [(m[i].bytes, m[i].at) for i in range(min(<size_t> most, out.buf.len))]
+    shown = min(max(most, 0), out.buf.len)
+    return [(m[i].bytes, m[i].at) for i in range(shown)]

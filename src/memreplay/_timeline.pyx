@@ -11,10 +11,13 @@ from memreplay._native cimport fold as _fold
 from memreplay._native cimport lives as _lives
 from memreplay._native cimport replay as _replay
 from memreplay._native cimport tables as _tables
+from memreplay._native cimport tally as _tally
 from memreplay._native.column cimport Column, Owned, column, field_column, owned
 from memreplay._native.growbuf cimport buf_reserve
-from memreplay._native.hashmap cimport NONE32
-from memreplay._native.status cimport DONE, NEED_MORE, OK
+from memreplay._native.status cimport DONE, ERR_NUMBER, NEED_MORE, OK
+
+from memreplay._diagnosis import DAMAGED
+from memreplay.errors import SnapshotError
 
 cdef enum:
     REPLAY_CHUNK = 1 << 22     # events between two looks at signals
@@ -39,6 +42,9 @@ cdef class Replay:
             with nogil:
                 code = _replay.replay_step(&self.r, REPLAY_CHUNK)
             PyErr_CheckSignals()
+        if code == ERR_NUMBER:  # of no byte: each size by itself was sound
+            raise SnapshotError(f"the sizes of device {device} add up to more than 64 bits hold",
+                                hint=DAMAGED)
         if code != DONE:
             raise error_of(&self.r.status)
 
@@ -135,6 +141,29 @@ cdef class Replay:
             sum_ += <uint64_t> (b[i].size if rounded else _tables.block_requested(&b[i]))
         return <int64_t> sum_
 
+    def tally(self) -> dict:
+        """Counts of the events that were read, and of the device's final segments and blocks.
+
+        `actions`: (code, events) of those that there are; `with_stack`; `times`: (first, last) or
+        None; `segments`, `reserved_bytes`; `states`: (code, blocks, bytes, requested bytes of
+        active ones) of those that there are.
+        """
+        cdef _tally.Tally t
+        cdef int state
+        with nogil:
+            _tally.tally(&self.r, &t)
+        return {
+            "actions": [(code, t.actions[code]) for code in range(256) if t.actions[code]],
+            "with_stack": t.with_stack,
+            "times": (t.first_time, t.last_time) if t.timed else None,
+            "segments": t.segments,
+            "reserved_bytes": t.reserved,
+            "states": [
+                (state, t.states[state].blocks, t.states[state].size, t.states[state].requested)
+                for state in range(<int> _tables.STATES) if t.states[state].blocks
+            ],
+        }
+
     def snapshot_events(self) -> list:
         """(event, total active bytes) of each `snapshot` event."""
         cdef const uint8_t* action = <uint8_t*> self.tables.t.action.data + self.r.first
@@ -162,12 +191,16 @@ cdef class Replay:
 cdef class Measure:
     """Which allocations of a replay count, from when to when, and with how many bytes."""
 
-    def __init__(self):
-        raise TypeError("measures are made by requested() and the functions of _measures")
+    def __init__(self, *args):
+        raise TypeError("measures are made by requested_measure() and what _measures holds")
 
-    def __cinit__(self):
+    def __cinit__(self, Replay replay not None):
+        # Alloc to free_completed, in requested bytes: what the others start from.
         _lives.lives_init(&self.l)
+        self.replay = replay
         self.owners = []
+        if _lives.lives_requested(&self.l, &replay.r) != OK:
+            raise MemoryError
 
     def __dealloc__(self):
         _lives.lives_free(&self.l)
@@ -263,7 +296,7 @@ cdef class Measure:
         cdef const uint8_t* files = file_rank
         cdef const uint8_t* functions = function_rank
         cdef _fold.Group* g
-        cdef int64_t total = 0
+        cdef uint64_t total = 0
         cdef uint64_t count = 0
         cdef size_t i, shown
         cdef int code
@@ -274,10 +307,11 @@ cdef class Measure:
             raise MemoryError
         g = <_fold.Group*> out.buf.data
         for i in range(out.buf.len):
-            total += g[i].bytes
+            total += <uint64_t> g[i].bytes
             count += g[i].count
         shown = out.buf.len if top <= 0 else min(<size_t> top, out.buf.len)
-        return [(g[i].key, g[i].bytes, g[i].count) for i in range(shown)], out.buf.len, total, count
+        rows = [(g[i].key, g[i].bytes, g[i].count) for i in range(shown)]
+        return rows, out.buf.len, <int64_t> total, count
 
     def label_frame(self, stack: int, file_rank: bytes, function_rank: bytes) -> int:
         """The frame id that a stack is put down to; ABSENT_ID for the stack of no frames."""
@@ -294,12 +328,7 @@ cdef class Measure:
 
 
 cdef Measure requested(Replay replay):
-    # Alloc to free_completed, in requested bytes: what the others start from.
-    cdef Measure m = Measure.__new__(Measure)
-    m.replay = replay
-    if _lives.lives_requested(&m.l, &replay.r) != OK:
-        raise MemoryError
-    return m
+    return Measure.__new__(Measure, replay)
 
 
 def requested_measure(Replay replay not None):

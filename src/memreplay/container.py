@@ -53,6 +53,7 @@ BOMB_FROM = 64 << 20  # plain bytes before the ratio counts; small ones may be a
 XZ_MEMORY = 512 << 20  # `xz -9` needs 65 MiB
 ZSTD_SLICE = 1 << 10  # its decoder cannot stop: this gives 32 MiB at the very most
 SHOWN = 5  # names of a zip's files in an error
+LONGEST = 160  # characters of a file's own words in an error
 
 Fill = Callable[[memoryview], int]  # as readinto: fills a part, says how much, 0 at the end
 
@@ -419,18 +420,18 @@ def _only_file(archive: ZipFile) -> ZipInfo:
         names = [info.filename for info in files]
         if any(name.endswith(("/data.pkl", "/version")) for name in names):
             raise SnapshotError(TORCH_SAVE, offset=0, hint=RECORD)
-        shown = ", ".join(names[:SHOWN]) + (", …" if len(names) > SHOWN else "")
+        shown = ", ".join(map(_shown, names[:SHOWN])) + (", …" if len(names) > SHOWN else "")
         raise SnapshotError(
             f"a zip archive of {len(names)} files, where one is read: {shown}",
             hint="unpack it, and name the snapshot",
         )
     (info,) = files
+    name = _shown(info.filename)
     if info.flag_bits & 1:
-        raise SnapshotError(f"{info.filename} in the zip archive is encrypted", hint=UNPACK)
+        raise SnapshotError(f"{name} in the zip archive is encrypted", hint=UNPACK)
     if info.compress_type not in (0, 8):
         raise SnapshotError(
-            f"{info.filename} is compressed with method {info.compress_type} of zip; "
-            "only deflate is read",
+            f"{name} is compressed with method {info.compress_type} of zip; only deflate is read",
             hint=UNPACK,
         )
     return info
@@ -464,6 +465,12 @@ def _zip_error(raw: Raw, error: OSError) -> Exception:
 # ---- errors --------------------------------------------------------------------------------------
 
 
+def _shown(text: str) -> str:
+    """What a file says, as a part of an error: short and plain, whatever it holds."""
+    plain = "".join(c if c.isprintable() else "?" for c in text[: LONGEST + 1])
+    return plain if len(plain) <= LONGEST else plain[: LONGEST - 1] + "…"
+
+
 def _cut(kind: str, taken: int) -> TruncatedError:
     return TruncatedError(
         f"truncated {kind} stream after {taken} compressed bytes",
@@ -472,7 +479,7 @@ def _cut(kind: str, taken: int) -> TruncatedError:
 
 
 def _damaged(kind: str, taken: int, error: Exception) -> SnapshotError:
-    words = str(error) or type(error).__name__
+    words = _shown(str(error)) or type(error).__name__
     if "memory" in words.lower():  # packed with a window beyond all measure (zstd --long=31)
         return SnapshotError(f"this {kind} stream takes too much memory: {words}", hint=UNPACK)
     return SnapshotError(

@@ -326,6 +326,82 @@ class LiveSet:
         return len(self.size)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class SegmentChanges:
+    """The segment events of one device, a row each, in the order of the trace.
+
+    `event` (i64, index), `action` (u8, codes for `Snapshot.action_name`), `address` (u64), `bytes`
+    (i64, above 0 where memory was reserved, below where it was given back), `reserved` (i64, bytes
+    reserved afterwards), `time_us` (i64, the smallest int64 where there is none), `stream` (u64),
+    `pool` (u32, ids for `Snapshot.pool_id`), `stack` (u32, who asked).
+    """
+
+    event: NDArray[np.int64]
+    action: NDArray[np.uint8]
+    address: NDArray[np.uint64]
+    bytes: NDArray[np.int64]
+    reserved: NDArray[np.int64]
+    time_us: NDArray[np.int64]
+    stream: NDArray[np.uint64]
+    pool: NDArray[np.uint32]
+    stack: NDArray[np.uint32]
+
+    def __len__(self) -> int:
+        return len(self.event)
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentChange:
+    """One segment event, for people: `place` is the frame that its stack is put down to."""
+
+    event_index: int
+    time_us: int | None
+    action: str
+    address: int
+    bytes: int
+    reserved_bytes: int
+    stream: int
+    pool: tuple[int, int] | None
+    place: Frame | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSegments:
+    """The segments of one device over time.
+
+    `start_segments` counts segments, and mapped ranges without holes of expandable ones, before the
+    first event. `actions` counts events by action. `largest` are the largest changes, in the order
+    of the trace; `changes` are all of them, in columns.
+    """
+
+    device: int
+    first_event: int
+    events: int
+    start_us: int | None
+    start_segments: int
+    start_bytes: int
+    peak_bytes: int
+    event_index: int
+    final_bytes: int
+    actions: dict[str, int]
+    exactness: Exactness
+    trusted: bool
+    reasons: tuple[str, ...]
+    largest: tuple[SegmentChange, ...]
+    changes: SegmentChanges
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentsReport:
+    """What `memreplay segments` shows. `pools` spells the pool ids of the changes' columns."""
+
+    file: str
+    truncated: bool
+    pools: dict[int, tuple[int, int]]
+    actions: dict[int, str]
+    devices: tuple[DeviceSegments, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class PeakPoint:
     """Where usage is highest: `bytes`, and the first event after which it is so (-1: the start)."""

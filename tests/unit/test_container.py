@@ -434,6 +434,23 @@ def test_zips_that_are_not_read() -> None:
         mr.open(zipped(("snap.pkl", pickled()), method=zipfile.ZIP_LZMA))
 
 
+def test_names_in_a_zip_are_shown_short_and_plain() -> None:
+    name = "\x1b[31m\n" + "x" * 50_000
+    locked = bytearray(zipped((name, pickled())))
+    for at in (6, locked.rindex(b"PK\x01\x02") + 8):
+        locked[at] |= 1
+    disagrees = bytearray(zipped((name, pickled())))
+    disagrees[40] ^= 1
+    lzma_inside = zipped((name, pickled()), method=zipfile.ZIP_LZMA)
+    several = zipped(*((f"{name}{i}", b"") for i in range(9)))
+    for data in (locked, disagrees, lzma_inside, several):
+        with pytest.raises(mr.SnapshotError) as caught:
+            mr.open(data)
+        text = str(caught.value)
+        assert text.isprintable()
+        assert len(text) < 1000
+
+
 def test_a_zip_takes_a_source_that_can_seek() -> None:
     pipe: Any = OnlyRead(deflated(pickled()), 1000)
     with pytest.raises(mr.SnapshotError, match=r"cannot be read from a pipe: .*save it as a file"):

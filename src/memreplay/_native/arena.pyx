@@ -9,7 +9,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport malloc, free, qsort
 from libc.string cimport memset
 from memreplay._native.growbuf cimport (
-    buf_free, buf_init, buf_reserve, buf_trim, push_item, push_u32, push_zeroed
+    buf_free, buf_init, buf_reserve, push_item, push_u32, push_zeroed
 )
 from memreplay._native.hashmap cimport NONE32, Slot64, map64_at, map64_free, map64_get, map64_init
 from memreplay._native.replay cimport CARRIED
@@ -61,7 +61,7 @@ cdef uint64_t round_size(const Rules* rules, uint64_t size) noexcept nogil:
     step = 63 - clz64(size) - 20
     step = 0 if step < 0 else DIVISION_STEPS - 1 if step >= DIVISION_STEPS else step
     divisions = <uint64_t> rules.divisions[step]
-    if divisions > 1 and size > MIN_BLOCK * divisions:
+    if divisions > 1 and (size - 1) // MIN_BLOCK >= divisions:
         if size & (size - 1) == 0:
             return size
         floor = (<uint64_t> 1) << (63 - clz64(size))
@@ -73,8 +73,10 @@ cdef uint64_t round_size(const Rules* rules, uint64_t size) noexcept nogil:
 
 
 cdef inline uint64_t size_for(const Arena* a, uint64_t requested, uint32_t stack) noexcept nogil:
-    # The size of the block that serves this request of this stack.
-    if a.synthetic.len and (<const uint8_t*> a.synthetic.data)[stack]:
+    # The size of the block that serves this request of this stack. What a checkpoint made says the
+    # block's size, which is a multiple of the smallest: else the stack is not its alloc's.
+    if (a.synthetic.len and (<const uint8_t*> a.synthetic.data)[stack] and requested
+            and requested % MIN_BLOCK == 0):
         return requested
     return round_size(&a.rules, requested)
 
@@ -459,36 +461,39 @@ cdef int map_range(Arena* a, uint64_t address, uint64_t size, const Origin* o) n
     return release(a, i)
 
 
+cdef inline bint is_free_around(const Arena* a, uint32_t i, uint64_t address,
+                                uint64_t size) noexcept nogil:
+    # Whether node i, NONE32 for none, is free and holds this range. Nodes of size 0 hold nothing.
+    cdef uint64_t before
+    if i == NONE32 or node(a, i).owner != FREE_NODE or node(a, i).address > address:
+        return False
+    before = address - node(a, i).address
+    return before < node(a, i).size and node(a, i).size - before >= size
+
+
 cdef uint32_t free_node_around(Arena* a, uint64_t address, uint64_t size) noexcept nogil:
     # The free node that holds this range; NONE32 when there is none, or the search was too long.
-    cdef uint64_t end = address + size
     cdef uint32_t i = node_at(a, address)
-    cdef uint32_t found = NONE32
-    if i == NONE32:
-        i = map64_get(&a.ends, end, NONE32)
-    if i == NONE32:
-        i = node_at(a, end)
-        if i != NONE32:
-            i = node(a, i).prev
-    if i == NONE32:
-        for i in range(<uint32_t> a.nodes.len):
-            if a.budget == 0:
-                return NONE32
-            a.budget -= 1
-            if node(a, i).size and address - node(a, i).address < node(a, i).size:
-                found = i
-                break
-        i = found
-    if (i == NONE32 or node(a, i).size == 0 or node(a, i).owner != FREE_NODE
-            or node(a, i).address > address
-            or node(a, i).size < end - node(a, i).address):
-        return NONE32
-    return i
+    if i != NONE32:
+        return i if is_free_around(a, i, address, size) else NONE32
+    # What ended there once may have become another node since.
+    i = map64_get(&a.ends, address + size, NONE32)
+    if is_free_around(a, i, address, size):
+        return i
+    i = node_at(a, address + size)
+    if i != NONE32 and is_free_around(a, node(a, i).prev, address, size):
+        return node(a, i).prev
+    for i in range(<uint32_t> a.nodes.len):
+        if a.budget == 0:
+            break
+        a.budget -= 1
+        if is_free_around(a, i, address, size):
+            return i
+    return NONE32
 
 
 cdef int unmap_range(Arena* a, uint64_t address, uint64_t size, uint32_t* pool) noexcept nogil:
-    # A segment_unmap: takes a range out of a free node, and the range that it is in apart. Its pool
-    # is that of the node, where the event does not say it.
+    # A segment_unmap: takes a range out of a free node, and the range that it is in apart.
     cdef uint32_t i = free_node_around(a, address, size)
     cdef uint32_t left, right
     if i == NONE32:

@@ -4,9 +4,11 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 from memreplay._native.arena cimport Origin
-from memreplay._native.growbuf cimport buf_free, buf_init, buf_reserve, push_u32, push_u64, push_zeroed
+from memreplay._native.growbuf cimport (
+    buf_free, buf_init, buf_reserve, push_u32, push_u64, push_zeroed
+)
 from memreplay._native.hashmap cimport NONE32, Map64, Slot64, map64_at, map64_free, map64_init
-from memreplay._native.lives cimport NEVER, alive, counts
+from memreplay._native.lives cimport NEVER, counts
 from memreplay._native.replay cimport CARRIED, Replay
 from memreplay._native.reserve cimport Region
 from memreplay._native.status cimport ERR_MEMORY, OK

@@ -60,6 +60,11 @@ cdef int by_size(const void* a, const void* b) noexcept nogil:
     return (x.key > y.key) - (x.key < y.key)
 
 
+cdef inline int64_t plus(int64_t a, int64_t b) noexcept nogil:
+    # Sizes of blocks in a file that is made up may be too large to add; they wrap.
+    return <int64_t> (<uint64_t> a + <uint64_t> b)
+
+
 cdef void add_live(const Lives* l, int64_t event, Group* sums, uint32_t stacks) noexcept nogil:
     # Sums a stack; baseline blocks that have none go to the row after the last stack.
     cdef const Replay* r = l.replay
@@ -73,12 +78,12 @@ cdef void add_live(const Lives* l, int64_t event, Group* sums, uint32_t stacks) 
     for i in range(event + 1):
         if counts(l, action, i) and alive(l.end[i], event):
             g = &sums[stack[i]]
-            g.bytes += l.bytes[i]
+            g.bytes = plus(g.bytes, l.bytes[i])
             g.count += 1
     for i in range(<int64_t> l.base_end.len):
         if alive(base_end[i], event):
             g = &sums[base[i].stack if base[i].stack != EMPTY_STACK else stacks]
-            g.bytes += base_bytes[i]
+            g.bytes = plus(g.bytes, base_bytes[i])
             g.count += 1
 
 
@@ -110,7 +115,7 @@ cdef int fold_live(const Lives* l, int64_t event, int by, const uint8_t* file_ra
             if sums[i].count:
                 key = key_of(r, <uint32_t> i, by, file_rank, function_rank)
                 folded[key].key = key
-                folded[key].bytes += sums[i].bytes
+                folded[key].bytes = plus(folded[key].bytes, sums[i].bytes)
                 folded[key].count += sums[i].count
                 sums[i].count = 0
         code = push_groups(groups, folded, keys)

@@ -5,7 +5,6 @@ and NEED_MORE asks for a refill. What lies in unknown containers is checked and 
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport strtod
 from libc.string cimport memchr, memcmp, memcpy, memset
 from memreplay._native.cursor cimport cursor_offset
 from memreplay._native.growbuf cimport Buf, buf_free, buf_init, push_bytes, push_item
@@ -13,6 +12,7 @@ from memreplay._native.hashmap cimport NONE32, spans_intern
 from memreplay._native.keys cimport role_of_item, role_of_value
 from memreplay._native.memo cimport INDEX_MASK
 from memreplay._native.opening cimport open_container, within_input
+from memreplay._native.reals cimport REAL_LIMIT, is_real, real_of
 from memreplay._native.shapes cimport append_item, set_item
 from memreplay._native.status cimport *
 from memreplay._native.tables cimport Tables
@@ -152,6 +152,14 @@ cdef inline size_t backslashes_before(const uint8_t* q, const uint8_t* p) noexce
     return n
 
 
+cdef inline bint has_control(const uint8_t* p, const uint8_t* stop) noexcept nogil:
+    cdef bint found = False
+    while p < stop:
+        found |= p[0] < 32
+        p += 1
+    return found
+
+
 cdef int unescape(Buf* out, const uint8_t* p, const uint8_t* stop) noexcept nogil:
     # 0, -1 when memory is out, -2 when an escape is malformed.
     cdef uint32_t c = 0
@@ -210,10 +218,10 @@ cdef int read_string(JSONReader* r, const uint8_t** pp, bint wanted, uint32_t* i
         return wait(r, 2 * left + 2)
     if <uint64_t> (q - p) > r.limits.string_bytes:
         return fail_limit(&r.tables.status, "string_bytes", q - p, r.limits.string_bytes)
+    if has_control(p, q):
+        return broken(r, "a control character in a text")
     pp[0] = q + 1
     id[0] = 0
-    if not wanted:
-        return OK
     if escaped:
         text.len = 0
         code = unescape(text, p, q)
@@ -221,6 +229,9 @@ cdef int read_string(JSONReader* r, const uint8_t** pp, bint wanted, uint32_t* i
             return broken(r, "an escape that is malformed")
         if code < 0:
             return fail(&r.tables.status, ERR_MEMORY, "strings")
+    if not wanted:
+        return OK
+    if escaped:
         id[0] = spans_intern(&r.tables.strings, text.data, text.len)
     else:
         id[0] = spans_intern(&r.tables.strings, p, q - p)
@@ -243,13 +254,12 @@ cdef int read_word(JSONReader* r, const uint8_t** pp, Value* v) noexcept nogil:
     cdef const uint8_t* p = pp[0]
     cdef const uint8_t* q = p
     cdef uint64_t n
-    cdef char[64] digits
-    cdef char* stop = NULL
     cdef double real
+    cdef bint named
     while q < r.cur.end and in_word(q[0]):
         q += 1
     n = <uint64_t> (q - p)
-    if n > 60:
+    if n > REAL_LIMIT:
         return broken(r, "a number that is too long")
     if q == r.cur.end and (not r.cur.eof or r.levels.len):
         return wait(r, n + 1)
@@ -267,15 +277,14 @@ cdef int read_word(JSONReader* r, const uint8_t** pp, Value* v) noexcept nogil:
     if n == 5 and memcmp(p, b"false", 5) == 0:
         v.kind = V_FALSE
         return OK
-    if p[0] != 43:
-        v.kind = parse_decimal(p, n, &v.num)
-        if v.kind != V_UNSET:
-            return OK
-    memcpy(digits, p, n)
-    digits[n] = 0
-    real = strtod(digits, &stop)
-    if stop != digits + n or p[0] == 43:
+    named = ((n == 3 and memcmp(p, b"NaN", 3) == 0) or (n == 8 and memcmp(p, b"Infinity", 8) == 0)
+             or (n == 9 and memcmp(p, b"-Infinity", 9) == 0))
+    if not named and not is_real(p, n, True):
         return broken(r, "a word that is no JSON")
+    v.kind = parse_decimal(p, n, &v.num)
+    if v.kind != V_UNSET:
+        return OK
+    real = real_of(p, n)
     memcpy(&v.num, &real, 8)
     v.kind = V_FLOAT
     return OK

@@ -59,6 +59,10 @@ cdef int keys_init(Tables* t) noexcept nogil
 cdef const char* key_name(uint32_t key) noexcept nogil
 
 
+cdef inline bint is_frame_key(uint32_t key) noexcept nogil:
+    return K_FILENAME <= key <= K_FX_ORIGINAL_TRACE
+
+
 cdef inline uint32_t role_of_item(uint32_t parent, bint a_list) noexcept nogil:
     # The role of a container that is an item of a list; V_UNSET when the list has no such items.
     if a_list:

@@ -1,11 +1,11 @@
 """Metadata as text ids: a text as it is, anything else rendered as JSON."""
 
-from libc.math cimport isfinite
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdio cimport snprintf
 from libc.string cimport memcpy, strlen
 from memreplay._native.growbuf cimport push_bytes
 from memreplay._native.hashmap cimport NONE32, span_at, spans_intern
+from memreplay._native.reals cimport put_real
 from memreplay._native.status cimport ERR_MEMORY, ERR_SHAPE, OK, fail, fail_limit
 from memreplay._native.tables cimport Node, Tables
 from memreplay._native.value cimport *
@@ -64,9 +64,7 @@ cdef int put_scalar(Tables* t, uint32_t kind, uint64_t num, uint32_t idx) noexce
         return put(t, digits)
     if kind == V_FLOAT:
         memcpy(&real, &num, 8)
-        if not isfinite(real):
-            return put(t, b"null")
-        snprintf(digits, sizeof(digits), b"%.17g", real)
+        put_real(digits, real)
         return put(t, digits)
     if kind == V_TRUE:
         return put(t, b"true")

@@ -126,9 +126,14 @@ cdef inline int open_container(Tables* t, uint32_t role, uint32_t parent_idx,
     if role == V_HIST:
         out.idx = parent_idx
         if t.hist_block != parent_idx:
+            block = <Block*> t.blocks.data + parent_idx
+            if block.flags & HAS_ENTRIES:
+                return fail(&t.status, ERR_SHAPE, "histories that are interleaved")
+            block.flags |= HAS_ENTRIES
             t.hist_block = parent_idx
             t.hist_count = 0
         t.hist_count += 1
+        t.read_history += 1
         return OK
     if role == V_TRACE:
         if end_event(t) != OK:

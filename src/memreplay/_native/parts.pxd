@@ -6,9 +6,10 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 from memreplay._native.growbuf cimport buf_reserve, push_item
 from memreplay._native.hashmap cimport NONE32, span_at, spans_intern
+from memreplay._native.keys cimport *
 from memreplay._native.status cimport ERR_MEMORY, ERR_SHAPE, OK, fail, fail_limit
 from memreplay._native.tables cimport SEALED, FrameKey, Node, Tables
-from memreplay._native.value cimport V_SKIP_DICT, V_SKIP_LIST, Value, is_structural
+from memreplay._native.value cimport *
 
 cdef enum:
     NODES_FREE = 48 << 20    # bytes of kept values that any file may have
@@ -19,6 +20,31 @@ cdef inline uint32_t pair_of_ints(Tables* t, int64_t a, int64_t b) noexcept nogi
     key[0] = a
     key[1] = b
     return spans_intern(&t.pairs, key, sizeof(key))
+
+
+cdef inline bint fill_frame(FrameKey* f, uint32_t key, const Value* v) noexcept nogil:
+    # frame[key] = v, of a frame's key; False when a frame has no such value.
+    cdef uint32_t id = v.idx
+    if key == K_LINE:
+        f.line = <int64_t> v.num
+        return v.kind == V_INT or v.kind == V_UINT or v.kind == V_NONE
+    if v.kind == V_NONE:
+        id = S_EMPTY
+    elif v.kind != V_STR:
+        return False
+    if key == K_FILENAME:
+        f.file = id
+    elif key == K_NAME:
+        f.name = id
+    elif key == K_FX_NODE_OP:
+        f.fx_op = id
+    elif key == K_FX_NODE_NAME:
+        f.fx_name = id
+    elif key == K_FX_NODE_TARGET:
+        f.fx_target = id
+    else:
+        f.fx_trace = id
+    return True
 
 
 cdef inline int flush_frame(Tables* t) noexcept nogil:

@@ -8,7 +8,7 @@ are in requested bytes.
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
-from memreplay._native.growbuf cimport buf_free, buf_init, buf_reserve, push_item, push_u32
+from memreplay._native.growbuf cimport buf_free, buf_init, buf_reserve, push_item
 from memreplay._native.hashmap cimport (
     NONE32, Slot64, map64_at, map64_free, map64_get, map64_init
 )

@@ -1,16 +1,16 @@
 """Reserved memory, from the trace's segment events and the final segments.
 
 What was reserved at the start follows address by address: the first event that touches an address
-says whether it was there (freed or unmapped: yes; allocated or mapped: no), and where no event does,
-the final segments say it. Addresses are cut into cells at every boundary that is named; a cell is
+says whether it was there (freed or unmapped: yes; allocated or mapped: no), and where no event
+does, the final segments say it. Addresses are cut into cells at every boundary that is named; a cell is
 painted by the first that touches it, found in near constant time. The same backwards tells what the
 events leave at the end, which must be what the final segments say.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, qsort
 from libc.string cimport memcmp, memset
-from memreplay._native.growbuf cimport buf_free, buf_init, buf_reserve, push_item, push_u32
+from memreplay._native.growbuf cimport buf_free, buf_init, push_item, push_u32
 from memreplay._native.hashmap cimport NONE32, span_at
 from memreplay._native.status cimport ERR_MEMORY, OK, fail
 from memreplay._native.tables cimport *

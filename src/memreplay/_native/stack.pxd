@@ -1,18 +1,29 @@
 # The value stack: values, MARKs, and what an opcode may take from above the topmost MARK.
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from memreplay._native.cursor cimport read_long, read_u64
-from memreplay._native.growbuf cimport push_item, push_u32
+from memreplay._native.growbuf cimport buf_reserve, push_u32
 from memreplay._native.hashmap cimport NONE32, spans_intern
-from memreplay._native.memo cimport INDEX_MASK
+from memreplay._native.memo cimport INDEX_MASK, memo_get, memo_put
 from memreplay._native.status cimport (
-    ERR_MEMORY, ERR_SHAPE, ERR_STACK, ERR_TRUNCATED, NEED_MORE, OK, fail, fail_limit
+    ERR_MEMORY, ERR_SHAPE, ERR_STACK, ERR_TRUNCATED, ERR_UNSAFE, NEED_MORE, OK, fail, fail_limit
 )
 from memreplay._native.value cimport *
-from memreplay._native.vm cimport VM
+from memreplay._native.vm cimport VM, push_special
 
 cdef extern from *:
     # In an entry of `marks`: events above this MARK were appended to the list below it already.
     const uint32_t APPENDED "0x80000000u"
+    # It is no MARK, but an inert function that waits for its arguments: see op_inert().
+    const uint32_t INERT "0x40000000u"
+    # The rest is the position on the stack.
+    const uint32_t POSITION "0x3fffffffu"
+
+cdef enum Inert:
+    # The functions that a pickle may name: TorchScript's C++ pickler once tagged its containers by
+    # a call of them. In PyTorch they return their first argument; here nothing is called at all.
+    RESTORE_TYPE_TAG = 0    # (container, text)
+    BUILD_INTLIST = 1       # (list,)
+    INERTS = 2
 
 
 cdef inline Value* values(VM* vm) noexcept nogil:
@@ -22,8 +33,10 @@ cdef inline Value* values(VM* vm) noexcept nogil:
 cdef inline int push(VM* vm, const Value* v) noexcept nogil:
     if vm.stack.len >= vm.limits.values:
         return fail_limit(&vm.tables.status, "stack_values", vm.stack.len + 1, vm.limits.values)
-    if push_item(&vm.stack, v) < 0:
+    if vm.stack.len == vm.stack.cap and buf_reserve(&vm.stack, 1) < 0:
         return fail(&vm.tables.status, ERR_MEMORY, "stack")
+    values(vm)[vm.stack.len] = v[0]
+    vm.stack.len += 1
     return OK
 
 
@@ -36,7 +49,26 @@ cdef inline int push_kind(VM* vm, uint32_t kind, uint64_t num, uint32_t idx) noe
 
 
 cdef inline size_t top_mark(VM* vm) noexcept nogil:
-    return (<uint32_t*> vm.marks.data)[vm.marks.len - 1] & ~APPENDED
+    return (<uint32_t*> vm.marks.data)[vm.marks.len - 1] & POSITION
+
+
+cdef inline bint over_inert(VM* vm) noexcept nogil:
+    # Whether the topmost MARK is an inert function.
+    return vm.marks.len != 0 and (<uint32_t*> vm.marks.data)[vm.marks.len - 1] & INERT != 0
+
+
+cdef inline const char* inert_global(uint32_t which) noexcept nogil:
+    # The opcode that names it.
+    if which == BUILD_INTLIST:
+        return b"ctorch.jit._pickle\nbuild_intlist\n"
+    return b"ctorch.jit._pickle\nrestore_type_tag\n"
+
+
+cdef inline int inert_misused(VM* vm) noexcept nogil:
+    # Anything but the call that TorchScript writes.
+    if values(vm)[top_mark(vm)].idx == BUILD_INTLIST:
+        return fail(&vm.tables.status, ERR_UNSAFE, "torch.jit._pickle.build_intlist")
+    return fail(&vm.tables.status, ERR_UNSAFE, "torch.jit._pickle.restore_type_tag")
 
 
 cdef inline size_t floor_of(VM* vm) noexcept nogil:
@@ -47,6 +79,8 @@ cdef inline size_t floor_of(VM* vm) noexcept nogil:
 cdef inline int need_values(VM* vm, size_t n) noexcept nogil:
     # n values above the topmost MARK.
     if vm.stack.len < floor_of(vm) + n:
+        if over_inert(vm):
+            return inert_misused(vm)
         return fail(&vm.tables.status, ERR_STACK, "too few values")
     return OK
 
@@ -59,10 +93,44 @@ cdef inline int op_mark(VM* vm) noexcept nogil:
     return push_kind(vm, V_MARK, 0, 0)
 
 
+cdef inline int op_inert(VM* vm, uint32_t which) noexcept nogil:
+    # An inert function lies on the stack as a MARK: what is below it is out of reach until the call
+    # that takes it away, and so is it.
+    if op_mark(vm) != OK:
+        return vm.tables.status.code
+    (<uint32_t*> vm.marks.data)[vm.marks.len - 1] |= INERT
+    values(vm)[vm.stack.len - 1].idx = which
+    return OK
+
+
+cdef inline int op_put(VM* vm, uint64_t index) noexcept nogil:
+    # Stores the topmost value in the memo.
+    cdef Value v
+    if vm.stack.len == floor_of(vm) and over_inert(vm):
+        v = values(vm)[vm.stack.len - 1]
+        v.kind = V_INERT
+        return memo_put(vm, index, &v)
+    if need_values(vm, 1) != OK:
+        return vm.tables.status.code
+    return memo_put(vm, index, &values(vm)[vm.stack.len - 1])
+
+
+cdef inline int op_get(VM* vm, uint64_t index) noexcept nogil:
+    # Pushes a value of the memo.
+    cdef Value v
+    if memo_get(vm, index, &v) != OK:
+        return vm.tables.status.code
+    if v.kind == V_EVENT or v.kind == V_INERT:
+        return push_special(vm, &v)
+    return push(vm, &v)
+
+
 cdef inline int pop_mark(VM* vm, size_t* at, bint appends) noexcept nogil:
     # The position of the topmost MARK, which is open no more. What lies on it is still there.
     if vm.marks.len == 0:
         return fail(&vm.tables.status, ERR_STACK, "no MARK")
+    if over_inert(vm):
+        return inert_misused(vm)
     at[0] = top_mark(vm)
     vm.marks.len -= 1
     if not appends and (<uint32_t*> vm.marks.data)[vm.marks.len] & APPENDED:

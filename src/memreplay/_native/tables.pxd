@@ -10,7 +10,9 @@ from memreplay._native.status cimport ERR_MEMORY, OK, Status, fail, fail_limit
 cdef extern from *:
     const int64_t ABSENT_TIME "INT64_MIN"       # this event has no time
     const int64_t MAX_BYTES "(INT64_MAX / 2)"   # the largest size, and the largest sum of sizes
-    const uint32_t SEALED "0x80000000u"         # in frame_of, stack_of: used, fixed
+    const uint32_t SEALED "0x80000000u"         # in frame_of, stack_of, unknown_dicts: used, fixed
+    const uint32_t UNKNOWN_DICT "0x80000000u"   # in unknown_items: of unknown_dicts, not frame_of
+    const uint32_t NOT_FRAMES "0xfffffffeu"     # in unknown_lists: it holds something else
 
 cdef enum:
     EMPTY_STACK = 0         # the stack of no frames
@@ -56,6 +58,7 @@ cdef enum RowFlag:
     HAS_BLOCKS = 32       # its list of blocks was set: they are this segment's
     HAS_HISTORY_LIST = 64
     HAS_FRAMES = 128
+    HAS_ENTRIES = 256     # its history was begun
 
 
 cdef struct Sparse:
@@ -200,6 +203,16 @@ cdef struct FrameKey:
     uint32_t fx_trace
 
 
+cdef struct UnknownList:
+    uint32_t first, last       # of unknown_items, or NONE32
+    uint32_t stack             # once used; NONE32 before; NOT_FRAMES
+
+
+cdef struct UnknownItem:
+    uint32_t dict              # its place in frame_of, or in unknown_dicts (| UNKNOWN_DICT)
+    uint32_t next
+
+
 cdef struct Node:
     # A value that is kept as it is (settings, dict metadata): a tree in one array. `next` links the
     # items of a container; a container that is an item is one node that refers to another.
@@ -238,8 +251,13 @@ cdef struct Tables:
     uint32_t frame_owner             # the frame dict that `frame` belongs to, or NONE32
     Buf list                         # u32 frame ids of the open frames list
     uint32_t list_owner              # the frames list that `list` belongs to, or NONE32
+    Buf unknown_dicts                # u32 an unknown dict -> unknown_frames (| SEALED), or NONE32
+    Buf unknown_frames               # FrameKey of those that have a frame's keys; 0 is no dict's
+    Buf unknown_lists                # UnknownList
+    Buf unknown_items                # UnknownItem
     Buf pair_of                      # int64 x 3: count, first, second of a pool id given as a list
     uint32_t hist_block, hist_count  # history entries seen in the open block
+    uint64_t read_history, attached_history  # and in all
     uint64_t attached_events, attached_segments, attached_blocks, attached_annotations
     uint64_t attached_traces
     Buf text                         # scratch

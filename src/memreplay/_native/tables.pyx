@@ -2,7 +2,9 @@
 
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memset
-from memreplay._native.growbuf cimport buf_free, buf_init, buf_reserve, buf_trim
+from memreplay._native.growbuf cimport (
+    buf_free, buf_init, buf_reserve, buf_trim, push_item, push_u32
+)
 from memreplay._native.hashmap cimport (
     NONE32, spans_drop_index, spans_free, spans_init, spans_intern
 )
@@ -42,19 +44,29 @@ cdef void tables_init(Tables* t, uint64_t seed) noexcept nogil:
     buf_init(&t.frame_of, 4)
     buf_init(&t.stack_of, 4)
     buf_init(&t.list, 4)
+    buf_init(&t.unknown_dicts, 4)
+    buf_init(&t.unknown_frames, sizeof(FrameKey))
+    buf_init(&t.unknown_lists, sizeof(UnknownList))
+    buf_init(&t.unknown_items, sizeof(UnknownItem))
     buf_init(&t.pair_of, 8)
     buf_init(&t.text, 1)
     t.frame_owner = NONE32
     t.list_owner = NONE32
     t.hist_block = NONE32
     cdef FrameKey no_frame
+    cdef UnknownList no_list
     memset(&no_frame, 0, sizeof(FrameKey))
+    no_list.first = NONE32
+    no_list.last = NONE32
+    no_list.stack = NOT_FRAMES
     # Id 0 is the empty string, the frame of nothing, the stack of no frames.
     if (spans_init(&t.strings, seed) < 0 or spans_init(&t.frames, seed + 1) < 0
             or spans_init(&t.stacks, seed + 2) < 0 or spans_init(&t.pairs, seed + 3) < 0
             or buf_reserve(&t.stacks.data, 64) < 0
             or spans_intern(&t.frames, &no_frame, sizeof(FrameKey)) != 0
-            or spans_intern(&t.stacks, &no_frame, 0) != EMPTY_STACK):
+            or spans_intern(&t.stacks, &no_frame, 0) != EMPTY_STACK
+            or push_u32(&t.unknown_dicts, NONE32) < 0 or push_item(&t.unknown_lists, &no_list) < 0
+            or push_item(&t.unknown_frames, &no_frame) < 0):
         fail(&t.status, ERR_MEMORY, "tables")
         return
     keys_init(t)
@@ -93,6 +105,10 @@ cdef void tables_free_reading(Tables* t) noexcept nogil:
     buf_free(&t.frame_of)
     buf_free(&t.stack_of)
     buf_free(&t.list)
+    buf_free(&t.unknown_dicts)
+    buf_free(&t.unknown_frames)
+    buf_free(&t.unknown_lists)
+    buf_free(&t.unknown_items)
     buf_free(&t.pair_of)
     buf_free(&t.text)
 
@@ -140,6 +156,7 @@ cdef void tables_salvage(Tables* t) noexcept nogil:
     t.attached_segments = t.segments.len
     t.attached_blocks = t.blocks.len
     t.attached_annotations = t.annotations.len
+    t.attached_history = t.read_history
     t.has_segments = t.saw_segments
     t.has_traces = t.saw_traces
     t.has_annotations = t.saw_annotations
@@ -165,6 +182,8 @@ cdef int tables_finish(Tables* t) noexcept nogil:
         return fail(&t.status, ERR_SHAPE, "a segment or a block outside of its list")
     if t.attached_annotations != t.annotations.len:
         return fail(&t.status, ERR_SHAPE, "an annotation outside of its list")
+    if t.attached_history != t.read_history:
+        return fail(&t.status, ERR_SHAPE, "an entry outside of its 'history'")
     # A role is a guess until the container is set where it belongs.
     if ((t.saw_segments and not t.has_segments) or (t.saw_traces and not t.has_traces)
             or (t.saw_annotations and not t.has_annotations)):

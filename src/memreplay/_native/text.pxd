@@ -3,12 +3,11 @@
 #     INT '42\n'  LONG '42L\n'  FLOAT '1.5\n'  STRING "'abc\\n'\n"  UNICODE 'abc\\u00e9\n'
 #     GET '3\n'   PUT '3\n'
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport strtod
 from libc.string cimport memchr, memcpy
 from memreplay._native.growbuf cimport Buf, push_bytes
-from memreplay._native.memo cimport memo_get, memo_put
 from memreplay._native.opcodes cimport *
-from memreplay._native.stack cimport need_values, push, push_kind, push_string, values, wait_for
+from memreplay._native.reals cimport REAL_LIMIT, is_named_real, is_real, real_of
+from memreplay._native.stack cimport op_get, op_put, push_kind, push_string, wait_for
 from memreplay._native.status cimport ERR_MEMORY, ERR_TEXT, OK, fail, fail_limit
 from memreplay._native.value cimport *
 from memreplay._native.vm cimport VM
@@ -113,8 +112,9 @@ cdef inline int unescape_unicode(Buf* out, const uint8_t* p, uint64_t n) noexcep
 
 
 cdef inline int unescape_string(Buf* out, const uint8_t* p, uint64_t n) noexcept nogil:
-    # A quoted Python 2 string literal: \\ \' \" \n \r \t \xHH and octal. Codes as above.
+    # A quoted Python 2 string literal, with the escapes of codecs.escape_decode. Codes as above.
     cdef uint64_t i = 1
+    cdef uint64_t stop
     cdef uint32_t c = 0
     cdef uint8_t b
     if n < 2 or p[0] != p[n - 1] or (p[0] != 39 and p[0] != 34):
@@ -133,13 +133,29 @@ cdef inline int unescape_string(Buf* out, const uint8_t* p, uint64_t n) noexcept
                 b = 13
             elif b == 116:
                 b = 9
+            elif b == 97:
+                b = 7
+            elif b == 98:
+                b = 8
+            elif b == 118:
+                b = 11
+            elif b == 102:
+                b = 12
+            elif 48 <= b <= 55:
+                # One to three octal digits; of more than a byte, its low eight bits.
+                c = b - 48
+                stop = i + 2
+                while i < n - 1 and i < stop and 48 <= p[i] <= 55:
+                    c = c * 8 + (p[i] - 48)
+                    i += 1
+                b = <uint8_t> c
             elif b == 120:
                 if n - 1 - i < 2 or hex_value(p + i, 2, &c) < 0:
                     return -2
                 b = <uint8_t> c
                 i += 2
             elif b != 92 and b != 39 and b != 34:
-                # An escape that Python 2's repr does not write stands for itself.
+                # What is no escape stands for itself.
                 if push_bytes(out, b"\\", 1) < 0:
                     return -1
         if push_bytes(out, &b, 1) < 0:
@@ -160,17 +176,11 @@ cdef inline int push_unescaped(VM* vm, uint8_t op, const uint8_t* p, uint64_t n)
 
 
 cdef inline int push_float(VM* vm, const uint8_t* p, uint64_t n) noexcept nogil:
-    cdef char[64] digits
-    cdef char* end = NULL
     cdef double real
     cdef uint64_t bits = 0
-    if n == 0 or n >= sizeof(digits):
+    if n > REAL_LIMIT or not (is_real(p, n, False) or is_named_real(p, n)):
         return fail(&vm.tables.status, ERR_TEXT, "a number that is malformed")
-    memcpy(digits, p, n)
-    digits[n] = 0
-    real = strtod(digits, &end)
-    if end != digits + n:
-        return fail(&vm.tables.status, ERR_TEXT, "a number that is malformed")
+    real = real_of(p, n)
     memcpy(&bits, &real, 8)
     return push_kind(vm, V_FLOAT, bits, 0)
 
@@ -182,9 +192,7 @@ cdef inline int run_text(VM* vm, const uint8_t** pp) noexcept nogil:
     cdef const uint8_t* stop = <const uint8_t*> memchr(p, 10, left)
     cdef uint64_t n, number
     cdef uint8_t op = pp[0][0]
-    cdef Value v
     cdef int kind
-    cdef int code
     number = 0
     if stop == NULL:
         if left > vm.limits.string_bytes:
@@ -210,10 +218,4 @@ cdef inline int run_text(VM* vm, const uint8_t** pp) noexcept nogil:
         return push_kind(vm, kind, number, 0)
     if kind != V_INT:
         return fail(&vm.tables.status, ERR_TEXT, "a memo index that is malformed")
-    if op == GET:
-        code = memo_get(vm, number, &v)
-        return push(vm, &v) if code == OK else code
-    code = need_values(vm, 1)
-    if code == OK:
-        code = memo_put(vm, number, &values(vm)[vm.stack.len - 1])
-    return code
+    return op_get(vm, number) if op == GET else op_put(vm, number)

@@ -5,7 +5,8 @@ from libc.stdint cimport uint32_t, uint64_t
 # bits, so that a memo entry (kind and index) is four bytes.
 cdef enum Kind:
     V_UNSET = 0
-    V_MARK = 1
+    V_MARK = 0           # on the stack only, where nothing is unset; idx: of V_INERT, or 0
+    V_INERT = 1          # in the memo only: a function that hands back its argument; idx: Inert
     V_NONE = 2
     V_FALSE = 3
     V_TRUE = 4
@@ -13,14 +14,14 @@ cdef enum Kind:
     V_UINT = 6           # num: uint64 of 2**63 or more
     V_BIG = 7            # an integer that 64 bits do not hold
     V_FLOAT = 8          # num: the bits of the double
-    V_OPAQUE = 9         # data that no snapshot needs: bytes, sets, tuples of other things
+    V_OPAQUE = 9         # data that no snapshot needs; idx: of a tuple of frames, as V_SKIP_LIST
     V_STR = 10           # idx: string id
     V_PAIR = 11          # idx: pair id (a tuple of two integers: a pool id)
     V_STACK = 12         # idx: stack id (a frames list that is complete)
     V_NODE_LIST = 13     # idx: node (a value kept as it is)
     V_NODE_DICT = 14
-    V_SKIP_LIST = 15     # unknown: its content is read and dropped
-    V_SKIP_DICT = 16
+    V_SKIP_LIST = 15     # unknown: its content is read and dropped; idx: into unknown_lists
+    V_SKIP_DICT = 16     # the same; idx: into unknown_dicts
     V_ROOT = 17
     V_SEGMENTS = 18      # list
     V_SEGMENT = 19       # dict, idx: row

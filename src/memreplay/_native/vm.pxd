@@ -5,6 +5,7 @@ from memreplay._native.growbuf cimport Buf
 from memreplay._native.hashmap cimport Spans
 from memreplay._native.limits cimport Limits
 from memreplay._native.tables cimport Tables
+from memreplay._native.value cimport Value
 
 cdef struct RawStack:
     # A frames list as its bytes stood in the file, and which ones came after it last time.
@@ -34,5 +35,6 @@ cdef struct VM:
 
 cdef int vm_init(VM* vm, Tables* tables, const Limits* limits, uint64_t seed) noexcept nogil
 cdef void vm_free(VM* vm) noexcept nogil
+cdef int push_special(VM* vm, Value* v) noexcept nogil
 cdef int vm_step(VM* vm) noexcept nogil
 cdef int vm_step_any(void* reader) noexcept nogil

@@ -6,7 +6,7 @@ refill.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memcmp, memcpy, memset, strlen
 from memreplay._native.cursor cimport *
 from memreplay._native.fast cimport FAST_FAIL, FAST_ROOM, FAST_YES, fast_event
 from memreplay._native.growbuf cimport *
@@ -15,11 +15,14 @@ from memreplay._native.memo cimport *
 from memreplay._native.opcodes cimport *
 from memreplay._native.keys cimport *
 from memreplay._native.opening cimport open_container, within_input
-from memreplay._native.shapes cimport *
+from memreplay._native.parts cimport pair_of_ints
+from memreplay._native.repeated cimport repeat_event
+from memreplay._native.shapes cimport append_item, set_item
 from memreplay._native.stack cimport *
 from memreplay._native.status cimport *
 from memreplay._native.tables cimport *
 from memreplay._native.text cimport is_text_opcode, run_text
+from memreplay._native.unknown cimport open_tuple, open_unknown
 from memreplay._native.value cimport *
 
 cdef enum:
@@ -30,6 +33,8 @@ cdef int vm_init(VM* vm, Tables* tables, const Limits* limits, uint64_t seed) no
     memset(vm, 0, sizeof(VM))
     vm.tables = tables
     vm.limits = limits[0]
+    if vm.limits.values > POSITION:
+        vm.limits.values = POSITION
     vm.protocol = -1
     tables.max_nodes = limits.nodes
     buf_init(&vm.stack, sizeof(Value))
@@ -53,6 +58,21 @@ cdef void vm_free(VM* vm) noexcept nogil:
 
 # ---- containers ----------------------------------------------------------------------------------
 
+cdef inline size_t below_inert(VM* vm, size_t* n) noexcept nogil:
+    # The stack's floor as a new container sees it: an inert function that it is the argument of
+    # takes no place, nor does the MARK of its arguments. `n` becomes the height without them.
+    cdef uint32_t* marks = <uint32_t*> vm.marks.data
+    cdef size_t k = vm.marks.len
+    if k >= 2 and marks[k - 2] & INERT and n[0] == (marks[k - 1] & POSITION) + 1:
+        if n[0] == (marks[k - 2] & POSITION) + 2:
+            k -= 2
+            n[0] -= 2
+    elif k and marks[k - 1] & INERT and n[0] == (marks[k - 1] & POSITION) + 1:
+        k -= 1
+        n[0] -= 1
+    return (marks[k - 1] & POSITION) + 1 if k else 0
+
+
 cdef inline uint32_t resolve_role(VM* vm, bint a_list, uint32_t* parent) noexcept nogil:
     # What a new container is, by what lies below it. In a pickle a container is made empty and its
     # items follow, so its place is known when it is made:
@@ -64,7 +84,7 @@ cdef inline uint32_t resolve_role(VM* vm, bint a_list, uint32_t* parent) noexcep
     # is the row or number of what it belongs to; of a trace, its place among the traces.
     cdef Value* s = values(vm)
     cdef size_t n = vm.stack.len
-    cdef size_t base = floor_of(vm)
+    cdef size_t base = below_inert(vm, &n)
     cdef Value* top
     cdef Value* under = NULL
     cdef uint32_t role
@@ -118,7 +138,10 @@ cdef inline int op_empty(VM* vm, bint a_list) noexcept nogil:
     vm.tables.read_bytes = cursor_offset(&vm.cur)
     if within_input(vm.tables, role) != OK:
         return vm.tables.status.code
-    if open_container(vm.tables, role, parent, &v) != OK:
+    if role == V_SKIP_DICT or role == V_SKIP_LIST:
+        if open_unknown(vm.tables, role, &v) != OK:
+            return vm.tables.status.code
+    elif open_container(vm.tables, role, parent, &v) != OK:
         return vm.tables.status.code
     return push(vm, &v)
 
@@ -179,16 +202,51 @@ cdef inline int op_setitem(VM* vm) noexcept nogil:
 
 
 cdef inline int op_tuple(VM* vm, size_t at, size_t n) noexcept nogil:
-    # n values from position `at` on become a tuple: a pair of integers, or data that nothing needs.
+    # n values from position `at` on become a tuple: a pair of integers, frames, or what nobody
+    # needs.
     cdef Value* s = values(vm)
+    cdef Value v
     cdef uint32_t id = 0
     cdef bint pair = n == 2 and s[at].kind == V_INT and s[at + 1].kind == V_INT
     if pair:
         id = pair_of_ints(vm.tables, <int64_t> s[at].num, <int64_t> s[at + 1].num)
         if id == NONE32:
             return fail(&vm.tables.status, ERR_MEMORY, "pools")
+    elif open_tuple(vm.tables, s + at, n, &v) != OK:
+        return vm.tables.status.code
     vm.stack.len = at
-    return push_kind(vm, V_PAIR, 0, id) if pair else push_kind(vm, V_OPAQUE, 0, 0)
+    return push_kind(vm, V_PAIR, 0, id) if pair else push(vm, &v)
+
+
+cdef inline bint ends_call(VM* vm, size_t n) noexcept nogil:
+    # Whether the n topmost values are all that lies above an inert function.
+    return over_inert(vm) and vm.stack.len == floor_of(vm) + n
+
+
+cdef inline int call_inert(VM* vm, const uint8_t* p, size_t n) noexcept nogil:
+    # The tuple opcode at p makes the n topmost values the arguments of the inert function below
+    # them, and REDUCE follows: what comes of it is the first argument.
+    cdef size_t at = top_mark(vm)
+    cdef Value* s = values(vm)
+    cdef Value* first = &s[vm.stack.len - n]
+    cdef bint fits
+    if s[at].idx == BUILD_INTLIST:
+        fits = n == 1 and is_list(first.kind)
+    else:
+        fits = n == 2 and first[1].kind == V_STR and (is_list(first.kind) or is_dict(first.kind))
+    if not fits or p[1] != REDUCE:
+        return inert_misused(vm)
+    s[at] = first[0]
+    vm.stack.len = at + 1
+    vm.marks.len -= 1
+    return OK
+
+
+cdef inline bint marks_arguments(VM* vm) noexcept nogil:
+    # Whether the topmost MARK lies on an inert function.
+    cdef uint32_t* marks = <uint32_t*> vm.marks.data
+    cdef size_t k = vm.marks.len
+    return k >= 2 and marks[k - 2] & INERT and top_mark(vm) == (marks[k - 2] & POSITION) + 1
 
 
 cdef inline int op_collect(VM* vm, uint8_t op) noexcept nogil:
@@ -213,6 +271,32 @@ cdef inline int tuple_over_mark(VM* vm, size_t at, size_t n) noexcept nogil:
     values(vm)[at] = values(vm)[at + 1]
     vm.stack.len = at + 1
     return OK
+
+
+# ---- values of the memo that do more than lie on the stack ---------------------------------------
+
+cdef Value* trace_of_next(VM* vm) noexcept nogil:
+    # The trace that the value which is pushed next is an item of; NULL when it is none.
+    cdef Value* s = values(vm)
+    cdef size_t n = vm.stack.len
+    cdef size_t base = floor_of(vm)
+    if n > base and s[n - 1].kind == V_TRACE:
+        return &s[n - 1]
+    if base >= 2 and s[base - 2].kind == V_TRACE and (n == base or s[n - 1].kind == V_EVENT):
+        return &s[base - 2]
+    return NULL
+
+
+cdef int push_special(VM* vm, Value* v) noexcept nogil:
+    # A value of the memo: an inert function, or an event, which may stand in a trace once more.
+    cdef Value* trace
+    if v.kind == V_INERT:
+        return op_inert(vm, v.idx)
+    trace = trace_of_next(vm)
+    vm.tables.read_bytes = cursor_offset(&vm.cur)
+    if trace != NULL and repeat_event(vm.tables, trace.idx, v) != OK:
+        return vm.tables.status.code
+    return push(vm, v)
 
 
 # ---- what is refused -----------------------------------------------------------------------------
@@ -261,7 +345,23 @@ cdef int unsafe(VM* vm, const uint8_t* p, const uint8_t* end) noexcept nogil:
             size = 100
         memcpy(name + used, text, size)
         set_detail_bytes(st, name, used + size)
+    elif over_inert(vm):
+        return inert_misused(vm)
     return ERR_UNSAFE
+
+
+cdef int run_global(VM* vm, const uint8_t** pp) noexcept nogil:
+    # GLOBAL: of the inert functions, spelled to the letter, and no other.
+    cdef uint32_t which
+    cdef const char* name
+    cdef size_t n
+    for which in range(INERTS):
+        name = inert_global(which)
+        n = strlen(name)
+        if <size_t> (vm.cur.end - pp[0]) >= n and memcmp(pp[0], name, n) == 0:
+            pp[0] += n
+            return op_inert(vm, which)
+    return unsafe(vm, pp[0], vm.cur.end)
 
 
 # ---- the loop ------------------------------------------------------------------------------------
@@ -274,7 +374,7 @@ cdef inline int fast_events(VM* vm, const uint8_t** pp) noexcept nogil:
     cdef Value* s
     cdef Value* trace
     cdef int code
-    if base < 2:
+    if base < 2 or over_inert(vm):
         return OK
     s = values(vm)
     trace = &s[base - 2]
@@ -356,16 +456,12 @@ cdef inline int run_opcode(VM* vm, const uint8_t** pp) noexcept nogil:
     if op == BINGET:
         if left < 2:
             return wait_for(vm, p, 2)
-        code = memo_get(vm, p[1], &v)
-        if code == OK:
-            code = push(vm, &v)
+        code = op_get(vm, p[1])
         used = 2
     elif op == LONG_BINGET:
         if left < 5:
             return wait_for(vm, p, 5)
-        code = memo_get(vm, read_u32(p + 1), &v)
-        if code == OK:
-            code = push(vm, &v)
+        code = op_get(vm, read_u32(p + 1))
         used = 5
     elif op == MEMOIZE or op == BINPUT or op == LONG_BINPUT:
         if op == MEMOIZE:
@@ -375,9 +471,7 @@ cdef inline int run_opcode(VM* vm, const uint8_t** pp) noexcept nogil:
             if left < used:
                 return wait_for(vm, p, used)
             n = p[1] if op == BINPUT else read_u32(p + 1)
-        code = need_values(vm, 1)
-        if code == OK:
-            code = memo_put(vm, n, &values(vm)[vm.stack.len - 1])
+        code = op_put(vm, n)
     elif op == EMPTY_DICT:
         vm.binary = True
         code = op_empty(vm, False)
@@ -471,11 +565,26 @@ cdef inline int run_opcode(VM* vm, const uint8_t** pp) noexcept nogil:
         used = 0
     elif op == TUPLE1 or op == TUPLE2 or op == TUPLE3:
         n = op - TUPLE1 + 1
-        code = need_values(vm, n)
-        if code == OK:
-            code = op_tuple(vm, vm.stack.len - n, n)
-    elif op == EMPTY_TUPLE or op == EMPTY_SET:
+        if ends_call(vm, n):
+            used = 2
+            if left < used:
+                return wait_for(vm, p, used)
+            code = call_inert(vm, p, n)
+        else:
+            code = need_values(vm, n)
+            if code == OK:
+                code = op_tuple(vm, vm.stack.len - n, n)
+    elif op == EMPTY_TUPLE:
+        code = op_tuple(vm, vm.stack.len, 0)
+    elif op == EMPTY_SET:
         code = push_kind(vm, V_OPAQUE, 0, 0)
+    elif op == TUPLE and marks_arguments(vm):
+        used = 2
+        if left < used:
+            return wait_for(vm, p, used)
+        n = vm.stack.len - floor_of(vm)
+        vm.marks.len -= 1
+        code = call_inert(vm, p, n)
     elif op == TUPLE or op == LIST or op == DICT or op == FROZENSET:
         code = op_collect(vm, op)
     elif op == ADDITEMS:
@@ -531,7 +640,7 @@ cdef inline int run_opcode(VM* vm, const uint8_t** pp) noexcept nogil:
             or op == EXT4 or op == PERSID or op == BINPERSID):
         if (op == GLOBAL or op == INST) and not vm.cur.eof and left < 512:
             return wait_for(vm, p, 512)
-        return unsafe(vm, p, vm.cur.end)
+        return run_global(vm, pp) if op == GLOBAL else unsafe(vm, p, vm.cur.end)
     elif is_text_opcode(op):
         used = 0
         code = run_text(vm, &p)

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from memreplay import _core
 
 if TYPE_CHECKING:
@@ -25,9 +23,9 @@ RECORDING = frozenset({"trace_alloc_overflowed", "trace_alloc_max_entries"})
 
 def generation(tables: Tables) -> str:
     """Who wrote the file, in words for people: later keys tell later versions."""
-    counts = np.bincount(np.asarray(tables.column("action")), minlength=1)
-    names = {tables.action_name(int(code)) for code in np.flatnonzero(counts)}
-    if names & {"workspace_snapshot", "empty_cache"}:
+    # Found in the column's bytes: a code is one.
+    actions = bytes(tables.column("action"))
+    if any(_core.ACTIONS.index(name) in actions for name in ("workspace_snapshot", "empty_cache")):
         return "torch_npu (Ascend)"
     if tables.bare_list:
         return "PyTorch before 2.1 (a list of segments)"

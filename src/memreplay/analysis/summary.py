@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from memreplay import _core
 from memreplay.analysis.generation import changed_settings, generation
 from memreplay.analysis.trust import device_verdict, overflowed, verdict
 from memreplay.model import (
@@ -18,8 +15,6 @@ from memreplay.model import (
 )
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from memreplay.replay import Replay, Usage
     from memreplay.snapshot import Snapshot
 
@@ -51,24 +46,21 @@ def summarize(snap: Snapshot) -> SnapshotSummary:
 def device_summary(snap: Snapshot, device: int) -> DeviceSummary:
     """One device of a snapshot. Raises UsageError when it is not there."""
     replay = snap.replay(device)
-    first = replay.native.first_row
-    rows = slice(first, first + replay.events)
-    times = snap.events.time_us[rows]
-    times = times[times != _core.ABSENT_TIME]
-    in_segments = snap.segments.device == device
-    states = _states(snap, in_segments)
+    tally = replay.native.tally()
+    states = _states(snap, tally["states"])
+    first_us, last_us = tally["times"] or (None, None)
     trust = device_verdict(snap, replay)
     return DeviceSummary(
         device=device,
         first_event=replay.first_event,
         events=replay.events,
         trace_events=snap.trace_events(device),
-        actions=_actions(snap, rows),
-        first_us=int(times.min()) if len(times) else None,
-        last_us=int(times.max()) if len(times) else None,
-        events_with_stack=int(np.count_nonzero(snap.events.stack[rows])),
-        segments=int(np.count_nonzero(in_segments)),
-        reserved_bytes=int(snap.segments.total_size[in_segments].sum()),
+        actions=_actions(snap, tally["actions"]),
+        first_us=first_us,
+        last_us=last_us,
+        events_with_stack=tally["with_stack"],
+        segments=tally["segments"],
+        reserved_bytes=tally["reserved_bytes"],
         active_bytes=sum(s.size_bytes for s in states if s.state != "inactive"),
         requested_bytes=replay.native.segment_requested_bytes,
         states=states,
@@ -114,30 +106,16 @@ def _classes(replay: Replay, by: str) -> int:
     return len(replay.classes(by).keys()) - 1
 
 
-def _actions(snap: Snapshot, rows: slice) -> dict[str, int]:
+def _actions(snap: Snapshot, counts: list[tuple[int, int]]) -> dict[str, int]:
     """Events by action, in the order of action codes; "(none)" for events without one."""
-    counts = np.bincount(snap.events.action[rows], minlength=1)
     found: dict[str, int] = {}
-    for code in np.flatnonzero(counts):
-        name = snap.action_name(int(code)) or "(none)"
-        found[name] = found.get(name, 0) + int(counts[code])
+    for code, events in counts:
+        name = snap.action_name(code) or "(none)"
+        found[name] = found.get(name, 0) + events
     return found
 
 
-def _states(snap: Snapshot, in_segments: NDArray[np.bool_]) -> tuple[StateBytes, ...]:
-    """Blocks of the chosen segments by state, active ones first."""
-    blocks = snap.blocks
-    if len(blocks) == 0:
-        return ()
-    chosen = in_segments[blocks.segment]
-    found = []
-    for code in range(len(_core.STATES)):
-        here = chosen & (blocks.state == code)
-        if not here.any():
-            continue
-        name = snap.state_name(code)
-        requested = 0 if name == "inactive" else int(blocks.requested_size[here].sum())
-        found.append(
-            StateBytes(name, int(np.count_nonzero(here)), int(blocks.size[here].sum()), requested)
-        )
+def _states(snap: Snapshot, counts: list[tuple[int, int, int, int]]) -> tuple[StateBytes, ...]:
+    """Blocks of a device by state, active ones first."""
+    found = [StateBytes(snap.state_name(code), *numbers) for code, *numbers in counts]
     return tuple(sorted(found, key=lambda s: (s.state == "inactive", -s.size_bytes)))

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from memreplay import _core
 from memreplay.errors import UsageError
-from memreplay.model import MEASURES, Lifetimes, LiveSet, MeasureName, PeakPoint
+from memreplay.model import (
+    MEASURES,
+    Lifetimes,
+    LiveSet,
+    MeasureName,
+    PeakPoint,
+    SegmentChanges,
+)
 from memreplay.replay.usage import Usage
 
 if TYPE_CHECKING:
@@ -165,6 +172,36 @@ class Replay:
         from memreplay import _measures
 
         return _measures.Blocks(self.reserved, *self.rules)
+
+    @cached_property
+    def segment_changes(self) -> SegmentChanges:
+        """The segment events: what was reserved and given back, when, and who asked."""
+        import numpy as np
+
+        at = np.asarray(self.reserved.events()).astype(np.int64)
+        rows = at + self.native.first_row
+
+        def column(name: str, dtype: str) -> NDArray[Any]:
+            found = self.native.tables.column(name)
+            if isinstance(found, int):
+                return np.full(len(at), found, dtype=dtype)
+            return np.asarray(found)[rows]
+
+        action = column("action", "u1")
+        size = column("size", "i8")
+        grows = np.isin(action, [_core.ACTIONS.index(a) for a in ("segment_alloc", "segment_map")])
+        signed = np.where(grows, size, -size)
+        return SegmentChanges(
+            event=at + self.first_event,
+            action=action,
+            address=column("address", "u8"),
+            bytes=signed,
+            reserved=self.reserved.start_bytes + np.cumsum(signed),
+            time_us=column("time", "i8"),
+            stream=column("stream", "u8"),
+            pool=np.asarray(self.blocks.pools())[at],
+            stack=column("stack", "u4"),
+        )
 
     def classes(self, by: str) -> _measures.Classes:
         """Allocations and segments by "pool" or "stream"."""

@@ -231,8 +231,8 @@ class Usage:
         sums = reserved if self.measure == "reserved" else classes.sums(self.native, at)
         parts = []
         for key, mine, theirs in zip(classes.keys(), sums, reserved, strict=True):
-            if not mine[6] and not theirs[6]:
-                continue
+            if not any(sums[i] for sums in (mine, theirs) for i in (0, 1, 3, 5, 6)):
+                continue  # nothing ever came or went
             parts.append(
                 Part(
                     pool=replay.pool_of(key) if by == "pool" else None,

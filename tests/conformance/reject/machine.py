@@ -42,8 +42,93 @@ _CALLS = {
     for inside in (False, True)
 }
 
+_TAG = b"torch.jit._pickle\nrestore_type_tag\n"
+_INTS = b"torch.jit._pickle\nbuild_intlist\n"
+
+
+def _misused(ops: Ops, opcode: str, name: str = "restore_type_tag") -> Reject:
+    return Reject(
+        _inside(ops),
+        UnsafePickleError,
+        rf"load or call torch\.jit\._pickle\.{name}" + _PLACE.format(opcode),
+    )
+
+
+def _tag() -> Ops:
+    return Ops().op("GLOBAL", _TAG)
+
+
+def _ints() -> Ops:
+    return Ops().op("GLOBAL", _INTS)
+
+
+_INERT = {
+    "a tag of a text": _misused(_tag().strings("a", "b").op("TUPLE2").op("REDUCE"), "TUPLE2"),
+    "a tag that is no text": _misused(
+        _tag().empty_list().integer(1).op("TUPLE2").op("REDUCE"), "TUPLE2"
+    ),
+    "a tag of nothing": _misused(_tag().op("EMPTY_TUPLE").op("REDUCE"), "REDUCE"),
+    "a tag of a list alone": _misused(_tag().empty_list().op("TUPLE1").op("REDUCE"), "TUPLE1"),
+    "a tag of three": _misused(
+        _tag().empty_list().strings("a", "b").op("TUPLE3").op("REDUCE"), "TUPLE3"
+    ),
+    "a tag that is not called": _misused(_tag(), "SETITEMS"),
+    "a tag in a tuple": _misused(_tag().op("TUPLE1"), "TUPLE1"),
+    "a tag in a list": _misused(Ops().empty_list().raw(bytes(_tag())).append(), "APPEND"),
+    "a tag in a list, by APPENDS": _misused(
+        Ops().empty_list().mark().raw(bytes(_tag())).appends(), "APPENDS"
+    ),
+    "a tag that is dropped": _misused(_tag().op("POP"), "POP"),
+    "a tag that is doubled": _misused(_tag().op("DUP"), "DUP"),
+    "a tag that is built": _misused(_tag().empty_dict().op("BUILD"), "BUILD"),
+    "a tag that makes an object": _misused(_tag().op("EMPTY_TUPLE").op("NEWOBJ"), "NEWOBJ"),
+    "a tag whose tuple is not called with": _misused(
+        _tag().empty_list().string("a").op("TUPLE2").put(5).op("REDUCE"), "TUPLE2"
+    ),
+    "a tag of a tag": _misused(_tag().raw(bytes(_tag())).string("a").op("TUPLE2"), "TUPLE2"),
+    "a tag of the memo": _misused(
+        _tag().put(7).empty_list().string("a").op("TUPLE2").op("REDUCE").get(7).op("POP"), "POP"
+    ),
+    "a tag under STOP": _misused(_tag().empty_list().op("POP").op("STOP"), "STOP"),
+    "an int list of a dict": _misused(
+        _ints().mark().empty_dict().op("TUPLE").op("REDUCE"), "TUPLE", "build_intlist"
+    ),
+    "an int list of two": _misused(
+        _ints().mark().empty_list().empty_list().op("TUPLE").op("REDUCE"), "TUPLE", "build_intlist"
+    ),
+    "an int list that is dropped": _misused(
+        _ints().mark().empty_list().op("TUPLE").op("POP"), "TUPLE", "build_intlist"
+    ),
+    "a tag, nearly": Reject(
+        _inside(Ops().op("GLOBAL", b"torch.jit._pickle\nrestore_type_tags\n")),
+        UnsafePickleError,
+        r"load or call torch\.jit\._pickle\.restore_type_tags .*GLOBAL",
+    ),
+    "a tag of another module": Reject(
+        _inside(Ops().op("GLOBAL", b"torch.jit\nrestore_type_tag\n")),
+        UnsafePickleError,
+        r"load or call torch\.jit\.restore_type_tag .*GLOBAL",
+    ),
+    "a tag by STACK_GLOBAL": Reject(
+        _inside(Ops().strings("torch.jit._pickle", "restore_type_tag").op("STACK_GLOBAL")),
+        UnsafePickleError,
+        r"load or call torch\.jit\._pickle\.restore_type_tag .*STACK_GLOBAL",
+    ),
+    "a NumPy number": Reject(
+        _inside(Ops().op("GLOBAL", b"numpy.core.multiarray\nscalar\n")),
+        UnsafePickleError,
+        r"load or call numpy\.core\.multiarray\.scalar .*GLOBAL",
+    ),
+    "cut off before the call": Reject(
+        _inside(_tag().empty_list().string("a").op("TUPLE2"))[:-2],
+        TruncatedError,
+        r"need 2 bytes, 1 left" + _PLACE.format("TUPLE2"),
+    ),
+}
+
 CASES: dict[str, Reject] = {
     **_UNSAFE,
+    **_INERT,
     **_CALLS,
     "cut off": Reject(_GOOD[:-1], TruncatedError, r"truncated pickle: need 1 byte, 0 left"),
     "cut off in a string": Reject(

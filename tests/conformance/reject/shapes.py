@@ -18,6 +18,9 @@ from tests.conformance.cases import (
     trace,
 )
 
+_OTHERS: list[Any] = [{"name": 5}]  # no frames, for all their keys
+_TEXTS = ["a", "b"]
+
 
 def _type(snapshot: Any, key: str) -> Reject:
     return Reject(
@@ -52,7 +55,18 @@ CASES: dict[str, Reject] = {
     "a time is a text": _type(event(time_us="noon"), "time_us"),
     "a stream is a list": _type(event(stream=[]), "stream"),
     "frames are a text": _type(event(frames="f"), "frames"),
-    "frames are a tuple": _type(event(frames=(FRAME,)), "frames"),
+    "frames are a tuple of texts": _type(event(frames=("f",)), "frames"),
+    "frames are a tuple of frames and none": _type(event(frames=(FRAME, 1)), "frames"),
+    "frames are a tuple of lists": _type(event(frames=([FRAME],)), "frames"),
+    "frames are a pair": _type(event(frames=(1, 2)), "frames"),
+    "frames are unknown data": _type(event(new=_OTHERS, frames=_OTHERS), "frames"),
+    "frames are unknown texts": _type(event(new=_TEXTS, frames=_TEXTS), "frames"),
+    "a frame is unknown data": _type(event(new=_OTHERS[0], frames=_OTHERS), "frames"),
+    "events are a tuple": _type({"device_traces": [(EVENT,)]}, "device_traces"),
+    "traces are a tuple": _type({"device_traces": ([EVENT], [])}, "device_traces"),
+    "segments are a tuple": _type({"segments": (SEGMENT, SEGMENT)}, "segments"),
+    "blocks are a tuple": _type(segment(blocks=(BLOCK,)), "blocks"),
+    "a history is a tuple": _type(block(history=({"real_size": 1},)), "history"),
     "a frame is a text": _type(event(frames=["f"]), "frames"),
     "a second frame is a number": _type(event(frames=[FRAME, 5]), "frames"),
     "a line is a text": _type(event(frames=[{"line": "5"}]), "line"),
@@ -74,7 +88,24 @@ CASES: dict[str, Reject] = {
     "a block below zero": _number(block(size=-512), "size"),
     "a segment without address": _shape({"segments": [{"total_size": 1}]}, "a segment without"),
     "a segment without size": _shape({"segments": [{"address": 1}]}, "a segment without"),
-    "an event twice": _shape(trace(*[EVENT] * 2), "an event that stands in the trace twice"),
+    "a time that is no number": _number(event(time_us=float("nan")), "time_us"),
+    "a time without end": _number(event(time_us=float("inf")), "time_us"),
+    "a time of 1e19": _number(event(time_us=1e19), "time_us"),
+    "a time of an annotation that is no number": _number(
+        trace(external_annotations=[{"time_us": float("nan")}]), "time_us"
+    ),
+    "an event seen before": _shape(
+        {"new": EVENT, "device_traces": [[EVENT]]}, "a part that stood under an unknown key"
+    ),
+    "events seen before": _shape(
+        {"new": [EVENT], "device_traces": [[EVENT]]}, "a part that stood under an unknown key"
+    ),
+    "a segment seen before": _shape(
+        {"new": SEGMENT, "segments": [SEGMENT]}, "a part that stood under an unknown key"
+    ),
+    "blocks seen before": _shape(
+        {"new": SEGMENT["blocks"], "segments": [SEGMENT]}, "a part that stood under an unknown key"
+    ),
     "a segment twice": _shape({"segments": [SEGMENT] * 2}, "a segment that stands there twice"),
     "a block twice": _shape(segment(blocks=[BLOCK] * 2), "a block that stands there twice"),
     "a trace of two devices": _shape(

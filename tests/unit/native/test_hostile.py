@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import struct
 import subprocess
 import sys
@@ -104,6 +105,33 @@ def test_blocks_twice() -> None:
     equal_or_refused(bytes(ops.setitems().appends().setitems().stop()))
 
 
+def open_history(ops: Ops) -> Ops:
+    """A block, up to the list of its history."""
+    ops.empty_dict().mark().string("size").integer(512).string("state").string("active_allocated")
+    return ops.string("history").empty_list()
+
+
+def entry(ops: Ops, real_size: int) -> Ops:
+    return ops.empty_dict().string("real_size").integer(real_size).setitem()
+
+
+def test_a_history_entry_that_is_dropped() -> None:
+    # The first entry of the list counts: here that is the second one written.
+    ops = Ops().proto(4).empty_dict().mark().string("segments").empty_list()
+    open_history(segment(ops, 1).string("blocks").empty_list())
+    entry(entry(ops, 500).op("POP"), 400).append().setitems().append().setitems().append()
+    equal_or_refused(bytes(ops.setitems().stop()))
+
+
+def test_histories_in_turns() -> None:
+    ops = Ops().proto(4).empty_dict().mark().string("segments").empty_list()
+    open_history(segment(ops, 1).string("blocks").empty_list()).put(7)
+    entry(ops, 500).append().setitems().append()
+    entry(open_history(ops), 900).append().setitems().append()
+    entry(ops.get(7), 400).append().op("POP").setitems().append()
+    equal_or_refused(bytes(ops.setitems().stop()))
+
+
 def test_frames_twice_in_one_event() -> None:
     ops = open_trace(named())
     name(ops.empty_dict().mark(), "frames").empty_list().mark()
@@ -192,16 +220,18 @@ def test_a_text_that_begins_with_nul() -> None:
         assert snap.metadata(int(snap.events.user_metadata[0])) == text
 
 
-def test_parts_first_seen_under_an_unknown_key_are_refused() -> None:
-    # What is unknown is not kept, so nothing can be shared with it: an error, never a wrong row.
-    frame = {"name": "f", "filename": "a.py", "line": 3}
-    frames = [frame]
+def test_rows_first_seen_under_an_unknown_key_are_refused() -> None:
+    # What is unknown has no row, so none can be shared with it: an error, never a wrong row.
+    segment = {"address": 1, "total_size": 2, "blocks": [{"size": 1}]}
     for snapshot in (
-        {"host_traces": [[{"frames": [frame]}]], "device_traces": [[{**EVENT, "frames": [frame]}]]},
-        {"device_traces": [[{**EVENT, "forward": frames, "frames": frames}]]},
+        {"host_traces": [[EVENT]], "device_traces": [[EVENT]]},
+        {"host_segments": [segment], "segments": [segment]},
+        {"new": segment["blocks"], "segments": [segment]},
+        {"new": [segment], "segments": [segment], "device_traces": []},
     ):
-        with pytest.raises(mr.SnapshotError, match="'frames' holds"):
+        with pytest.raises(mr.SnapshotError, match="stood under an unknown key before") as caught:
             mr.open(build.dump(snapshot))
+        assert caught.value.offset is not None
         assert_like_oracle(build.dump_unshared(snapshot), snapshot)
 
 
@@ -253,6 +283,13 @@ TRACE = (
 END = "    return bytes(o.appends().append().setitems().stop())"
 # Each input is under 1 MB but for the last (3 MB).
 MEMORY = {
+    "an event over and over": TRACE
+    + "    o.empty_dict().mark().string('action').string('alloc').setitems().put(0)\n"
+    "    for i in range(500_000):\n"
+    "        o.get(0)\n" + END,
+    "unknown lists of nothing": "    return b'\\x80\\x04}(X\\x01\\0\\0\\0a](' + b']' * 1_000_000",
+    "an unknown frame in many lists": "    return b'\\x80\\x04}(X\\x01\\0\\0\\0a](}q\\0' "
+    "+ b'](h\\0h\\0e' * 300_000",
     "rendered metadata that shares": TRACE
     + "    o.empty_dict().mark().string('user_metadata').put(1).empty_list().put(0).mark()\n"
     "    o.string('x' * 60_000).appends().setitems()\n"
@@ -269,7 +306,10 @@ MEMORY = {
 }
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs the resource module")
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+@pytest.mark.skipif(
+    "libasan" in os.environ.get("LD_PRELOAD", ""), reason="a sanitizer's own memory counts too"
+)
 @pytest.mark.parametrize("attack", MEMORY)
 def test_memory_stays_in_proportion(attack: str) -> None:
     assert resident_after(MEMORY[attack]) < 160

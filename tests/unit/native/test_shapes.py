@@ -360,14 +360,12 @@ def test_a_number_that_does_not_fit_names_its_key(snapshot: Any, key: str) -> No
 
 
 def test_rows_stand_once() -> None:
-    event, segment, block = dict(EVENT), of_segment()["segments"][0], dict(BLOCK)
+    segment, block = of_segment()["segments"][0], dict(BLOCK)
     for snapshot in (
-        {"device_traces": [[event, event]]},
-        {"device_traces": [[event], [event]]},
         {"segments": [segment, segment]},
         of_segment(blocks=[block, block]),
     ):
-        with pytest.raises(mr.SnapshotError, match=r"stands (there|in the trace) twice"):
+        with pytest.raises(mr.SnapshotError, match="stands there twice"):
             mr.open(build.dump(snapshot))
 
 

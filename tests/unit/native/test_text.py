@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import pickle
+import warnings
 from typing import Any
 
 import pytest
@@ -41,6 +43,8 @@ VALUES = [
     (b"S'it'\n", "it"),
     (b'S"it"\n', "it"),
     (rb"S'a\nb\t\\\x41\''" + b"\n", "a\nb\t\\A'"),
+    (rb"S'\0\12\101\1013'" + b"\n", "\0\nAA3"),
+    (rb"S'\a\b\f\v'" + b"\n", "\a\b\f\v"),
     (b"Vplain\n", "plain"),
     (b"V\\u00e9\\U0001f600 \xe9\n", "é😀 é"),
     (b"Va\\\\u0041\n", "a\\\\u0041"),
@@ -64,6 +68,10 @@ def test_values(argument: bytes, value: Any) -> None:
         b"F\n",
         b"Fone\n",
         b"F1.5x\n",
+        b"F 1.5\n",
+        b"F0x1p3\n",
+        b"F1,5\n",
+        b"S'\\x4'\n",
         b"Sbare\n",
         b"S'\n",
         b"S'open\\'\n",
@@ -114,3 +122,24 @@ def test_what_python_writes_comes_back(text: str, number: int, real: float) -> N
     settings = {"text": text, "number": number, "real": real, "list": [text, None, True]}
     data = pickle.dumps({"segments": [], "allocator_settings": settings}, 0)
     assert settings_of(data) == settings
+
+
+LITERALS = st.text(st.sampled_from("\\\\\\xuU0178aAbfnrtvdN'\" "), max_size=8)
+
+
+@given(text=LITERALS)
+def test_escapes_are_those_of_python(text: str) -> None:
+    literal = text.encode() + b"x"  # so that no quote is escaped
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            value = codecs.escape_decode(literal)[0]
+        except ValueError:
+            value = None
+    data = with_setting(b"S'" + literal + b"'\n")
+    if value is None:
+        with pytest.raises(mr.SnapshotError, match="an escape that is malformed"):
+            mr.open(data)
+    else:
+        assert isinstance(value, bytes)
+        assert settings_of(data) == {"x": value.decode("utf-8", "replace")}

@@ -146,7 +146,7 @@ def test_sizes_that_do_not_add_up_to_a_number() -> None:
     builder = SnapshotBuilder()
     for i in range(3):
         builder.alloc(A + i, 2**62 - 1)
-    with pytest.raises(mr.SnapshotError, match="does not fit"):
+    with pytest.raises(mr.SnapshotError, match="add up to more than 64 bits hold"):
         replay_of(builder)
 
 

@@ -1,0 +1,115 @@
+"""Floats as text: what Python and JSON write of them, read and written the same in any locale."""
+
+from libc.math cimport isfinite
+from libc.stdint cimport uint8_t, uint64_t
+from libc.stdio cimport snprintf
+from libc.stdlib cimport strtod
+from libc.string cimport memcpy, strlen
+
+cdef inline uint64_t skip_digits(const uint8_t* p, uint64_t i, uint64_t n) noexcept nogil:
+    while i < n and 48 <= p[i] <= 57:
+        i += 1
+    return i
+
+
+cdef bint is_real(const uint8_t* p, uint64_t n, bint of_json) noexcept nogil:
+    # [-+] digits [. digits] [e [-+] digits]. JSON has no "+1", "01", ".5" and "1.".
+    cdef uint64_t i = 1 if n and (p[0] == 45 or (p[0] == 43 and not of_json)) else 0
+    cdef uint64_t whole = i
+    cdef uint64_t digits, start
+    i = skip_digits(p, i, n)
+    digits = i - whole
+    if of_json and (digits == 0 or (digits > 1 and p[whole] == 48)):
+        return False
+    if i < n and p[i] == 46:
+        start = i + 1
+        i = skip_digits(p, start, n)
+        if of_json and i == start:
+            return False
+        digits += i - start
+    if digits == 0:
+        return False
+    if i < n and (p[i] | 32) == 101:
+        i += 1
+        if i < n and (p[i] == 45 or p[i] == 43):
+            i += 1
+        start = i
+        i = skip_digits(p, start, n)
+        if i == start:
+            return False
+    return i == n
+
+
+cdef inline bint is_word(const uint8_t* p, uint64_t n, const char* word) noexcept nogil:
+    # Whether it says so, in capitals or not.
+    cdef uint64_t i
+    if n != strlen(word):
+        return False
+    for i in range(n):
+        if p[i] | 32 != <uint8_t> word[i]:
+            return False
+    return True
+
+
+cdef bint is_named_real(const uint8_t* p, uint64_t n) noexcept nogil:
+    # inf, infinity, nan, with a sign or without: Python's repr of them.
+    cdef uint64_t i = 1 if n and (p[0] == 45 or p[0] == 43) else 0
+    return (is_word(p + i, n - i, b"inf") or is_word(p + i, n - i, b"infinity")
+            or is_word(p + i, n - i, b"nan"))
+
+
+cdef double real_of(const uint8_t* p, uint64_t n) noexcept nogil:
+    # The number that is_real() or is_named_real() took; n is REAL_LIMIT at most.
+    cdef char[REAL_LIMIT + 16] text
+    cdef char[16] half
+    cdef char* stop = NULL
+    cdef double real
+    cdef uint64_t point = 0
+    cdef uint64_t wide
+    memcpy(text, p, n)
+    text[n] = 0
+    real = strtod(text, &stop)
+    if stop == text + n:
+        return real
+    # The locale has another decimal point than ".": it is what one half is written with.
+    snprintf(half, sizeof(half), b"%.1f", 0.5)
+    wide = strlen(half) - 2
+    while point < n and p[point] != 46:
+        point += 1
+    if point < n and wide < 8:
+        memcpy(text + point, half + 1, wide)
+        memcpy(text + point + wide, p + point + 1, n - point - 1)
+        text[n + wide - 1] = 0
+    return strtod(text, NULL)
+
+
+cdef void put_real(char* out, double real) noexcept nogil:
+    # At most 32 characters: with as few digits as give the same number again, and a point or an
+    # exponent, as Python writes a float. Of a number that is not finite, "null".
+    cdef char[40] text
+    cdef int digits = 15
+    cdef int i = 0
+    cdef int n = 0
+    cdef bint whole = True
+    if not isfinite(real):
+        memcpy(out, b"null", 5)
+        return
+    snprintf(text, sizeof(text), b"%.15g", real)
+    while digits < 17 and strtod(text, NULL) != real:
+        digits += 1
+        snprintf(text, sizeof(text), b"%.*g", digits, real)
+    while text[i] != 0 and n < 29:
+        if (48 <= text[i] <= 57) or text[i] == 45 or text[i] == 43 or text[i] == 101:
+            whole = whole and text[i] != 101
+            out[n] = text[i]
+            n += 1
+        elif whole:
+            # The decimal point of the locale, in one byte or more.
+            whole = False
+            out[n] = 46
+            n += 1
+        i += 1
+    if whole:
+        memcpy(out + n, b".0", 2)
+        n += 2
+    out[n] = 0

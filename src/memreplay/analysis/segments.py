@@ -1,0 +1,92 @@
+"""The segments of each device over time: what was reserved and given back, when, and who asked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from memreplay import _core
+from memreplay.analysis.plumbing import ranks
+from memreplay.analysis.trust import verdict
+from memreplay.model import DeviceSegments, SegmentChange, SegmentsReport
+
+if TYPE_CHECKING:
+    from memreplay.model import SegmentChanges
+    from memreplay.replay import Replay
+    from memreplay.snapshot import Snapshot
+
+
+def segments_report(snap: Snapshot, *, top: int = 20) -> SegmentsReport:
+    """Every device that was read; `top` is how many of the largest changes to tell (0: all)."""
+    rank = ranks(snap.native)
+    devices = tuple(_device(snap, snap.replay(device), rank, top) for device in snap.devices)
+    pools = {int(i) for device in devices for i in np.unique(device.changes.pool)}
+    codes = {int(code) for device in devices for code in np.unique(device.changes.action)}
+    return SegmentsReport(
+        file=snap.file,
+        truncated=snap.truncation is not None,
+        pools={i: snap.native.pool(i) for i in pools if i != _core.ABSENT_ID},
+        actions={code: snap.action_name(code) or "" for code in codes},
+        devices=devices,
+    )
+
+
+def _device(snap: Snapshot, replay: Replay, rank: tuple[bytes, bytes], top: int) -> DeviceSegments:
+    usage = replay.measure("reserved")
+    changes = replay.segment_changes
+    trust = verdict(snap, usage)
+    return DeviceSegments(
+        device=replay.device,
+        first_event=replay.first_event,
+        events=replay.events,
+        start_us=replay.time_us(replay.start),
+        start_segments=len(replay.reserved.regions()),
+        start_bytes=usage.start_bytes,
+        peak_bytes=usage.peak.bytes,
+        event_index=usage.peak.event_index,
+        final_bytes=usage.final_bytes,
+        actions=_actions(snap, changes),
+        exactness="exact" if trust.exact else "estimated",
+        trusted=trust.trusted,
+        reasons=trust.reasons,
+        largest=_largest(snap, replay, changes, rank, top),
+        changes=changes,
+    )
+
+
+def _actions(snap: Snapshot, changes: SegmentChanges) -> dict[str, int]:
+    codes, counts = np.unique(changes.action, return_counts=True)
+    return {
+        snap.action_name(int(code)) or "": int(count)
+        for code, count in zip(codes, counts, strict=True)
+    }
+
+
+def _largest(
+    snap: Snapshot, replay: Replay, changes: SegmentChanges, rank: tuple[bytes, bytes], top: int
+) -> tuple[SegmentChange, ...]:
+    """The largest changes (of equal ones the first), in the order of the trace."""
+    rows = np.arange(len(changes))
+    if top and top < len(rows):
+        by_size = np.argsort(-np.abs(changes.bytes), kind="stable")
+        rows = np.sort(by_size[:top])
+    label = replay.measure().native.label_frame
+    found = []
+    for row in rows.tolist():
+        frame = label(int(changes.stack[row]), *rank)
+        time = int(changes.time_us[row])
+        found.append(
+            SegmentChange(
+                event_index=int(changes.event[row]),
+                time_us=None if time == _core.ABSENT_TIME else time,
+                action=snap.action_name(int(changes.action[row])) or "",
+                address=int(changes.address[row]),
+                bytes=int(changes.bytes[row]),
+                reserved_bytes=int(changes.reserved[row]),
+                stream=int(changes.stream[row]),
+                pool=snap.pool_id(int(changes.pool[row])),
+                place=None if frame == _core.ABSENT_ID else snap.frame(frame),
+            )
+        )
+    return tuple(found)

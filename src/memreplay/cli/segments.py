@@ -1,0 +1,72 @@
+"""`memreplay segments`: what was reserved when, and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from memreplay.cli.errors import NOT_TRUSTED, attempt
+from memreplay.cli.options import (
+    STRICT_EXIT_CODES,
+    file_argument,
+    format_option,
+    reading_options,
+    strict_option,
+    top_option,
+)
+from memreplay.cli.output import render_document, write
+from memreplay.cli.source import Reading, opened
+
+if TYPE_CHECKING:
+    from memreplay.model import SegmentsReport
+
+
+@click.command(
+    "segments",
+    epilog=f"""\b
+Examples:
+  memreplay segments snap.pkl
+  memreplay segments snap.pkl --top 0 --device 0
+  memreplay segments snap.pkl --format json | jq '.devices[0].changes.reserved_bytes | max'
+
+{STRICT_EXIT_CODES}""",
+)
+@file_argument
+@top_option
+@reading_options
+@strict_option
+@format_option
+@click.pass_context
+def command(
+    ctx: click.Context, file: str, top: int, reading: Reading, strict: bool, fmt: str
+) -> None:
+    """What was reserved when, and why.
+
+    Lists the largest changes of the memory that the allocator holds from the driver, segments and
+    mapped ranges of expandable ones, with the code that made it ask. With --format json all of
+    them, as a series.
+    """
+
+    def work() -> SegmentsReport:
+        from memreplay.analysis.segments import segments_report
+
+        with opened(file, reading) as snapshot:
+            return segments_report(snapshot, top=top)
+
+    report, exit_code = attempt(file, work)
+    if report is not None:
+        write(_render(report, fmt))
+        if strict and not all(device.trusted for device in report.devices):
+            exit_code = NOT_TRUSTED
+    ctx.exit(exit_code)
+
+
+def _render(report: SegmentsReport, fmt: str) -> str:
+    if fmt == "json":
+        from memreplay.reports.segments_json import render_segments_json
+
+        return render_segments_json(report)
+    from memreplay.reports.segments_text import segments_document
+
+    return render_document(segments_document(report))

@@ -1,0 +1,52 @@
+"""Writes the segments over time as JSON, schema memreplay.segments/1 (docs/json.md)."""
+
+from __future__ import annotations
+
+from memreplay.model import DeviceSegments, SegmentsReport
+from memreplay.reports.strict_json import to_json
+
+SCHEMA = "memreplay.segments/1"
+_NO_TIME = -(2**63)
+
+
+def render_segments_json(report: SegmentsReport) -> str:
+    """One indented object; the changes are columns: arrays of the same length."""
+    return to_json(
+        {
+            "schema": SCHEMA,
+            "file": report.file,
+            "truncated": report.truncated,
+            "devices": [_device(device, report) for device in report.devices],
+        },
+        indent=None,
+    )
+
+
+def _device(device: DeviceSegments, report: SegmentsReport) -> dict[str, object]:
+    changes = device.changes
+    pools = {i: list(pool) for i, pool in report.pools.items()}
+    return {
+        "device": device.device,
+        "first_event": device.first_event,
+        "events": device.events,
+        "start_us": device.start_us,
+        "start_segments": device.start_segments,
+        "start_bytes": device.start_bytes,
+        "peak_bytes": device.peak_bytes,
+        "event_index": device.event_index,
+        "final_bytes": device.final_bytes,
+        "actions": dict(device.actions),
+        "exactness": device.exactness,
+        "trusted": device.trusted,
+        "reasons": list(device.reasons),
+        "changes": {
+            "event_index": changes.event.tolist(),
+            "time_us": [None if t == _NO_TIME else t for t in changes.time_us.tolist()],
+            "action": [report.actions[code] for code in changes.action.tolist()],
+            "address": changes.address.tolist(),
+            "bytes": changes.bytes.tolist(),
+            "reserved_bytes": changes.reserved.tolist(),
+            "stream": changes.stream.tolist(),
+            "pool": [pools.get(i) for i in changes.pool.tolist()],
+        },
+    }

@@ -1,0 +1,70 @@
+"""Writes the segments over time as a document for people."""
+
+from __future__ import annotations
+
+from memreplay.model import DeviceSegments, SegmentChange, SegmentsReport
+from memreplay.reports.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
+from memreplay.reports.reasons import reason_notes
+from memreplay.reports.units import count, counted, signed_duration, signed_size, size
+
+
+def segments_document(report: SegmentsReport) -> Document:
+    """A section a device: how much at the start, the peak and the end, and the largest changes."""
+    blocks: list[Block] = [Heading((Place(file=report.file),))]
+    if not report.devices:
+        blocks.append(Note("nothing to show: the file has neither events nor segments"))
+    for device in report.devices:
+        blocks += _section(device)
+    return tuple(blocks)
+
+
+def _section(device: DeviceSegments) -> list[Block]:
+    when = f"at event {count(device.event_index)}"
+    if device.event_index < device.first_event:
+        when = "at the start"
+    high = f"device {device.device}: peak {size(device.peak_bytes)} reserved {when}"
+    start = f"{size(device.start_bytes)} in {counted(device.start_segments, 'segment')}"
+    pairs = [("start", start), ("end", size(device.final_bytes))]
+    changes = ", ".join(f"{name} {count(n)}" for name, n in device.actions.items())
+    pairs.append(("changes", changes or "none"))
+    blocks: list[Block] = [Heading((high,)), Pairs(tuple(pairs))]
+    if device.largest:
+        blocks.append(_table(device))
+    more = len(device.changes) - len(device.largest)
+    if more:
+        blocks.append(
+            Note(
+                f"the {count(len(device.largest))} largest of"
+                f" {counted(len(device.changes), 'change')} (--top 0 shows all)"
+            )
+        )
+    blocks += reason_notes(device.reasons, trusted=device.trusted)
+    return blocks
+
+
+def _table(device: DeviceSegments) -> Table:
+    titles = ("event", "time", "change", "reserved", "", "pool", "asked for by")
+    sides = ("right", "right", "right", "right", "left", "left", "left")
+    return Table(titles, sides, tuple(_row(change, device) for change in device.largest))
+
+
+def _row(change: SegmentChange, device: DeviceSegments) -> Row:
+    time = "-"
+    if change.time_us is not None and device.start_us is not None:
+        time = signed_duration(change.time_us - device.start_us)
+    pool = "-" if change.pool is None else f"{change.pool[0]}:{change.pool[1]}"
+    place: Place | str = "-"
+    if change.place is not None:
+        file = "" if change.place.file == "??" else change.place.file
+        place = Place(change.place.function, file, change.place.line)
+    return Row(
+        (
+            count(change.event_index),
+            time,
+            signed_size(change.bytes),
+            size(change.reserved_bytes),
+            change.action.removeprefix("segment_"),
+            pool,
+            place,
+        )
+    )

@@ -1,0 +1,147 @@
+"""The inputs that mutation begins with: small ones of each kind, and a few large ones."""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests import build, oracle
+from tests.build import FrameSpec, SnapshotBuilder
+from tests.conformance import accept, reject
+
+SMALL = 6 << 10
+LARGE = 4 << 20
+STACK: list[FrameSpec] = [("empty", "??", 0), ("forward", "model.py", 7), ("main", "train.py", 3)]
+
+
+@dataclass
+class Seeds:
+    """`pickles`, `texts` (JSON) and `large` are inputs that can be read, but for those cut off;
+    `broken` are not; `plain` are pickles of what the first hold, safe to unpickle."""
+
+    pickles: list[bytes] = field(default_factory=list)
+    texts: list[bytes] = field(default_factory=list)
+    plain: list[bytes] = field(default_factory=list)
+    large: list[bytes] = field(default_factory=list)
+    broken: list[bytes] = field(default_factory=list)
+
+    def add(self, data: bytes) -> None:
+        """Puts an input where it belongs."""
+        if len(data) > LARGE:
+            return
+        if len(data) > SMALL:
+            self.large.append(data)
+        elif data[:1] in (b"{", b"["):
+            self.texts.append(data)
+        else:
+            self.pickles.append(data)
+
+
+def seeds(corpus: Iterable[Path] = ()) -> Seeds:
+    """The same list each time for the same corpus."""
+    made = Seeds()
+    snapshots = list(generated())
+    for data in accept.CASES.values():
+        made.add(data)
+        if len(data) <= SMALL:
+            snapshots += loaded(data)
+    made.broken += [case.data for case in reject.CASES.values() if len(case.data) <= LARGE]
+    for path in corpus:
+        data = path.read_bytes()
+        made.add(data)
+        made.add(data[:SMALL])
+        snapshots += [shortened(whole) for whole in loaded(data)]
+    for snapshot in snapshots:
+        for written in writings(snapshot):
+            made.add(written)
+        made.plain.append(pickle.dumps(snapshot, 5))
+    made.large.append(build.dump(recording(2_000)))
+    for name in ("pickles", "texts", "plain", "large", "broken"):
+        one_of_each = dict.fromkeys(getattr(made, name))
+        setattr(made, name, [data for data in one_of_each if data])
+    made.plain = [data for data in made.plain if len(data) <= SMALL]
+    return made
+
+
+def generated() -> Iterator[Any]:
+    """A small snapshot of each kind of writer."""
+    yield recording(6)
+    yield recording(4, devices=2, shared_lists=True, fx=True)
+    yield recording(4, times=False)
+    yield recording(4, stacks=False, compile_context="0/0", user_metadata={"step": 3})
+    old = SnapshotBuilder()
+    blocks = [
+        old.legacy_block(512, None, history=[(8192, 500, STACK[:1]), (8192, 400, None)]),
+        old.legacy_block(1024, 1000, "inactive"),
+    ]
+    yield old.segment(8192, 2048, legacy=True, blocks=blocks).build()
+
+
+def recording(allocs: int, devices: int = 1, **kind: Any) -> Any:
+    """A snapshot with one event of each action, and some allocations and frees."""
+    builder = SnapshotBuilder(devices, **kind)
+    for device in range(devices):
+        builder.segment_alloc(2**40, 2**21, device, frames=STACK[1:])
+        for i in range(allocs):
+            addr = 2**40 + 4096 * (i % 5)
+            builder.alloc(addr, 1000 + i, device, frames=STACK[i % 3 :], pool_id=(0, 1))
+            if i % 3:
+                builder.free(addr, 1000 + i, device, frames=STACK[i % 3 :])
+        builder.free(2**41, 4096, device)
+        builder.oom(2**30, 2**20, device, frames=STACK).snapshot_event(5, device)
+        builder.segment_map(2**42, 512, device).segment_unmap(2**42, 512, device)
+    builder.finish_segments([(0, 2**44, 77)]).annotation("step", "START").annotation("step", "END")
+    return builder.settings(expandable_segments=True, max_split_size=-1).build()
+
+
+def writings(snapshot: Any) -> Iterator[bytes]:
+    """The snapshot as each writer would write it; those that cannot are left out."""
+    for protocol in (0, 2, 4):
+        yield build.dump(snapshot, protocol)
+    try:
+        yield build.dump_cpp(snapshot)
+        yield json.dumps(snapshot).encode()
+    except (TypeError, ValueError, OverflowError):
+        return
+
+
+def loaded(data: bytes) -> list[Any]:
+    """What a pickle holds, where it is plain data: one value, or none."""
+    try:
+        return [oracle.load(data)]
+    except Exception:  # pickle raises whatever comes
+        return []
+
+
+def shortened(snapshot: Any) -> Any:
+    """The first events, segments and frames of a real snapshot, in a dict that is small."""
+    if isinstance(snapshot, list):
+        return [shortened_segment(one) for one in snapshot[:2]]
+    short = {key: value for key, value in snapshot.items() if _is_short(value)}
+    short["segments"] = [shortened_segment(one) for one in snapshot.get("segments", [])[:2]]
+    short["device_traces"] = [
+        [shortened_holder(event) for event in trace[:8]]
+        for trace in snapshot.get("device_traces", [])[:4]
+    ]
+    return short
+
+
+def shortened_segment(segment: Any) -> Any:
+    blocks = [shortened_holder(block) for block in segment.get("blocks", [])[:3]]
+    return {**segment, "blocks": blocks}
+
+
+def shortened_holder(holder: Any) -> Any:
+    """An event or a block with two frames at the most."""
+    return {**holder, "frames": holder["frames"][:2]} if holder.get("frames") else holder
+
+
+def _is_short(value: Any) -> bool:
+    buffer = io.BytesIO()
+    pickle.dump(value, buffer, 4)
+    return buffer.tell() < 1 << 10

@@ -1,0 +1,59 @@
+"""Tests of analysis/segments.py."""
+
+from __future__ import annotations
+
+import pytest
+
+import memreplay as mr
+from memreplay.analysis.segments import segments_report
+from memreplay.model import Frame
+from tests import allocator_strategies, build
+from tests.build import FrameSpec, SnapshotBuilder
+
+A, MIB = 0x10000000, 1 << 20
+USER: list[FrameSpec] = [("train", "/home/ana/train.py", 7)]
+
+
+def builder() -> SnapshotBuilder:
+    made = SnapshotBuilder()
+    made.event("segment_alloc", A, 20 * MIB, frames=USER)
+    made.event("segment_alloc", A + 64 * MIB, 2 * MIB)
+    made.event("segment_free", A, 20 * MIB)
+    made.segment(A + 64 * MIB, 2 * MIB, blocks=[])
+    made.segment(A + 128 * MIB, 4 * MIB, blocks=[])
+    return made
+
+
+def test_by_hand() -> None:
+    (device,) = segments_report(mr.open(build.dump(builder().build()))).devices
+    assert (device.start_segments, device.start_bytes) == (1, 4 * MIB)
+    assert (device.peak_bytes, device.event_index) == (26 * MIB, 1)
+    assert device.final_bytes == 6 * MIB
+    assert device.actions == {"segment_alloc": 2, "segment_free": 1}
+    assert (device.exactness, device.trusted) == ("exact", True)
+    first, second, third = device.largest
+    assert (first.event_index, first.action, first.bytes) == (0, "segment_alloc", 20 * MIB)
+    assert first.place == Frame("train", "/home/ana/train.py", 7)
+    assert (second.bytes, second.reserved_bytes, second.place) == (2 * MIB, 26 * MIB, None)
+    assert (third.bytes, third.reserved_bytes, third.address) == (-20 * MIB, 6 * MIB, A)
+
+
+def test_the_largest_come_in_the_order_of_the_trace() -> None:
+    (device,) = segments_report(mr.open(build.dump(builder().build())), top=2).devices
+    assert [change.event_index for change in device.largest] == [0, 2]
+    assert len(device.changes) == 3
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_series_is_the_allocators(seed: int) -> None:
+    settings = ("default", "expandable")[seed % 2]
+    made = allocator_strategies.record(seed, settings=settings, steps=150, late=seed % 3 * 30)
+    snap = mr.open(build.dump(made.snapshot))
+    (device,) = segments_report(snap, top=0).devices
+    (truth,) = made.truths
+    series = truth.series("reserved")
+    assert device.start_bytes == truth.start_of("reserved")
+    assert device.peak_bytes == max([device.start_bytes, *series])
+    changes = device.changes
+    assert changes.reserved.tolist() == [series[event] for event in changes.event.tolist()]
+    assert len(device.largest) == len(changes)

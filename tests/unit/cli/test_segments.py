@@ -1,0 +1,57 @@
+"""Tests of cli/segments.py."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from memreplay.cli.app import app
+from tests import build
+from tests.build import SnapshotBuilder
+from tests.unit.analysis.test_segments import A, MIB, builder
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    made = tmp_path / "snap.pkl"
+    made.write_bytes(build.dump(builder().build()))
+    return str(made)
+
+
+def test_text_and_json(runner: CliRunner, path: str) -> None:
+    done = runner.invoke(app, ["segments", path])
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert "peak 26.0 MiB reserved" in done.stdout
+    found = json.loads(runner.invoke(app, ["segments", path, "--format", "json"]).stdout)
+    assert found["schema"] == "memreplay.segments/1"
+    assert found["devices"][0]["changes"]["bytes"] == [20 * MIB, 2 * MIB, -20 * MIB]
+
+
+def test_a_range_begins_where_the_events_before_it_left_off(runner: CliRunner, path: str) -> None:
+    done = runner.invoke(app, ["segments", path, "--from", "2", "--format", "json"])
+    (device,) = json.loads(done.stdout)["devices"]
+    assert (device["start_bytes"], device["final_bytes"]) == (26 * MIB, 6 * MIB)
+    assert device["changes"]["event_index"] == [2]
+
+
+def test_strict(runner: CliRunner, path: str, tmp_path: Path) -> None:
+    assert runner.invoke(app, ["segments", path, "--strict"]).exit_code == 0
+    # Freed in the trace, and there in the end all the same.
+    odd = builder().segment(A, 20 * MIB, blocks=[])
+    bad = tmp_path / "bad.pkl"
+    bad.write_bytes(build.dump(odd.build()))
+    done = runner.invoke(app, ["segments", str(bad), "--strict"])
+    assert done.exit_code == 1
+    assert "warning:" in done.stdout
+    assert runner.invoke(app, ["segments", str(bad)]).exit_code == 0
+
+
+def test_no_events(runner: CliRunner, tmp_path: Path) -> None:
+    bare = tmp_path / "bare.pkl"
+    bare.write_bytes(build.dump(SnapshotBuilder().segment(A, 2 * MIB, blocks=[]).build()))
+    done = runner.invoke(app, ["segments", str(bare)])
+    assert done.exit_code == 0
+    assert "2.0 MiB in 1 segment" in done.stdout

@@ -1,0 +1,76 @@
+"""repeated: an event that stands in the traces again is a row again, and changes no more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import memreplay as mr
+from tests import build, oracle
+from tests.build import Ops, SnapshotBuilder
+from tests.compare import assert_like_oracle
+
+EVENT = {"action": "alloc", "addr": 1, "size": 9}
+
+
+def full() -> list[dict[str, Any]]:
+    """Events of every field, all different."""
+    builder = SnapshotBuilder(user_metadata={"a": 1}, compile_context="0/1")
+    for i in range(4):
+        builder.alloc(4096 * i, 100 + i, frames=[("f", "a.py", i)], pool_id=(0, i), stream=i)
+        builder.oom(50 + i, 7)
+    trace: list[dict[str, Any]] = builder.build()["device_traces"][0]
+    return trace
+
+
+def column(snap: mr.Snapshot, name: str) -> list[int]:
+    found: Any = snap.native.column(name)
+    return memoryview(found).tolist()
+
+
+@pytest.mark.parametrize("protocol", range(6))
+def test_every_column_is_copied(protocol: int) -> None:
+    trace = full()
+    snapshot = {"device_traces": [trace + trace[::-1], trace[2:4] * 2]}
+    snap = assert_like_oracle(build.dump(snapshot, protocol), snapshot)
+    data = build.dump(build.unshare(snapshot), protocol)
+    twin = mr.open(data)
+    for name in ("action", "address", "size", "stream", "time_us", "stack", "pool"):
+        assert getattr(snap.events, name).tolist() == getattr(twin.events, name).tolist()
+    for name in ("oom_event", "oom_free"):
+        assert column(snap, name) == column(twin, name) != []
+
+
+def test_an_event_as_a_value_of_another_is_no_event() -> None:
+    snapshot = {"device_traces": [[EVENT, {"last": EVENT}, {"last": EVENT, "size": 5}]]}
+    for protocol in range(6):
+        assert_like_oracle(build.dump(snapshot, protocol), snapshot)
+    assert_like_oracle(build.dump_cpp(snapshot), snapshot)
+
+
+def start() -> Ops:
+    ops = Ops().proto(4).empty_dict().mark().string("device_traces").empty_list().empty_list()
+    return ops.empty_dict().put(0).string("action").string("alloc").setitem().append()
+
+
+def test_a_copy_does_not_change() -> None:
+    ops = start().get(0).string("addr").integer(7).setitem().append()
+    data = bytes(ops.append().setitems().stop())
+    oracle.load(data)
+    with pytest.raises(mr.SnapshotError, match=r"an event that changes after its use .*SETITEM"):
+        mr.open(data)
+
+
+def test_a_copy_that_goes_elsewhere_is_refused() -> None:
+    data = bytes(start().get(0).op("POP").append().setitems().stop())
+    oracle.load(data)
+    with pytest.raises(mr.SnapshotError):
+        mr.open(data)
+
+
+def test_through_a_range_it_is_refused() -> None:
+    data = build.dump({"device_traces": [[EVENT, EVENT, EVENT]]})
+    assert mr.open(data).native.n_events == 3
+    with pytest.raises(mr.SnapshotError, match="stands in the trace twice"):
+        mr.open(data, start=1)

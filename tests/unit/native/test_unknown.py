@@ -1,0 +1,99 @@
+"""unknown: what may turn out to be a frame or a frames list must then stay as it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import memreplay as mr
+from tests import build, oracle
+from tests.build import Ops
+from tests.compare import assert_like_oracle
+
+FRAME = {"name": "f", "filename": "a.py", "line": 3}
+EVENT = {"action": "alloc", "addr": 1, "size": 9}
+
+
+def start() -> Ops:
+    """An event that is open, and in the memo an unknown dict (0) and an unknown list of it (1)."""
+    ops = Ops().proto(4).empty_dict().mark().string("new").empty_list().put(1)
+    ops.empty_dict().put(0).string("name").string("f").setitem().append()
+    return ops.string("device_traces").empty_list().empty_list().empty_dict()
+
+
+def end(ops: Ops) -> bytes:
+    return bytes(ops.append().append().setitems().stop())
+
+
+def rename(ops: Ops, number: int) -> Ops:
+    """Sets a name in the dict of the memo."""
+    return ops.get(number).string("name").string("g").setitem().op("POP")
+
+
+def test_a_frame_that_changes_before_its_use() -> None:
+    ops = rename(start(), 0).string("frames").empty_list().get(0).append().setitem()
+    data = end(ops)
+    snap = assert_like_oracle(data, oracle.load(data))
+    assert [f.function for f in snap.stack(int(snap.events.stack[0]))] == ["g"]
+
+
+def test_a_list_whose_frame_changes_before_its_use() -> None:
+    data = end(rename(start(), 0).string("frames").get(1).setitem())
+    snap = assert_like_oracle(data, oracle.load(data))
+    assert [f.function for f in snap.stack(int(snap.events.stack[0]))] == ["g"]
+
+
+def test_a_list_that_grows_before_its_use() -> None:
+    ops = start().get(1).get(0).append().op("POP").string("frames").get(1).setitem()
+    data = end(ops)
+    snap = assert_like_oracle(data, oracle.load(data))
+    assert len(snap.stack(int(snap.events.stack[0]))) == 2
+
+
+AFTER: dict[str, Any] = {
+    "a frame": lambda: rename(start().string("frames").get(1).setitem(), 0),
+    "a frame, by itself": lambda: rename(
+        start().string("frames").empty_list().get(0).append().setitem(), 0
+    ),
+    "a list": lambda: start().string("frames").get(1).setitem().get(1).get(0).append().op("POP"),
+    "a tuple's frame": lambda: rename(start().string("frames").get(0).op("TUPLE1").setitem(), 0),
+}
+
+
+@pytest.mark.parametrize("what", AFTER)
+def test_what_changes_after_its_use_is_refused(what: str) -> None:
+    data = end(AFTER[what]())
+    oracle.load(data)
+    with pytest.raises(mr.SnapshotError, match=r"changes after its use \(byte \d+, [A-Z]+\)"):
+        mr.open(data)
+
+
+def test_other_keys_may_be_set_after_its_use() -> None:
+    ops = start().string("frames").get(1).setitem()
+    data = end(ops.get(0).string("color").string("g").setitem().op("POP"))
+    assert_like_oracle(data, oracle.load(data))
+
+
+def test_unknown_data_that_holds_itself() -> None:
+    ops = Ops().proto(4).empty_dict().mark().string("segments").empty_list().string("new")
+    ops.empty_dict().put(0).string("me").empty_list().put(1).get(0).append().get(1).append()
+    ops.setitem().string("name").get(0).setitem().string("line").integer(1).setitem()
+    mr.open(bytes(ops.setitems().stop()))
+
+
+def test_frames_that_nobody_asks_for_are_not_kept() -> None:
+    snapshot = {"new": [[{**FRAME, "line": i}] for i in range(50)], "device_traces": [[EVENT]]}
+    native = mr.open(build.dump(snapshot)).native
+    assert native.n_frames == native.n_stacks == 1
+
+
+def test_a_frame_of_unknown_data_is_one_by_value() -> None:
+    frames = [dict(FRAME), dict(FRAME)]
+    snapshot = {
+        "new": frames[0],
+        "device_traces": [[{**EVENT, "frames": [f]} for f in frames]],
+    }
+    snap = assert_like_oracle(build.dump(snapshot), snapshot)
+    assert len(set(snap.events.stack.tolist())) == 1
+    assert snap.native.n_frames == 2

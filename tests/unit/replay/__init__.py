@@ -1,0 +1,1 @@
+"""Tests of the replay and its measures, one file a module."""
