@@ -493,7 +493,8 @@ cdef uint32_t free_node_around(Arena* a, uint64_t address, uint64_t size) noexce
 
 
 cdef int unmap_range(Arena* a, uint64_t address, uint64_t size, uint32_t* pool) noexcept nogil:
-    # A segment_unmap: takes a range out of a free node, and the range that it is in apart.
+    # A segment_unmap: takes a range out of a free node, and the range that it is in apart. Its pool
+    # is that of the node, where the event does not say it.
     cdef uint32_t i = free_node_around(a, address, size)
     cdef uint32_t left, right
     if i == NONE32:

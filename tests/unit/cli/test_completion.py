@@ -33,10 +33,13 @@ def test_another_shell(runner: CliRunner) -> None:
     assert "'bash', 'zsh', 'fish'" in result.stderr
 
 
+COMMANDS = {f"plain,{name}" for name in ("summary", "peak", "segments", "dump", "completion")}
+
+
 @pytest.mark.parametrize(
     "words, number, offered",
     [
-        ("memreplay ", "1", {"plain,summary", "plain,peak", "plain,dump", "plain,completion"}),
+        ("memreplay ", "1", COMMANDS),
         ("memreplay peak --by f", "3", {"plain,frame", "plain,file", "plain,function"}),
         ("memreplay peak --measure re", "3", {"plain,requested", "plain,reserved"}),
         ("memreplay summary x", "2", {"file,x"}),
