@@ -1,11 +1,12 @@
-"""Time memreplay beside pickle.load, a bare read and the peers that are installed: one table.
+"""Time memreplay beside pickle.load, the peers that are installed and what no reader can beat.
 
     python bench/compare.py --sizes 25,100 --rounds 3
     python bench/compare.py --json results.json big.pkl
 
-Each measurement is a whole process: start, imports, answer, exit. The commands take turns (A B C,
-A B C, …), so that a machine that slows down slows them all; the median counts. Every file is read
-once beforehand, so that all find it in the page cache.
+Each measurement is a whole process: start, imports, answer, exit; rows marked * time themselves,
+without that. The commands take turns (A B C, A B C, …), so that a machine that slows down slows
+them all; the median counts. Every file is read once beforehand, so that all find it in the page
+cache. Limits of the machine are measured where there is a C compiler, and zstd.
 """
 
 from __future__ import annotations
@@ -30,6 +31,11 @@ CHUNK = 1 << 20
 OPEN = "import gzip, sys; p = sys.argv[1]; f = (gzip.open if p.endswith('.gz') else open)(p, 'rb');"
 LOAD = f"{OPEN} import pickle; pickle.load(f)"
 LOAD_NO_GC = f"import gc; gc.disable(); {LOAD}"
+# Times itself: reading and parsing in an imported memreplay.
+PARSE = (
+    "import sys, time, memreplay; memreplay.open; begin = time.perf_counter();"
+    "memreplay.open(sys.argv[1]); print(time.perf_counter() - begin, file=sys.stderr)"
+)
 READ = (
     f"import sys; f = open(sys.argv[1], 'rb', 0); b = bytearray({CHUNK})\nwhile f.readinto(b): pass"
 )
@@ -37,10 +43,12 @@ READ = (
 
 @dataclass(frozen=True)
 class Command:
-    """One thing to time; FILE in its arguments stands for the snapshot."""
+    """One thing to time; FILE in its arguments stands for the snapshot, PACKED for it as .zst."""
 
     name: str
     arguments: tuple[str, ...]
+    # It prints its seconds to stderr, as its last line.
+    times_itself: bool = False
     # A peer that leaves a cache beside the file sees a new link to it each time.
     fresh_link: bool = False
 
@@ -52,6 +60,7 @@ class Result:
     command: str
     seconds: float
     mb_per_second: float
+    ns_per_byte: float
     peak_rss_bytes: int
     ratio: float
     runs_s: tuple[float, ...]
@@ -62,9 +71,11 @@ class CommandFailedError(Exception):
 
 
 def commands(python: str) -> list[Command]:
-    """Memreplay, the yardsticks, and whatever peer is installed beside this Python."""
+    """Memreplay, the yardsticks, whatever peer is installed beside this Python, and the limits."""
+    peak = (python, "-m", "memreplay", "peak", "FILE", "--format", "json")
     found = [
-        Command("memreplay peak", (python, "-m", "memreplay", "peak", "FILE", "--format", "json")),
+        Command("memreplay peak", peak),
+        Command("memreplay.open *", (python, "-c", PARSE, "FILE"), times_itself=True),
         Command("read in 1 MiB chunks", (python, "-c", READ, "FILE")),
         Command("pickle.load", (python, "-c", LOAD, "FILE")),
         Command("pickle.load, gc off", (python, "-c", LOAD_NO_GC, "FILE")),
@@ -79,17 +90,47 @@ def commands(python: str) -> list[Command]:
     if subprocess.run([python, "-c", probe], check=False).returncode == 0:
         viz = (python, "-m", "torch.cuda._memory_viz", "stats", "FILE")
         found.append(Command("_memory_viz stats", viz))
+    if zstd := shutil.which("zstd"):
+        packed = tuple("PACKED" if part == "FILE" else part for part in peak)
+        if subprocess.run([python, "-c", "import zstandard"], check=False).returncode == 0:
+            found.append(Command("memreplay peak, .zst", packed))
+        found.append(Command("zstd -d", (zstd, "-dqc", "PACKED")))
+    if limits := compiled(HERE / "limits.c"):
+        found.append(Command("bare opcode walk in C", (limits, "walk", "FILE")))
+        found.append(Command("memcpy *", (limits, "copy", "FILE"), times_itself=True))
     return found
 
 
-def run(command: Command, file: Path) -> tuple[float, int]:
+def compiled(source: Path) -> str | None:
+    """The program that `source` is, compiled when it has changed; None without a compiler."""
+    program = DATA / source.stem
+    if program.exists() and program.stat().st_mtime >= source.stat().st_mtime:
+        return str(program)
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if compiler is None:
+        return None
+    DATA.mkdir(exist_ok=True)
+    subprocess.run([compiler, "-O3", "-o", str(program), str(source)], check=True)
+    return str(program)
+
+
+def packed(file: Path, folder: Path) -> Path:
+    """`file` as zstd compresses it."""
+    target = folder / f"{file.name}.zst"
+    zstd = shutil.which("zstd") or "zstd"
+    subprocess.run([zstd, "-q", "-f", str(file), "-o", str(target)], check=True)
+    return target
+
+
+def run(command: Command, file: Path, packed: Path | None = None) -> tuple[float, int]:
     """Seconds and peak resident bytes of one run."""
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as errors:
         target = file
         if command.fresh_link:
             target = Path(folder) / file.name
             target.symlink_to(file)
-        arguments = [str(target) if part == "FILE" else part for part in command.arguments]
+        named = {"FILE": str(target), "PACKED": str(packed)}
+        arguments = [named.get(part, part) for part in command.arguments]
         with Path(os.devnull).open("r+b") as null:
             begin = time.perf_counter()
             # Not fork: a forked child's peak memory would begin with this process's.
@@ -106,10 +147,12 @@ def run(command: Command, file: Path) -> tuple[float, int]:
             _, status, usage = os.wait4(pid, 0)
             seconds = time.perf_counter() - begin
         code = os.waitstatus_to_exitcode(status)
+        errors.seek(0)
+        lines = errors.read().decode(errors="replace").strip().splitlines()
+        last = lines[-1] if lines else "no message"
+        if command.times_itself and not code:
+            seconds = float(last)
         if code:
-            errors.seek(0)
-            lines = errors.read().decode(errors="replace").strip().splitlines()
-            last = lines[-1] if lines else "no message"
             raise CommandFailedError(f"{command.name} ended with {code} on {file.name}: {last}")
     return seconds, usage.ru_maxrss * kilobytes()
 
@@ -128,12 +171,18 @@ def median(values: list[float]) -> float:
 def compare(file: Path, todo: list[Command], rounds: int) -> list[Result]:
     """All commands on one file, in turns."""
     run(Command("read", (sys.executable, "-c", READ, "FILE")), file)
+    with tempfile.TemporaryDirectory() as folder:
+        needed = any("PACKED" in command.arguments for command in todo)
+        return measure(file, packed(file, Path(folder)) if needed else None, todo, rounds)
+
+
+def measure(file: Path, packed: Path | None, todo: list[Command], rounds: int) -> list[Result]:
     seconds: dict[str, list[float]] = {command.name: [] for command in todo}
     rss: dict[str, int] = dict.fromkeys(seconds, 0)
     for number in range(rounds):
         for command in todo:
             show_progress(f"{file.name}: round {number + 1}, {command.name} …")
-            elapsed, peak = run(command, file)
+            elapsed, peak = run(command, file, packed)
             seconds[command.name].append(elapsed)
             rss[command.name] = max(rss[command.name], peak)
     show_progress("")
@@ -141,7 +190,13 @@ def compare(file: Path, todo: list[Command], rounds: int) -> list[Result]:
     size = file.stat().st_size / 1e6
     return [
         Result(
-            name, median(runs), size / median(runs), rss[name], median(runs) / first, tuple(runs)
+            name,
+            median(runs),
+            size / median(runs),
+            median(runs) / size * 1e3,
+            rss[name],
+            median(runs) / first,
+            tuple(runs),
         )
         for name, runs in seconds.items()
     ]
@@ -156,19 +211,19 @@ def render_table(file: Path, results: list[Result], rounds: int) -> str:
     size = file.stat().st_size / 1e6
     lines = [
         f"{file.name}: {size:.1f} MB, median of {rounds}",
-        f"  {'':<24}{'seconds':>9}{'MB/s':>9}{'peak RSS':>12}{'memreplay = 1':>16}",
+        f"  {'':<24}{'seconds':>9}{'MB/s':>9}{'ns/byte':>9}{'peak RSS':>12}{'peak = 1':>10}",
     ]
     lines += [
         f"  {r.command:<24}{r.seconds:>9.3f}{r.mb_per_second:>9.0f}"
-        f"{r.peak_rss_bytes / 2**20:>8.0f} MiB{r.ratio:>16.2f}"
+        f"{r.ns_per_byte:>9.3f}{r.peak_rss_bytes / 2**20:>8.0f} MiB{r.ratio:>10.2f}"
         for r in results
     ]
     return "\n".join(lines)
 
 
-def generated(megabytes: int) -> Path:
+def generated(megabytes: int, *options: str) -> Path:
     """The file of that size in bench/data, made if it is missing or older than its generator."""
-    path = DATA / f"{megabytes}mb.pkl"
+    path = DATA / f"{megabytes}mb{''.join(options)}.pkl"
     sources = [source for pattern in GENERATOR for source in HERE.glob(pattern)]
     newest = max(source.stat().st_mtime for source in sources)
     if not path.exists() or path.stat().st_mtime < newest:
@@ -176,7 +231,7 @@ def generated(megabytes: int) -> Path:
         part = path.with_suffix(".part")
         script = str(HERE / "generate.py")
         subprocess.run(
-            [sys.executable, script, "--mb", str(megabytes), "-o", str(part)], check=True
+            [sys.executable, script, "--mb", str(megabytes), "-o", str(part), *options], check=True
         )
         part.replace(path)
     return path

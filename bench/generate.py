@@ -44,6 +44,7 @@ ACTIONS = {
     SEGMENT_FREE: "segment_free",
 }
 # After one of these another object refers to the same list of frames.
+UNKNOWN = ("category", "optimizer state")  # a key and its value that memreplay does not know
 STACK_IS_SHARED = frozenset({FREE_REQUESTED, SEGMENT_ALLOC, SEGMENT_FREE})
 STATES = {LIVE: "active_allocated", PENDING: "active_pending_free"}
 PILOT_EVENTS = 150_000
@@ -75,6 +76,7 @@ class Options:
     layers: int = 12
     baseline: bool = True
     whole_steps: bool = False
+    unknown_key: bool = False
 
 
 class Template(NamedTuple):
@@ -253,6 +255,8 @@ class SnapshotWriter:
             "compile_context": "/".join(["N", "A"]),
             "user_metadata": "",
         }
+        if self._options.unknown_key:
+            event[UNKNOWN[0]] = UNKNOWN[1]
         if not self._options.frame_poor:
             frames = event["frames"] = self._frames(site.stack)
             self._pickler.share(event)
@@ -268,11 +272,13 @@ class SnapshotWriter:
         frames = [] if poor else self._frames(site.stack)
         if not poor:
             constants.append("frames")
-        indices = [pickler.index(obj) for obj in (*constants, *frames)]
+        unknown = UNKNOWN if self._options.unknown_key else ()
+        indices = [pickler.index(obj) for obj in (*constants, *frames, *unknown)]
         gets = [get(index) for index in indices if index is not None]
         if len(gets) < len(indices):
             return None
         action, addr, size, stream, time_us, compile_context, metadata, verb, empty = gets[:9]
+        end = len(gets) - len(unknown)
         python = isinstance(pickler, PythonPickler)
         opening = b"}\x94(" if python else b"}("
         head = opening + action + verb + addr + b"\x8a" + bytes([widths[0]])
@@ -285,10 +291,10 @@ class SnapshotWriter:
             + b"\x8a"
             + bytes([widths[1]])
         )
-        tail = compile_context + context + metadata + empty
+        tail = compile_context + context + metadata + empty + b"".join(gets[end:])
         if poor:
             return Template(head, middle, tail + b"u", b"", False)
-        body = b"".join(gets[10:])
+        body = b"".join(gets[10:end])
         if python:
             body = b"]\x94" + (b"(" + body + b"eu" if len(frames) > 1 else body + b"au")
         else:
@@ -479,6 +485,9 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     size.add_argument("--events", type=int, help="this many events instead")
     parser.add_argument("--depth", type=int, default=36, help="frames in a stack, on average")
     parser.add_argument("--frame-poor", action="store_true", help="as recorded without stacks")
+    parser.add_argument(
+        "--unknown-key", action="store_true", help="in each event, as a later PyTorch may write it"
+    )
     parser.add_argument("--devices", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--writer", choices=("python", "cpp"), default="python")
@@ -498,6 +507,7 @@ def main(arguments: list[str] | None = None) -> int:
         events=args.events or 0,
         depth=args.depth,
         frame_poor=args.frame_poor,
+        unknown_key=args.unknown_key,
         devices=args.devices,
         seed=args.seed,
         writer=args.writer,

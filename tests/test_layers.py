@@ -26,6 +26,7 @@ LAYERS = (
     "_measures",
     "sources",
     "container",
+    "readahead",
     "columns",
     "replay",
     "snapshot",

@@ -85,4 +85,5 @@ def read(
     progress: Callable[[int], object] | None = None,
     salvage: bool = False,
     bounds: tuple[int, int, int, int, int] | None = None,
+    ahead: Callable[[], tuple[bytearray, int, int, BaseException | None]] | None = None,
 ) -> Tables: ...

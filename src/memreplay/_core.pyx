@@ -389,7 +389,9 @@ cdef int read_json(Tables out, Intake intake, const Cursor* start, const Limits*
     return code
 
 
-def read(readinto, limits, progress=None, salvage=False, bounds=None) -> Tables:
+def read(
+    readinto, limits, progress=None, salvage=False, bounds=None, ahead=None
+) -> Tables:
     """Reads a whole snapshot: a pickle, or JSON of the same dict, by its first byte.
 
     Parameters
@@ -407,11 +409,13 @@ def read(readinto, limits, progress=None, salvage=False, bounds=None) -> Tables:
         (start kind, start, stop kind, stop, device): events to keep. Kinds: 0 no bound, 1 event
         index, 2 microseconds after the first event, 3 microseconds since the epoch. Device -1 keeps
         all.
+    ahead : callable, optional
+        Takes over from `readinto` after the first window, as ReadAhead.next() does.
 
     Raises SnapshotError and its kin with the byte at fault; KeyboardInterrupt within one window.
     """
     cdef Tables out = Tables.__new__(Tables)
-    cdef Intake intake = Intake(readinto, progress, salvage)
+    cdef Intake intake = Intake(readinto, ahead, progress, salvage)
     cdef Cursor start
     cdef Limits limit
     cdef int code

@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import errno
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from memreplay.errors import LimitError, MissingExtraError, SnapshotError, TruncatedError
 from memreplay.model import Limits
 from memreplay.sources import Raw, Source, open_source
 
 if TYPE_CHECKING:
+    from typing import Protocol
     from zipfile import ZipFile, ZipInfo
+
+    class _Decompressor(Protocol):
+        # What the decompressors of bz2, lzma and compression.zstd have in common.
+
+        @property
+        def eof(self) -> bool: ...
+        @property
+        def needs_input(self) -> bool: ...
+        @property
+        def unused_data(self) -> bytes: ...
+        def decompress(self, data: Any, max_length: int) -> Any: ...
+
+    Maker = tuple[Callable[[], _Decompressor], tuple[type[Exception], ...]]
 
 __all__ = ["Source", "Stream", "open_stream"]
 
@@ -49,6 +62,7 @@ MAGIC = (
 DEPTH = 2  # layers that are unwrapped: a .pkl.gz in a .zip
 HEAD = 512  # bytes looked at: a tar's mark is at 257
 PIECE = 32 << 10  # compressed bytes at once; what they give should stay in the cache
+SLOW_FROM = 8 << 20  # bytes of a plain file from which another thread pays
 BOMB_FROM = 64 << 20  # plain bytes before the ratio counts; small ones may be all repetition
 XZ_MEMORY = 512 << 20  # `xz -9` needs 65 MiB
 ZSTD_SLICE = 1 << 10  # its decoder cannot stop: this gives 32 MiB at the very most
@@ -58,30 +72,33 @@ LONGEST = 160  # characters of a file's own words in an error
 Fill = Callable[[memoryview], int]  # as readinto: fills a part, says how much, 0 at the end
 
 
-@dataclass(slots=True)
+@dataclass(repr=False, eq=False)
 class Stream:
     """The plain bytes of a snapshot as a stream, and where they came from.
 
     `kind` is how they were wrapped: "pickle" for not at all, "gzip", "zip", "gzip in zip" ….
     `readinto` fills a writable buffer and returns how many bytes it gave, 0 at the end. `position`
     says how many bytes of the input are consumed, `total` how many there are (None where nobody
-    knows): both count the file as it lies there, compressed or not.
+    knows): both count the file as it lies there, compressed or not. `slow`: the bytes take
+    time, but are sure to come, so that another thread may see to it.
     """
 
     name: str
     kind: str
     total: int | None
+    slow: bool
     readinto: Fill
     position: Callable[[], int]
     close: Callable[[], None]
 
-    def check_end(self) -> None:
+    def check_end(self, read_on: Callable[[], object]) -> None:
         """Looks at the end of a compressed stream of which all was read: its checksum stands there.
 
-        Raises TruncatedError or SnapshotError. What follows the snapshot inside is not read.
+        `read_on` reads a bit more, or meets the end. Raises TruncatedError or SnapshotError. What
+        follows the snapshot inside is not read.
         """
         if self.kind != "pickle":
-            self.readinto(memoryview(bytearray(1)))
+            read_on()
 
 
 def open_stream(source: Source, ratio: int = Limits().decompression_ratio) -> Stream:
@@ -118,6 +135,7 @@ def _unwrap(raw: Raw, ratio: int) -> Stream:
                 raw.name,
                 " in ".join(reversed(kinds)) or "pickle",
                 raw.total,
+                not raw.waits and (bool(kinds) or _is_slow(raw)),
                 _after(head, fill),
                 position,
                 raw.close,
@@ -134,6 +152,10 @@ def _unwrap(raw: Raw, ratio: int) -> Stream:
         else:
             fill = _Metered(kind, _Members(kind, _after(head, fill), raw).fill, raw, ratio)
         kinds.append(kind)
+
+
+def _is_slow(raw: Raw) -> bool:
+    return not raw.in_memory and (raw.total is None or raw.total >= SLOW_FROM)
 
 
 def _head_of(fill: Fill) -> bytes:
@@ -201,18 +223,6 @@ class _Metered:
 # ---- one compressed stream after another ---------------------------------------------------------
 
 
-class _Decompressor(Protocol):
-    # What the decompressors of bz2, lzma and compression.zstd have in common.
-
-    @property
-    def eof(self) -> bool: ...
-    @property
-    def needs_input(self) -> bool: ...
-    @property
-    def unused_data(self) -> bytes: ...
-    def decompress(self, data: Any, max_length: int) -> Any: ...
-
-
 class _Members:
     # Streams of one kind one after another: gzip members, zstd frames, xz and bzip2 streams. There
     # may be zeros between and behind them, as tapes and xz leave them.
@@ -264,6 +274,8 @@ class _Gzip:
     # zlib's decompressor in the form of the others.
 
     def __init__(self) -> None:
+        import zlib
+
         self._inner = zlib.decompressobj(wbits=31)
 
     @property
@@ -318,10 +330,9 @@ class _Zstandard:
         return given
 
 
-Maker = tuple[Callable[[], _Decompressor], tuple[type[Exception], ...]]
-
-
 def _gzip() -> Maker:
+    import zlib
+
     return _Gzip, (zlib.error,)
 
 
@@ -356,7 +367,7 @@ def _zstd() -> Maker:
     return standard.ZstdDecompressor, (standard.ZstdError,)
 
 
-_MAKERS: dict[str, Callable[[], Maker]] = {
+_MAKERS = {
     "gzip": _gzip,
     "zstd": _zstd,
     "xz": _xz,

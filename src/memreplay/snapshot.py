@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import operator
 from collections.abc import Callable
 from functools import cached_property
@@ -13,6 +12,7 @@ from memreplay import _core, _timeline
 from memreplay.container import Source, open_stream
 from memreplay.errors import SnapshotError, TruncatedError, UsageError
 from memreplay.model import Frame, Limits, Moment
+from memreplay.readahead import ReadAhead, several_cpus
 from memreplay.replay.device import Replay
 from memreplay.replay.rules import block_rules
 
@@ -156,6 +156,8 @@ class Snapshot:
         text = self.text(i)
         if text is None or not text.startswith("\0"):
             return text
+        import json  # late: few files have such metadata
+
         data: object = json.loads(text[1:])
         return data
 
@@ -249,7 +251,7 @@ def open(  # noqa: A001 - memreplay.open is the name people expect
     source : path, URL, bytes, or binary file object
         A pickle of any protocol, or JSON of the same dict; plain, or (by content) compressed with
         gzip, zstandard, xz or bzip2, or alone in a zip archive. A URL is read with fsspec. A file
-        object is read from where it stands, and not closed.
+        object is read from where it stands, on another thread where it is no pipe, and not closed.
     progress : callable, optional
         Called now and then with (bytes done, bytes in all or None).
     limits : Limits, optional
@@ -274,6 +276,7 @@ def open(  # noqa: A001 - memreplay.open is the name people expect
     """
     limit = limits or Limits()
     stream = open_stream(source, limit.decompression_ratio)
+    ahead = ReadAhead(stream.readinto, stream.close)
 
     def advance(_done: int) -> None:
         assert progress is not None
@@ -294,11 +297,12 @@ def open(  # noqa: A001 - memreplay.open is the name people expect
             advance if progress is not None else None,
             salvage,
             _bounds(start, stop, device),
+            ahead.next if stream.slow and several_cpus() else None,
         )
         if native.truncation is None:
-            stream.check_end()
+            stream.check_end(ahead.read_on)
     finally:
-        stream.close()
+        ahead.close()
     if not native.has_segments and not native.has_traces:
         if native.truncation is not None:
             raise native.truncation

@@ -15,11 +15,9 @@ from memreplay.errors import MissingExtraError
 Source = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO
 
 # Two letters at least: `C://snap.pkl` is a drive. `::` chains, as in simplecache::s3://bucket/key.
-_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)(::|://)")
+_URL = r"([A-Za-z][A-Za-z0-9+.-]+)(::|://)"
 # Where what stands before an `@` may be a password, and what follows a `?` a signature.
-_SECRETIVE = re.compile(
-    r"(?<![A-Za-z0-9+.-])(https?|s?ftp|ssh|smb)://(?:[^/@]*@)?([^?#]*)(?:[?#].*)?"
-)
+_SECRETIVE = r"(?<![A-Za-z0-9+.-])(https?|s?ftp|ssh|smb)://(?:[^/@]*@)?([^?#]*)(?:[?#].*)?"
 # What is asked of a remote file system at once: large enough for its latency, small in memory.
 BLOCK = 8 << 20
 
@@ -28,6 +26,7 @@ class Raw(io.RawIOBase):
     """The bytes of any binary source as they lie there.
 
     `name` is what to call it, `total` its size where known, `taken` how many bytes were handed out.
+    `waits`: a read may take for ever, as of a pipe or a terminal. `in_memory`: it costs nothing.
     `read` gives all that was asked for unless the source ends, whatever the source does. Closing it
     closes the source only if `owned`.
     """
@@ -39,6 +38,8 @@ class Raw(io.RawIOBase):
         self.name = name
         self.total = total
         self.taken = 0
+        self.waits = _may_wait(source)
+        self.in_memory = isinstance(source, io.BytesIO)
         self._source = source
         self._fill = getattr(source, "readinto", None)
         self._owned = owned
@@ -133,7 +134,7 @@ def open_source(source: Source) -> Raw:
 
 def is_url(name: str) -> bool:
     """Whether `name` is a URL, and not a local file that exists or a path on a drive."""
-    return _URL.match(name) is not None and not os.path.lexists(name)
+    return ":" in name and re.match(_URL, name) is not None and not os.path.lexists(name)
 
 
 def _open_url(url: str) -> Raw:
@@ -159,7 +160,7 @@ def _open_url(url: str) -> Raw:
 
 def _without_secrets(url: str) -> str:
     """`url` as a report may show it: no user, password or signature."""
-    return _SECRETIVE.sub(r"\1://\2", url)
+    return re.sub(_SECRETIVE, r"\1://\2", url)
 
 
 @contextmanager
@@ -171,6 +172,14 @@ def _as_os_errors() -> Iterator[None]:
     except Exception as error:
         lines = str(error).strip().splitlines()
         raise OSError(lines[0] if lines else type(error).__name__) from error
+
+
+def _may_wait(source: Any) -> bool:
+    """Whether behind a file object there is a pipe, a terminal or a socket."""
+    try:
+        return not stat.S_ISREG(os.fstat(source.fileno()).st_mode)
+    except (AttributeError, OSError, TypeError, ValueError):
+        return False  # a file of Python's own: it has no number
 
 
 def _size_of(file: io.FileIO) -> int | None:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import pickletools
+import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import compare
+from tests import build
+from tests.build import SnapshotBuilder
 
 QUICK = compare.Command("quick", (sys.executable, "-S", "-c", "pass", "FILE"))
 HOG = compare.Command("hog", (sys.executable, "-S", "-c", "b = b'x' * (64 << 20)", "FILE"))
@@ -81,12 +86,50 @@ def test_peer_gets_a_fresh_link_each_time(file: Path) -> None:
 
 def test_the_yardsticks_are_there() -> None:
     names = [command.name for command in compare.commands(sys.executable)]
-    assert names[:4] == [
+    assert names[:5] == [
         "memreplay peak",
+        "memreplay.open *",
         "read in 1 MiB chunks",
         "pickle.load",
         "pickle.load, gc off",
     ]
+
+
+def test_a_command_may_time_itself(file: Path) -> None:
+    script = "import sys; print('words', 0.125, sep=chr(10), file=sys.stderr)"
+    clock = compare.Command("clock", (sys.executable, "-S", "-c", script), times_itself=True)
+    assert compare.run(clock, file)[0] == 0.125
+
+
+WRITERS = {
+    "protocol 0": lambda: build.dump(snapshot(), 0),
+    "protocol 2": lambda: build.dump(snapshot(), 2),
+    "protocol 4": lambda: build.dump(snapshot(), 4),
+    "cpp": lambda: build.dump_cpp(snapshot()),
+}
+
+
+def snapshot() -> Any:
+    # Long texts, so that values and opcodes lie across the ends of windows.
+    builder = SnapshotBuilder()
+    for i in range(900):
+        builder.alloc(i * 7919, i, frames=[(f"{i}" * 999, "a.py", i)])
+    return builder.build()
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_the_bare_walk_meets_every_opcode(writer: str, tmp_path: Path) -> None:
+    program = compare.compiled(compare.HERE / "limits.c")
+    if program is None:
+        pytest.skip("no C compiler")
+    data = WRITERS[writer]()
+    assert len(data) > 2 << 20
+    path = tmp_path / "snap.pkl"
+    path.write_bytes(data)
+    done = subprocess.run([program, "walk", path], capture_output=True, text=True, check=True)
+    assert int(done.stdout) == sum(1 for _ in pickletools.genops(data))
+    path.write_bytes(data[:-1])
+    assert subprocess.run([program, "walk", path], check=False).returncode == 1
 
 
 def test_median() -> None:

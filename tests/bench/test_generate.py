@@ -22,6 +22,7 @@ VARIANTS = {
     "exactly one batch": Options(events=1000),
     "one batch and one": Options(events=1001),
     "no stacks": Options(events=3000, frame_poor=True),
+    "a key that nobody knows": Options(events=3000, unknown_key=True),
     "shallow": Options(events=3000, depth=1),
     "three devices": Options(events=3000, devices=3),
     "from the start": Options(events=8000, baseline=False, layers=2),

@@ -15,14 +15,14 @@ FIGURE: dict[str, object] = {"instructions": 1000, "conditions": HERE}
 
 @pytest.mark.parametrize("measured, code", [(1000, 0), (1029, 0), (1031, 1), (900, 0)], ids=str)
 def test_three_percent_are_allowed_under_the_same_conditions(measured: int, code: int) -> None:
-    assert instructions.judge(measured, HERE, FIGURE) == code
+    assert instructions.judge("plain", measured, HERE, FIGURE) == code
 
 
 @pytest.mark.parametrize("measured, code", [(1149, 0), (1151, 1)], ids=str)
 def test_fifteen_percent_are_allowed_elsewhere(
     measured: int, code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert instructions.judge(measured, HERE | {"compiler": "gcc 14"}, FIGURE) == code
+    assert instructions.judge("plain", measured, HERE | {"compiler": "gcc 14"}, FIGURE) == code
     assert "compiler gcc 12 -> gcc 14" in capsys.readouterr().out
 
 
@@ -30,7 +30,7 @@ def test_no_valgrind_is_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setattr("shutil.which", lambda _name: None)
-    monkeypatch.setattr(instructions, "generated", lambda _megabytes: tmp_path)
+    monkeypatch.setattr(instructions, "generated", lambda _megabytes, *_options: tmp_path)
     monkeypatch.setattr(instructions, "conditions", lambda _file: HERE)
     monkeypatch.setattr(instructions, "warm_up", lambda _file: None)
     assert instructions.main(["--update"]) == 2
@@ -53,17 +53,33 @@ def test_update_writes_what_is_compared(
     snapshot = tmp_path / "snap.pkl"
     snapshot.write_bytes(b"x")
     monkeypatch.setattr(instructions, "FIGURE", tmp_path / "figure.json")
-    monkeypatch.setattr(instructions, "generated", lambda _megabytes: snapshot)
+    monkeypatch.setattr(instructions, "generated", lambda _megabytes, *_options: snapshot)
     monkeypatch.setattr(instructions, "conditions", lambda _file: HERE)
     monkeypatch.setattr(instructions, "measure", lambda _file: 1000)
     assert instructions.main(["--update"]) == 0
-    assert json.loads((tmp_path / "figure.json").read_text()) == FIGURE
+    assert json.loads((tmp_path / "figure.json").read_text()) == dict.fromkeys(
+        instructions.SNAPSHOTS, FIGURE
+    )
     monkeypatch.setattr(instructions, "measure", lambda _file: 1100)
     assert instructions.main([]) == 1
     assert "+10.00%" in capsys.readouterr().out
 
 
 def test_committed_figure_is_readable() -> None:
-    figure = json.loads(instructions.FIGURE.read_text(encoding="utf-8"))
-    assert figure["instructions"] > 0
-    assert sorted(figure["conditions"]) == ["compiler", "machine", "python", "snapshot"]
+    figures = json.loads(instructions.FIGURE.read_text(encoding="utf-8"))
+    assert list(figures) == list(instructions.SNAPSHOTS)
+    for figure in figures.values():
+        assert figure["instructions"] > 0
+        assert sorted(figure["conditions"]) == ["compiler", "machine", "python", "snapshot"]
+
+
+def test_a_snapshot_without_a_figure_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "figure.json").write_text(json.dumps({"plain": FIGURE}))
+    monkeypatch.setattr(instructions, "FIGURE", tmp_path / "figure.json")
+    monkeypatch.setattr(instructions, "generated", lambda _megabytes, *_options: tmp_path)
+    monkeypatch.setattr(instructions, "conditions", lambda _file: HERE)
+    monkeypatch.setattr(instructions, "measure", lambda _file: 1000)
+    assert instructions.main([]) == 2
+    assert "--update" in capsys.readouterr().err

@@ -14,7 +14,7 @@ from libc.string cimport memcmp
 from memreplay._native.cursor cimport read_u16, read_u32, read_u64
 from memreplay._native.growbuf cimport Buf, buf_reserve, push_item, push_u32
 from memreplay._native.hashmap cimport (
-    NONE32, hash_span, span_at, spans_add, spans_find, spans_intern
+    NONE32, hash_span, span_at, spans_add, spans_find, spans_intern_near
 )
 from memreplay._native.memo cimport INDEX_BITS, INDEX_MASK, memo_entry
 from memreplay._native.opcodes cimport *
@@ -96,10 +96,10 @@ cdef inline bint fast_int(const uint8_t** p, int64_t* out) noexcept nogil:
     return True
 
 
-cdef inline uint32_t fast_text(VM* vm, const uint8_t** p, uint32_t* memo,
-                               uint64_t* n) noexcept nogil:
+cdef inline uint32_t fast_text(VM* vm, const uint8_t** p, uint32_t* memo, uint64_t* n,
+                               uint32_t* last) noexcept nogil:
     # The string id of a GET, or of a SHORT_BINUNICODE (writers that share no "N/A" write it each
-    # time); NONE32 when it is neither.
+    # time: it is held against `last`, the one before); NONE32 when it is neither.
     cdef uint32_t entry, id
     if vm.tables.nul_strings:
         return NONE32
@@ -108,7 +108,7 @@ cdef inline uint32_t fast_text(VM* vm, const uint8_t** p, uint32_t* memo,
         return entry & INDEX_MASK if entry >> INDEX_BITS == V_STR else NONE32
     if p[0][1] and p[0][2] == 0:
         return NONE32
-    id = spans_intern(&vm.tables.strings, p[0] + 2, p[0][1])
+    id = spans_intern_near(&vm.tables.strings, p[0] + 2, p[0][1], last)
     p[0] += 2 + p[0][1]
     if id > INDEX_MASK or not fast_put(p, memo, n, memo_entry(V_STR, id)):
         return NONE32
@@ -224,7 +224,7 @@ cdef inline bint fast_skip(VM* vm, const uint8_t** p, const uint8_t* end, uint32
         p[0] += 1
         return True
     if op == SHORT_BINUNICODE:
-        return fast_text(vm, p, memo, n) != NONE32
+        return fast_text(vm, p, memo, n, &vm.last_unknown) != NONE32
     if op == EMPTY_LIST:
         p[0] += 1
         if not fast_put(p, memo, n, memo_entry(V_SKIP_LIST, 0)):
@@ -257,8 +257,7 @@ cdef inline int fast_event(VM* vm, const uint8_t** pp, const uint8_t* end) noexc
     cdef uint32_t* memo
     cdef uint64_t n = vm.memo.len
     cdef uint32_t entry, key
-    cdef int64_t number = 0
-    cdef int64_t second = 0
+    cdef int64_t[2] pair
     cdef int code
     if end - p < 2 * ROOM:
         return FAST_ROOM
@@ -303,11 +302,11 @@ cdef inline int fast_event(VM* vm, const uint8_t** pp, const uint8_t* end) noexc
             if not fast_int(&p, &e.time):
                 return FAST_NO
         elif key == K_COMPILE_CONTEXT:
-            e.compile_context = fast_text(vm, &p, memo, &n)
+            e.compile_context = fast_text(vm, &p, memo, &n, &vm.last_context)
             if e.compile_context == NONE32:
                 return FAST_NO
         elif key == K_USER_METADATA:
-            e.user_metadata = fast_text(vm, &p, memo, &n)
+            e.user_metadata = fast_text(vm, &p, memo, &n, &vm.last_metadata)
             if e.user_metadata == NONE32:
                 return FAST_NO
         elif key == K_FRAMES:
@@ -338,11 +337,11 @@ cdef inline int fast_event(VM* vm, const uint8_t** pp, const uint8_t* end) noexc
             if p[0] == MARK or fast_frame_follows(p, memo, n):
                 return FAST_NO
         elif key == K_POOL_ID:
-            if fast_int(&p, &number):
-                if not fast_int(&p, &second) or p[0] != TUPLE2:
+            if fast_int(&p, &pair[0]):
+                if not fast_int(&p, &pair[1]) or p[0] != TUPLE2:
                     return FAST_NO
                 p += 1
-                e.pool = pair_of_ints(t, number, second)
+                e.pool = spans_intern_near(&t.pairs, pair, sizeof(pair), &vm.last_pool)
                 if e.pool == NONE32:
                     fail(&t.status, ERR_MEMORY, "pools")
                     return FAST_FAIL

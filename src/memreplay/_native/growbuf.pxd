@@ -1,7 +1,7 @@
 # Typed append buffers: one contiguous allocation that grows by half.
 from libc.stdint cimport uint32_t, uint64_t, int64_t, uint8_t
-from libc.stdlib cimport realloc, free
 from libc.string cimport memset, memcpy
+from memreplay._native.pages cimport block_free, block_resize
 
 cdef struct Buf:
     char* data
@@ -18,7 +18,7 @@ cdef inline void buf_init(Buf* b, size_t itemsize) noexcept nogil:
 
 
 cdef inline void buf_free(Buf* b) noexcept nogil:
-    free(b.data)
+    block_free(b.data, b.cap * b.itemsize)
     b.data = NULL
     b.len = 0
     b.cap = 0
@@ -34,7 +34,7 @@ cdef inline int buf_reserve(Buf* b, size_t extra) noexcept nogil:
     cap = b.cap + (b.cap >> 1) + 64
     if cap < need:
         cap = need
-    data = <char*> realloc(b.data, cap * b.itemsize)
+    data = <char*> block_resize(b.data, b.cap * b.itemsize, cap * b.itemsize)
     if data == NULL:
         return -1
     b.data = data
@@ -50,7 +50,7 @@ cdef inline void buf_trim(Buf* b) noexcept nogil:
     if b.len == 0:
         buf_free(b)
         return
-    data = <char*> realloc(b.data, b.len * b.itemsize)
+    data = <char*> block_resize(b.data, b.cap * b.itemsize, b.len * b.itemsize)
     if data != NULL:
         b.data = data
         b.cap = b.len

@@ -153,6 +153,19 @@ cdef inline uint32_t spans_intern(Spans* t, const void* p, size_t n) noexcept no
     return id if id != NONE32 else spans_add(t, p, n, h)
 
 
+cdef inline uint32_t spans_intern_near(Spans* t, const void* p, size_t n,
+                                       uint32_t* last) noexcept nogil:
+    # spans_intern for a place where the span is mostly the one that stood there last.
+    cdef size_t m = 0
+    cdef const uint8_t* q
+    if last[0] < spans_len(t):
+        q = span_at(t, last[0], &m)
+        if m == n and memcmp(p, q, n) == 0:
+            return last[0]
+    last[0] = spans_intern(t, p, n)
+    return last[0]
+
+
 cdef struct Slot64:
     uint64_t key
     uint32_t value

@@ -10,10 +10,16 @@ cdef class Intake:
     cdef uint8_t* data
     cdef size_t cap
     cdef object readinto
+    cdef object ahead              # gives whole blocks, once the first window is used up; or None
+    cdef object block              # the one that the window lies in; None: it is in data
     cdef object progress
+    cdef bint begun
     cdef bint salvage              # take a source that is cut off for one that ends
     cdef readonly object cut       # the source's error, then
     cdef readonly uint64_t consumed
 
+    cdef int hold(self, Cursor* cur, size_t kept, size_t size) except -1
     cdef int refill(self, Cursor* cur, uint64_t need) except -1
+    cdef int fill(self, Cursor* cur, size_t kept) except -1
+    cdef int take(self, Cursor* cur, size_t kept, uint64_t need) except -1
     cdef int drive(self, void* reader, Step step, Cursor* cur, const uint64_t* need) except -1

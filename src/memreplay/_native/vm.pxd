@@ -31,6 +31,8 @@ cdef struct VM:
     uint32_t raw_last
     bint started
     uint64_t fast_events
+    # Of the last event that fast_event read: texts that nobody shares are mostly the same again.
+    uint32_t last_context, last_metadata, last_unknown, last_pool
 
 
 cdef int vm_init(VM* vm, Tables* tables, const Limits* limits, uint64_t seed) noexcept nogil

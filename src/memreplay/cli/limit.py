@@ -24,7 +24,7 @@ NAMES = (
     "decompression_ratio",
 )
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-_LIMIT = re.compile(r"(\w+)=(\d{1,18})([KMG]?)")
+_LIMIT = r"(\w+)=(\d{1,18})([KMG]?)"
 
 
 class LimitType(_ParamType):
@@ -38,7 +38,7 @@ class LimitType(_ParamType):
         """Name and value; a usage error where there is no such limit or no such number."""
         if isinstance(value, tuple):
             return value
-        match = _LIMIT.fullmatch(str(value))
+        match = re.fullmatch(_LIMIT, str(value))
         if match is None or match[1] not in NAMES:
             self.fail(
                 f"{value!r} is no limit: give NAME=N with one of {', '.join(NAMES)}", param, ctx

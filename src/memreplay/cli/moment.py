@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timedelta, timezone
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,10 +16,11 @@ else:
     _ParamType = click.ParamType  # generic from click 8.4 on only
 
 _UNITS = {"us": 1, "ms": 1_000, "s": 1_000_000, "min": 60_000_000, "h": 3_600_000_000}
-_EVENT = re.compile(r"\d{1,15}")
-_ELAPSED = re.compile(r"\+?(\d{1,12}(?:\.\d*)?|\.\d+)(us|ms|s|min|h)")
+# Compiled when a moment is read: most commands are given none.
+_EVENT = r"\d{1,15}"
+_ELAPSED = r"\+?(\d{1,12}(?:\.\d*)?|\.\d+)(us|ms|s|min|h)"
 _EPOCH_START = datetime(1970, 1, 1, tzinfo=timezone.utc)
-_EPOCH = re.compile(r"@(\d{1,12}(?:\.\d*)?)")
+_EPOCH = r"@(\d{1,12}(?:\.\d*)?)"
 
 
 class MomentType(_ParamType):
@@ -32,16 +32,18 @@ class MomentType(_ParamType):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> Moment:
         """The moment; a usage error where the text is none."""
+        from decimal import Decimal
+
         from memreplay.model import Moment
 
         if isinstance(value, Moment):
             return value
         text = str(value).strip()
-        if _EVENT.fullmatch(text):
+        if re.fullmatch(_EVENT, text):
             return Moment("event", int(text))
-        if match := _ELAPSED.fullmatch(text):
+        if match := re.fullmatch(_ELAPSED, text):
             return Moment("elapsed", int(Decimal(match[1]) * _UNITS[match[2]]))
-        if match := _EPOCH.fullmatch(text):
+        if match := re.fullmatch(_EPOCH, text):
             return Moment("time", int(Decimal(match[1]) * 1_000_000))
         try:
             at = datetime.fromisoformat(text.removesuffix("Z"))

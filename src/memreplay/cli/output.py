@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -21,7 +20,7 @@ PIPE_WIDTH = 100
 
 def render_document(document: Document) -> str:
     """The document as text, coloured or plain, as wide as COLUMNS says or the terminal is."""
-    width = shutil.get_terminal_size((PIPE_WIDTH, 24)).columns
+    width = terminal_width()
     if wants_colour():
         from memreplay.reports.terminal import render_terminal
 
@@ -29,6 +28,18 @@ def render_document(document: Document) -> str:
     from memreplay.reports.plain import render_plain
 
     return render_plain(document, width=width)
+
+
+def terminal_width() -> int:
+    """COLUMNS, else the width of the terminal that stdout is, else PIPE_WIDTH."""
+    # As shutil.get_terminal_size, which would import bz2 and lzma for it.
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns) > 0:
+        return int(columns)
+    try:
+        return os.get_terminal_size(1).columns or PIPE_WIDTH
+    except OSError:
+        return PIPE_WIDTH
 
 
 def wants_colour() -> bool:
@@ -88,6 +99,8 @@ def byte_output(path: str | None) -> Iterator[IO[bytes]]:
         with open(part, "xb") as file:
             yield file
         if os.path.exists(path):
+            import shutil  # late: most commands write no file
+
             shutil.copymode(path, part)
         os.replace(part, path)
     except BaseException:

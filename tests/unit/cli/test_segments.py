@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from memreplay.cli.app import app
 from tests import build
 from tests.build import SnapshotBuilder
-from tests.unit.analysis.test_segments import A, MIB, builder
+from tests.unit.analysis.test_segments import MIB, A, builder
 
 
 @pytest.fixture

@@ -328,3 +328,14 @@ def test_forward_frames_stay_on_the_hot_path() -> None:
         )
     snapshot = builder.build()
     assert assert_like_oracle(build.dump(snapshot), snapshot).native.fast_events > 100
+
+
+def test_texts_and_pools_that_change_from_event_to_event() -> None:
+    snapshot = trace()
+    for i, event in enumerate(snapshot["device_traces"][0]):
+        # Made anew, as the recorder makes them, so that none is shared.
+        event["compile_context"] = "".join(("0/", "001122"[i % 6]))
+        event["user_metadata"] = "ab"[: i % 3] + "x"
+        event["unheard of"] = "".join(("c", "at" if i % 4 else ""))
+        event["pool_id"] = (i % 2, i // 2 % 2)
+    assert read_both(build.dump(snapshot)).native.fast_events > 0

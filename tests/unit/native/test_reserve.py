@@ -6,7 +6,7 @@ from typing import Any
 
 from memreplay import _measures
 from tests.build import SnapshotBuilder
-from tests.unit.native.measured import A, B, C, MIB, column, reserved
+from tests.unit.native.measured import MIB, A, B, C, column, reserved
 
 TOP = 2**64
 

@@ -12,7 +12,8 @@ from tests.unit.analysis.test_segments import builder
 
 
 def text(made: SnapshotBuilder, top: int = 20, width: int = 80) -> str:
-    return render_plain(segments_document(segments_report(mr.open(build.dump(made.build())), top=top)), width)
+    report = segments_report(mr.open(build.dump(made.build())), top=top)
+    return render_plain(segments_document(report), width=width)
 
 
 def test_text() -> None:
@@ -26,7 +27,7 @@ def test_text() -> None:
 
 
 def test_what_is_not_shown_is_said() -> None:
-    assert "note: the largest of 3 changes (--top 0 shows all)" in text(builder(), top=1)
+    assert "note: the 1 largest of 3 changes (--top 0 shows all)" in text(builder(), top=1)
 
 
 def test_nothing_to_show() -> None:

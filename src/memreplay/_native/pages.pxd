@@ -1,0 +1,95 @@
+# Large blocks of memory: growing one moves its pages and copies nothing, and they are huge pages.
+#
+# Where a system has no huge pages (or is not Linux) this is realloc. A block's size decides where
+# it lies, so whoever frees or resizes it says how large it is.
+cdef extern from *:
+    """
+    #include <stdlib.h>
+    #include <string.h>
+    #if defined(__linux__)
+    #include <stdint.h>
+    #include <sys/mman.h>
+    #endif
+    #if defined(MREMAP_FIXED) && defined(MADV_HUGEPAGE)
+
+    #define BLOCK_HUGE ((size_t) 2 << 20)     /* a huge page, as x86-64 and arm64 have them */
+    #define BLOCK_LARGE BLOCK_HUGE            /* below it, most of a huge page would be wasted */
+
+    static inline size_t block_length(size_t n) {
+        return (n + BLOCK_HUGE - 1) & ~(BLOCK_HUGE - 1);
+    }
+
+    /* Addresses that nobody uses, from a multiple of a huge page on; NULL when there are none. */
+    static char *block_addresses(size_t length) {
+        size_t before;
+        char *p = (char *) mmap(NULL, length + BLOCK_HUGE, PROT_NONE,
+                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (p == (char *) MAP_FAILED)
+            return NULL;
+        before = (size_t) (-(uintptr_t) p & (BLOCK_HUGE - 1));
+        if (before)
+            munmap(p, before);
+        munmap(p + before + length, BLOCK_HUGE - before);
+        return p + before;
+    }
+
+    static char *block_map(size_t length) {
+        char *p = block_addresses(length);
+        if (p == NULL)
+            return NULL;
+        if (mprotect(p, length, PROT_READ | PROT_WRITE)) {
+            munmap(p, length);
+            return NULL;
+        }
+        madvise(p, length, MADV_HUGEPAGE);
+        return p;
+    }
+
+    static void block_free(void *p, size_t size) {
+        if (p != NULL && size >= BLOCK_LARGE)
+            munmap(p, block_length(size));
+        else
+            free(p);
+    }
+
+    static char *block_grow_or_shrink(char *p, size_t from, size_t to) {
+        char *q;
+        if (to <= from) {
+            if (to < from)
+                munmap(p + to, from - to);
+            return p;
+        }
+        q = block_addresses(to);
+        if (q == NULL)
+            return NULL;
+        /* Both begin with a huge page, so these move whole. If it fails, the addresses are lost:
+           whether they are still ours is not known. */
+        p = (char *) mremap(p, from, to, MREMAP_MAYMOVE | MREMAP_FIXED, q);
+        return p == (char *) MAP_FAILED ? NULL : p;
+    }
+
+    /* As realloc(p, size), of a block of `old` bytes. */
+    static void *block_resize(void *p, size_t old, size_t size) {
+        char *q;
+        if (p != NULL && old >= BLOCK_LARGE && size >= BLOCK_LARGE)
+            return block_grow_or_shrink((char *) p, block_length(old), block_length(size));
+        if (size < BLOCK_LARGE && (p == NULL || old < BLOCK_LARGE))
+            return realloc(p, size);
+        q = size < BLOCK_LARGE ? (char *) malloc(size) : block_map(block_length(size));
+        if (q != NULL && p != NULL) {
+            memcpy(q, p, old < size ? old : size);
+            block_free(p, old);
+        }
+        return q;
+    }
+
+    #else
+    static inline void block_free(void *p, size_t size) { (void) size; free(p); }
+    static inline void *block_resize(void *p, size_t old, size_t size) {
+        (void) old;
+        return realloc(p, size);
+    }
+    #endif
+    """
+    void* block_resize(void* p, size_t old, size_t size) nogil
+    void block_free(void* p, size_t size) nogil
