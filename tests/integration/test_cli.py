@@ -102,12 +102,16 @@ def test_measures_in_blocks(measure: str) -> None:
 
 @pytest.mark.parametrize("measure", ["requested", "held", "active", "allocated", "reserved"])
 def test_a_range_has_the_measures_of_the_whole(measure: str) -> None:
-    whole = memreplay.open(EXAMPLE).replay().measure(measure)  # type: ignore[arg-type]
+    replay = memreplay.open(EXAMPLE).replay()
+    whole = replay.measure(measure)  # type: ignore[arg-type]
     found = load("peak", EXAMPLE, "--measure", measure, "--from", "3000", "--to", "7000")
     (device,) = found["devices"]
-    assert device["baseline_bytes"] == whole.series[2999]
-    assert device["final_bytes"] == whole.series[6999]
-    assert device["peak_bytes"] == whole.series[2999:7000].max()
+    # A block that the range begins with may have lost what proves its size.
+    most = 0 if device["exactness"] == "exact" else 20 << 20
+    want = whole.series[2999], whole.series[6999], whole.series[2999:7000].max()
+    assert 0 <= want[0] - device["baseline_bytes"] <= most
+    assert 0 <= want[1] - device["final_bytes"] <= most
+    assert 0 <= want[2] - device["peak_bytes"] <= most
     done = run("peak", EXAMPLE, "--measure", measure, "--from", "3000", "--to", "7000")
     assert re.search(rf"\nmeasure +{measure}, {device['exactness']}\n", done.stdout)
     assert "events 3,000 to 6,999 of 10,000" in done.stdout

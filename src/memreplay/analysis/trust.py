@@ -82,7 +82,7 @@ def verdict(snap: Snapshot, usage: Usage) -> Verdict:
         if usage.measure in ("held", "allocated"):
             reasons += _of_requests(replay)
         if usage.measure in ("active", "allocated"):
-            reasons += _of_blocks(replay)
+            reasons += _of_blocks(snap, replay)
     return _verdict(reasons)
 
 
@@ -95,10 +95,15 @@ def device_verdict(snap: Snapshot, replay: Replay) -> Verdict:
     if snap.native.blocks_without_requested_size(replay.device):
         reasons.append("no_requested_sizes")
     reasons += _of_requests(replay)
-    reasons += _of_blocks(replay)
+    reasons += _of_blocks(snap, replay)
     reasons += _of_the_tail(reasons, replay)
-    # What is live where a range begins says nothing of when the recording did.
-    if replay.events and replay.baseline_bytes and replay.first_event == 0:
+    # Neither what is live where a range begins nor what came after a cut says when recording began.
+    if (
+        replay.events
+        and replay.baseline_bytes
+        and replay.first_event == 0
+        and snap.truncation is None
+    ):
         reasons.append("recording_begun_late")
     if replay.holding.pending:
         reasons.append("pending_frees")
@@ -168,7 +173,10 @@ def _of_requests(replay: Replay) -> list[str]:
     return ["skip_actions"] if replay.holding.unrequested else []
 
 
-def _of_blocks(replay: Replay) -> list[str]:
+def _of_blocks(snap: Snapshot, replay: Replay) -> list[str]:
+    if snap.truncation is not None:
+        # What was allocated after the cut lies where the trace has something else.
+        return []
     blocks = replay.blocks
     reasons = []
     if blocks.misplaced:

@@ -85,7 +85,7 @@ def _section(device: DeviceSummary, overflowed: bool | None) -> list[Block]:
 
 
 def _measures_table(device: DeviceSummary) -> Table:
-    titles = ("bytes over time", "start", "peak", "at event", "mean", "end", "")
+    titles = ("measure", "start", "peak", "at event", "end", "")
     rows = tuple(
         Row(
             (
@@ -93,14 +93,13 @@ def _measures_table(device: DeviceSummary) -> Table:
                 size(one.start_bytes),
                 size(one.peak_bytes),
                 "start" if one.event_index < device.first_event else count(one.event_index),
-                "-" if one.mean_bytes is None else size(one.mean_bytes),
                 size(one.final_bytes),
                 one.exactness,
             )
         )
         for one in device.measures
     )
-    return Table(titles, ("left", *("right",) * 5, "left"), rows)
+    return Table(titles, ("left", *("right",) * 4, "left"), rows)
 
 
 def _headline(device: DeviceSummary) -> tuple[str, ...]:

@@ -198,7 +198,7 @@ def test_one_pool_or_stream_alone(recording: Recording, measure: MeasureName) ->
                 only = {"pool": part.pool} if report.by == "pool" else {"stream": part.stream}
                 if None in only.values() or not part.peak_bytes:
                     continue
-                (alone,) = peak_report(snap, measure=measure, top=0, **only).devices  # type: ignore[arg-type]
+                (alone,) = peak_report(snap, measure=measure, top=0, **only).devices
                 assert (alone.peak_bytes, alone.event_index) == (part.peak_bytes, part.peak_event)
                 assert (alone.baseline_bytes, alone.final_bytes) == (
                     part.start_bytes,
@@ -241,7 +241,7 @@ def test_a_pool_that_is_not_known() -> None:
 def test_a_device_on_which_nothing_was_allocated(measure: MeasureName) -> None:
     snap = snap_of(SnapshotBuilder().oom(5))
     for by in ("pool", "stream"):
-        (device,) = peak_report(snap, measure=measure, by=by).devices  # type: ignore[arg-type]
+        (device,) = peak_report(snap, measure=measure, by=by).devices
         assert (device.peak_bytes, device.groups, device.parts) == (0, (), ())
 
 

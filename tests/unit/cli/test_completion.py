@@ -33,6 +33,9 @@ def test_another_shell(runner: CliRunner) -> None:
     assert "'bash', 'zsh', 'fish'" in result.stderr
 
 
+COMMANDS = {f"plain,{name}" for name in ("summary", "peak", "segments", "dump", "completion")}
+
+
 @pytest.mark.parametrize(
     "words, number, offered",
     [

@@ -79,7 +79,7 @@ def test_wrong_usage(runner: CliRunner, arguments: list[str]) -> None:
 
 
 def test_help_is_for_people(runner: CliRunner) -> None:
-    text = runner.invoke(every, ["--help"]).output
+    text = " ".join(runner.invoke(every, ["--help"]).output.split())
     assert "[default: 20]" in text
     assert "x>=0" not in text
     assert "(all)" not in text

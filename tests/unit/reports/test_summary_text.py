@@ -27,12 +27,12 @@ with a stack  20,000 of 22,331 events
 segments      123 at the end, 12.0 GiB reserved, 4.0 GiB of it active
 {check}
 
-bytes over time     start      peak  at event      mean       end
-requested         2.0 GiB  10.0 GiB     3,737   3.0 GiB   4.0 GiB  exact
-held              2.0 GiB  10.0 GiB     3,737   3.0 GiB   4.0 GiB  exact
-active            2.0 GiB  10.0 GiB     3,737   3.0 GiB   4.0 GiB  exact
-allocated         2.0 GiB  10.0 GiB     3,737   3.0 GiB   4.0 GiB  exact
-reserved         12.0 GiB  12.0 GiB     start  12.0 GiB  12.0 GiB  exact
+measure       start      peak  at event       end
+requested   2.0 GiB  10.0 GiB     3,737   4.0 GiB  exact
+held        2.0 GiB  10.0 GiB     3,737   4.0 GiB  exact
+active      2.0 GiB  10.0 GiB     3,737   4.0 GiB  exact
+allocated   2.0 GiB  10.0 GiB     3,737   4.0 GiB  exact
+reserved   12.0 GiB  12.0 GiB     start  12.0 GiB  exact
 
 blocks at the end  count     size  requested
 active_allocated     900  4.0 GiB    4.0 GiB
@@ -56,9 +56,9 @@ check         ends up to 512 B apart, 7,900 block sizes proven and 13 assumed, 3
               unmatched frees, 0 double allocs, ring overflowed
 odd           1 unknown action
 
-bytes over time     start      peak  at event      mean       end
-requested         2.0 GiB  10.0 GiB     3,737         -   4.0 GiB  estimated
-reserved         12.0 GiB  12.0 GiB     start  12.0 GiB  12.0 GiB  exact
+measure       start      peak  at event       end
+requested   2.0 GiB  10.0 GiB     3,737   4.0 GiB  estimated
+reserved   12.0 GiB  12.0 GiB     start  12.0 GiB  exact
 
 blocks at the end  count     size  requested
 active_allocated     900  4.0 GiB    4.0 GiB
