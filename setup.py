@@ -57,8 +57,17 @@ c_folder = "build/c-" + "-".join(
     [name for name, on in (("debug", DEBUG), ("coverage", COVERAGE)) if on] or ["release"]
 )
 
+# cythonize() does not follow `from package cimport module as name`: whatever is older than the
+# newest header is made again.
+headers = [path.stat().st_mtime for path in Path("src/memreplay").rglob("*.pxd")]
+made = [path.stat().st_mtime for path in Path(c_folder).rglob("*.c")]
+
 setup(
     ext_modules=cythonize(
-        extensions, compiler_directives=directives, include_path=["src"], build_dir=c_folder
+        extensions,
+        compiler_directives=directives,
+        include_path=["src"],
+        build_dir=c_folder,
+        force=bool(made) and max(headers) > min(made),
     )
 )

@@ -13,6 +13,7 @@ from memreplay._native cimport held as _held
 from memreplay._native cimport lives as _lives
 from memreplay._native cimport reserve as _reserve
 from memreplay._native cimport series as _series
+from memreplay._native cimport sizes as _sizes
 from memreplay._native cimport synthetic as _synthetic
 from memreplay._native cimport tables as _tables
 from memreplay._native.column cimport Column, Owned, column, owned
@@ -23,7 +24,7 @@ from memreplay._timeline cimport Measure, Replay, requested
 
 NEVER = _lives.NEVER
 UNKNOWN_CLASS = _classes.UNKNOWN_CLASS
-DIVISION_STEPS = _arena.DIVISION_STEPS
+DIVISION_STEPS = _sizes.DIVISION_STEPS
 
 
 @cython.final
@@ -150,14 +151,14 @@ cdef class Blocks:
 
     def __cinit__(self, Reserved reserved not None, divisions, int64_t max_split, bint expandable):
         # divisions: roundup_power2_divisions for sizes from 1 MiB on, a number a power of two.
-        cdef _arena.Rules rules
+        cdef _sizes.Rules rules
         cdef int code, i
         cdef uint64_t seed = new_seed()
         self.reserved = reserved
         # Checked by hand: the compiler's directives leave bounds checks out.
-        if len(divisions) != _arena.DIVISION_STEPS:
+        if len(divisions) != _sizes.DIVISION_STEPS:
             raise ValueError("divisions need a number a power of two")
-        for i in range(_arena.DIVISION_STEPS):
+        for i in range(_sizes.DIVISION_STEPS):
             rules.divisions[i] = divisions[i]
         rules.max_split = max_split
         rules.expandable = expandable

@@ -4,18 +4,8 @@ from memreplay._native.growbuf cimport Buf
 from memreplay._native.hashmap cimport Map64
 from memreplay._native.replay cimport Replay
 from memreplay._native.reserve cimport Reserve
+from memreplay._native.sizes cimport Rules
 from memreplay._native.status cimport Status
-
-cdef enum:
-    DIVISION_STEPS = 16        # powers of two from 1 MiB to 32 GiB, each with its divisions
-
-
-cdef struct Rules:
-    # What the allocator's settings say of sizes.
-    int64_t divisions[16]      # roundup_power2_divisions; 0 or 1 is none
-    int64_t max_split          # max_split_size; no limit when it is negative
-    bint expandable            # expandable_segments: every remainder is split off
-
 
 cdef struct ArenaNode:
     # A block, in use or free; a piece of a list that covers a segment or mapped range without gaps.
@@ -64,4 +54,3 @@ cdef struct Arena:
 cdef int arena_init(Arena* a, const Replay* r, const Reserve* v, const Rules* rules,
                     uint64_t seed) noexcept nogil
 cdef void arena_free(Arena* a) noexcept nogil
-cdef uint64_t round_size(const Rules* rules, uint64_t size) noexcept nogil

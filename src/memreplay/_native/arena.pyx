@@ -14,18 +14,15 @@ from memreplay._native.growbuf cimport (
 from memreplay._native.hashmap cimport NONE32, Slot64, map64_at, map64_free, map64_get, map64_init
 from memreplay._native.replay cimport CARRIED
 from memreplay._native.reserve cimport Region, SMALL_SEGMENT
+from memreplay._native.sizes cimport MIN_BLOCK, SMALL_LIMIT, max_split, round_size
 from memreplay._native.status cimport ERR_MEMORY, OK, fail
 from memreplay._native.synthetic cimport mark_synthetic
 from memreplay._native.tables cimport *
 
 cdef extern from *:
     uint32_t FREE_NODE "0xFFFFFFFFu"
-    const uint64_t NO_SPLIT_LIMIT "UINT64_MAX"
-    int clz64 "__builtin_clzll"(unsigned long long) nogil
 
 cdef enum:
-    MIN_BLOCK = 512            # blocks are multiples of it
-    SMALL_LIMIT = 1 << 20      # larger requests go to the large pool, which keeps remainders
     SEARCH_STEPS = 1 << 26     # what all searches together may look at
 
 
@@ -53,26 +50,6 @@ cdef void arena_free(Arena* a) noexcept nogil:
 
 # --- the rules ------------------------------------------------------------------------------------
 
-cdef uint64_t round_size(const Rules* rules, uint64_t size) noexcept nogil:
-    # The size of the block that serves a request, where the remainder is split off.
-    cdef int step
-    cdef uint64_t divisions, floor, part
-    if size < MIN_BLOCK:
-        return MIN_BLOCK
-    step = 63 - clz64(size) - 20
-    step = 0 if step < 0 else DIVISION_STEPS - 1 if step >= DIVISION_STEPS else step
-    divisions = <uint64_t> rules.divisions[step]
-    if divisions > 1 and (size - 1) // MIN_BLOCK >= divisions:
-        if size & (size - 1) == 0:
-            return size
-        floor = (<uint64_t> 1) << (63 - clz64(size))
-        part = floor >> (63 - clz64(divisions))
-        if part == 0:
-            return floor << 1
-        return (size + part - 1) // part * part
-    return (size + MIN_BLOCK - 1) // MIN_BLOCK * MIN_BLOCK
-
-
 cdef inline uint64_t size_for(const Arena* a, uint64_t requested, uint32_t stack) noexcept nogil:
     # The size of the block that serves this request of this stack. What a checkpoint made says the
     # block's size, which is a multiple of the smallest: else the stack is not its alloc's.
@@ -80,10 +57,6 @@ cdef inline uint64_t size_for(const Arena* a, uint64_t requested, uint32_t stack
             and requested % MIN_BLOCK == 0):
         return requested
     return round_size(&a.rules, requested)
-
-
-cdef inline uint64_t max_split(const Arena* a) noexcept nogil:
-    return NO_SPLIT_LIMIT if a.rules.max_split < 0 else <uint64_t> a.rules.max_split
 
 
 cdef inline bint splits_all(const Arena* a, const Origin* o) noexcept nogil:
@@ -95,7 +68,7 @@ cdef inline bint splits(const Arena* a, const Origin* o, uint64_t block,
     # Whether what is left of a free block becomes a block of its own.
     if splits_all(a, o):
         return block - size >= MIN_BLOCK
-    return size < max_split(a) and block - size > SMALL_LIMIT
+    return size < max_split(&a.rules) and block - size > SMALL_LIMIT
 
 
 # --- origins --------------------------------------------------------------------------------------
@@ -292,7 +265,7 @@ cdef uint64_t baseline_size(Arena* a, uint32_t block, const Origin* o, uint64_t 
     if splits_all(a, o) or size == room:
         return size
     # Free blocks of the large pool are over 1 MiB, so that a smaller gap is the block's own.
-    if room - size <= SMALL_LIMIT or (first and size >= max_split(a)):
+    if room - size <= SMALL_LIMIT or (first and size >= max_split(&a.rules)):
         return room
     (<uint8_t*> a.doubtful.data)[block] = True
     return size
@@ -414,7 +387,7 @@ cdef uint32_t end_before(Arena* a, uint64_t address) noexcept nogil:
             or node(a, gap).owner != FREE_NODE or node(a, gap).address >= address
             or address - node(a, gap).address >= node(a, gap).size
             or (address - node(a, gap).address > SMALL_LIMIT
-                and round_size(&a.rules, <uint64_t> base[block].size) < max_split(a))):
+                and round_size(&a.rules, <uint64_t> base[block].size) < max_split(&a.rules))):
         return NONE32
     moved = address - node(a, gap).address
     prove(a, i, node(a, i).size + moved)

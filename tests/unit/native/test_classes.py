@@ -27,20 +27,20 @@ def test_sums_by_stream() -> None:
     assert classes.keys() == [None, 0, 3, 7]
     assert column(classes.of_events()) == [1, 1, 0, 1, 1, 0, 2, 3]
     measure = requested(found.reserved.replay)
-    # start, peak, peak's event, bytes after the event, final, blocks
+    # start, peak, peak's event, bytes and blocks after the event, final, blocks
     assert classes.sums(measure, 3) == [
-        (0, 0, -1, 0, 0, 0),
-        (0, 105, 3, 105, 40, 3),
-        (0, 0, -1, 0, 0, 0),
-        (30, 30, -1, 0, 1, 2),
+        (0, 0, -1, 0, 0, 0, 0),
+        (0, 105, 3, 105, 2, 40, 3),
+        (0, 0, -1, 0, 0, 0, 0),
+        (30, 30, -1, 0, 0, 1, 2),
     ]
     assert [row[3] for row in classes.sums(measure, -1)] == [0, 0, 0, 30]
     assert [row[3] for row in classes.sums(measure, 4)] == [0, 45, 0, 0]
     assert classes.reserved_sums(5) == [
-        (0, 0, -1, 0, 0, 0),
-        (0, 2 * MIB, 0, 2 * MIB, 2 * MIB, 1),
-        (20 * MIB, 20 * MIB, -1, 20 * MIB, 0, 1),
-        (2 * MIB, 2 * MIB, -1, 2 * MIB, 2 * MIB, 1),
+        (0, 0, -1, 0, 0, 0, 0),
+        (0, 2 * MIB, 0, 2 * MIB, 1, 2 * MIB, 1),
+        (20 * MIB, 20 * MIB, -1, 20 * MIB, 1, 0, 1),
+        (2 * MIB, 2 * MIB, -1, 2 * MIB, 1, 2 * MIB, 1),
     ]
     assert [row[3] for row in classes.reserved_sums(-1)] == [0, 0, 20 * MIB, 2 * MIB]
     assert [row[3] for row in classes.reserved_sums(7)] == [0, 2 * MIB, 0, 2 * MIB]
@@ -54,24 +54,24 @@ def test_sums_by_pool() -> None:
     names = [None if key is None else tables.pool(key) for key in keys]
     assert names == [None, (0, 0), (0, 1)]
     measure = requested(found.reserved.replay)
-    assert [row[4] for row in classes.sums(measure, 0)] == [0, 40, 1]
+    assert [row[5] for row in classes.sums(measure, 0)] == [0, 40, 1]
     # No word about the pool of the segment that is freed: it is nobody's.
     assert [row[0] for row in classes.reserved_sums(0)] == [20 * MIB, 0, 2 * MIB]
-    assert [row[4] for row in classes.reserved_sums(0)] == [0, 2 * MIB, 2 * MIB]
+    assert [row[5] for row in classes.reserved_sums(0)] == [0, 2 * MIB, 2 * MIB]
 
 
 def test_an_alloc_over_a_live_one_makes_no_peak() -> None:
     found = blocks(SnapshotBuilder().alloc(A, 100).alloc(A, 60).alloc(A, 90))
     (unknown, one) = _measures.Classes(found, "stream").sums(requested(found.reserved.replay), 2)
-    assert unknown[5] == 0
-    assert one == (0, 100, 0, 90, 90, 3)
+    assert unknown[6] == 0
+    assert one == (0, 100, 0, 90, 1, 90, 3)
 
 
 def test_the_largest_stream_is_a_stream() -> None:
     found = blocks(SnapshotBuilder().alloc(A, 5, stream=2**64 - 1).alloc(B, 6, stream=2**32 - 1))
     classes = _measures.Classes(found, "stream")
     assert classes.keys() == [None, 2**64 - 1, 2**32 - 1]
-    assert [row[4] for row in classes.sums(requested(found.reserved.replay), 1)] == [0, 5, 6]
+    assert [row[5] for row in classes.sums(requested(found.reserved.replay), 1)] == [0, 5, 6]
 
 
 def test_no_events_and_no_pools() -> None:
@@ -79,8 +79,8 @@ def test_no_events_and_no_pools() -> None:
     for by in ("pool", "stream"):
         classes = _measures.Classes(found, by)
         assert classes.keys() == [None]
-        assert classes.sums(requested(found.reserved.replay), -1) == [(0, 0, -1, 0, 0, 0)]
-        assert classes.reserved_sums(-1) == [(0, 0, -1, 0, 0, 0)]
+        assert classes.sums(requested(found.reserved.replay), -1) == [(0, 0, -1, 0, 0, 0, 0)]
+        assert classes.reserved_sums(-1) == [(0, 0, -1, 0, 0, 0, 0)]
 
 
 def test_many_classes() -> None:

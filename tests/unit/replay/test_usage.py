@@ -134,7 +134,7 @@ def test_parts() -> None:
     (large, small) = usage.parts("stream", 3)
     assert (large.stream, large.pool, small.stream) == (7, None, 0)
     assert (large.bytes, large.start_bytes, large.final_bytes) == (KEPT, LIVE, KEPT)
-    assert (large.peak_bytes, large.peak_event, large.count) == (LIVE, -1, 2)
+    assert (large.peak_bytes, large.peak_event, large.count) == (LIVE, -1, 1)
     assert (small.bytes, small.start_bytes, small.final_bytes) == (700, 0, 600)
     assert (small.peak_bytes, small.peak_event, small.count) == (700, 3, 2)
     assert (small.reserved_bytes, small.reserved_peak_bytes) == (2 * MIB, 2 * MIB)
