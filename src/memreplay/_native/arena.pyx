@@ -430,8 +430,9 @@ cdef int drop_segment(Arena* a, uint64_t address, uint64_t size) noexcept nogil:
     return retire(a, i)
 
 
-cdef int map_range(Arena* a, uint64_t address, uint64_t size, const Origin* o) noexcept nogil:
-    # A segment_map: a free range, which joins what is mapped beside it.
+cdef int map_range(Arena* a, uint64_t address, uint64_t size, const Origin* o,
+                   uint32_t* pool) noexcept nogil:
+    # A segment_map: a free range, which joins what is mapped beside it, and is in the pool of that.
     cdef uint32_t left = map64_get(&a.ends, address, NONE32)
     cdef uint32_t right = node_at(a, address + size)
     cdef uint32_t origin, i
@@ -453,6 +454,8 @@ cdef int map_range(Arena* a, uint64_t address, uint64_t size, const Origin* o) n
         origin = <uint32_t> a.origins.len
         if push_item(&a.origins, o) < 0:
             return -1
+    if pool[0] == NONE32:
+        pool[0] = (<const Origin*> a.origins.data)[origin].pool
     i = new_node(a, address, size, FREE_NODE, origin)
     if i == NONE32:
         return -1
@@ -546,7 +549,7 @@ cdef int apply_segment(Arena* a, uint32_t event, uint8_t action) noexcept nogil:
     if action == A_SEGMENT_FREE:
         return drop_segment(a, address, size)
     if action == A_SEGMENT_MAP:
-        return map_range(a, address, size, &o)
+        return map_range(a, address, size, &o, pool)
     return unmap_range(a, address, size, pool)
 
 
