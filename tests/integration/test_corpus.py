@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 import memreplay as mr
+from memreplay.model import MeasureName
 from memreplay.reports.dump import render_dump
-from tests import oracle
+from tests import oracle, oracle_measures
 from tests.compare import assert_like_oracle
 from tests.dumped import expected_tables, read_dump
 
@@ -28,6 +29,60 @@ PEAKS = {
 
 def test_equals_the_oracle(corpus_file: Path) -> None:
     assert_like_oracle(corpus_file, oracle.load(corpus_file.read_bytes()))
+
+
+def test_held_and_reserved_equal_the_oracle(corpus_file: Path) -> None:
+    snapshot = oracle.load(corpus_file.read_bytes())
+    snap = mr.open(corpus_file)
+    for device in snap.devices:
+        replay = snap.replay(device)
+        answers: tuple[tuple[MeasureName, oracle_measures.MeasureReplay], ...] = (
+            ("held", oracle_measures.held(snapshot, device)),
+            ("reserved", oracle_measures.reserved(snapshot, device)),
+        )
+        for measure, want in answers:
+            usage = replay.measure(measure)
+            assert usage.start_bytes == want.baseline_bytes, measure
+            assert usage.series.tolist() == want.usage, measure
+            assert usage.reconciliation_bytes == want.reconciliation_bytes, measure
+
+
+def test_blocks_end_as_the_segments_say(corpus_file: Path) -> None:
+    snapshot = oracle.load(corpus_file.read_bytes())
+    snap = mr.open(corpus_file)
+    for device in snap.devices:
+        replay = snap.replay(device)
+        blocks = replay.blocks
+        segments = [s for s in oracle.segments_of(snapshot) if s.get("device", 0) == device]
+        assert blocks.end_blocks == sum(len(segment["blocks"]) for segment in segments)
+        if not segments or blocks.end_misfits:
+            continue
+        measures: tuple[MeasureName, ...] = ("active", "allocated")
+        for measure in measures:
+            want = sum(segment[f"{measure}_size"] for segment in segments)
+            assert replay.measure(measure).final_bytes == want, measure
+
+
+# Nothing is assumed of their blocks, and nothing is out of its place.
+PROVEN = (
+    "Wedsonlin_assignment2-systems__medium_1024_training_memory_snapshot",
+    "Wedsonlin_assignment2-systems__medium_512_inference_memory_snapshot",
+    "kkaitlyn111_cs336-a2-systems__memory_ctx128_fullstep",
+    "kkaitlyn111_cs336-a2-systems__memory_ctx256_fullstep_",
+    "kkaitlyn111_cs336-a2-systems__memory_ctx512_forward_mixed",
+)
+
+
+@pytest.mark.parametrize("name", PROVEN)
+def test_every_block_is_proven(corpus: Path, name: str) -> None:
+    blocks = mr.open(corpus / f"{name}.pickle").replay(0).blocks
+    assert (blocks.assumed, blocks.misplaced, blocks.end_misfits) == (0, 0, 0)
+    assert blocks.proven > 0
+
+
+def test_a_made_up_trace_is_found_out(corpus: Path) -> None:
+    (path,) = corpus.glob("facebookresearch_mosaic__output.*")
+    assert mr.open(path).replay(0).blocks.misplaced > 0
 
 
 def test_the_dump_is_what_is_in_the_file(corpus_file: Path) -> None:

@@ -27,9 +27,10 @@ cdef struct ArenaNode:
 
 
 cdef struct Origin:
-    # What is the same for all blocks of a segment.
+    # What is the same for all blocks of a segment. The first ones are those of reserve.regions.
     uint64_t stream
     uint32_t pool              # pair id, or NONE32
+    uint32_t same              # an origin of the same segment; itself at the last of a chain
     bint small
     bint expandable
 
@@ -47,6 +48,7 @@ cdef struct Arena:
     Buf order                  # u32: baseline blocks by address
     Buf bytes                  # i64 an event: of an alloc the size of its block, else 0
     Buf pool                   # u32 an event: pair id of its pool, or NONE32
+    Buf origin                 # u32 an event, while it runs: of what it is about, or NONE32
     Buf base_bytes             # i64 a baseline block
     Buf base_origin            # u32 a baseline block: index in origins, or NONE32
     Buf doubtful               # u8 a baseline block: its size is assumed

@@ -42,6 +42,7 @@ cdef void arena_free(Arena* a) noexcept nogil:
     buf_free(&a.order)
     buf_free(&a.bytes)
     buf_free(&a.pool)
+    buf_free(&a.origin)
     buf_free(&a.base_bytes)
     buf_free(&a.base_origin)
     buf_free(&a.doubtful)
@@ -95,6 +96,55 @@ cdef inline bint splits(const Arena* a, const Origin* o, uint64_t block,
     if splits_all(a, o):
         return block - size >= MIN_BLOCK
     return size < max_split(a) and block - size > SMALL_LIMIT
+
+
+# --- origins --------------------------------------------------------------------------------------
+
+cdef inline Origin* origin_at(const Arena* a, uint32_t i) noexcept nogil:
+    return <Origin*> a.origins.data + i
+
+
+cdef int new_origin(Arena* a, const Origin* like) noexcept nogil:
+    # One more, of a segment of its own: the last of the list.
+    if push_item(&a.origins, like) < 0:
+        return -1
+    origin_at(a, <uint32_t> a.origins.len - 1).same = <uint32_t> a.origins.len - 1
+    return 0
+
+
+cdef inline uint32_t root(Arena* a, uint32_t i) noexcept nogil:
+    # The one that stands for all of a segment, halving the chain on the way.
+    while origin_at(a, i).same != i:
+        origin_at(a, i).same = origin_at(a, origin_at(a, i).same).same
+        i = origin_at(a, i).same
+    return i
+
+
+cdef inline void tell_pool(Arena* a, uint32_t origin, uint32_t pool) noexcept nogil:
+    # What one event says of its pool holds for the whole segment.
+    origin = root(a, origin)
+    if origin_at(a, origin).pool == NONE32:
+        origin_at(a, origin).pool = pool
+
+
+cdef void unite(Arena* a, uint32_t x, uint32_t y) noexcept nogil:
+    # Two mapped ranges turn out to be of one segment.
+    x = root(a, x)
+    y = root(a, y)
+    tell_pool(a, x, origin_at(a, y).pool)
+    origin_at(a, y).same = x
+
+
+cdef void settle_pools(Arena* a) noexcept nogil:
+    # Events that do not say their pool have that of the segment that they are about.
+    cdef uint32_t* pool = <uint32_t*> a.pool.data
+    cdef const uint32_t* origin = <const uint32_t*> a.origin.data
+    cdef uint64_t i
+    for i in range(a.origins.len):
+        origin_at(a, <uint32_t> i).pool = origin_at(a, root(a, <uint32_t> i)).pool
+    for i in range(a.pool.len):
+        if pool[i] == NONE32 and origin[i] != NONE32:
+            pool[i] = origin_at(a, origin[i]).pool
 
 
 # --- nodes ----------------------------------------------------------------------------------------
@@ -261,7 +311,7 @@ cdef int fill_region(Arena* a, const Region* g, uint64_t* next) noexcept nogil:
     o.pool = g.pool
     o.small = g.small
     o.expandable = g.expandable
-    if push_item(&a.origins, &o) < 0:
+    if new_origin(a, &o) < 0:
         return -1
     while next[0] < a.order.len and base[order[next[0]]].address < g.end:
         block = order[next[0]]
@@ -383,6 +433,10 @@ cdef int place(Arena* a, uint32_t event, uint64_t address, uint64_t requested,
     bytes[event] = <int64_t> size
     if i == NONE32:
         i = end_before(a, address)
+    if i != NONE32:
+        (<uint32_t*> a.origin.data)[event] = node(a, i).origin
+        if (<uint32_t*> a.pool.data)[event] != NONE32:
+            tell_pool(a, node(a, i).origin, (<uint32_t*> a.pool.data)[event])
     if i == NONE32 or node(a, i).size < size:
         a.misplaced += 1
         a.assumed += 1
@@ -402,27 +456,30 @@ cdef int place(Arena* a, uint32_t event, uint64_t address, uint64_t requested,
         return -1
     node(a, i).owner = event
     bytes[event] = <int64_t> node(a, i).size
-    if (<uint32_t*> a.pool.data)[event] == NONE32:
-        (<uint32_t*> a.pool.data)[event] = origin_of(a, i).pool
     a.proven += 1
     return 0
 
 
-cdef int add_segment(Arena* a, uint64_t address, uint64_t size, const Origin* o) noexcept nogil:
+cdef int add_segment(Arena* a, uint64_t address, uint64_t size, const Origin* o,
+                     uint32_t* of_event) noexcept nogil:
     # A segment_alloc.
     cdef uint32_t i
     if node_at(a, address) != NONE32:
         a.misplaced += 1
         return 0
-    if push_item(&a.origins, o) < 0:
+    if new_origin(a, o) < 0:
         return -1
+    of_event[0] = <uint32_t> a.origins.len - 1
     i = new_node(a, address, size, FREE_NODE, <uint32_t> a.origins.len - 1)
     return 0 if i != NONE32 else -1
 
 
-cdef int drop_segment(Arena* a, uint64_t address, uint64_t size) noexcept nogil:
+cdef int drop_segment(Arena* a, uint64_t address, uint64_t size,
+                      uint32_t* of_event) noexcept nogil:
     # A segment_free.
     cdef uint32_t i = node_at(a, address)
+    if i != NONE32:
+        of_event[0] = node(a, i).origin
     if (i == NONE32 or node(a, i).owner != FREE_NODE or node(a, i).size != size
             or node(a, i).prev != NONE32 or node(a, i).next != NONE32):
         a.misplaced += 1
@@ -431,8 +488,8 @@ cdef int drop_segment(Arena* a, uint64_t address, uint64_t size) noexcept nogil:
 
 
 cdef int map_range(Arena* a, uint64_t address, uint64_t size, const Origin* o,
-                   uint32_t* pool) noexcept nogil:
-    # A segment_map: a free range, which joins what is mapped beside it, and is in the pool of that.
+                   uint32_t* of_event) noexcept nogil:
+    # A segment_map: a free range, which joins what is mapped beside it.
     cdef uint32_t left = map64_get(&a.ends, address, NONE32)
     cdef uint32_t right = node_at(a, address + size)
     cdef uint32_t origin, i
@@ -446,16 +503,16 @@ cdef int map_range(Arena* a, uint64_t address, uint64_t size, const Origin* o,
     if right != NONE32 and (node(a, right).prev != NONE32 or not origin_of(a, right).expandable
                             or origin_of(a, right).stream != o.stream):
         right = NONE32
-    if left != NONE32:
-        origin = node(a, left).origin
-    elif right != NONE32:
-        origin = node(a, right).origin
-    else:
-        origin = <uint32_t> a.origins.len
-        if push_item(&a.origins, o) < 0:
+    if left == NONE32 and right == NONE32:
+        if new_origin(a, o) < 0:
             return -1
-    if pool[0] == NONE32:
-        pool[0] = (<const Origin*> a.origins.data)[origin].pool
+        origin = <uint32_t> a.origins.len - 1
+    else:
+        origin = node(a, left if left != NONE32 else right).origin
+        if left != NONE32 and right != NONE32:
+            unite(a, origin, node(a, right).origin)
+        tell_pool(a, origin, o.pool)
+    of_event[0] = origin
     i = new_node(a, address, size, FREE_NODE, origin)
     if i == NONE32:
         return -1
@@ -495,16 +552,15 @@ cdef uint32_t free_node_around(Arena* a, uint64_t address, uint64_t size) noexce
     return NONE32
 
 
-cdef int unmap_range(Arena* a, uint64_t address, uint64_t size, uint32_t* pool) noexcept nogil:
-    # A segment_unmap: takes a range out of a free node, and the range that it is in apart. Its pool
-    # is that of the node, where the event does not say it.
+cdef int unmap_range(Arena* a, uint64_t address, uint64_t size,
+                     uint32_t* of_event) noexcept nogil:
+    # A segment_unmap: takes a range out of a free node, and the range that it is in apart.
     cdef uint32_t i = free_node_around(a, address, size)
     cdef uint32_t left, right
     if i == NONE32:
         a.misplaced += 1
         return 0
-    if pool[0] == NONE32:
-        pool[0] = origin_of(a, i).pool
+    of_event[0] = node(a, i).origin
     if address > node(a, i).address:
         if split(a, i, address - node(a, i).address) < 0:
             return -1
@@ -528,8 +584,7 @@ cdef int apply_segment(Arena* a, uint32_t event, uint8_t action) noexcept nogil:
     cdef const uint32_t* events = <const uint32_t*> a.reserve.events.data
     cdef uint64_t address = (<const uint64_t*> t.address.data)[row]
     cdef uint64_t size = <uint64_t> (<const int64_t*> t.size.data)[row]
-    cdef uint32_t* pool = <uint32_t*> a.pool.data + event
-    cdef uint32_t i
+    cdef uint32_t* of_event = <uint32_t*> a.origin.data + event
     cdef Origin o
     if a.next_segment >= a.reserve.events.len or events[a.next_segment] != event:
         # One that cannot be: reserve.odd counts them.
@@ -539,18 +594,14 @@ cdef int apply_segment(Arena* a, uint32_t event, uint8_t action) noexcept nogil:
     o.small = size == SMALL_SEGMENT
     o.expandable = action >= A_SEGMENT_MAP
     a.next_segment += 1
-    if action == A_SEGMENT_FREE:
-        i = node_at(a, address)
-        if o.pool == NONE32 and i != NONE32:
-            o.pool = origin_of(a, i).pool
-    pool[0] = o.pool
+    (<uint32_t*> a.pool.data)[event] = o.pool
     if action == A_SEGMENT_ALLOC:
-        return add_segment(a, address, size, &o)
+        return add_segment(a, address, size, &o, of_event)
     if action == A_SEGMENT_FREE:
-        return drop_segment(a, address, size)
+        return drop_segment(a, address, size, of_event)
     if action == A_SEGMENT_MAP:
-        return map_range(a, address, size, &o, pool)
-    return unmap_range(a, address, size, pool)
+        return map_range(a, address, size, &o, of_event)
+    return unmap_range(a, address, size, of_event)
 
 
 cdef int run(Arena* a) noexcept nogil:
@@ -567,6 +618,7 @@ cdef int run(Arena* a) noexcept nogil:
     for i in range(r.events):
         (<int64_t*> a.bytes.data)[i] = 0
         pool[i] = <uint32_t> sparse_at(&r.tables.pool, r.first + i)
+        (<uint32_t*> a.origin.data)[i] = NONE32
         code = 0
         if action[i] == A_ALLOC:
             code = place(a, <uint32_t> i, address[i], <uint64_t> size[i], stack[i])
@@ -619,17 +671,20 @@ cdef void count_baseline(Arena* a) noexcept nogil:
 cdef int build(Arena* a) noexcept nogil:
     cdef const Replay* r = a.replay
     if (buf_reserve(&a.bytes, r.events) < 0 or buf_reserve(&a.pool, r.events) < 0
+            or buf_reserve(&a.origin, r.events) < 0
             or buf_reserve(&a.base_bytes, r.baseline.len) < 0
             or buf_reserve(&a.base_origin, r.baseline.len) < 0
             or buf_reserve(&a.doubtful, r.baseline.len) < 0):
         return -1
     a.bytes.len = r.events
     a.pool.len = r.events
+    a.origin.len = r.events
     a.base_bytes.len = r.baseline.len
     a.base_origin.len = r.baseline.len
     a.doubtful.len = r.baseline.len
     if mark_synthetic(r, &a.synthetic) != OK or take_start(a) < 0 or run(a) < 0:
         return -1
+    settle_pools(a)
     count_baseline(a)
     if r.window == NULL or r.window.phase != AFTER:
         compare_end(a)
@@ -651,6 +706,7 @@ cdef int arena_init(Arena* a, const Replay* r, const Reserve* v, const Rules* ru
     buf_init(&a.order, 4)
     buf_init(&a.bytes, 8)
     buf_init(&a.pool, 4)
+    buf_init(&a.origin, 4)
     buf_init(&a.base_bytes, 8)
     buf_init(&a.base_origin, 4)
     buf_init(&a.doubtful, 1)
@@ -663,4 +719,5 @@ cdef int arena_init(Arena* a, const Replay* r, const Reserve* v, const Rules* ru
     map64_free(&a.ends)
     buf_free(&a.spare)
     buf_free(&a.order)
+    buf_free(&a.origin)
     return OK if code == 0 else fail(&a.status, ERR_MEMORY, "blocks")

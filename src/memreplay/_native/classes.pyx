@@ -82,7 +82,7 @@ cdef int classify(Classes* c, const Arena* a, bint by_pool, Map64* known) noexce
             return ERR_MEMORY
     for i in range(a.reserve.regions.len):
         found = UNKNOWN_CLASS
-        key = regions[i].pool if by_pool else regions[i].stream
+        key = origins[i].pool if by_pool else regions[i].stream
         if not by_pool or key != NONE32:
             found = class_of(c, known, key)
             if found == NONE32:

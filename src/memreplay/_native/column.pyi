@@ -12,3 +12,9 @@ class Column(Buffer):
 
     def __init__(self, *args: Never, **kwargs: Never) -> None: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
+
+@final
+class Owned:
+    """A native buffer that columns are made of."""
+
+    def __init__(self, *args: Never, **kwargs: Never) -> None: ...

@@ -2,9 +2,9 @@
 
 What was reserved at the start follows address by address: the first event that touches an address
 says whether it was there (freed or unmapped: yes; allocated or mapped: no), and where no event
-does, the final segments say it. Addresses are cut into cells at every boundary that is named; a cell is
-painted by the first that touches it, found in near constant time. The same backwards tells what the
-events leave at the end, which must be what the final segments say.
+does, the final segments say it. Addresses are cut into cells at every boundary that is named; a
+cell is painted by the first that touches it, found in near constant time. The same backwards tells
+what the events leave at the end, which must be what the final segments say.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t

@@ -1,9 +1,9 @@
 """Synthetic events: PyTorch's CUDA graph trees replay a private pool's blocks to set it back.
 
 All blocks of the pool are freed and allocated again, which shows as a spike or a dip that no
-program caused, and the allocs carry sizes of blocks instead of requests. They are known by who called: the
-allocator's `setCheckpointPoolState`, or `apply_checkpoint_execution_state_in_allocator` of
-torch/_inductor/cudagraph_trees.py.
+program caused, and the allocs carry sizes of blocks instead of requests. They are known by who
+called: the allocator's `setCheckpointPoolState`, or `apply_checkpoint_execution_state_in_allocator`
+of torch/_inductor/cudagraph_trees.py.
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t

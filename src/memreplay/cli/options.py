@@ -66,7 +66,7 @@ def top_option(function: F) -> F:
         metavar="N",
         default=20,
         show_default=True,
-        help="Show the N largest; 0 shows all.",
+        help="The N largest; 0 for all.",
     )(function)
 
 

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from memreplay.replay.rules import BlockRules
 
 
+SHOWN = 10  # pools or streams that an error names
+
+
 class Replay:
     """The requested bytes of one device, exact from the baseline on.
 
@@ -218,7 +221,8 @@ class Replay:
         found = classes.keys()
         keys = [self.pool_of(key) if by == "pool" else key for key in found]
         if wanted not in keys[1:]:
-            there = ", ".join(map(_spelled, keys[1:])) or "none is known"
+            there = ", ".join(map(_spelled, keys[1 : SHOWN + 1])) or "none is known"
+            there += f" and {len(keys) - 1 - SHOWN} more" if len(keys) - 1 > SHOWN else ""
             raise UsageError(
                 f"device {self.device} has no {by} {_spelled(wanted)}; its {by}s: {there}"
             )

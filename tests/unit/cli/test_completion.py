@@ -39,7 +39,11 @@ COMMANDS = {f"plain,{name}" for name in ("summary", "peak", "segments", "dump", 
 @pytest.mark.parametrize(
     "words, number, offered",
     [
-        ("memreplay ", "1", COMMANDS),
+        (
+            "memreplay ",
+            "1",
+            {"plain,summary", "plain,peak", "plain,segments", "plain,dump", "plain,completion"},
+        ),
         ("memreplay peak --by f", "3", {"plain,frame", "plain,file", "plain,function"}),
         ("memreplay peak --measure re", "3", {"plain,requested", "plain,reserved"}),
         ("memreplay summary x", "2", {"file,x"}),

@@ -19,7 +19,7 @@ def column(values: Any) -> list[int]:
 
 
 def replay(builder: SnapshotBuilder, device: int = 0, **bounds: Any) -> _timeline.Replay:
-    return mr.open(build.dump(builder.build()), **bounds).replay(device).native
+    return _timeline.Replay(mr.open(build.dump(builder.build()), **bounds).native, device)
 
 
 def holding(builder: SnapshotBuilder, **bounds: Any) -> _measures.Holding:

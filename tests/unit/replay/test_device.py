@@ -157,3 +157,54 @@ def test_times_that_only_another_device_has() -> None:
     assert snap.replay(0).live_at(time_us=2**60).bytes == 1
     with pytest.raises(mr.UsageError, match="have no times"):
         snap.replay(1).live_at(time_us=2**60)
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        ({"name": "peak"}, "no measure is called 'peak'; there are: requested, held, active"),
+        ({"name": "reserved", "pool": (0, 0)}, "use parts"),
+        ({"name": "reserved", "stream": 0}, "use parts"),
+        ({"pool": (9, 9)}, "device 0 has no pool 9:9; its pools: 0:0"),
+        ({"name": "held", "stream": 5}, "device 0 has no stream 5; its streams: 0"),
+        ({"stream": "0"}, "no stream 0"),
+    ],
+)
+def test_measures_that_are_not_there(arguments: dict[str, Any], words: str) -> None:
+    with pytest.raises(mr.UsageError, match=words):
+        replay_of(by_hand()).measure(**arguments).series  # noqa: B018
+
+
+def test_an_error_names_a_few_of_many_streams() -> None:
+    builder = SnapshotBuilder()
+    for i in range(5000):
+        builder.alloc(A + i, 1, stream=i)
+    with pytest.raises(mr.UsageError, match=r"its streams: 0, 1, .* 9 and 4990 more$"):
+        replay_of(builder).measure(stream=7000).series  # noqa: B018
+
+
+def test_pools_that_nobody_knows() -> None:
+    builder = SnapshotBuilder().alloc(A, 1)
+    with pytest.raises(mr.UsageError, match="no pool 0:0; its pools: none is known"):
+        replay_of(builder).measure(pool=(0, 0)).series  # noqa: B018
+
+
+def test_what_measures_are_made_of_is_made_once() -> None:
+    replay = replay_of(by_hand())
+    assert replay.holding is replay.holding
+    assert replay.reserved is replay.blocks.reserved
+    assert replay.classes("pool") is replay.classes("pool")
+    assert replay.classes("pool") is not replay.classes("stream")
+    assert replay.measure() is replay.measure("requested")
+    assert repr(replay).startswith("<Replay of device 0: 5 events, ")
+
+
+def test_settings_decide_the_sizes_of_blocks() -> None:
+    def allocated(**settings: Any) -> int:
+        builder = SnapshotBuilder().segment_alloc(A * 2**20, 20 * 2**20)
+        builder.alloc(A * 2**20, 5 * 2**20 + 1).settings(**settings)
+        return replay_of(builder).measure("allocated").final_bytes
+
+    assert allocated() == 5 * 2**20 + 512
+    assert allocated(roundup_power2_divisions={"4": 4}) == 6 * 2**20
+    assert allocated(max_split_size=2**20) == 20 * 2**20
