@@ -5,7 +5,7 @@ Both rows are closed by then: a file that goes on filling either is refused, as 
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from memreplay._native.opening cimport end_event, open_container, within_input
-from memreplay._native.status cimport OK
+from memreplay._native.status cimport ERR_SHAPE, OK, fail
 from memreplay._native.tables cimport *
 from memreplay._native.value cimport V_EVENT, Value
 
@@ -37,11 +37,11 @@ cdef void read_event(const Tables* t, uint64_t row, Event* e) noexcept nogil:
 
 cdef int repeat_event(Tables* t, uint32_t trace, Value* event) noexcept nogil:
     # `event` becomes its own copy, the next event of the trace. Through a range not every event has
-    # a row: the value stays as it is, and is refused where it is appended.
+    # a row to copy.
     cdef Event e
     cdef Value copy
     if t.range.on:
-        return OK
+        return fail(&t.status, ERR_SHAPE, "an event that stands in the trace twice")
     if end_event(t) != OK or within_input(t, V_EVENT) != OK:
         return t.status.code
     read_event(t, event.idx, &e)

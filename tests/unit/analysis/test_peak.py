@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 import memreplay as mr
@@ -156,11 +156,6 @@ def test_each_measure_is_what_the_allocator_had(recording: Recording, measure: M
         assert sum(group.bytes for group in device.groups) == device.peak_bytes
 
 
-# A trace of one segment_unmap that does not say its pool.
-UNMAP = record(179, settings="expandable", steps=23, max_entries=1, event_pools=False)
-
-
-@example(UNMAP, "requested", "pool")
 @given(recordings(max_devices=1), st.sampled_from(MEASURES), st.sampled_from(["pool", "stream"]))
 def test_parts_are_what_the_allocator_had(
     recording: Recording, measure: MeasureName, by: By
@@ -173,7 +168,6 @@ def test_parts_are_what_the_allocator_had(
         at = device.event_index + 1
         assert sum(part.bytes for part in device.parts) == device.peak_bytes
         assert sum(part.count for part in device.parts) == device.live_count
-        assert all(part.reserved_final_bytes >= 0 for part in device.parts)
         if any(part.pool is None for part in device.parts) and by == "pool":
             # Of a segment that is gone, older files do not say the pool.
             assert not any("pool_id" in e for e in recording.snapshot["device_traces"][0])
@@ -205,6 +199,30 @@ def test_one_pool_or_stream_alone(recording: Recording, measure: MeasureName) ->
                     part.final_bytes,
                 )
                 assert sum(group.bytes for group in alone.groups) == alone.peak_bytes
+
+
+@pytest.mark.parametrize(
+    "seed, steps, late, max_entries",
+    [(179, 23, 0, 1), (78896, 54, 150, None)],
+    ids=["an unmap alone", "maps beside what is known, and an unmap of both"],
+)
+def test_a_mapped_range_is_in_the_pool_of_its_segment(
+    seed: int, steps: int, late: int, max_entries: int | None
+) -> None:
+    recording = record(
+        seed,
+        settings="expandable",
+        steps=steps,
+        late=late,
+        max_entries=max_entries,
+        private_pools=False,
+        event_pools=False,
+    )
+    snap = mr.open(build.dump(recording.snapshot))
+    (device,) = peak_report(snap, measure="reserved").devices
+    assert all(part.reserved_final_bytes >= 0 for part in device.parts)
+    known = next(part for part in device.parts if part.pool == (0, 0))
+    assert known.reserved_final_bytes <= device.final_bytes
 
 
 def two_pools() -> mr.Snapshot:
