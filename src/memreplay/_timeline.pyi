@@ -1,6 +1,6 @@
 """The façade over the replay: what Python may call of one device's replay and of a measure."""
 
-from typing import Final, final
+from typing import Final, TypedDict, final
 
 from typing_extensions import Never
 
@@ -10,6 +10,16 @@ from memreplay._native.column import Column
 BY: Final[dict[str, int]]
 NO_STACK: Final[int]
 BEFORE_RECORDING: Final[int]
+
+class _Tally(TypedDict):
+    """What `Replay.tally` counts."""
+
+    actions: list[tuple[int, int]]
+    with_stack: int
+    times: tuple[int, int] | None
+    segments: int
+    reserved_bytes: int
+    states: list[tuple[int, int, int, int]]
 
 @final
 class Replay:
@@ -52,6 +62,7 @@ class Replay:
     def unknown_actions(self) -> int: ...
     def match(self) -> Column: ...
     def segment_bytes(self, measure: str) -> int: ...
+    def tally(self) -> _Tally: ...
     def snapshot_events(self) -> list[tuple[int, int]]: ...
     def times(self) -> Column | None: ...
     def baseline(self, field: str) -> Column: ...

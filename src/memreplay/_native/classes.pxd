@@ -17,11 +17,11 @@ cdef struct Classes:
 
 cdef struct ClassSum:
     int64_t start, peak, final
-    int64_t peak_at    # -1 is the start
-    int64_t then       # after the event that was asked for
-    uint64_t live      # allocations and baseline blocks
-    uint64_t live_then # those after the event that was asked for
-    uint64_t blocks    # all that ever were (of segments: segment events and regions)
+    int64_t peak_at     # -1 is the start
+    int64_t then        # after the event that was asked for
+    uint64_t live       # allocations and baseline blocks
+    uint64_t live_then  # those after the event that was asked for
+    uint64_t blocks     # all that ever were (of segments: segment events and regions)
 
 
 cdef void classes_init(Classes* c) noexcept nogil

@@ -44,8 +44,8 @@ def _section(device: DeviceSegments) -> list[Block]:
 
 def _table(device: DeviceSegments) -> Table:
     titles = ("event", "time", "change", "reserved", "", "pool", "asked for by")
-    sides = ("right", "right", "right", "right", "left", "left", "left")
-    return Table(titles, sides, tuple(_row(change, device) for change in device.largest))
+    rows = tuple(_row(change, device) for change in device.largest)
+    return Table(titles, (*("right",) * 4, *("left",) * 3), rows)
 
 
 def _row(change: SegmentChange, device: DeviceSegments) -> Row:
