@@ -16,7 +16,7 @@ from memreplay._native.column cimport Column, Owned, column, field_column, owned
 from memreplay._native.growbuf cimport buf_reserve
 from memreplay._native.status cimport DONE, ERR_NUMBER, NEED_MORE, OK
 
-from memreplay._diagnosis import DAMAGED
+from memreplay._diagnosis import DAMAGED as _DAMAGED
 from memreplay.errors import SnapshotError
 
 cdef enum:
@@ -44,7 +44,7 @@ cdef class Replay:
             PyErr_CheckSignals()
         if code == ERR_NUMBER:  # of no byte: each size by itself was sound
             raise SnapshotError(f"the sizes of device {device} add up to more than 64 bits hold",
-                                hint=DAMAGED)
+                                hint=_DAMAGED)
         if code != DONE:
             raise error_of(&self.r.status)
 
