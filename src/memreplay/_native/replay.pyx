@@ -221,6 +221,9 @@ cdef int add_final_blocks(Replay* r) noexcept nogil:
                              PENDING_UNLESS_SEEN if is_pending(&blocks[i])
                              and not mark & AFTER_REQUESTED else PENDING_NO) != OK:
                 return r.status.code
+        elif is_carried(slot.value):
+            # Allocated before the range, and there to the end: the segments know its block.
+            (<Baseline*> r.baseline.data + (slot.value & ~CARRIED)).block = <uint32_t> i
     return OK
 
 

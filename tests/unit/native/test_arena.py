@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+import memreplay as mr
 from memreplay import _core
+from tests import allocator, build
 from tests.build import SnapshotBuilder
 from tests.unit.native.measured import (
     KIB,
@@ -399,3 +401,27 @@ def test_what_rules_are_refused() -> None:
         blocks(b, divisions=(2**63,) * 16)
     with pytest.raises(OverflowError):
         blocks(b, divisions=NO_DIVISIONS, max_split=2**63)
+
+
+def test_a_range_takes_the_sizes_of_blocks_that_outlive_it_from_the_segments() -> None:
+    machine = allocator.Machine()
+    machine.begin_recording()
+    device = machine.devices[0]
+
+    def malloc(size: int) -> allocator.Block:
+        block = device.malloc(size)
+        assert block is not None
+        return block
+
+    malloc(5 * MIB)
+    hole, last = malloc(13 * MIB // 2), malloc(7 * MIB)
+    device.free(hole)
+    malloc(6 * MIB)  # takes the hole whole: too little would be left
+    device.free(last)
+    device.free(malloc(512))
+    snapshot, (truth,) = machine.dump()
+    series = truth.series("active")
+    begin = len(series) - 3
+    replay = mr.open(build.dump(snapshot), start=begin).replay()
+    assert replay.blocks.assumed == 0
+    assert replay.measure("active").start_bytes == series[begin - 1] == 23 * MIB // 2
