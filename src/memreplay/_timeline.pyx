@@ -9,6 +9,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from memreplay._core cimport Tables, error_of, new_seed
 from memreplay._native cimport fold as _fold
 from memreplay._native cimport lives as _lives
+from memreplay._native cimport moments as _moments
 from memreplay._native cimport replay as _replay
 from memreplay._native cimport tables as _tables
 from memreplay._native cimport tally as _tally
@@ -295,23 +296,13 @@ cdef class Measure:
         cdef int how = BY[by]
         cdef const uint8_t* files = file_rank
         cdef const uint8_t* functions = function_rank
-        cdef _fold.Group* g
-        cdef uint64_t total = 0
-        cdef uint64_t count = 0
-        cdef size_t i, shown
         cdef int code
         self._check_ranks(file_rank, function_rank)
         with nogil:
             code = _fold.fold_live(&self.l, at, how, files, functions, &out.buf)
         if code != OK:
             raise MemoryError
-        g = <_fold.Group*> out.buf.data
-        for i in range(out.buf.len):
-            total += <uint64_t> g[i].bytes
-            count += g[i].count
-        shown = out.buf.len if top <= 0 else min(<size_t> top, out.buf.len)
-        rows = [(g[i].key, g[i].bytes, g[i].count) for i in range(shown)]
-        return rows, out.buf.len, <int64_t> total, count
+        return group_rows(out, top)
 
     def label_frame(self, stack: int, file_rank: bytes, function_rank: bytes) -> int:
         """The frame id that a stack is put down to; ABSENT_ID for the stack of no frames."""
@@ -325,6 +316,71 @@ cdef class Measure:
         if len(file_rank) != n or len(function_rank) != n:
             raise ValueError("ranks need one byte a string")
         return 0
+
+
+cdef tuple group_rows(Owned groups, top):
+    # The `top` first of these groups, how many there are, their bytes, their allocations.
+    cdef _fold.Group* g = <_fold.Group*> groups.buf.data
+    cdef uint64_t total = 0
+    cdef uint64_t count = 0
+    cdef size_t i, shown
+    for i in range(groups.buf.len):
+        total += <uint64_t> g[i].bytes
+        count += g[i].count
+    shown = groups.buf.len if top <= 0 else min(<size_t> top, groups.buf.len)
+    rows = [(g[i].key, g[i].bytes, g[i].count) for i in range(shown)]
+    return rows, groups.buf.len, <int64_t> total, count
+
+
+@cython.final
+cdef class Moments:
+    """Live sets of one measure at any event: made once, then each in the time of its answer."""
+
+    cdef _moments.Moments m
+    cdef _fold.Folder folder
+    cdef readonly Measure measure
+
+    def __cinit__(self, Measure measure not None):
+        cdef int code
+        self.measure = measure
+        with nogil:
+            code = _moments.moments_init(&self.m, &measure.l)
+        if code != OK or _fold.folder_init(&self.folder, &measure.replay.r) != OK:
+            raise MemoryError
+
+    def __dealloc__(self):
+        _moments.moments_free(&self.m)
+        _fold.folder_free(&self.folder)
+
+    cdef int _listed(self, event, Owned allocs, Owned baseline) except -1:
+        cdef int64_t at = self.measure._event(event)
+        if _moments.moments_live(&self.m, at, &allocs.buf, &baseline.buf) != OK:
+            raise MemoryError
+        return 0
+
+    def live(self, event: int) -> tuple:
+        """As `Measure.live`."""
+        cdef Owned allocs = owned(4)
+        cdef Owned baseline = owned(4)
+        self._listed(event, allocs, baseline)
+        return (column(allocs, allocs.buf.data, allocs.buf.len, b"I"),
+                column(baseline, baseline.buf.data, baseline.buf.len, b"I"))
+
+    def groups(
+        self, event: int, by: str, file_rank: bytes, function_rank: bytes, top: int
+    ) -> tuple:
+        """As `Measure.groups`."""
+        cdef Owned allocs = owned(4)
+        cdef Owned baseline = owned(4)
+        cdef Owned out = owned(sizeof(_fold.Group))
+        cdef int how = BY[by]
+        self.measure._check_ranks(file_rank, function_rank)
+        self._listed(event, allocs, baseline)
+        if (_fold.add_listed(&self.folder, &self.measure.l, &allocs.buf, &baseline.buf) != OK
+                or _fold.folder_groups(&self.folder, how, file_rank, function_rank,
+                                       &out.buf) != OK):
+            raise MemoryError
+        return group_rows(out, top)
 
 
 cdef Measure requested(Replay replay):

@@ -24,6 +24,21 @@ cdef struct Group:
     uint32_t pad
 
 
+cdef struct Folder:
+    # Sums by stack and by key, all zero between two uses, and which of them are not.
+    const Replay* replay
+    uint32_t stacks
+    Group* sums        # a stack; then the baseline's blocks without one
+    Group* keys        # a frame or string, when they are first asked for
+    Buf touched, touched_keys
+
+
+cdef int folder_init(Folder* f, const Replay* r) noexcept nogil
+cdef void folder_free(Folder* f) noexcept nogil
+cdef int add_listed(Folder* f, const Lives* l, const Buf* allocs,
+                    const Buf* baseline) noexcept nogil
+cdef int folder_groups(Folder* f, int by, const uint8_t* file_rank, const uint8_t* function_rank,
+                       Buf* groups) noexcept nogil
 cdef int fold_live(const Lives* l, int64_t event, int by, const uint8_t* file_rank,
                    const uint8_t* function_rank, Buf* groups) noexcept nogil
 cdef uint32_t label_frame(const Replay* r, uint32_t stack, const uint8_t* file_rank,

@@ -38,6 +38,8 @@ class Usage:
         self.measure = measure
         self.pool = pool
         self.stream = stream
+        self._questions = 0
+        self._moments: _timeline.Moments | None = None
 
     def __repr__(self) -> str:
         return f"<Usage of device {self.replay.device}: {self.measure}, {self.peak}>"
@@ -152,6 +154,16 @@ class Usage:
             found = replay.keep(found, "stream", self.stream)
         return found
 
+    def _asked(self) -> _timeline.Measure | _timeline.Moments:
+        """What answers a question about a moment: from the second one on an index, which one alone
+        would not be worth."""
+        if self._moments is None and self._questions:
+            from memreplay import _timeline
+
+            self._moments = _timeline.Moments(self.native)
+        self._questions += 1
+        return self._moments or self.native
+
     @cached_property
     def lifetimes(self) -> Lifetimes:
         """Every allocation of the trace, then the baseline's blocks, with when it began and
@@ -189,7 +201,8 @@ class Usage:
             event = replay.event_at(time_us)
         assert event is not None
         replay.check(event)
-        allocs, baseline = (np.asarray(c) for c in self.native.live(event - replay.first_event))
+        found = self._asked().live(event - replay.first_event)
+        allocs, baseline = (np.asarray(c) for c in found)
         columns = self._columns(allocs, baseline)
         return LiveSet(
             device=replay.device,
@@ -210,7 +223,7 @@ class Usage:
         """The live set after `event` grouped natively; see `_timeline.Measure.groups`."""
         self.replay.check(event)
         at = event - self.replay.first_event
-        return self.native.groups(at, by, file_rank, function_rank, top)
+        return self._asked().groups(at, by, file_rank, function_rank, top)
 
     def baseline_held(self, event: int) -> int:
         """Bytes of the baseline that are still live after `event`."""
