@@ -1,4 +1,4 @@
-"""Folding a live set into groups, largest first; linear in what is added, but for the sort of groups.
+"""Folding a live set into groups, largest first; linear in what is added, but for the sort.
 
 What a stack is put down to is its innermost frame of the lowest rank: rank 0 is the user's code,
 and higher ranks are plumbing that says less and less. Ranks come from the caller, a byte a string

@@ -10,7 +10,6 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, qsort
 from libc.string cimport memset
 from memreplay._native.growbuf cimport buf_free, buf_init, buf_reserve, push_u32
-from memreplay._native.hashmap cimport NONE32
 from memreplay._native.lives cimport NEVER, counts
 from memreplay._native.status cimport ERR_MEMORY, OK
 

@@ -6,7 +6,6 @@ import random
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import memreplay as mr
 from memreplay import _timeline
@@ -21,7 +20,7 @@ def lists(asked: _timeline.Measure | _timeline.Moments, event: int) -> list[list
 
 def check(replay: mr.Replay, events: list[int]) -> None:
     for name in ("requested", "held", "active"):
-        measure = replay.measure(name).native  # type: ignore[arg-type]
+        measure = replay.measure(name).native
         moments = _timeline.Moments(measure)
         ranks = bytes(measure.replay.tables.n_strings)
         for event in events:
