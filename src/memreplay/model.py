@@ -352,7 +352,11 @@ class SegmentChanges:
 
 @dataclass(frozen=True, slots=True)
 class SegmentChange:
-    """One segment event, for people: `place` is the frame that its stack is put down to."""
+    """One segment event, for people: `place` is the frame that its stack is put down to.
+
+    `is_user` says whether that is the user's own code; `frames` is the whole stack, innermost
+    first.
+    """
 
     event_index: int
     time_us: int | None
@@ -363,6 +367,8 @@ class SegmentChange:
     stream: int
     pool: tuple[int, int] | None
     place: Frame | None
+    is_user: bool
+    frames: tuple[Frame, ...]
 
 
 @dataclass(frozen=True, slots=True)

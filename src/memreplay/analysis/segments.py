@@ -74,7 +74,9 @@ def _largest(
     label = replay.measure().native.label_frame
     found = []
     for row in rows.tolist():
-        frame = label(int(changes.stack[row]), *rank)
+        stack = int(changes.stack[row])
+        frame = label(stack, *rank)
+        known = frame != _core.ABSENT_ID
         time = int(changes.time_us[row])
         found.append(
             SegmentChange(
@@ -86,7 +88,9 @@ def _largest(
                 reserved_bytes=int(changes.reserved[row]),
                 stream=int(changes.stream[row]),
                 pool=snap.pool_id(int(changes.pool[row])),
-                place=None if frame == _core.ABSENT_ID else snap.frame(frame),
+                place=snap.frame(frame) if known else None,
+                is_user=known and rank[0][snap.native.frame(frame)[1]] == 0,
+                frames=snap.stack(stack),
             )
         )
     return tuple(found)

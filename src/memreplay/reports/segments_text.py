@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from memreplay.model import DeviceSegments, SegmentChange, SegmentsReport
 from memreplay.reports.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
+from memreplay.reports.operators import backward_of, operator_of
 from memreplay.reports.reasons import reason_notes
 from memreplay.reports.units import count, counted, signed_duration, signed_size, size
 
@@ -53,10 +54,6 @@ def _row(change: SegmentChange, device: DeviceSegments) -> Row:
     if change.time_us is not None and device.start_us is not None:
         time = signed_duration(change.time_us - device.start_us)
     pool = "-" if change.pool is None else f"{change.pool[0]}:{change.pool[1]}"
-    place: Place | str = "-"
-    if change.place is not None:
-        file = "" if change.place.file == "??" else change.place.file
-        place = Place(change.place.function, file, change.place.line)
     return Row(
         (
             count(change.event_index),
@@ -65,6 +62,19 @@ def _row(change: SegmentChange, device: DeviceSegments) -> Row:
             size(change.reserved_bytes),
             change.action.removeprefix("segment_"),
             pool,
-            place,
+            _place(change),
         )
     )
+
+
+def _place(change: SegmentChange) -> Place | str:
+    """The user's code; else what ran: no Python code of the user's is on autograd's threads."""
+    if change.place is None:
+        return "-"
+    if not change.is_user:
+        if node := backward_of(change.frames):
+            return Place(f"{node} (autograd)")
+        if operator := operator_of(change.frames):
+            return Place(f"{operator} (PyTorch's own)")
+    file = "" if change.place.file == "??" else change.place.file
+    return Place(change.place.function, file, change.place.line)

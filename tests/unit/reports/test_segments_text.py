@@ -32,3 +32,10 @@ def test_what_is_not_shown_is_said() -> None:
 
 def test_nothing_to_show() -> None:
     assert "neither events nor segments" in text(SnapshotBuilder())
+
+
+def test_what_autograd_asked_for_is_said() -> None:
+    made = SnapshotBuilder()
+    native = "torch::autograd::generated::BmmBackward0::apply(std::vector<at::Tensor>&&)"
+    made.event("segment_alloc", 0x10000000, 20 << 20, frames=[(native, "??", 0)])
+    assert any(line.endswith("BmmBackward0 (autograd)") for line in text(made).splitlines())
