@@ -87,7 +87,9 @@ class Classes:
     def sums(
         self, measure: Measure, event: int
     ) -> list[tuple[int, int, int, int, int, int, int]]: ...
-    def reserved_sums(self, event: int) -> list[tuple[int, int, int, int, int, int, int]]: ...
+    def reserved_sums(
+        self, event: int, only: Sequence[tuple[Classes, int]] = ()
+    ) -> list[tuple[int, int, int, int, int, int, int]]: ...
 
 def extremes(
     usage: Column, start: int, times: Column | None = None

@@ -270,13 +270,25 @@ cdef class Classes:
             raise MemoryError
         return self._rows(out)
 
-    def reserved_sums(self, event: int) -> list:
-        """The same of reserved memory."""
+    def reserved_sums(self, event: int, only=()) -> list:
+        """The same of reserved memory; of what is in all of `only`, up to two pairs (Classes,
+        class), alone."""
         cdef Owned out = owned(sizeof(_classes.ClassSum))
+        cdef _classes.Only wanted[2]
+        cdef size_t n = 0
+        cdef Classes classes
         cdef int64_t at = event
         cdef int code
+        if len(only) > 2:
+            raise ValueError("only one pool and one stream")
+        for classes, number in only:
+            if classes is None or classes.blocks is not self.blocks:
+                raise ValueError("classes of another replay")
+            wanted[n].classes = &classes.c
+            wanted[n].wanted = number
+            n += 1
         with nogil:
-            code = _classes.sum_reserved(&self.c, &self.blocks.a, at, &out.buf)
+            code = _classes.sum_reserved(&self.c, &self.blocks.a, wanted, n, at, &out.buf)
         if code != OK:
             raise MemoryError
         return self._rows(out)

@@ -214,8 +214,8 @@ class Replay:
             self._classes[by] = _measures.Classes(self.blocks, by)
         return self._classes[by]
 
-    def keep(self, measure: _timeline.Measure, by: str, wanted: object) -> _timeline.Measure:
-        """A measure of one pool (two numbers) or stream alone. Raises UsageError when it is not
+    def class_of(self, by: str, wanted: object) -> tuple[_measures.Classes, int]:
+        """Where one pool (two numbers) or stream is among all. Raises UsageError when it is not
         there."""
         classes = self.classes(by)
         found = classes.keys()
@@ -226,7 +226,7 @@ class Replay:
             raise UsageError(
                 f"device {self.device} has no {by} {_spelled(wanted)}; its {by}s: {there}"
             )
-        return classes.keep(measure, keys.index(wanted))
+        return classes, keys.index(wanted)
 
     def pool_of(self, key: int | None) -> tuple[int, int] | None:
         """The pool that an id stands for."""

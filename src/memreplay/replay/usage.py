@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from memreplay import _timeline
+    from memreplay import _measures, _timeline
     from memreplay._native.column import Column
     from memreplay.replay.device import Replay
 
@@ -146,11 +146,15 @@ class Usage:
             found = _timeline.requested_measure(replay.native)
         if self.measure in ("active", "allocated"):
             found = replay.blocks.weigh(found)
-        if self.pool is not None:
-            found = replay.keep(found, "pool", self.pool)
-        if self.stream is not None:
-            found = replay.keep(found, "stream", self.stream)
+        for classes, wanted in self._alone:
+            found = classes.keep(found, wanted)
         return found
+
+    @property
+    def _alone(self) -> list[tuple[_measures.Classes, int]]:
+        """The pool and the stream that alone count. Raises UsageError where one is not there."""
+        asked = {"pool": self.pool, "stream": self.stream}
+        return [self.replay.class_of(by, one) for by, one in asked.items() if one is not None]
 
     @cached_property
     def lifetimes(self) -> Lifetimes:
@@ -227,7 +231,7 @@ class Usage:
         replay.check(event)
         classes = replay.classes(by)
         at = event - replay.first_event
-        reserved = classes.reserved_sums(at)
+        reserved = classes.reserved_sums(at, self._alone)
         sums = reserved if self.measure == "reserved" else classes.sums(self.native, at)
         parts = []
         for key, mine, theirs in zip(classes.keys(), sums, reserved, strict=True):
