@@ -258,6 +258,12 @@ cdef uint64_t baseline_size(Arena* a, uint32_t block, const Origin* o, uint64_t 
     if b.block != NONE32 and final[b.block].size > 0 and <uint64_t> final[b.block].size <= room:
         return <uint64_t> final[b.block].size
     size = size_for(a, <uint64_t> b.size, b.stack)
+    if size > room and 0 < <uint64_t> b.size <= room and <uint64_t> b.size % MIN_BLOCK == 0:
+        size = <uint64_t> b.size
+    if b.doubtful and size != round_size(&a.rules, <uint64_t> b.size):
+        # Taken to be of a checkpoint's making. Its free alone does not tell: a checkpoint also
+        # frees what it did not make, and others free what it did.
+        (<uint8_t*> a.doubtful.data)[block] = True
     if size > room:
         a.misplaced += 1
         (<uint8_t*> a.doubtful.data)[block] = True
