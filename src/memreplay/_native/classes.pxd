@@ -37,3 +37,5 @@ cdef int classes_of_streams(Classes* c, const Arena* a, uint64_t seed) noexcept 
 cdef int sum_lives(const Classes* c, const Lives* l, int64_t event, Buf* out) noexcept nogil
 cdef int sum_reserved(const Classes* c, const Arena* a, const Only* only, size_t n_only,
                       int64_t event, Buf* out) noexcept nogil
+cdef int64_t reserved_of(const Arena* a, const Only* only, size_t n_only,
+                         int64_t* out) noexcept nogil

@@ -249,3 +249,30 @@ cdef int sum_reserved(const Classes* c, const Arena* a, const Only* only, size_t
     if not noted:
         note_then(out)
     return OK
+
+
+cdef int64_t reserved_of(const Arena* a, const Only* only, size_t n_only,
+                         int64_t* out) noexcept nogil:
+    # Reserved bytes of what is in each of `only`: at the start, and in `out` after each event.
+    cdef const Replay* r = a.replay
+    cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
+    cdef const int64_t* size = <const int64_t*> r.tables.size.data + r.first
+    cdef const uint32_t* events = <const uint32_t*> a.reserve.events.data
+    cdef const Region* regions = <const Region*> a.reserve.regions.data
+    cdef uint64_t running = 0
+    cdef uint64_t start, i
+    cdef uint64_t at = 0
+    for i in range(a.reserve.regions.len):
+        if has_region(only, n_only, i):
+            running += regions[i].end - regions[i].start
+    start = running
+    for i in range(r.events):
+        if at < a.reserve.events.len and events[at] == i:
+            at += 1
+            if has_event(only, n_only, i):
+                if action[i] == A_SEGMENT_ALLOC or action[i] == A_SEGMENT_MAP:
+                    running += <uint64_t> size[i]
+                else:
+                    running -= <uint64_t> size[i]
+        out[i] = <int64_t> running
+    return <int64_t> start

@@ -125,11 +125,6 @@ class Replay:
         if key not in self._measures:
             if name not in MEASURES:
                 raise UsageError(f"no measure is called {name!r}; there are: {', '.join(MEASURES)}")
-            if name == "reserved" and (pool is not None or stream is not None):
-                raise UsageError(
-                    "reserved bytes are not replayed for one pool or stream alone; group them by"
-                    " pool or stream instead"
-                )
             self._measures[key] = Usage(self, name, pool, stream)
         return self._measures[key]
 

@@ -48,7 +48,7 @@ class Usage:
     def column(self) -> Column:
         """`series` as the engine hands it out."""
         if self.measure == "reserved":
-            return self.replay.reserved.usage()
+            return self._reserved_alone[1] if self._alone else self.replay.reserved.usage()
         return self.native.usage()
 
     @cached_property
@@ -62,7 +62,7 @@ class Usage:
     def start_bytes(self) -> int:
         """Before the first event that was read."""
         if self.measure == "reserved":
-            return self.replay.reserved.start_bytes
+            return self._reserved_alone[0] if self._alone else self.replay.reserved.start_bytes
         return self.native.start_bytes
 
     @cached_property
@@ -149,6 +149,11 @@ class Usage:
         for classes, wanted in self._alone:
             found = classes.keep(found, wanted)
         return found
+
+    @cached_property
+    def _reserved_alone(self) -> tuple[int, Column]:
+        """Reserved bytes of the pool and the stream: at the start, and after each event."""
+        return self.replay.blocks.reserved_of(self._alone)
 
     @property
     def _alone(self) -> list[tuple[_measures.Classes, int]]:

@@ -164,6 +164,20 @@ def test_parts_of_one_pool_or_stream_have_what_was_reserved_for_it() -> None:
     assert reserved("pool", pool=(0, 1), stream=7) == [((0, 1), 2 * MIB, 2 * MIB)]
 
 
+def test_reserved_of_one_pool_and_stream() -> None:
+    found = replay()
+    assert series(found.measure("reserved", pool=(0, 1))) == [20 * MIB] * 7
+    assert series(found.measure("reserved", stream=0)) == [0] + [2 * MIB] * 6
+    assert series(found.measure("reserved", pool=(0, 0), stream=7)) == [0] * 7
+    alone = found.measure("reserved", pool=(0, 0))
+    assert alone.peak == mr.PeakPoint(2 * MIB, 0, 1_000)
+    assert alone.final_bytes == 2 * MIB
+    assert alone.reconciliation_bytes is None
+    assert [(part.stream, part.bytes) for part in alone.parts("stream", 0)] == [(0, 2 * MIB)]
+    with pytest.raises(mr.UsageError, match="no pool 5:5"):
+        _ = found.measure("reserved", pool=(5, 5)).peak
+
+
 def test_parts_of_what_only_left_them() -> None:
     """A segment comes on one stream and goes on another: made up, and it adds up."""
     b = SnapshotBuilder().segment_alloc(A, MIB, stream=1).segment_free(A, MIB, stream=2)
