@@ -205,6 +205,20 @@ cdef class Blocks:
         ABSENT_ID."""
         return column(self, self.a.pool.data, self.a.pool.len, b"I")
 
+    def reserved_of(self, only) -> tuple:
+        """(start, after each event (i64)) of the reserved bytes in all of `only`, up to two pairs
+        (Classes, class)."""
+        cdef Owned out = owned(8)
+        cdef _classes.Only wanted[2]
+        cdef int n = take_only(self, only, wanted)
+        cdef size_t events = self.reserved.replay.r.events
+        cdef int64_t start
+        if buf_reserve(&out.buf, events) < 0:
+            raise MemoryError
+        with nogil:
+            start = _classes.reserved_of(&self.a, wanted, n, <int64_t*> out.buf.data)
+        return start, column(out, out.buf.data, events, b"q")
+
     def weigh(self, Measure measure not None) -> Measure:
         """The same measure in bytes of blocks. Changes `measure`, which is of the same replay."""
         check_replay(measure, self)
@@ -270,13 +284,16 @@ cdef class Classes:
             raise MemoryError
         return self._rows(out)
 
-    def reserved_sums(self, event: int) -> list:
-        """The same of reserved memory."""
+    def reserved_sums(self, event: int, only=()) -> list:
+        """The same of reserved memory; of what is in all of `only`, up to two pairs (Classes,
+        class), alone."""
         cdef Owned out = owned(sizeof(_classes.ClassSum))
+        cdef _classes.Only wanted[2]
+        cdef int n = take_only(self.blocks, only, wanted)
         cdef int64_t at = event
         cdef int code
         with nogil:
-            code = _classes.sum_reserved(&self.c, &self.blocks.a, at, &out.buf)
+            code = _classes.sum_reserved(&self.c, &self.blocks.a, wanted, n, at, &out.buf)
         if code != OK:
             raise MemoryError
         return self._rows(out)
@@ -293,6 +310,21 @@ cdef int check_replay(Measure measure, Blocks blocks) except -1:
     if measure.replay is not blocks.reserved.replay:
         raise ValueError("a measure of another replay")
     return 0
+
+
+cdef int take_only(Blocks blocks, only, _classes.Only* wanted) except -1:
+    # How many there are: at most two.
+    cdef Classes classes
+    cdef int n = 0
+    if len(only) > 2:
+        raise ValueError("only one pool and one stream")
+    for classes, number in only:
+        if classes is None or classes.blocks is not blocks:
+            raise ValueError("classes of another replay")
+        wanted[n].classes = &classes.c
+        wanted[n].wanted = number
+        n += 1
+    return n
 
 
 cdef int check_series(Column series) except -1:

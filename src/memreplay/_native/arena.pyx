@@ -258,6 +258,11 @@ cdef uint64_t baseline_size(Arena* a, uint32_t block, const Origin* o, uint64_t 
     if b.block != NONE32 and final[b.block].size > 0 and <uint64_t> final[b.block].size <= room:
         return <uint64_t> final[b.block].size
     size = size_for(a, <uint64_t> b.size, b.stack)
+    if size > room and 0 < <uint64_t> b.size <= room and <uint64_t> b.size % MIN_BLOCK == 0:
+        size = <uint64_t> b.size
+    if b.doubtful and size != round_size(&a.rules, <uint64_t> b.size):
+        # Taken to be of a checkpoint's making, which a free alone does not tell.
+        (<uint8_t*> a.doubtful.data)[block] = True
     if size > room:
         a.misplaced += 1
         (<uint8_t*> a.doubtful.data)[block] = True
@@ -277,8 +282,7 @@ cdef int fill_region(Arena* a, const Region* g, uint64_t* next) noexcept nogil:
     cdef const uint32_t* order = <const uint32_t*> a.order.data
     cdef uint64_t at = g.start
     cdef uint64_t address, stop, size
-    cdef uint32_t last = NONE32
-    cdef uint32_t i, block
+    cdef uint32_t i, block, last = NONE32
     cdef Origin o
     o.stream = g.stream
     o.pool = g.pool

@@ -24,9 +24,18 @@ cdef struct ClassSum:
     uint64_t blocks     # all that ever were (of segments: segment events and regions)
 
 
+cdef struct Only:
+    # What alone counts: one class of some classes of the same replay.
+    const Classes* classes
+    uint32_t wanted
+
+
 cdef void classes_init(Classes* c) noexcept nogil
 cdef void classes_free(Classes* c) noexcept nogil
 cdef int classes_of_pools(Classes* c, const Arena* a) noexcept nogil
 cdef int classes_of_streams(Classes* c, const Arena* a, uint64_t seed) noexcept nogil
 cdef int sum_lives(const Classes* c, const Lives* l, int64_t event, Buf* out) noexcept nogil
-cdef int sum_reserved(const Classes* c, const Arena* a, int64_t event, Buf* out) noexcept nogil
+cdef int sum_reserved(const Classes* c, const Arena* a, const Only* only, size_t n_only,
+                      int64_t event, Buf* out) noexcept nogil
+cdef int64_t reserved_of(const Arena* a, const Only* only, size_t n_only,
+                         int64_t* out) noexcept nogil

@@ -197,8 +197,25 @@ cdef int sum_lives(const Classes* c, const Lives* l, int64_t event, Buf* out) no
     return OK
 
 
-cdef int sum_reserved(const Classes* c, const Arena* a, int64_t event, Buf* out) noexcept nogil:
-    # The same of reserved memory.
+cdef inline bint has_event(const Only* only, size_t n_only, uint64_t event) noexcept nogil:
+    cdef size_t i
+    for i in range(n_only):
+        if (<const uint32_t*> only[i].classes.of_event.data)[event] != only[i].wanted:
+            return False
+    return True
+
+
+cdef inline bint has_region(const Only* only, size_t n_only, uint64_t region) noexcept nogil:
+    cdef size_t i
+    for i in range(n_only):
+        if (<const uint32_t*> only[i].classes.of_region.data)[region] != only[i].wanted:
+            return False
+    return True
+
+
+cdef int sum_reserved(const Classes* c, const Arena* a, const Only* only, size_t n_only,
+                      int64_t event, Buf* out) noexcept nogil:
+    # The same of reserved memory, of what is in each of `only`.
     cdef const Replay* r = a.replay
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
     cdef const int64_t* size = <const int64_t*> r.tables.size.data + r.first
@@ -213,7 +230,8 @@ cdef int sum_reserved(const Classes* c, const Arena* a, int64_t event, Buf* out)
         return ERR_MEMORY
     sums = <ClassSum*> out.data
     for i in range(a.reserve.regions.len):
-        add(&sums[of_region[i]], regions[i].end - regions[i].start, -1)
+        if has_region(only, n_only, i):
+            add(&sums[of_region[i]], regions[i].end - regions[i].start, -1)
     settle_start(out)
     if noted:
         note_then(out)
@@ -222,6 +240,8 @@ cdef int sum_reserved(const Classes* c, const Arena* a, int64_t event, Buf* out)
         if not noted and <int64_t> at > event:
             note_then(out)
             noted = True
+        if not has_event(only, n_only, at):
+            continue
         if action[at] == A_SEGMENT_ALLOC or action[at] == A_SEGMENT_MAP:
             add(&sums[of_event[at]], <uint64_t> size[at], <int64_t> at)
         else:
@@ -229,3 +249,30 @@ cdef int sum_reserved(const Classes* c, const Arena* a, int64_t event, Buf* out)
     if not noted:
         note_then(out)
     return OK
+
+
+cdef int64_t reserved_of(const Arena* a, const Only* only, size_t n_only,
+                         int64_t* out) noexcept nogil:
+    # Reserved bytes of what is in each of `only`: at the start, and in `out` after each event.
+    cdef const Replay* r = a.replay
+    cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
+    cdef const int64_t* size = <const int64_t*> r.tables.size.data + r.first
+    cdef const uint32_t* events = <const uint32_t*> a.reserve.events.data
+    cdef const Region* regions = <const Region*> a.reserve.regions.data
+    cdef uint64_t running = 0
+    cdef uint64_t start, i
+    cdef uint64_t at = 0
+    for i in range(a.reserve.regions.len):
+        if has_region(only, n_only, i):
+            running += regions[i].end - regions[i].start
+    start = running
+    for i in range(r.events):
+        if at < a.reserve.events.len and events[at] == i:
+            at += 1
+            if has_event(only, n_only, i):
+                if action[i] == A_SEGMENT_ALLOC or action[i] == A_SEGMENT_MAP:
+                    running += <uint64_t> size[i]
+                else:
+                    running -= <uint64_t> size[i]
+        out[i] = <int64_t> running
+    return <int64_t> start

@@ -125,11 +125,6 @@ class Replay:
         if key not in self._measures:
             if name not in MEASURES:
                 raise UsageError(f"no measure is called {name!r}; there are: {', '.join(MEASURES)}")
-            if name == "reserved" and (pool is not None or stream is not None):
-                raise UsageError(
-                    "reserved bytes are not replayed for one pool or stream alone; group them by"
-                    " pool or stream instead"
-                )
             self._measures[key] = Usage(self, name, pool, stream)
         return self._measures[key]
 
@@ -214,8 +209,8 @@ class Replay:
             self._classes[by] = _measures.Classes(self.blocks, by)
         return self._classes[by]
 
-    def keep(self, measure: _timeline.Measure, by: str, wanted: object) -> _timeline.Measure:
-        """A measure of one pool (two numbers) or stream alone. Raises UsageError when it is not
+    def class_of(self, by: str, wanted: object) -> tuple[_measures.Classes, int]:
+        """Where one pool (two numbers) or stream is among all. Raises UsageError when it is not
         there."""
         classes = self.classes(by)
         found = classes.keys()
@@ -226,7 +221,7 @@ class Replay:
             raise UsageError(
                 f"device {self.device} has no {by} {_spelled(wanted)}; its {by}s: {there}"
             )
-        return classes.keep(measure, keys.index(wanted))
+        return classes, keys.index(wanted)
 
     def pool_of(self, key: int | None) -> tuple[int, int] | None:
         """The pool that an id stands for."""

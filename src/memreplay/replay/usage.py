@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from memreplay import _timeline
+    from memreplay import _measures, _timeline
     from memreplay._native.column import Column
     from memreplay.replay.device import Replay
 
@@ -50,7 +50,7 @@ class Usage:
     def column(self) -> Column:
         """`series` as the engine hands it out."""
         if self.measure == "reserved":
-            return self.replay.reserved.usage()
+            return self._reserved_alone[1] if self._alone else self.replay.reserved.usage()
         return self.native.usage()
 
     @cached_property
@@ -64,7 +64,7 @@ class Usage:
     def start_bytes(self) -> int:
         """Before the first event that was read."""
         if self.measure == "reserved":
-            return self.replay.reserved.start_bytes
+            return self._reserved_alone[0] if self._alone else self.replay.reserved.start_bytes
         return self.native.start_bytes
 
     @cached_property
@@ -148,10 +148,8 @@ class Usage:
             found = _timeline.requested_measure(replay.native)
         if self.measure in ("active", "allocated"):
             found = replay.blocks.weigh(found)
-        if self.pool is not None:
-            found = replay.keep(found, "pool", self.pool)
-        if self.stream is not None:
-            found = replay.keep(found, "stream", self.stream)
+        for classes, wanted in self._alone:
+            found = classes.keep(found, wanted)
         return found
 
     def _asked(self) -> _timeline.Measure | _timeline.Moments:
@@ -163,6 +161,17 @@ class Usage:
             self._moments = _timeline.Moments(self.native)
         self._questions += 1
         return self._moments or self.native
+
+    @cached_property
+    def _reserved_alone(self) -> tuple[int, Column]:
+        """Reserved bytes of the pool and the stream: at the start, and after each event."""
+        return self.replay.blocks.reserved_of(self._alone)
+
+    @property
+    def _alone(self) -> list[tuple[_measures.Classes, int]]:
+        """The pool and the stream that alone count. Raises UsageError where one is not there."""
+        asked = {"pool": self.pool, "stream": self.stream}
+        return [self.replay.class_of(by, one) for by, one in asked.items() if one is not None]
 
     @cached_property
     def lifetimes(self) -> Lifetimes:
@@ -240,7 +249,7 @@ class Usage:
         replay.check(event)
         classes = replay.classes(by)
         at = event - replay.first_event
-        reserved = classes.reserved_sums(at)
+        reserved = classes.reserved_sums(at, self._alone)
         sums = reserved if self.measure == "reserved" else classes.sums(self.native, at)
         parts = []
         for key, mine, theirs in zip(classes.keys(), sums, reserved, strict=True):

@@ -83,7 +83,8 @@ REASONS: dict[str, Reason] = {
         _WITHOUT_GAPS,
     ),
     "skip_actions": Reason(
-        "frees complete that nothing in the trace requested, so what the program held is estimated",
+        "frees complete that nothing in the trace requested (that was not recorded, or just before"
+        " the first event), so what the program held is estimated",
         "record without skip_actions",
     ),
     "tail_race": Reason(

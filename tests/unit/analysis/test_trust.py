@@ -291,6 +291,17 @@ def test_segment_events_that_are_missing() -> None:
     assert "requested" not in found
 
 
+def test_segment_events_that_were_all_skipped() -> None:
+    """Nothing contradicts the final segments but allocations in memory that is not there."""
+    machine, device = recorder()
+    block = device.malloc(30 * MIB)
+    assert block is not None
+    device.free(block)
+    device.empty_cache()
+    snapshot = without(without(dumped(machine), "segment_free"), "segment_alloc")
+    assert all_reasons(snapshot)["reserved"] == ("segment_events_disagree",)
+
+
 def test_allocations_where_nothing_is_free() -> None:
     machine, device = recorder()
     device.malloc(1000)

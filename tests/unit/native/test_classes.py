@@ -107,3 +107,18 @@ def test_what_is_refused() -> None:
         classes.keep(requested(found.reserved.replay), -1)
     with pytest.raises(OverflowError):
         classes.reserved_sums(2**63)
+    with pytest.raises(OverflowError):
+        classes.reserved_sums(0, [(classes, -1)])
+    with pytest.raises(ValueError, match="one pool and one stream"):
+        classes.reserved_sums(0, [(classes, 1)] * 3)
+    with pytest.raises(ValueError, match="one pool and one stream"):
+        found.reserved_of([(classes, 1)] * 3)
+    other = _measures.Classes(blocks(made()), "pool")
+    with pytest.raises(ValueError, match="another replay"):
+        found.reserved_of([(other, 1)])
+    with pytest.raises(ValueError, match="another replay"):
+        classes.reserved_sums(0, [(other, 1)])
+    with pytest.raises(ValueError, match="another replay"):
+        classes.reserved_sums(0, [(None, 1)])  # type: ignore[list-item]
+    with pytest.raises(TypeError):
+        classes.reserved_sums(0, [(found, 1)])  # type: ignore[list-item]

@@ -61,3 +61,29 @@ def test_a_free_of_a_checkpoint_says_nothing_of_its_alloc() -> None:
     b.alloc(A, 512, frames=[PYTHON]).free_completed(A, 512, frames=[PYTHON])
     b.segment(A, 2 * MIB, segment_type="small", blocks=[b.block(A, 2 * MIB, 0, "inactive")])
     assert sizes(blocks(b))[1] == [512]
+
+
+@pytest.mark.parametrize("frames, want", [([RUN], 6 * MIB), ([PYTHON], 5 * MIB + 512)])
+def test_what_may_be_of_a_checkpoints_making_is_assumed(frames: list[FrameSpec], want: int) -> None:
+    """A free alone does not tell who made the block: a request of the size, or a checkpoint."""
+    size = 5 * MIB + 512
+    b = SnapshotBuilder().free_completed(A, size, frames=frames)
+    b.alloc(A + 10 * MIB, 512, frames=frames).free(A + 10 * MIB, 512, frames=frames)
+    b.segment(A, 20 * MIB, blocks=[b.block(A, 20 * MIB, 0, "inactive")])
+    found = blocks(b, divisions=(4,) * 16, expandable=True)
+    assert sizes(found)[1] == [want]
+    assert found.assumed - found.misplaced == (frames == [PYTHON])
+
+
+def test_what_is_too_large_as_a_request_is_of_a_checkpoints_making() -> None:
+    """With divisions a request of this size has 6 MiB, and there is less."""
+    size = 5 * MIB + 512
+    b = SnapshotBuilder().free_completed(A, size)
+    b.segment(A, size, blocks=[b.block(A, size, 0, "inactive")])
+    found = blocks(b, divisions=(4,) * 16)
+    assert sizes(found)[1] == [size]
+    assert counts(found) == (0, 1, 0, 0)
+    for other in (size - 1, size + 512):  # no block's size; larger than what is there
+        b = SnapshotBuilder().free_completed(A, other)
+        b.segment(A, size, blocks=[b.block(A, size, 0, "inactive")])
+        assert counts(blocks(b, divisions=(4,) * 16)) == (0, 1, 1, 0)

@@ -145,6 +145,39 @@ def test_parts() -> None:
     assert [(part.pool, part.bytes) for part in reserved] == [((0, 1), 20 * MIB), ((0, 0), 2 * MIB)]
 
 
+def test_parts_of_one_pool_or_stream_have_what_was_reserved_for_it() -> None:
+    b = SnapshotBuilder().segment_alloc(A, 2 * MIB, pool_id=(0, 0)).alloc(A, 5, pool_id=(0, 0))
+    b.segment_alloc(B, 20 * MIB, pool_id=(0, 1)).alloc(B, 7 * MIB, pool_id=(0, 1))
+    b.segment(A, 2 * MIB, blocks=[b.block(A, 512, 5)])
+    b.segment(B, 20 * MIB, pool=(0, 1), blocks=[b.block(B, 7 * MIB)])
+    kept = b.block(C, 2 * MIB)
+    found = replay(b.segment(C, 2 * MIB, pool=(0, 1), stream=7, blocks=[kept]))
+
+    def reserved(by: str, **alone: Any) -> list[tuple[Any, int, int]]:
+        parts = found.measure(**alone).parts(by, 3)
+        return [(getattr(part, by), part.bytes, part.reserved_peak_bytes) for part in parts]
+
+    assert reserved("stream", pool=(0, 1)) == [(0, 7 * MIB, 20 * MIB), (7, 2 * MIB, 2 * MIB)]
+    assert reserved("stream", pool=(0, 0)) == [(0, 5, 2 * MIB)]
+    assert reserved("pool", stream=0) == [((0, 1), 7 * MIB, 20 * MIB), ((0, 0), 5, 2 * MIB)]
+    assert reserved("pool", pool=(0, 1)) == [((0, 1), 9 * MIB, 22 * MIB)]
+    assert reserved("pool", pool=(0, 1), stream=7) == [((0, 1), 2 * MIB, 2 * MIB)]
+
+
+def test_reserved_of_one_pool_and_stream() -> None:
+    found = replay()
+    assert series(found.measure("reserved", pool=(0, 1))) == [20 * MIB] * 7
+    assert series(found.measure("reserved", stream=0)) == [0] + [2 * MIB] * 6
+    assert series(found.measure("reserved", pool=(0, 0), stream=7)) == [0] * 7
+    alone = found.measure("reserved", pool=(0, 0))
+    assert alone.peak == mr.PeakPoint(2 * MIB, 0, 1_000)
+    assert alone.final_bytes == 2 * MIB
+    assert alone.reconciliation_bytes is None
+    assert [(part.stream, part.bytes) for part in alone.parts("stream", 0)] == [(0, 2 * MIB)]
+    with pytest.raises(mr.UsageError, match="no pool 5:5"):
+        _ = found.measure("reserved", pool=(5, 5)).peak
+
+
 def test_parts_of_what_only_left_them() -> None:
     """A segment comes on one stream and goes on another: made up, and it adds up."""
     b = SnapshotBuilder().segment_alloc(A, MIB, stream=1).segment_free(A, MIB, stream=2)
