@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from memreplay import _timeline
 from memreplay.analysis.plumbing import ranks
-from memreplay.analysis.trust import verdict
+from memreplay.analysis.trust import strict_verdict, verdict
 from memreplay.errors import UsageError
 from memreplay.model import By, DevicePeak, Frame, Group, MeasureName, Part, PeakReport
 
@@ -31,12 +31,14 @@ def peak_report(
     device: int | None = None,
     pool: tuple[int, int] | None = None,
     stream: int | None = None,
+    strict: bool = False,
 ) -> PeakReport:
     """The peak of one device, or of each that has any data, with its live set grouped.
 
     `by` is "stack" unless it is given ("pool" for reserved memory, which has no stacks). `top` cuts
     the groups of each device (0: all of them); `peaks` is how many separate maxima to give. With
-    `pool` or `stream` only that one counts; devices that have it not are left out. Raises
+    `pool` or `stream` only that one counts; devices that have it not are left out. `strict` holds
+    everything against the device that a summary does, not only what concerns the measure. Raises
     UsageError for a device, pool or stream that is not there.
     """
     by = by or ("pool" if measure == "reserved" else "stack")
@@ -53,7 +55,7 @@ def peak_report(
         truncated=snap.truncation is not None,
         pool=pool,
         stream=stream,
-        devices=tuple(device_peak(snap, usage, grouper, top, peaks) for usage in usages),
+        devices=tuple(device_peak(snap, usage, grouper, top, peaks, strict) for usage in usages),
     )
 
 
@@ -82,7 +84,12 @@ def _usages(
 
 
 def device_peak(
-    snap: Snapshot, usage: Usage, grouper: Grouper, top: int, peaks: int = 0
+    snap: Snapshot,
+    usage: Usage,
+    grouper: Grouper,
+    top: int,
+    peaks: int = 0,
+    strict: bool = False,
 ) -> DevicePeak:
     """The peak of one device."""
     replay = usage.replay
@@ -93,7 +100,7 @@ def device_peak(
         groups, total, count = grouper.parts(parts, top)
     else:
         groups, total, count = grouper.groups(usage, point.event_index, top)
-    trust = verdict(snap, usage)
+    trust = (strict_verdict if strict else verdict)(snap, usage)
     reserved = usage.measure == "reserved"
     return DevicePeak(
         device=replay.device,

@@ -8,7 +8,7 @@ import numpy as np
 
 from memreplay import _core
 from memreplay.analysis.plumbing import ranks
-from memreplay.analysis.trust import verdict
+from memreplay.analysis.trust import strict_verdict, verdict
 from memreplay.model import DeviceSegments, SegmentChange, SegmentsReport
 
 if TYPE_CHECKING:
@@ -17,10 +17,15 @@ if TYPE_CHECKING:
     from memreplay.snapshot import Snapshot
 
 
-def segments_report(snap: Snapshot, *, top: int = 20) -> SegmentsReport:
-    """Every device that was read; `top` is how many of the largest changes to tell (0: all)."""
+def segments_report(snap: Snapshot, *, top: int = 20, strict: bool = False) -> SegmentsReport:
+    """Every device that was read; `top` is how many of the largest changes to tell (0: all).
+
+    `strict` holds everything against a device that a summary does.
+    """
     rank = ranks(snap.native)
-    devices = tuple(_device(snap, snap.replay(device), rank, top) for device in snap.devices)
+    devices = tuple(
+        _device(snap, snap.replay(device), rank, top, strict) for device in snap.devices
+    )
     pools = {int(i) for device in devices for i in np.unique(device.changes.pool)}
     codes = {int(code) for device in devices for code in np.unique(device.changes.action)}
     return SegmentsReport(
@@ -32,10 +37,12 @@ def segments_report(snap: Snapshot, *, top: int = 20) -> SegmentsReport:
     )
 
 
-def _device(snap: Snapshot, replay: Replay, rank: tuple[bytes, bytes], top: int) -> DeviceSegments:
+def _device(
+    snap: Snapshot, replay: Replay, rank: tuple[bytes, bytes], top: int, strict: bool
+) -> DeviceSegments:
     usage = replay.measure("reserved")
     changes = replay.segment_changes
-    trust = verdict(snap, usage)
+    trust = (strict_verdict if strict else verdict)(snap, usage)
     return DeviceSegments(
         device=replay.device,
         first_event=replay.first_event,

@@ -112,6 +112,20 @@ def device_verdict(snap: Snapshot, replay: Replay) -> Verdict:
     return _verdict(list(dict.fromkeys(reasons)))
 
 
+def strict_verdict(snap: Snapshot, usage: Usage) -> Verdict:
+    """The verdict on a measure with everything that can be held against its device beside it.
+
+    A lost event may leave one measure without a contradiction, and show in another.
+    """
+    own = verdict(snap, usage)
+    whole = device_verdict(snap, usage.replay)
+    return Verdict(
+        trusted=own.trusted and whole.trusted,
+        exact=own.exact,
+        reasons=tuple(dict.fromkeys(own.reasons + whole.reasons)),
+    )
+
+
 def _verdict(reasons: list[str]) -> Verdict:
     found = set(reasons)
     return Verdict(

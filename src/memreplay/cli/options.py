@@ -122,7 +122,10 @@ def part_options(function: F) -> F:
 def strict_option(function: F) -> F:
     """--strict."""
     return click.option(
-        "--strict", is_flag=True, help="Exit with 1 when a number is not to be trusted."
+        "--strict",
+        is_flag=True,
+        help="Hold everything in the file against the numbers; exit with 1 when they are not to be"
+        " trusted.",
     )(function)
 
 

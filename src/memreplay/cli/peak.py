@@ -86,6 +86,7 @@ def command(
                 all_frames=all_frames,
                 pool=pool,
                 stream=stream,
+                strict=strict,
             )
 
     report, exit_code = attempt(file, work)

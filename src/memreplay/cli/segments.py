@@ -52,7 +52,7 @@ def command(
         from memreplay.analysis.segments import segments_report
 
         with opened(file, reading) as snapshot:
-            return segments_report(snapshot, top=top)
+            return segments_report(snapshot, top=top, strict=strict)
 
     report, exit_code = attempt(file, work)
     if report is not None:
