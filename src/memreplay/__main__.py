@@ -23,6 +23,7 @@ def run() -> None:
 
     # Imports make many objects and no garbage.
     gc.set_threshold(50_000)
+    _replace_closed()
     try:
         main()
     except SystemExit as end:
@@ -31,12 +32,27 @@ def run() -> None:
         # Taking every module apart one by one takes a tenth of a short command's time.
         atexit._run_exitfuncs()
         try:
-            for stream in (sys.stdout, sys.stderr):
-                if stream is not None:
-                    stream.flush()
-        except (OSError, ValueError):  # Python's own way out has words for it
-            raise end from None
+            sys.stderr.flush()
+            sys.stdout.flush()
+        except (OSError, ValueError):
+            if not end.code:  # else it was said; Python's own way out has words for it
+                raise end from None
         os._exit(end.code)
+
+
+def _replace_closed() -> None:
+    """Opens closed standard streams (`>&-`) again, as a file would get their number.
+
+    Reading and writing there fail, and the command line has words for that; errors go nowhere.
+    """
+    import os
+    import sys
+
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            flags = os.O_RDONLY if name == "stdout" else os.O_WRONLY
+            mode = "r" if name == "stdin" else "w"
+            setattr(sys, name, open(os.open(os.devnull, flags), mode))  # noqa: SIM115
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ cdef class Tables:
     cdef readonly int protocol
     cdef readonly uint64_t stream_bytes
     cdef readonly uint64_t fast_events
-    cdef readonly object truncation    # what a salvaged input would have ended in, or None
+    cdef public object truncation      # what a salvaged input would have ended in, or None
     cdef dict decoded    # strings by id: a file may refer to one any number of times
 
     cdef bytes _bytes(self, Spans* spans, object i)

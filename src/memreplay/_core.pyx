@@ -24,7 +24,7 @@ from memreplay._native.status cimport DONE, ERR_TRUNCATED, OK, Status
 import os
 import struct
 
-from memreplay._diagnosis import diagnose
+from memreplay._diagnosis import cut_stream, diagnose
 from memreplay.errors import LimitError
 
 ABSENT_TIME = _tables.ABSENT_TIME
@@ -49,10 +49,13 @@ cdef object error_of(const Status* status, uint64_t events=0, uint64_t segments=
     )
 
 
-cdef object read_error(const _tables.Tables* t):
+cdef uint64_t whole_segments(const _tables.Tables* t) noexcept:
     # As tables_salvage() counts: whether the last segment is whole cannot be told.
-    return error_of(&t.status, t.read_events,
-                    t.segments.len - (t.segments.len > t.attached_segments))
+    return t.segments.len - (t.segments.len > t.attached_segments)
+
+
+cdef object read_error(const _tables.Tables* t):
+    return error_of(&t.status, t.read_events, whole_segments(t))
 
 
 @cython.final
@@ -415,7 +418,7 @@ def read(
     Raises SnapshotError and its kin with the byte at fault; KeyboardInterrupt within one window.
     """
     cdef Tables out = Tables.__new__(Tables)
-    cdef Intake intake = Intake(readinto, ahead, progress, salvage)
+    cdef Intake intake = Intake(readinto, ahead, progress)
     cdef Cursor start
     cdef Limits limit
     cdef int code
@@ -437,12 +440,16 @@ def read(
     else:
         code = read_pickle(out, intake, &start, &limit)
     out.stream_bytes = intake.consumed
-    if salvage and code == ERR_TRUNCATED:
-        out.truncation = intake.cut or read_error(&out.t)
-        _tables.tables_salvage(&out.t)
-        code = DONE
-    elif intake.cut is not None:
-        out.truncation = intake.cut
+    if intake.cut is not None:
+        out.truncation = cut_stream(intake.cut, out.t.read_events, whole_segments(&out.t))
+    elif code == ERR_TRUNCATED:
+        out.truncation = read_error(&out.t)
+    if out.truncation is not None and code in (DONE, ERR_TRUNCATED):
+        if not salvage:
+            raise out.truncation
+        if code == ERR_TRUNCATED:
+            _tables.tables_salvage(&out.t)
+            code = DONE
     if code == DONE:
         with nogil:
             code = _tables.tables_finish(&out.t)

@@ -88,8 +88,21 @@ def _counted(n: int, noun: str) -> str:
 def _cut_hint(events: int, segments: int) -> str:
     if not events and not segments:
         return "the dump was cut off before anything in it was whole: dump again"
+    return f"the dump was cut off; {_salvaging(events, segments)}"
+
+
+def _salvaging(events: int, segments: int) -> str:
     whole = _counted(events, "event") if events else _counted(segments, "segment") + ", no event"
-    return f"the dump was cut off; read what is whole ({whole}) with --salvage"
+    return f"read what is whole ({whole}) with --salvage"
+
+
+def cut_stream(cut: TruncatedError, events: int, segments: int) -> TruncatedError:
+    """The error of a compressed stream that is cut off, with what was whole by then."""
+    if events or segments:
+        cut.hint = (
+            f"the file was cut off: copy or write it again, or {_salvaging(events, segments)}"
+        )
+    return cut
 
 
 def _limit_hint(name: str, allowed: int) -> str:

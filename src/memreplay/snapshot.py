@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from memreplay import _core, _timeline
+from memreplay._diagnosis import cut_stream
 from memreplay.container import Source, open_stream
 from memreplay.errors import SnapshotError, TruncatedError, UsageError
 from memreplay.model import Frame, Limits, Moment
@@ -300,7 +301,12 @@ def open(  # noqa: A001 - memreplay.open is the name people expect
             ahead.next if stream.slow and several_cpus() else None,
         )
         if native.truncation is None:
-            stream.check_end(ahead.read_on)
+            try:
+                stream.check_end(ahead.read_on)
+            except TruncatedError as error:
+                native.truncation = cut_stream(error, native.n_events, native.n_segments)
+                if not salvage:
+                    raise
     finally:
         ahead.close()
     if not native.has_segments and not native.has_traces:

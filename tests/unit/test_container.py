@@ -366,6 +366,25 @@ def test_zeros_may_follow_and_nothing_else(kind: str) -> None:
         mr.open(data + b"garbage..." * 10)
 
 
+WHOLE = r"cut off: copy .* again, or read what is whole \(300 events\) with --salvage$"
+
+
+def test_a_cut_says_what_is_whole() -> None:
+    with pytest.raises(mr.TruncatedError, match=r"the file was cut off; copy or write it again$"):
+        mr.open(gzip.compress(pickled())[:20])
+    with pytest.raises(mr.TruncatedError, match=rf"^truncated gzip stream .* bytes; .*{WHOLE}"):
+        mr.open(gzip.compress(pickled())[:-3])
+
+
+def test_a_cut_behind_the_window() -> None:
+    cut = gzip.compress(pickled().ljust(1 << 20))[:-3]  # met only when the window was read
+    with pytest.raises(mr.TruncatedError, match=WHOLE):
+        mr.open(cut)
+    snap = mr.open(cut, salvage=True)
+    assert snap.native.n_events == 300
+    assert str(snap.truncation).startswith("truncated gzip stream")
+
+
 def test_zstd_frames_to_skip() -> None:
     skip = b"\x53\x2a\x4d\x18" + (5).to_bytes(4, "little") + b"12345"
     data = pickled()

@@ -14,8 +14,7 @@ cdef class Intake:
     cdef object block              # the one that the window lies in; None: it is in data
     cdef object progress
     cdef bint begun
-    cdef bint salvage              # take a source that is cut off for one that ends
-    cdef readonly object cut       # the source's error, then
+    cdef readonly object cut       # the error of a source that is cut off: it is taken for its end
     cdef readonly uint64_t consumed
 
     cdef int hold(self, Cursor* cur, size_t kept, size_t size) except -1

@@ -19,11 +19,10 @@ cdef enum:
 cdef class Intake:
     """The bytes that a reader sees: the tail of the last refill, then what the source gave."""
 
-    def __cinit__(self, readinto, ahead, progress, bint salvage):
+    def __cinit__(self, readinto, ahead, progress):
         self.readinto = readinto
         self.ahead = ahead
         self.progress = progress
-        self.salvage = salvage
         self.data = <uint8_t*> malloc(WINDOW)
         self.cap = WINDOW
         if self.data == NULL:
@@ -69,8 +68,6 @@ cdef class Intake:
             try:
                 n = self.readinto(view)
             except TruncatedError as error:
-                if not self.salvage:
-                    raise
                 self.cut = error
                 n = 0
             finally:
@@ -93,7 +90,7 @@ cdef class Intake:
         while True:
             block, start, stop, error = self.ahead()
             if error is not None:
-                if not self.salvage or not isinstance(error, TruncatedError):
+                if not isinstance(error, TruncatedError):
                     raise error
                 self.cut = error
             cur.eof = error is not None or stop < <size_t> len(block)

@@ -16,12 +16,24 @@ from memreplay._native.tables cimport *
 from memreplay._native.value cimport *
 
 
+cdef enum:
+    UNKNOWN_FREE = 8 << 20    # bytes that unknown dicts and lists may take in any file
+
+
+cdef inline bint too_many(const Tables* t) noexcept nogil:
+    # Whether there are more than an honest file, which fills them, has in as many bytes.
+    return (t.unknown_lists.len * sizeof(UnknownList) + t.unknown_dicts.len * sizeof(uint32_t)
+            > UNKNOWN_FREE + 2 * t.read_bytes)
+
+
 cdef int open_unknown(Tables* t, uint32_t role, Value* out) noexcept nogil:
     # A new dict or list of no known role. Number 0 is for those that cannot become anything.
     cdef UnknownList row
     out.kind = role
     out.idx = 0
     out.num = 0
+    if too_many(t):
+        return OK
     if role == V_SKIP_DICT:
         if t.unknown_dicts.len >= MAX_ROWS:
             return OK

@@ -48,6 +48,11 @@ class App(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click does; --help and --version write in here."""
+        with catching(ctx):
+            return super().parse_args(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the subcommand; whatever it raises on purpose becomes an exit code."""
         with catching(ctx):

@@ -112,11 +112,10 @@ def test_an_error_of_no_file(
     assert (result.exit_code, result.stdout, result.stderr) == (exit_code, "", words)
 
 
-def run_with_stdout(stdout: int) -> tuple[int, str]:
+def run_with_stdout(stdout: int, arguments: list[str]) -> tuple[int, str]:
     """The exit code and stderr of a process whose output goes to `stdout`."""
-    code = "from memreplay.__main__ import main; main()"
     done = subprocess.run(
-        [sys.executable, "-c", code, "completion", "fish"],
+        [sys.executable, "-m", "memreplay", *arguments],
         stdout=stdout,
         stderr=subprocess.PIPE,
         text=True,
@@ -125,17 +124,22 @@ def run_with_stdout(stdout: int) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
-def test_a_closed_pipe_is_quiet() -> None:
+PRINTING = ["completion", "fish"], ["peak", "--help"], ["--help"], ["--version"]
+
+
+@pytest.mark.parametrize("arguments", PRINTING)
+def test_a_closed_pipe_is_quiet(arguments: list[str]) -> None:
     reading, writing = os.pipe()
     os.close(reading)
-    assert run_with_stdout(writing) == (141, "")
+    assert run_with_stdout(writing, arguments) == (141, "")
     os.close(writing)
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
-def test_a_full_disk_is_said_once() -> None:
+@pytest.mark.parametrize("arguments", PRINTING)
+def test_a_full_disk_is_said_once(arguments: list[str]) -> None:
     full = os.open("/dev/full", os.O_WRONLY)
-    exit_code, stderr = run_with_stdout(full)
+    exit_code, stderr = run_with_stdout(full, arguments)
     os.close(full)
     assert exit_code == 2
     assert stderr == "memreplay: error: cannot write the output: no space left on device\n"

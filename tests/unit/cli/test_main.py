@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
+
+import pytest
+
+EXAMPLE = str(Path(__file__).parents[3] / "examples/transformer_step.pkl.gz")
 
 
 def test_python_m_memreplay_speaks_of_memreplay() -> None:
@@ -43,6 +49,35 @@ def test_output_that_cannot_be_written_at_the_end_is_no_traceback() -> None:
 
 
 def test_without_standard_streams() -> None:
-    code = "sys.stdout = sys.stderr = None; __main__.main = lambda: sys.exit(7); __main__.run()"
+    streams = "sys.stdin = sys.stdout = sys.stderr = None\n"
+    code = f"{streams}__main__.main = lambda: sys.exit(7)\n__main__.run()"
     done = python(code)
     assert done.returncode == 7
+
+
+@pytest.mark.parametrize(
+    "closed, arguments, exit_code, words",
+    [
+        (">&-", ["--version"], 2, "cannot write the output: bad file descriptor"),
+        (">&-", ["peak", EXAMPLE], 2, "cannot write the output: bad file descriptor"),
+        (">&-", ["dump", EXAMPLE], 2, "cannot write the output: bad file descriptor"),
+        ("<&-", ["peak", "-"], 3, "standard input: bad file descriptor"),
+    ],
+)
+def test_a_closed_standard_stream_is_one_line(
+    closed: str, arguments: list[str], exit_code: int, words: str
+) -> None:
+    command = shlex.join([sys.executable, "-m", "memreplay", *arguments])
+    done = subprocess.run(
+        ["sh", "-c", f"{command} {closed}"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (exit_code, f"memreplay: error: {words}\n")
+
+
+def test_a_closed_error_stream_harms_no_report() -> None:
+    command = shlex.join([sys.executable, "-m", "memreplay", "peak", EXAMPLE])
+    done = subprocess.run(
+        ["sh", "-c", f"{command} 2>&-"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0
+    assert "peak" in done.stdout
