@@ -31,6 +31,7 @@ cdef struct VM:
     uint32_t raw_last
     bint started
     uint64_t fast_events
+    uint64_t frame_end     # stream offset at which the last FRAME says that it ends
     # Of the last event that fast_event read: texts that nobody shares are mostly the same again.
     uint32_t last_context, last_metadata, last_unknown, last_pool
 

@@ -28,6 +28,9 @@ from memreplay._native.value cimport *
 cdef enum:
     LOOKAHEAD = 1 << 16     # a window that ends inside an event and holds less is refilled
 
+cdef extern from *:
+    const uint64_t MAX_FRAME "(1ull << 62)"   # beyond all files, and sums with it do not wrap
+
 
 cdef int vm_init(VM* vm, Tables* tables, const Limits* limits, uint64_t seed) noexcept nogil:
     memset(vm, 0, sizeof(VM))
@@ -609,9 +612,13 @@ cdef inline int run_opcode(VM* vm, const uint8_t** pp) noexcept nogil:
             v = values(vm)[vm.stack.len - 1]
             code = push(vm, &v)
     elif op == FRAME:
-        # How the writer buffered; says nothing about the content, and is not relied upon.
+        # How the writer buffered: says nothing of the content, and nothing is made of it. But no
+        # frame ends past the pickle; STOP looks.
         if left < 9:
             return wait_for(vm, p, 9)
+        if read_u64(p + 1) > MAX_FRAME:
+            return fail(&t.status, ERR_SHAPE, "a FRAME longer than any file")
+        vm.frame_end = vm.cur.origin + <uint64_t> (p - vm.cur.base) + 9 + read_u64(p + 1)
         used = 9
     elif op == PROTO:
         if left < 2:
@@ -623,6 +630,8 @@ cdef inline int run_opcode(VM* vm, const uint8_t** pp) noexcept nogil:
         used = 2
     elif op == STOP:
         code = need_values(vm, 1)
+        if code == OK and vm.frame_end > vm.cur.origin + <uint64_t> (p - vm.cur.base) + 1:
+            code = fail(&t.status, ERR_SHAPE, "a FRAME that ends after the pickle does")
         if code == OK:
             v = values(vm)[vm.stack.len - 1]
             if v.kind != V_ROOT and v.kind != V_SEGMENTS:

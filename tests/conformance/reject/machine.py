@@ -13,6 +13,12 @@ _GOOD = build.dump(trace(EVENT))
 _PLACE = r" \(byte \d+, {}\)"
 
 
+def _framed(more: int) -> bytes:
+    """A good pickle in one frame, which says to be longer by `more` bytes than it is."""
+    content = build.unframe(_GOOD)[2:]
+    return b"\x80\x04\x95" + struct.pack("<Q", (len(content) + more) % 2**64) + content
+
+
 def _inside(ops: Ops) -> bytes:
     """`ops` where the value of an unknown key should stand."""
     whole = Ops().proto(4).empty_dict().mark().string("segments").empty_list().string("new")
@@ -139,6 +145,12 @@ CASES: dict[str, Reject] = {
     "PROTO only": Reject(b"\x80\x04", TruncatedError, "need 1 byte, 0 left"),
     "half a PROTO": Reject(b"\x80", TruncatedError, "need 2 bytes, 1 left"),
     "a protocol to come": Reject(b"\x80\x07N.", SnapshotError, "protocol 7 is not known .*PROTO"),
+    "a FRAME past the end": Reject(
+        _framed(1), SnapshotError, r"a FRAME that ends after the pickle does .*STOP"
+    ),
+    "a FRAME of 16 EiB": Reject(
+        _framed(2**64 - 1 - len(_GOOD)), SnapshotError, r"a FRAME longer than any file .*FRAME"
+    ),
     "no opcode": Reject(
         _inside(Ops().raw(b"\x00")), SnapshotError, "byte 0x00 is no pickle opcode"
     ),

@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 
 import memreplay as mr
-from memreplay.analysis.trust import REMARKS, TAIL_BLOCKS, device_verdict, overflowed, verdict
+from memreplay.analysis.trust import (
+    REMARKS,
+    TAIL_BLOCKS,
+    device_verdict,
+    overflowed,
+    strict_verdict,
+    verdict,
+)
 from memreplay.model import MEASURES
 from tests import build
 from tests.allocator import MIB, Device, Machine
@@ -371,3 +378,27 @@ def test_no_whole_recording_is_doubted(recording: Recording) -> None:
         for name in MEASURES:
             if verdict(snap, replay.measure(name)).exact:
                 assert replay.measure(name).series.tolist() == recording.truths[device].series(name)
+
+
+def test_strict_looks_at_what_the_measure_does_not_need() -> None:
+    # Nothing about requested bytes contradicts itself; but the block was never free to take.
+    machine, device = recorder()
+    first, second = device.malloc(3 * MIB), device.malloc(3 * MIB)
+    assert first is not None
+    assert second is not None
+    device.free(second)
+    device.malloc(2 * MIB)
+    snapshot = dumped(machine)
+    (trace,) = snapshot["device_traces"]
+    del trace[[event["action"] for event in trace].index("free_requested") :][:2]
+    taken = [event for event in trace if event["addr"] == second.addr and event["size"] > 2 * MIB]
+    for event in taken:
+        event["addr"] = first.addr + MIB
+    snap = mr.open(build.dump(snapshot))
+    usage = snap.replay().measure()
+    assert "blocks_misplaced" in device_verdict(snap, snap.replay()).reasons
+    own, whole = verdict(snap, usage), strict_verdict(snap, usage)
+    assert "blocks_misplaced" in whole.reasons
+    assert not whole.trusted
+    assert whole.exact == own.exact
+    assert set(own.reasons) <= set(whole.reasons)

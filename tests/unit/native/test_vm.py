@@ -310,13 +310,23 @@ def test_deep_nesting_without_marks() -> None:
 # ---- framing and windows -------------------------------------------------------------------------
 
 
-def test_frames_may_lie() -> None:
+def test_frames_say_nothing_but_may_not_end_past_the_pickle() -> None:
     data = small()
     assert mr.open(build.unframe(data)).native.n_events == 3
     assert mr.open(build.reframe(data, 1)).native.n_events == 3
     at = data.index(b"\x95")
-    lying = data[: at + 1] + struct.pack("<Q", 2**63) + data[at + 9 :]
-    assert mr.open(lying).native.n_events == 3
+    (length,) = struct.unpack_from("<Q", data, at + 1)
+
+    def lying(length: int) -> bytes:
+        return data[: at + 1] + struct.pack("<Q", length) + data[at + 9 :]
+
+    # As C's unpickler has it: it only reads ahead.
+    for less in (1, 7, length):
+        assert mr.open(lying(length - less)).native.n_events == 3
+    with pytest.raises(mr.SnapshotError, match="ends after the pickle does"):
+        mr.open(lying(length + 1))
+    with pytest.raises(mr.SnapshotError, match="longer than any file"):
+        mr.open(lying(2**63))
 
 
 def test_a_string_larger_than_the_window() -> None:
