@@ -14,14 +14,17 @@ A, MIB = 0x10000000, 1 << 20
 USER: list[FrameSpec] = [("train", "/home/ana/train.py", 7)]
 
 
+def held(made: SnapshotBuilder, address: int, size: int) -> SnapshotBuilder:
+    """One more segment at the end, all of it free."""
+    return made.segment(address, size, blocks=[made.block(address, size, 0, "inactive")])
+
+
 def builder() -> SnapshotBuilder:
     made = SnapshotBuilder()
     made.event("segment_alloc", A, 20 * MIB, frames=USER)
     made.event("segment_alloc", A + 64 * MIB, 2 * MIB)
     made.event("segment_free", A, 20 * MIB)
-    made.segment(A + 64 * MIB, 2 * MIB, blocks=[])
-    made.segment(A + 128 * MIB, 4 * MIB, blocks=[])
-    return made
+    return held(held(made, A + 64 * MIB, 2 * MIB), A + 128 * MIB, 4 * MIB)
 
 
 def test_by_hand() -> None:

@@ -41,9 +41,20 @@ def test_options_reach_the_analysis(runner: CliRunner, library: FakeLibrary) -> 
         "peaks": 0,
         "pool": None,
         "stream": None,
+        "strict": False,
     }
     options = ["--by", "file", "--top", "0", "--all-frames", "--device", "1"]
-    options += ["--measure", "held", "--peaks", "2", "--pool", "default", "--stream", "7"]
+    options += [
+        "--measure",
+        "held",
+        "--peaks",
+        "2",
+        "--pool",
+        "default",
+        "--stream",
+        "7",
+        "--strict",
+    ]
     runner.invoke(app, ["peak", "snap.pkl", *options])
     assert library.peak_options == {
         "measure": "held",
@@ -53,6 +64,7 @@ def test_options_reach_the_analysis(runner: CliRunner, library: FakeLibrary) -> 
         "peaks": 2,
         "pool": (0, 0),
         "stream": 7,
+        "strict": True,
     }
     assert library.reading["device"] == 1
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from memreplay.cli.app import app
 from tests import build
 from tests.build import SnapshotBuilder
-from tests.unit.analysis.test_segments import MIB, A, builder
+from tests.unit.analysis.test_segments import MIB, A, builder, held
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_a_range_begins_where_the_events_before_it_left_off(runner: CliRunner, p
 def test_strict(runner: CliRunner, path: str, tmp_path: Path) -> None:
     assert runner.invoke(app, ["segments", path, "--strict"]).exit_code == 0
     # Freed in the trace, and there in the end all the same.
-    odd = builder().segment(A, 20 * MIB, blocks=[])
+    odd = held(builder(), A, 20 * MIB)
     bad = tmp_path / "bad.pkl"
     bad.write_bytes(build.dump(odd.build()))
     done = runner.invoke(app, ["segments", str(bad), "--strict"])
@@ -51,7 +51,7 @@ def test_strict(runner: CliRunner, path: str, tmp_path: Path) -> None:
 
 def test_no_events(runner: CliRunner, tmp_path: Path) -> None:
     bare = tmp_path / "bare.pkl"
-    bare.write_bytes(build.dump(SnapshotBuilder().segment(A, 2 * MIB, blocks=[]).build()))
+    bare.write_bytes(build.dump(held(SnapshotBuilder(), A, 2 * MIB).build()))
     done = runner.invoke(app, ["segments", str(bare)])
     assert done.exit_code == 0
     assert "2.0 MiB in 1 segment" in done.stdout
