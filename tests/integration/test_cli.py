@@ -361,8 +361,8 @@ def test_interrupt_ends_reading_at_once(tmp_path: Path) -> None:
     sent = 0
     with fifo.open("wb", buffering=0) as pipe:
         pipe.write(b"\x80\x04")
-        deadline = time.monotonic() + 1.0
-        while time.monotonic() < deadline:
+        # Past the first window: it reads by then, however slowly it started.
+        while sent < 3_000_000:
             sent += pipe.write(item)
         start = time.monotonic()
         child.send_signal(signal.SIGINT)
@@ -372,7 +372,6 @@ def test_interrupt_ends_reading_at_once(tmp_path: Path) -> None:
         except BrokenPipeError:
             pass
     child.wait(10)
-    assert sent > 1_000_000
     assert child.returncode == 130
     # Bounded by a window; generous here, as the machine may be busy.
     assert time.monotonic() - start < 3
