@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,11 @@ from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parent.parent
 NO_CORPUS = "no real snapshots: MEMREPLAY_CORPUS names no folder of them"
+
+# A job that a shell runs in the background ignores SIGINT, and so would the commands that tests
+# start and interrupt: of a handler nothing is left to them.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Deadlines measure the machine, not the code. MEMREPLAY_PROFILE=thorough looks for longer.
 settings.register_profile("ci", deadline=None, print_blob=True)

@@ -389,7 +389,7 @@ def test_an_interrupt_ends_the_command(tmp_path: Path) -> None:
     )
     assert child.stderr is not None
     with child, child.stderr:
-        time.sleep(0.5)
+        time.sleep(1.5)  # Python has started by then
         child.send_signal(signal.SIGINT)
         assert child.wait(20) == 130
         assert child.stderr.read() == b""
