@@ -122,6 +122,12 @@ cdef inline int open_container(Tables* t, uint32_t role, uint32_t parent_idx,
         out.idx = parent_idx
         if is_placed(t, out):
             return fail(&t.status, ERR_SHAPE, "'blocks' or 'history' twice")
+        if role == V_BLOCKS:
+            # One that was begun and dropped has left its rows behind.
+            seg = <Segment*> t.segments.data + parent_idx
+            if seg.flags & OPENED_BLOCKS:
+                return fail(&t.status, ERR_SHAPE, "'blocks' or 'history' twice")
+            seg.flags |= OPENED_BLOCKS
         return OK
     if role == V_HIST:
         out.idx = parent_idx

@@ -59,6 +59,7 @@ cdef enum RowFlag:
     HAS_HISTORY_LIST = 64
     HAS_FRAMES = 128
     HAS_ENTRIES = 256     # its history was begun
+    OPENED_BLOCKS = 512   # its list of blocks was begun
 
 
 cdef struct Sparse:

@@ -123,6 +123,14 @@ def test_a_history_entry_that_is_dropped() -> None:
     equal_or_refused(bytes(ops.setitems().stop()))
 
 
+def test_blocks_that_are_dropped() -> None:
+    # A list of blocks with one in it, and another list in its place.
+    ops = Ops().proto(4).empty_dict().mark().string("segments").empty_list()
+    segment(ops, 1).string("blocks").empty_list().empty_dict().mark().string("size").integer(512)
+    ops.setitems().append().op("POP").empty_list().setitems().append().setitems().stop()
+    equal_or_refused(bytes(ops))
+
+
 def test_histories_in_turns() -> None:
     ops = Ops().proto(4).empty_dict().mark().string("segments").empty_list()
     open_history(segment(ops, 1).string("blocks").empty_list()).put(7)
