@@ -19,6 +19,7 @@ import pytest
 
 PACKAGE = "memreplay"
 LAYERS = (
+    "results",
     "_native",
     "_diagnosis",
     "_core",
@@ -40,7 +41,7 @@ RANK = {name: rank for rank, name in enumerate(LAYERS)} | dict.fromkeys(LEAVES, 
 RANK["__init__"] = RANK["reports"]  # the public names: all but the command line
 
 PURE = ("analysis", "reports")
-LIGHT = ("cli", "reports", "__init__", "__main__", *LEAVES)  # start without NumPy
+LIGHT = ("results", "cli", "reports", "__init__", "__main__", *LEAVES)  # start without NumPy
 LAZY = ("rich", "pyarrow", "matplotlib", "zstandard", "fsspec", "torch")
 NOT_IN_NATIVE = ("numpy", "rich", "click", "torch")
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import memreplay as mr
-from memreplay.analysis import peak
+from memreplay.analysis import grouping
 from tests import build
 from tests.build import SnapshotBuilder
 from tests.fuzz import check as judge
@@ -64,13 +64,13 @@ def test_an_error_that_says_too_little(error: str, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_wrong_peak(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = peak.Grouper.groups
+    honest = grouping.Grouper.groups
 
     def greedy(*args: Any) -> Any:
         groups, total, count = honest(*args)
         return groups, total, count + 1
 
-    monkeypatch.setattr(peak.Grouper, "groups", greedy)
+    monkeypatch.setattr(grouping.Grouper, "groups", greedy)
     with pytest.raises(WrongError, match="groups and allocations"):
         check(GOOD)
 

@@ -9,7 +9,7 @@ import numpy as np
 from memreplay import _core
 from memreplay.analysis.plumbing import ranks
 from memreplay.analysis.trust import strict_verdict, verdict
-from memreplay.model import DeviceSegments, SegmentChange, SegmentsReport
+from memreplay.results.segments import DeviceSegments, SegmentChange, SegmentsReport
 
 if TYPE_CHECKING:
     from memreplay.model import SegmentChanges

@@ -6,13 +6,8 @@ from typing import TYPE_CHECKING
 
 from memreplay.analysis.generation import changed_settings, generation
 from memreplay.analysis.trust import device_verdict, overflowed, verdict
-from memreplay.model import (
-    MEASURES,
-    DeviceSummary,
-    MeasureSummary,
-    SnapshotSummary,
-    StateBytes,
-)
+from memreplay.model import MEASURES
+from memreplay.results.summary import DeviceSummary, MeasureSummary, SnapshotSummary, StateBytes
 
 if TYPE_CHECKING:
     from memreplay.replay import Replay, Usage

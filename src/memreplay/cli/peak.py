@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
-from memreplay.cli.errors import NOT_TRUSTED, attempt
 from memreplay.cli.options import (
     STRICT_EXIT_CODES,
     all_frames_option,
@@ -20,11 +20,13 @@ from memreplay.cli.options import (
     strict_option,
     top_option,
 )
-from memreplay.cli.output import render_document, write
+from memreplay.cli.output import render_document
+from memreplay.cli.present import present
 from memreplay.cli.source import Reading, opened
 
 if TYPE_CHECKING:
-    from memreplay.model import By, MeasureName, PeakReport
+    from memreplay.model import By, MeasureName
+    from memreplay.results.peak import PeakReport
 
 
 @click.command(
@@ -89,12 +91,7 @@ def command(
                 strict=strict,
             )
 
-    report, exit_code = attempt(file, work)
-    if report is not None:
-        write(_render(report, fmt))
-        if strict and not all(device.trusted for device in report.devices):
-            exit_code = NOT_TRUSTED
-    ctx.exit(exit_code)
+    present(ctx, file, work, partial(_render, fmt=fmt), strict=strict)
 
 
 def _render(report: PeakReport, fmt: str) -> str:

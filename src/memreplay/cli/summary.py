@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memreplay.cli.errors import NOT_TRUSTED, attempt
+from memreplay.cli.errors import attempt
 from memreplay.cli.options import (
     STRICT_EXIT_CODES,
     files_argument,
@@ -16,10 +16,11 @@ from memreplay.cli.options import (
     strict_option,
 )
 from memreplay.cli.output import render_document, write
+from memreplay.cli.present import trust_code
 from memreplay.cli.source import Reading, opened
 
 if TYPE_CHECKING:
-    from memreplay.model import SnapshotSummary
+    from memreplay.results.summary import SnapshotSummary
 
 
 @click.command(
@@ -56,8 +57,7 @@ def command(
                 write("")
             write(_render(summary, fmt, several=len(files) > 1))
             written = True
-            if strict and not all(device.trusted for device in summary.devices):
-                worst = max(worst, NOT_TRUSTED)
+            worst = max(worst, trust_code(summary, strict))
     ctx.exit(worst)
 
 

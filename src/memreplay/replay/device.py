@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from memreplay import _core
 from memreplay.errors import UsageError
-from memreplay.model import (
-    MEASURES,
-    Lifetimes,
-    LiveSet,
-    MeasureName,
-    PeakPoint,
-    SegmentChanges,
-)
+from memreplay.model import MEASURES, Lifetimes, LiveSet, MeasureName, PeakPoint, SegmentChanges
 from memreplay.replay.usage import Usage
 
 if TYPE_CHECKING:

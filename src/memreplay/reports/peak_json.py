@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from memreplay.model import By, DevicePeak, Group, Part, PeakReport
+from memreplay.model import By
+from memreplay.reports.holders_json import group_json, part_json
 from memreplay.reports.strict_json import to_json
+from memreplay.results.peak import DevicePeak, PeakReport
 
 SCHEMA = "memreplay.peak/1"
 
@@ -46,43 +48,12 @@ def _device(peak: DevicePeak, by: By) -> dict[str, object]:
         "groups_total": peak.groups_total,
         "rest_bytes": peak.rest_bytes,
         "rest_count": peak.rest_count,
-        "groups": [_group(group) for group in peak.groups],
+        "groups": [group_json(group) for group in peak.groups],
         "peaks": [
             {"bytes": one.bytes, "event_index": one.event_index, "time_us": one.time_us}
             for one in peak.peaks
         ],
     }
     if by in ("pool", "stream"):
-        found[f"{by}s"] = [_part(part, by) for part in peak.parts]
+        found[f"{by}s"] = [part_json(part, by) for part in peak.parts]
     return found
-
-
-def _part(part: Part, by: By) -> dict[str, object]:
-    pool = None if part.pool is None else list(part.pool)
-    return {
-        by: pool if by == "pool" else part.stream,
-        "bytes": part.bytes,
-        "count": part.count,
-        "start_bytes": part.start_bytes,
-        "peak_bytes": part.peak_bytes,
-        "event_index": part.peak_event,
-        "final_bytes": part.final_bytes,
-        "reserved_bytes": part.reserved_bytes,
-        "reserved_peak_bytes": part.reserved_peak_bytes,
-        "reserved_event_index": part.reserved_peak_event,
-        "reserved_final_bytes": part.reserved_final_bytes,
-    }
-
-
-def _group(group: Group) -> dict[str, object]:
-    return {
-        "bytes": group.bytes,
-        "count": group.count,
-        "share": group.share,
-        "label": group.label,
-        "user": list(group.user),
-        "frames": [
-            {"function": frame.function, "file": frame.file, "line": frame.line}
-            for frame in group.frames
-        ],
-    }

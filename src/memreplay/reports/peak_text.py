@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from memreplay.analysis.peak import part_label
-from memreplay.model import By, DevicePeak, Frame, Group, Part, PeakReport
 from memreplay.reports.document import (
-    Below,
     Block,
     Document,
     Heading,
@@ -15,7 +12,7 @@ from memreplay.reports.document import (
     Row,
     Table,
 )
-from memreplay.reports.operators import backward_of, operator_of
+from memreplay.reports.holders_text import holder_tables, share
 from memreplay.reports.reasons import reason_notes
 from memreplay.reports.units import (
     count,
@@ -26,16 +23,7 @@ from memreplay.reports.units import (
     size,
     time_utc,
 )
-
-_MAX_CALLERS = 3
-_TITLES: dict[By, str] = {
-    "stack": "allocated at, and its callers",
-    "frame": "frame",
-    "file": "file",
-    "function": "function",
-    "pool": "pool",
-    "stream": "stream",
-}
+from memreplay.results.peak import DevicePeak, PeakReport
 
 
 def peak_document(report: PeakReport) -> Document:
@@ -55,14 +43,7 @@ def _section(peak: DevicePeak, report: PeakReport) -> list[Block]:
     blocks.append(Pairs(_pairs(peak, report)))
     if peak.peaks:
         blocks.append(_peaks_table(peak))
-    if peak.parts:
-        blocks.append(_parts_table(peak, report))
-    elif peak.groups or peak.rest_count:
-        rows = [_row(group, report) for group in peak.groups]
-        if peak.groups_total > len(peak.groups):
-            rows.append(_rest_row(peak))
-        titles = ("bytes", "share", "count", _TITLES[report.by])
-        blocks.append(Table(titles, ("right", "right", "right", "left"), tuple(rows)))
+    blocks += holder_tables(peak, peak.peak_bytes, report.by, all_frames=report.all_frames)
     said = frozenset(("no_events",))
     blocks += reason_notes(peak.reasons, trusted=peak.trusted, said=said)
     return blocks
@@ -84,61 +65,6 @@ def _when(time_us: int | None, peak: DevicePeak) -> str:
     if time_us is None or peak.start_us is None:
         return "-"
     return signed_duration(time_us - peak.start_us)
-
-
-def _parts_table(peak: DevicePeak, report: PeakReport) -> Table:
-    """Pools or streams: their share of the peak, and each one's own peaks."""
-    if peak.measure == "reserved":
-        return _reserved_table(peak, report)
-    shown, more = _shown_parts(peak)
-    rows = [
-        Row(
-            (
-                size(part.bytes),
-                percent(_share(part.bytes, peak)),
-                count(part.count) if part.count else "-",
-                size(part.peak_bytes),
-                size(part.reserved_bytes),
-                size(part.reserved_peak_bytes),
-                Place(part_label(part, report.by)),
-            )
-        )
-        for part in shown
-    ]
-    if more:
-        share = percent(_share(peak.rest_bytes, peak))
-        numbers = (size(peak.rest_bytes), share, count(peak.rest_count), "", "", "")
-        rows.append(Row((*numbers, f"{more} more (--top 0)"), style="dim"))
-    titles = ("bytes", "share", "count", "own peak", "reserved", "its peak", report.by)
-    return Table(titles, (*("right",) * 6, "left"), tuple(rows))
-
-
-def _reserved_table(peak: DevicePeak, report: PeakReport) -> Table:
-    """Reserved memory has no count, and needs no further columns."""
-    shown, more = _shown_parts(peak)
-    rows = [
-        Row(
-            (
-                size(part.bytes),
-                percent(_share(part.bytes, peak)),
-                size(part.peak_bytes),
-                Place(part_label(part, report.by)),
-            )
-        )
-        for part in shown
-    ]
-    if more:
-        share = percent(_share(peak.rest_bytes, peak))
-        words = f"{more} more (--top 0 shows all)"
-        rows.append(Row((size(peak.rest_bytes), share, "", words), style="dim"))
-    titles = ("bytes", "share", "own peak", report.by)
-    return Table(titles, (*("right",) * 3, "left"), tuple(rows))
-
-
-def _shown_parts(peak: DevicePeak) -> tuple[tuple[Part, ...], int]:
-    """The parts that have a row, and how many that hold anything are left."""
-    more = peak.groups_total - len(peak.groups)
-    return (peak.parts[: len(peak.groups)] if more else peak.parts), more
 
 
 def is_idle(peak: DevicePeak) -> bool:
@@ -187,8 +113,8 @@ def _pairs(peak: DevicePeak, report: PeakReport) -> tuple[tuple[str, str], ...]:
         if peak.baseline_held_bytes:
             whole = peak.baseline_held_bytes == peak.baseline_bytes
             held = "all" if whole else size(peak.baseline_held_bytes)
-            share = percent(_share(peak.baseline_held_bytes, peak))
-            baseline += f", {held} of it in the peak ({share})"
+            part = percent(share(peak.baseline_held_bytes, peak.peak_bytes))
+            baseline += f", {held} of it in the peak ({part})"
         pairs.append(("baseline", baseline))
     if peak.events:
         pairs.append(("end", f"{size(peak.final_bytes)} after the last event"))
@@ -196,57 +122,3 @@ def _pairs(peak: DevicePeak, report: PeakReport) -> tuple[tuple[str, str], ...]:
     if peak.measure != "reserved":
         pairs.append(("live", counted(peak.live_count, "block") + when))
     return tuple(pairs)
-
-
-def _row(group: Group, report: PeakReport) -> Row:
-    numbers = (size(group.bytes), percent(group.share), count(group.count))
-    frames, user = group.frames, group.user
-    if not frames:
-        return Row((*numbers, Place(group.label)), style="dim")
-    if report.by != "stack":
-        return Row((*numbers, _place(frames[0])))
-    if report.all_frames:
-        chosen = frozenset(user)
-        below: Below = tuple(
-            (_place(frame), "plain" if index in chosen else "dim")
-            for index, frame in enumerate(frames[1:], 1)
-        )
-        return Row((*numbers, _place(frames[0])), below)
-    if not user:
-        return _plumbing_row(numbers, group)
-    place = _place(frames[user[0]], operator_of(frames[: user[0]]))
-    callers: Below = tuple((_place(frames[index]), "dim") for index in user[1 : 1 + _MAX_CALLERS])
-    return Row((*numbers, place), callers)
-
-
-def _plumbing_row(numbers: tuple[str, ...], group: Group) -> Row:
-    """A stack without code of the user's, as those of autograd's threads: name what ran instead."""
-    frames = group.frames
-    operator, node = operator_of(frames), backward_of(frames)
-    if node:
-        return Row((*numbers, Place(f"{node} (autograd)", note=operator)))
-    if operator:
-        return Row((*numbers, Place(f"{operator} (PyTorch's own)")))
-    # The label is made of the frame that says most, which is rarely the innermost.
-    said = (i for i, f in enumerate(frames) if f.function and group.label.startswith(f.function))
-    at = next(said, 0)
-    below: Below = tuple((_place(f), "dim") for f in frames[at + 1 : at + 1 + _MAX_CALLERS])
-    return Row((*numbers, _place(frames[at])), below)
-
-
-def _rest_row(peak: DevicePeak) -> Row:
-    more = counted(peak.groups_total - len(peak.groups), "more group")
-    share = percent(_share(peak.rest_bytes, peak))
-    numbers = (size(peak.rest_bytes), share, count(peak.rest_count))
-    return Row((*numbers, f"{more} (--top 0 shows all)"), style="dim")
-
-
-def _share(n_bytes: int, peak: DevicePeak) -> float:
-    return n_bytes / peak.peak_bytes if peak.peak_bytes else 0.0
-
-
-def _place(frame: Frame, note: str = "") -> Place:
-    # "??" is how the C++ unwinder says that it knows no file.
-    file = "" if frame.file == "??" else frame.file
-    unknown = "(C++, no file known)" if frame.file == "??" else "(no file known)"
-    return Place(frame.function if frame.function or file else unknown, file, frame.line, note)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from memreplay.model import DeviceSegments, SegmentsReport
 from memreplay.reports.strict_json import to_json
+from memreplay.results.segments import DeviceSegments, SegmentsReport
 
 SCHEMA = "memreplay.segments/1"
 _NO_TIME = -(2**63)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from memreplay.model import DeviceSegments, SegmentChange, SegmentsReport
 from memreplay.reports.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
 from memreplay.reports.operators import backward_of, operator_of
 from memreplay.reports.reasons import reason_notes
 from memreplay.reports.units import count, counted, signed_duration, signed_size, size
+from memreplay.results.segments import DeviceSegments, SegmentChange, SegmentsReport
 
 
 def segments_document(report: SegmentsReport) -> Document:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from memreplay.model import DeviceSummary, MeasureSummary, SnapshotSummary
 from memreplay.reports.strict_json import json_safe, to_json
+from memreplay.results.summary import DeviceSummary, MeasureSummary, SnapshotSummary
 
 SCHEMA = "memreplay.summary/1"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-from memreplay.model import DeviceSummary, SnapshotSummary
 from memreplay.reports.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
 from memreplay.reports.reasons import reason_notes
 from memreplay.reports.strict_json import json_safe
@@ -16,6 +15,7 @@ from memreplay.reports.units import (
     size,
     time_utc,
 )
+from memreplay.results.summary import DeviceSummary, SnapshotSummary
 
 _CONTAINERS = {"zstd": "Zstandard"}
 

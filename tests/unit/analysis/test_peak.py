@@ -9,13 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import memreplay as mr
-from memreplay.analysis.peak import (
-    BEFORE_RECORDING,
-    NO_EVENTS,
-    NO_STACK,
-    part_label,
-    peak_report,
-)
+from memreplay.analysis.grouping import BEFORE_RECORDING, NO_EVENTS, NO_STACK, part_label
+from memreplay.analysis.peak import peak_report
 from memreplay.model import MEASURES, By, Frame, MeasureName
 from tests import build, oracle
 from tests.allocator import Truth

@@ -9,7 +9,8 @@ from hypothesis import given
 
 import memreplay as mr
 from memreplay.analysis.summary import summarize
-from memreplay.model import MEASURES, StateBytes
+from memreplay.model import MEASURES
+from memreplay.results.summary import StateBytes
 from tests import build, oracle
 from tests.allocator_strategies import Recording, recordings
 from tests.build import SnapshotBuilder

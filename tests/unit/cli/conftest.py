@@ -13,7 +13,8 @@ import pytest
 from click.testing import CliRunner
 
 import memreplay
-from memreplay.model import PeakReport, SnapshotSummary
+from memreplay.results.peak import PeakReport
+from memreplay.results.summary import SnapshotSummary
 from tests.unit.reports.results import PEAK, SUMMARY
 
 

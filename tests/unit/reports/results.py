@@ -4,18 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from memreplay.model import (
-    DevicePeak,
-    DeviceSummary,
-    Frame,
-    Group,
-    MeasureSummary,
-    Part,
-    PeakPoint,
-    PeakReport,
-    SnapshotSummary,
-    StateBytes,
-)
+from memreplay.model import Frame, Group, Part, PeakPoint
+from memreplay.results.peak import DevicePeak, PeakReport
+from memreplay.results.summary import DeviceSummary, MeasureSummary, SnapshotSummary, StateBytes
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 START_US = 1_783_874_422_000_000

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from memreplay.model import Frame, PeakReport
+from memreplay.model import Frame
 from memreplay.reports.peak_json import render_peak_json
+from memreplay.results.peak import PeakReport
 from tests.unit.reports.results import (
     BY_POOL,
     DEFAULT_POOL,

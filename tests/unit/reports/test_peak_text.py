@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from memreplay.model import By, Frame, Group, PeakReport
+from memreplay.model import By, Frame, Group
 from memreplay.reports.document import Table
 from memreplay.reports.peak_text import peak_document
 from memreplay.reports.plain import render_plain
+from memreplay.results.peak import PeakReport
 from tests.unit.reports.results import (
     ATTENTION,
     BY_POOL,

@@ -8,8 +8,8 @@ from dataclasses import fields, replace
 
 import pytest
 
-from memreplay.model import DeviceSummary, SnapshotSummary
 from memreplay.reports.summary_json import render_summary_json
+from memreplay.results.summary import DeviceSummary, SnapshotSummary
 from tests.unit.reports.results import ODD_SUMMARY, SUMMARY
 from tests.unit.reports.schemas import check_against
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from memreplay.model import SnapshotSummary
 from memreplay.reports.plain import render_plain
 from memreplay.reports.summary_text import summary_document
+from memreplay.results.summary import SnapshotSummary
 from tests.unit.reports.results import ODD_SUMMARY, SUMMARY, summary_of
 
 AT_80_OR_160 = """\

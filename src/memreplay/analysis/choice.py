@@ -1,0 +1,47 @@
+"""What an analysis is of: the measure on each device that was chosen, and how it may be grouped."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memreplay.errors import UsageError
+from memreplay.model import By, MeasureName
+
+if TYPE_CHECKING:
+    from memreplay.replay import Usage
+    from memreplay.snapshot import Snapshot
+
+
+def fitting_by(measure: MeasureName, by: By | None) -> By:
+    """How to group: as asked, else by "stack" ("pool" for reserved memory, which has no stacks).
+
+    Raises UsageError where the measure cannot be grouped so.
+    """
+    by = by or ("pool" if measure == "reserved" else "stack")
+    if measure == "reserved" and by not in ("pool", "stream"):
+        raise UsageError(f"reserved memory is grouped by pool or stream, not by {by}")
+    return by
+
+
+def chosen_usages(
+    snap: Snapshot,
+    devices: tuple[int, ...],
+    measure: MeasureName,
+    pool: tuple[int, int] | None,
+    stream: int | None,
+) -> list[Usage]:
+    """The measure on each device that has the pool and stream. Raises UsageError when none has."""
+    found = []
+    missing = None
+    for device in devices:
+        usage = snap.replay(device).measure(measure, pool=pool, stream=stream)
+        try:
+            # Only now is it looked up.
+            _ = usage.start_bytes
+        except UsageError as error:
+            missing = missing or error
+        else:
+            found.append(usage)
+    if missing is not None and not found:
+        raise missing
+    return found

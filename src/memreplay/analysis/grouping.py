@@ -1,0 +1,92 @@
+"""Live sets as groups for people: by stack, frame, file, function, pool or stream."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memreplay import _timeline
+from memreplay.analysis.plumbing import ranks
+from memreplay.model import By, Frame, Group, Part
+
+if TYPE_CHECKING:
+    from memreplay.replay import Usage
+    from memreplay.snapshot import Snapshot
+
+# What stands for the groups that have no stack.
+BEFORE_RECORDING = "(allocated before the recording)"
+NO_EVENTS = "(no events were recorded)"
+NO_STACK = "(recorded without a stack)"
+
+
+class Grouper:
+    """Groups live sets of one snapshot; classifies its strings once."""
+
+    def __init__(self, snap: Snapshot, by: By) -> None:
+        self.snap = snap
+        self.by = by
+        self.file_rank, self.function_rank = ranks(snap.native)
+
+    def groups(self, usage: Usage, event: int, top: int) -> tuple[tuple[Group, ...], int, int]:
+        """(the `top` largest groups, how many there are, allocations in all) live after `event`."""
+        found, total, whole, count = usage.groups(
+            event, self.by, self.file_rank, self.function_rank, top
+        )
+        return tuple(self._group(usage, *row, whole) for row in found), total, count
+
+    def parts(self, parts: tuple[Part, ...], top: int) -> tuple[tuple[Group, ...], int, int]:
+        """The same of pools or streams: those that hold anything."""
+        whole = sum(part.bytes for part in parts)
+        there = [part for part in parts if part.bytes or part.count]
+        groups = tuple(
+            Group(part_label(part, self.by), part.bytes, part.count, part.bytes / whole)
+            for part in (there[:top] if top else there)
+            if whole
+        )
+        return groups, len(there), sum(part.count for part in there)
+
+    def _group(self, usage: Usage, key: int, size: int, count: int, whole: int) -> Group:
+        share = size / whole if whole else 0.0
+        if key == _timeline.BEFORE_RECORDING:
+            why = BEFORE_RECORDING if self.snap.has_events else NO_EVENTS
+            return Group(why, size, count, share)
+        if key == _timeline.NO_STACK:
+            return Group(NO_STACK, size, count, share)
+        snap = self.snap
+        if self.by == "stack":
+            ids = snap.native.stack(key)
+            shown = usage.native.label_frame(key, self.file_rank, self.function_rank)
+            user = tuple(i for i, f in enumerate(ids) if not self._is_plumbing(f))
+            frames = tuple(map(snap.frame, ids))
+            return Group(self._label(shown), size, count, share, frames, user)
+        if self.by == "frame":
+            user = () if self._is_plumbing(key) else (0,)
+            return Group(self._label(key), size, count, share, (snap.frame(key),), user)
+        name = snap.native.string(key)
+        if self.by == "file":
+            user = () if self.file_rank[key] else (0,)
+            return Group(name or "(no file)", size, count, share, (Frame("", name, 0),), user)
+        return Group(name or "(no function)", size, count, share, (Frame(name, "", 0),))
+
+    def _is_plumbing(self, frame: int) -> bool:
+        return self.file_rank[self.snap.native.frame(frame)[1]] != 0
+
+    def _label(self, frame: int) -> str:
+        at = self.snap.frame(frame)
+        if not at.line and at.file in ("", "??"):
+            return at.function
+        return f"{at.function} {at.file}:{at.line}" if at.line else f"{at.function} {at.file}"
+
+
+def part_label(part: Part, by: By) -> str:
+    """What a pool or stream is called."""
+    if by == "stream":
+        if part.stream is None:
+            return "(stream not known)"
+        return "default stream" if part.stream == 0 else f"stream {part.stream}"
+    if part.pool is None:
+        return "(pool not known)"
+    if part.pool == (0, 0):
+        return "default pool"
+    first, second = part.pool
+    kind = "graph pool" if first else "MemPool"
+    return f"{kind} {first}:{second}"

@@ -1,0 +1,38 @@
+"""Groups, pools and streams as JSON, the same in every report that has them (docs/json.md)."""
+
+from __future__ import annotations
+
+from memreplay.model import By, Group, Part
+
+
+def part_json(part: Part, by: By) -> dict[str, object]:
+    """One pool or stream."""
+    pool = None if part.pool is None else list(part.pool)
+    return {
+        by: pool if by == "pool" else part.stream,
+        "bytes": part.bytes,
+        "count": part.count,
+        "start_bytes": part.start_bytes,
+        "peak_bytes": part.peak_bytes,
+        "event_index": part.peak_event,
+        "final_bytes": part.final_bytes,
+        "reserved_bytes": part.reserved_bytes,
+        "reserved_peak_bytes": part.reserved_peak_bytes,
+        "reserved_event_index": part.reserved_peak_event,
+        "reserved_final_bytes": part.reserved_final_bytes,
+    }
+
+
+def group_json(group: Group) -> dict[str, object]:
+    """One group; `user` indexes into `frames`."""
+    return {
+        "bytes": group.bytes,
+        "count": group.count,
+        "share": group.share,
+        "label": group.label,
+        "user": list(group.user),
+        "frames": [
+            {"function": frame.function, "file": frame.file, "line": frame.line}
+            for frame in group.frames
+        ],
+    }

@@ -1,0 +1,163 @@
+"""Tables of who held the memory at a moment: groups, pools or streams."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from memreplay.analysis.grouping import part_label
+from memreplay.model import By, Frame, Group, MeasureName, Part
+from memreplay.reports.document import Below, Place, Row, Table
+from memreplay.reports.operators import backward_of, operator_of
+from memreplay.reports.units import count, counted, percent, size
+
+_MAX_CALLERS = 3
+TITLES: dict[By, str] = {
+    "stack": "allocated at, and its callers",
+    "frame": "frame",
+    "file": "file",
+    "function": "function",
+    "pool": "pool",
+    "stream": "stream",
+}
+
+
+class Grouped(Protocol):
+    """A live set in groups: those that are shown, and what is left."""
+
+    @property
+    def measure(self) -> MeasureName: ...
+    @property
+    def groups(self) -> tuple[Group, ...]: ...
+    @property
+    def groups_total(self) -> int: ...
+    @property
+    def rest_bytes(self) -> int: ...
+    @property
+    def rest_count(self) -> int: ...
+    @property
+    def parts(self) -> tuple[Part, ...]: ...
+
+
+def holder_tables(found: Grouped, whole: int, by: By, *, all_frames: bool) -> list[Table]:
+    """The table of the groups, of `whole` bytes; none where nothing was held."""
+    if found.parts:
+        if found.measure == "reserved":
+            return [_reserved_table(found, whole, by)]
+        return [_parts_table(found, whole, by)]
+    if not found.groups and not found.rest_count:
+        return []
+    rows = [group_row(group, by, all_frames=all_frames) for group in found.groups]
+    if found.groups_total > len(found.groups):
+        rows.append(_rest_row(found, whole))
+    titles = ("bytes", "share", "count", TITLES[by])
+    return [Table(titles, ("right", "right", "right", "left"), tuple(rows))]
+
+
+def group_row(group: Group, by: By, *, all_frames: bool) -> Row:
+    """Its bytes, share and count, and where it was allocated, with callers below."""
+    numbers = (size(group.bytes), percent(group.share), count(group.count))
+    frames, user = group.frames, group.user
+    if not frames:
+        return Row((*numbers, Place(group.label)), style="dim")
+    if by != "stack":
+        return Row((*numbers, place_of(frames[0])))
+    if all_frames:
+        chosen = frozenset(user)
+        below: Below = tuple(
+            (place_of(frame), "plain" if index in chosen else "dim")
+            for index, frame in enumerate(frames[1:], 1)
+        )
+        return Row((*numbers, place_of(frames[0])), below)
+    if not user:
+        return _plumbing_row(numbers, group)
+    place = place_of(frames[user[0]], operator_of(frames[: user[0]]))
+    callers: Below = tuple((place_of(frames[index]), "dim") for index in user[1 : 1 + _MAX_CALLERS])
+    return Row((*numbers, place), callers)
+
+
+def _plumbing_row(numbers: tuple[str, ...], group: Group) -> Row:
+    """A stack without code of the user's, as those of autograd's threads: name what ran instead."""
+    frames = group.frames
+    operator, node = operator_of(frames), backward_of(frames)
+    if node:
+        return Row((*numbers, Place(f"{node} (autograd)", note=operator)))
+    if operator:
+        return Row((*numbers, Place(f"{operator} (PyTorch's own)")))
+    # The label is made of the frame that says most, which is rarely the innermost.
+    said = (i for i, f in enumerate(frames) if f.function and group.label.startswith(f.function))
+    at = next(said, 0)
+    below: Below = tuple((place_of(f), "dim") for f in frames[at + 1 : at + 1 + _MAX_CALLERS])
+    return Row((*numbers, place_of(frames[at])), below)
+
+
+def _rest_row(found: Grouped, whole: int) -> Row:
+    more = counted(found.groups_total - len(found.groups), "more group")
+    left = percent(share(found.rest_bytes, whole))
+    numbers = (size(found.rest_bytes), left, count(found.rest_count))
+    return Row((*numbers, f"{more} (--top 0 shows all)"), style="dim")
+
+
+def _parts_table(found: Grouped, whole: int, by: By) -> Table:
+    """Pools or streams: their share of the peak, and each one's own peaks."""
+    shown, more = _shown_parts(found)
+    rows = [
+        Row(
+            (
+                size(part.bytes),
+                percent(share(part.bytes, whole)),
+                count(part.count) if part.count else "-",
+                size(part.peak_bytes),
+                size(part.reserved_bytes),
+                size(part.reserved_peak_bytes),
+                Place(part_label(part, by)),
+            )
+        )
+        for part in shown
+    ]
+    if more:
+        left = percent(share(found.rest_bytes, whole))
+        numbers = (size(found.rest_bytes), left, count(found.rest_count), "", "", "")
+        rows.append(Row((*numbers, f"{more} more (--top 0)"), style="dim"))
+    titles = ("bytes", "share", "count", "own peak", "reserved", "its peak", by)
+    return Table(titles, (*("right",) * 6, "left"), tuple(rows))
+
+
+def _reserved_table(found: Grouped, whole: int, by: By) -> Table:
+    """Reserved memory has no count, and needs no further columns."""
+    shown, more = _shown_parts(found)
+    rows = [
+        Row(
+            (
+                size(part.bytes),
+                percent(share(part.bytes, whole)),
+                size(part.peak_bytes),
+                Place(part_label(part, by)),
+            )
+        )
+        for part in shown
+    ]
+    if more:
+        left = percent(share(found.rest_bytes, whole))
+        words = f"{more} more (--top 0 shows all)"
+        rows.append(Row((size(found.rest_bytes), left, "", words), style="dim"))
+    titles = ("bytes", "share", "own peak", by)
+    return Table(titles, (*("right",) * 3, "left"), tuple(rows))
+
+
+def _shown_parts(found: Grouped) -> tuple[tuple[Part, ...], int]:
+    """The parts that have a row, and how many that hold anything are left."""
+    more = found.groups_total - len(found.groups)
+    return (found.parts[: len(found.groups)] if more else found.parts), more
+
+
+def share(n_bytes: int, whole: int) -> float:
+    """What part of the whole this is; 0 of nothing."""
+    return n_bytes / whole if whole else 0.0
+
+
+def place_of(frame: Frame, note: str = "") -> Place:
+    """A frame as a place in code, shortened later to the width there is."""
+    # "??" is how the C++ unwinder says that it knows no file.
+    file = "" if frame.file == "??" else frame.file
+    unknown = "(C++, no file known)" if frame.file == "??" else "(no file known)"
+    return Place(frame.function if frame.function or file else unknown, file, frame.line, note)
