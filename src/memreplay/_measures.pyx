@@ -364,3 +364,17 @@ def maxima(Column usage not None, int64_t start, uint64_t drop, most: int) -> li
     m = <_series.Maximum*> out.buf.data
     shown = min(max(most, 0), out.buf.len)
     return [(m[i].bytes, m[i].at) for i in range(shown)]
+
+
+def highest(Column usage not None, first: int, last: int) -> tuple:
+    """(bytes, event) of the highest value from event `first` to `last`, the first of equal ones."""
+    cdef const int64_t* values = <const int64_t*> usage.data
+    cdef Py_ssize_t i, best
+    check_series(usage)
+    if not 0 <= first <= last < usage.shape[0]:
+        raise IndexError(f"no events {first} to {last}")
+    best = first
+    for i in range(first, <Py_ssize_t> last + 1):
+        if values[i] > values[best]:
+            best = i
+    return values[best], best

@@ -11,6 +11,7 @@ from memreplay._native cimport fold as _fold
 from memreplay._native cimport lives as _lives
 from memreplay._native cimport moments as _moments
 from memreplay._native cimport replay as _replay
+from memreplay._native cimport series as _series
 from memreplay._native cimport tables as _tables
 from memreplay._native cimport tally as _tally
 from memreplay._native.column cimport Column, Owned, column, field_column, owned
@@ -182,6 +183,19 @@ cdef class Replay:
         if not s.dense:
             return None
         return column(self.tables, <const int64_t*> s.b.data + self.r.first, self.r.events, b"q")
+
+    def clock(self) -> Column | None:
+        """i64 an event: the latest time up to it, so that it never falls; None as `times`."""
+        cdef const _tables.Sparse* s = &self.r.tables.time
+        cdef Owned out
+        if not s.dense:
+            return None
+        out = owned(sizeof(int64_t))
+        if buf_reserve(&out.buf, self.r.events) < 0:
+            raise MemoryError
+        _series.series_highest_so_far(<const int64_t*> s.b.data + self.r.first, self.r.events,
+                                      <int64_t*> out.buf.data)
+        return column(out, out.buf.data, self.r.events, b"q")
 
     def baseline(self, field: str) -> Column:
         """One field of the baseline's blocks: address, size, stack, end (event), block (row)."""

@@ -94,6 +94,43 @@ class Moment:
     value: int
 
 
+Edge = Literal["start", "end", "peak"]
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    """The moment that a question is about.
+
+    "event": after the event of index `value` (-1: the start). "elapsed" and "time": after the
+    events up to `value` microseconds, since the device's first event or since the epoch. "peak":
+    the `value`-th highest separate peak of the measure, 1 the peak itself. "start", "end": before
+    the first, after the last event. "annotation": the first one called `name`, or, where none is
+    called so, the k-th of NAME for a name of the form NAME#k (from 1; -1 is the last): where it
+    begins or ends, or the peak between.
+    """
+
+    kind: Literal["event", "elapsed", "time", "annotation", "peak", "start", "end"]
+    value: int = 0
+    name: str = ""
+    edge: Edge = "start"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """An annotation on one device, from its START to its END.
+
+    `start_event` is the last event before it begins, `end_event` the last event until it ends: what
+    happened in it are the events after the one up to the other. The end is None where it is not in
+    the file.
+    """
+
+    name: str
+    start_us: int
+    end_us: int | None
+    start_event: int
+    end_event: int | None
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What a file may ask for before reading it ends in LimitError, whatever its size.

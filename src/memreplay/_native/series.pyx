@@ -90,3 +90,10 @@ cdef int series_maxima(const int64_t* usage, uint64_t n, int64_t start, uint64_t
     if out.len:
         qsort(out.data, out.len, sizeof(Maximum), highest_first)
     return OK
+
+
+cdef void series_highest_so_far(const int64_t* values, uint64_t n, int64_t* out) noexcept nogil:
+    # After each value the highest up to it.
+    cdef uint64_t i
+    for i in range(n):
+        out[i] = values[i] if i == 0 or values[i] > out[i - 1] else out[i - 1]

@@ -12,6 +12,7 @@ from memreplay.cli.limit import LimitType
 from memreplay.cli.moment import MomentType
 from memreplay.cli.pool import PoolType, StreamType
 from memreplay.cli.source import Reading
+from memreplay.cli.when import WhenType
 
 if TYPE_CHECKING:
     from memreplay.model import Moment
@@ -90,6 +91,18 @@ def measure_option(function: F) -> F:
         help="Which bytes: requested (as asked for, until the free completes), held (until the"
         " free is requested: does not depend on timing), active and allocated (these two in whole"
         " blocks), reserved (segments).",
+    )(function)
+
+
+def at_option(function: F) -> F:
+    """--at WHEN."""
+    return click.option(
+        "--at",
+        type=WhenType(),
+        metavar="WHEN",
+        help="The moment: peak (peak:2 the second), start, end, an event (1200), a time since the"
+        " start (1.5s), @SECONDS since the epoch, a UTC time, or an annotation (NAME, NAME#2 the"
+        " second of that name; NAME:end where it ends, NAME:peak the highest in it).",
     )(function)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -227,6 +228,13 @@ class Replay:
         """The times of the events, or None where they are all one, or absent."""
         return self.native.times()
 
+    @property
+    def has_times(self) -> bool:
+        """Whether any event has a time."""
+        if self.clock is None:
+            return self.events > 0 and self.native.tables.column("time") != _core.ABSENT_TIME
+        return self.events > 0 and self.clock[-1] != _core.ABSENT_TIME
+
     def time_us(self, event: int) -> int | None:
         """The time of an event (the first one's for the start); None where the file has none.
 
@@ -240,25 +248,28 @@ class Replay:
         value: int = column if isinstance(column, int) else memoryview(column)[row]
         return None if value == _core.ABSENT_TIME else value
 
+    @cached_property
+    def clock(self) -> memoryview | None:
+        """The latest time up to each event, so that it never falls; None as `times`."""
+        column = self.native.clock()
+        return None if column is None else memoryview(column)
+
     def event_at(self, time_us: int) -> int:
         """The last event before the first one that is later than `time_us`; else the start.
 
         Raises UsageError when events have no times.
         """
-        import numpy as np
-
-        column = self.native.tables.column("time")
-        if isinstance(column, int):
-            if column == _core.ABSENT_TIME and self.events:
+        clock = self.clock
+        if clock is None:
+            one = self.native.tables.column("time")
+            assert isinstance(one, int)
+            if one == _core.ABSENT_TIME and self.events:
                 raise UsageError("this snapshot has no times; name an event instead")
-            return self.start + (self.events if column <= time_us else 0)
-        first = self.native.first_row
-        times = np.asarray(column)[first : first + self.events]
-        if self.events and times.max() == _core.ABSENT_TIME:
+            return self.start + (self.events if one <= time_us else 0)
+        if self.events and clock[-1] == _core.ABSENT_TIME:
             raise UsageError("this device's events have no times; name an event instead")
         # Order is by index, never by time: an event's moment is the latest time seen so far.
-        at = int(np.searchsorted(np.maximum.accumulate(times), time_us, side="right"))
-        return self.start + at
+        return self.start + bisect_right(clock, time_us)
 
     def check(self, event: int) -> None:
         """Raises UsageError when there is no such event."""

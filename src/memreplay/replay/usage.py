@@ -104,6 +104,31 @@ class Usage:
         found = _measures.maxima(self.column, self.start_bytes, drop, most)
         return tuple(self._point(*one) for one in found)
 
+    def bytes_at(self, event: int) -> int:
+        """After one event; `Replay.start` is the start. Raises UsageError where it is not there."""
+        self.replay.check(event)
+        at = event - self.replay.first_event
+        if at < 0:
+            return self.start_bytes
+        value: int = memoryview(self.column)[at]
+        return value
+
+    def highest(self, first: int, last: int) -> PeakPoint:
+        """The maximum after the events `first` to `last` (`Replay.start` is the start), the first
+        of equal ones. Raises UsageError for events that are not there."""
+        from memreplay import _measures
+
+        self.replay.check(first)
+        self.replay.check(last)
+        base = self.replay.first_event
+        found = self._point(self.start_bytes, -1) if first < base else None
+        if last >= max(first, base):
+            top = self._point(*_measures.highest(self.column, max(first, base) - base, last - base))
+            found = top if found is None or top.bytes > found.bytes else found
+        if found is None:
+            raise UsageError(f"no events {first} to {last}")
+        return found
+
     @cached_property
     def reconciliation_bytes(self) -> int | None:
         """`final_bytes` less what the file's segments hold: 0 when the two agree.
