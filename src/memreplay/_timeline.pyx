@@ -8,6 +8,7 @@ from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from memreplay._core cimport Tables, error_of, new_seed
 from memreplay._native cimport fold as _fold
+from memreplay._native cimport listing as _listing
 from memreplay._native cimport lives as _lives
 from memreplay._native cimport moments as _moments
 from memreplay._native cimport replay as _replay
@@ -318,6 +319,15 @@ cdef class Measure:
             raise MemoryError
         return group_rows(out, top)
 
+    def largest(self, event: int, top: int) -> list:
+        """What is live after `event`, the largest first: (index, carried, bytes, end) each.
+
+        The index is an alloc event's, or where it is carried a baseline block's; the end is an
+        event's, or ABSENT_ID. `top` cuts the list (0: all). Raises IndexError.
+        """
+        allocs, baseline = self.live(event)
+        return listed_rows(self, allocs, baseline, top)
+
     def label_frame(self, stack: int, file_rank: bytes, function_rank: bytes) -> int:
         """The frame id that a stack is put down to; ABSENT_ID for the stack of no frames."""
         self._check_ranks(file_rank, function_rank)
@@ -330,6 +340,20 @@ cdef class Measure:
         if len(file_rank) != n or len(function_rank) != n:
             raise ValueError("ranks need one byte a string")
         return 0
+
+
+cdef list listed_rows(Measure measure, Column allocs, Column baseline, top):
+    # The `top` largest of a live set.
+    cdef Owned out = owned(sizeof(_listing.Listed))
+    cdef _listing.Listed* found
+    cdef uint64_t most = top if top > 0 else 0
+    cdef size_t i
+    if _listing.list_largest(&measure.l, &(<Owned> allocs.owner).buf, &(<Owned> baseline.owner).buf,
+                             most, &out.buf) != OK:
+        raise MemoryError
+    found = <_listing.Listed*> out.buf.data
+    return [(found[i].index, bool(found[i].carried), found[i].bytes, found[i].end)
+            for i in range(out.buf.len)]
 
 
 cdef tuple group_rows(Owned groups, top):
@@ -379,6 +403,11 @@ cdef class Moments:
         self._listed(event, allocs, baseline)
         return (column(allocs, allocs.buf.data, allocs.buf.len, b"I"),
                 column(baseline, baseline.buf.data, baseline.buf.len, b"I"))
+
+    def largest(self, event: int, top: int) -> list:
+        """As `Measure.largest`."""
+        allocs, baseline = self.live(event)
+        return listed_rows(self.measure, allocs, baseline, top)
 
     def groups(
         self, event: int, by: str, file_rank: bytes, function_rank: bytes, top: int

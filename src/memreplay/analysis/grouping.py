@@ -46,18 +46,9 @@ class Grouper:
 
     def _group(self, usage: Usage, key: int, size: int, count: int, whole: int) -> Group:
         share = size / whole if whole else 0.0
-        if key == _timeline.BEFORE_RECORDING:
-            why = BEFORE_RECORDING if self.snap.has_events else NO_EVENTS
-            return Group(why, size, count, share)
-        if key == _timeline.NO_STACK:
-            return Group(NO_STACK, size, count, share)
         snap = self.snap
-        if self.by == "stack":
-            ids = snap.native.stack(key)
-            shown = usage.native.label_frame(key, self.file_rank, self.function_rank)
-            user = tuple(i for i, f in enumerate(ids) if not self._is_plumbing(f))
-            frames = tuple(map(snap.frame, ids))
-            return Group(self._label(shown), size, count, share, frames, user)
+        if self.by == "stack" or key in (_timeline.BEFORE_RECORDING, _timeline.NO_STACK):
+            return self.stack_group(usage, key, size, count, share)
         if self.by == "frame":
             user = () if self._is_plumbing(key) else (0,)
             return Group(self._label(key), size, count, share, (snap.frame(key),), user)
@@ -66,6 +57,23 @@ class Grouper:
             user = () if self.file_rank[key] else (0,)
             return Group(name or "(no file)", size, count, share, (Frame("", name, 0),), user)
         return Group(name or "(no function)", size, count, share, (Frame(name, "", 0),))
+
+    def stack_group(self, usage: Usage, key: int, size: int, count: int, share: float) -> Group:
+        """What has one stack: its id, NO_STACK or BEFORE_RECORDING of `_timeline`."""
+        if key == _timeline.BEFORE_RECORDING:
+            why = BEFORE_RECORDING if self.snap.has_events else NO_EVENTS
+            return Group(why, size, count, share)
+        if key == _timeline.NO_STACK:
+            return Group(NO_STACK, size, count, share)
+        snap = self.snap
+        ids = snap.native.stack(key)
+        user = tuple(i for i, f in enumerate(ids) if not self._is_plumbing(f))
+        frames = tuple(map(snap.frame, ids))
+        return Group(self._label(self.label_frame(usage, key)), size, count, share, frames, user)
+
+    def label_frame(self, usage: Usage, stack: int) -> int:
+        """The frame that a stack is put down to; ABSENT_ID for the stack of no frames."""
+        return usage.native.label_frame(stack, self.file_rank, self.function_rank)
 
     def _is_plumbing(self, frame: int) -> bool:
         return self.file_rank[self.snap.native.frame(frame)[1]] != 0

@@ -15,6 +15,7 @@ from memreplay.cli.options import EXIT_CODES
 COMMANDS = {
     "summary": ("memreplay.cli.summary", "What is in a snapshot, and can it be trusted."),
     "peak": ("memreplay.cli.peak", "How high memory went, when, and who held it."),
+    "at": ("memreplay.cli.at", "What was held at a moment."),
     "segments": ("memreplay.cli.segments", "What was reserved when, and why."),
     "dump": ("memreplay.cli.dump", "Everything that was read, event by event."),
     "completion": ("memreplay.cli.completion", "Print the script that completes commands."),

@@ -259,6 +259,11 @@ class Usage:
         at = event - self.replay.first_event
         return self._asked().groups(at, by, file_rank, function_rank, top)
 
+    def largest(self, event: int, top: int) -> list[tuple[int, bool, int, int]]:
+        """The largest live allocations after `event`; see `_timeline.Measure.largest`."""
+        self.replay.check(event)
+        return self._asked().largest(event - self.replay.first_event, top)
+
     def baseline_held(self, event: int) -> int:
         """Bytes of the baseline that are still live after `event`."""
         self.replay.check(event)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memreplay.model import By, Group, Part
+from memreplay.model import By, Frame, Group, Part
 
 
 def part_json(part: Part, by: By) -> dict[str, object]:
@@ -31,8 +31,10 @@ def group_json(group: Group) -> dict[str, object]:
         "share": group.share,
         "label": group.label,
         "user": list(group.user),
-        "frames": [
-            {"function": frame.function, "file": frame.file, "line": frame.line}
-            for frame in group.frames
-        ],
+        "frames": [frame_json(frame) for frame in group.frames],
     }
+
+
+def frame_json(frame: Frame) -> dict[str, object]:
+    """One frame of a stack."""
+    return {"function": frame.function, "file": frame.file, "line": frame.line}

@@ -12,6 +12,7 @@ from memreplay.reports.document import (
     Row,
     Table,
 )
+from memreplay.reports.headline import moment_phrases
 from memreplay.reports.holders_text import holder_tables, share
 from memreplay.reports.reasons import reason_notes
 from memreplay.reports.units import (
@@ -21,7 +22,6 @@ from memreplay.reports.units import (
     range_words,
     signed_duration,
     size,
-    time_utc,
 )
 from memreplay.results.peak import DevicePeak, PeakReport
 
@@ -82,20 +82,7 @@ def _headline(peak: DevicePeak) -> tuple[str, ...]:
         return (f"device {peak.device}: no events; {high} all along",)
     if peak.events == 0:
         return (f"device {peak.device}: no events were recorded; {high} in the final state",)
-    high = f"device {peak.device}: peak {high}"
-    if peak.event_index < peak.first_event:
-        when = "time unknown" if peak.time_us is None else time_utc(peak.time_us)
-        return (
-            f"{high} at the start",
-            f"before the first of {counted(peak.events, 'event')}",
-            when,
-        )
-    where = f"{high} at event {count(peak.event_index)} of {count(peak.trace_events)}"
-    if peak.time_us is None:
-        return (where, "time unknown")
-    if peak.start_us is None:
-        return (where, time_utc(peak.time_us))
-    return (where, f"{signed_duration(peak.time_us - peak.start_us)} ({time_utc(peak.time_us)})")
+    return moment_phrases(f"device {peak.device}: peak {high}", peak)
 
 
 def _pairs(peak: DevicePeak, report: PeakReport) -> tuple[tuple[str, str], ...]:

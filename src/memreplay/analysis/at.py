@@ -1,0 +1,257 @@
+"""What each device held at a moment, as groups and as a list of allocations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from memreplay import _core, _timeline
+from memreplay.analysis.choice import chosen_usages, fitting_by
+from memreplay.analysis.grouping import Grouper
+from memreplay.analysis.moments import resolve
+from memreplay.analysis.trust import strict_verdict, verdict
+from memreplay.errors import UsageError
+from memreplay.model import By, Frame, MeasureName, Part, When
+from memreplay.results.at import AtReport, DeviceAt, LiveAllocation
+
+if TYPE_CHECKING:
+    from memreplay._native.column import Column
+    from memreplay.model import Verdict
+    from memreplay.replay import Usage
+    from memreplay.snapshot import Snapshot
+
+EMPTY_STACK = 0  # the id of the stack of no frames
+
+
+def at_report(
+    snap: Snapshot,
+    moments: Sequence[When],
+    *,
+    measure: MeasureName = "requested",
+    by: By | None = None,
+    top: int = 20,
+    listed: bool = False,
+    all_frames: bool = False,
+    pool: tuple[int, int] | None = None,
+    stream: int | None = None,
+    strict: bool = False,
+) -> AtReport:
+    """The live set of each device at each moment; options are as those of `peak_report`.
+
+    A device that does not have a moment is left out, and `missing` says why. Raises UsageError
+    where none has it, and for `listed` reserved memory, which is no allocations.
+    """
+    by = fitting_by(measure, by)
+    if listed and measure == "reserved":
+        raise UsageError("reserved memory is of segments, and has no allocations to list")
+    grouper = Grouper(snap, by)
+    usages = chosen_usages(snap, snap.devices, measure, pool, stream)
+    verdicts = [(strict_verdict if strict else verdict)(snap, usage) for usage in usages]
+    found: list[DeviceAt] = []
+    missing: list[str] = []
+    for when in moments:
+        there = [_resolved(snap, usage, when) for usage in usages]
+        errors = [event for event in there if isinstance(event, UsageError)]
+        if errors and len(errors) == len(there):
+            raise errors[0]
+        missing += map(str, errors)
+        for usage, event, trust in zip(usages, there, verdicts, strict=True):
+            if not isinstance(event, UsageError):
+                found.append(device_at(snap, usage, when, event, grouper, top, listed, trust))
+    return AtReport(
+        file=snap.file,
+        measure=measure,
+        by=by,
+        all_frames=all_frames,
+        listed=listed,
+        devices=tuple(found),
+        missing=tuple(dict.fromkeys(missing)),
+        truncated=snap.truncation is not None,
+        pool=pool,
+        stream=stream,
+    )
+
+
+def _resolved(snap: Snapshot, usage: Usage, when: When) -> int | UsageError:
+    """The event that is meant, or why the device has none."""
+    try:
+        return resolve(snap, usage, when)
+    except UsageError as error:
+        return error
+
+
+def device_at(
+    snap: Snapshot,
+    usage: Usage,
+    when: When,
+    event: int,
+    grouper: Grouper,
+    top: int,
+    listed: bool,
+    trust: Verdict,
+) -> DeviceAt:
+    """The live set of one device after one event."""
+    replay = usage.replay
+    parts: tuple[Part, ...] = ()
+    if grouper.by in ("pool", "stream"):
+        parts = usage.parts(grouper.by, event)
+        groups, total, count = grouper.parts(parts, top)
+    else:
+        groups, total, count = grouper.groups(usage, event, top)
+    live = usage.bytes_at(event)
+    return DeviceAt(
+        device=replay.device,
+        measure=usage.measure,
+        exactness="exact" if trust.exact else "estimated",
+        when=when,
+        event_index=event,
+        time_us=replay.time_us(event),
+        start_us=replay.time_us(replay.start),
+        live_bytes=live,
+        live_count=count,
+        peak_bytes=usage.peak.bytes,
+        first_event=replay.first_event,
+        events=replay.events,
+        trace_events=snap.trace_events(replay.device),
+        groups=groups,
+        groups_total=total,
+        rest_bytes=live - sum(group.bytes for group in groups),
+        rest_count=count - sum(group.count for group in groups),
+        trusted=trust.trusted,
+        reasons=trust.reasons,
+        parts=parts,
+        allocations=_listed(usage, event, grouper, top) if listed else (),
+    )
+
+
+def _listed(usage: Usage, event: int, grouper: Grouper, top: int) -> tuple[LiveAllocation, ...]:
+    rows = _Rows(usage, event, grouper)
+    return tuple(
+        rows.carried(index, n_bytes, end) if carried else rows.allocated(index, n_bytes, end)
+        for index, carried, n_bytes, end in usage.largest(event, top)
+    )
+
+
+class _Rows:
+    """Spells out the rows of a device's live allocations after one event."""
+
+    def __init__(self, usage: Usage, event: int, grouper: Grouper) -> None:
+        replay = usage.replay
+        native = replay.native
+        self.snap = grouper.snap
+        self.usage = usage
+        self.grouper = grouper
+        self.replay = replay
+        self.event = event
+        self.now_us = replay.time_us(event)
+        self.columns = {
+            name: _values(native.tables.column(name))
+            for name in ("action", "address", "stack", "stream", "pool")
+        }
+        self.base = {
+            name: memoryview(native.baseline(name)) for name in ("address", "stack", "block")
+        }
+
+    def allocated(self, index: int, n_bytes: int, end: int) -> LiveAllocation:
+        """An allocation of the trace, by its alloc event from the first that was read on."""
+        event = index + self.replay.first_event
+        time = self.replay.time_us(event)
+        return self._spelled(
+            address=self._of_event("address", index),
+            n_bytes=n_bytes,
+            event=event,
+            time=time,
+            stack=self._of_event("stack", index),
+            stream=self._of_event("stream", index),
+            pool=self._pool_of_event(index),
+            end=end,
+        )
+
+    def carried(self, index: int, n_bytes: int, end: int) -> LiveAllocation:
+        """A block of the baseline, by its number there."""
+        block = self.base["block"][index]
+        stream: int | None = None
+        pool: tuple[int, int] | None = None
+        if end != _core.ABSENT_ID:
+            stream, pool = self._of_event("stream", end), self._pool_of_event(end)
+        elif block != _core.ABSENT_ID:
+            stream, pool = self._of_segment(block)
+        return self._spelled(
+            address=self.base["address"][index],
+            n_bytes=n_bytes,
+            event=None,
+            time=None,
+            stack=self.base["stack"][index],
+            stream=stream,
+            pool=pool,
+            end=end,
+        )
+
+    def _spelled(
+        self,
+        *,
+        address: int,
+        n_bytes: int,
+        event: int | None,
+        time: int | None,
+        stack: int,
+        stream: int | None,
+        pool: tuple[int, int] | None,
+        end: int,
+    ) -> LiveAllocation:
+        group = self.grouper.stack_group(self.usage, self._key(stack, event), n_bytes, 1, 1.0)
+        ended = end != _core.ABSENT_ID
+        free_event = end + self.replay.first_event if ended else None
+        return LiveAllocation(
+            address=address,
+            bytes=n_bytes,
+            alloc_event=event,
+            alloc_us=time,
+            age_events=None if event is None else self.event - event,
+            age_us=None if time is None or self.now_us is None else self.now_us - time,
+            free_event=free_event,
+            free_us=None if free_event is None else self.replay.time_us(free_event),
+            freed_at=self._freed_at(stack, end) if ended else None,
+            stream=stream,
+            pool=pool,
+            label=group.label,
+            frames=group.frames,
+            user=group.user,
+        )
+
+    def _key(self, stack: int, event: int | None) -> int:
+        if stack != EMPTY_STACK:
+            return stack
+        return _timeline.BEFORE_RECORDING if event is None else _timeline.NO_STACK
+
+    def _freed_at(self, stack: int, end: int) -> Frame | None:
+        """Where the free was, which a recording without the stacks of frees does not tell: they
+        carry their alloc's then."""
+        its = self._of_event("stack", end)
+        if its in (stack, EMPTY_STACK) or self.action(end) == "alloc":
+            return None
+        return self.snap.frame(self.grouper.label_frame(self.usage, its))
+
+    def action(self, index: int) -> str | None:
+        return self.snap.action_name(self._of_event("action", index))
+
+    def _of_event(self, name: str, index: int) -> int:
+        column = self.columns[name]
+        if isinstance(column, int):
+            return column
+        found: int = column[index + self.replay.native.first_row]
+        return found
+
+    def _pool_of_event(self, index: int) -> tuple[int, int] | None:
+        return self.snap.pool_id(self._of_event("pool", index))
+
+    def _of_segment(self, block: int) -> tuple[int, tuple[int, int] | None]:
+        """Stream and pool of the final segment that holds a block."""
+        rows = self.snap.native.rows
+        segment = memoryview(rows("block", "segment"))[block]
+        pool = memoryview(rows("segment", "pool"))[segment]
+        return memoryview(rows("segment", "stream"))[segment], self.snap.pool_id(pool)
+
+
+def _values(column: Column | int) -> memoryview | int:
+    return column if isinstance(column, int) else memoryview(column)

@@ -1,0 +1,181 @@
+"""`memreplay at`: what was held at a moment."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from memreplay.cli.moment import MomentType
+from memreplay.cli.options import (
+    STRICT_EXIT_CODES,
+    all_frames_option,
+    by_option,
+    file_argument,
+    format_option,
+    measure_option,
+    part_options,
+    reading_options,
+    strict_option,
+    top_option,
+)
+from memreplay.cli.output import render_document
+from memreplay.cli.present import present
+from memreplay.cli.source import Reading, opened
+from memreplay.cli.when import WhenType, annotation
+
+if TYPE_CHECKING:
+    from memreplay.model import By, Edge, MeasureName, Moment, When
+    from memreplay.results.at import AtReport
+
+
+@click.command(
+    "at",
+    epilog=f"""\b
+Examples:
+  memreplay at snap.pkl --event 12000
+  memreplay at snap.pkl --time 1.5s --by file
+  memreplay at snap.pkl --annotation 'ProfilerStep#3' --edge end
+  memreplay at snap.pkl --peak 2 --list --top 50
+  memreplay at snap.pkl --start --end --measure held
+  memreplay at snap.pkl --end --list --top 0 --format json > live.json
+
+{STRICT_EXIT_CODES}""",
+)
+@file_argument
+@click.option(
+    "--event", "events", type=int, multiple=True, metavar="I", help="After event I; -1: the start."
+)
+@click.option(
+    "--time",
+    "times",
+    type=MomentType(),
+    multiple=True,
+    metavar="T",
+    help="After the events up to a time since the start (1.5s, 300ms), a UTC time"
+    " (2026-01-21T10:15:00) or @SECONDS since the epoch.",
+)
+@click.option(
+    "--annotation",
+    "annotations",
+    multiple=True,
+    metavar="NAME[#K]",
+    help="At an annotation, the K-th of that name (-1: the last).",
+)
+@click.option(
+    "--edge",
+    type=click.Choice(["start", "end", "peak"]),
+    help="Where in the annotation: its start (default), its end, or the peak within.",
+)
+@click.option(
+    "--peak", "peaks", type=int, multiple=True, metavar="N", help="At the N-th highest peak."
+)
+@click.option("--start", "at_start", is_flag=True, help="Before the first event.")
+@click.option("--end", "at_end", is_flag=True, help="After the last event.")
+@click.option(
+    "--at", "ats", type=WhenType(), multiple=True, metavar="WHEN", help="Any of these, as one text."
+)
+@click.option("--list", "listed", is_flag=True, help="List the allocations too, --top of them.")
+@measure_option
+@by_option
+@top_option
+@all_frames_option
+@part_options
+@reading_options
+@strict_option
+@format_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    file: str,
+    events: tuple[int, ...],
+    times: tuple[Moment, ...],
+    annotations: tuple[str, ...],
+    edge: Edge | None,
+    peaks: tuple[int, ...],
+    at_start: bool,
+    at_end: bool,
+    ats: tuple[When, ...],
+    listed: bool,
+    measure: MeasureName,
+    by: By | None,
+    top: int,
+    all_frames: bool,
+    pool: tuple[int, int] | None,
+    stream: int | None,
+    reading: Reading,
+    strict: bool,
+    fmt: str,
+) -> None:
+    """What was held at a moment.
+
+    Shows the allocations that are live in FILE ('-' for standard input) after an event, at a time,
+    at an annotation, a peak, the start or the end, grouped as `memreplay peak` groups them; with
+    --list one by one. Moments may be given several times.
+    """
+    moments = _moments(events, times, annotations, edge, peaks, at_start, at_end, ats)
+
+    def work() -> AtReport:
+        from memreplay.analysis.at import at_report
+
+        with opened(file, reading) as snapshot:
+            return at_report(
+                snapshot,
+                moments,
+                measure=measure,
+                by=by,
+                top=top,
+                listed=listed,
+                all_frames=all_frames,
+                pool=pool,
+                stream=stream,
+                strict=strict,
+            )
+
+    present(ctx, file, work, partial(_render, fmt=fmt), strict=strict)
+
+
+def _moments(
+    events: tuple[int, ...],
+    times: tuple[Moment, ...],
+    annotations: tuple[str, ...],
+    edge: Edge | None,
+    peaks: tuple[int, ...],
+    at_start: bool,
+    at_end: bool,
+    ats: tuple[When, ...],
+) -> list[When]:
+    """What was asked for, in the order of the options above. Raises a usage error for nothing."""
+    from memreplay.model import When
+
+    if edge is not None and not annotations:
+        raise click.UsageError("--edge says where in an --annotation: give one")
+    moments = [When("event", event) for event in events]
+    for time in times:
+        if time.kind == "event":
+            raise click.BadParameter(
+                f"{time.value} has no unit: 1.5s, 300ms; or an --event?", param_hint="'--time'"
+            )
+        moments.append(When(time.kind, time.value))
+    for name in annotations:
+        found = annotation(name) if edge is None else When("annotation", name=name, edge=edge)
+        moments.append(found)
+    moments += [When("peak", peak) for peak in peaks]
+    moments += [When("start")] * at_start + [When("end")] * at_end
+    moments += ats
+    if not moments:
+        raise click.UsageError(
+            "which moment? Give --event I, --time T, --annotation NAME, --peak N, --start or --end"
+        )
+    return moments
+
+
+def _render(report: AtReport, fmt: str) -> str:
+    if fmt == "json":
+        from memreplay.reports.at_json import render_at_json
+
+        return render_at_json(report)
+    from memreplay.reports.at_text import at_document
+
+    return render_document(at_document(report))

@@ -1,0 +1,80 @@
+"""Writes what was held at a moment as JSON, schema memreplay.at/1 (docs/json.md)."""
+
+from __future__ import annotations
+
+from memreplay.reports.holders_json import frame_json, group_json, part_json
+from memreplay.reports.strict_json import to_json
+from memreplay.results.at import AtReport, DeviceAt, LiveAllocation
+
+SCHEMA = "memreplay.at/1"
+
+
+def render_at_json(report: AtReport) -> str:
+    """One indented object. The keys are written out here: they are a contract, not the model's."""
+    return to_json(
+        {
+            "schema": SCHEMA,
+            "file": report.file,
+            "measure": report.measure,
+            "by": report.by,
+            "pool": None if report.pool is None else list(report.pool),
+            "stream": report.stream,
+            "truncated": report.truncated,
+            "missing": list(report.missing),
+            "devices": [_device(device, report) for device in report.devices],
+        },
+        indent=2,
+    )
+
+
+def _device(found: DeviceAt, report: AtReport) -> dict[str, object]:
+    out: dict[str, object] = {
+        "device": found.device,
+        "measure": found.measure,
+        "exactness": found.exactness,
+        "moment": {
+            "kind": found.when.kind,
+            "value": found.when.value,
+            "name": found.when.name or None,
+            "edge": found.when.edge if found.when.kind == "annotation" else None,
+        },
+        "event_index": found.event_index,
+        "time_us": found.time_us,
+        "start_us": found.start_us,
+        "live_bytes": found.live_bytes,
+        "live_count": found.live_count,
+        "peak_bytes": found.peak_bytes,
+        "first_event": found.first_event,
+        "events": found.events,
+        "trace_events": found.trace_events,
+        "trusted": found.trusted,
+        "reasons": list(found.reasons),
+        "groups_total": found.groups_total,
+        "rest_bytes": found.rest_bytes,
+        "rest_count": found.rest_count,
+        "groups": [group_json(group) for group in found.groups],
+    }
+    if report.by in ("pool", "stream"):
+        out[f"{report.by}s"] = [part_json(part, report.by) for part in found.parts]
+    if report.listed:
+        out["allocations"] = [_allocation(one) for one in found.allocations]
+    return out
+
+
+def _allocation(one: LiveAllocation) -> dict[str, object]:
+    return {
+        "address": one.address,
+        "bytes": one.bytes,
+        "alloc_event": one.alloc_event,
+        "alloc_us": one.alloc_us,
+        "age_events": one.age_events,
+        "age_us": one.age_us,
+        "free_event": one.free_event,
+        "free_us": one.free_us,
+        "freed_at": None if one.freed_at is None else frame_json(one.freed_at),
+        "stream": one.stream,
+        "pool": None if one.pool is None else list(one.pool),
+        "label": one.label,
+        "user": list(one.user),
+        "frames": [frame_json(frame) for frame in one.frames],
+    }

@@ -1,0 +1,138 @@
+"""Writes what was held at a moment as a document for people."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from memreplay.model import Group, When
+from memreplay.reports.document import (
+    Below,
+    Block,
+    Document,
+    Heading,
+    Note,
+    Pairs,
+    Place,
+    Row,
+    Table,
+)
+from memreplay.reports.headline import moment_phrases
+from memreplay.reports.holders_text import group_row, holder_tables, place_of, share
+from memreplay.reports.reasons import reason_notes
+from memreplay.reports.units import (
+    count,
+    counted,
+    duration,
+    percent,
+    range_words,
+    signed_duration,
+    size,
+    time_utc,
+)
+from memreplay.results.at import AtReport, DeviceAt, LiveAllocation
+
+
+def at_document(report: AtReport) -> Document:
+    """The file, then a section a device and moment: how much, who held it, the allocations."""
+    blocks: list[Block] = [Heading((Place(file=report.file),))]
+    if not report.devices:
+        blocks.append(Note("nothing to show: the file has neither events nor segments"))
+    for found in report.devices:
+        blocks += _section(found, report)
+    blocks += [Note(text) for text in report.missing]
+    return tuple(blocks)
+
+
+def _section(found: DeviceAt, report: AtReport) -> list[Block]:
+    blocks: list[Block] = [Heading(_headline(found)), Pairs(_pairs(found, report))]
+    blocks += holder_tables(found, found.live_bytes, report.by, all_frames=report.all_frames)
+    if report.listed and found.allocations:
+        blocks.append(_allocations_table(found, report))
+    return [*blocks, *reason_notes(found.reasons, trusted=found.trusted)]
+
+
+def _headline(found: DeviceAt) -> tuple[str, ...]:
+    live = f"device {found.device}: {size(found.live_bytes)} {found.measure}"
+    if found.events == 0:
+        return (f"{live} in the final state", "no events were recorded")
+    return moment_phrases(live, found, "after")
+
+
+def _pairs(found: DeviceAt, report: AtReport) -> tuple[tuple[str, str], ...]:
+    pairs = [("moment", when_words(found.when)), ("measure", f"{found.measure}, {found.exactness}")]
+    if report.pool is not None:
+        pairs.append(("pool", f"{report.pool[0]}:{report.pool[1]} alone"))
+    if report.stream is not None:
+        pairs.append(("stream", f"{report.stream} alone"))
+    if found.events < found.trace_events:
+        words = range_words(found.first_event, found.events, found.trace_events)
+        pairs.append(("range", words))
+    part = percent(share(found.live_bytes, found.peak_bytes))
+    pairs.append(("peak", f"{size(found.peak_bytes)}, of which this is {part}"))
+    if found.measure != "reserved":
+        pairs.append(("live", counted(found.live_count, "block")))
+    return tuple(pairs)
+
+
+def when_words(when: When) -> str:
+    """A moment as people say it."""
+    if when.kind == "event":
+        return f"event {count(when.value)}"
+    if when.kind == "elapsed":
+        return f"{signed_duration(when.value)} after the first event"
+    if when.kind == "time":
+        return time_utc(when.value)
+    if when.kind == "peak":
+        return "the peak" if when.value == 1 else f"separate peak {when.value}, by height"
+    if when.kind == "annotation":
+        edge = {"start": "start of", "end": "end of", "peak": "peak within"}[when.edge]
+        return f"{edge} annotation {when.name}"
+    return {"start": "the start", "end": "the end"}[when.kind]
+
+
+def _allocations_table(found: DeviceAt, report: AtReport) -> Table:
+    """A line an allocation; stream and pool only where any is not the default."""
+    titles: tuple[str, ...] = ("bytes", "address", "age", "freed at")
+    several = [
+        ("stream", any(one.stream not in (0, None) for one in found.allocations)),
+        ("pool", any(one.pool not in ((0, 0), None) for one in found.allocations)),
+    ]
+    titles += tuple(name for name, shown in several if shown)
+    rows = []
+    for one in found.allocations:
+        numbers = {
+            "bytes": size(one.bytes),
+            "address": f"0x{one.address:x}",
+            "age": _age(one),
+            "freed at": "never" if one.free_event is None else count(one.free_event),
+            "stream": "-" if one.stream is None else str(one.stream),
+            "pool": "-" if one.pool is None else f"{one.pool[0]}:{one.pool[1]}",
+        }
+        rows.append(_allocation_row(tuple(numbers[title] for title in titles), one, report))
+    left = found.live_count - len(found.allocations)
+    if left:
+        rest = found.live_bytes - sum(one.bytes for one in found.allocations)
+        empty = ("",) * (len(titles) - 1)
+        rows.append(
+            Row((size(rest), *empty, f"{count(left)} more (--top 0 shows all)"), style="dim")
+        )
+    aligns: list[Literal["left", "right"]] = ["right"] * len(titles)
+    return Table((*titles, "allocated at"), (*aligns, "left"), tuple(rows))
+
+
+def _age(one: LiveAllocation) -> str:
+    if one.alloc_event is None:
+        return "before"
+    if one.age_us is not None:
+        return duration(one.age_us)
+    return counted(one.age_events or 0, "event")
+
+
+def _allocation_row(numbers: tuple[str, ...], one: LiveAllocation, report: AtReport) -> Row:
+    group = Group(one.label, one.bytes, 1, 1.0, one.frames, one.user)
+    row = group_row(group, "stack", all_frames=report.all_frames)
+    below: Below = row.below if report.all_frames else ()
+    if one.freed_at is not None:
+        at = place_of(one.freed_at)
+        below = (*below, (Place(f"freed: {at.function}", at.file, at.line), "dim"))
+    return Row((*numbers, row.cells[-1]), below, row.style)

@@ -1,0 +1,86 @@
+"""The results of `memreplay at`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from memreplay.model import By, Exactness, Frame, Group, MeasureName, Part, When
+
+
+@dataclass(frozen=True, slots=True)
+class LiveAllocation:
+    """One allocation that is live at a moment.
+
+    `alloc_event` is None for one of the baseline, and `alloc_us`, `age_us` are None there and where
+    the file has no times; `age_events` counts the events since. `free_event` is when the measure
+    lets go of it (None: not in this recording), `free_us` its time, `freed_at` the frame that is
+    put down to, where the free was recorded with a stack of its own. `stream` and `pool` are None
+    where they are not known. `label`, `frames` and `user` are as in Group.
+    """
+
+    address: int
+    bytes: int
+    alloc_event: int | None
+    alloc_us: int | None
+    age_events: int | None
+    age_us: int | None
+    free_event: int | None
+    free_us: int | None
+    freed_at: Frame | None
+    stream: int | None
+    pool: tuple[int, int] | None
+    label: str
+    frames: tuple[Frame, ...]
+    user: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceAt:
+    """What one device held after one event.
+
+    `event_index` is that event, the one before `first_event` for the start; `time_us` its time, the
+    first event's for the start. The groups, with the rest, add up to `live_bytes` and
+    `live_count`. `allocations` are the largest, where they were asked for.
+    """
+
+    device: int
+    measure: MeasureName
+    exactness: Exactness
+    when: When
+    event_index: int
+    time_us: int | None
+    start_us: int | None
+    live_bytes: int
+    live_count: int
+    peak_bytes: int
+    first_event: int
+    events: int
+    trace_events: int
+    groups: tuple[Group, ...]
+    groups_total: int
+    rest_bytes: int
+    rest_count: int
+    trusted: bool
+    reasons: tuple[str, ...]
+    parts: tuple[Part, ...] = ()
+    allocations: tuple[LiveAllocation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AtReport:
+    """What `memreplay at` shows: an entry a device and moment.
+
+    `listed` says whether allocations were asked for. `missing` holds, for devices that do not have
+    a moment that others have, why.
+    """
+
+    file: str
+    measure: MeasureName
+    by: By
+    all_frames: bool
+    listed: bool
+    devices: tuple[DeviceAt, ...]
+    missing: tuple[str, ...] = ()
+    truncated: bool = False
+    pool: tuple[int, int] | None = None
+    stream: int | None = None
