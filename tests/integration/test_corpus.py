@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,29 @@ def test_held_and_reserved_equal_the_oracle(corpus_file: Path) -> None:
             assert usage.start_bytes == want.baseline_bytes, measure
             assert usage.series.tolist() == want.usage, measure
             assert usage.reconciliation_bytes == want.reconciliation_bytes, measure
+
+
+def test_live_sets_equal_brute_force_at_a_thousand_events(corpus_file: Path) -> None:
+    snapshot = oracle.load(corpus_file.read_bytes())
+    snap = mr.open(corpus_file)
+    dice = random.Random(corpus_file.name)
+    for device in snap.devices:
+        replay = snap.replay(device)
+        usage, want = replay.measure(), oracle.replay(snapshot, device)
+        trace = oracle.trace_of(snapshot, device)
+        times = [event["time_us"] for event in trace if "time_us" in event]
+        for _ in range(1_000):
+            event = dice.randint(-1, replay.events - 1)
+            if times and len(times) == len(trace) and dice.random() < 0.5:
+                at = dice.choice(times)
+                live = usage.live_at(time_us=at)
+                event = next((i for i, t in enumerate(times) if t > at), len(times)) - 1
+            else:
+                live = usage.live_at(event=event)
+            assert live.event_index == event
+            found = zip(live.address.tolist(), live.size.tolist(), strict=True)
+            assert sorted(found) == sorted((one.addr, one.size) for one in want.live_at(event))
+            assert live.bytes == usage.bytes_at(event)
 
 
 def test_blocks_end_as_the_segments_say(corpus_file: Path) -> None:

@@ -9,7 +9,7 @@ import sys
 import pytest
 from click.testing import CliRunner
 
-from memreplay.cli.app import app
+from memreplay.cli.app import COMMANDS, app
 
 
 @pytest.mark.parametrize(
@@ -33,17 +33,10 @@ def test_another_shell(runner: CliRunner) -> None:
     assert "'bash', 'zsh', 'fish'" in result.stderr
 
 
-COMMANDS = {f"plain,{name}" for name in ("summary", "peak", "segments", "dump", "completion")}
-
-
 @pytest.mark.parametrize(
     "words, number, offered",
     [
-        (
-            "memreplay ",
-            "1",
-            {"plain,summary", "plain,peak", "plain,segments", "plain,dump", "plain,completion"},
-        ),
+        ("memreplay ", "1", {f"plain,{name}" for name in COMMANDS}),
         ("memreplay peak --by f", "3", {"plain,frame", "plain,file", "plain,function"}),
         ("memreplay peak --measure re", "3", {"plain,requested", "plain,reserved"}),
         ("memreplay summary x", "2", {"file,x"}),

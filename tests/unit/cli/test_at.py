@@ -1,0 +1,97 @@
+"""Tests of cli/at.py, on a small file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from memreplay.cli.app import app
+from tests import build
+from tests.build import START_US, SnapshotBuilder
+from tests.unit.reports.schemas import check_against
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """900 bytes from 0 to 2 s, 700 from 4 s on; a step from 3 s to 5 s."""
+    builder = SnapshotBuilder()
+    frames = [("forward", "model.py", 7)]
+    builder.alloc(512, 900, frames=frames, time_us=START_US)
+    builder.free_completed(512, 900, frames=frames, time_us=START_US + 2_000_000)
+    builder.alloc(1024, 700, frames=frames, time_us=START_US + 4_000_000)
+    builder.annotation("step", "START", START_US + 3_000_000)
+    builder.annotation("step", "END", START_US + 5_000_000)
+    file = tmp_path / "snap.pkl"
+    file.write_bytes(build.dump(builder.build()))
+    return str(file)
+
+
+def ask(runner: CliRunner, path: str, *options: str) -> Result:
+    return runner.invoke(app, ["at", path, *options])
+
+
+@pytest.mark.parametrize(
+    "options, events",
+    [
+        (["--event", "0"], [0]),
+        (["--event", "-1"], [-1]),
+        (["--time", "1.5s", "--time", "3s"], [0, 1]),
+        (["--annotation", "step"], [1]),
+        (["--annotation", "step#1", "--edge", "end"], [2]),
+        (["--annotation", "step", "--edge", "peak"], [2]),
+        (["--annotation", "step:end"], [2]),
+        (["--peak", "2", "--peak", "1"], [2, 0]),
+        (["--end", "--start"], [-1, 2]),
+        (["--at", "peak", "--at", "step:end", "--at", "1"], [0, 2, 1]),
+    ],
+)
+def test_moments(runner: CliRunner, path: str, options: list[str], events: list[int]) -> None:
+    result = ask(runner, path, *options, "--format", "json")
+    assert (result.exit_code, result.stderr) == (0, "")
+    found = json.loads(result.stdout)
+    check_against("at-1.json", found)
+    assert found["schema"] == "memreplay.at/1"
+    assert [device["event_index"] for device in found["devices"]] == events
+    bytes_after = {-1: 0, 0: 900, 1: 0, 2: 700}
+    assert [one["live_bytes"] for one in found["devices"]] == [bytes_after[e] for e in events]
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        ([], "which moment? Give --event"),
+        (["--edge", "end", "--end"], "--edge says where in an --annotation"),
+        (["--time", "3"], "3 has no unit"),
+        (["--at", "1.5"], "is no moment"),
+        (["--event", "9"], "device 0 has no event 9; its events: 0 to 2"),
+        (["--annotation", "stop"], "no annotation 'stop'; there are: step"),
+        (["--peak", "0"], "peaks count from 1"),
+        (["--end", "--measure", "reserved", "--list"], "no allocations to list"),
+        (["--end", "--measure", "reserved", "--by", "file"], "grouped by pool or stream"),
+    ],
+)
+def test_wrong_usage(runner: CliRunner, path: str, options: list[str], words: str) -> None:
+    result = ask(runner, path, *options)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert words in result.stderr
+
+
+def test_text_and_list(runner: CliRunner, path: str) -> None:
+    plain = ask(runner, path, "--event", "0")
+    assert "device 0: 900 B requested after event 0 of 3" in plain.stdout
+    assert "forward  model.py:7" in plain.stdout
+    assert "0x200" not in plain.stdout
+    listed = ask(runner, path, "--event", "0", "--list")
+    assert "900 B    0x200" in listed.stdout
+    (device,) = json.loads(ask(runner, path, "--event", "0", "--list", "--format", "json").stdout)[
+        "devices"
+    ]
+    assert [(one["address"], one["free_event"]) for one in device["allocations"]] == [(512, 1)]
+
+
+def test_strict(runner: CliRunner, path: str) -> None:
+    assert ask(runner, path, "--end", "--strict").exit_code == 1  # no segments: 700 bytes missing
+    assert ask(runner, path, "--end").exit_code == 0

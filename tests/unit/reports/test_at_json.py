@@ -1,0 +1,70 @@
+"""Tests of reports/at_json.py, against docs/schemas/at-1.json."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from memreplay.model import When
+from memreplay.reports.at_json import render_at_json
+from memreplay.results.at import AtReport
+from tests.unit.reports.results import BY_POOL
+from tests.unit.reports.schemas import check_against
+from tests.unit.reports.test_at_text import FOUND, REPORT, ROW
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        REPORT,
+        replace(REPORT, devices=(), missing=("device 1 has no event 3",)),
+        replace(REPORT, listed=True, devices=(replace(FOUND, allocations=(ROW, ROW)),)),
+        replace(
+            REPORT,
+            listed=True,
+            devices=(
+                replace(
+                    FOUND,
+                    when=When("peak", 2),
+                    time_us=None,
+                    start_us=None,
+                    allocations=(
+                        replace(
+                            ROW,
+                            alloc_event=None,
+                            alloc_us=None,
+                            age_us=None,
+                            age_events=None,
+                            free_event=None,
+                            free_us=None,
+                            freed_at=None,
+                            stream=None,
+                            pool=None,
+                            frames=(),
+                            user=(),
+                        ),
+                    ),
+                ),
+            ),
+        ),
+        replace(REPORT, by="pool", devices=(replace(FOUND, parts=BY_POOL.devices[0].parts),)),
+    ],
+)
+def test_schema(report: AtReport) -> None:
+    check_against("at-1.json", json.loads(render_at_json(report)))
+
+
+def test_keys_and_values() -> None:
+    report = replace(REPORT, listed=True, devices=(replace(FOUND, allocations=(ROW,)),))
+    found = json.loads(render_at_json(report))
+    assert found["schema"] == "memreplay.at/1"
+    (device,) = found["devices"]
+    assert device["moment"] == {"kind": "annotation", "value": 0, "name": "step#2", "edge": "end"}
+    assert (device["live_bytes"], device["live_count"]) == (8 << 30, 110)
+    held = sum(group["bytes"] for group in device["groups"]) + device["rest_bytes"]
+    assert held == device["live_bytes"]
+    (row,) = device["allocations"]
+    assert row["freed_at"]["function"] == "zero_grad"
+    assert (row["alloc_event"], row["free_event"], row["pool"]) == (10, 1234, [0, 0])
