@@ -25,6 +25,7 @@ LAYERS = (
     "_core",
     "_timeline",
     "_measures",
+    "_churn",
     "sources",
     "container",
     "readahead",

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 By = Literal["stack", "frame", "file", "function", "pool", "stream"]
+AllocationsBy = Literal["stack", "frame", "file", "function", "pool", "stream", "size"]
+AllocationsSort = Literal["bytes", "count", "temporary", "mean-lifetime"]
 Exactness = Literal["exact", "estimated"]
 MeasureName = Literal["requested", "held", "active", "allocated", "reserved"]
 MEASURES: tuple[MeasureName, ...] = ("requested", "held", "active", "allocated", "reserved")

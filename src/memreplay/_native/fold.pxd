@@ -43,3 +43,5 @@ cdef int fold_live(const Lives* l, int64_t event, int by, const uint8_t* file_ra
                    const uint8_t* function_rank, Buf* groups) noexcept nogil
 cdef uint32_t label_frame(const Replay* r, uint32_t stack, const uint8_t* file_rank,
                           const uint8_t* function_rank) noexcept nogil
+cdef uint32_t key_of(const Replay* r, uint32_t stack, int by, const uint8_t* file_rank,
+                     const uint8_t* function_rank) noexcept nogil

@@ -37,8 +37,9 @@ cdef uint32_t label_frame(const Replay* r, uint32_t stack, const uint8_t* file_r
     return best
 
 
-cdef inline uint32_t key_of(const Replay* r, uint32_t stack, int by, const uint8_t* file_rank,
-                            const uint8_t* function_rank) noexcept nogil:
+cdef uint32_t key_of(const Replay* r, uint32_t stack, int by, const uint8_t* file_rank,
+                     const uint8_t* function_rank) noexcept nogil:
+    # What a stack of any frames belongs to: itself, or the frame, file or function.
     cdef const FrameKey* frames = <const FrameKey*> r.tables.frames.data.data
     cdef uint32_t frame
     if by == BY_STACK:

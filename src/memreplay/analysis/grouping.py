@@ -31,7 +31,7 @@ class Grouper:
         found, total, whole, count = usage.groups(
             event, self.by, self.file_rank, self.function_rank, top
         )
-        return tuple(self._group(usage, *row, whole) for row in found), total, count
+        return tuple(self.group(usage, *row, whole) for row in found), total, count
 
     def parts(self, parts: tuple[Part, ...], top: int) -> tuple[tuple[Group, ...], int, int]:
         """The same of pools or streams: those that hold anything."""
@@ -44,7 +44,8 @@ class Grouper:
         )
         return groups, len(there), sum(part.count for part in there)
 
-    def _group(self, usage: Usage, key: int, size: int, count: int, whole: int) -> Group:
+    def group(self, usage: Usage, key: int, size: int, count: int, whole: int) -> Group:
+        """One group by its key: a stack, frame or string id, or one of those without a stack."""
         share = size / whole if whole else 0.0
         snap = self.snap
         if self.by == "stack" or key in (_timeline.BEFORE_RECORDING, _timeline.NO_STACK):
@@ -87,14 +88,22 @@ class Grouper:
 
 def part_label(part: Part, by: By) -> str:
     """What a pool or stream is called."""
-    if by == "stream":
-        if part.stream is None:
-            return "(stream not known)"
-        return "default stream" if part.stream == 0 else f"stream {part.stream}"
-    if part.pool is None:
+    return stream_label(part.stream) if by == "stream" else pool_label(part.pool)
+
+
+def stream_label(stream: int | None) -> str:
+    """What a stream is called; None where it is not known."""
+    if stream is None:
+        return "(stream not known)"
+    return "default stream" if stream == 0 else f"stream {stream}"
+
+
+def pool_label(pool: tuple[int, int] | None) -> str:
+    """What a pool is called; None where it is not known."""
+    if pool is None:
         return "(pool not known)"
-    if part.pool == (0, 0):
+    if pool == (0, 0):
         return "default pool"
-    first, second = part.pool
+    first, second = pool
     kind = "graph pool" if first else "MemPool"
     return f"{kind} {first}:{second}"

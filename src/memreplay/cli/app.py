@@ -16,6 +16,10 @@ COMMANDS = {
     "summary": ("memreplay.cli.summary", "What is in a snapshot, and can it be trusted."),
     "peak": ("memreplay.cli.peak", "How high memory went, when, and who held it."),
     "at": ("memreplay.cli.at", "What was held at a moment."),
+    "allocations": (
+        "memreplay.cli.allocations",
+        "What was allocated over the recording, and for how long.",
+    ),
     "segments": ("memreplay.cli.segments", "What was reserved when, and why."),
     "dump": ("memreplay.cli.dump", "Everything that was read, event by event."),
     "completion": ("memreplay.cli.completion", "Print the script that completes commands."),

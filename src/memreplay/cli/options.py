@@ -52,7 +52,8 @@ def format_option(function: F) -> F:
     )(function)
 
 
-def _from_zero(_ctx: click.Context, _param: click.Parameter, value: int) -> int:
+def from_zero(_ctx: click.Context, _param: click.Parameter, value: int) -> int:
+    """Refuses what is below 0; a range of click's own would stand in the help as x>=0."""
     if value < 0:
         raise click.BadParameter(f"{value} is below 0")
     return value
@@ -63,7 +64,7 @@ def top_option(function: F) -> F:
     return click.option(
         "--top",
         type=int,
-        callback=_from_zero,  # click's own range would stand in the help as x>=0
+        callback=from_zero,
         metavar="N",
         default=20,
         show_default=True,
@@ -111,7 +112,7 @@ def peaks_option(function: F) -> F:
     return click.option(
         "--peaks",
         type=int,
-        callback=_from_zero,
+        callback=from_zero,
         metavar="N",
         default=0,
         help="List the N highest separate peaks too.",

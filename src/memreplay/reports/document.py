@@ -22,7 +22,14 @@ class Place:
     note: str = ""
 
 
-Words = str | Place
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A bar as long as this part, 0.0 to 1.0, of the room there is (of a bounded length)."""
+
+    part: float
+
+
+Words = str | Place | Bar
 Below = tuple[tuple[Place, Style], ...]
 
 
@@ -54,11 +61,23 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Columns that are as wide as their widest cell, but for the last, which takes what is left."""
+    """Columns that are as wide as their widest cell, but for the last, which takes what is left.
+
+    `spare` are columns that one can do without: they go, in this order, while the last one is too
+    narrow.
+    """
 
     titles: tuple[str, ...]
     aligns: tuple[Literal["left", "right"], ...]
     rows: tuple[Row, ...]
+    spare: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Tables one beside the other where there is room, else one below the other."""
+
+    tables: tuple[Table, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,5 +88,5 @@ class Note:
     level: Level = "note"
 
 
-Block = Heading | Pairs | Table | Note
+Block = Heading | Pairs | Table | Beside | Note
 Document = tuple[Block, ...]

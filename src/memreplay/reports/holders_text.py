@@ -5,19 +5,20 @@ from __future__ import annotations
 from typing import Protocol
 
 from memreplay.analysis.grouping import part_label
-from memreplay.model import By, Frame, Group, MeasureName, Part
+from memreplay.model import AllocationsBy, By, Frame, Group, MeasureName, Part
 from memreplay.reports.document import Below, Place, Row, Table
 from memreplay.reports.operators import backward_of, operator_of
 from memreplay.reports.units import count, counted, percent, size
 
 _MAX_CALLERS = 3
-TITLES: dict[By, str] = {
+TITLES: dict[AllocationsBy, str] = {
     "stack": "allocated at, and its callers",
     "frame": "frame",
     "file": "file",
     "function": "function",
     "pool": "pool",
     "stream": "stream",
+    "size": "size",
 }
 
 
@@ -53,10 +54,14 @@ def holder_tables(found: Grouped, whole: int, by: By, *, all_frames: bool) -> li
     return [Table(titles, ("right", "right", "right", "left"), tuple(rows))]
 
 
-def group_row(group: Group, by: By, *, all_frames: bool) -> Row:
-    """Its bytes, share and count, and where it was allocated, with callers below."""
-    numbers = (size(group.bytes), percent(group.share), count(group.count))
+def group_row(
+    group: Group, by: AllocationsBy, *, all_frames: bool, more: tuple[str, ...] = ()
+) -> Row:
+    """Its bytes, share, count and `more`, and where it was allocated, with callers below."""
+    numbers = (size(group.bytes), percent(group.share), count(group.count), *more)
     frames, user = group.frames, group.user
+    if by in ("pool", "stream", "size"):
+        return Row((*numbers, Place(group.label)))
     if not frames:
         return Row((*numbers, Place(group.label)), style="dim")
     if by != "stack":

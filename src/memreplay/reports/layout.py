@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import chain
+from dataclasses import replace
+from itertools import chain, zip_longest
+from typing import TypeVar
 
 from memreplay.reports.document import (
+    Bar,
+    Beside,
     Block,
     Document,
     Heading,
@@ -19,8 +23,13 @@ from memreplay.reports.document import (
 from memreplay.reports.fit import cell_width, clean, cut_right, fit_place, wrap
 
 MIN_WIDTH = 40  # narrower than this, a table has no room for its last column
+_MIN_LAST = 36  # a last column narrower than this takes the room of the spare ones
+_MIN_BESIDE = 56  # of a table that stands beside another
+_MAX_BAR = 40
 Line = tuple[tuple[str, Style], ...]
 _GAP = "  "
+_BETWEEN = "    "  # two tables
+T = TypeVar("T")
 
 
 def lay_out(document: Document, width: int) -> list[Line]:
@@ -37,6 +46,8 @@ def lay_out(document: Document, width: int) -> list[Line]:
             lines += _lay_pairs(block, width)
         elif isinstance(block, Table):
             lines += _lay_table(block, width)
+        elif isinstance(block, Beside):
+            lines += _lay_beside(block, width)
         else:
             lines += _lay_note(block, width)
         before = block
@@ -90,6 +101,8 @@ def _lay_table(table: Table, width: int) -> list[Line]:
         for column in range(len(table.titles) - 1)
     ]
     margin = sum(widths) + len(_GAP) * len(widths)
+    if table.spare and width - margin < _MIN_LAST:
+        return _lay_table(_without(table, table.spare[0]), width)
     room = max(width - margin, 8)
     if table.aligns[-1] == "right":  # nothing to shorten: a column of numbers is as wide as it is
         room = max(cell_width(_fit(row.cells[-1], room)) for row in (head, *table.rows))
@@ -107,6 +120,37 @@ def _lay_table(table: Table, width: int) -> list[Line]:
     return lines
 
 
+def _without(table: Table, column: int) -> Table:
+    """The table without one of its spare columns, the first of them."""
+
+    def left(cells: tuple[T, ...]) -> tuple[T, ...]:
+        return cells[:column] + cells[column + 1 :]
+
+    return Table(
+        left(table.titles),
+        left(table.aligns),
+        tuple(replace(row, cells=left(row.cells)) for row in table.rows),
+        tuple(one - (one > column) for one in table.spare[1:]),
+    )
+
+
+def _lay_beside(beside: Beside, width: int) -> list[Line]:
+    room = (width - len(_BETWEEN) * (len(beside.tables) - 1)) // len(beside.tables)
+    if room < _MIN_BESIDE:
+        parted = [line for table in beside.tables for line in ((), *_lay_table(table, width))]
+        return parted[1:]
+    lines: list[Line] = []
+    for row in zip_longest(*(_lay_table(table, room) for table in beside.tables), fillvalue=()):
+        line: Line = ()
+        for number, part in enumerate(row):
+            at = sum(cell_width(text) for text, _ in line)
+            start = number * (room + len(_BETWEEN))
+            if part:
+                line += ((" " * (start - at), "plain"), *part) if start > at else part
+        lines.append(line)
+    return lines
+
+
 def _lay_note(note: Note, width: int) -> list[Line]:
     prefix = "warning: " if note.level == "warning" else "note: "
     lines = wrap(prefix + note.text, width - len(_GAP))
@@ -116,9 +160,12 @@ def _lay_note(note: Note, width: int) -> list[Line]:
 
 
 def _fit(words: Words, width: int) -> str:
-    """A place shortened to `width`; other words whole: what is longer is a bug of the report."""
+    """A place or bar in `width`; other words whole: what is longer is a bug of the report."""
     if isinstance(words, Place):
         return fit_place(words, width)
+    if isinstance(words, Bar):
+        cells = round(words.part * min(width, _MAX_BAR))
+        return "█" * cells if cells or not words.part else "▏"
     return cut_right(clean(words), width)
 
 

@@ -57,6 +57,15 @@ def duration(us: int) -> str:
     return f"{sign}{minutes // 60:,} h {minutes % 60:02d} min"
 
 
+def fine_duration(us: int) -> str:
+    """`84 us`, `7.87 ms`, `1.25 s`, then as `duration`: with as many digits as tell short ones."""
+    if us < 1_000:
+        return f"{us} us"
+    if us < 999_995:
+        return f"{us / 1e3:.2f} ms"
+    return f"{us / 1e6:.2f} s" if us < 59_995_000 else duration(us)
+
+
 def signed_duration(us: int) -> str:
     """`+0.412 s`, `-3 us`: a time relative to another."""
     return duration(us) if us < 0 else f"+{duration(us)}"

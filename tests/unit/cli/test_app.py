@@ -45,8 +45,9 @@ sys.exit(f"loaded: {{loaded}}" if loaded else 0)
 def test_help_lists_the_commands_and_the_exit_codes(runner: CliRunner) -> None:
     result = runner.invoke(app, ["--help"])
     assert result.exit_code == 0
+    width = max(map(len, COMMANDS))
     for name, (_, text) in COMMANDS.items():
-        assert f"  {name:10}  {text}\n" in result.output
+        assert f"  {name:{width}}  {text}\n" in result.output
     assert "Examples:\n    memreplay summary snap.pkl\n" in result.output
     assert "Exit codes: 0 fine, 2 wrong usage, 3 not a readable snapshot, 4" in result.output
 

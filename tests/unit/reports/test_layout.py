@@ -6,7 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memreplay.reports.document import Block, Heading, Note, Pairs, Place, Row, Table
+from memreplay.reports.document import (
+    Bar,
+    Beside,
+    Block,
+    Heading,
+    Note,
+    Pairs,
+    Place,
+    Row,
+    Table,
+)
 from memreplay.reports.fit import cell_width
 from memreplay.reports.layout import MIN_WIDTH, lay_out
 from memreplay.reports.plain import render_plain
@@ -96,3 +106,44 @@ blocks = st.one_of(
 def test_no_line_is_wider(document: list[Block], width: int) -> None:
     for line in lay_out(tuple(document), width):
         assert cell_width("".join(text for text, _ in line)) <= width
+
+
+def table(*rows: tuple[str, int]) -> Table:
+    most = max(number for _, number in rows)
+    cells = tuple(Row((name, Bar(number / most))) for name, number in rows)
+    return Table(("of", ""), ("right", "left"), cells)
+
+
+def test_bars_are_as_long_as_there_is_room() -> None:
+    bars = table(("a", 100), ("long", 50), ("b", 1), ("c", 0))
+    for width, length in ((40, 34), (100, 40), (300, 40)):
+        lines = render_plain((bars,), width=width).splitlines()
+        assert lines[1:] == [
+            "   a  " + "█" * length,
+            "long  " + "█" * (length // 2),
+            "   b  " + ("▏" if length < 50 else "█"),
+            "   c",
+        ]
+
+
+def test_tables_stand_beside_each_other_where_there_is_room() -> None:
+    left = Table(("n",), ("left",), (Row(("one",)), Row(("two",)), Row(("three",))))
+    right = Table(("m", "x"), ("right", "left"), (Row(("4", PLACE)), Row(("5", "a"))))
+    wide = render_plain((Beside((left, right)),), width=116).splitlines()
+    assert wide == [
+        "n".ljust(60) + "m  x",
+        "one".ljust(60) + "4  forward  /home/ada/run/src/model/layers.py:88",
+        "two".ljust(60) + "5  a",
+        "three",
+    ]
+    below = render_plain((Beside((left, right)),), width=115)
+    assert below == render_plain((left, right), width=115)
+
+
+def test_spare_columns_go_while_the_last_is_too_narrow() -> None:
+    row = Row(("a" * 10, "b" * 10, "c" * 10, PLACE), ((PLACE, "dim"),))
+    spared = Table(("1", "2", "3", "4"), ("left", "left", "left", "left"), (row,), spare=(1, 2))
+    titles = [render_plain((spared,), width=w).splitlines()[0].split() for w in (72, 71, 60, 59)]
+    assert titles == [["1", "2", "3", "4"], ["1", "3", "4"], ["1", "3", "4"], ["1", "4"]]
+    first = render_plain((spared,), width=59).splitlines()[1]
+    assert first == "aaaaaaaaaa  forward  /home/ada/run/src/model/layers.py:88"[:60]

@@ -72,3 +72,22 @@ def test_time_utc() -> None:
 @pytest.mark.parametrize("us", [2**63, -(2**63), 10**30])
 def test_time_utc_of_what_is_no_time(us: int) -> None:
     assert units.time_utc(us) == f"{us} us since 1970"
+
+
+@pytest.mark.parametrize(
+    "us, text",
+    [
+        (0, "0 us"),
+        (999, "999 us"),
+        (1_000, "1.00 ms"),
+        (7_868, "7.87 ms"),
+        (999_994, "999.99 ms"),
+        (999_995, "1.00 s"),
+        (59_994_999, "59.99 s"),
+        (59_995_000, "59.995 s"),
+        (59_999_500, "1 min 00.0 s"),
+        (3_600_000_000, "1 h 00 min"),
+    ],
+)
+def test_fine_duration(us: int, text: str) -> None:
+    assert units.fine_duration(us) == text

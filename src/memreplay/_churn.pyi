@@ -1,0 +1,48 @@
+"""The façade over what was allocated over the events of a measure: what Python may call of it."""
+
+from typing import Final, TypeAlias, TypedDict
+
+from memreplay._native.column import Column
+from memreplay._timeline import Measure
+
+BY: Final[dict[str, int]]
+SORT: Final[dict[str, int]]
+
+# key, count, bytes, temporary count and bytes, live count and bytes, lifetime in events (of those
+# that ended), how many that ended are timed, lifetime of these in microseconds
+_Row: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int]
+
+class _Allocations(TypedDict):
+    """What `allocations` finds. A class is (number, count, bytes).
+
+    Size class 0 is size 0, class k sizes from 2^(k - 1) on; lifetime class 0 is 0, class k is from
+    10^(k - 1) on. Medians are 0 of nothing.
+    """
+
+    whole: _Row
+    rows: list[_Row]
+    groups: int
+    sizes: list[tuple[int, int, int]]
+    lifetimes_events: list[tuple[int, int, int]]
+    lifetimes_us: list[tuple[int, int, int]] | None
+    untimed: tuple[int, int]
+    carried: tuple[int, int]
+    carried_freed: tuple[int, int]
+    grown: int
+    min_bytes: int
+    max_bytes: int
+    median_bytes: int
+    median_events: int
+    median_us: int
+    times: tuple[int, int] | None
+
+def allocations(
+    measure: Measure,
+    by: str,
+    file_rank: bytes,
+    function_rank: bytes,
+    classes: Column | None,
+    sort: str,
+    top: int,
+    threshold: int,
+) -> _Allocations: ...

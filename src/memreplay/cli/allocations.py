@@ -1,0 +1,133 @@
+"""`memreplay allocations`: what was allocated over the recording, and for how long."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from memreplay.cli.options import (
+    STRICT_EXIT_CODES,
+    all_frames_option,
+    file_argument,
+    format_option,
+    from_zero,
+    part_options,
+    reading_options,
+    strict_option,
+    top_option,
+)
+from memreplay.cli.output import render_document
+from memreplay.cli.present import present
+from memreplay.cli.source import Reading, opened
+
+if TYPE_CHECKING:
+    from memreplay.model import AllocationsBy, AllocationsSort, MeasureName
+    from memreplay.results.allocations import AllocationsReport
+
+
+@click.command(
+    "allocations",
+    epilog=f"""\b
+Examples:
+  memreplay allocations snap.pkl
+  memreplay allocations snap.pkl --by file --sort count
+  memreplay allocations snap.pkl --sort temporary --temporary 1
+  memreplay allocations snap.pkl --by size --from 2.5s --to 3s
+  memreplay allocations snap.pkl --top 0 --format json > allocations.json
+
+{STRICT_EXIT_CODES}""",
+)
+@file_argument
+@click.option(
+    "--measure",
+    type=click.Choice(["requested", "held", "active", "allocated"]),
+    default="requested",
+    show_default=True,
+    help="Which bytes, and until when an allocation lives: requested (as asked for, until the free"
+    " completes), held (until the free is requested), active and allocated (these two in whole"
+    " blocks).",
+)
+@click.option(
+    "--by",
+    type=click.Choice(["stack", "frame", "file", "function", "pool", "stream", "size"]),
+    default="stack",
+    show_default=True,
+    help="What to group allocations by; size is a class a power of two.",
+)
+@click.option(
+    "--sort",
+    type=click.Choice(["bytes", "count", "temporary", "mean-lifetime"]),
+    default="bytes",
+    show_default=True,
+    help="Which groups come first: those of the most bytes, allocations, temporary ones, or that"
+    " live longest.",
+)
+@click.option(
+    "--temporary",
+    "threshold",
+    type=int,
+    callback=from_zero,
+    metavar="N",
+    default=0,
+    show_default=True,
+    help="An allocation is temporary that is freed before more than N others are made.",
+)
+@top_option
+@all_frames_option
+@part_options
+@reading_options
+@strict_option
+@format_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    file: str,
+    measure: MeasureName,
+    by: AllocationsBy,
+    sort: AllocationsSort,
+    threshold: int,
+    top: int,
+    all_frames: bool,
+    pool: tuple[int, int] | None,
+    stream: int | None,
+    reading: Reading,
+    strict: bool,
+    fmt: str,
+) -> None:
+    """What was allocated over the recording, and for how long.
+
+    Counts every allocation in FILE ('-' for standard input), or in a range of it: how many, of what
+    sizes, how long they lived, how many were temporary, and the code that made them, that of the
+    most bytes first.
+    """
+
+    def work() -> AllocationsReport:
+        from memreplay.analysis.allocations import allocations_report
+
+        with opened(file, reading) as snapshot:
+            return allocations_report(
+                snapshot,
+                measure=measure,
+                by=by,
+                sort=sort,
+                top=top,
+                threshold=threshold,
+                all_frames=all_frames,
+                pool=pool,
+                stream=stream,
+                strict=strict,
+            )
+
+    present(ctx, file, work, partial(_render, fmt=fmt), strict=strict)
+
+
+def _render(report: AllocationsReport, fmt: str) -> str:
+    if fmt == "json":
+        from memreplay.reports.allocations_json import render_allocations_json
+
+        return render_allocations_json(report)
+    from memreplay.reports.allocations_text import allocations_document
+
+    return render_document(allocations_document(report))
