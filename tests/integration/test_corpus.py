@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import random
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 import memreplay as mr
+from memreplay.analysis.allocations import allocations_report
 from memreplay.model import MeasureName
 from memreplay.reports.dump import render_dump
-from tests import oracle, oracle_measures
+from tests import oracle, oracle_allocations, oracle_measures
 from tests.compare import assert_like_oracle
 from tests.dumped import expected_tables, read_dump
 
@@ -69,6 +71,28 @@ def test_live_sets_equal_brute_force_at_a_thousand_events(corpus_file: Path) -> 
             found = zip(live.address.tolist(), live.size.tolist(), strict=True)
             assert sorted(found) == sorted((one.addr, one.size) for one in want.live_at(event))
             assert live.bytes == usage.bytes_at(event)
+
+
+def test_allocations_equal_slow_sums(corpus_file: Path) -> None:
+    snapshot = oracle.load(corpus_file.read_bytes())
+    snap = mr.open(corpus_file)
+    measures: tuple[MeasureName, ...] = ("requested", "held")
+    for measure in measures:
+        report = allocations_report(snap, measure=measure, by="size", top=0, threshold=1)
+        for found in report.devices:
+            events = oracle.trace_of(snapshot, found.device)
+            lives = oracle_allocations.lives(snapshot, found.device, measure)
+            want = oracle_allocations.summed(lives, events, 1)
+            assert asdict(found.total) == asdict(want)
+            assert found.grown_count == oracle_allocations.needed_segments(lives, events)
+            sizes = oracle_allocations.in_classes([(one.size, one.size) for one in lives], 2)
+            assert [(c.least, c.most, c.count, c.bytes) for c in found.sizes] == sizes
+            for one in found.groups:
+                assert one.sizes is not None
+                least, most = one.sizes
+                some = [life for life in lives if least <= life.size <= most]
+                want = oracle_allocations.summed(some, events, 1)
+                assert asdict(one.sums) == asdict(want)
 
 
 def test_blocks_end_as_the_segments_say(corpus_file: Path) -> None:
