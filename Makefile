@@ -37,9 +37,10 @@ demo: $(VENV)/demo.stamp ## install into .venv, then read the example snapshot
 test: $(VENV)/built.stamp ## the test suite; PYTEST_ARGS="-k name -x" narrows it
 	$(BIN)/python -m pytest tests $(PYTEST_ARGS)
 
-bench: $(VENV)/built.stamp $(DATA) ## engine benchmarks, then the table against other tools; SIZES=25,100 (MB) ROUNDS=3
+bench: $(VENV)/built.stamp $(DATA) ## engine benchmarks, then the tables of other tools and of all commands; SIZES=25,100 (MB) ROUNDS=3
 	$(BIN)/python -m pytest bench/test_engine.py --benchmark-only --benchmark-min-rounds=$(ROUNDS)
 	$(BIN)/python bench/compare.py --rounds $(ROUNDS) $(DATA)
+	$(BIN)/python bench/compare.py --rounds $(ROUNDS) --commands $(DATA)
 
 lint: $(VENV)/dev.stamp ## ruff (rules and format) and cython-lint
 	$(BIN)/ruff check .

@@ -2,11 +2,14 @@
 
     python bench/compare.py --sizes 25,100 --rounds 3
     python bench/compare.py --json results.json big.pkl
+    python bench/compare.py --commands --sizes 100
 
 Each measurement is a whole process: start, imports, answer, exit; rows marked * time themselves,
 without that. The commands take turns (A B C, A B C, …), so that a machine that slows down slows
 them all; the median counts. Every file is read once beforehand, so that all find it in the page
 cache. Limits of the machine are measured where there is a C compiler, and zstd.
+
+With --commands it is memreplay's own commands that are timed, each as a ratio of `peak`.
 """
 
 from __future__ import annotations
@@ -39,6 +42,26 @@ PARSE = (
 READ = (
     f"import sys; f = open(sys.argv[1], 'rb', 0); b = bytearray({CHUNK})\nwhile f.readinto(b): pass"
 )
+
+
+# What --commands times, `peak` first. Commands that this version does not have are left out.
+OWN = (
+    ("peak",),
+    ("peak", "--measure", "held"),
+    ("peak", "--measure", "active"),
+    ("peak", "--measure", "reserved"),
+    ("summary",),
+    ("at", "--end", "--list"),
+    ("timeline",),
+    ("segments",),
+    ("fragmentation",),
+    ("oom",),
+    ("steps",),
+    ("leaks",),
+    ("allocations",),
+    ("dump",),
+)
+THEIRS = "from memreplay.cli.app import COMMANDS; print(*COMMANDS)"
 
 
 @dataclass(frozen=True)
@@ -99,6 +122,32 @@ def commands(python: str) -> list[Command]:
         found.append(Command("bare opcode walk in C", (limits, "walk", "FILE")))
         found.append(Command("memcpy *", (limits, "copy", "FILE"), times_itself=True))
     return found
+
+
+def own_commands(python: str) -> list[Command]:
+    """Memreplay's own commands, of those in OWN that it has."""
+    asked = subprocess.run([python, "-c", THEIRS], check=True, capture_output=True, text=True)
+    there = asked.stdout.split()
+    return [
+        Command(" ".join(words), (python, "-m", "memreplay", words[0], "FILE", *words[1:]))
+        for words in OWN
+        if words[0] in there
+    ]
+
+
+def fitting(todo: list[Command], file: Path) -> list[Command]:
+    """Those that have an answer for the file, the first in any case; says of others why not."""
+    run(todo[0], file)  # what this fails on the others would, too
+    return [todo[0], *(command for command in todo[1:] if answers(command, file))]
+
+
+def answers(command: Command, file: Path) -> bool:
+    try:
+        run(command, file)
+    except CommandFailedError as error:
+        print(f"left out: {error}", file=sys.stderr)
+        return False
+    return True
 
 
 def compiled(source: Path) -> str | None:
@@ -251,15 +300,19 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--json", metavar="FILE", nargs="?", const="-", help="write JSON as well; - or none: only"
     )
+    parser.add_argument(
+        "--commands", action="store_true", help="memreplay's own commands beside `peak` instead"
+    )
     args = parser.parse_args(arguments)
     if args.rounds < 1:
         parser.error("--rounds must be 1 or more")
     files = args.files or [generated(megabytes) for megabytes in args.sizes]
-    todo = commands(sys.executable)
+    todo = own_commands(sys.executable) if args.commands else commands(sys.executable)
     document: list[dict[str, object]] = []
     try:
         for file in files:
-            results = compare(file, todo, args.rounds)
+            timed = fitting(todo, file) if args.commands else todo
+            results = compare(file, timed, args.rounds)
             size = file.stat().st_size
             document.append(
                 {

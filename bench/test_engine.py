@@ -62,6 +62,30 @@ def test_groups(benchmark: BenchmarkFixture, snapshot: mr.Snapshot, by: By) -> N
     assert report.devices[0].groups
 
 
+@pytest.mark.parametrize(
+    "name", ["segments", "allocations", "timeline", "fragmentation", "oom", "steps", "leaks"]
+)
+def test_report(benchmark: BenchmarkFixture, file: Path, name: str) -> None:
+    """What a command finds, of a file that is read and replayed; skipped where there is none."""
+    analysis = pytest.importorskip(f"memreplay.analysis.{name}")
+
+    def replayed() -> tuple[tuple[mr.Snapshot], dict[str, object]]:
+        snapshot = mr.open(file)
+        snapshot.replay(0)
+        return (snapshot,), {}
+
+    report = getattr(analysis, f"{name}_report")
+    found = benchmark.pedantic(report, setup=replayed, rounds=ROUNDS, warmup_rounds=1)
+    assert found.devices
+
+
+def test_at_many_events(benchmark: BenchmarkFixture, file: Path) -> None:
+    """The live set at a thousand events; the index that answers is made in the first round."""
+    usage = mr.open(file).replay(0).measure()
+    events = range(0, usage.replay.events, usage.replay.events // 1_000)
+    benchmark(lambda: [usage.largest(event, 10) for event in events])
+
+
 def test_usage(benchmark: BenchmarkFixture, file: Path) -> None:
     """The usage after each event, as an array."""
 

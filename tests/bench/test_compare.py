@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import compare
+from memreplay.cli.app import COMMANDS
 from tests import build
 from tests.build import SnapshotBuilder
 
@@ -93,6 +94,33 @@ def test_the_yardsticks_are_there() -> None:
         "pickle.load",
         "pickle.load, gc off",
     ]
+
+
+def test_own_commands_are_those_that_there_are() -> None:
+    names = [command.name for command in compare.own_commands(sys.executable)]
+    assert names[:2] == ["peak", "peak --measure held"]
+    assert {name.split()[0] for name in names} == set(COMMANDS) - {"completion"}
+    (at,) = (one for one in compare.own_commands(sys.executable) if one.name.startswith("at "))
+    assert at.arguments[1:] == ("-m", "memreplay", "at", "FILE", "--end", "--list")
+
+
+def test_own_commands_that_have_no_answer_are_left_out(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(compare, "own_commands", lambda _python: [QUICK, WRONG])
+    assert compare.main([str(file), "--rounds", "1", "--commands"]) == 0
+    shown = capsys.readouterr()
+    assert "quick" in shown.out
+    assert "wrong" not in shown.out
+    assert shown.err == "left out: wrong ended with 1 on snap.pkl: no such thing\n"
+
+
+def test_without_the_first_there_is_nothing_to_compare(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(compare, "own_commands", lambda _python: [WRONG, QUICK])
+    assert compare.main(["nowhere.pkl", "--rounds", "1", "--commands"]) == 1
+    assert capsys.readouterr().err.startswith("wrong ended with 1")
 
 
 def test_a_command_may_time_itself(file: Path) -> None:
