@@ -2,8 +2,8 @@
 
 `_native → _core → snapshot → analysis → reports → cli`: a module may import its own layer and those
 before it. `errors` and `model` import nothing of the package, and everything may import them.
-(`_diagnosis` words what stopped `_native`, for `_core`; `_timeline` and `_measures` are façades
-beside `_core`; `container`, `columns`, `replay` are parts of what `snapshot` opens;
+(`_diagnosis` words what stopped `_native`, for `_core`; `_timeline`, `_measures` and `_growth` are
+façades beside `_core`; `container`, `columns`, `replay` are parts of what `snapshot` opens;
 `__main__` starts `cli`.)
 """
 
@@ -26,6 +26,7 @@ LAYERS = (
     "_timeline",
     "_measures",
     "_churn",
+    "_growth",
     "sources",
     "container",
     "readahead",

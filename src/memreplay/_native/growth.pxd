@@ -1,0 +1,56 @@
+# What each step of a program does to a measure: its sums, and the stacks whose memory grows.
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from memreplay._native.growbuf cimport Buf
+from memreplay._native.lives cimport Lives
+from memreplay._native.replay cimport Replay
+
+cdef enum:
+    QUARTERS = 4     # parts of the later steps; memory that leaks grows in each of them
+
+
+cdef struct Span:
+    # The events first to stop - 1, counted from event 0 of the device.
+    int64_t first
+    int64_t stop
+
+
+cdef struct StepSum:
+    int64_t peak, peak_at      # the level before its first event included, at first - 1
+    int64_t end
+    int64_t bytes              # allocated in it
+    uint64_t allocations
+
+
+cdef struct Judged:
+    # What a series at the ends of steps comes to.
+    bint leaks
+    int64_t rate       # bytes a step
+    uint32_t rises     # later steps that end higher than the one before
+    uint32_t until     # the last step after which more stayed; 0 for none
+    int64_t stayed     # bytes that came since the start and are there all through the last quarter
+
+
+cdef struct Grown:
+    # One stack whose memory grew.
+    int64_t rate, stayed
+    int64_t start, warm, end     # bytes before the first step, after the warm-up, after the last
+    int64_t old_bytes            # of allocations of the later steps that outlived some steps
+    uint64_t old_count
+    uint32_t key                 # stack id, or KEY_* of fold.pxd
+    uint32_t rises, until
+    bint leaks
+
+
+cdef struct Totals:
+    # Of all stacks that leak; of all others that grew; of all old allocations.
+    int64_t leak_rate, leak_growth, once_stayed, old_bytes
+    uint64_t old_count
+
+
+cdef void step_sums(const Lives* l, const Replay* r, const int64_t* usage, int64_t start,
+                    const Span* spans, uint64_t n, StepSum* out) noexcept nogil
+cdef int judge(const int64_t* values, uint32_t steps, uint32_t warm, int64_t least, Buf* scratch,
+               Judged* out) noexcept nogil
+cdef int stacks_grown(const Lives* l, const int64_t* moments, uint32_t steps, uint32_t warm,
+                      uint32_t old, int64_t least, Buf* leaks, Buf* once,
+                      Totals* totals) noexcept nogil

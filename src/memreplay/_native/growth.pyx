@@ -1,0 +1,345 @@
+"""Steps of a program: what each allocates, how high it goes, and what is left of it afterwards.
+
+Only allocations that are live at the end of a step count there, and each is looked at once: it is
+in a stack's bytes from the first end of a step that it meets to the last. So a stack's bytes at all
+ends are sums of a few differences, in memory linear in these allocations.
+
+docs/leaks.md has the rule by which a series at the ends of steps is a leak (`judge`).
+"""
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc, qsort
+from libc.string cimport memset
+from memreplay._native.fold cimport KEY_BASELINE, KEY_NO_STACK
+from memreplay._native.growbuf cimport buf_free, buf_init, buf_reserve, push_item
+from memreplay._native.hashmap cimport spans_len
+from memreplay._native.lives cimport NEVER, counts
+from memreplay._native.status cimport ERR_MEMORY, OK
+from memreplay._native.tables cimport EMPTY_STACK, Baseline
+
+
+cdef struct Crossing:
+    # An allocation that is live at the ends `first` to `stop` - 1 of steps.
+    int64_t bytes
+    uint32_t row
+    uint32_t first
+    uint32_t stop
+
+
+cdef inline int64_t plus(int64_t a, int64_t b) noexcept nogil:
+    # Sizes of a file that is made up may be too large to add; they wrap.
+    return <int64_t> (<uint64_t> a + <uint64_t> b)
+
+
+cdef inline int64_t minus(int64_t a, int64_t b) noexcept nogil:
+    return <int64_t> (<uint64_t> a - <uint64_t> b)
+
+
+cdef void step_sums(const Lives* l, const Replay* r, const int64_t* usage, int64_t start,
+                    const Span* spans, uint64_t n, StepSum* out) noexcept nogil:
+    # One pass over the events of the spans. Without `l` (reserved memory) each rise is an
+    # allocation.
+    cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
+    cdef uint64_t k
+    cdef int64_t i, before
+    cdef StepSum* s
+    for k in range(n):
+        s = &out[k]
+        memset(s, 0, sizeof(StepSum))
+        s.peak_at = spans[k].first - 1
+        s.peak = usage[s.peak_at] if s.peak_at >= 0 else start
+        for i in range(spans[k].first, spans[k].stop):
+            if usage[i] > s.peak:
+                s.peak = usage[i]
+                s.peak_at = i
+            if l != NULL:
+                if counts(l, action, <uint64_t> i):
+                    s.allocations += 1
+                    s.bytes = plus(s.bytes, l.bytes[i])
+            else:
+                before = usage[i - 1] if i else start
+                if usage[i] > before:
+                    s.allocations += 1
+                    s.bytes = plus(s.bytes, minus(usage[i], before))
+        i = spans[k].stop - 1
+        s.end = usage[i] if i >= 0 else start
+
+
+# ---- one series
+
+cdef int ascending(const void* a, const void* b) noexcept nogil:
+    cdef double x = (<const double*> a)[0]
+    cdef double y = (<const double*> b)[0]
+    return (x > y) - (x < y)
+
+
+cdef double median(double* values, uint64_t n) noexcept nogil:
+    # Sorts them.
+    qsort(values, n, sizeof(double), ascending)
+    if n & 1:
+        return values[n // 2]
+    return (values[n // 2 - 1] + values[n // 2]) / 2
+
+
+cdef inline uint32_t quarter(uint32_t steps, uint32_t warm, int number) noexcept nogil:
+    # The step that ends this quarter of the later steps; 0 is where they begin.
+    return warm + <uint32_t> ((<uint64_t> (steps - warm) * <uint64_t> number) // QUARTERS)
+
+
+cdef int64_t lowest(const int64_t* values, uint32_t first, uint32_t last, int64_t so_far) \
+        noexcept nogil:
+    cdef uint32_t i
+    for i in range(first, last + 1):
+        if values[i] < so_far:
+            so_far = values[i]
+    return so_far
+
+
+cdef int judge(const int64_t* values, uint32_t steps, uint32_t warm, int64_t least, Buf* scratch,
+               Judged* out) noexcept nogil:
+    # `values` are a start and then one a step. `scratch` is of doubles.
+    cdef int64_t floors[QUARTERS + 1]
+    cdef double gains[QUARTERS]
+    cdef double* work
+    cdef double slope
+    cdef uint32_t later = steps - warm
+    cdef uint32_t i, lag
+    cdef int q
+    cdef int64_t floor
+    memset(out, 0, sizeof(Judged))
+    # What is never again given back, from the end of each quarter on.
+    floors[QUARTERS] = values[steps]
+    for q in range(QUARTERS - 1, -1, -1):
+        floors[q] = lowest(values, quarter(steps, warm, q), quarter(steps, warm, q + 1),
+                           floors[q + 1])
+    out.stayed = minus(floors[QUARTERS - 1], values[0])
+    floor = values[steps]
+    for i in range(steps, 0, -1):
+        # The floor before step i is lower than after it: something of step i stayed.
+        if values[i] < floor:
+            floor = values[i]
+        if values[i - 1] < floor and floor <= floors[QUARTERS - 1]:
+            out.until = i
+            break
+    for i in range(warm + 1, steps + 1):
+        out.rises += values[i] > values[i - 1]
+    if later < QUARTERS:
+        return OK
+    for q in range(QUARTERS):
+        gains[q] = <double> floors[q + 1] - <double> floors[q]
+        if gains[q] <= 0:
+            return OK
+    if buf_reserve(scratch, later + 1) < 0:
+        return ERR_MEMORY
+    work = <double*> scratch.data
+    # In each quarter it grows at about the same pace ...
+    for q in range(QUARTERS):
+        work[q] = gains[q]
+    slope = median(work, QUARTERS)
+    for q in range(QUARTERS):
+        if gains[q] < slope / 2:
+            return OK
+    # ... by more than it rises and falls from step to step ...
+    for i in range(later):
+        slope = <double> values[warm + i + 1] - <double> values[warm + i]
+        work[i] = slope if slope >= 0 else -slope
+    if (<double> floors[QUARTERS - 1] - <double> floors[0]) < 2 * median(work, later):
+        return OK
+    # ... and by so much a step: the median over steps that are half of the later ones apart.
+    lag = (later + 1) // 2
+    for i in range(later - lag + 1):
+        work[i] = (<double> values[warm + i + lag] - <double> values[warm + i]) / lag
+    slope = median(work, later - lag + 1)
+    if slope <= 0 or slope < <double> least:
+        return OK
+    out.rate = <int64_t> (slope + 0.5) if slope < 9e18 else <int64_t> 9e18
+    out.leaks = True
+    return OK
+
+
+# ---- by stack
+
+cdef uint32_t first_end(const int64_t* moments, uint32_t n, uint32_t lo, int64_t event) \
+        noexcept nogil:
+    # The first moment from number `lo` on that is at the event or later; n where there is none.
+    cdef uint32_t hi = n
+    cdef uint32_t mid
+    while lo < hi:
+        mid = lo + (hi - lo) // 2
+        if moments[mid] < event:
+            lo = mid + 1
+        else:
+            hi = mid
+    return lo
+
+
+cdef inline int cross(Buf* found, uint32_t row, int64_t bytes, uint32_t end,
+                      const int64_t* moments, uint32_t n, uint32_t first) noexcept nogil:
+    # Notes an allocation that meets moment `first` and later ones, but for one that ends before.
+    cdef Crossing c
+    if first >= n or <int64_t> end <= moments[first]:
+        return OK
+    c.row = row
+    c.bytes = bytes
+    c.first = first
+    c.stop = first_end(moments, n, first, <int64_t> end)
+    return OK if push_item(found, &c) == 0 else ERR_MEMORY
+
+
+cdef int find_crossings(const Lives* l, const int64_t* moments, uint32_t n, uint32_t stacks,
+                        Buf* found) noexcept nogil:
+    # `moments`: events after which a step ends, ascending (-1: the start).
+    cdef const Replay* r = l.replay
+    cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
+    cdef const uint32_t* stack = <const uint32_t*> r.tables.stack.data + r.first
+    cdef const Baseline* base = <const Baseline*> r.baseline.data
+    cdef const uint32_t* base_end = <const uint32_t*> l.base_end.data
+    cdef const int64_t* base_bytes = <const int64_t*> l.base_bytes.data
+    cdef uint32_t next_end = 0
+    cdef uint32_t row
+    cdef uint64_t i
+    for i in range(l.base_end.len):
+        if base_end[i] == NEVER:
+            continue
+        row = base[i].stack if base[i].stack != EMPTY_STACK else stacks
+        if cross(found, row, base_bytes[i], base_end[i], moments, n, 0) != OK:
+            return ERR_MEMORY
+    for i in range(r.events):
+        while next_end < n and moments[next_end] < <int64_t> i:
+            next_end += 1
+        if next_end == n:
+            break
+        if counts(l, action, i):
+            if cross(found, stack[i], l.bytes[i], l.end[i], moments, n, next_end) != OK:
+                return ERR_MEMORY
+    return OK
+
+
+cdef int by_rate(const void* a, const void* b) noexcept nogil:
+    # Most bytes a step first, then most bytes, then the key: the same order every time.
+    cdef const Grown* x = <const Grown*> a
+    cdef const Grown* y = <const Grown*> b
+    if x.rate != y.rate:
+        return -1 if x.rate > y.rate else 1
+    if x.stayed != y.stayed:
+        return -1 if x.stayed > y.stayed else 1
+    return (x.key > y.key) - (x.key < y.key)
+
+
+cdef int add_stack(const Crossing* found, const uint32_t* order, uint64_t n, int64_t* values,
+                   uint32_t steps, uint32_t warm, uint32_t old, int64_t least, Buf* scratch,
+                   Buf* leaks, Buf* once, Totals* totals) noexcept nogil:
+    # One stack, of n crossings. `values` has steps + 2 places.
+    cdef Judged judged
+    cdef Grown g
+    cdef const Crossing* c
+    cdef uint64_t i
+    cdef bint moves = False
+    cdef uint32_t k
+    memset(&g, 0, sizeof(Grown))
+    for i in range(n):
+        c = &found[order[i]]
+        moves = moves or c.first > 0 or c.stop <= steps
+        if c.stop > steps and c.first > warm and steps - c.first >= old:
+            g.old_count += 1
+            g.old_bytes = plus(g.old_bytes, c.bytes)
+    if not moves:
+        return OK
+    memset(values, 0, (<uint64_t> steps + 2) * sizeof(int64_t))
+    for i in range(n):
+        c = &found[order[i]]
+        values[c.first] = plus(values[c.first], c.bytes)
+        values[c.stop] = minus(values[c.stop], c.bytes)
+    for k in range(1, steps + 1):
+        values[k] = plus(values[k], values[k - 1])
+    if judge(values, steps, warm, least, scratch, &judged) != OK:
+        return ERR_MEMORY
+    totals.old_count += g.old_count
+    totals.old_bytes = plus(totals.old_bytes, g.old_bytes)
+    g.rate = judged.rate
+    g.stayed = judged.stayed
+    g.rises = judged.rises
+    g.until = judged.until
+    g.leaks = judged.leaks
+    g.start = values[0]
+    g.warm = values[warm]
+    g.end = values[steps]
+    g.key = found[order[0]].row
+    if g.leaks:
+        totals.leak_rate = plus(totals.leak_rate, g.rate)
+        totals.leak_growth = plus(totals.leak_growth, minus(g.end, g.warm))
+        return OK if push_item(leaks, &g) == 0 else ERR_MEMORY
+    if g.stayed > 0:
+        totals.once_stayed = plus(totals.once_stayed, g.stayed)
+        return OK if push_item(once, &g) == 0 else ERR_MEMORY
+    return OK
+
+
+cdef void name_rows(Buf* rows, uint32_t stacks) noexcept nogil:
+    # Rows become the keys of fold.pxd.
+    cdef Grown* g = <Grown*> rows.data
+    cdef uint64_t i
+    for i in range(rows.len):
+        if g[i].key == stacks:
+            g[i].key = KEY_BASELINE
+        elif g[i].key == EMPTY_STACK:
+            g[i].key = KEY_NO_STACK
+
+
+cdef int stacks_grown(const Lives* l, const int64_t* moments, uint32_t steps, uint32_t warm,
+                      uint32_t old, int64_t least, Buf* leaks, Buf* once,
+                      Totals* totals) noexcept nogil:
+    # `moments`: the event before the first step, then the last event of each; `warm` of the steps
+    # do not count as later ones. Fills `leaks` and `once` (of Grown): stacks that leak, and others
+    # of which more stayed than there was. Old are allocations that were made in later steps, and
+    # are live at the last end, `old` ends of steps or more after the first that they met.
+    cdef uint32_t stacks = spans_len(&l.replay.tables.stacks)
+    cdef uint32_t n = steps + 1
+    cdef uint64_t* offsets = NULL
+    cdef uint32_t* order = NULL
+    cdef int64_t* values = NULL
+    cdef const Crossing* c
+    cdef Buf found, scratch
+    cdef uint64_t i, total
+    cdef uint32_t row
+    cdef int code
+    memset(totals, 0, sizeof(Totals))
+    buf_init(&found, sizeof(Crossing))
+    buf_init(&scratch, sizeof(double))
+    code = find_crossings(l, moments, n, stacks, &found)
+    if code == OK:
+        # By stack: a counting sort, as there are no more rows than stacks and one.
+        offsets = <uint64_t*> calloc(<uint64_t> stacks + 2, sizeof(uint64_t))
+        order = <uint32_t*> malloc((found.len + 1) * sizeof(uint32_t))
+        values = <int64_t*> malloc((<uint64_t> steps + 2) * sizeof(int64_t))
+        if offsets == NULL or order == NULL or values == NULL:
+            code = ERR_MEMORY
+    if code == OK:
+        c = <const Crossing*> found.data
+        for i in range(found.len):
+            offsets[c[i].row + 1] += 1
+        for i in range(<uint64_t> stacks + 1):
+            offsets[i + 1] += offsets[i]
+        for i in range(found.len):
+            order[offsets[c[i].row]] = <uint32_t> i
+            offsets[c[i].row] += 1
+        # Each offset has moved on to where the next row begins.
+        total = 0
+        for row in range(stacks + 1):
+            if code == OK and offsets[row] > total:
+                code = add_stack(c, order + total, offsets[row] - total, values, steps, warm, old,
+                                 least, &scratch, leaks, once, totals)
+            total = offsets[row]
+    if code == OK:
+        name_rows(leaks, stacks)
+        name_rows(once, stacks)
+        if leaks.len:
+            qsort(leaks.data, leaks.len, sizeof(Grown), by_rate)
+        if once.len:
+            qsort(once.data, once.len, sizeof(Grown), by_rate)
+    free(offsets)
+    free(order)
+    free(values)
+    buf_free(&found)
+    buf_free(&scratch)
+    return code

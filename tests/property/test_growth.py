@@ -1,0 +1,142 @@
+"""Steps and stacks at their ends against slow Python, on any trace and any steps in it."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import memreplay as mr
+from memreplay import _growth, _timeline
+from memreplay.analysis.leaks import leaks_report
+from memreplay.analysis.steps import steps_report
+from memreplay.errors import UsageError
+from memreplay.model import MEASURES
+from memreplay.results.steps import Outside, Step
+from tests import build, oracle, oracle_steps
+from tests.allocator_strategies import Recording, recordings
+from tests.build import Snapshot
+from tests.strategies import traces
+
+
+def key(snap: mr.Snapshot, row: int) -> tuple[Any, ...] | None:
+    if row == _timeline.BEFORE_RECORDING:
+        return None
+    if row == _timeline.NO_STACK:
+        return ()
+    return tuple((f.function, f.file, f.line) for f in snap.stack(row))
+
+
+@settings(max_examples=300)
+@given(snapshot=traces(max_devices=1, max_events=40), cuts=st.lists(st.integers(0, 40)))
+def test_sums_of_any_steps(snapshot: Snapshot, cuts: list[int]) -> None:
+    snap = mr.open(build.dump(snapshot))
+    for device in snap.devices:
+        want = oracle.replay(snapshot, device)
+        usage = snap.replay(device).measure()
+        inside = sorted(min(cut, len(want.usage)) for cut in cuts)
+        spans = list(pairwise(inside))[::2]
+        found = _growth.step_sums(
+            usage.replay.native, usage.native, usage.column, usage.start_bytes, spans
+        )
+        slow = oracle_steps.step_sums(want, spans)
+        assert found == [(s.peak, s.peak_at, s.end, s.allocations, s.allocated) for s in slow]
+
+
+@settings(max_examples=300)
+@given(
+    snapshot=traces(max_devices=1, max_events=60),
+    cuts=st.lists(st.integers(-1, 60), min_size=1, max_size=20),
+    third=st.integers(0, 3),
+    age=st.integers(0, 4),
+)
+def test_stacks_at_the_ends_of_any_steps(
+    snapshot: Snapshot, cuts: list[int], third: int, age: int
+) -> None:
+    snap = mr.open(build.dump(snapshot))
+    for device in snap.devices:
+        want = oracle.replay(snapshot, device)
+        moments = sorted(min(cut, len(want.usage) - 1) for cut in cuts)
+        warm = (len(moments) - 1) * third // 4
+        leaks, leaking, once, others, totals = _growth.stacks_grown(
+            snap.replay(device).measure().native, moments, warm, age, 1, 0
+        )
+        assert (leaking, others) == (len(leaks), len(once))
+        rows = {key(snap, row[0]): row for row in leaks + once}
+        assert len(rows) == leaking + others
+        old = oracle_steps.old(want, moments, warm, age)
+        for stack, values in oracle_steps.series_by_stack(want, moments).items():
+            judged = oracle_steps.judge(values, warm, 1)
+            if not judged.rate and (judged.stayed <= 0 or len(set(values)) == 1):
+                assert stack not in rows
+                continue
+            _, rate, stayed, start, warmed, end, rises, _, old_bytes, old_count = rows.pop(stack)
+            assert (rate, stayed, rises) == (judged.rate, judged.stayed, judged.rises)
+            assert (start, warmed, end) == (values[0], values[warm], values[-1])
+            mine = [one.size for one in old if oracle_steps.key_of(one) == stack]
+            assert (old_count, old_bytes) == (len(mine), sum(mine))
+        assert not rows
+        assert totals == (
+            sum(row[1] for row in leaks),
+            sum(row[5] - row[4] for row in leaks),
+            sum(row[2] for row in once),
+            sum(one.size for one in old),
+            len(old),
+        )
+        assert [row[1] for row in leaks] == sorted((row[1] for row in leaks), reverse=True)
+
+
+@settings(max_examples=100)
+@given(recording=recordings(), period=st.integers(1, 40), measure=st.sampled_from(MEASURES))
+def test_a_report_accounts_for_every_event(recording: Recording, period: int, measure: Any) -> None:
+    snap = mr.open(build.dump(recording.snapshot))
+    try:
+        report = steps_report(snap, measure=measure, period=period)
+    except UsageError:
+        assert all(snap.replay(device).events < 2 * period for device in snap.devices)
+        return
+    for found in report.devices:
+        usage = snap.replay(found.device).measure(measure)
+        if found.source is None:
+            continue
+        assert found.before is not None
+        assert found.between is not None
+        assert found.after is not None
+        outside = (found.before, found.between, found.after)
+        inside = sum(step.last_event - step.first_event + 1 for step in found.steps)
+        assert inside + sum(part.events for part in outside) == found.events
+        parts: list[Step | Outside] = [*found.steps, *outside]
+        whole = _growth.step_sums(
+            usage.replay.native,
+            None if measure == "reserved" else usage.native,
+            usage.column,
+            usage.start_bytes,
+            [(0, found.events)],
+        )[0]
+        assert sum(part.allocations for part in parts) == whole[3]
+        assert sum(part.allocated_bytes for part in parts) == whole[4]
+        assert max(part.peak_bytes for part in parts if part != found.between) <= whole[0]
+        grown = sum(step.growth_bytes for step in found.steps)
+        assert grown == found.steps[-1].end_bytes - usage.bytes_at(found.steps[0].first_event - 1)
+
+
+@settings(max_examples=60)
+@given(recording=recordings(), windows=st.integers(5, 30))
+def test_leaks_and_the_rest_are_the_growth(recording: Recording, windows: int) -> None:
+    snap = mr.open(build.dump(recording.snapshot))
+    try:
+        report = leaks_report(snap, windows=windows, top=0)
+    except UsageError:
+        return
+    for found in report.devices:
+        if found.source is None:
+            continue
+        assert found.end_bytes == found.start_bytes + (
+            snap.replay(found.device).measure().bytes_at(found.last_step_event)
+            - snap.replay(found.device).measure().bytes_at(found.first_step_event - 1)
+        )
+        assert sum(one.group.bytes for one in found.leaks) == found.leak_bytes
+        assert sum(one.rate for one in found.leaks) == found.leak_rate
+        assert sum(one.group.bytes for one in found.once) == found.once_bytes
