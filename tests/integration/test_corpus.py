@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 
 import memreplay as mr
 from memreplay.analysis.allocations import allocations_report
+from memreplay.analysis.leaks import leaks_report
+from memreplay.analysis.steps import steps_report
 from memreplay.model import MeasureName
 from memreplay.reports.dump import render_dump
 from tests import oracle, oracle_allocations, oracle_measures
@@ -144,3 +147,14 @@ def test_the_dump_is_what_is_in_the_file(corpus_file: Path) -> None:
 def test_published_peak(corpus: Path, name: str) -> None:
     snap = mr.open(corpus / f"{name}.pickle")
     assert snap.replay(0).peak.bytes == PEAKS[name]
+
+
+def test_none_of_them_has_steps_or_leaks(corpus_file: Path) -> None:
+    # They are of one step, one forward pass or no events: layers are no steps, and what a forward
+    # pass saves is no leak.
+    snap = mr.open(corpus_file)
+    with pytest.raises(mr.UsageError, match="no steps: "):
+        steps_report(snap)
+    # What is too short to tell is refused.
+    with suppress(mr.UsageError):
+        assert not leaks_report(snap).leaking

@@ -21,6 +21,8 @@ COMMANDS = {
         "What was allocated over the recording, and for how long.",
     ),
     "segments": ("memreplay.cli.segments", "What was reserved when, and why."),
+    "steps": ("memreplay.cli.steps", "What each step of a program does to memory."),
+    "leaks": ("memreplay.cli.leaks", "Which code holds more and more from step to step."),
     "dump": ("memreplay.cli.dump", "Everything that was read, event by event."),
     "completion": ("memreplay.cli.completion", "Print the script that completes commands."),
 }

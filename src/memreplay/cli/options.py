@@ -107,6 +107,21 @@ def at_option(function: F) -> F:
     )(function)
 
 
+def step_options(function: F) -> F:
+    """--step-annotation and --period."""
+    annotation = click.option(
+        "--step-annotation",
+        "annotation",
+        metavar="NAME",
+        help="A step is each annotation of this name, or of this name before a #; by default those"
+        " of ProfilerStep, else of Optimizer.step, else what repeats in the trace.",
+    )
+    period = click.option(
+        "--period", type=click.IntRange(1), metavar="N", help="A step is N events."
+    )
+    return annotation(period(function))
+
+
 def peaks_option(function: F) -> F:
     """--peaks N."""
     return click.option(

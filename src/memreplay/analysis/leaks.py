@@ -1,0 +1,275 @@
+"""Which stacks hold more and more from step to step, and when memory would end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memreplay.analysis.boundaries import WINDOWS, Found, at_most, find_steps, windows
+from memreplay.analysis.choice import chosen_usages
+from memreplay.analysis.grouping import Grouper
+from memreplay.analysis.steps import Summed, median, sum_steps
+from memreplay.analysis.trust import strict_verdict, verdict
+from memreplay.errors import UsageError
+from memreplay.model import MeasureName
+from memreplay.results.leaks import DeviceLeaks, GrownStack, LeaksReport, RunsOut
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memreplay.replay import Replay, Usage
+    from memreplay.snapshot import Snapshot
+
+    Rows = Sequence[tuple[int, ...]]
+
+# Fewer steps do not tell growth from a start.
+LEAST_STEPS = 5
+OLDER_THAN = 3
+# A trace without steps that allocates less than so many times its rise and fall may be one step,
+# in which everything grows.
+LEAST_CHURN = 20
+# With very many stacks steps are taken together, so that no file costs stacks times steps.
+MOST_CELLS = 1 << 27
+
+
+def leaks_report(
+    snap: Snapshot,
+    *,
+    measure: MeasureName = "requested",
+    annotation: str | None = None,
+    period: int | None = None,
+    windows: int | None = None,
+    older_than: int = OLDER_THAN,
+    min_bytes: int = 1,
+    total_memory: int | None = None,
+    top: int = 20,
+    all_frames: bool = False,
+    pool: tuple[int, int] | None = None,
+    stream: int | None = None,
+    strict: bool = False,
+) -> LeaksReport:
+    """The leaks of each device (docs/leaks.md has the rule).
+
+    Steps are found as for `steps_report`; `windows` takes so many equal parts of the trace instead,
+    and so does a file without steps. `total_memory` is the device's, in bytes. Raises UsageError
+    for reserved memory, and when no device has events enough.
+    """
+    if measure == "reserved":
+        raise UsageError(
+            "reserved memory is of segments, which no stack holds; leaks are of others"
+        )
+    if windows is not None and (annotation is not None or period is not None):
+        raise UsageError("windows stand in for steps: give no annotation and no period with them")
+    grouper = Grouper(snap, "stack")
+    devices = []
+    for usage in chosen_usages(snap, snap.devices, measure, pool, stream):
+        found = _steps(snap, usage, annotation, period, windows)
+        trust = (strict_verdict if strict else verdict)(snap, usage)
+        search = _Search(usage, found, older_than, min_bytes, top, grouper)
+        devices.append(
+            search.result(
+                exact=trust.exact,
+                trusted=trust.trusted,
+                reasons=trust.reasons,
+                total_memory=total_memory,
+                oom_bytes=None if total_memory is not None else _oom_total(snap, usage.replay),
+            )
+        )
+    if not any(device.source for device in devices):
+        why = devices[0].missing if devices else "the file has neither events nor segments"
+        raise UsageError(f"cannot look for leaks: {why}")
+    return LeaksReport(
+        file=snap.file,
+        measure=measure,
+        all_frames=all_frames,
+        older_than=older_than,
+        min_bytes=min_bytes,
+        devices=tuple(devices),
+        truncated=snap.truncation is not None,
+        pool=pool,
+        stream=stream,
+    )
+
+
+def _steps(
+    snap: Snapshot, usage: Usage, annotation: str | None, period: int | None, count: int | None
+) -> Found:
+    if count is not None:
+        return windows(usage, count)
+    found = find_steps(snap, usage, annotation=annotation, period=period)
+    if found.source is None:
+        return found if annotation is not None else _without_steps(usage)
+    if len(found.pieces) < LEAST_STEPS:
+        few = f"{len(found.pieces)} steps are too few to tell growth from a start; record"
+        return Found(None, (), f"{few} {LEAST_STEPS} or more, or give --windows {WINDOWS}")
+    return at_most(found, max(LEAST_STEPS * 8, MOST_CELLS // max(1, snap.native.n_stacks)))
+
+
+def _without_steps(usage: Usage) -> Found:
+    """Windows, where the recording is long enough that it cannot be a single step."""
+    from memreplay import _growth
+
+    replay = usage.replay
+    if replay.events == 0:
+        return Found(None, (), "no events were recorded")
+    found = windows(usage, WINDOWS)
+    if found.source is None:
+        return found
+    ((_, _, _, _, allocated),) = _growth.step_sums(
+        replay.native, usage.native, usage.column, usage.start_bytes, [(0, replay.events)]
+    )
+    swing = usage.peak.bytes - usage.minimum.bytes
+    if allocated >= LEAST_CHURN * swing:
+        return found
+    return Found(
+        None,
+        (),
+        f"no steps were found, and the recording is short enough to be one step (it allocates"
+        f" {allocated / max(1, swing):.1f} times what memory rises by); record {LEAST_STEPS} steps"
+        f" or more, or look all the same with --windows {WINDOWS}",
+    )
+
+
+class _Search:
+    """The search on one device."""
+
+    def __init__(
+        self,
+        usage: Usage,
+        found: Found,
+        older_than: int,
+        min_bytes: int,
+        top: int,
+        grouper: Grouper,
+    ) -> None:
+        self.usage = usage
+        self.found = found
+        self.older_than = older_than
+        self.min_bytes = min_bytes
+        self.top = top
+        self.grouper = grouper
+
+    def result(
+        self,
+        *,
+        exact: bool,
+        trusted: bool,
+        reasons: tuple[str, ...],
+        total_memory: int | None,
+        oom_bytes: int | None,
+    ) -> DeviceLeaks:
+        """What is found there; no stack where there are no steps."""
+        usage, replay = self.usage, self.usage.replay
+        pieces = self.found.pieces
+        summed = sum_steps(usage, pieces)
+        levels = [summed.level, *(step.end_bytes for step in summed.steps)]
+        warm = len(pieces) // 3
+        leak_rows: Rows = ()
+        once_rows: Rows = ()
+        leaks_total = once_total = whole_rate = 0
+        totals = (0, 0, 0, 0, 0)
+        if pieces:
+            from memreplay import _growth
+
+            moments = [pieces[0].first - 1, *(piece.stop - 1 for piece in pieces)]
+            leak_rows, leaks_total, once_rows, once_total, totals = _growth.stacks_grown(
+                usage.native, moments, warm, self.older_than, self.min_bytes, self.top
+            )
+            leaks, rate, _, _, _ = _growth.judge(levels, warm, self.min_bytes)
+            whole_rate = rate if leaks else 0
+        leak_rate, leak_bytes, once_bytes, old_bytes, old_count = totals
+        durations = [step.duration_us for step in summed.steps[warm:]]
+        timed = [one for one in durations if one is not None]
+        step_us = median(timed) if timed else None
+        return DeviceLeaks(
+            device=replay.device,
+            measure=usage.measure,
+            exactness="exact" if exact else "estimated",
+            first_event=replay.first_event,
+            events=replay.events,
+            source=self.found.source,
+            missing=self.found.missing,
+            steps=len(pieces),
+            warm_up=warm,
+            first_step_event=pieces[0].first + replay.first_event if pieces else -1,
+            last_step_event=pieces[-1].stop - 1 + replay.first_event if pieces else -1,
+            step_us=step_us,
+            start_bytes=levels[0],
+            warm_bytes=levels[warm],
+            end_bytes=levels[-1],
+            whole_rate=whole_rate,
+            leaks=self._stacks(leak_rows, levels[-1] - levels[warm], warm_up=False),
+            leaks_total=leaks_total,
+            leak_rate=leak_rate,
+            leak_bytes=leak_bytes,
+            once=self._stacks(once_rows, levels[-1] - levels[0], warm_up=True),
+            once_total=once_total,
+            once_bytes=once_bytes,
+            old_count=old_count,
+            old_bytes=old_bytes,
+            runs_out=_runs_out(
+                summed, warm, leak_rate or whole_rate, total_memory, oom_bytes, step_us
+            ),
+            trusted=trusted,
+            reasons=reasons,
+        )
+
+    def _stacks(self, rows: Rows, whole: int, *, warm_up: bool) -> tuple[GrownStack, ...]:
+        found = []
+        for key, rate, stayed, start, warm, end, rises, until, old_bytes, old_count in rows:
+            grew = stayed if warm_up else end - warm
+            found.append(
+                GrownStack(
+                    group=self.grouper.stack_group(
+                        self.usage, key, grew, old_count, grew / max(whole, grew, 1)
+                    ),
+                    rate=rate,
+                    start_bytes=start,
+                    warm_bytes=warm,
+                    end_bytes=end,
+                    rises=rises,
+                    until=until,
+                    old_bytes=old_bytes,
+                )
+            )
+        return tuple(found)
+
+
+def _runs_out(
+    summed: Summed,
+    warm: int,
+    rate: int,
+    total_memory: int | None,
+    oom_bytes: int | None,
+    step_us: int | None,
+) -> RunsOut | None:
+    """From the highest of the later steps on; None without a leak, or where nothing says how much
+    memory there is."""
+    total = oom_bytes if total_memory is None else total_memory
+    if rate <= 0 or total is None:
+        return None
+    peak = max(step.peak_bytes for step in summed.steps[warm:])
+    steps = max(0, total - peak) // rate
+    return RunsOut(
+        total_bytes=total,
+        given=total_memory is not None,
+        peak_bytes=peak,
+        steps=steps,
+        us=None if step_us is None else steps * step_us,
+    )
+
+
+def _oom_total(snap: Snapshot, replay: Replay) -> int | None:
+    """What the device has for this process: free and reserved at an oom event, the most of them."""
+    native = snap.native
+    if not native.n_ooms:
+        return None
+    rows = memoryview(native.column("oom_event")).tolist()  # type: ignore[arg-type]
+    free = memoryview(native.column("oom_free")).tolist()  # type: ignore[arg-type]
+    first = replay.native.first_row
+    reserved = replay.measure("reserved")
+    found = [
+        n_bytes + reserved.bytes_at(row - first + replay.first_event)
+        for row, n_bytes in zip(rows, free, strict=True)
+        if first <= row < first + replay.events
+    ]
+    return max(found, default=None)

@@ -1,0 +1,144 @@
+"""`memreplay leaks`: which code holds more and more from step to step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from memreplay.cli.errors import attempt
+from memreplay.cli.options import (
+    STRICT_EXIT_CODES,
+    all_frames_option,
+    file_argument,
+    format_option,
+    measure_option,
+    part_options,
+    reading_options,
+    step_options,
+    strict_option,
+    top_option,
+)
+from memreplay.cli.output import render_document, write
+from memreplay.cli.present import trust_code
+from memreplay.cli.size import SizeType
+from memreplay.cli.source import Reading, opened
+
+if TYPE_CHECKING:
+    from memreplay.model import MeasureName
+    from memreplay.results.leaks import LeaksReport
+
+LEAKING = 1
+
+
+@click.command(
+    "leaks",
+    epilog=f"""\b
+Examples:
+  memreplay leaks snap.pkl
+  memreplay leaks snap.pkl --total-memory 80GiB
+  memreplay leaks snap.pkl --min-bytes 1KiB --fail
+  memreplay leaks snap.pkl --format json | jq '.devices[].leaks[] | [.bytes_per_step, .label]'
+
+{STRICT_EXIT_CODES.replace("(--strict)", "(--strict) or leaking (--fail)")}""",
+)
+@file_argument
+@measure_option
+@step_options
+@click.option(
+    "--windows",
+    type=click.IntRange(5, 4096),
+    metavar="N",
+    help="N equal parts of the trace instead of steps; 20 where a file has none.",
+)
+@click.option(
+    "--older-than",
+    type=click.IntRange(0),
+    metavar="N",
+    default=3,
+    show_default=True,
+    help="Count allocations that outlive N steps as old.",
+)
+@click.option(
+    "--min-bytes",
+    type=SizeType(),
+    metavar="SIZE",
+    default="1B",
+    show_default=True,
+    help="A stack that grows by less a step is no leak.",
+)
+@click.option(
+    "--total-memory",
+    type=SizeType(),
+    metavar="SIZE",
+    help="The device's memory (80GiB), to say when it runs out; else as an oom event says.",
+)
+@click.option("--fail", is_flag=True, help="Exit with 1 when anything leaks.")
+@top_option
+@all_frames_option
+@part_options
+@reading_options
+@strict_option
+@format_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    file: str,
+    measure: MeasureName,
+    annotation: str | None,
+    period: int | None,
+    windows: int | None,
+    older_than: int,
+    min_bytes: int,
+    total_memory: int | None,
+    fail: bool,
+    top: int,
+    all_frames: bool,
+    pool: tuple[int, int] | None,
+    stream: int | None,
+    reading: Reading,
+    strict: bool,
+    fmt: str,
+) -> None:
+    """Which code holds more and more from step to step.
+
+    Looks at what each stack has live at the ends of the steps in FILE, and shows those that grow
+    all along, with bytes a step; and apart from them what grew once and stopped, such as the
+    optimizer's state in the first step. Steps are found as by `memreplay steps`.
+    """
+
+    def work() -> LeaksReport:
+        from memreplay.analysis.leaks import leaks_report
+
+        with opened(file, reading) as snapshot:
+            return leaks_report(
+                snapshot,
+                measure=measure,
+                annotation=annotation,
+                period=period,
+                windows=windows,
+                older_than=older_than,
+                min_bytes=min_bytes,
+                total_memory=total_memory,
+                top=top,
+                all_frames=all_frames,
+                pool=pool,
+                stream=stream,
+                strict=strict,
+            )
+
+    report, exit_code = attempt(file, work)
+    if report is not None:
+        write(_render(report, fmt))
+        exit_code = max(trust_code(report, strict), LEAKING if fail and report.leaking else 0)
+    ctx.exit(exit_code)
+
+
+def _render(report: LeaksReport, fmt: str) -> str:
+    if fmt == "json":
+        from memreplay.reports.leaks_json import render_leaks_json
+
+        return render_leaks_json(report)
+    from memreplay.reports.leaks_text import leaks_document
+
+    return render_document(leaks_document(report))

@@ -1,0 +1,96 @@
+"""`memreplay steps`: what each step of a program does to memory."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from memreplay.cli.options import (
+    STRICT_EXIT_CODES,
+    file_argument,
+    format_option,
+    measure_option,
+    part_options,
+    reading_options,
+    step_options,
+    strict_option,
+    top_option,
+)
+from memreplay.cli.output import render_document
+from memreplay.cli.present import present
+from memreplay.cli.source import Reading, opened
+
+if TYPE_CHECKING:
+    from memreplay.model import MeasureName
+    from memreplay.results.steps import StepsReport
+
+
+@click.command(
+    "steps",
+    epilog=f"""\b
+Examples:
+  memreplay steps snap.pkl
+  memreplay steps snap.pkl --top 0 --measure held
+  memreplay steps snap.pkl --step-annotation decode
+  memreplay steps snap.pkl --format json | jq '.devices[0].steps[].peak_bytes'
+
+{STRICT_EXIT_CODES}""",
+)
+@file_argument
+@measure_option
+@step_options
+@top_option
+@part_options
+@reading_options
+@strict_option
+@format_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    file: str,
+    measure: MeasureName,
+    annotation: str | None,
+    period: int | None,
+    top: int,
+    pool: tuple[int, int] | None,
+    stream: int | None,
+    reading: Reading,
+    strict: bool,
+    fmt: str,
+) -> None:
+    """What each step of a program does to memory.
+
+    Finds the steps of a training or inference loop in FILE, and shows of each its peak, what is
+    live at its end, by how much that grew, and what it allocated; and which step is unlike the
+    others. Steps are those of the profiler (ProfilerStep) or the optimizer (Optimizer.step);
+    without these annotations, what repeats in the trace.
+    """
+
+    def work() -> StepsReport:
+        from memreplay.analysis.steps import steps_report
+
+        with opened(file, reading) as snapshot:
+            return steps_report(
+                snapshot,
+                measure=measure,
+                annotation=annotation,
+                period=period,
+                top=top,
+                pool=pool,
+                stream=stream,
+                strict=strict,
+            )
+
+    present(ctx, file, work, partial(_render, fmt=fmt), strict=strict)
+
+
+def _render(report: StepsReport, fmt: str) -> str:
+    if fmt == "json":
+        from memreplay.reports.steps_json import render_steps_json
+
+        return render_steps_json(report)
+    from memreplay.reports.steps_text import steps_document
+
+    return render_document(steps_document(report))

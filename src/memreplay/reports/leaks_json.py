@@ -1,0 +1,88 @@
+"""Writes what leaks as JSON, schema memreplay.leaks/1 (docs/json.md)."""
+
+from __future__ import annotations
+
+from memreplay.reports.holders_json import group_json
+from memreplay.reports.steps_json import source_json
+from memreplay.reports.strict_json import to_json
+from memreplay.results.leaks import DeviceLeaks, GrownStack, LeaksReport
+
+SCHEMA = "memreplay.leaks/1"
+
+
+def render_leaks_json(report: LeaksReport) -> str:
+    """One indented object. The keys are written out here: they are a contract, not the model's."""
+    return to_json(
+        {
+            "schema": SCHEMA,
+            "file": report.file,
+            "measure": report.measure,
+            "pool": None if report.pool is None else list(report.pool),
+            "stream": report.stream,
+            "truncated": report.truncated,
+            "older_than_steps": report.older_than,
+            "min_bytes": report.min_bytes,
+            "leaking": report.leaking,
+            "devices": [_device(device) for device in report.devices],
+        },
+        indent=2,
+    )
+
+
+def _device(device: DeviceLeaks) -> dict[str, object]:
+    out = device.runs_out
+    return {
+        "device": device.device,
+        "measure": device.measure,
+        "exactness": device.exactness,
+        "first_event": device.first_event,
+        "events": device.events,
+        "trusted": device.trusted,
+        "reasons": list(device.reasons),
+        "source": source_json(device.source),
+        "steps": device.steps,
+        "warm_up_steps": device.warm_up,
+        "first_step_event": device.first_step_event,
+        "last_step_event": device.last_step_event,
+        "step_us": device.step_us,
+        "start_bytes": device.start_bytes,
+        "warm_bytes": device.warm_bytes,
+        "end_bytes": device.end_bytes,
+        "whole_bytes_per_step": device.whole_rate,
+        "leak_bytes_per_step": device.leak_rate,
+        "leak_bytes": device.leak_bytes,
+        "leaks_total": device.leaks_total,
+        "leaks": [_stack(one) for one in device.leaks],
+        "once_bytes": device.once_bytes,
+        "once_total": device.once_total,
+        "once": [_stack(one) for one in device.once],
+        "old_count": device.old_count,
+        "old_bytes": device.old_bytes,
+        "runs_out": None
+        if out is None
+        else {
+            "total_bytes": out.total_bytes,
+            "given": out.given,
+            "peak_bytes": out.peak_bytes,
+            "steps": out.steps,
+            "after_us": out.us,
+        },
+    }
+
+
+def _stack(one: GrownStack) -> dict[str, object]:
+    group = group_json(one.group)
+    return {
+        "bytes_per_step": one.rate,
+        "growth_bytes": one.group.bytes,
+        "start_bytes": one.start_bytes,
+        "warm_bytes": one.warm_bytes,
+        "end_bytes": one.end_bytes,
+        "rises": one.rises,
+        "until_step": one.until,
+        "old_count": one.group.count,
+        "old_bytes": one.old_bytes,
+        "label": group["label"],
+        "user": group["user"],
+        "frames": group["frames"],
+    }

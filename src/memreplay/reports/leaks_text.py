@@ -1,0 +1,189 @@
+"""Writes what leaks as a document for people."""
+
+from __future__ import annotations
+
+from memreplay.reports.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
+from memreplay.reports.holders_text import group_row
+from memreplay.reports.reasons import reason_notes
+from memreplay.reports.steps_text import guess_notes, source_words
+from memreplay.reports.units import count, counted, duration, signed_size, size
+from memreplay.results.leaks import DeviceLeaks, GrownStack, LeaksReport, RunsOut
+
+ONCE_SHOWN = 5  # rows of what grew once: it is told apart from leaks, and no more
+
+
+def leaks_document(report: LeaksReport) -> Document:
+    """A section a device: whether it leaks and how fast, which stacks do, and what grew once."""
+    blocks: list[Block] = [Heading((Place(file=report.file),))]
+    for device in report.devices:
+        blocks += _section(device, report)
+    return tuple(blocks)
+
+
+def _section(device: DeviceLeaks, report: LeaksReport) -> list[Block]:
+    name = f"device {device.device}"
+    if device.source is None:
+        return [Heading((f"{name}: not looked for leaks",)), Note(device.missing)]
+    blocks: list[Block] = [Heading((f"{name}: {_headline(device)}",))]
+    blocks.append(Pairs(tuple(_pairs(device, report))))
+    if device.leaks:
+        blocks.append(_leaks_table(device, report))
+    elif device.whole_rate:
+        blocks.append(
+            Note(
+                f"memory as a whole grows by {_rate(device, device.whole_rate)}, but no stack by"
+                " itself does so all along: different ones take turns",
+                "warning",
+            )
+        )
+    if device.once:
+        blocks.append(_once_table(device, report))
+        grew = device.end_bytes - device.start_bytes
+        back = device.once_bytes + device.leak_bytes - grew
+        if back > max(grew, 0):
+            blocks.append(
+                Note(
+                    f"{size(back)} were given back meanwhile, mostly by what had been there before:"
+                    " what took its place is in this table too"
+                )
+            )
+    blocks += _notes(device)
+    blocks += guess_notes(device.source)
+    blocks += reason_notes(device.reasons, trusted=device.trusted)
+    return blocks
+
+
+def _unit(device: DeviceLeaks) -> str:
+    assert device.source is not None
+    return "window" if device.source.kind == "windows" else "step"
+
+
+def _rate(device: DeviceLeaks, rate: int) -> str:
+    return f"{size(rate)} a {_unit(device)}"
+
+
+def _headline(device: DeviceLeaks) -> str:
+    if device.leaks_total:
+        stacks = counted(device.leaks_total, "stack")
+        return f"{stacks} leak{'s' * (device.leaks_total == 1)} {_rate(device, device.leak_rate)}"
+    return "memory grows, but no stack leaks" if device.whole_rate else "no leak"
+
+
+def _pairs(device: DeviceLeaks, report: LeaksReport) -> list[tuple[str, str]]:
+    assert device.source is not None
+    unit = _unit(device)
+    later = device.steps - device.warm_up
+    warm = f"{unit} {count(device.warm_up)}"
+    live = (
+        f"{size(device.start_bytes)} before the first {unit}, {size(device.warm_bytes)} after"
+        f" {warm}, {size(device.end_bytes)} after the last"
+    )
+    growth = (
+        f"{signed_size(device.warm_bytes - device.start_bytes)} up to {warm}, which is not judged;"
+        f" {signed_size(device.end_bytes - device.warm_bytes)} in the {count(later)} after it,"
+        f" {size(device.leak_bytes)} of that by leaks"
+    )
+    pairs = [
+        ("measure", f"{device.measure}, {device.exactness}"),
+        (f"{unit}s", f"{count(device.steps)}, {source_words(device.source)}"),
+        ("live", live),
+        ("growth", growth),
+    ]
+    if report.pool is not None:
+        pairs.append(("pool", f"{report.pool[0]}:{report.pool[1]} alone"))
+    if report.stream is not None:
+        pairs.append(("stream", f"{report.stream} alone"))
+    old = (
+        f"{counted(device.old_count, 'allocation')} of {size(device.old_bytes)} made after {warm}"
+        f" and still there {counted(report.older_than, unit)} later, and at the end"
+    )
+    pairs.append(("old", old if device.old_count else "none"))
+    if device.runs_out is not None:
+        pairs.append(("runs out", _runs_out(device.runs_out, unit)))
+    return pairs
+
+
+def _runs_out(found: RunsOut, unit: str) -> str:
+    where = "as given" if found.given else "free and reserved at an oom event"
+    total = f"{size(found.total_bytes)} ({where})"
+    if found.steps == 0:
+        return f"now: the peak of {size(found.peak_bytes)} leaves nothing of {total}"
+    after = f"in {counted(found.steps, f'more {unit}')}"
+    if found.us is not None:
+        after += f", about {duration(found.us)}"
+    return f"{after}, at the peak of {size(found.peak_bytes)} in {total}"
+
+
+def _leaks_table(device: DeviceLeaks, report: LeaksReport) -> Table:
+    unit = _unit(device)
+    rows = [
+        _place(
+            one,
+            report,
+            size(one.rate),
+            signed_size(one.end_bytes - one.warm_bytes),
+            size(one.end_bytes),
+            f"{count(one.rises)} of {count(device.steps - device.warm_up)}",
+            count(one.group.count),
+        )
+        for one in device.leaks
+    ]
+    more = device.leaks_total - len(device.leaks)
+    if more:
+        rate = device.leak_rate - sum(one.rate for one in device.leaks)
+        grew = device.leak_bytes - sum(one.end_bytes - one.warm_bytes for one in device.leaks)
+        words = f"{counted(more, 'more stack')} (--top 0 shows all)"
+        rows.append(Row((size(rate), signed_size(grew), "", "", "", words), style="dim"))
+    titles = (f"leaks a {unit}", "growth", "live", f"{unit}s it grew", "old")
+    return Table((*titles, "allocated at, and its callers"), (*("right",) * 5, "left"), tuple(rows))
+
+
+def _once_table(device: DeviceLeaks, report: LeaksReport) -> Table:
+    shown = device.once[:ONCE_SHOWN]
+    rows = [
+        _place(
+            one,
+            report,
+            signed_size(one.group.bytes),
+            count(one.until),
+            size(one.end_bytes),
+            count(one.group.count),
+        )
+        for one in shown
+    ]
+    more = device.once_total - len(shown)
+    if more:
+        rest = device.once_bytes - sum(one.group.bytes for one in shown)
+        words = f"{counted(more, 'more stack')} (--format json --top 0)"
+        rows.append(Row((signed_size(rest), "", "", "", words), style="dim"))
+    titles = ("grew, then stopped", f"at {_unit(device)}", "live", "old")
+    return Table((*titles, "allocated at, and its callers"), (*("right",) * 4, "left"), tuple(rows))
+
+
+def _place(one: GrownStack, report: LeaksReport, *numbers: str) -> Row:
+    row = group_row(one.group, "stack", all_frames=report.all_frames)
+    return Row((*numbers, row.cells[-1]), row.below, row.style)
+
+
+def _notes(device: DeviceLeaks) -> list[Block]:
+    assert device.source is not None
+    notes: list[Block] = []
+    if device.source.kind == "windows":
+        notes.append(
+            Note(
+                "windows stand in for steps: what grows through all of the recording counts as a"
+                " leak, and so it would if the recording were of one step that is not over"
+            )
+        )
+    elif device.steps - device.warm_up < 10:
+        notes.append(
+            Note(f"{counted(device.steps, 'step')} are few: a verdict on more of them is surer")
+        )
+    if device.source.taken_together > 1:
+        together = counted(device.source.taken_together, "repetition")
+        notes.append(Note(f"there are so many steps that one here is {together}"))
+    if (device.leaks_total or device.whole_rate) and device.runs_out is None:
+        notes.append(
+            Note("--total-memory 80GiB says after how many steps that much memory runs out")
+        )
+    return notes

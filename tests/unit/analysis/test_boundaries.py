@@ -1,0 +1,151 @@
+"""Tests of analysis/boundaries.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import leaky
+import memreplay as mr
+from memreplay.analysis import boundaries
+from memreplay.analysis.boundaries import Found, find_steps, windows
+from memreplay.errors import UsageError
+from tests import build
+from tests.build import START_US, SnapshotBuilder
+
+
+def usage_of(snap: mr.Snapshot) -> mr.Usage:
+    return snap.replay().measure()
+
+
+def found(made: SnapshotBuilder, *, bounds: dict[str, Any] | None = None, **how: Any) -> Found:
+    snap = mr.open(build.dump(made.build()), **(bounds or {}))
+    return find_steps(snap, usage_of(snap), **how)
+
+
+def events(count: int = 20) -> SnapshotBuilder:
+    """An allocation each ten microseconds."""
+    made = SnapshotBuilder()
+    for k in range(count):
+        made.alloc(1 << 20 | k << 12, 512, time_us=START_US + 10 * k)
+    return made
+
+
+def marked(made: SnapshotBuilder, name: str, *edges: tuple[int, int | None]) -> SnapshotBuilder:
+    for start, end in edges:
+        made.annotation(name, "START", START_US + start)
+        if end is not None:
+            made.annotation(name, "END", START_US + end)
+    return made
+
+
+def cuts(steps: Found) -> list[tuple[int, int]]:
+    return [(piece.first, piece.stop) for piece in steps.pieces]
+
+
+def test_profiler_steps_go_from_start_to_end() -> None:
+    made = marked(events(), "ProfilerStep#3", (15, 55))
+    marked(made, "ProfilerStep#4", (55, 95))
+    steps = found(marked(made, "ProfilerStep#5", (105, None)))
+    assert cuts(steps) == [(2, 6), (6, 10)]
+    assert [piece.name for piece in steps.pieces] == ["ProfilerStep#3", "ProfilerStep#4"]
+    assert steps.pieces[0].start_us == START_US + 15
+    assert steps.source is not None
+    assert (steps.source.kind, steps.source.name) == ("annotation", "ProfilerStep")
+    assert steps.source.score == 1
+
+
+def test_an_event_at_the_very_edge_belongs_to_the_step_that_ends() -> None:
+    made = marked(events(), "ProfilerStep#0", (0, 50))
+    assert cuts(found(marked(made, "ProfilerStep#1", (50, 90)))) == [(0, 6), (6, 10)]
+
+
+def test_optimizer_steps_go_from_end_to_end() -> None:
+    made = marked(events(), "Optimizer.step#AdamW.step", (21, 25), (61, 65), (101, 105))
+    marked(made, "Optimizer.step#SGD.step", (31, 35))
+    steps = found(made)
+    assert cuts(steps) == [(3, 7), (7, 11)]
+    assert steps.pieces[0].start_us == START_US + 25
+
+
+def test_any_annotation_by_its_name_or_what_stands_before_a_hash() -> None:
+    made = marked(events(), "decode#a", (5, 45))
+    marked(made, "decode#b", (65, 95))
+    marked(made, "decoder", (105, 125), (135, 145))
+    assert cuts(found(made, annotation="decode")) == [(1, 5), (7, 10)]
+    assert cuts(found(made, annotation="decoder")) == [(11, 13), (14, 15)]
+    none = found(made, annotation="decode#a")
+    assert none.source is None
+    assert "'decode#a' marks 1 whole step" in none.missing
+    other = found(made, annotation="step")
+    assert other.missing == "device 0 has no annotation 'step'; there are: decode, decoder"
+    assert "no annotations" in found(events(), annotation="step").missing
+
+
+def test_what_a_range_cuts_is_no_step() -> None:
+    made = marked(events(), "ProfilerStep#0", (-5, 35))
+    marked(made, "ProfilerStep#1", (35, 75))
+    marked(made, "ProfilerStep#2", (75, 115))
+    marked(made, "ProfilerStep#3", (115, 155))
+    assert len(found(made).pieces) == 4
+    inside = found(made, bounds={"start": 2, "stop": 14})
+    assert cuts(inside) == [(2, 6), (6, 10)]
+    made = marked(events(), "Optimizer.step#A", (21, 25), (61, 65), (101, 105), (141, 145))
+    assert cuts(found(made, bounds={"start": 2, "stop": 12})) == [(1, 5), (5, 9)]
+    assert cuts(found(made, bounds={"start": 3})) == [(4, 8), (8, 12)]
+
+
+def test_a_period() -> None:
+    assert cuts(found(events(), period=6)) == [(0, 6), (6, 12), (12, 18)]
+    assert found(events(), period=11).missing == "20 events are not two periods of 11"
+    with pytest.raises(UsageError, match="1 event or more"):
+        found(events(), period=0)
+    with pytest.raises(UsageError, match="not by both"):
+        found(events(), period=3, annotation="x")
+
+
+def test_very_many_steps_are_taken_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(boundaries, "MOST_STEPS", 4)
+    steps = found(events(), period=2)
+    assert cuts(steps) == [(0, 6), (6, 12), (12, 18)]
+    assert steps.source is not None
+    assert steps.source.taken_together == 3
+    made = events()
+    for k in range(9):
+        marked(made, f"ProfilerStep#{k}", (20 * k + 5, 20 * k + 24))
+    steps = found(made)
+    assert cuts(steps) == [(1, 7), (7, 13), (13, 19)]
+    assert steps.pieces[0].name == "ProfilerStep#0"
+
+
+def test_windows() -> None:
+    snap = mr.open(build.dump(events().build()))
+    assert cuts(windows(usage_of(snap), 3)) == [(0, 6), (6, 13), (13, 20)]
+    assert windows(usage_of(snap), 21).missing == "20 events are too few for 21 windows"
+
+
+def test_nothing_to_go_by() -> None:
+    assert found(SnapshotBuilder().segment(1 << 30, 1 << 21)).missing == "no events were recorded"
+    none = found(events()).missing
+    assert "does not repeat itself" in none
+    assert "torch.profiler.record_function" in none
+    one = found(marked(events(), "ProfilerStep#1", (15, 55))).missing
+    assert one.startswith("ProfilerStep marks a single step")
+
+
+@pytest.mark.parametrize(
+    "options, kind, least",
+    [
+        ({"annotations": "profiler"}, "annotation", 60),
+        ({"annotations": "optimizer"}, "annotation", 59),
+        ({"annotations": "none"}, "stacks", 59),
+        ({"annotations": "none", "stacks": False}, "usage", 55),
+    ],
+)
+def test_a_training_run(options: dict[str, object], kind: str, least: int) -> None:
+    snap = mr.open(leaky.snapshot_bytes(leaky.Options(steps=60, **options)))  # type: ignore[arg-type]
+    steps = find_steps(snap, usage_of(snap))
+    assert steps.source is not None
+    assert steps.source.kind == kind
+    assert least <= len(steps.pieces) <= 66

@@ -1,0 +1,178 @@
+"""Tests of analysis/leaks.py: a leak that was planted in a training run is found, and no other."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import pytest
+
+import leaky
+import memreplay as mr
+from memreplay.analysis import leaks
+from memreplay.analysis.leaks import leaks_report
+from memreplay.errors import UsageError
+from memreplay.results.leaks import DeviceLeaks
+from tests import build
+from tests.build import SnapshotBuilder
+
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+PLACE = "train_step /home/ana/tiny/train.py:54"
+
+
+@cache
+def training(**options: Any) -> bytes:
+    return leaky.snapshot_bytes(leaky.Options(**options))
+
+
+def device_of(data: bytes, **options: Any) -> DeviceLeaks:
+    (device,) = leaks_report(mr.open(data), **options).devices
+    return device
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("annotations", ["profiler", "optimizer", "none"])
+def test_the_planted_leak_is_found(annotations: str, seed: int) -> None:
+    device = device_of(training(annotations=annotations, seed=seed))
+    assert device.steps >= 199
+    (leak,) = device.leaks
+    assert leak.group.label == PLACE
+    assert leak.rate == device.leak_rate == 64 * KIB
+    later = device.steps - device.warm_up
+    assert leak.rises == later
+    assert leak.end_bytes - leak.warm_bytes == leak.group.bytes == later * 64 * KIB
+    assert leak.group.count == later - 3
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("annotations", ["profiler", "optimizer", "none"])
+def test_without_it_nothing_leaks(annotations: str, seed: int) -> None:
+    report = leaks_report(mr.open(training(annotations=annotations, seed=seed, leak_bytes=0)))
+    (device,) = report.devices
+    assert device.leaks == ()
+    assert (device.leaks_total, device.leak_rate, device.whole_rate) == (0, 0, 0)
+    assert not report.leaking
+    assert device.runs_out is None
+
+
+def test_what_grew_once_is_told_apart() -> None:
+    device = device_of(training())
+    once = {one.group.label: (one.group.bytes, one.until) for one in device.once}
+    assert once["forward /home/ana/tiny/model.py:23"] == (8 * MIB + 128 * KIB, 1)  # cuBLAS
+    assert once["train_step /home/ana/tiny/train.py:48"][1] == 1  # the optimizer's state
+    assert once["torch::autograd::AccumulateGrad::apply"][1] == 1
+    assert once["rotary /home/ana/tiny/model.py:14"][1] <= 10
+    assert once["add /home/ana/tiny/data.py:61"] == (2 * MIB, 121)
+    assert once["log /home/ana/tiny/train.py:63"] == (20 * KIB, 5)
+
+
+@pytest.mark.parametrize("annotations", ["profiler", "none"])
+def test_a_leak_each_tenth_step(annotations: str) -> None:
+    device = device_of(training(leak_every=10, annotations=annotations))
+    (leak,) = device.leaks
+    assert leak.group.label == PLACE
+    assert leak.rate == pytest.approx(6554, rel=0.1)
+
+
+@pytest.mark.parametrize("leak", [0, 64 * KIB])
+def test_without_stacks_all_memory_is_one(leak: int) -> None:
+    device = device_of(training(annotations="none", stacks=False, leak_bytes=leak))
+    assert bool(device.leaks_total) == bool(leak)
+
+
+@pytest.mark.parametrize("leak", [0, 64 * KIB])
+def test_windows(leak: int) -> None:
+    device = device_of(training(leak_bytes=leak), windows=25)
+    assert device.source is not None
+    assert (device.source.kind, device.steps) == ("windows", 25)
+    assert [one.group.label for one in device.leaks] == [PLACE] * bool(leak)
+
+
+@pytest.mark.parametrize("measure", ["held", "active", "allocated"])
+def test_other_measures(measure: str) -> None:
+    (leak,) = device_of(training(), measure=measure).leaks
+    assert leak.rate == 64 * KIB
+
+
+def test_the_least_of_a_leak() -> None:
+    assert device_of(training(), min_bytes=64 * KIB).leaks_total == 1
+    assert device_of(training(), min_bytes=64 * KIB + 1).leaks_total == 0
+
+
+def test_old_allocations() -> None:
+    few, many = (device_of(training(), older_than=n) for n in (100, 0))
+    assert few.leaks[0].group.count == 134 - 100
+    assert many.leaks[0].group.count == 134
+    assert many.old_count > few.old_count
+    assert device_of(training(), older_than=10**6).old_count == 0
+
+
+def test_when_memory_runs_out() -> None:
+    device = device_of(training(), total_memory=GIB)
+    assert device.runs_out is not None
+    peak = mr.open(training()).replay().peak.bytes
+    assert device.runs_out.steps == (GIB - peak) // (64 * KIB)
+    assert device.step_us is not None
+    assert device.runs_out.us == device.runs_out.steps * device.step_us
+    assert device_of(training(), total_memory=MIB).runs_out.steps == 0  # type: ignore[union-attr]
+    assert device_of(training()).runs_out is None
+
+
+def test_an_oom_event_says_how_much_memory_there_is() -> None:
+    snapshot = leaky.snapshot(leaky.Options(steps=20))
+    reserved = sum(one["total_size"] for one in snapshot["segments"])  # type: ignore[attr-defined]
+    oom = {"action": "oom", "size": GIB, "device_free": 5 * MIB, "stream": 0}
+    snapshot["device_traces"][0].append(oom)  # type: ignore[index]
+    device = device_of(build.dump(snapshot))
+    assert device.runs_out is not None
+    assert (device.runs_out.total_bytes, device.runs_out.given) == (reserved + 5 * MIB, False)
+
+
+def test_stacks_that_take_turns_show_in_the_whole() -> None:
+    made = SnapshotBuilder()
+    for k in range(40):
+        made.alloc((k + 1) << 20, KIB, frames=[("f", "a.py", k)])
+    device = device_of(build.dump(made.build()), period=1)
+    assert (device.leaks_total, device.whole_rate) == (0, KIB)
+    assert device.once_total == 33
+
+
+def test_few_steps() -> None:
+    # What fills up to five is not full yet.
+    labels = [one.group.label for one in device_of(training(steps=5)).leaks]
+    assert labels == [PLACE, "log /home/ana/tiny/train.py:63"]
+    with pytest.raises(UsageError, match="4 steps are too few"):
+        device_of(training(steps=4))
+    assert device_of(training(steps=4), windows=5).steps == 5
+
+
+def test_a_recording_of_one_step_is_not_judged() -> None:
+    with pytest.raises(UsageError, match="short enough to be one step"):
+        device_of(training(steps=1, evaluate_every=1))
+    with pytest.raises(UsageError, match="cannot look for leaks: no events"):
+        device_of(build.dump(SnapshotBuilder().segment(1 << 30, 1 << 21).build()))
+    with pytest.raises(UsageError, match="no annotation 'x'"):
+        device_of(training(), annotation="x")
+
+
+def test_wrong_usage() -> None:
+    with pytest.raises(UsageError, match="reserved memory is of segments"):
+        device_of(training(), measure="reserved")
+    with pytest.raises(UsageError, match="windows stand in for steps"):
+        device_of(training(), windows=20, period=5)
+
+
+def test_steps_are_taken_together_where_there_are_very_many_stacks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(leaks, "MOST_CELLS", 1)
+    device = device_of(training())
+    assert device.source is not None
+    assert (device.steps, device.source.taken_together) == (40, 5)
+    assert device.leaks[0].rate == 5 * 64 * KIB
+
+
+def test_top() -> None:
+    device = device_of(training(), top=1)
+    assert (len(device.once), device.once_total) == (1, 7)
+    assert device.once_bytes == sum(one.group.bytes for one in device_of(training()).once)

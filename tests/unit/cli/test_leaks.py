@@ -1,0 +1,84 @@
+"""Tests of cli/leaks.py."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import leaky
+from memreplay.cli.app import app
+from tests import build
+from tests.build import SnapshotBuilder
+
+
+@pytest.fixture(params=["", "0"])
+def leak(request: pytest.FixtureRequest) -> int:
+    return 0 if request.param else 64 << 10
+
+
+@pytest.fixture
+def path(tmp_path: Path, leak: int) -> str:
+    made = tmp_path / "snap.pkl"
+    made.write_bytes(leaky.snapshot_bytes(leaky.Options(steps=30, leak_bytes=leak)))
+    return str(made)
+
+
+def test_text_json_and_fail(runner: CliRunner, path: str, leak: int) -> None:
+    done = runner.invoke(app, ["leaks", path])
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert ("1 stack leaks 64.0 KiB a step" if leak else "no leak") in done.stdout
+    assert runner.invoke(app, ["leaks", path, "--fail"]).exit_code == (1 if leak else 0)
+    assert runner.invoke(app, ["leaks", path, "--strict"]).exit_code == 0
+    found = json.loads(runner.invoke(app, ["leaks", path, "--format", "json"]).stdout)
+    assert found["schema"] == "memreplay.leaks/1"
+    assert found["leaking"] is bool(leak)
+
+
+@pytest.mark.parametrize("leak", [64 << 10], indirect=False)
+def test_options(runner: CliRunner, path: str) -> None:
+    def device(*options: str) -> dict[str, object]:
+        done = runner.invoke(app, ["leaks", path, "--format", "json", *options])
+        assert (done.exit_code, done.stderr) == (0, "")
+        found: dict[str, object] = json.loads(done.stdout)["devices"][0]
+        return found
+
+    assert device("--min-bytes", "65KiB")["leaks_total"] == 0
+    assert device("--total-memory", "1GiB")["runs_out"]["total_bytes"] == 1 << 30  # type: ignore[index]
+    assert device("--windows", "10")["steps"] == 10
+    assert device("--period", "200")["source"]["kind"] == "given"  # type: ignore[index]
+    assert device("--step-annotation", "Optimizer.step")["steps"] == 29
+    assert device("--older-than", "0")["old_count"] > device("--older-than", "9")["old_count"]  # type: ignore[operator]
+    assert device("--measure", "held", "--top", "1", "--stream", "0")["leaks_total"] == 1
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        (["--measure", "reserved"], "reserved memory is of segments"),
+        (["--windows", "4"], "4 is not in the range"),
+        (["--windows", "9", "--period", "3"], "windows stand in for steps"),
+        (["--min-bytes", "much"], "'much' is no size"),
+        (["--step-annotation", "x"], "no annotation 'x'"),
+    ],
+)
+def test_wrong_usage(runner: CliRunner, path: str, options: list[str], words: str) -> None:
+    done = runner.invoke(app, ["leaks", path, *options])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert words in done.stderr
+
+
+def test_too_little_and_strict(runner: CliRunner, tmp_path: Path) -> None:
+    file = tmp_path / "few.pkl"
+    file.write_bytes(leaky.snapshot_bytes(leaky.Options(steps=3)))
+    done = runner.invoke(app, ["leaks", str(file), "--fail"])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "3 steps are too few to tell growth from a start; record 5 or more" in done.stderr
+    assert runner.invoke(app, ["leaks", str(tmp_path / "none.pkl")]).exit_code == 3
+    made = SnapshotBuilder()
+    for _ in range(10):
+        made.alloc(1 << 20, 512)
+    file.write_bytes(build.dump(made.build()))
+    assert runner.invoke(app, ["leaks", str(file), "--period", "2", "--strict"]).exit_code == 1
