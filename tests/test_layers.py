@@ -27,6 +27,7 @@ LAYERS = (
     "_measures",
     "_churn",
     "_growth",
+    "_blockmap",
     "sources",
     "container",
     "readahead",

@@ -31,9 +31,6 @@ DIVISION_STEPS = _sizes.DIVISION_STEPS
 cdef class Holding:
     """What the program held: each allocation until its free was requested."""
 
-    cdef _held.Held h
-    cdef readonly Replay replay
-
     def __cinit__(self, Replay replay not None):
         cdef int code
         cdef uint64_t seed = new_seed()
@@ -78,9 +75,6 @@ cdef class Holding:
 @cython.final
 cdef class Reserved:
     """The segments over time. Sizes are bytes."""
-
-    cdef _reserve.Reserve v
-    cdef readonly Replay replay
 
     def __cinit__(self, Replay replay not None):
         cdef int code
@@ -145,9 +139,6 @@ cdef class Reserved:
 @cython.final
 cdef class Blocks:
     """The allocator's blocks, replayed: the size of each allocation's block, and its pool."""
-
-    cdef _arena.Arena a
-    cdef readonly Reserved reserved
 
     def __cinit__(self, Reserved reserved not None, divisions, int64_t max_split, bint expandable):
         # divisions: roundup_power2_divisions for sizes from 1 MiB on, a number a power of two.

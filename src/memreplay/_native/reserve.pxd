@@ -6,6 +6,7 @@ from memreplay._native.status cimport Status
 
 cdef enum:
     SMALL_SEGMENT = 2 << 20   # what the allocator asks the driver for, for small blocks
+    LARGE_HANDLE = 20 << 20   # what it maps large expandable segments by; small ones: SMALL_SEGMENT
 
 
 cdef struct Region:
@@ -14,6 +15,15 @@ cdef struct Region:
     uint64_t start, end
     uint64_t stream
     uint32_t pool        # pair id, or NONE32
+    bint small
+    bint expandable
+
+
+cdef struct Piece:
+    # Addresses that are reserved at some moment, all brought by the same.
+    uint64_t start, end
+    uint64_t stream
+    uint32_t source      # index in regions, or, behind those, of the segment event among events
     bint small
     bint expandable
 
@@ -33,3 +43,5 @@ cdef struct Reserve:
 cdef int reserve_init(Reserve* v, const Replay* r) noexcept nogil
 cdef void reserve_free(Reserve* v) noexcept nogil
 cdef void reserve_usage(const Reserve* v, const Replay* r, int64_t* out) noexcept nogil
+cdef int reserve_pieces(const Reserve* v, const Replay* r, int64_t event,
+                        Buf* out) noexcept nogil

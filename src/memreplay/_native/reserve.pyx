@@ -75,6 +75,13 @@ cdef inline bint is_small(const Tables* t, const Segment* s) noexcept nogil:
     return n == 5 and memcmp(name, "small", 5) == 0
 
 
+cdef inline bint says_small(uint8_t action, int64_t size) noexcept nogil:
+    # Whether a segment event is of the small pool. Small pages are given back many at once.
+    if action == A_SEGMENT_UNMAP:
+        return size % LARGE_HANDLE != 0
+    return size == SMALL_SEGMENT
+
+
 cdef int gather(Reserve* v, const Replay* r, Cells* c) noexcept nogil:
     # All that says something, in the order of time, the final segments last.
     cdef const Tables* t = r.tables
@@ -93,7 +100,7 @@ cdef int gather(Reserve* v, const Replay* r, Cells* c) noexcept nogil:
         if (push_u32(&v.events, <uint32_t> i) < 0
                 or add_item(c, action[i], address[i], size[i], sparse_at(&t.stream, r.first + i),
                             <uint32_t> sparse_at(&t.pool, r.first + i),
-                            action[i] >= A_SEGMENT_MAP, size[i] == SMALL_SEGMENT) < 0):
+                            action[i] >= A_SEGMENT_MAP, says_small(action[i], size[i])) < 0):
             return -1
     if r.window != NULL:
         late = <const SegmentEvent*> r.window.segment_events.data
@@ -101,7 +108,7 @@ cdef int gather(Reserve* v, const Replay* r, Cells* c) noexcept nogil:
             if fits(late[i].address, late[i].size) and add_item(
                     c, <uint8_t> late[i].action, late[i].address, late[i].size, late[i].stream,
                     late[i].pool, late[i].action >= A_SEGMENT_MAP,
-                    late[i].size == SMALL_SEGMENT) < 0:
+                    says_small(<uint8_t> late[i].action, late[i].size)) < 0:
                 return -1
     c.changes = c.items.len
     for i in range(t.segments.len):
@@ -201,6 +208,8 @@ cdef int add_regions(Reserve* v, const Cells* c, const uint32_t* painter) noexce
             last.end = c.bounds[i + 1]
             if last.pool == NONE32:
                 last.pool = it.pool
+            # The final segments say what they are; sizes only tell.
+            last.small = it.small if it.action == A_NONE else last.small or it.small
         else:
             memset(&region, 0, sizeof(Region))
             region.start = c.bounds[i]
@@ -315,3 +324,74 @@ cdef void reserve_usage(const Reserve* v, const Replay* r, int64_t* out) noexcep
             else:
                 running -= <uint64_t> size[i]
         out[i] = <int64_t> running
+
+
+cdef int add_pieces(const Cells* c, const uint32_t* painter, Buf* out) noexcept nogil:
+    # Cells side by side that the same item brought are one piece.
+    cdef const Item* items = <const Item*> c.items.data
+    cdef const Item* it
+    cdef Piece piece
+    cdef uint32_t before = NONE32
+    cdef uint64_t i
+    for i in range(c.n):
+        if painter[i] != NONE32 and painter[i] == before:
+            (<Piece*> out.data)[out.len - 1].end = c.bounds[i + 1]
+            continue
+        before = NONE32
+        if painter[i] == NONE32:
+            continue
+        it = &items[painter[i]]
+        if it.action == A_SEGMENT_FREE or it.action == A_SEGMENT_UNMAP:
+            continue
+        before = painter[i]
+        memset(&piece, 0, sizeof(Piece))
+        piece.start = c.bounds[i]
+        piece.end = c.bounds[i + 1]
+        piece.stream = it.stream
+        piece.source = before
+        piece.small = it.small
+        piece.expandable = it.expandable
+        if push_item(out, &piece) < 0:
+            return -1
+    return 0
+
+
+cdef int reserve_pieces(const Reserve* v, const Replay* r, int64_t event,
+                        Buf* out) noexcept nogil:
+    # Fills `out` (of Piece) with what is reserved after an event, by address: the last that touched
+    # an address says whether it is.
+    cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
+    cdef const uint64_t* address = <const uint64_t*> r.tables.address.data + r.first
+    cdef const int64_t* size = <const int64_t*> r.tables.size.data + r.first
+    cdef const uint32_t* events = <const uint32_t*> v.events.data
+    cdef const Region* g = <const Region*> v.regions.data
+    cdef uint32_t* painter = NULL
+    cdef uint64_t i, at
+    cdef Cells c
+    cdef int code = 0
+    memset(&c, 0, sizeof(Cells))
+    buf_init(&c.items, sizeof(Item))
+    for i in range(v.regions.len):
+        if add_item(&c, A_NONE, g[i].start, <int64_t> (g[i].end - g[i].start), g[i].stream,
+                    g[i].pool, g[i].expandable, g[i].small) < 0:
+            code = -1
+    for i in range(v.events.len):
+        at = events[i]
+        if <int64_t> at > event or code < 0:
+            break
+        code = add_item(&c, action[at], address[at], size[at], sparse_at(&r.tables.stream,
+                                                                         r.first + at),
+                        NONE32, action[at] >= A_SEGMENT_MAP, says_small(action[at], size[at]))
+    if code == 0 and c.items.len:
+        code = cut(&c)
+        painter = <uint32_t*> malloc((c.n + 1) * sizeof(uint32_t))
+        if code == 0 and painter != NULL:
+            paint(&c, 0, c.items.len, True, painter)
+            code = add_pieces(&c, painter, out)
+        else:
+            code = -1
+    free(painter)
+    free(c.bounds)
+    free(c.next)
+    buf_free(&c.items)
+    return OK if code == 0 else ERR_MEMORY

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from memreplay import _measures, _timeline
+    from memreplay import _blockmap, _measures, _timeline
     from memreplay._native.column import Column
     from memreplay.replay.rules import BlockRules
 
@@ -164,6 +164,16 @@ class Replay:
         from memreplay import _measures
 
         return _measures.Blocks(self.reserved, *self.rules)
+
+    def block_map(self, event: int) -> _blockmap.BlockMap:
+        """The segments and their blocks after an event (`start`: before the first).
+
+        Raises UsageError when there is no such event.
+        """
+        from memreplay import _blockmap
+
+        live = self.measure("active").listed(event)
+        return _blockmap.BlockMap(self.blocks, self.holding, *live, event - self.first_event)
 
     @cached_property
     def segment_changes(self) -> SegmentChanges:

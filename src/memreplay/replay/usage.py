@@ -264,6 +264,12 @@ class Usage:
         self.replay.check(event)
         return self._asked().largest(event - self.replay.first_event, top)
 
+    def listed(self, event: int) -> tuple[Column, Column]:
+        """What is live after `event`: its allocations (events that were read, from 0) and baseline
+        blocks."""
+        self.replay.check(event)
+        return self._asked().live(event - self.replay.first_event)
+
     def baseline_held(self, event: int) -> int:
         """Bytes of the baseline that are still live after `event`."""
         self.replay.check(event)

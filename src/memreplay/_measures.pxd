@@ -1,0 +1,17 @@
+# What other façades need of the blocks and of what is held.
+from memreplay._native cimport arena as _arena
+from memreplay._native cimport held as _held
+from memreplay._native cimport reserve as _reserve
+from memreplay._timeline cimport Replay
+
+cdef class Holding:
+    cdef _held.Held h
+    cdef readonly Replay replay
+
+cdef class Reserved:
+    cdef _reserve.Reserve v
+    cdef readonly Replay replay
+
+cdef class Blocks:
+    cdef _arena.Arena a
+    cdef readonly Reserved reserved

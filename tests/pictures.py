@@ -1,0 +1,158 @@
+"""What the model of the allocator looks like inside, between the steps of a random program.
+
+A snapshot shows only its last state. A `Picture` is the state after some event, with what
+`empty_cache()` does to it then, found by calling it on a copy.
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tests.allocator import (
+    DEFAULT_POOL,
+    LARGE_SEGMENT,
+    Block,
+    Device,
+    Machine,
+    PoolId,
+    Settings,
+)
+from tests.allocator_strategies import SETTINGS, Program
+from tests.build import Snapshot
+
+STATES = {"inactive": "free", "active_allocated": "in_use", "active_pending_free": "pending"}
+
+
+class Tile(NamedTuple):
+    """A block: `requested` is 0 of a free one."""
+
+    addr: int
+    size: int
+    requested: int
+    state: str
+
+
+@dataclass
+class Range:
+    """A segment, or a mapped range of an expandable one."""
+
+    addr: int
+    size: int
+    pool: PoolId
+    stream: int
+    small: bool
+    expandable: bool
+    tiles: list[Tile]
+
+    def sum(self, state: str) -> int:
+        return sum(tile.size for tile in self.tiles if tile.state == state)
+
+
+@dataclass
+class Picture:
+    """The state after event `event` (-1: none yet)."""
+
+    event: int
+    ranges: list[Range]
+    returned: int  # by empty_cache() of the default pool
+    returned_private: int  # by empty_cache() of private pools, if all were released
+
+
+@dataclass
+class Pictures:
+    """A recording of one device, and pictures taken on the way."""
+
+    snapshot: Snapshot
+    pictures: list[Picture]
+
+
+def ranges(device: Device) -> list[Range]:
+    found = []
+    for area in device.all_areas():
+        for blocks in area.mapped_ranges():
+            first, size = blocks[0].addr, sum(block.size for block in blocks)
+            tiles = [_tile(block) for block in blocks]
+            kind = area.pool, area.stream, area.small, area.expandable
+            found.append(Range(first, size, *kind, tiles))
+    return sorted(found, key=lambda one: one.addr)
+
+
+def _tile(block: Block) -> Tile:
+    requested = block.requested if block.in_use else 0
+    return Tile(block.addr, block.size, requested, STATES[block.state])
+
+
+def picture(device: Device) -> Picture:
+    event = len(device.history) - device.recording_from - 1
+    default = _returned(device, set())
+    pools = {area.pool for area in device.all_areas()} - {DEFAULT_POOL}
+    return Picture(event, ranges(device), default, _returned(device, pools) - default)
+
+
+def _returned(device: Device, released: set[PoolId]) -> int:
+    """What empty_cache() gives back where these private pools are released, and no other."""
+    again = copy.copy(device)
+    again.history, again.frame_dicts = [], {}
+    again = copy.deepcopy(again)
+    again.released_pools, again.capturing = released, None
+    again.empty_cache()
+    return device.reserved - again.reserved
+
+
+def record_pictures(
+    seed: int,
+    settings: str | Settings = "default",
+    steps: int = 100,
+    late: int = 0,
+    event_pools: bool = True,
+    taken: int = 6,
+) -> Pictures:
+    """Runs a random program on one device, with some pictures of it."""
+    chosen = SETTINGS[settings] if isinstance(settings, str) else settings
+    machine = Machine(chosen)
+    (device,) = machine.devices
+    rng = random.Random(seed)
+    program = Program(device, rng, private_pools=True)
+    program.run(late)
+    machine.begin_recording()
+    moments = set(random.Random(~seed).sample(range(steps), min(taken, steps)))
+    found = [picture(device)]
+    for step in range(steps):
+        program.run(1)
+        if step in moments:
+            found.append(picture(device))
+    found.append(picture(device))
+    snapshot, _ = machine.dump(event_pools=event_pools)
+    return Pictures(snapshot, found)
+
+
+# --- who pins what is free ------------------------------------------------------------------------
+
+
+def units(one: Range) -> list[tuple[int, int]]:
+    """What goes back to the driver as a whole: the segment, or the handles of a mapped range."""
+    if not one.expandable:
+        return [(one.addr, one.addr + one.size)]
+    handle = 2 << 20 if one.small else LARGE_SEGMENT
+    return [(at, at + handle) for at in range(one.addr, one.addr + one.size, handle)]
+
+
+def pinned(one: Range) -> tuple[int, dict[int, int]]:
+    """Free bytes of units that stay; and of them each block's part, by address."""
+    total, parts = 0, dict[int, int]()
+    for start, end in units(one):
+        inside = [t for t in one.tiles if t.addr < end and t.addr + t.size > start]
+        free = sum(
+            min(t.addr + t.size, end) - max(t.addr, start) for t in inside if t.state == "free"
+        )
+        holders = [t.addr for t in inside if t.state == "in_use"]
+        if not holders:
+            continue
+        total += free
+        for number, addr in enumerate(holders):
+            odd = number < free % len(holders)
+            parts[addr] = parts.get(addr, 0) + free // len(holders) + odd
+    return total, parts
