@@ -396,3 +396,26 @@ def test_salvage_reads_what_is_whole(tmp_path: Path, command: str) -> None:
     assert found["truncated"] is True
     assert found["devices"][0]["reasons"] == ["truncated"]
     assert load(command, EXAMPLE)["truncated"] is False
+
+
+def test_fragmentation_and_oom_of_the_example() -> None:
+    file = ROOT / "examples" / "serving_oom.pkl.gz"
+    found = load("oom", file, "--top", "0")
+    jsonschema.validate(found, schema("oom"))
+    (device,) = found["devices"]
+    first, second = device["ooms"]
+    assert (first["cause"], second["cause"]) == ("fragmentation", "fragmentation")
+    assert first["needed_bytes"] - first["device_free_bytes"] == first["missing_bytes"]
+    at = str(first["event_index"])
+    same = load("fragmentation", file, "--at", at, "--map", "--top", "0")
+    jsonschema.validate(same, schema("fragmentation"))
+    (mapped,) = same["devices"]
+    assert (mapped["free_bytes"], mapped["pinned_bytes"]) == (
+        first["cached_bytes"],
+        first["pinned_bytes"],
+    )
+    assert mapped["pins"] == first["pins"]
+    active = load("peak", file, "--measure", "active", "--to", str(first["event_index"] + 1))
+    in_map = sum(segment["in_use_bytes"] for segment in mapped["map"])
+    assert in_map == first["active_bytes"] == active["devices"][0]["final_bytes"]
+    assert run("oom", EXAMPLE).returncode == 0

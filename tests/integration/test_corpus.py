@@ -158,3 +158,25 @@ def test_none_of_them_has_steps_or_leaks(corpus_file: Path) -> None:
     # What is too short to tell is refused.
     with suppress(mr.UsageError):
         assert not leaks_report(snap).leaking
+
+
+def test_block_maps_end_as_the_segments_say(corpus_file: Path) -> None:
+    snapshot = oracle.load(corpus_file.read_bytes())
+    snap = mr.open(corpus_file)
+    for device in snap.devices:
+        replay = snap.replay(device)
+        segments = [s for s in oracle.segments_of(snapshot) if s.get("device", 0) == device]
+        if not segments or replay.blocks.end_misfits or replay.reserved.misfits:
+            continue
+        found = replay.block_map(replay.start + replay.events)
+        sums = found.sums()
+        blocks = [block for segment in segments for block in segment["blocks"]]
+        free = [block["size"] for block in blocks if block["state"] == "inactive"]
+        assert sums["size"] == sum(segment["total_size"] for segment in segments)
+        assert (sums["free"], sums["blocks_free"]) == (sum(free), len(free))
+        assert sums["largest"] == max(free, default=0)
+        assert sums["blocks_in_use"] + sums["blocks_pending"] == len(blocks) - len(free)
+        if all("address" in block for block in blocks):
+            addresses = memoryview(found.tiles("address")).tolist()
+            assert addresses == sorted(oracle.unsigned(block["address"]) for block in blocks)
+        assert found.pinned + found.returnable[1] + found.private_returnable[1] == sum(free)

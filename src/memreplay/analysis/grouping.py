@@ -44,6 +44,18 @@ class Grouper:
         )
         return groups, len(there), sum(part.count for part in there)
 
+    def stack_key(self, stack: int, *, baseline: bool) -> int:
+        """The key by stack of an allocation, or of a baseline block."""
+        if stack:  # 0 is the stack of no frames
+            return stack
+        return _timeline.BEFORE_RECORDING if baseline else _timeline.NO_STACK
+
+    def label_of(self, usage: Usage, key: int) -> str:
+        """The label of a key by stack, however groups are made."""
+        if key in (_timeline.BEFORE_RECORDING, _timeline.NO_STACK):
+            return self.group(usage, key, 0, 0, 0).label
+        return self._label(self.label_frame(usage, key))
+
     def group(self, usage: Usage, key: int, size: int, count: int, whole: int) -> Group:
         """One group by its key: a stack, frame or string id, or one of those without a stack."""
         share = size / whole if whole else 0.0

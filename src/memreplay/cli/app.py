@@ -23,6 +23,11 @@ COMMANDS = {
     "segments": ("memreplay.cli.segments", "What was reserved when, and why."),
     "steps": ("memreplay.cli.steps", "What each step of a program does to memory."),
     "leaks": ("memreplay.cli.leaks", "Which code holds more and more from step to step."),
+    "fragmentation": (
+        "memreplay.cli.fragmentation",
+        "What is reserved and not in use, and who pins it.",
+    ),
+    "oom": ("memreplay.cli.oom", "Why a request failed, and what would have helped."),
     "dump": ("memreplay.cli.dump", "Everything that was read, event by event."),
     "completion": ("memreplay.cli.completion", "Print the script that completes commands."),
 }

@@ -1,0 +1,113 @@
+"""`memreplay oom`: why a request failed, and what would have helped."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from memreplay.cli.memory import MemoryType
+from memreplay.cli.options import (
+    STRICT_EXIT_CODES,
+    all_frames_option,
+    by_option,
+    file_argument,
+    format_option,
+    reading_options,
+    strict_option,
+    top_option,
+)
+from memreplay.cli.output import render_document
+from memreplay.cli.present import present
+from memreplay.cli.source import Reading, opened
+from memreplay.errors import UsageError
+
+if TYPE_CHECKING:
+    from memreplay.model import By
+    from memreplay.results.oom import OomReport
+
+
+@click.command(
+    "oom",
+    epilog=f"""\b
+Examples:
+  memreplay oom snap.pkl
+  memreplay oom snap.pkl --total-memory 80GiB
+  memreplay oom snap.pkl --oom 3 --by file
+  memreplay oom snap.pkl --format json | jq -e 'all(.devices[]; .ooms == [])'
+
+{STRICT_EXIT_CODES}""",
+)
+@file_argument
+@click.option(
+    "--oom",
+    "number",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="The one to tell of [1].",
+)
+@click.option("--all", "every", is_flag=True, help="Tell of all in detail.")
+@click.option(
+    "--total-memory",
+    "total",
+    type=MemoryType(),
+    metavar="SIZE",
+    help="The card's memory (80GiB): then what else was on it is known.",
+)
+@by_option
+@top_option
+@all_frames_option
+@reading_options
+@strict_option
+@format_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    file: str,
+    number: int | None,
+    every: bool,
+    total: int | None,
+    by: By | None,
+    top: int,
+    all_frames: bool,
+    reading: Reading,
+    strict: bool,
+    fmt: str,
+) -> None:
+    """Why a request failed, and what would have helped.
+
+    Finds the out-of-memory events in FILE ('-' for standard input), and tells of the first: what
+    was asked and by whom, why the memory that was cached did not serve, the cause by name, what
+    would have helped, and what was live. A file without one is fine: exit code 0, too.
+    """
+    if every and number is not None:
+        raise UsageError("--all and --oom exclude each other")
+
+    def work() -> OomReport:
+        from memreplay.analysis.oom import oom_report
+        from memreplay.reports.oom_text import LISTED
+
+        with opened(file, reading) as snapshot:
+            return oom_report(
+                snapshot,
+                number=0 if every else number or 1,
+                most=LISTED if fmt == "text" else 0,
+                total_bytes=total,
+                by=by or "stack",
+                top=top,
+                all_frames=all_frames,
+                strict=strict,
+            )
+
+    present(ctx, file, work, partial(_render, fmt=fmt), strict=strict)
+
+
+def _render(report: OomReport, fmt: str) -> str:
+    if fmt == "json":
+        from memreplay.reports.oom_json import render_oom_json
+
+        return render_oom_json(report)
+    from memreplay.reports.oom_text import oom_document
+
+    return render_document(oom_document(report))

@@ -1,0 +1,48 @@
+"""What the texts of block maps share: the table of who pins free memory, and moments in words."""
+
+from __future__ import annotations
+
+from memreplay.analysis.grouping import pool_label, stream_label
+from memreplay.model import By
+from memreplay.reports.document import Row, Table
+from memreplay.reports.holders_text import TITLES, group_row, share
+from memreplay.reports.units import count, counted, percent, signed_duration, size
+from memreplay.results.fragmentation import Kind, Pin
+
+
+def pins_table(
+    pins: tuple[Pin, ...],
+    more: int,
+    rest: tuple[int, int],
+    whole: int,
+    by: By,
+    *,
+    all_frames: bool,
+) -> Table:
+    """The groups that pin `whole` bytes; `more` are not shown and have `rest` (bytes, blocks)."""
+    rows = []
+    for pin in pins:
+        row = group_row(pin.group, by, all_frames=all_frames)
+        pinned, part, blocks, place = row.cells
+        cells = (pinned, part, size(pin.alone_bytes), blocks, count(pin.segments), place)
+        rows.append(Row(cells, row.below, row.style))
+    if more:
+        words = f"{counted(more, 'more group')} (--top 0 shows all)"
+        left = percent(share(rest[0], whole))
+        rows.append(Row((size(rest[0]), left, "", count(rest[1]), "", words), style="dim"))
+    where = "pinned by, and its callers" if by == "stack" else f"pinned by {TITLES[by]}"
+    titles = ("pinned", "share", "alone", "blocks", "segments", where)
+    return Table(titles, (*("right",) * 5, "left"), tuple(rows))
+
+
+def elapsed(time_us: int | None, start_us: int | None) -> str:
+    """The time since the start; a dash where there is none."""
+    if time_us is None or start_us is None:
+        return "-"
+    return signed_duration(time_us - start_us)
+
+
+def part_words(pool: tuple[int, int] | None, stream: int, kind: Kind) -> str:
+    """`default pool, stream 7, large`: of which requests are served; the default stream unsaid."""
+    middle = f", {stream_label(stream)}" if stream else ""
+    return f"{pool_label(pool)}{middle}, {kind}"

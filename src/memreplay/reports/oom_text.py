@@ -1,0 +1,223 @@
+"""Writes out-of-memory events as a document for people."""
+
+from __future__ import annotations
+
+from memreplay.reports.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
+from memreplay.reports.holders_text import group_row, holder_tables
+from memreplay.reports.mapped_text import elapsed, part_words, pins_table
+from memreplay.reports.reasons import reason_notes
+from memreplay.reports.units import count, counted, size, time_utc
+from memreplay.results.oom import Cause, DeviceOoms, Oom, OomReport, Remedy
+
+LISTED = 20  # ooms that stand in the list before the one in detail
+
+CAUSES: dict[Cause, str] = {
+    "fragmentation": "enough was free of the right pool and stream, but in blocks too small",
+    "other_stream": "enough was free, but on other streams, whose blocks this one may not take",
+    "other_pool": "enough was free, but in other pools, whose blocks this request may not take",
+    "split_limit": "a free block was large enough, but max_split_size keeps it for larger requests",
+    "pending_frees": "enough was freed, but another stream was not done with it in time",
+    "capacity": "what was live did not leave enough: no better use of the cache would have helped",
+    "other_processes": "the card was taken by others: alone on it the request would have fit",
+    "process_limit": "the device had enough free: the process may not take it (a limit such as"
+    " set_per_process_memory_fraction), or the driver refused",
+}
+_PARTS = {
+    "too_small": "right pool and stream, but the blocks are too small",
+    "split_limit": "large enough, but kept by max_split_size",
+    "other_stream": "of another stream",
+    "other_pool": "of another pool",
+    "too_late": "would serve now: its free completed while this failed",
+}
+_REMEDIES = {
+    "process_limit": "raise or drop torch.cuda.set_per_process_memory_fraction()",
+    "expandable_segments": "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True joins free pages",
+    "max_split_size": "PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:N keeps small requests out of"
+    " large blocks; where it is set already, it may be too low",
+    "pending_frees": "wait for the other stream first, or use record_stream() less",
+    "one_stream": "allocate on one stream",
+    "private_pools": "let CUDA graphs share a pool; release graphs and MemPools that are done",
+    "other_processes": "end what else runs on the card",
+}
+NO_OOM = (
+    "no out-of-memory event in this file. The recorder writes one when a request fails, after the"
+    " allocator has given back what it could: was the snapshot dumped before that, or by another"
+    " process? docs/recording.md shows how to dump at the moment of failure"
+)
+
+
+def oom_document(report: OomReport) -> Document:
+    """All failed requests shortly, then one of each device (or all) in detail."""
+    blocks: list[Block] = [Heading((Place(file=report.file),))]
+    if not any(device.ooms_total for device in report.devices):
+        blocks.append(Note(NO_OOM))
+        for device in report.devices:
+            # What is cut off may have had one.
+            if "truncated" in device.reasons:
+                blocks += reason_notes(("truncated",), trusted=device.trusted)
+                break
+        return tuple(blocks)
+    for device in report.devices:
+        if device.ooms:
+            blocks += _section(device, report)
+    return tuple(blocks)
+
+
+def _section(device: DeviceOoms, report: OomReport) -> list[Block]:
+    blocks: list[Block] = []
+    if device.ooms_total > 1:
+        failed = f"device {device.device}: {counted(device.ooms_total, 'request')} failed"
+        blocks += [Heading((failed,)), *_listed(device)]
+    chosen = [one for one in device.ooms if report.chosen in (0, one.number)]
+    for oom in chosen:
+        blocks += _detail(oom, device, report)
+    blocks += reason_notes(device.reasons, trusted=device.trusted)
+    return blocks
+
+
+def _listed(device: DeviceOoms) -> list[Block]:
+    titles = ("oom", "event", "time", "asked", "device free", "cached", "active", "cause")
+    rows = tuple(
+        Row(
+            (
+                count(one.number),
+                count(one.event_index),
+                elapsed(one.time_us, device.start_us),
+                size(one.request_bytes),
+                _free(one),
+                size(one.cached_bytes),
+                size(one.active_bytes),
+                one.cause,
+            )
+        )
+        for one in device.ooms[:LISTED]
+    )
+    found: list[Block] = [Table(titles, (*("right",) * 7, "left"), rows)]
+    more = device.ooms_total - len(rows)
+    if more:
+        found.append(Note(f"{count(more)} more failed (--format json has all)"))
+    return found
+
+
+def _free(oom: Oom) -> str:
+    return "?" if oom.device_free_bytes is None else size(oom.device_free_bytes)
+
+
+def _detail(oom: Oom, device: DeviceOoms, report: OomReport) -> list[Block]:
+    blocks: list[Block] = [
+        Heading(_headline(oom, device)),
+        Pairs(_pairs(oom, device)),
+        _asked_by(oom, report),
+    ]
+    if oom.parts or oom.pending_bytes:
+        blocks.append(_cached(oom))
+    blocks += [Heading(("what would have helped",)), _remedies(oom)]
+    blocks += [_Live(oom).table(report)] if oom.groups or oom.rest_count else []
+    if oom.pins:
+        rest = oom.pins_rest_bytes, oom.pins_rest_count
+        more = oom.pins_total - len(oom.pins)
+        by = "stack" if report.by in ("pool", "stream") else report.by
+        blocks.append(
+            pins_table(oom.pins, more, rest, oom.pinned_bytes, by, all_frames=report.all_frames)
+        )
+    return blocks
+
+
+def _headline(oom: Oom, device: DeviceOoms) -> tuple[str, ...]:
+    which = f" (oom {count(oom.number)})" if device.ooms_total > 1 else ""
+    event = f"at event {count(oom.event_index)} of {count(device.trace_events)}"
+    words = f"device {device.device}: {size(oom.request_bytes)} failed {event}{which}: {oom.cause}"
+    if oom.time_us is None:
+        return (words,)
+    return (words, f"{elapsed(oom.time_us, device.start_us)} ({time_utc(oom.time_us)})")
+
+
+def _pairs(oom: Oom, device: DeviceOoms) -> tuple[tuple[str, str], ...]:
+    where = part_words(oom.pool, oom.stream, oom.kind)
+    assumed = " (the pool is assumed: the event does not say)" if oom.pool_assumed else ""
+    asked = f"{size(oom.request_bytes)}, of the {where}{assumed}"
+    driver = f"{size(oom.needed_bytes)} needed for it; "
+    if oom.device_free_bytes is None:
+        driver += "how much was free is not known"
+    else:
+        driver += f"{size(oom.device_free_bytes)} free, {size(oom.missing_bytes)} missing"
+    live = f"{size(oom.active_bytes)} active in {counted(oom.live_count, 'block')},"
+    slack = oom.active_bytes - oom.requested_bytes
+    cached = f"{size(oom.cached_bytes)} cached: free, and of no use to this request"
+    pairs = [
+        ("why", CAUSES[oom.cause]),
+        ("asked", asked),
+        ("the driver", driver),
+        ("reserved", f"{size(oom.reserved_bytes)}: {live} {cached}"),
+    ]
+    if slack or oom.pending_bytes:
+        words = [f"{size(slack)} slack"] if slack else []
+        words += [f"{size(oom.pending_bytes)} waiting for streams"] if oom.pending_bytes else []
+        pairs.append(("of active", ", ".join(words)))
+    pairs.append(("the card", _card(oom, device)))
+    pairs.append(("measure", f"blocks, {device.exactness}"))
+    return tuple(pairs)
+
+
+def _card(oom: Oom, device: DeviceOoms) -> str:
+    if device.total_bytes is None:
+        return "its size is not known; --total-memory 80GiB says it"
+    if device.total_known:
+        besides = f"{size(oom.outside_bytes)} taken besides: other processes, CUDA's own, libraries"
+        return f"{size(device.total_bytes)}, {besides}"
+    words = f"at least {size(device.total_bytes)} (its size is not in the file)"
+    if oom.outside_bytes:
+        words += f", at least {size(oom.outside_bytes)} taken besides"
+    return f"{words}; with --total-memory 80GiB: what else was on it"
+
+
+def _asked_by(oom: Oom, report: OomReport) -> Table:
+    row = group_row(oom.asked_by, "stack", all_frames=report.all_frames)
+    return Table(("asked by, and its callers",), ("left",), (Row(row.cells[3:], row.below),))
+
+
+def _cached(oom: Oom) -> Table:
+    rows = [
+        Row((size(part.bytes), size(part.largest_bytes), _why(part.name, oom)))
+        for part in oom.parts
+    ]
+    if oom.pending_bytes:
+        rows.append(Row((size(oom.pending_bytes), "-", "not free yet: waits for a stream")))
+    titles = ("cached", "largest", "why it did not serve")
+    return Table(titles, ("right", "right", "left"), tuple(rows))
+
+
+def _why(name: str, oom: Oom) -> str:
+    if name == "other_kind":
+        return f"of the same pool, for {'large' if oom.kind == 'small' else 'small'} requests"
+    return _PARTS[name]
+
+
+def _remedies(oom: Oom) -> Pairs:
+    return Pairs(tuple((one.name, _remedy(one, oom)) for one in oom.remedies))
+
+
+def _remedy(one: Remedy, oom: Oom) -> str:
+    enough = "enough" if one.enough else "not enough"
+    if one.name == "less_live":
+        return (
+            f"{size(oom.missing_bytes)} less; the largest below holds {size(one.bytes)}: {enough}"
+        )
+    return f"at most {size(one.bytes)}, {enough}: {_REMEDIES[one.name]}"
+
+
+class _Live:
+    """The live set in the shape that tables of holders have."""
+
+    def __init__(self, oom: Oom) -> None:
+        self.measure = oom.measure
+        self.groups = oom.groups
+        self.groups_total = oom.groups_total
+        self.rest_bytes = oom.rest_bytes
+        self.rest_count = oom.rest_count
+        self.parts = oom.parts_live
+        self.whole = oom.active_bytes
+
+    def table(self, report: OomReport) -> Table:
+        (table,) = holder_tables(self, self.whole, report.by, all_frames=report.all_frames)
+        return table

@@ -1,0 +1,88 @@
+"""Tests of reports/fragmentation_text.py and reports/mapped_text.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import memreplay as mr
+from memreplay.analysis.fragmentation import fragmentation_report
+from memreplay.model import When
+from memreplay.reports.fragmentation_text import fragmentation_document
+from memreplay.reports.plain import render_plain
+from tests import build
+from tests.allocator import MIB
+from tests.build import SnapshotBuilder
+from tests.unit.analysis.test_fragmentation import two_pins
+from tests.unit.analysis.test_oom import KEEP, machine, scattered
+
+
+def text(snapshot: build.Snapshot, width: int = 100, **options: Any) -> list[str]:
+    report = fragmentation_report(mr.open(build.dump(snapshot)), **options)
+    return render_plain(fragmentation_document(report), width=width).splitlines()
+
+
+@pytest.mark.parametrize("width", [80, 100, 160])
+def test_text(width: int) -> None:
+    lines = text(scattered().dump()[0], width)
+    assert all(len(line) <= width for line in lines)
+    whole = " ".join(" ".join(lines).split())
+    assert "device 0: 100.0 MiB of 200.0 MiB reserved not in use, most unused at event" in whole
+    assert "free 100.0 MiB in 20 blocks, the largest 5.0 MiB (95.0% lies elsewhere)" in whole
+    assert "empty_cache()  gives back 0 B" in lines
+    assert "slack          0 B that blocks have above what was requested" in lines
+    assert any(
+        line.startswith("100.0 MiB  100.0%  100.0 MiB      20        10  ") for line in lines
+    )
+    assert any(line.startswith("most unused") and line.endswith("50.0%") for line in lines)
+    assert any(line.endswith("default pool, large") for line in lines)
+
+
+def test_the_rest_has_a_row() -> None:
+    lines = text(two_pins(), at=When("end"), top=1)
+    assert any("1 more group (--top 0 shows all)" in line for line in lines)
+
+
+def test_private_and_pending_memory_is_told_apart() -> None:
+    made, device = machine(200 * MIB)
+    device.begin_pool((1, 0))
+    first = device.malloc(64 * MIB)
+    device.end_pool()
+    second = device.malloc(16 * MIB)
+    assert first is not None
+    assert second is not None
+    device.free(first)
+    device.record_stream(second, 7)
+    device.free(second)
+    lines = "\n".join(text(made.dump()[0], at=When("end")))
+    assert (
+        "empty_cache()  gives back 16.0 MiB, 16.0 MiB of it waits for a stream now;"
+        " at most 64.0 MiB more if" in lines
+    )
+    assert "pending        16.0 MiB in 1 block, freed and waiting for another stream" in lines
+    assert "<= 64.0 MiB" in lines
+    assert "graph pool 1:0, large" in lines
+
+
+def test_no_events() -> None:
+    lines = text(scattered().dump()[0] | {"device_traces": [[]]})
+    assert "device 0: 100.0 MiB of 200.0 MiB reserved not in use in the final state" in lines
+    assert not any(line.startswith("when ") for line in lines)
+    assert any(line.startswith("note: next time, call torch.cuda.memory") for line in lines)
+
+
+def test_no_segments() -> None:
+    made = SnapshotBuilder().alloc(0x1000, 512).free_completed(0x1000, 512)
+    lines = " ".join(text(made.build()))
+    assert "no memory was reserved that this file knows of" in lines
+    assert "neither events nor segments" in " ".join(text(SnapshotBuilder().build()))
+
+
+def test_blocks_outside_are_told() -> None:
+    made, device = machine(64 * MIB)
+    device.malloc(5 * MIB, 0, KEEP)
+    snapshot = made.dump()[0]
+    snapshot["device_traces"][0].append({"action": "alloc", "addr": 4096, "size": 512, "stream": 0})
+    lines = text(snapshot, at=When("end"))
+    assert "outside        512 B of 1 live block that fit in no segment" in lines
