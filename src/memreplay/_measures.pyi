@@ -91,9 +91,34 @@ class Classes:
     def reserved_sums(
         self, event: int, only: Sequence[tuple[Classes, int]] = ()
     ) -> list[tuple[int, int, int, int, int, int, int]]: ...
+    def layers(
+        self, measure: Measure, wanted: Sequence[int], samples: Sequence[int]
+    ) -> list[Column]: ...
+    def reserved_layers(
+        self,
+        wanted: Sequence[int],
+        samples: Sequence[int],
+        only: Sequence[tuple[Classes, int]] = (),
+    ) -> list[Column]: ...
 
 def extremes(
     usage: Column, start: int, times: Column | None = None
 ) -> tuple[int, int, int, int, int, float | None]: ...
 def maxima(usage: Column, start: int, drop: int, most: int) -> list[tuple[int, int]]: ...
 def highest(usage: Column, first: int, last: int) -> tuple[int, int]: ...
+def buckets(
+    usage: Column,
+    start: int,
+    parts: int,
+    clock: Column | None = None,
+    origin: int = 0,
+    whole: int = 0,
+) -> tuple[Column, Column, Column, Column, Column]: ...
+def layers(
+    measure: Measure,
+    by: str,
+    file_rank: bytes,
+    function_rank: bytes,
+    wanted: Sequence[int],
+    samples: Sequence[int],
+) -> list[Column]: ...

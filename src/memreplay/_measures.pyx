@@ -5,11 +5,12 @@ first event that was read; -1 is the start.
 """
 
 cimport cython
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from memreplay._core cimport error_of, new_seed
 from memreplay._native cimport arena as _arena
 from memreplay._native cimport classes as _classes
 from memreplay._native cimport held as _held
+from memreplay._native cimport layers as _layers
 from memreplay._native cimport lives as _lives
 from memreplay._native cimport reserve as _reserve
 from memreplay._native cimport series as _series
@@ -21,6 +22,8 @@ from memreplay._native.growbuf cimport buf_reserve
 from memreplay._native.hashmap cimport NONE32
 from memreplay._native.status cimport OK
 from memreplay._timeline cimport Measure, Replay, requested
+
+from memreplay._timeline import BY as _BY
 
 NEVER = _lives.NEVER
 UNKNOWN_CLASS = _classes.UNKNOWN_CLASS
@@ -289,6 +292,27 @@ cdef class Classes:
             raise MemoryError
         return self._rows(out)
 
+    def layers(self, Measure measure not None, wanted, samples) -> list:
+        """A measure's bytes in each of the `wanted` classes, and in all others: a Column each, with
+        a number a sample. See `layers`."""
+        cdef _Layering y = _Layering(self.blocks.reserved.replay, wanted, samples)
+        cdef int code
+        check_replay(measure, self.blocks)
+        with nogil:
+            code = _layers.layers_of_classes(&y.y, &self.c, &measure.l, <uint32_t*> y.keys.buf.data)
+        return y.rows(code)
+
+    def reserved_layers(self, wanted, samples, only=()) -> list:
+        """The same of reserved memory; see `reserved_sums`."""
+        cdef _classes.Only alone[2]
+        cdef int n = take_only(self.blocks, only, alone)
+        cdef _Layering y = _Layering(self.blocks.reserved.replay, wanted, samples)
+        cdef int code
+        with nogil:
+            code = _layers.layers_of_reserved(&y.y, &self.c, &self.blocks.a, alone, n,
+                                              <uint32_t*> y.keys.buf.data)
+        return y.rows(code)
+
     cdef list _rows(self, Owned out):
         cdef _classes.ClassSum* s = <_classes.ClassSum*> out.buf.data
         return [(s[i].start, s[i].peak, s[i].peak_at, s[i].then, s[i].live_then, s[i].final,
@@ -369,3 +393,119 @@ def highest(Column usage not None, first: int, last: int) -> tuple:
         if values[i] > values[best]:
             best = i
     return values[best], best
+
+
+def buckets(Column usage not None, int64_t start, parts: int, Column clock=None,
+            int64_t origin=0, whole: int = 0) -> tuple:
+    """A series cut into `parts`: (first event, events, minimum, maximum, event of it), a Column
+    each.
+
+    By event, or by time: of the `whole` microseconds from `origin` on; `clock` is an i64 an event
+    that never falls. A bucket of time counts what it begins with, too; one without events has that
+    alone, and as its event the last one before it. By event there are at most as many as events.
+    """
+    cdef Owned out = owned(sizeof(_series.Bucket))
+    cdef uint64_t events = <uint64_t> usage.shape[0]
+    cdef const int64_t* times = NULL
+    cdef uint64_t length = events
+    cdef uint64_t n
+    cdef char* at
+    check_series(usage)
+    if clock is not None:
+        check_series(clock)
+        if clock.shape[0] < usage.shape[0]:
+            raise ValueError("a clock needs one number an event")
+        times = <const int64_t*> clock.data
+        length = whole
+    if not 1 <= parts < 1 << 31:
+        raise ValueError("1 to 2**31 - 1 parts")
+    n = max(min(<uint64_t> parts, length), 1)
+    if buf_reserve(&out.buf, n) < 0:
+        raise MemoryError
+    with nogil:
+        _series.series_buckets(<const int64_t*> usage.data, events, start, times, origin,
+                               max(length, 1), n, <_series.Bucket*> out.buf.data)
+    at = out.buf.data
+    return (column(out, at + offset_of(0), n, b"q", sizeof(_series.Bucket)),
+            column(out, at + offset_of(1), n, b"Q", sizeof(_series.Bucket)),
+            column(out, at + offset_of(2), n, b"q", sizeof(_series.Bucket)),
+            column(out, at + offset_of(3), n, b"q", sizeof(_series.Bucket)),
+            column(out, at + offset_of(4), n, b"q", sizeof(_series.Bucket)))
+
+
+cdef size_t offset_of(int field) noexcept:
+    # Of a Bucket, in the order of `buckets`.
+    cdef _series.Bucket b
+    cdef char* at = <char*> &b
+    if field == 0:
+        return <char*> &b.first - at
+    if field == 1:
+        return <char*> &b.events - at
+    if field == 2:
+        return <char*> &b.low - at
+    return <char*> &b.high - at if field == 3 else <char*> &b.high_at - at
+
+
+@cython.final
+cdef class _Layering:
+    """Rows of bytes at samples, while they are made."""
+
+    cdef _layers.Layers y
+    cdef Owned keys
+    cdef Owned out
+
+    def __cinit__(self, Replay replay not None, wanted, samples):
+        cdef Owned at = owned(8)
+        cdef uint64_t n = len(samples)
+        cdef uint64_t rows = len(wanted) + 1
+        cdef int64_t last = -1
+        cdef int64_t sample
+        cdef uint32_t key
+        cdef uint64_t i
+        self.keys = owned(4)
+        self.out = owned(8)
+        if n >= 1 << 31:
+            raise ValueError("too many samples")
+        if (buf_reserve(&at.buf, n + 1) < 0 or buf_reserve(&self.keys.buf, rows) < 0
+                or buf_reserve(&self.out.buf, rows * n + 1) < 0):
+            raise MemoryError
+        for i, key in enumerate(wanted):
+            (<uint32_t*> self.keys.buf.data)[i] = key
+        for i, sample in enumerate(samples):
+            if not last <= sample < <int64_t> replay.r.events:
+                raise ValueError("samples are events, in their order")
+            (<int64_t*> at.buf.data)[i] = sample
+            last = sample
+        if _layers.layers_init(&self.y, <int64_t*> at.buf.data, n, rows, replay.r.events,
+                               <int64_t*> self.out.buf.data) != OK:
+            raise MemoryError
+
+    def __dealloc__(self):
+        _layers.layers_free(&self.y)
+
+    cdef list rows(self, int code):
+        cdef int64_t* out = <int64_t*> self.out.buf.data
+        cdef uint64_t i
+        if code != OK:
+            raise MemoryError
+        return [column(self.out, &out[i * self.y.samples], self.y.samples, b"q")
+                for i in range(self.y.rows)]
+
+
+def layers(Measure measure not None, str by, bytes file_rank, bytes function_rank, wanted,
+           samples) -> list:
+    """A measure's bytes in each of the `wanted` groups, and in all others, after each sample: a
+    Column each. They add up to the measure.
+
+    Groups and ranks as `Measure.groups` has them; samples are events in their order, -1 the start.
+    """
+    cdef _Layering y = _Layering(measure.replay, wanted, samples)
+    cdef int how = _BY[by]
+    cdef const uint8_t* files = file_rank
+    cdef const uint8_t* functions = function_rank
+    cdef int code
+    measure._check_ranks(file_rank, function_rank)
+    with nogil:
+        code = _layers.layers_of_groups(&y.y, &measure.l, how, files, functions,
+                                        <uint32_t*> y.keys.buf.data)
+    return y.rows(code)

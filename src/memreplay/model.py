@@ -134,6 +134,29 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
+class Buckets:
+    """A series over events cut into buckets of equally many events, or of equal times; a number a
+    bucket each.
+
+    `event_index` is a bucket's first event, and where it has none (`events` is 0, which only
+    happens by time) the last one before it. `time_us` is when that event was, None where it has no
+    time; by time, when the bucket begins. `min_bytes` and `max_bytes` are after its events, the
+    first bucket's with the start; by time, with what the bucket begins with, too. `max_event` is
+    the first event after which the maximum is reached.
+    """
+
+    event_index: list[int]
+    events: list[int]
+    time_us: list[int | None]
+    min_bytes: list[int]
+    max_bytes: list[int]
+    max_event: list[int]
+
+    def __len__(self) -> int:
+        return len(self.event_index)
+
+
+@dataclass(frozen=True, slots=True)
 class Limits:
     """What a file may ask for before reading it ends in LimitError, whatever its size.
 

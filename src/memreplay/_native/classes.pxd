@@ -30,6 +30,22 @@ cdef struct Only:
     uint32_t wanted
 
 
+cdef inline bint has_event(const Only* only, size_t n_only, uint64_t event) noexcept nogil:
+    cdef size_t i
+    for i in range(n_only):
+        if (<const uint32_t*> only[i].classes.of_event.data)[event] != only[i].wanted:
+            return False
+    return True
+
+
+cdef inline bint has_region(const Only* only, size_t n_only, uint64_t region) noexcept nogil:
+    cdef size_t i
+    for i in range(n_only):
+        if (<const uint32_t*> only[i].classes.of_region.data)[region] != only[i].wanted:
+            return False
+    return True
+
+
 cdef void classes_init(Classes* c) noexcept nogil
 cdef void classes_free(Classes* c) noexcept nogil
 cdef int classes_of_pools(Classes* c, const Arena* a) noexcept nogil

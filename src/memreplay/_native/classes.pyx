@@ -197,22 +197,6 @@ cdef int sum_lives(const Classes* c, const Lives* l, int64_t event, Buf* out) no
     return OK
 
 
-cdef inline bint has_event(const Only* only, size_t n_only, uint64_t event) noexcept nogil:
-    cdef size_t i
-    for i in range(n_only):
-        if (<const uint32_t*> only[i].classes.of_event.data)[event] != only[i].wanted:
-            return False
-    return True
-
-
-cdef inline bint has_region(const Only* only, size_t n_only, uint64_t region) noexcept nogil:
-    cdef size_t i
-    for i in range(n_only):
-        if (<const uint32_t*> only[i].classes.of_region.data)[region] != only[i].wanted:
-            return False
-    return True
-
-
 cdef int sum_reserved(const Classes* c, const Arena* a, const Only* only, size_t n_only,
                       int64_t event, Buf* out) noexcept nogil:
     # The same of reserved memory, of what is in each of `only`.

@@ -11,6 +11,13 @@ cdef struct Extremes:
     double mean                # weighted by how long each value lasted
 
 
+cdef struct Bucket:
+    int64_t first      # its first event; of one without events the last event before it
+    uint64_t events
+    int64_t low, high
+    int64_t high_at    # the first event after which it is as high; -1 is the start
+
+
 cdef struct Maximum:
     int64_t bytes
     int64_t at
@@ -21,3 +28,6 @@ cdef void series_extremes(const int64_t* usage, uint64_t n, int64_t start, const
 cdef int series_maxima(const int64_t* usage, uint64_t n, int64_t start, uint64_t drop,
                        Buf* out) noexcept nogil
 cdef void series_highest_so_far(const int64_t* values, uint64_t n, int64_t* out) noexcept nogil
+cdef void series_buckets(const int64_t* usage, uint64_t n, int64_t start, const int64_t* clock,
+                         int64_t origin, uint64_t whole, uint64_t parts,
+                         Bucket* out) noexcept nogil

@@ -1,4 +1,4 @@
-"""Extremes and separate maxima of a series, each in one pass.
+"""Extremes, separate maxima and buckets of a series, each in one pass.
 
 Two maxima are separate when the series falls by a given number of bytes between them (and below
 each of them): otherwise a plateau with ripples would be hundreds of peaks.
@@ -97,3 +97,45 @@ cdef void series_highest_so_far(const int64_t* values, uint64_t n, int64_t* out)
     cdef uint64_t i
     for i in range(n):
         out[i] = values[i] if i == 0 or values[i] > out[i - 1] else out[i - 1]
+
+
+cdef inline uint64_t position(const int64_t* clock, int64_t origin, uint64_t i) noexcept nogil:
+    # Where event i lies: its index, or its time since the origin. What has no time yet lies there.
+    if clock == NULL:
+        return i
+    return <uint64_t> clock[i] - <uint64_t> origin if clock[i] > origin else 0
+
+
+cdef void series_buckets(const int64_t* usage, uint64_t n, int64_t start, const int64_t* clock,
+                         int64_t origin, uint64_t whole, uint64_t parts,
+                         Bucket* out) noexcept nogil:
+    # Cuts the positions 0 to `whole` - 1 into `parts` equal ones, of which the b-th begins at
+    # whole * b // parts. Of events (`clock` is NULL) a bucket has the values after its own, and the
+    # first one the start too; of time all values that there are in it, with the one that it begins
+    # with. `clock` never falls.
+    cdef uint64_t step = whole // parts
+    cdef uint64_t rest = whole % parts     # below 2**32, as `parts` is
+    cdef uint64_t i = 0
+    cdef uint64_t b, stop
+    cdef Bucket* x
+    cdef bint empty
+    for b in range(parts):
+        x = &out[b]
+        stop = step * (b + 1) + rest * (b + 1) // parts
+        x.events = 0
+        x.first = <int64_t> i - 1
+        empty = clock == NULL and b > 0
+        x.low = usage[i - 1] if i else start
+        x.high = x.low
+        x.high_at = x.first
+        while i < n and (b == parts - 1 or position(clock, origin, i) < stop):
+            if x.events == 0:
+                x.first = <int64_t> i
+            x.events += 1
+            if empty or usage[i] > x.high:
+                x.high = usage[i]
+                x.high_at = <int64_t> i
+            if empty or usage[i] < x.low:
+                x.low = usage[i]
+            empty = False
+            i += 1

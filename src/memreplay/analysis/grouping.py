@@ -28,10 +28,18 @@ class Grouper:
 
     def groups(self, usage: Usage, event: int, top: int) -> tuple[tuple[Group, ...], int, int]:
         """(the `top` largest groups, how many there are, allocations in all) live after `event`."""
+        _, groups, total, count = self.keyed_groups(usage, event, top)
+        return groups, total, count
+
+    def keyed_groups(
+        self, usage: Usage, event: int, top: int
+    ) -> tuple[list[int], tuple[Group, ...], int, int]:
+        """The same, and before it the key of each group, by which the engine knows it."""
         found, total, whole, count = usage.groups(
             event, self.by, self.file_rank, self.function_rank, top
         )
-        return tuple(self.group(usage, *row, whole) for row in found), total, count
+        groups = tuple(self.group(usage, *row, whole) for row in found)
+        return [key for key, _, _ in found], groups, total, count
 
     def parts(self, parts: tuple[Part, ...], top: int) -> tuple[tuple[Group, ...], int, int]:
         """The same of pools or streams: those that hold anything."""

@@ -261,8 +261,34 @@ class Replay:
     @cached_property
     def clock(self) -> memoryview | None:
         """The latest time up to each event, so that it never falls; None as `times`."""
-        column = self.native.clock()
-        return None if column is None else memoryview(column)
+        return None if self.clock_column is None else memoryview(self.clock_column)
+
+    @cached_property
+    def clock_column(self) -> Column | None:
+        """`clock` as the engine hands it out."""
+        return self.native.clock()
+
+    @cached_property
+    def time_range(self) -> tuple[int, int] | None:
+        """The first and the latest time of the events; None where they have none."""
+        if not self.has_times:
+            return None
+        if self.clock is None:
+            one = self.native.tables.column("time")
+            assert isinstance(one, int)
+            return one, one
+        return self.clock[bisect_right(self.clock, _core.ABSENT_TIME)], self.clock[-1]
+
+    def times_us(self, indices: list[int]) -> list[int | None]:
+        """The times of these events, by index from the first that was read on; as `time_us`."""
+        if self.events == 0:
+            return [None] * len(indices)
+        column = self.native.tables.column("time")
+        if isinstance(column, int):
+            return [None if column == _core.ABSENT_TIME else column] * len(indices)
+        times = memoryview(column)[self.native.first_row :]
+        found = (times[max(index, 0)] for index in indices)
+        return [None if time == _core.ABSENT_TIME else time for time in found]
 
     def event_at(self, time_us: int) -> int:
         """The last event before the first one that is later than `time_us`; else the start.

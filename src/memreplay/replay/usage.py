@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from memreplay import _core
 from memreplay.errors import UsageError
-from memreplay.model import By, Lifetimes, LiveSet, MeasureName, Part, PeakPoint
+from memreplay.model import Buckets, By, Lifetimes, LiveSet, MeasureName, Part, PeakPoint
 
 if TYPE_CHECKING:
     import numpy as np
@@ -128,6 +129,70 @@ class Usage:
         if found is None:
             raise UsageError(f"no events {first} to {last}")
         return found
+
+    def buckets(self, parts: int, *, by_time: bool = False) -> Buckets:
+        """The series cut into so many buckets at most, each with its minimum and maximum.
+
+        By event there are no more of them than events, by time than microseconds (but one at
+        least). Raises UsageError by time where events have none.
+        """
+        from memreplay import _measures
+
+        replay = self.replay
+        origin = whole = 0
+        clock = None
+        if by_time and replay.events:
+            if replay.time_range is None:
+                raise UsageError(f"device {replay.device} has no times; name --x event instead")
+            origin, whole = replay.time_range[0], replay.time_range[1] - replay.time_range[0] + 1
+            clock = replay.clock_column
+            parts = parts if clock is not None else 1
+        found = _measures.buckets(self.column, self.start_bytes, parts, clock, origin, whole)
+        firsts, events, low, high, high_at = (memoryview(one).tolist() for one in found)
+        base = replay.first_event
+        times: list[int | None]
+        if by_time and replay.events:
+            times = [origin + whole * i // len(firsts) for i in range(len(firsts))]
+        else:
+            times = replay.times_us(firsts)
+        return Buckets(
+            event_index=[at + base for at in firsts],
+            events=events,
+            time_us=times,
+            min_bytes=low,
+            max_bytes=high,
+            max_event=[at + base for at in high_at],
+        )
+
+    def layers(
+        self, by: By, wanted: list[int], samples: list[int], file_rank: bytes, function_rank: bytes
+    ) -> list[list[int]]:
+        """Bytes of each of the `wanted` groups, and of all others together, after each of the
+        events `samples`, which come in their order.
+
+        Groups are the keys of `groups`; by "pool" or "stream" the numbers of `part_classes`.
+        """
+        from memreplay import _measures
+
+        base = self.replay.first_event
+        at = [event - base for event in samples]
+        if by in ("pool", "stream"):
+            classes = self.replay.classes(by)
+            if self.measure == "reserved":
+                found = classes.reserved_layers(wanted, at, self._alone)
+            else:
+                found = classes.layers(self.native, wanted, at)
+        else:
+            found = _measures.layers(self.native, by, file_rank, function_rank, wanted, at)
+        return [memoryview(one).tolist() for one in found]
+
+    def part_classes(self, by: str, parts: Sequence[Part]) -> list[int]:
+        """The numbers by which `layers` knows pools or streams."""
+        keys = self.replay.classes(by).keys()
+        known: dict[object, int] = {
+            self.replay.pool_of(key) if by == "pool" else key: at for at, key in enumerate(keys)
+        }
+        return [known[part.pool if by == "pool" else part.stream] for part in parts]
 
     @cached_property
     def reconciliation_bytes(self) -> int | None:

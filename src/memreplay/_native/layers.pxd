@@ -1,0 +1,24 @@
+# What groups hold of a measure at many events at once: the layers of a stacked picture.
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from memreplay._native.arena cimport Arena
+from memreplay._native.classes cimport Classes, Only
+from memreplay._native.lives cimport Lives
+
+
+cdef struct Layers:
+    # `out` has a row a wanted group, in their order, and one for all else; a number a sample.
+    int64_t* out
+    uint64_t rows
+    uint64_t samples
+    uint32_t* upto     # an event, and the end: how many samples are before it
+
+
+cdef int layers_init(Layers* y, const int64_t* samples, uint64_t n_samples, uint64_t rows,
+                     uint64_t events, int64_t* out) noexcept nogil
+cdef void layers_free(Layers* y) noexcept nogil
+cdef int layers_of_groups(Layers* y, const Lives* l, int by, const uint8_t* file_rank,
+                          const uint8_t* function_rank, const uint32_t* keys) noexcept nogil
+cdef int layers_of_classes(Layers* y, const Classes* c, const Lives* l,
+                           const uint32_t* keys) noexcept nogil
+cdef int layers_of_reserved(Layers* y, const Classes* c, const Arena* a, const Only* only,
+                            size_t n_only, const uint32_t* keys) noexcept nogil

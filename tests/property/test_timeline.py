@@ -1,0 +1,235 @@
+"""timeline: buckets and layers of any trace against plain Python; nothing is lost or made up."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import memreplay as mr
+from memreplay import _measures, _timeline
+from memreplay.analysis.grouping import BEFORE_RECORDING, NO_EVENTS, NO_STACK
+from memreplay.analysis.timeline import timeline_report
+from memreplay.errors import UsageError
+from memreplay.model import MEASURES, Buckets, By, MeasureName
+from memreplay.replay import Usage
+from memreplay.results.timeline import Axis, Series
+from tests import build
+from tests.allocator_strategies import Recording, record, recordings
+from tests.strategies import traces
+from tests.unit.native.measured import A, column, replay
+
+HUGE = 2**62
+
+
+@dataclass
+class Bucket:
+    """One bucket as brute force finds it."""
+
+    first: int
+    events: int
+    low: int
+    high: int
+    high_at: int
+
+
+def by_event(start: int, values: list[int], parts: int) -> list[Bucket]:
+    """Equally many events each, the start in the first."""
+    parts = max(min(parts, len(values)), 1)
+    found = []
+    for b in range(parts):
+        mine = range(len(values) * b // parts, len(values) * (b + 1) // parts)
+        held = {event: values[event] for event in mine}
+        if b == 0:
+            held = {-1: start} | held
+        high = max(held.values())
+        first = next(event for event in held if held[event] == high)
+        begins = mine[0] if mine else -1
+        found.append(Bucket(begins, len(mine), min(held.values()), high, first))
+    return found
+
+
+def by_time(start: int, values: list[int], times: list[int | None], parts: int) -> list[Bucket]:
+    """Equal times each, with what was there when it begins."""
+    clock: list[int | None] = []
+    for time in times:
+        known = [t for t in (time, clock[-1] if clock else None) if t is not None]
+        clock.append(max(known, default=None))
+    origin = next(t for t in clock if t is not None)
+    last = clock[-1]
+    assert last is not None
+    whole = last - origin + 1
+    parts = min(parts, whole)
+    found = []
+    for b in range(parts):
+        begin, end = origin + whole * b // parts, origin + whole * (b + 1) // parts
+        at = [origin if t is None else t for t in clock]
+        mine = [event for event, time in enumerate(at) if begin <= time < end]
+        before = sum(time < begin for time in at) - 1
+        held = {before: start if before < 0 else values[before]}
+        held |= {event: values[event] for event in mine}
+        high = max(held.values())
+        first = next(event for event in held if held[event] == high)
+        begins = mine[0] if mine else before
+        found.append(Bucket(begins, len(mine), min(held.values()), high, first))
+    return found
+
+
+def rows(found: Buckets) -> list[Bucket]:
+    return [
+        Bucket(*row)
+        for row in zip(
+            found.event_index,
+            found.events,
+            found.min_bytes,
+            found.max_bytes,
+            found.max_event,
+            strict=True,
+        )
+    ]
+
+
+VALUES = st.lists(st.one_of(st.integers(0, 5), st.integers(0, 2**40)), max_size=40)
+TIMES = st.lists(
+    st.one_of(st.none(), st.integers(0, 30), st.integers(-HUGE, HUGE)), min_size=40, max_size=40
+)
+
+
+@given(VALUES, TIMES, st.integers(-HUGE, HUGE), st.integers(1, 60))
+def test_any_series_equals_brute_force(
+    values: list[int], times: list[int | None], start: int, parts: int
+) -> None:
+    builder = build.SnapshotBuilder()
+    for value, time in zip(values, times, strict=False):
+        builder.alloc(A, value, time_us=0 if time is None else time)
+        if time is None:
+            builder.drop("time_us")
+    made = replay(builder)
+    usage = _timeline.requested_measure(made).usage()
+    assert column(usage) == values
+    found = [column(one) for one in _measures.buckets(usage, start, parts)]
+    want = by_event(start, values, parts)
+    assert [Bucket(*row) for row in zip(*found, strict=True)] == want
+    assert max(found[3]) == max([start, *values])
+    assert min(found[2]) == min([start, *values])
+
+    known = [time for time in times[: len(values)] if time is not None]
+    clock = made.clock()
+    if not known or clock is None:
+        return
+    whole = max(known) - known[0] + 1
+    found = [column(one) for one in _measures.buckets(usage, start, parts, clock, known[0], whole)]
+    assert [Bucket(*row) for row in zip(*found, strict=True)] == by_time(
+        start, values, times[: len(values)], parts
+    )
+    assert sum(found[1]) == len(values)
+    assert max(found[3]) == max([start, *values])
+    assert min(found[2]) == min([start, *values])
+
+
+def check(
+    snapshot: build.Snapshot, measure: MeasureName, by: By, points: int, top: int, x: Axis
+) -> None:
+    snap = mr.open(build.dump(snapshot))
+    replays = [snap.replay(device) for device in snap.devices]
+    if x == "time" and not all(replay.has_times for replay in replays if replay.events):
+        with pytest.raises(UsageError, match="have no times"):
+            timeline_report(snap, x=x)
+        return
+    report = timeline_report(snap, measures=[measure], by=by, points=points, top=top, x=x)
+    for one in report.devices:
+        usage = snap.replay(one.device).measure(measure)
+        values = memoryview(usage.column).tolist()
+        times = [snap.replay(one.device).time_us(i) for i in range(len(values))]
+        timed = x == "time" and values
+        want = (
+            by_time(usage.start_bytes, values, times, points)
+            if timed
+            else by_event(usage.start_bytes, values, points)
+        )
+        assert rows(one.buckets) == want
+        assert max(one.buckets.max_bytes) == one.peak_bytes == usage.peak.bytes
+        assert one.event_index in one.buckets.max_event
+        assert min(one.buckets.min_bytes) == one.minimum_bytes == usage.minimum.bytes
+        stacked = totals(one)
+        assert stacked == one.buckets.max_bytes
+        assert len(one.layers) == min(top or one.groups_total, one.groups_total)
+        peak = one.buckets.max_event.index(one.event_index)
+        assert [y.bytes[peak] for y in one.layers] == [y.group.bytes for y in one.layers]
+        if by == "stack":
+            sample = random.Random(points).randrange(len(one.buckets))
+            live = held_by_stack(snap, usage, one.buckets.max_event[sample])
+            for layer in one.layers:
+                key = layer.group.frames or layer.group.label
+                assert layer.bytes[sample] == live.get(key, 0)
+
+
+def totals(one: Series) -> list[int]:
+    layers = (layer.bytes for layer in one.layers)
+    return [sum(held) for held in zip(*layers, one.rest_bytes, strict=True)]
+
+
+def held_by_stack(snap: mr.Snapshot, usage: Usage, event: int) -> Counter[object]:
+    """What the live set after an event has of each stack; without one, of each label."""
+    live = usage.live_at(event=event)
+    found: Counter[object] = Counter()
+    for stack, size, begin in zip(
+        live.stack.tolist(), live.size.tolist(), live.alloc_event.tolist(), strict=True
+    ):
+        if stack:
+            found[tuple(map(snap.frame, snap.native.stack(stack)))] += size
+        elif begin >= 0:
+            found[NO_STACK] += size
+        else:
+            found[BEFORE_RECORDING if snap.has_events else NO_EVENTS] += size
+    return found
+
+
+WAYS: tuple[By, ...] = ("stack", "frame", "file", "function", "pool", "stream")
+
+
+@settings(max_examples=150)
+@given(
+    traces(),
+    st.sampled_from(MEASURES),
+    st.sampled_from(WAYS),
+    st.integers(1, 40),
+    st.integers(0, 4),
+    st.sampled_from(["event", "time"]),
+)
+def test_layers_add_up_in_any_trace(
+    snapshot: build.Snapshot, measure: MeasureName, by: By, points: int, top: int, x: Axis
+) -> None:
+    if measure == "reserved":
+        by = "pool" if by in ("stack", "frame", "file") else "stream"
+    check(snapshot, measure, by, points, top, x)
+
+
+@settings(max_examples=60)
+@given(
+    recordings(max_steps=120),
+    st.sampled_from(MEASURES),
+    st.sampled_from(WAYS),
+    st.integers(1, 60),
+    st.sampled_from(["event", "time"]),
+)
+def test_layers_add_up_in_what_an_allocator_did(
+    made: Recording, measure: MeasureName, by: By, points: int, x: Axis
+) -> None:
+    if measure == "reserved":
+        by = "pool" if by in ("stack", "frame", "file") else "stream"
+    check(made.snapshot, measure, by, points, 2, x)
+
+
+@pytest.mark.parametrize("by", ["pool", "stream"])
+def test_layers_of_one_pool(by: By) -> None:
+    made = record(3, steps=400)
+    snap = mr.open(build.dump(made.snapshot))
+    for measure in MEASURES:
+        (one,) = timeline_report(snap, measures=[measure], by=by, pool=(0, 0), points=50).devices
+        stacked = totals(one)
+        assert stacked == one.buckets.max_bytes
