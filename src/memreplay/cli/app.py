@@ -16,6 +16,7 @@ COMMANDS = {
     "summary": ("memreplay.cli.summary", "What is in a snapshot, and can it be trusted."),
     "peak": ("memreplay.cli.peak", "How high memory went, when, and who held it."),
     "at": ("memreplay.cli.at", "What was held at a moment."),
+    "timeline": ("memreplay.cli.timeline", "Memory over time, as a picture."),
     "allocations": (
         "memreplay.cli.allocations",
         "What was allocated over the recording, and for how long.",

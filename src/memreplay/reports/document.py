@@ -7,6 +7,24 @@ from typing import Literal
 
 Style = Literal["plain", "strong", "dim", "warning"]
 Level = Literal["note", "warning"]
+# Colours that tell series (hues) and layers (areas) apart; 0 is what is left over.
+_Colour = Literal[
+    "hue1",
+    "hue2",
+    "hue3",
+    "hue4",
+    "hue5",
+    "hue6",
+    "area0",
+    "area1",
+    "area2",
+    "area3",
+    "area4",
+    "area5",
+    "area6",
+]
+Hue = Style | _Colour
+Line = tuple[tuple[str, Hue], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,5 +106,12 @@ class Note:
     level: Level = "note"
 
 
-Block = Heading | Pairs | Table | Beside | Note
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """Lines as they are: of a width that was made for the sink's."""
+
+    lines: tuple[Line, ...]
+
+
+Block = Heading | Pairs | Table | Beside | Picture | Note
 Document = tuple[Block, ...]

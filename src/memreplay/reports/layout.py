@@ -12,8 +12,10 @@ from memreplay.reports.document import (
     Block,
     Document,
     Heading,
+    Line,
     Note,
     Pairs,
+    Picture,
     Place,
     Row,
     Style,
@@ -26,7 +28,6 @@ MIN_WIDTH = 40  # narrower than this, a table has no room for its last column
 _MIN_LAST = 36  # a last column narrower than this takes the room of the spare ones
 _MIN_BESIDE = 56  # of a table that stands beside another
 _MAX_BAR = 40
-Line = tuple[tuple[str, Style], ...]
 _GAP = "  "
 _BETWEEN = "    "  # two tables
 T = TypeVar("T")
@@ -48,6 +49,8 @@ def lay_out(document: Document, width: int) -> list[Line]:
             lines += _lay_table(block, width)
         elif isinstance(block, Beside):
             lines += _lay_beside(block, width)
+        elif isinstance(block, Picture):
+            lines += block.lines
         else:
             lines += _lay_note(block, width)
         before = block

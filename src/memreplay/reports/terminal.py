@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from memreplay.reports.document import Document, Style
+from memreplay.reports.document import Document, Hue
 from memreplay.reports.layout import lay_out
 
 # The terminal's own eight colours: they follow the reader's theme, light or dark.
-_STYLES: dict[Style, str] = {
+_STYLES: dict[Hue, str] = {
     "plain": "",
     "strong": "bold",
     "dim": "dim",
     "warning": "bold yellow",
+    "hue1": "cyan",
+    "hue2": "yellow",
+    "hue3": "green",
+    "hue4": "magenta",
+    "hue5": "red",
+    "hue6": "blue",
+    "area0": "reverse dim",
+    "area1": "reverse cyan",
+    "area2": "reverse yellow",
+    "area3": "reverse green",
+    "area4": "reverse magenta",
+    "area5": "reverse red",
+    "area6": "reverse blue",
 }
 
 

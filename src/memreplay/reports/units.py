@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
 
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
@@ -12,10 +12,10 @@ def size(n_bytes: int) -> str:
     """`512 B`, `38.4 GiB`: IEC units, one decimal above bytes, a minus sign where below zero."""
     value, unit = float(abs(n_bytes)), 0
     # 1023.95 would be written 1024.0: what counts is the number as it will be rounded.
-    while unit < len(_UNITS) - 1 and value >= (1024 if unit == 0 else 1023.95):
+    while unit < len(UNITS) - 1 and value >= (1024 if unit == 0 else 1023.95):
         value, unit = value / 1024, unit + 1
     sign = "-" if n_bytes < 0 else ""
-    return f"{sign}{value:.0f} B" if unit == 0 else f"{sign}{value:.1f} {_UNITS[unit]}"
+    return f"{sign}{value:.0f} B" if unit == 0 else f"{sign}{value:.1f} {UNITS[unit]}"
 
 
 def signed_size(n_bytes: int) -> str:

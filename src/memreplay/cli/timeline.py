@@ -1,0 +1,224 @@
+"""`memreplay timeline`: measures over events, as a picture or as numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from memreplay.cli.errors import attempt
+from memreplay.cli.options import (
+    STRICT_EXIT_CODES,
+    file_argument,
+    from_zero,
+    output_options,
+    part_options,
+    reading_options,
+    strict_option,
+)
+from memreplay.cli.output import (
+    byte_output,
+    check_output,
+    render_document,
+    terminal_width,
+    write,
+)
+from memreplay.cli.present import trust_code
+from memreplay.cli.source import Reading, opened
+from memreplay.errors import UsageError
+
+if TYPE_CHECKING:
+    from memreplay.model import By, MeasureName
+    from memreplay.results.timeline import Axis, TimelineReport
+
+_MEASURES = ("requested", "held", "active", "allocated", "reserved")  # a test compares the two
+MOST_POINTS = 1_000_000
+POINTS = 1_000
+
+
+def _measures(
+    _ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]
+) -> tuple[str, ...]:
+    names = [name.strip() for text in value for name in text.split(",")]
+    for name in names:
+        if name not in _MEASURES:
+            raise click.BadParameter(f"{name!r} is none of {', '.join(_MEASURES)}")
+    return tuple(dict.fromkeys(names)) or ("requested",)
+
+
+def _points(_ctx: click.Context, _param: click.Parameter, value: int | None) -> int | None:
+    if value is not None and not 1 <= value <= MOST_POINTS:
+        raise click.BadParameter(f"{value} is not in 1 to {MOST_POINTS:,}")
+    return value
+
+
+@click.command(
+    "timeline",
+    epilog=f"""\b
+Examples:
+  memreplay timeline snap.pkl
+  memreplay timeline snap.pkl --measure requested,reserved --x event
+  memreplay timeline snap.pkl --by file --top 5
+  memreplay timeline snap.pkl --by stack --format png -o timeline.png
+  memreplay timeline snap.pkl --points 5000 --format csv -o timeline.csv
+
+{STRICT_EXIT_CODES}""",
+)
+@file_argument
+@click.option(
+    "--measure",
+    "measures",
+    multiple=True,
+    callback=_measures,
+    metavar="NAME[,NAME]",
+    help="Which bytes: requested (default), held, active, allocated, reserved; several in one"
+    " picture.",
+)
+@click.option(
+    "--x",
+    type=click.Choice(["event", "time"]),
+    help="What lies across: events, or time (default, where the file has times).",
+)
+@click.option(
+    "--absolute", is_flag=True, help="Points in time (UTC), not times since the first event."
+)
+@click.option(
+    "--by",
+    type=click.Choice(["stack", "frame", "file", "function", "pool", "stream"]),
+    help="Stack the largest groups at the peak.",
+)
+@click.option(
+    "--top",
+    type=int,
+    callback=from_zero,
+    metavar="N",
+    default=8,
+    show_default=True,
+    help="How many of them; 0 for all.",
+)
+@click.option(
+    "--points",
+    type=int,
+    callback=_points,
+    metavar="N",
+    help="Into how many buckets events or time are cut, each with its minimum and maximum (default:"
+    f" what the width fits for text, else {POINTS}).",
+)
+@part_options
+@reading_options
+@strict_option
+@click.option(
+    "--format",
+    "fmt",
+    type=click.Choice(["text", "csv", "json", "png", "svg"]),
+    default="text",
+    show_default=True,
+    help="A picture in characters, numbers (see docs/timeline.md), or a picture for a page.",
+)
+@output_options
+@click.pass_context
+def command(
+    ctx: click.Context,
+    file: str,
+    measures: tuple[MeasureName, ...],
+    x: Axis | None,
+    absolute: bool,
+    by: By | None,
+    top: int,
+    points: int | None,
+    pool: tuple[int, int] | None,
+    stream: int | None,
+    reading: Reading,
+    strict: bool,
+    fmt: str,
+    output: str | None,
+    force: bool,
+) -> None:
+    """Memory over time, as a picture.
+
+    Draws the bytes of each device in FILE ('-' for standard input) over time or events, no spike
+    left out, with annotations and where memory ran out; with --by as layers of who held them.
+    """
+    if output is not None or fmt in ("png", "svg"):
+        check_output(output, force=force)
+    if fmt in ("png", "svg"):
+        _needs_matplotlib(fmt)
+    width = terminal_width()
+    if points is None:
+        points = POINTS
+        if fmt == "text":
+            from memreplay.reports.timeline_text import text_points
+
+            points = text_points(width)
+
+    def work() -> TimelineReport:
+        from memreplay.analysis.timeline import timeline_report
+
+        with opened(file, reading) as snapshot:
+            return timeline_report(
+                snapshot,
+                measures=measures,
+                x=x,
+                points=points,
+                by=by,
+                top=top,
+                pool=pool,
+                stream=stream,
+                strict=strict,
+            )
+
+    report, exit_code = attempt(file, work)
+    if report is not None:
+        if absolute and report.x == "event" and x is None:
+            raise UsageError("--absolute is of times, and this snapshot has none")
+        _write(report, fmt, absolute, width, output)
+        exit_code = trust_code(report, strict)
+    ctx.exit(exit_code)
+
+
+def _needs_matplotlib(fmt: str) -> None:
+    """Raise where it is missing: before a large file is read."""
+    from importlib.util import find_spec
+
+    if find_spec("matplotlib") is None:
+        from memreplay.errors import MissingExtraError
+
+        raise MissingExtraError(
+            f"{fmt} pictures need matplotlib; install it with: pip install 'memreplay[plot]'"
+        )
+
+
+def _write(
+    report: TimelineReport, fmt: str, absolute: bool, width: int, output: str | None
+) -> None:
+    if fmt in ("png", "svg"):
+        from memreplay.reports.timeline_plot import render_timeline_plot
+
+        picture = render_timeline_plot(report, fmt, absolute=absolute)
+    else:
+        text = _text(report, fmt, absolute, width, plain=output not in (None, "-"))
+        if output is None:
+            write(text)
+            return
+        picture = text.encode("utf-8", "replace") + b"\n"
+    with byte_output(output) as out:
+        out.write(picture)
+
+
+def _text(report: TimelineReport, fmt: str, absolute: bool, width: int, *, plain: bool) -> str:
+    if fmt == "json":
+        from memreplay.reports.timeline_json import render_timeline_json
+
+        return render_timeline_json(report)
+    if fmt == "csv":
+        from memreplay.reports.timeline_csv import render_timeline_csv
+
+        return render_timeline_csv(report)
+    from memreplay.reports.timeline_text import timeline_document
+
+    document = timeline_document(report, width, absolute=absolute)
+    if plain:
+        from memreplay.reports.plain import render_plain
+
+        return render_plain(document, width=width)
+    return render_document(document)
