@@ -139,6 +139,8 @@ def command(
     Draws the bytes of each device in FILE ('-' for standard input) over time or events, no spike
     left out, with annotations and where memory ran out; with --by as layers of who held them.
     """
+    if absolute and x == "event":
+        raise UsageError("--absolute is of times, and --x event shows none")
     if output is not None or fmt in ("png", "svg"):
         check_output(output, force=force)
     if fmt in ("png", "svg"):
@@ -169,8 +171,8 @@ def command(
 
     report, exit_code = attempt(file, work)
     if report is not None:
-        if absolute and report.x == "event" and x is None:
-            raise UsageError("--absolute is of times, and this snapshot has none")
+        if absolute and report.x == "event":
+            raise UsageError("--absolute is of times, and this snapshot has none to show")
         _write(report, fmt, absolute, width, output)
         exit_code = trust_code(report, strict)
     ctx.exit(exit_code)

@@ -28,7 +28,7 @@ _MOST_LEGEND = 20
 _MOST_NAMED = 24  # spans with a name of their own: more of them would be a smear
 _MOST_MARKS = 500
 _SPAN_COLOURS = ("#F2F2F2", "#E2E8EE")
-_STYLE: dict[str, Any] = {
+_STYLE: Any = {
     "font.family": "DejaVu Sans",
     "font.size": 9,
     "axes.spines.top": False,

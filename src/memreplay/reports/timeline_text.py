@@ -26,6 +26,7 @@ from memreplay.reports.document import (
 from memreplay.reports.fit import cell_width, clean, cut_right
 from memreplay.reports.headline import moment_phrases
 from memreplay.reports.holders_text import TITLES, group_row, share
+from memreplay.reports.layout import MIN_WIDTH
 from memreplay.reports.reasons import reason_notes
 from memreplay.reports.timeline_axis import Axis
 from memreplay.reports.units import (
@@ -49,7 +50,11 @@ HUES = 6
 
 def text_points(width: int) -> int:
     """How many buckets a picture of this width can show."""
-    return 2 * max(min(width, MOST_WIDTH) - MARGIN, 10)
+    return 2 * (_wide(width) - MARGIN)
+
+
+def _wide(width: int) -> int:
+    return max(min(width, MOST_WIDTH), MIN_WIDTH)
 
 
 def timeline_document(report: TimelineReport, width: int, *, absolute: bool = False) -> Document:
@@ -62,7 +67,7 @@ def timeline_document(report: TimelineReport, width: int, *, absolute: bool = Fa
     for device, every in groupby(report.devices, key=lambda series: series.device):
         found = list(every)
         for shown in [[one] for one in found] if report.by else [found]:
-            blocks += _section(shown, marks[device], report, axis, min(width, MOST_WIDTH))
+            blocks += _section(shown, marks[device], report, axis, _wide(width))
         blocks += _marks_notes(marks[device], found[0])
         said = frozenset(("no_events",))
         reasons = tuple(dict.fromkeys(name for one in found for name in one.reasons))
