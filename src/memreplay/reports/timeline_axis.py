@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from memreplay.model import Span
 from memreplay.reports.axes import Tick, clock_ticks, elapsed_ticks, event_ticks
-from memreplay.reports.units import duration, time_utc
+from memreplay.reports.units import fine_duration, time_utc
 from memreplay.results.timeline import OutOfMemory, Series, TimelineReport
 
 
@@ -88,7 +88,7 @@ class Axis:
     def words(self, width: int) -> str:
         """The same, and how much one of `width` characters is."""
         if self.kind == "time":
-            return f"{self.name()}, {duration(self.whole // width)} a character"
+            return f"{self.name()}, {fine_duration(self.whole // width)} a character"
         each = self.whole / width
         if each < 1:
             return self.name()

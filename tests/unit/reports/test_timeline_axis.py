@@ -31,7 +31,9 @@ def test_by_time() -> None:
     assert (axis.start, axis.stop) == (0, 1_990_001)
     assert axis.edges(first)[:2] == [0, 199_000]
     assert axis.edges(second)[-1] == 975_001
-    assert axis.words(10) == "time since the first event, 0.199 s a character"
+    assert axis.words(10) == "time since the first event, 199.00 ms a character"
+    assert axis.words(1) == "time since the first event, 1.99 s a character"
+    assert axis.words(100_000) == "time since the first event, 19 us a character"
     assert axis.extent(report.marks[0].annotations[1], first) == (100_000, 500_000)
     assert axis.at(report.marks[0].ooms[0], first) == 1_990_000
 

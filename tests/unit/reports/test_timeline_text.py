@@ -31,7 +31,7 @@ def test_one_measure() -> None:
     assert "device 0: peak 400.0 MiB requested at event 39 of 81,\n  +0.975 s" in found
     assert "measure  requested, exact" in found
     assert "bytes    start 0 B, lowest 0 B, end 0 B" in found
-    assert "across   time since the first event, 0.0" in found
+    assert "across   time since the first event, 2" in found
     assert "400 MiB ┤" in found
     assert "[step 1──" in found
     assert "[forw" in found
