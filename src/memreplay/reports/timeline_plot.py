@@ -177,7 +177,7 @@ def _stack(plot: Axes, one: Series, axis: Axis, by: By) -> None:
 def _name(group: Group, by: By) -> str:
     """As the text report calls it, in a legend's width; matplotlib keeps `_` for itself."""
     words = group_row(group, by, all_frames=False).cells[-1]
-    name = fit_place(words, 52) if isinstance(words, Place) else cut_right(clean(words), 52)
+    name = fit_place(words, 52) if isinstance(words, Place) else cut_right(clean(group.label), 52)
     return name if not name.startswith("_") else f" {name}"
 
 

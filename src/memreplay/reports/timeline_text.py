@@ -126,6 +126,11 @@ def _pairs(
     pairs = []
     if len(found) == 1:
         pairs.append(("measure", f"{one.measure}, {one.exactness}"))
+    else:
+        for exactness in ("exact", "estimated"):
+            names = [series.measure for series in found if series.exactness == exactness]
+            if names:
+                pairs.append((exactness, ", ".join(names)))
     if report.pool is not None:
         pairs.append(("pool", f"{report.pool[0]}:{report.pool[1]} alone"))
     if report.stream is not None:
@@ -193,7 +198,7 @@ def _area(i: int) -> Hue:
 
 
 def _measures_table(found: list[Series]) -> Table:
-    titles = ("line", "measure", "peak", "at event", "start", "lowest", "end", "")
+    titles = ("line", "measure", "peak", "at event", "start", "lowest", "end")
     rows = tuple(
         Row(
             (
@@ -204,12 +209,11 @@ def _measures_table(found: list[Series]) -> Table:
                 size(one.start_bytes),
                 size(one.minimum_bytes),
                 size(one.final_bytes),
-                one.exactness,
             )
         )
         for number, one in enumerate(found, 1)
     )
-    return Table(titles, ("left", "left", *("right",) * 5, "left"), rows)
+    return Table(titles, ("left", "left", *("right",) * 5), rows)
 
 
 def _layer_table(series: Series, report: TimelineReport) -> list[Block]:
