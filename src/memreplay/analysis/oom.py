@@ -25,7 +25,6 @@ LARGE_REQUEST = 10 * _MIB
 # What a process may hold on the card beside its segments: the CUDA context, kernels, NCCL.
 OWN_OVERHEAD = 1 << 30
 
-_OOM = _core.ACTIONS.index("oom")
 Judged = dict[str, tuple[int, int]]
 
 
@@ -92,7 +91,7 @@ def _device(
     top: int,
     strict: bool,
 ) -> DeviceOoms:
-    events = _events(replay)
+    events = replay.events_of("oom")
     free = _device_free(replay, events)
     seen = _seen(replay, events, free)
     if total_bytes is not None and seen is not None and total_bytes < seen:
@@ -121,18 +120,6 @@ def _device(
         ),
         ooms_total=len(events),
     )
-
-
-def _events(replay: Replay) -> list[int]:
-    """The `oom` events, by index in the whole trace."""
-    native = replay.native
-    actions = bytes(_rows(replay, "action")[native.first_row :][: replay.events])
-    found = []
-    at = actions.find(_OOM)
-    while at >= 0:
-        found.append(at + replay.first_event)
-        at = actions.find(_OOM, at + 1)
-    return found
 
 
 def _device_free(replay: Replay, events: list[int]) -> dict[int, int]:

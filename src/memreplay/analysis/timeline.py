@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from memreplay import _core
 from memreplay.analysis.annotations import spans
 from memreplay.analysis.choice import chosen_usages, fitting_by
 from memreplay.analysis.grouping import Grouper
@@ -162,17 +161,6 @@ def _layers(
 
 def _ooms(replay: Replay) -> tuple[OutOfMemory, ...]:
     """Every event in which memory was out."""
-    first = replay.native.first_row
-    column = replay.native.tables.column("action")
-    assert not isinstance(column, int)
-    actions = bytes(memoryview(column)[first : first + replay.events])
-    code = _core.ACTIONS.index("oom")
-    found: list[int] = []
-    at = actions.find(code)
-    while at >= 0:
-        found.append(at)
-        at = actions.find(code, at + 1)
-    times = replay.times_us(found)
-    return tuple(
-        OutOfMemory(at + replay.first_event, time) for at, time in zip(found, times, strict=True)
-    )
+    found = replay.events_of("oom")
+    times = replay.times_us([event - replay.first_event for event in found])
+    return tuple(OutOfMemory(event, time) for event, time in zip(found, times, strict=True))

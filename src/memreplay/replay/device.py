@@ -233,6 +233,20 @@ class Replay:
 
     # ---- events and times
 
+    def events_of(self, action: str) -> list[int]:
+        """The events of one action ("oom", "snapshot", …), by index."""
+        column = self.native.tables.column("action")
+        assert not isinstance(column, int)
+        first = self.native.first_row
+        codes = bytes(memoryview(column)[first : first + self.events])
+        code = _core.ACTIONS.index(action)
+        found = []
+        at = codes.find(code)
+        while at >= 0:
+            found.append(at + self.first_event)
+            at = codes.find(code, at + 1)
+        return found
+
     @cached_property
     def times(self) -> Column | None:
         """The times of the events, or None where they are all one, or absent."""

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import memreplay as mr
+from memreplay.model import Moment
 from tests import build
 from tests.build import SnapshotBuilder
 
@@ -207,3 +208,27 @@ def test_settings_decide_the_sizes_of_blocks() -> None:
     assert allocated() == 5 * 2**20 + 512
     assert allocated(roundup_power2_divisions={"4": 4}) == 6 * 2**20
     assert allocated(max_split_size=2**20) == 20 * 2**20
+
+
+def test_events_of_an_action() -> None:
+    builder = SnapshotBuilder(devices=2).alloc(512, 1).oom(5).alloc(1024, 2).oom(6)
+    builder.alloc(512, 1, device=1).oom(7, device=1)
+    data = build.dump(builder.build())
+    with mr.open(data) as snap:
+        assert snap.replay(0).events_of("oom") == [1, 3]
+        assert snap.replay(1).events_of("oom") == [1]
+        assert snap.replay(0).events_of("snapshot") == []
+    with mr.open(data, start=Moment("event", 2)) as snap:
+        assert snap.replay(0).events_of("oom") == [3]
+
+
+def test_times_of_events_and_their_range() -> None:
+    builder = SnapshotBuilder().alloc(512, 1).drop("time_us")
+    builder.alloc(1024, 2, time_us=9).alloc(2048, 3, time_us=4)
+    with mr.open(build.dump(builder.build())) as snap:
+        replay = snap.replay()
+        assert replay.times_us([-1, 0, 1, 2]) == [None, None, 9, 4]
+        assert replay.time_range == (9, 9)
+    with mr.open(build.dump(SnapshotBuilder(times=False).alloc(512, 1).build())) as snap:
+        assert snap.replay().times_us([0]) == [None]
+        assert snap.replay().time_range is None
