@@ -12,6 +12,7 @@ from memreplay.model import By, Part
 from memreplay.results.oom import CachedPart, Cause, DeviceOoms, Oom, OomReport, Remedy
 
 if TYPE_CHECKING:
+    from memreplay._blockmap import BlockMap
     from memreplay._native.column import Column
     from memreplay.model import Group
     from memreplay.replay import Replay
@@ -145,7 +146,7 @@ def _device_free(replay: Replay, events: list[int]) -> dict[int, int]:
     for event in events:
         row = event - shift
         value = said.get(row, addresses[row] or None)
-        if value is not None:
+        if value is not None and value >= 0:
             found[event] = value
     return found
 
@@ -183,12 +184,11 @@ class _Telling:
         request: int = _rows(replay, "size")[row]
         stream = _at(tables.column("stream"), row)
         pool_id = _at(tables.column("pool"), row)
+        pool = None if pool_id == _core.ABSENT_ID else pool_id
         small = request <= SMALL_LIMIT
         found = replay.block_map(event)
         sums = found.sums()
-        judged = found.judge(
-            request, None if pool_id == _core.ABSENT_ID else pool_id, stream, small
-        )
+        judged = found.judge(request, pool, stream, small)
         reserved = replay.measure("reserved").bytes_at(event)
         expandable = replay.rules.expandable
         # Where the driver's word is missing, nothing is taken to have been free.
@@ -228,6 +228,8 @@ class _Telling:
                 asked,
                 outside,
                 groups[0].bytes if groups else 0,
+                returnable=found.returnable[0],
+                private=_free_of_private(found, pool),
                 limited=replay.rules.max_split_bytes >= 0,
                 large=not small,
             ),
@@ -330,14 +332,33 @@ def _cause(judged: Judged, asked: _Asked, outside: int) -> Cause:
     return "capacity"
 
 
+def _free_of_private(found: BlockMap, asked: int | None) -> int:
+    """What private pools have free, but for the one that was asked."""
+    return sum(
+        sums["free"]
+        for pool, _, _, default, sums in found.shares()
+        if not default and (pool is None or pool != asked)
+    )
+
+
 def _remedies(
-    judged: Judged, asked: _Asked, outside: int, largest_group: int, *, limited: bool, large: bool
+    judged: Judged,
+    asked: _Asked,
+    outside: int,
+    largest_group: int,
+    *,
+    returnable: int,
+    private: int,
+    limited: bool,
+    large: bool,
 ) -> tuple[Remedy, ...]:
     """What would have left memory to use, in the order in which one would try it."""
     bytes_of = {name: of for name, (of, _) in judged.items()}
     found: list[tuple[str, int]] = []
     if asked.free >= asked.needed:
         found.append(("process_limit", asked.free))
+    # The allocator does so itself before it gives up, but not while a graph is captured.
+    found.append(("empty_cache", returnable))
     if not asked.expandable:
         found.append(("expandable_segments", bytes_of["too_small"]))
     if limited:
@@ -347,12 +368,14 @@ def _remedies(
     waiting = bytes_of["fits"] + bytes_of["pending"] + bytes_of["pending_elsewhere"]
     found.append(("pending_frees", waiting))
     found.append(("one_stream", bytes_of["other_stream"]))
-    found.append(("private_pools", bytes_of["other_pool"]))
+    found.append(("private_pools", private))
     found.append(("other_processes", max(0, outside - OWN_OVERHEAD)))
-    remedies = [
-        Remedy(name, of, of + (0 if name == "process_limit" else asked.free) >= asked.request)
-        for name, of in found
-        if of
-    ]
+    remedies = []
+    for name, of in found:
+        if of:
+            there = of + (0 if name == "process_limit" else asked.free)
+            # What goes back to the driver has to be had from it as a segment.
+            wanted = asked.needed if name == "empty_cache" else asked.request
+            remedies.append(Remedy(name, of, there >= wanted))
     remedies.append(Remedy("less_live", largest_group, largest_group >= asked.missing))
     return tuple(remedies)

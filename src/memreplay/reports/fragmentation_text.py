@@ -5,7 +5,7 @@ from __future__ import annotations
 from memreplay.reports.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
 from memreplay.reports.headline import moment_phrases
 from memreplay.reports.holders_text import share
-from memreplay.reports.mapped_text import elapsed, part_words, pins_table
+from memreplay.reports.mapped_text import NO_SEGMENTS, elapsed, part_words, pins_table
 from memreplay.reports.reasons import reason_notes
 from memreplay.reports.units import count, counted, percent, size
 from memreplay.results.fragmentation import (
@@ -23,10 +23,6 @@ _POINTS = {
     "reserved": "peak of reserved",
     "end": "end",
 }
-NO_SEGMENTS = (
-    "no memory was reserved that this file knows of: it has neither segments nor segment events;"
-    " dump with torch.cuda.memory._dump_snapshot(), which writes both"
-)
 _MAP_KEY = "blocks are # mostly in use, + partly in use, ~ waiting for a stream, . free"
 
 

@@ -9,6 +9,11 @@ from memreplay.reports.holders_text import TITLES, group_row, share
 from memreplay.reports.units import count, counted, percent, signed_duration, size
 from memreplay.results.fragmentation import Kind, Pin
 
+NO_SEGMENTS = (
+    "no memory was reserved that this file knows of: it has neither segments nor segment events;"
+    " dump with torch.cuda.memory._dump_snapshot(), which writes both"
+)
+
 
 def pins_table(
     pins: tuple[Pin, ...],
