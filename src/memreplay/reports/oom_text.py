@@ -43,9 +43,9 @@ _REMEDIES = {
 }
 _SPLIT_LIMITED = "raise max_split_size_mb in PYTORCH_CUDA_ALLOC_CONF, or drop it"
 NO_OOM = (
-    "no out-of-memory event in this {where}. The recorder writes one when a request fails, after the"
-    " allocator has given back what it could: was the snapshot dumped before that, or by another"
-    " process? docs/recording.md shows how to dump at the moment of failure"
+    "no out-of-memory event in this {where}. The recorder writes one when a request fails, after"
+    " the allocator has given back what it could: was the snapshot dumped before that, or by"
+    " another process? docs/recording.md shows how to dump at the moment of failure"
 )
 
 

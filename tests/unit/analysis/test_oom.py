@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -303,6 +304,16 @@ def test_the_driver_cannot_have_had_less_than_nothing() -> None:
         if "device_free" in event:
             event["device_free"] = -5
     assert only(snapshot).device_free_bytes is None
+
+
+def test_a_range_tells_the_same() -> None:
+    made = scattered()
+    fail(made.devices[0], 45 * MIB)
+    data = build.dump(made.dump()[0])
+    (whole,), (part,) = (oom_report(mr.open(data, start=at)).devices for at in (None, 91))
+    assert len(whole.ooms) == 2
+    (oom,) = part.ooms
+    assert oom == replace(whole.ooms[1], number=1)
 
 
 def test_a_pool_that_the_event_does_not_say() -> None:
