@@ -231,7 +231,6 @@ class _Telling:
                 returnable=found.returnable[0],
                 private=_free_of_private(found, pool),
                 limited=replay.rules.max_split_bytes >= 0,
-                large=not small,
             ),
             measure="active",
             groups=groups,
@@ -350,7 +349,6 @@ def _remedies(
     returnable: int,
     private: int,
     limited: bool,
-    large: bool,
 ) -> tuple[Remedy, ...]:
     """What would have left memory to use, in the order in which one would try it."""
     bytes_of = {name: of for name, (of, _) in judged.items()}
@@ -361,10 +359,7 @@ def _remedies(
     found.append(("empty_cache", returnable))
     if not asked.expandable:
         found.append(("expandable_segments", bytes_of["too_small"]))
-    if limited:
-        found.append(("max_split_size", bytes_of["split_limit"]))
-    elif large and not asked.expandable:
-        found.append(("max_split_size", bytes_of["split_open"]))
+    found.append(("max_split_size", bytes_of["split_limit" if limited else "split_open"]))
     waiting = bytes_of["fits"] + bytes_of["pending"] + bytes_of["pending_elsewhere"]
     found.append(("pending_frees", waiting))
     found.append(("one_stream", bytes_of["other_stream"]))
