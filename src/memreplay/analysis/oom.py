@@ -12,6 +12,7 @@ from memreplay.model import By, Part
 from memreplay.results.oom import CachedPart, Cause, DeviceOoms, Oom, OomReport, Remedy
 
 if TYPE_CHECKING:
+    from memreplay._blockmap import BlockMap
     from memreplay._native.column import Column
     from memreplay.model import Group
     from memreplay.replay import Replay
@@ -132,7 +133,7 @@ def _device_free(replay: Replay, events: list[int]) -> dict[int, int]:
     for event in events:
         row = event - shift
         value = said.get(row, addresses[row] or None)
-        if value is not None:
+        if value is not None and value >= 0:
             found[event] = value
     return found
 
@@ -170,12 +171,11 @@ class _Telling:
         request: int = _rows(replay, "size")[row]
         stream = _at(tables.column("stream"), row)
         pool_id = _at(tables.column("pool"), row)
+        pool = None if pool_id == _core.ABSENT_ID else pool_id
         small = request <= SMALL_LIMIT
         found = replay.block_map(event)
         sums = found.sums()
-        judged = found.judge(
-            request, None if pool_id == _core.ABSENT_ID else pool_id, stream, small
-        )
+        judged = found.judge(request, pool, stream, small)
         reserved = replay.measure("reserved").bytes_at(event)
         expandable = replay.rules.expandable
         # Where the driver's word is missing, nothing is taken to have been free.
@@ -215,8 +215,9 @@ class _Telling:
                 asked,
                 outside,
                 groups[0].bytes if groups else 0,
+                returnable=found.returnable[0],
+                private=_free_of_private(found, pool),
                 limited=replay.rules.max_split_bytes >= 0,
-                large=not small,
             ),
             measure="active",
             groups=groups,
@@ -317,29 +318,46 @@ def _cause(judged: Judged, asked: _Asked, outside: int) -> Cause:
     return "capacity"
 
 
+def _free_of_private(found: BlockMap, asked: int | None) -> int:
+    """What private pools have free, but for the one that was asked."""
+    return sum(
+        sums["free"]
+        for pool, _, _, default, sums in found.shares()
+        if not default and (pool is None or pool != asked)
+    )
+
+
 def _remedies(
-    judged: Judged, asked: _Asked, outside: int, largest_group: int, *, limited: bool, large: bool
+    judged: Judged,
+    asked: _Asked,
+    outside: int,
+    largest_group: int,
+    *,
+    returnable: int,
+    private: int,
+    limited: bool,
 ) -> tuple[Remedy, ...]:
     """What would have left memory to use, in the order in which one would try it."""
     bytes_of = {name: of for name, (of, _) in judged.items()}
     found: list[tuple[str, int]] = []
     if asked.free >= asked.needed:
         found.append(("process_limit", asked.free))
+    # The allocator does so itself before it gives up, but not while a graph is captured.
+    found.append(("empty_cache", returnable))
     if not asked.expandable:
         found.append(("expandable_segments", bytes_of["too_small"]))
-    if limited:
-        found.append(("max_split_size", bytes_of["split_limit"]))
-    elif large and not asked.expandable:
-        found.append(("max_split_size", bytes_of["split_open"]))
+    found.append(("max_split_size", bytes_of["split_limit" if limited else "split_open"]))
     waiting = bytes_of["fits"] + bytes_of["pending"] + bytes_of["pending_elsewhere"]
     found.append(("pending_frees", waiting))
     found.append(("one_stream", bytes_of["other_stream"]))
-    found.append(("private_pools", bytes_of["other_pool"]))
+    found.append(("private_pools", private))
     found.append(("other_processes", max(0, outside - OWN_OVERHEAD)))
-    remedies = [
-        Remedy(name, of, of + (0 if name == "process_limit" else asked.free) >= asked.request)
-        for name, of in found
-        if of
-    ]
+    remedies = []
+    for name, of in found:
+        if of:
+            there = of + (0 if name == "process_limit" else asked.free)
+            # What goes back to the driver has to be had from it as a segment.
+            wanted = asked.needed if name == "empty_cache" else asked.request
+            remedies.append(Remedy(name, of, there >= wanted))
     remedies.append(Remedy("less_live", largest_group, largest_group >= asked.missing))
     return tuple(remedies)

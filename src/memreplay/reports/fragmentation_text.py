@@ -5,7 +5,7 @@ from __future__ import annotations
 from memreplay.reports.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
 from memreplay.reports.headline import moment_phrases
 from memreplay.reports.holders_text import share
-from memreplay.reports.mapped_text import elapsed, part_words, pins_table
+from memreplay.reports.mapped_text import NO_SEGMENTS, elapsed, pins_table, place_words
 from memreplay.reports.reasons import reason_notes
 from memreplay.reports.units import count, counted, percent, size
 from memreplay.results.fragmentation import (
@@ -23,10 +23,6 @@ _POINTS = {
     "reserved": "peak of reserved",
     "end": "end",
 }
-NO_SEGMENTS = (
-    "no memory was reserved that this file knows of: it has neither segments nor segment events;"
-    " dump with torch.cuda.memory._dump_snapshot(), which writes both"
-)
 _MAP_KEY = "blocks are # mostly in use, + partly in use, ~ waiting for a stream, . free"
 
 
@@ -164,7 +160,8 @@ def _share(one: PoolShare) -> Row:
             size(sums.in_use_bytes),
             size(sums.reserved_bytes),
             count(sums.segments),
-            part_words(one.pool, one.stream, one.kind),
+            # The kind first: streams are long numbers, and narrow terminals cut the end.
+            f"{one.kind}, {place_words(one.pool, one.stream)}",
         )
     )
 
@@ -187,7 +184,6 @@ def _map(device: DeviceFragmentation) -> list[Block]:
 
 def _segment(segment: MappedSegment) -> Row:
     sums = segment.sums
-    where = part_words(segment.pool, segment.stream, segment.kind)
-    if segment.expandable:
-        where += ", expandable"
+    kind = f"{segment.kind}, expandable" if segment.expandable else segment.kind
+    where = f"{kind}, {place_words(segment.pool, segment.stream)}"
     return Row((size(sums.free_bytes), size(sums.reserved_bytes), segment.bar, where))

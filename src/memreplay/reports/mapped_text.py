@@ -9,6 +9,11 @@ from memreplay.reports.holders_text import TITLES, group_row, share
 from memreplay.reports.units import count, counted, percent, signed_duration, size
 from memreplay.results.fragmentation import Kind, Pin
 
+NO_SEGMENTS = (
+    "no memory was reserved that this file knows of: it has neither segments nor segment events;"
+    " dump with torch.cuda.memory._dump_snapshot(), which writes both"
+)
+
 
 def pins_table(
     pins: tuple[Pin, ...],
@@ -43,6 +48,10 @@ def elapsed(time_us: int | None, start_us: int | None) -> str:
 
 
 def part_words(pool: tuple[int, int] | None, stream: int, kind: Kind) -> str:
-    """`default pool, stream 7, large`: of which requests are served; the default stream unsaid."""
-    middle = f", {stream_label(stream)}" if stream else ""
-    return f"{pool_label(pool)}{middle}, {kind}"
+    """`default pool, stream 7, large`: of which requests are served."""
+    return f"{place_words(pool, stream)}, {kind}"
+
+
+def place_words(pool: tuple[int, int] | None, stream: int) -> str:
+    """`default pool, stream 7`; the default stream is not said."""
+    return pool_label(pool) + (f", {stream_label(stream)}" if stream else "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from memreplay.reports.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
 from memreplay.reports.holders_text import group_row, holder_tables
-from memreplay.reports.mapped_text import elapsed, part_words, pins_table
+from memreplay.reports.mapped_text import NO_SEGMENTS, elapsed, part_words, pins_table
 from memreplay.reports.reasons import reason_notes
 from memreplay.reports.units import count, counted, size, time_utc
 from memreplay.results.oom import Cause, DeviceOoms, Oom, OomReport, Remedy
@@ -31,18 +31,21 @@ _PARTS = {
 }
 _REMEDIES = {
     "process_limit": "raise or drop torch.cuda.set_per_process_memory_fraction()",
+    "empty_cache": "torch.cuda.empty_cache() before: while a graph is captured nothing is given"
+    " back",
     "expandable_segments": "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True joins free pages",
-    "max_split_size": "PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:N keeps small requests out of"
-    " large blocks; where it is set already, it may be too low",
+    "max_split_size": "PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:N (N above 20) keeps smaller"
+    " requests out of larger blocks",
     "pending_frees": "wait for the other stream first, or use record_stream() less",
     "one_stream": "allocate on one stream",
     "private_pools": "let CUDA graphs share a pool; release graphs and MemPools that are done",
     "other_processes": "end what else runs on the card",
 }
+_SPLIT_LIMITED = "raise max_split_size_mb in PYTORCH_CUDA_ALLOC_CONF, or drop it"
 NO_OOM = (
-    "no out-of-memory event in this file. The recorder writes one when a request fails, after the"
-    " allocator has given back what it could: was the snapshot dumped before that, or by another"
-    " process? docs/recording.md shows how to dump at the moment of failure"
+    "no out-of-memory event in this {where}. The recorder writes one when a request fails, after"
+    " the allocator has given back what it could: was the snapshot dumped before that, or by"
+    " another process? docs/recording.md shows how to dump at the moment of failure"
 )
 
 
@@ -50,7 +53,8 @@ def oom_document(report: OomReport) -> Document:
     """All failed requests shortly, then one of each device (or all) in detail."""
     blocks: list[Block] = [Heading((Place(file=report.file),))]
     if not any(device.ooms_total for device in report.devices):
-        blocks.append(Note(NO_OOM))
+        whole = all(device.events == device.trace_events for device in report.devices)
+        blocks.append(Note(NO_OOM.format(where="file" if whole else "range")))
         for device in report.devices:
             # What is cut off may have had one.
             if "truncated" in device.reasons:
@@ -71,6 +75,8 @@ def _section(device: DeviceOoms, report: OomReport) -> list[Block]:
     chosen = [one for one in device.ooms if report.chosen in (0, one.number)]
     for oom in chosen:
         blocks += _detail(oom, device, report)
+    if any(oom.reserved_bytes == 0 for oom in chosen):
+        blocks.append(Note(NO_SEGMENTS))
     blocks += reason_notes(device.reasons, trusted=device.trusted)
     return blocks
 
@@ -200,10 +206,15 @@ def _remedies(oom: Oom) -> Pairs:
 def _remedy(one: Remedy, oom: Oom) -> str:
     enough = "enough" if one.enough else "not enough"
     if one.name == "less_live":
+        if oom.missing_bytes > oom.active_bytes:
+            return f"not enough: {size(oom.missing_bytes)} less, more than was active; ask for less"
         return (
             f"{size(oom.missing_bytes)} less; the largest below holds {size(one.bytes)}: {enough}"
         )
-    return f"at most {size(one.bytes)}, {enough}: {_REMEDIES[one.name]}"
+    words = _REMEDIES[one.name]
+    if one.name == "max_split_size" and any(part.name == "split_limit" for part in oom.parts):
+        words = _SPLIT_LIMITED
+    return f"at most {size(one.bytes)}, {enough}: {words}"
 
 
 class _Live:

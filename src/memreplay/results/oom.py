@@ -39,8 +39,8 @@ class CachedPart:
 class Remedy:
     """What would have left bytes to use, how many at most, and whether they would have sufficed.
 
-    `name`: "expandable_segments", "max_split_size", "pending_frees", "one_stream",
-    "private_pools", "other_processes", "process_limit" or "less_live".
+    `name`: "process_limit", "empty_cache", "expandable_segments", "max_split_size",
+    "pending_frees", "one_stream", "private_pools", "other_processes" or "less_live".
     """
 
     name: str

@@ -178,3 +178,35 @@ def test_random_moments_add_up(seed: int) -> None:
         at = When("event", want.event)
         for one in fragmentation_report(snap, at=at, by="function", top=2).devices:
             assert_adds_up(one)
+
+
+def late_start() -> build.Snapshot:
+    """12 of 20 MiB unused from the start on, then less."""
+    made, device = machine(80 * MIB)
+    device.malloc(8 * MIB)
+    made.begin_recording()
+    device.malloc(5 * MIB, 0, ASK)
+    return made.dump()[0]
+
+
+def test_most_may_be_unused_at_the_start() -> None:
+    one = only(late_start())
+    most = next(point for point in one.points if point.name == "most_unused")
+    assert (most.event_index, most.unused_bytes) == (-1, 12 * MIB)
+    assert one.sums.free_bytes == 12 * MIB
+
+
+def test_memory_that_comes_first_is_not_unused() -> None:
+    made, device = machine(80 * MIB)
+    device.malloc(8 * MIB)
+    made.begin_recording()
+    device.malloc(38 * MIB + MIB // 2, 0, ASK)
+    one = only(made.dump()[0])
+    most = next(point for point in one.points if point.name == "most_unused")
+    assert (most.event_index, most.unused_bytes) == (1, 13 * MIB + MIB // 2)
+
+
+def test_a_map_says_what_is_older_than_the_recording() -> None:
+    one = only(late_start(), at=When("end"), blocks=True)
+    labels = [block.label for block in one.map[0].blocks if block.state != "free"]
+    assert labels == ["(allocated before the recording)", "attention /srv/model.py:52"]

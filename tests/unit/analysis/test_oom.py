@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -109,6 +110,25 @@ def test_other_pool() -> None:
     assert oom.parts == (CachedPart("other_pool", 64 * MIB, 64 * MIB),)
     assert remedies(oom)["private_pools"].enough
     assert (oom.pool, oom.pool_assumed) == ((0, 0), False)
+
+
+def test_what_could_have_gone_back_before_a_capture() -> None:
+    made, device = machine(100 * MIB)
+    block = device.malloc(60 * MIB)
+    assert block is not None
+    device.free(block)
+    device.malloc(12 * MIB, 0, KEEP)  # splits the 60
+    block = device.malloc(30 * MIB, 7)
+    assert block is not None
+    device.free(block)
+    device.begin_pool((1, 0))
+    fail(device, 38 * MIB)
+    oom = only(made)
+    assert (oom.cause, oom.cached_bytes) == ("other_pool", 78 * MIB)
+    # 48 MiB are pinned; no pool that could be shared or released has any.
+    assert remedies(oom)["empty_cache"] == Remedy("empty_cache", 30 * MIB, True)
+    assert "private_pools" not in remedies(oom)
+    assert oom.remedies[0].name == "empty_cache"
 
 
 def test_small_and_large_are_other_pools() -> None:
@@ -276,6 +296,24 @@ def test_none() -> None:
     (one,) = report(made).devices
     assert (one.ooms, one.total_bytes) == ((), None)
     assert report(build.SnapshotBuilder().build()).devices == ()
+
+
+def test_the_driver_cannot_have_had_less_than_nothing() -> None:
+    snapshot = scattered().dump()[0]
+    for event in snapshot["device_traces"][0]:
+        if "device_free" in event:
+            event["device_free"] = -5
+    assert only(snapshot).device_free_bytes is None
+
+
+def test_a_range_tells_the_same() -> None:
+    made = scattered()
+    fail(made.devices[0], 45 * MIB)
+    data = build.dump(made.dump()[0])
+    (whole,), (part,) = (oom_report(mr.open(data, start=at)).devices for at in (None, 91))
+    assert len(whole.ooms) == 2
+    (oom,) = part.ooms
+    assert oom == replace(whole.ooms[1], number=1)
 
 
 def test_a_pool_that_the_event_does_not_say() -> None:

@@ -36,7 +36,7 @@ def test_text(width: int) -> None:
         line.startswith("100.0 MiB  100.0%  100.0 MiB      20        10  ") for line in lines
     )
     assert any(line.startswith("most unused") and line.endswith("50.0%") for line in lines)
-    assert any(line.endswith("default pool, large") for line in lines)
+    assert any(line.endswith("large, default pool") for line in lines)
 
 
 def test_the_rest_has_a_row() -> None:
@@ -62,7 +62,7 @@ def test_private_and_pending_memory_is_told_apart() -> None:
     )
     assert "pending        16.0 MiB in 1 block, freed and waiting for another stream" in lines
     assert "<= 64.0 MiB" in lines
-    assert "graph pool 1:0, large" in lines
+    assert "large, graph pool 1:0" in lines
 
 
 def test_no_events() -> None:
@@ -86,3 +86,13 @@ def test_blocks_outside_are_told() -> None:
     snapshot["device_traces"][0].append({"action": "alloc", "addr": 4096, "size": 512, "stream": 0})
     lines = text(snapshot, at=When("end"))
     assert "outside        512 B of 1 live block that fit in no segment" in lines
+
+
+def test_the_kind_is_read_on_a_narrow_terminal() -> None:
+    made, device = machine(80 * MIB)
+    device.malloc(2 * MIB, 0x5555_0000_1000)
+    device.malloc(512, 0x5555_0000_1000)
+    report = fragmentation_report(mr.open(build.dump(made.dump()[0])), at=When("end"))
+    lines = render_plain(fragmentation_document(report), width=80).splitlines()
+    for kind in ("large", "small"):
+        assert any(f"  {kind}, default " in line for line in lines)

@@ -14,7 +14,7 @@ from memreplay.reports.plain import render_plain
 from memreplay.results.oom import CachedPart, Cause, OomReport, Remedy
 from tests import build
 from tests.allocator import GIB, MIB, Machine
-from tests.unit.analysis.test_oom import crowded, fail, machine, scattered
+from tests.unit.analysis.test_oom import crowded, fail, machine, scattered, split_limited
 
 
 def found(made: Machine, **options: Any) -> OomReport:
@@ -63,8 +63,8 @@ def test_every_name_has_words() -> None:
     (oom,) = device.ooms
     parts = ("too_small", "split_limit", "other_stream", "other_kind", "other_pool", "too_late")
     helps = (
-        "process_limit", "expandable_segments", "max_split_size", "pending_frees", "one_stream",
-        "private_pools", "other_processes", "less_live",
+        "process_limit", "empty_cache", "expandable_segments", "max_split_size", "pending_frees",
+        "one_stream", "private_pools", "other_processes", "less_live",
     )  # fmt: skip
     for cause in get_args(Cause):
         all_of_it = replace(
@@ -85,3 +85,33 @@ def test_every_name_has_words() -> None:
 def test_none() -> None:
     made, _ = machine(64 * MIB)
     assert "note: no out-of-memory event in this file." in text(found(made))[1]
+
+
+def test_none_in_a_range() -> None:
+    data = build.dump(scattered().dump()[0])
+    lines = text(oom_report(mr.open(data, stop=10)))
+    assert "note: no out-of-memory event in this range." in lines[1]
+
+
+def test_a_limit_on_splits_is_to_be_raised() -> None:
+    whole = " ".join(line.strip() for line in text(found(split_limited()), 160))
+    assert "raise max_split_size_mb in PYTORCH_CUDA_ALLOC_CONF, or drop it" in whole
+
+
+def test_a_request_larger_than_all_that_is() -> None:
+    made, device = machine(64 * MIB)
+    device.malloc(20 * MIB)
+    fail(device, 90 * MIB)
+    whole = " ".join(line.strip() for line in text(found(made)))
+    assert "less_live not enough: 46.0 MiB less, more than was active; ask for less" in " ".join(
+        whole.split()
+    )
+
+
+def test_a_file_without_segments() -> None:
+    snapshot = scattered().dump()[0]
+    snapshot["segments"] = []
+    trace = snapshot["device_traces"][0]
+    trace[:] = [event for event in trace if not event["action"].startswith("segment")]
+    lines = text(oom_report(mr.open(build.dump(snapshot))))
+    assert any(line.startswith("note: no memory was reserved that this file") for line in lines)
