@@ -38,6 +38,7 @@ class Options:
     steps: int = 200
     leak_bytes: int = 64 * KIB
     leak_every: int = 1
+    leak_from: int = 0
     annotations: str = "profiler"
     stacks: bool = True
     layers: int = 4
@@ -248,7 +249,8 @@ class Training:
         if number in (options.steps // 5, options.steps * 3 // 5):
             recorder.alloc("buffer", MIB)
         self._leftovers(number)
-        if options.leak_bytes and number % options.leak_every == 0:
+        late = number >= options.leak_from
+        if options.leak_bytes and late and number % options.leak_every == 0:
             recorder.alloc("leak", options.leak_bytes)
         if number % options.evaluate_every == options.evaluate_every - 1:
             for _ in range(3):

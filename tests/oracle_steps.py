@@ -72,28 +72,56 @@ class Judged:
     """What a series comes to: bytes a step where it leaks, else 0."""
 
     rate: int
+    since: int
     rises: int
     stayed: int
+    stopped: bool
 
 
 def judge(values: Sequence[int], warm: int, least: int) -> Judged:
     """A start, then one value a step, by the rule of docs/leaks.md."""
     steps = len(values) - 1
-    later = steps - warm
-    cuts = [warm + later * q // 4 for q in range(5)]
-    floors = [min(values[cut:]) for cut in cuts]
-    rises = sum(values[k] > values[k - 1] for k in range(warm + 1, steps + 1))
-    found = Judged(0, rises, floors[3] - values[0])
+    cuts = cuts_of(steps, warm)
+    stayed = min(values[cuts[3] :]) - values[0]
+    stopped = max(values[cuts[3] :]) - min(values[cuts[3] :]) <= stayed
+    found, since = 0, warm
+    for cut in cuts[:4]:
+        late = cut != cuts[0]
+        if not late or (steps - cut >= 12 and begins(values, warm, cut)):
+            rate = rate_after(values, cut)
+            if rate > 0 and rate >= least:
+                found, since, stopped = int(rate + 0.5), cut, False
+                break
+    rises = sum(values[k] > values[k - 1] for k in range(since + 1, steps + 1))
+    return Judged(found, since, rises, stayed, stopped)
+
+
+def cuts_of(steps: int, since: int) -> list[int]:
+    """Where the quarters of the later steps begin, and where the last one ends."""
+    return [since + (steps - since) * q // 4 for q in range(5)]
+
+
+def begins(values: Sequence[int], warm: int, since: int) -> bool:
+    """Whether growth may have begun there."""
+    steps = len(values) - 1
+    if max(values[: since + 1]) >= min(values[cuts_of(steps, since)[2] :]):
+        return False
+    low = min(values[since:])
+    return (values[-1] - low) / (steps - since) >= 2 * ((low - values[warm]) / (since - warm))
+
+
+def rate_after(values: Sequence[int], since: int) -> float:
+    """Bytes a step, where it grows all along from there."""
+    steps = len(values) - 1
+    later = steps - since
     if later < 4:
-        return found
+        return 0
+    floors = [min(values[cut:]) for cut in cuts_of(steps, since)]
     gains = [b - a for a, b in pairwise(floors)]
     if min(gains) <= 0 or min(gains) < median(gains) / 2:
-        return found
-    changes = [abs(values[k] - values[k - 1]) for k in range(warm + 1, steps + 1)]
+        return 0
+    changes = [abs(values[k] - values[k - 1]) for k in range(since + 1, steps + 1)]
     if floors[3] - floors[0] < 2 * median(changes):
-        return found
+        return 0
     lag = (later + 1) // 2
-    slope = median((values[k + lag] - values[k]) / lag for k in range(warm, steps - lag + 1))
-    if slope > 0 and slope >= least:
-        found.rate = int(slope + 0.5)
-    return found
+    return median((values[k + lag] - values[k]) / lag for k in range(since, steps - lag + 1))

@@ -6,10 +6,9 @@ from typing import Final, TypeAlias
 from memreplay._native.column import Column
 from memreplay._timeline import Measure, Replay
 
-LEAST_LATER: Final[int]
 LEAST_ROUNDS: Final[int]
 
-_Row: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int]
+_Row: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int, bool, int, int]
 
 def step_sums(
     replay: Replay,
@@ -18,10 +17,12 @@ def step_sums(
     start: int,
     spans: Sequence[tuple[int, int]],
 ) -> list[tuple[int, int, int, int, int]]: ...
-def judge(values: Sequence[int], warm: int, least: int) -> tuple[bool, int, int, int, int]: ...
+def judge(
+    values: Sequence[int], warm: int, least: int
+) -> tuple[bool, int, int, int, int, int, bool]: ...
 def stacks_grown(
     measure: Measure, moments: Sequence[int], warm: int, old: int, least: int, top: int
-) -> tuple[list[_Row], int, list[_Row], int, tuple[int, int, int, int, int]]: ...
+) -> tuple[list[_Row], int, list[_Row], int, tuple[int, int, int, int, int, int]]: ...
 def find_period(
     replay: Replay, usage: Column, start: int, by: str
 ) -> tuple[Column, float, int]: ...

@@ -13,7 +13,6 @@ from memreplay._native.growbuf cimport Buf, buf_free, buf_init, buf_reserve, pus
 from memreplay._native.status cimport OK
 from memreplay._timeline cimport Measure, Replay
 
-LEAST_LATER = _growth.QUARTERS
 LEAST_ROUNDS = _period.LEAST_ROUNDS
 
 
@@ -61,7 +60,8 @@ def step_sums(Replay replay not None, Measure measure, Column usage not None, in
 
 
 def judge(values, warm: int, least: int) -> tuple:
-    """(leaks, bytes a step, rises, until, stayed) of a series: a start, then one number a step.
+    """(leaks, bytes a step, since, rises, until, stayed, stopped) of a series: a start, then one
+    number a step.
 
     The first `warm` of the steps are no later ones; a leak is at least `least` bytes a step.
     """
@@ -80,7 +80,8 @@ def judge(values, warm: int, least: int) -> tuple:
     buf_free(&scratch)
     if code != OK:
         raise MemoryError
-    return judged.leaks, judged.rate, judged.rises, judged.until, judged.stayed
+    return (judged.leaks, judged.rate, judged.since, judged.rises, judged.until, judged.stayed,
+            judged.stopped)
 
 
 def stacks_grown(Measure measure not None, moments, warm: int, old: int, least: int,
@@ -88,10 +89,11 @@ def stacks_grown(Measure measure not None, moments, warm: int, old: int, least: 
     """(leaks, how many, once, how many, totals) of the stacks that grew.
 
     `moments`: the event before the first step, then the last event of each step. Rows are (stack
-    or key of _timeline, bytes a step, stayed, start, warm, end, rises, until, old bytes, old
-    count), the largest first, `top` of them (0: all). Totals: (bytes a step of all leaks, what
-    they grew by in the later steps, stayed of all others, old bytes, old count). Old allocations
-    were made in a later step, and outlived the ends of `old` steps after it.
+    or key of _timeline, bytes a step, stayed, start, warm, before, end, since, rises, until,
+    stopped, old bytes, old count), the largest first, `top` of them (0: all). Totals: (bytes a step
+    of all leaks, what they grew by, stayed of all others, what that other grew by in the later
+    steps that grew most in them, old bytes, old count). Old allocations were made in a later step,
+    and outlived the ends of `old` steps after it.
     """
     cdef Owned wanted = owned(8)
     cdef Owned leaks = owned(sizeof(_growth.Grown))
@@ -117,8 +119,8 @@ def stacks_grown(Measure measure not None, moments, warm: int, old: int, least: 
     if code != OK:
         raise MemoryError
     return (rows_of(leaks, top), leaks.buf.len, rows_of(once, top), once.buf.len,
-            (totals.leak_rate, totals.leak_growth, totals.once_stayed, totals.old_bytes,
-             totals.old_count))
+            (totals.leak_rate, totals.leak_growth, totals.once_stayed, totals.most_growth,
+             totals.old_bytes, totals.old_count))
 
 
 cdef uint32_t check_steps(steps, warm) except? 0:
@@ -131,8 +133,9 @@ cdef list rows_of(Owned rows, top):
     cdef _growth.Grown* g = <_growth.Grown*> rows.buf.data
     cdef size_t shown = rows.buf.len if top <= 0 else min(<size_t> top, rows.buf.len)
     cdef size_t i
-    return [(g[i].key, g[i].rate, g[i].stayed, g[i].start, g[i].warm, g[i].end, g[i].rises,
-             g[i].until, g[i].old_bytes, g[i].old_count) for i in range(shown)]
+    return [(g[i].key, g[i].rate, g[i].stayed, g[i].start, g[i].warm, g[i].before, g[i].end,
+             g[i].since, g[i].rises, g[i].until, g[i].stopped, g[i].old_bytes,
+             g[i].old_count) for i in range(shown)]
 
 
 def find_period(Replay replay not None, Column usage not None, int64_t start, str by) -> tuple:

@@ -66,22 +66,30 @@ def test_stacks_at_the_ends_of_any_steps(
         assert (leaking, others) == (len(leaks), len(once))
         rows = {key(snap, row[0]): row for row in leaks + once}
         assert len(rows) == leaking + others
+        most = 0
         old = oracle_steps.old(want, moments, warm, age)
         for stack, values in oracle_steps.series_by_stack(want, moments).items():
             judged = oracle_steps.judge(values, warm, 1)
+            if not judged.rate:
+                most = max(most, values[-1] - values[warm])
             if not judged.rate and (judged.stayed <= 0 or len(set(values)) == 1):
                 assert stack not in rows
                 continue
-            _, rate, stayed, start, warmed, end, rises, _, old_bytes, old_count = rows.pop(stack)
-            assert (rate, stayed, rises) == (judged.rate, judged.stayed, judged.rises)
+            _, rate, stayed, start, warmed, before, end, since, rises, _, stopped, *aged = rows.pop(
+                stack
+            )
+            assert (rate, since, rises) == (judged.rate, judged.since, judged.rises)
+            assert (stayed, stopped) == (judged.stayed, judged.stopped)
             assert (start, warmed, end) == (values[0], values[warm], values[-1])
+            assert before == values[since]
             mine = [one.size for one in old if oracle_steps.key_of(one) == stack]
-            assert (old_count, old_bytes) == (len(mine), sum(mine))
+            assert aged == [sum(mine), len(mine)]
         assert not rows
         assert totals == (
             sum(row[1] for row in leaks),
-            sum(row[5] - row[4] for row in leaks),
+            sum(row[6] - row[5] for row in leaks),
             sum(row[2] for row in once),
+            most,
             sum(one.size for one in old),
             len(old),
         )

@@ -6,6 +6,7 @@ from memreplay._native.replay cimport Replay
 
 cdef enum:
     QUARTERS = 4     # parts of the later steps; memory that leaks grows in each of them
+    LEAST_LATE = 12  # steps in which growth shows that began after the first of these quarters
 
 
 cdef struct Span:
@@ -25,25 +26,29 @@ cdef struct Judged:
     # What a series at the ends of steps comes to.
     bint leaks
     int64_t rate       # bytes a step
-    uint32_t rises     # later steps that end higher than the one before
+    uint32_t since     # the step after which it grows all along: the last of the warm-up, or later
+    uint32_t rises     # steps after that which end higher than the one before
     uint32_t until     # the last step after which more stayed; 0 for none
     int64_t stayed     # bytes that came since the start and are there all through the last quarter
+    bint stopped       # not less than what it rises and falls by in that quarter, and no leak
 
 
 cdef struct Grown:
     # One stack whose memory grew.
     int64_t rate, stayed
     int64_t start, warm, end     # bytes before the first step, after the warm-up, after the last
+    int64_t before               # bytes after step `since`
     int64_t old_bytes            # of allocations of the later steps that outlived some steps
     uint64_t old_count
     uint32_t key                 # stack id, or KEY_* of fold.pxd
-    uint32_t rises, until
-    bint leaks
+    uint32_t since, rises, until
+    bint leaks, stopped
 
 
 cdef struct Totals:
     # Of all stacks that leak; of all others that grew; of all old allocations.
     int64_t leak_rate, leak_growth, once_stayed, old_bytes
+    int64_t most_growth     # in the later steps, of the other that grew most in them
     uint64_t old_count
 
 

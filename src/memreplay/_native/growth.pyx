@@ -95,36 +95,31 @@ cdef int64_t lowest(const int64_t* values, uint32_t first, uint32_t last, int64_
     return so_far
 
 
-cdef int judge(const int64_t* values, uint32_t steps, uint32_t warm, int64_t least, Buf* scratch,
-               Judged* out) noexcept nogil:
-    # `values` are a start and then one a step. `scratch` is of doubles.
+cdef void find_floors(const int64_t* values, uint32_t steps, uint32_t since,
+                      int64_t* floors) noexcept nogil:
+    # What is never again given back, from where the steps after `since` begin, and from the end of
+    # each quarter of them on.
+    cdef int q
+    floors[QUARTERS] = values[steps]
+    for q in range(QUARTERS - 1, -1, -1):
+        floors[q] = lowest(values, quarter(steps, since, q), quarter(steps, since, q + 1),
+                           floors[q + 1])
+
+
+cdef int rate_of(const int64_t* values, uint32_t steps, uint32_t since, Buf* scratch,
+                 double* rate) noexcept nogil:
+    # Bytes a step where a series grows all along after `since`, else 0.
     cdef int64_t floors[QUARTERS + 1]
     cdef double gains[QUARTERS]
     cdef double* work
     cdef double slope
-    cdef uint32_t later = steps - warm
+    cdef uint32_t later = steps - since
     cdef uint32_t i, lag
     cdef int q
-    cdef int64_t floor
-    memset(out, 0, sizeof(Judged))
-    # What is never again given back, from the end of each quarter on.
-    floors[QUARTERS] = values[steps]
-    for q in range(QUARTERS - 1, -1, -1):
-        floors[q] = lowest(values, quarter(steps, warm, q), quarter(steps, warm, q + 1),
-                           floors[q + 1])
-    out.stayed = minus(floors[QUARTERS - 1], values[0])
-    floor = values[steps]
-    for i in range(steps, 0, -1):
-        # The floor before step i is lower than after it: something of step i stayed.
-        if values[i] < floor:
-            floor = values[i]
-        if values[i - 1] < floor and floor <= floors[QUARTERS - 1]:
-            out.until = i
-            break
-    for i in range(warm + 1, steps + 1):
-        out.rises += values[i] > values[i - 1]
+    rate[0] = 0
     if later < QUARTERS:
         return OK
+    find_floors(values, steps, since, floors)
     for q in range(QUARTERS):
         gains[q] = <double> floors[q + 1] - <double> floors[q]
         if gains[q] <= 0:
@@ -141,19 +136,77 @@ cdef int judge(const int64_t* values, uint32_t steps, uint32_t warm, int64_t lea
             return OK
     # ... by more than it rises and falls from step to step ...
     for i in range(later):
-        slope = <double> values[warm + i + 1] - <double> values[warm + i]
+        slope = <double> values[since + i + 1] - <double> values[since + i]
         work[i] = slope if slope >= 0 else -slope
     if (<double> floors[QUARTERS - 1] - <double> floors[0]) < 2 * median(work, later):
         return OK
     # ... and by so much a step: the median over steps that are half of the later ones apart.
     lag = (later + 1) // 2
     for i in range(later - lag + 1):
-        work[i] = (<double> values[warm + i + lag] - <double> values[warm + i]) / lag
+        work[i] = (<double> values[since + i + lag] - <double> values[since + i]) / lag
     slope = median(work, later - lag + 1)
-    if slope <= 0 or slope < <double> least:
-        return OK
-    out.rate = <int64_t> (slope + 0.5) if slope < 9e18 else <int64_t> 9e18
-    out.leaks = True
+    if slope > 0:
+        rate[0] = slope
+    return OK
+
+
+cdef bint begins(const int64_t* values, uint32_t steps, uint32_t warm,
+                 uint32_t since) noexcept nogil:
+    # Whether growth may have begun after `since`: halfway on there is more for good than ever
+    # before (so it is no fall that is made up for), and it grows at twice the pace from `warm` to
+    # there, or more (so it is no cache that is nearly full).
+    cdef int64_t floors[QUARTERS + 1]
+    cdef double pace, before
+    cdef uint32_t i
+    find_floors(values, steps, since, floors)
+    for i in range(since + 1):
+        if values[i] >= floors[QUARTERS // 2]:
+            return False
+    pace = (<double> values[steps] - <double> floors[0]) / (steps - since)
+    before = (<double> floors[0] - <double> values[warm]) / (since - warm)
+    return pace >= 2 * before
+
+
+cdef int judge(const int64_t* values, uint32_t steps, uint32_t warm, int64_t least, Buf* scratch,
+               Judged* out) noexcept nogil:
+    # `values` are a start and then one a step. `scratch` is of doubles.
+    cdef int64_t floors[QUARTERS + 1]
+    cdef double rate
+    cdef uint32_t i, since
+    cdef int q
+    cdef int64_t floor, high
+    memset(out, 0, sizeof(Judged))
+    find_floors(values, steps, warm, floors)
+    out.stayed = minus(floors[QUARTERS - 1], values[0])
+    high = values[steps]
+    for i in range(quarter(steps, warm, QUARTERS - 1), steps):
+        if values[i] > high:
+            high = values[i]
+    out.stopped = minus(high, floors[QUARTERS - 1]) <= out.stayed
+    floor = values[steps]
+    for i in range(steps, 0, -1):
+        # The floor before step i is lower than after it: something of step i stayed.
+        if values[i] < floor:
+            floor = values[i]
+        if values[i - 1] < floor and floor <= floors[QUARTERS - 1]:
+            out.until = i
+            break
+    # From the warm-up on; else from the end of one of the quarters, where growth begins late.
+    out.since = warm
+    for q in range(QUARTERS):
+        since = quarter(steps, warm, q)
+        if q and (steps - since < LEAST_LATE or not begins(values, steps, warm, since)):
+            continue
+        if rate_of(values, steps, since, scratch, &rate) != OK:
+            return ERR_MEMORY
+        if rate > 0 and rate >= <double> least:
+            out.leaks = True
+            out.stopped = False
+            out.since = since
+            out.rate = <int64_t> (rate + 0.5) if rate < 9e18 else <int64_t> 9e18
+            break
+    for i in range(out.since + 1, steps + 1):
+        out.rises += values[i] > values[i - 1]
     return OK
 
 
@@ -261,14 +314,18 @@ cdef int add_stack(const Crossing* found, const uint32_t* order, uint64_t n, int
     g.rises = judged.rises
     g.until = judged.until
     g.leaks = judged.leaks
+    g.stopped = judged.stopped
+    g.since = judged.since
     g.start = values[0]
     g.warm = values[warm]
+    g.before = values[judged.since]
     g.end = values[steps]
     g.key = found[order[0]].row
     if g.leaks:
         totals.leak_rate = plus(totals.leak_rate, g.rate)
-        totals.leak_growth = plus(totals.leak_growth, minus(g.end, g.warm))
+        totals.leak_growth = plus(totals.leak_growth, minus(g.end, g.before))
         return OK if push_item(leaks, &g) == 0 else ERR_MEMORY
+    totals.most_growth = max(totals.most_growth, minus(g.end, g.warm))
     if g.stayed > 0:
         totals.once_stayed = plus(totals.once_stayed, g.stayed)
         return OK if push_item(once, &g) == 0 else ERR_MEMORY

@@ -166,7 +166,7 @@ class _Search:
         leak_rows: Rows = ()
         once_rows: Rows = ()
         leaks_total = once_total = whole_rate = 0
-        totals = (0, 0, 0, 0, 0)
+        totals = (0, 0, 0, 0, 0, 0)
         if pieces:
             from memreplay import _growth
 
@@ -174,9 +174,12 @@ class _Search:
             leak_rows, leaks_total, once_rows, once_total, totals = _growth.stacks_grown(
                 usage.native, moments, warm, self.older_than, self.min_bytes, self.top
             )
-            leaks, rate, _, _, _ = _growth.judge(levels, warm, self.min_bytes)
+            leaks, rate, *_ = _growth.judge(levels, warm, self.min_bytes)
             whole_rate = rate if leaks else 0
-        leak_rate, leak_bytes, once_bytes, old_bytes, old_count = totals
+        leak_rate, leak_bytes, once_bytes, most, old_bytes, old_count = totals
+        if not leak_rate and 2 * most > levels[-1] - levels[warm]:
+            # Noise on what one stack grew by once, and no stacks that take turns.
+            whole_rate = 0
         durations = [step.duration_us for step in summed.steps[warm:]]
         timed = [one for one in durations if one is not None]
         step_us = median(timed) if timed else None
@@ -197,11 +200,11 @@ class _Search:
             warm_bytes=levels[warm],
             end_bytes=levels[-1],
             whole_rate=whole_rate,
-            leaks=self._stacks(leak_rows, levels[-1] - levels[warm], warm_up=False),
+            leaks=self._stacks(leak_rows, levels[-1] - levels[warm], once=False),
             leaks_total=leaks_total,
             leak_rate=leak_rate,
             leak_bytes=leak_bytes,
-            once=self._stacks(once_rows, levels[-1] - levels[0], warm_up=True),
+            once=self._stacks(once_rows, levels[-1] - levels[0], once=True),
             once_total=once_total,
             once_bytes=once_bytes,
             old_count=old_count,
@@ -213,10 +216,12 @@ class _Search:
             reasons=reasons,
         )
 
-    def _stacks(self, rows: Rows, whole: int, *, warm_up: bool) -> tuple[GrownStack, ...]:
+    def _stacks(self, rows: Rows, whole: int, *, once: bool) -> tuple[GrownStack, ...]:
         found = []
-        for key, rate, stayed, start, warm, end, rises, until, old_bytes, old_count in rows:
-            grew = stayed if warm_up else end - warm
+        for row in rows:
+            key, rate, stayed, start, warm, before, end, since, rises, until, stopped, *old = row
+            old_bytes, old_count = old
+            grew = stayed if once else end - before
             found.append(
                 GrownStack(
                     group=self.grouper.stack_group(
@@ -226,8 +231,10 @@ class _Search:
                     start_bytes=start,
                     warm_bytes=warm,
                     end_bytes=end,
+                    since=since,
                     rises=rises,
                     until=until,
+                    stopped=bool(stopped),
                     old_bytes=old_bytes,
                 )
             )

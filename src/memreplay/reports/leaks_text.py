@@ -121,9 +121,9 @@ def _leaks_table(device: DeviceLeaks, report: LeaksReport) -> Table:
             one,
             report,
             size(one.rate),
-            signed_size(one.end_bytes - one.warm_bytes),
+            signed_size(one.group.bytes),
             size(one.end_bytes),
-            f"{count(one.rises)} of {count(device.steps - device.warm_up)}",
+            f"{count(one.rises)} of the last {count(device.steps - one.since)}",
             count(one.group.count),
         )
         for one in device.leaks
@@ -131,7 +131,7 @@ def _leaks_table(device: DeviceLeaks, report: LeaksReport) -> Table:
     more = device.leaks_total - len(device.leaks)
     if more:
         rate = device.leak_rate - sum(one.rate for one in device.leaks)
-        grew = device.leak_bytes - sum(one.end_bytes - one.warm_bytes for one in device.leaks)
+        grew = device.leak_bytes - sum(one.group.bytes for one in device.leaks)
         words = f"{counted(more, 'more stack')} (--top 0 shows all)"
         rows.append(Row((size(rate), signed_size(grew), "", "", "", words), style="dim"))
     titles = (f"leaks a {unit}", "growth", "live", f"{unit}s it grew", "old")
@@ -145,7 +145,7 @@ def _once_table(device: DeviceLeaks, report: LeaksReport) -> Table:
             one,
             report,
             signed_size(one.group.bytes),
-            count(one.until),
+            count(one.until) if one.stopped else "not yet",
             size(one.end_bytes),
             count(one.group.count),
         )
@@ -156,7 +156,7 @@ def _once_table(device: DeviceLeaks, report: LeaksReport) -> Table:
         rest = device.once_bytes - sum(one.group.bytes for one in shown)
         words = f"{counted(more, 'more stack')} (--format json --top 0)"
         rows.append(Row((signed_size(rest), "", "", "", words), style="dim"))
-    titles = ("grew, then stopped", f"at {_unit(device)}", "live", "old")
+    titles = ("grew, no leak", f"stopped at {_unit(device)}", "live", "old")
     return Table((*titles, "allocated at, and its callers"), (*("right",) * 4, "left"), tuple(rows))
 
 

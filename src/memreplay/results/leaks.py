@@ -15,8 +15,10 @@ class GrownStack:
     `group` has its frames; its bytes are what grew, its share is of the device's growth, its count
     how many allocations are old (see `LeaksReport.older_than`), `old_bytes` theirs. `rate` is bytes
     a step, 0 of what grew once. `start_bytes` are live before the first step, `warm_bytes` after
-    the warm-up, `end_bytes` after the last step. `rises` counts the later steps that end higher
-    than the one before; `until` is the last step after which more stayed.
+    the warm-up, `end_bytes` after the last step. A leak grows all along after step `since`, the
+    last of the warm-up or a later one; `rises` counts the steps after it that end higher than the
+    one before. `until` is the last step after which more stayed; `stopped` whether, since then,
+    less than what stayed has come and gone.
     """
 
     group: Group
@@ -24,8 +26,10 @@ class GrownStack:
     start_bytes: int
     warm_bytes: int
     end_bytes: int
+    since: int
     rises: int
     until: int
+    stopped: bool
     old_bytes: int
 
 

@@ -74,6 +74,30 @@ def test_a_leak_each_tenth_step(annotations: str) -> None:
     assert leak.rate == pytest.approx(6554, rel=0.1)
 
 
+@pytest.mark.parametrize("first", [75, 100, 130, 150])
+def test_a_leak_that_begins_late(first: int) -> None:
+    device = device_of(training(leak_from=first))
+    (leak,) = device.leaks
+    assert (leak.group.label, leak.rate) == (PLACE, 64 * KIB)
+    assert leak.since >= device.warm_up
+    assert (leak.since > device.warm_up) == (first > 75)
+    made = 200 - max(first, leak.since)
+    assert leak.rises == made
+    assert device.leak_bytes == leak.group.bytes == made * 64 * KIB
+
+
+def test_growth_that_begins_too_late_is_not_judged() -> None:
+    assert device_of(training(leak_from=185)).leaks == ()
+    assert device_of(training(steps=30, leak_from=22)).leaks == ()  # 8 steps
+
+
+@pytest.mark.parametrize("seed", [22, 28])
+def test_noise_on_what_one_stack_grew_by_is_no_growth_by_turns(seed: int) -> None:
+    # A buffer grows by 1 MiB in the middle, and little else does.
+    made = training(steps=20, leak_bytes=0, evaluate_every=25, seed=seed)
+    assert not leaks_report(mr.open(made)).leaking
+
+
 @pytest.mark.parametrize("leak", [0, 64 * KIB])
 def test_without_stacks_all_memory_is_one(leak: int) -> None:
     device = device_of(training(annotations="none", stacks=False, leak_bytes=leak))

@@ -64,6 +64,14 @@ def test_without_a_measure_each_rise_is_an_allocation() -> None:
         ([10 * k + 5000 * (k == 30) for k in range(60)], 19, 10),  # with one spike
         ([k if k < 50 else 0 for k in range(61)], 20, 0),  # it is all given back
         ([-k for k in range(20)], 6, 0),
+        ([max(0, k - 100) for k in range(201)], 66, 1),  # it begins halfway
+        ([max(0, k - 165) for k in range(201)], 66, 1),
+        ([max(0, k - 180) for k in range(201)], 66, 0),  # too late to tell
+        ([900 * (k > 0) + max(0, k - 140) for k in range(201)], 66, 1),  # on what came at first
+        ([min(k, 150) for k in range(201)], 66, 0),  # it is full
+        ([int(300 * (1 - 0.99**k)) for k in range(401)], 133, 0),  # it is nearly full
+        *([[k % p for k in range(201)], 66, 0] for p in (30, 45, 50, 67, 70, 90, 99, 120, 140)),
+        ([max(0, k - 30) for k in range(41)], 13, 0),  # few steps
     ],
 )
 def test_what_leaks(values: list[int], warm: int, rate: int) -> None:
@@ -78,10 +86,18 @@ def test_the_least_of_a_leak() -> None:
 
 
 def test_what_stayed_and_until_when() -> None:
-    _, _, rises, until, stayed = _growth.judge([1, 5, 5, 9, 9, 7, 7, 7, 8], 2, 1)
-    assert (rises, until, stayed) == (2, 3, 6)
-    assert _growth.judge([3, 3, 3, 3, 3], 0, 1)[3:] == (0, 0)
-    assert _growth.judge([9, 3, 3, 3, 3], 0, 1)[4] == -6
+    *_, rises, until, stayed, stopped = _growth.judge([1, 5, 5, 9, 9, 7, 7, 7, 8], 2, 1)
+    assert (rises, until, stayed, stopped) == (2, 3, 6, True)
+    assert _growth.judge([3, 3, 3, 3, 3], 0, 1)[4:] == (0, 0, True)
+    assert _growth.judge([9, 3, 3, 3, 3], 0, 1)[5] == -6
+
+
+def test_what_has_not_stopped() -> None:
+    # A list that was cleared not long ago: what is there since then is on its way up.
+    *_, stayed, stopped = _growth.judge([k % 50 for k in range(101)][:97], 32, 1)
+    assert (stayed, stopped) == (30, True)
+    *_, stayed, stopped = _growth.judge([k % 70 for k in range(201)], 66, 1)
+    assert (stayed, stopped) == (26, False)
 
 
 @pytest.mark.parametrize("scale", [1, 2**40])
@@ -98,9 +114,10 @@ def test_what_stayed_and_until_when() -> None:
 def test_the_rule_by_its_letter(values: list[int], third: int, least: int, scale: int) -> None:
     values = [value * scale for value in values]
     warm = min(len(values) - 1, len(values) * third // 4)
-    leaks, rate, rises, _, stayed = _growth.judge(values, warm, least)
+    leaks, rate, since, rises, _, stayed, stopped = _growth.judge(values, warm, least)
     want = oracle_steps.judge(values, warm, least)
-    assert (rate if leaks else 0, rises, stayed) == (want.rate, want.rises, want.stayed)
+    assert (rate if leaks else 0, since, rises) == (want.rate, want.since, want.rises)
+    assert (stayed, stopped) == (want.stayed, want.stopped)
 
 
 def test_sizes_that_do_not_add_up_wrap() -> None:
@@ -118,10 +135,10 @@ def test_stacks() -> None:
     )
     (row,) = leaks
     assert (leaking, once, others) == (1, [], 0)
-    assert row[1:6] == (KIB, 6 * KIB, 0, 2 * KIB, 8 * KIB)
+    assert row[1:7] == (KIB, 6 * KIB, 0, 2 * KIB, 2 * KIB, 8 * KIB)
     # Made in steps 3 to 5: three ends of steps after their own, they are there.
-    assert row[6:] == (6, 6, 3 * KIB, 3)
-    assert totals == (KIB, 6 * KIB, 0, 3 * KIB, 3)
+    assert row[7:] == (2, 6, 6, False, 3 * KIB, 3)
+    assert totals == (KIB, 6 * KIB, 0, 0, 3 * KIB, 3)
 
 
 def test_top() -> None:

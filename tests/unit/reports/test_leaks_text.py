@@ -42,10 +42,17 @@ def test_a_leak() -> None:
     assert "device 0: 1 stack leaks 64.0 KiB a step" in lines
     assert "steps    30, annotation ProfilerStep" in lines
     row = next(line for line in lines if "train.py:54" in line)
-    assert row.split()[:9] == ["64.0", "KiB", "+1.2", "MiB", "1.9", "MiB", "20", "of", "20"]
+    assert " ".join(row.split()[:11]) == "64.0 KiB +1.2 MiB 1.9 MiB 20 of the last 20"
     assert any("+8.1 MiB" in line and "model.py:23" in line for line in lines)
     assert "2 more stacks (--format json --top 0)" in text(report())
     assert "note: --total-memory 80GiB says" in text(report())
+
+
+def test_what_has_not_stopped() -> None:
+    one = report().devices[0]
+    made = changed(report(), once=(one.once[0], replace(one.once[1], stopped=False)))
+    assert made.count("not yet") == 1
+    assert "not yet" not in text(report())
 
 
 def test_no_leak() -> None:
