@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from memreplay.analysis.annotations import spans
+from memreplay.analysis.trust import overflowed
 from memreplay.errors import UsageError
 from memreplay.results.steps import StepSource
 
@@ -69,12 +70,15 @@ def find_steps(
     if replay.events == 0:
         return Found(None, (), "no events were recorded")
     every = spans(snap, replay)
+    lost = overflowed(snap, replay.device)
+    if lost is None and usage.start_bytes == 0:
+        lost = False
     only = ""
     for name in (annotation,) if annotation is not None else (PROFILER_STEP, OPTIMIZER_STEP):
         named = _named(every, name)
         if annotation is not None and not named:
             return Found(None, (), _no_such(snap, replay, every, annotation))
-        pieces = _pieces(replay, named, name)
+        pieces = _pieces(replay, named, name, lost=lost)
         if len(pieces) > 1:
             return _together(StepSource("annotation", name, 1.0), pieces, MOST_STEPS)
         if annotation is not None:
@@ -111,16 +115,22 @@ def _named(every: Sequence[Span], name: str) -> list[Span]:
     return found
 
 
-def _pieces(replay: Replay, named: list[Span], name: str) -> tuple[Piece, ...]:
-    """From START to END; of optimizers from the END of one to the END of the next."""
+def _pieces(replay: Replay, named: list[Span], name: str, *, lost: bool | None) -> tuple[Piece, ...]:
+    """From START to END; of optimizers from the END of one to the END of the next.
+
+    `lost` says whether the recorder dropped the oldest events; None where that is not known.
+    """
     base, last = replay.first_event, replay.start + replay.events
     pieces: list[Piece] = []
     before: Span | None = None
     for span in sorted(named, key=lambda one: (one.start_us, one.end_us or 0)):
         if span.end_us is None or span.end_event is None:
             continue
-        # What lies outside of the range that was read, or on its edge, is not whole.
-        early = span.start_event == replay.start and replay.first_event > 0
+        # What lies outside of the range that was read, or on its edge, is not whole. Nor is one
+        # that began before the first event, where others ended by then: their events are lost.
+        if lost is None and span.end_event == replay.start:
+            lost = True
+        early = span.start_event == replay.start and (replay.first_event > 0 or lost)
         late = span.end_event == last and not replay.native.reaches_end
         if name == OPTIMIZER_STEP:
             if before is not None and before.end_event is not None and not late:

@@ -22,6 +22,7 @@ MEDIAN_SCALE, MEAN_SCALE = 1.4826, 1.2533
 ODD_SCORE = 3.5
 ODD_SHARE = 0.05  # and by less than this of the median nothing is odd
 LEAST_STEADY = 5  # steps among which one may be odd
+QUIET = 10  # steps without a rise that end the warm-up
 
 
 def steps_report(
@@ -196,6 +197,8 @@ def warm_up(steps: Sequence[Step]) -> int:
     found = 0
     high = steps[0].end_bytes - steps[0].growth_bytes
     for step in steps[:first]:
+        if step.number > found + QUIET:
+            break
         # A rise that only makes up for a fall before it is none of a start.
         if step.growth_bytes > most and step.end_bytes > high + most:
             found = step.number

@@ -61,6 +61,22 @@ def test_an_event_at_the_very_edge_belongs_to_the_step_that_ends() -> None:
     assert cuts(found(marked(made, "ProfilerStep#1", (50, 90)))) == [(0, 6), (6, 10)]
 
 
+def test_a_step_whose_first_events_were_dropped_is_none() -> None:
+    edges = ((-95, -55), (-55, 35), (35, 65), (65, 95))
+    # Another one ended before the first event: the recorder was on, and its events are gone.
+    late = SnapshotBuilder().free(1 << 30, 512, time_us=START_US)
+    late.traces[0] += events().traces[0]
+    late = marked(late, "ProfilerStep#0", *edges)
+    assert cuts(found(late)) == [(6, 9), (9, 12)]
+    # Nothing was live before it, so that nothing had happened until then.
+    made = marked(events(), "ProfilerStep#0", *edges)
+    assert cuts(found(made)) == [(0, 4), (4, 7), (7, 10)]
+    # The file says so.
+    assert cuts(found(made.settings(trace_alloc_overflowed=True))) == [(4, 7), (7, 10)]
+    late.settings(trace_alloc_overflowed=False)
+    assert cuts(found(late)) == [(0, 6), (6, 9), (9, 12)]
+
+
 def test_optimizer_steps_go_from_end_to_end() -> None:
     made = marked(events(), "Optimizer.step#AdamW.step", (21, 25), (61, 65), (101, 105))
     marked(made, "Optimizer.step#SGD.step", (31, 35))

@@ -108,6 +108,9 @@ def test_warm_up() -> None:
     assert device_of(builder(works)).warm_up == 0
     assert device_of(builder(works, [KIB] * 12)).warm_up == 0  # they all grow
     assert device_of(builder(works, [*[0] * 8, 40 * KIB, *[0] * 3])).warm_up == 0  # too late
+    works = [8 * KIB] * 60
+    rises = {0: 40 * KIB, 8: 5 * KIB, 19: 40 * KIB}  # ten quiet steps ended it
+    assert device_of(builder(works, [rises.get(k, 0) for k in range(60)])).warm_up == 9
 
 
 def test_statistics() -> None:
