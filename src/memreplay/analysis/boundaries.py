@@ -115,7 +115,9 @@ def _named(every: Sequence[Span], name: str) -> list[Span]:
     return found
 
 
-def _pieces(replay: Replay, named: list[Span], name: str, *, lost: bool | None) -> tuple[Piece, ...]:
+def _pieces(
+    replay: Replay, named: list[Span], name: str, *, lost: bool | None
+) -> tuple[Piece, ...]:
     """From START to END; of optimizers from the END of one to the END of the next.
 
     `lost` says whether the recorder dropped the oldest events; None where that is not known.
@@ -209,6 +211,8 @@ def _no_such(snap: Snapshot, replay: Replay, every: Sequence[Span], name: str) -
             "this snapshot has no annotations; record them with torch.profiler.record_function(),"
             " or give --period"
         )
+    if not replay.has_times:
+        return "the events have no times, so that annotations stand nowhere; give --period"
     if not every:
         return f"device {replay.device} has no annotations at its events; give --period"
     names = list(dict.fromkeys(span.name.partition("#")[0] for span in every))

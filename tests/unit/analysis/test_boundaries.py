@@ -77,6 +77,13 @@ def test_a_step_whose_first_events_were_dropped_is_none() -> None:
     assert cuts(found(late)) == [(0, 6), (6, 9), (9, 12)]
 
 
+def test_annotations_without_times_say_so() -> None:
+    made = marked(events(), "x", (15, 55), (55, 95))
+    for event in made.traces[0]:
+        del event["time_us"]
+    assert "have no times" in found(made, annotation="x").missing
+
+
 def test_optimizer_steps_go_from_end_to_end() -> None:
     made = marked(events(), "Optimizer.step#AdamW.step", (21, 25), (61, 65), (101, 105))
     marked(made, "Optimizer.step#SGD.step", (31, 35))

@@ -161,6 +161,26 @@ def test_stacks_that_take_turns_show_in_the_whole() -> None:
     assert device.once_total == 33
 
 
+@pytest.mark.parametrize("bulk, rate", [(20, KIB), (30, 0)])
+def test_no_turns_where_one_stack_made_most(bulk: int, rate: int) -> None:
+    made = SnapshotBuilder()
+    for k in range(40):
+        size = (bulk if k == 25 else 1) * KIB
+        made.alloc((k + 1) << 20, size, frames=[("f", "a.py", k)])
+    device = device_of(build.dump(made.build()), period=1)
+    assert bool(device.whole_rate) == bool(rate)
+
+
+def test_memory_runs_out_at_the_peak_of_judged_steps() -> None:
+    made = SnapshotBuilder().alloc(1 << 30, MIB).free(1 << 30, MIB)
+    for k in range(30):
+        made.alloc((k + 1) << 20, KIB, frames=[("f", "a.py", 1)])
+        made.alloc(1 << 30, 8 * KIB).free(1 << 30, 8 * KIB)
+    device = device_of(build.dump(made.build()), period=4, total_memory=2 * MIB)
+    assert device.runs_out is not None
+    assert device.runs_out.peak_bytes < MIB
+
+
 def test_few_steps() -> None:
     # What fills up to five is not full yet.
     labels = [one.group.label for one in device_of(training(steps=5)).leaks]

@@ -71,6 +71,7 @@ def test_without_a_measure_each_rise_is_an_allocation() -> None:
         ([min(k, 150) for k in range(201)], 66, 0),  # it is full
         ([int(300 * (1 - 0.99**k)) for k in range(401)], 133, 0),  # it is nearly full
         *([[k % p for k in range(201)], 66, 0] for p in (30, 45, 50, 67, 70, 90, 99, 120, 140)),
+        ([10 * min(k, 120) + max(0, k - 120) for k in range(201)], 66, 0),  # so is this one
         ([max(0, k - 30) for k in range(41)], 13, 0),  # few steps
     ],
 )
@@ -106,6 +107,15 @@ def test_what_has_not_stopped() -> None:
         st.lists(st.integers(0, 9), min_size=1, max_size=40),
         st.lists(st.integers(0, 3), min_size=1, max_size=40).map(
             lambda steps: [sum(steps[: k + 1]) for k in range(len(steps))]
+        ),
+        # It begins late, on noise.
+        st.builds(
+            lambda noise, first, pace: [
+                one + pace * max(0, k - first) for k, one in enumerate(noise)
+            ],
+            st.lists(st.integers(0, 4), min_size=20, max_size=60),
+            st.integers(5, 40),
+            st.integers(1, 4),
         ),
     ),
     third=st.integers(0, 3),
