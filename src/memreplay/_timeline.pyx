@@ -73,6 +73,11 @@ cdef class Replay:
         return self.r.base
 
     @property
+    def first_time(self) -> int:
+        """The first time of the whole trace, where a range of it was read; else ABSENT_TIME."""
+        return _tables.ABSENT_TIME if self.r.window == NULL else self.r.window.first_time
+
+    @property
     def reaches_end(self) -> bool:
         """Whether the last event is the trace's last, so that the segments can be held against
         it."""

@@ -8,28 +8,37 @@ from memreplay import _core
 from memreplay.model import Span
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from memreplay.replay import Replay
     from memreplay.snapshot import Snapshot
 
 
-def spans(snap: Snapshot, replay: Replay) -> tuple[Span, ...]:
-    """The annotations of a device, in the order in which they begin.
+def spans(snap: Snapshot, replay: Replay, only: str | None = None) -> tuple[Span, ...]:
+    """The annotations of a device (those called `only` alone), in the order in which they begin.
 
-    An END ends the last annotation of its name that is open; one that ends nothing is left out.
-    Without times there are none, as nothing says between which events they were.
+    An END ends the last annotation of its name that is open; one that ends nothing is left out, and
+    one with an earlier time than its START ends there, as an event's moment is the latest time up
+    to it. Without times there are none, as nothing says between which events they were.
     """
     if not snap.native.n_annotations or not replay.has_times:
         return ()
     names, stages, devices, times = (
-        memoryview(snap.native.rows("annotation", field)).tolist()
+        memoryview(snap.native.rows("annotation", field))
         for field in ("name", "stage", "device", "time")
     )
+    rows: Sequence[int] = range(len(names))
+    if only is not None:
+        # A file may have millions of others: no object of Python's is made for these.
+        called = {name for name in set(names) if snap.text(name) == only}
+        rows = [row for row, name in enumerate(names) if name in called] if called else ()
     known: dict[int, str | None] = {}
     # [name, start, end] each, in the order of the file; `open_at` has those without an end yet.
     found: list[tuple[int, int, list[int]]] = []
     open_at: dict[int, list[int]] = {}
-    for name, stage, device, time in zip(names, stages, devices, times, strict=True):
-        if device != replay.device or time == _core.ABSENT_TIME:
+    for row in rows:
+        name, stage, time = names[row], stages[row], times[row]
+        if devices[row] != replay.device or time == _core.ABSENT_TIME:
             continue
         if stage not in known:
             known[stage] = snap.text(stage)
@@ -37,7 +46,8 @@ def spans(snap: Snapshot, replay: Replay) -> tuple[Span, ...]:
             open_at.setdefault(name, []).append(len(found))
             found.append((name, time, []))
         elif known[stage] == "END" and open_at.get(name):
-            found[open_at[name].pop()][2].append(time)
+            _, start, end = found[open_at[name].pop()]
+            end.append(max(start, time))
     found.sort(key=lambda one: one[1])
     spelled = {name: snap.text(name) or "" for name, _, _ in found}
     return tuple(

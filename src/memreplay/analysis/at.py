@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from memreplay import _core, _timeline
+from memreplay import _core
 from memreplay.analysis.choice import chosen_usages, fitting_by
 from memreplay.analysis.grouping import Grouper
 from memreplay.analysis.moments import resolve
@@ -106,7 +106,7 @@ def device_at(
         when=when,
         event_index=event,
         time_us=replay.time_us(event),
-        start_us=replay.time_us(replay.start),
+        start_us=replay.origin_us,
         live_bytes=live,
         live_count=count,
         peak_bytes=usage.peak.bytes,
@@ -143,7 +143,7 @@ class _Rows:
         self.grouper = grouper
         self.replay = replay
         self.event = event
-        self.now_us = replay.time_us(event)
+        self.now_us = replay.clock_us(event)
         self.columns = {
             name: _values(native.tables.column(name))
             for name in ("action", "address", "stack", "stream", "pool")
@@ -199,7 +199,9 @@ class _Rows:
         pool: tuple[int, int] | None,
         end: int,
     ) -> LiveAllocation:
-        group = self.grouper.stack_group(self.usage, self._key(stack, event), n_bytes, 1, 1.0)
+        group = self.grouper.stack_group(
+            self.usage, self.grouper.stack_key(stack, baseline=event is None), n_bytes, 1, 1.0
+        )
         ended = end != _core.ABSENT_ID
         free_event = end + self.replay.first_event if ended else None
         return LiveAllocation(
@@ -208,7 +210,7 @@ class _Rows:
             alloc_event=event,
             alloc_us=time,
             age_events=None if event is None else self.event - event,
-            age_us=None if time is None or self.now_us is None else self.now_us - time,
+            age_us=self._age_us(event),
             free_event=free_event,
             free_us=None if free_event is None else self.replay.time_us(free_event),
             freed_at=self._freed_at(stack, end) if ended else None,
@@ -219,10 +221,9 @@ class _Rows:
             user=group.user,
         )
 
-    def _key(self, stack: int, event: int | None) -> int:
-        if stack != EMPTY_STACK:
-            return stack
-        return _timeline.BEFORE_RECORDING if event is None else _timeline.NO_STACK
+    def _age_us(self, alloc: int | None) -> int | None:
+        then = None if alloc is None else self.replay.clock_us(alloc)
+        return None if then is None or self.now_us is None else self.now_us - then
 
     def _freed_at(self, stack: int, end: int) -> Frame | None:
         """Where the free was, which a recording without the stacks of frees does not tell: they

@@ -25,6 +25,7 @@ class Grouper:
         self.snap = snap
         self.by = by
         self.file_rank, self.function_rank = ranks(snap.native)
+        self._spelled: dict[int, tuple[str, tuple[Frame, ...], tuple[int, ...]]] = {}
 
     def groups(self, usage: Usage, event: int, top: int) -> tuple[tuple[Group, ...], int, int]:
         """(the `top` largest groups, how many there are, allocations in all) live after `event`."""
@@ -86,11 +87,14 @@ class Grouper:
             return Group(why, size, count, share)
         if key == _timeline.NO_STACK:
             return Group(NO_STACK, size, count, share)
-        snap = self.snap
-        ids = snap.native.stack(key)
-        user = tuple(i for i, f in enumerate(ids) if not self._is_plumbing(f))
-        frames = tuple(map(snap.frame, ids))
-        return Group(self._label(self.label_frame(usage, key)), size, count, share, frames, user)
+        if key not in self._spelled:
+            # The same few stacks are in one live set after the other.
+            ids = self.snap.native.stack(key)
+            user = tuple(i for i, f in enumerate(ids) if not self._is_plumbing(f))
+            label = self._label(self.label_frame(usage, key))
+            self._spelled[key] = (label, tuple(map(self.snap.frame, ids)), user)
+        label, frames, user = self._spelled[key]
+        return Group(label, size, count, share, frames, user)
 
     def label_frame(self, usage: Usage, stack: int) -> int:
         """The frame that a stack is put down to; ABSENT_ID for the stack of no frames."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from memreplay.analysis.annotations import spans
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from memreplay.snapshot import Snapshot
 
 SHOWN = 8  # names of annotations that an error lists
+LONGEST = 60  # characters of one
 
 
 def resolve(snap: Snapshot, usage: Usage, when: When) -> int:
@@ -33,13 +35,14 @@ def resolve(snap: Snapshot, usage: Usage, when: When) -> int:
         return _peak(usage, when.value)
     if when.kind == "annotation":
         return _in_span(usage, _named(snap, replay, when.name), when.edge)
+    if replay.events == 0:
+        raise UsageError(f"device {replay.device} has no events, and so no times")
     time = when.value
     if when.kind == "elapsed":
-        first = replay.time_us(replay.start)
-        if first is None:
+        if replay.origin_us is None:
             raise UsageError("this snapshot has no times; name an event instead")
-        time += first
-    return replay.event_at(time)
+        time += replay.origin_us
+    return _read(replay, replay.event_at(time))
 
 
 def _peak(usage: Usage, number: int) -> int:
@@ -55,19 +58,14 @@ def _peak(usage: Usage, number: int) -> int:
 
 
 def _named(snap: Snapshot, replay: Replay, name: str) -> Span:
-    every = spans(snap, replay)
-    for span in every:
-        if span.name == name:
-            return span
-    if not every:
-        raise UsageError(_none_at_all(snap, replay))
+    found = spans(snap, replay, name)
+    if found:
+        return found[0]
     base, _, number = name.rpartition("#")
-    found = [span for span in every if base and span.name == base]
-    if not found or not number.lstrip("-").isdecimal():
-        names = list(dict.fromkeys(span.name for span in every))
-        there = ", ".join(names[:SHOWN])
-        there += f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-        raise UsageError(f"device {replay.device} has no annotation {name!r}; there are: {there}")
+    if base and re.fullmatch(r"-?[0-9]{1,15}", number):
+        found = spans(snap, replay, base)
+    if not found:
+        raise UsageError(_not_there(snap, replay, name))
     k = int(number)
     if k == 0 or not -len(found) <= k <= len(found):
         times = "once" if len(found) == 1 else f"{len(found)} times"
@@ -78,12 +76,27 @@ def _named(snap: Snapshot, replay: Replay, name: str) -> Span:
     return found[k - 1 if k > 0 else k]
 
 
+def _not_there(snap: Snapshot, replay: Replay, name: str) -> str:
+    names = list(dict.fromkeys(span.name for span in spans(snap, replay)))
+    if not names:
+        return _none_at_all(snap, replay)
+    there = ", ".join(map(_short, names[:SHOWN]))
+    there += f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return f"device {replay.device} has no annotation {_short(name)!r}; there are: {there}"
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"
+
+
 def _none_at_all(snap: Snapshot, replay: Replay) -> str:
     if not snap.native.n_annotations:
         return (
             "this snapshot has no annotations; record them with"
             " torch.profiler.record_function(), or name an event or a time"
         )
+    if replay.events == 0:
+        return f"device {replay.device} has no events, and so no times"
     if not replay.has_times:
         return "this snapshot's events have no times, so that annotations are at none of them"
     return f"device {replay.device} has no annotations"
@@ -91,11 +104,27 @@ def _none_at_all(snap: Snapshot, replay: Replay) -> str:
 
 def _in_span(usage: Usage, span: Span, edge: Edge) -> int:
     replay = usage.replay
-    if edge == "start":
-        return span.start_event
-    last = replay.start + replay.events if span.end_event is None else span.end_event
     if edge == "end":
-        if span.end_us is None:
-            raise UsageError(f"annotation {span.name!r} does not end in this recording")
-        return last
-    return usage.highest(span.start_event, last).event_index
+        if span.end_event is None:
+            raise UsageError(f"annotation {_short(span.name)!r} does not end in this recording")
+        return _read(replay, span.end_event)
+    first = _read(replay, span.start_event)
+    if edge == "start":
+        return first
+    last = replay.start + replay.events if span.end_event is None else span.end_event
+    return usage.highest(first, _read(replay, last)).event_index
+
+
+def _read(replay: Replay, event: int) -> int:
+    """The event of a time, where the range that was read tells it: what came before its first event
+    or after its last one is not known, so neither is how long its bounds lasted."""
+    last = replay.start + replay.events
+    read = f"the events that were read, {replay.first_event} to {last}"
+    if event == replay.start and replay.first_event > 0:
+        raise UsageError(f"device {replay.device}: that is before {read}; start is the state there")
+    if event == last and not replay.native.reaches_end:
+        raise UsageError(
+            f"device {replay.device}: that is not before the last of {read}; end is the state after"
+            " it"
+        )
+    return event

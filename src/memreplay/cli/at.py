@@ -23,7 +23,7 @@ from memreplay.cli.options import (
 from memreplay.cli.output import render_document
 from memreplay.cli.present import present
 from memreplay.cli.source import Reading, opened
-from memreplay.cli.when import WhenType, annotation
+from memreplay.cli.when import WhenType
 
 if TYPE_CHECKING:
     from memreplay.model import By, Edge, MeasureName, Moment, When
@@ -66,7 +66,8 @@ Examples:
 @click.option(
     "--edge",
     type=click.Choice(["start", "end", "peak"]),
-    help="Where in the annotation: its start (default), its end, or the peak within.",
+    help="Where in the annotation: before its first event (start, the default), after its last"
+    " (end), or at the highest between (peak).",
 )
 @click.option(
     "--peak", "peaks", type=int, multiple=True, metavar="N", help="At the N-th highest peak."
@@ -158,9 +159,7 @@ def _moments(
                 f"{time.value} has no unit: 1.5s, 300ms; or an --event?", param_hint="'--time'"
             )
         moments.append(When(time.kind, time.value))
-    for name in annotations:
-        found = annotation(name) if edge is None else When("annotation", name=name, edge=edge)
-        moments.append(found)
+    moments += [When("annotation", name=name, edge=edge or "start") for name in annotations]
     moments += [When("peak", peak) for peak in peaks]
     moments += [When("start")] * at_start + [When("end")] * at_end
     moments += ats

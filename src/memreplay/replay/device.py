@@ -277,6 +277,15 @@ class Replay:
         """The latest time up to each event, so that it never falls; None as `times`."""
         return None if self.clock_column is None else memoryview(self.clock_column)
 
+    def clock_us(self, event: int) -> int | None:
+        """The latest time up to an event; None where it has none, and at the start."""
+        self.check(event)
+        at = event - self.first_event
+        if at < 0 or self.clock is None:
+            return None if at < 0 else self.time_us(event)
+        value = self.clock[at]
+        return None if value == _core.ABSENT_TIME else value
+
     @cached_property
     def clock_column(self) -> Column | None:
         """`clock` as the engine hands it out."""
@@ -292,6 +301,14 @@ class Replay:
             assert isinstance(one, int)
             return one, one
         return self.clock[bisect_right(self.clock, _core.ABSENT_TIME)], self.clock[-1]
+
+    @property
+    def origin_us(self) -> int | None:
+        """The first time of the whole trace, which times since the start count from; None where
+        there is none."""
+        if self.native.first_time != _core.ABSENT_TIME:
+            return self.native.first_time
+        return None if self.time_range is None else self.time_range[0]
 
     def times_us(self, indices: list[int]) -> list[int | None]:
         """The times of these events, by index from the first that was read on; as `time_us`."""

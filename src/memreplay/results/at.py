@@ -12,7 +12,8 @@ class LiveAllocation:
     """One allocation that is live at a moment.
 
     `alloc_event` is None for one of the baseline, and `alloc_us`, `age_us` are None there and where
-    the file has no times; `age_events` counts the events since. `free_event` is when the measure
+    the file has no times; an age is between the latest times up to the two events, so that it is
+    never below 0. `age_events` counts the events since. `free_event` is when the measure
     lets go of it (None: not in this recording), `free_us` its time, `freed_at` the frame that is
     put down to, where the free was recorded with a stack of its own. `stream` and `pool` are None
     where they are not known. `label`, `frames` and `user` are as in Group.
@@ -39,7 +40,7 @@ class DeviceAt:
     """What one device held after one event.
 
     `event_index` is that event, the one before `first_event` for the start; `time_us` its time, the
-    first event's for the start. The groups, with the rest, add up to `live_bytes` and
+    first event's for the start; `start_us` the first time of the whole trace. The groups, with the rest, add up to `live_bytes` and
     `live_count`. `allocations` are the largest, where they were asked for.
     """
 

@@ -53,6 +53,32 @@ def test_nested_overlapping_and_unbalanced() -> None:
     )
 
 
+def test_an_end_before_its_start_is_at_its_start() -> None:
+    builder = three().annotation("a", "START", START_US + 25)
+    builder.annotation("a", "END", START_US + 15)
+    assert found(builder) == (Span("a", START_US + 25, START_US + 25, 1, 1),)
+
+
+def test_those_of_one_name_alone() -> None:
+    builder = three(2)
+    for name, stage, at in (
+        ("b", "START", 5),
+        ("a", "START", 11),
+        ("a#2", "START", 12),
+        ("b", "END", 13),
+        ("a", "END", 14),
+        ("b", "START", 21),
+    ):
+        builder.annotation(name, stage, START_US + at)
+    builder.annotation("b", "START", START_US, device=1)
+    snap = mr.open(build.dump(builder.build()))
+    every = spans(snap, snap.replay(0))
+    for name in ("a", "b", "a#2", "", "c"):
+        named = tuple(span for span in every if span.name == name)
+        assert spans(snap, snap.replay(0), name) == named
+    assert len(spans(snap, snap.replay(0), "b")) == 2
+
+
 def test_sorted_by_time_and_of_the_device_alone() -> None:
     builder = three(2).alloc(1, 5, device=1, time_us=START_US)
     builder.annotation("late", "START", START_US + 30).annotation("early", "START", START_US + 1)

@@ -130,6 +130,34 @@ def test_what_a_row_says() -> None:
     assert (small.freed_at.function, small.label) == ("free_there", "alloc_here model.py:3")
 
 
+def test_times_that_go_back_make_no_age_below_0() -> None:
+    builder = SnapshotBuilder().alloc(512, 300, time_us=START_US)
+    builder.alloc(1024, 200, time_us=START_US - 40).alloc(2048, 100, time_us=START_US + 5)
+    found = one(builder, When("event", 1), listed=True)
+    assert [row.age_us for row in found.allocations] == [0, 0]
+    found = one(builder, When("event", 2), listed=True)
+    assert [row.age_us for row in found.allocations] == [5, 5, 0]
+    assert [row.alloc_us for row in found.allocations] == [START_US, START_US - 40, START_US + 5]
+
+
+def test_an_allocation_without_a_time_takes_the_latest_before_it() -> None:
+    builder = SnapshotBuilder().alloc(512, 300).drop("time_us")
+    builder.alloc(1024, 200, time_us=START_US).alloc(2048, 100).drop("time_us")
+    builder.alloc(4096, 50, time_us=START_US + 7)
+    found = one(builder, When("end"), listed=True)
+    assert [row.age_us for row in found.allocations] == [None, 7, 7, 0]
+    assert [row.alloc_us for row in found.allocations] == [None, START_US, None, START_US + 7]
+
+
+def test_a_range_counts_times_from_the_first_event_of_the_trace() -> None:
+    builder = SnapshotBuilder()
+    for i in range(6):
+        builder.alloc((i + 1) << 9, 100, time_us=START_US + 10 * i)
+    snap = mr.open(build.dump(builder.build()), start=2)
+    (found,) = at_report(snap, [When("elapsed", 35)]).devices
+    assert (found.event_index, found.start_us) == (3, START_US)
+
+
 def test_a_free_without_a_stack_of_its_own_tells_no_place() -> None:
     for frames in ([], HERE):
         builder = SnapshotBuilder().alloc(512, 100, frames=HERE)

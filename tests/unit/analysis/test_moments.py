@@ -32,6 +32,7 @@ def waves() -> SnapshotBuilder:
     for name, start, end in (("step", 5, 15), ("step", 15, 35), ("step#9", 0, 1)):
         builder.annotation(name, "START", START_US + start)
         builder.annotation(name, "END", START_US + end)
+    builder.annotation("back", "START", START_US + 18).annotation("back", "END", START_US + 2)
     return builder.annotation("open", "START", START_US + 12)
 
 
@@ -58,6 +59,8 @@ def waves() -> SnapshotBuilder:
         (When("annotation", name="step#1", edge="peak"), 0),  # the state in which it began
         (When("annotation", name="step#9", edge="end"), 0),  # its name, not the ninth
         (When("annotation", name="open", edge="peak"), 2),
+        (When("annotation", name="back", edge="peak"), 1),  # its END has an earlier time
+        (When("annotation", name="back", edge="end"), 1),
     ],
 )
 def test_which_event(when: When, event: int) -> None:
@@ -71,9 +74,15 @@ def test_which_event(when: When, event: int) -> None:
         (When("event", -2), "no event -2"),
         (When("peak", 0), "peaks count from 1"),
         (When("peak", 3), "2 separate peaks; there is no peak 3"),
-        (When("annotation", name="stop"), "no annotation 'stop'; there are: step#9, step, open"),
+        (
+            When("annotation", name="stop"),
+            "no annotation 'stop'; there are: step#9, step, open, back",
+        ),
         (When("annotation", name="stop#1"), "no annotation 'stop#1'"),
         (When("annotation", name="step#x"), "no annotation 'step#x'"),
+        (When("annotation", name="step#--1"), "no annotation 'step#--1'"),
+        (When("annotation", name="step#"), "no annotation 'step#'"),
+        (When("annotation", name="step#" + 5000 * "9"), "no annotation 'step#999"),
         (When("annotation", name="step#3"), "'step' is there 2 times"),
         (When("annotation", name="step#0"), "there is no #0"),
         (When("annotation", name="open#2"), "'open' is there once"),
@@ -95,6 +104,83 @@ def test_without_annotations_or_times() -> None:
     elsewhere = SnapshotBuilder().alloc(512, 1).annotation("a", "START", START_US, device=3)
     with pytest.raises(UsageError, match="device 0 has no annotations"):
         at(elsewhere, When("annotation", name="a"))
+
+
+def test_names_in_an_error_are_cut_short() -> None:
+    builder = SnapshotBuilder().alloc(512, 1).annotation("n" * 5000, "START", START_US)
+    with pytest.raises(UsageError) as error:
+        at(builder, When("annotation", name="a"))
+    assert len(str(error.value)) < 200
+
+
+def ranged(start: int | None, stop: int | None, when: When) -> int:
+    """Of ten events, 10 us apart, of which those of a range are read."""
+    builder = SnapshotBuilder()
+    for i in range(10):
+        builder.alloc((i + 1) << 9, 100, time_us=START_US + 10 * i)
+    for name, begin, end in (("in", 45, 55), ("early", 5, 45), ("late", 45, 85), ("past", 85, 95)):
+        builder.annotation(name, "START", START_US + begin)
+        builder.annotation(name, "END", START_US + end)
+    snap = mr.open(build.dump(builder.build()), start=start, stop=stop)
+    return resolve(snap, snap.replay().measure(), when)
+
+
+@pytest.mark.parametrize(
+    "when, event",
+    [
+        (When("elapsed", 45), 4),  # since the first event of the trace, as --from takes it
+        (When("time", START_US + 45), 4),
+        (When("annotation", name="in"), 4),
+        (When("annotation", name="in", edge="end"), 5),
+        (When("annotation", name="in", edge="peak"), 5),
+        (When("annotation", name="early", edge="end"), 4),
+        (When("annotation", name="late"), 4),
+        (When("start"), 2),
+        (When("end"), 6),
+    ],
+)
+def test_within_a_range(when: When, event: int) -> None:
+    assert ranged(3, 7, when) == event
+
+
+@pytest.mark.parametrize(
+    "when, words",
+    [
+        (When("elapsed", 25), "before the events that were read, 3 to 6"),
+        (When("elapsed", 75), "not before the last of the events that were read, 3 to 6"),
+        (When("time", START_US + 75), "not before the last"),
+        (When("annotation", name="early"), "before the events"),
+        (When("annotation", name="early", edge="peak"), "before the events"),
+        (When("annotation", name="late", edge="end"), "not before the last"),
+        (When("annotation", name="late", edge="peak"), "not before the last"),
+        (When("annotation", name="past"), "not before the last"),
+    ],
+)
+def test_what_was_not_read_is_not_answered(when: When, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        ranged(3, 7, when)
+
+
+def test_a_range_to_the_end_knows_all_that_follows() -> None:
+    assert ranged(3, None, When("elapsed", 10**9)) == 9
+    assert ranged(3, None, When("annotation", name="past")) == 8
+    assert ranged(None, 7, When("elapsed", 0)) == 0
+    assert ranged(None, 7, When("time", 0)) == -1
+
+
+@pytest.mark.parametrize(
+    "when", [When("elapsed", 5), When("time", START_US), When("annotation", name="in")]
+)
+def test_a_range_of_no_events_has_no_times(when: When) -> None:
+    with pytest.raises(UsageError, match="device 0 has no events"):
+        ranged(3, 3, when)
+
+
+def test_since_the_first_time_that_is_known() -> None:
+    builder = SnapshotBuilder().alloc(512, 1).drop("time_us")
+    builder.alloc(1024, 1, time_us=START_US).alloc(2048, 1, time_us=START_US + 10)
+    assert at(builder, When("elapsed", 5)) == 1
+    assert at(builder, When("elapsed", 10)) == 2
 
 
 @given(recordings(max_devices=1), st.randoms(use_true_random=False))

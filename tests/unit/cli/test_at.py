@@ -24,6 +24,8 @@ def path(tmp_path: Path) -> str:
     builder.alloc(1024, 700, frames=frames, time_us=START_US + 4_000_000)
     builder.annotation("step", "START", START_US + 3_000_000)
     builder.annotation("step", "END", START_US + 5_000_000)
+    builder.annotation("odd:end", "START", START_US + 1_000_000)
+    builder.annotation("odd:end", "END", START_US + 3_000_000)
     file = tmp_path / "snap.pkl"
     file.write_bytes(build.dump(builder.build()))
     return str(file)
@@ -42,7 +44,9 @@ def ask(runner: CliRunner, path: str, *options: str) -> Result:
         (["--annotation", "step"], [1]),
         (["--annotation", "step#1", "--edge", "end"], [2]),
         (["--annotation", "step", "--edge", "peak"], [2]),
-        (["--annotation", "step:end"], [2]),
+        (["--at", "step:end"], [2]),
+        (["--annotation", "odd:end"], [0]),
+        (["--annotation", "odd:end", "--edge", "end"], [1]),
         (["--peak", "2", "--peak", "1"], [2, 0]),
         (["--end", "--start"], [-1, 2]),
         (["--at", "peak", "--at", "step:end", "--at", "1"], [0, 2, 1]),
@@ -67,7 +71,7 @@ def test_moments(runner: CliRunner, path: str, options: list[str], events: list[
         (["--time", "3"], "3 has no unit"),
         (["--at", "1.5"], "is no moment"),
         (["--event", "9"], "device 0 has no event 9; its events: 0 to 2"),
-        (["--annotation", "stop"], "no annotation 'stop'; there are: step"),
+        (["--annotation", "stop"], "no annotation 'stop'; there are: odd:end, step"),
         (["--peak", "0"], "peaks count from 1"),
         (["--end", "--measure", "reserved", "--list"], "no allocations to list"),
         (["--end", "--measure", "reserved", "--by", "file"], "grouped by pool or stream"),
