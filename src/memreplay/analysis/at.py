@@ -199,9 +199,8 @@ class _Rows:
         pool: tuple[int, int] | None,
         end: int,
     ) -> LiveAllocation:
-        group = self.grouper.stack_group(
-            self.usage, self.grouper.stack_key(stack, baseline=event is None), n_bytes, 1, 1.0
-        )
+        key = self.grouper.stack_key(stack, baseline=event is None)
+        group = self.grouper.stack_group(self.usage, key, n_bytes, 1, 1.0)
         ended = end != _core.ABSENT_ID
         free_event = end + self.replay.first_event if ended else None
         return LiveAllocation(

@@ -38,6 +38,12 @@ from memreplay.results.allocations import (
 
 _MOST_SIZES = 16  # rows of the histogram of sizes
 _STEPS = (1, 2, 5, 10)  # powers of two that a row of it may stand for
+_INSTEAD = {
+    "ring_overflow": "the recorder's ring buffer was full: what was allocated before the first"
+    " event that is left is not counted, and an earlier and higher peak would not show",
+    "synthetic_pool_events": "CUDA graph trees set a pool back to a checkpoint: those frees and"
+    " allocations are PyTorch's own, no code ran for them, and they count here all the same",
+}
 
 
 def allocations_document(report: AllocationsReport) -> Document:
@@ -62,7 +68,7 @@ def _section(found: DeviceAllocations, report: AllocationsReport) -> list[Block]
     if found.total.count and found.lifetimes_us is None:
         blocks.append(Note("the file has no times: lifetimes are in events, and no rate is known"))
     said = frozenset(("no_events", "no_allocations"))
-    blocks += reason_notes(found.reasons, trusted=found.trusted, said=said)
+    blocks += reason_notes(found.reasons, trusted=found.trusted, said=said, instead=_INSTEAD)
     return blocks
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from memreplay.analysis.trust import REMARKS
@@ -119,18 +121,24 @@ REASONS: dict[str, Reason] = {
 
 
 def reason_notes(
-    reasons: tuple[str, ...], *, trusted: bool, said: frozenset[str] = frozenset()
+    reasons: tuple[str, ...],
+    *,
+    trusted: bool,
+    said: frozenset[str] = frozenset(),
+    instead: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Note, ...]:
     """A note a reason: a warning where it is a doubt, else for information.
 
     Of those in `said`, which the report states elsewhere, only the remedy remains. A remedy of
-    several reasons stands with the first.
+    several reasons stands with the first. `instead` has what a reason means to a report that is not
+    of a peak.
     """
     notes = []
     advised = set()
     for name in reasons:
         level: Level = "note" if name in REMARKS else "warning"
         what, remedy = REASONS.get(name, Reason(name.replace("_", " "), ""))
+        what = instead.get(name, what)
         if remedy in advised:
             remedy = ""
         advised.add(remedy)

@@ -40,8 +40,9 @@ class DeviceAt:
     """What one device held after one event.
 
     `event_index` is that event, the one before `first_event` for the start; `time_us` its time, the
-    first event's for the start; `start_us` the first time of the whole trace. The groups, with the rest, add up to `live_bytes` and
-    `live_count`. `allocations` are the largest, where they were asked for.
+    first event's for the start; `start_us` the first time of the whole trace. The groups, with the
+    rest, add up to `live_bytes` and `live_count`. `allocations` are the largest, where they were
+    asked for.
     """
 
     device: int

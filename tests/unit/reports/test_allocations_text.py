@@ -252,3 +252,8 @@ def test_none_ended() -> None:
 def test_an_empty_file() -> None:
     report = replace(REPORT, devices=())
     assert "neither events nor segments" in render_plain(allocations_document(report), width=80)
+
+
+def test_a_full_ring_buffer_is_told_in_terms_of_what_was_allocated() -> None:
+    shown = " ".join(text(replace(FOUND, trusted=False, reasons=("ring_overflow",))).split())
+    assert "what was allocated before the first event that is left is not counted" in shown

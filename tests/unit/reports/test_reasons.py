@@ -58,3 +58,9 @@ def test_an_unknown_reason_is_shown_as_it_is() -> None:
 def test_distrust_without_a_reason_is_still_said() -> None:
     assert reason_notes((), trusted=False) == (Note("these numbers may be inexact", "warning"),)
     assert reason_notes((), trusted=True) == ()
+
+
+def test_what_a_reason_means_to_a_report_of_something_else() -> None:
+    words = {"ring_overflow": "not all is counted"}
+    (note,) = reason_notes(("ring_overflow",), trusted=False, instead=words)
+    assert note.text == f"not all is counted; next time, {REASONS['ring_overflow'].remedy}"
