@@ -215,6 +215,7 @@ class _Rows:
             freed_at=self._freed_at(stack, end) if ended else None,
             stream=stream,
             pool=pool,
+            stack=key,
             label=group.label,
             frames=group.frames,
             user=group.user,

@@ -57,11 +57,23 @@ def _device(found: DeviceAt, report: AtReport) -> dict[str, object]:
     if report.by in ("pool", "stream"):
         out[f"{report.by}s"] = [part_json(part, report.by) for part in found.parts]
     if report.listed:
-        out["allocations"] = [_allocation(one) for one in found.allocations]
+        # A stack stands there once, however many allocations have it.
+        stacks = {one.stack: one for one in found.allocations}
+        at = {stack: place for place, stack in enumerate(stacks)}
+        out["allocations"] = [_allocation(one, at[one.stack]) for one in found.allocations]
+        out["stacks"] = [_stack(one) for one in stacks.values()]
     return out
 
 
-def _allocation(one: LiveAllocation) -> dict[str, object]:
+def _stack(one: LiveAllocation) -> dict[str, object]:
+    return {
+        "label": one.label,
+        "user": list(one.user),
+        "frames": [frame_json(frame) for frame in one.frames],
+    }
+
+
+def _allocation(one: LiveAllocation, stack: int) -> dict[str, object]:
     return {
         "address": one.address,
         "bytes": one.bytes,
@@ -75,6 +87,5 @@ def _allocation(one: LiveAllocation) -> dict[str, object]:
         "stream": one.stream,
         "pool": None if one.pool is None else list(one.pool),
         "label": one.label,
-        "user": list(one.user),
-        "frames": [frame_json(frame) for frame in one.frames],
+        "stack": stack,
     }

@@ -16,7 +16,8 @@ class LiveAllocation:
     never below 0. `age_events` counts the events since. `free_event` is when the measure
     lets go of it (None: not in this recording), `free_us` its time, `freed_at` the frame that is
     put down to, where the free was recorded with a stack of its own. `stream` and `pool` are None
-    where they are not known. `label`, `frames` and `user` are as in Group.
+    where they are not known. `stack` is a number that those of one stack share, `label`, `frames`
+    and `user` are as in Group.
     """
 
     address: int
@@ -30,6 +31,7 @@ class LiveAllocation:
     freed_at: Frame | None
     stream: int | None
     pool: tuple[int, int] | None
+    stack: int
     label: str
     frames: tuple[Frame, ...]
     user: tuple[int, ...]

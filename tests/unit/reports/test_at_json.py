@@ -67,4 +67,16 @@ def test_keys_and_values() -> None:
     assert held == device["live_bytes"]
     (row,) = device["allocations"]
     assert row["freed_at"]["function"] == "zero_grad"
+    (stack,) = device["stacks"]
+    assert (row["stack"], row["label"]) == (0, stack["label"])
+    assert [frame["function"] for frame in stack["frames"]] == [one.function for one in ROW.frames]
     assert (row["alloc_event"], row["free_event"], row["pool"]) == (10, 1234, [0, 0])
+
+
+def test_a_stack_is_written_once() -> None:
+    other = replace(ROW, stack=ROW.stack + 1, label="other", frames=())
+    rows = (ROW, other, ROW, other)
+    report = replace(REPORT, listed=True, devices=(replace(FOUND, allocations=rows),))
+    (device,) = json.loads(render_at_json(report))["devices"]
+    assert [row["stack"] for row in device["allocations"]] == [0, 1, 0, 1]
+    assert [stack["label"] for stack in device["stacks"]] == [ROW.label, "other"]

@@ -25,6 +25,7 @@ ROW = LiveAllocation(
     freed_at=Frame("zero_grad", "/home/ada/run/train.py", 70),
     stream=0,
     pool=(0, 0),
+    stack=7,
     label=ATTENTION.label,
     frames=ATTENTION.frames,
     user=ATTENTION.user,
