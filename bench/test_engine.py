@@ -7,6 +7,7 @@ Not part of `make test`, which collects tests/ only.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,10 @@ import pytest
 
 import memreplay as mr
 from compare import generated
+from memreplay.analysis.at import at_report
+from memreplay.analysis.grouping import Grouper
 from memreplay.analysis.peak import peak_report
-from memreplay.model import By
+from memreplay.model import By, When
 
 # pytest-benchmark's fixture is only partly typed.
 BenchmarkFixture = Any
@@ -79,11 +82,23 @@ def test_report(benchmark: BenchmarkFixture, file: Path, name: str) -> None:
     assert found.devices
 
 
-def test_at_many_events(benchmark: BenchmarkFixture, file: Path) -> None:
-    """The live set at a thousand events; the index that answers is made in the first round."""
-    usage = mr.open(file).replay(0).measure()
+@pytest.mark.parametrize("what", ["largest", "live_at", "groups", "parts", "report"])
+def test_at_many_events(benchmark: BenchmarkFixture, file: Path, what: str) -> None:
+    """The live set at a thousand events: its largest allocations, all of them, in groups by stack,
+    by pool, and all that `at --list` says; the index that answers is made in the first round."""
+    snapshot = mr.open(file)
+    usage = snapshot.replay(0).measure()
+    ranks = Grouper(snapshot, "stack")
     events = range(0, usage.replay.events, usage.replay.events // 1_000)
-    benchmark(lambda: [usage.largest(event, 10) for event in events])
+    moments = [When("event", event) for event in events]
+    ask: dict[str, Callable[[], object]] = {
+        "largest": lambda: [usage.largest(event, 10) for event in events],
+        "live_at": lambda: [usage.live_at(event=event) for event in events],
+        "groups": lambda: [ranks.groups(usage, event, 10) for event in events],
+        "parts": lambda: [usage.parts("pool", event) for event in events],
+        "report": lambda: at_report(snapshot, moments, listed=True),
+    }
+    benchmark(ask[what])
 
 
 def test_usage(benchmark: BenchmarkFixture, file: Path) -> None:

@@ -6,7 +6,7 @@ first event that was read; -1 is the start.
 
 cimport cython
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from memreplay._measures cimport Blocks, Holding
+from memreplay._measures cimport Blocks, Holding, check_rows
 from memreplay._native cimport blockmap as _blockmap
 from memreplay._native cimport fold as _fold
 from memreplay._native cimport tables as _tables
@@ -241,18 +241,6 @@ cdef dict sums_row(const _blockmap.Sums* s):
         "blocks_in_use": s.blocks_in_use, "blocks_pending": s.blocks_pending,
         "blocks_free": s.blocks_free, "segments": s.segments, "unused": s.unused,
     }
-
-
-cdef int check_rows(Column rows, uint64_t n) except -1:
-    # What `Measure.live` hands out: u32, each below `n`.
-    cdef const uint32_t* row = <const uint32_t*> rows.data
-    cdef Py_ssize_t i
-    if rows.fmt != b"I" or rows.strides[0] != 4:
-        raise ValueError("a live set is of u32")
-    for i in range(rows.shape[0]):
-        if row[i] >= n:
-            raise IndexError(row[i])
-    return 0
 
 
 def unused(Blocks blocks not None, Column reserved not None, Column active not None,

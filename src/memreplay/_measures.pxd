@@ -1,7 +1,9 @@
 # What other façades need of the blocks and of what is held.
+from libc.stdint cimport uint64_t
 from memreplay._native cimport arena as _arena
 from memreplay._native cimport held as _held
 from memreplay._native cimport reserve as _reserve
+from memreplay._native.column cimport Column
 from memreplay._timeline cimport Replay
 
 cdef class Holding:
@@ -15,3 +17,5 @@ cdef class Reserved:
 cdef class Blocks:
     cdef _arena.Arena a
     cdef readonly Reserved reserved
+
+cdef int check_rows(Column rows, uint64_t n) except -1

@@ -88,6 +88,9 @@ class Classes:
     def sums(
         self, measure: Measure, event: int
     ) -> list[tuple[int, int, int, int, int, int, int]]: ...
+    def listed_sums(
+        self, measure: Measure, allocs: Column, baseline: Column
+    ) -> list[tuple[int, int]]: ...
     def reserved_sums(
         self, event: int, only: Sequence[tuple[Classes, int]] = ()
     ) -> list[tuple[int, int, int, int, int, int, int]]: ...

@@ -278,6 +278,23 @@ cdef class Classes:
             raise MemoryError
         return self._rows(out)
 
+    def listed_sums(
+        self, Measure measure not None, Column allocs not None, Column baseline not None
+    ) -> list:
+        """Of each class (bytes, allocations) of a live set, which is what `Measure.live` lists."""
+        cdef Owned out = owned(sizeof(_classes.ClassSum))
+        cdef int code
+        check_replay(measure, self.blocks)
+        check_rows(allocs, measure.replay.r.events)
+        check_rows(baseline, measure.replay.r.baseline.len)
+        with nogil:
+            code = _classes.sum_listed(
+                &self.c, &measure.l, <const uint32_t*> allocs.data, <uint64_t> allocs.shape[0],
+                <const uint32_t*> baseline.data, <uint64_t> baseline.shape[0], &out.buf)
+        if code != OK:
+            raise MemoryError
+        return [(row[3], row[4]) for row in self._rows(out)]
+
     def reserved_sums(self, event: int, only=()) -> list:
         """The same of reserved memory; of what is in all of `only`, up to two pairs (Classes,
         class), alone."""
@@ -324,6 +341,18 @@ cdef int check_replay(Measure measure, Blocks blocks) except -1:
     # Their columns have a number an event of their own replay.
     if measure.replay is not blocks.reserved.replay:
         raise ValueError("a measure of another replay")
+    return 0
+
+
+cdef int check_rows(Column rows, uint64_t n) except -1:
+    # What `Measure.live` hands out: u32, each below `n`.
+    cdef const uint32_t* row = <const uint32_t*> rows.data
+    cdef Py_ssize_t i
+    if rows.fmt != b"I" or rows.strides[0] != 4:
+        raise ValueError("a live set is of u32")
+    for i in range(rows.shape[0]):
+        if row[i] >= n:
+            raise IndexError(row[i])
     return 0
 
 

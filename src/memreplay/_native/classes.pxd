@@ -51,6 +51,8 @@ cdef void classes_free(Classes* c) noexcept nogil
 cdef int classes_of_pools(Classes* c, const Arena* a) noexcept nogil
 cdef int classes_of_streams(Classes* c, const Arena* a, uint64_t seed) noexcept nogil
 cdef int sum_lives(const Classes* c, const Lives* l, int64_t event, Buf* out) noexcept nogil
+cdef int sum_listed(const Classes* c, const Lives* l, const uint32_t* allocs, uint64_t n_allocs,
+                    const uint32_t* blocks, uint64_t n_blocks, Buf* out) noexcept nogil
 cdef int sum_reserved(const Classes* c, const Arena* a, const Only* only, size_t n_only,
                       int64_t event, Buf* out) noexcept nogil
 cdef int64_t reserved_of(const Arena* a, const Only* only, size_t n_only,

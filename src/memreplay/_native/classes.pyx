@@ -197,6 +197,25 @@ cdef int sum_lives(const Classes* c, const Lives* l, int64_t event, Buf* out) no
     return OK
 
 
+cdef int sum_listed(const Classes* c, const Lives* l, const uint32_t* allocs, uint64_t n_allocs,
+                    const uint32_t* blocks, uint64_t n_blocks, Buf* out) noexcept nogil:
+    # Fills `then` and `live_then` alone, of these allocations and baseline blocks.
+    cdef const uint32_t* of_event = <const uint32_t*> c.of_event.data
+    cdef const uint32_t* of_base = <const uint32_t*> c.of_base.data
+    cdef const int64_t* base_bytes = <const int64_t*> l.base_bytes.data
+    cdef ClassSum* sums
+    cdef uint64_t i
+    if begin(c, out) != OK:
+        return ERR_MEMORY
+    sums = <ClassSum*> out.data
+    for i in range(n_allocs):
+        add(&sums[of_event[allocs[i]]], <uint64_t> l.bytes[allocs[i]], 0)
+    for i in range(n_blocks):
+        add(&sums[of_base[blocks[i]]], <uint64_t> base_bytes[blocks[i]], 0)
+    note_then(out)
+    return OK
+
+
 cdef int sum_reserved(const Classes* c, const Arena* a, const Only* only, size_t n_only,
                       int64_t event, Buf* out) noexcept nogil:
     # The same of reserved memory, of what is in each of `only`.

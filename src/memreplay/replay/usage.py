@@ -41,6 +41,7 @@ class Usage:
         self.stream = stream
         self._questions = 0
         self._moments: _timeline.Moments | None = None
+        self._sums: dict[str, list[tuple[int, int, int, int, int, int, int]]] = {}
 
     def __repr__(self) -> str:
         return f"<Usage of device {self.replay.device}: {self.measure}, {self.peak}>"
@@ -351,7 +352,7 @@ class Usage:
         classes = replay.classes(by)
         at = event - replay.first_event
         reserved = classes.reserved_sums(at, self._alone)
-        sums = reserved if self.measure == "reserved" else classes.sums(self.native, at)
+        sums = reserved if self.measure == "reserved" else self._part_sums(by, at)
         parts = []
         for key, mine, theirs in zip(classes.keys(), sums, reserved, strict=True):
             if not any(sums[i] for sums in (mine, theirs) for i in (0, 1, 3, 5, 6)):
@@ -373,6 +374,20 @@ class Usage:
                 )
             )
         return tuple(sorted(parts, key=lambda p: (-p.bytes, -p.peak_bytes, -p.reserved_bytes)))
+
+    def _part_sums(self, by: str, at: int) -> list[tuple[int, int, int, int, int, int, int]]:
+        """`Classes.sums`; from the second question on without another look at every event."""
+        classes = self.replay.classes(by)
+        if by not in self._sums:
+            self._sums[by] = classes.sums(self.native, at)
+            return self._sums[by]
+        then = classes.listed_sums(self.native, *self._asked().live(at))
+        return [
+            (start, peak, peak_at, n_bytes, live, final, blocks)
+            for (start, peak, peak_at, _, _, final, blocks), (n_bytes, live) in zip(
+                self._sums[by], then, strict=True
+            )
+        ]
 
     def _columns(self, allocs: NDArray[Any], baseline: NDArray[Any]) -> dict[str, Any]:
         """address, size and stack of these allocations and baseline blocks."""

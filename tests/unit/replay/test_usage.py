@@ -11,6 +11,7 @@ import memreplay as mr
 from memreplay.model import MEASURES, MeasureName
 from memreplay.replay.usage import Usage
 from tests import build
+from tests.allocator_strategies import record
 from tests.build import SnapshotBuilder
 
 MIB = 2**20
@@ -206,6 +207,18 @@ def test_a_range_keeps_the_wholes_event_numbers() -> None:
             assert usage.live_at(event=1).bytes == whole[2]
             assert usage.lifetimes.alloc_event.tolist().count(3) == 1
         assert sum(part.bytes for part in usage.parts("stream", 4)) == whole[5]
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+@pytest.mark.parametrize("by", ["pool", "stream"])
+def test_parts_asked_for_again_are_those_asked_for_once(measure: MeasureName, by: str) -> None:
+    made = record(5, steps=300, late=40)
+    data = build.dump(made.snapshot)
+    usage = mr.open(data).replay().measure(measure)
+    for event in (200, -1, 7, 200, 150, usage.replay.events - 1):
+        again = usage.parts(by, event)
+        assert again == mr.open(data).replay().measure(measure).parts(by, event)
+        assert sum(part.bytes for part in again) == usage.bytes_at(event)
 
 
 def test_no_events() -> None:
