@@ -373,3 +373,10 @@ def test_frames_and_labels() -> None:
 def test_reserved_memory_is_refused() -> None:
     with pytest.raises(UsageError, match="of segments, not of allocations"):
         only(SnapshotBuilder().alloc(512, 1), measure="reserved")
+
+
+def test_a_threshold_above_all_numbers_makes_all_that_ended_temporary() -> None:
+    builder = SnapshotBuilder().alloc(512, 100).alloc(1024, 50).free(512, 100)
+    snap = mr.open(build.dump(builder.build()))
+    (found,) = allocations_report(snap, threshold=10**30).devices
+    assert (found.total.temporary_count, found.total.count) == (1, 2)
