@@ -160,7 +160,7 @@ def command(
             return timeline_report(
                 snapshot,
                 measures=measures,
-                x=x,
+                x="time" if absolute else x,
                 points=points,
                 by=by,
                 top=top,
@@ -171,8 +171,6 @@ def command(
 
     report, exit_code = attempt(file, work)
     if report is not None:
-        if absolute and report.x == "event":
-            raise UsageError("--absolute is of times, and this snapshot has none to show")
         _write(report, fmt, absolute, width, output)
         exit_code = trust_code(report, strict)
     ctx.exit(exit_code)

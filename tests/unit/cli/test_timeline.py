@@ -159,7 +159,13 @@ def test_without_times(runner: CliRunner, tmp_path: Path) -> None:
     result = ask(runner, str(file), "--x", "time")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "have no times; draw them by event (--x event)" in result.stderr
-    assert "--absolute is of times" in ask(runner, str(file), "--absolute").stderr
+    assert "have no times" in ask(runner, str(file), "--absolute").stderr
+
+
+def test_points_in_time_of_one_moment(runner: CliRunner, path: str) -> None:
+    result = ask(runner, path, "--device", "0", "--absolute", "--from", "3", "--to", "4")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "time (UTC), from 2023-11-14 22:13:20.075000 UTC" in result.stdout
 
 
 def test_strict(runner: CliRunner, path: str) -> None:

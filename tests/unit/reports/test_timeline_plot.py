@@ -5,13 +5,14 @@ from __future__ import annotations
 import struct
 import sys
 import warnings
+from typing import Any
 
 import pytest
 
 from memreplay.errors import MissingExtraError
 from memreplay.results.timeline import TimelineReport
 from tests.build import START_US, SnapshotBuilder
-from tests.unit.reports.timelines import made
+from tests.unit.reports.timelines import made, recording
 
 
 def drawn(report: TimelineReport, fmt: str = "svg", **options: bool) -> bytes:
@@ -73,6 +74,55 @@ def test_points_in_time_and_many_marks() -> None:
         builder.annotation(f"name {i}", "START", START_US + 10 * i)
         builder.annotation(f"name {i}", "END", START_US + 10 * i + 5)
     assert drawn(made(builder), absolute=True) != drawn(made(builder))
+
+
+def shapes(report: TimelineReport, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The axes of the one picture in a report."""
+    from matplotlib.figure import Figure
+
+    kept: list[Any] = []
+    save = Figure.savefig
+    monkeypatch.setattr(
+        Figure, "savefig", lambda self, *a, **k: (kept.append(self), save(self, *a, **k))
+    )
+    drawn(report)
+    (plot,) = kept[0].axes
+    return plot
+
+
+def test_what_is_drawn_are_the_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("matplotlib")
+    one = made(recording(1), points=40)
+    plot = shapes(one, monkeypatch)
+    series = one.devices[0]
+    line = plot.lines[0]
+    assert list(line.get_ydata())[::2] == series.buckets.max_bytes
+    assert list(line.get_ydata())[1::2] == series.buckets.max_bytes
+    assert series.start_us is not None
+    assert list(line.get_xdata())[::2] == [at - series.start_us for at in series.buckets.time_us]
+    assert plot.get_xlim() == (0, 1_990_001)
+    legend = plot.get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == ["out of memory"]
+    assert [text.get_text() for text in plot.texts] == ["step 1", "step 2"]
+
+
+def test_measures_that_are_equal_all_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("matplotlib")
+    plot = shapes(made(recording(1), points=40, measures=["requested", "held"]), monkeypatch)
+    below, above = plot.lines[:2]
+    assert list(below.get_ydata()) == list(above.get_ydata())
+    assert below.get_linewidth() > above.get_linewidth() > 1
+    assert len(plot.collections) >= 2  # from the minimum to the maximum, of each
+
+
+def test_names_that_have_no_room_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("matplotlib")
+    builder = recording(1)
+    builder.annotation("a short while", "START", START_US + 1_900_000)
+    builder.annotation("a short while", "END", START_US + 1_980_000)
+    plot = shapes(made(builder, start=3, stop=79), monkeypatch)
+    assert [text.get_text() for text in plot.texts] == ["step 1", "step 2"]
+    assert plot.texts[0].xy[0] == 0  # it began before
 
 
 def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,6 +54,10 @@ def test_the_peak_reaches_the_top_row_and_the_lowest_is_seen() -> None:
         top = next(line for line in found.splitlines() if "│" in line or "┤" in line)
         drawn = top.replace("┤", "│").partition("│")[2].strip()
         assert 1 <= len(drawn) <= 2  # a bucket may reach into two characters
+        at = top.replace("┤", "│").index(drawn[0])
+        margin = top.replace("┤", "│").index("│") + 1
+        place = (2 * 3_333 + 1) / 10_001 * (80 - margin)
+        assert abs(at + len(drawn) / 2 - margin - place) < 1
 
 
 def test_several_measures() -> None:
@@ -96,6 +100,25 @@ def test_many_marks_are_shortened() -> None:
     assert "name 5 and 14 more names" in found
     assert "11 (+0.051 s)" not in found
     assert "11 (+51 us) and 14 more" in found
+
+
+def test_a_range_names_what_is_in_it() -> None:
+    for x in ("event", "time"):
+        for first, stop, names in ((0, 3, "step 1"), (5, 9, "step 1, forward"), (45, 81, "step 2")):
+            part = made(device=0, start=first, stop=stop, x=x)
+            found = text(part)
+            assert f"note: annotations: {names}\n" in found + "\n"
+            assert all(f"[{name[:2]}" in found for name in names.split(", "))
+
+
+def test_long_names_are_counted_as_they_are_shown() -> None:
+    builder = SnapshotBuilder()
+    for i in range(1_200):
+        builder.alloc(512 * (i + 1), 5, time_us=START_US + 10 * i)
+        builder.annotation(f"{'a step ' * 9} {i}", "START", START_US + 10 * i)
+        builder.annotation(f"{'a step ' * 9} {i}", "END", START_US + 10 * i + 5)
+    found = " ".join(text(made(builder)).split())
+    assert "note: annotations: a step a step a step a step a step a st… (1,200 times)" in found
 
 
 def test_deep_and_overlapping_annotations() -> None:
