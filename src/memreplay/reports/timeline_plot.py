@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from memreplay.errors import MissingExtraError
 from memreplay.model import By, Group
 from memreplay.reports.axes import Tick, byte_ticks
 from memreplay.reports.document import Place
 from memreplay.reports.fit import cell_width, clean, cut_left, cut_right, fit_place
 from memreplay.reports.holders_text import group_row
+from memreplay.reports.plot import check_plot
 from memreplay.reports.timeline_axis import Axis
 from memreplay.reports.units import size
 from memreplay.results.timeline import Marks, Series, TimelineReport
@@ -48,15 +48,12 @@ def render_timeline_plot(report: TimelineReport, fmt: str, *, absolute: bool = F
 
     `fmt` is "png" or "svg". Raises MissingExtraError without matplotlib.
     """
-    try:
-        import matplotlib as mpl
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtraError(
-            f"{fmt} pictures need matplotlib; install it with: pip install 'memreplay[plot]'"
-        ) from None
+    check_plot()
     import warnings
     from io import BytesIO
+
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
 
     panels = _panels(report)
     axis = Axis.of(report, absolute)

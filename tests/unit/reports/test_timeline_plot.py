@@ -82,9 +82,12 @@ def shapes(report: TimelineReport, monkeypatch: pytest.MonkeyPatch) -> Any:
 
     kept: list[Any] = []
     save = Figure.savefig
-    monkeypatch.setattr(
-        Figure, "savefig", lambda self, *a, **k: (kept.append(self), save(self, *a, **k))
-    )
+
+    def saved(figure: Figure, *args: Any, **options: Any) -> None:
+        kept.append(figure)
+        save(figure, *args, **options)
+
+    monkeypatch.setattr(Figure, "savefig", saved)
     drawn(report)
     (plot,) = kept[0].axes
     return plot
@@ -98,8 +101,8 @@ def test_what_is_drawn_are_the_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
     line = plot.lines[0]
     assert list(line.get_ydata())[::2] == series.buckets.max_bytes
     assert list(line.get_ydata())[1::2] == series.buckets.max_bytes
-    assert series.start_us is not None
-    assert list(line.get_xdata())[::2] == [at - series.start_us for at in series.buckets.time_us]
+    starts = [(at or 0) - (series.start_us or 0) for at in series.buckets.time_us]
+    assert list(line.get_xdata())[::2] == starts
     assert plot.get_xlim() == (0, 1_990_001)
     legend = plot.get_legend()
     assert [text.get_text() for text in legend.get_texts()] == ["out of memory"]
