@@ -12,7 +12,7 @@ import pytest
 from memreplay.errors import MissingExtraError
 from memreplay.results.timeline import TimelineReport
 from tests.build import START_US, SnapshotBuilder
-from tests.unit.reports.timelines import made, recording
+from tests.unit.reports.timelines import MIB, made, recording
 
 
 def drawn(report: TimelineReport, fmt: str = "svg", **options: bool) -> bytes:
@@ -107,6 +107,22 @@ def test_what_is_drawn_are_the_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
     legend = plot.get_legend()
     assert [text.get_text() for text in legend.get_texts()] == ["out of memory"]
     assert [text.get_text() for text in plot.texts] == ["step 1", "step 2"]
+
+
+def test_layers_lie_on_one_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("matplotlib")
+    one = made(recording(1), points=40, by="file", top=1, measures=["requested"])
+    plot = shapes(one, monkeypatch)
+    series = one.devices[0]
+    (layer,) = series.layers
+    spans = [area.get_paths()[0].vertices[:, 1] for area in plot.collections]
+    assert [max(span) for span in spans] == [max(layer.bytes), series.peak_bytes]
+    assert max(series.rest_bytes) < series.peak_bytes
+    ticks = [label.get_text() for label in plot.get_yticklabels()]
+    assert ticks == ["0 B", "100 MiB", "200 MiB", "300 MiB", "400 MiB"]
+    assert list(plot.get_yticks()) == [n * 100 * MIB for n in range(5)]
+    legend = [text.get_text() for text in plot.get_legend().get_texts()]
+    assert legend == ["out of memory", "all else", "/home/ada/model.py"]
 
 
 def test_measures_that_are_equal_all_show(monkeypatch: pytest.MonkeyPatch) -> None:

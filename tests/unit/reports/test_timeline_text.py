@@ -80,6 +80,29 @@ def test_layers() -> None:
     assert "a    300.0 MiB  75.0%  forward  /home/ada/model.py:7" in found
 
 
+def test_what_is_no_layer_lies_on_them() -> None:
+    found = text(made(by="file", top=1, points=100, device=0), 100)
+    whole = text(made(by="file", top=0, points=100, device=0), 100)
+    heights = [
+        [
+            sum(line[column : column + 1] in tuple("ab.") for line in lines)
+            for column in range(10, 60)
+        ]
+        for lines in (
+            [line for line in one.splitlines() if "│" in line or "┤" in line]
+            for one in (found, whole)
+        )
+    ]
+    assert heights[0] == heights[1]
+    assert max(heights[0]) == 14
+
+
+def test_an_event_without_memory_is_marked_where_it_is() -> None:
+    lines = text(made(points=100, x="event", device=0)).splitlines()
+    marks = next(line for line in lines if line.strip() == "▲")
+    assert len(marks) == 80  # the last event
+
+
 def test_without_events() -> None:
     builder = SnapshotBuilder()
     builder.segment(1 << 30, 2 << 20, blocks=[builder.block(1 << 30, 1024, 1000)])
