@@ -131,6 +131,25 @@ def test_any_series_equals_brute_force(
     assert min(found[2]) == min([start, *values])
 
 
+@given(st.lists(st.one_of(st.none(), st.integers(-20, 20)), min_size=1, max_size=12), st.booleans())
+def test_the_clock_is_the_latest_time_so_far(times: list[int | None], in_order: bool) -> None:
+    if in_order:  # as files have it: then it is the times as they are
+        times.sort(key=lambda time: -99 if time is None else time)
+    builder = build.SnapshotBuilder()
+    for i, time in enumerate(times):
+        builder.alloc(A + 512 * i, 9, time_us=0 if time is None else time)
+        if time is None:
+            builder.drop("time_us")
+    made = replay(builder)
+    clock = made.clock()
+    if clock is None:  # one time in all of them
+        assert len(set(times)) == 1
+        return
+    absent = -(2**63)
+    known = [absent if time is None else time for time in times]
+    assert column(clock) == [max(known[: i + 1]) for i in range(len(known))]
+
+
 def check(
     snapshot: build.Snapshot, measure: MeasureName, by: By, points: int, top: int, x: Axis
 ) -> None:

@@ -27,6 +27,7 @@ cdef void series_extremes(const int64_t* usage, uint64_t n, int64_t start, const
                           int64_t absent, Extremes* out) noexcept nogil
 cdef int series_maxima(const int64_t* usage, uint64_t n, int64_t start, uint64_t drop,
                        Buf* out) noexcept nogil
+cdef bint series_never_falls(const int64_t* values, uint64_t n) noexcept nogil
 cdef void series_highest_so_far(const int64_t* values, uint64_t n, int64_t* out) noexcept nogil
 cdef void series_buckets(const int64_t* usage, uint64_t n, int64_t start, const int64_t* clock,
                          int64_t origin, uint64_t whole, uint64_t parts,

@@ -92,6 +92,14 @@ cdef int series_maxima(const int64_t* usage, uint64_t n, int64_t start, uint64_t
     return OK
 
 
+cdef bint series_never_falls(const int64_t* values, uint64_t n) noexcept nogil:
+    cdef uint64_t i
+    cdef bint falls = False
+    for i in range(1, n):
+        falls |= values[i] < values[i - 1]
+    return not falls
+
+
 cdef void series_highest_so_far(const int64_t* values, uint64_t n, int64_t* out) noexcept nogil:
     # After each value the highest up to it.
     cdef uint64_t i

@@ -10,7 +10,7 @@ from memreplay.analysis.choice import chosen_usages, fitting_by
 from memreplay.analysis.grouping import Grouper
 from memreplay.analysis.trust import strict_verdict, verdict
 from memreplay.errors import UsageError
-from memreplay.model import By, Group, MeasureName
+from memreplay.model import By, Group, MeasureName, Span
 from memreplay.results.timeline import (
     Axis,
     Layer,
@@ -68,7 +68,7 @@ def timeline_report(
             device_series(snap, usage, axis, points, grouper, top, strict) for usage in usages
         ),
         marks=tuple(
-            Marks(device, spans(snap, replay), _ooms(replay)) for device, replay in replays.items()
+            Marks(device, _spans(snap, replay), _ooms(replay)) for device, replay in replays.items()
         ),
         truncated=snap.truncation is not None,
         pool=pool,
@@ -157,6 +157,19 @@ def _layers(
     rows = usage.layers(by, keys, buckets.max_event, grouper.file_rank, grouper.function_rank)
     layers = tuple(Layer(group, row) for group, row in zip(groups, rows, strict=False))
     return layers, rows[-1], total
+
+
+def _spans(snap: Snapshot, replay: Replay) -> tuple[Span, ...]:
+    """Annotations that were there at any time of the events.
+
+    A range, and a recording that kept its last events alone, leave many before them.
+    """
+    start, stop = replay.time_range or (0, 0)
+    return tuple(
+        span
+        for span in spans(snap, replay)
+        if span.start_us <= stop and (span.end_us is None or span.end_us >= start)
+    )
 
 
 def _ooms(replay: Replay) -> tuple[OutOfMemory, ...]:

@@ -91,7 +91,7 @@ def command(
     """
     picture = fmt in PICTURES
     if picture:
-        check_output(output, force=force)
+        check_output(output, force=force, picture=True)
     elif output is not None:
         raise UsageError("-o is for pictures: give --format png or svg, or use > FILE")
 
@@ -113,7 +113,8 @@ def command(
     if not picture:
         present(ctx, file, work, partial(_render, fmt=fmt), strict=strict)
         return
-    from memreplay.reports.fragmentation_plot import check_plot, render_fragmentation_plot
+    from memreplay.reports.fragmentation_plot import render_fragmentation_plot
+    from memreplay.reports.plot import check_plot
 
     check_plot()
     report, exit_code = attempt(file, work)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from memreplay.results.timeline import Axis, TimelineReport
 
 _MEASURES = ("requested", "held", "active", "allocated", "reserved")  # a test compares the two
+PICTURES = ("png", "svg")
 MOST_POINTS = 1_000_000
 POINTS = 1_000
 
@@ -110,7 +111,7 @@ Examples:
 @click.option(
     "--format",
     "fmt",
-    type=click.Choice(["text", "csv", "json", "png", "svg"]),
+    type=click.Choice(["text", "csv", "json", *PICTURES]),
     default="text",
     show_default=True,
     help="A picture in characters, numbers (see docs/timeline.md), or a picture for a page.",
@@ -141,10 +142,12 @@ def command(
     """
     if absolute and x == "event":
         raise UsageError("--absolute is of times, and --x event shows none")
-    if output is not None or fmt in ("png", "svg"):
-        check_output(output, force=force)
-    if fmt in ("png", "svg"):
-        _needs_matplotlib(fmt)
+    if output is not None or fmt in PICTURES:
+        check_output(output, force=force, picture=fmt in PICTURES)
+    if fmt in PICTURES:
+        from memreplay.reports.plot import check_plot
+
+        check_plot()
     width = terminal_width()
     if points is None:
         points = POINTS
@@ -160,7 +163,7 @@ def command(
             return timeline_report(
                 snapshot,
                 measures=measures,
-                x=x,
+                x="time" if absolute else x,
                 points=points,
                 by=by,
                 top=top,
@@ -171,29 +174,15 @@ def command(
 
     report, exit_code = attempt(file, work)
     if report is not None:
-        if absolute and report.x == "event":
-            raise UsageError("--absolute is of times, and this snapshot has none to show")
         _write(report, fmt, absolute, width, output)
         exit_code = trust_code(report, strict)
     ctx.exit(exit_code)
 
 
-def _needs_matplotlib(fmt: str) -> None:
-    """Raise where it is missing: before a large file is read."""
-    from importlib.util import find_spec
-
-    if find_spec("matplotlib") is None:
-        from memreplay.errors import MissingExtraError
-
-        raise MissingExtraError(
-            f"{fmt} pictures need matplotlib; install it with: pip install 'memreplay[plot]'"
-        )
-
-
 def _write(
     report: TimelineReport, fmt: str, absolute: bool, width: int, output: str | None
 ) -> None:
-    if fmt in ("png", "svg"):
+    if fmt in PICTURES:
         from memreplay.reports.timeline_plot import render_timeline_plot
 
         picture = render_timeline_plot(report, fmt, absolute=absolute)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from memreplay.errors import MissingExtraError
 from memreplay.reports.fit import clean, cut_left
 from memreplay.reports.mapped_text import part_words
+from memreplay.reports.plot import check_plot
 from memreplay.reports.units import count, counted, size
 
 if TYPE_CHECKING:
@@ -22,14 +22,6 @@ _COLOURS = (0, 1, 2, 4, 5, 6, 8, 9)  # of tab10, for the groups with the most: n
 _OTHERS, _PENDING = "#9a9a9a", "#d62728"
 _LABEL = 60
 Box = tuple[float, float, float, float]  # left, bottom, width, height
-
-
-def check_plot() -> None:
-    """Raises MissingExtraError where pictures cannot be drawn: asked before the work."""
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        raise MissingExtraError("pictures need matplotlib: pip install 'memreplay[plot]'") from None
 
 
 def render_fragmentation_plot(report: FragmentationReport, fmt: str) -> bytes:

@@ -68,7 +68,9 @@ def _lay_heading(heading: Heading, width: int) -> list[Line]:
     lines = [""]
     for number, phrase in enumerate(heading.phrases):
         last = number == len(heading.phrases) - 1
-        text = _fit(phrase, width - 3) + ("" if last else ",")
+        # Words may take two lines: at 60 cells `at event 1,200,000 of 3,000,000` needs them.
+        room = width - 3 if isinstance(phrase, Place) else 2 * (width - 8)
+        text = _fit(phrase, room) + ("" if last else ",")
         if not lines[-1].strip():
             lines[-1] += text
         elif cell_width(lines[-1]) + 1 + cell_width(text) <= width:

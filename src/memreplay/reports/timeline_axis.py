@@ -87,11 +87,11 @@ class Axis:
 
     def words(self, width: int) -> str:
         """The same, and how much one of `width` characters is."""
-        if self.kind == "time":
-            return f"{self.name()}, {fine_duration(self.whole // width)} a character"
         each = self.whole / width
         if each < 1:
             return self.name()
+        if self.kind == "time":
+            return f"{self.name()}, {fine_duration(int(each))} a character"
         return f"{self.name()}, {each:{'.0f' if each >= 10 else '.1f'}} a character"
 
     def column(self, at: int, width: int) -> int:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from memreplay.errors import MissingExtraError
 from memreplay.model import By, Group
 from memreplay.reports.axes import Tick, byte_ticks
 from memreplay.reports.document import Place
-from memreplay.reports.fit import clean, cut_left, cut_right, fit_place
+from memreplay.reports.fit import cell_width, clean, cut_left, cut_right, fit_place
 from memreplay.reports.holders_text import group_row
+from memreplay.reports.plot import check_plot
 from memreplay.reports.timeline_axis import Axis
 from memreplay.reports.units import size
 from memreplay.results.timeline import Marks, Series, TimelineReport
@@ -26,6 +26,7 @@ _OOM = "#B00020"
 _WIDTH, _HEIGHT, _DPI = 11.0, 3.6, 120
 _MOST_LEGEND = 20
 _MOST_NAMED = 24  # spans with a name of their own: more of them would be a smear
+_LEAST_NAME = 12  # characters: of a name that is cut shorter nothing is left
 _MOST_MARKS = 500
 _SPAN_COLOURS = ("#F2F2F2", "#E2E8EE")
 _STYLE: Any = {
@@ -47,15 +48,12 @@ def render_timeline_plot(report: TimelineReport, fmt: str, *, absolute: bool = F
 
     `fmt` is "png" or "svg". Raises MissingExtraError without matplotlib.
     """
-    try:
-        import matplotlib as mpl
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtraError(
-            f"{fmt} pictures need matplotlib; install it with: pip install 'memreplay[plot]'"
-        ) from None
+    check_plot()
     import warnings
     from io import BytesIO
+
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
 
     panels = _panels(report)
     axis = Axis.of(report, absolute)
@@ -104,8 +102,9 @@ def _draw(
         elif len(found) == 1:
             _band(plot, found[0], axis)
         else:
-            for one, colour in zip(found, _COLOURS, strict=False):
-                _line(plot, one, axis, colour, one.measure)
+            for number, (one, colour) in enumerate(zip(found, _COLOURS, strict=False)):
+                # Each is wider than those that are drawn over it, so that equal ones show.
+                _line(plot, one, axis, colour, 0.5 + 0.7 * (len(found) - number))
         _ooms(plot, marks[found[0].device], found[0], axis)
         plot.set_title(_title(found))
         _ticks(plot.yaxis, byte_ticks(low, high, 6))
@@ -149,9 +148,13 @@ def _band(plot: Axes, one: Series, axis: Axis) -> None:
     plot.plot([max(at, axis.start)], [one.peak_bytes], ".", color=_COLOURS[0], markersize=5)
 
 
-def _line(plot: Axes, one: Series, axis: Axis, colour: str, label: str) -> None:
-    x, high = _steps(axis.edges(one), one.buckets.max_bytes)
-    plot.plot(x, high, color=colour, linewidth=1.2, label=label)
+def _line(plot: Axes, one: Series, axis: Axis, colour: str, width: float) -> None:
+    """The maxima, over what lies between them and the minima."""
+    edges = axis.edges(one)
+    x, high = _steps(edges, one.buckets.max_bytes)
+    _, low = _steps(edges, one.buckets.min_bytes)
+    plot.fill_between(x, low, high, color=colour, alpha=0.30, linewidth=0)
+    plot.plot(x, high, color=colour, linewidth=width, label=one.measure)
 
 
 def _stack(plot: Axes, one: Series, axis: Axis, by: By) -> None:
@@ -188,7 +191,7 @@ def _spans(plot: Axes, marks: Marks, one: Series, axis: Axis) -> None:
     for span in marks.annotations:
         begin, end = axis.extent(span, one)
         if end > until:
-            outer.append((span.name, begin, end))
+            outer.append((span.name, max(begin, axis.start), min(end, axis.stop)))
             until = end
     if len(outer) > _MOST_MARKS:
         longest = sorted(outer, key=lambda span: span[1] - span[2])[:_MOST_MARKS]
@@ -196,9 +199,10 @@ def _spans(plot: Axes, marks: Marks, one: Series, axis: Axis) -> None:
     for i, (name, begin, end) in enumerate(outer):
         plot.axvspan(begin, end, color=_SPAN_COLOURS[i % 2], linewidth=0, zorder=0)
         room = int(110 * (end - begin) / max(axis.stop - axis.start, 1))
-        if len(outer) <= _MOST_NAMED and room > 3:
+        label = clean(name)
+        if len(outer) <= _MOST_NAMED and room >= min(cell_width(label), _LEAST_NAME):
             plot.annotate(
-                cut_right(clean(name), room),
+                cut_right(label, room),
                 (begin, 1),
                 xycoords=("data", "axes fraction"),
                 xytext=(3, -3),

@@ -50,7 +50,9 @@ HUES = 6
 
 def text_points(width: int) -> int:
     """How many buckets a picture of this width can show."""
-    return 2 * (_wide(width) - MARGIN)
+    # Some to a column of dots, as the left axis takes what its labels need, which nobody knows yet:
+    # a bucket that lies in two columns is in both.
+    return 8 * (_wide(width) - MARGIN)
 
 
 def _wide(width: int) -> int:
@@ -253,7 +255,7 @@ def _mark_lines(marks: Marks, series: Series, axis: Axis, wide: int, margin: int
             open_until.pop()
         lane = len(open_until)
         open_until.append(end)
-        if lane >= LANES or end < axis.start or begin > axis.stop:
+        if lane >= LANES:
             continue
         while lane >= len(lanes):
             lanes.append([" "] * wide)
@@ -283,9 +285,10 @@ def _put(cells: list[str], first: int, last: int, span: Span) -> None:
 def _marks_notes(marks: Marks, series: Series) -> list[Note]:
     notes = []
     if marks.annotations:
-        times = Counter(clean(span.name) for span in marks.annotations)
+        # Counted as they are shown: long names that differ at their ends alone are one.
+        times = Counter(cut_right(clean(span.name), 40) for span in marks.annotations)
         shown = [
-            cut_right(name, 40) + (f" ({n} times)" if n > 1 else "")
+            name + (f" ({count(n)} times)" if n > 1 else "")
             for name, n in list(times.items())[:SHOWN]
         ]
         more = f" and {counted(len(times) - SHOWN, 'more name')}" if len(times) > SHOWN else ""

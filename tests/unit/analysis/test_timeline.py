@@ -76,6 +76,25 @@ def test_marks() -> None:
     assert (second.device, second.ooms) == (1, ())
 
 
+def test_annotations_of_other_times_are_left_out() -> None:
+    builder = SnapshotBuilder()
+    for i in range(5):
+        builder.alloc(512 * (i + 1), 5, time_us=START_US + i)
+    for name, start, end in (
+        ("before", -9, -1),
+        ("into it", -9, 0),
+        ("in it", 1, 2),
+        ("out of it", 4, 9),
+        ("after", 5, 9),
+    ):
+        builder.annotation(name, "START", START_US + start)
+        builder.annotation(name, "END", START_US + end)
+    builder.annotation("without an end", "START", START_US - 20)
+    (marks,) = report(builder).marks
+    names = [span.name for span in marks.annotations]
+    assert names == ["without an end", "into it", "in it", "out of it"]
+
+
 def test_layers() -> None:
     found = report(two_devices(), by="file", top=1, x="event", points=4)
     first = found.devices[0]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -122,14 +122,14 @@ def test_a_picture_wants_no_terminal(
     monkeypatch.setattr("memreplay.cli.output.sys", SimpleNamespace(stdout=Terminal()))
     result = ask(runner, path, "--format", "png")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "stdout is a terminal" in result.stderr
+    assert "stdout is a terminal: send the picture into a file (-o FILE)" in result.stderr
 
 
 def test_without_matplotlib(runner: CliRunner, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     result = ask(runner, path, "--format", "svg")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "svg pictures need matplotlib" in result.stderr
+    assert "pictures need matplotlib" in result.stderr
     assert "pip install 'memreplay[plot]'" in result.stderr
     assert result.stderr.count("\n") == 1
 
@@ -159,7 +159,13 @@ def test_without_times(runner: CliRunner, tmp_path: Path) -> None:
     result = ask(runner, str(file), "--x", "time")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "have no times; draw them by event (--x event)" in result.stderr
-    assert "--absolute is of times" in ask(runner, str(file), "--absolute").stderr
+    assert "have no times" in ask(runner, str(file), "--absolute").stderr
+
+
+def test_points_in_time_of_one_moment(runner: CliRunner, path: str) -> None:
+    result = ask(runner, path, "--device", "0", "--absolute", "--from", "3", "--to", "4")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "time (UTC), from 2023-11-14 22:13:20.075000 UTC" in result.stdout
 
 
 def test_strict(runner: CliRunner, path: str) -> None:

@@ -32,6 +32,16 @@ def test_heading_breaks_between_phrases() -> None:
     ]
 
 
+def test_words_of_a_heading_take_two_lines_where_they_must() -> None:
+    heading = Heading(("device 0: peak 683.5 MiB requested at event 1,200,002 of 3,000,002", "x"))
+    assert render_plain((heading,), width=60).splitlines() == [
+        "device 0: peak 683.5 MiB requested at event 1,200,002 of",
+        "  3,000,002,",
+        "  x",
+    ]
+    assert len(render_plain((Heading(("word " * 99,)),), width=60).splitlines()) <= 3
+
+
 def test_pairs_hang_under_their_values() -> None:
     pairs = Pairs((("a", "one two three four five six seven eight nine"), ("long", "x")))
     assert render_plain((pairs,), width=40).splitlines() == [

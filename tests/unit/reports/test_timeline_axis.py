@@ -34,6 +34,7 @@ def test_by_time() -> None:
     assert axis.words(10) == "time since the first event, 199.00 ms a character"
     assert axis.words(1) == "time since the first event, 1.99 s a character"
     assert axis.words(100_000) == "time since the first event, 19 us a character"
+    assert axis.words(3_000_000) == "time since the first event"
     assert axis.extent(report.marks[0].annotations[1], first) == (100_000, 500_000)
     assert axis.at(report.marks[0].ooms[0], first) == 1_990_000
 

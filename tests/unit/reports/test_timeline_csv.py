@@ -41,10 +41,13 @@ def test_a_row_a_bucket() -> None:
 
 
 def test_columns_of_groups_add_up() -> None:
-    titles, *found = rows(made(points=7, by="file"))
+    report = made(points=7, by="file")
+    titles, *found = rows(report)
     n = len(COLUMNS)
     assert titles[n:] == ["/home/ada/model.py", "/home/ada/loss.py", "(others)"]
     assert all(sum(map(int, row[n:])) == int(row[6]) for row in found)
+    for i, layer in enumerate(report.devices[0].layers):
+        assert [int(row[n + i]) for row in found[:7]] == layer.bytes
 
 
 def test_names_that_are_there_twice_or_odd() -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import struct
 import sys
 import warnings
+from typing import Any
 
 import pytest
 
 from memreplay.errors import MissingExtraError
 from memreplay.results.timeline import TimelineReport
 from tests.build import START_US, SnapshotBuilder
-from tests.unit.reports.timelines import made
+from tests.unit.reports.timelines import MIB, made, recording
 
 
 def drawn(report: TimelineReport, fmt: str = "svg", **options: bool) -> bytes:
@@ -73,6 +74,74 @@ def test_points_in_time_and_many_marks() -> None:
         builder.annotation(f"name {i}", "START", START_US + 10 * i)
         builder.annotation(f"name {i}", "END", START_US + 10 * i + 5)
     assert drawn(made(builder), absolute=True) != drawn(made(builder))
+
+
+def shapes(report: TimelineReport, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The axes of the one picture in a report."""
+    from matplotlib.figure import Figure
+
+    kept: list[Any] = []
+    save = Figure.savefig
+
+    def saved(figure: Figure, *args: Any, **options: Any) -> None:
+        kept.append(figure)
+        save(figure, *args, **options)
+
+    monkeypatch.setattr(Figure, "savefig", saved)
+    drawn(report)
+    (plot,) = kept[0].axes
+    return plot
+
+
+def test_what_is_drawn_are_the_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("matplotlib")
+    one = made(recording(1), points=40)
+    plot = shapes(one, monkeypatch)
+    series = one.devices[0]
+    line = plot.lines[0]
+    assert list(line.get_ydata())[::2] == series.buckets.max_bytes
+    assert list(line.get_ydata())[1::2] == series.buckets.max_bytes
+    starts = [(at or 0) - (series.start_us or 0) for at in series.buckets.time_us]
+    assert list(line.get_xdata())[::2] == starts
+    assert plot.get_xlim() == (0, 1_990_001)
+    legend = plot.get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == ["out of memory"]
+    assert [text.get_text() for text in plot.texts] == ["step 1", "step 2"]
+
+
+def test_layers_lie_on_one_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("matplotlib")
+    one = made(recording(1), points=40, by="file", top=1, measures=["requested"])
+    plot = shapes(one, monkeypatch)
+    series = one.devices[0]
+    (layer,) = series.layers
+    spans = [area.get_paths()[0].vertices[:, 1] for area in plot.collections]
+    assert [max(span) for span in spans] == [max(layer.bytes), series.peak_bytes]
+    assert max(series.rest_bytes) < series.peak_bytes
+    ticks = [label.get_text() for label in plot.get_yticklabels()]
+    assert ticks == ["0 B", "100 MiB", "200 MiB", "300 MiB", "400 MiB"]
+    assert list(plot.get_yticks()) == [n * 100 * MIB for n in range(5)]
+    legend = [text.get_text() for text in plot.get_legend().get_texts()]
+    assert legend == ["out of memory", "all else", "/home/ada/model.py"]
+
+
+def test_measures_that_are_equal_all_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("matplotlib")
+    plot = shapes(made(recording(1), points=40, measures=["requested", "held"]), monkeypatch)
+    below, above = plot.lines[:2]
+    assert list(below.get_ydata()) == list(above.get_ydata())
+    assert below.get_linewidth() > above.get_linewidth() > 1
+    assert len(plot.collections) >= 2  # from the minimum to the maximum, of each
+
+
+def test_names_that_have_no_room_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("matplotlib")
+    builder = recording(1)
+    builder.annotation("a short while", "START", START_US + 1_900_000)
+    builder.annotation("a short while", "END", START_US + 1_980_000)
+    plot = shapes(made(builder, start=3, stop=79), monkeypatch)
+    assert [text.get_text() for text in plot.texts] == ["step 1", "step 2"]
+    assert plot.texts[0].xy[0] == 0  # it began before
 
 
 def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,6 +54,10 @@ def test_the_peak_reaches_the_top_row_and_the_lowest_is_seen() -> None:
         top = next(line for line in found.splitlines() if "│" in line or "┤" in line)
         drawn = top.replace("┤", "│").partition("│")[2].strip()
         assert 1 <= len(drawn) <= 2  # a bucket may reach into two characters
+        at = top.replace("┤", "│").index(drawn[0])
+        margin = top.replace("┤", "│").index("│") + 1
+        place = (2 * 3_333 + 1) / 10_001 * (80 - margin)
+        assert abs(at + len(drawn) / 2 - margin - place) < 1
 
 
 def test_several_measures() -> None:
@@ -76,6 +80,29 @@ def test_layers() -> None:
     assert "a    300.0 MiB  75.0%  forward  /home/ada/model.py:7" in found
 
 
+def test_what_is_no_layer_lies_on_them() -> None:
+    found = text(made(by="file", top=1, points=100, device=0), 100)
+    whole = text(made(by="file", top=0, points=100, device=0), 100)
+    heights = [
+        [
+            sum(line[column : column + 1] in tuple("ab.") for line in lines)
+            for column in range(10, 60)
+        ]
+        for lines in (
+            [line for line in one.splitlines() if "│" in line or "┤" in line]
+            for one in (found, whole)
+        )
+    ]
+    assert heights[0] == heights[1]
+    assert max(heights[0]) == 14
+
+
+def test_an_event_without_memory_is_marked_where_it_is() -> None:
+    lines = text(made(points=100, x="event", device=0)).splitlines()
+    marks = next(line for line in lines if line.strip() == "▲")
+    assert len(marks) == 80  # the last event
+
+
 def test_without_events() -> None:
     builder = SnapshotBuilder()
     builder.segment(1 << 30, 2 << 20, blocks=[builder.block(1 << 30, 1024, 1000)])
@@ -96,6 +123,25 @@ def test_many_marks_are_shortened() -> None:
     assert "name 5 and 14 more names" in found
     assert "11 (+0.051 s)" not in found
     assert "11 (+51 us) and 14 more" in found
+
+
+def test_a_range_names_what_is_in_it() -> None:
+    for x in ("event", "time"):
+        for first, stop, names in ((0, 3, "step 1"), (5, 9, "step 1, forward"), (45, 81, "step 2")):
+            part = made(device=0, start=first, stop=stop, x=x)
+            found = text(part)
+            assert f"note: annotations: {names}\n" in found + "\n"
+            assert all(f"[{name[:2]}" in found for name in names.split(", "))
+
+
+def test_long_names_are_counted_as_they_are_shown() -> None:
+    builder = SnapshotBuilder()
+    for i in range(1_200):
+        builder.alloc(512 * (i + 1), 5, time_us=START_US + 10 * i)
+        builder.annotation(f"{'a step ' * 9} {i}", "START", START_US + 10 * i)
+        builder.annotation(f"{'a step ' * 9} {i}", "END", START_US + 10 * i + 5)
+    found = " ".join(text(made(builder)).split())
+    assert "note: annotations: a step a step a step a step a step a st… (1,200 times)" in found
 
 
 def test_deep_and_overlapping_annotations() -> None:

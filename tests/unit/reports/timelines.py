@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import memreplay as mr
 from memreplay.analysis.timeline import timeline_report
+from memreplay.model import Moment
 from memreplay.results.timeline import TimelineReport
 from tests import build
 from tests.build import START_US, SnapshotBuilder
@@ -36,7 +37,20 @@ def recording(devices: int = 2) -> SnapshotBuilder:
     return builder
 
 
-def made(builder: SnapshotBuilder | None = None, **options: object) -> TimelineReport:
-    """The report of a recording; of the one above unless it is given."""
+def made(
+    builder: SnapshotBuilder | None = None,
+    *,
+    device: int | None = None,
+    start: int | None = None,
+    stop: int | None = None,
+    **options: object,
+) -> TimelineReport:
+    """The report of a recording, or of a range of its events; of the one above unless given."""
     snapshot = (recording() if builder is None else builder).build()
-    return timeline_report(mr.open(build.dump(snapshot)), **options)  # type: ignore[arg-type]
+    snap = mr.open(
+        build.dump(snapshot),
+        device=device,
+        start=None if start is None else Moment("event", start),
+        stop=None if stop is None else Moment("event", stop),
+    )
+    return timeline_report(snap, **options)  # type: ignore[arg-type]

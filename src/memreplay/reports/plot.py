@@ -1,0 +1,13 @@
+"""What all pictures by matplotlib need: that it is there."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from memreplay.errors import MissingExtraError
+
+
+def check_plot() -> None:
+    """Raise MissingExtraError where pictures cannot be drawn: asked before a large file is read."""
+    if find_spec("matplotlib") is None:
+        raise MissingExtraError("pictures need matplotlib: pip install 'memreplay[plot]'")
