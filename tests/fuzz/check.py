@@ -20,6 +20,7 @@ from memreplay.reports.summary_json import render_summary_json
 from memreplay.reports.summary_text import summary_document
 from tests import build, oracle
 from tests.compare import assert_like_oracle
+from tests.fuzz.commands import ask
 
 WINDOW = 1 << 20  # bytes that the reader holds at once
 BYS: tuple[By, ...] = ("stack", "frame", "file", "function")
@@ -138,6 +139,8 @@ def analyse(snap: mr.Snapshot, dice: int) -> None:
         must(facts.reserved_bytes >= 0 and facts.active_bytes >= 0, "sums below zero")
         analyse_replay(replay)
     look_up(snap)
+    if dice % 16 == 3:
+        ask(snap, dice // 16)
     if dice % 32 == 2:
         for width in (20, 80):
             render_plain(peak_document(report), width=width)

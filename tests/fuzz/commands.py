@@ -1,0 +1,118 @@
+"""Every report of one input, as the commands would make it: it answers, or says plainly why not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import memreplay as mr
+from memreplay.analysis.allocations import allocations_report
+from memreplay.analysis.at import at_report
+from memreplay.analysis.fragmentation import fragmentation_report
+from memreplay.analysis.leaks import leaks_report
+from memreplay.analysis.oom import oom_report
+from memreplay.analysis.steps import steps_report
+from memreplay.analysis.timeline import timeline_report
+from memreplay.errors import UsageError
+from memreplay.model import MEASURES, When
+from memreplay.reports.allocations_json import render_allocations_json
+from memreplay.reports.allocations_text import allocations_document
+from memreplay.reports.at_json import render_at_json
+from memreplay.reports.at_text import at_document
+from memreplay.reports.fragmentation_json import render_fragmentation_json
+from memreplay.reports.fragmentation_text import fragmentation_document
+from memreplay.reports.leaks_json import render_leaks_json
+from memreplay.reports.leaks_text import leaks_document
+from memreplay.reports.oom_json import render_oom_json
+from memreplay.reports.oom_text import oom_document
+from memreplay.reports.plain import render_plain
+from memreplay.reports.steps_json import render_steps_json
+from memreplay.reports.steps_text import steps_document
+from memreplay.reports.timeline_csv import render_timeline_csv
+from memreplay.reports.timeline_json import render_timeline_json
+from memreplay.reports.timeline_text import timeline_document
+
+WAYS = ("stack", "file", "pool", "stream")
+MOMENTS = (
+    When("peak", 1),
+    When("peak", 2),
+    When("start"),
+    When("end"),
+    When("event", 3),
+    When("elapsed", 5),
+    When("annotation", name="step"),
+    When("annotation", name="step#-1", edge="peak"),
+)
+
+
+class Asked(NamedTuple):
+    """One command with arguments: its report, and what writes it."""
+
+    report: Callable[[], Any]
+    text: Callable[[Any], Any]
+    as_json: Callable[[Any], str]
+
+
+def questions(snap: mr.Snapshot, dice: int) -> list[Asked]:
+    """Each command once, with arguments by the dice."""
+    by: Any = WAYS[dice % 4]
+    measure: Any = MEASURES[dice // 4 % 5]
+    of_blocks: Any = MEASURES[dice // 4 % 4]
+    top = (0, 1, 20)[dice // 32 % 3]
+    when = MOMENTS[dice // 128 % len(MOMENTS)]
+    grouped: Any = by if measure != "reserved" else "pool"
+    return [
+        Asked(
+            lambda: at_report(
+                snap, [when], measure=of_blocks, by=by, top=top, listed=dice % 2 == 0
+            ),
+            at_document,
+            render_at_json,
+        ),
+        Asked(
+            lambda: timeline_report(
+                snap, measures=(measure,), points=1 + dice % 90, by=grouped, top=top
+            ),
+            lambda report: timeline_document(report, 80),
+            render_timeline_json,
+        ),
+        Asked(
+            lambda: allocations_report(snap, measure=of_blocks, by=by, top=top),
+            allocations_document,
+            render_allocations_json,
+        ),
+        Asked(
+            lambda: fragmentation_report(snap, at=when if dice % 3 else None, top=top, bars=20),
+            fragmentation_document,
+            render_fragmentation_json,
+        ),
+        Asked(lambda: oom_report(snap, number=0, top=top), oom_document, render_oom_json),
+        Asked(
+            lambda: steps_report(snap, period=(None, 2)[dice % 2], top=top),
+            steps_document,
+            render_steps_json,
+        ),
+        Asked(
+            lambda: leaks_report(snap, windows=(None, 5)[dice % 2], top=top),
+            leaks_document,
+            render_leaks_json,
+        ),
+    ]
+
+
+def ask(snap: mr.Snapshot, dice: int) -> None:
+    """Raises what no command may come to: anything but a report or a plain line."""
+    for asked in questions(snap, dice):
+        try:
+            report = asked.report()
+        except UsageError as error:
+            text = str(error)
+            if not text.isprintable() or len(text) > 1_000:
+                raise AssertionError(f"an error of more than one plain line: {text!r}") from error
+            continue
+        for width in (40, 100):
+            render_plain(asked.text(report), width=width)
+        json.loads(asked.as_json(report))
+        if asked.as_json is render_timeline_json:
+            render_timeline_csv(report)
