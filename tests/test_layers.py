@@ -28,6 +28,7 @@ LAYERS = (
     "_churn",
     "_growth",
     "_blockmap",
+    "_groups",
     "sources",
     "container",
     "readahead",

@@ -1,0 +1,298 @@
+"""The façade over grouping: what Python may call of the groups that allocations are in.
+
+No algorithm is in here. Event indices count from the first event that was read; -1 is the start.
+"""
+
+cimport cython
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+from memreplay._core cimport new_seed
+from memreplay._native cimport keying as _keying
+from memreplay._native.column cimport Column, Owned, column, owned
+from memreplay._native.growbuf cimport buf_reserve
+from memreplay._native.hashmap cimport span_at
+from memreplay._native.status cimport OK
+from memreplay._timeline cimport Measure, Replay
+
+KINDS = {"stack": _keying.BY_STACK, "innermost": _keying.BY_INNERMOST, "frame": _keying.BY_FRAME,
+         "file": _keying.BY_FILE, "function": _keying.BY_FUNCTION, "modules": _keying.BY_MODULES}
+NO_STACK = _keying.NAME_NO_STACK
+BASELINE = _keying.NAME_BASELINE
+NO_RULE = _keying.NO_RULE
+
+
+@cython.final
+cdef class Keys:
+    """Which group each allocation and baseline block of a replay is in; groups have names."""
+
+    cdef _keying.Keys k
+    cdef readonly Replay replay
+    cdef readonly tuple of     # what a pair is of, or what is renamed
+    cdef tuple owners          # the bytes that `k` points at
+
+    def __init__(self, *args):
+        raise TypeError("groups are made by stack_keys(), row_keys(), pair() and renamed()")
+
+    def __dealloc__(self):
+        _keying.keys_free(&self.k)
+
+    def names(self) -> Column:
+        """u64 a group that was met so far: what it stands for."""
+        return column(self, self.k.names.data, self.k.names.len, b"Q")
+
+    def meet(self) -> int:
+        """Meets all groups that any stack, allocation or baseline block is in; how many there are.
+
+        Until then only those that were asked for are known.
+        """
+        cdef int code
+        with nogil:
+            code = _keying.keys_meet(&self.k)
+        if code != OK:
+            raise MemoryError
+        return self.k.names.len
+
+    def keep(self, Measure measure not None, groups) -> Measure:
+        """The same measure of some groups alone: u8 a group, 0 or 1. Changes `measure`.
+
+        All groups must have been met.
+        """
+        cdef const uint8_t[::1] wanted = groups
+        check_replay(measure, self)
+        if wanted.shape[0] != <Py_ssize_t> self.k.names.len:
+            raise ValueError(f"{self.k.names.len} groups need a number each")
+        if self.k.names.len and _keying.keys_keep(&self.k, &measure.l, &wanted[0]) != OK:
+            raise MemoryError
+        return measure
+
+    def path(self, name: int) -> tuple:
+        """The frame ids of a group by "modules", outermost first."""
+        cdef size_t n = 0
+        cdef const uint32_t* ids
+        if self.k.kind != _keying.BY_MODULES or not 0 <= name < self.k.paths.offsets.len - 1:
+            raise IndexError(name)
+        ids = <const uint32_t*> span_at(&self.k.paths, <uint32_t> name, &n)
+        return tuple([ids[i] for i in range(n // 4)])
+
+    def sums(self, live: tuple, Measure measure not None, top: int) -> tuple:
+        """([(name, group, bytes, count, a stack)], groups, bytes, count in all) of a live set, as
+        `Measure.live` gives it; sorted by bytes, the largest first; `top` cuts the list (0: all).
+        """
+        cdef Owned out = owned(sizeof(_keying.Sum))
+        cdef Column allocs = live[0]
+        cdef Column baseline = live[1]
+        cdef _keying.Sum* s
+        cdef uint64_t total = 0
+        cdef uint64_t count = 0
+        cdef size_t i, shown
+        cdef int code
+        check_replay(measure, self)
+        with nogil:
+            code = _keying.keys_sum(&self.k, &measure.l, &(<Owned> allocs.owner).buf,
+                                    &(<Owned> baseline.owner).buf, &out.buf)
+        if code != OK:
+            raise MemoryError
+        s = <_keying.Sum*> out.buf.data
+        for i in range(out.buf.len):
+            total += <uint64_t> s[i].bytes
+            count += s[i].count
+        shown = out.buf.len if top <= 0 else min(<size_t> top, out.buf.len)
+        rows = [(s[i].name, s[i].group, s[i].bytes, s[i].count, s[i].stack) for i in range(shown)]
+        return rows, out.buf.len, <int64_t> total, count
+
+
+cdef int check_replay(Measure measure, Keys keys) except -1:
+    if measure.replay is not keys.replay:
+        raise ValueError("the groups are of another replay")
+    return 0
+
+
+cdef Keys made(Replay replay, int kind):
+    cdef Keys keys = Keys.__new__(Keys)
+    keys.replay = replay
+    keys.of = ()
+    keys.owners = ()
+    if _keying.keys_init(&keys.k, &replay.r, kind, new_seed()) != OK:
+        raise MemoryError
+    return keys
+
+
+def stack_keys(
+    Replay replay not None, kind: str, bytes file_rank, bytes function_rank, bytes is_forward=b""
+) -> Keys:
+    """Groups by what the stack is or is put down to: a kind of KINDS.
+
+    Names are stack, frame or string ids, by "modules" those of `Keys.path`; NO_STACK and BASELINE
+    where there is none. The ranks are as in `Measure.groups`; `is_forward` says of each string
+    whether it is the name of a module's forward function ("modules" alone needs it). Raises
+    KeyError and ValueError.
+    """
+    cdef Keys keys = made(replay, KINDS[kind])
+    cdef uint64_t n = replay.tables.n_strings
+    if len(file_rank) != n or len(function_rank) != n:
+        raise ValueError("ranks need one byte a string")
+    if keys.k.kind == _keying.BY_MODULES and len(is_forward) != n:
+        raise ValueError("is_forward needs one byte a string")
+    keys.owners = (file_rank, function_rank, is_forward)
+    keys.k.file_rank = file_rank
+    keys.k.function_rank = function_rank
+    keys.k.is_forward = is_forward
+    return keys
+
+
+cdef Owned numbers(object given, uint64_t n):
+    # One u32 a row: of a buffer of them, or one number for all.
+    cdef Owned out = owned(4)
+    cdef Py_buffer view
+    cdef uint64_t i
+    if buf_reserve(&out.buf, n) < 0:
+        raise MemoryError
+    out.buf.len = n
+    if isinstance(given, int):
+        for i in range(n):
+            (<uint32_t*> out.buf.data)[i] = given
+        return out
+    PyObject_GetBuffer(given, &view, PyBUF_SIMPLE)
+    try:
+        if view.len != <Py_ssize_t> (n * 4):
+            raise ValueError(f"rows need {n} numbers of 32 bits")
+        if n:
+            memcpy(out.buf.data, view.buf, n * 4)
+    finally:
+        PyBuffer_Release(&view)
+    return out
+
+
+def row_keys(Replay replay not None, of_event, of_base) -> Keys:
+    """Groups by numbers that are given: u32 an event and a baseline block, or one for all.
+
+    Names are these numbers.
+    """
+    cdef Keys keys = made(replay, _keying.BY_ROW)
+    cdef Owned events = numbers(of_event, replay.r.events)
+    cdef Owned blocks = numbers(of_base, replay.r.baseline.len)
+    if _keying.keys_rows(&keys.k, <const uint32_t*> events.buf.data,
+                         <const uint32_t*> blocks.buf.data) != OK:
+        raise MemoryError
+    return keys
+
+
+def run_keys(Replay replay not None, runs: list, uint32_t of_base) -> Keys:
+    """Groups of events that follow each other: (first event, number) each, ascending; before the
+    first of them, and in the baseline, it is `of_base`."""
+    cdef Owned events = owned(4)
+    cdef uint32_t* at
+    cdef uint32_t number = of_base
+    cdef uint64_t i = 0
+    cdef uint64_t until
+    if buf_reserve(&events.buf, replay.r.events) < 0:
+        raise MemoryError
+    events.buf.len = replay.r.events
+    at = <uint32_t*> events.buf.data
+    for first, following in [*runs, (replay.r.events, of_base)]:
+        until = min(max(first, 0), replay.r.events)
+        while i < until:
+            at[i] = number
+            i += 1
+        number = following
+    return row_keys(replay, column(events, events.buf.data, replay.r.events, b"I"), of_base)
+
+
+def size_keys(Measure measure not None) -> Keys:
+    """Groups by size: the name is n for 2**n to 2**(n + 1) - 1 bytes; 64 for none."""
+    cdef Replay replay = measure.replay
+    cdef Owned events = owned(4)
+    cdef Owned blocks = owned(4)
+    cdef const int64_t* base_bytes = <const int64_t*> measure.l.base_bytes.data
+    cdef uint64_t i
+    if (buf_reserve(&events.buf, replay.r.events) < 0
+            or buf_reserve(&blocks.buf, replay.r.baseline.len) < 0):
+        raise MemoryError
+    for i in range(replay.r.events):
+        (<uint32_t*> events.buf.data)[i] = _keying.size_class(measure.l.bytes[i])
+    for i in range(replay.r.baseline.len):
+        (<uint32_t*> blocks.buf.data)[i] = _keying.size_class(base_bytes[i])
+    return row_keys(replay, column(events, events.buf.data, replay.r.events, b"I"),
+                    column(blocks, blocks.buf.data, replay.r.baseline.len, b"I"))
+
+
+cdef Keys derived(Keys first, Keys second, int kind):
+    cdef Keys keys = made(first.replay, kind)
+    keys.of = (first,) if second is None else (first, second)
+    keys.k.first = &first.k
+    keys.k.by_row = first.k.by_row
+    if second is not None:
+        if first.replay is not second.replay:
+            raise ValueError("the groups are of different replays")
+        keys.k.second = &second.k
+        keys.k.by_row |= second.k.by_row
+    return keys
+
+
+def pair(Keys first not None, Keys second not None) -> Keys:
+    """Groups by both: the name is first << 32 | second, each the number of a group of its own."""
+    return derived(first, second, _keying.BY_PAIR)
+
+
+def rule_keys(
+    Replay replay not None, any_frame, own_frame, uint64_t always, bytes file_rank,
+    bytes function_rank,
+) -> Keys:
+    """Groups by which rules, a bit each, the frames of a stack meet; the name is that set.
+
+    u64 a frame: the rules that it meets anywhere in a stack, and those that it meets where the
+    stack is put down to it. `always`: the rules that ask nothing of frames.
+    """
+    cdef Keys keys = stack_keys(replay, "stack", file_rank, function_rank)
+    cdef Owned anywhere = words(any_frame, replay.tables.n_frames)
+    cdef Owned own = words(own_frame, replay.tables.n_frames)
+    keys.k.kind = _keying.BY_MASK
+    keys.k.always = always
+    keys.k.any_frame = <const uint64_t*> anywhere.buf.data
+    keys.k.own_frame = <const uint64_t*> own.buf.data
+    keys.owners = (*keys.owners, anywhere, own)
+    return keys
+
+
+def rules_of_both(Keys first not None, Keys second not None) -> Keys:
+    """Groups by the rules that are in the names of both."""
+    return derived(first, second, _keying.BY_BOTH)
+
+
+def first_rule(Keys rules not None) -> Keys:
+    """Groups by the first rule, the lowest bit, of a set; NO_RULE where it is empty."""
+    return derived(rules, None, _keying.BY_FIRST)
+
+
+cdef Owned words(object given, uint64_t n):
+    # u64 each, of a buffer of them.
+    cdef Owned out = owned(8)
+    cdef Py_buffer view
+    if buf_reserve(&out.buf, n) < 0:
+        raise MemoryError
+    out.buf.len = n
+    PyObject_GetBuffer(given, &view, PyBUF_SIMPLE)
+    try:
+        if view.len != <Py_ssize_t> (n * 8):
+            raise ValueError(f"need {n} numbers of 64 bits")
+        if n:
+            memcpy(out.buf.data, view.buf, n * 8)
+    finally:
+        PyBuffer_Release(&view)
+    return out
+
+
+def renamed(Keys keys not None, names) -> Keys:
+    """The groups of another under other names: u64 a group; those of one name become one.
+
+    All groups of `keys` must have been met by then: see `Keys.meet`.
+    """
+    cdef Keys out = derived(keys, None, _keying.BY_RENAMED)
+    cdef Owned given = words(names, keys.k.names.len)
+    if buf_reserve(&out.k.renamed, given.buf.len) < 0:
+        raise MemoryError
+    out.k.renamed.len = given.buf.len
+    if given.buf.len:
+        memcpy(out.k.renamed.data, given.buf.data, given.buf.len * 8)
+    return out
