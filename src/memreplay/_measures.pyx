@@ -257,6 +257,10 @@ cdef class Classes:
         """u32 an event: the class of an alloc or segment event."""
         return column(self, self.c.of_event.data, self.c.of_event.len, b"I")
 
+    def of_baseline(self) -> Column:
+        """u32 a baseline block: its class."""
+        return column(self, self.c.of_base.data, self.c.of_base.len, b"I")
+
     def keep(self, Measure measure not None, uint32_t wanted) -> Measure:
         """The same measure of one class alone. Changes `measure`, which is of the same replay."""
         check_replay(measure, self.blocks)

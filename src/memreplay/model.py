@@ -14,7 +14,22 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-By = Literal["stack", "frame", "file", "function", "pool", "stream"]
+By = Literal[
+    "stack",
+    "frame",
+    "innermost",
+    "function",
+    "file",
+    "directory",
+    "module",
+    "category",
+    "annotation",
+    "compile_context",
+    "user_metadata",
+    "stream",
+    "pool",
+    "size",
+]
 AllocationsBy = Literal["stack", "frame", "file", "function", "pool", "stream", "size"]
 AllocationsSort = Literal["bytes", "count", "temporary", "mean-lifetime"]
 Exactness = Literal["exact", "estimated"]

@@ -1,0 +1,277 @@
+"""What allocations may be grouped by: the keys of each way, and what its groups are called."""
+
+from __future__ import annotations
+
+import posixpath
+from array import array
+from typing import TYPE_CHECKING, NamedTuple
+
+from memreplay import _core, _groups, _measures
+from memreplay.analysis.annotations import spans
+from memreplay.analysis.categories import DEFAULT_RULES, RuleSet
+from memreplay.analysis.plumbing import ranks
+from memreplay.model import By, Frame
+
+if TYPE_CHECKING:
+    from memreplay._groups import Keys
+    from memreplay.analysis.categories import Rule
+    from memreplay.replay import Replay, Usage
+    from memreplay.snapshot import Snapshot
+
+# What stands for the groups that have no stack.
+BEFORE_RECORDING = "(allocated before the recording)"
+NO_EVENTS = "(no events were recorded)"
+NO_STACK = "(recorded without a stack)"
+
+OUTSIDE = "(outside of annotations)"
+NO_MODULE = "(in no module's forward)"
+NO_SIZE = 64  # the name of sizes below 1 byte
+
+
+class Label(NamedTuple):
+    """What a group is called; `frames` and `user` as in Group."""
+
+    text: str
+    frames: tuple[Frame, ...] = ()
+    user: tuple[int, ...] = ()
+
+
+class Dimensions:
+    """The ways to group one snapshot's allocations; strings and frames are classified once."""
+
+    def __init__(self, snap: Snapshot, rules: tuple[Rule, ...] = DEFAULT_RULES) -> None:
+        self.snap = snap
+        self.file_rank, self.function_rank = ranks(snap.native)
+        self.rules = RuleSet(rules)
+        self._keys: dict[tuple[object, ...], Keys] = {}
+        self._texts: dict[tuple[int, str], list[str]] = {}
+
+    def keys(self, usage: Usage, by: By) -> Keys:
+        """The groups of a device's allocations, one way."""
+        # Sizes are those of the measure; all else is the same for every one.
+        key = (usage.replay.device, by, usage.measure if by == "size" else None)
+        if key not in self._keys:
+            self._keys[key] = self._made(usage, by)
+        return self._keys[key]
+
+    def label(self, usage: Usage, by: By, name: int) -> Label:
+        """What the group of this name is called."""
+        if by == "size":
+            return Label(_size_label(name))
+        if by == "category":
+            return Label(self.rules.name(name))
+        if by in ("stream", "pool"):
+            return Label(self._class_label(usage.replay, by, name))
+        if by in ("annotation", "compile_context", "user_metadata"):
+            return Label(self._texts[usage.replay.device, by][name])
+        if name == _groups.BASELINE:
+            return Label(BEFORE_RECORDING if self.snap.has_events else NO_EVENTS)
+        if name == _groups.NO_STACK:
+            return Label(NO_STACK)
+        if by == "stack":
+            return self.stack_label(usage, name)
+        if by == "module":
+            return self._module_label(usage, name)
+        if by == "directory":
+            return Label(self._texts[usage.replay.device, by][name] or "(no directory)")
+        if by in ("frame", "innermost"):
+            user = () if self.is_plumbing(name) else (0,)
+            return Label(self.frame_label(name), (self.snap.frame(name),), user)
+        text = self.snap.native.string(name)
+        if by == "file":
+            user = () if self.file_rank[name] else (0,)
+            return Label(text or "(no file)", (Frame("", text, 0),), user)
+        return Label(text or "(no function)", (Frame(text, "", 0),))
+
+    # ---- keys
+
+    def _made(self, usage: Usage, by: By) -> Keys:
+        replay = usage.replay
+        if by == "size":
+            return _groups.size_keys(usage.native)
+        if by == "category":
+            return self._by_category(replay)
+        if by == "annotation":
+            return self._by_annotation(replay)
+        if by in ("compile_context", "user_metadata"):
+            return self._by_column(replay, by)
+        if by == "directory":
+            return self._by_directory(usage)
+        if by in ("stream", "pool"):
+            classes = replay.classes(by)
+            return _groups.row_keys(replay.native, classes.of_events(), classes.of_baseline())
+        if by == "module":
+            return self._by_stack(replay, "modules", self._forward())
+        return self._by_stack(replay, by)
+
+    def _by_stack(self, replay: Replay, kind: str, forward: bytes = b"") -> Keys:
+        return _groups.stack_keys(replay.native, kind, self.file_rank, self.function_rank, forward)
+
+    def _forward(self) -> bytes:
+        """Of each string, whether it names a module's forward function."""
+        native = self.snap.native
+        found = bytearray(native.n_strings)
+        for i in native.frame_strings()[1]:
+            name = native.string(i)
+            found[i] = name == "forward" or name.endswith(".forward")
+        return bytes(found)
+
+    def _by_directory(self, usage: Usage) -> Keys:
+        files = self.keys(usage, "file")
+        files.meet()
+        texts: dict[str, int] = {}
+        names = array("Q")
+        for name in memoryview(files.names()).tolist():
+            if name in (_groups.BASELINE, _groups.NO_STACK):
+                names.append(name)
+            else:
+                directory = posixpath.dirname(self.snap.native.string(name))
+                names.append(texts.setdefault(directory, len(texts)))
+        self._texts[usage.replay.device, "directory"] = list(texts)
+        return _groups.renamed(files, names)
+
+    def _by_column(self, replay: Replay, by: By) -> Keys:
+        """By what each event carries; what the baseline's would have carried is not known."""
+        rows = self._rows(replay, by)
+        texts: dict[str, int] = {}
+        names = array("Q")
+        for name in memoryview(rows.names()).tolist():
+            text = self._carried(by, name)
+            names.append(texts.setdefault(f"(no {by})" if text is None else text, len(texts)))
+        self._texts[replay.device, by] = list(texts)
+        return _groups.renamed(rows, names)
+
+    def _rows(self, replay: Replay, by: str) -> Keys:
+        """By the id that each event carries, ABSENT_ID for none."""
+        column = replay.native.tables.column(by)
+        if isinstance(column, int):
+            return _groups.row_keys(replay.native, column & _core.ABSENT_ID, _core.ABSENT_ID)
+        first = replay.native.first_row
+        of_event = memoryview(column)[first : first + replay.events]
+        return _groups.row_keys(replay.native, of_event, _core.ABSENT_ID)
+
+    def _carried(self, key: str, name: int) -> str | None:
+        """The text of an id, None where it says nothing: PyTorch writes `N/A` and empty texts."""
+        if name == _core.ABSENT_ID:
+            return None
+        found = self.snap.metadata(name)
+        text = found if isinstance(found, str) else self.snap.native.string(name)[1:]
+        return None if text == "" or (key == "compile_context" and text == "N/A") else text
+
+    def _by_annotation(self, replay: Replay) -> Keys:
+        """By the innermost annotation that was open: of those the one that began last."""
+        texts = {OUTSIDE: 0}
+        changes: list[tuple[int, bool, int, int]] = []
+        for number, span in enumerate(spans(self.snap, replay)):
+            text = texts.setdefault(span.name, len(texts))
+            begin = span.start_event + 1 - replay.first_event
+            end = replay.events
+            if span.end_event is not None:
+                end = span.end_event + 1 - replay.first_event
+            if end > begin:
+                changes += [(begin, True, number, text), (end, False, number, text)]
+        changes.sort()
+        open_now: dict[int, int] = {}
+        runs: list[tuple[int, int]] = []
+        for event, begins, number, text in changes:
+            if begins:
+                open_now[number] = text
+            else:
+                del open_now[number]
+            # Numbers are in the order in which they began, and so is the dict, but for ends.
+            runs.append((event, open_now[max(open_now)] if open_now else 0))
+        self._texts[replay.device, "annotation"] = list(texts)
+        return _groups.run_keys(replay.native, runs, 0)
+
+    def _by_category(self, replay: Replay) -> Keys:
+        anywhere, own = (array("Q", bits) for bits in self.rules.of_frames(self.snap))
+        always = self.rules.always("frames")
+        others: list[Keys] = []
+        for key in ("annotation", "compile_context", "user_metadata"):
+            if self.rules.asks(key):
+                if key == "annotation":
+                    rows = self._by_annotation(replay)
+                    texts: list[str | None] = [None, *self._texts[replay.device, key][1:]]
+                    names = [texts[name] for name in memoryview(rows.names()).tolist()]
+                else:
+                    rows = self._rows(replay, key)
+                    ids = memoryview(rows.names()).tolist()
+                    names = [self._carried(key, name) for name in ids]
+                sets = [self.rules.of_text(key, name) for name in names]
+                if len(set(sets)) == 1:
+                    always &= sets[0]
+                    anywhere = array("Q", [bits & (sets[0]) for bits in anywhere])
+                    own = array("Q", [bits & (sets[0]) for bits in own])
+                else:
+                    others.append(_groups.renamed(rows, array("Q", sets)))
+        found = _groups.rule_keys(
+            replay.native, anywhere, own, always, self.file_rank, self.function_rank
+        )
+        for rules in others:
+            found = _groups.rules_of_both(found, rules)
+        return _groups.first_rule(found)
+
+    # ---- labels
+
+    def _class_label(self, replay: Replay, by: By, name: int) -> str:
+        key = None if name == _measures.UNKNOWN_CLASS else replay.classes(by).keys()[name]
+        return stream_label(key) if by == "stream" else pool_label(replay.pool_of(key))
+
+    def is_plumbing(self, frame: int) -> bool:
+        """Whether a frame is not the user's own code."""
+        return self.file_rank[self.snap.native.frame(frame)[1]] != 0
+
+    def frame_label(self, frame: int) -> str:
+        """A frame in a few words."""
+        at = self.snap.frame(frame)
+        if not at.line and at.file in ("", "??"):
+            return at.function
+        return f"{at.function} {at.file}:{at.line}" if at.line else f"{at.function} {at.file}"
+
+    def stack_label(self, usage: Usage, stack: int) -> Label:
+        """A stack, called after the frame that it is put down to."""
+        ids = self.snap.native.stack(stack)
+        user = tuple(i for i, frame in enumerate(ids) if not self.is_plumbing(frame))
+        shown = usage.native.label_frame(stack, self.file_rank, self.function_rank)
+        return Label(self.frame_label(shown), tuple(map(self.snap.frame, ids)), user)
+
+    def _module_label(self, usage: Usage, path: int) -> Label:
+        """`Block > Attention`: classes where frames name them, else `file:line` of the calls."""
+        ids = self.keys(usage, "module").path(path)
+        frames = tuple(map(self.snap.frame, ids))
+        if not frames:
+            return Label(NO_MODULE)
+        words = [
+            frame.function.removesuffix(".forward")
+            if "." in frame.function
+            else f"{posixpath.basename(frame.file)}:{frame.line}"
+            for frame in frames
+        ]
+        inward = frames[::-1]
+        return Label(" > ".join(words), inward, tuple(range(len(inward))))
+
+
+def stream_label(stream: int | None) -> str:
+    """What a stream is called."""
+    if stream is None:
+        return "(stream not known)"
+    return "default stream" if stream == 0 else f"stream {stream}"
+
+
+def pool_label(pool: tuple[int, int] | None) -> str:
+    """What a pool is called."""
+    if pool is None:
+        return "(pool not known)"
+    if pool == (0, 0):
+        return "default pool"
+    first, second = pool
+    return f"{'graph pool' if first else 'MemPool'} {first}:{second}"
+
+
+def _size_label(name: int) -> str:
+    if name >= NO_SIZE:
+        return "0 B"
+    units = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+    low = f"{1 << name % 10} {units[name // 10]}"
+    high = f"{1 << (name + 1) % 10} {units[(name + 1) // 10]}"
+    return f"{low} to {high}"
