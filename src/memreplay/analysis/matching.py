@@ -121,23 +121,30 @@ def _same_callers(
     for one in done:
         by_path.setdefault(paths_new[one.new[0]], one)
     found = list(done)
-    for side, left, stacks, paths in (
-        ("base", left_base, base, paths_base),
-        ("new", left_new, new, paths_new),
-    ):
-        for i in left:
-            kept = [at for at, site in enumerate(paths[i]) if site in common]
-            path = tuple(paths[i][at] for at in kept)
-            if not path:
-                # Nothing of it is known to the other side.
-                match = Match(stacks[i])
+    left = [
+        (stacks[i], path, side, i)
+        for side, stacks, paths, rows in (
+            (0, base, paths_base, left_base),
+            (1, new, paths_new, left_new),
+        )
+        for i in rows
+        for path in [paths[i]]
+    ]
+    # Those that the other side could have had as they are come first. Nothing that was there all
+    # along took their place: they are gone or new, unless what was split off them is left, too.
+    for whole in (True, False):
+        for stack, path, side, i in left:
+            kept = [at for at, site in enumerate(path) if site in common]
+            if (len(kept) == len(path)) is not whole:
+                continue
+            known = tuple(path[at] for at in kept)
+            match = by_path.get(known) if known and not whole else None
+            if match is None:
+                match = Match(tuple(stack[at] for at in kept))
                 found.append(match)
-            elif path not in by_path:
-                match = by_path[path] = Match(tuple(stacks[i][at] for at in kept))
-                found.append(match)
-            else:
-                match = by_path[path]
-            (match.base if side == "base" else match.new).append(i)
+                if known:
+                    by_path[known] = match
+            (match.new if side else match.base).append(i)
     for one in found:
         if len(one.base) + len(one.new) == 1:
             # It found no other: it is shown as it is.

@@ -21,6 +21,7 @@ COMMANDS = {
         "memreplay.cli.allocations",
         "What was allocated over the recording, and for how long.",
     ),
+    "diff": ("memreplay.cli.diff", "What changed between two snapshots."),
     "segments": ("memreplay.cli.segments", "What was reserved when, and why."),
     "steps": ("memreplay.cli.steps", "What each step of a program does to memory."),
     "leaks": ("memreplay.cli.leaks", "Which code holds more and more from step to step."),

@@ -35,6 +35,11 @@ def file_argument(function: F) -> F:
     return click.argument("file", type=_PATH)(function)
 
 
+def path_argument(name: str) -> Callable[[F], F]:
+    """One snapshot of several that have names of their own."""
+    return click.argument(name, type=_PATH)
+
+
 def files_argument(function: F) -> F:
     """FILE...: one snapshot or more."""
     return click.argument("files", metavar="FILE...", type=_PATH, nargs=-1, required=True)(function)

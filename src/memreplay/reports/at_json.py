@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from memreplay.reports.holders_json import frame_json, group_json, part_json
+from memreplay.reports.moment_json import moment_json
 from memreplay.reports.strict_json import to_json
 from memreplay.results.at import AtReport, DeviceAt, LiveAllocation
 
@@ -32,12 +33,7 @@ def _device(found: DeviceAt, report: AtReport) -> dict[str, object]:
         "device": found.device,
         "measure": found.measure,
         "exactness": found.exactness,
-        "moment": {
-            "kind": found.when.kind,
-            "value": found.when.value,
-            "name": found.when.name or None,
-            "edge": found.when.edge if found.when.kind == "annotation" else None,
-        },
+        "moment": moment_json(found.when),
         "event_index": found.event_index,
         "time_us": found.time_us,
         "start_us": found.start_us,

@@ -1,0 +1,201 @@
+"""What changed between two snapshots: by group, at the peak of each or at another moment."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from memreplay.analysis.choice import fitting_by
+from memreplay.analysis.grouping import Grouper
+from memreplay.analysis.matching import Match, match_stacks
+from memreplay.analysis.moments import resolve
+from memreplay.analysis.plumbing import USER, file_rank
+from memreplay.analysis.trust import strict_verdict, verdict
+from memreplay.errors import UsageError
+from memreplay.model import By, Frame, Group, MeasureName, When
+from memreplay.results.diff import DeviceDiff, DiffReport, DiffRow, Side, Status
+
+if TYPE_CHECKING:
+    from memreplay.replay import Usage
+    from memreplay.snapshot import Snapshot
+
+PEAK = When("peak", 1)
+
+
+def diff_report(
+    base: Snapshot,
+    new: Snapshot,
+    *,
+    measure: MeasureName = "requested",
+    by: By | None = None,
+    when: When = PEAK,
+    top: int = 20,
+    exact: bool = False,
+    unchanged: bool = False,
+    all_frames: bool = False,
+    pool: tuple[int, int] | None = None,
+    stream: int | None = None,
+    strict: bool = False,
+) -> DiffReport:
+    """The change of each device that both have, at a moment of each.
+
+    `exact` matches nothing but equal stacks, line for line; `unchanged` keeps rows that did not
+    change. `top` cuts the rows (0: none). Raises UsageError where the two have no device in common,
+    or one of them does not have the moment.
+    """
+    by = fitting_by(measure, by)
+    both = [device for device in new.devices if device in base.devices]
+    if not both and (base.devices or new.devices):
+        raise UsageError(
+            f"the two have no device in common: {_listed(base)} in {base.file}, {_listed(new)} in"
+            f" {new.file}"
+        )
+    sides = (_Sided(base, measure, by, when, strict), _Sided(new, measure, by, when, strict))
+    return DiffReport(
+        base_file=base.file,
+        new_file=new.file,
+        measure=measure,
+        by=by,
+        when=when,
+        exact=exact,
+        all_frames=all_frames,
+        devices=tuple(
+            _device(device, measure, base_at, new_at, exact, unchanged, top)
+            for device in both
+            for base_at, new_at in [[side.at(device, pool, stream) for side in sides]]
+        ),
+        only_base=tuple(device for device in base.devices if device not in both),
+        only_new=tuple(device for device in new.devices if device not in both),
+        truncated=base.truncation is not None or new.truncation is not None,
+    )
+
+
+def _listed(snap: Snapshot) -> str:
+    return "device " + ", ".join(map(str, snap.devices)) if snap.devices else "none"
+
+
+class _Sided:
+    """One of the two snapshots."""
+
+    def __init__(
+        self, snap: Snapshot, measure: MeasureName, by: By, when: When, strict: bool
+    ) -> None:
+        self.snap = snap
+        self.measure = measure
+        self.when = when
+        self.strict = strict
+        self.grouper = Grouper(snap, by)
+
+    def at(
+        self, device: int, pool: tuple[int, int] | None, stream: int | None
+    ) -> tuple[Side, list[Group]]:
+        """A device there: its totals, and all its groups."""
+        usage = self.snap.replay(device).measure(self.measure, pool=pool, stream=stream)
+        event = resolve(self.snap, usage, self.when)
+        trust = (strict_verdict if self.strict else verdict)(self.snap, usage)
+        groups, count = self._groups(usage, event)
+        return Side(
+            file=self.snap.file,
+            bytes=usage.bytes_at(event),
+            count=count,
+            event_index=event,
+            time_us=usage.replay.time_us(event),
+            exactness="exact" if trust.exact else "estimated",
+            trusted=trust.trusted,
+            reasons=trust.reasons,
+        ), groups
+
+    def _groups(self, usage: Usage, event: int) -> tuple[list[Group], int]:
+        if self.grouper.by in ("pool", "stream"):
+            found, _, count = self.grouper.parts(usage.parts(self.grouper.by, event), 0)
+        else:
+            found, _, count = self.grouper.groups(usage, event, 0)
+        return list(found), count
+
+
+def _device(
+    device: int,
+    measure: MeasureName,
+    base: tuple[Side, list[Group]],
+    new: tuple[Side, list[Group]],
+    exact: bool,
+    unchanged: bool,
+    top: int,
+) -> DeviceDiff:
+    rows = [
+        *_by_label(base[1], new[1]),
+        *_by_stack([g for g in base[1] if g.frames], [g for g in new[1] if g.frames], exact),
+    ]
+    rows.sort(key=lambda row: (-abs(row.change_bytes), -row.new_bytes, row.label))
+    statuses: Counter[Status] = Counter(row.status for row in rows)
+    kept = [row for row in rows if unchanged or row.status != "same"]
+    shown = kept[:top] if top else kept
+    change = new[0].bytes - base[0].bytes
+    return DeviceDiff(
+        device=device,
+        measure=measure,
+        base=base[0],
+        new=new[0],
+        rows=tuple(shown),
+        rows_total=len(kept),
+        rest_change_bytes=change - sum(row.change_bytes for row in shown),
+        statuses=dict(statuses),
+    )
+
+
+def _by_label(base: list[Group], new: list[Group]) -> list[DiffRow]:
+    """Groups that have no stack, file or function to compare: those of one label are one."""
+    ours = {group.label: group for group in base if not group.frames}
+    theirs = {group.label: group for group in new if not group.frames}
+    return [
+        _row(label, (), (), [ours[label]] if label in ours else [], theirs_of)
+        for label in dict.fromkeys([*theirs, *ours])
+        for theirs_of in [[theirs[label]] if label in theirs else []]
+    ]
+
+
+def _by_stack(base: list[Group], new: list[Group], exact: bool) -> list[DiffRow]:
+    matches = match_stacks(
+        [group.frames for group in base], [group.frames for group in new], exact=exact
+    )
+    return [
+        _matched(one, [base[i] for i in one.base], [new[i] for i in one.new]) for one in matches
+    ]
+
+
+def _matched(match: Match, base: list[Group], new: list[Group]) -> DiffRow:
+    first = (new or base)[0]
+    if first.frames == match.frames:
+        return _row(first.label, first.frames, first.user, base, new)
+    # Callers that both have: the names of what differs below them would say too much.
+    user = tuple(i for i, frame in enumerate(match.frames) if file_rank(frame.file) == USER)
+    at = match.frames[user[0] if user else 0]
+    label = f"{at.function} {at.file}:{at.line}" if at.line else f"{at.function} {at.file}"
+    return _row(label, match.frames, user, base, new)
+
+
+def _row(
+    label: str,
+    frames: tuple[Frame, ...],
+    user: tuple[int, ...],
+    base: list[Group],
+    new: list[Group],
+) -> DiffRow:
+    base_bytes, new_bytes = (sum(group.bytes for group in side) for side in (base, new))
+    base_count, new_count = (sum(group.count for group in side) for side in (base, new))
+    return DiffRow(
+        label=label,
+        frames=frames,
+        user=user,
+        base_bytes=base_bytes,
+        new_bytes=new_bytes,
+        base_count=base_count,
+        new_count=new_count,
+        status=_status(bool(base), bool(new), new_bytes - base_bytes),
+    )
+
+
+def _status(in_base: bool, in_new: bool, change: int) -> Status:
+    if in_base and in_new:
+        return "grew" if change > 0 else "shrank" if change < 0 else "same"
+    return "new" if in_new else "gone"

@@ -1,0 +1,124 @@
+"""`memreplay diff`: what changed between two snapshots, and in which code."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from memreplay.cli.errors import attempt
+from memreplay.cli.options import (
+    STRICT_EXIT_CODES,
+    all_frames_option,
+    at_option,
+    by_option,
+    format_option,
+    measure_option,
+    part_options,
+    path_argument,
+    reading_options,
+    strict_option,
+    top_option,
+)
+from memreplay.cli.output import render_document
+from memreplay.cli.present import present
+from memreplay.cli.source import Reading, opened
+
+if TYPE_CHECKING:
+    from memreplay.model import By, MeasureName, When
+    from memreplay.results.diff import DiffReport
+    from memreplay.snapshot import Snapshot
+
+
+@click.command(
+    "diff",
+    epilog=f"""\b
+Examples:
+  memreplay diff before.pkl after.pkl
+  memreplay diff before.pkl after.pkl --measure held --by file
+  memreplay diff before.pkl after.pkl --at 'ProfilerStep#3:end' --top 0
+  memreplay diff before.pkl after.pkl --format json | jq '.devices[].change_bytes'
+
+{STRICT_EXIT_CODES}""",
+)
+@path_argument("base")
+@path_argument("new")
+@at_option
+@measure_option
+@by_option
+@top_option
+@click.option("--exact", is_flag=True, help="Match nothing but equal stacks, line for line.")
+@click.option("--all", "unchanged", is_flag=True, help="Show what did not change, too.")
+@all_frames_option
+@part_options
+@reading_options
+@strict_option
+@format_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    base: str,
+    new: str,
+    at: When | None,
+    measure: MeasureName,
+    by: By | None,
+    top: int,
+    exact: bool,
+    unchanged: bool,
+    all_frames: bool,
+    pool: tuple[int, int] | None,
+    stream: int | None,
+    reading: Reading,
+    strict: bool,
+    fmt: str,
+) -> None:
+    """What changed between two snapshots.
+
+    Compares the peak of NEW with that of BASE (or another moment: --at), and shows which code the
+    change is in: what grew, shrank, is new or gone. The changes add up to the whole change. Code
+    that only moved (other lines, another folder, a renamed function) is matched; --exact switches
+    that off.
+    """
+
+    def work(before: Snapshot, after: Snapshot) -> DiffReport:
+        from memreplay.analysis.diff import PEAK, diff_report
+
+        return diff_report(
+            before,
+            after,
+            measure=measure,
+            by=by,
+            when=at or PEAK,
+            top=top,
+            exact=exact,
+            unchanged=unchanged,
+            all_frames=all_frames,
+            pool=pool,
+            stream=stream,
+            strict=strict,
+        )
+
+    with ExitStack() as open_files:
+        # Each by itself: an error should name the file that it is of.
+        both = []
+        for file in (base, new):
+            opening = partial(open_files.enter_context, opened(file, reading))
+            snapshot, exit_code = attempt(file, opening)
+            if snapshot is None:
+                ctx.exit(exit_code)
+            both.append(snapshot)
+        present(
+            ctx, f"{base}, {new}", partial(work, *both), partial(_render, fmt=fmt), strict=strict
+        )
+
+
+def _render(report: DiffReport, fmt: str) -> str:
+    if fmt == "json":
+        from memreplay.reports.diff_json import render_diff_json
+
+        return render_diff_json(report)
+    from memreplay.reports.diff_text import diff_document
+
+    return render_document(diff_document(report))

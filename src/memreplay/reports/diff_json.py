@@ -1,0 +1,73 @@
+"""Writes a diff of two snapshots as JSON, schema memreplay.diff/1 (docs/json.md)."""
+
+from __future__ import annotations
+
+from memreplay.reports.holders_json import frame_json
+from memreplay.reports.moment_json import moment_json
+from memreplay.reports.strict_json import to_json
+from memreplay.results.diff import DeviceDiff, DiffReport, DiffRow, Side
+
+SCHEMA = "memreplay.diff/1"
+
+
+def render_diff_json(report: DiffReport) -> str:
+    """One indented object. The keys are written out here: they are a contract, not the model's."""
+    return to_json(
+        {
+            "schema": SCHEMA,
+            "base_file": report.base_file,
+            "new_file": report.new_file,
+            "measure": report.measure,
+            "by": report.by,
+            "moment": moment_json(report.when),
+            "exact": report.exact,
+            "truncated": report.truncated,
+            "only_base": list(report.only_base),
+            "only_new": list(report.only_new),
+            "devices": [_device(device) for device in report.devices],
+        },
+        indent=2,
+    )
+
+
+def _device(found: DeviceDiff) -> dict[str, object]:
+    return {
+        "device": found.device,
+        "measure": found.measure,
+        "base_bytes": found.base.bytes,
+        "new_bytes": found.new.bytes,
+        "change_bytes": found.change_bytes,
+        "base": _side(found.base),
+        "new": _side(found.new),
+        "trusted": found.trusted,
+        "rows_total": found.rows_total,
+        "rest_change_bytes": found.rest_change_bytes,
+        "statuses": dict(found.statuses),
+        "rows": [_row(row) for row in found.rows],
+    }
+
+
+def _side(side: Side) -> dict[str, object]:
+    return {
+        "bytes": side.bytes,
+        "count": side.count,
+        "event_index": side.event_index,
+        "time_us": side.time_us,
+        "exactness": side.exactness,
+        "trusted": side.trusted,
+        "reasons": list(side.reasons),
+    }
+
+
+def _row(row: DiffRow) -> dict[str, object]:
+    return {
+        "label": row.label,
+        "status": row.status,
+        "base_bytes": row.base_bytes,
+        "new_bytes": row.new_bytes,
+        "change_bytes": row.change_bytes,
+        "base_count": row.base_count,
+        "new_count": row.new_count,
+        "user": list(row.user),
+        "frames": [frame_json(frame) for frame in row.frames],
+    }

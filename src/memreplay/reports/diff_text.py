@@ -1,0 +1,99 @@
+"""Writes a diff of two snapshots as a document for people."""
+
+from __future__ import annotations
+
+from memreplay.model import Group
+from memreplay.reports.at_text import when_words
+from memreplay.reports.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
+from memreplay.reports.holders_text import TITLES, group_row
+from memreplay.reports.reasons import reason_notes
+from memreplay.reports.units import count, counted, percent, signed_count, signed_size, size
+from memreplay.results.diff import DeviceDiff, DiffReport, DiffRow, Side, Status
+
+_ORDER: tuple[Status, ...] = ("grew", "shrank", "new", "gone", "same")
+
+
+def diff_document(report: DiffReport) -> Document:
+    """Both files, then a section a device: the change, and which code it is in."""
+    blocks: list[Block] = [
+        Heading((Place(file=report.base_file, note="(base)"),)),
+        Heading((Place(file=report.new_file, note="(new)"),)),
+    ]
+    for device in report.devices:
+        blocks += _section(device, report)
+    for devices, file in ((report.only_base, report.base_file), (report.only_new, report.new_file)):
+        if devices:
+            names = "device " + ", ".join(map(str, devices))
+            blocks.append(Note(f"{names} is in {file} alone, and not compared"))
+    return tuple(blocks)
+
+
+def _section(found: DeviceDiff, report: DiffReport) -> list[Block]:
+    blocks: list[Block] = [Heading(_headline(found, report)), Pairs(_pairs(found))]
+    if found.rows:
+        blocks.append(_table(found, report))
+    else:
+        blocks.append(Note("no group changed"))
+    for name, side in (("base", found.base), ("new", found.new)):
+        notes = reason_notes(side.reasons, trusted=side.trusted)
+        blocks += [Note(f"{name}: {note.text}", note.level) for note in notes]
+    return blocks
+
+
+def _headline(found: DeviceDiff, report: DiffReport) -> tuple[str, ...]:
+    what = (
+        "peak" if report.when.kind == "peak" and report.when.value == 1 else when_words(report.when)
+    )
+    sizes = f"{size(found.base.bytes)} -> {size(found.new.bytes)} {found.measure}"
+    change = signed_size(found.change_bytes)
+    if found.base.bytes and found.change_bytes:
+        sign = "+" if found.change_bytes > 0 else "-"
+        change += f" ({sign}{percent(abs(found.change_bytes) / found.base.bytes)})"
+    return (f"device {found.device}: {what} {sizes}", change)
+
+
+def _pairs(found: DeviceDiff) -> tuple[tuple[str, str], ...]:
+    groups = [
+        f"{count(found.statuses[status])} {status}"
+        for status in _ORDER
+        if found.statuses.get(status)
+    ]
+    return (
+        ("measure", f"{found.measure}, {_exactness(found)}"),
+        ("base", _where(found.base)),
+        ("new", _where(found.new)),
+        ("groups", ", ".join(groups) or "none"),
+    )
+
+
+def _exactness(found: DeviceDiff) -> str:
+    both = found.base.exactness, found.new.exactness
+    return both[0] if both[0] == both[1] else f"{both[0]} in base, {both[1]} in new"
+
+
+def _where(side: Side) -> str:
+    at = "the start" if side.event_index < 0 else f"event {count(side.event_index)}"
+    return f"{size(side.bytes)} in {counted(side.count, 'block')} at {at}"
+
+
+def _table(found: DeviceDiff, report: DiffReport) -> Table:
+    rows = [_row(row, report) for row in found.rows]
+    left = found.rows_total - len(found.rows)
+    if left:
+        words = f"{counted(left, 'more group')} (--top 0 shows all)"
+        rows.append(Row((signed_size(found.rest_change_bytes), "", "", "", "", words), style="dim"))
+    titles = ("change", "base", "new", "count", "", TITLES[report.by])
+    return Table(titles, (*("right",) * 4, "left", "left"), tuple(rows))
+
+
+def _row(row: DiffRow, report: DiffReport) -> Row:
+    group = Group(row.label, row.new_bytes, row.new_count, 0.0, row.frames, row.user)
+    shown = group_row(group, report.by, all_frames=report.all_frames)
+    numbers = (
+        signed_size(row.change_bytes),
+        size(row.base_bytes) if row.base_bytes or row.status != "new" else "-",
+        size(row.new_bytes) if row.new_bytes or row.status != "gone" else "-",
+        signed_count(row.new_count - row.base_count),
+        row.status,
+    )
+    return Row((*numbers, shown.cells[-1]), shown.below, shown.style)

@@ -1,0 +1,93 @@
+"""The results of `memreplay diff`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from memreplay.model import By, Exactness, Frame, MeasureName, When
+
+Status = Literal["grew", "shrank", "new", "gone", "same"]
+
+
+@dataclass(frozen=True, slots=True)
+class DiffRow:
+    """One group in both snapshots: its bytes and allocations in each.
+
+    `label`, `frames` and `user` are as in Group, of the new snapshot where it has the group; where
+    functions were renamed or split, the callers that both have.
+    """
+
+    label: str
+    frames: tuple[Frame, ...]
+    user: tuple[int, ...]
+    base_bytes: int
+    new_bytes: int
+    base_count: int
+    new_count: int
+    status: Status
+
+    @property
+    def change_bytes(self) -> int:
+        return self.new_bytes - self.base_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One device of one snapshot at the moment that is compared."""
+
+    file: str
+    bytes: int
+    count: int
+    event_index: int
+    time_us: int | None
+    exactness: Exactness
+    trusted: bool
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceDiff:
+    """What changed on one device. The rows' changes, with `rest_change_bytes`, add up to
+    `change_bytes`.
+
+    `rows` are sorted by change, the largest first, whether it grew or shrank; those that did not
+    change are left out unless they were asked for. `statuses` counts all of them.
+    """
+
+    device: int
+    measure: MeasureName
+    base: Side
+    new: Side
+    rows: tuple[DiffRow, ...]
+    rows_total: int
+    rest_change_bytes: int
+    statuses: dict[Status, int]
+
+    @property
+    def change_bytes(self) -> int:
+        return self.new.bytes - self.base.bytes
+
+    @property
+    def trusted(self) -> bool:
+        return self.base.trusted and self.new.trusted
+
+
+@dataclass(frozen=True, slots=True)
+class DiffReport:
+    """What `memreplay diff` shows: an entry a device that both snapshots have.
+
+    `only_base` and `only_new` are the devices that one of them has alone.
+    """
+
+    base_file: str
+    new_file: str
+    measure: MeasureName
+    by: By
+    when: When
+    exact: bool
+    all_frames: bool
+    devices: tuple[DeviceDiff, ...]
+    only_base: tuple[int, ...] = ()
+    only_new: tuple[int, ...] = ()
+    truncated: bool = False

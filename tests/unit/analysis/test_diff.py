@@ -1,0 +1,192 @@
+"""diff: rows add up to the change, and only what really changed is shown."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import memreplay as mr
+from memreplay.analysis.diff import diff_report
+from memreplay.errors import UsageError
+from memreplay.model import By, MeasureName, When
+from memreplay.results.diff import DeviceDiff, DiffReport
+from tests import build
+from tests.allocator_strategies import Recording, record, recordings
+from tests.build import SnapshotBuilder
+
+WAYS: tuple[By, ...] = ("stack", "frame", "file", "function", "pool", "stream")
+
+
+def opened(snapshot: build.Snapshot) -> mr.Snapshot:
+    return mr.open(build.dump(snapshot))
+
+
+def check_sums(report: DiffReport) -> None:
+    for device in report.devices:
+        assert device.change_bytes == device.new.bytes - device.base.bytes
+        shown = sum(row.change_bytes for row in device.rows)
+        assert shown + device.rest_change_bytes == device.change_bytes
+        assert len(device.rows) <= device.rows_total <= sum(device.statuses.values())
+
+
+@given(
+    recordings(max_steps=60),
+    recordings(max_steps=60),
+    st.sampled_from(WAYS),
+    st.sampled_from(["requested", "held", "active"]),
+    st.sampled_from([When("peak", 1), When("end"), When("start")]),
+    st.booleans(),
+)
+def test_rows_add_up_to_the_change(
+    base: Recording, new: Recording, by: By, measure: MeasureName, when: When, exact: bool
+) -> None:
+    ours, theirs = opened(base.snapshot), opened(new.snapshot)
+    assume(set(ours.devices) & set(theirs.devices))
+    for top in (0, 2):
+        report = diff_report(ours, theirs, by=by, measure=measure, when=when, exact=exact, top=top)
+        check_sums(report)
+        for device in report.devices:
+            if not top:
+                assert device.rest_change_bytes == 0
+            usage = ours.replay(device.device).measure(measure)
+            assert device.base.bytes == usage.bytes_at(device.base.event_index)
+
+
+@given(recordings(max_steps=60), st.sampled_from(WAYS), st.booleans())
+def test_with_itself_nothing_changed(recording: Recording, by: By, exact: bool) -> None:
+    snap = opened(recording.snapshot)
+    for device in diff_report(snap, snap, by=by, exact=exact).devices:
+        assert (device.rows, device.change_bytes) == ((), 0)
+        assert set(device.statuses) <= {"same"}
+
+
+SITE = "/v/lib/python3.12/site-packages/torch/nn/modules/"
+
+
+def layers(sizes: list[int]) -> SnapshotBuilder:
+    """An allocation a layer, each by a line of its own, of functions that call each other."""
+    builder = SnapshotBuilder(shared_lists=True)
+    for i, size in enumerate(sizes):
+        frames = [
+            ("linear", SITE + "linear.py", 3),
+            ("project" if i % 2 else "attend", "/home/a/gpt/model.py", 10 + i),
+            ("forward", "/home/a/gpt/model.py", 90),
+            ("main", "/home/a/gpt/train.py", 5),
+        ]
+        builder.alloc((i + 1) << 20, size, frames=frames)
+    return builder
+
+
+def moved(snapshot: build.Snapshot, change: Callable[[dict[str, Any]], None]) -> build.Snapshot:
+    """The same with other frames."""
+    copied = copy.deepcopy(snapshot)
+    seen: set[int] = set()
+    for trace in copied["device_traces"]:
+        for event in trace:
+            for frame in event["frames"]:
+                if id(frame) not in seen:
+                    seen.add(id(frame))
+                    change(frame)
+    return copied
+
+
+def shift(frame: dict[str, Any]) -> None:
+    frame["line"] += 17
+
+
+def other_root(frame: dict[str, Any]) -> None:
+    frame["filename"] = (
+        frame["filename"]
+        .replace("/home/a/gpt", "/workspace/job 7/gpt")
+        .replace("/v/lib/python3.12", "/usr/lib/python3.13")
+    )
+
+
+def rename(frame: dict[str, Any]) -> None:
+    frame["name"] = frame["name"].replace("attend", "attention")
+
+
+def of(base: build.Snapshot, new: build.Snapshot, **options: Any) -> DeviceDiff:
+    report = diff_report(opened(base), opened(new), top=0, **options)
+    check_sums(report)
+    (device,) = report.devices
+    return device
+
+
+@pytest.mark.parametrize("change", [shift, other_root, rename])
+@pytest.mark.parametrize("exact", [False, True])
+def test_code_that_only_moved(change: Callable[[dict[str, Any]], None], exact: bool) -> None:
+    sizes = [100, 200, 300, 400]
+    base = layers(sizes).build()
+    assert (of(base, moved(base, change), exact=exact).rows == ()) is not exact
+    # One allocation really grew, by 50.
+    new = moved(layers([100, 200, 350, 400]).build(), change)
+    found = of(base, new, exact=exact)
+    assert found.change_bytes == 50
+    if not exact:
+        assert [(row.change_bytes, row.status) for row in found.rows] == [(50, "grew")]
+
+
+def test_statuses_and_their_order() -> None:
+    base = layers([100, 200, 300, 400]).build()
+    builder = layers([150, 200, 20])
+    builder.alloc(1 << 30, 90, frames=[("cache", "/home/a/gpt/kv.py", 2)])
+    found = of(base, builder.build())
+    rows = [(row.change_bytes, row.status) for row in found.rows]
+    assert rows == [(-400, "gone"), (-280, "shrank"), (90, "new"), (50, "grew")]
+    assert found.statuses == {"gone": 1, "shrank": 1, "new": 1, "grew": 1, "same": 1}
+    everything = of(base, builder.build(), unchanged=True)
+    assert [row.status for row in everything.rows][-1] == "same"
+    counts = [(row.base_count, row.new_count) for row in found.rows]
+    assert counts == [(1, 0), (1, 1), (0, 1), (1, 1)]
+
+
+def test_a_function_split_off_is_one_row() -> None:
+    base = layers([100, 200]).build()
+    builder = layers([60, 200])
+    frames = [
+        ("linear", SITE + "linear.py", 3),
+        ("helper", "/home/a/gpt/model.py", 70),
+        ("attend", "/home/a/gpt/model.py", 12),
+        ("forward", "/home/a/gpt/model.py", 90),
+        ("main", "/home/a/gpt/train.py", 5),
+    ]
+    builder.alloc(1 << 30, 45, frames=frames)
+    found = of(base, builder.build())
+    assert [(row.change_bytes, row.status) for row in found.rows] == [(5, "grew")]
+    (row,) = found.rows
+    assert (row.base_count, row.new_count) == (1, 2)
+
+
+def test_the_baseline_is_compared_by_its_label() -> None:
+    def with_baseline(size: int) -> build.Snapshot:
+        return SnapshotBuilder().alloc(512, 10).free_completed(1 << 30, size).build()
+
+    found = of(with_baseline(1000), with_baseline(1300))
+    assert [(row.label, row.change_bytes) for row in found.rows] == [
+        ("(allocated before the recording)", 300)
+    ]
+
+
+def test_devices() -> None:
+    base = opened(SnapshotBuilder(devices=2).alloc(512, 10).alloc(512, 20, device=1).build())
+    new = opened(
+        SnapshotBuilder(devices=3).alloc(512, 50, device=1).alloc(512, 1, device=2).build()
+    )
+    report = diff_report(base, new)
+    assert [(one.device, one.change_bytes) for one in report.devices] == [(1, 30)]
+    assert (report.only_base, report.only_new) == ((0,), (2,))
+    with pytest.raises(UsageError, match="no device in common: device 0 in"):
+        diff_report(opened(SnapshotBuilder().alloc(512, 1).build()), new)
+
+
+def test_a_moment_that_one_lacks() -> None:
+    base, new = opened(record(1, steps=50).snapshot), opened(record(2, steps=90).snapshot)
+    last = new.replay().events - 1
+    with pytest.raises(UsageError, match=f"has no event {last}"):
+        diff_report(base, new, when=When("event", last))
