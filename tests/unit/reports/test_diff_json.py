@@ -1,0 +1,37 @@
+"""Tests of reports/diff_json.py, against docs/schemas/diff-1.json."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from memreplay.model import When
+from memreplay.reports.diff_json import render_diff_json
+from memreplay.results.diff import DiffReport
+from tests.unit.reports.schemas import check_against
+from tests.unit.reports.test_diff_text import DEVICE, REPORT
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        REPORT,
+        replace(REPORT, devices=(), only_base=(1,)),
+        replace(REPORT, when=When("annotation", name="a", edge="end"), by="file"),
+    ],
+)
+def test_schema(report: DiffReport) -> None:
+    check_against("diff-1.json", json.loads(render_diff_json(report)))
+
+
+def test_keys_and_values() -> None:
+    found = json.loads(render_diff_json(REPORT))
+    assert found["schema"] == "memreplay.diff/1"
+    (device,) = found["devices"]
+    assert device["change_bytes"] == device["new_bytes"] - device["base_bytes"] == 2 << 30
+    changes = sum(row["change_bytes"] for row in device["rows"])
+    assert changes == 3 * 2**30 - 2**30 + 2**20
+    assert device["rest_change_bytes"] == DEVICE.rest_change_bytes
+    assert [row["status"] for row in device["rows"]] == ["grew", "gone", "new"]
