@@ -8,13 +8,13 @@ start, before the first event.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-By = Literal[
+Way = Literal[
     "stack",
     "frame",
     "innermost",
@@ -30,6 +30,8 @@ By = Literal[
     "pool",
     "size",
 ]
+WAYS: tuple[Way, ...] = get_args(Way)
+By = str  # one Way to group, or several, joined by commas
 AllocationsBy = Literal["stack", "frame", "file", "function", "pool", "stream", "size"]
 AllocationsSort = Literal["bytes", "count", "temporary", "mean-lifetime"]
 Exactness = Literal["exact", "estimated"]
@@ -55,7 +57,9 @@ class Group:
     line 0 when grouped by function; empty where there is no stack, and then `label` says why in
     parentheses. `user` indexes into `frames`: the frames that are the user's own code, not the
     plumbing of PyTorch, Python or C++; `label` is made of the innermost of them (else of the
-    innermost frame). `share` is bytes / the whole, 0.0 to 1.0.
+    innermost frame). `share` is bytes / the whole, 0.0 to 1.0. Grouped in several ways at once,
+    `label` is of all, `frames` and `user` are of the last that has any, and `prefix` is what the
+    others call it.
     """
 
     label: str
@@ -64,6 +68,7 @@ class Group:
     share: float
     frames: tuple[Frame, ...] = ()
     user: tuple[int, ...] = ()
+    prefix: str = ""
 
 
 @dataclass(frozen=True, slots=True)

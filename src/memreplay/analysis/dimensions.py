@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import posixpath
 from array import array
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from memreplay import _core, _groups, _measures
 from memreplay.analysis.annotations import spans
 from memreplay.analysis.categories import DEFAULT_RULES, RuleSet
 from memreplay.analysis.plumbing import ranks
-from memreplay.model import By, Frame
+from memreplay.model import By, Frame, Part, Way
 
 if TYPE_CHECKING:
     from memreplay._groups import Keys
@@ -34,6 +35,7 @@ class Label(NamedTuple):
     text: str
     frames: tuple[Frame, ...] = ()
     user: tuple[int, ...] = ()
+    prefix: str = ""
 
 
 class Dimensions:
@@ -44,9 +46,11 @@ class Dimensions:
         self.file_rank, self.function_rank = ranks(snap.native)
         self.rules = RuleSet(rules)
         self._keys: dict[tuple[object, ...], Keys] = {}
+        self._pairs: dict[tuple[object, ...], Keys] = {}
+        self._stacks: dict[int, Label] = {}
         self._texts: dict[tuple[int, str], list[str]] = {}
 
-    def keys(self, usage: Usage, by: By) -> Keys:
+    def keys(self, usage: Usage, by: Way) -> Keys:
         """The groups of a device's allocations, one way."""
         # Sizes are those of the measure; all else is the same for every one.
         key = (usage.replay.device, by, usage.measure if by == "size" else None)
@@ -54,7 +58,35 @@ class Dimensions:
             self._keys[key] = self._made(usage, by)
         return self._keys[key]
 
-    def label(self, usage: Usage, by: By, name: int) -> Label:
+    def keys_of_all(self, usage: Usage, ways: Sequence[Way]) -> Keys:
+        """The groups by several ways at once."""
+        found = self.keys(usage, ways[0])
+        for i in range(1, len(ways)):
+            key = (found, ways[: i + 1], usage.measure if "size" in ways else None)
+            if key not in self._pairs:
+                self._pairs[key] = _groups.pair(found, self.keys(usage, ways[i]))
+            found = self._pairs[key]
+        return found
+
+    def label_of_all(self, usage: Usage, ways: Sequence[Way], name: int) -> Label:
+        """What a group by several ways is called; frames are those of the last way that has any."""
+        keys = self.keys_of_all(usage, ways)
+        labels: list[Label] = []
+        for way in reversed(ways[1:]):
+            first, second = keys.of
+            labels.append(self.label(usage, way, memoryview(second.names())[name & 0xFFFFFFFF]))
+            name = memoryview(first.names())[name >> 32]
+            keys = first
+        labels.append(self.label(usage, ways[0], name))
+        if len(labels) == 1:
+            return labels[0]
+        labels.reverse()
+        at = max((i for i, label in enumerate(labels) if label.frames), default=0)
+        others = [label.text for i, label in enumerate(labels) if i != at]
+        text = ", ".join(label.text for label in labels)
+        return Label(text, labels[at].frames, labels[at].user, ", ".join(others))
+
+    def label(self, usage: Usage, by: Way, name: int) -> Label:
         """What the group of this name is called."""
         if by == "size":
             return Label(_size_label(name))
@@ -85,7 +117,7 @@ class Dimensions:
 
     # ---- keys
 
-    def _made(self, usage: Usage, by: By) -> Keys:
+    def _made(self, usage: Usage, by: Way) -> Keys:
         replay = usage.replay
         if by == "size":
             return _groups.size_keys(usage.native)
@@ -130,7 +162,7 @@ class Dimensions:
         self._texts[usage.replay.device, "directory"] = list(texts)
         return _groups.renamed(files, names)
 
-    def _by_column(self, replay: Replay, by: By) -> Keys:
+    def _by_column(self, replay: Replay, by: Way) -> Keys:
         """By what each event carries; what the baseline's would have carried is not known."""
         rows = self._rows(replay, by)
         texts: dict[str, int] = {}
@@ -213,7 +245,7 @@ class Dimensions:
 
     # ---- labels
 
-    def _class_label(self, replay: Replay, by: By, name: int) -> str:
+    def _class_label(self, replay: Replay, by: Way, name: int) -> str:
         key = None if name == _measures.UNKNOWN_CLASS else replay.classes(by).keys()[name]
         return stream_label(key) if by == "stream" else pool_label(replay.pool_of(key))
 
@@ -229,11 +261,15 @@ class Dimensions:
         return f"{at.function} {at.file}:{at.line}" if at.line else f"{at.function} {at.file}"
 
     def stack_label(self, usage: Usage, stack: int) -> Label:
-        """A stack, called after the frame that it is put down to."""
+        """A stack, called after the frame that it is put down to. Spelled out once."""
+        if stack in self._stacks:
+            return self._stacks[stack]
         ids = self.snap.native.stack(stack)
         user = tuple(i for i, frame in enumerate(ids) if not self.is_plumbing(frame))
         shown = usage.native.label_frame(stack, self.file_rank, self.function_rank)
-        return Label(self.frame_label(shown), tuple(map(self.snap.frame, ids)), user)
+        frames = tuple(map(self.snap.frame, ids))
+        found = self._stacks[stack] = Label(self.frame_label(shown), frames, user)
+        return found
 
     def _module_label(self, usage: Usage, path: int) -> Label:
         """`Block > Attention`: classes where frames name them, else `file:line` of the calls."""
@@ -251,21 +287,27 @@ class Dimensions:
         return Label(" > ".join(words), inward, tuple(range(len(inward))))
 
 
+def part_label(part: Part, by: By) -> str:
+    """What a pool or stream is called."""
+    return stream_label(part.stream) if by == "stream" else pool_label(part.pool)
+
+
 def stream_label(stream: int | None) -> str:
-    """What a stream is called."""
+    """What a stream is called; None where it is not known."""
     if stream is None:
         return "(stream not known)"
     return "default stream" if stream == 0 else f"stream {stream}"
 
 
 def pool_label(pool: tuple[int, int] | None) -> str:
-    """What a pool is called."""
+    """What a pool is called; None where it is not known."""
     if pool is None:
         return "(pool not known)"
     if pool == (0, 0):
         return "default pool"
     first, second = pool
-    return f"{'graph pool' if first else 'MemPool'} {first}:{second}"
+    kind = "graph pool" if first else "MemPool"
+    return f"{kind} {first}:{second}"
 
 
 def _size_label(name: int) -> str:

@@ -11,7 +11,7 @@ from memreplay.cli.memory import MemoryType
 from memreplay.cli.options import (
     STRICT_EXIT_CODES,
     all_frames_option,
-    by_option,
+    code_by_option,
     file_argument,
     format_option,
     reading_options,
@@ -55,7 +55,7 @@ Examples:
     metavar="SIZE",
     help="The card's memory (80GiB): then what else was on it is known.",
 )
-@by_option
+@code_by_option
 @top_option
 @all_frames_option
 @reading_options

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from memreplay.cli.by import ByType
 from memreplay.cli.limit import LimitType
 from memreplay.cli.moment import MomentType
 from memreplay.cli.pool import PoolType, StreamType
@@ -78,6 +79,19 @@ def top_option(function: F) -> F:
 
 
 def by_option(function: F) -> F:
+    """--by WAY[,WAY...]."""
+    return click.option(
+        "--by",
+        type=ByType(),
+        metavar="WAY[,WAY...]",
+        help="What to group allocations by: stack (default), frame (the user's), innermost,"
+        " function, file, directory, module, category, annotation, compile_context, user_metadata,"
+        " stream, pool or size; several at once as category,file. Reserved memory goes by pool"
+        " (default) or stream only.",
+    )(function)
+
+
+def code_by_option(function: F) -> F:
     """--by stack|frame|file|function|pool|stream."""
     return click.option(
         "--by",

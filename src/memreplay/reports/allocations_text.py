@@ -18,7 +18,7 @@ from memreplay.reports.document import (
     Row,
     Table,
 )
-from memreplay.reports.holders_text import TITLES, group_row, share
+from memreplay.reports.holders_text import group_row, share, title_of
 from memreplay.reports.reasons import reason_notes
 from memreplay.reports.units import (
     count,
@@ -262,7 +262,7 @@ def _groups_table(found: DeviceAllocations, report: AllocationsReport) -> Table:
     life = "mean life" if timed else "mean events"
     titles = ("bytes", "share", "count", "mean size", "temporary", life)
     return Table(
-        (*titles, "live", TITLES[report.by]),
+        (*titles, "live", title_of(report.by)),
         (*("right",) * 7, "left"),
         tuple(rows),
         spare=(3, 6, 1),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from memreplay.model import Group
 from memreplay.reports.at_text import when_words
 from memreplay.reports.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
-from memreplay.reports.holders_text import TITLES, group_row
+from memreplay.reports.holders_text import group_row, title_of
 from memreplay.reports.reasons import reason_notes
 from memreplay.reports.units import count, counted, percent, signed_count, signed_size, size
 from memreplay.results.diff import DeviceDiff, DiffReport, DiffRow, Side, Status
@@ -82,7 +82,7 @@ def _table(found: DeviceDiff, report: DiffReport) -> Table:
     if left:
         words = f"{counted(left, 'more group')} (--top 0 shows all)"
         rows.append(Row((signed_size(found.rest_change_bytes), "", "", "", "", words), style="dim"))
-    titles = ("change", "base", "new", "count", "", TITLES[report.by])
+    titles = ("change", "base", "new", "count", "", title_of(report.by))
     return Table(titles, (*("right",) * 4, "left", "left"), tuple(rows))
 
 

@@ -5,21 +5,31 @@ from __future__ import annotations
 from typing import Protocol
 
 from memreplay.analysis.grouping import part_label
-from memreplay.model import AllocationsBy, By, Frame, Group, MeasureName, Part
+from memreplay.model import By, Frame, Group, MeasureName, Part
 from memreplay.reports.document import Below, Place, Row, Table
 from memreplay.reports.operators import backward_of, operator_of
 from memreplay.reports.units import count, counted, percent, size
 
 _MAX_CALLERS = 3
-TITLES: dict[AllocationsBy, str] = {
+TITLES: dict[str, str] = {
     "stack": "allocated at, and its callers",
-    "frame": "frame",
-    "file": "file",
-    "function": "function",
-    "pool": "pool",
-    "stream": "stream",
-    "size": "size",
+    "innermost": "innermost frame",
+    "module": "modules, the outermost first",
+    "compile_context": "compile context",
+    "user_metadata": "user metadata",
 }
+
+
+# What is no code: a label is all there is to show.
+_NAMED = {"module", "category", "annotation", "directory", "pool", "stream", "size"} | {
+    "compile_context",
+    "user_metadata",
+}
+
+
+def title_of(by: By) -> str:
+    """The title of the column of groups."""
+    return ", ".join(TITLES.get(way, way) for way in by.split(","))
 
 
 class Grouped(Protocol):
@@ -50,20 +60,22 @@ def holder_tables(found: Grouped, whole: int, by: By, *, all_frames: bool) -> li
     rows = [group_row(group, by, all_frames=all_frames) for group in found.groups]
     if found.groups_total > len(found.groups):
         rows.append(_rest_row(found, whole))
-    titles = ("bytes", "share", "count", TITLES[by])
+    titles = ("bytes", "share", "count", title_of(by))
     return [Table(titles, ("right", "right", "right", "left"), tuple(rows))]
 
 
-def group_row(
-    group: Group, by: AllocationsBy, *, all_frames: bool, more: tuple[str, ...] = ()
-) -> Row:
+def group_row(group: Group, by: By, *, all_frames: bool, more: tuple[str, ...] = ()) -> Row:
     """Its bytes, share, count and `more`, and where it was allocated, with callers below."""
     numbers = (size(group.bytes), percent(group.share), count(group.count), *more)
     frames, user = group.frames, group.user
-    if by in ("pool", "stream", "size"):
+    if by in _NAMED:
         return Row((*numbers, Place(group.label)))
     if not frames:
         return Row((*numbers, Place(group.label)), style="dim")
+    if "," in by:
+        at = place_of(frames[user[0] if user else 0])
+        named = ", ".join(filter(None, (group.prefix, at.function)))
+        return Row((*numbers, Place(named, at.file, at.line)))
     if by != "stack":
         return Row((*numbers, place_of(frames[0])))
     if all_frames:

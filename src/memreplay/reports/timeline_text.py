@@ -25,7 +25,7 @@ from memreplay.reports.document import (
 )
 from memreplay.reports.fit import cell_width, clean, cut_right
 from memreplay.reports.headline import moment_phrases
-from memreplay.reports.holders_text import TITLES, group_row, share
+from memreplay.reports.holders_text import group_row, share, title_of
 from memreplay.reports.layout import MIN_WIDTH
 from memreplay.reports.reasons import reason_notes
 from memreplay.reports.timeline_axis import Axis
@@ -236,7 +236,7 @@ def _layer_table(series: Series, report: TimelineReport) -> list[Block]:
             words = f"all else; at the peak {counted(more, 'more group')} (--top 0 shows all)"
         numbers = (size(rest), percent(share(rest, series.peak_bytes)))
         rows.append(Row((REST, *numbers, words), style="dim"))
-    titles = ("", "at the peak", "share", TITLES[by])
+    titles = ("", "at the peak", "share", title_of(by))
     return [Table(titles, ("left", "right", "right", "left"), tuple(rows))]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import get_args
 
 import click
 import pytest
@@ -12,7 +11,7 @@ from click.testing import CliRunner
 
 from memreplay.cli import options
 from memreplay.cli.source import Reading
-from memreplay.model import MEASURES, By
+from memreplay.model import MEASURES
 
 
 @click.command()
@@ -111,4 +110,3 @@ def test_the_choices_are_the_models() -> None:
         if isinstance(param.type, click.Choice)
     }
     assert tuple(choices["measure"]) == MEASURES
-    assert tuple(choices["by"]) == get_args(By)

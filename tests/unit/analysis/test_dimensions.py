@@ -1,0 +1,186 @@
+"""dimensions: what groups of each way hold and are called, against plain Python."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from itertools import combinations
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import memreplay as mr
+from memreplay.analysis.categories import Rule
+from memreplay.analysis.grouping import Grouper, ways_of
+from memreplay.cli.by import WAYS as OFFERED
+from memreplay.errors import UsageError
+from memreplay.model import WAYS
+from tests import build, oracle
+from tests.build import START_US, SnapshotBuilder
+from tests.strategies import traces
+
+TORCH = "/v/lib/python3.12/site-packages/torch/nn/functional.py"
+BLOCK = [
+    ("linear", TORCH, 9),
+    ("Mlp.forward", "/r/gpt/mlp.py", 5),
+    ("forward", "/r/gpt/block.py", 7),
+    ("main", "/r/train.py", 1),
+]
+
+
+def groups(snap: mr.Snapshot, by: str, event: int | None = None, **rules: Any) -> dict[str, int]:
+    """Bytes by label after an event (the last), which add up."""
+    replay = snap.replay()
+    usage = replay.measure()
+    at = replay.start + replay.events if event is None else event
+    found, total, count = Grouper(snap, by, **rules).groups(usage, at, 0)
+    assert (total, sum(g.count for g in found)) == (len(found), count)
+    assert sum(g.bytes for g in found) == usage.bytes_at(at)
+    assert [g.bytes for g in found] == sorted((g.bytes for g in found), reverse=True)
+    return {g.label: g.bytes for g in found}
+
+
+def opened(builder: SnapshotBuilder) -> mr.Snapshot:
+    return mr.open(build.dump(builder.build()))
+
+
+def rich() -> SnapshotBuilder:
+    """4 allocations at 10, 20, 30 and 40 us, and one from before."""
+    builder = SnapshotBuilder()
+    builder.free_completed(1 << 40, 7, time_us=START_US)
+    builder.event("alloc", 512, 100, frames=BLOCK, stream=0, time_us=START_US + 10)
+    builder.event(
+        "alloc",
+        1024,
+        200,
+        frames=BLOCK[2:],
+        stream=5,
+        time_us=START_US + 20,
+        compile_context="3/0",
+        user_metadata="warm",
+    )
+    builder.event(
+        "alloc", 2048, 400, frames=BLOCK[3:], time_us=START_US + 30, compile_context="N/A"
+    )
+    builder.event("alloc", 4096, 800, frames=[], time_us=START_US + 40, user_metadata="")
+    for name, start, end in (("outer", 5, 35), ("inner", 15, 25), ("later", 39, None)):
+        builder.annotation(name, "START", START_US + start)
+        if end is not None:
+            builder.annotation(name, "END", START_US + end)
+    return builder
+
+
+@pytest.mark.parametrize(
+    "by, want",
+    [
+        ("innermost", {f"linear {TORCH}:9": 100, "forward /r/gpt/block.py:7": 200}),
+        ("frame", {"Mlp.forward /r/gpt/mlp.py:5": 100, "forward /r/gpt/block.py:7": 200}),
+        ("function", {"Mlp.forward": 100, "forward": 200, "main": 400}),
+        ("file", {"/r/gpt/mlp.py": 100, "/r/gpt/block.py": 200, "/r/train.py": 400}),
+        ("directory", {"/r/gpt": 300, "/r": 400, "(recorded without a stack)": 800}),
+        ("module", {"block.py:7 > Mlp": 100, "block.py:7": 200, "(in no module's forward)": 400}),
+        ("category", {"compiled code": 200, "activations": 100, "unknown": 1200}),
+        ("annotation", {"outer": 500, "inner": 200, "later": 800}),
+        ("compile_context", {"3/0": 200, "(no compile_context)": 1300}),
+        ("user_metadata", {"warm": 200, "(no user_metadata)": 1300}),
+        ("stream", {"stream 5": 200, "default stream": 1300}),
+        ("pool", {"(pool not known)": 1500}),
+        ("size", {"64 B to 128 B": 100, "128 B to 256 B": 200, "512 B to 1 KiB": 800}),
+        ("category,annotation", {"activations, outer": 100, "compiled code, inner": 200}),
+        ("file,size", {"/r/gpt/mlp.py, 64 B to 128 B": 100}),
+    ],
+)
+def test_labels(by: str, want: dict[str, int]) -> None:
+    found = groups(opened(rich()), by)
+    assert {label: found.get(label) for label in want} == want
+
+
+def test_what_is_from_before() -> None:
+    snap = opened(rich())
+    before = "(allocated before the recording)"
+    for by, label in (
+        ("stack", before),
+        ("directory", before),
+        ("annotation", "(outside of annotations)"),
+        ("compile_context", "(no compile_context)"),
+        ("size", "4 B to 8 B"),
+        ("file,annotation", f"{before}, (outside of annotations)"),
+    ):
+        assert groups(snap, by, -1) == {label: 7}
+
+
+def test_several_ways_keep_the_frames_of_the_last_that_has_any() -> None:
+    snap = opened(rich())
+    found, _, _ = Grouper(snap, "annotation,file,size").groups(snap.replay().measure(), 1, 0)
+    (group,) = found
+    assert (group.frames[0].file, group.prefix) == ("/r/gpt/mlp.py", "outer, 64 B to 128 B")
+
+
+@given(traces(), st.sampled_from(list(combinations(WAYS, 2))))
+def test_any_trace_adds_up_whatever_the_ways(
+    snapshot: build.Snapshot, ways: tuple[str, str]
+) -> None:
+    snap = mr.open(build.dump(snapshot))
+    for device in snap.devices:
+        usage = snap.replay(device).measure()
+        for event in (usage.replay.start, usage.peak.event_index):
+            sums: list[Counter[str]] = []
+            for by in (*ways, ",".join(ways)):
+                found, _, count = Grouper(snap, by).groups(usage, event, 0)
+                assert sum(g.bytes for g in found) == usage.bytes_at(event)
+                assert sum(g.count for g in found) == count
+                sums.append(Counter())
+                for group in found:
+                    sums[-1][group.label] += group.bytes
+            # Each way's groups are those of both, added up by their half of the label.
+            assert sum(sums[0].values()) == sum(sums[2].values())
+
+
+@given(traces())
+def test_directories_and_contexts_equal_plain_python(snapshot: build.Snapshot) -> None:
+    snap = mr.open(build.dump(snapshot))
+    for device in snap.devices:
+        usage = snap.replay(device).measure()
+        events = oracle.trace_of(snapshot, device)
+        live = oracle.replay(snapshot, device).live_at(usage.peak.event_index)
+
+        def text_of(one: oracle.Lifetime, key: str) -> str:
+            text = events[one.alloc_index].get(key) if one.alloc_index >= 0 else None  # noqa: B023
+            return text if text and text != "N/A" else f"(no {key})"
+
+        checks: dict[str, Callable[[oracle.Lifetime], str]] = {
+            "compile_context": lambda one: text_of(one, "compile_context"),
+        }
+        for by, label in checks.items():
+            want: Counter[str] = Counter()
+            for one in live:
+                want[label(one)] += one.size
+            found, _, _ = Grouper(snap, by).groups(usage, usage.peak.event_index, 0)
+            assert {g.label: g.bytes for g in found} == dict(want)
+
+
+def test_rules_of_rows_and_frames_together() -> None:
+    snap = opened(rich())
+    rules = (
+        Rule("warm", user_metadata="^warm$"),
+        Rule("compiled block", frames="block", compile_context="."),
+        Rule("outer", annotation="outer"),
+        Rule("own", frames="main$", where="own"),
+    )
+    assert groups(snap, "category", rules=rules) == {"warm": 200, "outer": 500, "unknown": 800}
+    assert groups(snap, "category", rules=rules[1:]) == {
+        "compiled block": 200,
+        "outer": 500,
+        "unknown": 800,
+    }
+    assert groups(snap, "category", rules=rules[3:]) == {"own": 400, "unknown": 1100}
+    assert groups(snap, "category", rules=()) == {"unknown": 1500}
+
+
+def test_ways() -> None:
+    assert ways_of("category, file,category") == ("category", "file")
+    with pytest.raises(UsageError, match="nothing is grouped by 'colour'; there are: stack, "):
+        ways_of("file,colour")
+    assert OFFERED == WAYS
