@@ -82,7 +82,7 @@ def test_pins_are_those_of_a_slow_walk(made: Pictures, by: str) -> None:
     snap = mr.open(build.dump(made.snapshot))
     for device in snap.devices:
         replay = snap.replay(device)
-        grouper = Grouper(snap, by)  # type: ignore[arg-type]
+        grouper = Grouper(snap, by)
         ranks = grouper.file_rank, grouper.function_rank
         for want in made.pictures:
             found = replay.block_map(want.event)
