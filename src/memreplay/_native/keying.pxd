@@ -36,7 +36,7 @@ cdef struct Keys:
     bint by_row            # whether allocations of one stack may be in several groups
     const uint8_t* file_rank
     const uint8_t* function_rank
-    const uint64_t* any_frame  # u64 a frame: of BY_MASK, the rules that it meets anywhere in a stack
+    const uint64_t* any_frame  # u64 a frame, of BY_MASK: the rules that it meets in any stack
     const uint64_t* own_frame  # u64 a frame: those that it meets where the stack is put down to it
     uint64_t always            # the rules that ask nothing of frames
     const uint8_t* is_forward  # u8 a string: whether it is the name of a module's forward function

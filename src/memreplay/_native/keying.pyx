@@ -72,7 +72,7 @@ cdef uint32_t named(Keys* k, uint64_t name) noexcept nogil:
 
 
 cdef int keys_rows(Keys* k, const uint32_t* of_event, const uint32_t* of_base) noexcept nogil:
-    # Takes the groups of rows: any number an event and a baseline block. Neighbours are often alike.
+    # Takes the groups of rows: any number an event and a baseline block. Neighbours are alike.
     cdef uint64_t i
     cdef uint32_t last = NONE32
     cdef uint32_t group = NONE32

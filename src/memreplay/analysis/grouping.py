@@ -64,7 +64,7 @@ class Grouper:
     def groups(self, usage: Usage, event: int, top: int) -> tuple[tuple[Group, ...], int, int]:
         """(the `top` largest groups, how many there are, allocations in all) live after `event`."""
         keys = self.dimensions.keys_of_all(usage, self.ways)
-        found, total, whole, count = keys.sums(usage.live_rows(event), usage.native, top)
+        found, total, whole, count = keys.sums(usage.listed(event), usage.native, top)
         groups = (self._group(usage, name, n, c, whole) for name, _, n, c, _ in found)
         return tuple(groups), total, count
 

@@ -317,11 +317,6 @@ class Usage:
             **columns,
         )
 
-    def live_rows(self, event: int) -> tuple[Column, Column]:
-        """(alloc events from the first that was read on, baseline blocks) live after `event`."""
-        self.replay.check(event)
-        return self._asked().live(event - self.replay.first_event)
-
     def groups(
         self, event: int, by: By, file_rank: bytes, function_rank: bytes, top: int
     ) -> tuple[list[tuple[int, int, int]], int, int, int]:
