@@ -16,8 +16,9 @@ NATIVE  := $(wildcard src/memreplay/*.pyx src/memreplay/*.pxd src/memreplay/_nat
 DATA    := $(patsubst %,bench/data/%mb.pkl,$(subst $(comma), ,$(SIZES)))
 CPUS    := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
 # PYTHONMALLOC=malloc lets ASan see every object by itself. Leaks are not looked for: Python keeps
-# memory until it exits.
-SANITIZED = LD_PRELOAD="$$($${CC:-gcc} -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0 \
+# memory until it exits. libstdc++ is there from the start, since ASan stops where a C++ library that
+# comes later (matplotlib's) throws.
+SANITIZED = LD_PRELOAD="$$($${CC:-gcc} -print-file-name=libasan.so) $$($${CC:-gcc} -print-file-name=libstdc++.so.6)" ASAN_OPTIONS=detect_leaks=0 \
             UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc $(SAN_VENV)/bin/python
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
