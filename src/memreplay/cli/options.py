@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from memreplay.cli.by import ByType
+from memreplay.cli.config import ConfigChoice
 from memreplay.cli.limit import LimitType
 from memreplay.cli.moment import MomentType
 from memreplay.cli.pool import PoolType, StreamType
@@ -254,3 +255,24 @@ def all_frames_option(function: F) -> F:
         is_flag=True,
         help="Show whole stacks, with PyTorch's, Python's and C++ frames.",
     )(function)
+
+
+def config_options(function: F) -> F:
+    """--config and --no-config: which configuration to read, as one argument `config`."""
+
+    @functools.wraps(function)
+    def command(*args: Any, config_file: str | None, no_config: bool, **kwargs: Any) -> Any:
+        if no_config and config_file is not None:
+            raise click.UsageError("--config names a configuration, and --no-config wants none")
+        return function(*args, config=ConfigChoice(config_file, no_config), **kwargs)
+
+    file = click.option(
+        "--config",
+        "config_file",
+        type=click.Path(dir_okay=False, path_type=str),
+        metavar="FILE",
+        help="The configuration, a TOML file (default: memreplay.toml, or pyproject.toml with"
+        " [tool.memreplay], in this folder or one above).",
+    )
+    none = click.option("--no-config", is_flag=True, help="Read no configuration.")
+    return file(none(command))  # type: ignore[return-value]
