@@ -11,11 +11,12 @@ from memreplay.analysis.grouping import Grouper
 from memreplay.analysis.moments import resolve
 from memreplay.analysis.trust import strict_verdict, verdict
 from memreplay.errors import UsageError
-from memreplay.model import By, Frame, MeasureName, Part, When
+from memreplay.model import By, Filters, Frame, MeasureName, Part, When
 from memreplay.results.at import AtReport, DeviceAt, LiveAllocation
 
 if TYPE_CHECKING:
     from memreplay._native.column import Column
+    from memreplay.analysis.categories import Rule
     from memreplay.model import Verdict
     from memreplay.replay import Usage
     from memreplay.snapshot import Snapshot
@@ -35,6 +36,8 @@ def at_report(
     pool: tuple[int, int] | None = None,
     stream: int | None = None,
     strict: bool = False,
+    filters: Filters | None = None,
+    rules: tuple[Rule, ...] | None = None,
 ) -> AtReport:
     """The live set of each device at each moment; options are as those of `peak_report`.
 
@@ -44,8 +47,8 @@ def at_report(
     by = fitting_by(measure, by)
     if listed and measure == "reserved":
         raise UsageError("reserved memory is of segments, and has no allocations to list")
-    grouper = Grouper(snap, by)
-    usages = chosen_usages(snap, snap.devices, measure, pool, stream)
+    grouper = Grouper(snap, by, rules)
+    usages = chosen_usages(snap, snap.devices, measure, pool, stream, filters)
     verdicts = [(strict_verdict if strict else verdict)(snap, usage) for usage in usages]
     found: list[DeviceAt] = []
     missing: list[str] = []
@@ -69,6 +72,7 @@ def at_report(
         truncated=snap.truncation is not None,
         pool=pool,
         stream=stream,
+        filters=filters,
     )
 
 

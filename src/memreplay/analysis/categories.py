@@ -188,6 +188,11 @@ class RuleSet:
             own.append(met & self._own)
         return anywhere, own
 
+    def alike(self) -> list[int]:
+        """Of each rule, the number of the first of its name: a category may have several."""
+        first: dict[str, int] = {}
+        return [first.setdefault(rule.name, number) for number, rule in enumerate(self.rules)]
+
     def name(self, number: int) -> str:
         """What the category of a rule is called; UNKNOWN for no rule."""
         return self.rules[number].name if number < len(self.rules) else UNKNOWN

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from memreplay.analysis.choice import chosen_usages, fitting_by
 from memreplay.analysis.grouping import Grouper
 from memreplay.analysis.trust import strict_verdict, verdict
-from memreplay.model import By, MeasureName, Part
+from memreplay.model import By, Filters, MeasureName, Part
 from memreplay.results.peak import DevicePeak, PeakReport
 
 if TYPE_CHECKING:
+    from memreplay.analysis.categories import Rule
     from memreplay.replay import Usage
     from memreplay.snapshot import Snapshot
 
@@ -27,6 +28,8 @@ def peak_report(
     pool: tuple[int, int] | None = None,
     stream: int | None = None,
     strict: bool = False,
+    filters: Filters | None = None,
+    rules: tuple[Rule, ...] | None = None,
 ) -> PeakReport:
     """The peak of one device, or of each that has any data, with its live set grouped.
 
@@ -38,8 +41,8 @@ def peak_report(
     """
     by = fitting_by(measure, by)
     devices = snap.devices if device is None else (device,)
-    grouper = Grouper(snap, by)
-    usages = chosen_usages(snap, devices, measure, pool, stream)
+    grouper = Grouper(snap, by, rules)
+    usages = chosen_usages(snap, devices, measure, pool, stream, filters)
     return PeakReport(
         file=snap.file,
         measure=measure,
@@ -48,6 +51,7 @@ def peak_report(
         truncated=snap.truncation is not None,
         pool=pool,
         stream=stream,
+        filters=filters,
         devices=tuple(device_peak(snap, usage, grouper, top, peaks, strict) for usage in usages),
     )
 

@@ -12,7 +12,9 @@ from memreplay.cli.options import (
     STRICT_EXIT_CODES,
     all_frames_option,
     by_option,
+    config_options,
     file_argument,
+    filter_options,
     format_option,
     measure_option,
     part_options,
@@ -26,7 +28,8 @@ from memreplay.cli.source import Reading, opened
 from memreplay.cli.when import WhenType
 
 if TYPE_CHECKING:
-    from memreplay.model import By, Edge, MeasureName, Moment, When
+    from memreplay.cli.config import ConfigChoice
+    from memreplay.model import By, Edge, Filters, MeasureName, Moment, When
     from memreplay.results.at import AtReport
 
 
@@ -83,6 +86,8 @@ Examples:
 @top_option
 @all_frames_option
 @part_options
+@filter_options
+@config_options
 @reading_options
 @strict_option
 @format_option
@@ -105,6 +110,8 @@ def command(
     all_frames: bool,
     pool: tuple[int, int] | None,
     stream: int | None,
+    filters: Filters | None,
+    config: ConfigChoice,
     reading: Reading,
     strict: bool,
     fmt: str,
@@ -116,6 +123,8 @@ def command(
     --list one by one. Moments may be given several times.
     """
     moments = _moments(events, times, annotations, edge, peaks, at_start, at_end, ats)
+
+    rules = config.rules_for(by)
 
     def work() -> AtReport:
         from memreplay.analysis.at import at_report
@@ -131,6 +140,8 @@ def command(
                 all_frames=all_frames,
                 pool=pool,
                 stream=stream,
+                filters=filters,
+                rules=rules,
                 strict=strict,
             )
 

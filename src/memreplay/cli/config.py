@@ -46,6 +46,10 @@ class ConfigChoice:
             raise UsageError(f"{self.file}: there is no [tool.memreplay] in it")
         return config
 
+    def rules_for(self, by: str | None) -> tuple[Rule, ...] | None:
+        """As `rules`, where `by` has to do with categories, else None; nothing is read for that."""
+        return self.rules() if by is not None and "category" in by.split(",") else None
+
     def rules(self) -> tuple[Rule, ...]:
         """The rules of categories: those of the configuration, then the defaults."""
         from memreplay.analysis.categories import rules_of

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,6 +14,7 @@ from memreplay.cli.config import ConfigChoice
 from memreplay.cli.limit import LimitType
 from memreplay.cli.moment import MomentType
 from memreplay.cli.pool import PoolType, StreamType
+from memreplay.cli.size import SizeType
 from memreplay.cli.source import Reading
 from memreplay.cli.when import WhenType
 
@@ -276,3 +278,76 @@ def config_options(function: F) -> F:
     )
     none = click.option("--no-config", is_flag=True, help="Read no configuration.")
     return file(none(command))  # type: ignore[return-value]
+
+
+def _pattern(
+    _ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Refuses what is no regular expression, before a large file is read."""
+    try:
+        for text in value:
+            re.compile(text)
+    except re.error as error:
+        raise click.BadParameter(f"{text!r} is no regular expression: {error}") from None
+    return value
+
+
+def filter_options(function: F) -> F:
+    """--include, --exclude, --min-bytes, --only-live-at-end, --only-baseline: what alone counts, as
+    one argument `filters`, None for everything."""
+
+    @functools.wraps(function)
+    def command(
+        *args: Any,
+        include: tuple[str, ...],
+        exclude: tuple[str, ...],
+        min_bytes: int,
+        live_at_end: bool,
+        baseline: bool,
+        **kwargs: Any,
+    ) -> Any:
+        from memreplay.model import Filters
+
+        filters = Filters(include, exclude, min_bytes, live_at_end, baseline)
+        return function(*args, filters=filters or None, **kwargs)
+
+    for option in reversed(_FILTERS):
+        command = option(command)
+    return command  # type: ignore[return-value]
+
+
+_FILTERS = (
+    click.option(
+        "--include",
+        multiple=True,
+        callback=_pattern,
+        metavar="REGEX",
+        help="Only allocations with a frame in whose file:function this is found; several: any.",
+    ),
+    click.option(
+        "--exclude",
+        multiple=True,
+        callback=_pattern,
+        metavar="REGEX",
+        help="No allocations with such a frame.",
+    ),
+    click.option(
+        "--min-bytes",
+        type=SizeType(),
+        default=0,
+        metavar="SIZE",
+        help="Only allocations of at least so much (64K, 1MiB).",
+    ),
+    click.option(
+        "--only-live-at-end",
+        "live_at_end",
+        is_flag=True,
+        help="Only allocations that are never freed.",
+    ),
+    click.option(
+        "--only-baseline",
+        "baseline",
+        is_flag=True,
+        help="Only what was allocated before the first event.",
+    ),
+)

@@ -11,7 +11,9 @@ from memreplay.cli.options import (
     STRICT_EXIT_CODES,
     all_frames_option,
     by_option,
+    config_options,
     file_argument,
+    filter_options,
     format_option,
     measure_option,
     part_options,
@@ -25,7 +27,8 @@ from memreplay.cli.present import present
 from memreplay.cli.source import Reading, opened
 
 if TYPE_CHECKING:
-    from memreplay.model import By, MeasureName
+    from memreplay.cli.config import ConfigChoice
+    from memreplay.model import By, Filters, MeasureName
     from memreplay.results.peak import PeakReport
 
 
@@ -50,6 +53,8 @@ Examples:
 @all_frames_option
 @peaks_option
 @part_options
+@filter_options
+@config_options
 @reading_options
 @strict_option
 @format_option
@@ -64,6 +69,8 @@ def command(
     peaks: int,
     pool: tuple[int, int] | None,
     stream: int | None,
+    filters: Filters | None,
+    config: ConfigChoice,
     reading: Reading,
     strict: bool,
     fmt: str,
@@ -74,6 +81,8 @@ def command(
     which most was requested (or held, active, allocated, reserved: --measure), with the code that
     held it, the largest first.
     """
+
+    rules = config.rules_for(by)
 
     def work() -> PeakReport:
         from memreplay.analysis.peak import peak_report
@@ -88,6 +97,8 @@ def command(
                 all_frames=all_frames,
                 pool=pool,
                 stream=stream,
+                filters=filters,
+                rules=rules,
                 strict=strict,
             )
 

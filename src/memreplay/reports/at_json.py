@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from memreplay.reports.filters import filters_json
 from memreplay.reports.holders_json import frame_json, group_json, part_json
 from memreplay.reports.moment_json import moment_json
 from memreplay.reports.strict_json import to_json
@@ -20,6 +21,7 @@ def render_at_json(report: AtReport) -> str:
             "by": report.by,
             "pool": None if report.pool is None else list(report.pool),
             "stream": report.stream,
+            "filters": filters_json(report.filters),
             "truncated": report.truncated,
             "missing": list(report.missing),
             "devices": [_device(device, report) for device in report.devices],

@@ -16,6 +16,7 @@ from memreplay.reports.document import (
     Row,
     Table,
 )
+from memreplay.reports.filters import NOTHING_LEFT, filter_pairs
 from memreplay.reports.headline import moment_phrases
 from memreplay.reports.holders_text import group_row, holder_tables, place_of, share
 from memreplay.reports.reasons import reason_notes
@@ -45,6 +46,8 @@ def at_document(report: AtReport) -> Document:
 
 def _section(found: DeviceAt, report: AtReport) -> list[Block]:
     blocks: list[Block] = [Heading(_headline(found)), Pairs(_pairs(found, report))]
+    if report.filters and not found.peak_bytes:
+        blocks.append(Note(NOTHING_LEFT))
     blocks += holder_tables(found, found.live_bytes, report.by, all_frames=report.all_frames)
     if report.listed and found.allocations:
         blocks.append(_allocations_table(found, report))
@@ -64,6 +67,7 @@ def _pairs(found: DeviceAt, report: AtReport) -> tuple[tuple[str, str], ...]:
         pairs.append(("pool", f"{report.pool[0]}:{report.pool[1]} alone"))
     if report.stream is not None:
         pairs.append(("stream", f"{report.stream} alone"))
+    pairs += filter_pairs(report.filters)
     if found.events < found.trace_events:
         words = range_words(found.first_event, found.events, found.trace_events)
         pairs.append(("range", words))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from memreplay.model import By
+from memreplay.reports.filters import filters_json
 from memreplay.reports.holders_json import group_json, part_json
 from memreplay.reports.strict_json import to_json
 from memreplay.results.peak import DevicePeak, PeakReport
@@ -20,6 +21,7 @@ def render_peak_json(report: PeakReport) -> str:
             "by": report.by,
             "pool": None if report.pool is None else list(report.pool),
             "stream": report.stream,
+            "filters": filters_json(report.filters),
             "truncated": report.truncated,
             "devices": [_device(device, report.by) for device in report.devices],
         },

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from memreplay.model import By, Exactness, Frame, Group, MeasureName, Part, When
+from memreplay.model import By, Exactness, Filters, Frame, Group, MeasureName, Part, When
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,3 +88,4 @@ class AtReport:
     truncated: bool = False
     pool: tuple[int, int] | None = None
     stream: int | None = None
+    filters: Filters | None = None

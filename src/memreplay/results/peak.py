@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from memreplay.model import By, Exactness, Group, MeasureName, Part, PeakPoint
+from memreplay.model import By, Exactness, Filters, Group, MeasureName, Part, PeakPoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +65,4 @@ class PeakReport:
     truncated: bool = False
     pool: tuple[int, int] | None = None
     stream: int | None = None
+    filters: Filters | None = None
