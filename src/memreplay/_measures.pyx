@@ -5,7 +5,7 @@ first event that was read; -1 is the start.
 """
 
 cimport cython
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from memreplay._core cimport error_of, new_seed
 from memreplay._native cimport arena as _arena
 from memreplay._native cimport classes as _classes

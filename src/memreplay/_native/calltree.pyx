@@ -4,7 +4,7 @@ Each call of a path has a number; a hash table finds it by its parent and frame.
 a stack may be deeper than the machine's own.
 """
 
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport qsort
 from memreplay._native.fold cimport label_frame
 from memreplay._native.growbuf cimport (
