@@ -67,7 +67,7 @@ def device_categories(
     of_rules, of_stacks = grouper.dimensions.of_rules(usage), grouper.keys(usage)
     both = _groups.pair(of_rules, of_stacks)
     # A row a rule and stack, the largest first.
-    found, _, whole, count = both.sums(usage.live_rows(event), usage.native, 0)
+    found, _, whole, count = both.sums(usage.listed(event), usage.native, 0)
     rule_names, stack_names = memoryview(of_rules.names()), memoryview(of_stacks.names())
     rows: dict[int, list[tuple[int, int, int]]] = {}
     for name, _, n_bytes, n, _ in found:
@@ -100,7 +100,7 @@ def device_categories(
         exactness="exact" if trust.exact else "estimated",
         event_index=event,
         time_us=replay.time_us(event),
-        start_us=replay.time_us(replay.start),
+        start_us=replay.origin_us,
         live_bytes=whole,
         live_count=count,
         first_event=replay.first_event,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from memreplay.analysis.calltree import TREE_ALONE, TreeShape, call_tree
 from memreplay.analysis.choice import chosen_usages, fitting_by
 from memreplay.analysis.grouping import Grouper
 from memreplay.analysis.trust import strict_verdict, verdict
+from memreplay.errors import UsageError
 from memreplay.model import By, Filters, MeasureName, Part
 from memreplay.results.peak import DevicePeak, PeakReport
 
@@ -30,6 +32,7 @@ def peak_report(
     strict: bool = False,
     filters: Filters | None = None,
     rules: tuple[Rule, ...] | None = None,
+    tree: TreeShape | None = None,
 ) -> PeakReport:
     """The peak of one device, or of each that has any data, with its live set grouped.
 
@@ -39,6 +42,8 @@ def peak_report(
     everything against the device that a summary does, not only what concerns the measure. Raises
     UsageError for a device, pool or stream that is not there.
     """
+    if tree is not None and (measure == "reserved" or by is not None):
+        raise UsageError(TREE_ALONE)
     by = fitting_by(measure, by)
     devices = snap.devices if device is None else (device,)
     grouper = Grouper(snap, by, rules)
@@ -52,7 +57,9 @@ def peak_report(
         pool=pool,
         stream=stream,
         filters=filters,
-        devices=tuple(device_peak(snap, usage, grouper, top, peaks, strict) for usage in usages),
+        devices=tuple(
+            device_peak(snap, usage, grouper, top, peaks, strict, tree) for usage in usages
+        ),
     )
 
 
@@ -63,6 +70,7 @@ def device_peak(
     top: int,
     peaks: int = 0,
     strict: bool = False,
+    tree: TreeShape | None = None,
 ) -> DevicePeak:
     """The peak of one device."""
     replay = usage.replay
@@ -98,4 +106,5 @@ def device_peak(
         reasons=trust.reasons,
         peaks=usage.peaks(peaks) if peaks else (),
         parts=parts,
+        tree=None if tree is None else call_tree(usage, point.event_index, grouper, tree),
     )

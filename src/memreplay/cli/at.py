@@ -21,6 +21,7 @@ from memreplay.cli.options import (
     reading_options,
     strict_option,
     top_option,
+    tree_options,
 )
 from memreplay.cli.output import render_document
 from memreplay.cli.present import present
@@ -85,6 +86,7 @@ Examples:
 @by_option
 @top_option
 @all_frames_option
+@tree_options
 @part_options
 @filter_options
 @config_options
@@ -110,6 +112,7 @@ def command(
     all_frames: bool,
     pool: tuple[int, int] | None,
     stream: int | None,
+    tree: tuple[int, float] | None,
     filters: Filters | None,
     config: ConfigChoice,
     reading: Reading,
@@ -128,6 +131,7 @@ def command(
 
     def work() -> AtReport:
         from memreplay.analysis.at import at_report
+        from memreplay.analysis.calltree import shape_of
 
         with opened(file, reading) as snapshot:
             return at_report(
@@ -142,6 +146,7 @@ def command(
                 stream=stream,
                 filters=filters,
                 rules=rules,
+                tree=shape_of(tree, whole=all_frames),
                 strict=strict,
             )
 

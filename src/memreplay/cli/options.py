@@ -351,3 +351,54 @@ _FILTERS = (
         help="Only what was allocated before the first event.",
     ),
 )
+
+
+def _share(_ctx: click.Context, _param: click.Parameter, value: str) -> float:
+    """`1%` or `0.01`."""
+    text = value.strip()
+    try:
+        found = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found <= 1:
+        raise click.BadParameter(f"{value!r} is no share: give 1% or 0.01, to 100%")
+    return found
+
+
+def tree_options(function: F) -> F:
+    """--tree, --tree-depth, --tree-share, as one argument `tree`: (depth, share), None without."""
+
+    @functools.wraps(function)
+    def command(*args: Any, tree: bool, depth: int, share: float, **kwargs: Any) -> Any:
+        return function(*args, tree=(depth, share) if tree else None, **kwargs)
+
+    for option in reversed(_TREE):
+        command = option(command)
+    return command  # type: ignore[return-value]
+
+
+_TREE = (
+    click.option(
+        "--tree",
+        is_flag=True,
+        help="Show who held it as a tree of calls, the outermost first, instead of groups.",
+    ),
+    click.option(
+        "--tree-depth",
+        "depth",
+        type=int,
+        callback=from_zero,
+        metavar="N",
+        default=0,
+        help="With --tree: only so many levels; 0 for all.",
+    ),
+    click.option(
+        "--tree-share",
+        "share",
+        callback=_share,
+        metavar="SHARE",
+        default="1%",
+        show_default=True,
+        help="With --tree: only calls that hold at least this share.",
+    ),
+)

@@ -21,6 +21,7 @@ from memreplay.cli.options import (
     reading_options,
     strict_option,
     top_option,
+    tree_options,
 )
 from memreplay.cli.output import render_document
 from memreplay.cli.present import present
@@ -51,6 +52,7 @@ Examples:
 @by_option
 @top_option
 @all_frames_option
+@tree_options
 @peaks_option
 @part_options
 @filter_options
@@ -69,6 +71,7 @@ def command(
     peaks: int,
     pool: tuple[int, int] | None,
     stream: int | None,
+    tree: tuple[int, float] | None,
     filters: Filters | None,
     config: ConfigChoice,
     reading: Reading,
@@ -85,6 +88,7 @@ def command(
     rules = config.rules_for(by)
 
     def work() -> PeakReport:
+        from memreplay.analysis.calltree import shape_of
         from memreplay.analysis.peak import peak_report
 
         with opened(file, reading) as snapshot:
@@ -99,6 +103,7 @@ def command(
                 stream=stream,
                 filters=filters,
                 rules=rules,
+                tree=shape_of(tree, whole=all_frames),
                 strict=strict,
             )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from memreplay.model import Group, When
+from memreplay.reports.calltree import tree_table
 from memreplay.reports.document import (
     Below,
     Block,
@@ -48,7 +49,10 @@ def _section(found: DeviceAt, report: AtReport) -> list[Block]:
     blocks: list[Block] = [Heading(_headline(found)), Pairs(_pairs(found, report))]
     if report.filters and not found.peak_bytes:
         blocks.append(Note(NOTHING_LEFT))
-    blocks += holder_tables(found, found.live_bytes, report.by, all_frames=report.all_frames)
+    if found.tree is None:
+        blocks += holder_tables(found, found.live_bytes, report.by, all_frames=report.all_frames)
+    else:
+        blocks += tree_table(found.tree, found.live_bytes)
     if report.listed and found.allocations:
         blocks.append(_allocations_table(found, report))
     return [*blocks, *reason_notes(found.reasons, trusted=found.trusted)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from memreplay.reports.calltree import tree_table
 from memreplay.reports.document import (
     Block,
     Document,
@@ -46,7 +47,10 @@ def _section(peak: DevicePeak, report: PeakReport) -> list[Block]:
         blocks.append(_peaks_table(peak))
     if report.filters and not peak.peak_bytes:
         blocks.append(Note(NOTHING_LEFT))
-    blocks += holder_tables(peak, peak.peak_bytes, report.by, all_frames=report.all_frames)
+    if peak.tree is None:
+        blocks += holder_tables(peak, peak.peak_bytes, report.by, all_frames=report.all_frames)
+    else:
+        blocks += tree_table(peak.tree, peak.peak_bytes)
     said = frozenset(("no_events",))
     blocks += reason_notes(peak.reasons, trusted=peak.trusted, said=said)
     return blocks

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from memreplay.model import By, Exactness, Filters, Group, MeasureName, Part, PeakPoint
+from memreplay.results.calltree import CallTree
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,7 @@ class DevicePeak:
     reasons: tuple[str, ...]
     peaks: tuple[PeakPoint, ...] = ()
     parts: tuple[Part, ...] = ()
+    tree: CallTree | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from memreplay.analysis.calltree import TreeShape
 from memreplay.analysis.categories import Rule
 from memreplay.cli.app import app
 from memreplay.errors import TruncatedError, UsageError
@@ -47,6 +48,7 @@ def test_options_reach_the_analysis(runner: CliRunner, library: FakeLibrary) -> 
         "strict": False,
         "filters": None,
         "rules": None,
+        "tree": None,
     }
     options = ["--by", "file", "--top", "0", "--all-frames", "--device", "1"]
     options += [
@@ -69,6 +71,11 @@ def test_options_reach_the_analysis(runner: CliRunner, library: FakeLibrary) -> 
         "1K",
         "--only-live-at-end",
         "--only-baseline",
+        "--tree",
+        "--tree-depth",
+        "3",
+        "--tree-share",
+        "5%",
     ]
     runner.invoke(app, ["peak", "snap.pkl", *options])
     assert library.peak_options == {
@@ -82,6 +89,7 @@ def test_options_reach_the_analysis(runner: CliRunner, library: FakeLibrary) -> 
         "strict": True,
         "filters": Filters(("a", "b"), ("c",), 1024, live_at_end=True, baseline=True),
         "rules": None,
+        "tree": TreeShape(3, 0.05, whole=True),
     }
     assert library.reading["device"] == 1
 
@@ -164,3 +172,11 @@ def test_categories_are_those_of_the_configuration(
     assert result.exit_code == 2
     assert "--no-config wants none" in result.stderr
     assert runner.invoke(app, ["peak", "s", "--no-config", "--by", "category"]).exit_code == 0
+
+
+@pytest.mark.parametrize("share", ["-1%", "101%", "1.5", "nan", "x", "%"])
+def test_a_share_that_is_none(runner: CliRunner, library: FakeLibrary, share: str) -> None:
+    result = runner.invoke(app, ["peak", "snap.pkl", "--tree", "--tree-share", share])
+    assert result.exit_code == 2
+    assert "is no share" in result.stderr
+    assert not library.snapshots
