@@ -133,7 +133,7 @@ def snap() -> mr.Snapshot:
 def test_the_text_and_the_json_of_a_peak() -> None:
     report = peak_report(snap(), tree=TreeShape(share=0.2))
     text = render_plain(peak_document(report), width=100)
-    assert text.split("leads to\n")[1].splitlines() == [
+    assert text.split("leads to\n")[1].splitlines()[:5] == [
         "990 B  99.7%      3  main > step  t.py:2",
         "600 B  60.4%      1    f  m.py:1",
         "300 B  30.2%      1    g  m.py:5",
