@@ -102,6 +102,12 @@ class Classes:
         only: Sequence[tuple[Classes, int]] = (),
     ) -> list[Column]: ...
 
+@final
+class Layering:
+    """Rows of bytes at samples, while they are made."""
+
+    def __new__(cls, replay: Replay, wanted: Sequence[int], samples: Sequence[int]) -> Layering: ...
+
 def extremes(
     usage: Column, start: int, times: Column | None = None
 ) -> tuple[int, int, int, int, int, float | None]: ...
