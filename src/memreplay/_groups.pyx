@@ -8,7 +8,10 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 from memreplay._core cimport new_seed
+from memreplay._measures cimport Layering
+from memreplay._native cimport calltree as _calltree
 from memreplay._native cimport keying as _keying
+from memreplay._native cimport layers as _layers
 from memreplay._native.column cimport Column, Owned, column, owned
 from memreplay._native.growbuf cimport buf_reserve
 from memreplay._native.hashmap cimport span_at
@@ -20,6 +23,8 @@ KINDS = {"stack": _keying.BY_STACK, "innermost": _keying.BY_INNERMOST, "frame": 
 NO_STACK = _keying.NAME_NO_STACK
 BASELINE = _keying.NAME_BASELINE
 NO_RULE = _keying.NO_RULE
+CALL_NO_STACK = _calltree.CALL_NO_STACK
+CALL_BASELINE = _calltree.CALL_BASELINE
 
 
 @cython.final
@@ -65,6 +70,19 @@ cdef class Keys:
         if self.k.names.len and _keying.keys_keep(&self.k, &measure.l, &wanted[0]) != OK:
             raise MemoryError
         return measure
+
+    def layers(self, Measure measure not None, wanted, samples) -> list:
+        """A measure's bytes in each of the `wanted` groups, which have been met, and in all others,
+        after each sample: a Column each. They add up to the measure.
+
+        Samples are events in their order, -1 the start.
+        """
+        cdef Layering y = Layering(measure.replay, wanted, samples)
+        cdef int code
+        check_replay(measure, self)
+        with nogil:
+            code = _layers.layers_of_keys(&y.y, &self.k, &measure.l, <uint32_t*> y.keys.buf.data)
+        return y.rows(code)
 
     def path(self, name: int) -> tuple:
         """The frame ids of a group by "modules", outermost first."""
@@ -260,9 +278,26 @@ def rules_of_both(Keys first not None, Keys second not None) -> Keys:
     return derived(first, second, _keying.BY_BOTH)
 
 
-def first_rule(Keys rules not None) -> Keys:
-    """Groups by the first rule, the lowest bit, of a set; NO_RULE where it is empty."""
-    return derived(rules, None, _keying.BY_FIRST)
+def first_rule(Keys rules not None, names=None) -> Keys:
+    """Groups by the first rule, the lowest bit, of a set; NO_RULE where it is empty.
+
+    `names` are u64 a rule, where they are not to be called by their numbers.
+    """
+    cdef Keys out = derived(rules, None, _keying.BY_FIRST)
+    if names is not None:
+        # A set has no bits past these.
+        rename(out, names, 64 if len(names) > 64 else len(names))
+    return out
+
+
+cdef int rename(Keys out, names, uint64_t n) except -1:
+    cdef Owned given = words(names, n)
+    if buf_reserve(&out.k.renamed, n) < 0:
+        raise MemoryError
+    out.k.renamed.len = n
+    if n:
+        memcpy(out.k.renamed.data, given.buf.data, n * 8)
+    return 0
 
 
 cdef Owned words(object given, uint64_t n):
@@ -289,10 +324,62 @@ def renamed(Keys keys not None, names) -> Keys:
     All groups of `keys` must have been met by then: see `Keys.meet`.
     """
     cdef Keys out = derived(keys, None, _keying.BY_RENAMED)
-    cdef Owned given = words(names, keys.k.names.len)
-    if buf_reserve(&out.k.renamed, given.buf.len) < 0:
-        raise MemoryError
-    out.k.renamed.len = given.buf.len
-    if given.buf.len:
-        memcpy(out.k.renamed.data, given.buf.data, given.buf.len * 8)
+    rename(out, names, keys.k.names.len)
     return out
+
+
+@cython.final
+cdef class _Tree:
+    """A call tree, while its lines are made."""
+
+    cdef _calltree.CallTree t
+
+    def __dealloc__(self):
+        _calltree.calltree_free(&self.t)
+
+
+def call_tree(
+    Keys stacks not None, live: tuple, Measure measure not None, bint whole, uint64_t depth,
+    int64_t least,
+) -> list:
+    """[(level, frames, bytes, count, own bytes, own count, calls below)] of a live set, as
+    `Measure.live` gives it, depth first and the largest first.
+
+    A line is a call, with those that it leads to as long as that is one alone: frame ids,
+    outermost first, or CALL_NO_STACK or CALL_BASELINE. Own is what is allocated in the last of
+    them itself. `stacks` are groups by "stack"; frames that their `file_rank` does not say are the
+    user's are left out unless `whole`. Calls deeper than `depth` (0: no limit), and of less than
+    `least` bytes, have no line.
+    """
+    cdef _Tree tree = _Tree.__new__(_Tree)
+    cdef Owned sums = owned(sizeof(_keying.Sum))
+    cdef Column allocs = live[0]
+    cdef Column baseline = live[1]
+    cdef _calltree.Line* line
+    cdef const uint32_t* frames
+    cdef uint64_t i, at
+    cdef int code
+    check_replay(measure, stacks)
+    if stacks.k.kind != _keying.BY_STACK:
+        raise ValueError("a tree is of stacks")
+    tree.t.file_rank = stacks.k.file_rank
+    tree.t.function_rank = stacks.k.function_rank
+    code = _calltree.calltree_init(&tree.t, &stacks.replay.r, new_seed())
+    with nogil:
+        if code == OK:
+            code = _keying.keys_sum(&stacks.k, &measure.l, &(<Owned> allocs.owner).buf,
+                                    &(<Owned> baseline.owner).buf, &sums.buf)
+        if code == OK:
+            code = _calltree.calltree_fold(&tree.t, &sums.buf, whole)
+        if code == OK:
+            code = _calltree.calltree_lines(&tree.t, depth, least)
+    if code != OK:
+        raise MemoryError
+    found = []
+    frames = <const uint32_t*> tree.t.frames.data
+    line = <_calltree.Line*> tree.t.lines.data
+    for i in range(tree.t.lines.len):
+        ids = tuple([frames[at] for at in range(line[i].frames, line[i].frames + line[i].n_frames)])
+        found.append((line[i].level, ids, line[i].bytes, line[i].count, line[i].own_bytes,
+                      line[i].own_count, line[i].n_children))
+    return found

@@ -2,8 +2,9 @@
 from libc.stdint cimport uint64_t
 from memreplay._native cimport arena as _arena
 from memreplay._native cimport held as _held
+from memreplay._native cimport layers as _layers
 from memreplay._native cimport reserve as _reserve
-from memreplay._native.column cimport Column
+from memreplay._native.column cimport Column, Owned
 from memreplay._timeline cimport Replay
 
 cdef class Holding:
@@ -19,3 +20,9 @@ cdef class Blocks:
     cdef readonly Reserved reserved
 
 cdef int check_rows(Column rows, uint64_t n) except -1
+
+cdef class Layering:
+    cdef _layers.Layers y
+    cdef Owned keys
+    cdef Owned out
+    cdef list rows(self, int code)

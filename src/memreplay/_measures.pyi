@@ -95,15 +95,18 @@ class Classes:
     def reserved_sums(
         self, event: int, only: Sequence[tuple[Classes, int]] = ()
     ) -> list[tuple[int, int, int, int, int, int, int]]: ...
-    def layers(
-        self, measure: Measure, wanted: Sequence[int], samples: Sequence[int]
-    ) -> list[Column]: ...
     def reserved_layers(
         self,
         wanted: Sequence[int],
         samples: Sequence[int],
         only: Sequence[tuple[Classes, int]] = (),
     ) -> list[Column]: ...
+
+@final
+class Layering:
+    """Rows of bytes at samples, while they are made."""
+
+    def __new__(cls, replay: Replay, wanted: Sequence[int], samples: Sequence[int]) -> Layering: ...
 
 def extremes(
     usage: Column, start: int, times: Column | None = None
@@ -118,11 +121,3 @@ def buckets(
     origin: int = 0,
     whole: int = 0,
 ) -> tuple[Column, Column, Column, Column, Column]: ...
-def layers(
-    measure: Measure,
-    by: str,
-    file_rank: bytes,
-    function_rank: bytes,
-    wanted: Sequence[int],
-    samples: Sequence[int],
-) -> list[Column]: ...

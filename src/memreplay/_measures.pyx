@@ -5,7 +5,7 @@ first event that was read; -1 is the start.
 """
 
 cimport cython
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from memreplay._core cimport error_of, new_seed
 from memreplay._native cimport arena as _arena
 from memreplay._native cimport classes as _classes
@@ -22,8 +22,6 @@ from memreplay._native.growbuf cimport buf_reserve
 from memreplay._native.hashmap cimport NONE32
 from memreplay._native.status cimport OK
 from memreplay._timeline cimport Measure, Replay, requested
-
-from memreplay._timeline import BY as _BY
 
 NEVER = _lives.NEVER
 UNKNOWN_CLASS = _classes.UNKNOWN_CLASS
@@ -313,21 +311,12 @@ cdef class Classes:
             raise MemoryError
         return self._rows(out)
 
-    def layers(self, Measure measure not None, wanted, samples) -> list:
-        """A measure's bytes in each of the `wanted` classes, and in all others: a Column each, with
-        a number a sample. See `layers`."""
-        cdef _Layering y = _Layering(self.blocks.reserved.replay, wanted, samples)
-        cdef int code
-        check_replay(measure, self.blocks)
-        with nogil:
-            code = _layers.layers_of_classes(&y.y, &self.c, &measure.l, <uint32_t*> y.keys.buf.data)
-        return y.rows(code)
-
     def reserved_layers(self, wanted, samples, only=()) -> list:
-        """The same of reserved memory; see `reserved_sums`."""
+        """Reserved bytes in each of the `wanted` classes, and in all others, after each sample: a
+        Column each. Samples are events in their order, -1 the start. See `reserved_sums`."""
         cdef _classes.Only alone[2]
         cdef int n = take_only(self.blocks, only, alone)
-        cdef _Layering y = _Layering(self.blocks.reserved.replay, wanted, samples)
+        cdef Layering y = Layering(self.blocks.reserved.replay, wanted, samples)
         cdef int code
         with nogil:
             code = _layers.layers_of_reserved(&y.y, &self.c, &self.blocks.a, alone, n,
@@ -480,12 +469,8 @@ cdef size_t offset_of(int field) noexcept:
 
 
 @cython.final
-cdef class _Layering:
+cdef class Layering:
     """Rows of bytes at samples, while they are made."""
-
-    cdef _layers.Layers y
-    cdef Owned keys
-    cdef Owned out
 
     def __cinit__(self, Replay replay not None, wanted, samples):
         cdef Owned at = owned(8)
@@ -523,22 +508,3 @@ cdef class _Layering:
             raise MemoryError
         return [column(self.out, &out[i * self.y.samples], self.y.samples, b"q")
                 for i in range(self.y.rows)]
-
-
-def layers(Measure measure not None, str by, bytes file_rank, bytes function_rank, wanted,
-           samples) -> list:
-    """A measure's bytes in each of the `wanted` groups, and in all others, after each sample: a
-    Column each. They add up to the measure.
-
-    Groups and ranks as `Measure.groups` has them; samples are events in their order, -1 the start.
-    """
-    cdef _Layering y = _Layering(measure.replay, wanted, samples)
-    cdef int how = _BY[by]
-    cdef const uint8_t* files = file_rank
-    cdef const uint8_t* functions = function_rank
-    cdef int code
-    measure._check_ranks(file_rank, function_rank)
-    with nogil:
-        code = _layers.layers_of_groups(&y.y, &measure.l, how, files, functions,
-                                        <uint32_t*> y.keys.buf.data)
-    return y.rows(code)

@@ -233,6 +233,13 @@ cdef class Measure:
         """Before the first event."""
         return _lives.lives_start(&self.l)
 
+    def narrow(self, least: int, to_end: bool, baseline: bool) -> Measure:
+        """The same measure of the allocations of `least` bytes or more; with `to_end` of those
+        alone that nothing ended, with `baseline` of the baseline's. Changes this one."""
+        if _lives.lives_narrow(&self.l, least, to_end, baseline) != OK:
+            raise MemoryError
+        return self
+
     def baseline_held(self, event: int) -> int:
         """Bytes of the baseline's blocks that are still live after `event`. Raises IndexError."""
         cdef const uint32_t* ends = <const uint32_t*> self.l.base_end.data

@@ -154,6 +154,26 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
+class Filters:
+    """Which allocations alone count.
+
+    `include` and `exclude` are regular expressions that are searched in `file:function` of a
+    stack's frames: any of the first must be found, none of the others. `min_bytes` are those of the
+    measure; `live_at_end` asks for what is never let go of, `baseline` for what was there before
+    the first event.
+    """
+
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    min_bytes: int = 0
+    live_at_end: bool = False
+    baseline: bool = False
+
+    def __bool__(self) -> bool:
+        return self != Filters()
+
+
+@dataclass(frozen=True, slots=True)
 class Buckets:
     """A series over events cut into buckets of equally many events, or of equal times; a number a
     bucket each.

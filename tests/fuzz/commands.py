@@ -9,17 +9,21 @@ from typing import Any, NamedTuple
 import memreplay as mr
 from memreplay.analysis.allocations import allocations_report
 from memreplay.analysis.at import at_report
+from memreplay.analysis.calltree import TreeShape
+from memreplay.analysis.caught import categories_report
 from memreplay.analysis.fragmentation import fragmentation_report
 from memreplay.analysis.leaks import leaks_report
 from memreplay.analysis.oom import oom_report
 from memreplay.analysis.steps import steps_report
 from memreplay.analysis.timeline import timeline_report
 from memreplay.errors import UsageError
-from memreplay.model import MEASURES, When
+from memreplay.model import MEASURES, Filters, When
 from memreplay.reports.allocations_json import render_allocations_json
 from memreplay.reports.allocations_text import allocations_document
 from memreplay.reports.at_json import render_at_json
 from memreplay.reports.at_text import at_document
+from memreplay.reports.categories_json import render_categories_json
+from memreplay.reports.categories_text import categories_document
 from memreplay.reports.fragmentation_json import render_fragmentation_json
 from memreplay.reports.fragmentation_text import fragmentation_document
 from memreplay.reports.leaks_json import render_leaks_json
@@ -44,6 +48,13 @@ MOMENTS = (
     When("annotation", name="step"),
     When("annotation", name="step#-1", edge="peak"),
 )
+FILTERS = (
+    None,
+    Filters(include=("f",)),
+    Filters(exclude=("f",), min_bytes=512),
+    Filters(live_at_end=True),
+    Filters(baseline=True),
+)
 
 
 class Asked(NamedTuple):
@@ -62,6 +73,7 @@ def questions(snap: mr.Snapshot, dice: int) -> list[Asked]:
     top = (0, 1, 20)[dice // 32 % 3]
     when = MOMENTS[dice // 128 % len(MOMENTS)]
     grouped: Any = by if measure != "reserved" else "pool"
+    shape = TreeShape(dice % 4, (0.0, 0.01)[dice // 4 % 2], whole=dice % 3 == 0)
     return [
         Asked(
             lambda: at_report(
@@ -69,6 +81,18 @@ def questions(snap: mr.Snapshot, dice: int) -> list[Asked]:
             ),
             at_document,
             render_at_json,
+        ),
+        Asked(
+            lambda: at_report(
+                snap, [when], measure=of_blocks, tree=shape, filters=FILTERS[dice % len(FILTERS)]
+            ),
+            at_document,
+            render_at_json,
+        ),
+        Asked(
+            lambda: categories_report(snap, measure=of_blocks, when=when, top=top),
+            categories_document,
+            render_categories_json,
         ),
         Asked(
             lambda: timeline_report(

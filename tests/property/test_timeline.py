@@ -209,7 +209,20 @@ def held_by_stack(snap: mr.Snapshot, usage: Usage, event: int) -> Counter[object
     return found
 
 
-WAYS: tuple[By, ...] = ("stack", "frame", "file", "function", "pool", "stream")
+WAYS: tuple[By, ...] = (
+    "stack",
+    "frame",
+    "file",
+    "function",
+    "pool",
+    "stream",
+    "module",
+    "size",
+    "category",
+    "annotation,file",
+    "stream,size",
+    "pool,category",
+)
 
 
 @settings(max_examples=150)
@@ -225,7 +238,7 @@ def test_layers_add_up_in_any_trace(
     snapshot: build.Snapshot, measure: MeasureName, by: By, points: int, top: int, x: Axis
 ) -> None:
     if measure == "reserved":
-        by = "pool" if by in ("stack", "frame", "file") else "stream"
+        by = "pool" if WAYS.index(by) % 2 else "stream"
     check(snapshot, measure, by, points, top, x)
 
 
@@ -241,7 +254,7 @@ def test_layers_add_up_in_what_an_allocator_did(
     made: Recording, measure: MeasureName, by: By, points: int, x: Axis
 ) -> None:
     if measure == "reserved":
-        by = "pool" if by in ("stack", "frame", "file") else "stream"
+        by = "pool" if WAYS.index(by) % 2 else "stream"
     check(made.snapshot, measure, by, points, 2, x)
 
 

@@ -140,7 +140,12 @@ cdef uint64_t derived(Keys* k, uint32_t first, uint32_t second) noexcept nogil:
         return name_in(k.first, first) & name_in(k.second, second)
     if k.kind == BY_FIRST:
         rules = name_in(k.first, first)
-        return ctz64(rules) if rules else NO_RULE
+        if rules == 0:
+            return NO_RULE
+        # Rules may stand for others of the same name.
+        if k.renamed.len:
+            return (<const uint64_t*> k.renamed.data)[ctz64(rules)]
+        return ctz64(rules)
     # Groups that came after the names were given have none.
     if first < k.renamed.len:
         return (<const uint64_t*> k.renamed.data)[first]

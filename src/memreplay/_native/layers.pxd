@@ -1,7 +1,8 @@
 # What groups hold of a measure at many events at once: the layers of a stacked picture.
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from memreplay._native.arena cimport Arena
 from memreplay._native.classes cimport Classes, Only
+from memreplay._native.keying cimport Keys
 from memreplay._native.lives cimport Lives
 
 
@@ -16,9 +17,6 @@ cdef struct Layers:
 cdef int layers_init(Layers* y, const int64_t* samples, uint64_t n_samples, uint64_t rows,
                      uint64_t events, int64_t* out) noexcept nogil
 cdef void layers_free(Layers* y) noexcept nogil
-cdef int layers_of_groups(Layers* y, const Lives* l, int by, const uint8_t* file_rank,
-                          const uint8_t* function_rank, const uint32_t* keys) noexcept nogil
-cdef int layers_of_classes(Layers* y, const Classes* c, const Lives* l,
-                           const uint32_t* keys) noexcept nogil
+cdef int layers_of_keys(Layers* y, Keys* k, const Lives* l, const uint32_t* wanted) noexcept nogil
 cdef int layers_of_reserved(Layers* y, const Classes* c, const Arena* a, const Only* only,
                             size_t n_only, const uint32_t* keys) noexcept nogil

@@ -10,15 +10,13 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 from memreplay._native.arena cimport Arena
 from memreplay._native.classes cimport Classes, Only, has_event, has_region
-from memreplay._native.fold cimport BY_STACK, KEY_BASELINE, KEY_NO_STACK, key_of
-from memreplay._native.hashmap cimport NONE32, spans_len
+from memreplay._native.hashmap cimport NONE32
+from memreplay._native.keying cimport Keys, group_of_base, group_of_event
 from memreplay._native.lives cimport NEVER, Lives, counts
 from memreplay._native.replay cimport Replay
 from memreplay._native.reserve cimport Region
 from memreplay._native.status cimport ERR_MEMORY, OK
-from memreplay._native.tables cimport (
-    A_SEGMENT_ALLOC, A_SEGMENT_MAP, EMPTY_STACK, Baseline, Tables,
-)
+from memreplay._native.tables cimport A_SEGMENT_ALLOC, A_SEGMENT_MAP
 
 
 cdef int layers_init(Layers* y, const int64_t* samples, uint64_t n_samples, uint64_t rows,
@@ -83,78 +81,33 @@ cdef uint32_t* rows_of(const uint32_t* keys, uint64_t n_keys, uint64_t known) no
     return rows
 
 
-cdef uint32_t special(const uint32_t* keys, uint64_t n_keys, uint32_t key) noexcept nogil:
-    cdef uint64_t i
-    for i in range(n_keys):
-        if keys[i] == key:
-            return <uint32_t> i
-    return <uint32_t> n_keys
-
-
-cdef int layers_of_groups(Layers* y, const Lives* l, int by, const uint8_t* file_rank,
-                          const uint8_t* function_rank, const uint32_t* keys) noexcept nogil:
-    # Keys as in fold.pxd.
-    cdef const Replay* r = l.replay
-    cdef const Tables* t = r.tables
-    cdef const uint8_t* action = <const uint8_t*> t.action.data + r.first
-    cdef const uint32_t* stack = <const uint32_t*> t.stack.data + r.first
-    cdef const Baseline* base = <const Baseline*> r.baseline.data
-    cdef const uint32_t* base_end = <const uint32_t*> l.base_end.data
-    cdef const int64_t* base_bytes = <const int64_t*> l.base_bytes.data
-    cdef uint64_t n_keys = y.rows - 1
-    cdef uint64_t stacks = spans_len(&t.stacks)
-    cdef uint64_t known = max(stacks, max(<uint64_t> spans_len(&t.frames),
-                                          <uint64_t> spans_len(&t.strings)))
-    cdef uint32_t* rows = rows_of(keys, n_keys, known)
-    cdef uint32_t* of_stack = <uint32_t*> malloc((stacks + 1) * sizeof(uint32_t))
-    cdef uint32_t without = special(keys, n_keys, KEY_NO_STACK)
-    cdef uint32_t before = special(keys, n_keys, KEY_BASELINE)
-    cdef uint64_t i
-    if rows == NULL or of_stack == NULL:
-        free(rows)
-        free(of_stack)
-        return ERR_MEMORY
-    for i in range(stacks):
-        if i == EMPTY_STACK:
-            of_stack[i] = without
-        elif by == BY_STACK:
-            of_stack[i] = rows[i]
-        else:
-            of_stack[i] = rows[key_of(r, <uint32_t> i, by, file_rank, function_rank)]
-    for i in range(r.events):
-        if counts(l, action, i):
-            live(y, of_stack[stack[i]], y.upto[i], l.end[i], l.bytes[i])
-    for i in range(l.base_end.len):
-        if base_end[i] != NEVER:
-            live(y, before if base[i].stack == EMPTY_STACK else of_stack[base[i].stack], 0,
-                 base_end[i], base_bytes[i])
-    sum_up(y)
-    free(rows)
-    free(of_stack)
-    return OK
-
-
-cdef int layers_of_classes(Layers* y, const Classes* c, const Lives* l,
-                           const uint32_t* keys) noexcept nogil:
-    # Keys are classes.
+cdef int layers_of_keys(Layers* y, Keys* k, const Lives* l, const uint32_t* wanted) noexcept nogil:
+    # `wanted` are groups that have been met.
     cdef const Replay* r = l.replay
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
-    cdef const uint32_t* of_event = <const uint32_t*> c.of_event.data
-    cdef const uint32_t* of_base = <const uint32_t*> c.of_base.data
     cdef const uint32_t* base_end = <const uint32_t*> l.base_end.data
     cdef const int64_t* base_bytes = <const int64_t*> l.base_bytes.data
-    cdef uint32_t* rows = rows_of(keys, y.rows - 1, c.keys.len)
+    cdef uint32_t rest = <uint32_t> y.rows - 1
+    cdef uint64_t known = k.names.len
+    cdef uint32_t* rows = rows_of(wanted, rest, known)
+    cdef uint32_t group = 0
     cdef uint64_t i
     if rows == NULL:
         return ERR_MEMORY
     for i in range(r.events):
         if counts(l, action, i):
-            live(y, rows[of_event[i]], y.upto[i], l.end[i], l.bytes[i])
+            group = group_of_event(k, i)
+            if group == NONE32:
+                break
+            live(y, rows[group] if group < known else rest, y.upto[i], l.end[i], l.bytes[i])
     for i in range(l.base_end.len):
-        if base_end[i] != NEVER:
-            live(y, rows[of_base[i]], 0, base_end[i], base_bytes[i])
-    sum_up(y)
+        if group != NONE32 and base_end[i] != NEVER:
+            group = group_of_base(k, i)
+            live(y, rows[group] if group < known else rest, 0, base_end[i], base_bytes[i])
     free(rows)
+    if group == NONE32:
+        return ERR_MEMORY
+    sum_up(y)
     return OK
 
 

@@ -6,16 +6,18 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from memreplay import _core
+from memreplay.analysis.calltree import TREE_ALONE, TreeShape, call_tree
 from memreplay.analysis.choice import chosen_usages, fitting_by
 from memreplay.analysis.grouping import Grouper
 from memreplay.analysis.moments import resolve
 from memreplay.analysis.trust import strict_verdict, verdict
 from memreplay.errors import UsageError
-from memreplay.model import By, Frame, MeasureName, Part, When
+from memreplay.model import By, Filters, Frame, MeasureName, Part, When
 from memreplay.results.at import AtReport, DeviceAt, LiveAllocation
 
 if TYPE_CHECKING:
     from memreplay._native.column import Column
+    from memreplay.analysis.categories import Rule
     from memreplay.model import Verdict
     from memreplay.replay import Usage
     from memreplay.snapshot import Snapshot
@@ -35,17 +37,22 @@ def at_report(
     pool: tuple[int, int] | None = None,
     stream: int | None = None,
     strict: bool = False,
+    filters: Filters | None = None,
+    rules: tuple[Rule, ...] | None = None,
+    tree: TreeShape | None = None,
 ) -> AtReport:
     """The live set of each device at each moment; options are as those of `peak_report`.
 
     A device that does not have a moment is left out, and `missing` says why. Raises UsageError
     where none has it, and for `listed` reserved memory, which is no allocations.
     """
+    if tree is not None and (measure == "reserved" or by is not None):
+        raise UsageError(TREE_ALONE)
     by = fitting_by(measure, by)
     if listed and measure == "reserved":
         raise UsageError("reserved memory is of segments, and has no allocations to list")
-    grouper = Grouper(snap, by)
-    usages = chosen_usages(snap, snap.devices, measure, pool, stream)
+    grouper = Grouper(snap, by, rules)
+    usages = chosen_usages(snap, snap.devices, measure, pool, stream, filters)
     verdicts = [(strict_verdict if strict else verdict)(snap, usage) for usage in usages]
     found: list[DeviceAt] = []
     missing: list[str] = []
@@ -57,7 +64,7 @@ def at_report(
         missing += map(str, errors)
         for usage, event, trust in zip(usages, there, verdicts, strict=True):
             if not isinstance(event, UsageError):
-                found.append(device_at(snap, usage, when, event, grouper, top, listed, trust))
+                found.append(device_at(snap, usage, when, event, grouper, top, listed, trust, tree))
     return AtReport(
         file=snap.file,
         measure=measure,
@@ -69,6 +76,7 @@ def at_report(
         truncated=snap.truncation is not None,
         pool=pool,
         stream=stream,
+        filters=filters,
     )
 
 
@@ -89,6 +97,7 @@ def device_at(
     top: int,
     listed: bool,
     trust: Verdict,
+    tree: TreeShape | None = None,
 ) -> DeviceAt:
     """The live set of one device after one event."""
     replay = usage.replay
@@ -121,6 +130,7 @@ def device_at(
         reasons=trust.reasons,
         parts=parts,
         allocations=_listed(usage, event, grouper, top) if listed else (),
+        tree=None if tree is None else call_tree(usage, event, grouper, tree),
     )
 
 

@@ -94,6 +94,24 @@ def parse_rules(given: object, source: str) -> tuple[Rule, ...]:
     return tuple(rules)
 
 
+def rules_of(config: Mapping[str, object], source: str) -> tuple[Rule, ...]:
+    """The rules of a configuration, then the defaults, unless `category_defaults` is false.
+
+    Raises UsageError as `parse_rules` does.
+    """
+    defaults = config.get("category_defaults", True)
+    if not isinstance(defaults, bool):
+        raise UsageError(f"{source}: category_defaults must be true or false")
+    own = parse_rules(config.get("category", []), source)
+    rules = (*own, *DEFAULT_RULES) if defaults else own
+    if len(rules) > MAX_RULES:
+        raise UsageError(
+            f"{source}: {len(own)} category rules and {len(DEFAULT_RULES)} defaults;"
+            f" {MAX_RULES} at most (category_defaults = false drops those)"
+        )
+    return rules
+
+
 def _parsed(given: object, number: int, source: str) -> Rule:
     name = given.get("name") if isinstance(given, Mapping) else None
     where = f"{source}: category rule {number}" + (f" ({name!r})" if name else "")
@@ -169,6 +187,11 @@ class RuleSet:
             anywhere.append(met & ~self._own)
             own.append(met & self._own)
         return anywhere, own
+
+    def alike(self) -> list[int]:
+        """Of each rule, the number of the first of its name: a category may have several."""
+        first: dict[str, int] = {}
+        return [first.setdefault(rule.name, number) for number, rule in enumerate(self.rules)]
 
     def name(self, number: int) -> str:
         """What the category of a rule is called; UNKNOWN for no rule."""

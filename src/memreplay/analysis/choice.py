@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from memreplay.errors import UsageError
-from memreplay.model import By, MeasureName
+from memreplay.model import By, Filters, MeasureName
 
 if TYPE_CHECKING:
+    from memreplay.analysis.filters import Filtering
     from memreplay.replay import Usage
     from memreplay.snapshot import Snapshot
 
@@ -29,9 +30,12 @@ def chosen_usages(
     measure: MeasureName,
     pool: tuple[int, int] | None,
     stream: int | None,
+    filters: Filters | None = None,
 ) -> list[Usage]:
-    """The measure on each device that has the pool and stream. Raises UsageError when none has."""
+    """The measure on each device that has the pool and stream, of the allocations that pass the
+    filters. Raises UsageError when no device has them, and for filters of reserved memory."""
     found = []
+    filtering = filtering_of(snap, filters)
     missing = None
     for device in devices:
         usage = snap.replay(device).measure(measure, pool=pool, stream=stream)
@@ -41,7 +45,16 @@ def chosen_usages(
         except UsageError as error:
             missing = missing or error
         else:
-            found.append(usage)
+            found.append(usage if filtering is None else filtering.filtered(usage))
     if missing is not None and not found:
         raise missing
     return found
+
+
+def filtering_of(snap: Snapshot, filters: Filters | None) -> Filtering | None:
+    """The filters made ready for this snapshot; None where there are none."""
+    if not filters:
+        return None
+    from memreplay.analysis.filters import Filtering
+
+    return Filtering(snap, filters)

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from memreplay.analysis.choice import fitting_by
+from memreplay.analysis.choice import filtering_of, fitting_by
 from memreplay.analysis.grouping import Grouper
 from memreplay.analysis.matching import Match, match_stacks
 from memreplay.analysis.moments import resolve
 from memreplay.analysis.plumbing import USER, file_rank
 from memreplay.analysis.trust import strict_verdict, verdict
 from memreplay.errors import UsageError
-from memreplay.model import By, Frame, Group, MeasureName, When
+from memreplay.model import By, Filters, Frame, Group, MeasureName, When
 from memreplay.results.diff import DeviceDiff, DiffReport, DiffRow, Side, Status
 
 if TYPE_CHECKING:
+    from memreplay.analysis.categories import Rule
     from memreplay.replay import Usage
     from memreplay.snapshot import Snapshot
 
@@ -36,6 +37,8 @@ def diff_report(
     pool: tuple[int, int] | None = None,
     stream: int | None = None,
     strict: bool = False,
+    filters: Filters | None = None,
+    rules: tuple[Rule, ...] | None = None,
 ) -> DiffReport:
     """The change of each device that both have, at a moment of each.
 
@@ -50,7 +53,7 @@ def diff_report(
             f"the two have no device in common: {_listed(base)} in {base.file}, {_listed(new)} in"
             f" {new.file}"
         )
-    sides = (_Sided(base, measure, by, when, strict), _Sided(new, measure, by, when, strict))
+    sides = [_Sided(snap, measure, by, when, strict, filters, rules) for snap in (base, new)]
     return DiffReport(
         base_file=base.file,
         new_file=new.file,
@@ -67,6 +70,7 @@ def diff_report(
         only_base=tuple(device for device in base.devices if device not in both),
         only_new=tuple(device for device in new.devices if device not in both),
         truncated=base.truncation is not None or new.truncation is not None,
+        filters=filters,
     )
 
 
@@ -78,19 +82,29 @@ class _Sided:
     """One of the two snapshots."""
 
     def __init__(
-        self, snap: Snapshot, measure: MeasureName, by: By, when: When, strict: bool
+        self,
+        snap: Snapshot,
+        measure: MeasureName,
+        by: By,
+        when: When,
+        strict: bool,
+        filters: Filters | None,
+        rules: tuple[Rule, ...] | None,
     ) -> None:
         self.snap = snap
         self.measure = measure
         self.when = when
         self.strict = strict
-        self.grouper = Grouper(snap, by)
+        self.grouper = Grouper(snap, by, rules)
+        self.filtering = filtering_of(snap, filters)
 
     def at(
         self, device: int, pool: tuple[int, int] | None, stream: int | None
     ) -> tuple[Side, list[Group]]:
         """A device there: its totals, and all its groups."""
         usage = self.snap.replay(device).measure(self.measure, pool=pool, stream=stream)
+        if self.filtering is not None:
+            usage = self.filtering.filtered(usage)
         event = resolve(self.snap, usage, self.when)
         trust = (strict_verdict if self.strict else verdict)(self.snap, usage)
         groups, count = self._groups(usage, event)

@@ -122,7 +122,7 @@ class Dimensions:
         if by == "size":
             return _groups.size_keys(usage.native)
         if by == "category":
-            return self._by_category(replay)
+            return _groups.first_rule(self._rules_met(replay), array("Q", self.rules.alike()))
         if by == "annotation":
             return self._by_annotation(replay)
         if by in ("compile_context", "user_metadata"):
@@ -215,7 +215,12 @@ class Dimensions:
         self._texts[replay.device, "annotation"] = list(texts)
         return _groups.run_keys(replay.native, runs, 0)
 
-    def _by_category(self, replay: Replay) -> Keys:
+    def of_rules(self, usage: Usage) -> Keys:
+        """The groups by the rule that decides: names are its number, or NO_RULE."""
+        return _groups.first_rule(self._rules_met(usage.replay))
+
+    def _rules_met(self, replay: Replay) -> Keys:
+        """By the set of rules, a bit each, that hold."""
         anywhere, own = (array("Q", bits) for bits in self.rules.of_frames(self.snap))
         always = self.rules.always("frames")
         others: list[Keys] = []
@@ -236,12 +241,12 @@ class Dimensions:
                     own = array("Q", [bits & (sets[0]) for bits in own])
                 else:
                     others.append(_groups.renamed(rows, array("Q", sets)))
-        found = _groups.rule_keys(
+        met = _groups.rule_keys(
             replay.native, anywhere, own, always, self.file_rank, self.function_rank
         )
         for rules in others:
-            found = _groups.rules_of_both(found, rules)
-        return _groups.first_rule(found)
+            met = _groups.rules_of_both(met, rules)
+        return met
 
     # ---- labels
 

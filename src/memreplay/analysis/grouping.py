@@ -19,6 +19,7 @@ from memreplay.errors import UsageError
 from memreplay.model import WAYS, By, Group, Part, Way
 
 if TYPE_CHECKING:
+    from memreplay._groups import Keys
     from memreplay.replay import Usage
     from memreplay.snapshot import Snapshot
 
@@ -53,20 +54,17 @@ def ways_of(by: By) -> tuple[Way, ...]:
 class Grouper:
     """Groups live sets of one snapshot; classifies its strings and frames once."""
 
-    def __init__(self, snap: Snapshot, by: By, rules: tuple[Rule, ...] = DEFAULT_RULES) -> None:
+    def __init__(self, snap: Snapshot, by: By, rules: tuple[Rule, ...] | None = None) -> None:
         self.snap = snap
         self.by = by
         self.ways = ways_of(by)
-        self.dimensions = Dimensions(snap, rules)
+        self.dimensions = Dimensions(snap, DEFAULT_RULES if rules is None else rules)
         self.file_rank = self.dimensions.file_rank
         self.function_rank = self.dimensions.function_rank
 
     def groups(self, usage: Usage, event: int, top: int) -> tuple[tuple[Group, ...], int, int]:
         """(the `top` largest groups, how many there are, allocations in all) live after `event`."""
-        keys = self.dimensions.keys_of_all(usage, self.ways)
-        found, total, whole, count = keys.sums(usage.listed(event), usage.native, top)
-        groups = (self._group(usage, name, n, c, whole) for name, _, n, c, _ in found)
-        return tuple(groups), total, count
+        return self.keyed_groups(usage, event, top)[1:]
 
     def parts(self, parts: tuple[Part, ...], top: int) -> tuple[tuple[Group, ...], int, int]:
         """The same of pools or streams: those that hold anything."""
@@ -87,12 +85,15 @@ class Grouper:
     def keyed_groups(
         self, usage: Usage, event: int, top: int
     ) -> tuple[list[int], tuple[Group, ...], int, int]:
-        """As `groups`, after the keys that `Usage.layers` knows them by."""
-        found, total, whole, count = usage.groups(
-            event, self.ways[0], self.file_rank, self.function_rank, top
-        )
-        keys = [key for key, _, _ in found]
-        return keys, tuple(self.group(usage, *row, whole) for row in found), total, count
+        """As `groups`, after the numbers by which `Usage.layers` knows them."""
+        keys = self.keys(usage)
+        found, total, whole, count = keys.sums(usage.listed(event), usage.native, top)
+        groups = (self._group(usage, name, n, c, whole) for name, _, n, c, _ in found)
+        return [number for _, number, _, _, _ in found], tuple(groups), total, count
+
+    def keys(self, usage: Usage) -> Keys:
+        """Which group each allocation is in."""
+        return self.dimensions.keys_of_all(usage, self.ways)
 
     def group(self, usage: Usage, key: int, size: int, count: int, whole: int) -> Group:
         """One group by its key in `Usage.groups`."""

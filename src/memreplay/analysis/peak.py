@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from memreplay.analysis.calltree import TREE_ALONE, TreeShape, call_tree
 from memreplay.analysis.choice import chosen_usages, fitting_by
 from memreplay.analysis.grouping import Grouper
 from memreplay.analysis.trust import strict_verdict, verdict
-from memreplay.model import By, MeasureName, Part
+from memreplay.errors import UsageError
+from memreplay.model import By, Filters, MeasureName, Part
 from memreplay.results.peak import DevicePeak, PeakReport
 
 if TYPE_CHECKING:
+    from memreplay.analysis.categories import Rule
     from memreplay.replay import Usage
     from memreplay.snapshot import Snapshot
 
@@ -27,6 +30,9 @@ def peak_report(
     pool: tuple[int, int] | None = None,
     stream: int | None = None,
     strict: bool = False,
+    filters: Filters | None = None,
+    rules: tuple[Rule, ...] | None = None,
+    tree: TreeShape | None = None,
 ) -> PeakReport:
     """The peak of one device, or of each that has any data, with its live set grouped.
 
@@ -36,10 +42,12 @@ def peak_report(
     everything against the device that a summary does, not only what concerns the measure. Raises
     UsageError for a device, pool or stream that is not there.
     """
+    if tree is not None and (measure == "reserved" or by is not None):
+        raise UsageError(TREE_ALONE)
     by = fitting_by(measure, by)
     devices = snap.devices if device is None else (device,)
-    grouper = Grouper(snap, by)
-    usages = chosen_usages(snap, devices, measure, pool, stream)
+    grouper = Grouper(snap, by, rules)
+    usages = chosen_usages(snap, devices, measure, pool, stream, filters)
     return PeakReport(
         file=snap.file,
         measure=measure,
@@ -48,7 +56,10 @@ def peak_report(
         truncated=snap.truncation is not None,
         pool=pool,
         stream=stream,
-        devices=tuple(device_peak(snap, usage, grouper, top, peaks, strict) for usage in usages),
+        filters=filters,
+        devices=tuple(
+            device_peak(snap, usage, grouper, top, peaks, strict, tree) for usage in usages
+        ),
     )
 
 
@@ -59,6 +70,7 @@ def device_peak(
     top: int,
     peaks: int = 0,
     strict: bool = False,
+    tree: TreeShape | None = None,
 ) -> DevicePeak:
     """The peak of one device."""
     replay = usage.replay
@@ -94,4 +106,5 @@ def device_peak(
         reasons=trust.reasons,
         peaks=usage.peaks(peaks) if peaks else (),
         parts=parts,
+        tree=None if tree is None else call_tree(usage, point.event_index, grouper, tree),
     )

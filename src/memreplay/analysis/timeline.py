@@ -10,7 +10,7 @@ from memreplay.analysis.choice import chosen_usages, fitting_by
 from memreplay.analysis.grouping import Grouper
 from memreplay.analysis.trust import strict_verdict, verdict
 from memreplay.errors import UsageError
-from memreplay.model import By, Group, MeasureName, Span
+from memreplay.model import By, Filters, Group, MeasureName, Span
 from memreplay.results.timeline import (
     Axis,
     Layer,
@@ -21,6 +21,7 @@ from memreplay.results.timeline import (
 )
 
 if TYPE_CHECKING:
+    from memreplay.analysis.categories import Rule
     from memreplay.model import Buckets
     from memreplay.replay import Replay, Usage
     from memreplay.snapshot import Snapshot
@@ -40,6 +41,8 @@ def timeline_report(
     pool: tuple[int, int] | None = None,
     stream: int | None = None,
     strict: bool = False,
+    filters: Filters | None = None,
+    rules: tuple[Rule, ...] | None = None,
 ) -> TimelineReport:
     """Each measure on each device, in at most `points` buckets; other options as `peak_report`.
 
@@ -53,12 +56,12 @@ def timeline_report(
     usages = [
         usage
         for measure in dict.fromkeys(measures)
-        for usage in chosen_usages(snap, snap.devices, measure, pool, stream)
+        for usage in chosen_usages(snap, snap.devices, measure, pool, stream, filters)
     ]
     usages.sort(key=lambda usage: usage.replay.device)  # stable: measures stay as they were given
     replays = {usage.replay.device: usage.replay for usage in usages}
     axis = _axis(list(replays.values()), x)
-    grouper = None if by is None else Grouper(snap, by)
+    grouper = None if by is None else Grouper(snap, by, rules)
     return TimelineReport(
         file=snap.file,
         x=axis,
@@ -73,6 +76,7 @@ def timeline_report(
         truncated=snap.truncation is not None,
         pool=pool,
         stream=stream,
+        filters=filters,
     )
 
 
@@ -142,7 +146,8 @@ def _layers(
     by = grouper.by
     peak = usage.peak.event_index
     groups: tuple[Group, ...]
-    if by in ("pool", "stream"):
+    reserved = usage.measure == "reserved"
+    if reserved:
         parts = usage.parts(by, peak)
         groups, total, _ = grouper.parts(parts, top)
         there = [part for part in parts if part.bytes or part.count]
@@ -154,7 +159,10 @@ def _layers(
             f"{len(keys):,} groups in {len(buckets):,} buckets are too much; give a --top or fewer"
             " --points"
         )
-    rows = usage.layers(by, keys, buckets.max_event, grouper.file_rank, grouper.function_rank)
+    if reserved:
+        rows = usage.reserved_layers(by, keys, buckets.max_event)
+    else:
+        rows = usage.layers(grouper.keys(usage), keys, buckets.max_event)
     layers = tuple(Layer(group, row) for group, row in zip(groups, rows, strict=False))
     return layers, rows[-1], total
 

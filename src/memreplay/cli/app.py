@@ -21,6 +21,10 @@ COMMANDS = {
         "memreplay.cli.allocations",
         "What was allocated over the recording, and for how long.",
     ),
+    "categories": (
+        "memreplay.cli.categories",
+        "What each rule of categories caught.",
+    ),
     "diff": ("memreplay.cli.diff", "What changed between two snapshots."),
     "segments": ("memreplay.cli.segments", "What was reserved when, and why."),
     "steps": ("memreplay.cli.steps", "What each step of a program does to memory."),

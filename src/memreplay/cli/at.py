@@ -12,13 +12,16 @@ from memreplay.cli.options import (
     STRICT_EXIT_CODES,
     all_frames_option,
     by_option,
+    config_options,
     file_argument,
+    filter_options,
     format_option,
     measure_option,
     part_options,
     reading_options,
     strict_option,
     top_option,
+    tree_options,
 )
 from memreplay.cli.output import render_document
 from memreplay.cli.present import present
@@ -26,7 +29,8 @@ from memreplay.cli.source import Reading, opened
 from memreplay.cli.when import WhenType
 
 if TYPE_CHECKING:
-    from memreplay.model import By, Edge, MeasureName, Moment, When
+    from memreplay.cli.config import ConfigChoice
+    from memreplay.model import By, Edge, Filters, MeasureName, Moment, When
     from memreplay.results.at import AtReport
 
 
@@ -82,7 +86,10 @@ Examples:
 @by_option
 @top_option
 @all_frames_option
+@tree_options
 @part_options
+@filter_options
+@config_options
 @reading_options
 @strict_option
 @format_option
@@ -105,6 +112,9 @@ def command(
     all_frames: bool,
     pool: tuple[int, int] | None,
     stream: int | None,
+    tree: tuple[int, float] | None,
+    filters: Filters | None,
+    config: ConfigChoice,
     reading: Reading,
     strict: bool,
     fmt: str,
@@ -117,8 +127,11 @@ def command(
     """
     moments = _moments(events, times, annotations, edge, peaks, at_start, at_end, ats)
 
+    rules = config.rules_for(by)
+
     def work() -> AtReport:
         from memreplay.analysis.at import at_report
+        from memreplay.analysis.calltree import shape_of
 
         with opened(file, reading) as snapshot:
             return at_report(
@@ -131,6 +144,9 @@ def command(
                 all_frames=all_frames,
                 pool=pool,
                 stream=stream,
+                filters=filters,
+                rules=rules,
+                tree=shape_of(tree, whole=all_frames),
                 strict=strict,
             )
 

@@ -14,6 +14,8 @@ from memreplay.cli.options import (
     all_frames_option,
     at_option,
     by_option,
+    config_options,
+    filter_options,
     format_option,
     measure_option,
     part_options,
@@ -27,7 +29,8 @@ from memreplay.cli.present import present
 from memreplay.cli.source import Reading, opened
 
 if TYPE_CHECKING:
-    from memreplay.model import By, MeasureName, When
+    from memreplay.cli.config import ConfigChoice
+    from memreplay.model import By, Filters, MeasureName, When
     from memreplay.results.diff import DiffReport
     from memreplay.snapshot import Snapshot
 
@@ -53,6 +56,8 @@ Examples:
 @click.option("--all", "unchanged", is_flag=True, help="Show what did not change, too.")
 @all_frames_option
 @part_options
+@filter_options
+@config_options
 @reading_options
 @strict_option
 @format_option
@@ -70,6 +75,8 @@ def command(
     all_frames: bool,
     pool: tuple[int, int] | None,
     stream: int | None,
+    filters: Filters | None,
+    config: ConfigChoice,
     reading: Reading,
     strict: bool,
     fmt: str,
@@ -81,6 +88,8 @@ def command(
     that only moved (other lines, another folder, a renamed function) is matched; --exact switches
     that off.
     """
+
+    rules = config.rules_for(by)
 
     def work(before: Snapshot, after: Snapshot) -> DiffReport:
         from memreplay.analysis.diff import PEAK, diff_report
@@ -97,6 +106,8 @@ def command(
             all_frames=all_frames,
             pool=pool,
             stream=stream,
+            filters=filters,
+            rules=rules,
             strict=strict,
         )
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from memreplay.cli.by import ByType
+from memreplay.cli.config import ConfigChoice
 from memreplay.cli.limit import LimitType
 from memreplay.cli.moment import MomentType
 from memreplay.cli.pool import PoolType, StreamType
+from memreplay.cli.size import SizeType
 from memreplay.cli.source import Reading
 from memreplay.cli.when import WhenType
 
@@ -254,3 +257,148 @@ def all_frames_option(function: F) -> F:
         is_flag=True,
         help="Show whole stacks, with PyTorch's, Python's and C++ frames.",
     )(function)
+
+
+def config_options(function: F) -> F:
+    """--config and --no-config: which configuration to read, as one argument `config`."""
+
+    @functools.wraps(function)
+    def command(*args: Any, config_file: str | None, no_config: bool, **kwargs: Any) -> Any:
+        if no_config and config_file is not None:
+            raise click.UsageError("--config names a configuration, and --no-config wants none")
+        return function(*args, config=ConfigChoice(config_file, no_config), **kwargs)
+
+    file = click.option(
+        "--config",
+        "config_file",
+        type=click.Path(dir_okay=False, path_type=str),
+        metavar="FILE",
+        help="The configuration, a TOML file (default: memreplay.toml, or pyproject.toml with"
+        " [tool.memreplay], in this folder or one above).",
+    )
+    none = click.option("--no-config", is_flag=True, help="Read no configuration.")
+    return file(none(command))  # type: ignore[return-value]
+
+
+def _pattern(
+    _ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Refuses what is no regular expression, before a large file is read."""
+    try:
+        for text in value:
+            re.compile(text)
+    except re.error as error:
+        raise click.BadParameter(f"{text!r} is no regular expression: {error}") from None
+    return value
+
+
+def filter_options(function: F) -> F:
+    """--include, --exclude, --min-bytes, --only-live-at-end, --only-baseline: what alone counts, as
+    one argument `filters`, None for everything."""
+
+    @functools.wraps(function)
+    def command(
+        *args: Any,
+        include: tuple[str, ...],
+        exclude: tuple[str, ...],
+        min_bytes: int,
+        live_at_end: bool,
+        baseline: bool,
+        **kwargs: Any,
+    ) -> Any:
+        from memreplay.model import Filters
+
+        filters = Filters(include, exclude, min_bytes, live_at_end, baseline)
+        return function(*args, filters=filters or None, **kwargs)
+
+    for option in reversed(_FILTERS):
+        command = option(command)
+    return command  # type: ignore[return-value]
+
+
+_FILTERS = (
+    click.option(
+        "--include",
+        multiple=True,
+        callback=_pattern,
+        metavar="REGEX",
+        help="Only allocations with a frame in whose file:function this is found; several: any.",
+    ),
+    click.option(
+        "--exclude",
+        multiple=True,
+        callback=_pattern,
+        metavar="REGEX",
+        help="No allocations with such a frame.",
+    ),
+    click.option(
+        "--min-bytes",
+        type=SizeType(),
+        default=0,
+        metavar="SIZE",
+        help="Only allocations of at least so much (64K, 1MiB).",
+    ),
+    click.option(
+        "--only-live-at-end",
+        "live_at_end",
+        is_flag=True,
+        help="Only allocations that are never freed.",
+    ),
+    click.option(
+        "--only-baseline",
+        "baseline",
+        is_flag=True,
+        help="Only what was allocated before the first event.",
+    ),
+)
+
+
+def _share(_ctx: click.Context, _param: click.Parameter, value: str) -> float:
+    """`1%` or `0.01`."""
+    text = value.strip()
+    try:
+        found = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found <= 1:
+        raise click.BadParameter(f"{value!r} is no share: give 1% or 0.01, to 100%")
+    return found
+
+
+def tree_options(function: F) -> F:
+    """--tree, --tree-depth, --tree-share, as one argument `tree`: (depth, share), None without."""
+
+    @functools.wraps(function)
+    def command(*args: Any, tree: bool, depth: int, share: float, **kwargs: Any) -> Any:
+        return function(*args, tree=(depth, share) if tree else None, **kwargs)
+
+    for option in reversed(_TREE):
+        command = option(command)
+    return command  # type: ignore[return-value]
+
+
+_TREE = (
+    click.option(
+        "--tree",
+        is_flag=True,
+        help="Show who held it as a tree of calls, the outermost first, instead of groups.",
+    ),
+    click.option(
+        "--tree-depth",
+        "depth",
+        type=int,
+        callback=from_zero,
+        metavar="N",
+        default=0,
+        help="With --tree: only so many levels; 0 for all.",
+    ),
+    click.option(
+        "--tree-share",
+        "share",
+        callback=_share,
+        metavar="SHARE",
+        default="1%",
+        show_default=True,
+        help="With --tree: only calls that hold at least this share.",
+    ),
+)

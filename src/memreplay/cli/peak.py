@@ -11,7 +11,9 @@ from memreplay.cli.options import (
     STRICT_EXIT_CODES,
     all_frames_option,
     by_option,
+    config_options,
     file_argument,
+    filter_options,
     format_option,
     measure_option,
     part_options,
@@ -19,13 +21,15 @@ from memreplay.cli.options import (
     reading_options,
     strict_option,
     top_option,
+    tree_options,
 )
 from memreplay.cli.output import render_document
 from memreplay.cli.present import present
 from memreplay.cli.source import Reading, opened
 
 if TYPE_CHECKING:
-    from memreplay.model import By, MeasureName
+    from memreplay.cli.config import ConfigChoice
+    from memreplay.model import By, Filters, MeasureName
     from memreplay.results.peak import PeakReport
 
 
@@ -48,8 +52,11 @@ Examples:
 @by_option
 @top_option
 @all_frames_option
+@tree_options
 @peaks_option
 @part_options
+@filter_options
+@config_options
 @reading_options
 @strict_option
 @format_option
@@ -64,6 +71,9 @@ def command(
     peaks: int,
     pool: tuple[int, int] | None,
     stream: int | None,
+    tree: tuple[int, float] | None,
+    filters: Filters | None,
+    config: ConfigChoice,
     reading: Reading,
     strict: bool,
     fmt: str,
@@ -75,7 +85,10 @@ def command(
     held it, the largest first.
     """
 
+    rules = config.rules_for(by)
+
     def work() -> PeakReport:
+        from memreplay.analysis.calltree import shape_of
         from memreplay.analysis.peak import peak_report
 
         with opened(file, reading) as snapshot:
@@ -88,6 +101,9 @@ def command(
                 all_frames=all_frames,
                 pool=pool,
                 stream=stream,
+                filters=filters,
+                rules=rules,
+                tree=shape_of(tree, whole=all_frames),
                 strict=strict,
             )
 

@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from memreplay.cli.by import ByType
 from memreplay.cli.errors import attempt
 from memreplay.cli.options import (
     STRICT_EXIT_CODES,
+    config_options,
     file_argument,
+    filter_options,
     from_zero,
     output_options,
     part_options,
@@ -28,7 +31,8 @@ from memreplay.cli.source import Reading, opened
 from memreplay.errors import UsageError
 
 if TYPE_CHECKING:
-    from memreplay.model import By, MeasureName
+    from memreplay.cli.config import ConfigChoice
+    from memreplay.model import By, Filters, MeasureName
     from memreplay.results.timeline import Axis, TimelineReport
 
 _MEASURES = ("requested", "held", "active", "allocated", "reserved")  # a test compares the two
@@ -85,8 +89,10 @@ Examples:
 )
 @click.option(
     "--by",
-    type=click.Choice(["stack", "frame", "file", "function", "pool", "stream"]),
-    help="Stack the largest groups at the peak.",
+    type=ByType(),
+    metavar="WAY[,WAY...]",
+    help="Stack the largest groups at the peak, by what `memreplay peak` groups by: stack, frame,"
+    " file, category, annotation, stream, pool, size …; several at once as category,file.",
 )
 @click.option(
     "--top",
@@ -106,6 +112,8 @@ Examples:
     f" what the width fits for text, else {POINTS}).",
 )
 @part_options
+@filter_options
+@config_options
 @reading_options
 @strict_option
 @click.option(
@@ -129,6 +137,8 @@ def command(
     points: int | None,
     pool: tuple[int, int] | None,
     stream: int | None,
+    filters: Filters | None,
+    config: ConfigChoice,
     reading: Reading,
     strict: bool,
     fmt: str,
@@ -156,6 +166,8 @@ def command(
 
             points = text_points(width)
 
+    rules = config.rules_for(by)
+
     def work() -> TimelineReport:
         from memreplay.analysis.timeline import timeline_report
 
@@ -169,6 +181,8 @@ def command(
                 top=top,
                 pool=pool,
                 stream=stream,
+                filters=filters,
+                rules=rules,
                 strict=strict,
             )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from memreplay import _measures, _timeline
+    from memreplay import _groups, _measures, _timeline
     from memreplay._native.column import Column
     from memreplay.replay.device import Replay
 
@@ -34,17 +34,24 @@ class Usage:
         measure: MeasureName,
         pool: tuple[int, int] | None = None,
         stream: int | None = None,
+        narrow: Callable[[Usage, _timeline.Measure], _timeline.Measure] | None = None,
     ) -> None:
         self.replay = replay
         self.measure = measure
         self.pool = pool
         self.stream = stream
+        self._narrow = narrow
         self._questions = 0
         self._moments: _timeline.Moments | None = None
         self._sums: dict[str, list[tuple[int, int, int, int, int, int, int]]] = {}
 
     def __repr__(self) -> str:
         return f"<Usage of device {self.replay.device}: {self.measure}, {self.peak}>"
+
+    def only(self, narrow: Callable[[Usage, _timeline.Measure], _timeline.Measure]) -> Usage:
+        """The same measure of some allocations alone: `narrow` is given this measure, natively, and
+        leaves them in it. Not for reserved memory."""
+        return Usage(self.replay, self.measure, self.pool, self.stream, narrow)
 
     # ---- bytes over events
 
@@ -166,29 +173,26 @@ class Usage:
         )
 
     def layers(
-        self, by: By, wanted: list[int], samples: list[int], file_rank: bytes, function_rank: bytes
+        self, keys: _groups.Keys, wanted: Sequence[int], samples: Sequence[int]
     ) -> list[list[int]]:
         """Bytes of each of the `wanted` groups, and of all others together, after each of the
-        events `samples`, which come in their order.
+        events `samples`, which come in their order."""
+        base = self.replay.first_event
+        found = keys.layers(self.native, wanted, [event - base for event in samples])
+        return [memoryview(one).tolist() for one in found]
 
-        Groups are the keys of `groups`; by "pool" or "stream" the numbers of `part_classes`.
-        """
-        from memreplay import _measures
-
+    def reserved_layers(
+        self, by: str, wanted: Sequence[int], samples: Sequence[int]
+    ) -> list[list[int]]:
+        """The same of reserved memory, by "pool" or "stream": groups are the numbers of
+        `part_classes`."""
         base = self.replay.first_event
         at = [event - base for event in samples]
-        if by in ("pool", "stream"):
-            classes = self.replay.classes(by)
-            if self.measure == "reserved":
-                found = classes.reserved_layers(wanted, at, self._alone)
-            else:
-                found = classes.layers(self.native, wanted, at)
-        else:
-            found = _measures.layers(self.native, by, file_rank, function_rank, wanted, at)
+        found = self.replay.classes(by).reserved_layers(wanted, at, self._alone)
         return [memoryview(one).tolist() for one in found]
 
     def part_classes(self, by: str, parts: Sequence[Part]) -> list[int]:
-        """The numbers by which `layers` knows pools or streams."""
+        """The numbers by which `reserved_layers` knows pools or streams."""
         keys = self.replay.classes(by).keys()
         known: dict[object, int] = {
             self.replay.pool_of(key) if by == "pool" else key: at for at, key in enumerate(keys)
@@ -199,10 +203,10 @@ class Usage:
     def reconciliation_bytes(self) -> int | None:
         """`final_bytes` less what the file's segments hold: 0 when the two agree.
 
-        None where the range that was read ends before the trace does, and of one pool or stream.
+        None where the range that was read ends before the trace does, and of a part alone.
         """
         replay = self.replay
-        if not replay.native.reaches_end or self.pool is not None or self.stream is not None:
+        if not replay.native.reaches_end or not self._is_whole:
             return None
         if self.measure == "reserved":
             return self.final_bytes - replay.reserved.final_bytes
@@ -211,7 +215,12 @@ class Usage:
     @property
     def _is_plain(self) -> bool:
         """Whether the replay has the answer at hand."""
-        return self.measure == "requested" and self.pool is None and self.stream is None
+        return self.measure == "requested" and self._is_whole
+
+    @property
+    def _is_whole(self) -> bool:
+        """Whether all allocations count."""
+        return self.pool is None and self.stream is None and self._narrow is None
 
     @cached_property
     def _extremes(self) -> tuple[int, int, int, int, int, float | None]:
@@ -241,7 +250,7 @@ class Usage:
             found = replay.blocks.weigh(found)
         for classes, wanted in self._alone:
             found = classes.keep(found, wanted)
-        return found
+        return found if self._narrow is None else self._narrow(self, found)
 
     def _asked(self) -> _timeline.Measure | _timeline.Moments:
         """What answers a question about a moment: from the second one on an index, which one alone

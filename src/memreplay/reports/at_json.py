@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from memreplay.reports.calltree import tree_json
+from memreplay.reports.filters import filters_json
 from memreplay.reports.holders_json import frame_json, group_json, part_json
 from memreplay.reports.moment_json import moment_json
 from memreplay.reports.strict_json import to_json
@@ -20,6 +22,7 @@ def render_at_json(report: AtReport) -> str:
             "by": report.by,
             "pool": None if report.pool is None else list(report.pool),
             "stream": report.stream,
+            "filters": filters_json(report.filters),
             "truncated": report.truncated,
             "missing": list(report.missing),
             "devices": [_device(device, report) for device in report.devices],
@@ -58,6 +61,8 @@ def _device(found: DeviceAt, report: AtReport) -> dict[str, object]:
         at = {stack: place for place, stack in enumerate(stacks)}
         out["allocations"] = [_allocation(one, at[one.stack]) for one in found.allocations]
         out["stacks"] = [_stack(one) for one in stacks.values()]
+    if found.tree is not None:
+        out["tree"] = tree_json(found.tree)
     return out
 
 

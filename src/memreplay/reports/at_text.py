@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from memreplay.model import Group, When
+from memreplay.reports.calltree import tree_table
 from memreplay.reports.document import (
     Below,
     Block,
@@ -16,6 +17,7 @@ from memreplay.reports.document import (
     Row,
     Table,
 )
+from memreplay.reports.filters import NOTHING_LEFT, filter_pairs
 from memreplay.reports.headline import moment_phrases
 from memreplay.reports.holders_text import group_row, holder_tables, place_of, share
 from memreplay.reports.reasons import reason_notes
@@ -45,7 +47,12 @@ def at_document(report: AtReport) -> Document:
 
 def _section(found: DeviceAt, report: AtReport) -> list[Block]:
     blocks: list[Block] = [Heading(_headline(found)), Pairs(_pairs(found, report))]
-    blocks += holder_tables(found, found.live_bytes, report.by, all_frames=report.all_frames)
+    if report.filters and not found.peak_bytes:
+        blocks.append(Note(NOTHING_LEFT))
+    if found.tree is None:
+        blocks += holder_tables(found, found.live_bytes, report.by, all_frames=report.all_frames)
+    else:
+        blocks += tree_table(found.tree, found.live_bytes)
     if report.listed and found.allocations:
         blocks.append(_allocations_table(found, report))
     return [*blocks, *reason_notes(found.reasons, trusted=found.trusted)]
@@ -64,6 +71,7 @@ def _pairs(found: DeviceAt, report: AtReport) -> tuple[tuple[str, str], ...]:
         pairs.append(("pool", f"{report.pool[0]}:{report.pool[1]} alone"))
     if report.stream is not None:
         pairs.append(("stream", f"{report.stream} alone"))
+    pairs += filter_pairs(report.filters)
     if found.events < found.trace_events:
         words = range_words(found.first_event, found.events, found.trace_events)
         pairs.append(("range", words))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from memreplay.reports.filters import filters_json
 from memreplay.reports.holders_json import frame_json
 from memreplay.reports.moment_json import moment_json
 from memreplay.reports.strict_json import to_json
@@ -21,6 +22,7 @@ def render_diff_json(report: DiffReport) -> str:
             "by": report.by,
             "moment": moment_json(report.when),
             "exact": report.exact,
+            "filters": filters_json(report.filters),
             "truncated": report.truncated,
             "only_base": list(report.only_base),
             "only_new": list(report.only_new),

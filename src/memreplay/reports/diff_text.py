@@ -5,6 +5,7 @@ from __future__ import annotations
 from memreplay.model import Group
 from memreplay.reports.at_text import when_words
 from memreplay.reports.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
+from memreplay.reports.filters import NOTHING_LEFT, filter_pairs
 from memreplay.reports.holders_text import group_row, title_of
 from memreplay.reports.reasons import reason_notes
 from memreplay.reports.units import count, counted, percent, signed_count, signed_size, size
@@ -29,8 +30,14 @@ def diff_document(report: DiffReport) -> Document:
 
 
 def _section(found: DeviceDiff, report: DiffReport) -> list[Block]:
-    blocks: list[Block] = [Heading(_headline(found, report)), Pairs(_pairs(found))]
-    if found.rows:
+    pairs = (*_pairs(found), *filter_pairs(report.filters))
+    blocks: list[Block] = [
+        Heading(_headline(found, report)),
+        Pairs(pairs),
+    ]
+    if report.filters and not (found.base.count or found.new.count):
+        blocks.append(Note(NOTHING_LEFT))
+    elif found.rows:
         blocks.append(_table(found, report))
     else:
         blocks.append(Note("no group changed"))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from memreplay.model import By
+from memreplay.reports.calltree import tree_json
+from memreplay.reports.filters import filters_json
 from memreplay.reports.holders_json import group_json, part_json
 from memreplay.reports.strict_json import to_json
 from memreplay.results.peak import DevicePeak, PeakReport
@@ -20,6 +22,7 @@ def render_peak_json(report: PeakReport) -> str:
             "by": report.by,
             "pool": None if report.pool is None else list(report.pool),
             "stream": report.stream,
+            "filters": filters_json(report.filters),
             "truncated": report.truncated,
             "devices": [_device(device, report.by) for device in report.devices],
         },
@@ -56,4 +59,6 @@ def _device(peak: DevicePeak, by: By) -> dict[str, object]:
     }
     if by in ("pool", "stream"):
         found[f"{by}s"] = [part_json(part, by) for part in peak.parts]
+    if peak.tree is not None:
+        found["tree"] = tree_json(peak.tree)
     return found

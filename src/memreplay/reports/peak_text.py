@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from memreplay.reports.calltree import tree_table
 from memreplay.reports.document import (
     Block,
     Document,
@@ -12,6 +13,7 @@ from memreplay.reports.document import (
     Row,
     Table,
 )
+from memreplay.reports.filters import NOTHING_LEFT, filter_pairs
 from memreplay.reports.headline import moment_phrases
 from memreplay.reports.holders_text import holder_tables, share
 from memreplay.reports.reasons import reason_notes
@@ -43,7 +45,12 @@ def _section(peak: DevicePeak, report: PeakReport) -> list[Block]:
     blocks.append(Pairs(_pairs(peak, report)))
     if peak.peaks:
         blocks.append(_peaks_table(peak))
-    blocks += holder_tables(peak, peak.peak_bytes, report.by, all_frames=report.all_frames)
+    if report.filters and not peak.peak_bytes:
+        blocks.append(Note(NOTHING_LEFT))
+    if peak.tree is None:
+        blocks += holder_tables(peak, peak.peak_bytes, report.by, all_frames=report.all_frames)
+    else:
+        blocks += tree_table(peak.tree, peak.peak_bytes)
     said = frozenset(("no_events",))
     blocks += reason_notes(peak.reasons, trusted=peak.trusted, said=said)
     return blocks
@@ -91,6 +98,7 @@ def _pairs(peak: DevicePeak, report: PeakReport) -> tuple[tuple[str, str], ...]:
         pairs.append(("pool", f"{report.pool[0]}:{report.pool[1]} alone"))
     if report.stream is not None:
         pairs.append(("stream", f"{report.stream} alone"))
+    pairs += filter_pairs(report.filters)
     if peak.events < peak.trace_events:
         pairs.append(("range", range_words(peak.first_event, peak.events, peak.trace_events)))
     # At the start the peak is the baseline, and without events both are the final state.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from memreplay.reports.filters import filters_json
 from memreplay.reports.holders_json import frame_json
 from memreplay.reports.strict_json import to_json
 from memreplay.results.timeline import Layer, Marks, Series, TimelineReport
@@ -20,6 +21,7 @@ def render_timeline_json(report: TimelineReport) -> str:
             "by": report.by,
             "pool": None if report.pool is None else list(report.pool),
             "stream": report.stream,
+            "filters": filters_json(report.filters),
             "truncated": report.truncated,
             "devices": [_series(series, report) for series in report.devices],
             "marks": [_marks(marks) for marks in report.marks],

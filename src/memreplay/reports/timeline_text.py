@@ -23,6 +23,7 @@ from memreplay.reports.document import (
     Row,
     Table,
 )
+from memreplay.reports.filters import NOTHING_LEFT, filter_pairs
 from memreplay.reports.fit import cell_width, clean, cut_right
 from memreplay.reports.headline import moment_phrases
 from memreplay.reports.holders_text import group_row, share, title_of
@@ -96,6 +97,9 @@ def _section(
     lines += _mark_lines(marks, found[0], axis, wide, margin)
     blocks: list[Block] = [Heading(_headline(found))]
     blocks.append(Pairs(_pairs(found, report, axis.words(wide))))
+    if report.filters and not any(one.peak_bytes for one in found):
+        blocks.append(Note(NOTHING_LEFT))
+        return blocks
     blocks.append(Picture(tuple(lines)))
     if report.by is not None:
         blocks += _layer_table(found[0], report)
@@ -137,6 +141,7 @@ def _pairs(
         pairs.append(("pool", f"{report.pool[0]}:{report.pool[1]} alone"))
     if report.stream is not None:
         pairs.append(("stream", f"{report.stream} alone"))
+    pairs += filter_pairs(report.filters)
     if one.events < one.trace_events:
         pairs.append(("range", range_words(one.first_event, one.events, one.trace_events)))
     if len(found) == 1:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from memreplay.model import By, Exactness, Frame, Group, MeasureName, Part, When
+from memreplay.model import By, Exactness, Filters, Frame, Group, MeasureName, Part, When
+from memreplay.results.calltree import CallTree
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,7 @@ class DeviceAt:
     reasons: tuple[str, ...]
     parts: tuple[Part, ...] = ()
     allocations: tuple[LiveAllocation, ...] = ()
+    tree: CallTree | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,3 +90,4 @@ class AtReport:
     truncated: bool = False
     pool: tuple[int, int] | None = None
     stream: int | None = None
+    filters: Filters | None = None

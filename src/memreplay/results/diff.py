@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from memreplay.model import By, Exactness, Frame, MeasureName, When
+from memreplay.model import By, Exactness, Filters, Frame, MeasureName, When
 
 Status = Literal["grew", "shrank", "new", "gone", "same"]
 
@@ -91,3 +91,4 @@ class DiffReport:
     only_base: tuple[int, ...] = ()
     only_new: tuple[int, ...] = ()
     truncated: bool = False
+    filters: Filters | None = None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from memreplay.model import By, Exactness, Group, MeasureName, Part, PeakPoint
+from memreplay.model import By, Exactness, Filters, Group, MeasureName, Part, PeakPoint
+from memreplay.results.calltree import CallTree
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,7 @@ class DevicePeak:
     reasons: tuple[str, ...]
     peaks: tuple[PeakPoint, ...] = ()
     parts: tuple[Part, ...] = ()
+    tree: CallTree | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +67,4 @@ class PeakReport:
     truncated: bool = False
     pool: tuple[int, int] | None = None
     stream: int | None = None
+    filters: Filters | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from memreplay.model import Buckets, By, Exactness, Group, MeasureName, Span
+from memreplay.model import Buckets, By, Exactness, Filters, Group, MeasureName, Span
 
 Axis = Literal["event", "time"]
 
@@ -87,3 +87,4 @@ class TimelineReport:
     truncated: bool = False
     pool: tuple[int, int] | None = None
     stream: int | None = None
+    filters: Filters | None = None

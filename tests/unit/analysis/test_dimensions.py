@@ -184,3 +184,12 @@ def test_ways() -> None:
     with pytest.raises(UsageError, match="nothing is grouped by 'colour'; there are: stack, "):
         ways_of("file,colour")
     assert OFFERED == WAYS
+
+
+def test_rules_of_one_name_are_one_category() -> None:
+    rules = (Rule("own", "mlp"), Rule("other", "block"), Rule("own", "train"))
+    assert groups(opened(rich()), "category", rules=rules) == {
+        "unknown": 800,
+        "own": 500,
+        "other": 200,
+    }

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from memreplay.analysis.calltree import TreeShape
+from memreplay.analysis.categories import Rule
 from memreplay.cli.app import app
 from memreplay.errors import TruncatedError, UsageError
+from memreplay.model import Filters
 from memreplay.reports.peak_json import render_peak_json
 from memreplay.reports.peak_text import peak_document
 from memreplay.reports.plain import render_plain
@@ -42,6 +46,9 @@ def test_options_reach_the_analysis(runner: CliRunner, library: FakeLibrary) -> 
         "pool": None,
         "stream": None,
         "strict": False,
+        "filters": None,
+        "rules": None,
+        "tree": None,
     }
     options = ["--by", "file", "--top", "0", "--all-frames", "--device", "1"]
     options += [
@@ -54,6 +61,21 @@ def test_options_reach_the_analysis(runner: CliRunner, library: FakeLibrary) -> 
         "--stream",
         "7",
         "--strict",
+        "--include",
+        "a",
+        "--include",
+        "b",
+        "--exclude",
+        "c",
+        "--min-bytes",
+        "1K",
+        "--only-live-at-end",
+        "--only-baseline",
+        "--tree",
+        "--tree-depth",
+        "3",
+        "--tree-share",
+        "5%",
     ]
     runner.invoke(app, ["peak", "snap.pkl", *options])
     assert library.peak_options == {
@@ -65,6 +87,9 @@ def test_options_reach_the_analysis(runner: CliRunner, library: FakeLibrary) -> 
         "pool": (0, 0),
         "stream": 7,
         "strict": True,
+        "filters": Filters(("a", "b"), ("c",), 1024, live_at_end=True, baseline=True),
+        "rules": None,
+        "tree": TreeShape(3, 0.05, whole=True),
     }
     assert library.reading["device"] == 1
 
@@ -121,3 +146,37 @@ def test_an_interrupt(runner: CliRunner, library: FakeLibrary) -> None:
     library.errors["snap.pkl"] = KeyboardInterrupt()
     result = runner.invoke(app, ["peak", "snap.pkl"])
     assert (result.exit_code, result.output) == (130, "")
+
+
+def test_a_filter_that_is_no_regular_expression(runner: CliRunner, library: FakeLibrary) -> None:
+    result = runner.invoke(app, ["peak", "snap.pkl", "--exclude", "("])
+    assert result.exit_code == 2
+    assert "'(' is no regular expression" in result.stderr
+    assert not library.snapshots
+
+
+def test_categories_are_those_of_the_configuration(
+    runner: CliRunner, library: FakeLibrary, tmp_path: Path
+) -> None:
+    config = tmp_path / "c.toml"
+    config.write_text('category_defaults = false\n[[category]]\nname = "a"\nframes = "b"\n')
+    arguments = ["peak", "snap.pkl", "--config", str(config)]
+    runner.invoke(app, [*arguments, "--by", "file,category"])
+    assert library.peak_options["rules"] == (Rule("a", "b"),)
+    config.write_text("[")
+    assert runner.invoke(app, arguments).exit_code == 0  # nobody asks for it
+    result = runner.invoke(app, [*arguments, "--by", "category"])
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"memreplay: error: {config}: not valid TOML")
+    result = runner.invoke(app, [*arguments, "--no-config"])
+    assert result.exit_code == 2
+    assert "--no-config wants none" in result.stderr
+    assert runner.invoke(app, ["peak", "s", "--no-config", "--by", "category"]).exit_code == 0
+
+
+@pytest.mark.parametrize("share", ["-1%", "101%", "1.5", "nan", "x", "%"])
+def test_a_share_that_is_none(runner: CliRunner, library: FakeLibrary, share: str) -> None:
+    result = runner.invoke(app, ["peak", "snap.pkl", "--tree", "--tree-share", share])
+    assert result.exit_code == 2
+    assert "is no share" in result.stderr
+    assert not library.snapshots

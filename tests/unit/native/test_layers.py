@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from memreplay import _measures, _timeline
+from memreplay import _groups, _measures, _timeline
+from memreplay._groups import Keys
 from memreplay._native.column import Column
 from tests.build import SnapshotBuilder
 from tests.unit.native.measured import A, column, replay
@@ -24,20 +25,25 @@ def trace() -> _timeline.Replay:
     return replay(b)
 
 
-def ranks(made: _timeline.Replay) -> tuple[bytes, bytes]:
-    return (bytes(made.tables.n_strings),) * 2
+def grouped(made: _timeline.Replay, kind: str) -> tuple[Keys, dict[int, int]]:
+    """Groups by a kind, all met, and the number of each by its name."""
+    keys = _groups.stack_keys(made, kind, *(bytes(made.tables.n_strings),) * 2)
+    keys.meet()
+    return keys, {name: at for at, name in enumerate(memoryview(keys.names()).tolist())}
 
 
 def test_each_group_and_the_rest_at_every_event() -> None:
     made = trace()
     measure = _timeline.requested_measure(made)
-    keys = {count: key for key, count, _ in measure.groups(1, "stack", *ranks(made), 0)[0]}
-    model, loss, before = keys[100], keys[30], keys[50]
-    assert before == _timeline.BEFORE_RECORDING
-    every = list(range(-1, 5))
-    found = _measures.layers(
-        measure, "stack", *ranks(made), [loss, model, before, _timeline.NO_STACK], every
+    keys, known = grouped(made, "stack")
+    sums = keys.sums(measure.live(1), measure, 0)[0]
+    model, before, loss = (
+        next(number for _, number, n_bytes, _, _ in sums if n_bytes == wanted)
+        for wanted in (100, 50, 30)
     )
+    assert before == known[_groups.BASELINE]
+    every = list(range(-1, 5))
+    found = keys.layers(measure, [loss, model, before, known[_groups.NO_STACK]], every)
     assert [column(one) for one in found] == [
         [0, 0, 30, 30, 30, 30],
         [0, 100, 100, 100, 0, 0],
@@ -45,41 +51,42 @@ def test_each_group_and_the_rest_at_every_event() -> None:
         [0, 0, 0, 0, 0, 7],
         [0, 0, 0, 0, 0, 0],
     ]
-    rest = _measures.layers(measure, "stack", *ranks(made), [loss], [1, 1, 4])
+    rest = keys.layers(measure, [loss], [1, 1, 4])
     assert [column(one) for one in rest] == [[30, 30, 30], [150, 150, 7]]
-    assert [column(one) for one in _measures.layers(measure, "file", *ranks(made), [], [4])] == [
-        [37]
-    ]
+
+
+def test_groups_that_nobody_has_met_are_the_rest() -> None:
+    made = trace()
+    measure = _timeline.requested_measure(made)
+    keys = _groups.stack_keys(made, "file", *(bytes(made.tables.n_strings),) * 2)
+    assert [column(one) for one in keys.layers(measure, [], [4])] == [[37]]
 
 
 def test_no_samples_and_no_events() -> None:
     made = trace()
-    measure = _timeline.requested_measure(made)
-    assert [column(one) for one in _measures.layers(measure, "file", *ranks(made), [], [])] == [[]]
+    keys, _ = grouped(made, "file")
+    assert [column(one) for one in keys.layers(_timeline.requested_measure(made), [], [])] == [[]]
     empty = replay(SnapshotBuilder())
-    found = _measures.layers(
-        _timeline.requested_measure(empty), "stack", *ranks(empty), [], [-1, -1]
-    )
+    keys, _ = grouped(empty, "stack")
+    found = keys.layers(_timeline.requested_measure(empty), [], [-1, -1])
     assert [column(one) for one in found] == [[0, 0]]
 
 
 def test_what_it_cannot_be_asked() -> None:
     made = trace()
     measure = _timeline.requested_measure(made)
+    keys, _ = grouped(made, "stack")
     for samples in ([5], [-2], [2, 1]):
         with pytest.raises(ValueError, match="samples are events"):
-            _measures.layers(measure, "stack", *ranks(made), [], samples)
-    with pytest.raises(ValueError, match="one byte a string"):
-        _measures.layers(measure, "stack", b"", b"", [], [])
-    with pytest.raises(KeyError):
-        _measures.layers(measure, "pool", *ranks(made), [], [])
+            keys.layers(measure, [], samples)
+    with pytest.raises(ValueError, match="another replay"):
+        keys.layers(_timeline.requested_measure(trace()), [], [])
     with pytest.raises(OverflowError):
-        _measures.layers(measure, "stack", *ranks(made), [2**32], [])
+        keys.layers(measure, [2**32], [])
     with pytest.raises(TypeError):
-        _measures.layers(None, "stack", b"", b"", [], [])  # type: ignore[arg-type]
-    # A key that nothing has is a row of zeros.
-    found = _measures.layers(measure, "stack", *ranks(made), [2**31], [1])
-    assert [column(one) for one in found] == [[0], [180]]
+        keys.layers(None, [], [])  # type: ignore[arg-type]
+    # A group that there is not is a row of zeros.
+    assert [column(one) for one in keys.layers(measure, [2**31], [1])] == [[0], [180]]
 
 
 def test_buckets_of_what_is_no_series() -> None:

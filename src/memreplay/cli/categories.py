@@ -1,0 +1,167 @@
+"""`memreplay categories`: what each rule of categories caught, and what none did."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from memreplay.cli.options import (
+    STRICT_EXIT_CODES,
+    all_frames_option,
+    at_option,
+    config_options,
+    file_argument,
+    filter_options,
+    measure_option,
+    part_options,
+    reading_options,
+    strict_option,
+    top_option,
+)
+from memreplay.cli.output import render_document, terminal_width
+from memreplay.cli.present import present
+from memreplay.cli.source import Reading, opened
+from memreplay.errors import UsageError
+
+if TYPE_CHECKING:
+    from memreplay.cli.config import ConfigChoice
+    from memreplay.model import Filters, MeasureName, When
+    from memreplay.results.categories import CategoriesReport
+    from memreplay.results.timeline import TimelineReport
+
+POINTS = 1_000
+
+
+@click.command(
+    "categories",
+    epilog=f"""\b
+Examples:
+  memreplay categories snap.pkl
+  memreplay categories snap.pkl --config memreplay.toml --top 5
+  memreplay categories snap.pkl --measure held --at end
+  memreplay categories snap.pkl --over-time
+  memreplay categories snap.pkl --over-time --format csv > categories.csv
+
+{STRICT_EXIT_CODES}""",
+)
+@file_argument
+@at_option
+@measure_option
+@top_option
+@all_frames_option
+@click.option(
+    "--over-time",
+    is_flag=True,
+    help="The bytes of each category over the events, as `memreplay timeline --by category`.",
+)
+@part_options
+@filter_options
+@config_options
+@reading_options
+@strict_option
+@click.option(
+    "--format",
+    "fmt",
+    type=click.Choice(["text", "csv", "json"]),
+    default="text",
+    show_default=True,
+    help="For people, or for programs (see docs/json.md); csv with --over-time only.",
+)
+@click.pass_context
+def command(
+    ctx: click.Context,
+    file: str,
+    at: When | None,
+    measure: MeasureName,
+    top: int,
+    all_frames: bool,
+    over_time: bool,
+    pool: tuple[int, int] | None,
+    stream: int | None,
+    filters: Filters | None,
+    config: ConfigChoice,
+    reading: Reading,
+    strict: bool,
+    fmt: str,
+) -> None:
+    """What each rule of categories caught.
+
+    Shows, for the peak of each device in FILE ('-' for standard input) or another moment (--at),
+    how much each rule caught, and the largest stacks that none did: those to write the next rule
+    for. Rules are those of the configuration ([[category]], see docs/categories.md), then the
+    defaults.
+    """
+    if over_time and at is not None:
+        raise UsageError("--over-time is of all moments, and --at of one")
+    if fmt == "csv" and not over_time:
+        raise UsageError("--format csv is for --over-time")
+    if over_time and measure == "reserved":
+        raise UsageError("reserved memory is of segments, and has no categories")
+    rules = config.rules()
+    width = terminal_width()
+
+    def work() -> CategoriesReport:
+        from memreplay.analysis.caught import PEAK, categories_report
+
+        with opened(file, reading) as snapshot:
+            return categories_report(
+                snapshot,
+                rules=rules,
+                measure=measure,
+                when=at or PEAK,
+                top=top,
+                all_frames=all_frames,
+                pool=pool,
+                stream=stream,
+                filters=filters,
+                strict=strict,
+            )
+
+    def series() -> TimelineReport:
+        from memreplay.analysis.timeline import timeline_report
+        from memreplay.reports.timeline_text import text_points
+
+        with opened(file, reading) as snapshot:
+            return timeline_report(
+                snapshot,
+                measures=(measure,),
+                points=text_points(width) if fmt == "text" else POINTS,
+                by="category",
+                top=top,
+                pool=pool,
+                stream=stream,
+                filters=filters,
+                rules=rules,
+                strict=strict,
+            )
+
+    if over_time:
+        present(ctx, file, series, partial(_drawn, fmt=fmt, width=width), strict=strict)
+    else:
+        present(ctx, file, work, partial(_render, fmt=fmt), strict=strict)
+
+
+def _render(report: CategoriesReport, fmt: str) -> str:
+    if fmt == "json":
+        from memreplay.reports.categories_json import render_categories_json
+
+        return render_categories_json(report)
+    from memreplay.reports.categories_text import categories_document
+
+    return render_document(categories_document(report))
+
+
+def _drawn(report: TimelineReport, fmt: str, width: int) -> str:
+    if fmt == "json":
+        from memreplay.reports.timeline_json import render_timeline_json
+
+        return render_timeline_json(report)
+    if fmt == "csv":
+        from memreplay.reports.timeline_csv import render_timeline_csv
+
+        return render_timeline_csv(report)
+    from memreplay.reports.timeline_text import timeline_document
+
+    return render_document(timeline_document(report, width))
