@@ -12,7 +12,7 @@ from memreplay.analysis.grouping import Grouper
 from memreplay.analysis.moments import resolve
 from memreplay.analysis.trust import strict_verdict, verdict
 from memreplay.errors import UsageError
-from memreplay.model import By, Filters, Frame, MeasureName, Part, When
+from memreplay.model import By, Filters, Frame, MeasureName, When
 from memreplay.results.at import AtReport, DeviceAt, LiveAllocation
 
 if TYPE_CHECKING:
@@ -101,12 +101,7 @@ def device_at(
 ) -> DeviceAt:
     """The live set of one device after one event."""
     replay = usage.replay
-    parts: tuple[Part, ...] = ()
-    if grouper.by in ("pool", "stream"):
-        parts = usage.parts(grouper.by, event)
-        groups, total, count = grouper.parts(parts, top)
-    else:
-        groups, total, count = grouper.groups(usage, event, top)
+    groups, total, count, parts = grouper.holders(usage, event, top)
     live = usage.bytes_at(event)
     return DeviceAt(
         device=replay.device,

@@ -17,7 +17,6 @@ from memreplay.results.diff import DeviceDiff, DiffReport, DiffRow, Side, Status
 
 if TYPE_CHECKING:
     from memreplay.analysis.categories import Rule
-    from memreplay.replay import Usage
     from memreplay.snapshot import Snapshot
 
 PEAK = When("peak", 1)
@@ -107,7 +106,7 @@ class _Sided:
             usage = self.filtering.filtered(usage)
         event = resolve(self.snap, usage, self.when)
         trust = (strict_verdict if self.strict else verdict)(self.snap, usage)
-        groups, count = self._groups(usage, event)
+        groups, _, count, _ = self.grouper.holders(usage, event, 0)
         return Side(
             file=self.snap.file,
             bytes=usage.bytes_at(event),
@@ -117,14 +116,7 @@ class _Sided:
             exactness="exact" if trust.exact else "estimated",
             trusted=trust.trusted,
             reasons=trust.reasons,
-        ), groups
-
-    def _groups(self, usage: Usage, event: int) -> tuple[list[Group], int]:
-        if self.grouper.by in ("pool", "stream"):
-            found, _, count = self.grouper.parts(usage.parts(self.grouper.by, event), 0)
-        else:
-            found, _, count = self.grouper.groups(usage, event, 0)
-        return list(found), count
+        ), list(groups)
 
 
 def _device(

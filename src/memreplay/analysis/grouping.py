@@ -66,6 +66,15 @@ class Grouper:
         """(the `top` largest groups, how many there are, allocations in all) live after `event`."""
         return self.keyed_groups(usage, event, top)[1:]
 
+    def holders(
+        self, usage: Usage, event: int, top: int
+    ) -> tuple[tuple[Group, ...], int, int, tuple[Part, ...]]:
+        """As `groups`, and after it the parts: by pool or stream alone groups are made of them."""
+        if self.by in ("pool", "stream"):
+            parts = usage.parts(self.by, event)
+            return *self.parts(parts, top), parts
+        return *self.groups(usage, event, top), ()
+
     def parts(self, parts: tuple[Part, ...], top: int) -> tuple[tuple[Group, ...], int, int]:
         """The same of pools or streams: those that hold anything."""
         whole = sum(part.bytes for part in parts)

@@ -8,7 +8,7 @@ from memreplay import _core
 from memreplay.analysis.grouping import Grouper
 from memreplay.analysis.mapped import map_verdict, pins_of
 from memreplay.errors import UsageError
-from memreplay.model import By, Part
+from memreplay.model import By
 from memreplay.results.oom import CachedPart, Cause, DeviceOoms, Oom, OomReport, Remedy
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ class _Telling:
         # Where the driver's word is missing, nothing is taken to have been free.
         asked = _Asked(request, _needed(request, expandable=expandable), free or 0, expandable)
         outside = 0 if self.card is None or free is None else self.card - reserved - free
-        groups, total, count, parts = self._live(event)
+        groups, total, count, parts = self.grouper.holders(self.active, event, self.top)
         pins, pins_total, pins_rest, pins_count = pins_of(
             self.active, found, self.pinning, self.top
         )
@@ -232,13 +232,6 @@ class _Telling:
             pins_rest_bytes=pins_rest,
             pins_rest_count=pins_count,
         )
-
-    def _live(self, event: int) -> tuple[tuple[Group, ...], int, int, tuple[Part, ...]]:
-        """(groups of what was live, how many there are, blocks in all, pools or streams)."""
-        if self.grouper.by in ("pool", "stream"):
-            parts = self.active.parts(self.grouper.by, event)
-            return *self.grouper.parts(parts, self.top), parts
-        return *self.grouper.groups(self.active, event, self.top), ()
 
     def _asked_by(self, row: int) -> Group:
         stack = _rows(self.replay, "stack")[row]

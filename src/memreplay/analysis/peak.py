@@ -9,7 +9,7 @@ from memreplay.analysis.choice import chosen_usages, fitting_by
 from memreplay.analysis.grouping import Grouper
 from memreplay.analysis.trust import strict_verdict, verdict
 from memreplay.errors import UsageError
-from memreplay.model import By, Filters, MeasureName, Part
+from memreplay.model import By, Filters, MeasureName
 from memreplay.results.peak import DevicePeak, PeakReport
 
 if TYPE_CHECKING:
@@ -75,12 +75,7 @@ def device_peak(
     """The peak of one device."""
     replay = usage.replay
     point = usage.peak
-    parts: tuple[Part, ...] = ()
-    if grouper.by in ("pool", "stream"):
-        parts = usage.parts(grouper.by, point.event_index)
-        groups, total, count = grouper.parts(parts, top)
-    else:
-        groups, total, count = grouper.groups(usage, point.event_index, top)
+    groups, total, count, parts = grouper.holders(usage, point.event_index, top)
     trust = (strict_verdict if strict else verdict)(snap, usage)
     reserved = usage.measure == "reserved"
     return DevicePeak(
