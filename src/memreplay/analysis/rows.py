@@ -1,0 +1,119 @@
+"""The groups of two sides as rows: those that are the same code in one, with what changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memreplay.analysis.matching import Match, match_stacks
+from memreplay.analysis.plumbing import USER, file_rank
+from memreplay.analysis.sides import REST, Sided, frame_words, trimmed
+from memreplay.results.diff import DiffRow, Status
+
+if TYPE_CHECKING:
+    from memreplay.model import Frame, Group
+
+
+def compared(base: Sided, new: Sided, *, exact: bool = False, trim: bool = False) -> list[DiffRow]:
+    """Every group of both sides in one row, the largest change first; they add up to the change.
+
+    `exact` matches nothing but equal stacks. `trim` cuts the stacks of the new side down as those
+    of a baseline are. What a baseline left out is one row, with the new side's groups that are no
+    larger and that it has not: they may well be among these.
+    """
+    theirs = trimmed(new.groups) if trim else new.groups
+    rows = [
+        *_by_label(base.groups, theirs),
+        *_by_stack([g for g in base.groups if g.frames], [g for g in theirs if g.frames], exact),
+    ]
+    if base.most_left_out is not None:
+        rows = _with_the_rest(rows, base.most_left_out)
+    rows.sort(key=lambda row: (-abs(row.change_bytes), -row.new_bytes, row.label))
+    return rows
+
+
+def _with_the_rest(rows: list[DiffRow], most: int) -> list[DiffRow]:
+    kept: list[DiffRow] = []
+    n_bytes = count = 0
+    for row in rows:
+        if row.status == "new" and row.new_bytes <= most:
+            n_bytes, count = n_bytes + row.new_bytes, count + row.new_count
+        else:
+            kept.append(row)
+    return [
+        row
+        if row.label != REST or row.frames
+        else DiffRow(
+            label=REST,
+            frames=(),
+            user=(),
+            base_bytes=row.base_bytes,
+            new_bytes=n_bytes,
+            base_count=row.base_count,
+            new_count=count,
+            status=_status(True, True, n_bytes - row.base_bytes),
+        )
+        for row in kept
+    ]
+
+
+def _by_label(base: list[Group], new: list[Group]) -> list[DiffRow]:
+    """Groups that have no stack, file or function to compare: those of one label are one."""
+    ours, theirs = _labelled(base), _labelled(new)
+    return [
+        _row(label, (), (), ours.get(label, []), theirs.get(label, []))
+        for label in dict.fromkeys([*theirs, *ours])
+    ]
+
+
+def _labelled(groups: list[Group]) -> dict[str, list[Group]]:
+    found: dict[str, list[Group]] = {}
+    for group in groups:
+        if not group.frames:
+            found.setdefault(group.label, []).append(group)
+    return found
+
+
+def _by_stack(base: list[Group], new: list[Group], exact: bool) -> list[DiffRow]:
+    matches = match_stacks(
+        [group.frames for group in base], [group.frames for group in new], exact=exact
+    )
+    return [
+        _matched(one, [base[i] for i in one.base], [new[i] for i in one.new]) for one in matches
+    ]
+
+
+def _matched(match: Match, base: list[Group], new: list[Group]) -> DiffRow:
+    first = (new or base)[0]
+    if first.frames == match.frames:
+        return _row(first.label, first.frames, first.user, base, new)
+    # Callers that both have: the names of what differs below them would say too much.
+    user = tuple(i for i, frame in enumerate(match.frames) if file_rank(frame.file) == USER)
+    at = match.frames[user[0] if user else 0]
+    return _row(frame_words(at), match.frames, user, base, new)
+
+
+def _row(
+    label: str,
+    frames: tuple[Frame, ...],
+    user: tuple[int, ...],
+    base: list[Group],
+    new: list[Group],
+) -> DiffRow:
+    base_bytes, new_bytes = (sum(group.bytes for group in side) for side in (base, new))
+    base_count, new_count = (sum(group.count for group in side) for side in (base, new))
+    return DiffRow(
+        label=label,
+        frames=frames,
+        user=user,
+        base_bytes=base_bytes,
+        new_bytes=new_bytes,
+        base_count=base_count,
+        new_count=new_count,
+        status=_status(bool(base), bool(new), new_bytes - base_bytes),
+    )
+
+
+def _status(in_base: bool, in_new: bool, change: int) -> Status:
+    if in_base and in_new:
+        return "grew" if change > 0 else "shrank" if change < 0 else "same"
+    return "new" if in_new else "gone"
