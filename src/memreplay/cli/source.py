@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from memreplay.cli.progress import reading_progress
 
@@ -27,14 +27,16 @@ class Reading:
 
 
 @contextmanager
-def opened(file: str, reading: Reading) -> Iterator[Snapshot]:
-    """The snapshot in `file`, or on standard input for `-`, closed afterwards.
+def opened(file: str, reading: Reading, stream: BinaryIO | None = None) -> Iterator[Snapshot]:
+    """The snapshot in `file`, or on standard input for `-`, closed afterwards. `stream` is read
+    instead of it where it is given.
 
     Ask it all questions inside: the bar is gone when this ends, and output may be written.
     """
     import memreplay as mr  # late: it loads the native core
 
-    source = sys.stdin.buffer if file == "-" else file
+    source: str | BinaryIO = sys.stdin.buffer if file == "-" else file
+    source = stream or source
     with (
         reading_progress(file) as progress,
         mr.open(

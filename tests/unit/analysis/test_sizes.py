@@ -45,9 +45,11 @@ def test_a_size(text: object, size: int) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "x", "-1", "GiB", "1.5.2", "9" * 30, "8 GiB more", "80XB", "1e-3", "1e3GiB", "1__0", "_1"]
-    + ["2%", "\u0664\u0662", "4\u212a", "1,5GiB", "inf", "nan", "0x10", "8Gi B", "9" * 10_000_000]
-    + [None, True, -1, 2**62, 1.5, float("inf"), float("nan"), [], {}],  # type: ignore[list-item]
+    [
+        *("", "x", "-1", "GiB", "1.5.2", "9" * 30, "8 GiB more", "80XB", "1e-3", "1e3GiB", "1__0"),
+        *("_1", "2%", "\u0664\u0662", "4\u212a", "1,5GiB", "inf", "nan", "0x10", "8Gi B"),
+        *("9" * 10_000_000, None, True, -1, 2**62, 1.5, float("inf"), float("nan"), [], {}),
+    ],
 )
 def test_no_size(text: object) -> None:
     with pytest.raises(SizeError, match="is no size: give ") as caught:
@@ -73,7 +75,9 @@ def test_a_share(text: str, share: float) -> None:
     assert parse_share(text) == share
 
 
-@pytest.mark.parametrize("text", ["2", "0.02", "\u0664%", "%", "-2%", "2 percent", 2, 0.02, None, True, ""])
+@pytest.mark.parametrize(
+    "text", ["2", "0.02", "\u0664%", "%", "-2%", "2 percent", 2, 0.02, None, True, ""]
+)
 def test_no_share(text: object) -> None:
     with pytest.raises(SizeError, match="is no share: give a percentage, as 2%"):
         parse_share(text)
