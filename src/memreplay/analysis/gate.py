@@ -66,7 +66,6 @@ class _Gate:
         self.allow_untrusted = allow_untrusted
         self.strict = strict
         self.used: dict[tuple[bool, int, MeasureName], None] = {}
-        self.notes: list[str] = []
 
     def result(self, budgets: Sequence[Budget]) -> GatedFile:
         findings = [
@@ -86,7 +85,6 @@ class _Gate:
             base_file=None if self.base is None else self.base.file,
             findings=(*findings, *trust),
             overflowed=tuple(dict.fromkeys(overflowed)),
-            notes=tuple(self.notes),
         )
 
     def devices(self, budget: Budget) -> tuple[int, ...]:

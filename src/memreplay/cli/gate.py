@@ -11,7 +11,7 @@ import click
 
 from memreplay.cli.base import base_for, opened_base
 from memreplay.cli.budgets import all_budgets, budget_options
-from memreplay.cli.errors import NOT_TRUSTED, attempt, told
+from memreplay.cli.errors import NOT_TRUSTED, told
 from memreplay.cli.options import EXIT_CODES, config_options, files_argument, reading_options
 from memreplay.cli.output import byte_output, render_document, wants_colour, write
 from memreplay.cli.runner import append_summary, repository_paths
@@ -125,17 +125,9 @@ def command(
     with ExitStack() as until:
         bases = _Bases(base, reading, rules, strict, until)
         for file in files:
-            side = None
-            if base is not None:
-                side, exit_code = bases.of(file)
-                if side is None:
-                    ctx.exit(exit_code)
-            gated.append(
-                _gated(
-                    file,
-                    partial(_judge, file, reading, budgets, side, rules, allow_untrusted, strict),
-                )
-            )
+            side, without = bases.of(file)
+            work = partial(_judge, file, reading, budgets, side, rules, allow_untrusted, strict)
+            gated.append(without or _gated(file, work))
     _present(ctx, gated, fmt, targets)
 
 
@@ -155,20 +147,24 @@ class _Bases:
         self.rules = rules
         self.strict = strict
         self.until = until
-        self.known: dict[str, ComparedSide] = {}
+        self.known: dict[str, tuple[ComparedSide | None, int, str]] = {}
 
-    def of(self, file: str) -> tuple[ComparedSide | None, int]:
-        """The base, or None and the exit code of what was said to be wrong with it."""
-        assert self.base is not None
-        name, exit_code = attempt(file, partial(base_for, self.base, file))
+    def of(self, file: str) -> tuple[ComparedSide | None, GatedFile | None]:
+        """The base, None without one; and, where something is wrong with it, what becomes of the
+        file for that."""
+        from memreplay.results.gate import GatedFile
+
+        if self.base is None:
+            return None, None
+        name, exit_code, words = told(file, partial(base_for, self.base, file))
         if name is None:
-            return None, exit_code
+            return None, GatedFile(file, error=words, exit_code=exit_code)
         if name not in self.known:
-            side, exit_code = attempt(name, partial(self._opened, name))
-            if side is None:
-                return None, exit_code
-            self.known[name] = side
-        return self.known[name], 0
+            self.known[name] = told(name, partial(self._opened, name))
+        side, exit_code, words = self.known[name]
+        if side is None:
+            return None, GatedFile(file, name, error=f"base {name}: {words}", exit_code=exit_code)
+        return side, None
 
     def _opened(self, name: str) -> ComparedSide:
         from memreplay.analysis.sides import BaselineSide, SnapshotSide

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 from memreplay.reports.fit import clean
 from memreplay.reports.gate_notes import gate_notes
-from memreplay.reports.gate_words import finding_words, headline
+from memreplay.reports.gate_words import finding_words, headline, rule_words
 from memreplay.results.gate import GateReport
 
 
 def render_gate_github(report: GateReport, in_repository: Callable[[str], str | None]) -> str:
-    """A command a line: an error for each that failed, warnings, and a notice of what passed.
+    """A command a line: an error for each that failed, and notices.
 
     A place outside of the repository is in the message alone.
     """
@@ -26,10 +26,10 @@ def render_gate_github(report: GateReport, in_repository: Callable[[str], str | 
                 place = finding.place
                 path = in_repository(place.file) if place is not None else None
                 line = place.line if place is not None and path is not None else 0
-                title = f"memreplay gate: {finding.rule}"
+                title = f"memreplay gate: {rule_words(finding)}"
                 text = prefix + finding_words(finding, file)
                 lines.append(_command("error", text, title, path, line))
-        lines += [_command("warning", prefix + note, "memreplay gate") for note in gate_notes(file)]
+        lines += [_command("notice", prefix + note, "memreplay gate") for note in gate_notes(file)]
     if report.passed:
         lines.append(_command("notice", headline(report), "memreplay gate"))
     return "\n".join(lines)

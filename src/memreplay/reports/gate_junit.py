@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 from memreplay.reports.fit import clean
 from memreplay.reports.gate_notes import gate_notes
-from memreplay.reports.gate_words import finding_words, scope_words
+from memreplay.reports.gate_words import finding_words, rule_words, scope_words
 from memreplay.results.gate import Finding, GatedFile, GateReport
 
 
@@ -47,7 +47,7 @@ def _suite(file: GatedFile) -> ElementTree.Element:
 
 def _case(file: GatedFile, finding: Finding) -> ElementTree.Element:
     base = "base " if finding.of_base else ""
-    name = clean(f"{finding.rule} ({base}{scope_words(finding)})")
+    name = clean(f"{rule_words(finding)} ({base}{scope_words(finding)})")
     case = ElementTree.Element("testcase", name=name, classname=clean(file.file))
     words = finding_words(finding, file)
     if finding.failed:

@@ -13,12 +13,14 @@ from memreplay.reports.gate_words import (
     cause_words,
     headline,
     limit_words,
+    rule_words,
     scope_words,
 )
 from memreplay.reports.units import signed_size, size
 from memreplay.results.gate import Finding, GatedFile, GateReport
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~-])")
+# What means something anywhere, and what does at the beginning of a line.
+_SPECIAL = re.compile(r"([\\`*_\[\]|~]|^(?:[#+=-]|\d+(?=[.)])))")
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "&#64;", ":": "&#58;"}
 
 
@@ -72,7 +74,7 @@ def _limit_row(finding: Finding) -> tuple[str, ...]:
     trust = finding.kind == "trust"
     return (
         WORDS[finding.outcome],
-        finding.rule,
+        rule_words(finding),
         f"{scope_words(finding)}: {', '.join(finding.reasons)}" if trust else scope_words(finding),
         "" if trust else actual_words(finding),
         "" if trust or finding.limit_bytes is None else limit_words(finding),

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from memreplay.reports.fit import clean
 from memreplay.reports.gate_words import finding_words
 from memreplay.results.gate import GatedFile
 
 
 def gate_notes(file: GatedFile) -> tuple[str, ...]:
-    """A line each: a ring buffer that overflowed, what was not judged, what the analysis notes."""
+    """A line each: a ring buffer that overflowed, what was not judged."""
     notes = []
     if file.overflowed:
         devices = ", ".join(map(str, file.overflowed))
@@ -16,6 +15,7 @@ def gate_notes(file: GatedFile) -> tuple[str, ...]:
             f"device {devices}: the recorder's ring buffer was full: what is left is exact, but an"
             " earlier and higher peak would not show (--strict fails on it)"
         )
-    notes += [finding_words(one, file) for one in file.findings if one.outcome == "skipped"]
-    notes += [clean(note) for note in file.notes]
-    return tuple(notes)
+    return (
+        *notes,
+        *(finding_words(one, file) for one in file.findings if one.outcome == "skipped"),
+    )

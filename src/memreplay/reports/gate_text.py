@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from memreplay.reports.document import Block, Document, Heading, Note, Place, Row, Table
 from memreplay.reports.gate_notes import gate_notes
-from memreplay.reports.gate_words import actual_words, limit_words, scope_words
+from memreplay.reports.gate_words import actual_words, limit_words, rule_words, scope_words
 from memreplay.reports.units import signed_size, size
 from memreplay.results.gate import Finding, GatedFile, GateReport
 
@@ -38,7 +38,7 @@ def _limits(findings: list[Finding]) -> Table:
         Row(
             (
                 WORDS[one.outcome],
-                one.rule,
+                rule_words(one),
                 actual_words(one) if one.kind != "trust" else "no",
                 limit_words(one) if one.kind != "trust" and one.limit_bytes is not None else "",
                 "" if one.growth_bytes is None else signed_size(one.growth_bytes),
@@ -77,5 +77,9 @@ def _causes(finding: Finding) -> list[Block]:
         )
         for one in finding.causes
     )
-    titles = ("change" if grown else "bytes", "now" if grown else "", f"{finding.rule}: {what}")
+    titles = (
+        "change" if grown else "bytes",
+        "now" if grown else "",
+        f"{rule_words(finding)}: {what}",
+    )
     return [Table(titles, ("right", "right", "left"), rows)]

@@ -18,7 +18,7 @@ def headline(report: GateReport) -> str:
     errors = [one for one in report.files if one.error]
     failures = sorted(report.failures, key=lambda one: one[1].kind != "trust")
     lines = [clean(f"{one.file}: {one.error}") for one in errors]
-    lines += [_of(file, several) + finding_words(finding, file) for file, finding in failures]
+    lines += [_line(file, finding, several) for file, finding in failures]
     if lines:
         return f"FAIL {lines[0]}{_more(len(lines) - 1, 'more failed')}"
     kept = [(file, one) for file in report.files for one in file.findings if one.limit_bytes]
@@ -38,8 +38,7 @@ def headline(report: GateReport) -> str:
     left = _more(len(skipped), "not judged")
     if kept:
         file, closest = max(kept, key=lambda one: _nearness(one[1]))
-        words = _of(file, several) + finding_words(closest, file)
-        return f"PASS {words}{_more(len(rest) - 1, 'more kept')}{left}"
+        return f"PASS {_line(file, closest, several)}{_more(len(rest) - 1, 'more kept')}{left}"
     if rest:
         words = ", ".join(dict.fromkeys(finding_words(one) for one in rest))
         return f"PASS {words}{left}"
@@ -47,8 +46,22 @@ def headline(report: GateReport) -> str:
     return f"PASS nothing was judged: {why}"
 
 
-def _of(file: GatedFile, several: bool) -> str:
-    return clean(f"{file.file.rpartition('/')[2]}: ") if several else ""
+def _line(file: GatedFile, finding: Finding, several: bool) -> str:
+    """A finding with its file where there are several, and its budget where that has a name."""
+    name = clean(f"{file.file.rpartition('/')[2]}: ") if several else ""
+    rule = "" if finding.rule == limit_name(finding) else clean(f" [{finding.rule}]")
+    return f"{name}{finding_words(finding, file)}{rule}"
+
+
+def limit_name(finding: Finding) -> str:
+    """`max-peak`: the limit, as the option is called."""
+    return finding.kind.replace("_", "-")
+
+
+def rule_words(finding: Finding) -> str:
+    """`max-peak`, `my budget: max-peak`."""
+    name = limit_name(finding)
+    return name if finding.rule == name else f"{finding.rule}: {name}"
 
 
 def _more(number: int, words: str) -> str:
@@ -140,11 +153,13 @@ def _peak(finding: Finding) -> str:
 
 def _growth(finding: Finding) -> str:
     sign = ">" if finding.failed else "<="
-    actual, limit = actual_words(finding), limit_words(finding)
+    actual, limit = _grown(finding), limit_words(finding)
     base, now = finding.base_bytes or 0, finding.actual_bytes or 0
-    if finding.failed and actual.replace(".0", "") == limit:
+    if finding.failed and actual.replace(".0 ", " ") == limit:
         actual = f"+{count(now - base)} B"  # apart by less than is shown
         limit = f"+{count((finding.limit_bytes or 0) - base)} B"
+    if base:
+        actual += f" ({_signed_share(finding)})"
     more = [f"{size(base)} -> {size(now)}", *_causes(finding)]
     words = f"growth of peak {scope_words(finding)} {actual} {sign} {limit}"
     return words + _in_parentheses(more)

@@ -97,7 +97,6 @@ class GatedFile:
     base_file: str | None = None
     findings: tuple[Finding, ...] = ()
     overflowed: tuple[int, ...] = ()
-    notes: tuple[str, ...] = ()
     error: str = ""
     exit_code: int = 0
 
