@@ -119,8 +119,8 @@ def _peak(
     if level is None:
         return None
     part = scope.category, scope.annotation
-    if scope.category is not None and not level.bytes:
-        return None
+    if grouped and scope.category is not None and scope.annotation is None and not level.bytes:
+        return None  # as all categories that are not there
     if not grouped:
         return BaselinePeak(scope.measure, *part, level.bytes, 0, level.event_index)
     found = side.at(device, scope)

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from memreplay.analysis.baseline import fingerprint
+from memreplay.analysis.categories import DEFAULT_RULES
 from memreplay.analysis.rows import compared
-from memreplay.analysis.sides import REST, ComparedSide, Scope, SnapshotSide, placed
+from memreplay.analysis.sides import REST, BaselineSide, ComparedSide, Scope, SnapshotSide, placed
 from memreplay.analysis.trust import EVENTS_LOST_BEFORE, REMARKS
 from memreplay.errors import UsageError
 from memreplay.model import Group
@@ -85,7 +87,16 @@ class _Gate:
             base_file=None if self.base is None else self.base.file,
             findings=(*findings, *trust),
             overflowed=tuple(dict.fromkeys(overflowed)),
+            rules_changed=self.rules_changed(budgets),
         )
+
+    def rules_changed(self, budgets: Sequence[Budget]) -> bool:
+        """Whether a budget of a category is held against a base that had other rules."""
+        if not isinstance(self.base, BaselineSide):
+            return False
+        rules = DEFAULT_RULES if self.side.rules is None else self.side.rules
+        of_categories = any(budget.category is not None for budget in budgets)
+        return of_categories and self.base.baseline.rules != fingerprint(rules)
 
     def devices(self, budget: Budget) -> tuple[int, ...]:
         """Those that a budget is of."""
@@ -188,7 +199,8 @@ class _Gate:
             if before is not None and new.side.bytes > before.side.bytes:
                 rows = compared(before, new, trim=self.base.trimmed)
                 grown = [row for row in rows if row.change_bytes > 0 and row.label != REST]
-                return _first([_cause_of_row(row) for row in grown])
+                if grown:
+                    return _first([_cause_of_row(row) for row in grown])
         return _first([_cause(group) for group in new.groups])
 
     # ---- the others

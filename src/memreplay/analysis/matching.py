@@ -55,6 +55,13 @@ def match_stacks(
     return _same_callers(base, new, paths_base, paths_new, done, left_base, left_new)
 
 
+def same_functions(base: Sequence[Stack], new: Sequence[Stack]) -> list[bool]:
+    """Of each stack of the new side, whether the base has one of the same functions and files."""
+    aligned = align_paths({f.file for s in base for f in s}, {f.file for s in new for f in s})
+    known = {_path(stack, {}) for stack in base}
+    return [_path(stack, aligned) in known for stack in new]
+
+
 def _path(stack: Stack, aligned: dict[str, str]) -> Path:
     return tuple((aligned.get(frame.file, frame.file), frame.function) for frame in stack)
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memreplay.analysis.matching import Match, match_stacks
+from memreplay.analysis.matching import Match, match_stacks, same_functions
 from memreplay.analysis.plumbing import USER, file_rank
 from memreplay.analysis.sides import REST, Sided, frame_words, trimmed
+from memreplay.model import Group
 from memreplay.results.diff import DiffRow, Status
 
 if TYPE_CHECKING:
-    from memreplay.model import Frame, Group
+    from memreplay.model import Frame
 
 
 def compared(base: Sided, new: Sided, *, exact: bool = False, trim: bool = False) -> list[DiffRow]:
@@ -21,39 +22,30 @@ def compared(base: Sided, new: Sided, *, exact: bool = False, trim: bool = False
     larger and that it has not: they may well be among these.
     """
     theirs = trimmed(new.groups) if trim else new.groups
-    rows = [
-        *_by_label(base.groups, theirs),
-        *_by_stack([g for g in base.groups if g.frames], [g for g in theirs if g.frames], exact),
-    ]
+    ours = base.groups
     if base.most_left_out is not None:
-        rows = _with_the_rest(rows, base.most_left_out)
+        theirs = _with_the_rest(ours, theirs, base.most_left_out)
+    rows = [
+        *_by_label(ours, theirs),
+        *_by_stack([g for g in ours if g.frames], [g for g in theirs if g.frames], exact),
+    ]
     rows.sort(key=lambda row: (-abs(row.change_bytes), -row.new_bytes, row.label))
     return rows
 
 
-def _with_the_rest(rows: list[DiffRow], most: int) -> list[DiffRow]:
-    kept: list[DiffRow] = []
-    n_bytes = count = 0
-    for row in rows:
-        if row.status == "new" and row.new_bytes <= most:
-            n_bytes, count = n_bytes + row.new_bytes, count + row.new_count
-        else:
-            kept.append(row)
-    return [
-        row
-        if row.label != REST or row.frames
-        else DiffRow(
-            label=REST,
-            frames=(),
-            user=(),
-            base_bytes=row.base_bytes,
-            new_bytes=n_bytes,
-            base_count=row.base_count,
-            new_count=count,
-            status=_status(True, True, n_bytes - row.base_bytes),
-        )
-        for row in kept
-    ]
+def _with_the_rest(base: list[Group], new: list[Group], most: int) -> list[Group]:
+    """The new side's groups with those in one that the base may have left out.
+
+    Before they are matched: by their callers alone they would all be put down to one of these.
+    """
+    stacks = same_functions([group.frames for group in base], [group.frames for group in new])
+    labels = {group.label for group in base if not group.frames}
+    kept, left = [], []
+    for group, same in zip(new, stacks, strict=True):
+        known = same if group.frames else group.label in labels
+        (kept if known or group.bytes > most else left).append(group)
+    n_bytes, count = sum(group.bytes for group in left), sum(group.count for group in left)
+    return [*kept, Group(REST, n_bytes, count, 0.0)]
 
 
 def _by_label(base: list[Group], new: list[Group]) -> list[DiffRow]:

@@ -7,7 +7,7 @@ from memreplay.results.gate import GatedFile
 
 
 def gate_notes(file: GatedFile) -> tuple[str, ...]:
-    """A line each: a ring buffer that overflowed, what was not judged."""
+    """A line each: a ring buffer that overflowed, rules that changed, what was not judged."""
     notes = []
     if file.overflowed:
         devices = ", ".join(map(str, file.overflowed))
@@ -15,7 +15,10 @@ def gate_notes(file: GatedFile) -> tuple[str, ...]:
             f"device {devices}: the recorder's ring buffer was full: what is left is exact, but an"
             " earlier and higher peak would not show (--strict fails on it)"
         )
-    return (
-        *notes,
-        *(finding_words(one, file) for one in file.findings if one.outcome == "skipped"),
-    )
+    if file.rules_changed:
+        notes.append(
+            "the rules of categories are not those of the baseline, so what is of a category may"
+            " have changed without the program; make the baseline anew"
+        )
+    skipped = [one for one in file.findings if one.outcome == "skipped"]
+    return (*notes, *(finding_words(one, file) for one in skipped))

@@ -91,12 +91,14 @@ class GatedFile:
 
     `error` says in a line why it could not be judged, with its `exit_code`; it has no findings.
     `overflowed` are the devices whose ring buffer was full: an earlier peak would not show.
+    `rules_changed` says that the base's categories, which a budget is of, are by other rules.
     """
 
     file: str
     base_file: str | None = None
     findings: tuple[Finding, ...] = ()
     overflowed: tuple[int, ...] = ()
+    rules_changed: bool = False
     error: str = ""
     exit_code: int = 0
 
