@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -60,6 +59,8 @@ def baseline_of(
 
 def fingerprint(rules: tuple[Rule, ...]) -> str:
     """The same text for the same rules of categories."""
+    import hashlib  # late: a gate mostly does without it
+
     spelled = "\n".join(repr(rule) for rule in rules)
     return hashlib.sha256(spelled.encode("utf-8", "backslashreplace")).hexdigest()[:16]
 

@@ -6,9 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from memreplay.analysis.baseline import fingerprint
-from memreplay.analysis.categories import DEFAULT_RULES
-from memreplay.analysis.rows import compared
 from memreplay.analysis.sides import REST, BaselineSide, ComparedSide, Scope, SnapshotSide, placed
 from memreplay.analysis.trust import EVENTS_LOST_BEFORE, REMARKS
 from memreplay.errors import UsageError
@@ -94,9 +91,13 @@ class _Gate:
         """Whether a budget of a category is held against a base that had other rules."""
         if not isinstance(self.base, BaselineSide):
             return False
+        if all(budget.category is None for budget in budgets):
+            return False
+        from memreplay.analysis.baseline import fingerprint
+        from memreplay.analysis.categories import DEFAULT_RULES
+
         rules = DEFAULT_RULES if self.side.rules is None else self.side.rules
-        of_categories = any(budget.category is not None for budget in budgets)
-        return of_categories and self.base.baseline.rules != fingerprint(rules)
+        return self.base.baseline.rules != fingerprint(rules)
 
     def devices(self, budget: Budget) -> tuple[int, ...]:
         """Those that a budget is of."""
@@ -197,6 +198,8 @@ class _Gate:
             except UsageError:
                 before = None  # a baseline that has the peak of this, and no groups
             if before is not None and new.side.bytes > before.side.bytes:
+                from memreplay.analysis.rows import compared  # late: what passes needs no rows
+
                 rows = compared(before, new, trim=self.base.trimmed)
                 grown = [row for row in rows if row.change_bytes > 0 and row.label != REST]
                 if grown:

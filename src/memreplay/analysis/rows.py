@@ -40,7 +40,8 @@ def _with_the_rest(base: list[Group], new: list[Group], most: int) -> list[Group
     """
     stacks = same_functions([group.frames for group in base], [group.frames for group in new])
     labels = {group.label for group in base if not group.frames}
-    kept, left = [], []
+    kept: list[Group] = []
+    left: list[Group] = []
     for group, same in zip(new, stacks, strict=True):
         known = same if group.frames else group.label in labels
         (kept if known or group.bytes > most else left).append(group)

@@ -6,10 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from memreplay.analysis.annotations import spans
 from memreplay.analysis.choice import filtering_of
-from memreplay.analysis.grouping import Grouper
-from memreplay.analysis.moments import highest_within, resolve
 from memreplay.analysis.trust import graded, strict_verdict, verdict
 from memreplay.errors import UsageError
 from memreplay.model import By, Filters, Frame, Group, MeasureName, Verdict, When
@@ -19,6 +16,7 @@ from memreplay.results.diff import Side
 if TYPE_CHECKING:
     from memreplay._timeline import Measure
     from memreplay.analysis.categories import Rule
+    from memreplay.analysis.grouping import Grouper
     from memreplay.model import Span
     from memreplay.replay import Usage
     from memreplay.results.baseline import Baseline, BaselineDevice
@@ -130,12 +128,16 @@ class SnapshotSide:
         """What groups the live sets, made once."""
         by = self.by if by is None else by
         if by not in self._groupers:
+            from memreplay.analysis.grouping import Grouper  # late: a peak alone needs no groups
+
             self._groupers[by] = Grouper(self.snap, by, self.rules)
         return self._groupers[by]
 
     def spans(self, device: int) -> tuple[Span, ...]:
         """The annotations of a device, paired once."""
         if device not in self._spans:
+            from memreplay.analysis.annotations import spans
+
             self._spans[device] = spans(self.snap, self.snap.replay(device))
         return self._spans[device]
 
@@ -161,11 +163,13 @@ class SnapshotSide:
 
     def _level(self, device: int, scope: Scope) -> Level | None:
         usage = self.usage(device, scope)
+        if scope.annotation is None and scope.when == PEAK:
+            return Level(usage.peak.bytes, usage.peak.event_index)
+        from memreplay.analysis.moments import highest_within, resolve
+
         if scope.annotation is not None:
             found = highest_within(usage, self.spans(device), scope.annotation)
             return None if found is None else Level(found.bytes, found.event_index)
-        if scope.when == PEAK:
-            return Level(usage.peak.bytes, usage.peak.event_index)
         event = resolve(self.snap, usage, scope.when)
         return Level(usage.bytes_at(event), event)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from decimal import Decimal
 
 # `38GiB`, `38 GB`, `64K`, `1.5 MiB`, `4096`, `41_000_000`, `40e9`.
 _NUMBER = r"(?P<number>\d{1,18}(?:_\d{1,18})*(?:\.\d{0,9})?)"
@@ -35,15 +34,15 @@ def parse_size(given: object) -> int:
     match = _SIZE.fullmatch(given.strip()) if isinstance(given, str) and len(given) < 80 else None
     if match is None or _digits(match) > 18:
         raise SizeError(f"{_shown(given)} is no size: give 38GiB, 38GB (1000s), 512MiB or bytes")
-    number = Decimal(match["number"].replace("_", ""))
+    digits, scale = _decimal(match)
     if match["unit"]:
         decimal = match["bytes"] and not match["binary"]
-        number *= (1000 if decimal else 1024) ** _POWERS[match["unit"].upper()]
+        digits *= (1000 if decimal else 1024) ** _POWERS[match["unit"].upper()]
     if match["power"]:
-        number *= 10 ** int(match["power"])
-    if number >= MOST_BYTES:
+        digits *= 10 ** int(match["power"])
+    if digits // scale >= MOST_BYTES:
         raise SizeError(f"{_shown(given)} is more than there is")
-    return int(number)
+    return digits // scale
 
 
 def parse_share(given: object) -> float:
@@ -51,7 +50,14 @@ def parse_share(given: object) -> float:
     match = _SHARE.fullmatch(given.strip()) if isinstance(given, str) and len(given) < 80 else None
     if match is None:
         raise SizeError(f"{_shown(given)} is no share: give a percentage, as 2% or 0.5%")
-    return float(Decimal(match["number"]) / 100)
+    digits, scale = _decimal(match)
+    return digits / (100 * scale)
+
+
+def _decimal(match: re.Match[str]) -> tuple[int, int]:
+    """A number with a point as a whole one, and what that is to be divided by."""
+    whole, _, part = match["number"].replace("_", "").partition(".")
+    return int(whole + part), 10 ** len(part)
 
 
 def _digits(match: re.Match[str]) -> int:

@@ -210,7 +210,6 @@ def _gated(file: str, work: Callable[[], GatedFile]) -> GatedFile:
 def _present(
     ctx: click.Context, gated: list[GatedFile], fmt: str, targets: tuple[tuple[str, str], ...]
 ) -> None:
-    from memreplay.reports.gate_markdown import render_gate_markdown
     from memreplay.results.gate import GateReport
 
     report = GateReport(tuple(gated))
@@ -220,7 +219,7 @@ def _present(
         text = _render(report, target, paths, coloured=False)
         with byte_output(path) as out:
             out.write(f"{text}\n".encode("utf-8", "replace"))
-    append_summary(render_gate_markdown(report))
+    append_summary(lambda: _render(report, "markdown", paths, coloured=False))
     codes = [one.exit_code or (0 if one.passed else BROKEN) for one in gated]
     ctx.exit(max(codes))
 

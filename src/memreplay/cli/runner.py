@@ -48,15 +48,16 @@ def _below(root: str, path: str) -> str | None:
     return None
 
 
-def append_summary(markdown: str) -> None:
-    """Append to the file that $GITHUB_STEP_SUMMARY names, if it does; that it cannot be written to
+def append_summary(markdown: Callable[[], str]) -> None:
+    """Append `markdown()` to the file that $GITHUB_STEP_SUMMARY names, if it does; that it cannot be written to
     is said, and no more: it does not change what was found."""
     path = os.environ.get(SUMMARY)
     if not path:
         return
+    text = markdown()
     try:
         with open(path, "a", encoding="utf-8") as file:
-            file.write(f"{markdown}\n")
+            file.write(f"{text}\n")
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         click.echo(f"memreplay: warning: cannot write the summary (${SUMMARY}): {reason}", err=True)

@@ -19,9 +19,14 @@ from memreplay.reports.gate_words import (
 from memreplay.reports.units import signed_size, size
 from memreplay.results.gate import Finding, GatedFile, GateReport
 
-# What means something anywhere, and what does at the beginning of a line.
-_SPECIAL = re.compile(r"([\\`*_\[\]|~]|^(?:[#+=-]|\d+(?=[.)])))")
+_SPECIAL = re.compile(r"([\\`*_\[\]|~])")
+_AT_START = re.compile(r"^([#+=-]|\d+(?=[.)]))")
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "&#64;", ":": "&#58;"}
+
+
+def markdown_line(text: str) -> str:
+    """As `markdown_text`, for a line of its own: it is no heading, list or rule."""
+    return _AT_START.sub(r"\\\1", markdown_text(text))
 
 
 def markdown_text(text: str) -> str:
@@ -41,9 +46,9 @@ def render_gate_markdown(report: GateReport) -> str:
 
 def _section(file: GatedFile, *, several: bool) -> list[str]:
     base = "" if file.base_file is None else f", since {file.base_file}"
-    parts = [markdown_text(f"{file.file}{base}")] if several or base else []
+    parts = [markdown_line(f"{file.file}{base}")] if several or base else []
     if file.error:
-        return [*parts, markdown_text(file.error)]
+        return [*parts, markdown_line(file.error)]
     shown = [one for one in file.findings if one.kind != "trust" or one.reasons]
     if shown:
         parts.append(
@@ -66,7 +71,7 @@ def _section(file: GatedFile, *, several: bool) -> list[str]:
                 for one in finding.causes
             ]
             parts.append(_table(("change" if grown else "bytes", "allocated at"), rows, range(1)))
-    parts += [f"- {markdown_text(note)}" for note in gate_notes(file)]
+    parts += [f"- {markdown_line(note)}" for note in gate_notes(file)]
     return parts
 
 

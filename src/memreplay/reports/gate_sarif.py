@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from urllib.parse import quote
 
+from memreplay.reports.fit import clean
 from memreplay.reports.gate_words import finding_words
 from memreplay.reports.strict_json import to_json
 from memreplay.results.gate import Finding, GatedFile, GateReport, Kind
@@ -119,7 +120,7 @@ def _result(
         "level": "error" if finding.failed else "note",
         "message": {"text": finding_words(finding, file)},
         "locations": [location],
-        "partialFingerprints": {"memreplayBudget/v1": quote(of, safe="|")},
+        "partialFingerprints": {"memreplayBudget/v1": quote(clean(of), safe="|")},
     }
 
 

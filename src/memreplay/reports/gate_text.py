@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from memreplay.reports.document import Block, Document, Heading, Note, Place, Row, Table
+from memreplay.reports.fit import clean, cut_right
 from memreplay.reports.gate_notes import gate_notes
 from memreplay.reports.gate_words import actual_words, limit_words, rule_words, scope_words
 from memreplay.reports.units import signed_size, size
 from memreplay.results.gate import Finding, GatedFile, GateReport
 
+MOST_CELLS = 40  # of a budget's name
 WORDS = {"passed": "ok", "failed": "FAIL", "skipped": "-"}
 
 
@@ -38,7 +40,7 @@ def _limits(findings: list[Finding]) -> Table:
         Row(
             (
                 WORDS[one.outcome],
-                rule_words(one),
+                cut_right(clean(rule_words(one)), MOST_CELLS),
                 actual_words(one) if one.kind != "trust" else "no",
                 limit_words(one) if one.kind != "trust" and one.limit_bytes is not None else "",
                 "" if one.growth_bytes is None else signed_size(one.growth_bytes),
@@ -80,6 +82,6 @@ def _causes(finding: Finding) -> list[Block]:
     titles = (
         "change" if grown else "bytes",
         "now" if grown else "",
-        f"{rule_words(finding)}: {what}",
+        f"{cut_right(clean(rule_words(finding)), MOST_CELLS)}: {what}",
     )
     return [Table(titles, ("right", "right", "left"), rows)]

@@ -304,7 +304,7 @@ def overflowed() -> mr.Snapshot:
         **dict(snapshot.get("allocator_settings", {})),
         "trace_alloc_overflowed": True,
     }
-    return mr.open(build.dump(snapshot))  # type: ignore[arg-type]
+    return mr.open(build.dump(snapshot))
 
 
 def test_a_ring_buffer_that_overflowed_is_no_alarm() -> None:
