@@ -49,8 +49,8 @@ def _below(root: str, path: str) -> str | None:
 
 
 def append_summary(markdown: Callable[[], str]) -> None:
-    """Append `markdown()` to the file that $GITHUB_STEP_SUMMARY names, if it does; that it cannot be written to
-    is said, and no more: it does not change what was found."""
+    """Append `markdown()` to the file that $GITHUB_STEP_SUMMARY names, if it does; that this cannot
+    be written to is said, and no more: it does not change what was found."""
     path = os.environ.get(SUMMARY)
     if not path:
         return

@@ -52,8 +52,3 @@ class Baseline:
     rules: str
     categories: tuple[str, ...]
     devices: tuple[BaselineDevice, ...]
-
-    @property
-    def trusted(self) -> bool:
-        """Whether nothing speaks against any of it; see `analysis.gate.doubts`."""
-        return not any(reasons for device in self.devices for reasons in device.reasons.values())
