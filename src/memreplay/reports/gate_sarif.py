@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import string
 from collections.abc import Callable
-from urllib.parse import quote
 
 from memreplay.reports.fit import clean
 from memreplay.reports.gate_words import finding_words
@@ -11,6 +11,7 @@ from memreplay.reports.strict_json import to_json
 from memreplay.results.gate import Finding, GatedFile, GateReport, Kind
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+_PLAIN = frozenset(string.ascii_letters + string.digits + "-._~/")
 _MOST_LINE = 2**31 - 1
 RULES: dict[Kind, str] = {
     "max_peak": "The peak of memory is above its limit.",
@@ -120,7 +121,7 @@ def _result(
         "level": "error" if finding.failed else "note",
         "message": {"text": finding_words(finding, file)},
         "locations": [location],
-        "partialFingerprints": {"memreplayBudget/v1": quote(clean(of), safe="|")},
+        "partialFingerprints": {"memreplayBudget/v1": _quoted(clean(of))},
     }
 
 
@@ -133,5 +134,11 @@ def _location(uri: str, line: int) -> dict[str, object]:
 
 def _uri(path: str) -> str:
     """A path as a reference; a name that cannot be spelled is escaped."""
-    quoted = quote(path.replace("\\", "/").encode("utf-8", "backslashreplace"), safe="/")
+    quoted = _quoted(path.replace("\\", "/"))
     return f"file://{quoted}" if quoted.startswith("/") else quoted
+
+
+def _quoted(text: str) -> str:
+    """Percent-encoded, but for slashes and what RFC 3986 reserves for nothing."""
+    data = text.encode("utf-8", "backslashreplace")
+    return "".join(chr(byte) if chr(byte) in _PLAIN else f"%{byte:02X}" for byte in data)
