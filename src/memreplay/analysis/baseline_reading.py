@@ -82,7 +82,9 @@ class _Reader:
         if not isinstance(row, list) or len(row) != 3:
             raise _broken("a frame is no list of function, file and line")
         function, file, line = row
-        if not isinstance(function, str) or not isinstance(file, str) or not _is_count(line):
+        texts = isinstance(function, str) and isinstance(file, str)
+        # A line may be below 0: that is what the snapshot said.
+        if not texts or not (_is_count(line) or (isinstance(line, int) and _is_count(-line))):
             raise _broken("a frame is no list of function, file and line")
         return Frame(function, file, line)
 

@@ -17,6 +17,7 @@ from memreplay.errors import SnapshotError
 from memreplay.reports.baseline_json import render_baseline_json
 from tests import build
 from tests.allocator_strategies import Recording, record, recordings
+from tests.build import SnapshotBuilder
 
 
 def written(recording: Recording) -> bytes:
@@ -121,3 +122,10 @@ def test_told_from_a_snapshot() -> None:
         build.dump(record(1, steps=5).snapshot),
     ):
         assert not is_baseline(data)
+
+
+def test_lines_below_0_and_names_of_any_kind_are_read_again() -> None:
+    builder = SnapshotBuilder()
+    builder.alloc(512, 10, frames=[("\ud800", "/é/训练.py", -1), ("f\n", "", 2**31 - 1)])
+    baseline = baseline_of(mr.open(build.dump(builder.build())))
+    assert parse_baseline(render_baseline_json(baseline).encode()) == baseline
