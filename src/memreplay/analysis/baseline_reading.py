@@ -84,7 +84,8 @@ class _Reader:
         function, file, line = row
         texts = isinstance(function, str) and isinstance(file, str)
         # A line may be below 0: that is what the snapshot said.
-        if not texts or not (_is_count(line) or (isinstance(line, int) and _is_count(-line))):
+        number = isinstance(line, int) and not isinstance(line, bool) and _is_count(abs(line))
+        if not texts or not number:
             raise _broken("a frame is no list of function, file and line")
         return Frame(function, file, line)
 

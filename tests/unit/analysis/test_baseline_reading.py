@@ -52,7 +52,21 @@ def places(found: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 PLACES = places(WHOLE)
-ODD: tuple[object, ...] = (None, -1, 2**62, 1.5, True, "x", "held", [], {}, [[]], "\ud800", 10**19)
+ODD: tuple[object, ...] = (
+    None,
+    -1,
+    2**62,
+    1.5,
+    True,
+    False,
+    "x",
+    "held",
+    [],
+    {},
+    [[]],
+    "\ud800",
+    10**19,
+)
 
 
 @given(st.sampled_from(PLACES), st.sampled_from(ODD), st.booleans())
