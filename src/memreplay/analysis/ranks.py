@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from memreplay.analysis.choice import filtering_of
+from memreplay.analysis.choice import device_pairs, filtering_of
 from memreplay.analysis.moments import resolve
 from memreplay.analysis.trust import strict_verdict, verdict
 from memreplay.errors import UsageError
@@ -71,17 +71,17 @@ def _side(
 
 
 def rank_diff(rank: int, base: Mapping[int, RankSide], new: Mapping[int, RankSide]) -> RankDiff:
-    """One rank, by the device that both have and on which the new run has most. Raises UsageError
-    where they have no device in common."""
-    both = [device for device in sorted(new) if device in base]
-    if not both:
+    """One rank, by the device that both have and on which the new run has most; where each has one
+    alone, by that. Raises UsageError where they have no device in common."""
+    pairs = device_pairs(sorted(base), sorted(new))
+    if not pairs:
         raise UsageError(
             f"rank {rank} has no device in common: {_listed(base)} in the base, {_listed(new)} in"
             " the new run"
         )
-    device = max(both, key=lambda device: new[device].bytes)
-    others = sorted({*base, *new} - {device})
-    return RankDiff(rank, base[device], new[device], tuple(others))
+    ours, theirs = max(pairs, key=lambda pair: new[pair[1]].bytes)
+    others = sorted({*base, *new} - {ours, theirs})
+    return RankDiff(rank, base[ours], new[theirs], tuple(others))
 
 
 def _listed(sides: Mapping[int, RankSide]) -> str:

@@ -31,8 +31,9 @@ def _files(folder: str, name: str) -> list[str]:
 
 
 def _entries(folder: str) -> tuple[list[str], list[str]]:
-    """Names of the regular files and of the folders in it, links followed."""
+    """The names of the regular files and of the folders in it, links followed."""
     with os.scandir(folder) as entries:
         shown = [entry for entry in entries if not entry.name.startswith(".")]
-        files = [entry.name for entry in shown if entry.is_file()]
-        return files, [entry.name for entry in shown if entry.is_dir()]
+    # Not entry.is_file(): that fails on a link to itself.
+    files = [entry.name for entry in shown if os.path.isfile(entry.path)]
+    return files, [entry.name for entry in shown if os.path.isdir(entry.path)]

@@ -190,12 +190,12 @@ class _Run:
 
     def _detail(self, chosen: RankDiff) -> DiffReport | None:
         """The groups of one rank, on the device that it is compared by."""
-        reading = replace(self.reading, device=chosen.device)
         with ExitStack() as open_files:
             both = []
-            for file in (chosen.base.file, chosen.new.file):
-                opening = partial(open_files.enter_context, opened(file, reading, self.showing))
-                snapshot, exit_code = attempt(file, opening)
+            for side in (chosen.base, chosen.new):
+                reading = replace(self.reading, device=side.device)
+                file = opened(side.file, reading, self.showing)
+                snapshot, exit_code = attempt(side.file, partial(open_files.enter_context, file))
                 self.worst = max(self.worst, exit_code)
                 if snapshot is None:
                     return None

@@ -37,6 +37,7 @@ def diff_json(report: DiffReport) -> dict[str, object]:
 def _device(found: DeviceDiff) -> dict[str, object]:
     return {
         "device": found.device,
+        "base_device": found.base_device,
         "measure": found.measure,
         "base_bytes": found.base.bytes,
         "new_bytes": found.new.bytes,

@@ -31,11 +31,16 @@ def diff_document(report: DiffReport) -> Document:
 
 def device_section(found: DeviceDiff, report: DiffReport) -> list[Block]:
     """A device: its change, which code it is in, and what speaks against the numbers."""
-    blocks = change_blocks(found, report, f"device {found.device}")
+    blocks = change_blocks(found, report, device_words(found.base_device, found.device))
     for name, side in (("base", found.base), ("new", found.new)):
         notes = reason_notes(side.reasons, trusted=side.trusted)
         blocks += [Note(f"{name}: {note.text}", note.level) for note in notes]
     return blocks
+
+
+def device_words(base: int, new: int) -> str:
+    """`device 0`, `device 0 -> device 3`."""
+    return f"device {new}" if base == new else f"device {base} -> device {new}"
 
 
 def change_blocks(found: DeviceDiff, report: DiffReport, name: str) -> list[Block]:

@@ -27,8 +27,8 @@ def render_ranks_json(report: RanksReport) -> str:
             "only_new": list(report.only_new),
             "not_read": list(report.not_read),
             "unranked_files": list(report.unranked),
-            "base": _spread(report.base),
-            "new": _spread(report.new),
+            "base": {**_spread(report.base), "imbalance": report.base.imbalance},
+            "new": {**_spread(report.new), "imbalance": report.new.imbalance},
             "change": _spread(report.change),
             "ranks": [_rank(one) for one in report.ranks],
             "detail_rank": report.detail_rank,
@@ -46,14 +46,13 @@ def _spread(spread: Spread) -> dict[str, object]:
         "max_bytes": spread.max_bytes,
         "max_rank": spread.max_rank,
         "sum_bytes": spread.sum_bytes,
-        "imbalance": spread.imbalance,
     }
 
 
 def _rank(one: RankDiff) -> dict[str, object]:
     return {
         "rank": one.rank,
-        "device": one.device,
+        "device": one.new.device,
         "other_devices": list(one.other_devices),
         "base_bytes": one.base.bytes,
         "new_bytes": one.new.bytes,
@@ -67,6 +66,7 @@ def _rank(one: RankDiff) -> dict[str, object]:
 def _side(side: RankSide) -> dict[str, object]:
     return {
         "file": side.file,
+        "device": side.device,
         "bytes": side.bytes,
         "event_index": side.event_index,
         "time_us": side.time_us,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from memreplay.reports.at_text import when_words
-from memreplay.reports.diff_text import change_blocks, change_words, is_peak
+from memreplay.reports.diff_text import change_blocks, change_words, device_words, is_peak
 from memreplay.reports.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
 from memreplay.reports.filters import filter_pairs
 from memreplay.reports.reasons import reason_notes
@@ -31,7 +31,8 @@ def ranks_document(report: RanksReport) -> Document:
         blocks.append(Heading((Place(file=detail.base_file, note="(base)"),)))
         blocks.append(Heading((Place(file=detail.new_file, note="(new)"),)))
         for device in detail.devices:
-            name = f"rank {report.detail_rank}, device {device.device}"
+            devices = device_words(device.base_device, device.device)
+            name = f"rank {report.detail_rank}, {devices}"
             blocks += change_blocks(device, detail, name)
     return tuple(blocks)
 
@@ -130,7 +131,7 @@ def _times(spread: Spread) -> str:
 
 
 def _table(report: RanksReport) -> Table:
-    """The highest ranks; with a device where it is not the same in all."""
+    """The highest ranks."""
     ranks = sorted(report.ranks, key=lambda one: (-one.new.bytes, one.rank))
     shown = ranks[: report.top] if report.top else ranks
     rows = [Row(_cells(one, report)) for one in shown]
@@ -155,13 +156,18 @@ def _cells(one: RankDiff, report: RanksReport) -> tuple[str, ...]:
     ]
     return (
         str(one.rank),
-        str(one.device),
+        _devices(one),
         size(one.base.bytes),
         size(one.new.bytes),
         signed_size(change),
         share,
         ", ".join(words for words, so in said if so),
     )
+
+
+def _devices(one: RankDiff) -> str:
+    base, new = one.base.device, one.new.device
+    return str(new) if base == new else f"{base} -> {new}"
 
 
 def _notes(report: RanksReport) -> list[Note]:

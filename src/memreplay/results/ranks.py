@@ -35,10 +35,6 @@ class RankDiff:
     other_devices: tuple[int, ...] = ()
 
     @property
-    def device(self) -> int:
-        return self.new.device
-
-    @property
     def change_bytes(self) -> int:
         return self.new.bytes - self.base.bytes
 
