@@ -171,6 +171,7 @@ class _Run:
         asked = self.asked
         numbers = [one.rank for one in ranks]
         chosen = chosen_rank(ranks, asked.rank)
+        detail = None if chosen is None else self._detail(chosen)
         return RanksReport(
             base_folder=base,
             new_folder=new,
@@ -182,8 +183,8 @@ class _Run:
             base=spread_of(numbers, [one.base.bytes for one in ranks]),
             new=spread_of(numbers, [one.new.bytes for one in ranks]),
             change=spread_of(numbers, [one.change_bytes for one in ranks]),
-            detail_rank=None if chosen is None else chosen.rank,
-            detail=None if chosen is None else self._detail(chosen),
+            detail_rank=None if chosen is None or detail is None else chosen.rank,
+            detail=detail,
             filters=asked.filters,
             top=asked.top,
         )

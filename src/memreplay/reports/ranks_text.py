@@ -54,10 +54,12 @@ def ranks_words(ranks: Iterable[int]) -> str:
 
 
 def _headline(report: RanksReport) -> tuple[str, ...]:
-    what = "peak" if is_peak(report.when) else when_words(report.when)
+    ranks = counted(len(report.ranks), "rank")
+    start = f"{ranks}: highest peak"
+    if not is_peak(report.when):
+        start = f"{ranks} at {when_words(report.when)}: highest"
     base, new = report.base.max_bytes, report.new.max_bytes
-    sizes = f"highest {what} {size(base)} -> {size(new)} {report.measure}"
-    return (f"{counted(len(report.ranks), 'rank')}: {sizes}", change_words(base, new))
+    return (f"{start} {size(base)} -> {size(new)} {report.measure}", change_words(base, new))
 
 
 def _pairs(report: RanksReport) -> tuple[tuple[str, str], ...]:

@@ -49,6 +49,11 @@ def test_another_moment_and_what_is_not_compared() -> None:
     assert "note: device 2, 3 is in /runs/b.pkl alone, and not compared" in text
 
 
+def test_devices_of_two_numbers() -> None:
+    text = lines(replace(REPORT, devices=(replace(DEVICE, base_device=3),)))
+    assert "device 3 -> device 0: peak 10.0 GiB -> 12.0 GiB held, +2.0 GiB (+20.0%)" in text
+
+
 def test_no_change_and_doubts() -> None:
     new = replace(NEW, bytes=BASE.bytes, trusted=False, reasons=("ring_overflow",))
     same = replace(DEVICE, new=new, rows=(), rows_total=0, statuses={"same": 3})
