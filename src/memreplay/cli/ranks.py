@@ -65,6 +65,9 @@ def compare_folders(
 
     `groups` is the diff of two snapshots: of one rank alone, whose files are read once more for it.
     """
+    from memreplay.analysis.choice import fitting_by
+
+    fitting_by(asked.measure, asked.by)  # before anything is read
     listed = [attempt(folder, partial(_rank_files, folder)) for folder in (base, new)]
     if listed[0][0] is None or listed[1][0] is None:
         ctx.exit(max(code for _, code in listed))

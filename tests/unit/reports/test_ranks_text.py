@@ -152,6 +152,15 @@ def test_doubts_are_said_once_with_their_ranks() -> None:
     assert any(line.startswith("warning: new, ranks 1 to 3: the file has no") for line in text)
     text = lines(report_of(*(doubted(one, "no_segments") for one in RANKS)), 300)
     assert "measure      held, estimated" in text
+    assert any(line.startswith("warning: new, all ranks: the file has no") for line in text)
+    both = replace(ranks[1], base=replace(ranks[1].new, file="/runs/a/rank1.pkl"))
+    text = lines(report_of(RANKS[0], both, ranks[2]), 300)
+    assert any(
+        line.startswith("warning: base, rank 1; new, ranks 1, 2: the file has no") for line in text
+    )
+    text = lines(report_of(RANKS[0], both), 300)
+    assert any(line.startswith("warning: base and new, rank 1: the file has") for line in text)
+    assert any(line.endswith("0 B         estimated") for line in text)
 
 
 def test_a_device_that_is_another_one() -> None:
