@@ -49,7 +49,8 @@ def are_folders(base: str, new: str) -> bool:
     ours, theirs = os.path.isdir(base), os.path.isdir(new)
     if ours != theirs:
         folder, other = (base, new) if ours else (new, base)
-        raise UsageError(f"{folder} is a folder and {other} is none: give two files or two folders")
+        words = "is none" if os.path.exists(other) else "is not there"
+        raise UsageError(f"{folder} is a folder and {other} {words}: give two files or two folders")
     return ours
 
 
