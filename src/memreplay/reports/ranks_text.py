@@ -119,7 +119,7 @@ def _spread_table(report: RanksReport) -> Table:
             "median",
             base.median_bytes,
             new.median_bytes,
-            f"of the changes {signed_size(report.change.median_bytes)}",
+            f"median change {signed_size(report.change.median_bytes)}",
         ),
         _spread_row("lowest", base.min_bytes, new.min_bytes, _whose(base.min_rank, new.min_rank)),
         Row(("imbalance", _times(base), _times(new), "", "worst by median")),

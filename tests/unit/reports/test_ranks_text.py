@@ -76,7 +76,7 @@ def test_the_whole() -> None:
     assert text[9:21] == [
         "ranks base new change",
         "worst 40.0 GiB 40.0 GiB 0 B rank 0",
-        "median 25.0 GiB 28.0 GiB +3.0 GiB of the changes 0 B",
+        "median 25.0 GiB 28.0 GiB +3.0 GiB median change 0 B",
         "lowest 20.0 GiB 18.0 GiB -2.0 GiB rank 2",
         "imbalance 1.60 1.43 worst by median",
         "sum 110.0 GiB 114.0 GiB +4.0 GiB",
