@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from memreplay.analysis.choice import fitting_by
+from memreplay.analysis.choice import device_pairs, fitting_by
 from memreplay.analysis.rows import compared
 from memreplay.analysis.sides import PEAK, BaselineSide, ComparedSide, Scope, SnapshotSide
 from memreplay.errors import UsageError
@@ -36,8 +36,9 @@ def diff_report(
     filters: Filters | None = None,
     rules: tuple[Rule, ...] | None = None,
 ) -> DiffReport:
-    """The change of each device that both have, at a moment of each. The base may be a baseline,
-    which has groups by stack at the peak of one measure.
+    """The change of each device that both have, at a moment of each; where they have none in common
+    but one each, of these two. The base may be a baseline, which has groups by stack at the peak of
+    one measure.
 
     `exact` matches nothing but equal stacks, line for line; `unchanged` keeps rows that did not
     change. `top` cuts the rows (0: none). Raises UsageError where the two have no device in common,
@@ -52,7 +53,7 @@ def diff_report(
         before = base
     else:
         before = SnapshotSide(base, by=by, rules=rules, filters=filters, strict=strict)
-    both = [device for device in after.devices if device in before.devices]
+    both = device_pairs(before.devices, after.devices)
     if not both and (before.devices or after.devices):
         raise UsageError(
             f"the two have no device in common: {_listed(before)} in {before.file},"
@@ -67,11 +68,9 @@ def diff_report(
         when=when,
         exact=exact,
         all_frames=all_frames,
-        devices=tuple(
-            _device(device, scope, before, after, exact, unchanged, top) for device in both
-        ),
-        only_base=tuple(device for device in before.devices if device not in both),
-        only_new=tuple(device for device in after.devices if device not in both),
+        devices=tuple(_device(pair, scope, before, after, exact, unchanged, top) for pair in both),
+        only_base=tuple(one for one in before.devices if one not in dict(both)),
+        only_new=tuple(one for one in after.devices if one not in dict(both).values()),
         truncated=before.truncated or after.truncated,
         filters=filters,
     )
@@ -82,7 +81,7 @@ def _listed(side: ComparedSide) -> str:
 
 
 def _device(
-    device: int,
+    pair: tuple[int, int],
     scope: Scope,
     before: ComparedSide,
     after: ComparedSide,
@@ -90,14 +89,15 @@ def _device(
     unchanged: bool,
     top: int,
 ) -> DeviceDiff:
-    base, new = before.at(device, scope), after.at(device, scope)
+    base, new = before.at(pair[0], scope), after.at(pair[1], scope)
     rows = compared(base, new, exact=exact, trim=before.trimmed)
     statuses: Counter[Status] = Counter(row.status for row in rows)
     kept = [row for row in rows if unchanged or row.status != "same"]
     shown = kept[:top] if top else kept
     change = new.side.bytes - base.side.bytes
     return DeviceDiff(
-        device=device,
+        device=pair[1],
+        base_device=pair[0],
         measure=scope.measure,
         base=base.side,
         new=new.side,

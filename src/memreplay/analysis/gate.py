@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from memreplay.analysis.choice import device_pairs
 from memreplay.analysis.sides import REST, BaselineSide, ComparedSide, Scope, SnapshotSide, placed
 from memreplay.analysis.trust import EVENTS_LOST_BEFORE, REMARKS
 from memreplay.errors import UsageError
@@ -115,13 +116,11 @@ class _Gate:
         return (budget.device,)
 
     def partner(self, device: int) -> int | None:
-        """The base's device that one is held against: the same, or where both have but one that."""
+        """The base's device that one is held against, as for a diff; None where there is none."""
         if self.base is None:
             return None
-        there = self.base.devices
-        if device in there:
-            return device
-        return there[0] if len(there) == 1 and len(self.side.devices) == 1 else None
+        pairs = device_pairs(self.base.devices, self.side.devices)
+        return next((base for base, new in pairs if new == device), None)
 
     def held_against(self, budget: Budget, kind: LimitKind, device: int) -> Finding:
         """One limit on one device."""

@@ -27,7 +27,7 @@ def opened_base(file: str, reading: Reading, until: ExitStack) -> Snapshot | Bas
     baseline, rest = _peeked(file, until)
     if baseline is not None:
         return baseline
-    return until.enter_context(opened(file, reading, rest))
+    return until.enter_context(opened(file, reading, stream=rest))
 
 
 def base_for(base: str, file: str) -> str:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
-from memreplay.cli.progress import reading_progress
+from memreplay.cli.progress import Showing, reading_progress
 
 if TYPE_CHECKING:
     from memreplay.model import Moment
@@ -27,9 +27,16 @@ class Reading:
 
 
 @contextmanager
-def opened(file: str, reading: Reading, stream: BinaryIO | None = None) -> Iterator[Snapshot]:
+def opened(
+    file: str,
+    reading: Reading,
+    showing: Showing = reading_progress,
+    stream: BinaryIO | None = None,
+) -> Iterator[Snapshot]:
     """The snapshot in `file`, or on standard input for `-`, closed afterwards. `stream` is read
     instead of it where it is given.
+
+    `showing` makes the bar; a command over many files has one of its own.
 
     Ask it all questions inside: the bar is gone when this ends, and output may be written.
     """
@@ -38,7 +45,7 @@ def opened(file: str, reading: Reading, stream: BinaryIO | None = None) -> Itera
     source: str | BinaryIO = sys.stdin.buffer if file == "-" else file
     source = stream or source
     with (
-        reading_progress(file) as progress,
+        showing(file) as progress,
         mr.open(
             source,
             progress=progress,
