@@ -12,6 +12,7 @@ import click
 from memreplay.cli.base import base_for, opened_base
 from memreplay.cli.budgets import all_budgets, budget_options
 from memreplay.cli.errors import NOT_TRUSTED, told
+from memreplay.cli.folders import snapshot_files
 from memreplay.cli.options import EXIT_CODES, config_options, files_argument, reading_options
 from memreplay.cli.output import byte_output, render_document, wants_colour, write
 from memreplay.cli.runner import append_summary, repository_paths
@@ -52,7 +53,7 @@ Examples:
   memreplay gate snap.pkl --max-peak 38GiB
   memreplay gate snap.pkl --base main.pkl --max-growth 2%
   memreplay gate snap.pkl --base ci/base.json --max-growth-bytes 256MiB --no-oom
-  memreplay gate rank*.pkl --base ci/bases/ --max-growth 2% --format github
+  memreplay gate run/ --base ci/bases/ --max-growth 2% --format github
   memreplay gate snap.pkl --config memreplay.toml --write junit=gate.xml --write sarif=gate.sarif
 
 {EXIT_CODES.replace("0 fine,", "0 within the budgets, 1 not, or not to be trusted,")}
@@ -110,9 +111,9 @@ def command(
 ) -> None:
     """Whether memory is within its budgets.
 
-    Holds each FILE ('-' for standard input) against limits, given here and in the configuration
-    ([[gate]], see docs/gate.md), and says in one line whether they were kept, or what broke them:
-    by how much, and in which code. Where $GITHUB_STEP_SUMMARY is set, a table goes there too.
+    Holds each FILE ('-' for standard input, a folder for the snapshots in it) against limits, given
+    here and in the configuration ([[gate]], see docs/gate.md), and says in one line whether they
+    were kept, or what broke them: by how much, and in which code. Where $GITHUB_STEP_SUMMARY is set, a table goes there too.
     """
     budgets = all_budgets(budget, config, base)
     speak_of_categories = any(one.category is not None for one in budgets)
@@ -124,11 +125,28 @@ def command(
     gated: list[GatedFile] = []
     with ExitStack() as until:
         bases = _Bases(base, reading, rules, strict, until)
-        for file in files:
+        for file in _named(files, gated):
             side, without = bases.of(file)
             work = partial(_judge, file, reading, budgets, side, rules, allow_untrusted, strict)
             gated.append(without or _gated(file, work))
     _present(ctx, gated, fmt, targets)
+
+
+def _named(files: tuple[str, ...], gated: list[GatedFile]) -> list[str]:
+    """The files, and for a folder the snapshots in it; one that cannot be listed fails."""
+    from memreplay.results.gate import GatedFile
+
+    found: list[str] = []
+    for file in files:
+        if file == "-" or not os.path.isdir(file):
+            found.append(file)
+            continue
+        names, exit_code, words = told(file, partial(snapshot_files, file))
+        if names is None:
+            gated.append(GatedFile(file, error=words, exit_code=exit_code))
+        else:
+            found += [os.path.join(file, name) for name in names]
+    return found
 
 
 class _Bases:

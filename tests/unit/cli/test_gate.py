@@ -192,6 +192,23 @@ def test_a_folder_of_bases(runner: CliRunner, tmp_path: Path) -> None:
         assert done.exit_code == 0, done.stderr
     arguments = ["--base", "bases", "--max-growth", "0%", "--allow-untrusted"]
     assert gate(runner, "rank0.pkl", "rank1.pkl", *arguments).exit_code == 0
+    # A folder stands for its snapshots.
+    run = tmp_path / "run"
+    run.mkdir()
+    for rank in ("rank0", "rank1"):
+        (run / f"{rank}.pkl").write_bytes((tmp_path / f"{rank}.pkl").read_bytes())
+    done = gate(runner, "run", *arguments, "--format", "json")
+    assert done.exit_code == 0
+    assert [one["base_file"] for one in json.loads(done.stdout)["files"]] == [
+        "bases/rank0.json",
+        "bases/rank1.json",
+    ]
+    (tmp_path / "empty").mkdir()
+    done = gate(runner, "empty", "rank0.pkl", *arguments)
+    assert (done.exit_code, done.stdout.partition(";")[0]) == (
+        2,
+        "FAIL empty: no snapshot in this folder: no name ends in .pkl, .pickle or .json",
+    )
     (tmp_path / "rank2.pkl").write_bytes((tmp_path / "rank1.pkl").read_bytes())
     done = gate(runner, "rank0.pkl", "rank2.pkl", *arguments)
     assert done.exit_code == 2

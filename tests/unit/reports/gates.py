@@ -125,7 +125,7 @@ WHOLE = GateReport(
     )
 )
 PASSED = report(KEPT, TRUSTED)
-NASTY = "x\n::error::pwned\r,:%\x1b[31m<b>|`*_[a](b)@all]]>&\"'\ud800\uffff --> -- ${{ x }} $(y)"
+NASTY = "x\n::error::pwned\r,:%41\x1b[31m<b>|`*_[a](b)@all]]>&\"'\ud800\uffff --> -- ${{ x }} $(y)"
 NASTY_CAUSE = Cause(NASTY, 9, 5, f"f{NASTY}", f"/job/{NASTY}.py", 7)
 HOSTILE = GateReport(
     (

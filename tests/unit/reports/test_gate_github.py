@@ -50,7 +50,7 @@ def test_names_are_escaped() -> None:
     assert match is not None
     properties = dict(part.split("=", 1) for part in match[2].split(","))
     assert unquote(properties["file"]) == (
-        "/job/x\\n::error::pwned\\r,:%\\x1b[31m<b>|`*_[a](b)@all]]>&\"'\\ud800\\uffff"
+        "/job/x\\n::error::pwned\\r,:%41\\x1b[31m<b>|`*_[a](b)@all]]>&\"'\\ud800\\uffff"
         " --> -- ${{ x }} $(y).py"
     )
     assert properties["line"] == "7"

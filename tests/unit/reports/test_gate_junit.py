@@ -45,4 +45,6 @@ def test_names_are_escaped() -> None:
     text = render_gate_junit(HOSTILE)
     text.encode("utf-8")
     root = ElementTree.fromstring(text)
-    assert (root[0].get("name") or "").startswith("x\\n::error::pwned\\r,:%\\x1b[31m<b>|`*_[a](b)")
+    assert (root[0].get("name") or "").startswith(
+        "x\\n::error::pwned\\r,:%41\\x1b[31m<b>|`*_[a](b)"
+    )
