@@ -113,7 +113,8 @@ def command(
 
     Holds each FILE ('-' for standard input, a folder for the snapshots in it) against limits, given
     here and in the configuration ([[gate]], see docs/gate.md), and says in one line whether they
-    were kept, or what broke them: by how much, and in which code. Where $GITHUB_STEP_SUMMARY is set, a table goes there too.
+    were kept, or what broke them: by how much, and in which code. Where $GITHUB_STEP_SUMMARY is
+    set, a table goes there too.
     """
     budgets = all_budgets(budget, config, base)
     speak_of_categories = any(one.category is not None for one in budgets)

@@ -205,7 +205,7 @@ def test_a_folder_of_bases(runner: CliRunner, tmp_path: Path) -> None:
     ]
     (tmp_path / "empty").mkdir()
     done = gate(runner, "empty", "rank0.pkl", *arguments)
-    assert (done.exit_code, done.stdout.partition(";")[0]) == (
+    assert (done.exit_code, done.stdout.splitlines()[0]) == (
         2,
         "FAIL empty: no snapshot in this folder: no name ends in .pkl, .pickle or .json",
     )
