@@ -5,13 +5,13 @@ from __future__ import annotations
 import posixpath
 from array import array
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from memreplay import _core, _groups, _measures
 from memreplay.analysis.annotations import spans
 from memreplay.analysis.categories import DEFAULT_RULES, RuleSet
 from memreplay.analysis.plumbing import ranks
-from memreplay.model import By, Frame, Part, Way
+from memreplay.model import By, Frame, Label, Part, Way
 
 if TYPE_CHECKING:
     from memreplay._groups import Keys
@@ -27,15 +27,6 @@ NO_STACK = "(recorded without a stack)"
 OUTSIDE = "(outside of annotations)"
 NO_MODULE = "(in no module's forward)"
 NO_SIZE = 64  # the name of sizes below 1 byte
-
-
-class Label(NamedTuple):
-    """What a group is called; `frames` and `user` as in Group."""
-
-    text: str
-    frames: tuple[Frame, ...] = ()
-    user: tuple[int, ...] = ()
-    prefix: str = ""
 
 
 class Dimensions:
@@ -68,8 +59,8 @@ class Dimensions:
             found = self._pairs[key]
         return found
 
-    def label_of_all(self, usage: Usage, ways: Sequence[Way], name: int) -> Label:
-        """What a group by several ways is called; frames are those of the last way that has any."""
+    def labels(self, usage: Usage, ways: Sequence[Way], name: int) -> tuple[Label, ...]:
+        """What each of the ways calls a group by all of them."""
         keys = self.keys_of_all(usage, ways)
         labels: list[Label] = []
         for way in reversed(ways[1:]):
@@ -78,13 +69,7 @@ class Dimensions:
             name = memoryview(first.names())[name >> 32]
             keys = first
         labels.append(self.label(usage, ways[0], name))
-        if len(labels) == 1:
-            return labels[0]
-        labels.reverse()
-        at = max((i for i, label in enumerate(labels) if label.frames), default=0)
-        others = [label.text for i, label in enumerate(labels) if i != at]
-        text = ", ".join(label.text for label in labels)
-        return Label(text, labels[at].frames, labels[at].user, ", ".join(others))
+        return tuple(reversed(labels))
 
     def label(self, usage: Usage, by: Way, name: int) -> Label:
         """What the group of this name is called."""

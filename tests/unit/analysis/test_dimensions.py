@@ -115,7 +115,8 @@ def test_several_ways_keep_the_frames_of_the_last_that_has_any() -> None:
     snap = opened(rich())
     found, _, _ = Grouper(snap, "annotation,file,size").groups(snap.replay().measure(), 1, 0)
     (group,) = found
-    assert (group.frames[0].file, group.prefix) == ("/r/gpt/mlp.py", "outer, 64 B to 128 B")
+    assert group.frames[0].file == "/r/gpt/mlp.py"
+    assert [one.text for one in group.of] == ["outer", "/r/gpt/mlp.py", "64 B to 128 B"]
 
 
 @given(traces(), st.sampled_from(list(combinations(WAYS, 2))))
