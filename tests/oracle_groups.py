@@ -173,11 +173,18 @@ class Groups:
         return "unknown"
 
     def modules(self, one: Lifetime) -> str:
-        words = []
+        words: list[str] = []
+        before = ""
         for function, file, line in reversed(one.frames):
-            if file_rank(file) == 0 and function.split(".")[-1] == "forward":
+            if function.split(".")[-1] == "forward" and (
+                file_rank(file) == 0
+                or "/torch/nn/modules/" in file
+                or "/torch/nn/parallel/" in file
+            ):
                 name = function[: -len(".forward")]
-                words.append(name or f"{file.split('/')[-1]}:{line}")
+                place = f":{line}" if file == before else f"{file.split('/')[-1]}:{line}"
+                words.append(name or place)
+                before = "" if name else file
         return " > ".join(words) or "(in no module's forward)"
 
 

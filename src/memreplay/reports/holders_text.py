@@ -30,7 +30,7 @@ _NAMED = {"module", "category", "annotation", "directory", "pool", "stream", "si
 
 def title_of(by: By) -> str:
     """The title of the column of groups."""
-    return ", ".join(TITLES.get(way, way) for way in by.split(","))
+    return TITLES.get(by) or by.replace("_", " ").replace(",", ", ")
 
 
 class Grouped(Protocol):
@@ -76,7 +76,8 @@ def group_row(group: Group, by: By, *, all_frames: bool, more: tuple[str, ...] =
     if not frames:
         return Row((*numbers, Place(group.label)), style="dim")
     if by != "stack":
-        return Row((*numbers, place_of(frames[0])))
+        node = "" if user else backward_of(frames)
+        return Row((*numbers, Place(f"{node} (autograd)") if node else place_of(frames[0])))
     if all_frames:
         chosen = frozenset(user)
         below: Below = tuple(

@@ -194,3 +194,53 @@ def test_rules_of_one_name_are_one_category() -> None:
         "own": 500,
         "other": 200,
     }
+
+
+LINEAR = "/v/lib/python3.12/site-packages/torch/nn/modules/linear.py"
+
+
+def test_modules_are_told_by_class_whatever_the_line() -> None:
+    builder = SnapshotBuilder()
+    stacks = [
+        [("Linear.forward", LINEAR, 125), ("Block.forward", "/r/block.py", 7)],
+        [("Block.forward", "/r/block.py", 8)],
+        [("Block.forward", "/r/block.py", 9)],
+        [("_call_impl", LINEAR.replace("linear", "module"), 9)],
+        [("Block.forward", "/r/other.py", 9)],
+        [("Function.forward", "/v/lib/python3.12/site-packages/torch/autograd/function.py", 9)],
+    ]
+    for i, stack in enumerate(stacks):
+        builder.alloc((i + 1) << 20, 1 << i, frames=[*stack, ("Gpt.forward", "/r/gpt.py", i)])
+    snap = opened(builder)
+    found, _, _ = Grouper(snap, "module").groups(snap.replay().measure(), 5, 0)
+    assert [(group.label, group.bytes) for group in found] == [
+        ("Gpt", 32 + 8),
+        ("Gpt > Block", 16),
+        ("Gpt > Block", 4 + 2),
+        ("Gpt > Block > Linear", 1),
+    ]
+    assert [(f.function, f.line) for f in found[2].frames] == [
+        ("Block.forward", 0),
+        ("Gpt.forward", 0),
+    ]
+
+
+def test_modules_without_classes_are_told_by_their_calls() -> None:
+    builder = SnapshotBuilder()
+    for i in range(2):
+        frames = [("forward", LINEAR, 125), ("forward", "/r/gpt.py", i + 1)]
+        builder.alloc((i + 1) << 20, i + 1, frames=[*frames, ("forward", "/r/gpt.py", 9)])
+    assert groups(opened(builder), "module") == {
+        "gpt.py:9 > :2 > linear.py:125": 2,
+        "gpt.py:9 > :1 > linear.py:125": 1,
+    }
+
+
+def test_names_of_nothing() -> None:
+    builder = SnapshotBuilder().alloc(512, 5, time_us=START_US + 10, user_metadata=" \n")
+    builder.annotation(" ", "START", START_US)
+    snap = opened(builder)
+    assert groups(snap, "annotation") == {"(no name)": 5}
+    assert groups(snap, "user_metadata") == {"(no name)": 5}
+    # Rules see what is there.
+    assert groups(snap, "category", rules=(Rule("blank", annotation="^ $"),)) == {"blank": 5}
