@@ -21,7 +21,7 @@ Stack = tuple[Frame, ...]  # innermost first
 Path = tuple[int, ...]  # numbers of sites
 Rows = dict[tuple[str, Path], list[int]]  # stacks of one kind and path
 
-MOST_IN_ORDER = 32  # stacks of the same sites that are compared each with each
+MOST_IN_ORDER = 16  # stacks of the same sites that are compared each with each
 
 
 @dataclass(slots=True)
@@ -82,7 +82,11 @@ class _Sides:
     def find_sites(self) -> None:
         """Fills in the paths."""
         base, new = _frames_of(self.base), _frames_of(self.new)
-        ours, theirs = same_sites(_calls(self.base, base), _calls(self.new, new))
+        ours, theirs = same_sites(
+            set(base.values()),
+            set(new.values()),
+            lambda: (_calls(self.base, base), _calls(self.new, new)),
+        )
         self.base_paths = self._paths(self.base, base, ours)
         self.new_paths = self._paths(self.new, new, theirs)
         # What stands between the user's functions comes and goes without any change of theirs.
@@ -209,32 +213,40 @@ def _least_change(base: Sequence[int], new: Sequence[int]) -> list[tuple[int, in
 
     What is in no pair is gone or new.
     """
-    # least[a][b]: (bytes, how many) of the ends that begin at a and b.
-    least = [[(0, 0)] * (len(new) + 1) for _ in range(len(base) + 1)]
-    step = [[(0, 0)] * (len(new) + 1) for _ in range(len(base) + 1)]
+    # Of the ends that begin at a and b: (bytes, how many), and whether these two are a pair, or
+    # which of them is alone.
+    rows = len(new) + 1
+    least = [(0, 0)] * rows
+    ways: list[list[str]] = []
     for a in range(len(base), -1, -1):
+        below, least = least, [(0, 0)] * rows
+        way = ["end"] * rows
         for b in range(len(new), -1, -1):
-            options = []
+            best: tuple[int, int] | None = None
             if a < len(base) and b < len(new):
+                n_bytes, n = below[b + 1]
                 change = abs(base[a] - new[b])
-                options.append((least[a + 1][b + 1], change, (1, 1)))
+                best, way[b] = (n_bytes + change, n + (change > 0)), "pair"
             if a < len(base):
-                options.append((least[a + 1][b], base[a], (1, 0)))
+                n_bytes, n = below[b]
+                alone = (n_bytes + base[a], n + 1)
+                if best is None or alone < best:
+                    best, way[b] = alone, "gone"
             if b < len(new):
-                options.append((least[a][b + 1], new[b], (0, 1)))
-            if options:
-                n_bytes, n, way = min(
-                    (after[0] + change, after[1] + (change > 0), way)
-                    for after, change, way in options
-                )
-                least[a][b], step[a][b] = (n_bytes, n), way
+                n_bytes, n = least[b + 1]
+                alone = (n_bytes + new[b], n + 1)
+                if best is None or alone < best:
+                    best, way[b] = alone, "new"
+            if best is not None:
+                least[b] = best
+        ways.append(way)
+    ways.reverse()
     found = []
     a = b = 0
-    while a < len(base) or b < len(new):
-        both = step[a][b]
-        if both == (1, 1):
+    while ways[a][b] != "end":
+        if ways[a][b] == "pair":
             found.append((a, b))
-        a, b = a + both[0], b + both[1]
+        a, b = a + (ways[a][b] != "new"), b + (ways[a][b] != "gone")
     return found
 
 

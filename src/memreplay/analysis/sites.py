@@ -10,11 +10,9 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import TypeVar
 
 Site = tuple[str, str]  # file, function
 Calls = dict[Site, set[Site]]  # who calls each
-K = TypeVar("K", bound=Hashable)
 
 MOST_OF_A_NAME = 64  # files of one name, and files that only one side has, compared each with each
 _ALIKE = 0.5  # of the functions of two files, for one to be the other renamed
@@ -28,25 +26,32 @@ _GENERATED = (
 )
 
 
-def same_sites(base: Calls, new: Calls) -> tuple[dict[Site, Site], dict[Site, Site]]:
-    """What to call each site of the base, and of the new side: the same code, the same name."""
-    ours = {site: (unnumbered(site[0]), site[1]) for site in base}
-    theirs = {site: (unnumbered(site[0]), site[1]) for site in new}
+def same_sites(
+    base: Iterable[Site], new: Iterable[Site], calls: Callable[[], tuple[Calls, Calls]]
+) -> tuple[dict[Site, Site], dict[Site, Site]]:
+    """What to call each site of the base, and of the new side: the same code, the same name.
+
+    `calls` says who calls the sites of each side; it is asked where that has to decide.
+    """
+    ours, theirs = ({site: site for site in side} for side in (base, new))
+    for names in (ours, theirs):
+        _rename_files(names, {file: unnumbered(file) for file in {file for file, _ in names}})
     _level_names(ours, theirs)
     files = align_paths({file for file, _ in ours.values()}, {file for file, _ in theirs.values()})
     _rename_files(theirs, files)
     _rename_files(theirs, _same_content(set(ours.values()), set(theirs.values())))
     # Moved: the same function in another file. Renamed: another function in the same file, of
     # several the one that is called by the same.
-    keys: tuple[Callable[[Site, set[Site]], Hashable], ...] = (
-        lambda site, _: site[1],
-        lambda site, _: site[0],
-        lambda site, callers: (site[0], frozenset(callers)),
-    )
-    for key in keys:
+    for key in ("function", "file", "callers"):
         lost, found = set(ours.values()), set(theirs.values())
-        before = _by_key(lost - found, _called(base, ours), key)
-        after = _by_key(found - lost, _called(new, theirs), key)
+        lost, found = lost - found, found - lost
+        if not lost or not found:
+            break
+        callers: Calls = {}
+        if key == "callers":
+            for called, names, some in zip(calls(), (ours, theirs), (lost, found), strict=True):
+                callers |= _called(called, names, some)
+        before, after = _by_key(lost, key, callers), _by_key(found, key, callers)
         again = {
             after[at][0]: before[at][0]
             for at in before.keys() & after.keys()
@@ -80,24 +85,30 @@ def _qualified(site: Site) -> bool:
 
 def _rename_files(names: dict[Site, Site], files: dict[str, str]) -> None:
     for site, (file, function) in names.items():
-        names[site] = files.get(file, file), function
+        if files.get(file, file) != file:
+            names[site] = files[file], function
 
 
-def _called(calls: Calls, names: dict[Site, Site]) -> Calls:
-    """The callers by the names that sites have now."""
-    found: Calls = {}
+def _called(calls: Calls, names: dict[Site, Site], some: set[Site]) -> Calls:
+    """The callers of some, by the names that sites have now."""
+    found: Calls = {site: set() for site in some}
     for site, callers in calls.items():
-        found.setdefault(names[site], set()).update(names[one] for one in callers)
+        if names[site] in some:
+            found[names[site]].update(names[one] for one in callers)
     return found
 
 
-def _by_key(
-    sites: set[Site], calls: Calls, key: Callable[[Site, set[Site]], K]
-) -> dict[K, list[Site]]:
-    found: dict[K, list[Site]] = defaultdict(list)
+def _by_key(sites: set[Site], key: str, callers: Calls) -> dict[Hashable, list[Site]]:
+    """Sites that have both a file and a function, by what is the same in those that are one."""
+    found: dict[Hashable, list[Site]] = defaultdict(list)
     for site in sites:
         if site[0] and site[1]:
-            found[key(site, calls[site])].append(site)
+            at: dict[str, Hashable] = {
+                "function": site[1],
+                "file": site[0],
+                "callers": (site[0], frozenset(callers.get(site, ()))),
+            }
+            found[at[key]].append(site)
     return found
 
 

@@ -105,9 +105,9 @@ def test_many_stacks_of_the_same_functions() -> None:
     assert changes(lines(*many), lines(*many[2:], (500, 7))) == [-1, 5]
     # Too many to compare each with each: one match.
     others = [(line + 1000, size) for line, size in many]
-    assert changes(lines(*many[:40]), lines(*others[:41])) == [41]
-    assert changes(lines(*many[:30]), lines(*others[:31])) == [31]
-    assert changes(lines(*many[:30]), lines(*others[1:30])) == [-1]
+    assert changes(lines(*many[:16]), lines(*others[:17])) == [17]
+    assert changes(lines(*many[:15]), lines(*others[:16])) == [16]
+    assert changes(lines(*many[:15]), lines(*others[1:15])) == [-1]
 
 
 def test_only_one_kind_matches() -> None:

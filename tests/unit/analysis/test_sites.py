@@ -7,13 +7,16 @@ import pytest
 from memreplay.analysis.sites import Site, align_paths, same_sites, unnumbered
 
 
-def same(base: list[Site], new: list[Site], callers: dict[Site, set[Site]] | None = None) -> bool:
-    """Whether each of both is called as the one beside it, and all others otherwise."""
+def names(
+    base: list[Site], new: list[Site], callers: dict[Site, set[Site]] | None = None
+) -> tuple[dict[Site, Site], dict[Site, Site]]:
     calls = callers or {}
-    ours, theirs = same_sites(
-        {site: calls.get(site, set()) for site in base},
-        {site: calls.get(site, set()) for site in new},
-    )
+    return same_sites(base, new, lambda: (calls, calls))
+
+
+def same(base: list[Site], new: list[Site], callers: dict[Site, set[Site]] | None = None) -> bool:
+    """Whether each of both is called as the one beside it."""
+    ours, theirs = names(base, new, callers)
     return [ours[site] for site in base] == [theirs[site] for site in new]
 
 
@@ -63,10 +66,10 @@ def test_classes_that_only_one_side_names() -> None:
     assert same(full, plain)
     # Both name them: two classes are two functions, and those of C++ have no classes.
     classes: list[Site] = [("m.py", "A.f"), ("m.py", "B.f")]
-    ours, theirs = same_sites({one: set() for one in classes}, {one: set() for one in classes})
+    ours, theirs = names(classes, classes)
     assert len(set(ours.values())) == len(set(theirs.values())) == 2
     cold: list[Site] = [("??", "run.cold"), ("m.py", "f")]
-    ours, _ = same_sites({one: set() for one in cold}, {("m.py", "f"): set()})
+    ours, _ = names(cold, [("m.py", "f")])
     assert ours["??", "run.cold"] == ("??", "run.cold")
 
 
@@ -78,9 +81,8 @@ def test_moved_and_renamed() -> None:
     new: list[Site] = [("n.py", "f"), ("n.py", "g"), ("o.py", "f"), ("o.py", "k")]
     assert same(base, new)
     # Files of which most differs are others.
-    ours, theirs = same_sites(
-        {(file, name): set() for file, name in [("a.py", "f"), ("a.py", "g"), ("a.py", "h")]},
-        {(file, name): set() for file, name in [("b.py", "x"), ("b.py", "y"), ("b.py", "h")]},
+    ours, theirs = names(
+        [("a.py", "f"), ("a.py", "g"), ("a.py", "h")], [("b.py", "x"), ("b.py", "y"), ("b.py", "h")]
     )
     assert theirs["b.py", "x"] == ("b.py", "x")
     assert theirs["b.py", "h"] == ours["a.py", "h"]
