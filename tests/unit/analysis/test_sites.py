@@ -11,7 +11,8 @@ def names(
     base: list[Site], new: list[Site], callers: dict[Site, set[Site]] | None = None
 ) -> tuple[dict[Site, Site], dict[Site, Site]]:
     calls = callers or {}
-    return same_sites(base, new, lambda: (calls, calls))
+    ours, theirs = ({site: calls.get(site, set()) for site in side} for side in (base, new))
+    return same_sites(base, new, lambda: (ours, theirs))
 
 
 def same(base: list[Site], new: list[Site], callers: dict[Site, set[Site]] | None = None) -> bool:
