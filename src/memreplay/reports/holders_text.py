@@ -111,9 +111,12 @@ def _several_row(group: Group, ways: list[str], *, all_frames: bool, more: tuple
 
 
 def _place_way(group: Group, ways: list[str]) -> int | None:
-    """Which of the ways names the place, the most telling first; None where none does."""
+    """Which of the ways names the place, the most telling first; None where none does.
+
+    So it is for what they do not name each, as the callers of a function that was split off.
+    """
     for told in (("stack",), ("innermost", "frame"), ("file",), ("function",)):
-        for at, (way, label) in enumerate(zip(ways, group.of, strict=True)):
+        for at, (way, label) in enumerate(zip(ways, group.of, strict=False)):
             if way in told and label.frames:
                 return at
     return None

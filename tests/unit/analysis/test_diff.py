@@ -132,6 +132,16 @@ def test_code_that_only_moved(change: Callable[[dict[str, Any]], None], exact: b
         assert [(row.change_bytes, row.status) for row in found.rows] == [(50, "grew")]
 
 
+def test_lines_that_moved_onto_those_of_others() -> None:
+    def by_two(frame: dict[str, Any]) -> None:
+        frame["line"] += 2  # from one layer's to that of the next of the same function
+
+    base = layers([100, 200, 300, 400, 500, 600]).build()
+    assert of(base, moved(base, by_two)).rows == ()
+    new = moved(layers([100, 200, 300, 400, 510, 600]).build(), by_two)
+    assert [row.change_bytes for row in of(base, new).rows] == [10]
+
+
 def test_statuses_and_their_order() -> None:
     base = layers([100, 200, 300, 400]).build()
     builder = layers([150, 200, 20])

@@ -180,6 +180,45 @@ def test_rules_of_rows_and_frames_together() -> None:
     assert groups(snap, "category", rules=()) == {"unknown": 1500}
 
 
+def test_what_no_event_carries_is_met_by_no_rule() -> None:
+    snap = opened(SnapshotBuilder().alloc(512, 5, frames=BLOCK))
+    for rule in (
+        Rule("own", frames="mlp", where="own", user_metadata="."),
+        Rule("any", frames="main", user_metadata="."),
+        Rule("none", user_metadata=".", annotation="."),
+    ):
+        assert groups(snap, "category", rules=(rule,)) == {"unknown": 5}
+
+
+def test_each_device_carries_its_own() -> None:
+    builder = SnapshotBuilder(devices=2)
+    for device, texts in enumerate((("a", "b"), ("c", "d"))):
+        for i, text in enumerate(texts):
+            builder.event("alloc", 512 << i, 1 + i, device=device, user_metadata=text)
+    snap = opened(builder)
+    for device, want in enumerate(({"a": 1, "b": 2}, {"c": 1, "d": 2})):
+        usage = snap.replay(device).measure()
+        found, _, _ = Grouper(snap, "user_metadata").groups(usage, 1, 0)
+        assert {group.label: group.bytes for group in found} == want
+
+
+def test_sizes_are_those_of_the_measure() -> None:
+    snap = opened(SnapshotBuilder().segment_alloc(1 << 30, 2 << 20).alloc(1 << 30, 100))
+    grouper = Grouper(snap, "size,stream")
+    alone = Grouper(snap, "size")
+    for measure, label in (("requested", "64 B to 128 B"), ("allocated", "512 B to 1 KiB")):
+        usage = snap.replay().measure(measure)  # type: ignore[arg-type]
+        (group,), _, _ = grouper.groups(usage, 1, 0)
+        assert group.label == f"{label}, default stream"
+        assert [one.label for one in alone.groups(usage, 1, 0)[0]] == [label]
+
+
+def test_of_two_ways_with_frames_the_last_has_them() -> None:
+    snap = opened(rich())
+    found, _, _ = Grouper(snap, "innermost,file").groups(snap.replay().measure(), 1, 0)
+    assert "/r/gpt/mlp.py" in [group.frames[0].file for group in found if group.frames]
+
+
 def test_ways() -> None:
     assert ways_of("category, file,category") == ("category", "file")
     with pytest.raises(UsageError, match="nothing is grouped by 'colour'; there are: stack, "):

@@ -122,6 +122,7 @@ def test_only_one_kind_matches() -> None:
     helper = stack("m.py:helper:9", "m.py:f:1", MAIN)
     assert len(match_stacks([one], [helper], kinds=(["a"], ["b"]))) == 2
     assert len(match_stacks([one], [helper], kinds=(["a"], ["a"]))) == 1
+    assert pairs(match_stacks([one], [one, helper], kinds=(["a"], ["a", "a"]))) == {((0,), (0, 1))}
 
 
 TORCH = "/v/lib/python3.12/site-packages/torch/utils/_contextlib.py:decorate_context:116"
@@ -159,6 +160,24 @@ def test_another_operator_of_the_same_line() -> None:
     matches = match_stacks([*base, *others], [*new, *others])
     (one,) = (one for one in matches if one.base == [0])
     assert (one.new, [frame.function for frame in one.frames]) == ([0, 1], ["f", "main"])
+
+
+def test_a_script_without_functions_is_the_users_code() -> None:
+    def ran(operator: str) -> Stack:
+        return (Frame(f"at::native::{operator}", "??", 0), *stack("run.py:<module>:10"))
+
+    known = [(Frame(op, "??", 0), *stack("a.py:f:1")) for op in ("at::native::a", "at::native::b")]
+    found = match_stacks([ran("a"), *known], [ran("b"), *known])
+    assert pairs(found) == {((i,), (i,)) for i in range(3)}
+
+
+def test_plumbing_alone_is_no_users_code() -> None:
+    ops = [(Frame(op, "??", 0),) for op in ("a", "b", "c", "d")]
+    other = stack("m.py:f:1")
+    known = [(*op, *other) for op in ops]
+    found = match_stacks([ops[0], *known], [ops[1], *known])
+    assert ((0,), ()) in pairs(found)
+    assert ((), (0,)) in pairs(found)
 
 
 def test_a_function_inlined_beside_another_line_of_its_caller() -> None:

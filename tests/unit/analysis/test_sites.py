@@ -106,3 +106,10 @@ def test_of_several_renamed_the_callers_tell() -> None:
 def test_what_has_no_file_or_function_is_not_guessed() -> None:
     assert not same([("", "f")], [("", "g")])
     assert not same([("a.py", "")], [("b.py", "")])
+
+
+def test_files_of_one_name_have_a_limit() -> None:
+    def under(root: str) -> set[str]:
+        return {f"/{root}/{i}/__init__.py" for i in range(1000)}
+
+    assert len(align_paths(under("a"), under("b"))) <= 64
