@@ -107,7 +107,7 @@ def _table(found: DeviceDiff, report: DiffReport) -> Table:
         words = f"{counted(left, 'more group')} (--top 0 shows all)"
         rows.append(Row((signed_size(found.rest_change_bytes), "", "", "", "", words), style="dim"))
     titles = ("change", "base", "new", "count", "", title_of(report.by))
-    return Table(titles, (*("right",) * 4, "left", "left"), tuple(rows))
+    return Table(titles, (*("right",) * 4, "left", "left"), tuple(rows), spare=(3,))
 
 
 def _row(row: DiffRow, report: DiffReport) -> Row:

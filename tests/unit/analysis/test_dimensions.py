@@ -178,6 +178,10 @@ def test_rules_of_rows_and_frames_together() -> None:
     }
     assert groups(snap, "category", rules=rules[3:]) == {"own": 400, "unknown": 1100}
     assert groups(snap, "category", rules=()) == {"unknown": 1500}
+    # A stack's own frame is what it is put down to, not the innermost.
+    torch = Rule("torch", frames="functional", where="own")
+    mlp = Rule("mlp", frames="mlp", where="own")
+    assert groups(snap, "category", rules=(torch, mlp)) == {"mlp": 100, "unknown": 1400}
 
 
 def test_what_no_event_carries_is_met_by_no_rule() -> None:

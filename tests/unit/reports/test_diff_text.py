@@ -78,3 +78,10 @@ def test_by_several_ways() -> None:
     device = replace(device, rows=(merged,))
     text = "\n".join(lines(replace(REPORT, by="category,frame", devices=(device,))))
     assert "attention, x" in text
+
+
+def test_where_there_is_little_room_the_count_goes_first() -> None:
+    assert "  count  " in "\n".join(lines(REPORT, 100))
+    narrow = "\n".join(lines(REPORT, 74))
+    assert "count" not in narrow
+    assert "1 more group (--top 0 shows all)" in narrow
