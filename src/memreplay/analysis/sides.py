@@ -304,7 +304,7 @@ def placed(group: Group) -> Frame | None:
     """The frame that a group's stack is put down to; None where it has none."""
     if group.user:
         return group.frames[group.user[0]]
-    label = group.label.rpartition(", ")[2] if group.prefix else group.label
+    label = next((one.text for one in group.of if one.frames), group.label)
     return next((frame for frame in group.frames if frame_words(frame) == label), None)
 
 

@@ -50,6 +50,6 @@ def test_what_was_left_out_is_one_row() -> None:
         "a model.py:3": 5,
         REST: 40 + 45 - 70,
         # It is too large to have been among the others; so it is b that was renamed.
-        "main train.py:9": 60 - 50,
+        "e model.py:3": 60 - 50,
     }
     assert (rows[REST].base_count, rows[REST].new_count) == (3, 2)
