@@ -97,6 +97,11 @@ def _parsed(given: object, number: int, source: str) -> Budget:
     name = given.get("name")
     if isinstance(name, str) and name:
         where += f" ({name!r})"
+    return budget_of(given, where)
+
+
+def budget_of(given: Mapping[str, object], where: str) -> Budget:
+    """The budget of one table; `where` is what to call it. Raises UsageError."""
     values: dict[str, Any] = {"where": where}
     for key, value in given.items():
         if key not in _KEYS:
