@@ -321,7 +321,7 @@ def _filter(option: str, name: str, **settings: Any) -> Callable[[F], F]:
     return click.option(option, f"filter_{name}", **settings)
 
 
-_FILTERS: dict[str, Callable[[F], F]] = {  # type: ignore[valid-type]
+_FILTERS: dict[str, Callable[[Any], Any]] = {
     "include": _filter(
         "--include",
         "include",
