@@ -137,11 +137,10 @@ def stack_keys(
     """Groups by what the stack is or is put down to: a kind of KINDS.
 
     Names are stack, frame or string ids, by "modules" those of `Keys.path`; NO_STACK and BASELINE
-    where there is none. The ranks hold a byte a string: what a stack is put down to is its innermost
-    frame of the lowest rank, which is that of its file, or where that is not 0 that of its
-    function. `is_forward` says of each string
-    whether it is the name of a module's forward function ("modules" alone needs it). Raises
-    KeyError and ValueError.
+    where there is none. The ranks hold a byte a string: what a stack is put down to is its
+    innermost frame of the lowest rank, which is that of its file, or where that is not 0 that of
+    its function. `is_forward` says of each string whether it is the name of a module's forward
+    function ("modules" alone needs it). Raises KeyError and ValueError.
     """
     cdef Keys keys = made(replay, KINDS[kind])
     cdef uint64_t n = replay.tables.n_strings

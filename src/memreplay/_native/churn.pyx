@@ -91,7 +91,8 @@ cdef int open_row(Churn* c, uint32_t group) noexcept nogil:
     if push_zeroed(&c.groups) < 0:
         return ERR_MEMORY
     (<uint32_t*> c.row_of_group.data)[group] = <uint32_t> c.groups.len - 1
-    (<ChurnSum*> c.groups.data)[c.groups.len - 1].name = (<const uint64_t*> c.keys.names.data)[group]
+    (<ChurnSum*> c.groups.data + c.groups.len - 1).name = (
+        <const uint64_t*> c.keys.names.data)[group]
     return OK
 
 

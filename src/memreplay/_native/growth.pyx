@@ -278,9 +278,9 @@ cdef int by_rate(const void* a, const void* b) noexcept nogil:
     return (x.name > y.name) - (x.name < y.name)
 
 
-cdef int add_group(uint64_t name, const Crossing* found, const uint32_t* order, uint64_t n, int64_t* values,
-                   uint32_t steps, uint32_t warm, uint32_t old, int64_t least, Buf* scratch,
-                   Buf* leaks, Buf* once, Totals* totals) noexcept nogil:
+cdef int add_group(uint64_t name, const Crossing* found, const uint32_t* order, uint64_t n,
+                   int64_t* values, uint32_t steps, uint32_t warm, uint32_t old, int64_t least,
+                   Buf* scratch, Buf* leaks, Buf* once, Totals* totals) noexcept nogil:
     # One group, of n crossings. `values` has steps + 2 places.
     cdef Judged judged
     cdef Grown g

@@ -1,7 +1,7 @@
 """What a stack is put down to: its innermost frame of the lowest rank.
 
-Rank 0 is the user's code, and higher ranks are plumbing that says less and less. Ranks come from the
-caller, a byte a string id.
+Rank 0 is the user's code, and higher ranks are plumbing that says less and less. Ranks come from
+the caller, a byte a string id.
 """
 
 from libc.stdint cimport uint8_t, uint32_t
