@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import random
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 import memreplay as mr
 from memreplay.analysis.allocations import allocations_report
 from memreplay.analysis.leaks import leaks_report
 from memreplay.analysis.steps import steps_report
+from memreplay.cli.app import app
 from memreplay.model import MeasureName
 from memreplay.reports.dump import render_dump
 from tests import oracle, oracle_allocations, oracle_measures
@@ -180,3 +184,30 @@ def test_block_maps_end_as_the_segments_say(corpus_file: Path) -> None:
             addresses = memoryview(found.tiles("address")).tolist()
             assert addresses == sorted(oracle.unsigned(block["address"]) for block in blocks)
         assert found.pinned + found.returnable[1] + found.private_returnable[1] == sum(free)
+
+
+def test_ranks_have_the_peaks_of_their_files(corpus: Path, tmp_path: Path) -> None:
+    """The files as ranks of two runs, the second in another order; and what is shown of one rank is
+    the diff of its two files."""
+    names = sorted(PEAKS)
+    base, new = tmp_path / "base", tmp_path / "new"
+    for folder, order in ((base, names), (new, names[1:] + names[:1])):
+        folder.mkdir()
+        for rank, name in enumerate(order):
+            (folder / f"rank{rank}.pickle").symlink_to(corpus / f"{name}.pickle")
+
+    def read(*args: str) -> Any:
+        done = CliRunner().invoke(app, ["diff", *args, "--format", "json"])
+        assert done.exit_code == 0
+        return json.loads(done.stdout)
+
+    found = read(str(base), str(new))
+    want = [PEAKS[name] for name in names]
+    assert [one["base_bytes"] for one in found["ranks"]] == want
+    assert [one["new_bytes"] for one in found["ranks"]] == want[1:] + want[:1]
+    assert found["base"]["median_bytes"] == sorted(want)[len(want) // 2]
+    assert found["new"]["max_bytes"] == max(want)
+    changes = [one["change_bytes"] for one in found["ranks"]]
+    assert found["detail_rank"] == changes.index(max(changes))
+    files = found["detail"]["base_file"], found["detail"]["new_file"]
+    assert found["detail"] == read(*files)
