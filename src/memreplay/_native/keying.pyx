@@ -38,7 +38,8 @@ cdef int unset(Buf* b, uint64_t n) noexcept nogil:
     if buf_reserve(b, n) < 0:
         return -1
     b.len = n
-    memset(b.data, 0xFF, n * sizeof(uint32_t))
+    if n:
+        memset(b.data, 0xFF, n * sizeof(uint32_t))
     return 0
 
 
