@@ -1,15 +1,11 @@
 """The façade over the replay: what Python may call of one device's replay and of a measure."""
 
-from typing import Final, TypedDict, final
+from typing import TypedDict, final
 
 from typing_extensions import Never
 
 from memreplay._core import Tables
 from memreplay._native.column import Column
-
-BY: Final[dict[str, int]]
-NO_STACK: Final[int]
-BEFORE_RECORDING: Final[int]
 
 class _Tally(TypedDict):
     """What `Replay.tally` counts."""
