@@ -22,6 +22,7 @@ from memreplay.analysis.plumbing import ranks
 from memreplay.replay import Usage
 from tests import oracle
 
+MODULES = re.compile(r"/torch/nn/(?:modules|parallel|quantized|qat|quantizable)/")
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
@@ -60,7 +61,7 @@ class Named:
                 return BEFORE_RECORDING if self.snap.has_events else NO_EVENTS
             return NO_STACK
         if way == "module":
-            return _module([one for one in frames if self._users(one)])
+            return _module([one for one in frames if self._users(one) or MODULES.search(one[1])])
         if way == "innermost":
             return _frame(frames[0])
         function, file, _ = own = self._own(frames)
@@ -148,12 +149,17 @@ def _frame(frame: oracle.FrameTuple) -> str:
 
 def _module(frames: Sequence[oracle.FrameTuple]) -> str:
     """The forward functions of the user's, the outermost first."""
-    words = []
+    words: list[str] = []
+    before = None  # the file of a call that is told by its line, where that stands right before
     for function, file, line in reversed(frames):
         if function.endswith(".forward"):
             words.append(function.removesuffix(".forward"))
+            before = None
         elif function == "forward":
-            words.append(f"{posixpath.basename(file)}:{line}")
+            words.append(
+                f":{line}" if line and file == before else f"{posixpath.basename(file)}:{line}"
+            )
+            before = file if line else None
     return " > ".join(words) or "(in no module's forward)"
 
 

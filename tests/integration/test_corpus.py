@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections import Counter
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -14,14 +15,17 @@ from click.testing import CliRunner
 
 import memreplay as mr
 from memreplay.analysis.allocations import allocations_report
+from memreplay.analysis.filters import Filtering
+from memreplay.analysis.grouping import Grouper
 from memreplay.analysis.leaks import leaks_report
 from memreplay.analysis.steps import steps_report
 from memreplay.cli.app import app
-from memreplay.model import MeasureName
+from memreplay.model import WAYS, Filters, Group, MeasureName
 from memreplay.reports.dump import render_dump
 from tests import oracle, oracle_allocations, oracle_measures
 from tests.compare import assert_like_oracle
 from tests.dumped import expected_tables, read_dump
+from tests.oracle_groups import Groups
 
 # The exact requested peak of each file, and the first event after which it is reached.
 PEAKS = {
@@ -184,6 +188,44 @@ def test_block_maps_end_as_the_segments_say(corpus_file: Path) -> None:
             addresses = memoryview(found.tiles("address")).tolist()
             assert addresses == sorted(oracle.unsigned(block["address"]) for block in blocks)
         assert found.pinned + found.returnable[1] + found.private_returnable[1] == sum(free)
+
+
+def test_groups_and_filters_equal_slow_sums(corpus_file: Path) -> None:
+    snapshot = oracle.load(corpus_file.read_bytes())
+    snap = mr.open(corpus_file)
+    ways: tuple[tuple[str, ...], ...] = tuple((way,) for way in WAYS if way != "pool")
+    some = (
+        Filters(("forward",), ("backward",), 1 << 16),
+        Filters(live_at_end=True),
+        Filters((), ("forward",), baseline=True),
+    )
+    for device in snap.devices:
+        slow = Groups(snapshot, device)
+        usage = snap.replay(device).measure()
+        event = usage.peak.event_index
+        for by in (*ways, ("category", "file"), ("annotation", "innermost", "size")):
+            found, _, _ = Grouper(snap, ",".join(by)).groups(usage, event, 0)
+            want = Counter[str]()
+            for key, (n_bytes, _) in slow.sums(event, by).items():
+                want[", ".join(key)] += n_bytes
+            assert summed(found, by) == want, by
+        for filters in some:
+            only = Filtering(snap, filters).filtered(usage)
+            event = only.peak.event_index
+            found, _, _ = Grouper(snap, "stream,file").groups(only, event, 0)
+            want = Counter[str]()
+            for key, (n_bytes, _) in slow.sums(event, ("stream", "file"), filters).items():
+                want[", ".join(key)] += n_bytes
+            assert summed(found, ("stream", "file")) == want, filters
+
+
+def summed(groups: tuple[Group, ...], by: tuple[str, ...]) -> Counter[str]:
+    """Bytes by label; a stack is told by all of its frames."""
+    found = Counter[str]()
+    for group in groups:
+        frames = [(f.function, f.file, f.line) for f in group.frames] if by == ("stack",) else []
+        found[group.label + "".join(map(repr, frames))] += group.bytes
+    return found
 
 
 def test_ranks_have_the_peaks_of_their_files(corpus: Path, tmp_path: Path) -> None:
