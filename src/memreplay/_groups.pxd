@@ -1,0 +1,11 @@
+# What other façades need of groups.
+from memreplay._native cimport keying as _keying
+from memreplay._timeline cimport Measure, Replay
+
+cdef class Keys:
+    cdef _keying.Keys k
+    cdef readonly Replay replay
+    cdef readonly tuple of     # what a pair is of, or what is renamed
+    cdef tuple owners          # the bytes that `k` points at
+
+cdef int check_replay(Measure measure, Keys keys) except -1
