@@ -94,6 +94,10 @@ cdef class Tables:
         return spans_len(&self.t.frames)
 
     @property
+    def n_pools(self) -> int:
+        return spans_len(&self.t.pairs)
+
+    @property
     def n_segments(self) -> int:
         return self.t.segments.len
 

@@ -1,0 +1,116 @@
+"""Exports tables: one into a file or to stdout, all of them into a folder, or into a dataset."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import IO, TYPE_CHECKING
+
+from memreplay.cli.errors import attempt, name_of
+from memreplay.cli.folder import folder_output
+from memreplay.cli.output import byte_output, check_output
+from memreplay.cli.source import opened
+from memreplay.errors import UsageError
+
+if TYPE_CHECKING:
+    from memreplay.analysis.categories import Rule
+    from memreplay.cli.export import Export
+    from memreplay.snapshot import Snapshot
+    from memreplay.tables import Table
+
+    Write = Callable[[Table, IO[bytes]], None]
+
+BINARY = ("parquet", "arrow")
+
+
+def export(asked: Export) -> int:
+    """Writes what was asked for; the exit code. Raises UsageError, MissingExtraError, OSError."""
+    from memreplay.tables.arrow import arrow
+    from memreplay.tables.making import tables_named
+    from memreplay.tables.schema import TABLES
+
+    arrow()  # asked before the work, as it may take a while
+    named = None if asked.tables is None else tables_named(asked.tables)
+    rules = asked.config.rules()
+    if asked.partition is not None:
+        from memreplay.cli.export_dataset import export_dataset
+
+        return export_dataset(asked, named or tuple(TABLES), rules)
+    if len(asked.files) > 1:
+        raise UsageError(
+            "several snapshots go into one dataset: give --partition rank (or file), and -o DIR/"
+        )
+    if _is_folder(asked.output, named):
+        return _into_folder(asked, named or tuple(TABLES), rules)
+    return _into_file(asked, named or ("allocations",), rules)
+
+
+def writer_of(fmt: str) -> Write:
+    """What writes a table in a format."""
+    if fmt == "parquet":
+        from memreplay.tables.parquet import write_parquet
+
+        return write_parquet
+    if fmt == "arrow":
+        from memreplay.tables.ipc import write_arrow
+
+        return write_arrow
+    from memreplay.tables import lines
+
+    write: Write = getattr(lines, f"write_{fmt}")
+    return write
+
+
+def _is_folder(output: str | None, named: tuple[str, ...] | None) -> bool:
+    if output is None or output == "-":
+        return False
+    if output.endswith(("/", os.sep)) or os.path.isdir(output):
+        return True
+    # A name without an ending, for all tables or several, is that of a folder.
+    return (named is None or len(named) > 1) and not os.path.splitext(output)[1]
+
+
+def _into_file(asked: Export, named: tuple[str, ...], rules: tuple[Rule, ...]) -> int:
+    if len(named) > 1:
+        raise UsageError("several tables go into a folder, a file each: give -o DIR/")
+    check_output(asked.output, force=asked.force, binary=asked.fmt in BINARY)
+    snapshot, exit_code = _read(asked, asked.files[0])
+    if snapshot is not None:
+        from memreplay.tables import table
+
+        with byte_output(asked.output) as out:
+            writer_of(asked.fmt)(table(snapshot, named[0], rules=rules), out)
+    return exit_code
+
+
+def _into_folder(asked: Export, named: tuple[str, ...], rules: tuple[Rule, ...]) -> int:
+    from memreplay.tables.schema import TABLES
+
+    assert asked.output is not None
+    names = [f"{name}.{asked.fmt}" for name in named]
+    others = [f"{name}.{asked.fmt}" for name in TABLES if name not in named]
+    with folder_output(asked.output, names, others, force=asked.force) as create:
+        snapshot, exit_code = _read(asked, asked.files[0])
+        if snapshot is None:
+            create.give_up()
+            return exit_code
+        from memreplay.tables import table
+
+        write = writer_of(asked.fmt)
+        for name in named:
+            with create(f"{name}.{asked.fmt}") as out:
+                write(table(snapshot, name, rules=rules), out)
+    return exit_code
+
+
+def _read(asked: Export, file: str) -> tuple[Snapshot | None, int]:
+    def work() -> Snapshot:
+        with opened(file, asked.reading) as snapshot:
+            return snapshot
+
+    return attempt(file, work)
+
+
+def stem_of(file: str) -> str:
+    """The name of a snapshot without folder and endings."""
+    return os.path.basename(name_of(file)).split(".")[0] or "snapshot"
