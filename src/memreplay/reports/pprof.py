@@ -1,0 +1,70 @@
+"""Stacks as a profile of pprof, before it is compressed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from memreplay.reports.protobuf import data, number, packed, text
+from memreplay.reports.stack_names import profile_name
+
+if TYPE_CHECKING:
+    from memreplay.results.views import StacksReport
+
+# Fields of profile.proto, by message.
+_SAMPLE_TYPE, _SAMPLE, _LOCATION, _FUNCTION, _STRINGS = 1, 2, 4, 5, 6
+_TIME_NS, _COMMENT, _DEFAULT_TYPE = 9, 13, 14
+_TYPE, _UNIT = 1, 2
+_LOCATION_IDS, _VALUES, _LABEL = 1, 2, 3
+_KEY, _NUMBER = 1, 3
+_ID, _LINE = 1, 4
+_FUNCTION_ID, _LINE_NUMBER = 1, 2
+_NAME, _SYSTEM_NAME, _FILE = 2, 3, 4
+
+
+class _Strings:
+    """The table of strings: the empty one is 0."""
+
+    def __init__(self) -> None:
+        self.number = {"": 0}
+
+    def of(self, string: str) -> int:
+        return self.number.setdefault(string, len(self.number))
+
+
+def render_pprof(report: StacksReport) -> Iterator[bytes]:
+    """The profile in parts; sample types are those of a heap profile of Go, and each sample has the
+    device as the label `device`."""
+    strings = _Strings()
+    kind = "inuse" if report.what == "live" else "alloc"
+    for name, unit in (("objects", "count"), ("space", "bytes")):
+        words = strings.of(f"{kind}_{name}"), strings.of(unit)
+        yield data(_SAMPLE_TYPE, number(_TYPE, words[0]) + number(_UNIT, words[1]))
+    for device in report.devices:
+        label = data(_LABEL, number(_KEY, strings.of("device")) + number(_NUMBER, device.device))
+        for one in device.stacks:
+            # Innermost first; numbers of locations begin with 1.
+            ids = packed(_LOCATION_IDS, (i + 1 for i in reversed(one.path)))
+            yield data(_SAMPLE, ids + packed(_VALUES, (one.count, one.bytes)) + label)
+    functions: dict[tuple[str, str], int] = {}
+    for i, frame in enumerate(report.frames, 1):
+        known = functions.setdefault((frame.function, frame.file), len(functions) + 1)
+        line = number(_FUNCTION_ID, known) + number(_LINE_NUMBER, max(frame.line, 0))
+        yield data(_LOCATION, number(_ID, i) + data(_LINE, line))
+    for (name, file), i in functions.items():
+        called = strings.of(name or "(no name)")
+        yield data(
+            _FUNCTION,
+            number(_ID, i)
+            + number(_NAME, called)
+            + number(_SYSTEM_NAME, called)
+            + number(_FILE, strings.of(file)),
+        )
+    for device in report.devices:
+        yield number(_COMMENT, strings.of(profile_name(report, device)))
+    yield number(_DEFAULT_TYPE, strings.of(f"{kind}_space"))
+    times = [device.time_us for device in report.devices if device.time_us is not None]
+    if times and 0 <= min(times) < 2**63 // 1000:
+        yield number(_TIME_NS, min(times) * 1000)
+    for string in strings.number:
+        yield text(_STRINGS, string)
