@@ -54,9 +54,7 @@ class _Spelled(NamedTuple):
 class _Lifetimes:
     """The lifetimes of one device."""
 
-    def __init__(
-        self, snap: Snapshot, replay: Replay, dimensions: Dimensions, words: _Spelled
-    ) -> None:
+    def __init__(self, snap: Snapshot, replay: Replay, dimensions: Dimensions, words: _Spelled) -> None:
         self.snap = snap
         self.replay = replay
         self.requested = replay.measure("requested")
@@ -145,10 +143,10 @@ class _Lifetimes:
         address: np.ndarray[Any, Any],
         size: np.ndarray[Any, Any],
         block: np.ndarray[Any, Any],
-        stream: Any,
+        stream: Any,  # noqa: ANN401
         pool: np.ndarray[Any, Any],
         stack: np.ndarray[Any, Any],
-        category: Any,
+        category: Any,  # noqa: ANN401
     ) -> dict[str, Any]:
         rows = len(end)
         freed = end != _core.ABSENT_ID

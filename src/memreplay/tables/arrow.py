@@ -20,12 +20,14 @@ BATCH_ROWS = 1 << 17
 _MOST_TEXT = (1 << 31) - 1  # bytes of a string array
 
 
-def arrow() -> Any:
+def arrow() -> Any:  # noqa: ANN401 - a module
     """pyarrow. Raises MissingExtraError that names the extra."""
     try:
         import pyarrow
     except ImportError:
-        raise MissingExtraError("tables need pyarrow: pip install 'memreplay[parquet]'") from None
+        raise MissingExtraError(
+            "tables need pyarrow: pip install 'memreplay[parquet]'"
+        ) from None
     return pyarrow
 
 
@@ -140,7 +142,7 @@ class Table:
         """All of it as a pyarrow.Table."""
         return self.reader().read_all()
 
-    def to_pandas(self) -> Any:
+    def to_pandas(self) -> Any:  # noqa: ANN401 - of a package that may not be there
         """All of it as a pandas.DataFrame. Raises MissingExtraError."""
         try:
             import pandas  # noqa: F401
@@ -148,7 +150,7 @@ class Table:
             raise MissingExtraError("to_pandas() needs pandas: pip install pandas") from None
         return self.to_arrow().to_pandas()
 
-    def to_polars(self) -> Any:
+    def to_polars(self) -> Any:  # noqa: ANN401 - of a package that may not be there
         """All of it as a polars.DataFrame. Raises MissingExtraError."""
         try:
             import polars

@@ -20,10 +20,7 @@ def write_csv(table: Table, out: IO[bytes]) -> None:
     names = [column.name for column in table.spec.columns]
     flat = pa.schema(
         [
-            pa.field(
-                c.name,
-                pa.string() if c.type in ("text", "ids") else table.schema.field(c.name).type,
-            )
+            pa.field(c.name, pa.string() if c.type in ("text", "ids") else table.schema.field(c.name).type)
             for c in table.spec.columns
         ]
     )
@@ -58,6 +55,7 @@ def write_json(table: Table, out: IO[bytes]) -> None:
 def _flat(column: ColumnSpec, values: Any) -> Any:
     """A column without nesting and dictionaries."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     if column.type == "text":
         return values.cast(pa.string())

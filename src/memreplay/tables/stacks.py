@@ -32,7 +32,9 @@ def frame_batches(snap: Snapshot) -> Iterator[dict[str, Any]]:
         return
     user = _is_user(snap)
     fx = ("fx_node_op", "fx_node_name", "fx_node_target", "fx_original_trace")
-    words = {name: string_words(snap, getattr(frames, name)) for name in ("function", "file", *fx)}
+    words = {
+        name: string_words(snap, getattr(frames, name)) for name in ("function", "file", *fx)
+    }
     for start in range(0, len(frames), BATCH_ROWS):
         at = slice(start, min(start + BATCH_ROWS, len(frames)))
         columns = {
@@ -43,9 +45,7 @@ def frame_batches(snap: Snapshot) -> Iterator[dict[str, Any]]:
         for name, found in words.items():
             ids = getattr(frames, name)[at]
             # The engine's empty text is what a frame without such a key has.
-            columns[name] = found.column(
-                np.where(ids == 0, _core.ABSENT_ID, ids) if name in fx else ids
-            )
+            columns[name] = found.column(np.where(ids == 0, _core.ABSENT_ID, ids) if name in fx else ids)
         yield columns
 
 
