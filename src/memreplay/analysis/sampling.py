@@ -50,10 +50,12 @@ def event_ns(replay: Replay, origin_us: int | None) -> NDArray[np.int64]:
     return spread
 
 
-def sampled(series: NDArray[np.int64], at_ns: NDArray[np.int64], points: int) -> NDArray[np.intp]:
+def sampled(
+    series: NDArray[np.int64], start: int, at_ns: NDArray[np.int64], points: int
+) -> NDArray[np.intp]:
     """Which events show the series, ascending: of each of `points` equal parts of the time the
     first lowest, the first highest and the last; of `points` 0, all. What changes nothing is left
-    out, but for the last event."""
+    out, but for the last event; `start` is what there is before the first."""
     count = len(series)
     if count == 0:
         return np.zeros(0, dtype=np.intp)
@@ -68,10 +70,10 @@ def sampled(series: NDArray[np.int64], at_ns: NDArray[np.int64], points: int) ->
         highest = _first(series, np.maximum.reduceat(series, starts), starts, lengths)
         chosen = np.unique(np.concatenate([lowest, highest, starts + lengths - 1]))
     values = series[chosen]
-    keep = np.ones(len(chosen), dtype=bool)
-    np.not_equal(values[1:], values[:-1], out=keep[1:])
+    keep = values != np.concatenate([[start], values[:-1]])
     keep[-1] = True
-    return chosen[keep]
+    found: NDArray[np.intp] = chosen[keep]
+    return found
 
 
 def _first(
@@ -82,4 +84,5 @@ def _first(
 ) -> NDArray[np.intp]:
     """In each part the first place that has the wanted value."""
     places = np.flatnonzero(series == np.repeat(wanted, lengths))
-    return places[np.searchsorted(places, starts)]
+    found: NDArray[np.intp] = places[np.searchsorted(places, starts)]
+    return found

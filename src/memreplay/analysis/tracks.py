@@ -88,7 +88,7 @@ def trace_report(
         origin_us=origin,
         devices=devices,
         stacks=live,
-        notes=tuple((*maker.notes, *(live.missing if live else ()))),
+        notes=(*maker.notes, *(live.missing if live else ())),
         truncated=snap.truncation is not None,
     )
 
@@ -138,7 +138,7 @@ class _Maker:
     def _track(self, usage: Usage, at_ns: NDArray[np.int64], exactness: str) -> Track:
         replay = usage.replay
         series = usage.series
-        rows = sampled(series, at_ns, self.points)
+        rows = sampled(series, usage.start_bytes, at_ns, self.points)
         start = at_ns[0] - US if len(at_ns) else 0
         return Track(
             measure=usage.measure,
@@ -184,11 +184,11 @@ class _Maker:
             end = max(min(end, last), begin)
             slices.append(Slice(span.name, begin, end, span.end_us is None))
         slices.sort(key=lambda one: (one.begin_ns, -one.end_ns))
-        lanes: list[list[Slice]] = []
-        open_ends: list[list[int]] = []  # of each lane, the outermost first
+        lanes: list[tuple[list[Slice], list[int]]] = []  # with the ends of what is open
         left_out = 0
         for one in slices:
-            for lane, ends in zip(lanes, open_ends, strict=True):
+            for found in lanes:
+                ends = found[1]
                 while ends and ends[-1] <= one.begin_ns:
                     ends.pop()
                 if not ends or one.end_ns <= ends[-1]:
@@ -197,17 +197,16 @@ class _Maker:
                 if len(lanes) == MOST_LANES:
                     left_out += 1
                     continue
-                lane, ends = [], []
-                lanes.append(lane)
-                open_ends.append(ends)
-            lane.append(one)
-            ends.append(one.end_ns)
+                found = ([], [])
+                lanes.append(found)
+            found[0].append(one)
+            found[1].append(one.end_ns)
         if left_out:
             self.notes.append(
                 f"device {replay.device}: {left_out:,} annotations cross more than {MOST_LANES}"
                 " others, and are left out"
             )
-        return tuple(map(tuple, lanes))
+        return tuple(tuple(lane) for lane, _ in lanes)
 
 
 def _when(replay: Replay, at_ns: NDArray[np.int64], event: int) -> int:

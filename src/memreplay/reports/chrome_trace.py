@@ -91,6 +91,13 @@ def _counters(track: Track, pid: int) -> Iterator[bytes]:
     for first in range(0, len(track.bytes), digits.ROWS):
         at = track.at_ns[first : first + digits.ROWS]
         values = track.bytes[first : first + digits.ROWS]
-        moment = [digits.decimal(at // 1000), b".", digits.three(at % 1000)]
-        tail = [b',"args":{"bytes":', digits.decimal(values), b"}},\n"]
-        yield digits.lines(len(at), [head, *moment, *tail])[:-2]
+        parts = (
+            head,
+            digits.decimal(at // 1000),
+            b".",
+            digits.three(at % 1000),
+            b',"args":{"bytes":',
+            digits.decimal(values),
+            b"}},\n",
+        )
+        yield digits.lines(len(at), parts)[:-2]

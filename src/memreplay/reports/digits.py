@@ -42,7 +42,8 @@ def lines(rows: int, parts: Sequence[bytes | NDArray[np.uint8]]) -> bytes:
     """The parts of each row one after the other, without zero bytes: literals, and columns of
     `decimal` and `three`."""
     flat = packed(rows, parts).ravel()
-    return flat[flat != 0].tobytes()
+    found: bytes = flat[flat != 0].tobytes()
+    return found
 
 
 def packed(rows: int, parts: Sequence[bytes | NDArray[np.uint8]]) -> NDArray[np.uint8]:
@@ -77,4 +78,5 @@ def _table() -> NDArray[np.uint8]:
 
     numbers = np.arange(_FOUR)
     powers = np.array([1000, 100, 10, 1])
-    return (numbers[:, None] // powers % 10 + ord("0")).astype(np.uint8)
+    found: NDArray[np.uint8] = (numbers[:, None] // powers % 10 + ord("0")).astype(np.uint8)
+    return found

@@ -165,8 +165,7 @@ class _Device:
             event = varint(_EVENT << 3 | 2) + varint(len(head) + values.shape[1]) + head
             size = 1 + times.shape[1] + len(event) + values.shape[1] + len(tail)
             start = varint(_PACKET << 3 | 2) + varint(size) + varint(_TIMESTAMP << 3)
-            parts = [start, times, event, values, tail]
-            yield digits.packed(len(values), parts).tobytes()
+            yield digits.packed(len(values), (start, times, event, values, tail)).tobytes()
 
 
 def _track_name(track: Track) -> str:

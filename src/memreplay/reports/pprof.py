@@ -16,10 +16,10 @@ _SAMPLE_TYPE, _SAMPLE, _LOCATION, _FUNCTION, _STRINGS = 1, 2, 4, 5, 6
 _TIME_NS, _COMMENT, _DEFAULT_TYPE = 9, 13, 14
 _TYPE, _UNIT = 1, 2
 _LOCATION_IDS, _VALUES, _LABEL = 1, 2, 3
-_KEY, _NUMBER = 1, 3
+_KEY, _TEXT = 1, 2
 _ID, _LINE = 1, 4
 _FUNCTION_ID, _LINE_NUMBER = 1, 2
-_NAME, _SYSTEM_NAME, _FILE = 2, 3, 4
+_NAME, _FILE = 2, 4
 
 
 class _Strings:
@@ -41,7 +41,9 @@ def render_pprof(report: StacksReport) -> Iterator[bytes]:
         words = strings.of(f"{kind}_{name}"), strings.of(unit)
         yield data(_SAMPLE_TYPE, number(_TYPE, words[0]) + number(_UNIT, words[1]))
     for device in report.devices:
-        label = data(_LABEL, number(_KEY, strings.of("device")) + number(_NUMBER, device.device))
+        # A text: pprof takes the number 0 for none.
+        words = strings.of("device"), strings.of(str(device.device))
+        label = data(_LABEL, number(_KEY, words[0]) + number(_TEXT, words[1]))
         for one in device.stacks:
             # Innermost first; numbers of locations begin with 1.
             ids = packed(_LOCATION_IDS, (i + 1 for i in reversed(one.path)))
@@ -52,12 +54,11 @@ def render_pprof(report: StacksReport) -> Iterator[bytes]:
         line = number(_FUNCTION_ID, known) + number(_LINE_NUMBER, max(frame.line, 0))
         yield data(_LOCATION, number(_ID, i) + data(_LINE, line))
     for (name, file), i in functions.items():
-        called = strings.of(name or "(no name)")
+        # No system name: pprof would take one that is the same for C++, and cut out `<module>`.
         yield data(
             _FUNCTION,
             number(_ID, i)
-            + number(_NAME, called)
-            + number(_SYSTEM_NAME, called)
+            + number(_NAME, strings.of(name or "(no name)"))
             + number(_FILE, strings.of(file)),
         )
     for device in report.devices:

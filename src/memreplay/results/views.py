@@ -1,4 +1,4 @@
-"""What the viewers of others are given: weighted stacks, tracks over time, lifetimes by category."""
+"""What viewers are given: weighted stacks, tracks over time, allocations by category."""
 
 from __future__ import annotations
 
