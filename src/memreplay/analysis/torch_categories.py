@@ -76,7 +76,7 @@ def category_events(
     keys = dimensions.keys(usage, "category")
     allocs = np.flatnonzero(np.asarray(native.counted()))
     blocks = np.flatnonzero(np.asarray(native.baseline_ends()) != _UNCOUNTED)
-    numbers = [np.asarray(one) for one in keys.numbers(memoryview(allocs), memoryview(blocks))]
+    numbers = [np.asarray(one) for one in keys.numbers(allocs.data, blocks.data)]
     column = np.array(
         [column_of(dimensions.rules.name(name)) for name in memoryview(keys.names()).tolist()],
         dtype=np.uint8,
