@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from memreplay.analysis.tracks import trace_report
 from memreplay.reports.chrome_trace import render_chrome
 from tests import views
+from tests.build import START_US
 from tests.strategies import traces
 
 # By hand, after "Trace Event Format": the phases that are written, with what each must have.
@@ -87,7 +88,7 @@ def test_counters_are_the_series(snapshot: Any, points: int) -> None:
             counters[key].append((one["ts"], one["args"]["bytes"]))
     for device in snap.devices:
         for measure in ("requested", "reserved"):
-            usage = snap.replay(device).measure(measure)  # type: ignore[arg-type]
+            usage = snap.replay(device).measure(measure)
             rows = counters[device, measure]
             assert max(n for _, n in rows) == usage.peak.bytes
             assert (rows[0][1], rows[-1][1]) == (usage.start_bytes, usage.final_bytes)
@@ -96,7 +97,7 @@ def test_counters_are_the_series(snapshot: Any, points: int) -> None:
 
 def test_everything() -> None:
     found = loaded(views.everything(), measures=["requested"])
-    assert found["otherData"]["origin_us"] == views.START_US - 1
+    assert found["otherData"]["origin_us"] == START_US - 1
     events = found["traceEvents"]
     names = [(one["name"], one["args"]["name"]) for one in events if one["ph"] == "M"]
     assert names == [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from google.protobuf.internal import decoder  # type: ignore[import-untyped]
+from google.protobuf.internal import decoder
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,4 +1,4 @@
-"""perfetto: parsed by Perfetto's own schema, and where there is one asked of its trace processor."""
+"""perfetto: parsed by Perfetto's own schema; loaded by its trace processor where there is one."""
 
 from __future__ import annotations
 

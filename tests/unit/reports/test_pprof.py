@@ -84,7 +84,8 @@ def decoded(report: Any) -> Any:
     profile = Profile()
     profile.ParseFromString(b"".join(render_pprof(report)))
     # What is known alone was written.
-    assert profile.SerializeToString() and not _unknown(profile)
+    assert profile.SerializeToString()
+    assert not _unknown(profile)
     return profile
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from google.protobuf import descriptor_pb2
-from google.protobuf.internal import decoder  # type: ignore[import-untyped]
+from google.protobuf.internal import decoder
 from hypothesis import given
 from hypothesis import strategies as st
 
