@@ -12,7 +12,8 @@ from memreplay import _core, _measures
 from memreplay._groups import NO_RULE
 from memreplay.analysis.dimensions import Dimensions
 from memreplay.columns import view
-from memreplay.tables.arrow import BATCH_ROWS, numbers, texts, words_array
+from memreplay.tables.arrow import numbers, texts, words_array
+from memreplay.tables.batching import slices
 from memreplay.tables.words import Words, pool_words
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def allocation_rows(replay: Replay) -> int:
 
 
 def allocation_batches(snap: Snapshot, rules: tuple[Rule, ...]) -> Iterator[dict[str, Any]]:
-    """Columns by name, up to BATCH_ROWS at a time: of each device the baseline's blocks, then the
+    """Columns by name, a batch at a time: of each device the baseline's blocks, then the
     allocations in the order of their events."""
     dimensions = Dimensions(snap, rules)
     words = _Spelled(
@@ -54,7 +55,9 @@ class _Spelled(NamedTuple):
 class _Lifetimes:
     """The lifetimes of one device."""
 
-    def __init__(self, snap: Snapshot, replay: Replay, dimensions: Dimensions, words: _Spelled) -> None:
+    def __init__(
+        self, snap: Snapshot, replay: Replay, dimensions: Dimensions, words: _Spelled
+    ) -> None:
         self.snap = snap
         self.replay = replay
         self.requested = replay.measure("requested")
@@ -92,14 +95,13 @@ class _Lifetimes:
     def batches(self) -> Iterator[dict[str, Any]]:
         native = self.requested.native
         blocks = self.replay.native.baseline_blocks
-        for first in range(0, blocks, BATCH_ROWS):
-            yield self._baseline(np.arange(first, min(first + BATCH_ROWS, blocks)))
+        for at in slices(0, blocks):
+            yield self._baseline(np.arange(at.start, at.stop))
         ends, held = np.asarray(native.ends()), np.asarray(self.held.ends())
         sizes = np.asarray(self.active.weights())
         alloc = _core.ACTIONS.index("alloc")
-        for first in range(0, self.replay.events, BATCH_ROWS):
-            part = self.columns["action"][first : first + BATCH_ROWS]
-            rows = np.flatnonzero(part == alloc) + first
+        for at in slices(0, self.replay.events):
+            rows = np.flatnonzero(self.columns["action"][at] == alloc) + at.start
             if not len(rows):
                 continue
             yield self._batch(
@@ -143,10 +145,10 @@ class _Lifetimes:
         address: np.ndarray[Any, Any],
         size: np.ndarray[Any, Any],
         block: np.ndarray[Any, Any],
-        stream: Any,  # noqa: ANN401
+        stream: Any,
         pool: np.ndarray[Any, Any],
         stack: np.ndarray[Any, Any],
-        category: Any,  # noqa: ANN401
+        category: Any,
     ) -> dict[str, Any]:
         rows = len(end)
         freed = end != _core.ABSENT_ID

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memreplay import _core
-from memreplay.tables.arrow import BATCH_ROWS, numbers, texts, words_array
+from memreplay.tables.arrow import numbers, texts, words_array
+from memreplay.tables.batching import slices
 from memreplay.tables.words import metadata_words, pool_words
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def event_batches(snap: Snapshot) -> Iterator[dict[str, Any]]:
-    """Columns by name, BATCH_ROWS at a time; a batch never spans two devices."""
+    """Columns by name, a batch at a time; one never spans two devices."""
     events = snap.events
     actions = words_array([snap.action_name(code) or "" for code in range(256)])
     contexts = metadata_words(snap, events.compile_context)
@@ -25,8 +26,7 @@ def event_batches(snap: Snapshot) -> Iterator[dict[str, Any]]:
     ooms = snap.ooms.event
     for device, first, rows, _ in snap.native.traces():
         base = snap.replay(device).first_event if rows else 0
-        for start in range(first, first + rows, BATCH_ROWS):
-            at = slice(start, min(start + BATCH_ROWS, first + rows))
+        for at in slices(first, first + rows):
             size = at.stop - at.start
             action = events.action[at]
             time = events.time_us[at]
@@ -37,7 +37,7 @@ def event_batches(snap: Snapshot) -> Iterator[dict[str, Any]]:
             said[ooms[some] - at.start] = True
             yield {
                 "device": numbers(np.full(size, device, dtype=np.int32)),
-                "index": numbers(np.arange(size) + (start - first + base)),
+                "index": numbers(np.arange(size) + (at.start - first + base)),
                 "action": texts(action, actions, action == _UNNAMED),
                 "address": numbers(events.address[at]),
                 "bytes": numbers(events.size[at]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from memreplay.analysis.categories import DEFAULT_RULES
@@ -33,8 +33,15 @@ _MAKERS: dict[str, tuple[Callable[[Snapshot], int], Maker]] = {
 }
 
 
-def table(snap: Snapshot, name: str, *, rules: tuple[Rule, ...] = DEFAULT_RULES) -> Table:
-    """A table of a snapshot: see docs/schema.md. `rules` make the column `category`.
+def table(
+    snap: Snapshot,
+    name: str,
+    *,
+    rules: tuple[Rule, ...] = DEFAULT_RULES,
+    labels: Mapping[str, str | None] | None = None,
+) -> Table:
+    """A table of a snapshot: see docs/schema.md. `rules` make the column `category`; `labels` are
+    more columns, of one text (or null) each.
 
     Raises UsageError for a name that there is not, MissingExtraError without pyarrow.
     """
@@ -47,9 +54,9 @@ def table(snap: Snapshot, name: str, *, rules: tuple[Rule, ...] = DEFAULT_RULES)
     }
     if name == "allocations":
         rows = sum(allocation_rows(snap.replay(device)) for device in snap.devices)
-        return Table(spec, about, rows, lambda: allocation_batches(snap, rules))
+        return Table(spec, about, rows, lambda: allocation_batches(snap, rules), labels)
     count, make = _MAKERS[name]
-    return Table(spec, about, count(snap), lambda: make(snap))
+    return Table(spec, about, count(snap), lambda: make(snap), labels)
 
 
 def tables_named(names: str) -> tuple[str, ...]:
