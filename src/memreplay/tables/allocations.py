@@ -14,7 +14,7 @@ from memreplay.analysis.dimensions import Dimensions
 from memreplay.columns import view
 from memreplay.tables.arrow import numbers, texts, words_array
 from memreplay.tables.batching import slices
-from memreplay.tables.words import Words, pool_words
+from memreplay.tables.words import Words, code_words, pool_words
 
 if TYPE_CHECKING:
     from memreplay.analysis.categories import Rule
@@ -38,7 +38,7 @@ def allocation_batches(snap: Snapshot, rules: tuple[Rule, ...]) -> Iterator[dict
     words = _Spelled(
         states=words_array(STATES),
         pools=pool_words(snap),
-        categories=words_array([dimensions.rules.name(number) for number in range(NO_RULE + 1)]),
+        categories=code_words(dimensions.rules.name, NO_RULE + 1),
     )
     for device in snap.devices:
         yield from _Lifetimes(snap, snap.replay(device), dimensions, words).batches()
@@ -49,7 +49,7 @@ class _Spelled(NamedTuple):
 
     states: Any
     pools: Words
-    categories: Any
+    categories: Words
 
 
 class _Lifetimes:
@@ -114,7 +114,7 @@ class _Lifetimes:
                 stream=numbers(self.columns["stream"][rows]),
                 pool=self.pool[rows],
                 stack=self.columns["stack"][rows],
-                category=self.categories.numbers(rows, array("q"))[0],
+                category=self.categories.numbers(memoryview(rows), array("q"))[0],
             )
 
     def _baseline(self, rows: np.ndarray[Any, Any]) -> dict[str, Any]:
@@ -133,7 +133,7 @@ class _Lifetimes:
             stream=numbers(stream, unknown),
             pool=self._known(self.base_pool[at]),
             stack=np.asarray(native.baseline("stack"))[at],
-            category=self.categories.numbers(array("q"), rows)[1],
+            category=self.categories.numbers(array("q"), memoryview(rows))[1],
         )
 
     def _batch(
@@ -166,7 +166,7 @@ class _Lifetimes:
             "stream": stream,
             "pool": self.words.pools.column(pool),
             "stack_id": numbers(stack),
-            "category": texts(names[np.asarray(category)], self.words.categories),
+            "category": self.words.categories.column(names[np.asarray(category)]),
             "state": texts(state, self.words.states),
             "is_baseline": numbers(np.full(rows, start is None)),
         }

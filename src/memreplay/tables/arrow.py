@@ -70,10 +70,15 @@ def texts(
     return arrow().DictionaryArray.from_arrays(indices, words, safe=False)
 
 
+def spelled(text: str) -> str:
+    """A text that Arrow can hold: half of a surrogate pair is written as an escape."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def words_array(words: Sequence[str]) -> pa.Array:
-    """Strings as a dictionary for `texts`; half of a surrogate pair is written as an escape."""
+    """Strings as a dictionary for `texts`, each there once."""
     pa = arrow()
-    raw = [word.encode("utf-8", "backslashreplace") for word in words]
+    raw = [spelled(word).encode() for word in words]
     offsets = np.zeros(len(raw) + 1, dtype=np.int64)
     np.cumsum([len(one) for one in raw], out=offsets[1:])
     if offsets[-1] > _MOST_TEXT:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from memreplay.analysis.categories import DEFAULT_RULES
 from memreplay.errors import UsageError
 from memreplay.tables.allocations import allocation_batches, allocation_rows
-from memreplay.tables.arrow import Table
+from memreplay.tables.arrow import Table, spelled
 from memreplay.tables.events import event_batches
 from memreplay.tables.final import annotation_batches, block_batches, segment_batches
 from memreplay.tables.schema import VERSION, table_spec
@@ -49,7 +49,7 @@ def table(
     about = {
         "memreplay.table": name,
         "memreplay.schema": str(VERSION),
-        "memreplay.file": snap.file.encode("utf-8", "backslashreplace").decode(),
+        "memreplay.file": spelled(snap.file),
         "memreplay.settings": json.dumps(snap.settings, sort_keys=True),
     }
     if name == "allocations":

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memreplay import _core
-from memreplay.tables.arrow import texts, words_array
+from memreplay.tables.arrow import spelled, texts, words_array
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,18 +33,19 @@ class Words:
         used = np.zeros(self.limit + 1, dtype=bool)  # the last is ABSENT_ID's
         for column in columns:
             used[np.minimum(column, self.limit)] = True
-        words: list[str] = []
+        # No word is there twice: pandas takes no such dictionary.
+        words: dict[str, int] = {}
         self.place = np.full(self.limit + 1, -1, dtype=np.int32)
         for i in np.flatnonzero(used[: self.limit]).tolist():
             word = spell(i)
             if word is not None:
-                self.place[i] = len(words)
-                words.append(word)
-        self.words = words_array(words or [""])
+                self.place[i] = words.setdefault(spelled(word), len(words))
+        self.words = words_array(list(words) or [""])
 
-    def column(self, ids: NDArray[np.uint32]) -> pa.DictionaryArray:
+    def column(self, ids: NDArray[np.unsignedinteger]) -> pa.DictionaryArray:
         """The words of these ids."""
-        at = self.place[np.minimum(ids, self.limit)]
+        # ABSENT_ID is above the limit.
+        at = self.place[np.minimum(ids, self.limit, dtype=np.uint32, casting="same_kind")]
         return texts(np.maximum(at, 0), self.words, at < 0)
 
 
@@ -56,6 +57,11 @@ def _varied(column: NDArray[np.uint32]) -> NDArray[np.uint32]:
 def _largest(column: NDArray[np.uint32]) -> int:
     known = column[column != _core.ABSENT_ID]
     return int(known.max()) if len(known) else -1
+
+
+def code_words(spell: Callable[[int], str | None], codes: int) -> Words:
+    """Of codes, from 0 on."""
+    return Words(spell, np.arange(codes, dtype=np.uint32))
 
 
 def string_words(snap: Snapshot, column: NDArray[np.uint32]) -> Words:
@@ -80,5 +86,4 @@ def metadata_words(snap: Snapshot, column: NDArray[np.uint32]) -> Words:
 
 def pool_words(snap: Snapshot) -> Words:
     """Of pool ids: as --pool takes them, `0:0` for the default."""
-    every = np.arange(snap.native.n_pools, dtype=np.uint32)
-    return Words(lambda i: "{}:{}".format(*snap.native.pool(i)), every)
+    return code_words(lambda i: "{}:{}".format(*snap.native.pool(i)), snap.native.n_pools)
