@@ -160,8 +160,8 @@ def test_allocations_are_those_of_the_oracle(snapshot: Any, batch: int) -> None:
             assert row["is_baseline"] == (row["alloc_event"] is None)
             for event, time in (("alloc_event", "alloc_time_us"), ("free_event", "free_time_us")):
                 at = row[event]
-                expected = None if at is None or times[at] is None else int(times[at])
-                assert row[time] == expected
+                then = None if at is None else times[at]
+                assert row[time] == (None if then is None else int(then))
             if row["free_event"] is not None:
                 assert row["state"] == "freed"
             else:

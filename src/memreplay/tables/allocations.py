@@ -114,7 +114,7 @@ class _Lifetimes:
                 stream=numbers(self.columns["stream"][rows]),
                 pool=self.pool[rows],
                 stack=self.columns["stack"][rows],
-                category=self.categories.numbers(memoryview(rows), array("q"))[0],
+                category=self.categories.numbers(rows.data, array("q"))[0],
             )
 
     def _baseline(self, rows: np.ndarray[Any, Any]) -> dict[str, Any]:
@@ -133,7 +133,7 @@ class _Lifetimes:
             stream=numbers(stream, unknown),
             pool=self._known(self.base_pool[at]),
             stack=np.asarray(native.baseline("stack"))[at],
-            category=self.categories.numbers(array("q"), memoryview(rows))[1],
+            category=self.categories.numbers(array("q"), rows.data)[1],
         )
 
     def _batch(

@@ -22,15 +22,22 @@ if TYPE_CHECKING:
 
 Maker = Callable[["Snapshot"], Iterator[dict[str, Any]]]
 
-_MAKERS: dict[str, tuple[Callable[[Snapshot], int], Maker]] = {
-    "events": (lambda snap: snap.native.n_events, event_batches),
-    "stacks": (lambda snap: snap.native.n_stacks, stack_batches),
-    "frames": (lambda snap: snap.native.n_frames, frame_batches),
-    "segments": (lambda snap: snap.native.n_segments, segment_batches),
-    "blocks": (lambda snap: snap.native.n_blocks, block_batches),
-    "annotations": (lambda snap: snap.native.n_annotations, annotation_batches),
-    "usage": (usage_rows, usage_batches),
+_MAKERS: dict[str, Maker] = {
+    "events": event_batches,
+    "stacks": stack_batches,
+    "frames": frame_batches,
+    "segments": segment_batches,
+    "blocks": block_batches,
+    "annotations": annotation_batches,
+    "usage": usage_batches,
 }
+
+
+def _rows(snap: Snapshot, name: str) -> int:
+    if name == "usage":
+        return usage_rows(snap)
+    count: int = getattr(snap.native, f"n_{name}")
+    return count
 
 
 def table(
@@ -55,8 +62,8 @@ def table(
     if name == "allocations":
         rows = sum(allocation_rows(snap.replay(device)) for device in snap.devices)
         return Table(spec, about, rows, lambda: allocation_batches(snap, rules), labels)
-    count, make = _MAKERS[name]
-    return Table(spec, about, count(snap), lambda: make(snap), labels)
+    make = _MAKERS[name]
+    return Table(spec, about, _rows(snap, name), lambda: make(snap), labels)
 
 
 def tables_named(names: str) -> tuple[str, ...]:

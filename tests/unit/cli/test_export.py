@@ -238,7 +238,7 @@ def test_ranks_become_one_dataset(runner: CliRunner, ranks: list[str], tmp_path:
         for name in TABLES
         for rank in (0, 3, 12)
     )
-    rows = duckdb.sql(
+    rows = duckdb.execute(
         "select rank, host, file, max(requested_bytes) from"
         f" read_parquet('{out}/usage/*/*.parquet', hive_partitioning = true)"
         " group by all order by 1"

@@ -53,7 +53,7 @@ def test_others_take_it_as_it_is(snap: mr.Snapshot) -> None:
     total = sum(pa.table(allocations)["bytes"].to_pylist())
     assert polars.DataFrame(allocations)["bytes"].sum() == total
     assert allocations.to_polars()["bytes"].sum() == total
-    assert duckdb.sql("select sum(bytes) from allocations").fetchall() == [(total,)]
+    assert duckdb.execute("select sum(bytes) from allocations").fetchall() == [(total,)]
     assert allocations.to_pandas()["bytes"].sum() == total
     # A table may be read any number of times.
     assert pa.RecordBatchReader.from_stream(allocations).read_all().num_rows == len(allocations)

@@ -159,7 +159,7 @@ def test_sums_and_peaks_by_duckdb_and_polars_are_the_engines(
                 usage = replay.measure(measure)  # type: ignore[arg-type]
                 assert mine[column].max() == usage.peak.bytes
                 source = sql.format(tmp_path / f"usage.{fmt}")
-                found = duckdb.sql(
+                found = duckdb.execute(
                     f"select max({column}), arg_max(coalesce(event, -1), {column}),"
                     f" last({column} order by coalesce(event, -1)) from {source}"
                     f" where device = {device}"
@@ -168,7 +168,7 @@ def test_sums_and_peaks_by_duckdb_and_polars_are_the_engines(
             frame = load(tmp_path / f"allocations.{fmt}")
             source = sql.format(tmp_path / f"allocations.{fmt}")
             at = replay.peak.event_index
-            live = duckdb.sql(
+            live = duckdb.execute(
                 f"select sum(bytes), sum(block_bytes) from {source} where device = {device}"
                 f" and coalesce(alloc_event, -1) <= {at}"
                 f" and coalesce(free_event, {2**62}) > {at}"
