@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable
 from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from memreplay import _core, _timeline
 from memreplay._diagnosis import cut_stream
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from memreplay import columns
 
 Progress = Callable[[int, "int | None"], None]
+
+# What `Snapshot.table` calls: the package puts it here, as what makes tables stands above this
+# module, and imports it.
+make_table: Callable[..., Any] | None = None
 
 
 class Snapshot:
@@ -145,6 +149,17 @@ class Snapshot:
         from memreplay.columns import Annotations
 
         return Annotations(self.native, self.native.n_annotations)
+
+    def table(self, name: str) -> Any:
+        """A table that pyarrow, polars, duckdb and pandas take as it is; see docs/schema.md.
+
+        `name` is events, allocations, stacks, frames, segments, blocks, annotations or usage. The
+        rows are made when they are read, a batch at a time. Raises UsageError for any other name,
+        MissingExtraError without pyarrow.
+        """
+        if make_table is None:
+            raise UsageError("tables are made of what memreplay.open() gave")
+        return make_table(self, name)
 
     # ---- ids spelled out
 

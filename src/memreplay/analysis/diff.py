@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from memreplay.analysis.choice import filtering_of, fitting_by
+from memreplay.analysis.choice import device_pairs, filtering_of, fitting_by
 from memreplay.analysis.grouping import Grouper
 from memreplay.analysis.matching import Match, match_stacks
 from memreplay.analysis.moments import resolve
@@ -39,14 +39,15 @@ def diff_report(
     filters: Filters | None = None,
     rules: tuple[Rule, ...] | None = None,
 ) -> DiffReport:
-    """The change of each device that both have, at a moment of each.
+    """The change of each device that both have, at a moment of each; where they have none in common
+    but one each, of these two.
 
     `exact` matches nothing but equal stacks, line for line; `unchanged` keeps rows that did not
     change. `top` cuts the rows (0: none). Raises UsageError where the two have no device in common,
     or one of them does not have the moment.
     """
     by = fitting_by(measure, by)
-    both = [device for device in new.devices if device in base.devices]
+    both = device_pairs(base.devices, new.devices)
     if not both and (base.devices or new.devices):
         raise UsageError(
             f"the two have no device in common: {_listed(base)} in {base.file}, {_listed(new)} in"
@@ -62,12 +63,14 @@ def diff_report(
         exact=exact,
         all_frames=all_frames,
         devices=tuple(
-            _device(device, measure, base_at, new_at, exact, unchanged, top)
-            for device in both
-            for base_at, new_at in [[side.at(device, pool, stream) for side in sides]]
+            _device(pair, measure, base_at, new_at, exact, unchanged, top)
+            for pair in both
+            for base_at, new_at in [
+                [side.at(device, pool, stream) for side, device in zip(sides, pair, strict=True)]
+            ]
         ),
-        only_base=tuple(device for device in base.devices if device not in both),
-        only_new=tuple(device for device in new.devices if device not in both),
+        only_base=tuple(device for device in base.devices if device not in dict(both)),
+        only_new=tuple(device for device in new.devices if device not in dict(both).values()),
         truncated=base.truncation is not None or new.truncation is not None,
         filters=filters,
     )
@@ -120,7 +123,7 @@ class _Sided:
 
 
 def _device(
-    device: int,
+    pair: tuple[int, int],
     measure: MeasureName,
     base: tuple[Side, list[Group]],
     new: tuple[Side, list[Group]],
@@ -138,7 +141,8 @@ def _device(
     shown = kept[:top] if top else kept
     change = new[0].bytes - base[0].bytes
     return DeviceDiff(
-        device=device,
+        device=pair[1],
+        base_device=pair[0],
         measure=measure,
         base=base[0],
         new=new[0],

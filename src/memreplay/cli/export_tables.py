@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import IO, TYPE_CHECKING
 
-from memreplay.cli.errors import attempt, name_of
+from memreplay.cli.errors import attempt
 from memreplay.cli.folder import folder_output
 from memreplay.cli.output import byte_output, check_output
 from memreplay.cli.source import opened
@@ -37,9 +37,7 @@ def export(asked: Export) -> int:
 
         return export_dataset(asked, named or tuple(TABLES), rules)
     if len(asked.files) > 1:
-        raise UsageError(
-            "several snapshots go into one dataset: give --partition rank (or file), and -o DIR/"
-        )
+        raise UsageError("several snapshots go into one dataset: give --partition rank and -o DIR/")
     if _is_folder(asked.output, named):
         return _into_folder(asked, named or tuple(TABLES), rules)
     return _into_file(asked, named or ("allocations",), rules)
@@ -74,7 +72,7 @@ def _into_file(asked: Export, named: tuple[str, ...], rules: tuple[Rule, ...]) -
     if len(named) > 1:
         raise UsageError("several tables go into a folder, a file each: give -o DIR/")
     check_output(asked.output, force=asked.force, binary=asked.fmt in BINARY)
-    snapshot, exit_code = _read(asked, asked.files[0])
+    snapshot, exit_code = read(asked, asked.files[0])
     if snapshot is not None:
         from memreplay.tables import table
 
@@ -90,7 +88,7 @@ def _into_folder(asked: Export, named: tuple[str, ...], rules: tuple[Rule, ...])
     names = [f"{name}.{asked.fmt}" for name in named]
     others = [f"{name}.{asked.fmt}" for name in TABLES if name not in named]
     with folder_output(asked.output, names, others, force=asked.force) as create:
-        snapshot, exit_code = _read(asked, asked.files[0])
+        snapshot, exit_code = read(asked, asked.files[0])
         if snapshot is None:
             create.give_up()
             return exit_code
@@ -103,14 +101,11 @@ def _into_folder(asked: Export, named: tuple[str, ...], rules: tuple[Rule, ...])
     return exit_code
 
 
-def _read(asked: Export, file: str) -> tuple[Snapshot | None, int]:
+def read(asked: Export, file: str) -> tuple[Snapshot | None, int]:
+    """The snapshot and 0, or None and the exit code of what is wrong with it."""
+
     def work() -> Snapshot:
         with opened(file, asked.reading) as snapshot:
             return snapshot
 
     return attempt(file, work)
-
-
-def stem_of(file: str) -> str:
-    """The name of a snapshot without folder and endings."""
-    return os.path.basename(name_of(file)).split(".")[0] or "snapshot"

@@ -52,10 +52,12 @@ class DeviceDiff:
     `change_bytes`.
 
     `rows` are sorted by change, the largest first, whether it grew or shrank; those that did not
-    change are left out unless they were asked for. `statuses` counts all of them.
+    change are left out unless they were asked for. `statuses` counts all of them. `device` is the
+    new snapshot's, `base_device` the same unless each has one device alone.
     """
 
     device: int
+    base_device: int
     measure: MeasureName
     base: Side
     new: Side

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from memreplay.analysis.categories import DEFAULT_RULES
 from memreplay.errors import UsageError
 from memreplay.tables.allocations import allocation_batches, allocation_rows
-from memreplay.tables.arrow import Table
+from memreplay.tables.arrow import Table, spelled
 from memreplay.tables.events import event_batches
 from memreplay.tables.final import annotation_batches, block_batches, segment_batches
 from memreplay.tables.schema import VERSION, table_spec
@@ -22,19 +22,33 @@ if TYPE_CHECKING:
 
 Maker = Callable[["Snapshot"], Iterator[dict[str, Any]]]
 
-_MAKERS: dict[str, tuple[Callable[[Snapshot], int], Maker]] = {
-    "events": (lambda snap: snap.native.n_events, event_batches),
-    "stacks": (lambda snap: snap.native.n_stacks, stack_batches),
-    "frames": (lambda snap: snap.native.n_frames, frame_batches),
-    "segments": (lambda snap: snap.native.n_segments, segment_batches),
-    "blocks": (lambda snap: snap.native.n_blocks, block_batches),
-    "annotations": (lambda snap: snap.native.n_annotations, annotation_batches),
-    "usage": (usage_rows, usage_batches),
+_MAKERS: dict[str, Maker] = {
+    "events": event_batches,
+    "stacks": stack_batches,
+    "frames": frame_batches,
+    "segments": segment_batches,
+    "blocks": block_batches,
+    "annotations": annotation_batches,
+    "usage": usage_batches,
 }
 
 
-def table(snap: Snapshot, name: str, *, rules: tuple[Rule, ...] = DEFAULT_RULES) -> Table:
-    """A table of a snapshot: see docs/schema.md. `rules` make the column `category`.
+def _rows(snap: Snapshot, name: str) -> int:
+    if name == "usage":
+        return usage_rows(snap)
+    count: int = getattr(snap.native, f"n_{name}")
+    return count
+
+
+def table(
+    snap: Snapshot,
+    name: str,
+    *,
+    rules: tuple[Rule, ...] = DEFAULT_RULES,
+    labels: Mapping[str, str | None] | None = None,
+) -> Table:
+    """A table of a snapshot: see docs/schema.md. `rules` make the column `category`; `labels` are
+    more columns, of one text (or null) each.
 
     Raises UsageError for a name that there is not, MissingExtraError without pyarrow.
     """
@@ -42,14 +56,14 @@ def table(snap: Snapshot, name: str, *, rules: tuple[Rule, ...] = DEFAULT_RULES)
     about = {
         "memreplay.table": name,
         "memreplay.schema": str(VERSION),
-        "memreplay.file": snap.file.encode("utf-8", "backslashreplace").decode(),
+        "memreplay.file": spelled(snap.file),
         "memreplay.settings": json.dumps(snap.settings, sort_keys=True),
     }
     if name == "allocations":
         rows = sum(allocation_rows(snap.replay(device)) for device in snap.devices)
-        return Table(spec, about, rows, lambda: allocation_batches(snap, rules))
-    count, make = _MAKERS[name]
-    return Table(spec, about, count(snap), lambda: make(snap))
+        return Table(spec, about, rows, lambda: allocation_batches(snap, rules), labels)
+    make = _MAKERS[name]
+    return Table(spec, about, _rows(snap, name), lambda: make(snap), labels)
 
 
 def tables_named(names: str) -> tuple[str, ...]:

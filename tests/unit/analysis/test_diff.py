@@ -185,6 +185,19 @@ def test_devices() -> None:
         diff_report(opened(SnapshotBuilder().alloc(512, 1).build()), new)
 
 
+def test_one_device_each_is_compared_whatever_its_number() -> None:
+    """Two ranks of one job: each has a device of its own."""
+    base = opened(SnapshotBuilder(devices=4).alloc(512, 10, device=3).build())
+    new = opened(SnapshotBuilder(devices=2).alloc(512, 50, device=1).build())
+    report = diff_report(base, new)
+    assert [(one.base_device, one.device, one.change_bytes) for one in report.devices] == [
+        (3, 1, 40)
+    ]
+    assert (report.only_base, report.only_new) == ((), ())
+    (same,) = diff_report(base, base).devices
+    assert (same.base_device, same.device) == (3, 3)
+
+
 def test_a_moment_that_one_lacks() -> None:
     base, new = opened(record(1, steps=50).snapshot), opened(record(2, steps=90).snapshot)
     last = new.replay().events - 1

@@ -18,7 +18,7 @@ NEW = replace(BASE, file="/runs/b.pkl", bytes=12 * GIB, count=130, event_index=1
 GREW = DiffRow(ATTENTION.label, ATTENTION.frames, ATTENTION.user, 5 * GIB, 8 * GIB, 96, 120, "grew")
 GONE = DiffRow("(recorded without a stack)", (), (), GIB, 0, 4, 0, "gone")
 ADDED = replace(GONE, base_bytes=0, new_bytes=MIB, base_count=0, new_count=1, status="new")
-DEVICE = DeviceDiff(0, "held", BASE, NEW, (GREW, GONE, ADDED), 4, -MIB, {"grew": 1, "gone": 2})
+DEVICE = DeviceDiff(0, 0, "held", BASE, NEW, (GREW, GONE, ADDED), 4, -MIB, {"grew": 1, "gone": 2})
 REPORT = DiffReport(
     "/runs/a.pkl", "/runs/b.pkl", "held", "stack", When("peak", 1), False, False, (DEVICE,)
 )
@@ -47,6 +47,11 @@ def test_another_moment_and_what_is_not_compared() -> None:
     text = lines(report)
     assert "device 0: the end 10.0 GiB -> 12.0 GiB held, +2.0 GiB (+20.0%)" in text
     assert "note: device 2, 3 is in /runs/b.pkl alone, and not compared" in text
+
+
+def test_devices_of_two_numbers() -> None:
+    text = lines(replace(REPORT, devices=(replace(DEVICE, base_device=3),)))
+    assert "device 3 -> device 0: peak 10.0 GiB -> 12.0 GiB held, +2.0 GiB (+20.0%)" in text
 
 
 def test_no_change_and_doubts() -> None:
