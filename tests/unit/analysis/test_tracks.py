@@ -100,9 +100,7 @@ def test_a_pool_alone() -> None:
 
 
 def test_a_moment_that_a_device_does_not_have_is_noted() -> None:
-    report = trace_report(
-        views.opened(views.everything()), stacks=True, when=When("event", 5)
-    )
+    report = trace_report(views.opened(views.everything()), stacks=True, when=When("event", 5))
     assert report.devices[1].stacks is None
     assert report.notes == ("device 1 has no event 5; its events: 0 to 2",)
 
