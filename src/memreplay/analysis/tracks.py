@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,12 +13,13 @@ from memreplay.analysis.timeline import ooms_of, spans_read
 from memreplay.analysis.trust import verdict
 from memreplay.analysis.weighted import stacks_report
 from memreplay.model import MEASURES, Filters, MeasureName, When
+from memreplay.replay import Usage
 from memreplay.results.views import DeviceTracks, Mark, Slice, StacksReport, TraceReport, Track
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from memreplay.replay import Replay, Usage
+    from memreplay.replay import Replay
     from memreplay.snapshot import Snapshot
 
 POINTS = 10_000
@@ -121,7 +122,8 @@ class _Maker:
             exactness = "exact" if trust.exact else "estimated"
             tracks.append(self._track(usage, at_ns, exactness))
             if split:
-                tracks += [self._track(one, at_ns, exactness) for one in self._pools(usage)]
+                # One at a time: each has a series of its own.
+                tracks += (self._track(one, at_ns, exactness) for one in self._pools(usage))
         stacks = None
         for one in live.devices if live else ():
             stacks = one if one.device == replay.device else stacks
@@ -149,20 +151,22 @@ class _Maker:
             bytes=np.concatenate([[usage.start_bytes], series[rows]]),
         )
 
-    def _pools(self, usage: Usage) -> list[Usage]:
+    def _pools(self, usage: Usage) -> Iterator[Usage]:
         """The measure of each pool, the largest first, where there are several."""
         replay = usage.replay
         known = [part for part in usage.parts("pool", usage.peak.event_index) if part.pool]
         if len(known) < 2:
-            return []
+            return
         known.sort(key=lambda part: -part.peak_bytes)
         if len(known) > MOST_POOLS:
             self.notes.append(
                 f"device {replay.device}: {usage.measure}: {MOST_POOLS} pools of {len(known)} have"
                 " tracks, the largest"
             )
-        found = [replay.measure(usage.measure, pool=part.pool) for part in known[:MOST_POOLS]]
-        return found if self.filtering is None else [self.filtering.filtered(one) for one in found]
+        for part in known[:MOST_POOLS]:
+            # Not one that the replay remembers.
+            alone = Usage(replay, usage.measure, pool=part.pool)
+            yield alone if self.filtering is None else self.filtering.filtered(alone)
 
     def _marks(self, usage: Usage, at_ns: NDArray[np.int64]) -> tuple[Mark, ...]:
         replay, peak = usage.replay, usage.peak

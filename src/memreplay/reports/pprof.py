@@ -12,12 +12,13 @@ if TYPE_CHECKING:
     from memreplay.results.views import StacksReport
 
 # Fields of profile.proto, by message.
-_SAMPLE_TYPE, _SAMPLE, _LOCATION, _FUNCTION, _STRINGS = 1, 2, 4, 5, 6
+_SAMPLE_TYPE, _SAMPLE, _MAPPING, _LOCATION, _FUNCTION, _STRINGS = 1, 2, 3, 4, 5, 6
 _TIME_NS, _COMMENT, _DEFAULT_TYPE = 9, 13, 14
 _TYPE, _UNIT = 1, 2
 _LOCATION_IDS, _VALUES, _LABEL = 1, 2, 3
 _KEY, _TEXT = 1, 2
-_ID, _LINE = 1, 4
+_ID, _MAPPING_ID, _LINE = 1, 2, 4
+_MAPPING_FILE, _HAS_FUNCTIONS, _HAS_FILES, _HAS_LINES = 5, 7, 8, 9
 _FUNCTION_ID, _LINE_NUMBER = 1, 2
 _NAME, _FILE = 2, 4
 
@@ -48,11 +49,14 @@ def render_pprof(report: StacksReport) -> Iterator[bytes]:
             # Innermost first; numbers of locations begin with 1.
             ids = packed(_LOCATION_IDS, (i + 1 for i in reversed(one.path)))
             yield data(_SAMPLE, ids + packed(_VALUES, (one.count, one.bytes)) + label)
+    # One for all, which says that nothing is left to be looked up; some readers want one.
+    known = b"".join(number(field, 1) for field in (_HAS_FUNCTIONS, _HAS_FILES, _HAS_LINES))
+    yield data(_MAPPING, number(_ID, 1) + number(_MAPPING_FILE, strings.of(report.file)) + known)
     functions: dict[tuple[str, str], int] = {}
     for i, frame in enumerate(report.frames, 1):
-        known = functions.setdefault((frame.function, frame.file), len(functions) + 1)
-        line = number(_FUNCTION_ID, known) + number(_LINE_NUMBER, max(frame.line, 0))
-        yield data(_LOCATION, number(_ID, i) + data(_LINE, line))
+        function = functions.setdefault((frame.function, frame.file), len(functions) + 1)
+        line = number(_FUNCTION_ID, function) + number(_LINE_NUMBER, max(frame.line, 0))
+        yield data(_LOCATION, number(_ID, i) + number(_MAPPING_ID, 1) + data(_LINE, line))
     for (name, file), i in functions.items():
         # No system name: pprof would take one that is the same for C++, and cut out `<module>`.
         yield data(

@@ -14,6 +14,7 @@ from memreplay.errors import UsageError
 from memreplay.model import Filters, MeasureName, When
 from memreplay.results.views import DeviceStacks, StacksReport
 from tests import views
+from tests.build import SnapshotBuilder
 from tests.strategies import traces
 
 
@@ -78,6 +79,17 @@ def test_users_frames_alone_merge() -> None:
     ]
     whole = stacks_report(snap, when=When("end"), all_frames=True)
     assert max(len(one.path) for one in whole.devices[0].stacks) == 3
+
+
+def test_stacks_that_differ_in_plumbing_alone_merge() -> None:
+    made = SnapshotBuilder()
+    made.alloc(0x1000, 10, frames=[views.TORCH, views.FORWARD])
+    made.alloc(0x2000, 5, frames=[views.FORWARD])
+    snap = views.opened(made.build())
+    (device,) = stacks_report(snap).devices
+    assert [(one.bytes, one.count) for one in device.stacks] == [(15, 2)]
+    (device,) = stacks_report(snap, all_frames=True).devices
+    assert [one.bytes for one in device.stacks] == [10, 5]
 
 
 def test_a_moment_that_a_device_does_not_have() -> None:

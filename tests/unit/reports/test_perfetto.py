@@ -148,6 +148,13 @@ def test_indices_of_profile_packets_follow_each_other() -> None:
     _, content = written(views.everything())
     packets = [p for p in Trace(content).packets if p.HasField("profile_packet")]
     assert [p.profile_packet.index for p in packets] == [0, 1]
+    snap = views.opened(views.everything())
+    for packet, device in zip(packets, snap.devices, strict=True):
+        (dump,) = packet.profile_packet.process_dumps
+        peak = snap.replay(device).peak
+        assert dump.timestamp // 1000 == peak.time_us
+        assert packet.timestamp == dump.timestamp
+        assert dump.heap_name == f"device {device}: requested"
 
 
 def test_everything() -> None:

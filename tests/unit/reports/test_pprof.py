@@ -32,6 +32,18 @@ MESSAGES = {
         "line": (4, "Line*"),
         "is_folded": (5, "bool"),
     },
+    "Mapping": {
+        "id": (1, "uint64"),
+        "memory_start": (2, "uint64"),
+        "memory_limit": (3, "uint64"),
+        "file_offset": (4, "uint64"),
+        "filename": (5, "int64"),
+        "build_id": (6, "int64"),
+        "has_functions": (7, "bool"),
+        "has_filenames": (8, "bool"),
+        "has_line_numbers": (9, "bool"),
+        "has_inline_frames": (10, "bool"),
+    },
     "Function": {
         "id": (1, "uint64"),
         "name": (2, "int64"),
@@ -42,6 +54,7 @@ MESSAGES = {
     "Profile": {
         "sample_type": (1, "ValueType*"),
         "sample": (2, "Sample*"),
+        "mapping": (3, "Mapping*"),
         "location": (4, "Location*"),
         "function": (5, "Function*"),
         "string_table": (6, "string*"),
@@ -144,6 +157,9 @@ def test_what_it_says_of_itself() -> None:
         "device 0: requested bytes live after event 1",
         "device 1: requested bytes live after event 0",
     ]
+    (mapping,) = profile.mapping
+    assert (table[mapping.filename], mapping.has_functions) == (snap.file, True)
+    assert {one.mapping_id for one in profile.location} == {mapping.id}
     made = decoded(stacks_report(snap, what="allocated"))
     assert made.string_table[made.default_sample_type] == "alloc_space"
 
