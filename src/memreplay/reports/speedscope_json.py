@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memreplay.reports.stack_names import profile_name
+from memreplay.reports.stack_names import has_place, profile_name
 from memreplay.reports.strict_json import to_json
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def render_speedscope(report: StacksReport) -> bytes:
 
 def _frame(frame: Frame) -> dict[str, object]:
     found: dict[str, object] = {"name": frame.function or "(no name)"}
-    if frame.file:
+    if frame.file and has_place(frame):
         found["file"] = frame.file
     if frame.line > 0:
         found["line"] = frame.line

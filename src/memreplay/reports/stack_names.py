@@ -11,10 +11,15 @@ if TYPE_CHECKING:
 
 def frame_name(frame: Frame) -> str:
     """`function (file:line)`, or what there is of it."""
-    if not frame.file:
+    if not has_place(frame):
         return frame.function or "(no name)"
     place = f"{frame.file}:{frame.line}" if frame.line else frame.file
     return f"{frame.function} ({place})" if frame.function else place
+
+
+def has_place(frame: Frame) -> bool:
+    """Whether a frame says where it is: C++ frames have `??` and no line."""
+    return bool(frame.line) or frame.file not in ("", "??")
 
 
 def device_name(device: int) -> str:

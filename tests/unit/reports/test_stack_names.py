@@ -14,7 +14,9 @@ from tests import views
     "frame, name",
     [
         (Frame("f", "a.py", 3), "f (a.py:3)"),
-        (Frame("at::empty", "??", 0), "at::empty (??)"),
+        (Frame("at::empty", "??", 0), "at::empty"),
+        (Frame("at::empty", "x.so", 0), "at::empty (x.so)"),
+        (Frame("f", "", 7), "f (:7)"),
         (Frame("", "a.py", 3), "a.py:3"),
         (Frame("(recorded without a stack)", "", 0), "(recorded without a stack)"),
         (Frame("", "", 0), "(no name)"),
