@@ -1,11 +1,8 @@
-"""perfetto: parsed by Perfetto's own schema; loaded by its trace processor where there is one."""
+"""perfetto: parsed by Perfetto's own schema, it is the series, the slices and the live set."""
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections import Counter, defaultdict
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,7 +19,6 @@ from tests.strategies import traces
 
 proto = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
 
-SHELL = os.environ.get("TRACE_PROCESSOR") or shutil.which("trace_processor_shell")
 BEGIN, END, INSTANT, COUNTER = 1, 2, 3, 4
 
 
@@ -197,36 +193,3 @@ def test_times_that_nobody_has(times: tuple[int, int]) -> None:
     rows = Trace(content).counters[1, "requested"]
     assert [n for _, n in rows] == [0, 1, 2]
     assert 0 <= rows[0][0] < rows[1][0] < rows[2][0] < 2**63
-
-
-@pytest.mark.skipif(
-    SHELL is None,
-    reason="no trace processor of Perfetto's: none on the PATH, and TRACE_PROCESSOR names none",
-)
-def test_the_trace_processor_finds_the_same(tmp_path: Path) -> None:
-    from perfetto.trace_processor import TraceProcessor, TraceProcessorConfig
-
-    path = tmp_path / "x.pftrace"
-    path.write_bytes(written(views.everything(), points=0)[1])
-    snap = views.opened(views.everything())
-    config = TraceProcessorConfig(bin_path=SHELL)
-    with TraceProcessor(trace=str(path), config=config) as processor:
-
-        def asked(query: str) -> list[Any]:
-            return list(processor.query(query))
-
-        peaks = asked(
-            "select t.name, p.pid, max(c.value) as n from counter c join process_counter_track t"
-            " on c.track_id = t.id join process p using (upid) group by t.name, p.pid"
-        )
-        found = {(row.pid, row.name.removesuffix(" (estimated)")): int(row.n) for row in peaks}
-        for device in snap.devices:
-            for measure in MEASURES:
-                want = snap.replay(device).measure(measure).peak.bytes
-                assert found[device + 1, measure] == want
-        heap = asked("select sum(size) as n from heap_profile_allocation")
-        assert int(heap[0].n) == sum(snap.replay(device).peak.bytes for device in snap.devices)
-        slices = {row.name for row in asked("select name from slice")}
-        assert {"inner", "step#1", "step#2", "crossing"} <= slices
-        errors = asked("select name, value from stats where severity = 'error' and value > 0")
-        assert [(row.name, row.value) for row in errors] == []
