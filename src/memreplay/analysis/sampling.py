@@ -14,13 +14,21 @@ if TYPE_CHECKING:
     from memreplay.replay import Replay
 
 US = 1_000  # nanoseconds
-_LAST_NS = 2**62  # some 146 years: what a made-up time is cut to
+_LAST_NS = 2**61  # some 73 years: what a made-up time is cut to
 
 
 def is_timed(replay: Replay) -> bool:
     """Whether a device's events have times that differ."""
     bounds = replay.time_range
     return bounds is not None and bounds[0] != bounds[1]
+
+
+def untimed_note(replay: Replay) -> tuple[str, ...]:
+    """What is to be said where events are shown in place of times."""
+    if replay.events == 0 or is_timed(replay):
+        return ()
+    why = "have no times" if replay.time_range is None else "are all of one time"
+    return (f"device {replay.device}: its events {why}; an event is 1 us here",)
 
 
 def event_ns(replay: Replay, origin_us: int | None) -> NDArray[np.int64]:

@@ -10,7 +10,7 @@ from memreplay import _core
 from memreplay.analysis.categories import DEFAULT_RULES
 from memreplay.analysis.choice import chosen_usages
 from memreplay.analysis.dimensions import Dimensions
-from memreplay.analysis.sampling import US, event_ns, is_timed
+from memreplay.analysis.sampling import US, event_ns, is_timed, untimed_note
 from memreplay.analysis.trust import verdict
 from memreplay.errors import UsageError
 from memreplay.model import Filters, MeasureName
@@ -102,6 +102,7 @@ def category_events(
         bytes=np.concatenate([-carried[block_ended], -sizes[ended], sizes])[order],
         category=np.concatenate([of_block[block_ended], of_alloc[ended], of_alloc])[order],
         is_free=order < len(event) - len(allocs),
+        notes=untimed_note(replay),
         truncated=snap.truncation is not None,
     )
 

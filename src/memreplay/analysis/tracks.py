@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memreplay.analysis.choice import chosen_usages, filtering_of
-from memreplay.analysis.sampling import US, event_ns, is_timed, sampled
+from memreplay.analysis.sampling import US, event_ns, is_timed, sampled, untimed_note
 from memreplay.analysis.timeline import ooms_of, spans_read
 from memreplay.analysis.trust import verdict
 from memreplay.analysis.weighted import stacks_report
@@ -112,10 +112,7 @@ class _Maker:
         """All of one device; `usages` are its measures."""
         timed = is_timed(replay)
         at_ns = event_ns(replay, self.origin_us if timed else None)
-        if replay.events and not timed:
-            self.notes.append(
-                f"device {replay.device}: its events have no times; an event is 1 us here"
-            )
+        self.notes += untimed_note(replay)
         tracks = []
         for usage in usages:
             trust = verdict(self.snap, usage)
@@ -183,7 +180,7 @@ class _Maker:
         last = int(at_ns[-1])
         slices = []
         for span in spans_read(self.snap, replay):
-            begin = max(0, (span.start_us - self.origin_us) * US)
+            begin = min(max(0, (span.start_us - self.origin_us) * US), last)
             end = last if span.end_us is None else (span.end_us - self.origin_us) * US
             end = max(min(end, last), begin)
             slices.append(Slice(span.name, begin, end, span.end_us is None))

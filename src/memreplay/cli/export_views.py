@@ -16,7 +16,7 @@ from memreplay.errors import UsageError
 if TYPE_CHECKING:
     from memreplay.cli.export import Export
     from memreplay.model import MeasureName
-    from memreplay.results.views import StacksReport, TraceReport
+    from memreplay.results.views import CategoryEvents, StacksReport, TraceReport
     from memreplay.snapshot import Snapshot
 
     Render = Callable[[Snapshot], tuple[Iterator[bytes], tuple[str, ...]]]
@@ -73,7 +73,9 @@ def _say(note: str) -> None:
     click.echo(f"memreplay: {clean(note)}", err=True)
 
 
-def _notes(report: StacksReport | TraceReport, notes: tuple[str, ...]) -> tuple[str, ...]:
+def _notes(
+    report: StacksReport | TraceReport | CategoryEvents, notes: tuple[str, ...]
+) -> tuple[str, ...]:
     cut = ("the snapshot is cut off: this is of what is whole of it",) if report.truncated else ()
     return (*notes, *cut)
 
@@ -165,12 +167,7 @@ def _memory_timeline(asked: Export) -> Render:
             filters=asked.filters,
             rules=rules,
         )
-        notes = []
-        if not report.timed and len(report.at_ns):
-            notes.append(f"device {report.device}: its events have no times; an event is 1 us here")
-        if report.truncated:
-            notes.append("the snapshot is cut off: this is of what is whole of it")
-        return (render_raw if raw else render_coalesced)(report), tuple(notes)
+        return (render_raw if raw else render_coalesced)(report), _notes(report, report.notes)
 
     return render
 

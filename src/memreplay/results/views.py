@@ -149,4 +149,5 @@ class CategoryEvents:
     bytes: NDArray[np.int64]
     category: NDArray[np.uint8]
     is_free: NDArray[np.bool_]
+    notes: tuple[str, ...]
     truncated: bool
