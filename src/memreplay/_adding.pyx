@@ -10,7 +10,7 @@ from memreplay._core cimport Tables, error_of
 from memreplay._native cimport adding as _adding
 from memreplay._native cimport tables as _tables
 from memreplay._native.column cimport Column, Owned, column, owned
-from memreplay._native.growbuf cimport buf_reserve, push_u32
+from memreplay._native.growbuf cimport push_u32
 from memreplay._native.hashmap cimport NONE32, spans_intern, spans_len
 from memreplay._native.keys cimport S_ACTION
 from memreplay._native.status cimport OK
@@ -31,8 +31,8 @@ cdef class Adding:
     """Tables that are being filled, as `_core.read` hands them to `then`.
 
     Ids of strings and pools are those of the tables; frames and stacks are numbered as they are
-    added, from 0. Each method takes a batch, a buffer a column, and raises WrongRowError with the first
-    row that is wrong, LimitError or MemoryError.
+    added, from 0. Each method takes a batch, a buffer a column, and raises WrongRowError with the
+    first row that is wrong, LimitError or MemoryError.
     """
 
     cdef Tables tables

@@ -9,7 +9,6 @@ blame instead.
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memset
 from memreplay._native.growbuf cimport push_item
-from memreplay._native.hashmap cimport NONE32
 from memreplay._native.status cimport ERR_MEMORY, OK, fail, fail_limit
 from memreplay._native.tables cimport *
 from memreplay._native.window cimport window_free, window_new
