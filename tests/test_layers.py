@@ -33,6 +33,8 @@ LAYERS = (
     "sources",
     "container",
     "readahead",
+    "_adding",
+    "dataset",
     "columns",
     "replay",
     "snapshot",

@@ -12,7 +12,7 @@ from memreplay.analysis.moments import resolve
 from memreplay.analysis.plumbing import USER, file_rank
 from memreplay.analysis.trust import strict_verdict, verdict
 from memreplay.errors import UsageError
-from memreplay.model import By, Filters, Frame, Group, MeasureName, When
+from memreplay.model import By, Filters, Frame, Group, Label, MeasureName, When
 from memreplay.results.diff import DeviceDiff, DiffReport, DiffRow, Side, Status
 
 if TYPE_CHECKING:
@@ -166,21 +166,35 @@ def _by_label(base: list[Group], new: list[Group]) -> list[DiffRow]:
 
 def _by_stack(base: list[Group], new: list[Group], exact: bool) -> list[DiffRow]:
     matches = match_stacks(
-        [group.frames for group in base], [group.frames for group in new], exact=exact
+        *([_code(group) for group in side] for side in (base, new)),
+        exact=exact,
+        n_bytes=([group.bytes for group in base], [group.bytes for group in new]),
+        kinds=([_kind(group) for group in base], [_kind(group) for group in new]),
     )
     return [
         _matched(one, [base[i] for i in one.base], [new[i] for i in one.new]) for one in matches
     ]
 
 
+def _code(group: Group) -> tuple[Frame, ...]:
+    """The frames of all the ways."""
+    return tuple(frame for label in group.of or (group,) for frame in label.frames)
+
+
+def _kind(group: Group) -> str:
+    """What those of the ways call it that have no frames."""
+    return ", ".join(label.text for label in group.of if not label.frames)
+
+
 def _matched(match: Match, base: list[Group], new: list[Group]) -> DiffRow:
     first = (new or base)[0]
-    if first.frames == match.frames:
-        return _row(first.label, first.frames, first.user, base, new)
+    if _code(first) == match.frames:
+        return _row(first.label, first.frames, first.user, base, new, first.of)
     # Callers that both have: the names of what differs below them would say too much.
     user = tuple(i for i, frame in enumerate(match.frames) if file_rank(frame.file) == USER)
     at = match.frames[user[0] if user else 0]
     label = f"{at.function} {at.file}:{at.line}" if at.line else f"{at.function} {at.file}"
+    label = ", ".join(filter(None, (_kind(first), label)))
     return _row(label, match.frames, user, base, new)
 
 
@@ -190,6 +204,7 @@ def _row(
     user: tuple[int, ...],
     base: list[Group],
     new: list[Group],
+    of: tuple[Label, ...] = (),
 ) -> DiffRow:
     base_bytes, new_bytes = (sum(group.bytes for group in side) for side in (base, new))
     base_count, new_count = (sum(group.count for group in side) for side in (base, new))
@@ -202,6 +217,7 @@ def _row(
         base_count=base_count,
         new_count=new_count,
         status=_status(bool(base), bool(new), new_bytes - base_bytes),
+        of=of,
     )
 
 

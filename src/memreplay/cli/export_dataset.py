@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from memreplay.analysis.rank_names import ranks_of
 from memreplay.cli.errors import name_of
-from memreplay.cli.export_tables import read, writer_of
+from memreplay.cli.export_tables import read, write_all
 from memreplay.cli.folder import folder_output
 from memreplay.errors import UsageError
 
@@ -40,18 +40,14 @@ def export_dataset(asked: Export, named: tuple[str, ...], rules: tuple[Rule, ...
         for rank, path in ranks.items()
     }
     with folder_output(asked.output, list(names.values()), force=asked.force) as create:
-        from memreplay.tables import table as made
-
-        write = writer_of(asked.fmt)
         for rank, path in ranks.items():
             snapshot, exit_code = read(asked, files[path])
             if snapshot is None:
                 create.give_up()
                 return exit_code
             labels = {"file": path, "host": host_of(path)}
-            for table in named:
-                with create(names[table, rank]) as out:
-                    write(made(snapshot, table, rules=rules, labels=labels), out)
+            of_rank = {table: names[table, rank] for table in named}
+            write_all(snapshot, of_rank, create, asked, rules, labels)
     return 0
 
 

@@ -27,7 +27,10 @@ def snapshot_files(folder: str) -> list[str]:
 
 
 def _files(folder: str, name: str) -> list[str]:
-    return _entries(os.path.join(folder, name))[0]
+    try:
+        return _entries(os.path.join(folder, name))[0]
+    except OSError as error:
+        raise UsageError(f"the folder {name} in it cannot be listed: {error.strerror}") from None
 
 
 def _entries(folder: str) -> tuple[list[str], list[str]]:

@@ -35,7 +35,7 @@ def several_progress(files: int) -> Iterator[Showing]:
         return
     bar = _LateBar(files)
     try:
-        yield lambda file: nullcontext(bar.turn_to(file))
+        yield bar.of_file
     finally:
         bar.close()
 
@@ -51,13 +51,18 @@ class _LateBar:
         self._bar: Progress | None = None
         self._task: TaskID | None = None
 
-    def turn_to(self, file: str) -> Update:
-        """Go on with the next file."""
+    @contextmanager
+    def of_file(self, file: str) -> Iterator[Update]:
+        """Go on with the next file; after an error of it the bar goes, as a message follows."""
         self._file = file
         self._number += 1
         if self._bar is not None and self._task is not None:
             self._bar.reset(self._task, description=self._words(), total=None)
-        return self.update
+        try:
+            yield self.update
+        except BaseException:
+            self.close()
+            raise
 
     def _words(self) -> str:
         name = _short_name(self._file)
@@ -76,6 +81,7 @@ class _LateBar:
     def close(self) -> None:
         if self._bar is not None:
             self._bar.stop()
+            self._bar = None
 
 
 def _make_bar() -> Progress:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from memreplay.snapshot import Snapshot
 
 Files = dict[int, str]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,8 @@ def are_folders(base: str, new: str) -> bool:
     ours, theirs = os.path.isdir(base), os.path.isdir(new)
     if ours != theirs:
         folder, other = (base, new) if ours else (new, base)
-        raise UsageError(f"{folder} is a folder and {other} is none: give two files or two folders")
+        words = "is none" if os.path.exists(other) else "is not there"
+        raise UsageError(f"{folder} is a folder and {other} {words}: give two files or two folders")
     return ours
 
 
@@ -65,16 +67,18 @@ def compare_folders(
 
     `groups` is the diff of two snapshots: of one rank alone, whose files are read once more for it.
     """
+    from memreplay.analysis.choice import fitting_by
+
+    fitting_by(asked.measure, asked.by)  # before anything is read
     listed = [attempt(folder, partial(_rank_files, folder)) for folder in (base, new)]
     if listed[0][0] is None or listed[1][0] is None:
         ctx.exit(max(code for _, code in listed))
     (ours, alone), (theirs, alone_too) = listed[0][0], listed[1][0]
     both = [rank for rank in ours if rank in theirs]
     _check_ranks(both, ours, theirs, asked.rank)
-    with several_progress(2 * len(both) + 2) as showing:
-        run = _Run(asked, reading, groups, showing)
-        ranks = run.all_ranks({rank: (ours[rank], theirs[rank]) for rank in both})
-        report = run.report(base, new, ranks) if ranks else None
+    run = _Run(asked, reading, groups)
+    ranks = run.ranks({rank: (ours[rank], theirs[rank]) for rank in both})
+    report = run.report(base, new, ranks) if ranks else None
     if report is not None:
         report = replace(
             report,
@@ -119,35 +123,41 @@ class _Run:
         asked: Asked,
         reading: Reading,
         groups: Callable[[Snapshot, Snapshot], DiffReport],
-        showing: Showing,
     ) -> None:
         self.asked = asked
         self.reading = reading
         self.groups = groups
-        self.showing = showing
         self.worst = 0
 
-    def all_ranks(self, pairs: dict[int, tuple[str, str]]) -> list[RankDiff]:
+    def ranks(self, pairs: dict[int, tuple[str, str]]) -> list[RankDiff]:
         """Each rank's change, without the ranks of which a file cannot be read: those are named on
         stderr, both files of them."""
         from memreplay.analysis.ranks import rank_diff
 
+        with several_progress(2 * len(pairs)) as showing:
+            sides = {
+                rank: [self._sides(file, showing) for file in files]
+                for rank, files in pairs.items()
+            }
         found = []
-        for rank, files in pairs.items():
-            base, new = [self._sides(file) for file in files]
+        for rank, (base, new) in sides.items():
             if base is not None and new is not None:
                 pair = partial(rank_diff, rank, base, new)
-                one, exit_code = attempt(", ".join(files), pair)
-                self.worst = max(self.worst, exit_code)
+                one = self._attempt(", ".join(pairs[rank]), pair)
                 found += [] if one is None else [one]
         return found
 
-    def _sides(self, file: str) -> dict[int, RankSide] | None:
+    def _attempt(self, file: str, work: Callable[[], T]) -> T | None:
+        found, exit_code = attempt(file, work)
+        self.worst = max(self.worst, exit_code)
+        return found
+
+    def _sides(self, file: str, showing: Showing) -> dict[int, RankSide] | None:
         def work() -> dict[int, RankSide]:
             from memreplay.analysis.ranks import rank_sides
 
             asked = self.asked
-            with opened(file, self.reading, self.showing) as snapshot:
+            with opened(file, self.reading, showing) as snapshot:
                 return rank_sides(
                     snapshot,
                     measure=asked.measure,
@@ -158,9 +168,7 @@ class _Run:
                     strict=asked.strict,
                 )
 
-        sides, exit_code = attempt(file, work)
-        self.worst = max(self.worst, exit_code)
-        return sides
+        return self._attempt(file, work)
 
     def report(self, base: str, new: str, ranks: list[RankDiff]) -> RanksReport:
         """All of it, with the groups of one rank."""
@@ -191,20 +199,16 @@ class _Run:
 
     def _detail(self, chosen: RankDiff) -> DiffReport | None:
         """The groups of one rank, on the device that it is compared by."""
-        with ExitStack() as open_files:
+        with several_progress(2) as showing, ExitStack() as open_files:
             both = []
             for side in (chosen.base, chosen.new):
-                reading = replace(self.reading, device=side.device)
-                file = opened(side.file, reading, self.showing)
-                snapshot, exit_code = attempt(side.file, partial(open_files.enter_context, file))
-                self.worst = max(self.worst, exit_code)
+                file = opened(side.file, replace(self.reading, device=side.device), showing)
+                snapshot = self._attempt(side.file, partial(open_files.enter_context, file))
                 if snapshot is None:
                     return None
                 both.append(snapshot)
             files = f"{chosen.base.file}, {chosen.new.file}"
-            detail, exit_code = attempt(files, partial(self.groups, *both))
-            self.worst = max(self.worst, exit_code)
-            return detail
+            return self._attempt(files, partial(self.groups, *both))
 
 
 def _render(report: RanksReport, fmt: str) -> str:

@@ -107,11 +107,11 @@ def _table(found: DeviceDiff, report: DiffReport) -> Table:
         words = f"{counted(left, 'more group')} (--top 0 shows all)"
         rows.append(Row((signed_size(found.rest_change_bytes), "", "", "", "", words), style="dim"))
     titles = ("change", "base", "new", "count", "", title_of(report.by))
-    return Table(titles, (*("right",) * 4, "left", "left"), tuple(rows))
+    return Table(titles, (*("right",) * 4, "left", "left"), tuple(rows), spare=(3,))
 
 
 def _row(row: DiffRow, report: DiffReport) -> Row:
-    group = Group(row.label, row.new_bytes, row.new_count, 0.0, row.frames, row.user)
+    group = Group(row.label, row.new_bytes, row.new_count, 0.0, row.frames, row.user, row.of)
     shown = group_row(group, report.by, all_frames=report.all_frames)
     numbers = (
         signed_size(row.change_bytes),

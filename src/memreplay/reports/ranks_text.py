@@ -6,7 +6,17 @@ from collections.abc import Iterable
 
 from memreplay.reports.at_text import when_words
 from memreplay.reports.diff_text import change_blocks, change_words, device_words, is_peak
-from memreplay.reports.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
+from memreplay.reports.document import (
+    Block,
+    Document,
+    Heading,
+    Level,
+    Note,
+    Pairs,
+    Place,
+    Row,
+    Table,
+)
 from memreplay.reports.filters import filter_pairs
 from memreplay.reports.reasons import reason_notes
 from memreplay.reports.units import counted, percent, signed_size, size
@@ -85,18 +95,19 @@ def _changed(report: RanksReport, rank: int) -> str:
 
 
 def _exactness(report: RanksReport) -> str:
-    estimated = [one.rank for one in report.ranks if _is_estimated(one)]
+    estimated = _estimated(report)
     if not estimated:
         return "exact"
-    return (
-        "estimated"
-        if len(estimated) == len(report.ranks)
-        else (f"exact but in {ranks_words(estimated)}")
-    )
+    if len(estimated) == len(report.ranks):
+        return "estimated"
+    return f"exact but in {ranks_words(estimated)}"
 
 
-def _is_estimated(one: RankDiff) -> bool:
-    return "estimated" in (one.base.exactness, one.new.exactness)
+def _estimated(report: RanksReport) -> list[int]:
+    """The ranks that are not exact in both runs."""
+    return [
+        one.rank for one in report.ranks if "estimated" in (one.base.exactness, one.new.exactness)
+    ]
 
 
 def _spread_table(report: RanksReport) -> Table:
@@ -108,7 +119,7 @@ def _spread_table(report: RanksReport) -> Table:
             "median",
             base.median_bytes,
             new.median_bytes,
-            f"of the changes {signed_size(report.change.median_bytes)}",
+            f"median change {signed_size(report.change.median_bytes)}",
         ),
         _spread_row("lowest", base.min_bytes, new.min_bytes, _whose(base.min_rank, new.min_rank)),
         Row(("imbalance", _times(base), _times(new), "", "worst by median")),
@@ -136,7 +147,10 @@ def _table(report: RanksReport) -> Table:
     """The highest ranks."""
     ranks = sorted(report.ranks, key=lambda one: (-one.new.bytes, one.rank))
     shown = ranks[: report.top] if report.top else ranks
-    rows = [Row(_cells(one, report)) for one in shown]
+    estimated = frozenset(_estimated(report))
+    if len(estimated) == len(report.ranks):
+        estimated = frozenset()  # said above
+    rows = [Row(_cells(one, report, one.rank in estimated)) for one in shown]
     left = ranks[len(shown) :]
     if left:
         words = f"{counted(len(left), 'more rank')} (--top 0 shows all)"
@@ -145,7 +159,7 @@ def _table(report: RanksReport) -> Table:
     return Table(titles, (*("right",) * 6, "left"), tuple(rows), spare=(1, 5))
 
 
-def _cells(one: RankDiff, report: RanksReport) -> tuple[str, ...]:
+def _cells(one: RankDiff, report: RanksReport, estimated: bool) -> tuple[str, ...]:
     change = one.change_bytes
     share = ""
     if one.base.bytes and change:
@@ -154,7 +168,7 @@ def _cells(one: RankDiff, report: RanksReport) -> tuple[str, ...]:
         ("worst", one.rank == report.new.max_rank),
         ("grew most", change > 0 and one.rank == report.change.max_rank),
         ("shrank most", change < 0 and one.rank == report.change.min_rank),
-        ("estimated", _is_estimated(one)),
+        ("estimated", estimated),
     ]
     return (
         str(one.rank),
@@ -206,13 +220,21 @@ def _subject(ranks: tuple[int, ...]) -> str:
 
 
 def _reasons(report: RanksReport) -> list[Note]:
-    found: dict[Note, list[int]] = {}
-    for name in ("base", "new"):
+    """What speaks against the numbers, once for all the runs and ranks that it is of."""
+    found: dict[tuple[str, Level], dict[str, list[int]]] = {}
+    for run in ("base", "new"):
         for one in report.ranks:
-            side = one.base if name == "base" else one.new
+            side = one.base if run == "base" else one.new
             for note in reason_notes(side.reasons, trusted=side.trusted):
-                found.setdefault(Note(f"{name}, \0: {note.text}", note.level), []).append(one.rank)
-    return [
-        Note(note.text.replace("\0", ranks_words(ranks), 1), note.level)
-        for note, ranks in found.items()
-    ]
+                found.setdefault((note.text, note.level), {}).setdefault(run, []).append(one.rank)
+    notes = []
+    for (text, level), runs in found.items():
+        names = [f"{run}, {_all_or(ranks, report)}" for run, ranks in runs.items()]
+        if len(runs) == 2 and runs["base"] == runs["new"]:
+            names = [f"base and new, {_all_or(runs['new'], report)}"]
+        notes.append(Note(f"{'; '.join(names)}: {text}", level))
+    return notes
+
+
+def _all_or(ranks: list[int], report: RanksReport) -> str:
+    return "all ranks" if len(ranks) == len(report.ranks) > 1 else ranks_words(ranks)

@@ -33,7 +33,7 @@ def arrow_type(kind: Type) -> pa.DataType:
     if kind == "text":
         return pa.dictionary(pa.int32(), pa.string())
     if kind == "ids":
-        return pa.list_(pa.field("item", pa.uint32(), nullable=False))
+        return pa.list_(pa.field("element", pa.uint32(), nullable=False))
     return pa.bool_() if kind == "bool" else getattr(pa, kind)()
 
 

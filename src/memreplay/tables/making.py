@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from memreplay.analysis.categories import DEFAULT_RULES
-from memreplay.errors import UsageError
 from memreplay.tables.allocations import allocation_batches, allocation_rows
 from memreplay.tables.arrow import Table, spelled
 from memreplay.tables.events import event_batches
@@ -30,6 +29,14 @@ _MAKERS: dict[str, Maker] = {
     "blocks": block_batches,
     "annotations": annotation_batches,
     "usage": usage_batches,
+}
+
+
+# What is kept of the top level, and its key there.
+_KEPT = {
+    "settings": "allocator_settings",
+    "overflowed": "trace_alloc_overflowed",
+    "max_entries": "trace_alloc_max_entries",
 }
 
 
@@ -57,7 +64,7 @@ def table(
         "memreplay.table": name,
         "memreplay.schema": str(VERSION),
         "memreplay.file": spelled(snap.file),
-        "memreplay.settings": json.dumps(snap.settings, sort_keys=True),
+        "memreplay.snapshot": json.dumps(_said(snap), sort_keys=True),
     }
     if name == "allocations":
         rows = sum(allocation_rows(snap.replay(device)) for device in snap.devices)
@@ -66,9 +73,27 @@ def table(
     return Table(spec, about, _rows(snap, name), lambda: make(snap), labels)
 
 
-def tables_named(names: str) -> tuple[str, ...]:
-    """The tables of a comma-separated list, each once. Raises UsageError."""
-    found = tuple(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
-    if not found:
-        raise UsageError("no table was named")
-    return tuple(table_spec(name).name for name in found)
+def _said(snap: Snapshot) -> dict[str, Any]:
+    """What is in no table: enough to read the tables as a snapshot again (`dataset`)."""
+    native = snap.native
+    prelude: dict[str, Any] = {}
+    if native.has_segments:
+        prelude["segments"] = []
+    if native.has_traces:
+        prelude["device_traces"] = []
+    if native.has_annotations:
+        prelude["external_annotations"] = []
+    for name, key in _KEPT.items():
+        found = native.kept(name)
+        if found is not None:
+            prelude[key] = found
+    traces = native.traces()
+    return {
+        "prelude": prelude,
+        "protocol": native.protocol,
+        "range": any(rows != events for _, _, rows, events in traces) or snap.only is not None,
+        "rows": {name: _rows(snap, name) for name in _MAKERS if name != "usage"},
+        "stream_bytes": native.stream_bytes,
+        "traces": max((device for device, _, _, _ in traces), default=-1) + 1,
+        "truncated": None if native.truncation is None else str(native.truncation),
+    }

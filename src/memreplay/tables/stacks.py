@@ -61,7 +61,7 @@ def stack_batches(snap: Snapshot) -> Iterator[dict[str, Any]]:
         lists = pa.ListArray.from_arrays(
             numbers((bounds - bounds[0]).astype(np.int32)),
             numbers(ids),
-            type=pa.list_(pa.field("item", pa.uint32(), nullable=False)),
+            type=pa.list_(pa.field("element", pa.uint32(), nullable=False)),
         )
         yield {
             "stack_id": numbers(np.arange(at.start, at.stop, dtype=np.uint32)),

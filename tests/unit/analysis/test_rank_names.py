@@ -36,6 +36,7 @@ CASES = {
     "local ranks alone": (["local_rank0.pkl", "local_rank1.pkl"], [0, 1]),
     "a rank that does not differ": (["lora_rank8_rank0.pkl", "lora_rank8_rank8.pkl"], [0, 8]),
     "said twice": (["rank0/rank0.pkl", "rank1_rank1.pkl"], [0, 1]),
+    "the number twice beside another": (["7_0_of_0.pkl", "7_1_of_1.pkl"], [0, 1]),
     "a form's number": (["a.0.pkl.bz2", "a.1.pkl"], [0, 1]),
     "a gap": (["rank5.pkl", "rank63.pkl"], [5, 63]),
 }

@@ -22,8 +22,10 @@ PEAK = When("peak", 1)
 MEASURES: list[MeasureName] = ["requested", "held", "active", "allocated", "reserved"]
 
 
-def opened(snapshot: build.Snapshot, device: int | None = None) -> mr.Snapshot:
-    return mr.open(build.dump(snapshot), device=device)
+def opened(
+    snapshot: build.Snapshot, device: int | None = None, start: int | None = None
+) -> mr.Snapshot:
+    return mr.open(build.dump(snapshot), device=device, start=start)
 
 
 @given(
@@ -52,13 +54,19 @@ def test_a_side_is_the_truth(
     st.sampled_from(MEASURES),
     st.sampled_from([PEAK, When("end")]),
     st.booleans(),
+    st.sampled_from([None, 0, 7]),
 )
 def test_a_rank_is_what_a_diff_of_its_device_alone_says(
-    base: Recording, new: Recording, measure: MeasureName, when: When, strict: bool
+    base: Recording,
+    new: Recording,
+    measure: MeasureName,
+    when: When,
+    strict: bool,
+    start: int | None,
 ) -> None:
     """The groups of the rank that is shown are of files read anew, its device alone."""
     ours, theirs = (
-        rank_sides(opened(one.snapshot), measure=measure, when=when, strict=strict)
+        rank_sides(opened(one.snapshot, start=start), measure=measure, when=when, strict=strict)
         for one in (base, new)
     )
     try:
@@ -67,8 +75,8 @@ def test_a_rank_is_what_a_diff_of_its_device_alone_says(
         assert not set(ours) & set(theirs)
         return
     report = diff_report(
-        opened(base.snapshot, found.base.device),
-        opened(new.snapshot, found.new.device),
+        opened(base.snapshot, found.base.device, start),
+        opened(new.snapshot, found.new.device, start),
         measure=measure,
         when=when,
         strict=strict,

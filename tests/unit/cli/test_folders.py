@@ -57,3 +57,19 @@ def test_none_at_all(tmp_path: Path) -> None:
         snapshot_files(put(tmp_path, "a.txt", "b/c.txt"))
     with pytest.raises(FileNotFoundError):
         snapshot_files(str(tmp_path / "none"))
+
+
+def test_a_subfolder_that_cannot_be_listed_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = put(tmp_path, "a/rank0.pkl", "b/rank1.pkl")
+    scandir = os.scandir
+
+    def refuse(path: str) -> object:
+        if path.endswith("/b"):
+            raise PermissionError(13, "Permission denied")
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(UsageError, match="the folder b in it cannot be listed: Permission denied"):
+        snapshot_files(folder)

@@ -104,6 +104,27 @@ def test_several_files_have_one_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shown.count("\x1b[?25h") == 1  # one bar, at whose end the cursor is shown again
 
 
+def test_the_bar_makes_room_for_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its message comes before the next file, and would stand behind the bar."""
+    terminal = make_terminal(monkeypatch)
+    monkeypatch.setattr(progress, "DELAY_S", -1.0)
+    with progress.several_progress(2) as showing:
+
+        def fail() -> None:
+            with showing("a.pkl") as update:
+                assert update is not None
+                update(1, 2)
+                raise ValueError
+
+        with pytest.raises(ValueError):  # noqa: PT011 - it is this test's own
+            fail()
+        assert terminal.getvalue().endswith("\x1b[2K")  # nothing is left of the bar
+        with showing("b.pkl") as update:
+            assert update is not None
+            update(1, 2)
+    assert "2 of 2  b.pkl" in terminal.getvalue()
+
+
 def test_several_files_are_timed_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many small files take as long as a large one."""
     make_terminal(monkeypatch)

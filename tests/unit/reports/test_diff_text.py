@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from memreplay.model import When
+from memreplay.model import Label, When
 from memreplay.reports.diff_text import diff_document
 from memreplay.reports.plain import render_plain
 from memreplay.results.diff import DeviceDiff, DiffReport, DiffRow, Side
@@ -66,3 +66,22 @@ def test_no_change_and_doubts() -> None:
 @pytest.mark.parametrize("width", [60, 80, 160])
 def test_no_line_is_wider(width: int) -> None:
     assert all(len(line) <= width for line in lines(REPORT, width))
+
+
+def test_by_several_ways() -> None:
+    of = (Label("attention"), Label("x", ATTENTION.frames, ATTENTION.user))
+    device = replace(DEVICE, rows=(replace(GREW, of=of),), rows_total=1)
+    text = "\n".join(lines(replace(REPORT, by="category,stack", devices=(device,))))
+    assert "attention, scaled_dot_" in text
+    # Callers of a function that was split off are no longer of each way.
+    merged = replace(GREW, label="attention, x")
+    device = replace(device, rows=(merged,))
+    text = "\n".join(lines(replace(REPORT, by="category,frame", devices=(device,))))
+    assert "attention, x" in text
+
+
+def test_where_there_is_little_room_the_count_goes_first() -> None:
+    assert "  count  " in "\n".join(lines(REPORT, 100))
+    narrow = "\n".join(lines(REPORT, 74))
+    assert "count" not in narrow
+    assert "1 more group (--top 0 shows all)" in narrow

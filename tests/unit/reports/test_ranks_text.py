@@ -76,7 +76,7 @@ def test_the_whole() -> None:
     assert text[9:21] == [
         "ranks base new change",
         "worst 40.0 GiB 40.0 GiB 0 B rank 0",
-        "median 25.0 GiB 28.0 GiB +3.0 GiB of the changes 0 B",
+        "median 25.0 GiB 28.0 GiB +3.0 GiB median change 0 B",
         "lowest 20.0 GiB 18.0 GiB -2.0 GiB rank 2",
         "imbalance 1.60 1.43 worst by median",
         "sum 110.0 GiB 114.0 GiB +4.0 GiB",
@@ -152,6 +152,15 @@ def test_doubts_are_said_once_with_their_ranks() -> None:
     assert any(line.startswith("warning: new, ranks 1 to 3: the file has no") for line in text)
     text = lines(report_of(*(doubted(one, "no_segments") for one in RANKS)), 300)
     assert "measure      held, estimated" in text
+    assert any(line.startswith("warning: new, all ranks: the file has no") for line in text)
+    both = replace(ranks[1], base=replace(ranks[1].new, file="/runs/a/rank1.pkl"))
+    text = lines(report_of(RANKS[0], both, ranks[2]), 300)
+    assert any(
+        line.startswith("warning: base, rank 1; new, ranks 1, 2: the file has no") for line in text
+    )
+    text = lines(report_of(RANKS[0], both), 300)
+    assert any(line.startswith("warning: base and new, rank 1: the file has") for line in text)
+    assert any(line.endswith("  estimated") for line in text)
 
 
 def test_a_device_that_is_another_one() -> None:

@@ -70,7 +70,7 @@ def test_the_schema_of_every_table_is_the_specs(snap: mr.Snapshot) -> None:
         for field, column in zip(table.schema, spec.columns, strict=True):
             kind = {
                 "text": pa.dictionary(pa.int32(), pa.string()),
-                "ids": pa.list_(pa.field("item", pa.uint32(), nullable=False)),
+                "ids": pa.list_(pa.field("element", pa.uint32(), nullable=False)),
                 "bool": pa.bool_(),
             }.get(column.type) or pa.type_for_alias(column.type)
             assert (field.name, field.type) == (column.name, kind)

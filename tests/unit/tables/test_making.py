@@ -8,7 +8,6 @@ import memreplay as mr
 from memreplay.analysis.categories import Rule
 from memreplay.errors import UsageError
 from memreplay.tables import table
-from memreplay.tables.making import tables_named
 from tests import build
 from tests.build import SnapshotBuilder
 
@@ -38,14 +37,6 @@ def test_labels_are_columns_at_the_end(snap: mr.Snapshot) -> None:
     assert made.column_names[-2:] == ["file", "host"]
     assert made["file"].to_pylist() == ["rank0.pkl"] * 3
     assert made["host"].to_pylist() == [None] * 3
-
-
-def test_names() -> None:
-    assert tables_named("usage, events,usage") == ("usage", "events")
-    with pytest.raises(UsageError, match="no table is called 'event'"):
-        tables_named("usage,event")
-    with pytest.raises(UsageError, match="no table was named"):
-        tables_named(" ,")
 
 
 def test_what_memreplay_open_did_not_give_has_no_tables(monkeypatch: pytest.MonkeyPatch) -> None:

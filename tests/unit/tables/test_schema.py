@@ -7,7 +7,7 @@ import re
 import pytest
 
 from memreplay.errors import UsageError
-from memreplay.tables.schema import TABLES, VERSION, table_spec
+from memreplay.tables.schema import TABLES, VERSION, table_spec, tables_named
 from tests.conftest import ROOT
 
 SCHEMA = (ROOT / "docs" / "schema.md").read_text(encoding="utf-8")
@@ -33,3 +33,11 @@ def test_the_page_names_the_version() -> None:
 def test_what_is_no_table_is_refused_with_what_there_is() -> None:
     with pytest.raises(UsageError, match=r"'nonsense'; there are: events, allocations, "):
         table_spec("nonsense")
+
+
+def test_names() -> None:
+    assert tables_named("usage, events,usage") == ("usage", "events")
+    with pytest.raises(UsageError, match="no table is called 'event'"):
+        tables_named("usage,event")
+    with pytest.raises(UsageError, match="no table was named"):
+        tables_named(" ,")
