@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from collections.abc import Callable, Iterator
 from typing import IO, TYPE_CHECKING, cast
 
@@ -30,6 +31,8 @@ def export(asked: Export) -> int:
     """Writes what was asked for; the exit code. Raises UsageError, OSError."""
     if len(asked.files) > 1:
         raise UsageError(f"{asked.fmt} is of one snapshot: name one FILE")
+    if asked.output is not None and (asked.output.endswith("/") or os.path.isdir(asked.output)):
+        raise UsageError(f"{asked.output} is a folder: {asked.fmt} is one file")
     compressed = is_compressed(asked.fmt, asked.output)
     check_output(asked.output, force=asked.force, binary=compressed or asked.fmt in BINARY)
     render = _RENDER[asked.fmt](asked)

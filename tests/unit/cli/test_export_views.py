@@ -171,6 +171,15 @@ def test_what_does_not_fit(
     assert result.stdout == ""
 
 
+def test_a_folder_is_no_file(runner: CliRunner, path: Path) -> None:
+    for out in (str(path.parent), f"{path.parent}/new/"):
+        result = run(runner, path, "--format", "pprof", "-o", out)
+        assert (result.exit_code, result.stderr) == (
+            2,
+            f"memreplay: error: {out} is a folder: pprof is one file\n",
+        )
+
+
 def test_one_snapshot_at_a_time(runner: CliRunner, path: Path) -> None:
     result = run(runner, path, path, "--format", "pprof")
     assert (result.exit_code, result.stderr) == (
