@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import json
 import random
 from collections import Counter
 from contextlib import suppress
@@ -20,6 +19,8 @@ from memreplay.analysis.filters import Filtering
 from memreplay.analysis.grouping import Grouper
 from memreplay.analysis.leaks import leaks_report
 from memreplay.analysis.steps import steps_report
+from memreplay.analysis.torch_categories import category_events
+from memreplay.analysis.tracks import trace_report
 from memreplay.cli.app import app
 from memreplay.model import WAYS, Filters, Group, MeasureName
 from memreplay.reports.dump import render_dump
