@@ -16,9 +16,7 @@ from tests import views
 from tests.conftest import ROOT
 from tests.strategies import traces
 
-SCHEMA = json.loads(
-    (ROOT / "tests" / "vendored" / "speedscope" / "file-format-schema.json").read_text()
-)
+SCHEMA = json.loads((ROOT / "tests" / "schemas" / "speedscope-1.25.0.json").read_text())
 
 
 @given(traces(), st.booleans(), st.sampled_from(("live", "allocated")))
