@@ -14,7 +14,7 @@ from memreplay._native cimport keying as _keying
 from memreplay._native cimport layers as _layers
 from memreplay._native.column cimport Column, Owned, column, owned
 from memreplay._native.growbuf cimport buf_reserve
-from memreplay._native.hashmap cimport span_at
+from memreplay._native.hashmap cimport NONE32, span_at
 from memreplay._native.status cimport OK
 from memreplay._timeline cimport Measure, Replay
 
@@ -65,6 +65,28 @@ cdef class Keys:
         if self.k.names.len and _keying.keys_keep(&self.k, &measure.l, &wanted[0]) != OK:
             raise MemoryError
         return measure
+
+    def numbers(self, events, blocks) -> tuple[Column, Column]:
+        """u32 the group of each of these allocations (i64 events), and of each of these baseline
+        blocks (i64). Raises IndexError."""
+        return self._numbers(events, True), self._numbers(blocks, False)
+
+    cdef Column _numbers(self, const int64_t[::1] rows, bint are_events):
+        cdef uint64_t n = self.replay.r.events if are_events else self.replay.r.baseline.len
+        cdef Owned out = owned(4)
+        cdef uint32_t* group
+        cdef Py_ssize_t i
+        if buf_reserve(&out.buf, rows.shape[0]) < 0:
+            raise MemoryError
+        group = <uint32_t*> out.buf.data
+        for i in range(rows.shape[0]):
+            if rows[i] < 0 or <uint64_t> rows[i] >= n:
+                raise IndexError(rows[i])
+            group[i] = (_keying.group_of_event(&self.k, rows[i]) if are_events
+                        else _keying.group_of_base(&self.k, rows[i]))
+            if group[i] == NONE32:
+                raise MemoryError
+        return column(out, out.buf.data, rows.shape[0], b"I")
 
     def layers(self, Measure measure not None, wanted, samples) -> list:
         """A measure's bytes in each of the `wanted` groups, which have been met, and in all others,

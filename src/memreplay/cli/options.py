@@ -116,6 +116,54 @@ def measure_option(function: F) -> F:
     )(function)
 
 
+# Spelled out, as `model` is loaded late; a test compares the two.
+MEASURES = ("requested", "held", "active", "allocated", "reserved")
+
+
+def _measures(
+    _ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]
+) -> tuple[str, ...]:
+    names = [name.strip() for text in value for name in text.split(",")]
+    for name in names:
+        if name not in MEASURES:
+            raise click.BadParameter(f"{name!r} is none of {', '.join(MEASURES)}")
+    return tuple(dict.fromkeys(names))
+
+
+def measures_option(function: F) -> F:
+    """--measure, several: as an argument `measures`, empty where none is named."""
+    return click.option(
+        "--measure",
+        "measures",
+        multiple=True,
+        callback=_measures,
+        metavar="NAME[,NAME]",
+        help="Which bytes: requested, held, active, allocated, reserved (default: all in a trace,"
+        " else requested).",
+    )(function)
+
+
+MOST_POINTS = 1_000_000
+
+
+def _points(_ctx: click.Context, _param: click.Parameter, value: int | None) -> int | None:
+    if value is not None and not 0 <= value <= MOST_POINTS:
+        raise click.BadParameter(f"{value} is not in 0 to {MOST_POINTS:,}")
+    return value
+
+
+def points_option(function: F) -> F:
+    """--points N, 0 for all events."""
+    return click.option(
+        "--points",
+        type=int,
+        callback=_points,
+        metavar="N",
+        help="Of traces: show the lowest, highest and last value in each of N equal parts of the"
+        " time (default: 10000; 0: after every event).",
+    )(function)
+
+
 def at_option(function: F) -> F:
     """--at WHEN."""
     return click.option(
