@@ -40,7 +40,7 @@ cdef int repeat_event(Tables* t, uint32_t trace, Value* event) noexcept nogil:
     # a row to copy.
     cdef Event e
     cdef Value copy
-    if t.range.on:
+    if t.range.on or t.windowed:
         return fail(&t.status, ERR_SHAPE, "an event that stands in the trace twice")
     if end_event(t) != OK or within_input(t, V_EVENT) != OK:
         return t.status.code
