@@ -26,7 +26,7 @@ cdef class Stripped:
     """The stacks with some of their frames left out.
 
     `drop` has a byte a frame, 1 for those to leave out; a stack of nothing else keeps its first
-    frame, unless `empty`. Without `drop` no stack has any.
+    frame. Without `drop` (None) no stack has any.
     """
 
     cdef _strip.Stripped s
