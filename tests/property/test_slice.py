@@ -42,7 +42,11 @@ def assert_same(whole: mr.Snapshot, part: mr.Snapshot, *, blocks: bool) -> None:
         first = want.native.first_row
         rows = slice(first, first + want.events)
         at = slice(found.native.first_row, found.native.first_row + found.events)
-        for name in ("action", "address", "size", "stream"):
+        # Codes of unknown actions count from the first in the file.
+        assert [part.action_name(code) for code in part.events.action[at].tolist()] == [
+            whole.action_name(code) for code in whole.events.action[rows].tolist()
+        ]
+        for name in ("address", "size", "stream"):
             assert getattr(part.events, name)[at].tolist() == getattr(whole.events, name)[
                 rows
             ].tolist()
@@ -118,9 +122,15 @@ def test_a_slice_of_a_slice(recording: Recording, data: st.DataObject) -> None:
         start=cuts[1] + shift,
         stop=cuts[2] + shift,
     )
+    # What pairs of allocs and frees show of stacks and requests may differ, as other events are read
+    # around the range.
     at_once = mr.open(file, start=cuts[1], stop=cuts[2])
-    assert_same(at_once, inner, blocks=True)
-    assert_same(at_once, mr.open(sliced(inner)), blocks=True)
+    if at_once.devices and inner.devices:
+        want, found = at_once.replay(), inner.replay()
+        assert found.usage.tolist() == want.usage.tolist()
+        assert found.baseline_bytes == want.baseline_bytes
+        assert found.measure("reserved").series.tolist() == want.measure("reserved").series.tolist()
+    assert_same(inner, mr.open(sliced(inner)), blocks=True)
 
 
 @given(recording=recordings(), data=st.data())

@@ -399,7 +399,8 @@ cdef int take_map(Excerpt* x, const BlockMap* m, const Map64* stacks, uint32_t s
 # --- what was live before -------------------------------------------------------------------------
 
 cdef How told(const Excerpt* x, uint64_t i, bint recorded) noexcept nogil:
-    # How baseline block i is told, stacks aside. `recorded`: readers see that requests are.
+    # How baseline block i is told, stacks aside. `recorded`: readers will see that requests are, by
+    # the range's own (x.requests) or by those that are written before it.
     cdef const Baseline* b = base_of(x, i)
     cdef const uint8_t* action = <const uint8_t*> x.replay.tables.action.data + x.replay.first
     cdef uint32_t held = (<const uint32_t*> x.held.base_end.data)[i]
@@ -412,7 +413,7 @@ cdef How told(const Excerpt* x, uint64_t i, bint recorded) noexcept nogil:
     # A free that nobody requested in the range is of a block that was pending, if requests are
     # recorded.
     if held == NEVER_HELD:
-        return BY_ITSELF if recorded else BY_ALLOC
+        return BY_ITSELF if x.requests else BY_ALLOC
     if held == b.end:
         return BY_ALLOC if recorded else BY_ITSELF
     return BY_ITSELF
