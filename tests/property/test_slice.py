@@ -53,7 +53,7 @@ def assert_same(whole: mr.Snapshot, part: mr.Snapshot, *, blocks: bool) -> None:
         assert [part.metadata(i) for i in part.events.user_metadata[at].tolist()] == [
             whole.metadata(i) for i in whole.events.user_metadata[rows].tolist()
         ]
-        for name in ("requested", "held", *(("reserved",) if blocks else ())):
+        for name in ("requested", "held", *(("reserved", "active", "allocated") if blocks else ())):
             a, b = want.measure(name), found.measure(name)
             assert b.series.tolist() == a.series.tolist(), (device, name)
             assert b.start_bytes == a.start_bytes, (device, name)
