@@ -64,6 +64,9 @@ OWN = (
     ("steps",),
     ("leaks",),
     ("allocations",),
+    ("slice", "--from", "1000", "--to", "11000", "-o", "-"),
+    ("convert", "-o", "-"),
+    ("convert", "--protocol", "2", "-o", "-"),
     ("dump",),
 )
 THEIRS = "from memreplay.cli.app import COMMANDS; print(*COMMANDS)"

@@ -8,7 +8,7 @@ cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport uint8_t, uint64_t
-from libc.string cimport memmove, memset
+from libc.string cimport memmove
 from memreplay._core cimport new_seed
 from memreplay._native cimport json_values as _json_values
 from memreplay._native cimport spelling as _spelling

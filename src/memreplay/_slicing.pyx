@@ -14,7 +14,7 @@ from memreplay._native cimport excerpt as _excerpt
 from memreplay._native cimport pickling as _pickling
 from memreplay._native cimport strip as _strip
 from memreplay._native.growbuf cimport push_bytes, push_item, push_u32, push_u64
-from memreplay._native.hashmap cimport spans_free, spans_init, spans_len
+from memreplay._native.hashmap cimport spans_len
 from memreplay._native.status cimport ERR_MEMORY, OK
 
 cdef enum:

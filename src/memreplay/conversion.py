@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from memreplay.container import Source, open_stream
 from memreplay.errors import SnapshotError
@@ -45,7 +45,9 @@ def convert(
     stream = open_stream(source, (limits or Limits()).decompression_ratio)
     tee = _Tee(stream.readinto, write, fmt, protocol)
     try:
-        snap = open_snapshot(_File(tee), limits=limits, progress=_known(progress, stream.total))
+        snap = open_snapshot(
+            cast("BinaryIO", _File(tee)), limits=limits, progress=_known(progress, stream.total)
+        )
         tee.finish()
     finally:
         stream.close()
@@ -95,7 +97,7 @@ class _Tee:
                 if self._feed is None:
                     self._feed = self._choose(data)
                 self._feed(data)
-            except Exception as error:  # noqa: BLE001
+            except Exception as error:
                 self._failed = error
         return n
 

@@ -47,9 +47,10 @@ def assert_same(whole: mr.Snapshot, part: mr.Snapshot, *, blocks: bool) -> None:
             whole.action_name(code) for code in whole.events.action[rows].tolist()
         ]
         for name in ("address", "size", "stream"):
-            assert getattr(part.events, name)[at].tolist() == getattr(whole.events, name)[
-                rows
-            ].tolist()
+            assert (
+                getattr(part.events, name)[at].tolist()
+                == getattr(whole.events, name)[rows].tolist()
+            )
         assert [part.metadata(i) for i in part.events.user_metadata[at].tolist()] == [
             whole.metadata(i) for i in whole.events.user_metadata[rows].tolist()
         ]
@@ -84,8 +85,7 @@ def test_any_trace(snapshot: Any, data: st.DataObject) -> None:
     first = data.draw(st.integers(0, 32), "first")
     last = data.draw(st.integers(first, 34), "last")
     whole = mr.open(build.dump(snapshot), start=first, stop=last)
-    report, chunks = cut(whole)
-    pickled = b"".join(chunks)
+    pickled = sliced(whole)
     assert_same(whole, mr.open(pickled), blocks=False)
     assert pickled == sliced(mr.open(build.dump(snapshot), start=first, stop=last))
 
@@ -122,8 +122,8 @@ def test_a_slice_of_a_slice(recording: Recording, data: st.DataObject) -> None:
         start=cuts[1] + shift,
         stop=cuts[2] + shift,
     )
-    # What pairs of allocs and frees show of stacks and requests may differ, as other events are read
-    # around the range.
+    # What pairs of allocs and frees show of stacks and requests may differ, as other events are
+    # read around the range.
     at_once = mr.open(file, start=cuts[1], stop=cuts[2])
     if at_once.devices and inner.devices:
         want, found = at_once.replay(), inner.replay()
@@ -155,7 +155,7 @@ def test_without_small_allocations(recording: Recording, data: st.DataObject) ->
         ended = large & (lives.free_event >= 0)
         np.add.at(changes, lives.free_event[ended] - want.start, -lives.size[ended])
         series = np.cumsum(changes)
-        kept = [x for x in series.tolist()]
+        kept = series.tolist()
         # Events that are left out change nothing of it.
         got = [found.baseline_bytes, *found.usage.tolist()]
         assert dedupe(got) == dedupe(kept)

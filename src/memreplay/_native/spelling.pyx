@@ -10,7 +10,7 @@ from libc.math cimport isfinite
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 from memreplay._native.emit cimport *
-from memreplay._native.growbuf cimport Buf, buf_free, buf_init, buf_reserve, push_item
+from memreplay._native.growbuf cimport buf_free, buf_init, buf_reserve, push_item
 from memreplay._native.opcodes cimport *
 from memreplay._native.reals cimport put_real
 from memreplay._native.status cimport DONE, ERR_LIMIT, ERR_MEMORY, ERR_OPCODE
@@ -33,6 +33,7 @@ cdef struct Item:
     uint64_t items    # of a container
     uint32_t kind
     uint32_t memo     # the memo entry that is this value, + 1
+    bint copied       # a GET has taken it as it is
     bint wrapped      # its first bracket stands in the last of its free bytes
 
 
@@ -130,9 +131,9 @@ cdef int store(Spelling* s, uint64_t index) noexcept nogil:
 
 
 cdef int fetch(Spelling* s, uint64_t index) noexcept nogil:
-    # A copy of the value's text. One that is being filled is not there yet: it would hold itself.
+    # A copy of the value's text. What it is copied from must not be filled any more.
     cdef Spelled* entry
-    cdef const Item* item
+    cdef Item* item
     cdef uint64_t start, end, n
     cdef uint32_t kind
     if index >= s.memo.len or not (<Spelled*> s.memo.data)[index].known:
@@ -146,10 +147,9 @@ cdef int fetch(Spelling* s, uint64_t index) noexcept nogil:
         kind = item.kind
         start = text_of(item)
         end = s.out.b.len
+        item.copied = True
         if entry.at + 1 < s.stack.len:
             end = item[1].start
-            if item[1].kind == S_MARK and closer(kind):
-                return wrong(s, "a container that holds itself")
     n = end - start
     if s.out.b.len > s.limit or n > s.limit - s.out.b.len:
         return ERR_LIMIT
@@ -208,6 +208,8 @@ cdef int fill(Spelling* s, int64_t container, uint64_t first, uint32_t kind) noe
     if container < 0 or items_of(s)[container].kind != kind:
         return wrong(s, "items for what is no container")
     c = items_of(s) + container
+    if c.copied:
+        return wrong(s, "a container that holds itself, or changes after its use")
     if take(s, first, c.items, kind == S_DICT) != 0:
         return ERR_OPCODE
     c.items += n

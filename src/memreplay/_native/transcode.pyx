@@ -57,8 +57,8 @@ cdef inline int64_t counted(const uint8_t* p, const uint8_t* end, int width) noe
 cdef int64_t line(const uint8_t* p, const uint8_t* end, int lines) noexcept nogil:
     cdef const uint8_t* q = p + 1
     cdef const void* at
-    cdef int i
-    for i in range(lines):
+    cdef int _i
+    for _i in range(lines):
         at = memchr(q, 10, end - q)
         if at == NULL:
             return ENDS_EARLY
