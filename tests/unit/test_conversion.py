@@ -6,7 +6,6 @@ import contextlib
 import io
 import json
 import math
-import os
 import pickle
 import pickletools
 from pathlib import Path
@@ -22,8 +21,6 @@ from memreplay.reports.dump import render_dump
 from tests import build
 from tests.build import Ops, SnapshotBuilder
 from tests.strategies import traces
-
-CORPUS = os.environ.get("MEMREPLAY_CORPUS")
 
 WRITERS: dict[str, Any] = {
     "protocol 2": lambda s: build.dump(s, 2),
@@ -241,20 +238,17 @@ def test_any_opcodes(data: bytes) -> None:
         b"".join(_converting.Pickled(data, 4))
 
 
-@pytest.mark.skipif(CORPUS is None, reason="MEMREPLAY_CORPUS is not set")
-def test_real_files() -> None:
-    assert CORPUS is not None
-    for path in sorted(Path(CORPUS).glob("*.pickle")):
-        data = path.read_bytes()
-        if len(data) > 5_000_000:
-            continue
-        want = pickle.loads(data)
-        for protocol in (2, 4, 5):
-            other = converted(data, protocol=protocol)
-            assert pickle.loads(other) == want, path.name
-            assert rows(other) == rows(data)
-        text = converted(data, fmt="json")
-        assert rows(text) == rows(data)
-        back = converted(text, fmt="pickle")
-        assert lists(pickle.loads(back)) == lists(want)
-        assert rows(back) == rows(data)
+def test_real_files(corpus_file: Path) -> None:
+    data = corpus_file.read_bytes()
+    if len(data) > 5_000_000:
+        pytest.skip("large")
+    want = pickle.loads(data)
+    for protocol in (2, 4, 5):
+        other = converted(data, protocol=protocol)
+        assert pickle.loads(other) == want
+        assert rows(other) == rows(data)
+    text = converted(data, fmt="json")
+    assert rows(text) == rows(data)
+    back = converted(text, fmt="pickle")
+    assert lists(pickle.loads(back)) == lists(want)
+    assert rows(back) == rows(data)
