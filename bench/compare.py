@@ -68,6 +68,8 @@ OWN = (
     ("convert", "-o", "-"),
     ("convert", "--protocol", "2", "-o", "-"),
     ("dump",),
+    ("export", "--format", "parquet", "--tables", "allocations"),
+    ("export", "--format", "parquet", "--tables", "usage"),
 )
 THEIRS = "from memreplay.cli.app import COMMANDS; print(*COMMANDS)"
 

@@ -36,6 +36,8 @@ LAYERS = (
     "container",
     "readahead",
     "packing",
+    "_adding",
+    "dataset",
     "columns",
     "replay",
     "snapshot",

@@ -159,25 +159,27 @@ cdef Keys made(Replay replay, int kind):
 
 
 def stack_keys(
-    Replay replay not None, kind: str, bytes file_rank, bytes function_rank, bytes is_forward=b""
+    Replay replay not None, kind: str, bytes file_rank, bytes function_rank, forwards=b""
 ) -> Keys:
     """Groups by what the stack is or is put down to: a kind of KINDS.
 
     Names are stack, frame or string ids, by "modules" those of `Keys.path`; NO_STACK and BASELINE
-    where there is none. The ranks are as in `Measure.groups`; `is_forward` says of each string
-    whether it is the name of a module's forward function ("modules" alone needs it). Raises
-    KeyError and ValueError.
+    where there is none. The ranks are as in `Measure.groups`; `forwards`, which "modules" alone
+    needs, is u32 a frame: the frame that stands for it in a path of modules, NONE32 where it is not
+    of a module's forward function. Raises KeyError and ValueError.
     """
     cdef Keys keys = made(replay, KINDS[kind])
+    cdef Owned modules
     cdef uint64_t n = replay.tables.n_strings
     if len(file_rank) != n or len(function_rank) != n:
         raise ValueError("ranks need one byte a string")
-    if keys.k.kind == _keying.BY_MODULES and len(is_forward) != n:
-        raise ValueError("is_forward needs one byte a string")
-    keys.owners = (file_rank, function_rank, is_forward)
+    keys.owners = (file_rank, function_rank)
     keys.k.file_rank = file_rank
     keys.k.function_rank = function_rank
-    keys.k.is_forward = is_forward
+    if keys.k.kind == _keying.BY_MODULES:
+        modules = numbers(forwards, replay.tables.n_frames)
+        keys.k.forwards = <const uint32_t*> modules.buf.data
+        keys.owners = (file_rank, function_rank, modules)
     return keys
 
 
@@ -196,7 +198,7 @@ cdef Owned numbers(object given, uint64_t n):
     PyObject_GetBuffer(given, &view, PyBUF_SIMPLE)
     try:
         if view.len != <Py_ssize_t> (n * 4):
-            raise ValueError(f"rows need {n} numbers of 32 bits")
+            raise ValueError(f"need {n} numbers of 32 bits")
         if n:
             memcpy(out.buf.data, view.buf, n * 4)
     finally:

@@ -49,6 +49,15 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
+class Label:
+    """What a group is called; `frames` and `user` as in Group."""
+
+    text: str
+    frames: tuple[Frame, ...] = ()
+    user: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Group:
     """Allocations that share a call stack (or frame, file, function), held at one moment.
 
@@ -58,8 +67,8 @@ class Group:
     parentheses. `user` indexes into `frames`: the frames that are the user's own code, not the
     plumbing of PyTorch, Python or C++; `label` is made of the innermost of them (else of the
     innermost frame). `share` is bytes / the whole, 0.0 to 1.0. Grouped in several ways at once,
-    `label` is of all, `frames` and `user` are of the last that has any, and `prefix` is what the
-    others call it.
+    `label` is of all, `frames` and `user` are of the last that has any, and `of` is what each of
+    the ways calls it.
     """
 
     label: str
@@ -68,7 +77,7 @@ class Group:
     share: float
     frames: tuple[Frame, ...] = ()
     user: tuple[int, ...] = ()
-    prefix: str = ""
+    of: tuple[Label, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

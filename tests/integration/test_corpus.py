@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import random
+from collections import Counter
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 import memreplay as mr
 from memreplay.analysis.allocations import allocations_report
+from memreplay.analysis.filters import Filtering
+from memreplay.analysis.grouping import Grouper
 from memreplay.analysis.leaks import leaks_report
 from memreplay.analysis.steps import steps_report
-from memreplay.model import MeasureName
+from memreplay.cli.app import app
+from memreplay.model import WAYS, Filters, Group, MeasureName
 from memreplay.reports.dump import render_dump
 from tests import oracle, oracle_allocations, oracle_measures
 from tests.compare import assert_like_oracle
 from tests.dumped import expected_tables, read_dump
+from tests.oracle_groups import Groups
 
 # The exact requested peak of each file, and the first event after which it is reached.
 PEAKS = {
@@ -180,3 +188,68 @@ def test_block_maps_end_as_the_segments_say(corpus_file: Path) -> None:
             addresses = memoryview(found.tiles("address")).tolist()
             assert addresses == sorted(oracle.unsigned(block["address"]) for block in blocks)
         assert found.pinned + found.returnable[1] + found.private_returnable[1] == sum(free)
+
+
+def test_groups_and_filters_equal_slow_sums(corpus_file: Path) -> None:
+    snapshot = oracle.load(corpus_file.read_bytes())
+    snap = mr.open(corpus_file)
+    ways: tuple[tuple[str, ...], ...] = tuple((way,) for way in WAYS if way != "pool")
+    some = (
+        Filters(("forward",), ("backward",), 1 << 16),
+        Filters(live_at_end=True),
+        Filters((), ("forward",), baseline=True),
+    )
+    for device in snap.devices:
+        slow = Groups(snapshot, device)
+        usage = snap.replay(device).measure()
+        event = usage.peak.event_index
+        for by in (*ways, ("category", "file"), ("annotation", "innermost", "size")):
+            found, _, _ = Grouper(snap, ",".join(by)).groups(usage, event, 0)
+            want = Counter[str]()
+            for key, (n_bytes, _) in slow.sums(event, by).items():
+                want[", ".join(key)] += n_bytes
+            assert summed(found, by) == want, by
+        for filters in some:
+            only = Filtering(snap, filters).filtered(usage)
+            event = only.peak.event_index
+            found, _, _ = Grouper(snap, "stream,file").groups(only, event, 0)
+            want = Counter[str]()
+            for key, (n_bytes, _) in slow.sums(event, ("stream", "file"), filters).items():
+                want[", ".join(key)] += n_bytes
+            assert summed(found, ("stream", "file")) == want, filters
+
+
+def summed(groups: tuple[Group, ...], by: tuple[str, ...]) -> Counter[str]:
+    """Bytes by label; a stack is told by all of its frames."""
+    found = Counter[str]()
+    for group in groups:
+        frames = [(f.function, f.file, f.line) for f in group.frames] if by == ("stack",) else []
+        found[group.label + "".join(map(repr, frames))] += group.bytes
+    return found
+
+
+def test_ranks_have_the_peaks_of_their_files(corpus: Path, tmp_path: Path) -> None:
+    """The files as ranks of two runs, the second in another order; and what is shown of one rank is
+    the diff of its two files."""
+    names = sorted(PEAKS)
+    base, new = tmp_path / "base", tmp_path / "new"
+    for folder, order in ((base, names), (new, names[1:] + names[:1])):
+        folder.mkdir()
+        for rank, name in enumerate(order):
+            (folder / f"rank{rank}.pickle").symlink_to(corpus / f"{name}.pickle")
+
+    def read(*args: str) -> Any:
+        done = CliRunner().invoke(app, ["diff", *args, "--format", "json"])
+        assert done.exit_code == 0
+        return json.loads(done.stdout)
+
+    found = read(str(base), str(new))
+    want = [PEAKS[name] for name in names]
+    assert [one["base_bytes"] for one in found["ranks"]] == want
+    assert [one["new_bytes"] for one in found["ranks"]] == want[1:] + want[:1]
+    assert found["base"]["median_bytes"] == sorted(want)[len(want) // 2]
+    assert found["new"]["max_bytes"] == max(want)
+    changes = [one["change_bytes"] for one in found["ranks"]]
+    assert found["detail_rank"] == changes.index(max(changes))
+    files = found["detail"]["base_file"], found["detail"]["new_file"]
+    assert found["detail"] == read(*files)

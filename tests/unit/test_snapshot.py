@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import io
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -140,3 +142,22 @@ def test_limits_can_be_set() -> None:
 def test_a_dict_without_the_keys_is_no_snapshot() -> None:
     with pytest.raises(mr.SnapshotError, match="neither 'segments' nor 'device_traces'"):
         mr.open(build.dump({"model": {"weight": 1}}))
+
+
+def test_at_the_end_of_a_with_block_nothing_waits_for_the_collector() -> None:
+    """A command over many files should hold one of them, not those that Python has yet to find."""
+    gc.disable()
+    try:
+        with mr.open(build.dump(small())) as snap:
+            usage = snap.replay().measure("held")
+            kept = usage.peak
+            replay = weakref.ref(snap.replay())
+        # What somebody still holds goes on to work.
+        assert usage.final_bytes == 0
+        assert usage.replay.measure("held").peak == kept
+        snap.replay().measure("held")
+        snap.__exit__(None, None, None)
+        del snap, usage
+        assert replay() is None
+    finally:
+        gc.enable()

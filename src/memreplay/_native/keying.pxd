@@ -39,7 +39,8 @@ cdef struct Keys:
     const uint64_t* any_frame  # u64 a frame, of BY_MASK: the rules that it meets in any stack
     const uint64_t* own_frame  # u64 a frame: those that it meets where the stack is put down to it
     uint64_t always            # the rules that ask nothing of frames
-    const uint8_t* is_forward  # u8 a string: whether it is the name of a module's forward function
+    const uint32_t* forwards   # u32 a frame, of BY_MODULES: the frame that stands for a module's
+    #                            forward function, NONE32 where it is none
     Keys* first            # of a pair, or what is renamed
     Keys* second
     Buf of_stack           # u32 a stack, then one for baseline blocks without one

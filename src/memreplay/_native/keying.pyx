@@ -100,14 +100,12 @@ cdef uint64_t modules_of(Keys* k, uint32_t stack) noexcept nogil:
     cdef size_t n = 0
     cdef size_t i
     cdef const uint32_t* ids = <const uint32_t*> span_at(&k.replay.tables.stacks, stack, &n)
-    cdef const FrameKey* frames = <const FrameKey*> k.replay.tables.frames.data.data
     cdef uint32_t id
     k.path.len = 0
     for i in range(n // 4, 0, -1):
-        id = ids[i - 1]
-        if k.is_forward[frames[id].name] and k.file_rank[frames[id].file] == 0:
-            if push_u32(&k.path, id) < 0:
-                return NAME_NO_STACK
+        id = k.forwards[ids[i - 1]]
+        if id != NONE32 and push_u32(&k.path, id) < 0:
+            return NAME_NO_STACK
     id = spans_intern(&k.paths, k.path.data if k.path.len else <const void*> &k.kind,
                       k.path.len * sizeof(uint32_t))
     return id

@@ -69,11 +69,11 @@ cdef void pieces_free(Pieces* p) noexcept nogil:
 
 cdef uint64_t pieces_next(Pieces* p, int64_t* out) noexcept nogil:
     # Bytes after each event of the next piece; how many they are, 0 after the last.
-    cdef const Lives* l = p.lives
-    cdef const uint8_t* action = <const uint8_t*> l.replay.tables.action.data + l.replay.first
+    cdef const Lives* lives = p.lives
+    cdef const uint8_t* action = <const uint8_t*> lives.replay.tables.action.data + lives.replay.first
     cdef const uint64_t* first = <const uint64_t*> p.first.data + p.at // p.rows
     cdef const uint32_t* ending = <const uint32_t*> p.ending.data
-    cdef uint64_t n = l.replay.events
+    cdef uint64_t n = lives.replay.events
     cdef uint64_t count = min(p.rows, n - p.at)
     cdef uint64_t* change = <uint64_t*> out
     cdef uint64_t i, k
@@ -83,13 +83,13 @@ cdef uint64_t pieces_next(Pieces* p, int64_t* out) noexcept nogil:
     for i in range(first[0], first[1]):
         k = ending[i]
         if k < n:
-            change[l.end[k] - p.at] -= <uint64_t> l.bytes[k]
+            change[lives.end[k] - p.at] -= <uint64_t> lives.bytes[k]
         else:
-            change[(<const uint32_t*> l.base_end.data)[k - n] - p.at] -= <uint64_t> (
-                <const int64_t*> l.base_bytes.data)[k - n]
+            change[(<const uint32_t*> lives.base_end.data)[k - n] - p.at] -= <uint64_t> (
+                <const int64_t*> lives.base_bytes.data)[k - n]
     for i in range(count):
-        if counts(l, action, p.at + i):
-            p.running += <uint64_t> l.bytes[p.at + i]
+        if counts(lives, action, p.at + i):
+            p.running += <uint64_t> lives.bytes[p.at + i]
         p.running += change[i]
         out[i] = <int64_t> p.running
     p.at += count

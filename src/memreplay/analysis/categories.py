@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from memreplay.analysis.patterns import bits_of_frames, compiled
 from memreplay.errors import UsageError
 
 if TYPE_CHECKING:
@@ -38,7 +38,8 @@ class Rule:
 
 
 # What PyTorch, and most code on top of it, calls things. The most telling come first: an optimizer
-# or a backward pass runs code that looks like anything else.
+# or a backward pass runs code that looks like anything else. Repetitions have bounds where a name
+# could make a search take more than linear time: names are hostile.
 DEFAULT_RULES = (
     Rule("NCCL", r"ProcessGroupNCCL|\bnccl|(?:^|[/:])c10d(?:::|/)|distributed_c10d\.py:"),
     Rule(
@@ -48,8 +49,8 @@ DEFAULT_RULES = (
     ),
     Rule(
         "optimizer state",
-        r"/torch/optim/|/(?:bitsandbytes|apex)/optim|(?i:optim\w*\.py):(?:\w+\.)?"
-        r"(?:step|_init_group|init_state|_\w*tensor_\w+)$",
+        r"/torch/optim/|/(?:bitsandbytes|apex)/optim|(?i:optim\w{0,64}\.py):(?:\w+\.)?"
+        r"(?:step|_init_group|init_state|_\w{0,64}tensor_\w{1,64})$",
     ),
     Rule(
         "backward",
@@ -59,14 +60,14 @@ DEFAULT_RULES = (
     Rule("KV cache", r"(?i:kv_?cache|past_?key_?values?|cache_utils\.py|paged_?attention)"),
     Rule(
         "attention",
-        r"(?i:scaled_dot_product|flash_?att|mem_?eff\w*_?att|xformers|self_?att(?:n|ention)"
-        r"|multi_?head|attention\w*(?:\.py)?:)|(?:^|[:.])\w*[Aa]ttention\.forward$",
+        r"(?i:scaled_dot_product|flash_?att|mem_?eff\w{0,64}_?att|xformers|self_?att(?:n|ention)"
+        r"|multi_?head|attention\w{0,64}(?:\.py)?:)|(?:^|[:.])\w{0,64}[Aa]ttention\.forward$",
     ),
     Rule("compiled code", r"/torchinductor_|/torch/_inductor/|/torch/_functorch/|cudagraph_trees"),
     Rule("compiled code", compile_context=r"."),
     Rule(
         "data loading",
-        r"/torch/utils/data/|(?i:dataloader|data_loader)|:(?:\w*collate\w*|pin_memory|get_batch)$",
+        r"/torch/utils/data/|(?i:dataloader|data_loader)|:(?:\w{0,64}collate\w{0,64}|pin_memory|get_batch)$",
     ),
     Rule("buffers", r":(?:\w+\.)?register_buffer$"),
     Rule(
@@ -122,8 +123,10 @@ def _parsed(given: object, number: int, source: str) -> Rule:
             raise UsageError(f"{where}: unknown key {key!r}; there are: {', '.join(_KEYS)}")
         if not isinstance(value, str):
             raise UsageError(f"{where}: {key} must be a text")
-    if not name:
+    if not name or not name.strip():
         raise UsageError(f"{where} has no name")
+    if name == UNKNOWN:
+        raise UsageError(f"{where}: {UNKNOWN} is what no rule holds for; give it another name")
     if given.get("where", "any") not in WHERE:
         raise UsageError(f"{where}: where must be any or own, not {given['where']!r}")
     if not any(key in given for key in CONDITIONS):
@@ -132,15 +135,8 @@ def _parsed(given: object, number: int, source: str) -> Rule:
     for key in CONDITIONS:
         pattern = getattr(rule, key)
         if pattern is not None:
-            _compiled(pattern, f"{where}: {key}")
+            compiled(pattern, f"{where}: {key}")
     return rule
-
-
-def _compiled(pattern: str, where: str) -> re.Pattern[str]:
-    try:
-        return re.compile(pattern)
-    except re.error as error:
-        raise UsageError(f"{where} is no regular expression: {error}") from None
 
 
 class RuleSet:
@@ -152,7 +148,7 @@ class RuleSet:
         self.rules = tuple(rules)
         self._patterns = {
             key: [
-                (1 << bit, _compiled(pattern, f"category rule {rule.name!r}: {key}"))
+                (1 << bit, compiled(pattern, f"category rule {rule.name!r}: {key}"))
                 for bit, rule in enumerate(rules)
                 if (pattern := getattr(rule, key)) is not None
             ]
@@ -179,14 +175,8 @@ class RuleSet:
 
     def of_frames(self, snap: Snapshot) -> tuple[list[int], list[int]]:
         """Of each frame: the rules that it meets anywhere in a stack, and as the stack's own."""
-        anywhere, own = [], []
-        for i in range(snap.native.n_frames):
-            frame = snap.frame(i)
-            text = f"{frame.file}:{frame.function}"
-            met = sum(bit for bit, pattern in self._patterns["frames"] if pattern.search(text))
-            anywhere.append(met & ~self._own)
-            own.append(met & self._own)
-        return anywhere, own
+        met = bits_of_frames(snap, self._patterns["frames"]).tolist()
+        return [bits & ~self._own for bits in met], [bits & self._own for bits in met]
 
     def alike(self) -> list[int]:
         """Of each rule, the number of the first of its name: a category may have several."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from memreplay.errors import UsageError
@@ -22,6 +23,15 @@ def fitting_by(measure: MeasureName, by: By | None) -> By:
     if measure == "reserved" and by not in ("pool", "stream"):
         raise UsageError(f"reserved memory is grouped by pool or stream, not by {by}")
     return by
+
+
+def device_pairs(base: Collection[int], new: Collection[int]) -> list[tuple[int, int]]:
+    """The devices of two files that are compared, base and new: those that both have. Where there
+    is none such but one in each, these two: ranks of one job are on devices of their own."""
+    both = [(device, device) for device in new if device in base]
+    if not both and len(base) == len(new) == 1:
+        both = list(zip(base, new, strict=True))
+    return both
 
 
 def chosen_usages(

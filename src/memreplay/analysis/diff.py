@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from memreplay.analysis.choice import filtering_of, fitting_by
+from memreplay.analysis.choice import device_pairs, filtering_of, fitting_by
 from memreplay.analysis.grouping import Grouper
 from memreplay.analysis.matching import Match, match_stacks
 from memreplay.analysis.moments import resolve
 from memreplay.analysis.plumbing import USER, file_rank
 from memreplay.analysis.trust import strict_verdict, verdict
 from memreplay.errors import UsageError
-from memreplay.model import By, Filters, Frame, Group, MeasureName, When
+from memreplay.model import By, Filters, Frame, Group, Label, MeasureName, When
 from memreplay.results.diff import DeviceDiff, DiffReport, DiffRow, Side, Status
 
 if TYPE_CHECKING:
@@ -39,14 +39,15 @@ def diff_report(
     filters: Filters | None = None,
     rules: tuple[Rule, ...] | None = None,
 ) -> DiffReport:
-    """The change of each device that both have, at a moment of each.
+    """The change of each device that both have, at a moment of each; where they have none in common
+    but one each, of these two.
 
     `exact` matches nothing but equal stacks, line for line; `unchanged` keeps rows that did not
     change. `top` cuts the rows (0: none). Raises UsageError where the two have no device in common,
     or one of them does not have the moment.
     """
     by = fitting_by(measure, by)
-    both = [device for device in new.devices if device in base.devices]
+    both = device_pairs(base.devices, new.devices)
     if not both and (base.devices or new.devices):
         raise UsageError(
             f"the two have no device in common: {_listed(base)} in {base.file}, {_listed(new)} in"
@@ -62,12 +63,14 @@ def diff_report(
         exact=exact,
         all_frames=all_frames,
         devices=tuple(
-            _device(device, measure, base_at, new_at, exact, unchanged, top)
-            for device in both
-            for base_at, new_at in [[side.at(device, pool, stream) for side in sides]]
+            _device(pair, measure, base_at, new_at, exact, unchanged, top)
+            for pair in both
+            for base_at, new_at in [
+                [side.at(device, pool, stream) for side, device in zip(sides, pair, strict=True)]
+            ]
         ),
-        only_base=tuple(device for device in base.devices if device not in both),
-        only_new=tuple(device for device in new.devices if device not in both),
+        only_base=tuple(device for device in base.devices if device not in dict(both)),
+        only_new=tuple(device for device in new.devices if device not in dict(both).values()),
         truncated=base.truncation is not None or new.truncation is not None,
         filters=filters,
     )
@@ -120,7 +123,7 @@ class _Sided:
 
 
 def _device(
-    device: int,
+    pair: tuple[int, int],
     measure: MeasureName,
     base: tuple[Side, list[Group]],
     new: tuple[Side, list[Group]],
@@ -138,7 +141,8 @@ def _device(
     shown = kept[:top] if top else kept
     change = new[0].bytes - base[0].bytes
     return DeviceDiff(
-        device=device,
+        device=pair[1],
+        base_device=pair[0],
         measure=measure,
         base=base[0],
         new=new[0],
@@ -162,21 +166,35 @@ def _by_label(base: list[Group], new: list[Group]) -> list[DiffRow]:
 
 def _by_stack(base: list[Group], new: list[Group], exact: bool) -> list[DiffRow]:
     matches = match_stacks(
-        [group.frames for group in base], [group.frames for group in new], exact=exact
+        *([_code(group) for group in side] for side in (base, new)),
+        exact=exact,
+        n_bytes=([group.bytes for group in base], [group.bytes for group in new]),
+        kinds=([_kind(group) for group in base], [_kind(group) for group in new]),
     )
     return [
         _matched(one, [base[i] for i in one.base], [new[i] for i in one.new]) for one in matches
     ]
 
 
+def _code(group: Group) -> tuple[Frame, ...]:
+    """The frames of all the ways."""
+    return tuple(frame for label in group.of or (group,) for frame in label.frames)
+
+
+def _kind(group: Group) -> str:
+    """What those of the ways call it that have no frames."""
+    return ", ".join(label.text for label in group.of if not label.frames)
+
+
 def _matched(match: Match, base: list[Group], new: list[Group]) -> DiffRow:
     first = (new or base)[0]
-    if first.frames == match.frames:
-        return _row(first.label, first.frames, first.user, base, new)
+    if _code(first) == match.frames:
+        return _row(first.label, first.frames, first.user, base, new, first.of)
     # Callers that both have: the names of what differs below them would say too much.
     user = tuple(i for i, frame in enumerate(match.frames) if file_rank(frame.file) == USER)
     at = match.frames[user[0] if user else 0]
     label = f"{at.function} {at.file}:{at.line}" if at.line else f"{at.function} {at.file}"
+    label = ", ".join(filter(None, (_kind(first), label)))
     return _row(label, match.frames, user, base, new)
 
 
@@ -186,6 +204,7 @@ def _row(
     user: tuple[int, ...],
     base: list[Group],
     new: list[Group],
+    of: tuple[Label, ...] = (),
 ) -> DiffRow:
     base_bytes, new_bytes = (sum(group.bytes for group in side) for side in (base, new))
     base_count, new_count = (sum(group.count for group in side) for side in (base, new))
@@ -198,6 +217,7 @@ def _row(
         base_count=base_count,
         new_count=new_count,
         status=_status(bool(base), bool(new), new_bytes - base_bytes),
+        of=of,
     )
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from array import array
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from memreplay import _core, _groups, _measures
 from memreplay.analysis.annotations import spans
 from memreplay.analysis.categories import DEFAULT_RULES, RuleSet
-from memreplay.analysis.plumbing import ranks
-from memreplay.model import By, Frame, Part, Way
+from memreplay.analysis.plumbing import USER, ranks
+from memreplay.model import By, Frame, Label, Part, Way
 
 if TYPE_CHECKING:
     from memreplay._groups import Keys
@@ -26,16 +28,11 @@ NO_STACK = "(recorded without a stack)"
 
 OUTSIDE = "(outside of annotations)"
 NO_MODULE = "(in no module's forward)"
+NO_NAME = "(no name)"
+FORWARD = re.compile(r"(?:^|\.)forward$")
+# PyTorch's own modules are plumbing, and yet say more than what calls them.
+MODULE_FILE = re.compile(r"/torch/nn/(?:modules|parallel|quantized|qat|quantizable)/")
 NO_SIZE = 64  # the name of sizes below 1 byte
-
-
-class Label(NamedTuple):
-    """What a group is called; `frames` and `user` as in Group."""
-
-    text: str
-    frames: tuple[Frame, ...] = ()
-    user: tuple[int, ...] = ()
-    prefix: str = ""
 
 
 class Dimensions:
@@ -68,8 +65,8 @@ class Dimensions:
             found = self._pairs[key]
         return found
 
-    def label_of_all(self, usage: Usage, ways: Sequence[Way], name: int) -> Label:
-        """What a group by several ways is called; frames are those of the last way that has any."""
+    def labels(self, usage: Usage, ways: Sequence[Way], name: int) -> tuple[Label, ...]:
+        """What each of the ways calls a group by all of them."""
         keys = self.keys_of_all(usage, ways)
         labels: list[Label] = []
         for way in reversed(ways[1:]):
@@ -78,13 +75,7 @@ class Dimensions:
             name = memoryview(first.names())[name >> 32]
             keys = first
         labels.append(self.label(usage, ways[0], name))
-        if len(labels) == 1:
-            return labels[0]
-        labels.reverse()
-        at = max((i for i, label in enumerate(labels) if label.frames), default=0)
-        others = [label.text for i, label in enumerate(labels) if i != at]
-        text = ", ".join(label.text for label in labels)
-        return Label(text, labels[at].frames, labels[at].user, ", ".join(others))
+        return tuple(reversed(labels))
 
     def label(self, usage: Usage, by: Way, name: int) -> Label:
         """What the group of this name is called."""
@@ -95,7 +86,8 @@ class Dimensions:
         if by in ("stream", "pool"):
             return Label(self._class_label(usage.replay, by, name))
         if by in ("annotation", "compile_context", "user_metadata"):
-            return Label(self._texts[usage.replay.device, by][name])
+            text = self._texts[usage.replay.device, by][name]
+            return Label(text if text.strip() else NO_NAME)
         if name == _groups.BASELINE:
             return Label(BEFORE_RECORDING if self.snap.has_events else NO_EVENTS)
         if name == _groups.NO_STACK:
@@ -133,20 +125,34 @@ class Dimensions:
             classes = replay.classes(by)
             return _groups.row_keys(replay.native, classes.of_events(), classes.of_baseline())
         if by == "module":
-            return self._by_stack(replay, "modules", self._forward())
+            return self._by_modules(replay)
         return self._by_stack(replay, by)
 
-    def _by_stack(self, replay: Replay, kind: str, forward: bytes = b"") -> Keys:
-        return _groups.stack_keys(replay.native, kind, self.file_rank, self.function_rank, forward)
+    def _by_stack(self, replay: Replay, kind: str) -> Keys:
+        return _groups.stack_keys(replay.native, kind, self.file_rank, self.function_rank)
 
-    def _forward(self) -> bytes:
-        """Of each string, whether it names a module's forward function."""
+    def _by_modules(self, replay: Replay) -> Keys:
+        """By the modules' forward functions, the user's and those of PyTorch's own modules.
+
+        Where functions are named with their class, any line of one stands for it.
+        """
         native = self.snap.native
-        found = bytearray(native.n_strings)
-        for i in native.frame_strings()[1]:
-            name = native.string(i)
-            found[i] = name == "forward" or name.endswith(".forward")
-        return bytes(found)
+        files, functions = native.frame_strings()
+        forward = {i for i in functions if FORWARD.search(native.string(i))}
+        with_class = {i for i in forward if "." in native.string(i)}
+        modules = {
+            i for i in files if self.file_rank[i] == USER or MODULE_FILE.search(native.string(i))
+        }
+        first: dict[tuple[int, int], int] = {}
+        found = array("I", [_core.ABSENT_ID]) * native.n_frames
+        for i in range(native.n_frames):
+            function, file, _ = native.frame(i)
+            if function in forward and file in modules:
+                stands = first.setdefault((function, file), i)
+                found[i] = stands if function in with_class else i
+        return _groups.stack_keys(
+            replay.native, "modules", self.file_rank, self.function_rank, found
+        )
 
     def _by_directory(self, usage: Usage) -> Keys:
         files = self.keys(usage, "file")
@@ -277,18 +283,23 @@ class Dimensions:
         return found
 
     def _module_label(self, usage: Usage, path: int) -> Label:
-        """`Block > Attention`: classes where frames name them, else `file:line` of the calls."""
+        """`Block > Attention`: classes where frames name them, else the calls: `m.py:1 > :2`."""
         ids = self.keys(usage, "module").path(path)
-        frames = tuple(map(self.snap.frame, ids))
-        if not frames:
+        if not ids:
             return Label(NO_MODULE)
-        words = [
-            frame.function.removesuffix(".forward")
-            if "." in frame.function
-            else f"{posixpath.basename(frame.file)}:{frame.line}"
-            for frame in frames
-        ]
-        inward = frames[::-1]
+        words: list[str] = []
+        frames: list[Frame] = []
+        for frame in map(self.snap.frame, ids):
+            if "." in frame.function:
+                words.append(frame.function.removesuffix(".forward"))
+                frames.append(replace(frame, line=0))
+            elif frames and frames[-1].line and frames[-1].file == frame.file:
+                words.append(f":{frame.line}")
+                frames.append(frame)
+            else:
+                words.append(f"{posixpath.basename(frame.file)}:{frame.line}")
+                frames.append(frame)
+        inward = tuple(reversed(frames))
         return Label(" > ".join(words), inward, tuple(range(len(inward))))
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from array import array
 from typing import TYPE_CHECKING
 
 from memreplay import _groups
+from memreplay.analysis.patterns import bits_of_frames, compiled
 from memreplay.errors import UsageError
 
 if TYPE_CHECKING:
@@ -55,22 +55,8 @@ class Filtering:
 def _bits_of_frames(snap: Snapshot, filters: Filters) -> array[int]:
     """Of each frame, whether any pattern is found in its `file:function`."""
     patterns = [
-        (bit, _compiled(pattern))
+        (bit, compiled(pattern, repr(pattern)))
         for bit, every in ((_INCLUDED, filters.include), (_EXCLUDED, filters.exclude))
         for pattern in every
     ]
-    found = array("Q", bytes(8 * snap.native.n_frames))
-    for i in range(len(found)):
-        frame = snap.frame(i)
-        text = f"{frame.file}:{frame.function}"
-        for bit, pattern in patterns:
-            if pattern.search(text):
-                found[i] |= bit
-    return found
-
-
-def _compiled(pattern: str) -> re.Pattern[str]:
-    try:
-        return re.compile(pattern)
-    except re.error as error:
-        raise UsageError(f"{pattern!r} is no regular expression: {error}") from None
+    return bits_of_frames(snap, patterns)

@@ -87,9 +87,12 @@ class Grouper:
         return groups, len(there), sum(part.count for part in there)
 
     def _group(self, usage: Usage, name: int, size: int, count: int, whole: int) -> Group:
-        label = self.dimensions.label_of_all(usage, self.ways, name)
+        labels = self.dimensions.labels(usage, self.ways, name)
+        shown = next((label for label in reversed(labels) if label.frames), labels[0])
+        text = ", ".join(label.text for label in labels)
         share = size / whole if whole else 0.0
-        return Group(label.text, size, count, share, label.frames, label.user, label.prefix)
+        of = labels if len(labels) > 1 else ()
+        return Group(text, size, count, share, shown.frames, shown.user, of)
 
     def keyed_groups(
         self, usage: Usage, event: int, top: int

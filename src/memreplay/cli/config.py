@@ -100,10 +100,10 @@ def _read(path: str) -> dict[str, Any]:
             data = file.read(MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
             raise UsageError(f"{path}: too long for a configuration{hint}")
-        table: dict[str, Any] = tomllib.loads(data.decode("utf-8"))
+        table: dict[str, Any] = tomllib.loads(data.decode("utf-8-sig"))
         return table
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise UsageError(f"{path}: cannot read the configuration: {reason}{hint}") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # one of TOML, of UTF-8, of a number's length
         raise UsageError(f"{path}: not valid TOML: {error}{hint}") from None

@@ -26,6 +26,8 @@ from memreplay.cli.options import (
 )
 from memreplay.cli.output import render_document
 from memreplay.cli.present import present
+from memreplay.cli.rank import RankType
+from memreplay.cli.ranks import Asked, are_folders, compare_folders
 from memreplay.cli.source import Reading, opened
 
 if TYPE_CHECKING:
@@ -43,6 +45,7 @@ Examples:
   memreplay diff before.pkl after.pkl --measure held --by file
   memreplay diff before.pkl after.pkl --at 'ProfilerStep#3:end' --top 0
   memreplay diff before.pkl after.pkl --format json | jq '.devices[].change_bytes'
+  memreplay diff base_run/ new_run/ --rank worst
 
 {STRICT_EXIT_CODES}""",
 )
@@ -55,6 +58,13 @@ Examples:
 @click.option("--exact", is_flag=True, help="Match nothing but equal stacks, line for line.")
 @click.option("--all", "unchanged", is_flag=True, help="Show what did not change, too.")
 @all_frames_option
+@click.option(
+    "--rank",
+    type=RankType(),
+    metavar="N|worst",
+    help="Of two folders: show the groups of this rank, or of the one that is highest in NEW"
+    " (default: of the one that grew most).",
+)
 @part_options
 @filter_options
 @config_options
@@ -73,6 +83,7 @@ def command(
     exact: bool,
     unchanged: bool,
     all_frames: bool,
+    rank: int | str | None,
     pool: tuple[int, int] | None,
     stream: int | None,
     filters: Filters | None,
@@ -87,7 +98,12 @@ def command(
     change is in: what grew, shrank, is new or gone. The changes add up to the whole change. Code
     that only moved (other lines, another folder, a renamed function) is matched; --exact switches
     that off.
+
+    BASE and NEW may be two folders with a file a rank (rank0.pkl, …): then each rank is compared
+    with the same rank of the other run, and the groups are of one of them.
     """
+
+    from memreplay.model import When
 
     rules = config.rules_for(by)
 
@@ -111,6 +127,12 @@ def command(
             strict=strict,
         )
 
+    if are_folders(base, new):
+        when = at or When("peak", 1)
+        asked = Asked(measure, by, when, exact, pool, stream, filters, top, rank, strict)
+        compare_folders(ctx, base, new, asked, reading, work, fmt)
+    if rank is not None:
+        raise click.UsageError("--rank is for two folders of rank files, and these are two files")
     with ExitStack() as open_files:
         # Each by itself: an error should name the file that it is of.
         both = []

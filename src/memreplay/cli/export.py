@@ -77,13 +77,11 @@ Examples:
 )
 @click.option(
     "--partition",
-    type=click.Choice(["rank", "file"]),
-    help="Several snapshots into one dataset: OUT/TABLE/rank=N/NAME.parquet, with the columns file,"
-    " rank and host.",
+    type=click.Choice(["rank"]),
+    help="Several snapshots into one dataset: OUT/TABLE/rank=N/NAME.parquet, with their file and"
+    " host as columns.",
 )
-@click.option(
-    "--force", is_flag=True, help="Write to a terminal, and over what is there."
-)
+@click.option("--force", is_flag=True, help="Write to a terminal, and over what is there.")
 @config_options
 @reading_options
 @click.pass_context

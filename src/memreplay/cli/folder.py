@@ -77,6 +77,6 @@ def _check(path: str, names: Sequence[str], others: Sequence[str], *, force: boo
     foreign = [name for name in others if os.path.lexists(os.path.join(path, name))]
     if foreign:
         raise UsageError(
-            f"{os.path.join(path, foreign[0])} may be of another snapshot: remove it, export it too,"
-            " or name another folder"
+            f"{os.path.join(path, foreign[0])} may be of another snapshot: remove it, export it"
+            " too, or name another folder"
         )

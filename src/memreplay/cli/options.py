@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -284,11 +283,15 @@ def _pattern(
     _ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]
 ) -> tuple[str, ...]:
     """Refuses what is no regular expression, before a large file is read."""
-    try:
-        for text in value:
-            re.compile(text)
-    except re.error as error:
-        raise click.BadParameter(f"{text!r} is no regular expression: {error}") from None
+    if value:
+        from memreplay.analysis.patterns import compiled
+        from memreplay.errors import UsageError
+
+        try:
+            for text in value:
+                compiled(text, repr(text))
+        except UsageError as error:
+            raise click.BadParameter(str(error)) from None
     return value
 
 

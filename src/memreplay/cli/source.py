@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from memreplay.cli.progress import reading_progress
+from memreplay.cli.progress import Showing, reading_progress
 
 if TYPE_CHECKING:
     from memreplay.model import Moment
@@ -27,8 +27,10 @@ class Reading:
 
 
 @contextmanager
-def opened(file: str, reading: Reading) -> Iterator[Snapshot]:
+def opened(file: str, reading: Reading, showing: Showing = reading_progress) -> Iterator[Snapshot]:
     """The snapshot in `file`, or on standard input for `-`, closed afterwards.
+
+    `showing` makes the bar; a command over many files has one of its own.
 
     Ask it all questions inside: the bar is gone when this ends, and output may be written.
     """
@@ -36,7 +38,7 @@ def opened(file: str, reading: Reading) -> Iterator[Snapshot]:
 
     source = sys.stdin.buffer if file == "-" else file
     with (
-        reading_progress(file) as progress,
+        showing(file) as progress,
         mr.open(
             source,
             progress=progress,

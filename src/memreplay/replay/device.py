@@ -122,6 +122,10 @@ class Replay:
             self._measures[key] = Usage(self, name, pool, stream)
         return self._measures[key]
 
+    def forget(self) -> None:
+        """Let go of the measures that `measure` remembers; it makes them anew."""
+        self._measures.clear()
+
     @property
     def peak(self) -> PeakPoint:
         """The maximum of requested usage, and the first event after which it is reached."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from memreplay.reports.document import Place, Row, Table
 from memreplay.reports.holders_json import frame_json
 from memreplay.reports.holders_text import place_of, share
+from memreplay.reports.operators import backward_of
 from memreplay.reports.units import count, counted, percent, size
 from memreplay.results.calltree import Call, CallTree
 
@@ -38,6 +41,12 @@ def _row(call: Call) -> Row:
     if len(names) > _NAMES + 1:
         names = [*names[:_NAMES], f"({len(names) - _NAMES} more)"]
     last = place_of(call.frames[-1])
+    if not last.function:
+        last = replace(last, function="(no function)")
+    node = backward_of(call.frames)
+    if node and len(call.frames) == 1 and call.level == 1:
+        # As in tables: what an autograd thread ran, which no code of the user's is on.
+        return Row((*numbers, Place(indent + f"{node} (autograd)")))
     return Row(
         (*numbers, Place(indent + " > ".join([*names, last.function]), last.file, last.line))
     )

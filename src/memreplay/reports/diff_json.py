@@ -12,29 +12,32 @@ SCHEMA = "memreplay.diff/1"
 
 
 def render_diff_json(report: DiffReport) -> str:
-    """One indented object. The keys are written out here: they are a contract, not the model's."""
-    return to_json(
-        {
-            "schema": SCHEMA,
-            "base_file": report.base_file,
-            "new_file": report.new_file,
-            "measure": report.measure,
-            "by": report.by,
-            "moment": moment_json(report.when),
-            "exact": report.exact,
-            "filters": filters_json(report.filters),
-            "truncated": report.truncated,
-            "only_base": list(report.only_base),
-            "only_new": list(report.only_new),
-            "devices": [_device(device) for device in report.devices],
-        },
-        indent=2,
-    )
+    """One indented object."""
+    return to_json(diff_json(report), indent=2)
+
+
+def diff_json(report: DiffReport) -> dict[str, object]:
+    """The object. The keys are written out here: they are a contract, not the model's."""
+    return {
+        "schema": SCHEMA,
+        "base_file": report.base_file,
+        "new_file": report.new_file,
+        "measure": report.measure,
+        "by": report.by,
+        "moment": moment_json(report.when),
+        "exact": report.exact,
+        "filters": filters_json(report.filters),
+        "truncated": report.truncated,
+        "only_base": list(report.only_base),
+        "only_new": list(report.only_new),
+        "devices": [_device(device) for device in report.devices],
+    }
 
 
 def _device(found: DeviceDiff) -> dict[str, object]:
     return {
         "device": found.device,
+        "base_device": found.base_device,
         "measure": found.measure,
         "base_bytes": found.base.bytes,
         "new_bytes": found.new.bytes,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memreplay.model import Group
+from memreplay.model import Group, When
 from memreplay.reports.at_text import when_words
 from memreplay.reports.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
 from memreplay.reports.filters import NOTHING_LEFT, filter_pairs
@@ -21,7 +21,7 @@ def diff_document(report: DiffReport) -> Document:
         Heading((Place(file=report.new_file, note="(new)"),)),
     ]
     for device in report.devices:
-        blocks += _section(device, report)
+        blocks += device_section(device, report)
     for devices, file in ((report.only_base, report.base_file), (report.only_new, report.new_file)):
         if devices:
             names = "device " + ", ".join(map(str, devices))
@@ -29,34 +29,51 @@ def diff_document(report: DiffReport) -> Document:
     return tuple(blocks)
 
 
-def _section(found: DeviceDiff, report: DiffReport) -> list[Block]:
-    pairs = (*_pairs(found), *filter_pairs(report.filters))
-    blocks: list[Block] = [
-        Heading(_headline(found, report)),
-        Pairs(pairs),
-    ]
-    if report.filters and not (found.base.count or found.new.count):
-        blocks.append(Note(NOTHING_LEFT))
-    elif found.rows:
-        blocks.append(_table(found, report))
-    else:
-        blocks.append(Note("no group changed"))
+def device_section(found: DeviceDiff, report: DiffReport) -> list[Block]:
+    """A device: its change, which code it is in, and what speaks against the numbers."""
+    blocks = change_blocks(found, report, device_words(found.base_device, found.device))
     for name, side in (("base", found.base), ("new", found.new)):
         notes = reason_notes(side.reasons, trusted=side.trusted)
         blocks += [Note(f"{name}: {note.text}", note.level) for note in notes]
     return blocks
 
 
-def _headline(found: DeviceDiff, report: DiffReport) -> tuple[str, ...]:
-    what = (
-        "peak" if report.when.kind == "peak" and report.when.value == 1 else when_words(report.when)
-    )
+def device_words(base: int, new: int) -> str:
+    """`device 0`, `device 0 -> device 3`."""
+    return f"device {new}" if base == new else f"device {base} -> device {new}"
+
+
+def change_blocks(found: DeviceDiff, report: DiffReport, name: str) -> list[Block]:
+    """The change of what is called `name`, and which code it is in."""
+    pairs = (*_pairs(found), *filter_pairs(report.filters))
+    blocks: list[Block] = [Heading(_headline(found, report, name)), Pairs(pairs)]
+    if report.filters and not (found.base.count or found.new.count):
+        blocks.append(Note(NOTHING_LEFT))
+    elif found.rows:
+        blocks.append(_table(found, report))
+    else:
+        blocks.append(Note("no group changed"))
+    return blocks
+
+
+def _headline(found: DeviceDiff, report: DiffReport, name: str) -> tuple[str, ...]:
+    what = "peak" if is_peak(report.when) else when_words(report.when)
     sizes = f"{size(found.base.bytes)} -> {size(found.new.bytes)} {found.measure}"
-    change = signed_size(found.change_bytes)
-    if found.base.bytes and found.change_bytes:
-        sign = "+" if found.change_bytes > 0 else "-"
-        change += f" ({sign}{percent(abs(found.change_bytes) / found.base.bytes)})"
-    return (f"device {found.device}: {what} {sizes}", change)
+    return (f"{name}: {what} {sizes}", change_words(found.base.bytes, found.new.bytes))
+
+
+def is_peak(when: When) -> bool:
+    """Whether this moment is what a report is of unless it is told otherwise."""
+    return when.kind == "peak" and when.value == 1
+
+
+def change_words(base_bytes: int, new_bytes: int) -> str:
+    """`+355.7 MiB (+6.8%)`."""
+    change = new_bytes - base_bytes
+    words = signed_size(change)
+    if base_bytes and change:
+        words += f" ({'+' if change > 0 else '-'}{percent(abs(change) / base_bytes)})"
+    return words
 
 
 def _pairs(found: DeviceDiff) -> tuple[tuple[str, str], ...]:
@@ -90,11 +107,11 @@ def _table(found: DeviceDiff, report: DiffReport) -> Table:
         words = f"{counted(left, 'more group')} (--top 0 shows all)"
         rows.append(Row((signed_size(found.rest_change_bytes), "", "", "", "", words), style="dim"))
     titles = ("change", "base", "new", "count", "", title_of(report.by))
-    return Table(titles, (*("right",) * 4, "left", "left"), tuple(rows))
+    return Table(titles, (*("right",) * 4, "left", "left"), tuple(rows), spare=(3,))
 
 
 def _row(row: DiffRow, report: DiffReport) -> Row:
-    group = Group(row.label, row.new_bytes, row.new_count, 0.0, row.frames, row.user)
+    group = Group(row.label, row.new_bytes, row.new_count, 0.0, row.frames, row.user, row.of)
     shown = group_row(group, report.by, all_frames=report.all_frames)
     numbers = (
         signed_size(row.change_bytes),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Protocol
 
 from memreplay.analysis.grouping import part_label
 from memreplay.model import By, Frame, Group, MeasureName, Part
-from memreplay.reports.document import Below, Place, Row, Table
+from memreplay.reports.document import Below, Place, Row, Style, Table
 from memreplay.reports.operators import backward_of, operator_of
 from memreplay.reports.units import count, counted, percent, size
 
@@ -29,7 +30,7 @@ _NAMED = {"module", "category", "annotation", "directory", "pool", "stream", "si
 
 def title_of(by: By) -> str:
     """The title of the column of groups."""
-    return ", ".join(TITLES.get(way, way) for way in by.split(","))
+    return TITLES.get(by) or by.replace("_", " ").replace(",", ", ")
 
 
 class Grouped(Protocol):
@@ -66,18 +67,17 @@ def holder_tables(found: Grouped, whole: int, by: By, *, all_frames: bool) -> li
 
 def group_row(group: Group, by: By, *, all_frames: bool, more: tuple[str, ...] = ()) -> Row:
     """Its bytes, share, count and `more`, and where it was allocated, with callers below."""
+    if "," in by:
+        return _several_row(group, by.split(","), all_frames=all_frames, more=more)
     numbers = (size(group.bytes), percent(group.share), count(group.count), *more)
     frames, user = group.frames, group.user
     if by in _NAMED:
         return Row((*numbers, Place(group.label)))
     if not frames:
         return Row((*numbers, Place(group.label)), style="dim")
-    if "," in by:
-        at = place_of(frames[user[0] if user else 0])
-        named = ", ".join(filter(None, (group.prefix, at.function)))
-        return Row((*numbers, Place(named, at.file, at.line)))
     if by != "stack":
-        return Row((*numbers, place_of(frames[0])))
+        node = "" if user else backward_of(frames)
+        return Row((*numbers, Place(f"{node} (autograd)") if node else place_of(frames[0])))
     if all_frames:
         chosen = frozenset(user)
         below: Below = tuple(
@@ -90,6 +90,36 @@ def group_row(group: Group, by: By, *, all_frames: bool, more: tuple[str, ...] =
     place = place_of(frames[user[0]], operator_of(frames[: user[0]]))
     callers: Below = tuple((place_of(frames[index]), "dim") for index in user[1 : 1 + _MAX_CALLERS])
     return Row((*numbers, place), callers)
+
+
+def _several_row(group: Group, ways: list[str], *, all_frames: bool, more: tuple[str, ...]) -> Row:
+    """By several ways: the place that one of them names, with what the others say around it."""
+    at = _place_way(group, ways)
+    if at is None:
+        style: Style = "plain" if any(way in _NAMED for way in ways) else "dim"
+        numbers = (size(group.bytes), percent(group.share), count(group.count), *more)
+        return Row((*numbers, Place(group.label)), style=style)
+    label = group.of[at]
+    alone = replace(group, label=label.text, frames=label.frames, user=label.user, of=())
+    row = group_row(alone, ways[at], all_frames=all_frames, more=more)
+    place = row.cells[-1]
+    assert isinstance(place, Place)
+    texts = [one.text for one in group.of]
+    function = ", ".join(filter(None, (*texts[:at], place.function)))
+    note = ", ".join(filter(None, (place.note, *texts[at + 1 :])))
+    return replace(row, cells=(*row.cells[:-1], replace(place, function=function, note=note)))
+
+
+def _place_way(group: Group, ways: list[str]) -> int | None:
+    """Which of the ways names the place, the most telling first; None where none does.
+
+    So it is for what they do not name each, as the callers of a function that was split off.
+    """
+    for told in (("stack",), ("innermost", "frame"), ("file",), ("function",)):
+        for at, (way, label) in enumerate(zip(ways, group.of, strict=False)):
+            if way in told and label.frames:
+                return at
+    return None
 
 
 def _plumbing_row(numbers: tuple[str, ...], group: Group) -> Row:

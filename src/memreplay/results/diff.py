@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from memreplay.model import By, Exactness, Filters, Frame, MeasureName, When
+from memreplay.model import By, Exactness, Filters, Frame, Label, MeasureName, When
 
 Status = Literal["grew", "shrank", "new", "gone", "same"]
 
@@ -14,8 +14,8 @@ Status = Literal["grew", "shrank", "new", "gone", "same"]
 class DiffRow:
     """One group in both snapshots: its bytes and allocations in each.
 
-    `label`, `frames` and `user` are as in Group, of the new snapshot where it has the group; where
-    functions were renamed or split, the callers that both have.
+    `label`, `frames`, `user` and `of` are as in Group, of the new snapshot where it has the group;
+    where functions were split or inlined, the callers that both have.
     """
 
     label: str
@@ -26,6 +26,7 @@ class DiffRow:
     base_count: int
     new_count: int
     status: Status
+    of: tuple[Label, ...] = ()
 
     @property
     def change_bytes(self) -> int:
@@ -52,10 +53,12 @@ class DeviceDiff:
     `change_bytes`.
 
     `rows` are sorted by change, the largest first, whether it grew or shrank; those that did not
-    change are left out unless they were asked for. `statuses` counts all of them.
+    change are left out unless they were asked for. `statuses` counts all of them. `device` is the
+    new snapshot's, `base_device` the same unless each has one device alone.
     """
 
     device: int
+    base_device: int
     measure: MeasureName
     base: Side
     new: Side

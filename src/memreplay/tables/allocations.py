@@ -12,8 +12,9 @@ from memreplay import _core, _measures
 from memreplay._groups import NO_RULE
 from memreplay.analysis.dimensions import Dimensions
 from memreplay.columns import view
-from memreplay.tables.arrow import BATCH_ROWS, numbers, texts, words_array
-from memreplay.tables.words import Words, pool_words
+from memreplay.tables.arrow import numbers, texts, words_array
+from memreplay.tables.batching import slices
+from memreplay.tables.words import Words, code_words, pool_words
 
 if TYPE_CHECKING:
     from memreplay.analysis.categories import Rule
@@ -31,13 +32,13 @@ def allocation_rows(replay: Replay) -> int:
 
 
 def allocation_batches(snap: Snapshot, rules: tuple[Rule, ...]) -> Iterator[dict[str, Any]]:
-    """Columns by name, up to BATCH_ROWS at a time: of each device the baseline's blocks, then the
+    """Columns by name, a batch at a time: of each device the baseline's blocks, then the
     allocations in the order of their events."""
     dimensions = Dimensions(snap, rules)
     words = _Spelled(
         states=words_array(STATES),
         pools=pool_words(snap),
-        categories=words_array([dimensions.rules.name(number) for number in range(NO_RULE + 1)]),
+        categories=code_words(dimensions.rules.name, NO_RULE + 1),
     )
     for device in snap.devices:
         yield from _Lifetimes(snap, snap.replay(device), dimensions, words).batches()
@@ -48,13 +49,15 @@ class _Spelled(NamedTuple):
 
     states: Any
     pools: Words
-    categories: Any
+    categories: Words
 
 
 class _Lifetimes:
     """The lifetimes of one device."""
 
-    def __init__(self, snap: Snapshot, replay: Replay, dimensions: Dimensions, words: _Spelled) -> None:
+    def __init__(
+        self, snap: Snapshot, replay: Replay, dimensions: Dimensions, words: _Spelled
+    ) -> None:
         self.snap = snap
         self.replay = replay
         self.requested = replay.measure("requested")
@@ -92,14 +95,13 @@ class _Lifetimes:
     def batches(self) -> Iterator[dict[str, Any]]:
         native = self.requested.native
         blocks = self.replay.native.baseline_blocks
-        for first in range(0, blocks, BATCH_ROWS):
-            yield self._baseline(np.arange(first, min(first + BATCH_ROWS, blocks)))
+        for at in slices(0, blocks):
+            yield self._baseline(np.arange(at.start, at.stop))
         ends, held = np.asarray(native.ends()), np.asarray(self.held.ends())
         sizes = np.asarray(self.active.weights())
         alloc = _core.ACTIONS.index("alloc")
-        for first in range(0, self.replay.events, BATCH_ROWS):
-            part = self.columns["action"][first : first + BATCH_ROWS]
-            rows = np.flatnonzero(part == alloc) + first
+        for at in slices(0, self.replay.events):
+            rows = np.flatnonzero(self.columns["action"][at] == alloc) + at.start
             if not len(rows):
                 continue
             yield self._batch(
@@ -112,7 +114,7 @@ class _Lifetimes:
                 stream=numbers(self.columns["stream"][rows]),
                 pool=self.pool[rows],
                 stack=self.columns["stack"][rows],
-                category=self.categories.numbers(rows, array("q"))[0],
+                category=self.categories.numbers(rows.data, array("q"))[0],
             )
 
     def _baseline(self, rows: np.ndarray[Any, Any]) -> dict[str, Any]:
@@ -131,7 +133,7 @@ class _Lifetimes:
             stream=numbers(stream, unknown),
             pool=self._known(self.base_pool[at]),
             stack=np.asarray(native.baseline("stack"))[at],
-            category=self.categories.numbers(array("q"), rows)[1],
+            category=self.categories.numbers(array("q"), rows.data)[1],
         )
 
     def _batch(
@@ -143,10 +145,10 @@ class _Lifetimes:
         address: np.ndarray[Any, Any],
         size: np.ndarray[Any, Any],
         block: np.ndarray[Any, Any],
-        stream: Any,  # noqa: ANN401
+        stream: Any,
         pool: np.ndarray[Any, Any],
         stack: np.ndarray[Any, Any],
-        category: Any,  # noqa: ANN401
+        category: Any,
     ) -> dict[str, Any]:
         rows = len(end)
         freed = end != _core.ABSENT_ID
@@ -164,7 +166,7 @@ class _Lifetimes:
             "stream": stream,
             "pool": self.words.pools.column(pool),
             "stack_id": numbers(stack),
-            "category": texts(names[np.asarray(category)], self.words.categories),
+            "category": self.words.categories.column(names[np.asarray(category)]),
             "state": texts(state, self.words.states),
             "is_baseline": numbers(np.full(rows, start is None)),
         }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,19 +15,15 @@ if TYPE_CHECKING:
 
     from memreplay.tables.schema import TableSpec, Type
 
-# A row group, a batch, and what memory an export takes above the snapshot's own: some 10 MiB.
-BATCH_ROWS = 1 << 17
 _MOST_TEXT = (1 << 31) - 1  # bytes of a string array
 
 
-def arrow() -> Any:  # noqa: ANN401 - a module
+def arrow() -> Any:
     """pyarrow. Raises MissingExtraError that names the extra."""
     try:
         import pyarrow
     except ImportError:
-        raise MissingExtraError(
-            "tables need pyarrow: pip install 'memreplay[parquet]'"
-        ) from None
+        raise MissingExtraError("tables need pyarrow: pip install 'memreplay[parquet]'") from None
     return pyarrow
 
 
@@ -37,19 +33,22 @@ def arrow_type(kind: Type) -> pa.DataType:
     if kind == "text":
         return pa.dictionary(pa.int32(), pa.string())
     if kind == "ids":
-        return pa.list_(pa.field("item", pa.uint32(), nullable=False))
+        return pa.list_(pa.field("element", pa.uint32(), nullable=False))
     return pa.bool_() if kind == "bool" else getattr(pa, kind)()
 
 
-def arrow_schema(spec: TableSpec, metadata: Mapping[str, str]) -> pa.Schema:
-    """The Arrow schema of a table."""
+def arrow_schema(
+    spec: TableSpec, metadata: Mapping[str, str], labels: Iterable[str] = ()
+) -> pa.Schema:
+    """The Arrow schema of a table, with columns of text after its own."""
     pa = arrow()
     fields = [pa.field(c.name, arrow_type(c.type), nullable=c.nullable) for c in spec.columns]
+    fields += [pa.field(name, arrow_type("text")) for name in labels]
     return pa.schema(fields, metadata=dict(metadata))
 
 
-# Arrays are made of buffers here: pyarrow.array() would import pandas, where that is installed, which
-# takes longer than the export of 100 MB and 60 MiB of memory.
+# Arrays are made of buffers here: pyarrow.array() would import pandas, where that is installed, and
+# that takes longer than the export of 100 MB, and 60 MiB of memory.
 
 
 def numbers(values: NDArray[Any], missing: NDArray[np.bool_] | None = None) -> pa.Array:
@@ -71,10 +70,15 @@ def texts(
     return arrow().DictionaryArray.from_arrays(indices, words, safe=False)
 
 
+def spelled(text: str) -> str:
+    """A text that Arrow can hold: half of a surrogate pair is written as an escape."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def words_array(words: Sequence[str]) -> pa.Array:
-    """Strings as a dictionary for `texts`; half of a surrogate pair is written as an escape."""
+    """Strings as a dictionary for `texts`, each there once."""
     pa = arrow()
-    raw = [word.encode("utf-8", "backslashreplace") for word in words]
+    raw = [spelled(word).encode() for word in words]
     offsets = np.zeros(len(raw) + 1, dtype=np.int64)
     np.cumsum([len(one) for one in raw], out=offsets[1:])
     if offsets[-1] > _MOST_TEXT:
@@ -98,7 +102,7 @@ class Table:
     """One table of a snapshot, made a batch at a time whenever it is read.
 
     Any library that takes Arrow streams (pyarrow, polars, duckdb, pandas) takes it as it is. `rows`
-    is its length, `schema` its Arrow schema.
+    is its length, `schema` its Arrow schema. `labels` are columns that say the same in every row.
     """
 
     def __init__(
@@ -106,11 +110,13 @@ class Table:
         spec: TableSpec,
         metadata: Mapping[str, str],
         rows: int,
-        make: Callable[[], Iterator[dict[str, Any]]],
+        make: Callable[[], Iterator[dict[str, pa.Array]]],
+        labels: Mapping[str, str | None] | None = None,
     ) -> None:
         self.spec = spec
         self.rows = rows
-        self.schema = arrow_schema(spec, metadata)
+        self.labels = dict(labels or {})
+        self.schema = arrow_schema(spec, metadata, self.labels)
         self._make = make
 
     def __len__(self) -> int:
@@ -120,10 +126,19 @@ class Table:
         return f"<Table {self.spec.name}: {self.rows} rows>"
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Its rows, up to BATCH_ROWS at a time."""
+        """Its rows, up to `batching.ROWS` at a time."""
         pa = arrow()
         for columns in self._make():
             arrays = [columns[column.name] for column in self.spec.columns]
+            rows = len(arrays[0])
+            arrays += [
+                texts(
+                    np.zeros(rows, dtype=np.int32),
+                    words_array([word or ""]),
+                    None if word is not None else np.ones(rows, dtype=bool),
+                )
+                for word in self.labels.values()
+            ]
             yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def reader(self) -> pa.RecordBatchReader:
@@ -142,7 +157,7 @@ class Table:
         """All of it as a pyarrow.Table."""
         return self.reader().read_all()
 
-    def to_pandas(self) -> Any:  # noqa: ANN401 - of a package that may not be there
+    def to_pandas(self) -> Any:
         """All of it as a pandas.DataFrame. Raises MissingExtraError."""
         try:
             import pandas  # noqa: F401
@@ -150,7 +165,7 @@ class Table:
             raise MissingExtraError("to_pandas() needs pandas: pip install pandas") from None
         return self.to_arrow().to_pandas()
 
-    def to_polars(self) -> Any:  # noqa: ANN401 - of a package that may not be there
+    def to_polars(self) -> Any:
         """All of it as a polars.DataFrame. Raises MissingExtraError."""
         try:
             import polars

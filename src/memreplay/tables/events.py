@@ -8,27 +8,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memreplay import _core
-from memreplay.tables.arrow import BATCH_ROWS, numbers, texts, words_array
-from memreplay.tables.words import metadata_words, pool_words
+from memreplay.tables.arrow import numbers
+from memreplay.tables.batching import slices
+from memreplay.tables.words import code_words, metadata_words, pool_words
 
 if TYPE_CHECKING:
     from memreplay.snapshot import Snapshot
 
 
 def event_batches(snap: Snapshot) -> Iterator[dict[str, Any]]:
-    """Columns by name, BATCH_ROWS at a time; a batch never spans two devices."""
+    """Columns by name, a batch at a time; one never spans two devices."""
     events = snap.events
-    actions = words_array([snap.action_name(code) or "" for code in range(256)])
+    actions = code_words(snap.action_name, 256)
     contexts = metadata_words(snap, events.compile_context)
     metadata = metadata_words(snap, events.user_metadata)
     pools = pool_words(snap)
     ooms = snap.ooms.event
     for device, first, rows, _ in snap.native.traces():
         base = snap.replay(device).first_event if rows else 0
-        for start in range(first, first + rows, BATCH_ROWS):
-            at = slice(start, min(start + BATCH_ROWS, first + rows))
+        for at in slices(first, first + rows):
             size = at.stop - at.start
-            action = events.action[at]
             time = events.time_us[at]
             free = np.zeros(size, dtype=np.int64)
             said = np.zeros(size, dtype=bool)
@@ -37,8 +36,8 @@ def event_batches(snap: Snapshot) -> Iterator[dict[str, Any]]:
             said[ooms[some] - at.start] = True
             yield {
                 "device": numbers(np.full(size, device, dtype=np.int32)),
-                "index": numbers(np.arange(size) + (start - first + base)),
-                "action": texts(action, actions, action == _UNNAMED),
+                "index": numbers(np.arange(size) + (at.start - first + base)),
+                "action": actions.column(events.action[at]),
                 "address": numbers(events.address[at]),
                 "bytes": numbers(events.size[at]),
                 "time_us": numbers(time, time == _core.ABSENT_TIME),
@@ -49,6 +48,3 @@ def event_batches(snap: Snapshot) -> Iterator[dict[str, Any]]:
                 "user_metadata": metadata.column(events.user_metadata[at]),
                 "device_free_bytes": numbers(free, ~said),
             }
-
-
-_UNNAMED = 31  # the code of an event that has no action

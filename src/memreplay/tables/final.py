@@ -8,25 +8,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memreplay import _core
-from memreplay.tables.arrow import BATCH_ROWS, numbers, texts, words_array
-from memreplay.tables.words import pool_words, string_words
+from memreplay.tables.arrow import numbers, texts, words_array
+from memreplay.tables.batching import slices
+from memreplay.tables.words import pool_words, said_words
 
 if TYPE_CHECKING:
     from memreplay.snapshot import Snapshot
 
 
-def _slices(rows: int) -> Iterator[slice]:
-    for start in range(0, rows, BATCH_ROWS):
-        yield slice(start, min(start + BATCH_ROWS, rows))
-
-
 def segment_batches(snap: Snapshot) -> Iterator[dict[str, Any]]:
-    """Columns by name, BATCH_ROWS at a time."""
+    """Columns by name, a batch at a time."""
     segments = snap.segments
-    types = string_words(snap, segments.type)
+    types = said_words(snap, segments.type)
     pools = pool_words(snap)
-    for at in _slices(len(segments)):
-        kind = segments.type[at]
+    for at in slices(0, len(segments)):
         yield {
             "segment_id": numbers(np.arange(at.start, at.stop, dtype=np.uint32)),
             "device": numbers(segments.device[at]),
@@ -38,7 +33,7 @@ def segment_batches(snap: Snapshot) -> Iterator[dict[str, Any]]:
                 segments.requested_size[at], ~segments.has_requested_size[at]
             ),
             "stream": numbers(segments.stream[at]),
-            "type": types.column(np.where(kind == 0, _core.ABSENT_ID, kind)),
+            "type": types.column(segments.type[at]),
             "pool": pools.column(segments.pool[at]),
             "stack_id": numbers(segments.stack[at]),
             "is_expandable": numbers(segments.is_expandable[at]),
@@ -46,11 +41,11 @@ def segment_batches(snap: Snapshot) -> Iterator[dict[str, Any]]:
 
 
 def block_batches(snap: Snapshot) -> Iterator[dict[str, Any]]:
-    """Columns by name, BATCH_ROWS at a time."""
+    """Columns by name, a batch at a time."""
     blocks = snap.blocks
     states = words_array(_core.STATES)
     devices = np.ascontiguousarray(snap.segments.device)
-    for at in _slices(len(blocks)):
+    for at in slices(0, len(blocks)):
         segment = blocks.segment[at]
         yield {
             "segment_id": numbers(segment),
@@ -64,13 +59,13 @@ def block_batches(snap: Snapshot) -> Iterator[dict[str, Any]]:
 
 
 def annotation_batches(snap: Snapshot) -> Iterator[dict[str, Any]]:
-    """Columns by name, BATCH_ROWS at a time."""
+    """Columns by name, a batch at a time."""
     annotations = snap.annotations
     if not len(annotations):
         return
-    names = string_words(snap, annotations.name)
-    stages = string_words(snap, annotations.stage)
-    for at in _slices(len(annotations)):
+    names = said_words(snap, annotations.name)
+    stages = said_words(snap, annotations.stage)
+    for at in slices(0, len(annotations)):
         time = annotations.time_us[at]
         yield {
             "device": numbers(annotations.device[at]),

@@ -8,19 +8,24 @@ from typing import IO, TYPE_CHECKING, Any
 from memreplay.tables.arrow import arrow
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from memreplay.tables.arrow import Table
     from memreplay.tables.schema import ColumnSpec
 
 
 def write_csv(table: Table, out: IO[bytes]) -> None:
     """A header, then a line a row: an empty field for null, ids joined by `;`."""
-    import pyarrow as pa
     import pyarrow.csv
 
+    pa = arrow()
     names = [column.name for column in table.spec.columns]
     flat = pa.schema(
         [
-            pa.field(c.name, pa.string() if c.type in ("text", "ids") else table.schema.field(c.name).type)
+            pa.field(
+                c.name,
+                pa.string() if c.type in ("text", "ids") else table.schema.field(c.name).type,
+            )
             for c in table.spec.columns
         ]
     )
@@ -34,8 +39,7 @@ def write_csv(table: Table, out: IO[bytes]) -> None:
 def write_ndjson(table: Table, out: IO[bytes]) -> None:
     """A JSON object a row, keys in the table's order, null where there is none."""
     for batch in table.batches():
-        for chunk in _objects(table, batch, "", "\n"):
-            out.write(chunk)
+        out.write(_objects(table, batch, "\n"))
 
 
 def write_json(table: Table, out: IO[bytes]) -> None:
@@ -47,51 +51,47 @@ def write_json(table: Table, out: IO[bytes]) -> None:
             continue
         out.write(b"\n" if first else b",\n")
         first = False
-        lines = b"".join(_objects(table, batch, "", ",\n"))
-        out.write(lines[: -len(",\n")])
+        out.write(_objects(table, batch, ",\n")[: -len(",\n")])
     out.write(b"\n]\n")
 
 
-def _flat(column: ColumnSpec, values: Any) -> Any:
+def _flat(column: ColumnSpec, values: pa.Array) -> pa.Array:
     """A column without nesting and dictionaries."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if column.type == "text":
+        pa = arrow()
         return values.cast(pa.string())
     return _joined(values, ";") if column.type == "ids" else values
 
 
-def _joined(lists: Any, between: str) -> Any:
-    import pyarrow as pa
+def _joined(lists: pa.ListArray, between: str) -> pa.Array:
     import pyarrow.compute as pc
 
+    pa = arrow()
     return pc.binary_join(lists.cast(pa.list_(pa.string())), between)
 
 
-def _objects(table: Table, batch: Any, before: str, after: str) -> list[bytes]:
-    """The rows as JSON, in bytes that lie one after the other."""
-    pa = arrow()
+def _objects(table: Table, batch: pa.RecordBatch, after: str) -> memoryview:
+    """The rows as JSON objects one after the other, `after` behind each."""
     import pyarrow.compute as pc
+
+    pa = arrow()
 
     pieces: list[Any] = []
     for i, column in enumerate(table.spec.columns):
         opening = ("{" if not i else ", ") + json.dumps(column.name) + ": "
-        pieces += [before + opening if not i else opening, _json(column, batch.column(i))]
+        pieces += [opening, _json(column, batch.column(i))]
     pieces.append("}" + after)
     scalars = [pa.scalar(piece) if isinstance(piece, str) else piece for piece in pieces]
     rows = pc.binary_join_element_wise(*scalars, pa.scalar(""))
-    _, offsets, data = rows.buffers()
-    if data is None:
-        return []
-    return [data.to_pybytes()]
+    _, _, data = rows.buffers()
+    return memoryview(b"" if data is None else data)
 
 
-def _json(column: ColumnSpec, values: Any) -> Any:
+def _json(column: ColumnSpec, values: pa.Array) -> pa.Array:
     """A column as JSON texts."""
-    pa = arrow()
     import pyarrow.compute as pc
 
+    pa = arrow()
     if column.type == "ids":
         found = pc.binary_join_element_wise("[", _joined(values, ", "), "]", "")
     elif column.type == "text":

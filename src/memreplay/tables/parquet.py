@@ -34,6 +34,7 @@ _DELTAS = {
         "allocated_bytes",
     ),
 }
+_CUT_BY = ("device", "index", "event", "alloc_event", "time_us", "alloc_time_us")
 COMPRESSION, LEVEL = "zstd", 1
 
 
@@ -49,7 +50,8 @@ def write_parquet(table: Table, out: IO[bytes]) -> None:
         compression_level=LEVEL,
         use_dictionary=_leaves(table.spec, deltas),
         column_encoding=dict.fromkeys(deltas, "DELTA_BINARY_PACKED"),
-        write_page_index=True,
+        # Of what a reader cuts ranges by: of all columns they cost a fifth of the writing.
+        write_statistics=[name for name in _CUT_BY if name in table.schema.names],
     ) as writer:
         for batch in table.batches():
             writer.write_batch(batch)
@@ -59,7 +61,7 @@ def _leaves(spec: TableSpec, deltas: tuple[str, ...]) -> list[str]:
     """The columns that have a dictionary, as Parquet calls them: a list's items have a path."""
     names = [column for column in spec.columns if column.name not in deltas]
     return [
-        f"{column.name}.list.item" if column.type == "ids" else column.name
+        f"{column.name}.list.element" if column.type == "ids" else column.name
         for column in names
         if column.type != "bool"
     ]

@@ -176,3 +176,11 @@ def table_spec(name: str) -> TableSpec:
     if name not in TABLES:
         raise UsageError(f"no table is called {name!r}; there are: {', '.join(TABLES)}")
     return TABLES[name]
+
+
+def tables_named(names: str) -> tuple[str, ...]:
+    """The tables of a comma-separated list, each once. Raises UsageError."""
+    found = tuple(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
+    if not found:
+        raise UsageError("no table was named")
+    return tuple(table_spec(name).name for name in found)

@@ -10,7 +10,9 @@ import numpy as np
 from memreplay import _core
 from memreplay._pieces import Pieces
 from memreplay.columns import view
-from memreplay.tables.arrow import BATCH_ROWS, numbers
+from memreplay.tables import batching
+from memreplay.tables.arrow import numbers
+from memreplay.tables.batching import slices
 
 if TYPE_CHECKING:
     from memreplay.model import MeasureName
@@ -26,7 +28,7 @@ def usage_rows(snap: Snapshot) -> int:
 
 
 def usage_batches(snap: Snapshot) -> Iterator[dict[str, Any]]:
-    """Columns by name, BATCH_ROWS at a time; the start of a device is a batch of one row."""
+    """Columns by name, a batch at a time; the start of a device is a batch of one row."""
     for device in snap.devices:
         yield from _of_device(snap, snap.replay(device))
 
@@ -37,16 +39,17 @@ def _of_device(snap: Snapshot, replay: Replay) -> Iterator[dict[str, Any]]:
     changes = replay.segment_changes
     start = [usage.start_bytes for usage in usages] + [reserved.start_bytes]
     yield _batch(replay, np.zeros(1, dtype=np.int64), None, [np.array([one]) for one in start])
-    pieces = [Pieces(usage.native, BATCH_ROWS) for usage in usages]
+    pieces = [Pieces(usage.native, batching.ROWS) for usage in usages]
     times = view(snap.native.column("time"), snap.native.n_events, "i8")
     reserved_at = np.concatenate([[reserved.start_bytes], changes.reserved])
-    for first in range(0, replay.events, BATCH_ROWS):
-        last = min(first + BATCH_ROWS, replay.events)
-        index = np.arange(first, last)
+    for at in slices(0, replay.events):
+        index = np.arange(at.start, at.stop)
         so_far = np.searchsorted(changes.event, index + replay.first_event, side="right")
         row = replay.native.first_row
         series = [np.asarray(piece.next()) for piece in pieces] + [reserved_at[so_far]]
-        yield _batch(replay, index + replay.first_event, times[row + first : row + last], series)
+        yield _batch(
+            replay, index + replay.first_event, times[row + at.start : row + at.stop], series
+        )
 
 
 def _batch(

@@ -188,3 +188,14 @@ def test_what_has_no_tree() -> None:
         _groups.call_tree(
             _groups.size_keys(usage.native), usage.listed(0), usage.native, True, 0, 0
         )
+
+
+def test_a_share_is_the_least_that_a_call_holds() -> None:
+    builder = SnapshotBuilder()
+    for i, size in enumerate((2, 1)):
+        builder.alloc(512 << i, size, frames=[(f"f{i}", "/r/m.py", 1)])
+    opened = mr.open(build.dump(builder.build()))
+    (device,) = peak_report(opened, tree=TreeShape(share=0.5)).devices
+    assert device.tree is not None
+    # 1 of 3 bytes is less than half.
+    assert [call.bytes for call in device.tree.calls] == [2]

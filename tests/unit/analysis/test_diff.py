@@ -132,6 +132,16 @@ def test_code_that_only_moved(change: Callable[[dict[str, Any]], None], exact: b
         assert [(row.change_bytes, row.status) for row in found.rows] == [(50, "grew")]
 
 
+def test_lines_that_moved_onto_those_of_others() -> None:
+    def by_two(frame: dict[str, Any]) -> None:
+        frame["line"] += 2  # from one layer's to that of the next of the same function
+
+    base = layers([100, 200, 300, 400, 500, 600]).build()
+    assert of(base, moved(base, by_two)).rows == ()
+    new = moved(layers([100, 200, 300, 400, 510, 600]).build(), by_two)
+    assert [row.change_bytes for row in of(base, new).rows] == [10]
+
+
 def test_statuses_and_their_order() -> None:
     base = layers([100, 200, 300, 400]).build()
     builder = layers([150, 200, 20])
@@ -163,6 +173,43 @@ def test_a_function_split_off_is_one_row() -> None:
     assert (row.base_count, row.new_count) == (1, 2)
 
 
+def test_by_several_ways_only_what_all_of_them_call_the_same_is_one() -> None:
+    def made(first: int, second: int) -> build.Snapshot:
+        builder = SnapshotBuilder()
+        frames = [("forward", "/home/a/gpt/model.py", 90)]
+        builder.event("alloc", 512, first, frames=frames, user_metadata="warm")
+        builder.event("alloc", 1024, second, frames=frames, user_metadata="cold")
+        return builder.event("alloc", 2048, 5, frames=[], user_metadata="cold").build()
+
+    new = moved(made(150, 180), other_root)
+    for by in ("user_metadata,file", "user_metadata,file,function", "frame,user_metadata"):
+        found = of(made(100, 200), new, by=by)
+        assert [row.change_bytes for row in found.rows] == [50, -20]
+        texts = [[label.text for label in row.of] for row in found.rows]
+        assert all("warm" in text or "cold" in text for text in texts)
+        assert found.statuses == {"grew": 1, "shrank": 1, "same": 1}
+        for row, text in zip(found.rows, texts, strict=True):
+            assert row.label == ", ".join(text)
+        exact = of(made(100, 200), new, by=by, exact=True)
+        assert sorted(row.change_bytes for row in exact.rows) == [-200, -100, 150, 180]
+
+
+def test_by_several_ways_a_split_function_keeps_what_the_others_call_it() -> None:
+    def made(*inner: tuple[str, str, int]) -> build.Snapshot:
+        frames = [*inner, ("g", "/home/a/m.py", 5), ("main", "/home/a/t.py", 1)]
+        builder = SnapshotBuilder()
+        for size in (100, 120):
+            builder.event("alloc", size << 10, size, frames=frames, user_metadata="warm")
+            frames = [("late", "/home/a/m.py", 70), *frames[-2:]] if inner else frames[-2:]
+        return builder.build()
+
+    found = of(made(), made(("early", "/home/a/m.py", 60)), by="user_metadata,stack")
+    assert found.rows == ()
+    new = made(("early", "/home/a/m.py", 60), ("x", "/home/a/m.py", 1))
+    (row,) = of(made(), new, by="user_metadata,stack", unchanged=True).rows
+    assert (row.label, row.change_bytes) == ("warm, g /home/a/m.py:5", 0)
+
+
 def test_the_baseline_is_compared_by_its_label() -> None:
     def with_baseline(size: int) -> build.Snapshot:
         return SnapshotBuilder().alloc(512, 10).free_completed(1 << 30, size).build()
@@ -183,6 +230,19 @@ def test_devices() -> None:
     assert (report.only_base, report.only_new) == ((0,), (2,))
     with pytest.raises(UsageError, match="no device in common: device 0 in"):
         diff_report(opened(SnapshotBuilder().alloc(512, 1).build()), new)
+
+
+def test_one_device_each_is_compared_whatever_its_number() -> None:
+    """Two ranks of one job: each has a device of its own."""
+    base = opened(SnapshotBuilder(devices=4).alloc(512, 10, device=3).build())
+    new = opened(SnapshotBuilder(devices=2).alloc(512, 50, device=1).build())
+    report = diff_report(base, new)
+    assert [(one.base_device, one.device, one.change_bytes) for one in report.devices] == [
+        (3, 1, 40)
+    ]
+    assert (report.only_base, report.only_new) == ((), ())
+    (same,) = diff_report(base, base).devices
+    assert (same.base_device, same.device) == (3, 3)
 
 
 def test_a_moment_that_one_lacks() -> None:

@@ -115,7 +115,8 @@ def test_several_ways_keep_the_frames_of_the_last_that_has_any() -> None:
     snap = opened(rich())
     found, _, _ = Grouper(snap, "annotation,file,size").groups(snap.replay().measure(), 1, 0)
     (group,) = found
-    assert (group.frames[0].file, group.prefix) == ("/r/gpt/mlp.py", "outer, 64 B to 128 B")
+    assert group.frames[0].file == "/r/gpt/mlp.py"
+    assert [one.text for one in group.of] == ["outer", "/r/gpt/mlp.py", "64 B to 128 B"]
 
 
 @given(traces(), st.sampled_from(list(combinations(WAYS, 2))))
@@ -177,6 +178,49 @@ def test_rules_of_rows_and_frames_together() -> None:
     }
     assert groups(snap, "category", rules=rules[3:]) == {"own": 400, "unknown": 1100}
     assert groups(snap, "category", rules=()) == {"unknown": 1500}
+    # A stack's own frame is what it is put down to, not the innermost.
+    torch = Rule("torch", frames="functional", where="own")
+    mlp = Rule("mlp", frames="mlp", where="own")
+    assert groups(snap, "category", rules=(torch, mlp)) == {"mlp": 100, "unknown": 1400}
+
+
+def test_what_no_event_carries_is_met_by_no_rule() -> None:
+    snap = opened(SnapshotBuilder().alloc(512, 5, frames=BLOCK))
+    for rule in (
+        Rule("own", frames="mlp", where="own", user_metadata="."),
+        Rule("any", frames="main", user_metadata="."),
+        Rule("none", user_metadata=".", annotation="."),
+    ):
+        assert groups(snap, "category", rules=(rule,)) == {"unknown": 5}
+
+
+def test_each_device_carries_its_own() -> None:
+    builder = SnapshotBuilder(devices=2)
+    for device, texts in enumerate((("a", "b"), ("c", "d"))):
+        for i, text in enumerate(texts):
+            builder.event("alloc", 512 << i, 1 + i, device=device, user_metadata=text)
+    snap = opened(builder)
+    for device, want in enumerate(({"a": 1, "b": 2}, {"c": 1, "d": 2})):
+        usage = snap.replay(device).measure()
+        found, _, _ = Grouper(snap, "user_metadata").groups(usage, 1, 0)
+        assert {group.label: group.bytes for group in found} == want
+
+
+def test_sizes_are_those_of_the_measure() -> None:
+    snap = opened(SnapshotBuilder().segment_alloc(1 << 30, 2 << 20).alloc(1 << 30, 100))
+    grouper = Grouper(snap, "size,stream")
+    alone = Grouper(snap, "size")
+    for measure, label in (("requested", "64 B to 128 B"), ("allocated", "512 B to 1 KiB")):
+        usage = snap.replay().measure(measure)  # type: ignore[arg-type]
+        (group,), _, _ = grouper.groups(usage, 1, 0)
+        assert group.label == f"{label}, default stream"
+        assert [one.label for one in alone.groups(usage, 1, 0)[0]] == [label]
+
+
+def test_of_two_ways_with_frames_the_last_has_them() -> None:
+    snap = opened(rich())
+    found, _, _ = Grouper(snap, "innermost,file").groups(snap.replay().measure(), 1, 0)
+    assert "/r/gpt/mlp.py" in [group.frames[0].file for group in found if group.frames]
 
 
 def test_ways() -> None:
@@ -193,3 +237,53 @@ def test_rules_of_one_name_are_one_category() -> None:
         "own": 500,
         "other": 200,
     }
+
+
+LINEAR = "/v/lib/python3.12/site-packages/torch/nn/modules/linear.py"
+
+
+def test_modules_are_told_by_class_whatever_the_line() -> None:
+    builder = SnapshotBuilder()
+    stacks = [
+        [("Linear.forward", LINEAR, 125), ("Block.forward", "/r/block.py", 7)],
+        [("Block.forward", "/r/block.py", 8)],
+        [("Block.forward", "/r/block.py", 9)],
+        [("_call_impl", LINEAR.replace("linear", "module"), 9)],
+        [("Block.forward", "/r/other.py", 9)],
+        [("Function.forward", "/v/lib/python3.12/site-packages/torch/autograd/function.py", 9)],
+    ]
+    for i, stack in enumerate(stacks):
+        builder.alloc((i + 1) << 20, 1 << i, frames=[*stack, ("Gpt.forward", "/r/gpt.py", i)])
+    snap = opened(builder)
+    found, _, _ = Grouper(snap, "module").groups(snap.replay().measure(), 5, 0)
+    assert [(group.label, group.bytes) for group in found] == [
+        ("Gpt", 32 + 8),
+        ("Gpt > Block", 16),
+        ("Gpt > Block", 4 + 2),
+        ("Gpt > Block > Linear", 1),
+    ]
+    assert [(f.function, f.line) for f in found[2].frames] == [
+        ("Block.forward", 0),
+        ("Gpt.forward", 0),
+    ]
+
+
+def test_modules_without_classes_are_told_by_their_calls() -> None:
+    builder = SnapshotBuilder()
+    for i in range(2):
+        frames = [("forward", LINEAR, 125), ("forward", "/r/gpt.py", i + 1)]
+        builder.alloc((i + 1) << 20, i + 1, frames=[*frames, ("forward", "/r/gpt.py", 9)])
+    assert groups(opened(builder), "module") == {
+        "gpt.py:9 > :2 > linear.py:125": 2,
+        "gpt.py:9 > :1 > linear.py:125": 1,
+    }
+
+
+def test_names_of_nothing() -> None:
+    builder = SnapshotBuilder().alloc(512, 5, time_us=START_US + 10, user_metadata=" \n")
+    builder.annotation(" ", "START", START_US)
+    snap = opened(builder)
+    assert groups(snap, "annotation") == {"(no name)": 5}
+    assert groups(snap, "user_metadata") == {"(no name)": 5}
+    # Rules see what is there.
+    assert groups(snap, "category", rules=(Rule("blank", annotation="^ $"),)) == {"blank": 5}

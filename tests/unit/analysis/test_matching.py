@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memreplay.analysis.matching import Match, Stack, align_paths, match_stacks
+from memreplay.analysis.matching import Match, Stack, match_stacks
 from memreplay.model import Frame
 
 
@@ -19,6 +19,19 @@ def stack(*frames: str) -> Stack:
         file, function, line = frame.rsplit(":", 2)
         found.append(Frame(function, file, int(line)))
     return tuple(found)
+
+
+Sized = dict[Stack, int]
+
+
+def changes(base: Sized, new: Sized, kinds: tuple[list[str], list[str]] | None = None) -> list[int]:
+    """What changes, a number a match that is not as it was; by size."""
+    ours, theirs = list(base.values()), list(new.values())
+    found = match_stacks(list(base), list(new), n_bytes=(ours, theirs), kinds=kinds)
+    sums = [sum(theirs[i] for i in m.new) - sum(ours[i] for i in m.base) for m in found]
+    return sorted(
+        change for change, m in zip(sums, found, strict=True) if change or not (m.base and m.new)
+    )
 
 
 def pairs(matches: list[Match]) -> set[tuple[tuple[int, ...], tuple[int, ...]]]:
@@ -59,6 +72,119 @@ def test_several_of_the_same_functions_are_told_apart_by_their_lines() -> None:
     assert pairs(match_stacks(old, new)) == {((0, 1), (0,))}
 
 
+MAIN = "t.py:main:1"
+
+
+def lines(*sizes: tuple[int, int]) -> Sized:
+    """Allocations of one function: (line, size) each."""
+    return {stack(f"m.py:f:{line}", MAIN): size for line, size in sizes}
+
+
+def test_lines_that_moved_onto_those_of_others() -> None:
+    base = lines((10, 100), (20, 200), (30, 300))
+    assert changes(base, lines((20, 100), (30, 200), (40, 300))) == []
+    assert changes(base, lines((20, 100), (30, 250), (40, 300))) == [50]
+    # One more of them, or one less.
+    assert changes(base, lines((20, 100), (30, 200), (40, 300), (50, 7))) == [7]
+    assert changes(base, lines((20, 100), (40, 300))) == [-200]
+    assert changes(base, lines((15, 7), (20, 100), (30, 200), (40, 300))) == [7]
+
+
+def test_lines_that_did_not_move_are_believed() -> None:
+    # Order would say that only one is gone.
+    base = lines((10, 100), (20, 200))
+    assert changes(base, lines((10, 200), (20, 100), (30, 200))) == [-100, 100, 200]
+    assert changes(base, lines((20, 100))) == [-100, -100]
+    assert changes(base, lines((20, 200))) == [-100]
+
+
+def test_many_stacks_of_the_same_functions() -> None:
+    many = [(line, line + 1) for line in range(100)]
+    assert changes(lines(*many), lines(*((line + 1, size) for line, size in many))) == []
+    assert changes(lines(*many), lines(*many[1:], (500, 7))) == [6]
+    assert changes(lines(*many), lines(*many[2:], (500, 7))) == [-1, 5]
+    # Too many to compare each with each: one match.
+    others = [(line + 1000, size) for line, size in many]
+    assert changes(lines(*many[:16]), lines(*others[:17])) == [17]
+    assert changes(lines(*many[:15]), lines(*others[:16])) == [16]
+    assert changes(lines(*many[:15]), lines(*others[1:15])) == [-1]
+
+
+def test_only_one_kind_matches() -> None:
+    one = stack("m.py:f:1", MAIN)
+    for other in ("b", "a"):
+        found = match_stacks([one, one], [one, one], kinds=(["a", "b"], [other, "c"]))
+        at = "ab".index(other)
+        assert pairs(found) == {((at,), (0,)), ((1 - at,), ()), ((), (1,))}
+        found = match_stacks([one, one], [one, one], kinds=(["a", "b"], [other, "c"]), exact=True)
+        assert pairs(found) == {((at,), (0,)), ((1 - at,), ()), ((), (1,))}
+    # Nor what is left in the end.
+    helper = stack("m.py:helper:9", "m.py:f:1", MAIN)
+    assert len(match_stacks([one], [helper], kinds=(["a"], ["b"]))) == 2
+    assert len(match_stacks([one], [helper], kinds=(["a"], ["a"]))) == 1
+    assert pairs(match_stacks([one], [one, helper], kinds=(["a"], ["a", "a"]))) == {((0,), (0, 1))}
+
+
+TORCH = "/v/lib/python3.12/site-packages/torch/utils/_contextlib.py:decorate_context:116"
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [
+        [TORCH],
+        ["m.py:<lambda>:12"],
+        ["m.py:f.<locals>.<listcomp>:12"],
+        ["m.py:f:12"],
+        ["m.py:f:12", "m.py:f:12"],
+        ["d.py:wrapper:1"],
+    ],
+)
+def test_what_comes_between(frames: list[str]) -> None:
+    # Decorated, in a lambda, deeper in a recursion: the user's functions are the same.
+    others = {stack("m.py:g:5", frame, MAIN): 1 for frame in frames if "wrapper" not in frame}
+    plain = {stack("m.py:f:10", MAIN): 100, **others}
+    wrapped = {stack("m.py:f:10", *frames, MAIN): 100, **others}
+    assert changes(plain, wrapped) == changes(wrapped, plain) == []
+    inside = {stack(*frames, "m.py:f:10", MAIN): 120, **others}
+    assert changes(plain, inside) == [20]
+
+
+def test_another_operator_of_the_same_line() -> None:
+    def ran(operator: str) -> Stack:
+        return (Frame(f"at::native::{operator}", "??", 0), *stack("m.py:f:10", MAIN))
+
+    other = stack("m.py:g:1", MAIN)
+    others = {(Frame(f"at::native::{op}", "??", 0), *other): 1 for op in ("mul", "add", "exp")}
+    assert changes({ran("mul"): 10, **others}, {ran("add"): 14, **others}) == [4]
+    base, new = [ran("mul")], [ran("add"), ran("exp")]
+    matches = match_stacks([*base, *others], [*new, *others])
+    (one,) = (one for one in matches if one.base == [0])
+    assert (one.new, [frame.function for frame in one.frames]) == ([0, 1], ["f", "main"])
+
+
+def test_a_script_without_functions_is_the_users_code() -> None:
+    def ran(operator: str) -> Stack:
+        return (Frame(f"at::native::{operator}", "??", 0), *stack("run.py:<module>:10"))
+
+    known = [(Frame(op, "??", 0), *stack("a.py:f:1")) for op in ("at::native::a", "at::native::b")]
+    found = match_stacks([ran("a"), *known], [ran("b"), *known])
+    assert pairs(found) == {((i,), (i,)) for i in range(3)}
+
+
+def test_plumbing_alone_is_no_users_code() -> None:
+    ops = [(Frame(op, "??", 0),) for op in ("a", "b", "c", "d")]
+    other = stack("m.py:f:1")
+    known = [(*op, *other) for op in ops]
+    found = match_stacks([ops[0], *known], [ops[1], *known])
+    assert ((0,), ()) in pairs(found)
+    assert ((), (0,)) in pairs(found)
+
+
+def test_a_function_inlined_beside_another_line_of_its_caller() -> None:
+    base = {stack("m.py:h:30", "m.py:f:12", MAIN): 100, **lines((20, 50))}
+    assert changes(base, lines((12, 100), (21, 50))) == []
+
+
 def test_another_root() -> None:
     def elsewhere(one: Stack) -> Stack:
         return tuple(replace(f, file=f.file.replace("/r/", "/work/run7/")) for f in one)
@@ -72,8 +198,12 @@ def test_a_renamed_function_is_one_row_where_it_is_called() -> None:
     found = match_stacks([A, C], [renamed, C])
     assert pairs(found) == {((0,), (0,)), ((1,), (1,))}
     (one,) = (one for one in found if one.base == [0])
-    # What both know of it.
-    assert [frame.function for frame in one.frames] == ["linear", "main"]
+    assert [frame.function for frame in one.frames] == ["linear", "run", "main"]
+    # One of two, called by the same: nothing says which became which.
+    base = [stack("m.py:a:1", "t.py:main:1"), stack("m.py:b:2", "t.py:main:1")]
+    new = [stack("m.py:x:1", "t.py:main:1"), stack("m.py:y:2", "t.py:main:1")]
+    (one,) = match_stacks(base, new)
+    assert [frame.function for frame in one.frames] == ["main"]
 
 
 def test_a_function_split_off_counts_where_it_was() -> None:
@@ -89,21 +219,6 @@ def test_what_is_new_or_gone_stays_so() -> None:
     by_side = {(bool(one.base), bool(one.new)): one.frames for one in found}
     assert by_side[True, False] == other
     assert by_side[False, True] == C
-
-
-def test_roots_are_voted_on() -> None:
-    base = {"/a/x/m.py", "/a/x/n.py", "/a/y/m.py", "/a/same.py"}
-    new = {"/b/x/m.py", "/b/x/n.py", "/b/y/m.py", "/a/same.py"}
-    assert align_paths(base, new) == {
-        "/b/x/m.py": "/a/x/m.py",
-        "/b/x/n.py": "/a/x/n.py",
-        "/b/y/m.py": "/a/y/m.py",
-    }
-    assert align_paths({"/r/a.py", "??"}, {"/r/b.py", ""}) == {}
-    old = {"/env/lib/python3.10/site-packages/torch/nn/modules/linear.py", "/me/linear.py"}
-    now = {"/opt/lib/python3.12/site-packages/torch/nn/modules/linear.py"}
-    (path,) = now
-    assert align_paths(old, now)[path].startswith("/env")
 
 
 frames = st.builds(
@@ -129,3 +244,9 @@ def test_every_stack_is_in_one_match(base: list[Stack], new: list[Stack], exact:
 @given(stacks)
 def test_with_itself_each_matches_itself(base: list[Stack]) -> None:
     assert pairs(match_stacks(base, base)) == {((i,), (i,)) for i in range(len(base))}
+
+
+@given(st.dictionaries(st.lists(frames, max_size=4).map(tuple), st.integers(0, 9), max_size=8))
+def test_moved_by_any_number_of_lines_nothing_changes(base: Sized) -> None:
+    moved = {tuple(replace(f, line=f.line + 2) for f in one): size for one, size in base.items()}
+    assert changes(base, moved) == []

@@ -77,6 +77,7 @@ def test_defaults_may_be_dropped(folder: Path) -> None:
         ("category = 1", "`category` must be a list of tables"),
         ("[[category]]\nname = 'a'", "category rule 1 ('a') asks nothing"),
         ("[[category]]\nname = 'a'\nframes = '('", "is no regular expression"),
+        ("x = " + "9" * 5000, "not valid TOML"),
         ("x = " + "[" * 100_000, "not valid TOML"),
         ("#" * (MAX_BYTES + 1), "too long for a configuration"),
         (60 * RULE, "60 category rules and 12 defaults; 64 at most"),
@@ -104,3 +105,8 @@ def test_files_that_cannot_be_read(folder: Path) -> None:
     written(folder / "pyproject.toml", "[tool]\nmemreplay = 1")
     with pytest.raises(UsageError, match=r"tool\.memreplay must be a table"):
         ConfigChoice(path).load()
+
+
+def test_a_mark_of_utf_8_is_no_mistake(folder: Path) -> None:
+    written(folder / "memreplay.toml", "\ufeffcategory_defaults = false")
+    assert ConfigChoice().rules() == ()

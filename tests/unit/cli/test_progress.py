@@ -87,3 +87,63 @@ def test_the_bar_goes_away_after_an_error(monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(ValueError):  # noqa: PT011 - it is this test's own
         fail()
     assert "\x1b[?25h" in terminal.getvalue()  # the cursor is shown again
+
+
+def test_several_files_have_one_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = make_terminal(monkeypatch)
+    monkeypatch.setattr(progress, "DELAY_S", -1.0)
+    with progress.several_progress(128) as showing:
+        for file in ("run/rank0.pkl", "run/rank1\n.pkl"):
+            with showing(file) as update:
+                assert update is not None
+                update(1, 2)
+                update(2, 2)
+    shown = terminal.getvalue()
+    assert "1 of 128  rank0.pkl" in shown
+    assert r"2 of 128  rank1\n.pkl" in shown
+    assert shown.count("\x1b[?25h") == 1  # one bar, at whose end the cursor is shown again
+
+
+def test_the_bar_makes_room_for_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its message comes before the next file, and would stand behind the bar."""
+    terminal = make_terminal(monkeypatch)
+    monkeypatch.setattr(progress, "DELAY_S", -1.0)
+    with progress.several_progress(2) as showing:
+
+        def fail() -> None:
+            with showing("a.pkl") as update:
+                assert update is not None
+                update(1, 2)
+                raise ValueError
+
+        with pytest.raises(ValueError):  # noqa: PT011 - it is this test's own
+            fail()
+        assert terminal.getvalue().endswith("\x1b[2K")  # nothing is left of the bar
+        with showing("b.pkl") as update:
+            assert update is not None
+            update(1, 2)
+    assert "2 of 2  b.pkl" in terminal.getvalue()
+
+
+def test_several_files_are_timed_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many small files take as long as a large one."""
+    make_terminal(monkeypatch)
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    with progress.several_progress(9) as showing:
+        for file in "abc":
+            now[0] += 0.4
+            monkeypatch.setattr(progress, "_make_bar", lambda file=file: pytest.fail(file))
+            with showing(file) as update:
+                assert update is not None
+                if file == "c":
+                    with pytest.raises(pytest.fail.Exception, match="c"):
+                        update(1, 1)
+                else:
+                    update(1, 1)
+
+
+def test_no_bar_of_several_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    with progress.several_progress(3) as showing, showing("a") as update:
+        assert update is None

@@ -13,7 +13,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import memreplay as mr
-from memreplay import _groups, _timeline
+from memreplay import _core, _groups, _timeline
 from memreplay._groups import BASELINE, NO_STACK, Keys
 from memreplay.analysis.plumbing import ranks
 from tests import build
@@ -186,7 +186,7 @@ def test_kept_groups_are_the_measure_of_these_alone(
             assert series[event + 1] == sum(row[2] for row in found if wanted[row[1]])
 
 
-def test_modules_are_the_users_forward_functions() -> None:
+def test_modules_are_paths_of_forward_functions() -> None:
     site = "/v/lib/python3.12/site-packages/torch/nn/modules/"
     frames = [
         ("gelu", site + "activation.py", 3),
@@ -199,11 +199,15 @@ def test_modules_are_the_users_forward_functions() -> None:
     builder = SnapshotBuilder().alloc(512, 5, frames=frames).alloc(1024, 7, frames=frames[5:])
     asked = Asked(mr.open(build.dump(builder.build())), 0)
     native = asked.snap.native
-    forward = bytes(native.string(i) == "forward" for i in range(native.n_strings))
-    keys = _groups.stack_keys(asked.replay.native, "modules", *asked.ranks, forward)
-    found, *_ = keys.sums(asked.measure.live(1), asked.measure, 0)
-    paths = [[asked.snap.frame(i).file for i in keys.path(row[0])] for row in found]
-    assert paths == [[], ["block.py", "mlp.py"]]
+    files = [asked.snap.frame(i).file for i in range(native.n_frames)]
+    block, mlp = files.index("block.py"), files.index("mlp.py")
+    # One frame may stand for another.
+    for stands in (mlp, files.index("train.py")):
+        forwards = array("I", [_core.ABSENT_ID] * native.n_frames)
+        forwards[block], forwards[mlp] = block, stands
+        keys = _groups.stack_keys(asked.replay.native, "modules", *asked.ranks, forwards)
+        found, *_ = keys.sums(asked.measure.live(1), asked.measure, 0)
+        assert [keys.path(row[0]) for row in found] == [(), (block, stands)]
 
 
 @given(traces(), st.integers(0, 63), st.randoms(use_true_random=False))
@@ -254,7 +258,7 @@ def test_what_is_refused() -> None:
     for bad in ((b"", asked.ranks[1]), (asked.ranks[0], b"")):
         with pytest.raises(ValueError, match="ranks"):
             _groups.stack_keys(replay, "file", *bad)
-    with pytest.raises(ValueError, match="is_forward"):
+    with pytest.raises(ValueError, match="numbers of 32 bits"):
         _groups.stack_keys(replay, "modules", *asked.ranks)
     with pytest.raises(ValueError, match="numbers of 32 bits"):
         _groups.row_keys(replay, array("I", [1, 2]), 0)

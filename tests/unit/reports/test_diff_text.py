@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from memreplay.model import When
+from memreplay.model import Label, When
 from memreplay.reports.diff_text import diff_document
 from memreplay.reports.plain import render_plain
 from memreplay.results.diff import DeviceDiff, DiffReport, DiffRow, Side
@@ -18,7 +18,7 @@ NEW = replace(BASE, file="/runs/b.pkl", bytes=12 * GIB, count=130, event_index=1
 GREW = DiffRow(ATTENTION.label, ATTENTION.frames, ATTENTION.user, 5 * GIB, 8 * GIB, 96, 120, "grew")
 GONE = DiffRow("(recorded without a stack)", (), (), GIB, 0, 4, 0, "gone")
 ADDED = replace(GONE, base_bytes=0, new_bytes=MIB, base_count=0, new_count=1, status="new")
-DEVICE = DeviceDiff(0, "held", BASE, NEW, (GREW, GONE, ADDED), 4, -MIB, {"grew": 1, "gone": 2})
+DEVICE = DeviceDiff(0, 0, "held", BASE, NEW, (GREW, GONE, ADDED), 4, -MIB, {"grew": 1, "gone": 2})
 REPORT = DiffReport(
     "/runs/a.pkl", "/runs/b.pkl", "held", "stack", When("peak", 1), False, False, (DEVICE,)
 )
@@ -49,6 +49,11 @@ def test_another_moment_and_what_is_not_compared() -> None:
     assert "note: device 2, 3 is in /runs/b.pkl alone, and not compared" in text
 
 
+def test_devices_of_two_numbers() -> None:
+    text = lines(replace(REPORT, devices=(replace(DEVICE, base_device=3),)))
+    assert "device 3 -> device 0: peak 10.0 GiB -> 12.0 GiB held, +2.0 GiB (+20.0%)" in text
+
+
 def test_no_change_and_doubts() -> None:
     new = replace(NEW, bytes=BASE.bytes, trusted=False, reasons=("ring_overflow",))
     same = replace(DEVICE, new=new, rows=(), rows_total=0, statuses={"same": 3})
@@ -61,3 +66,22 @@ def test_no_change_and_doubts() -> None:
 @pytest.mark.parametrize("width", [60, 80, 160])
 def test_no_line_is_wider(width: int) -> None:
     assert all(len(line) <= width for line in lines(REPORT, width))
+
+
+def test_by_several_ways() -> None:
+    of = (Label("attention"), Label("x", ATTENTION.frames, ATTENTION.user))
+    device = replace(DEVICE, rows=(replace(GREW, of=of),), rows_total=1)
+    text = "\n".join(lines(replace(REPORT, by="category,stack", devices=(device,))))
+    assert "attention, scaled_dot_" in text
+    # Callers of a function that was split off are no longer of each way.
+    merged = replace(GREW, label="attention, x")
+    device = replace(device, rows=(merged,))
+    text = "\n".join(lines(replace(REPORT, by="category,frame", devices=(device,))))
+    assert "attention, x" in text
+
+
+def test_where_there_is_little_room_the_count_goes_first() -> None:
+    assert "  count  " in "\n".join(lines(REPORT, 100))
+    narrow = "\n".join(lines(REPORT, 74))
+    assert "count" not in narrow
+    assert "1 more group (--top 0 shows all)" in narrow

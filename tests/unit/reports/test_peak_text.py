@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from memreplay.model import By, Frame, Group
+from memreplay.model import By, Frame, Group, Label
 from memreplay.reports.document import Table
 from memreplay.reports.peak_text import peak_document
 from memreplay.reports.plain import render_plain
+from memreplay.results.calltree import Call, CallTree
 from memreplay.results.peak import PeakReport
 from tests.unit.reports.results import (
     ATTENTION,
@@ -300,3 +301,59 @@ def test_nothing_at_all() -> None:
     empty = peak_of(peak_bytes=0, groups=(), groups_total=0, rest_bytes=0, rest_count=0)
     assert "bytes  share" not in render(empty)
     assert "(0.0%)" in render(empty, 160)
+
+
+STACK = Label("f /r/m.py:1", (Frame("f", "/r/m.py", 1), Frame("main", "/r/t.py", 9)), (0, 1))
+NODE = Frame("torch::autograd::generated::MmBackward0::apply(int)", "??", 0)
+
+
+@pytest.mark.parametrize(
+    "by, of, row",
+    [
+        (
+            "category,file",
+            (Label("one"), Label("/r/m.py", (Frame("", "/r/m.py", 0),))),
+            "one  /r/m.py",
+        ),
+        (
+            "file,size",
+            (Label("/r/m.py", (Frame("", "/r/m.py", 0),)), Label("1 KiB")),
+            "/r/m.py  1 KiB",
+        ),
+        ("category,stack,size", (Label("one"), STACK, Label("1 KiB")), "one, f  /r/m.py:1  1 KiB"),
+        ("category,pool", (Label("one"), Label("default pool")), "one, default pool"),
+        ("module,size", (Label("Gpt > Mlp", STACK.frames), Label("1 KiB")), "Gpt > Mlp, 1 KiB"),
+        ("category,frame", (Label("one"), Label("x", (NODE,))), "one, MmBackward0 (autograd)"),
+        (
+            "file,frame",
+            (Label("/r/m.py", (Frame("", "/r/m.py", 0),)), STACK),
+            "/r/m.py, f  /r/m.py:1",
+        ),
+    ],
+)
+def test_several_ways_in_their_order(by: By, of: tuple[Label, ...], row: str) -> None:
+    shown = next(label for label in reversed(of) if label.frames or label is of[0])
+    label = ", ".join(one.text for one in of)
+    group = Group(label, 5, 1, 1.0, shown.frames, shown.user, of)
+    peak = replace(PEAK.devices[0], groups=(group,), groups_total=1, rest_bytes=0, rest_count=0)
+    lines = render(replace(PEAK, by=by, devices=(peak,)), 120).splitlines()
+    (at,) = (
+        i for i, line in enumerate(lines) if line.startswith("bytes") or "share  count" in line
+    )
+    assert lines[at].endswith(by.replace(",", ", "))
+    assert lines[at + 1].endswith(f"  {row}")
+    assert (
+        ("main  /r/t.py:9" in lines[at + 2 :][0]) is ("stack" in by)
+        if at + 2 < len(lines)
+        else True
+    )
+
+
+def test_a_backward_pass_in_a_tree() -> None:
+    call = Call(1, "x", (NODE,), 5, 1, 1.0, 5, 1, 0, 0)
+    below = replace(call, level=2)
+    peak = replace(PEAK.devices[0], tree=CallTree((call, below), 0))
+    text = render(replace(PEAK, devices=(peak,)), 120)
+    assert "  MmBackward0 (autograd)\n" in text
+    # Among others, which are whole stacks then, it is a call as they are.
+    assert "    torch::autograd::generated::MmBackward0::apply(int)" in text

@@ -1,0 +1,113 @@
+"""Tells which rank each file of a run is of, by the files' names alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from memreplay.errors import UsageError
+
+_PICKLE = re.compile(r"\.(pkl|pickle)(\.(gz|zst|zstd|xz|bz2|zip))?\Z", re.IGNORECASE)
+_JSON = re.compile(r"\.json(\.(gz|zst|zstd|xz|bz2|zip))?\Z", re.IGNORECASE)
+# `rank7`, `Rank_7`, `rank-07`; of `local_rank3` and `rank12` in one name the second counts.
+_RANK = re.compile(r"(local)?[-_. ]?rank[-_. =]*([0-9]+)", re.IGNORECASE)
+_NUMBER = re.compile(r"[0-9]+")
+_MOST_DIGITS = 9  # what has more is a time or an id
+_SHOWN = 3  # names that an error lists
+_LONGEST = 60  # characters of one
+
+
+def snapshot_names(names: Iterable[str]) -> list[str]:
+    """Those that are snapshots by their name: pickles; where there is none, JSON files."""
+    names = list(names)
+    for form in (_PICKLE, _JSON):
+        found = [name for name in names if form.search(name)]
+        if found:
+            return found
+    return []
+
+
+def natural(name: str) -> list[tuple[str, int]]:
+    """A key that puts `rank2` before `rank10`."""
+    texts, numbers = _NUMBER.split(name), _NUMBER.findall(name)
+    return list(zip(texts, [*map(int, numbers), -1], strict=True))
+
+
+def ranks_of(names: Sequence[str]) -> tuple[dict[int, str], tuple[str, ...]]:
+    """The file of each rank, in their order, and the names that have no rank where others do.
+
+    A rank is the number after `rank` in the file's name, or else in its folder's; where no name has
+    that, the one number in which the names differ. `names` are snapshots, as paths with `/`, each
+    there once. Raises UsageError where a rank is ambiguous or there twice, and where there is none.
+    """
+    said = {name: _after_rank(name) for name in names}
+    if any(said.values()):
+        unranked = tuple(name for name in names if not said[name])
+        ranked = [name for name in names if said[name]]
+        numbers = _telling(ranked, [said[name] for name in ranked])
+    else:
+        unranked, ranked = (), list(names)
+        numbers = _telling(ranked, _all_numbers(ranked))
+    found: dict[int, str] = {}
+    for rank, name in sorted(zip(numbers, ranked, strict=True)):
+        if rank in found:
+            raise UsageError(
+                f"two files are of rank {rank}, {_short(found[rank])} and {_short(name)}; each rank"
+                " has one file (name the folder of one dump)"
+            )
+        found[rank] = name
+    return found, unranked
+
+
+def _after_rank(name: str) -> list[int]:
+    """The numbers after `rank` in a file's name, those of its folder where it has none itself."""
+    folder, _, own = _bare(name).rpartition("/")
+    for part in (own, folder):
+        found = [(bool(m[1]), int(m[2])) for m in _RANK.finditer(part)]
+        numbers = [n for local, n in found if not local] or [n for _, n in found]
+        if numbers:
+            return numbers
+    return []
+
+
+def _all_numbers(names: Sequence[str]) -> list[list[int]]:
+    """All numbers of each name, folders included; of one file alone its own name's."""
+    if len(names) == 1:
+        names = [names[0].rpartition("/")[2]]
+    return [[int(text) for text in _NUMBER.findall(_bare(name))] for name in names]
+
+
+def _telling(names: Sequence[str], numbers: Sequence[list[int]]) -> list[int]:
+    """Of each name's numbers the one that is its rank: the only one, or that which differs."""
+    for name, found in zip(names, numbers, strict=True):
+        if not found:
+            raise UsageError(
+                f"no rank in the name {_short(name)}: name files as rank0.pkl, rank1.pkl, …"
+            )
+    if all(len(set(found)) == 1 for found in numbers):
+        telling = [tuple(found[0] for found in numbers)]
+    elif len({len(found) for found in numbers}) > 1:
+        telling = []
+    else:
+        places = dict.fromkeys(zip(*numbers, strict=True))
+        telling = [place for place in places if len(set(place)) > 1]
+    if len(telling) != 1 or not all(len(str(rank)) <= _MOST_DIGITS for rank in telling[0]):
+        raise UsageError(_ambiguous(names))
+    return list(telling[0])
+
+
+def _ambiguous(names: Sequence[str]) -> str:
+    shown = ", ".join(map(_short, names[:_SHOWN])) + (", …" if len(names) > _SHOWN else "")
+    return (
+        f"which number is the rank in {shown} is not clear: put it after the word rank, as in"
+        " rank0.pkl"
+    )
+
+
+def _bare(name: str) -> str:
+    """A name without what says its form, in which numbers mean something else (`.bz2`)."""
+    return _JSON.sub("", _PICKLE.sub("", name))
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _LONGEST else f"…{name[1 - _LONGEST :]}"

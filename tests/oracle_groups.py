@@ -1,0 +1,209 @@
+"""Groups and filters slowly and obviously: each allocation is asked by itself what it is in.
+
+From a pickle's plain dicts and `tests/oracle.py`; which code is plumbing, and what rules say, comes
+from the tables of patterns in `analysis`, searched here frame by frame.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from memreplay.analysis.categories import DEFAULT_RULES, Rule
+from memreplay.analysis.plumbing import file_rank, function_rank
+from memreplay.model import Filters
+from tests import oracle
+from tests.oracle import FrameTuple, Lifetime
+
+BEFORE = "(allocated before the recording)"
+NO_STACK = "(recorded without a stack)"
+NO_EVENTS = "(no events were recorded)"
+UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"]
+
+
+class Groups:
+    """One device of a snapshot, and what each of its allocations is called, in each way."""
+
+    def __init__(self, snapshot: Any, device: int, rules: Sequence[Rule] = DEFAULT_RULES) -> None:
+        self.snapshot = snapshot
+        self.device = device
+        self.rules = rules
+        self.replay = oracle.replay(snapshot, device)
+        self.events = oracle.trace_of(snapshot, device)
+        self.any_events = any(oracle.columns(snapshot))
+        self.annotations = self._annotations()
+
+    def sums(
+        self, event: int, ways: Sequence[str], filters: Filters | None = None
+    ) -> dict[tuple[str, ...], tuple[int, int]]:
+        """(bytes, count) by what each way calls it, of what is live after an event."""
+        n_bytes: Counter[tuple[str, ...]] = Counter()
+        count: Counter[tuple[str, ...]] = Counter()
+        for one in self.replay.live_at(event):
+            if filters is None or self.passes(one, filters):
+                key = tuple(self.called(one, way) for way in ways)
+                n_bytes[key] += one.size
+                count[key] += 1
+        return {key: (n_bytes[key], count[key]) for key in count}
+
+    def passes(self, one: Lifetime, filters: Filters) -> bool:
+        texts = [f"{file}:{function}" for function, file, _ in one.frames]
+
+        def met(patterns: Sequence[str]) -> bool:
+            return any(re.search(pattern, text) for pattern in patterns for text in texts)
+
+        if filters.include and not met(filters.include):
+            return False
+        if met(filters.exclude) or one.size < filters.min_bytes:
+            return False
+        if filters.live_at_end and one.free_index is not None:
+            return False
+        return not filters.baseline or one.alloc_index < 0
+
+    def called(self, one: Lifetime, way: str) -> str:
+        if way in ("compile_context", "user_metadata"):
+            return self.carried(one, way) or f"(no {way})"
+        if way == "annotation":
+            return self.annotated(one) or "(outside of annotations)"
+        if way == "stream":
+            return self.stream(one)
+        if way == "size":
+            return self.size_class(one.size)
+        if way == "category":
+            return self.category(one)
+        if not one.frames:
+            if one.alloc_index >= 0:
+                return NO_STACK
+            return BEFORE if self.any_events else NO_EVENTS
+        if way == "module":
+            return self.modules(one)
+        own = put_down_to(one.frames)
+        function, file, _ = own
+        names = {
+            "stack": frame_label(own) + "".join(map(repr, one.frames)),
+            "innermost": frame_label(one.frames[0]),
+            "frame": frame_label(own),
+            "function": function or "(no function)",
+            "file": file or "(no file)",
+            "directory": file[: file.rfind("/")].rstrip("/") or file[: file.rfind("/") + 1]
+            if "/" in file
+            else "(no directory)",
+        }
+        return names[way]
+
+    def carried(self, one: Lifetime, key: str) -> str:
+        if one.alloc_index < 0:
+            return ""
+        found = self.events[one.alloc_index].get(key)
+        return "" if found in (None, "") or (key == "compile_context" and found == "N/A") else found
+
+    def _annotations(self) -> list[tuple[int, int, str]]:
+        """(start, end, name) in microseconds, in the order of their starts; no end is endless."""
+        found: list[list[Any]] = []
+        for mark in self.snapshot.get("external_annotations", []):
+            if mark["device"] != self.device:
+                continue
+            if mark["stage"] == "START":
+                found.append([mark["time_us"], None, mark["name"]])
+                continue
+            for one in reversed(found):
+                if one[2] == mark["name"] and one[1] is None:
+                    one[1] = mark["time_us"]
+                    break
+        found.sort(key=lambda one: one[0])
+        return [(start, 1 << 62 if end is None else end, name) for start, end, name in found]
+
+    def annotated(self, one: Lifetime) -> str:
+        if one.alloc_index < 0:
+            return ""
+        time = self.events[one.alloc_index].get("time_us")
+        if time is None:
+            return ""
+        within = [name for start, end, name in self.annotations if start <= time <= end]
+        return within[-1] if within else ""
+
+    def stream(self, one: Lifetime) -> str:
+        stream = None
+        if one.alloc_index >= 0:
+            stream = self.events[one.alloc_index].get("stream", 0)
+        else:
+            for segment in oracle.segments_of(self.snapshot):
+                start = segment["address"]
+                if (
+                    segment.get("device", 0) == self.device
+                    and start <= one.addr < start + segment["total_size"]
+                ):
+                    stream = segment["stream"]
+            if one.free_index is not None:
+                stream = self.events[one.free_index].get("stream", 0)
+        if stream is None:
+            return "(stream not known)"
+        return f"stream {stream}" if stream else "default stream"
+
+    def size_class(self, n_bytes: int) -> str:
+        if n_bytes < 1:
+            return "0 B"
+        low = 1
+        while low * 2 <= n_bytes:
+            low *= 2
+        return f"{units(low)} to {units(low * 2)}"
+
+    def category(self, one: Lifetime) -> str:
+        texts = [f"{file}:{function}" for function, file, _ in one.frames]
+        for rule in self.rules:
+            asked = [
+                (rule.compile_context, [self.carried(one, "compile_context")]),
+                (rule.user_metadata, [self.carried(one, "user_metadata")]),
+                (rule.annotation, [self.annotated(one)]),
+            ]
+            if rule.frames is not None:
+                where = texts
+                if rule.where == "own" and one.frames:
+                    function, file, _ = put_down_to(one.frames)
+                    where = [f"{file}:{function}"]
+                asked.append((rule.frames, where))
+            if all(
+                any(text and re.search(pattern, text) for text in those)
+                for pattern, those in asked
+                if pattern is not None
+            ):
+                return rule.name
+        return "unknown"
+
+    def modules(self, one: Lifetime) -> str:
+        words: list[str] = []
+        before = ""
+        for function, file, line in reversed(one.frames):
+            if function.split(".")[-1] == "forward" and (
+                file_rank(file) == 0
+                or "/torch/nn/modules/" in file
+                or "/torch/nn/parallel/" in file
+            ):
+                name = function[: -len(".forward")]
+                place = f":{line}" if file == before else f"{file.split('/')[-1]}:{line}"
+                words.append(name or place)
+                before = "" if name else file
+        return " > ".join(words) or "(in no module's forward)"
+
+
+def units(n_bytes: int) -> str:
+    unit = 0
+    while n_bytes >= 1024:
+        n_bytes //= 1024
+        unit += 1
+    return f"{n_bytes} {UNITS[unit]}"
+
+
+def put_down_to(frames: Sequence[FrameTuple]) -> FrameTuple:
+    """The innermost frame of the user's; of plumbing the one that says most."""
+    user = [frame for frame in frames if file_rank(frame[1]) == 0]
+    return user[0] if user else min(frames, key=lambda frame: function_rank(frame[0]))
+
+
+def frame_label(frame: FrameTuple) -> str:
+    function, file, line = frame
+    if line:
+        return f"{function} {file}:{line}"
+    return function if file in ("", "??") else f"{function} {file}"
