@@ -25,7 +25,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test bench lint typing sanitize fuzz docs build clean
+.PHONY: help demo test bench lint typing gate sanitize fuzz docs build clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
@@ -52,6 +52,9 @@ typing: $(VENV)/built.stamp ## mypy --strict, and the stubs against the compiled
 	$(BIN)/python -m mypy
 	$(BIN)/python -m mypy.stubtest memreplay._core memreplay._timeline memreplay._measures memreplay._churn memreplay._growth memreplay._blockmap memreplay._groups memreplay._pieces memreplay._slicing memreplay._converting memreplay._adding memreplay._native.column --mypy-config-file pyproject.toml \
 	  --allowlist ci/stubtest-allowlist.txt --ignore-unused-allowlist
+
+gate: $(VENV)/built.stamp ## memreplay's own gate: the example snapshot against ci/gate-base.json
+	ci/gate
 
 # The suite takes about four times as long as in `make test`, and the build twice.
 sanitize: $(SAN_VENV)/built.stamp ## the test suite under AddressSanitizer and UBSan, in .venv-sanitize (slow)

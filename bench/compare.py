@@ -58,6 +58,8 @@ OWN = (
     ("categories",),
     ("diff", "FILE"),
     ("timeline",),
+    ("gate", "--max-peak", "1TiB"),
+    ("baseline",),
     ("segments",),
     ("fragmentation",),
     ("oom",),

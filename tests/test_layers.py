@@ -47,6 +47,7 @@ LAYERS = (
     "reports",
     "cli",
     "__main__",
+    "pytest_plugin",
 )
 LEAVES = ("errors", "model")
 RANK = {name: rank for rank, name in enumerate(LAYERS)} | dict.fromkeys(LEAVES, -1)

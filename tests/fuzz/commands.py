@@ -9,11 +9,16 @@ from typing import Any, NamedTuple
 import memreplay as mr
 from memreplay.analysis.allocations import allocations_report
 from memreplay.analysis.at import at_report
+from memreplay.analysis.baseline import baseline_of
+from memreplay.analysis.baseline_reading import parse_baseline
+from memreplay.analysis.budgets import Budget
 from memreplay.analysis.calltree import TreeShape
 from memreplay.analysis.caught import categories_report
 from memreplay.analysis.fragmentation import fragmentation_report
+from memreplay.analysis.gate import gate_file
 from memreplay.analysis.leaks import leaks_report
 from memreplay.analysis.oom import oom_report
+from memreplay.analysis.sides import BaselineSide
 from memreplay.analysis.steps import steps_report
 from memreplay.analysis.timeline import timeline_report
 from memreplay.errors import UsageError
@@ -22,10 +27,13 @@ from memreplay.reports.allocations_json import render_allocations_json
 from memreplay.reports.allocations_text import allocations_document
 from memreplay.reports.at_json import render_at_json
 from memreplay.reports.at_text import at_document
+from memreplay.reports.baseline_json import render_baseline_json
 from memreplay.reports.categories_json import render_categories_json
 from memreplay.reports.categories_text import categories_document
 from memreplay.reports.fragmentation_json import render_fragmentation_json
 from memreplay.reports.fragmentation_text import fragmentation_document
+from memreplay.reports.gate_json import render_gate_json
+from memreplay.reports.gate_text import gate_document
 from memreplay.reports.leaks_json import render_leaks_json
 from memreplay.reports.leaks_text import leaks_document
 from memreplay.reports.oom_json import render_oom_json
@@ -36,6 +44,7 @@ from memreplay.reports.steps_text import steps_document
 from memreplay.reports.timeline_csv import render_timeline_csv
 from memreplay.reports.timeline_json import render_timeline_json
 from memreplay.reports.timeline_text import timeline_document
+from memreplay.results.gate import GateReport
 
 WAYS = ("stack", "file", "pool", "stream")
 MOMENTS = (
@@ -111,6 +120,11 @@ def questions(snap: mr.Snapshot, dice: int) -> list[Asked]:
             fragmentation_document,
             render_fragmentation_json,
         ),
+        Asked(
+            lambda: gated(snap, dice),
+            gate_document,
+            lambda report: render_gate_json(report, lambda path: path if dice % 2 else None),
+        ),
         Asked(lambda: oom_report(snap, number=0, top=top), oom_document, render_oom_json),
         Asked(
             lambda: steps_report(snap, period=(None, 2)[dice % 2], top=top),
@@ -123,6 +137,25 @@ def questions(snap: mr.Snapshot, dice: int) -> list[Asked]:
             render_leaks_json,
         ),
     ]
+
+
+def gated(snap: mr.Snapshot, dice: int) -> GateReport:
+    """A gate of a snapshot against itself, as its baseline file has it."""
+    budgets = [
+        Budget(max_peak=dice % 4096, max_growth=0.0, max_fragmentation=0.1, no_oom=True),
+        Budget(measure=MEASURES[dice % 4], category="activations", max_peak=0),
+        Budget(no_leaks=True, max_reserved=0),
+    ]
+    found = baseline_of(snap, top=(0, 1, 50)[dice % 3], budgets=budgets)
+    text = render_baseline_json(found)
+    base = parse_baseline(text.encode())
+    if base != found:
+        raise AssertionError("a baseline is read as another one than was written")
+    side = BaselineSide(base, "base.json")
+    file = gate_file(snap, budgets, base=side, allow_untrusted=dice % 2 == 0)
+    if any(one.failed for one in file.findings if one.kind.startswith("max_growth")):
+        raise AssertionError("a snapshot grew since itself")
+    return GateReport((file,))
 
 
 def ask(snap: mr.Snapshot, dice: int) -> None:

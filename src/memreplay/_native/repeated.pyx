@@ -31,6 +31,7 @@ cdef void read_event(const Tables* t, uint64_t row, Event* e) noexcept nogil:
             low = middle + 1
         else:
             high = middle
+    e.carried = False
     e.has_device_free = low < t.oom_event.len and of_oom[low] == row
     e.device_free = (<int64_t*> t.oom_free.data)[low] if e.has_device_free else 0
 

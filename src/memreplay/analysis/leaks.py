@@ -60,20 +60,22 @@ def leaks_report(
     if windows is not None and (annotation is not None or period is not None):
         raise UsageError("windows stand in for steps: give no annotation and no period with them")
     grouper = Grouper(snap, "stack")
-    devices = []
-    for usage in chosen_usages(snap, snap.devices, measure, pool, stream):
-        found = _steps(snap, usage, annotation, period, windows)
-        trust = (strict_verdict if strict else verdict)(snap, usage)
-        search = _Search(usage, found, older_than, min_bytes, top, grouper)
-        devices.append(
-            search.result(
-                exact=trust.exact,
-                trusted=trust.trusted,
-                reasons=trust.reasons,
-                total_memory=total_memory,
-                oom_bytes=None if total_memory is not None else _oom_total(snap, usage.replay),
-            )
+    devices = [
+        device_leaks(
+            snap,
+            usage,
+            annotation=annotation,
+            period=period,
+            windows=windows,
+            older_than=older_than,
+            min_bytes=min_bytes,
+            total_memory=total_memory,
+            top=top,
+            grouper=grouper,
+            strict=strict,
         )
+        for usage in chosen_usages(snap, snap.devices, measure, pool, stream)
+    ]
     if not any(device.source for device in devices):
         why = devices[0].missing if devices else "the file has neither events nor segments"
         raise UsageError(f"cannot look for leaks: {why}")
@@ -87,6 +89,33 @@ def leaks_report(
         truncated=snap.truncation is not None,
         pool=pool,
         stream=stream,
+    )
+
+
+def device_leaks(
+    snap: Snapshot,
+    usage: Usage,
+    *,
+    annotation: str | None = None,
+    period: int | None = None,
+    windows: int | None = None,
+    older_than: int = OLDER_THAN,
+    min_bytes: int = 1,
+    total_memory: int | None = None,
+    top: int = 20,
+    grouper: Grouper | None = None,
+    strict: bool = False,
+) -> DeviceLeaks:
+    """The leaks of one device; without a source where there are no steps to look at."""
+    found = _steps(snap, usage, annotation, period, windows)
+    trust = (strict_verdict if strict else verdict)(snap, usage)
+    search = _Search(usage, found, older_than, min_bytes, top, grouper or Grouper(snap, "stack"))
+    return search.result(
+        exact=trust.exact,
+        trusted=trust.trusted,
+        reasons=trust.reasons,
+        total_memory=total_memory,
+        oom_bytes=None if total_memory is not None else _oom_total(snap, usage.replay),
     )
 
 

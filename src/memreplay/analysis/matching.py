@@ -61,6 +61,14 @@ def match_stacks(
     return _same_callers(sides, found, left_base, left_new)
 
 
+def same_functions(base: Sequence[Stack], new: Sequence[Stack]) -> list[bool]:
+    """Of each stack of the new side, whether the base has one of the same functions and files."""
+    sides = _Sides(base, new, None, None)
+    sides.find_sites()
+    known = set(sides.base_paths)
+    return [path in known for path in sides.new_paths]
+
+
 class _Sides:
     """Both sides' stacks as numbers: equal numbers of sites are the same code."""
 

@@ -10,7 +10,9 @@ from memreplay.errors import UsageError
 from memreplay.model import When
 
 if TYPE_CHECKING:
-    from memreplay.model import Edge, Span
+    from collections.abc import Sequence
+
+    from memreplay.model import Edge, PeakPoint, Span
     from memreplay.replay import Replay, Usage
     from memreplay.snapshot import Snapshot
 
@@ -113,6 +115,26 @@ def _in_span(usage: Usage, span: Span, edge: Edge) -> int:
         return first
     last = replay.start + replay.events if span.end_event is None else span.end_event
     return usage.highest(first, _read(replay, last)).event_index
+
+
+def highest_within(usage: Usage, every: Sequence[Span], name: str) -> PeakPoint | None:
+    """The highest moment within any annotation of this name, or with this before its #, the first
+    of equal ones; None where none of `every` that was read is one."""
+    replay = usage.replay
+    last = replay.start + replay.events
+    found: PeakPoint | None = None
+    for span in every:
+        if name not in (span.name, span.name.partition("#")[0]):
+            continue
+        end = last if span.end_event is None else span.end_event
+        before = end == replay.start and replay.first_event > 0
+        after = span.start_event == last and not replay.native.reaches_end
+        if before or after:  # of the range that was read
+            continue
+        top = usage.highest(span.start_event, end)
+        if found is None or top.bytes > found.bytes:
+            found = top
+    return found
 
 
 def _read(replay: Replay, event: int) -> int:

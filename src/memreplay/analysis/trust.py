@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from memreplay.model import Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from memreplay.replay import Replay, Usage
     from memreplay.snapshot import Snapshot
 
@@ -20,6 +22,8 @@ EXACT_ALL_THE_SAME = {
     "ring_overflow",
     "synthetic_pool_events",
 }
+# What is left is exact, and what came before is lost.
+EVENTS_LOST_BEFORE = "ring_overflow"
 # Reasons that are no doubt. Blocks whose size is assumed may be larger by 1 MiB each, no more.
 REMARKS = EXACT_ALL_THE_SAME - {"no_events", "ring_overflow"} | {"blocks_assumed"}
 
@@ -83,7 +87,7 @@ def verdict(snap: Snapshot, usage: Usage) -> Verdict:
             reasons += _of_requests(replay)
         if usage.measure in ("active", "allocated"):
             reasons += _of_blocks(snap, replay)
-    return _verdict(reasons)
+    return graded(reasons)
 
 
 def device_verdict(snap: Snapshot, replay: Replay) -> Verdict:
@@ -109,7 +113,7 @@ def device_verdict(snap: Snapshot, replay: Replay) -> Verdict:
         reasons.append("pending_frees")
     if replay.blocks.synthetic:
         reasons.append("synthetic_pool_events")
-    return _verdict(list(dict.fromkeys(reasons)))
+    return graded(list(dict.fromkeys(reasons)))
 
 
 def strict_verdict(snap: Snapshot, usage: Usage) -> Verdict:
@@ -126,7 +130,8 @@ def strict_verdict(snap: Snapshot, usage: Usage) -> Verdict:
     )
 
 
-def _verdict(reasons: list[str]) -> Verdict:
+def graded(reasons: Sequence[str]) -> Verdict:
+    """The verdict of these reasons."""
     found = set(reasons)
     return Verdict(
         trusted=found <= REMARKS, exact=found <= EXACT_ALL_THE_SAME, reasons=tuple(reasons)

@@ -26,6 +26,8 @@ COMMANDS = {
         "What each rule of categories caught.",
     ),
     "diff": ("memreplay.cli.diff", "What changed between two snapshots."),
+    "gate": ("memreplay.cli.gate", "Whether memory is within its budgets."),
+    "baseline": ("memreplay.cli.baseline", "Keep of a snapshot what a gate needs."),
     "segments": ("memreplay.cli.segments", "What was reserved when, and why."),
     "steps": ("memreplay.cli.steps", "What each step of a program does to memory."),
     "leaks": ("memreplay.cli.leaks", "Which code holds more and more from step to step."),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from memreplay.cli.base import opened_base
 from memreplay.cli.errors import attempt
 from memreplay.cli.options import (
     STRICT_EXIT_CODES,
@@ -31,6 +32,7 @@ from memreplay.cli.ranks import Asked, are_folders, compare_folders
 from memreplay.cli.source import Reading, opened
 
 if TYPE_CHECKING:
+    from memreplay.analysis.sides import BaselineSide
     from memreplay.cli.config import ConfigChoice
     from memreplay.model import By, Filters, MeasureName, When
     from memreplay.results.diff import DiffReport
@@ -97,7 +99,7 @@ def command(
     Compares the peak of NEW with that of BASE (or another moment: --at), and shows which code the
     change is in: what grew, shrank, is new or gone. The changes add up to the whole change. Code
     that only moved (other lines, another folder, a renamed function) is matched; --exact switches
-    that off.
+    that off. BASE may be a baseline file (`memreplay baseline`).
 
     BASE and NEW may be two folders with a file a rank (rank0.pkl, …): then each rank is compared
     with the same rank of the other run, and the groups are of one of them.
@@ -107,13 +109,18 @@ def command(
 
     rules = config.rules_for(by)
 
-    def work(before: Snapshot, after: Snapshot) -> DiffReport:
+    def work(before: Snapshot | BaselineSide, after: Snapshot) -> DiffReport:
         from memreplay.analysis.diff import PEAK, diff_report
+        from memreplay.analysis.sides import BaselineSide
+
+        of = measure
+        if isinstance(before, BaselineSide) and not given(ctx, "measure"):
+            of = before.baseline.measure
 
         return diff_report(
             before,
             after,
-            measure=measure,
+            measure=of,
             by=by,
             when=at or PEAK,
             top=top,
@@ -135,16 +142,21 @@ def command(
         raise click.UsageError("--rank is for two folders of rank files, and these are two files")
     with ExitStack() as open_files:
         # Each by itself: an error should name the file that it is of.
-        both = []
-        for file in (base, new):
-            opening = partial(open_files.enter_context, opened(file, reading))
-            snapshot, exit_code = attempt(file, opening)
-            if snapshot is None:
-                ctx.exit(exit_code)
-            both.append(snapshot)
-        present(
-            ctx, f"{base}, {new}", partial(work, *both), partial(_render, fmt=fmt), strict=strict
-        )
+        before, exit_code = attempt(base, partial(opened_base, base, reading, open_files))
+        if before is None:
+            ctx.exit(exit_code)
+        opening = partial(open_files.enter_context, opened(new, reading))
+        after, exit_code = attempt(new, opening)
+        if after is None:
+            ctx.exit(exit_code)
+        both = f"{base}, {new}"
+        render = partial(_render, fmt=fmt)
+        present(ctx, both, partial(work, before, after), render, strict=strict)
+
+
+def given(ctx: click.Context, name: str) -> bool:
+    """Whether an option was named, and is not at its default."""
+    return ctx.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
 
 
 def _render(report: DiffReport, fmt: str) -> str:

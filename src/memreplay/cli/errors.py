@@ -27,17 +27,22 @@ def attempt(file: str, work: Callable[[], T]) -> tuple[T | None, int]:
     An error is reported here, so that a command over several files can go on with the next one.
     Not for writing output: an error of that is none of the file's.
     """
+    found, exit_code, _ = told(file, work)
+    return found, exit_code
+
+
+def told(file: str, work: Callable[[], T]) -> tuple[T | None, int, str]:
+    """As `attempt`, and after it the line that says what the error was, without the file's name."""
     try:
-        return work(), 0
+        return work(), 0, ""
     except MemreplayError as error:
-        _complain(f"{name_of(file)}: {error}")
-        return None, error.exit_code
+        exit_code, words = error.exit_code, str(error)
     except OSError as error:
-        _complain(f"{name_of(file)}: {_os_error_words(error)}")
-        return None, NOT_READABLE
+        exit_code, words = NOT_READABLE, _os_error_words(error)
     except MemoryError:
-        _complain(f"{name_of(file)}: not enough memory to read it; {PART}")
-        return None, NOT_READABLE
+        exit_code, words = NOT_READABLE, f"not enough memory to read it; {PART}"
+    _complain(f"{name_of(file)}: {words}")
+    return None, exit_code, words
 
 
 @contextmanager

@@ -69,7 +69,7 @@ Examples:
 )
 @click.option(
     "--total-memory",
-    type=SizeType(),
+    type=SizeType(least=1),
     metavar="SIZE",
     help="The device's memory (80GiB), to say when it runs out; else as an oom event says.",
 )

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memreplay.cli.memory import MemoryType
 from memreplay.cli.options import (
     STRICT_EXIT_CODES,
     all_frames_option,
@@ -20,6 +19,7 @@ from memreplay.cli.options import (
 )
 from memreplay.cli.output import render_document
 from memreplay.cli.present import present
+from memreplay.cli.size import SizeType
 from memreplay.cli.source import Reading, opened
 from memreplay.errors import UsageError
 
@@ -51,7 +51,7 @@ Examples:
 @click.option(
     "--total-memory",
     "total",
-    type=MemoryType(),
+    type=SizeType(least=1),
     metavar="SIZE",
     help="The card's memory (80GiB): then what else was on it is known.",
 )

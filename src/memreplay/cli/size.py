@@ -1,38 +1,53 @@
-"""Reads a size in bytes as people write it."""
+"""Options that take a size in bytes or a share, as people write them."""
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
-    _ParamType = click.ParamType[int]
+    _SizeType = click.ParamType[int]
+    _ShareType = click.ParamType[float]
 else:
-    _ParamType = click.ParamType  # generic from click 8.4 on only
-
-_POWERS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
-_SIZE = r"(\d{1,18}(?:\.\d{0,9})?) ?([KMGT]?)(?:iB|B)?"
+    _SizeType = _ShareType = click.ParamType  # generic from click 8.4 on only
 
 
-class SizeType(_ParamType):
-    """`80GiB`, `64K`, `1.5 GiB`, `4096`: units are powers of 1,024."""
+class SizeType(_SizeType):
+    """`80GiB`, `38 GB`, `64K`, `4096`; see `analysis.sizes.parse_size`. `least` is the smallest."""
 
     name = "size"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The bytes; a usage error where the text is no size."""
-        if isinstance(value, int):
-            return value
-        match = re.fullmatch(_SIZE, str(value).strip(), re.IGNORECASE)
-        if match is None:
-            self.fail(
-                f"{value!r} is no size: give bytes, or a number with KiB, MiB, GiB", param, ctx
-            )
-        from decimal import Decimal
+    def __init__(self, least: int = 0) -> None:
+        self.least = least
 
-        size = int(Decimal(match[1]) * (1 << _POWERS[match[2].upper()]))
-        if size >= 2**62:
-            self.fail(f"{value!r} is more than there is", param, ctx)
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The bytes; a usage error where the text is no size, or too small a one."""
+        from memreplay.analysis.sizes import SizeError, parse_size
+
+        try:
+            size = parse_size(value)
+        except SizeError as error:
+            self.fail(str(error), param, ctx)
+        if size < self.least:
+            self.fail(f"{value!r} is too little here", param, ctx)
         return size
+
+
+class ShareType(_ShareType):
+    """`2%`; see `analysis.sizes.parse_share`."""
+
+    name = "share"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """The share, 1.0 for 100%; a usage error where the text is none."""
+        from memreplay.analysis.sizes import SizeError, parse_share
+
+        if isinstance(value, float):
+            return value
+        try:
+            return parse_share(value)
+        except SizeError as error:
+            self.fail(str(error), param, ctx)

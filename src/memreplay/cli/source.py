@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from memreplay.cli.progress import Showing, reading_progress
 
@@ -27,8 +27,14 @@ class Reading:
 
 
 @contextmanager
-def opened(file: str, reading: Reading, showing: Showing = reading_progress) -> Iterator[Snapshot]:
-    """The snapshot in `file`, or on standard input for `-`, closed afterwards.
+def opened(
+    file: str,
+    reading: Reading,
+    showing: Showing = reading_progress,
+    stream: BinaryIO | None = None,
+) -> Iterator[Snapshot]:
+    """The snapshot in `file`, or on standard input for `-`, closed afterwards. `stream` is read
+    instead of it where it is given.
 
     `showing` makes the bar; a command over many files has one of its own.
 
@@ -36,7 +42,8 @@ def opened(file: str, reading: Reading, showing: Showing = reading_progress) -> 
     """
     import memreplay as mr  # late: it loads the native core
 
-    source = sys.stdin.buffer if file == "-" else file
+    source: str | BinaryIO = sys.stdin.buffer if file == "-" else file
+    source = stream or source
     with (
         showing(file) as progress,
         mr.open(

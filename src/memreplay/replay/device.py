@@ -251,6 +251,16 @@ class Replay:
             at = codes.find(code, at + 1)
         return found
 
+    def request_of(self, event: int) -> tuple[int, int]:
+        """The size and the stack (its id) that an event carries."""
+        self.check(event)
+        row = event - self.first_event + self.native.first_row
+        found = []
+        for name in ("size", "stack"):
+            column = self.native.tables.column(name)
+            found.append(column if isinstance(column, int) else memoryview(column)[row])
+        return found[0], found[1]
+
     @cached_property
     def times(self) -> Column | None:
         """The times of the events, or None where they are all one, or absent."""

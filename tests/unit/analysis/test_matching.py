@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memreplay.analysis.matching import Match, Stack, match_stacks
+from memreplay.analysis.matching import Match, Stack, match_stacks, same_functions
 from memreplay.model import Frame
 
 
@@ -244,6 +244,17 @@ def test_every_stack_is_in_one_match(base: list[Stack], new: list[Stack], exact:
 @given(stacks)
 def test_with_itself_each_matches_itself(base: list[Stack]) -> None:
     assert pairs(match_stacks(base, base)) == {((i,), (i,)) for i in range(len(base))}
+
+
+def test_stacks_of_the_same_functions() -> None:
+    base: list[Stack] = [(Frame("f", "/a/m.py", 1), Frame("g", "/a/m.py", 2)), ()]
+    new: list[Stack] = [
+        (Frame("f", "/b/m.py", 7), Frame("g", "/b/m.py", 8)),
+        (Frame("h", "/b/m.py", 7), Frame("g", "/b/m.py", 8)),
+        (),
+    ]
+    assert same_functions(base, new) == [True, False, True]
+    assert same_functions([], new) == [False] * 3
 
 
 @given(st.dictionaries(st.lists(frames, max_size=4).map(tuple), st.integers(0, 9), max_size=8))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import memreplay as mr
-from memreplay.analysis.moments import resolve
+from memreplay.analysis.annotations import spans
+from memreplay.analysis.moments import highest_within, resolve
 from memreplay.errors import UsageError
 from memreplay.model import When
 from tests import build
@@ -196,3 +198,42 @@ def test_the_peak_between_two_events(recording: Recording, dice: random.Random) 
     part = series[first + 1 : last + 2]
     assert (top.bytes, top.event_index) == (max(part), first + part.index(max(part)))
     assert usage.bytes_at(last) == series[last + 1]
+
+
+def test_the_highest_within_any_of_a_name() -> None:
+    snap = mr.open(build.dump(waves().build()))
+    usage = snap.replay().measure()
+    every = spans(snap, snap.replay())
+
+    def highest(name: str) -> tuple[int, int] | None:
+        found = highest_within(usage, every, name)
+        return None if found is None else (found.bytes, found.event_index)
+
+    # Both called so, and the one that is before its #.
+    assert highest("step") == (900, 0)
+    assert highest("step#9") == (900, 0)
+    assert highest("open") == (700, 2)
+    assert highest("nothing") is None
+    assert highest_within(usage, (), "step") is None
+
+
+@given(recordings(max_steps=40, max_devices=1), st.data())
+def test_the_highest_within_is_that_of_each(recording: Recording, data: st.DataObject) -> None:
+    builder_times = [event["time_us"] for event in recording.snapshot["device_traces"][0]]
+    assume(builder_times)
+    bounds = st.integers(min(builder_times) - 2, max(builder_times) + 2)
+    annotations = []
+    for i in range(data.draw(st.integers(1, 4))):
+        start, end = sorted((data.draw(bounds), data.draw(bounds)))
+        for stage, time in (("START", start), ("END", end)):
+            annotations.append({"name": f"a#{i}", "stage": stage, "device": 0, "time_us": time})
+    snapshot: Any = {**recording.snapshot, "external_annotations": annotations}
+    snap = mr.open(build.dump(snapshot))
+    usage = snap.replay(0).measure()
+    found = highest_within(usage, spans(snap, snap.replay(0)), "a")
+    each = [
+        usage.bytes_at(resolve(snap, usage, When("annotation", name=span.name, edge="peak")))
+        for span in spans(snap, snap.replay(0))
+    ]
+    assert found is not None
+    assert found.bytes == max(each)

@@ -12,7 +12,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from memreplay.cli.errors import attempt, catching
+from memreplay.cli.errors import attempt, catching, told
 from memreplay.errors import (
     LimitError,
     MissingExtraError,
@@ -154,3 +154,9 @@ def test_memory_that_is_out_is_one_line(capsys: pytest.CaptureFixture[str]) -> N
         "memreplay: error: snap.pkl: not enough memory to read it; read a part with --from and --to"
     )
     assert capsys.readouterr().err == f"{line}\n"
+
+
+def test_told_gives_the_words_without_the_file(capsys: pytest.CaptureFixture[str]) -> None:
+    assert told("x.pkl", lambda: 7) == (7, 0, "")
+    assert told("x.pkl", raiser(UsageError("no such device"))) == (None, 2, "no such device")
+    assert capsys.readouterr().err == "memreplay: error: x.pkl: no such device\n"

@@ -232,3 +232,18 @@ def test_times_of_events_and_their_range() -> None:
     with mr.open(build.dump(SnapshotBuilder(times=False).alloc(512, 1).build())) as snap:
         assert snap.replay().times_us([0]) == [None]
         assert snap.replay().time_range is None
+
+
+def test_what_an_event_asked_for() -> None:
+    builder = SnapshotBuilder().alloc(512, 100, frames=[("f", "a.py", 1)]).free(512, 100)
+    builder.oom(700, frames=[("g", "b.py", 2)])
+    snap = mr.open(build.dump(builder.build()))
+    replay = snap.replay()
+    found = [replay.request_of(event) for event in range(replay.events)]
+    assert [size for size, _ in found] == [100, 100, 100, 700]
+    assert [frame.function for frame in snap.stack(found[0][1])] == ["f"]
+    assert [frame.function for frame in snap.stack(found[3][1])] == ["g"]
+    part = mr.open(build.dump(builder.build()), start=Moment("event", 2)).replay()
+    assert part.request_of(3)[0] == 700
+    with pytest.raises(mr.UsageError):
+        replay.request_of(4)

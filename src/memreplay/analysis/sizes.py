@@ -1,0 +1,70 @@
+"""Reads sizes and shares as people write them, on the command line and in a configuration."""
+
+from __future__ import annotations
+
+import re
+
+# `38GiB`, `38 GB`, `64K`, `1.5 MiB`, `4096`, `41_000_000`, `40e9`.
+_NUMBER = r"(?P<number>\d{1,18}(?:_\d{1,18})*(?:\.\d{0,9})?)"
+_SIZE = re.compile(
+    rf"{_NUMBER}(?:[eE]\+?(?P<power>\d{{1,2}})| ?(?P<unit>[KMGT])(?P<binary>i?)(?P<bytes>B?)| ?B)?",
+    re.IGNORECASE | re.ASCII,
+)
+_SHARE = re.compile(r"(?P<number>\d{1,9}(?:\.\d{0,9})?) ?%", re.ASCII)
+_POWERS = {"K": 1, "M": 2, "G": 3, "T": 4}
+MOST_BYTES = 2**62
+
+
+class SizeError(ValueError):
+    """A text that is no size or no share; `str()` of it says what to write instead."""
+
+
+def parse_size(given: object) -> int:
+    """The bytes of a text, or of a whole number.
+
+    KiB, MiB, GiB and TiB, and K, M, G and T alone, are powers of 1,024; KB, MB, GB and TB are
+    powers of 1,000. A part of a byte is dropped. Raises SizeError.
+    """
+    if isinstance(given, float) and given.is_integer():  # TOML has 40e9 as one
+        given = int(given)
+    if isinstance(given, int) and not isinstance(given, bool):
+        if not 0 <= given < MOST_BYTES:
+            raise SizeError(f"{_shown(given)} is no size: give bytes from 0 on")
+        return given
+    match = _SIZE.fullmatch(given.strip()) if isinstance(given, str) and len(given) < 80 else None
+    if match is None or _digits(match) > 18:
+        raise SizeError(f"{_shown(given)} is no size: give 38GiB, 38GB (1000s), 512MiB or bytes")
+    digits, scale = _decimal(match)
+    if match["unit"]:
+        decimal = match["bytes"] and not match["binary"]
+        digits *= (1000 if decimal else 1024) ** _POWERS[match["unit"].upper()]
+    if match["power"]:
+        digits *= 10 ** int(match["power"])
+    if digits // scale >= MOST_BYTES:
+        raise SizeError(f"{_shown(given)} is more than there is")
+    return digits // scale
+
+
+def parse_share(given: object) -> float:
+    """`2%` as 0.02. Raises SizeError for anything else: what 0.02 or 2 alone mean is not plain."""
+    match = _SHARE.fullmatch(given.strip()) if isinstance(given, str) and len(given) < 80 else None
+    if match is None:
+        raise SizeError(f"{_shown(given)} is no share: give a percentage, as 2% or 0.5%")
+    digits, scale = _decimal(match)
+    return digits / (100 * scale)
+
+
+def _decimal(match: re.Match[str]) -> tuple[int, int]:
+    """A number with a point as a whole one, and what that is to be divided by."""
+    whole, _, part = match["number"].replace("_", "").partition(".")
+    return int(whole + part), 10 ** len(part)
+
+
+def _digits(match: re.Match[str]) -> int:
+    """Of the part before the point."""
+    return len(match["number"].partition(".")[0].replace("_", ""))
+
+
+def _shown(given: object) -> str:
+    text = repr(given)
+    return text if len(text) <= 60 else f"{text[:59]}…"

@@ -1,0 +1,245 @@
+"""The pytest plugin: `@pytest.mark.memreplay` records a test's device memory and gates it.
+
+Loaded by pytest through an entry point; without a marked test it imports and does nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Generator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from memreplay.analysis.budgets import Budget
+    from memreplay.results.gate import GateReport
+
+MARKER = "memreplay"
+WIDTH = 100
+MOST_EVENTS = 4_000_000  # some GB of host memory, where a test goes on for ever
+_OWN_KEYS = ("baseline", "allow_untrusted")
+HELP = (
+    "memreplay(max_peak=None, baseline=None, **limits): record what the test does to the memory of"
+    " its CUDA or XPU devices, and fail it over a limit: max_peak='2GiB', max_growth='2%' over the"
+    " baseline, max_growth_bytes, max_reserved, max_fragmentation, no_oom, no_leaks. Skipped where"
+    " there is no device."
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options of the plugin."""
+    group = parser.getgroup("memreplay", "memory of CUDA and XPU devices")
+    group.addoption(
+        "--memreplay-keep",
+        metavar="DIR",
+        help="Keep the snapshot of each marked test in this folder.",
+    )
+    group.addoption(
+        "--memreplay-update",
+        action="store_true",
+        help="Write the baselines of marked tests anew, from what they do now.",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Registers the marker."""
+    config.addinivalue_line("markers", HELP)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Says what is wrong with a marker: on any machine, and before anything runs."""
+    for item in items:
+        marker = item.get_closest_marker(MARKER)
+        if marker is not None:
+            _wanted(item, marker)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skips a marked test where nothing can be recorded, before its fixtures are made."""
+    if item.get_closest_marker(MARKER) is None:
+        return
+    reason = _find_device()[1]
+    if reason:
+        pytest.skip(reason)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, None]:
+    """Records while a marked test runs, then holds it against its limits."""
+    marker = item.get_closest_marker(MARKER)
+    if marker is None:
+        yield
+        return
+    device, _ = _find_device()
+    with tempfile.TemporaryDirectory(prefix="memreplay-") as folder:
+        path = Path(folder) / f"{_file_name(item.nodeid)}.pickle"
+        _begin(device)
+        try:
+            outcome = yield
+            failed = outcome.excinfo is not None
+            if not failed:
+                device.synchronize()
+            # Of a test that failed too, as it may be for want of memory, where someone wants it.
+            if not failed or item.config.getoption("--memreplay-keep"):
+                device.memory._dump_snapshot(str(path))
+        finally:
+            device.memory._record_memory_history(enabled=None)
+        kept = _keep(item, path)
+        if failed:
+            return
+        problem = _judge(item, marker, path, kept)
+        if problem:
+            outcome.force_exception(pytest.fail.Exception(problem, pytrace=False))
+
+
+# --- recording ------------------------------------------------------------------------------------
+
+
+def _find_device() -> tuple[Any, str]:
+    """The module of torch whose memory can be recorded, and why there is none."""
+    try:
+        import torch
+    except ImportError:
+        return None, "memreplay: torch is not installed"
+    for kind in ("cuda", "xpu"):
+        module = getattr(torch, kind, None)
+        if module is None or not module.is_available():
+            continue
+        if hasattr(module.memory, "_record_memory_history"):
+            return module, ""
+        return None, f"memreplay: this torch cannot record the memory of {kind}"
+    return None, "memreplay: no CUDA or XPU device"
+
+
+def _begin(device: Any) -> None:
+    """Begins to record: Python's frames alone, as those of C++ take long to look up."""
+    device.memory._record_memory_history(
+        enabled="all", context="all", stacks="python", max_entries=MOST_EVENTS
+    )
+
+
+def _file_name(nodeid: str) -> str:
+    return re.sub(r"[^\w.-]+", "-", nodeid).strip("-.")[-120:] or "test"
+
+
+def _keep(item: pytest.Item, path: Path) -> Path | None:
+    """Where the snapshot is kept, None if it is not."""
+    folder = item.config.getoption("--memreplay-keep")
+    if not folder:
+        return None
+    import shutil
+
+    os.makedirs(folder, exist_ok=True)
+    kept = Path(shutil.copy(path, folder))
+    item.add_report_section("call", "memreplay", f"snapshot: {kept}")
+    return kept
+
+
+# --- judging --------------------------------------------------------------------------------------
+
+
+def _wanted(item: pytest.Item, marker: pytest.Mark) -> tuple[Budget, Path | None, bool]:
+    """The budget that the marker gives, its baseline, and whether anything is trusted.
+
+    Raises pytest.UsageError for a marker that means nothing.
+    """
+    from memreplay.analysis.budgets import budget_of
+    from memreplay.errors import UsageError
+
+    where = f"@pytest.mark.{MARKER}"
+    if marker.args:
+        raise pytest.UsageError(f"{item.nodeid}: {where} takes names: max_peak='2GiB'")
+    limits = {key: value for key, value in marker.kwargs.items() if key not in _OWN_KEYS}
+    baseline = marker.kwargs.get("baseline")
+    trusting = marker.kwargs.get("allow_untrusted", False)
+    if baseline is not None and not isinstance(baseline, (str, os.PathLike)):
+        raise pytest.UsageError(f"{item.nodeid}: {where}: baseline must be a path")
+    if not isinstance(trusting, bool):
+        raise pytest.UsageError(f"{item.nodeid}: {where}: allow_untrusted must be true or false")
+    try:
+        budget = budget_of(limits, where)
+    except UsageError as error:
+        raise pytest.UsageError(f"{item.nodeid}: {error}") from None
+    if budget.needs_base and baseline is None:
+        raise pytest.UsageError(
+            f"{item.nodeid}: {where} limits growth: say since what with baseline='base.json'"
+        )
+    return budget, None if baseline is None else item.path.parent / baseline, trusting
+
+
+def _judge(item: pytest.Item, marker: pytest.Mark, path: Path, kept: Path | None) -> str:
+    """What the test broke, in words; empty where it kept its limits."""
+    import memreplay
+    from memreplay.errors import MemreplayError
+    from memreplay.results.gate import GateReport
+
+    budget, baseline, trusting = _wanted(item, marker)
+    try:
+        with memreplay.open(path) as snap:
+            if not snap.devices:
+                return ""  # the test did nothing on a device, and is within any limit
+            if baseline is not None and item.config.getoption("--memreplay-update"):
+                _write_baseline(snap, budget, baseline)
+            report = GateReport((_gated(snap, budget, baseline, trusting),))
+    except MemreplayError as error:
+        return f"memreplay: {error}"
+    except OSError as error:
+        return f"memreplay: {error.filename}: {error.strerror}"
+    for finding in report.files[0].findings:
+        if finding.kind == "max_peak":
+            name = f"memreplay_peak_{finding.measure}_bytes"
+            item.user_properties.append((name, finding.actual_bytes))
+    return "" if report.passed else _words(report, kept)
+
+
+def _gated(snap: Any, budget: Budget, baseline: Path | None, trusting: bool) -> Any:
+    from memreplay.analysis.gate import gate_file
+
+    base = None if baseline is None else _read_baseline(baseline)
+    return gate_file(snap, (budget,), base=base, allow_untrusted=trusting)
+
+
+def _read_baseline(path: Path) -> Any:
+    """The side of a comparison that a baseline is. Raises SnapshotError, OSError, UsageError."""
+    from memreplay.analysis.baseline_reading import MAX_BYTES, parse_baseline
+    from memreplay.analysis.sides import BaselineSide
+    from memreplay.errors import UsageError
+
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        raise UsageError(
+            f"there is no baseline {path}; pytest --memreplay-update writes it"
+        ) from None
+    return BaselineSide(parse_baseline(data), str(path))
+
+
+def _write_baseline(snap: Any, budget: Budget, path: Path) -> None:
+    from memreplay.analysis.baseline import baseline_of
+    from memreplay.reports.baseline_json import render_baseline_json
+
+    made = baseline_of(snap, measure=budget.measure, budgets=(budget,))
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    part.write_text(f"{render_baseline_json(made)}\n", encoding="utf-8")
+    part.replace(path)
+
+
+def _words(report: GateReport, kept: Path | None) -> str:
+    """The line that says it all, the limits, and the groups that broke them."""
+    from memreplay.reports.gate_text import gate_document
+    from memreplay.reports.gate_words import headline
+    from memreplay.reports.plain import render_plain
+
+    # The first heading is the file, which is gone by then.
+    text = render_plain(gate_document(report)[1:], width=WIDTH).strip("\n")
+    where = (
+        f"snapshot: {kept}"
+        if kept is not None
+        else "--memreplay-keep=DIR keeps the snapshot, for memreplay peak and diff"
+    )
+    return f"{headline(report)}\n\n{text}\n\n{where}"

@@ -1,0 +1,87 @@
+"""Writes what a gate found as a document for people; its first line is apart, and says it all."""
+
+from __future__ import annotations
+
+from memreplay.reports.document import Block, Document, Heading, Note, Place, Row, Table
+from memreplay.reports.fit import clean, cut_right
+from memreplay.reports.gate_notes import gate_notes
+from memreplay.reports.gate_words import actual_words, limit_words, rule_words, scope_words
+from memreplay.reports.units import signed_size, size
+from memreplay.results.gate import Finding, GatedFile, GateReport
+
+MOST_CELLS = 40  # of a budget's name
+WORDS = {"passed": "ok", "failed": "FAIL", "skipped": "-"}
+
+
+def gate_document(report: GateReport) -> Document:
+    """A section a file: its limits, what grew, and notes."""
+    return tuple(block for file in report.files for block in _section(file))
+
+
+def _section(file: GatedFile) -> list[Block]:
+    head = [Place(file=file.file)]
+    if file.base_file is not None:
+        head.append(Place(file=file.base_file, note="(base)"))
+    blocks: list[Block] = [Heading((place,)) for place in head]
+    if file.error:
+        return [*blocks, Note(file.error, "warning")]
+    blocks.append(_limits([one for one in file.findings if one.kind != "trust" or one.reasons]))
+    told: set[tuple[object, ...]] = set()
+    for finding in file.findings:
+        if finding.failed and finding.causes and finding.causes not in told:
+            told.add(finding.causes)
+            blocks += _causes(finding)
+    blocks += [Note(text, "warning" if file.overflowed else "note") for text in gate_notes(file)]
+    return blocks
+
+
+def _limits(findings: list[Finding]) -> Table:
+    rows = tuple(
+        Row(
+            (
+                WORDS[one.outcome],
+                cut_right(clean(rule_words(one)), MOST_CELLS),
+                actual_words(one) if one.kind != "trust" else "no",
+                limit_words(one) if one.kind != "trust" and one.limit_bytes is not None else "",
+                "" if one.growth_bytes is None else signed_size(one.growth_bytes),
+                _of_what(one),
+            ),
+            style="warning" if one.failed else "plain",
+        )
+        for one in findings
+    )
+    titles = ("", "rule", "actual", "limit", "since base", "of")
+    return Table(titles, ("left", "left", "right", "right", "right", "left"), rows)
+
+
+def _of_what(finding: Finding) -> str:
+    if finding.kind == "trust":
+        return f"{'base: ' if finding.of_base else ''}{scope_words(finding)}: " + ", ".join(
+            finding.reasons
+        )
+    if finding.kind in ("no_oom", "no_leaks", "max_fragmentation"):
+        return f"device {finding.device}"
+    return f"peak {scope_words(finding)}"
+
+
+def _causes(finding: Finding) -> list[Block]:
+    grown = finding.causes[0].change_bytes is not None
+    what = {"no_leaks": "what leaks", "no_oom": "who asked"}.get(
+        finding.kind, "what grew most" if grown else "what holds most"
+    )
+    rows = tuple(
+        Row(
+            (
+                signed_size(one.change_bytes) if one.change_bytes is not None else size(one.bytes),
+                size(one.bytes) if one.change_bytes is not None else "",
+                Place(one.function, one.file, one.line) if one.file else one.label,
+            )
+        )
+        for one in finding.causes
+    )
+    titles = (
+        "change" if grown else "bytes",
+        "now" if grown else "",
+        f"{cut_right(clean(rule_words(finding)), MOST_CELLS)}: {what}",
+    )
+    return [Table(titles, ("right", "right", "left"), rows)]

@@ -1,0 +1,255 @@
+"""Says in one line what a gate found: each finding, and the whole."""
+
+from __future__ import annotations
+
+from memreplay.reports.fit import clean, cut_right
+from memreplay.reports.reasons import REASONS
+from memreplay.reports.units import count, counted, percent, signed_size, size
+from memreplay.results.gate import Cause, Finding, GatedFile, GateReport
+
+MOST_CELLS = 100  # of a function or a file, which a snapshot may make as long as it likes
+UNTRUSTED_HINT = "--allow-untrusted judges all the same"
+
+
+def headline(report: GateReport) -> str:
+    """`FAIL peak held 41.2 GiB > 38 GiB (+3.4 GiB since base; +3.1 GiB in forward model.py:212)`,
+    or `PASS …` of the limit that it came closest to."""
+    several = len(report.files) > 1
+    errors = [one for one in report.files if one.error]
+    failures = sorted(report.failures, key=lambda one: one[1].kind != "trust")
+    lines = [clean(f"{one.file}: {one.error}") for one in errors]
+    lines += [_line(file, finding, several) for file, finding in failures]
+    if lines:
+        return f"FAIL {lines[0]}{_more(len(lines) - 1, 'more failed')}"
+    kept = [(file, one) for file in report.files for one in file.findings if one.limit_bytes]
+    kept = [(file, one) for file, one in kept if one.outcome == "passed"]
+    rest = [
+        one
+        for file in report.files
+        for one in file.findings
+        if one.outcome == "passed" and one.kind != "trust"
+    ]
+    skipped = [
+        one
+        for file in report.files
+        for one in file.findings
+        if one.outcome == "skipped" and one.kind != "trust"
+    ]
+    left = _more(len(skipped), "not judged")
+    if kept:
+        file, closest = max(kept, key=lambda one: _nearness(one[1]))
+        return f"PASS {_line(file, closest, several)}{_more(len(rest) - 1, 'more kept')}{left}"
+    if rest:
+        words = ", ".join(dict.fromkeys(finding_words(one) for one in rest))
+        return f"PASS {words}{left}"
+    why = "; ".join(dict.fromkeys(finding_words(one) for one in skipped))
+    return f"PASS nothing was judged: {why}"
+
+
+def _line(file: GatedFile, finding: Finding, several: bool) -> str:
+    """A finding with its file where there are several, and its budget where that has a name."""
+    name = clean(f"{file.file.rpartition('/')[2]}: ") if several else ""
+    rule = "" if finding.rule == limit_name(finding) else clean(f" [{finding.rule}]")
+    return f"{name}{finding_words(finding, file)}{rule}"
+
+
+def limit_name(finding: Finding) -> str:
+    """`max-peak`: the limit, as the option is called."""
+    return finding.kind.replace("_", "-")
+
+
+def rule_words(finding: Finding) -> str:
+    """`max-peak`, `my budget: max-peak`."""
+    name = limit_name(finding)
+    return name if finding.rule == name else f"{finding.rule}: {name}"
+
+
+def _more(number: int, words: str) -> str:
+    return f"; {number} {words}" if number > 0 else ""
+
+
+def _nearness(finding: Finding) -> float:
+    assert finding.limit_bytes is not None
+    return (finding.actual_bytes or 0) / finding.limit_bytes
+
+
+def finding_words(finding: Finding, file: GatedFile | None = None) -> str:
+    """One finding: what was measured, against which limit, and where it comes from."""
+    if finding.outcome == "skipped":
+        return clean(_skipped(finding, file))
+    if finding.kind == "trust":
+        return clean(_trust(finding, file))
+    words = {
+        "max_fragmentation": _fragmentation,
+        "no_leaks": _leaks,
+        "no_oom": _ooms,
+        "max_growth": _growth,
+        "max_growth_bytes": _growth,
+    }.get(finding.kind, _peak)
+    return clean(words(finding))
+
+
+def scope_words(finding: Finding) -> str:
+    """`held`, `held of activations in ProfilerStep on device 1`: what is measured."""
+    words: str = finding.measure
+    if finding.category is not None:
+        words += f" of {finding.category}"
+    if finding.annotation is not None:
+        words += f" in {finding.annotation}"
+    return words + (f" on device {finding.device}" if finding.device else "")
+
+
+def limit_words(finding: Finding) -> str:
+    """`38 GiB`, `+2%`: the limit as it was given, nearly."""
+    if finding.limit_share is not None:
+        share = f"{finding.limit_share * 100:.6g}%"
+        return f"+{share}" if finding.kind == "max_growth" else share
+    if finding.kind == "max_growth_bytes":
+        return f"+{brief((finding.limit_bytes or 0) - (finding.base_bytes or 0))}"
+    return "none" if not finding.limit_bytes else brief(finding.limit_bytes)
+
+
+def actual_words(finding: Finding) -> str:
+    """What was measured, in the limit's own terms."""
+    if finding.actual_bytes is None:
+        return ""
+    if finding.kind in ("max_growth", "max_growth_bytes"):
+        return _signed_share(finding) if finding.kind == "max_growth" else _grown(finding)
+    if finding.kind == "max_fragmentation":
+        return percent(finding.actual_bytes / (finding.reserved_bytes or 1))
+    if finding.kind == "no_leaks":
+        return f"{size(finding.actual_bytes)} a step" if finding.actual_bytes else "none"
+    if finding.kind == "no_oom":
+        return str(finding.count)
+    return size(finding.actual_bytes)
+
+
+def cause_words(cause: Cause) -> str:
+    """`forward model.py:72`, or what stands for no place."""
+    if not cause.file:
+        return cut_right(clean(cause.label), MOST_CELLS)
+    name = cut_right(clean(cause.file.replace("\\", "/").rpartition("/")[2]), MOST_CELLS)
+    function = cut_right(clean(cause.function), MOST_CELLS)
+    return f"{function} {name}".strip() + (f":{cause.line}" if cause.line else "")
+
+
+def brief(n_bytes: int) -> str:
+    """`38 GiB`, `38.5 GiB`: a size without a zero after its point."""
+    return size(n_bytes).replace(".0 ", " ")
+
+
+def _peak(finding: Finding) -> str:
+    actual, limit = finding.actual_bytes or 0, finding.limit_bytes or 0
+    sign = ">" if actual > limit else "<="
+    left, right = size(actual), brief(limit)
+    if sign == ">" and left.replace(".0 ", " ") == right:
+        left, right = f"{count(actual)} B", f"{count(limit)} B"  # apart by less than is shown
+    more = []
+    if finding.growth_bytes is not None:
+        more.append(f"{_grown(finding)} since base")
+    more += _causes(finding)
+    return f"peak {scope_words(finding)} {left} {sign} {right}{_in_parentheses(more)}"
+
+
+def _growth(finding: Finding) -> str:
+    sign = ">" if finding.failed else "<="
+    actual, limit = _grown(finding), limit_words(finding)
+    base, now = finding.base_bytes or 0, finding.actual_bytes or 0
+    if finding.failed and actual.replace(".0 ", " ") == limit:
+        actual = f"+{count(now - base)} B"  # apart by less than is shown
+        limit = f"+{count((finding.limit_bytes or 0) - base)} B"
+    if base:
+        actual += f" ({_signed_share(finding)})"
+    more = [f"{size(base)} -> {size(now)}", *_causes(finding)]
+    words = f"growth of peak {scope_words(finding)} {actual} {sign} {limit}"
+    return words + _in_parentheses(more)
+
+
+def _fragmentation(finding: Finding) -> str:
+    sign = ">" if finding.failed else "<="
+    whole = f"{size(finding.actual_bytes or 0)} of {size(finding.reserved_bytes or 0)} never in use"
+    where = f" on device {finding.device}" if finding.device else ""
+    words = f"fragmentation{where} {actual_words(finding)} {sign} {limit_words(finding)}"
+    return f"{words} ({whole})"
+
+
+def _leaks(finding: Finding) -> str:
+    where = f" on device {finding.device}" if finding.device else ""
+    steps = counted(finding.count or 0, "step")
+    if not finding.failed:
+        return f"no leaks{where} over {steps}"
+    words = f"leak{where} {size(finding.actual_bytes or 0)} a step over {steps}"
+    places = [f"{size(one.bytes)} in {cause_words(one)}" for one in finding.causes[:1]]
+    return words + _in_parentheses(places or ["not in one stack all along"])
+
+
+def _ooms(finding: Finding) -> str:
+    where = f" on device {finding.device}" if finding.device else ""
+    if not finding.failed:
+        return f"no out-of-memory event{where}"
+    times = counted(finding.count or 0, "request")
+    first = "failed, the first" if finding.count != 1 else "failed,"
+    first += f" of {size(finding.actual_bytes or 0)}"
+    at = "".join(f" in {cause_words(one)}" for one in finding.causes[:1])
+    return f"out of memory{where}: {times} {first}{at}"
+
+
+def _trust(finding: Finding, file: GatedFile | None) -> str:
+    whose = _whose(finding, file)
+    if not finding.reasons:
+        return f"{whose}can be trusted"
+    return f"{whose}cannot be trusted: {_reasons(finding)}; {UNTRUSTED_HINT}"
+
+
+def _skipped(finding: Finding, file: GatedFile | None) -> str:
+    if finding.kind == "trust":
+        whose = _whose(finding, file)
+        return f"{whose}cannot be trusted, and counts all the same: {_reasons(finding)}"
+    return f"{finding.rule} was not judged: {finding.detail}"
+
+
+def _whose(finding: Finding, file: GatedFile | None) -> str:
+    name = file.base_file if finding.of_base and file is not None else None
+    base = f"base {name}: " if name else "base: " if finding.of_base else ""
+    where = f" on device {finding.device}" if finding.device else ""
+    return f"{base}{finding.measure} bytes{where} "
+
+
+def _reasons(finding: Finding) -> str:
+    return ", ".join(
+        f"{name} ({REASONS[name].what})" if name in REASONS else name
+        for name in finding.reasons[:1]
+    ) + "".join(f", {name}" for name in finding.reasons[1:])
+
+
+def _grown(finding: Finding) -> str:
+    grown = signed_size(finding.growth_bytes or 0)
+    return grown if grown != "0 B" else "+0 B"
+
+
+def _signed_share(finding: Finding) -> str:
+    if not finding.base_bytes:
+        return _grown(finding)
+    share = (finding.growth_bytes or 0) / finding.base_bytes
+    return f"{'-' if share < 0 else '+'}{percent(abs(share))}"
+
+
+def _causes(finding: Finding) -> list[str]:
+    """What the first line tells of the causes: the largest, and one in code where that is none."""
+    if not finding.causes:
+        return []
+    told = list(finding.causes[:1])
+    if finding.place is not None and finding.place not in told:
+        told.append(finding.place)
+    words = [
+        f"{size(one.bytes) if one.change_bytes is None else signed_size(one.change_bytes)} in"
+        f" {cause_words(one)}"
+        for one in told
+    ]
+    if told[0].change_bytes is None:
+        words[0] = f"most of it: {words[0]}"
+    return words
+
+
+def _in_parentheses(parts: list[str]) -> str:
+    return f" ({'; '.join(parts)})" if parts else ""

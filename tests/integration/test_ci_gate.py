@@ -1,0 +1,71 @@
+"""ci/gate, the project's own use of the gate: it passes, and fails when its baseline is lowered."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.conftest import ROOT
+
+
+def run(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = folder / "memreplay"
+    command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m memreplay "$@"\n')
+    command.chmod(0o755)
+    own = {name: value for name, value in os.environ.items() if not name.startswith("GITHUB_")}
+    return subprocess.run(
+        [str(ROOT / "ci" / "gate")],
+        env=own | {"MEMREPLAY": str(command)} | environment,
+        check=False,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=120,
+    )
+
+
+def test_it_passes(tmp_path: Path) -> None:
+    done = run(tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("PASS growth of peak held +0 B (+0.0%) <= +0%")
+
+
+def test_it_fails_when_the_baseline_is_lower(tmp_path: Path) -> None:
+    baseline = json.loads((ROOT / "ci" / "gate-base.json").read_text(encoding="utf-8"))
+    peak = next(
+        one
+        for one in baseline["devices"][0]["peaks"]
+        if (one["measure"], one["category"], one["annotation"]) == ("held", None, None)
+    )
+    group = next(one for one in peak["groups"] if one["frames"])
+    for one in (peak, group):
+        one["bytes"] -= 1 << 20
+    lowered = tmp_path / "lowered.json"
+    lowered.write_text(json.dumps(baseline), encoding="utf-8")
+    done = run(tmp_path, GATE_BASE=str(lowered))
+    assert done.returncode == 1
+    assert done.stdout.startswith("FAIL growth of peak held +1.0 MiB (+<0.1%) > +0%")
+    assert "+1.0 MiB in forward model.py:" in done.stdout.splitlines()[0]
+
+
+def test_the_baseline_is_what_the_command_makes() -> None:
+    """A change of its form, or of what it holds, is a change of the committed file."""
+    made = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "memreplay",
+            "baseline",
+            "examples/transformer_step.pkl.gz",
+            "--config",
+            "ci/gate.toml",
+            "--strict",
+        ],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+    )
+    assert made.stdout == (ROOT / "ci" / "gate-base.json").read_bytes()

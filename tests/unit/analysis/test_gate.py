@@ -1,0 +1,359 @@
+"""Tests of analysis/gate.py: limits against what a replay says; what is no alarm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import memreplay as mr
+from memreplay.analysis.baseline import baseline_of
+from memreplay.analysis.baseline_reading import parse_baseline
+from memreplay.analysis.budgets import Budget
+from memreplay.analysis.categories import DEFAULT_RULES, Rule
+from memreplay.analysis.gate import doubts, gate_file
+from memreplay.analysis.grouping import Grouper
+from memreplay.analysis.sides import REST, BaselineSide, ComparedSide, SnapshotSide
+from memreplay.analysis.trust import verdict
+from memreplay.errors import UsageError
+from memreplay.model import MEASURES, MeasureName
+from memreplay.reports.baseline_json import render_baseline_json
+from memreplay.results.gate import Finding, GatedFile
+from tests import build
+from tests.allocator_strategies import Recording, record, recordings
+from tests.build import SnapshotBuilder
+from tests.conftest import ROOT
+
+RULES = (Rule("model", "model.py"), Rule("optimizer", r"optimizer\.py:step"))
+
+
+def opened(snapshot: build.Snapshot) -> mr.Snapshot:
+    return mr.open(build.dump(snapshot))
+
+
+def example(name: str) -> mr.Snapshot:
+    return mr.open(ROOT / "examples" / f"{name}.pkl.gz")
+
+
+def as_file(snap: mr.Snapshot, **options: Any) -> BaselineSide:
+    """The baseline of a snapshot, written and read again."""
+    text = render_baseline_json(baseline_of(snap, **options))
+    return BaselineSide(parse_baseline(text.encode()), "base.json")
+
+
+def of_kind(file: GatedFile, kind: str) -> list[Finding]:
+    return [one for one in file.findings if one.kind == kind]
+
+
+# ---- against the obvious
+
+
+def live_sums(snap: mr.Snapshot, device: int, measure: MeasureName, category: str) -> list[int]:
+    """The bytes of one category after each event (-1 included), allocation by allocation."""
+    usage = snap.replay(device).measure(measure)
+    lives = usage.lifetimes
+    grouper = Grouper(snap, "category", RULES)
+    found = []
+    for event in range(-1, usage.replay.events):
+        groups, _, _ = grouper.groups(usage, event, 0)
+        found.append(sum(group.bytes for group in groups if group.label == category))
+    assert len(lives) >= 0
+    return found
+
+
+@given(
+    recordings(max_steps=60),
+    recordings(max_steps=60),
+    st.sampled_from(MEASURES),
+    st.integers(-1, 1),
+    st.booleans(),
+    st.booleans(),
+)
+def test_it_agrees_with_the_peaks(
+    base: Recording, new: Recording, measure: MeasureName, off: int, small: bool, share: bool
+) -> None:
+    before, after = opened(base.snapshot), opened(new.snapshot)
+    assume(after.devices and before.devices)
+    side: ComparedSide = as_file(before, top=1) if small else SnapshotSide(before)
+    for device in after.devices:
+        peak = after.replay(device).measure(measure).peak.bytes
+        limit = max(0, peak + off)
+        common = device in before.devices
+        there = before.replay(device).measure(measure).peak.bytes if common else 0
+        grown = max(0, peak - there + off)
+        budget = Budget(
+            device=device,
+            measure=measure,
+            max_peak=limit,
+            max_growth=0.1 if share else None,
+            max_growth_bytes=grown,
+        )
+        found = gate_file(after, [budget], base=side, allow_untrusted=True)
+        (one,) = of_kind(found, "max_peak")
+        assert (one.actual_bytes, one.limit_bytes) == (peak, limit)
+        assert one.failed is (peak > limit)
+        for one in of_kind(found, "max_growth_bytes"):
+            if not common:
+                continue
+            assert one.base_bytes == there
+            assert one.failed is (peak - there > grown)
+        for one in of_kind(found, "max_growth"):
+            if common:
+                assert one.failed is (peak - there > int(there * 0.1))
+        for one in found.findings:
+            if one.failed and one.kind != "trust" and measure != "reserved":
+                assert one.causes
+                assert all(cause.label != REST for cause in one.causes)
+                changes = [cause.change_bytes for cause in one.causes]
+                if one.growth_bytes is not None and one.growth_bytes > 0 and not small:
+                    assert all(change is not None and change > 0 for change in changes)
+        assert found.passed is not any(one.failed for one in found.findings)
+
+
+@given(recordings(max_steps=40), st.sampled_from(["held", "active"]))
+def test_categories_agree_with_their_live_sets(recording: Recording, measure: MeasureName) -> None:
+    snap = opened(recording.snapshot)
+    for device in snap.devices:
+        for category in ("model", "optimizer", "unknown"):
+            peak = max(live_sums(snap, device, measure, category))
+            budget = Budget(device=device, measure=measure, category=category, max_peak=peak)
+            found = gate_file(snap, [budget], rules=RULES, allow_untrusted=True)
+            (one,) = of_kind(found, "max_peak")
+            assert (one.actual_bytes, one.failed) == (peak, False)
+
+
+@given(recordings(max_steps=60), st.sampled_from(["held", "requested"]))
+def test_with_itself_nothing_grew(recording: Recording, measure: MeasureName) -> None:
+    snap = opened(recording.snapshot)
+    assume(snap.devices)
+    budgets = [
+        Budget(measure=measure, max_growth=0.0, max_growth_bytes=0),
+        Budget(measure=measure, category="model", max_growth=0.0),
+    ]
+    sides = SnapshotSide(snap, rules=RULES), as_file(snap, measure=measure, rules=RULES, top=2)
+    for side in sides:
+        found = gate_file(snap, budgets, base=side, rules=RULES, allow_untrusted=True)
+        assert found.passed
+        assert not found.rules_changed
+        growth = [one for one in found.findings if one.kind.startswith("max_growth")]
+        assert {one.outcome for one in growth} == {"passed"}
+        assert {one.growth_bytes for one in growth} == {0}
+
+
+# ---- what grew
+
+
+def program(*layers: tuple[str, int, int], line: int = 0) -> build.Snapshot:
+    """An allocation a layer: its function, line and size, of which none is freed."""
+    builder = SnapshotBuilder()
+    for i, (name, at, size) in enumerate(layers):
+        frames = [(name, "/job/model.py", at + line), ("main", "/job/train.py", 5 + line)]
+        builder.alloc((i + 1) << 20, size, frames=frames)
+    return builder.build()
+
+
+@pytest.mark.parametrize("boiled", [False, True])
+def test_the_cause_is_what_grew_though_its_lines_moved(boiled: bool) -> None:
+    before = opened(program(("attend", 10, 900), ("project", 20, 100)))
+    after = opened(program(("attend", 10, 900), ("project", 20, 300), line=7))
+    side = as_file(before) if boiled else SnapshotSide(before)
+    found = gate_file(after, [Budget(max_growth=0.1)], base=side, allow_untrusted=True)
+    (one,) = of_kind(found, "max_growth")
+    assert one.failed
+    (cause,) = one.causes
+    assert (cause.function, cause.file, cause.line) == ("project", "/job/model.py", 27)
+    assert (cause.change_bytes, cause.bytes) == (200, 300)
+    assert one.place == cause
+
+
+def test_without_a_base_the_cause_is_what_holds_most() -> None:
+    snap = opened(program(("attend", 10, 900), ("project", 20, 100)))
+    (one,) = of_kind(gate_file(snap, [Budget(max_peak=999)], allow_untrusted=True), "max_peak")
+    assert one.failed
+    assert [cause.function for cause in one.causes] == ["attend", "project"]
+    assert one.causes[0].change_bytes is None
+
+
+def test_what_a_baseline_left_out_is_not_taken_for_new() -> None:
+    layers = [(f"layer{i}", i, 1000 - i) for i in range(20)]
+    before = opened(program(*layers))
+    after = opened(program(*layers[:-1], ("layer19", 19, 2000)))
+    side = as_file(before, top=4)
+    (one,) = of_kind(
+        gate_file(after, [Budget(max_growth=0.0)], base=side, allow_untrusted=True), "max_growth"
+    )
+    # It may have been among the others, with 997 bytes at most.
+    assert [cause.function for cause in one.causes] == ["layer19"]
+
+
+def test_other_devices() -> None:
+    base = opened(SnapshotBuilder(devices=2).alloc(512, 10).alloc(512, 20, device=1).build())
+    one_device = opened(SnapshotBuilder(devices=3).alloc(512, 99, device=2).build())
+    budget = Budget(max_growth_bytes=0)
+    found = gate_file(one_device, [budget], base=SnapshotSide(base), allow_untrusted=True)
+    (finding,) = of_kind(found, "max_growth_bytes")
+    assert (finding.outcome, finding.detail) == ("skipped", "the base has no such device")
+    # Of one rank's card against another's: each has but one.
+    base = opened(SnapshotBuilder().alloc(512, 10).build())
+    found = gate_file(one_device, [budget], base=SnapshotSide(base), allow_untrusted=True)
+    (finding,) = of_kind(found, "max_growth_bytes")
+    assert (finding.outcome, finding.base_bytes, finding.actual_bytes) == ("failed", 10, 99)
+
+
+def test_what_is_not_there() -> None:
+    snap = opened(program(("attend", 10, 900)))
+    with pytest.raises(UsageError, match="is of device 3, which is not there; there are: 0"):
+        gate_file(snap, [Budget(device=3, max_peak=1)])
+    with pytest.raises(UsageError, match="annotation 'step', which device 0 does not have"):
+        gate_file(snap, [Budget(annotation="step", max_peak=1)])
+    with pytest.raises(UsageError, match="no rule is of the category 'x'; there are: NCCL,"):
+        gate_file(snap, [Budget(category="x", max_peak=1)])
+    with pytest.raises(UsageError, match="limits growth: give what it is since with --base"):
+        gate_file(snap, [Budget(max_growth=0.1)])
+    with pytest.raises(UsageError, match="neither events nor segments"):
+        gate_file(opened(SnapshotBuilder().build()), [Budget(max_peak=1)])
+
+
+# ---- the others
+
+
+def test_annotations_count_by_their_highest() -> None:
+    snap = example("transformer_step")
+    usage = snap.replay(0).measure("held")
+    from memreplay.analysis.annotations import spans
+
+    for name in ("ProfilerStep", "Optimizer.step", "Optimizer.zero_grad"):
+        highest = max(
+            usage.bytes_at(event)
+            for span in spans(snap, snap.replay(0))
+            if span.name.partition("#")[0] == name
+            for event in range(
+                span.start_event, (9_999 if span.end_event is None else span.end_event) + 1
+            )
+        )
+        found = gate_file(snap, [Budget(annotation=name, max_peak=highest)])
+        (one,) = of_kind(found, "max_peak")
+        assert (one.actual_bytes, one.outcome) == (highest, "passed"), name
+
+
+def test_fragmentation() -> None:
+    snap = example("serving_oom")
+    reserved = snap.replay(0).measure("reserved").peak.bytes
+    unused = reserved - snap.replay(0).measure("active").peak.bytes
+    assert unused > 0
+    for share, failed in ((unused / reserved + 0.001, False), (unused / reserved - 0.001, True)):
+        (one,) = of_kind(gate_file(snap, [Budget(max_fragmentation=share)]), "max_fragmentation")
+        assert (one.failed, one.actual_bytes, one.reserved_bytes) == (failed, unused, reserved)
+
+
+def test_leaks() -> None:
+    (one,) = of_kind(gate_file(example("leaky_training"), [Budget(no_leaks=True)]), "no_leaks")
+    assert (one.outcome, one.actual_bytes, one.count) == ("failed", 65536, 40)
+    assert one.place is not None
+    assert one.place.file.endswith("train.py")
+    (one,) = of_kind(gate_file(example("transformer_step"), [Budget(no_leaks=True)]), "no_leaks")
+    assert one.outcome == "skipped"
+    assert "no steps were found" in one.detail
+
+
+def test_out_of_memory_events() -> None:
+    (one,) = of_kind(gate_file(example("serving_oom"), [Budget(no_oom=True)]), "no_oom")
+    assert (one.outcome, one.count, one.actual_bytes) == ("failed", 2, 192 << 20)
+    assert one.place is not None
+    assert (one.place.function, one.place.line) == ("attention", 52)
+    assert gate_file(example("leaky_training"), [Budget(no_oom=True)]).passed
+
+
+# ---- trust
+
+
+def untrusted() -> build.Snapshot:
+    """A device with an allocation and no segments."""
+    return SnapshotBuilder().alloc(512, 100).build()
+
+
+def test_what_cannot_be_trusted_fails() -> None:
+    snap = opened(untrusted())
+    assert not verdict(snap, snap.replay(0).measure("held")).trusted
+    found = gate_file(snap, [Budget(max_peak=1000)])
+    assert not found.passed
+    (one,) = of_kind(found, "trust")
+    assert (one.outcome, one.measure, one.of_base) == ("failed", "held", False)
+    assert one.reasons
+    allowed = gate_file(snap, [Budget(max_peak=1000)], allow_untrusted=True)
+    assert allowed.passed
+    (one,) = of_kind(allowed, "trust")
+    assert one.outcome == "skipped"
+
+
+def test_a_base_that_cannot_be_trusted_fails_what_is_since_it() -> None:
+    base, snap = SnapshotSide(opened(untrusted())), example("leaky_training")
+    budget = Budget(max_growth_bytes=1 << 40)
+    found = gate_file(snap, [budget], base=base)
+    assert [one.of_base for one in found.findings if one.failed] == [True]
+    # Of a limit that has nothing to do with it, it is none.
+    assert gate_file(snap, [Budget(max_peak=1 << 40)], base=base).passed
+
+
+def overflowed() -> mr.Snapshot:
+    recording = record(5, steps=60, max_entries=30)
+    snapshot = dict(recording.snapshot)
+    snapshot["allocator_settings"] = {
+        **dict(snapshot.get("allocator_settings", {})),
+        "trace_alloc_overflowed": True,
+    }
+    return mr.open(build.dump(snapshot))
+
+
+def test_a_ring_buffer_that_overflowed_is_no_alarm() -> None:
+    snap = overflowed()
+    assert "ring_overflow" in verdict(snap, snap.replay(0).measure("held")).reasons
+    budget = Budget(max_peak=1 << 40)
+    found = gate_file(snap, [budget])
+    assert found.passed
+    assert found.overflowed == (0,)
+    strict = gate_file(snap, [budget], strict=True)
+    assert not strict.passed
+    assert of_kind(strict, "trust")[0].reasons == ("ring_overflow",)
+    # What is broken in it is broken.
+    assert of_kind(gate_file(snap, [Budget(max_peak=0)]), "max_peak")[0].failed
+
+
+def test_doubts() -> None:
+    reasons = ("blocks_assumed", "ring_overflow", "pending_frees", "no_events", "tail_race")
+    assert doubts(reasons) == ("no_events", "tail_race")
+    assert doubts(reasons, strict=True) == ("ring_overflow", "no_events", "tail_race")
+    assert doubts(()) == ()
+
+
+def test_rules_that_changed_are_told() -> None:
+    snap = example("transformer_step")
+    base = as_file(snap)
+    budget = [Budget(category="activations", max_growth=1.0)]
+    assert not gate_file(snap, budget, base=base).rules_changed
+    rules = (Rule("activations", "model.py"), *DEFAULT_RULES)
+    assert gate_file(snap, budget, base=base, rules=rules).rules_changed
+    assert not gate_file(snap, [Budget(max_growth=1.0)], base=base, rules=rules).rules_changed
+
+
+def test_a_baseline_without_what_is_asked() -> None:
+    snap = example("transformer_step")
+    base = as_file(snap)
+    rules = (Rule("mine", "model.py"), *DEFAULT_RULES)
+    with pytest.raises(UsageError, match="has no held bytes of the category 'mine': make it anew"):
+        gate_file(snap, [Budget(category="mine", max_growth=1.0)], base=base, rules=rules)
+    with pytest.raises(UsageError, match="no active bytes of the category 'activations'"):
+        gate_file(
+            snap, [Budget(category="activations", measure="active", max_growth=1.0)], base=base
+        )
+    # What a baseline was told of, it has.
+    wanted = Budget(category="activations", annotation="Optimizer.step", max_growth=0.0)
+    (one,) = of_kind(gate_file(snap, [wanted], base=base), "max_growth")
+    assert (one.outcome, one.detail) == (
+        "skipped",
+        "the base has no such annotation 'Optimizer.step'",
+    )
+    found = gate_file(snap, [wanted], base=as_file(snap, budgets=[wanted]))
+    assert of_kind(found, "max_growth")[0].outcome == "passed"

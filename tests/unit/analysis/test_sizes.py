@@ -1,0 +1,83 @@
+"""Tests of analysis/sizes.py."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memreplay.analysis.sizes import SizeError, parse_share, parse_size
+
+GIB = 1 << 30
+
+
+@pytest.mark.parametrize(
+    "text, size",
+    [
+        ("0", 0),
+        ("4096", 4096),
+        ("41_000_000", 41_000_000),
+        ("40e9", 40 * 10**9),
+        ("1.5e3", 1500),
+        ("38GiB", 38 * GIB),
+        ("38 GiB", 38 * GIB),
+        (" 38gib ", 38 * GIB),
+        ("38GB", 38 * 10**9),
+        ("38 GB", 38 * 10**9),
+        ("38G", 38 * GIB),
+        ("23.5GiB", 23 * GIB + GIB // 2),
+        ("64k", 64 << 10),
+        ("64kB", 64_000),
+        ("64Ki", 64 << 10),
+        ("1.5M", 3 << 19),
+        ("2TB", 2 * 10**12),
+        ("1TiB", 1 << 40),
+        ("512B", 512),
+        ("512 B", 512),
+        ("1.9", 1),
+        (512, 512),
+        (40e9, 40 * 10**9),
+    ],
+)
+def test_a_size(text: object, size: int) -> None:
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "x", "-1", "GiB", "1.5.2", "9" * 30, "8 GiB more", "80XB", "1e-3", "1e3GiB", "1__0"),
+        *("_1", "2%", "\u0664\u0662", "4\u212a", "1,5GiB", "inf", "nan", "0x10", "8Gi B"),
+        *("9" * 10_000_000, None, True, -1, 2**62, 1.5, float("inf"), float("nan"), [], {}),
+    ],
+)
+def test_no_size(text: object) -> None:
+    with pytest.raises(SizeError, match="is no size: give ") as caught:
+        parse_size(text)
+    assert len(str(caught.value)) < 150
+
+
+@pytest.mark.parametrize("text", ["9999999999T", "1e20", "1e99", "4194304TiB"])
+def test_more_than_there_is(text: str) -> None:
+    with pytest.raises(SizeError, match="is more than there is"):
+        parse_size(text)
+
+
+@given(st.integers(0, 2**62 - 1))
+def test_bytes_are_as_they_are(size: int) -> None:
+    if len(str(size)) <= 18:
+        assert parse_size(str(size)) == parse_size(f"{size:_}") == size
+    assert parse_size(size) == size
+
+
+@pytest.mark.parametrize("text, share", [("2%", 0.02), ("0.5 %", 0.005), ("0%", 0), ("150%", 1.5)])
+def test_a_share(text: str, share: float) -> None:
+    assert parse_share(text) == share
+
+
+@pytest.mark.parametrize(
+    "text", ["2", "0.02", "\u0664%", "%", "-2%", "2 percent", 2, 0.02, None, True, ""]
+)
+def test_no_share(text: object) -> None:
+    with pytest.raises(SizeError, match="is no share: give a percentage, as 2%"):
+        parse_share(text)

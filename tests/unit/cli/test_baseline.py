@@ -1,0 +1,106 @@
+"""Tests of cli/baseline.py."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from memreplay.cli.app import app
+from tests import build
+from tests.build import SnapshotBuilder
+from tests.conftest import ROOT
+from tests.unit.reports.schemas import check_against
+
+EXAMPLE = str(ROOT / "examples" / "transformer_step.pkl.gz")
+DEEPER = str(ROOT / "examples" / "transformer_deeper.pkl.gz")
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def baseline(runner: CliRunner, *arguments: str) -> Result:
+    return runner.invoke(app, ["baseline", *arguments])
+
+
+def test_a_small_file_and_the_same_bytes(runner: CliRunner, tmp_path: Path) -> None:
+    done = baseline(runner, EXAMPLE, "-o", "base.json")
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "", "")
+    data = (tmp_path / "base.json").read_bytes()
+    assert len(data) < 16_000
+    check_against("baseline-1.json", json.loads(data))
+    assert baseline(runner, EXAMPLE).stdout_bytes == data
+    done = baseline(runner, EXAMPLE, "-o", "base.json")
+    assert done.exit_code == 2
+    assert "base.json is there already; give --force to replace it" in done.stderr
+    assert baseline(runner, EXAMPLE, "-o", "base.json", "--force", "--top", "1").exit_code == 0
+    assert len((tmp_path / "base.json").read_bytes()) < len(data)
+
+
+def test_no_paths_of_the_machine(runner: CliRunner) -> None:
+    assert json.loads(baseline(runner, EXAMPLE).stdout)["file"] == "transformer_step.pkl.gz"
+
+
+def test_what_cannot_be_trusted_is_not_written(runner: CliRunner, tmp_path: Path) -> None:
+    (tmp_path / "x.pkl").write_bytes(build.dump(SnapshotBuilder().alloc(512, 90).build()))
+    done = baseline(runner, "x.pkl", "-o", "base.json")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "x.pkl: held bytes of device 0 cannot be trusted (no_segments;" in done.stderr
+    assert not (tmp_path / "base.json").exists()
+    assert baseline(runner, "x.pkl", "-o", "base.json", "--allow-untrusted").exit_code == 0
+    # It is still known of the base that it is not to be trusted.
+    gate = ["gate", EXAMPLE, "--base", "base.json", "--max-growth-bytes", "1TiB"]
+    done = runner.invoke(app, gate)
+    assert done.exit_code == 1
+    assert done.stdout.startswith("FAIL base base.json: held bytes cannot be trusted: no_segments")
+    assert runner.invoke(app, [*gate, "--allow-untrusted"]).exit_code == 0
+
+
+def test_errors(runner: CliRunner, tmp_path: Path) -> None:
+    assert baseline(runner, "nowhere.pkl", "-o", "base.json").exit_code == 3
+    assert not (tmp_path / "base.json").exists()
+    assert baseline(runner, EXAMPLE, "-o", "no/such/base.json").exit_code == 2
+    assert baseline(runner, EXAMPLE, "--measure", "reserved").exit_code == 2
+    (tmp_path / "memreplay.toml").write_text("[[gate]]\nmax_peak = 'x'\n", encoding="utf-8")
+    done = baseline(runner, EXAMPLE)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "memreplay.toml: gate table 1: max_peak: 'x' is no size" in done.stderr
+
+
+def test_diff_takes_it(runner: CliRunner) -> None:
+    for measure in ("held", "active"):
+        done = baseline(runner, EXAMPLE, "-o", "base.json", "--force", "--measure", measure)
+        assert done.exit_code == 0
+        done = runner.invoke(app, ["diff", "base.json", DEEPER, "--format", "json", "--top", "0"])
+        assert done.exit_code == 0, done.stderr
+        found = json.loads(done.stdout)
+        check_against("diff-1.json", found)
+        direct = ["diff", EXAMPLE, DEEPER, "--measure", measure, "--format", "json", "--top", "0"]
+        expected = json.loads(runner.invoke(app, direct).stdout)
+        (ours,), (theirs,) = found["devices"], expected["devices"]
+        assert found["measure"] == measure
+        for key in ("base_bytes", "new_bytes", "change_bytes"):
+            assert ours[key] == theirs[key]
+        assert sum(row["change_bytes"] for row in ours["rows"]) == ours["change_bytes"]
+        assert ours["rows"][0]["change_bytes"] == theirs["rows"][0]["change_bytes"]
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        (["--at", "end"], "base.json is a baseline: it has the peak of all memory alone"),
+        (["--by", "file"], "base.json is a baseline: it has groups by stack, of all memory"),
+        (["--min-bytes", "4K"], "base.json is a baseline: it has groups by stack"),
+        (["--measure", "active"], "base.json is a baseline of held bytes: it has no groups of act"),
+        (["--pool", "default"], "base.json is a baseline: it has the peak of all memory alone"),
+    ],
+)
+def test_what_a_baseline_cannot_answer(runner: CliRunner, options: list[str], words: str) -> None:
+    assert baseline(runner, EXAMPLE, "-o", "base.json").exit_code == 0
+    done = runner.invoke(app, ["diff", "base.json", DEEPER, *options])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert words in done.stderr

@@ -1,0 +1,17 @@
+"""Tests of reports/gate_notes.py."""
+
+from __future__ import annotations
+
+from memreplay.reports.gate_notes import gate_notes
+from memreplay.results.gate import GatedFile
+from tests.unit.reports.gates import KEPT, PEAK, SKIPPED, TRUST, WHOLE
+
+
+def test_what_is_worth_a_note() -> None:
+    first, second, third, fourth = gate_notes(WHOLE.files[0])
+    assert first.startswith("device 0, 1: the recorder's ring buffer was full")
+    assert second.startswith("the rules of categories are not those of the baseline")
+    assert third == "no-leaks was not judged: no steps were found"
+    assert fourth.startswith("held bytes cannot be trusted, and counts all the same")
+    assert gate_notes(GatedFile("x", None, (PEAK, KEPT, TRUST))) == ()
+    assert gate_notes(GatedFile("x", None, (SKIPPED,))) == (third,)

@@ -1,0 +1,34 @@
+"""Tests of reports/gate_text.py."""
+
+from __future__ import annotations
+
+from memreplay.reports.gate_text import gate_document
+from memreplay.reports.plain import render_plain
+from tests.unit.reports.gates import HOSTILE, PEAK, WHOLE, report
+
+
+def test_a_report() -> None:
+    text = render_plain(gate_document(report(PEAK)), width=80)
+    assert text.splitlines() == [
+        "snap.pkl",
+        "",
+        "base.json  (base)",
+        "",
+        "      rule        actual   limit  since base  of",
+        "FAIL  max-peak  41.2 GiB  38 GiB    +3.4 GiB  peak held",
+        "",
+        "    change      now  max-peak: what grew most",
+        "  +3.1 GiB  9.0 GiB  Attention.forward  /job/gpt/model.py:212",
+        "+256.0 MiB  2.0 GiB  (allocated before the recording)",
+    ]
+
+
+def test_everything_fits() -> None:
+    for found in (WHOLE, HOSTILE):
+        for width in (60, 80, 160):
+            lines = render_plain(gate_document(found), width=width).splitlines()
+            assert all(line.isprintable() for line in lines)
+            assert max(map(len, lines)) <= max(width, 100)
+    text = render_plain(gate_document(WHOLE), width=100)
+    for words in ("not judged", "ring buffer was full", "rules of categories", "no such file"):
+        assert words in " ".join(text.split())

@@ -1,0 +1,312 @@
+"""Tests of pytest_plugin.py, in a pytest of their own, over a stand-in for torch that records.
+
+The stand-in has torch's names and dumps a snapshot that the test describes: what is tested is the
+plugin, and not a GPU.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+
+import memreplay
+from tests.conftest import ROOT
+
+pytest_plugins = ["pytester"]
+
+# What it dumps: an alloc for each size in HELD, kept until FREE is called. A log of the calls lies
+# in torch.log.
+FAKE_TORCH = """
+import json, pickle, sys
+from types import SimpleNamespace
+
+log = []
+events = []
+recording = False
+frames = [{"name": "forward", "filename": "/src/model.py", "line": 212}]
+
+
+def alloc(size):
+    events.append({"action": "alloc", "addr": 4096 * (len(events) + 1), "size": size,
+                   "stream": 0, "frames": frames, "time_us": len(events) + 1})
+
+
+def record(enabled="all", context="all", stacks="all", max_entries=sys.maxsize):
+    log.append(["record", enabled, stacks])
+    if enabled is not None:
+        events.clear()
+
+
+def dump(path):
+    log.append(["dump"])
+    blocks = [{"address": e["addr"], "size": e["size"], "requested_size": e["size"],
+               "state": "active_allocated", "frames": frames} for e in events]
+    segments = [{"device": 0, "address": b["address"], "total_size": b["size"],
+                 "allocated_size": b["size"], "active_size": b["size"],
+                 "requested_size": b["size"], "stream": 0, "segment_type": "large",
+                 "frames": [], "blocks": [b]} for b in blocks]
+    with open(path, "wb") as file:
+        pickle.dump({"segments": segments, "device_traces": [list(events)]}, file)
+
+
+def module(there):
+    return SimpleNamespace(
+        is_available=lambda: there,
+        synchronize=lambda: log.append(["synchronize"]),
+        memory=SimpleNamespace(_record_memory_history=record, _dump_snapshot=dump),
+    )
+
+
+cuda = module(CUDA)
+xpu = module(XPU)
+"""
+
+
+@pytest.fixture
+def gpu(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    return with_torch(pytester, monkeypatch, cuda=True)
+
+
+def with_torch(
+    pytester: pytest.Pytester,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    cuda: bool = False,
+    xpu: bool = False,
+) -> pytest.Pytester:
+    text = FAKE_TORCH.replace("CUDA)", f"{cuda})").replace("XPU)", f"{xpu})")
+    home = pytester.mkdir("fake")
+    (home / "torch.py").write_text(text)
+    source = str(Path(memreplay.__file__).parent.parent)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(home), source]))
+    for name in ("COLUMNS", "FORCE_COLOR", "PYTEST_ADDOPTS", "PYTEST_PLUGINS"):
+        monkeypatch.delenv(name, raising=False)
+    return pytester
+
+
+def run(pytester: pytest.Pytester, test: str, *args: str) -> pytest.RunResult:
+    pytester.makepyfile(test_it=f"import pytest, torch\n\n{test}")
+    # A development checkout may have been installed before the plugin was declared.
+    declared = any(one.value == "memreplay.pytest_plugin" for one in entry_points(group="pytest11"))
+    early = () if declared else ("-p", "memreplay.pytest_plugin")
+    return pytester.runpytest_subprocess(*early, "-p", "no:cacheprovider", *args)
+
+
+def test_the_entry_point_is_declared() -> None:
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert '[project.entry-points.pytest11]\nmemreplay = "memreplay.pytest_plugin"\n' in text
+
+
+def test_within_the_limit(gpu: pytest.Pytester) -> None:
+    result = run(
+        gpu,
+        """
+@pytest.mark.memreplay(max_peak="2 KiB")
+def test_step():
+    torch.alloc(1024)
+    torch.alloc(1024)
+
+def test_log():
+    assert torch.log == [
+        ["record", "all", "python"], ["synchronize"], ["dump"], ["record", None, "all"]]
+""",
+        "--strict-markers",
+        "--junit-xml=junit.xml",
+    )
+    result.assert_outcomes(passed=2)
+    xml = (gpu.path / "junit.xml").read_text()
+    assert '<property name="memreplay_peak_held_bytes" value="2048"' in xml
+
+
+def test_over_the_limit(gpu: pytest.Pytester) -> None:
+    result = run(
+        gpu,
+        """
+@pytest.mark.memreplay(max_peak="1 KiB")
+def test_step():
+    torch.alloc(1000)
+    torch.alloc(1000)
+""",
+    )
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "FAIL peak held 2.0 KiB > 1 KiB (most of it: 2.0 KiB in forward model.py:212)",
+            "*what holds most*",
+            "*forward  /src/model.py:212*",
+            "--memreplay-keep=DIR keeps the snapshot, *",
+        ]
+    )
+    # Nothing of the plugin's own code, and no file that is gone.
+    result.stdout.no_fnmatch_line("*pytest_plugin.py*")
+    result.stdout.no_fnmatch_line("*.pickle*")
+
+
+def test_growth_over_a_baseline(gpu: pytest.Pytester) -> None:
+    test = """
+@pytest.mark.memreplay(max_growth="10%", baseline="bases/step.json")
+def test_step():
+    for _ in range(SIZE):
+        torch.alloc(1 << 20)
+"""
+    (gpu.path / "bases").mkdir()
+    result = run(gpu, test.replace("SIZE", "10"))
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["memreplay: there is no baseline *; pytest --memreplay-update *"])
+    run(gpu, test.replace("SIZE", "10"), "--memreplay-update").assert_outcomes(passed=1)
+    made = json.loads((gpu.path / "bases" / "step.json").read_text())
+    assert made["schema"] == "memreplay.baseline/1"
+    assert os.listdir(gpu.path / "bases") == ["step.json"]
+    run(gpu, test.replace("SIZE", "11")).assert_outcomes(passed=1)
+    result = run(gpu, test.replace("SIZE", "12"))
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["FAIL *2.0 MiB in forward model.py:212)", "*what grew most*"])
+
+
+def test_a_broken_baseline_is_one_line(gpu: pytest.Pytester) -> None:
+    (gpu.path / "base.json").write_text('{"schema": "memreplay.baseline/1", "devices": 7}')
+    result = run(
+        gpu,
+        """
+@pytest.mark.memreplay(max_growth="10%", baseline="base.json")
+def test_step():
+    torch.alloc(1024)
+""",
+    )
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["memreplay: *"])
+
+
+def test_the_snapshot_is_kept(gpu: pytest.Pytester) -> None:
+    test = """
+@pytest.mark.memreplay(max_peak="1 KiB")
+@pytest.mark.parametrize("n", [1, 2])
+def test_step(n):
+    torch.alloc(1024 * n)
+
+@pytest.mark.memreplay(max_peak="1 GiB")
+def test_that_fails():
+    torch.alloc(1024)
+    raise RuntimeError("out of memory")
+"""
+    result = run(gpu, test, "--memreplay-keep=kept")
+    result.assert_outcomes(passed=1, failed=2)
+    kept = sorted(os.listdir(gpu.path / "kept"))
+    assert kept == [
+        "test_it.py-test_step-1.pickle",
+        "test_it.py-test_step-2.pickle",
+        "test_it.py-test_that_fails.pickle",
+    ]
+    result.stdout.fnmatch_lines(["snapshot: kept/test_it.py-test_step-2.pickle"])
+    result.stdout.fnmatch_lines(["*RuntimeError: out of memory"])
+    assert memreplay.open(gpu.path / "kept" / kept[1]).replay(0).peak.bytes == 2048
+
+
+def test_a_test_that_fails_is_not_judged(gpu: pytest.Pytester) -> None:
+    result = run(
+        gpu,
+        """
+@pytest.mark.memreplay(max_peak=1)
+def test_step():
+    torch.alloc(1024)
+    assert False, "its own"
+
+def test_log():
+    assert torch.log == [["record", "all", "python"], ["record", None, "all"]]
+""",
+    )
+    result.assert_outcomes(failed=1, passed=1)
+    result.stdout.fnmatch_lines(["*its own*"])
+    result.stdout.no_fnmatch_line("*FAIL peak*")
+
+
+def test_nothing_allocated_is_within_any_limit(gpu: pytest.Pytester) -> None:
+    test = "@pytest.mark.memreplay(max_peak=0)\ndef test_step():\n    pass\n"
+    run(gpu, test).assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("cuda, xpu, reason", [(False, True, ""), (False, False, "no CUDA or XPU")])
+def test_devices(
+    cuda: bool,
+    xpu: bool,
+    reason: str,
+    pytester: pytest.Pytester,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with_torch(pytester, monkeypatch, cuda=cuda, xpu=xpu)
+    test = """
+@pytest.fixture
+def costly():
+    assert torch.cuda.is_available() or torch.xpu.is_available()
+
+@pytest.mark.memreplay(max_peak="1 KiB")
+def test_step(costly):
+    torch.alloc(2048)
+"""
+    result = run(pytester, test, "-rs")
+    if reason:
+        result.assert_outcomes(skipped=1)
+        result.stdout.fnmatch_lines([f"SKIPPED*memreplay: {reason} device"])
+    else:
+        result.assert_outcomes(failed=1)
+
+
+def test_without_torch(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_torch(pytester, monkeypatch)
+    (pytester.path / "fake" / "torch.py").write_text("raise ImportError('no torch')")
+    pytester.makepyfile(
+        "import pytest\n\n@pytest.mark.memreplay(max_peak=1)\ndef test_step():\n    pass\n"
+    )
+    declared = any(one.value == "memreplay.pytest_plugin" for one in entry_points(group="pytest11"))
+    early = () if declared else ("-p", "memreplay.pytest_plugin")
+    result = pytester.runpytest_subprocess(*early, "-rs")
+    result.assert_outcomes(skipped=1)
+    result.stdout.fnmatch_lines(["SKIPPED*memreplay: torch is not installed"])
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        ("", "limits nothing: give one of max_peak, "),
+        ("'2GiB'", "takes names: max_peak='2GiB'"),
+        ("max_peak='lots'", "max_peak: 'lots' is no size"),
+        ("max_peek='2GiB'", "unknown key 'max_peek'; there are: "),
+        ("max_growth='2%'", "limits growth: say since what with baseline='base.json'"),
+        ("max_peak=1, baseline=3", "baseline must be a path"),
+        ("max_peak=1, allow_untrusted='no'", "allow_untrusted must be true or false"),
+    ],
+)
+def test_a_wrong_marker_is_told_on_any_machine(
+    arguments: str, words: str, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_torch(pytester, monkeypatch)
+    test = f"@pytest.mark.memreplay({arguments})\ndef test_step():\n    pass\n"
+    result = run(pytester, test)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    told = result.stderr.str()
+    assert told.startswith("ERROR: test_it.py::test_step: @pytest.mark.memreplay")
+    assert words in told
+    assert told.count("\n") <= 2
+
+
+def test_nothing_is_imported_where_nothing_is_marked(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_torch(pytester, monkeypatch, cuda=True)
+    pytester.makepyfile(
+        """
+import sys
+
+def test_modules():
+    loaded = {name for name in sys.modules if name.partition(".")[0] in ("memreplay", "torch")}
+    assert loaded == {"memreplay", "memreplay.pytest_plugin"}
+    assert "numpy" not in sys.modules
+"""
+    )
+    declared = any(one.value == "memreplay.pytest_plugin" for one in entry_points(group="pytest11"))
+    early = () if declared else ("-p", "memreplay.pytest_plugin")
+    pytester.runpytest_subprocess(*early).assert_outcomes(passed=1)
