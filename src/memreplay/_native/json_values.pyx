@@ -8,9 +8,9 @@ writes it; JSON has no tuples.
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset, strlen
 from memreplay._native.emit cimport Out, is_text, put_byte, put_bytes
-from memreplay._native.growbuf cimport Buf, buf_free, buf_init, push_bytes, push_item, push_u32
+from memreplay._native.growbuf cimport buf_free, buf_init, push_bytes, push_item, push_u32
 from memreplay._native.hashmap cimport (
-    NONE32, Spans, spans_free, spans_init, spans_intern
+    NONE32, spans_free, spans_init, spans_intern
 )
 from memreplay._native.opcode cimport *
 from memreplay._native.reals cimport REAL_LIMIT, is_named_real, is_real, real_of

@@ -5,7 +5,7 @@ memoised. A list goes out a thousand items at a time, and whole opcodes in frame
 little more, as Python's own pickler does. The same rows are the same bytes.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset, strlen
 from memreplay._native.excerpt cimport Excerpt, Leading
 from memreplay._native.growbuf cimport Buf, buf_free, buf_init, buf_reserve

@@ -4,7 +4,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 from memreplay._native.growbuf cimport Buf, buf_free, buf_init, push_u32
 from memreplay._native.hashmap cimport (
-    NONE32, Spans, span_at, spans_free, spans_init, spans_intern, spans_len
+    NONE32, span_at, spans_free, spans_init, spans_intern, spans_len
 )
 from memreplay._native.status cimport ERR_MEMORY, OK
 from memreplay._native.tables cimport Tables
