@@ -31,11 +31,6 @@ CALL_BASELINE = _calltree.CALL_BASELINE
 cdef class Keys:
     """Which group each allocation and baseline block of a replay is in; groups have names."""
 
-    cdef _keying.Keys k
-    cdef readonly Replay replay
-    cdef readonly tuple of     # what a pair is of, or what is renamed
-    cdef tuple owners          # the bytes that `k` points at
-
     def __init__(self, *args):
         raise TypeError("groups are made by stack_keys(), row_keys(), pair() and renamed()")
 
@@ -164,9 +159,11 @@ def stack_keys(
     """Groups by what the stack is or is put down to: a kind of KINDS.
 
     Names are stack, frame or string ids, by "modules" those of `Keys.path`; NO_STACK and BASELINE
-    where there is none. The ranks are as in `Measure.groups`; `forwards`, which "modules" alone
-    needs, is u32 a frame: the frame that stands for it in a path of modules, NONE32 where it is not
-    of a module's forward function. Raises KeyError and ValueError.
+    where there is none. The ranks hold a byte a string: what a stack is put down to is its
+    innermost frame of the lowest rank, which is that of its file, or where that is not 0 that of
+    its function. `forwards`, which "modules" alone needs, is u32 a frame: the frame that stands for
+    it in a path of modules, NONE32 where it is not of a module's forward function. Raises KeyError
+    and ValueError.
     """
     cdef Keys keys = made(replay, KINDS[kind])
     cdef Owned modules

@@ -23,7 +23,7 @@ from memreplay.analysis.slicing import cut
 from memreplay.analysis.steps import steps_report
 from memreplay.analysis.timeline import timeline_report
 from memreplay.errors import UsageError
-from memreplay.model import MEASURES, Filters, When
+from memreplay.model import MEASURES, WAYS, Filters, When
 from memreplay.reports.allocations_json import render_allocations_json
 from memreplay.reports.allocations_text import allocations_document
 from memreplay.reports.at_json import render_at_json
@@ -47,7 +47,7 @@ from memreplay.reports.timeline_json import render_timeline_json
 from memreplay.reports.timeline_text import timeline_document
 from memreplay.results.gate import GateReport
 
-WAYS = ("stack", "file", "pool", "stream")
+BY = (*WAYS, "category,file", "size,stack")
 MOMENTS = (
     When("peak", 1),
     When("peak", 2),
@@ -80,12 +80,13 @@ class Asked(NamedTuple):
 
 def questions(snap: mr.Snapshot, dice: int) -> list[Asked]:
     """Each command once, with arguments by the dice."""
-    by: Any = WAYS[dice % 4]
+    by = BY[dice // 4096 % len(BY)]
     measure: Any = MEASURES[dice // 4 % 5]
     of_blocks: Any = MEASURES[dice // 4 % 4]
     top = (0, 1, 20)[dice // 32 % 3]
     when = MOMENTS[dice // 128 % len(MOMENTS)]
-    grouped: Any = by if measure != "reserved" else "pool"
+    grouped = by if measure != "reserved" else "pool"
+    filters = FILTERS[dice % len(FILTERS)]
     shape = TreeShape(dice % 4, (0.0, 0.01)[dice // 4 % 2], whole=dice % 3 == 0)
     return [
         Asked(
@@ -96,9 +97,7 @@ def questions(snap: mr.Snapshot, dice: int) -> list[Asked]:
             render_at_json,
         ),
         Asked(
-            lambda: at_report(
-                snap, [when], measure=of_blocks, tree=shape, filters=FILTERS[dice % len(FILTERS)]
-            ),
+            lambda: at_report(snap, [when], measure=of_blocks, tree=shape, filters=filters),
             at_document,
             render_at_json,
         ),
@@ -115,12 +114,14 @@ def questions(snap: mr.Snapshot, dice: int) -> list[Asked]:
             render_timeline_json,
         ),
         Asked(
-            lambda: allocations_report(snap, measure=of_blocks, by=by, top=top),
+            lambda: allocations_report(snap, measure=of_blocks, by=by, top=top, filters=filters),
             allocations_document,
             render_allocations_json,
         ),
         Asked(
-            lambda: fragmentation_report(snap, at=when if dice % 3 else None, top=top, bars=20),
+            lambda: fragmentation_report(
+                snap, at=when if dice % 3 else None, by=by, top=top, bars=20
+            ),
             fragmentation_document,
             render_fragmentation_json,
         ),
@@ -129,14 +130,16 @@ def questions(snap: mr.Snapshot, dice: int) -> list[Asked]:
             gate_document,
             lambda report: render_gate_json(report, lambda path: path if dice % 2 else None),
         ),
-        Asked(lambda: oom_report(snap, number=0, top=top), oom_document, render_oom_json),
+        Asked(lambda: oom_report(snap, number=0, by=by, top=top), oom_document, render_oom_json),
         Asked(
             lambda: steps_report(snap, period=(None, 2)[dice % 2], top=top),
             steps_document,
             render_steps_json,
         ),
         Asked(
-            lambda: leaks_report(snap, windows=(None, 5)[dice % 2], top=top),
+            lambda: leaks_report(
+                snap, windows=(None, 5)[dice % 2], by=by, top=top, filters=filters
+            ),
             leaks_document,
             render_leaks_json,
         ),
