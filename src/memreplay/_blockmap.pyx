@@ -31,12 +31,6 @@ cdef class BlockMap:
     all segments are of the default one, `default_pool`.
     """
 
-    cdef _blockmap.BlockMap m
-    cdef uint32_t default_id
-    cdef bint unknown_is_default
-    cdef readonly Blocks blocks
-    cdef readonly Holding holding
-
     def __cinit__(self, Blocks blocks not None, Holding holding not None, Column allocs not None,
                   Column baseline not None, int64_t event):
         # The live set is what `Measure.live` lists.

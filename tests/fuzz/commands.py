@@ -20,6 +20,7 @@ from memreplay.analysis.gate import gate_file
 from memreplay.analysis.leaks import leaks_report
 from memreplay.analysis.oom import oom_report
 from memreplay.analysis.sides import BaselineSide
+from memreplay.analysis.slicing import cut
 from memreplay.analysis.steps import steps_report
 from memreplay.analysis.timeline import timeline_report
 from memreplay.analysis.torch_categories import category_events
@@ -74,6 +75,9 @@ FILTERS = (
     Filters(live_at_end=True),
     Filters(baseline=True),
 )
+
+
+SLICED_EVENTS = 5_000
 
 
 class Asked(NamedTuple):
@@ -198,8 +202,29 @@ def gated(snap: mr.Snapshot, dice: int) -> GateReport:
     return GateReport((file,))
 
 
+def slice_of(snap: mr.Snapshot, dice: int) -> None:
+    """A slice of what was read is a snapshot with the same numbers; one cut down is a snapshot."""
+    part = mr.open(b"".join(cut(snap)[1]))
+    for device in snap.devices:
+        want = snap.replay(device)
+        if device not in part.devices:
+            if want.events or want.baseline_bytes:
+                raise AssertionError(f"device {device} is not in the slice")
+            continue
+        found = part.replay(device)
+        for name in ("requested", "held"):
+            there, here = want.measure(name), found.measure(name)
+            if here.start_bytes != there.start_bytes or (here.series != there.series).any():
+                raise AssertionError(f"device {device}: {name} of the slice is another")
+    strip: Any = ("all", "plumbing")[dice % 2]
+    mr.open(b"".join(cut(snap, min_bytes=dice % 4096, strip=strip)[1]))
+
+
 def ask(snap: mr.Snapshot, dice: int) -> None:
     """Raises what no command may come to: anything but a report or a plain line."""
+    # The slice is held beside what it was cut out of: small ones, for the limit on memory.
+    if snap.native.n_events < SLICED_EVENTS:
+        slice_of(snap, dice)
     for number, export in enumerate(exports(snap, dice)):
         try:
             found = b"".join(export())

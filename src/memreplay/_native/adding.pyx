@@ -56,6 +56,7 @@ cdef uint64_t add_events(Tables* t, const EventColumns* c, uint64_t n, const uin
         e.pool = c.pool[i]
         e.compile_context = c.compile_context[i]
         e.user_metadata = c.user_metadata[i]
+        e.carried = False
         e.has_device_free = c.has_device_free[i]
         e.device_free = c.device_free[i]
         if push_event(t, &e) != OK:

@@ -281,7 +281,7 @@ cdef inline int fast_event(VM* vm, const uint8_t** pp, const uint8_t* end) noexc
         if entry >> INDEX_BITS != V_STR:
             return FAST_NO
         key = entry & INDEX_MASK
-        if key == K_DEVICE_FREE:
+        if key == K_DEVICE_FREE or key == K_CARRIED:
             return FAST_NO
         if key == K_ACTION:
             entry = fast_get(&p, memo, n)

@@ -19,41 +19,42 @@ cdef enum Key:
     K_USER_METADATA = 8
     K_POOL_ID = 9
     K_DEVICE_FREE = 10
+    K_CARRIED = 11         # memreplay's own: an event that stands for what was live before
     # segments and blocks
-    K_DEVICE = 11
-    K_ADDRESS = 12
-    K_TOTAL_SIZE = 13
-    K_ALLOCATED_SIZE = 14
-    K_ACTIVE_SIZE = 15
-    K_REQUESTED_SIZE = 16
-    K_SEGMENT_TYPE = 17
-    K_SEGMENT_POOL_ID = 18
-    K_IS_EXPANDABLE = 19
-    K_BLOCKS = 20
-    K_STATE = 21
-    K_HISTORY = 22
-    K_REAL_SIZE = 23
+    K_DEVICE = 12
+    K_ADDRESS = 13
+    K_TOTAL_SIZE = 14
+    K_ALLOCATED_SIZE = 15
+    K_ACTIVE_SIZE = 16
+    K_REQUESTED_SIZE = 17
+    K_SEGMENT_TYPE = 18
+    K_SEGMENT_POOL_ID = 19
+    K_IS_EXPANDABLE = 20
+    K_BLOCKS = 21
+    K_STATE = 22
+    K_HISTORY = 23
+    K_REAL_SIZE = 24
     # frames
-    K_FILENAME = 24
-    K_LINE = 25
-    K_NAME = 26
-    K_FX_NODE_OP = 27
-    K_FX_NODE_NAME = 28
-    K_FX_NODE_TARGET = 29
-    K_FX_ORIGINAL_TRACE = 30
+    K_FILENAME = 25
+    K_LINE = 26
+    K_NAME = 27
+    K_FX_NODE_OP = 28
+    K_FX_NODE_NAME = 29
+    K_FX_NODE_TARGET = 30
+    K_FX_ORIGINAL_TRACE = 31
     # top level
-    K_SEGMENTS = 31
-    K_DEVICE_TRACES = 32
-    K_ALLOCATOR_SETTINGS = 33
-    K_EXTERNAL_ANNOTATIONS = 34
-    K_TRACE_ALLOC_OVERFLOWED = 35
-    K_TRACE_ALLOC_MAX_ENTRIES = 36
-    K_STAGE = 37
+    K_SEGMENTS = 32
+    K_DEVICE_TRACES = 33
+    K_ALLOCATOR_SETTINGS = 34
+    K_EXTERNAL_ANNOTATIONS = 35
+    K_TRACE_ALLOC_OVERFLOWED = 36
+    K_TRACE_ALLOC_MAX_ENTRIES = 37
+    K_STAGE = 38
     # actions, in the order of tables.Action
-    S_ACTION = 38
+    S_ACTION = 39
     # states, in the order of tables.State from STATE_INACTIVE on
-    S_STATE = 38 + 13
-    S_KNOWN = 38 + 13 + 4
+    S_STATE = 39 + 13
+    S_KNOWN = 39 + 13 + 4
 
 cdef int keys_init(Tables* t) noexcept nogil
 cdef const char* key_name(uint32_t key) noexcept nogil

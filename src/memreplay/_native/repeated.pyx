@@ -31,6 +31,7 @@ cdef void read_event(const Tables* t, uint64_t row, Event* e) noexcept nogil:
             low = middle + 1
         else:
             high = middle
+    e.carried = False
     e.has_device_free = low < t.oom_event.len and of_oom[low] == row
     e.device_free = (<int64_t*> t.oom_free.data)[low] if e.has_device_free else 0
 
@@ -40,7 +41,7 @@ cdef int repeat_event(Tables* t, uint32_t trace, Value* event) noexcept nogil:
     # a row to copy.
     cdef Event e
     cdef Value copy
-    if t.range.on:
+    if t.range.on or t.windowed:
         return fail(&t.status, ERR_SHAPE, "an event that stands in the trace twice")
     if end_event(t) != OK or within_input(t, V_EVENT) != OK:
         return t.status.code

@@ -253,7 +253,7 @@ cdef inline uint8_t action_code(Tables* t, uint32_t name) noexcept nogil:
 cdef inline int set_event(Tables* t, uint32_t row, uint32_t key, const Value* v) noexcept nogil:
     cdef Event* e = &t.event
     cdef uint32_t id = 0
-    if key > K_DEVICE_FREE:
+    if key > K_CARRIED:
         return OK
     if not t.open_event or row != t.read_events:
         return fail(&t.status, ERR_SHAPE, "an event that changes after its use")
@@ -281,6 +281,8 @@ cdef inline int set_event(Tables* t, uint32_t row, uint32_t key, const Value* v)
     elif key == K_DEVICE_FREE:
         e.has_device_free = True
         return want_i64(t, v, key, &e.device_free)
+    elif key == K_CARRIED:
+        e.carried = v.kind == V_TRUE
     return OK
 
 

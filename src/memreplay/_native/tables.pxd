@@ -83,6 +83,7 @@ cdef struct Event:
     uint8_t action
     bint has_device_free
     int64_t device_free        # oom events only
+    bint carried               # it stands for what was live before the first event
 
 
 cdef struct Segment:
@@ -271,6 +272,7 @@ cdef struct Tables:
     bint has_segments, has_traces, has_annotations       # and set in the dict it belongs to
     bint bare_list
     bint salvaged                    # the input was cut off: what is here is its whole part
+    bint windowed                    # a trace begins with carried events: it has a window
     bint open_event                  # row `events` is being filled, in `event`
     Event event
     bint any_time, any_missing_time
@@ -317,6 +319,7 @@ cdef inline void event_clear(Event* e) noexcept nogil:
     e.pool = NONE32
     e.action = A_NONE
     e.has_device_free = False
+    e.carried = False
 
 
 cdef enum Phase:
@@ -335,7 +338,7 @@ cdef inline int push_event(Tables* t, const Event* e) noexcept nogil:
     if t.read_events >= t.max_rows:
         return fail_limit(&t.status, "rows of events", t.read_events + 1, t.max_rows)
     t.read_events += 1
-    if t.range.on:
+    if t.range.on or t.windowed or e.carried:
         code = window_pass(t, e)
         if code != WINDOW_IN:
             return t.status.code

@@ -12,7 +12,7 @@ from memreplay._native.status cimport ERR_MEMORY, ERR_SHAPE, OK, fail
 from memreplay._native.keys cimport keys_init
 from memreplay._native.parts cimport flush_frame, flush_list
 from memreplay._native.opening cimport end_event
-from memreplay._native.window cimport window_free, window_event
+from memreplay._native.window cimport window_event, window_free, window_new
 
 
 cdef void sparse_init(Sparse* s, size_t itemsize, uint64_t constant) noexcept nogil:
@@ -165,6 +165,15 @@ cdef void tables_salvage(Tables* t) noexcept nogil:
 cdef int window_pass(Tables* t, const Event* e) noexcept nogil:
     # The phase of the event that is being pushed, its mark left where that is not WINDOW_IN.
     cdef Trace* trace = <Trace*> t.traces.data + t.traces.len - 1
+    if trace.window == NULL:
+        # A slice begins with what was live before it; anywhere else such an event is as any other.
+        if not e.carried or trace.first != t.events:
+            return WINDOW_IN
+        trace.window = window_new(t, trace.place)
+        if trace.window == NULL:
+            fail(&t.status, ERR_MEMORY, "range")
+            return BEFORE
+        t.windowed = True
     return window_event(t, trace.window, e)
 
 

@@ -18,7 +18,7 @@ cdef Window* window_new(const Tables* t, int32_t device) noexcept nogil:
     if w == NULL:
         return NULL
     w.first_time = ABSENT_TIME
-    w.dropped = t.range.device >= 0 and t.range.device != device
+    w.dropped = t.range.on and t.range.device >= 0 and t.range.device != device
     buf_init(&w.carried, sizeof(Baseline))
     buf_init(&w.gaps, 4)
     buf_init(&w.late, sizeof(Baseline))
@@ -145,24 +145,9 @@ cdef int keep_segment_event(Window* w, const Event* e) noexcept nogil:
     return push_item(&w.segment_events, &s)
 
 
-cdef int window_event(Tables* t, Window* w, const Event* e) noexcept nogil:
-    # The phase that the event is in; outside of WINDOW_IN it has left its mark. t.status on
-    # failure.
-    cdef const Range* r = &t.range
+cdef int leave_mark(Tables* t, Window* w, const Event* e) noexcept nogil:
+    # Of an event outside of the range. The phase that it is in; t.status on failure.
     cdef int code = 0
-    if w.dropped:
-        w.index += 1
-        return AFTER
-    if w.first_time == ABSENT_TIME:
-        w.first_time = e.time
-    if w.phase == BEFORE and (r.start_kind == AT_NONE or reached(w, r.start_kind, r.start, e)):
-        w.phase = WINDOW_IN
-        w.begin = w.index
-    if w.phase == WINDOW_IN and r.stop_kind != AT_NONE and reached(w, r.stop_kind, r.stop, e):
-        w.phase = AFTER
-    w.index += 1
-    if w.phase == WINDOW_IN:
-        return w.phase
     w.requests |= e.action == A_FREE_REQUESTED
     if w.phase == AFTER:
         if e.action <= A_FREE_COMPLETED:
@@ -178,3 +163,24 @@ cdef int window_event(Tables* t, Window* w, const Event* e) noexcept nogil:
     if code < 0:
         fail(&t.status, ERR_MEMORY, "range")
     return w.phase
+
+
+cdef int window_event(Tables* t, Window* w, const Event* e) noexcept nogil:
+    # The phase that the event is in; outside of WINDOW_IN it has left its mark. t.status on
+    # failure.
+    cdef const Range* r = &t.range
+    if w.dropped:
+        w.index += 1
+        return AFTER
+    if w.first_time == ABSENT_TIME:
+        w.first_time = e.time
+    if e.carried and w.phase == BEFORE:
+        w.index += 1
+        return leave_mark(t, w, e)
+    if w.phase == BEFORE and (r.start_kind == AT_NONE or reached(w, r.start_kind, r.start, e)):
+        w.phase = WINDOW_IN
+        w.begin = w.index
+    if w.phase == WINDOW_IN and r.stop_kind != AT_NONE and reached(w, r.stop_kind, r.stop, e):
+        w.phase = AFTER
+    w.index += 1
+    return w.phase if w.phase == WINDOW_IN else leave_mark(t, w, e)

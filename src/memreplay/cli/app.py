@@ -36,6 +36,8 @@ COMMANDS = {
         "What is reserved and not in use, and who pins it.",
     ),
     "oom": ("memreplay.cli.oom", "Why a request failed, and what would have helped."),
+    "slice": ("memreplay.cli.slice", "A part of a snapshot, as a smaller snapshot."),
+    "convert": ("memreplay.cli.convert", "A snapshot in another form: compressed, JSON or pickle."),
     "export": ("memreplay.cli.export", "A snapshot as tables or traces for other programs."),
     "dump": ("memreplay.cli.dump", "Everything that was read, event by event."),
     "completion": ("memreplay.cli.completion", "Print the script that completes commands."),

@@ -1,0 +1,26 @@
+# A pickle rewritten in another protocol, opcode by opcode.
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from memreplay._native.emit cimport Out
+from memreplay._native.growbuf cimport Buf
+
+cdef struct Transcode:
+    int protocol
+    Out out
+    size_t frame           # where the open frame begins in `out`
+    bint framing           # a frame is open
+    Buf memo               # u32: old memo index -> new one + 1
+    uint32_t stored        # distinct entries so far, in both
+    uint64_t offset        # bytes of the input that are done
+    bint began, ended
+    const char* wrong      # why it stopped; at `offset`
+    uint8_t opcode
+
+
+cdef enum Size:
+    ENDS_EARLY = -1        # more bytes are needed to tell
+    NO_OPCODE = -2
+
+cdef int64_t opcode_size(const uint8_t* p, const uint8_t* end) noexcept nogil
+cdef int transcode_init(Transcode* t, int protocol) noexcept nogil
+cdef void transcode_free(Transcode* t) noexcept nogil
+cdef int transcode_feed(Transcode* t, const uint8_t* p, size_t n, size_t* taken) noexcept nogil

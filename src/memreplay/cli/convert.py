@@ -1,0 +1,132 @@
+"""`memreplay convert`: a snapshot in another form, and nothing else about it changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import click
+
+from memreplay.cli.errors import attempt
+from memreplay.cli.limit import LimitType
+from memreplay.cli.options import EXIT_CODES, file_argument
+from memreplay.cli.output import byte_output, check_output
+from memreplay.errors import UsageError
+
+if TYPE_CHECKING:
+    from memreplay.packing import Format
+    from memreplay.snapshot import Snapshot
+
+
+class _CannotWriteError(Exception):
+    """Writing failed, which is no fault of the file that is read."""
+
+
+@click.command(
+    "convert",
+    epilog=f"""\b
+Examples:
+  memreplay convert snap.pickle -o snap.pkl.zst
+  memreplay convert snap.json.gz -o snap.pkl
+  memreplay convert snap.pkl --protocol 2 -o for-python2.pkl
+  memreplay convert snap.pkl --format json -o - | jq .segments
+
+{EXIT_CODES}""",
+)
+@file_argument
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=click.Path(dir_okay=False, allow_dash=True, path_type=str),
+    metavar="OUT",
+    help="Write to this file, in the form that its ending says: .pkl, .pickle or .json, and behind"
+    " it .gz, .zst, .xz or .bz2. It is whole or not there.",
+)
+@click.option(
+    "--format",
+    "fmt",
+    type=click.Choice(["pickle", "json"]),
+    help="What to write (default: by the ending of OUT, else what FILE is).",
+)
+@click.option(
+    "--protocol",
+    type=click.Choice(["2", "3", "4", "5"]),
+    help="The pickle protocol to write (default: as FILE has it; 4 from JSON).",
+)
+@click.option(
+    "--limit",
+    "limits",
+    type=LimitType(),
+    multiple=True,
+    metavar="NAME=N",
+    help="Raise what a file may ask for, as string_bytes=128M; docs/library.md has the names.",
+)
+@click.option("--force", is_flag=True, help="Write to a terminal, and over a file that is there.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    file: str,
+    output: str,
+    fmt: Format | None,
+    protocol: str | None,
+    limits: tuple[tuple[str, int], ...],
+    force: bool,
+) -> None:
+    """A snapshot in another form: compressed, JSON or pickle.
+
+    What it holds does not change, keys that memreplay does not know included. A file that is no
+    snapshot, or is cut off, is not converted.
+    """
+    from memreplay.packing import by_name, packed
+
+    named, packing = by_name(output)
+    if (fmt or named) == "json" and protocol is not None:
+        raise UsageError("JSON has no protocol")
+    check_output(output, force=force, binary=True)
+    try:
+        with byte_output(output) as out, packed(out, packing) as plain:
+            done, exit_code = attempt(
+                file, lambda: _converted(file, plain.write, fmt or named, protocol, limits)
+            )
+            if done is None:
+                raise _NotConvertedError
+    except _NotConvertedError:
+        ctx.exit(exit_code)
+    except _CannotWriteError as error:
+        raise error.__cause__ or error from None
+    ctx.exit(exit_code)
+
+
+class _NotConvertedError(Exception):
+    """What was written is worth nothing; why not has been said."""
+
+
+def _converted(
+    file: str,
+    write: Callable[[bytes], object],
+    fmt: Format | None,
+    protocol: str | None,
+    limits: tuple[tuple[str, int], ...],
+) -> Snapshot:
+    import sys
+
+    import memreplay as mr
+    from memreplay.cli.progress import reading_progress
+    from memreplay.conversion import convert
+
+    def checked(data: bytes) -> None:
+        try:
+            write(data)
+        except OSError as error:
+            raise _CannotWriteError from error
+
+    with reading_progress(file) as progress:
+        return convert(
+            sys.stdin.buffer if file == "-" else file,
+            checked,
+            fmt=fmt,
+            protocol=None if protocol is None else int(protocol),
+            limits=mr.Limits(**dict(limits)),
+            progress=progress,
+        )

@@ -1,0 +1,111 @@
+"""`memreplay slice`: a part of a snapshot as a smaller one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from memreplay.cli.errors import attempt
+from memreplay.cli.options import EXIT_CODES, file_argument, reading_options
+from memreplay.cli.output import byte_output, check_output
+from memreplay.cli.size import SizeType
+from memreplay.cli.source import Reading, opened
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from memreplay.analysis.slicing import Strip
+    from memreplay.packing import Format
+    from memreplay.results.slice import Sliced
+
+
+@click.command(
+    "slice",
+    epilog=f"""\b
+Examples:
+  memreplay slice snap.pkl --from 1.5s --to 2s -o small.pickle
+  memreplay slice snap.pkl --from 120000 --to 130000 -o small.pkl.gz
+  memreplay slice snap.pkl --min-bytes 1MiB --strip-frames=plumbing -o small.pkl
+  memreplay slice snap.pkl --device 3 --to 500 -o small.json
+
+{EXIT_CODES}""",
+)
+@file_argument
+@reading_options
+@click.option(
+    "--min-bytes",
+    type=SizeType(),
+    default=0,
+    metavar="SIZE",
+    help="Leave out allocations smaller than this (64K, 1MiB), with all their events.",
+)
+@click.option(
+    "--strip-frames",
+    "strip",
+    type=click.Choice(["all", "plumbing"]),
+    is_flag=False,
+    flag_value="all",
+    help="Leave frames out: all of them, or those of PyTorch, Python and C++ (plumbing).",
+)
+@click.option(
+    "--format",
+    "fmt",
+    type=click.Choice(["pickle", "json"]),
+    help="What to write (default: by the ending of OUT, else pickle).",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, allow_dash=True, path_type=str),
+    metavar="OUT",
+    help="Write to this file; it is whole or not there. Compressed where it ends in .gz, .zst, .xz"
+    " or .bz2.",
+)
+@click.option("--force", is_flag=True, help="Write to a terminal, and over a file that is there.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    file: str,
+    reading: Reading,
+    min_bytes: int,
+    strip: Strip | None,
+    fmt: Format | None,
+    output: str | None,
+    force: bool,
+) -> None:
+    """A part of a snapshot, as a smaller snapshot.
+
+    For the official viewer (pytorch.org/memory_viz), torch.cuda._memory_viz, and memreplay: the
+    events from --from to --to, the segments as they are then, and what was live before with its
+    stacks, so that memory over time is the same.
+    """
+    from memreplay.packing import by_name, packed
+
+    named, packing = by_name(output or "")
+    check_output(output, force=force, binary=True)
+
+    def work() -> tuple[Sliced, Iterator[bytes]]:
+        from memreplay.analysis.slicing import cut
+
+        with opened(file, reading) as snapshot:
+            return cut(snapshot, min_bytes=min_bytes, strip=strip)
+
+    made, exit_code = attempt(file, work)
+    if made is None:
+        ctx.exit(exit_code)
+    sliced, pieces = made
+    if (fmt or named) == "json":
+        from memreplay.conversion import as_json
+
+        pieces = as_json(b"".join(pieces))
+    written = 0
+    with byte_output(output) as out, packed(out, packing) as plain:
+        for piece in pieces:
+            plain.write(piece)
+            written += len(piece)
+    from memreplay.reports.slice_text import lines
+
+    for line in lines(sliced):
+        click.echo(line, err=True)
+    ctx.exit(exit_code)

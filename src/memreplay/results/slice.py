@@ -1,0 +1,32 @@
+"""What `memreplay slice` wrote."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class SlicedDevice:
+    """One device's part of a slice.
+
+    `first_event` and `events` are of the range in the file; `written_events` are left of them, and
+    before these stand `leading_events` for what was live and would not be told otherwise. Of
+    allocations below --min-bytes, the range's and those live before it, `small_allocations` and
+    `small_bytes` were left out.
+    """
+
+    device: int
+    first_event: int
+    events: int
+    written_events: int
+    leading_events: int
+    small_allocations: int
+    small_bytes: int
+
+
+@dataclass(frozen=True)
+class Sliced:
+    """All devices of a slice, ascending."""
+
+    file: str
+    devices: tuple[SlicedDevice, ...]

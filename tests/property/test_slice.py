@@ -1,0 +1,180 @@
+"""A slice replays to the numbers of the range that it was cut out of, whoever reads it."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+import memreplay as mr
+from memreplay.analysis.slicing import cut
+from tests import build, oracle
+from tests.allocator_strategies import Recording, recordings
+from tests.compare import stack_of
+from tests.strategies import traces
+
+Live = list[tuple[int, int, Any]]
+
+
+def sliced(snap: mr.Snapshot, **options: Any) -> bytes:
+    return b"".join(cut(snap, **options)[1])
+
+
+def live_set(snap: mr.Snapshot, replay: Any, event: int) -> Live:
+    live = replay.live_at(event=event)
+    found = zip(live.address.tolist(), live.size.tolist(), live.stack.tolist(), strict=True)
+    return sorted((address, size, stack_of(snap, stack)) for address, size, stack in found)
+
+
+def assert_same(whole: mr.Snapshot, part: mr.Snapshot, *, blocks: bool) -> None:
+    """Both have the same events, and every number of them is the same; block sizes too where the
+    events are a model's."""
+    for device in whole.devices:
+        want = whole.replay(device)
+        if device not in part.devices:
+            assert want.events == 0
+            continue
+        found = part.replay(device)
+        assert found.events == want.events
+        first = want.native.first_row
+        rows = slice(first, first + want.events)
+        at = slice(found.native.first_row, found.native.first_row + found.events)
+        # Codes of unknown actions count from the first in the file.
+        assert [part.action_name(code) for code in part.events.action[at].tolist()] == [
+            whole.action_name(code) for code in whole.events.action[rows].tolist()
+        ]
+        for name in ("address", "size", "stream"):
+            assert (
+                getattr(part.events, name)[at].tolist()
+                == getattr(whole.events, name)[rows].tolist()
+            )
+        assert [part.metadata(i) for i in part.events.user_metadata[at].tolist()] == [
+            whole.metadata(i) for i in whole.events.user_metadata[rows].tolist()
+        ]
+        for name in ("requested", "held", *(("reserved", "active", "allocated") if blocks else ())):
+            a, b = want.measure(name), found.measure(name)
+            assert b.series.tolist() == a.series.tolist(), (device, name)
+            assert b.start_bytes == a.start_bytes, (device, name)
+        for event in {-1, want.events // 2 - 1, want.events - 1}:
+            assert live_set(part, found, found.first_event + event) == live_set(
+                whole, want, want.first_event + event
+            )
+
+
+def assert_for_others(
+    data: bytes, whole: Any, device: int, first: int, last: int, leading: int
+) -> None:
+    """The oracle, which knows nothing of slices, finds the same in it."""
+    want = oracle.replay(whole, device)
+    found = oracle.replay(pickle.loads(data), device)
+    n = min(last, len(want.usage)) - min(first, len(want.usage))
+    assert len(found.usage) == leading + n
+    usage = [found.baseline_bytes, *found.usage]
+    before = [want.baseline_bytes, *want.usage]
+    start = min(first, len(want.usage))
+    assert usage[leading:] == before[start : start + n + 1]
+    # What stands for the start does not go beyond it, so that it is no peak of its own.
+    assert max(usage[: leading + 1]) <= max(usage[leading], found.baseline_bytes)
+
+
+@given(snapshot=traces(max_events=30), data=st.data())
+def test_any_trace(snapshot: Any, data: st.DataObject) -> None:
+    first = data.draw(st.integers(0, 32), "first")
+    last = data.draw(st.integers(first, 34), "last")
+    whole = mr.open(build.dump(snapshot), start=first, stop=last)
+    pickled = sliced(whole)
+    assert_same(whole, mr.open(pickled), blocks=False)
+    assert pickled == sliced(mr.open(build.dump(snapshot), start=first, stop=last))
+
+
+@given(recording=recordings(), data=st.data())
+def test_random_programs(recording: Recording, data: st.DataObject) -> None:
+    events = max(map(len, recording.snapshot["device_traces"]))
+    first = data.draw(st.integers(0, events), "first")
+    last = data.draw(st.integers(first, events), "last")
+    file = build.dump(recording.snapshot)
+    whole = mr.open(file, start=first, stop=last)
+    report, chunks = cut(whole)
+    pickled = b"".join(chunks)
+    part = mr.open(pickled)
+    assert_same(whole, part, blocks=True)
+    for device in report.devices:
+        assert_for_others(
+            pickled, recording.snapshot, device.device, first, last, device.leading_events
+        )
+    again = sliced(part)
+    assert_same(part, mr.open(again), blocks=True)
+
+
+@given(recording=recordings(max_devices=1), data=st.data())
+def test_a_slice_of_a_slice(recording: Recording, data: st.DataObject) -> None:
+    events = max(map(len, recording.snapshot["device_traces"]))
+    cuts = sorted(data.draw(st.lists(st.integers(0, events), min_size=4, max_size=4), "cuts"))
+    file = build.dump(recording.snapshot)
+    outer = mr.open(sliced(mr.open(file, start=cuts[0], stop=cuts[3])))
+    leading = outer.replay().first_event if outer.devices else 0
+    shift = leading - cuts[0]
+    inner = mr.open(
+        sliced(outer),
+        start=cuts[1] + shift,
+        stop=cuts[2] + shift,
+    )
+    # What pairs of allocs and frees show of stacks and requests may differ, as other events are
+    # read around the range.
+    at_once = mr.open(file, start=cuts[1], stop=cuts[2])
+    if at_once.devices and inner.devices:
+        want, found = at_once.replay(), inner.replay()
+        assert found.usage.tolist() == want.usage.tolist()
+        assert found.baseline_bytes == want.baseline_bytes
+        assert found.measure("reserved").series.tolist() == want.measure("reserved").series.tolist()
+    assert_same(inner, mr.open(sliced(inner)), blocks=True)
+
+
+@given(recording=recordings(), data=st.data())
+def test_without_small_allocations(recording: Recording, data: st.DataObject) -> None:
+    """The curve is the whole's of the allocations that are left: as --min-bytes says elsewhere."""
+    events = max(map(len, recording.snapshot["device_traces"]))
+    first = data.draw(st.integers(0, events), "first")
+    last = data.draw(st.integers(first, events), "last")
+    least = data.draw(st.sampled_from([1, 513, 4096, 1 << 20, 20 << 20]), "least")
+    whole = mr.open(build.dump(recording.snapshot), start=first, stop=last)
+    report, chunks = cut(whole, min_bytes=least)
+    part = mr.open(b"".join(chunks))
+    for device in report.devices:
+        if device.device not in part.devices:
+            continue
+        want = whole.replay(device.device)
+        found = part.replay(device.device)
+        lives = want.lifetimes
+        large = lives.size >= least
+        changes = np.zeros(want.events + 1, dtype=np.int64)
+        np.add.at(changes, np.maximum(lives.alloc_event[large] - want.start, 0), lives.size[large])
+        ended = large & (lives.free_event >= 0)
+        np.add.at(changes, lives.free_event[ended] - want.start, -lives.size[ended])
+        series = np.cumsum(changes)
+        kept = series.tolist()
+        # Events that are left out change nothing of it.
+        got = [found.baseline_bytes, *found.usage.tolist()]
+        assert dedupe(got) == dedupe(kept)
+        assert device.small_allocations == int((~large).sum())
+        assert device.small_bytes == int(lives.size[~large].sum())
+        assert found.measure("reserved").peak.bytes == want.measure("reserved").peak.bytes
+
+
+def dedupe(values: list[int]) -> list[int]:
+    return [v for i, v in enumerate(values) if i == 0 or v != values[i - 1]]
+
+
+@given(recording=recordings(max_devices=1), data=st.data())
+def test_without_stacks(recording: Recording, data: st.DataObject) -> None:
+    events = max(map(len, recording.snapshot["device_traces"]))
+    first = data.draw(st.integers(0, events), "first")
+    file = build.dump(recording.snapshot)
+    whole = mr.open(file, start=first)
+    part = mr.open(sliced(whole, strip="all"))
+    assert part.native.events_with_stack == 0
+    for device in part.devices:
+        assert part.replay(device).usage.tolist() == whole.replay(device).usage.tolist()

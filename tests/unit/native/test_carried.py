@@ -1,0 +1,45 @@
+"""Events that stand for what was live before a slice: `memreplay_carried`, in window.pyx."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+import memreplay as mr
+from tests import build
+from tests.build import SnapshotBuilder
+
+WRITERS: list[Any] = [build.dump, build.dump_cpp, lambda s: json.dumps(s).encode()]
+A, B = 0x1000, 0x2000
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_they_are_the_baseline(writer: Any) -> None:
+    builder = SnapshotBuilder(devices=2).alloc(B, 1, device=0)
+    builder.alloc(A, 100, device=1, memreplay_carried=True)
+    builder.free_requested(A, 100, device=1, memreplay_carried=True)
+    builder.alloc(B, 7, device=1).free_completed(A, 100, device=1)
+    snap = mr.open(writer(builder.build()))
+    replay = snap.replay(1)
+    assert (replay.first_event, replay.events, snap.trace_events(1)) == (2, 2, 4)
+    assert (replay.baseline_bytes, replay.usage.tolist()) == (100, [107, 7])
+    assert replay.measure("held").start_bytes == 0
+    assert snap.replay(0).usage.tolist() == [1]
+    # A range counts on.
+    assert mr.open(writer(builder.build()), start=3).replay(1).baseline_bytes == 107
+    assert mr.open(writer(builder.build()), device=0).replay(0).events == 1
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_behind_another_event_they_are_as_any(writer: Any) -> None:
+    builder = SnapshotBuilder().alloc(B, 7).alloc(A, 100, memreplay_carried=True)
+    replay = mr.open(writer(builder.build())).replay()
+    assert (replay.first_event, replay.usage.tolist()) == (0, [7, 107])
+
+
+@pytest.mark.parametrize("value", [False, None, 1, "yes", []])
+def test_only_true_counts(value: Any) -> None:
+    builder = SnapshotBuilder().alloc(A, 100, memreplay_carried=value)
+    assert mr.open(build.dump(builder.build())).replay().usage.tolist() == [100]
