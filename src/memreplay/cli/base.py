@@ -9,6 +9,7 @@ import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, BinaryIO, cast
 
+from memreplay.cli.folders import holds_files
 from memreplay.cli.source import Reading, opened
 from memreplay.errors import UsageError
 
@@ -33,7 +34,7 @@ def opened_base(file: str, reading: Reading, until: ExitStack) -> Snapshot | Bas
 def base_for(base: str, file: str) -> str:
     """The base of one snapshot: `base` itself, or, where that is a folder, the file in it of the
     same name, or of that name with .json for what follows it. Raises UsageError for none."""
-    if not os.path.isdir(base):
+    if not holds_files(base):
         return base
     name = os.path.basename(file)
     bare = name
@@ -50,7 +51,7 @@ def base_for(base: str, file: str) -> str:
 def _peeked(file: str, until: ExitStack) -> tuple[BaselineSide | None, BinaryIO | None]:
     """The baseline, if it is one; else what to read instead of the file, if it cannot be opened
     again."""
-    if "://" in file:
+    if "://" in file or os.path.isdir(file):
         return None, None
     if file == "-":
         source = cast("io.BufferedReader", sys.stdin.buffer)

@@ -7,6 +7,15 @@ import os
 from memreplay.errors import UsageError
 
 
+def holds_files(path: str) -> bool:
+    """Whether it is a folder of snapshots, and not of the tables that are one (see `dataset`)."""
+    if not os.path.isdir(path):
+        return False
+    from memreplay.dataset import dataset_format
+
+    return dataset_format(path) is None
+
+
 def snapshot_files(folder: str) -> list[str]:
     """The files that are snapshots by their name, as paths from `folder` on, in natural order.
 

@@ -12,7 +12,7 @@ import click
 from memreplay.cli.base import base_for, opened_base
 from memreplay.cli.budgets import all_budgets, budget_options
 from memreplay.cli.errors import NOT_TRUSTED, told
-from memreplay.cli.folders import snapshot_files
+from memreplay.cli.folders import holds_files, snapshot_files
 from memreplay.cli.options import EXIT_CODES, config_options, files_argument, reading_options
 from memreplay.cli.output import byte_output, render_document, wants_colour, write
 from memreplay.cli.runner import append_summary, repository_paths
@@ -139,7 +139,7 @@ def _named(files: tuple[str, ...], gated: list[GatedFile]) -> list[str]:
 
     found: list[str] = []
     for file in files:
-        if file == "-" or not os.path.isdir(file):
+        if file == "-" or not holds_files(file):
             found.append(file)
             continue
         names, exit_code, words = told(file, partial(snapshot_files, file))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from memreplay.cli.errors import NOT_TRUSTED, attempt
-from memreplay.cli.folders import snapshot_files
+from memreplay.cli.folders import holds_files, snapshot_files
 from memreplay.cli.output import render_document, write
 from memreplay.cli.progress import Showing, several_progress
 from memreplay.cli.source import Reading, opened
@@ -45,8 +45,8 @@ class Asked:
 
 
 def are_folders(base: str, new: str) -> bool:
-    """Whether both are folders. Raises UsageError where only one is."""
-    ours, theirs = os.path.isdir(base), os.path.isdir(new)
+    """Whether both are folders of ranks. Raises UsageError where only one is."""
+    ours, theirs = holds_files(base), holds_files(new)
     if ours != theirs:
         folder, other = (base, new) if ours else (new, base)
         words = "is none" if os.path.exists(other) else "is not there"

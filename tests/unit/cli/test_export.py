@@ -286,3 +286,52 @@ def test_hosts(path: str, host: str | None) -> None:
 
 def test_the_python_names() -> None:
     assert mr.open(snapshot([64])).table("usage").to_arrow().num_rows == 2
+
+
+# --- read again -------------------------------------------------------------------------------
+
+
+def test_every_command_takes_an_exported_folder(
+    runner: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    example = Path(__file__).parents[3] / "examples" / "serving_oom.pkl.gz"
+    monkeypatch.chdir(tmp_path)
+    assert runner.invoke(app, ["export", str(example), "-o", "tables/"]).exit_code == 0
+    for command in (
+        ["peak", "FILE"],
+        ["at", "FILE", "--end"],
+        ["timeline", "FILE", "--format", "csv"],
+        ["allocations", "FILE"],
+        ["categories", "FILE"],
+        ["segments", "FILE"],
+        ["fragmentation", "FILE"],
+        ["oom", "FILE"],
+        ["steps", "FILE", "--period", "100"],
+        ["leaks", "FILE", "--period", "100"],
+        ["diff", "FILE", "FILE"],
+        ["gate", "FILE", "--max-peak", "1TiB"],
+        ["gate", "FILE", "--base", "FILE", "--max-growth", "1%"],
+        ["baseline", "FILE"],
+        ["export", "FILE", "--format", "ndjson"],
+        ["export", "FILE", "--format", "collapsed"],
+    ):
+        told = []
+        for file in (str(example), "tables"):
+            result = runner.invoke(app, [file if word == "FILE" else word for word in command])
+            assert (result.exit_code, result.stderr) == (0, ""), command
+            lines = [line for line in result.stdout.splitlines() if '"file"' not in line]
+            told.append([line for line in lines if file not in line])
+        assert told[0] == told[1], command
+
+
+def test_ranks_that_were_exported_are_compared_as_snapshots(
+    runner: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, sizes in (("a", [64]), ("b", [64, 128])):
+        Path(f"{name}.pkl").write_bytes(snapshot(sizes))
+        assert runner.invoke(app, ["export", f"{name}.pkl", "-o", f"{name}/"]).exit_code == 0
+    result = runner.invoke(app, ["diff", "a", "b", "--format", "json"])
+    assert json.loads(result.stdout)["devices"][0]["change_bytes"] == 128
+    mixed = runner.invoke(app, ["diff", "a.pkl", "b", "--format", "json"])
+    assert json.loads(mixed.stdout)["devices"][0]["change_bytes"] == 128
