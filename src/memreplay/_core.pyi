@@ -87,5 +87,5 @@ def read(
     salvage: bool = False,
     bounds: tuple[int, int, int, int, int] | None = None,
     ahead: Callable[[], tuple[bytearray, int, int, BaseException | None]] | None = None,
-    then: Callable[[Tables], object] | None = None,
+    then: Callable[[Tables], tuple[int, int]] | None = None,
 ) -> Tables: ...

@@ -420,7 +420,8 @@ def read(
         Takes over from `readinto` after the first window, as ReadAhead.next() does.
     then : callable, optional
         Called with the tables when the input has been read, to add rows of other sources to them
-        (`_adding.Adding`) before they are closed.
+        (`_adding.Adding`) before they are closed. Returns the protocol and the bytes of the pickle
+        that those rows were of.
 
     Raises SnapshotError and its kin with the byte at fault; KeyboardInterrupt within one window.
     """
@@ -459,7 +460,7 @@ def read(
             code = DONE
     if code == DONE:
         if then is not None:
-            then(out)
+            out.protocol, out.stream_bytes = then(out)
         with nogil:
             code = _tables.tables_finish(&out.t)
         if code == OK:

@@ -55,12 +55,13 @@ def read_dataset(
     total = sum(file.size for file in files.values())
     _check_size(files, total, limits)
 
-    def then(tables: _core.Tables) -> None:
+    def then(tables: _core.Tables) -> tuple[int, int]:
         from memreplay._adding import Adding
 
         adding = Adding(tables)
         for name in TABLES:
             _add(adding, name, files[name], said)
+        return said["protocol"], said["stream_bytes"]
 
     prelude = io.BytesIO(json.dumps(said["prelude"]).encode())
     native = _core.read(
@@ -195,7 +196,9 @@ def _parsed(text: bytes, path: str) -> dict[str, Any]:
             isinstance(said["prelude"], dict)
             and isinstance(said["rows"], dict)
             and isinstance(said["range"], bool)
-            and isinstance(said["traces"], int)
+            and all(type(said[key]) is int for key in ("traces", "protocol", "stream_bytes"))
+            and -1 <= said["protocol"] <= 5
+            and 0 <= said["stream_bytes"] < 2**62
             and isinstance(said["truncated"], (str, type(None)))
         )
     except (ValueError, KeyError, TypeError, RecursionError):

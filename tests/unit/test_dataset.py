@@ -74,6 +74,7 @@ def test_it_is_the_snapshot_again(fmt: str, snapshot: Any, rows: int, tmp_path: 
     assert again.devices == snap.devices
     assert again.settings == snap.settings
     assert again.container == fmt
+    assert (again.protocol, again.stream_bytes) == (snap.protocol, snap.stream_bytes)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
@@ -211,7 +212,13 @@ def test_another_version(folder: Path) -> None:
     fails(folder, r"frames\.parquet: of another version of memreplay's tables")
 
 
-@pytest.mark.parametrize("said", [b"", b"[]", b"{", b'{"prelude": 1}', b"[" * 5000])
+WHOLE = (
+    b'{"prelude": {}, "rows": {}, "range": false, "truncated": null, "traces": 0, "protocol": 4,'
+    b' "stream_bytes": 1.5}'
+)
+
+
+@pytest.mark.parametrize("said", [b"", b"[]", b"{", b'{"prelude": 1}', b"[" * 5000, WHOLE])
 def test_no_word_of_the_snapshot(said: bytes, folder: Path) -> None:
     def change(made: pa.Table) -> pa.Table:
         return made.replace_schema_metadata({**made.schema.metadata, b"memreplay.snapshot": said})

@@ -17,7 +17,7 @@ from memreplay.reports.units import (
 )
 from memreplay.results.summary import DeviceSummary, SnapshotSummary
 
-_CONTAINERS = {"zstd": "Zstandard"}
+_CONTAINERS = {"zstd": "Zstandard", "parquet": "Parquet tables", "arrow": "Arrow tables"}
 
 
 def summary_document(summary: SnapshotSummary) -> Document:
