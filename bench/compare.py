@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -70,15 +71,17 @@ OWN = (
     ("convert", "-o", "-"),
     ("convert", "--protocol", "2", "-o", "-"),
     ("dump",),
-    ("export", "--format", "parquet", "--tables", "allocations"),
-    ("export", "--format", "parquet", "--tables", "usage"),
+    ("export", "--format", "parquet", "-o", "OUT"),
+    ("export", "--format", "collapsed"),
+    ("export", "--format", "perfetto"),
 )
 THEIRS = "from memreplay.cli.app import COMMANDS; print(*COMMANDS)"
 
 
 @dataclass(frozen=True)
 class Command:
-    """One thing to time; FILE in its arguments stands for the snapshot, PACKED for it as .zst."""
+    """One thing to time; FILE in its arguments stands for the snapshot, PACKED for it as .zst, TABLES
+    for the folder of its tables as arrow, OUT for a folder that is not there."""
 
     name: str
     arguments: tuple[str, ...]
@@ -140,11 +143,14 @@ def own_commands(python: str) -> list[Command]:
     """Memreplay's own commands, of those in OWN that it has."""
     asked = subprocess.run([python, "-c", THEIRS], check=True, capture_output=True, text=True)
     there = asked.stdout.split()
-    return [
+    found = [
         Command(" ".join(words), (python, "-m", "memreplay", words[0], "FILE", *words[1:]))
         for words in OWN
         if words[0] in there
     ]
+    if "export" in there:
+        found.append(Command("peak TABLES", (python, "-m", "memreplay", "peak", "TABLES")))
+    return found
 
 
 def fitting(todo: list[Command], file: Path) -> list[Command]:
@@ -154,6 +160,8 @@ def fitting(todo: list[Command], file: Path) -> list[Command]:
 
 
 def answers(command: Command, file: Path) -> bool:
+    if set(MADE) & set(command.arguments):
+        return True  # these are made later, and of what they are made was read
     try:
         run(command, file)
     except CommandFailedError as error:
@@ -183,14 +191,26 @@ def packed(file: Path, folder: Path) -> Path:
     return target
 
 
-def run(command: Command, file: Path, packed: Path | None = None) -> tuple[float, int]:
-    """Seconds and peak resident bytes of one run."""
+def tables(file: Path, folder: Path) -> Path:
+    """`file` as memreplay exports it."""
+    target = folder / "tables"
+    export = (sys.executable, "-m", "memreplay", "export", str(file), "--format", "arrow")
+    subprocess.run([*export, "-o", str(target)], check=True)
+    return target
+
+
+MADE = {"PACKED": packed, "TABLES": tables}
+
+
+def run(command: Command, file: Path, made: Mapping[str, Path] | None = None) -> tuple[float, int]:
+    """Seconds and peak resident bytes of one run; `made` are files that stand for words."""
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as errors:
         target = file
         if command.fresh_link:
             target = Path(folder) / file.name
             target.symlink_to(file)
-        named = {"FILE": str(target), "PACKED": str(packed)}
+        named = {"FILE": str(target), "OUT": str(Path(folder) / "out")}
+        named |= {word: str(path) for word, path in (made or {}).items()}
         arguments = [named.get(part, part) for part in command.arguments]
         with Path(os.devnull).open("r+b") as null:
             begin = time.perf_counter()
@@ -233,17 +253,18 @@ def compare(file: Path, todo: list[Command], rounds: int) -> list[Result]:
     """All commands on one file, in turns."""
     run(Command("read", (sys.executable, "-c", READ, "FILE")), file)
     with tempfile.TemporaryDirectory() as folder:
-        needed = any("PACKED" in command.arguments for command in todo)
-        return measure(file, packed(file, Path(folder)) if needed else None, todo, rounds)
+        words = {word for command in todo for word in command.arguments}
+        made = {word: make(file, Path(folder)) for word, make in MADE.items() if word in words}
+        return measure(file, made, todo, rounds)
 
 
-def measure(file: Path, packed: Path | None, todo: list[Command], rounds: int) -> list[Result]:
+def measure(file: Path, made: Mapping[str, Path], todo: list[Command], rounds: int) -> list[Result]:
     seconds: dict[str, list[float]] = {command.name: [] for command in todo}
     rss: dict[str, int] = dict.fromkeys(seconds, 0)
     for number in range(rounds):
         for command in todo:
             show_progress(f"{file.name}: round {number + 1}, {command.name} …")
-            elapsed, peak = run(command, file, packed)
+            elapsed, peak = run(command, file, made)
             seconds[command.name].append(elapsed)
             rss[command.name] = max(rss[command.name], peak)
     show_progress("")
