@@ -82,3 +82,9 @@ def test_no_groups_of_segments() -> None:
     snap = mr.open(build.dump(SnapshotBuilder().alloc(512, 1).build()))
     with pytest.raises(UsageError, match="reserved memory has no stacks"):
         baseline_of(snap, measure="reserved")
+
+
+def test_nothing_at_all() -> None:
+    snap = mr.open(build.dump(SnapshotBuilder().build()))
+    with pytest.raises(UsageError, match="neither events nor segments: nothing was recorded"):
+        baseline_of(snap)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -191,10 +192,19 @@ def test_what_a_baseline_left_out_is_not_taken_for_new() -> None:
 def test_other_devices() -> None:
     base = opened(SnapshotBuilder(devices=2).alloc(512, 10).alloc(512, 20, device=1).build())
     one_device = opened(SnapshotBuilder(devices=3).alloc(512, 99, device=2).build())
+    other = SnapshotBuilder(devices=3).alloc(512, 20, device=1).alloc(512, 99, device=2)
     budget = Budget(max_growth_bytes=0)
-    found = gate_file(one_device, [budget], base=SnapshotSide(base), allow_untrusted=True)
-    (finding,) = of_kind(found, "max_growth_bytes")
+    found = gate_file(
+        opened(other.build()), [budget], base=SnapshotSide(base), allow_untrusted=True
+    )
+    judged, finding = of_kind(found, "max_growth_bytes")
+    assert (judged.outcome, judged.base_bytes) == ("passed", 20)
     assert (finding.outcome, finding.detail) == ("skipped", "the base has no such device")
+    # The base of something else altogether is no base.
+    with pytest.raises(UsageError, match=r"the budget limits growth, and .* has none of its dev"):
+        gate_file(one_device, [budget], base=SnapshotSide(base))
+    # A peak is held against its limit all the same.
+    gate_file(one_device, [Budget(max_peak=100)], base=SnapshotSide(base))
     # Of one rank's card against another's: each has but one.
     base = opened(SnapshotBuilder().alloc(512, 10).build())
     found = gate_file(one_device, [budget], base=SnapshotSide(base), allow_untrusted=True)
@@ -357,3 +367,34 @@ def test_a_baseline_without_what_is_asked() -> None:
     )
     found = gate_file(snap, [wanted], base=as_file(snap, budgets=[wanted]))
     assert of_kind(found, "max_growth")[0].outcome == "passed"
+
+
+def test_a_baseline_of_no_peaks_is_told_in_plain_words() -> None:
+    snap = example("transformer_step")
+    made = baseline_of(snap)
+    made = replace(made, devices=(replace(made.devices[0], peaks=()),))
+    with pytest.raises(UsageError, match=r"base.json has no held bytes: make it anew"):
+        gate_file(snap, [Budget(max_growth=1.0)], base=BaselineSide(made, "base.json"))
+
+
+@pytest.mark.parametrize("percent", [7, 28, 29, 55, 56, 57, 58])
+def test_growth_of_just_the_limit_is_kept(percent: int) -> None:
+    base = SnapshotSide(opened(SnapshotBuilder().alloc(512, 100).build()))
+    for more, outcome in ((0, "passed"), (1, "failed")):
+        snap = opened(SnapshotBuilder().alloc(512, 100 + percent + more).build())
+        found = gate_file(snap, [Budget(max_growth=percent / 100)], base=base)
+        (one,) = of_kind(found, "max_growth")
+        assert (one.limit_bytes, one.outcome) == (100 + percent, outcome)
+
+
+def test_growth_from_nothing() -> None:
+    """Of 0 bytes every share is 0: what is there now is too much."""
+    snap = opened(SnapshotBuilder().alloc(512, 10).build())
+    base = replace(baseline_of(snap, rules=()), categories=("x", "unknown"))
+    rules = (Rule("x", "model.py"),)
+    side = BaselineSide(base, "base.json")
+    (one,) = of_kind(
+        gate_file(snap, [Budget(category="x", max_growth=1.0)], base=side, rules=rules),
+        "max_growth",
+    )
+    assert (one.base_bytes, one.limit_bytes, one.actual_bytes, one.outcome) == (0, 0, 0, "passed")
