@@ -103,7 +103,6 @@ def test_the_highest_code_of_several(runner: CliRunner) -> None:
         (("--max-peak", "1", "--write", "json=/no/such/x"), "there is no directory /no/such"),
         (("--max-peak", "1", "--device", "7"), "device"),
         (("--max-peak", "1", "--write", "json=."), "cannot write .: it is a directory"),
-        (("--max-peak", "1", "--write", f"json={EXAMPLE}"), "one of the files that are read"),
         (
             ("--max-peak", "1", "--write", "json=x", "--write", "sarif=./x"),
             "cannot write ./x: two formats are to go there",
@@ -306,6 +305,15 @@ def test_colour(runner: CliRunner, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     assert gate(runner, DEEPER, "--max-peak", "5GiB").stdout.startswith("\x1b[31m\x1b[1mFAIL peak")
     assert gate(runner, DEEPER, "--max-peak", "6GiB").stdout.startswith("\x1b[32m\x1b[1mPASS peak")
+
+
+def test_a_report_never_replaces_a_snapshot(runner: CliRunner, tmp_path: Path) -> None:
+    snap = tmp_path / "snap.pkl.gz"
+    snap.write_bytes(Path(EXAMPLE).read_bytes())
+    done = gate(runner, str(snap), "--max-peak", "38GiB", "--write", "json=./snap.pkl.gz")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "cannot write ./snap.pkl.gz: it is one of the files that are read" in done.stderr
+    assert snap.read_bytes() == Path(EXAMPLE).read_bytes()
 
 
 def test_a_report_never_replaces_the_base(runner: CliRunner, base: str) -> None:
