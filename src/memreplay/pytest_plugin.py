@@ -50,8 +50,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", HELP)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Says what is wrong with a marker: on any machine, and before anything runs."""
+    if hasattr(config, "workerinput"):  # of pytest-xdist, which would say nothing of it
+        return
     for item in items:
         marker = item.get_closest_marker(MARKER)
         if marker is not None:
@@ -60,8 +62,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skips a marked test where nothing can be recorded, before its fixtures are made."""
-    if item.get_closest_marker(MARKER) is None:
+    marker = item.get_closest_marker(MARKER)
+    if marker is None:
         return
+    try:
+        _wanted(item, marker)
+    except pytest.UsageError as error:
+        pytest.fail(str(error), pytrace=False)
     reason = _find_device()[1]
     if reason:
         pytest.skip(reason)

@@ -431,3 +431,22 @@ def test_step():
     result = run(gpu, test.replace("OPTIONS", ", allow_untrusted=True"), "--memreplay-update")
     result.assert_outcomes(passed=1)
     assert (gpu.path / "new" / "base.json").exists()
+
+
+def test_a_wrong_marker_in_a_worker_fails_its_test(gpu: pytest.Pytester) -> None:
+    """A worker of pytest-xdist that ends its session takes the whole run down, without a word."""
+    gpu.makeconftest("def pytest_configure(config):\n    config.workerinput = {}\n")
+    result = run(
+        gpu,
+        """
+@pytest.mark.memreplay(max_peek=1)
+def test_step():
+    torch.alloc(1024)
+
+def test_other():
+    assert torch.log == []
+""",
+    )
+    result.assert_outcomes(errors=1, passed=1)
+    result.stdout.fnmatch_lines(["*@pytest.mark.memreplay: unknown key 'max_peek'; there are: *"])
+    result.stdout.no_fnmatch_line("*Traceback*")
