@@ -67,6 +67,8 @@ OWN = (
     ("leaks",),
     ("allocations",),
     ("dump",),
+    ("export", "--format", "parquet", "--tables", "allocations"),
+    ("export", "--format", "parquet", "--tables", "usage"),
 )
 THEIRS = "from memreplay.cli.app import COMMANDS; print(*COMMANDS)"
 

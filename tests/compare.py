@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import memreplay as mr
-from memreplay import _core, _timeline
+from memreplay import _core, _groups
 from tests import oracle
 
 ANY_RANK = 0
@@ -101,7 +101,10 @@ def assert_live(
     assert live.bytes == usage
     ranks = bytes(snap.native.n_strings)
     for by in ("stack", "frame", "file", "function"):
-        rows, total, whole, count = replay.measure().native.groups(event, by, ranks, ranks, 0)
+        keys = _groups.stack_keys(replay.native, by, ranks, ranks)
+        measure = replay.measure().native
+        found, total, whole, count = keys.sums(measure.live(event), measure, 0)
+        rows = [(name, n_bytes, n) for name, _, n_bytes, n, _ in found]
         assert whole == sum(r[1] for r in rows) == usage
         assert count == sum(r[2] for r in rows) == len(expected)
         assert total == len(rows)
@@ -113,8 +116,8 @@ def _spelled(snap: mr.Snapshot, rows: list[tuple[int, int, int]], by: str) -> di
     out: dict[Any, tuple[int, int]] = {}
     for key, size, count in rows:
         name: Any
-        if key in (_timeline.NO_STACK, _timeline.BEFORE_RECORDING):
-            name = "baseline" if key == _timeline.BEFORE_RECORDING else "none"
+        if key in (_groups.NO_STACK, _groups.BASELINE):
+            name = "baseline" if key == _groups.BASELINE else "none"
         elif by == "stack":
             name = stack_of(snap, key)
         elif by == "frame":

@@ -1,10 +1,10 @@
-"""What steps do to memory, slowly and obviously: sums of steps, and what each stack holds at their
+"""What steps do to memory, slowly and obviously: sums of steps, and what each group holds at their
 ends. Made of the lifetimes of tests/oracle.py, and of docs/leaks.md's rule by its letter.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
@@ -40,19 +40,19 @@ def step_sums(replay: OracleReplay, spans: Sequence[tuple[int, int]]) -> list[St
     return found
 
 
-def series_by_stack(
-    replay: OracleReplay, moments: Sequence[int]
-) -> dict[tuple[object, ...] | None, list[int]]:
-    """What each stack has live after each of these events; None is the baseline without a stack."""
-    series: dict[tuple[object, ...] | None, list[int]] = {}
+def series_of(
+    replay: OracleReplay, moments: Sequence[int], group_of: Callable[[Lifetime], object]
+) -> dict[object, list[int]]:
+    """What each group has live after each of these events."""
+    series: dict[object, list[int]] = {}
     for k, moment in enumerate(moments):
         for one in replay.live_at(moment):
-            series.setdefault(key_of(one), [0] * len(moments))[k] += one.size
+            series.setdefault(group_of(one), [0] * len(moments))[k] += one.size
     return series
 
 
 def key_of(one: Lifetime) -> tuple[object, ...] | None:
-    """The stack that an allocation is put down to."""
+    """The stack of an allocation; None for one of the baseline without a stack."""
     return None if one.alloc_index == -1 and not one.frames else one.frames
 
 

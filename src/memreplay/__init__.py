@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from memreplay.model import Frame, Lifetimes, Limits, LiveSet, PeakPoint
     from memreplay.replay import Replay, Usage
     from memreplay.snapshot import Snapshot, open  # noqa: A004
+    from memreplay.tables import Table
 
 __version__ = "0.1.0"
 
@@ -73,9 +74,19 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'memreplay' has no attribute {name!r}")
     from importlib import import_module
 
-    value: object = getattr(import_module(f"memreplay.{_HOME[name]}"), name)
+    module = import_module(f"memreplay.{_HOME[name]}")
+    if _HOME[name] == "snapshot":
+        vars(module)["make_table"] = _table
+    value: object = getattr(module, name)
     globals()[name] = value
     return value
+
+
+def _table(snapshot: Snapshot, name: str) -> Table:
+    """What `Snapshot.table` gives; loaded when one is asked for."""
+    from memreplay.tables import table
+
+    return table(snapshot, name)
 
 
 def __dir__() -> list[str]:

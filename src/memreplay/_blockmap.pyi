@@ -2,6 +2,7 @@
 
 from typing import Final, final
 
+from memreplay._groups import Keys
 from memreplay._measures import Blocks, Holding
 from memreplay._native.column import Column
 
@@ -43,7 +44,7 @@ class BlockMap:
     def bar(self, i: int, cells: int) -> str: ...
     def tiles(self, field: str) -> Column: ...
     def pins(
-        self, by: str, file_rank: bytes, function_rank: bytes, top: int
+        self, keys: Keys, top: int
     ) -> tuple[list[tuple[int, int, int, int, int]], int, int, int]: ...
     def judge(
         self, size: int, pool: int | None, stream: int, small: bool

@@ -6,9 +6,10 @@ first event that was read; -1 is the start.
 
 cimport cython
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from memreplay._groups cimport Keys
 from memreplay._measures cimport Blocks, Holding, check_rows
 from memreplay._native cimport blockmap as _blockmap
-from memreplay._native cimport fold as _fold
+from memreplay._native cimport pins as _pins
 from memreplay._native cimport tables as _tables
 from memreplay._native.column cimport Column, Owned, column, owned
 from memreplay._native.growbuf cimport Buf, buf_reserve
@@ -20,9 +21,6 @@ from memreplay._native.status cimport OK
 FREE, IN_USE, PENDING = _blockmap.TILE_FREE, _blockmap.TILE_IN_USE, _blockmap.TILE_PENDING
 BASELINE = CARRIED
 NO_OWNER = NONE32
-
-cdef dict BY = {"stack": _fold.BY_STACK, "frame": _fold.BY_FRAME, "file": _fold.BY_FILE,
-                "function": _fold.BY_FUNCTION}
 
 
 @cython.final
@@ -180,31 +178,28 @@ cdef class BlockMap:
 
     # ---- who pins, and what a request misses
 
-    def pins(self, by: str, file_rank: bytes, function_rank: bytes, top: int) -> tuple:
-        """Who pins what is free: ([(key, bytes, blocks, segments, alone)], groups, bytes, blocks).
+    def pins(self, Keys keys not None, top: int) -> tuple:
+        """Who pins what is free: ([(name, bytes, blocks, segments, alone)], groups, bytes, blocks).
 
-        `by`, keys, ranks and `top` are those of `Measure.groups`. An equal part of a unit's free
+        Names are those of the groups; `top` cuts the list (0: all). An equal part of a unit's free
         bytes goes to each of its blocks in use; `alone` is what nobody else pins.
         """
-        cdef Owned out = owned(sizeof(_blockmap.Pin))
-        cdef int how = BY[by]
-        cdef const uint8_t* files = file_rank
-        cdef const uint8_t* functions = function_rank
-        cdef const _blockmap.Pin* p
+        cdef Owned out = owned(sizeof(_pins.Pin))
+        cdef const _pins.Pin* p
         cdef uint64_t blocks = 0
         cdef size_t i, shown
         cdef int code
-        if not len(file_rank) == len(function_rank) == self.blocks.reserved.replay.tables.n_strings:
-            raise ValueError("ranks need one byte a string")
+        if keys.replay is not self.blocks.reserved.replay:
+            raise ValueError("the groups are of another replay")
         with nogil:
-            code = _blockmap.blockmap_pins(&self.m, how, files, functions, &out.buf)
+            code = _pins.blockmap_pins(&self.m, &keys.k, &out.buf)
         if code != OK:
             raise MemoryError
-        p = <const _blockmap.Pin*> out.buf.data
+        p = <const _pins.Pin*> out.buf.data
         for i in range(out.buf.len):
             blocks += p[i].blocks
         shown = out.buf.len if top <= 0 else min(<size_t> top, out.buf.len)
-        rows = [(p[i].key, p[i].bytes, p[i].blocks, p[i].segments, p[i].alone)
+        rows = [(p[i].name, p[i].bytes, p[i].blocks, p[i].segments, p[i].alone)
                 for i in range(shown)]
         return rows, out.buf.len, self.m.pinned, blocks
 

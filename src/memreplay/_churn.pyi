@@ -2,20 +2,19 @@
 
 from typing import Final, TypeAlias, TypedDict
 
-from memreplay._native.column import Column
+from memreplay._groups import Keys
 from memreplay._timeline import Measure
 
-BY: Final[dict[str, int]]
 SORT: Final[dict[str, int]]
 
-# key, count, bytes, temporary count and bytes, live count and bytes, lifetime in events (of those
-# that ended), how many that ended are timed, lifetime of these in microseconds
+# the group's name, count, bytes, temporary count and bytes, live count and bytes, lifetime in
+# events (of those that ended), how many that ended are timed, lifetime of these in microseconds
 _Row: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int]
 
 class _Allocations(TypedDict):
     """What `allocations` finds. A class is (number, count, bytes).
 
-    Size class 0 is size 0, class k sizes from 2^(k - 1) on; lifetime class 0 is 0, class k is from
+    Size class k is of sizes from 2^k on, 64 of size 0; lifetime class 0 is 0, class k is from
     10^(k - 1) on. Medians are 0 of nothing.
     """
 
@@ -37,12 +36,5 @@ class _Allocations(TypedDict):
     times: tuple[int, int] | None
 
 def allocations(
-    measure: Measure,
-    by: str,
-    file_rank: bytes,
-    function_rank: bytes,
-    classes: Column | None,
-    sort: str,
-    top: int,
-    threshold: int,
+    measure: Measure, keys: Keys, sort: str, top: int, threshold: int
 ) -> _Allocations: ...

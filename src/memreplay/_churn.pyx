@@ -1,16 +1,12 @@
 """The façade over what was allocated over the events of a measure. No algorithm is in here."""
 
-from libc.stdint cimport uint32_t, uint64_t
-from libc.string cimport memset
+from libc.stdint cimport uint64_t
+from memreplay._groups cimport Keys, check_replay
 from memreplay._native cimport churn as _churn
-from memreplay._native cimport fold as _fold
-from memreplay._native.column cimport Column
 from memreplay._native.hashmap cimport u128
 from memreplay._native.status cimport OK
 from memreplay._timeline cimport Measure
 
-BY = {"stack": _fold.BY_STACK, "frame": _fold.BY_FRAME, "file": _fold.BY_FILE,
-      "function": _fold.BY_FUNCTION, "size": _churn.BY_SIZE, "class": _churn.BY_CLASS}
 SORT = {"bytes": _churn.SORT_BYTES, "count": _churn.SORT_COUNT,
         "temporary": _churn.SORT_TEMPORARY, "mean-lifetime": _churn.SORT_LIFETIME}
 
@@ -20,7 +16,7 @@ cdef object whole(u128 n):
 
 
 cdef tuple row_of(const _churn.ChurnSum* g):
-    return (g.key, g.count, whole(g.bytes), g.temporary_count, whole(g.temporary_bytes),
+    return (g.name, g.count, whole(g.bytes), g.temporary_count, whole(g.temporary_bytes),
             g.live_count, whole(g.live_bytes), g.lifetime_events, g.timed_count,
             whole(g.lifetime_us))
 
@@ -34,55 +30,23 @@ cdef list classes_of(const _churn.ChurnClass* c, int n):
     return [(i, c[i].count, whole(c[i].bytes)) for i in range(n) if c[i].count]
 
 
-cdef int take_classes(_churn.Keying* k, Column classes, Measure measure) except -1:
-    # A class an event, and what is above all of them.
-    cdef const uint32_t* found = <const uint32_t*> classes.data
-    cdef uint64_t i
-    if (classes.fmt != b"I" or classes.strides[0] != 4
-            or <uint64_t> classes.shape[0] != measure.replay.r.events):
-        raise ValueError("classes need a u32 an event")
-    k.classes = found
-    for i in range(measure.replay.r.events):
-        k.keys = max(k.keys, <uint64_t> found[i] + 1)
-    return 0
-
-
 def allocations(
-    Measure measure not None,
-    by: str,
-    bytes file_rank not None,
-    bytes function_rank not None,
-    Column classes,
-    sort: str,
-    top: int,
-    uint64_t threshold,
+    Measure measure not None, Keys keys not None, sort: str, top: int, uint64_t threshold
 ) -> dict:
     """What was allocated over the events, as `_churn.pyi` says.
 
-    `by` is a key of BY: "class" goes by `classes`, a u32 an event; ranks are as those of
-    `Measure.groups`, and needed where a stack is put down to something. `sort` is a key of SORT;
-    `top` cuts the rows (0: all). An allocation is temporary that ends before more than `threshold`
-    others are made.
+    `sort` is a key of SORT; `top` cuts the rows (0: all). An allocation is temporary that ends
+    before more than `threshold` others are made.
     """
     cdef _churn.Churn c
-    cdef _churn.Keying k
     cdef const _churn.ChurnSum* g
     cdef int order = SORT[sort]
     cdef int code
     cdef size_t i, shown
-    memset(&k, 0, sizeof(k))
-    k.by = BY[by]
-    k.file_rank = file_rank
-    k.function_rank = function_rank
-    if k.by == _churn.BY_CLASS:
-        if classes is None:
-            raise ValueError("which classes?")
-        take_classes(&k, classes, measure)
-    elif k.by != _fold.BY_STACK and k.by != _churn.BY_SIZE:
-        measure._check_ranks(file_rank, function_rank)
+    check_replay(measure, keys)
     try:
         with nogil:
-            code = _churn.churn_init(&c, &measure.l, &k, threshold, order)
+            code = _churn.churn_init(&c, &measure.l, &keys.k, threshold, order)
         if code != OK:
             raise MemoryError
         g = <const _churn.ChurnSum*> c.groups.data

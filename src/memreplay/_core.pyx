@@ -94,6 +94,10 @@ cdef class Tables:
         return spans_len(&self.t.frames)
 
     @property
+    def n_pools(self) -> int:
+        return spans_len(&self.t.pairs)
+
+    @property
     def n_segments(self) -> int:
         return self.t.segments.len
 
@@ -393,7 +397,7 @@ cdef int read_json(Tables out, Intake intake, const Cursor* start, const Limits*
 
 
 def read(
-    readinto, limits, progress=None, salvage=False, bounds=None, ahead=None
+    readinto, limits, progress=None, salvage=False, bounds=None, ahead=None, then=None
 ) -> Tables:
     """Reads a whole snapshot: a pickle, or JSON of the same dict, by its first byte.
 
@@ -414,6 +418,9 @@ def read(
         all.
     ahead : callable, optional
         Takes over from `readinto` after the first window, as ReadAhead.next() does.
+    then : callable, optional
+        Called with the tables when the input has been read, to add rows of other sources to them
+        (`_adding.Adding`) before they are closed.
 
     Raises SnapshotError and its kin with the byte at fault; KeyboardInterrupt within one window.
     """
@@ -451,6 +458,8 @@ def read(
             _tables.tables_salvage(&out.t)
             code = DONE
     if code == DONE:
+        if then is not None:
+            then(out)
         with nogil:
             code = _tables.tables_finish(&out.t)
         if code == OK:

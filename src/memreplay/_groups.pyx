@@ -14,7 +14,7 @@ from memreplay._native cimport keying as _keying
 from memreplay._native cimport layers as _layers
 from memreplay._native.column cimport Column, Owned, column, owned
 from memreplay._native.growbuf cimport buf_reserve
-from memreplay._native.hashmap cimport span_at
+from memreplay._native.hashmap cimport NONE32, span_at
 from memreplay._native.status cimport OK
 from memreplay._timeline cimport Measure, Replay
 
@@ -30,11 +30,6 @@ CALL_BASELINE = _calltree.CALL_BASELINE
 @cython.final
 cdef class Keys:
     """Which group each allocation and baseline block of a replay is in; groups have names."""
-
-    cdef _keying.Keys k
-    cdef readonly Replay replay
-    cdef readonly tuple of     # what a pair is of, or what is renamed
-    cdef tuple owners          # the bytes that `k` points at
 
     def __init__(self, *args):
         raise TypeError("groups are made by stack_keys(), row_keys(), pair() and renamed()")
@@ -70,6 +65,28 @@ cdef class Keys:
         if self.k.names.len and _keying.keys_keep(&self.k, &measure.l, &wanted[0]) != OK:
             raise MemoryError
         return measure
+
+    def numbers(self, events, blocks) -> tuple[Column, Column]:
+        """u32 the group of each of these allocations (i64 events), and of each of these baseline
+        blocks (i64). Raises IndexError."""
+        return self._numbers(events, True), self._numbers(blocks, False)
+
+    cdef Column _numbers(self, const int64_t[::1] rows, bint are_events):
+        cdef uint64_t n = self.replay.r.events if are_events else self.replay.r.baseline.len
+        cdef Owned out = owned(4)
+        cdef uint32_t* group
+        cdef Py_ssize_t i
+        if buf_reserve(&out.buf, rows.shape[0]) < 0:
+            raise MemoryError
+        group = <uint32_t*> out.buf.data
+        for i in range(rows.shape[0]):
+            if rows[i] < 0 or <uint64_t> rows[i] >= n:
+                raise IndexError(rows[i])
+            group[i] = (_keying.group_of_event(&self.k, rows[i]) if are_events
+                        else _keying.group_of_base(&self.k, rows[i]))
+            if group[i] == NONE32:
+                raise MemoryError
+        return column(out, out.buf.data, rows.shape[0], b"I")
 
     def layers(self, Measure measure not None, wanted, samples) -> list:
         """A measure's bytes in each of the `wanted` groups, which have been met, and in all others,
@@ -142,9 +159,11 @@ def stack_keys(
     """Groups by what the stack is or is put down to: a kind of KINDS.
 
     Names are stack, frame or string ids, by "modules" those of `Keys.path`; NO_STACK and BASELINE
-    where there is none. The ranks are as in `Measure.groups`; `forwards`, which "modules" alone
-    needs, is u32 a frame: the frame that stands for it in a path of modules, NONE32 where it is not
-    of a module's forward function. Raises KeyError and ValueError.
+    where there is none. The ranks hold a byte a string: what a stack is put down to is its
+    innermost frame of the lowest rank, which is that of its file, or where that is not 0 that of
+    its function. `forwards`, which "modules" alone needs, is u32 a frame: the frame that stands for
+    it in a path of modules, NONE32 where it is not of a module's forward function. Raises KeyError
+    and ValueError.
     """
     cdef Keys keys = made(replay, KINDS[kind])
     cdef Owned modules

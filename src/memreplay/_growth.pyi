@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
+from memreplay._groups import Keys
 from memreplay._native.column import Column
 from memreplay._timeline import Measure, Replay
 
@@ -20,8 +21,8 @@ def step_sums(
 def judge(
     values: Sequence[int], warm: int, least: int
 ) -> tuple[bool, int, int, int, int, int, bool]: ...
-def stacks_grown(
-    measure: Measure, moments: Sequence[int], warm: int, old: int, least: int, top: int
+def groups_grown(
+    measure: Measure, keys: Keys, moments: Sequence[int], warm: int, old: int, least: int, top: int
 ) -> tuple[list[_Row], int, list[_Row], int, tuple[int, int, int, int, int, int]]: ...
 def find_period(
     replay: Replay, usage: Column, start: int, by: str

@@ -1,4 +1,4 @@
-"""The façade over steps: what each one does, which stacks grow from one to the next, where a trace
+"""The façade over steps: what each one does, which groups grow from one to the next, where a trace
 repeats itself.
 
 No algorithm is in here. Event indices count from the first event that was read; -1 is the start.
@@ -6,6 +6,7 @@ No algorithm is in here. Event indices count from the first event that was read;
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from memreplay._core cimport new_seed
+from memreplay._groups cimport Keys, check_replay
 from memreplay._native cimport growth as _growth
 from memreplay._native cimport period as _period
 from memreplay._native.column cimport Column, Owned, column, owned
@@ -84,12 +85,12 @@ def judge(values, warm: int, least: int) -> tuple:
             judged.stopped)
 
 
-def stacks_grown(Measure measure not None, moments, warm: int, old: int, least: int,
-                 top: int) -> tuple:
-    """(leaks, how many, once, how many, totals) of the stacks that grew.
+def groups_grown(Measure measure not None, Keys keys not None, moments, warm: int, old: int,
+                 least: int, top: int) -> tuple:
+    """(leaks, how many, once, how many, totals) of the groups that grew.
 
-    `moments`: the event before the first step, then the last event of each step. Rows are (stack
-    or key of _timeline, bytes a step, stayed, start, warm, before, end, since, rises, until,
+    `moments`: the event before the first step, then the last event of each step. Rows are (name
+    of the group, bytes a step, stayed, start, warm, before, end, since, rises, until,
     stopped, old bytes, old count), the largest first, `top` of them (0: all). Totals: (bytes a step
     of all leaks, what they grew by, stayed of all others, what that other grew by in the later
     steps that grew most in them, old bytes, old count). Old allocations were made in a later step,
@@ -106,6 +107,7 @@ def stacks_grown(Measure measure not None, moments, warm: int, old: int, least: 
     cdef uint32_t old_ = min(max(old, 0), 0x7FFFFFFF)
     cdef int64_t least_ = least
     cdef int code
+    check_replay(measure, keys)
     for moment in moments:
         if not before <= moment < measure.replay.r.events:
             raise ValueError("moments are in order, and of events that are there")
@@ -114,8 +116,8 @@ def stacks_grown(Measure measure not None, moments, warm: int, old: int, least: 
         if push_item(&wanted.buf, &at) < 0:
             raise MemoryError
     with nogil:
-        code = _growth.stacks_grown(&measure.l, <const int64_t*> wanted.buf.data, steps, warm_,
-                                    old_, least_, &leaks.buf, &once.buf, &totals)
+        code = _growth.groups_grown(&measure.l, &keys.k, <const int64_t*> wanted.buf.data, steps,
+                                    warm_, old_, least_, &leaks.buf, &once.buf, &totals)
     if code != OK:
         raise MemoryError
     return (rows_of(leaks, top), leaks.buf.len, rows_of(once, top), once.buf.len,
@@ -133,7 +135,7 @@ cdef list rows_of(Owned rows, top):
     cdef _growth.Grown* g = <_growth.Grown*> rows.buf.data
     cdef size_t shown = rows.buf.len if top <= 0 else min(<size_t> top, rows.buf.len)
     cdef size_t i
-    return [(g[i].key, g[i].rate, g[i].stayed, g[i].start, g[i].warm, g[i].before, g[i].end,
+    return [(g[i].name, g[i].rate, g[i].stayed, g[i].start, g[i].warm, g[i].before, g[i].end,
              g[i].since, g[i].rises, g[i].until, g[i].stopped, g[i].old_bytes,
              g[i].old_count) for i in range(shown)]
 

@@ -14,6 +14,5 @@ cdef class Measure:
     cdef list owners    # what the columns of `l` belong to
 
     cdef int64_t _event(self, event) except -2
-    cdef int _check_ranks(self, bytes file_rank, bytes function_rank) except -1
 
 cdef Measure requested(Replay replay)

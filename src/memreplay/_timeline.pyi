@@ -1,15 +1,11 @@
 """The façade over the replay: what Python may call of one device's replay and of a measure."""
 
-from typing import Final, TypedDict, final
+from typing import TypedDict, final
 
 from typing_extensions import Never
 
 from memreplay._core import Tables
 from memreplay._native.column import Column
-
-BY: Final[dict[str, int]]
-NO_STACK: Final[int]
-BEFORE_RECORDING: Final[int]
 
 class _Tally(TypedDict):
     """What `Replay.tally` counts."""
@@ -89,9 +85,6 @@ class Measure:
     def baseline_weights(self) -> Column: ...
     def live(self, event: int) -> tuple[Column, Column]: ...
     def largest(self, event: int, top: int) -> list[tuple[int, bool, int, int]]: ...
-    def groups(
-        self, event: int, by: str, file_rank: bytes, function_rank: bytes, top: int
-    ) -> tuple[list[tuple[int, int, int]], int, int, int]: ...
     def label_frame(self, stack: int, file_rank: bytes, function_rank: bytes) -> int: ...
 
 @final
@@ -103,8 +96,5 @@ class Moments:
     def measure(self) -> Measure: ...
     def live(self, event: int) -> tuple[Column, Column]: ...
     def largest(self, event: int, top: int) -> list[tuple[int, bool, int, int]]: ...
-    def groups(
-        self, event: int, by: str, file_rank: bytes, function_rank: bytes, top: int
-    ) -> tuple[list[tuple[int, int, int]], int, int, int]: ...
 
 def requested_measure(replay: Replay) -> Measure: ...

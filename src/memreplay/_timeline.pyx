@@ -7,7 +7,7 @@ cimport cython
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from memreplay._core cimport Tables, error_of, new_seed
-from memreplay._native cimport fold as _fold
+from memreplay._native cimport label as _label
 from memreplay._native cimport listing as _listing
 from memreplay._native cimport lives as _lives
 from memreplay._native cimport moments as _moments
@@ -24,11 +24,6 @@ from memreplay.errors import SnapshotError
 
 cdef enum:
     REPLAY_CHUNK = 1 << 22     # events between two looks at signals
-
-BY = {"stack": _fold.BY_STACK, "frame": _fold.BY_FRAME, "file": _fold.BY_FILE,
-      "function": _fold.BY_FUNCTION}
-NO_STACK = _fold.KEY_NO_STACK
-BEFORE_RECORDING = _fold.KEY_BASELINE
 
 
 @cython.final
@@ -308,31 +303,6 @@ cdef class Measure:
             raise IndexError(event)
         return event
 
-    def groups(
-        self, event: int, by: str, file_rank: bytes, function_rank: bytes, top: int
-    ) -> tuple:
-        """The live set after `event`, grouped: ([(key, bytes, count)], groups, bytes, count in
-        all).
-
-        `by` is a key of BY; keys are stack, frame or string ids, or NO_STACK, BEFORE_RECORDING. The
-        ranks hold a byte a string: what a stack is put down to is its innermost frame of the lowest
-        rank, which is that of its file, or where that is not 0 that of its function. Sorted by
-        bytes, largest first; `top` cuts the list (0: all). Raises IndexError for an event that is
-        not there.
-        """
-        cdef Owned out = owned(sizeof(_fold.Group))
-        cdef int64_t at = self._event(event)
-        cdef int how = BY[by]
-        cdef const uint8_t* files = file_rank
-        cdef const uint8_t* functions = function_rank
-        cdef int code
-        self._check_ranks(file_rank, function_rank)
-        with nogil:
-            code = _fold.fold_live(&self.l, at, how, files, functions, &out.buf)
-        if code != OK:
-            raise MemoryError
-        return group_rows(out, top)
-
     def largest(self, event: int, top: int) -> list:
         """What is live after `event`, the largest first: (index, carried, bytes, end) each.
 
@@ -343,17 +313,16 @@ cdef class Measure:
         return listed_rows(self, allocs, baseline, top)
 
     def label_frame(self, stack: int, file_rank: bytes, function_rank: bytes) -> int:
-        """The frame id that a stack is put down to; ABSENT_ID for the stack of no frames."""
-        self._check_ranks(file_rank, function_rank)
-        if not 0 <= stack < self.replay.tables.n_stacks:
-            raise IndexError(stack)
-        return _fold.label_frame(&self.replay.r, stack, file_rank, function_rank)
+        """The frame id that a stack is put down to; ABSENT_ID for the stack of no frames.
 
-    cdef int _check_ranks(self, bytes file_rank, bytes function_rank) except -1:
+        The ranks are those of `_groups.stack_keys`.
+        """
         cdef uint64_t n = self.replay.tables.n_strings
         if len(file_rank) != n or len(function_rank) != n:
             raise ValueError("ranks need one byte a string")
-        return 0
+        if not 0 <= stack < self.replay.tables.n_stacks:
+            raise IndexError(stack)
+        return _label.label_frame(&self.replay.r, stack, file_rank, function_rank)
 
 
 cdef list listed_rows(Measure measure, Column allocs, Column baseline, top):
@@ -370,26 +339,11 @@ cdef list listed_rows(Measure measure, Column allocs, Column baseline, top):
             for i in range(out.buf.len)]
 
 
-cdef tuple group_rows(Owned groups, top):
-    # The `top` first of these groups, how many there are, their bytes, their allocations.
-    cdef _fold.Group* g = <_fold.Group*> groups.buf.data
-    cdef uint64_t total = 0
-    cdef uint64_t count = 0
-    cdef size_t i, shown
-    for i in range(groups.buf.len):
-        total += <uint64_t> g[i].bytes
-        count += g[i].count
-    shown = groups.buf.len if top <= 0 else min(<size_t> top, groups.buf.len)
-    rows = [(g[i].key, g[i].bytes, g[i].count) for i in range(shown)]
-    return rows, groups.buf.len, <int64_t> total, count
-
-
 @cython.final
 cdef class Moments:
     """Live sets of one measure at any event: made once, then each in the time of its answer."""
 
     cdef _moments.Moments m
-    cdef _fold.Folder folder
     cdef readonly Measure measure
 
     def __cinit__(self, Measure measure not None):
@@ -397,24 +351,19 @@ cdef class Moments:
         self.measure = measure
         with nogil:
             code = _moments.moments_init(&self.m, &measure.l)
-        if code != OK or _fold.folder_init(&self.folder, &measure.replay.r) != OK:
+        if code != OK:
             raise MemoryError
 
     def __dealloc__(self):
         _moments.moments_free(&self.m)
-        _fold.folder_free(&self.folder)
-
-    cdef int _listed(self, event, Owned allocs, Owned baseline) except -1:
-        cdef int64_t at = self.measure._event(event)
-        if _moments.moments_live(&self.m, at, &allocs.buf, &baseline.buf) != OK:
-            raise MemoryError
-        return 0
 
     def live(self, event: int) -> tuple:
         """As `Measure.live`."""
         cdef Owned allocs = owned(4)
         cdef Owned baseline = owned(4)
-        self._listed(event, allocs, baseline)
+        cdef int64_t at = self.measure._event(event)
+        if _moments.moments_live(&self.m, at, &allocs.buf, &baseline.buf) != OK:
+            raise MemoryError
         return (column(allocs, allocs.buf.data, allocs.buf.len, b"I"),
                 column(baseline, baseline.buf.data, baseline.buf.len, b"I"))
 
@@ -422,22 +371,6 @@ cdef class Moments:
         """As `Measure.largest`."""
         allocs, baseline = self.live(event)
         return listed_rows(self.measure, allocs, baseline, top)
-
-    def groups(
-        self, event: int, by: str, file_rank: bytes, function_rank: bytes, top: int
-    ) -> tuple:
-        """As `Measure.groups`."""
-        cdef Owned allocs = owned(4)
-        cdef Owned baseline = owned(4)
-        cdef Owned out = owned(sizeof(_fold.Group))
-        cdef int how = BY[by]
-        self.measure._check_ranks(file_rank, function_rank)
-        self._listed(event, allocs, baseline)
-        if (_fold.add_listed(&self.folder, &self.measure.l, &allocs.buf, &baseline.buf) != OK
-                or _fold.folder_groups(&self.folder, how, file_rank, function_rank,
-                                       &out.buf) != OK):
-            raise MemoryError
-        return group_rows(out, top)
 
 
 cdef Measure requested(Replay replay):

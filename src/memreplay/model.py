@@ -32,7 +32,6 @@ Way = Literal[
 ]
 WAYS: tuple[Way, ...] = get_args(Way)
 By = str  # one Way to group, or several, joined by commas
-AllocationsBy = Literal["stack", "frame", "file", "function", "pool", "stream", "size"]
 AllocationsSort = Literal["bytes", "count", "temporary", "mean-lifetime"]
 Exactness = Literal["exact", "estimated"]
 MeasureName = Literal["requested", "held", "active", "allocated", "reserved"]

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Callable
 from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from memreplay import _core, _timeline
 from memreplay._diagnosis import cut_stream
 from memreplay.container import Source, open_stream
+from memreplay.dataset import dataset_format, read_dataset
 from memreplay.errors import SnapshotError, TruncatedError, UsageError
 from memreplay.model import Frame, Limits, Moment
 from memreplay.readahead import ReadAhead, several_cpus
@@ -21,6 +23,10 @@ if TYPE_CHECKING:
     from memreplay import columns
 
 Progress = Callable[[int, "int | None"], None]
+
+# What `Snapshot.table` calls: the package puts it here, as what makes tables stands above this
+# module, and imports it.
+make_table: Callable[..., Any] | None = None
 
 
 class Snapshot:
@@ -149,6 +155,17 @@ class Snapshot:
 
         return Annotations(self.native, self.native.n_annotations)
 
+    def table(self, name: str) -> Any:
+        """A table that pyarrow, polars, duckdb and pandas take as it is; see docs/schema.md.
+
+        `name` is events, allocations, stacks, frames, segments, blocks, annotations or usage. The
+        rows are made when they are read, a batch at a time. Raises UsageError for any other name,
+        MissingExtraError without pyarrow.
+        """
+        if make_table is None:
+            raise UsageError("tables are made of what memreplay.open() gave")
+        return make_table(self, name)
+
     # ---- ids spelled out
 
     def text(self, i: int) -> str | None:
@@ -254,8 +271,10 @@ def open(  # noqa: A001 - memreplay.open is the name people expect
     ----------
     source : path, URL, bytes, or binary file object
         A pickle of any protocol, or JSON of the same dict; plain, or (by content) compressed with
-        gzip, zstandard, xz or bzip2, or alone in a zip archive. A URL is read with fsspec. A file
-        object is read from where it stands, on another thread where it is no pipe, and not closed.
+        gzip, zstandard, xz or bzip2, or alone in a zip archive. Or the folder of a dataset that
+        `memreplay export` wrote, as parquet or arrow (with pyarrow). A URL is read with fsspec. A
+        file object is read from where it stands, on another thread where it is no pipe, and not
+        closed.
     progress : callable, optional
         Called now and then with (bytes done, bytes in all or None).
     limits : Limits, optional
@@ -279,6 +298,11 @@ def open(  # noqa: A001 - memreplay.open is the name people expect
         It needs a package that is not installed.
     """
     limit = limits or Limits()
+    fmt = dataset_format(source)
+    if fmt is not None:
+        path = os.fspath(source)  # type: ignore[arg-type]
+        native, size = read_dataset(str(path), fmt, limit, _bounds(start, stop, device))
+        return _checked(Snapshot(native, str(path), fmt, size, device))
     stream = open_stream(source, limit.decompression_ratio)
     ahead = ReadAhead(stream.readinto, stream.close)
 
@@ -319,10 +343,14 @@ def open(  # noqa: A001 - memreplay.open is the name people expect
             "not a memory snapshot: a dict with neither 'segments' nor 'device_traces'",
             hint="record one with torch.cuda.memory._dump_snapshot(path)",
         )
-    snap = Snapshot(native, stream.name, stream.kind, stream.total, device)
-    if device is not None and device not in snap.devices:
-        there = Snapshot(native, stream.name, stream.kind, stream.total)
-        there.check_device(device)
-    if native.range_without_times:
+    return _checked(Snapshot(native, stream.name, stream.kind, stream.total, device))
+
+
+def _checked(snap: Snapshot) -> Snapshot:
+    """The same. Raises UsageError where it does not have the device or the times asked for."""
+    if snap.only is not None and snap.only not in snap.devices:
+        there = Snapshot(snap.native, snap.file, snap.container, snap.file_bytes)
+        there.check_device(snap.only)
+    if snap.native.range_without_times:
         raise UsageError("this snapshot has no times; give the range in events")
     return snap

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import memreplay as mr
@@ -21,8 +22,11 @@ from memreplay.analysis.oom import oom_report
 from memreplay.analysis.sides import BaselineSide
 from memreplay.analysis.steps import steps_report
 from memreplay.analysis.timeline import timeline_report
+from memreplay.analysis.torch_categories import category_events
+from memreplay.analysis.tracks import trace_report
+from memreplay.analysis.weighted import stacks_report
 from memreplay.errors import UsageError
-from memreplay.model import MEASURES, Filters, When
+from memreplay.model import MEASURES, WAYS, Filters, When
 from memreplay.reports.allocations_json import render_allocations_json
 from memreplay.reports.allocations_text import allocations_document
 from memreplay.reports.at_json import render_at_json
@@ -30,15 +34,21 @@ from memreplay.reports.at_text import at_document
 from memreplay.reports.baseline_json import render_baseline_json
 from memreplay.reports.categories_json import render_categories_json
 from memreplay.reports.categories_text import categories_document
+from memreplay.reports.chrome_trace import render_chrome
+from memreplay.reports.collapsed import render_collapsed
 from memreplay.reports.fragmentation_json import render_fragmentation_json
 from memreplay.reports.fragmentation_text import fragmentation_document
 from memreplay.reports.gate_json import render_gate_json
 from memreplay.reports.gate_text import gate_document
 from memreplay.reports.leaks_json import render_leaks_json
 from memreplay.reports.leaks_text import leaks_document
+from memreplay.reports.memory_timeline import render_coalesced, render_raw
 from memreplay.reports.oom_json import render_oom_json
 from memreplay.reports.oom_text import oom_document
+from memreplay.reports.perfetto import render_perfetto
 from memreplay.reports.plain import render_plain
+from memreplay.reports.pprof import render_pprof
+from memreplay.reports.speedscope_json import render_speedscope
 from memreplay.reports.steps_json import render_steps_json
 from memreplay.reports.steps_text import steps_document
 from memreplay.reports.timeline_csv import render_timeline_csv
@@ -46,7 +56,7 @@ from memreplay.reports.timeline_json import render_timeline_json
 from memreplay.reports.timeline_text import timeline_document
 from memreplay.results.gate import GateReport
 
-WAYS = ("stack", "file", "pool", "stream")
+BY = (*WAYS, "category,file", "size,stack")
 MOMENTS = (
     When("peak", 1),
     When("peak", 2),
@@ -76,12 +86,13 @@ class Asked(NamedTuple):
 
 def questions(snap: mr.Snapshot, dice: int) -> list[Asked]:
     """Each command once, with arguments by the dice."""
-    by: Any = WAYS[dice % 4]
+    by = BY[dice // 4096 % len(BY)]
     measure: Any = MEASURES[dice // 4 % 5]
     of_blocks: Any = MEASURES[dice // 4 % 4]
     top = (0, 1, 20)[dice // 32 % 3]
     when = MOMENTS[dice // 128 % len(MOMENTS)]
-    grouped: Any = by if measure != "reserved" else "pool"
+    grouped = by if measure != "reserved" else "pool"
+    filters = FILTERS[dice % len(FILTERS)]
     shape = TreeShape(dice % 4, (0.0, 0.01)[dice // 4 % 2], whole=dice % 3 == 0)
     return [
         Asked(
@@ -92,9 +103,7 @@ def questions(snap: mr.Snapshot, dice: int) -> list[Asked]:
             render_at_json,
         ),
         Asked(
-            lambda: at_report(
-                snap, [when], measure=of_blocks, tree=shape, filters=FILTERS[dice % len(FILTERS)]
-            ),
+            lambda: at_report(snap, [when], measure=of_blocks, tree=shape, filters=filters),
             at_document,
             render_at_json,
         ),
@@ -111,12 +120,14 @@ def questions(snap: mr.Snapshot, dice: int) -> list[Asked]:
             render_timeline_json,
         ),
         Asked(
-            lambda: allocations_report(snap, measure=of_blocks, by=by, top=top),
+            lambda: allocations_report(snap, measure=of_blocks, by=by, top=top, filters=filters),
             allocations_document,
             render_allocations_json,
         ),
         Asked(
-            lambda: fragmentation_report(snap, at=when if dice % 3 else None, top=top, bars=20),
+            lambda: fragmentation_report(
+                snap, at=when if dice % 3 else None, by=by, top=top, bars=20
+            ),
             fragmentation_document,
             render_fragmentation_json,
         ),
@@ -125,18 +136,47 @@ def questions(snap: mr.Snapshot, dice: int) -> list[Asked]:
             gate_document,
             lambda report: render_gate_json(report, lambda path: path if dice % 2 else None),
         ),
-        Asked(lambda: oom_report(snap, number=0, top=top), oom_document, render_oom_json),
+        Asked(lambda: oom_report(snap, number=0, by=by, top=top), oom_document, render_oom_json),
         Asked(
             lambda: steps_report(snap, period=(None, 2)[dice % 2], top=top),
             steps_document,
             render_steps_json,
         ),
         Asked(
-            lambda: leaks_report(snap, windows=(None, 5)[dice % 2], top=top),
+            lambda: leaks_report(
+                snap, windows=(None, 5)[dice % 2], by=by, top=top, filters=filters
+            ),
             leaks_document,
             render_leaks_json,
         ),
     ]
+
+
+def exports(snap: mr.Snapshot, dice: int) -> list[Callable[[], Iterator[bytes]]]:
+    """Each export for viewers once, with arguments by the dice."""
+    when = MOMENTS[dice // 128 % len(MOMENTS)]
+    filters = FILTERS[dice % len(FILTERS)]
+    stacks = partial(
+        stacks_report,
+        snap,
+        what=("live", "allocated")[dice % 2],
+        when=when,
+        measure=MEASURES[dice // 4 % 4],
+        all_frames=dice % 3 == 0,
+    )
+    tracks = partial(trace_report, snap, points=(0, 1, 50)[dice % 3], filters=filters)
+    return [
+        lambda: render_collapsed(stacks()),
+        lambda: iter([render_speedscope(stacks())]),
+        lambda: render_pprof(stacks(filters=filters)),
+        lambda: render_chrome(tracks()),
+        lambda: render_perfetto(tracks(stacks=True, when=when)),
+        lambda: render_coalesced(category_events(snap, filters=filters)),
+        lambda: render_raw(category_events(snap)),
+    ]
+
+
+JSON = (1, 3, 5, 6)  # of these exports
 
 
 def gated(snap: mr.Snapshot, dice: int) -> GateReport:
@@ -160,16 +200,28 @@ def gated(snap: mr.Snapshot, dice: int) -> GateReport:
 
 def ask(snap: mr.Snapshot, dice: int) -> None:
     """Raises what no command may come to: anything but a report or a plain line."""
+    for number, export in enumerate(exports(snap, dice)):
+        try:
+            found = b"".join(export())
+        except UsageError as error:
+            _check_plain(error)
+            continue
+        if number in JSON:
+            json.loads(found)
     for asked in questions(snap, dice):
         try:
             report = asked.report()
         except UsageError as error:
-            text = str(error)
-            if not text.isprintable() or len(text) > 1_000:
-                raise AssertionError(f"an error of more than one plain line: {text!r}") from error
+            _check_plain(error)
             continue
         for width in (40, 100):
             render_plain(asked.text(report), width=width)
         json.loads(asked.as_json(report))
         if asked.as_json is render_timeline_json:
             render_timeline_csv(report)
+
+
+def _check_plain(error: UsageError) -> None:
+    text = str(error)
+    if not text.isprintable() or len(text) > 1_000:
+        raise AssertionError(f"an error of more than one plain line: {text!r}") from error

@@ -19,9 +19,12 @@ from memreplay.analysis.filters import Filtering
 from memreplay.analysis.grouping import Grouper
 from memreplay.analysis.leaks import leaks_report
 from memreplay.analysis.steps import steps_report
+from memreplay.analysis.torch_categories import category_events
+from memreplay.analysis.tracks import trace_report
 from memreplay.cli.app import app
 from memreplay.model import WAYS, Filters, Group, MeasureName
 from memreplay.reports.dump import render_dump
+from memreplay.reports.memory_timeline import render_coalesced
 from tests import oracle, oracle_allocations, oracle_measures
 from tests.compare import assert_like_oracle
 from tests.dumped import expected_tables, read_dump
@@ -253,3 +256,20 @@ def test_ranks_have_the_peaks_of_their_files(corpus: Path, tmp_path: Path) -> No
     assert found["detail_rank"] == changes.index(max(changes))
     files = found["detail"]["base_file"], found["detail"]["new_file"]
     assert found["detail"] == read(*files)
+
+
+def test_what_viewers_are_given_adds_up(corpus_file: Path) -> None:
+    snap = mr.open(corpus_file)
+    report = trace_report(snap, stacks=True)
+    for device in report.devices:
+        replay = snap.replay(device.device)
+        for track in device.tracks:
+            usage = replay.measure(track.measure, pool=track.pool)
+            assert int(track.bytes.max()) == usage.peak.bytes
+            assert int(track.bytes[-1]) == usage.final_bytes
+        assert device.stacks is not None
+        assert sum(one.bytes for one in device.stacks.stacks) == replay.peak.bytes
+    if len(snap.devices) == 1:
+        times, sizes = json.loads(b"".join(render_coalesced(category_events(snap))))
+        assert len(times) == len(sizes)
+        assert sum(sizes[-1] if sizes else ()) == snap.replay().final_bytes

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import random
+from array import array
+from collections import Counter
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memreplay as mr
-from memreplay import _blockmap, _timeline
+from memreplay import _blockmap, _groups
 from memreplay.analysis.grouping import Grouper
+from memreplay.analysis.mapped import pins_of
+from memreplay.model import WAYS
 from tests import build
 from tests.allocator import MIB, PoolId
 from tests.allocator_strategies import SETTINGS
+from tests.oracle_ways import Named
 from tests.pictures import Picture, Pictures, Range, Tile, pinned, record_pictures, units
 from tests.property.test_measures import is_exact
+from tests.unit.native.test_keying import KINDS, Asked, spelled
 
 STATES = {_blockmap.FREE: "free", _blockmap.IN_USE: "in_use", _blockmap.PENDING: "pending"}
 
@@ -77,44 +83,62 @@ def assert_sums(found: _blockmap.BlockMap, want: Picture) -> None:
 
 
 @settings(max_examples=150)
-@given(made=programs, by=st.sampled_from(["stack", "frame", "file", "function"]))
-def test_pins_are_those_of_a_slow_walk(made: Pictures, by: str) -> None:
+@given(
+    made=programs, kinds=st.lists(st.sampled_from([*KINDS, "size", "row"]), min_size=1, max_size=2)
+)
+def test_pins_are_those_of_a_slow_walk(made: Pictures, kinds: list[str]) -> None:
     snap = mr.open(build.dump(made.snapshot))
     for device in snap.devices:
-        replay = snap.replay(device)
-        grouper = Grouper(snap, by)
-        ranks = grouper.file_rank, grouper.function_rank
+        asked = Asked(snap, device, "active")
+        replay = asked.replay
+        every = [keys_of(asked, kind) for kind in kinds]
+        keys = every[0] if len(every) == 1 else _groups.pair(*every)
         for want in made.pictures:
             found = replay.block_map(want.event)
-            rows, total, whole, blocks = found.pins(by, *ranks, 0)
-            assert {row[0]: row[1:] for row in rows} == slow_pins(replay, found, by, ranks)
+            rows, total, whole, blocks = found.pins(keys, 0)
+            named = {row[0]: spelled(keys, row[0]) for row in rows}
+            assert {named[row[0]]: row[1:] for row in rows} == slow_pins(asked, found, kinds)
             assert (total, whole) == (len(rows), found.pinned)
             assert whole == sum(row[1] for row in rows)
             assert blocks == sum(row[2] for row in rows)
             assert rows == sorted(rows, key=lambda row: (-row[1], -row[2], row[0]))
-            assert found.pins(by, *ranks, 2)[0] == rows[:2]
+            assert found.pins(keys, 2)[0] == rows[:2]
+
+
+def keys_of(asked: Asked, kind: str) -> _groups.Keys:
+    native = asked.replay.native
+    if kind == "size":
+        return _groups.size_keys(asked.measure)
+    if kind == "row":
+        rows = array("I", (i % 3 for i in range(asked.replay.events)))
+        return _groups.row_keys(native, rows, 3)
+    return asked.keys(kind)
 
 
 def slow_pins(
-    replay: mr.Replay, found: _blockmap.BlockMap, by: str, ranks: tuple[bytes, bytes]
-) -> dict[int, tuple[int, int, int, int]]:
-    """Of each key (bytes, blocks, segments, bytes pinned alone)."""
-    tables, label = replay.native.tables, replay.measure().native.label_frame
-    keys: dict[int, int] = {}
+    asked: Asked, found: _blockmap.BlockMap, kinds: list[str]
+) -> dict[object, tuple[int, int, int, int]]:
+    """Of each group (bytes, blocks, segments, bytes pinned alone)."""
+
+    def name_of(kind: str, carried: bool, row: int, stack: int) -> object:
+        if kind == "size":
+            return (asked.base_weights if carried else asked.weights)[row].bit_length() - 1
+        if kind == "row":
+            return 3 if carried else row % 3
+        return asked.stack_name(kind)(carried, row, stack)
+
+    keys: dict[int, object] = {}
     stacks, owners = (memoryview(found.tiles(name)) for name in ("stack", "owner"))
     for addr, stack, owner in zip(memoryview(found.tiles("address")), stacks, owners, strict=True):
-        if not stack:
-            known = owner < _blockmap.BASELINE
-            keys[addr] = _timeline.NO_STACK if known else _timeline.BEFORE_RECORDING
-        elif by == "stack":
-            keys[addr] = stack
-        else:
-            frame = label(stack, *ranks)
-            function, file, _ = tables.frame(frame)
-            keys[addr] = {"frame": frame, "file": file, "function": function}[by]
-    sums: dict[int, list[int]] = {}
-    pinners: dict[int, tuple[set[int], set[int]]] = {}
-    for one in found_ranges(replay, found):
+        if owner == _blockmap.NO_OWNER:
+            continue
+        carried = owner >= _blockmap.BASELINE
+        row = owner & ~_blockmap.BASELINE
+        names = tuple(name_of(kind, carried, row, stack) for kind in kinds)
+        keys[addr] = names[0] if len(names) == 1 else names
+    sums: dict[object, list[int]] = {}
+    pinners: dict[object, tuple[set[int], set[int]]] = {}
+    for one in found_ranges(asked.replay, found):
         for addr, part in pinned(one)[1].items():
             if part or addr in held_addresses(one):
                 sums.setdefault(keys[addr], [0, 0])[0] += part
@@ -241,3 +265,33 @@ def test_a_range_has_the_maps_of_the_whole(made: Pictures, seed: int) -> None:
         return
     event = rng.randint(part.start, part.start + part.events)
     assert found_ranges(part, part.block_map(event)) == found_ranges(whole, whole.block_map(event))
+
+
+@settings(max_examples=150)
+@given(
+    made=programs,
+    by=st.lists(st.sampled_from(WAYS), min_size=1, max_size=3, unique=True).map(",".join),
+)
+def test_pins_by_any_way_or_several_add_up(made: Pictures, by: str) -> None:
+    snap = mr.open(build.dump(made.snapshot))
+    for device in snap.devices:
+        replay = snap.replay(device)
+        usage = replay.measure("active")
+        named = Named(made.snapshot, snap, usage)
+        for want in made.pictures[:3]:
+            found = replay.block_map(want.event)
+            columns = [memoryview(found.tiles(name)) for name in ("address", "owner")]
+            owners = dict(zip(*columns, strict=True))
+            slow: Counter[str] = Counter()
+            for one in found_ranges(replay, found):
+                for addr, part in pinned(one)[1].items():
+                    carried = owners[addr] >= _blockmap.BASELINE
+                    row = owners[addr] & ~_blockmap.BASELINE
+                    slow[named.label(by, row, carried=carried)] += part
+            pins, total, rest, _ = pins_of(usage, found, Grouper(snap, by), 0)
+            shown: Counter[str] = Counter()
+            for pin in pins:
+                shown[pin.group.label] += pin.group.bytes
+            assert (total, rest) == (len(pins), 0)
+            assert +shown == +slow
+            assert sum(slow.values()) == found.pinned

@@ -1,15 +1,17 @@
-"""Steps and stacks at their ends against slow Python, on any trace and any steps in it."""
+"""Steps and groups at their ends against slow Python, on any trace and any steps in it."""
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Callable
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memreplay as mr
-from memreplay import _growth, _timeline
+from memreplay import _groups, _growth
 from memreplay.analysis.leaks import leaks_report
 from memreplay.analysis.steps import steps_report
 from memreplay.errors import UsageError
@@ -21,12 +23,47 @@ from tests.build import Snapshot
 from tests.strategies import traces
 
 
-def key(snap: mr.Snapshot, row: int) -> tuple[Any, ...] | None:
-    if row == _timeline.BEFORE_RECORDING:
-        return None
-    if row == _timeline.NO_STACK:
-        return ()
-    return tuple((f.function, f.file, f.line) for f in snap.stack(row))
+class Kind(NamedTuple):
+    """A way to group: the engine's groups, what one of its names stands for, and the same of an
+    allocation of the oracle's."""
+
+    keys: Callable[[mr.Replay], _groups.Keys]
+    shown: Callable[[mr.Snapshot, int], object]
+    slow: Callable[[oracle.Lifetime], object]
+
+
+def special(of: Callable[[mr.Snapshot, int], object]) -> Callable[[mr.Snapshot, int], object]:
+    names: dict[int, object] = {_groups.BASELINE: None, _groups.NO_STACK: ()}
+    return lambda snap, name: names[name] if name in names else of(snap, name)
+
+
+def by_stack(kind: str) -> Callable[[mr.Replay], _groups.Keys]:
+    def keys(replay: mr.Replay) -> _groups.Keys:
+        none = bytes(replay.native.tables.n_strings)
+        return _groups.stack_keys(replay.native, kind, none, none)
+
+    return keys
+
+
+KINDS = {
+    "stack": Kind(
+        by_stack("stack"),
+        special(lambda snap, i: tuple((f.function, f.file, f.line) for f in snap.stack(i))),
+        oracle_steps.key_of,
+    ),
+    "file": Kind(
+        by_stack("file"),
+        special(lambda snap, i: snap.text(i)),
+        lambda one: one.frames[0][1] if one.frames else oracle_steps.key_of(one),
+    ),
+    "row": Kind(
+        lambda replay: _groups.row_keys(
+            replay.native, array("I", (i % 3 for i in range(replay.events))), 3
+        ),
+        lambda _, name: name,
+        lambda one: one.alloc_index % 3 if one.alloc_index >= 0 else 3,
+    ),
+}
 
 
 @settings(max_examples=300)
@@ -51,38 +88,41 @@ def test_sums_of_any_steps(snapshot: Snapshot, cuts: list[int]) -> None:
     cuts=st.lists(st.integers(-1, 60), min_size=1, max_size=20),
     third=st.integers(0, 3),
     age=st.integers(0, 4),
+    by=st.sampled_from(sorted(KINDS)),
 )
-def test_stacks_at_the_ends_of_any_steps(
-    snapshot: Snapshot, cuts: list[int], third: int, age: int
+def test_groups_at_the_ends_of_any_steps(
+    snapshot: Snapshot, cuts: list[int], third: int, age: int, by: str
 ) -> None:
+    kind = KINDS[by]
     snap = mr.open(build.dump(snapshot))
     for device in snap.devices:
         want = oracle.replay(snapshot, device)
         moments = sorted(min(cut, len(want.usage) - 1) for cut in cuts)
         warm = (len(moments) - 1) * third // 4
-        leaks, leaking, once, others, totals = _growth.stacks_grown(
-            snap.replay(device).measure().native, moments, warm, age, 1, 0
+        replay = snap.replay(device)
+        leaks, leaking, once, others, totals = _growth.groups_grown(
+            replay.measure().native, kind.keys(replay), moments, warm, age, 1, 0
         )
         assert (leaking, others) == (len(leaks), len(once))
-        rows = {key(snap, row[0]): row for row in leaks + once}
+        rows = {kind.shown(snap, row[0]): row for row in leaks + once}
         assert len(rows) == leaking + others
         most = 0
         old = oracle_steps.old(want, moments, warm, age)
-        for stack, values in oracle_steps.series_by_stack(want, moments).items():
+        for name, values in oracle_steps.series_of(want, moments, kind.slow).items():
             judged = oracle_steps.judge(values, warm, 1)
             if not judged.rate:
                 most = max(most, values[-1] - values[warm])
             if not judged.rate and (judged.stayed <= 0 or len(set(values)) == 1):
-                assert stack not in rows
+                assert name not in rows
                 continue
             _, rate, stayed, start, warmed, before, end, since, rises, _, stopped, *aged = rows.pop(
-                stack
+                name
             )
             assert (rate, since, rises) == (judged.rate, judged.since, judged.rises)
             assert (stayed, stopped) == (judged.stayed, judged.stopped)
             assert (start, warmed, end) == (values[0], values[warm], values[-1])
             assert before == values[since]
-            mine = [one.size for one in old if oracle_steps.key_of(one) == stack]
+            mine = [one.size for one in old if kind.slow(one) == name]
             assert aged == [sum(mine), len(mine)]
         assert not rows
         assert totals == (

@@ -25,7 +25,7 @@ def made() -> SnapshotBuilder:
     return b.segment(A, 2 * MIB, blocks=[b.block(A, 512, 100), b.block(A + 512, 512, 5)])
 
 
-WRONG: tuple[Any, ...] = (None, 5, "x", b"", object(), Ellipsis)
+WRONG: tuple[Any, ...] = (None, 5, "x", b"", int, Ellipsis)
 
 
 @pytest.mark.parametrize("wrong", WRONG, ids=repr)

@@ -8,19 +8,18 @@ allocator splits. docs/allocator.md has the rules, and says why a size is proven
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport malloc, free, qsort
 from libc.string cimport memset
-from memreplay._native.growbuf cimport (
-    buf_free, buf_init, buf_reserve, push_item, push_u32, push_zeroed
+from memreplay._native.growbuf cimport buf_free, buf_init, buf_reserve
+from memreplay._native.hashmap cimport NONE32, map64_free, map64_get, map64_init
+from memreplay._native.nodes cimport (
+    FREE_NODE, link, new_node, new_origin, node, node_at, note_end, origin_at, origin_of, put,
+    release, retire, root, split, tell_pool, unite
 )
-from memreplay._native.hashmap cimport NONE32, Slot64, map64_at, map64_free, map64_get, map64_init
 from memreplay._native.replay cimport CARRIED
 from memreplay._native.reserve cimport Region, SMALL_SEGMENT
 from memreplay._native.sizes cimport MIN_BLOCK, SMALL_LIMIT, max_split, round_size
 from memreplay._native.status cimport ERR_MEMORY, OK, fail
 from memreplay._native.synthetic cimport mark_synthetic
 from memreplay._native.tables cimport *
-
-cdef extern from *:
-    uint32_t FREE_NODE "0xFFFFFFFFu"
 
 cdef enum:
     SEARCH_STEPS = 1 << 26     # what all searches together may look at
@@ -69,153 +68,6 @@ cdef inline bint splits(const Arena* a, const Origin* o, uint64_t block,
     if splits_all(a, o):
         return block - size >= MIN_BLOCK
     return size < max_split(&a.rules) and block - size > SMALL_LIMIT
-
-
-# --- origins --------------------------------------------------------------------------------------
-
-cdef inline Origin* origin_at(const Arena* a, uint32_t i) noexcept nogil:
-    return <Origin*> a.origins.data + i
-
-
-cdef int new_origin(Arena* a, const Origin* like) noexcept nogil:
-    # One more, of a segment of its own: the last of the list.
-    if push_item(&a.origins, like) < 0:
-        return -1
-    origin_at(a, <uint32_t> a.origins.len - 1).same = <uint32_t> a.origins.len - 1
-    return 0
-
-
-cdef inline uint32_t root(Arena* a, uint32_t i) noexcept nogil:
-    # The one that stands for all of a segment, halving the chain on the way.
-    while origin_at(a, i).same != i:
-        origin_at(a, i).same = origin_at(a, origin_at(a, i).same).same
-        i = origin_at(a, i).same
-    return i
-
-
-cdef inline void tell_pool(Arena* a, uint32_t origin, uint32_t pool) noexcept nogil:
-    # What one event says of its pool holds for the whole segment.
-    origin = root(a, origin)
-    if origin_at(a, origin).pool == NONE32:
-        origin_at(a, origin).pool = pool
-
-
-cdef void unite(Arena* a, uint32_t x, uint32_t y) noexcept nogil:
-    # Two mapped ranges turn out to be of one segment.
-    x = root(a, x)
-    y = root(a, y)
-    tell_pool(a, x, origin_at(a, y).pool)
-    origin_at(a, y).same = x
-
-
-cdef void settle_pools(Arena* a) noexcept nogil:
-    # Events that do not say their pool have that of the segment that they are about.
-    cdef uint32_t* pool = <uint32_t*> a.pool.data
-    cdef const uint32_t* origin = <const uint32_t*> a.origin.data
-    cdef uint64_t i
-    for i in range(a.origins.len):
-        origin_at(a, <uint32_t> i).pool = origin_at(a, root(a, <uint32_t> i)).pool
-    for i in range(a.pool.len):
-        if pool[i] == NONE32 and origin[i] != NONE32:
-            pool[i] = origin_at(a, origin[i]).pool
-
-
-# --- nodes ----------------------------------------------------------------------------------------
-
-cdef inline ArenaNode* node(const Arena* a, uint32_t i) noexcept nogil:
-    return <ArenaNode*> a.nodes.data + i
-
-
-cdef inline Origin* origin_of(const Arena* a, uint32_t i) noexcept nogil:
-    return <Origin*> a.origins.data + node(a, i).origin
-
-
-cdef inline int put(Map64* m, uint64_t key, uint32_t value) noexcept nogil:
-    cdef Slot64* slot = map64_at(m, key, value)
-    if slot == NULL:
-        return -1
-    slot.value = value
-    return 0
-
-
-cdef inline uint32_t node_at(const Arena* a, uint64_t address) noexcept nogil:
-    cdef uint32_t i = map64_get(&a.at, address, NONE32)
-    if i == NONE32 or node(a, i).address != address or node(a, i).size == 0:
-        return NONE32
-    return i
-
-
-cdef inline uint32_t new_node(Arena* a, uint64_t address, uint64_t size, uint32_t owner,
-                              uint32_t origin) noexcept nogil:
-    # A node that is linked to nothing yet; NONE32 when memory is out.
-    cdef uint32_t i
-    cdef ArenaNode* n
-    if a.spare.len:
-        a.spare.len -= 1
-        i = (<uint32_t*> a.spare.data)[a.spare.len]
-    else:
-        i = <uint32_t> a.nodes.len
-        if push_zeroed(&a.nodes) < 0:
-            return NONE32
-    n = node(a, i)
-    n.address = address
-    n.size = size
-    n.prev = NONE32
-    n.next = NONE32
-    n.owner = owner
-    n.origin = origin
-    return i if put(&a.at, address, i) == 0 else NONE32
-
-
-cdef inline int retire(Arena* a, uint32_t i) noexcept nogil:
-    node(a, i).size = 0
-    return push_u32(&a.spare, i)
-
-
-cdef inline int note_end(Arena* a, uint32_t i) noexcept nogil:
-    # The ends of expandable ranges are looked up when the next piece is mapped.
-    if node(a, i).next != NONE32 or not origin_of(a, i).expandable:
-        return 0
-    return put(&a.ends, node(a, i).address + node(a, i).size, i)
-
-
-cdef inline void link(Arena* a, uint32_t left, uint32_t right) noexcept nogil:
-    if left != NONE32:
-        node(a, left).next = right
-    if right != NONE32:
-        node(a, right).prev = left
-
-
-cdef int split(Arena* a, uint32_t i, uint64_t size) noexcept nogil:
-    # Leaves `size` bytes in node i; the rest becomes a free node after it.
-    cdef uint32_t next = node(a, i).next
-    cdef uint32_t rest = new_node(a, node(a, i).address + size, node(a, i).size - size, FREE_NODE,
-                                  node(a, i).origin)
-    if rest == NONE32:
-        return -1
-    node(a, i).size = size
-    link(a, rest, next)
-    link(a, i, rest)
-    return note_end(a, rest)
-
-
-cdef int release(Arena* a, uint32_t i) noexcept nogil:
-    # ArenaNode i is free from now on: it becomes one with free neighbours.
-    cdef uint32_t other = node(a, i).next
-    node(a, i).owner = FREE_NODE
-    if other != NONE32 and node(a, other).owner == FREE_NODE:
-        node(a, i).size += node(a, other).size
-        link(a, i, node(a, other).next)
-        if retire(a, other) < 0:
-            return -1
-    other = node(a, i).prev
-    if other != NONE32 and node(a, other).owner == FREE_NODE:
-        node(a, other).size += node(a, i).size
-        link(a, other, node(a, i).next)
-        if retire(a, i) < 0:
-            return -1
-        i = other
-    return note_end(a, i)
 
 
 # --- the start ------------------------------------------------------------------------------------
@@ -634,6 +486,18 @@ cdef void compare_end(Arena* a) noexcept nogil:
                 or (node(a, at).owner == FREE_NODE) != (blocks[i].state == STATE_INACTIVE)):
             a.end_misfits += 1
     a.end_misfits += left
+
+
+cdef void settle_pools(Arena* a) noexcept nogil:
+    # Events that do not say their pool have that of the segment that they are about.
+    cdef uint32_t* pool = <uint32_t*> a.pool.data
+    cdef const uint32_t* origin = <const uint32_t*> a.origin.data
+    cdef uint64_t i
+    for i in range(a.origins.len):
+        origin_at(a, <uint32_t> i).pool = origin_at(a, root(a, <uint32_t> i)).pool
+    for i in range(a.pool.len):
+        if pool[i] == NONE32 and origin[i] != NONE32:
+            pool[i] = origin_at(a, origin[i]).pool
 
 
 cdef void count_baseline(Arena* a) noexcept nogil:

@@ -1,4 +1,4 @@
-# Segments and their blocks at one moment: what is in use, pending or free, and who pins the free.
+# Segments and their blocks at one moment: what is in use, pending or free.
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from memreplay._native.arena cimport Arena
 from memreplay._native.growbuf cimport Buf
@@ -55,15 +55,6 @@ cdef struct Share:
     Sums sums
 
 
-cdef struct Pin:
-    # A group of blocks in use, and the free bytes that they keep from being given back.
-    uint64_t bytes
-    uint64_t alone        # the part that nothing else pins
-    uint64_t blocks, segments
-    uint32_t key          # as in fold.Group
-    uint32_t seen         # the segment that was counted last
-
-
 cdef struct Request:
     # What was asked for, and of which segments it may be served.
     uint64_t size
@@ -101,14 +92,29 @@ cdef struct BlockMap:
     uint64_t pinned       # free bytes that cannot be given back
 
 
+cdef struct Unit:
+    # What is given back as one.
+    uint64_t start, end
+    uint64_t free
+    uint64_t in_use       # blocks that reach into it
+    uint32_t first, stop  # its tiles; those at its ends may reach beyond
+
+
+cdef inline Tile* tiles_of(const BlockMap* m) noexcept nogil:
+    return <Tile*> m.tiles.data
+
+
+cdef inline Mapped* segments_of(const BlockMap* m) noexcept nogil:
+    return <Mapped*> m.segments.data
+
+
 cdef void blockmap_init(BlockMap* m, const Arena* a) noexcept nogil
 cdef void blockmap_free(BlockMap* m) noexcept nogil
 cdef int blockmap_fill(BlockMap* m, int64_t event, const uint32_t* held_end,
                        const uint32_t* held_base_end, const uint32_t* allocs, uint64_t n_allocs,
                        const uint32_t* blocks, uint64_t n_blocks, uint32_t default_pool,
                        bint unknown_is_default) noexcept nogil
-cdef int blockmap_pins(const BlockMap* m, int by, const uint8_t* file_rank,
-                       const uint8_t* function_rank, Buf* out) noexcept nogil
+cdef bint next_unit(const BlockMap* m, const Mapped* s, Unit* u) noexcept nogil
 cdef void blockmap_judge(const BlockMap* m, const Request* q, Judged* out) noexcept nogil
 cdef void blockmap_bar(const BlockMap* m, uint64_t segment, uint64_t cells,
                        uint8_t* out) noexcept nogil

@@ -5,33 +5,20 @@ then, which blocks from the live set, whose sizes and addresses the arena knows;
 them is free, as the allocator merges free neighbours at once.
 
 A *unit* is what empty_cache() gives back as a whole: a segment, or a handle of an expandable one.
-A unit without a block in use can be given back; of any other the free bytes are pinned by its
-blocks in use, an equal part by each (docs/fragmentation.md).
+A unit without a block in use can be given back; of any other the free bytes are pinned (pins.pyx).
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, qsort
+from libc.stdlib cimport qsort
 from libc.string cimport memset
 from memreplay._native.arena cimport Origin
-from memreplay._native.fold cimport (
-    BY_FILE, BY_FRAME, BY_STACK, KEY_BASELINE, KEY_NO_STACK, label_frame
-)
 from memreplay._native.growbuf cimport buf_free, buf_init, buf_reserve, push_item, push_u32
-from memreplay._native.hashmap cimport NONE32, spans_len
+from memreplay._native.hashmap cimport NONE32
 from memreplay._native.replay cimport CARRIED
 from memreplay._native.reserve cimport LARGE_HANDLE, SMALL_SEGMENT, Piece, reserve_pieces
 from memreplay._native.sizes cimport SMALL_LIMIT
 from memreplay._native.status cimport ERR_MEMORY, OK
-from memreplay._native.tables cimport (
-    A_SEGMENT_ALLOC, A_SEGMENT_MAP, EMPTY_STACK, Baseline, FrameKey
-)
-
-
-cdef struct Unit:
-    uint64_t start, end
-    uint64_t free
-    uint64_t in_use       # blocks that reach into it
-    uint32_t first, stop  # its tiles; those at its ends may reach beyond
+from memreplay._native.tables cimport A_SEGMENT_ALLOC, A_SEGMENT_MAP, Baseline
 
 
 cdef void blockmap_init(BlockMap* m, const Arena* a) noexcept nogil:
@@ -48,14 +35,6 @@ cdef void blockmap_free(BlockMap* m) noexcept nogil:
     buf_free(&m.segments)
     buf_free(&m.shares)
     buf_free(&m.order)
-
-
-cdef inline Tile* tiles_of(const BlockMap* m) noexcept nogil:
-    return <Tile*> m.tiles.data
-
-
-cdef inline Mapped* segments_of(const BlockMap* m) noexcept nogil:
-    return <Mapped*> m.segments.data
 
 
 # --- segments -------------------------------------------------------------------------------------
@@ -448,120 +427,6 @@ cdef int blockmap_fill(BlockMap* m, int64_t event, const uint32_t* held_end,
         code = add_shares(m)
     if code == OK:
         code = rank_segments(m)
-    return code
-
-
-# --- who pins what is free ------------------------------------------------------------------------
-
-cdef struct Pins:
-    # Sums by key: a number a stack, frame or string, then those without a stack, and before it all.
-    Pin* sums
-    uint32_t* keys        # of each stack, NONE32 where it was not asked for yet
-    uint32_t no_stack, baseline
-    int by
-    const uint8_t* file_rank
-    const uint8_t* function_rank
-
-
-cdef inline uint32_t key_of(const BlockMap* m, Pins* p, const Tile* t) noexcept nogil:
-    cdef const Replay* r = m.arena.replay
-    cdef uint32_t frame
-    if t.stack == EMPTY_STACK:
-        return p.baseline if t.owner & CARRIED else p.no_stack
-    if p.by == BY_STACK:
-        return t.stack
-    if p.keys[t.stack] == NONE32:
-        frame = label_frame(r, t.stack, p.file_rank, p.function_rank)
-        p.keys[t.stack] = frame
-        if p.by != BY_FRAME:
-            p.keys[t.stack] = (
-                (<const FrameKey*> r.tables.frames.data.data)[frame].file if p.by == BY_FILE
-                else (<const FrameKey*> r.tables.frames.data.data)[frame].name)
-    return p.keys[t.stack]
-
-
-cdef void pin_unit(const BlockMap* m, Pins* p, uint32_t segment, const Unit* u,
-                   uint32_t* counted) noexcept nogil:
-    # Shares its free bytes out among its blocks in use; the first ones have the odd bytes.
-    cdef const Tile* t = tiles_of(m) + segments_of(m)[segment].first
-    cdef uint64_t odd = u.free % u.in_use
-    cdef uint32_t i, key
-    cdef uint32_t first = NONE32
-    cdef bint alone = True
-    cdef Pin* pin
-    for i in range(u.first, u.stop):
-        if t[i].state != TILE_IN_USE:
-            continue
-        key = key_of(m, p, &t[i])
-        alone = alone and (first == NONE32 or first == key)
-        first = key
-        pin = &p.sums[key]
-        pin.bytes += u.free // u.in_use
-        if odd:
-            pin.bytes += 1
-            odd -= 1
-        # A block at the border of two handles comes twice.
-        if i >= counted[0]:
-            pin.blocks += 1
-            counted[0] = i + 1
-        if pin.seen != segment + 1:
-            pin.seen = segment + 1
-            pin.segments += 1
-    if alone:
-        p.sums[first].alone += u.free
-
-
-cdef int most_pinned(const void* x, const void* y) noexcept nogil:
-    cdef const Pin* p = <const Pin*> x
-    cdef const Pin* q = <const Pin*> y
-    if p.bytes != q.bytes:
-        return -1 if p.bytes > q.bytes else 1
-    if p.blocks != q.blocks:
-        return -1 if p.blocks > q.blocks else 1
-    return (p.key > q.key) - (p.key < q.key)
-
-
-cdef int blockmap_pins(const BlockMap* m, int by, const uint8_t* file_rank,
-                       const uint8_t* function_rank, Buf* out) noexcept nogil:
-    # Fills `out` (of Pin) with the groups that pin anything, the most bytes first. They add up to
-    # m.pinned.
-    cdef const Replay* r = m.arena.replay
-    cdef uint32_t stacks = spans_len(&r.tables.stacks)
-    cdef uint64_t n = max(stacks, max(spans_len(&r.tables.frames), spans_len(&r.tables.strings)))
-    cdef Pins p
-    cdef Unit u
-    cdef uint32_t counted
-    cdef uint64_t i
-    cdef int code = OK
-    p.by = by
-    p.file_rank = file_rank
-    p.function_rank = function_rank
-    p.no_stack = <uint32_t> n
-    p.baseline = <uint32_t> n + 1
-    p.sums = <Pin*> calloc(n + 2, sizeof(Pin))
-    p.keys = <uint32_t*> calloc(<size_t> stacks + 1, sizeof(uint32_t))
-    if p.sums == NULL or p.keys == NULL:
-        free(p.sums)
-        free(p.keys)
-        return ERR_MEMORY
-    memset(p.keys, 0xFF, (<size_t> stacks + 1) * sizeof(uint32_t))
-    for i in range(m.segments.len):
-        memset(&u, 0, sizeof(Unit))
-        counted = 0
-        while next_unit(m, segments_of(m) + i, &u):
-            if u.free and u.in_use:
-                pin_unit(m, &p, <uint32_t> i, &u, &counted)
-    for i in range(n + 2):
-        if p.sums[i].blocks == 0:
-            continue
-        p.sums[i].key = (KEY_NO_STACK if i == n else KEY_BASELINE if i == n + 1
-                         else <uint32_t> i)
-        if push_item(out, &p.sums[i]) < 0:
-            code = ERR_MEMORY
-    free(p.sums)
-    free(p.keys)
-    if code == OK and out.len:
-        qsort(out.data, out.len, sizeof(Pin), most_pinned)
     return code
 
 

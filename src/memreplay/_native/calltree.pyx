@@ -6,7 +6,7 @@ a stack may be deeper than the machine's own.
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport qsort
-from memreplay._native.fold cimport label_frame
+from memreplay._native.label cimport label_frame
 from memreplay._native.growbuf cimport (
     buf_free, buf_init, buf_reserve, push_item, push_u32, push_u64, push_zeroed
 )

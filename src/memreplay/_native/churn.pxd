@@ -1,13 +1,9 @@
 # What was allocated over the events of a measure: how many, of what sizes, for how long, by whom.
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from memreplay._native.growbuf cimport Buf
 from memreplay._native.hashmap cimport u128
+from memreplay._native.keying cimport Keys
 from memreplay._native.lives cimport Lives
-
-cdef enum ChurnBy:
-    # Beside those of fold.By.
-    BY_CLASS = 4    # of pools or streams
-    BY_SIZE = 5     # size class
 
 cdef enum ChurnSort:
     SORT_BYTES = 0
@@ -16,7 +12,7 @@ cdef enum ChurnSort:
     SORT_LIFETIME = 3
 
 cdef enum:
-    SIZE_CLASSES = 65    # 0, then a class a power of two: class k is from 2^(k - 1) on
+    SIZE_CLASSES = 65    # those of keying.size_class
     DECADES = 21         # 0, then a class a power of ten: class k is from 10^(k - 1) on
 
 
@@ -37,23 +33,13 @@ cdef struct ChurnSum:
     uint64_t temporary_count
     uint64_t live_count       # after the last event
     uint64_t timed_count      # ended, and both ends have a time
-    uint32_t key              # stack, frame or string id, KEY_NO_STACK, or a class's number
-
-
-cdef struct Keying:
-    # What to group by.
-    int by                          # By or ChurnBy
-    const uint8_t* file_rank        # as in fold
-    const uint8_t* function_rank
-    const uint32_t* classes         # BY_CLASS: an event's
-    uint64_t keys                   # above every key; filled in but for BY_CLASS
-    uint32_t* row_of_key            # row in groups, or NONE32; the last of them is KEY_NO_STACK
-    uint32_t* row_of_stack
+    uint64_t name             # of the group, as in keying.Keys
 
 
 cdef struct Churn:
     const Lives* lives
-    Keying keying
+    Keys* keys
+    Buf row_of_group      # u32: the row in `groups`, or NONE32
     uint32_t* made        # an event: allocations up to it, those that do not count too
     int64_t* clock        # an event: the latest time up to it, or ABSENT_TIME; NULL: all are one
     bint timed            # some event has a time
@@ -70,6 +56,6 @@ cdef struct Churn:
     uint64_t min_bytes, max_bytes, median_bytes, median_events, median_us
 
 
-cdef int churn_init(Churn* c, const Lives* l, const Keying* keying, uint64_t threshold,
+cdef int churn_init(Churn* c, const Lives* l, Keys* keys, uint64_t threshold,
                     int sort) noexcept nogil
 cdef void churn_free(Churn* c) noexcept nogil

@@ -1,25 +1,22 @@
 """Allocations summed up over the events: sizes, lifetimes, temporaries, groups; in linear time.
 
 A lifetime is from the alloc event to the event that ends it. In microseconds it is between the
-latest times up to these, so that it is never below 0. Groups are keyed as in fold.
+latest times up to these, so that it is never below 0.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, qsort
 from libc.string cimport memset
-from memreplay._native.fold cimport BY_FRAME, BY_STACK, KEY_NO_STACK, key_of
-from memreplay._native.growbuf cimport buf_free, buf_init, push_zeroed
-from memreplay._native.hashmap cimport NONE32, spans_len
+from memreplay._native.growbuf cimport buf_free, buf_init, push_u32, push_zeroed
+from memreplay._native.hashmap cimport NONE32
+from memreplay._native.keying cimport Keys, clz64, group_at, size_class
 from memreplay._native.lives cimport NEVER, counts
 from memreplay._native.replay cimport Replay
 from memreplay._native.series cimport series_highest_so_far
 from memreplay._native.status cimport ERR_MEMORY, OK
 from memreplay._native.tables cimport (
-    A_ALLOC, A_SEGMENT_ALLOC, A_SEGMENT_MAP, ABSENT_TIME, EMPTY_STACK, Tables
+    A_ALLOC, A_SEGMENT_ALLOC, A_SEGMENT_MAP, ABSENT_TIME
 )
-
-cdef extern from *:
-    int clzll "__builtin_clzll" (unsigned long long) nogil
 
 
 cdef enum Value:
@@ -27,10 +24,6 @@ cdef enum Value:
     OF_SIZES = 0
     OF_EVENTS = 1
     OF_US = 2
-
-
-cdef inline int size_class(uint64_t n) noexcept nogil:
-    return 64 - clzll(n) if n else 0
 
 
 cdef inline int decade(uint64_t n) noexcept nogil:
@@ -88,54 +81,29 @@ cdef inline uint64_t lasted_us(const Churn* c, uint64_t alloc, uint64_t end) noe
     return 0 if c.clock == NULL else <uint64_t> c.clock[end] - <uint64_t> c.clock[alloc]
 
 
-cdef int keying_init(Keying* k, const Tables* t) noexcept nogil:
-    cdef bint stacked = k.by != BY_CLASS and k.by != BY_SIZE
-    if k.by == BY_SIZE:
-        k.keys = SIZE_CLASSES
-    elif k.by == BY_STACK:
-        k.keys = spans_len(&t.stacks)
-    elif k.by == BY_FRAME:
-        k.keys = spans_len(&t.frames)
-    elif k.by != BY_CLASS:
-        k.keys = spans_len(&t.strings)
-    k.row_of_key = <uint32_t*> malloc((k.keys + 1) * sizeof(uint32_t))
-    if k.row_of_key == NULL:
-        return ERR_MEMORY
-    memset(k.row_of_key, 0xFF, (k.keys + 1) * sizeof(uint32_t))
-    if stacked:
-        k.row_of_stack = <uint32_t*> malloc((spans_len(&t.stacks) + 1) * sizeof(uint32_t))
-        if k.row_of_stack == NULL:
+# ---- groups
+
+cdef int open_row(Churn* c, uint32_t group) noexcept nogil:
+    # A row for a group that has none yet.
+    while c.row_of_group.len <= group:
+        if push_u32(&c.row_of_group, NONE32) < 0:
             return ERR_MEMORY
-        memset(k.row_of_stack, 0xFF, (spans_len(&t.stacks) + 1) * sizeof(uint32_t))
+    if push_zeroed(&c.groups) < 0:
+        return ERR_MEMORY
+    (<uint32_t*> c.row_of_group.data)[group] = <uint32_t> c.groups.len - 1
+    (<ChurnSum*> c.groups.data + c.groups.len - 1).name = (
+        <const uint64_t*> c.keys.names.data)[group]
     return OK
 
 
-# ---- groups
-
-cdef uint32_t row_of(Churn* c, uint32_t key) noexcept nogil:
-    # The row in groups of a key, new or old; NONE32 when memory is out.
-    cdef uint32_t* row = &c.keying.row_of_key[c.keying.keys if key == KEY_NO_STACK else key]
-    if row[0] == NONE32:
-        if push_zeroed(&c.groups) < 0:
-            return NONE32
-        row[0] = <uint32_t> c.groups.len - 1
-        (<ChurnSum*> c.groups.data)[row[0]].key = key
-    return row[0]
-
-
-cdef inline uint32_t group_of(Churn* c, uint64_t event, uint32_t stack,
-                              uint64_t n) noexcept nogil:
-    cdef Keying* k = &c.keying
-    cdef uint32_t key
-    if k.by == BY_SIZE:
-        return row_of(c, size_class(n))
-    if k.by == BY_CLASS:
-        return row_of(c, k.classes[event])
-    if k.row_of_stack[stack] == NONE32:
-        key = (KEY_NO_STACK if stack == EMPTY_STACK
-               else key_of(c.lives.replay, stack, k.by, k.file_rank, k.function_rank))
-        k.row_of_stack[stack] = row_of(c, key)
-    return k.row_of_stack[stack]
+cdef inline ChurnSum* sum_of(Churn* c, uint64_t event) noexcept nogil:
+    # The sum of the group that an alloc is in; NULL when memory is out.
+    cdef uint32_t group = group_at(c.keys, event)
+    if (group >= c.row_of_group.len
+            or (<const uint32_t*> c.row_of_group.data)[group] == NONE32):
+        if group == NONE32 or open_row(c, group) != OK:
+            return NULL
+    return <ChurnSum*> c.groups.data + (<const uint32_t*> c.row_of_group.data)[group]
 
 
 cdef inline void sum_ended(Churn* c, ChurnSum* g, uint64_t alloc, uint64_t end,
@@ -160,25 +128,22 @@ cdef int sum_allocations(Churn* c) noexcept nogil:
     cdef const Lives* lives = c.lives
     cdef const Replay* r = lives.replay
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
-    cdef const uint32_t* stack = <const uint32_t*> r.tables.stack.data + r.first
     cdef bint grown = False     # since the last allocation
     cdef ChurnSum* g
     cdef uint64_t i, n
-    cdef uint32_t row
     for i in range(r.events):
         if action[i] != A_ALLOC:
             grown |= action[i] == A_SEGMENT_ALLOC or action[i] == A_SEGMENT_MAP
             continue
         if counts(lives, action, i):
             n = <uint64_t> lives.bytes[i]
-            row = group_of(c, i, stack[i], n)
-            if row == NONE32:
+            g = sum_of(c, i)
+            if g == NULL:
                 return ERR_MEMORY
-            g = <ChurnSum*> c.groups.data + row
             g.count += 1
             g.bytes += n
             c.grown += grown
-            add_to(&c.sizes[size_class(n)], n)
+            add_to(&c.sizes[size_class(lives.bytes[i])], n)
             c.min_bytes = min(c.min_bytes, n)
             c.max_bytes = max(c.max_bytes, n)
             if lives.end[i] == NONE32:
@@ -229,7 +194,7 @@ cdef uint64_t smallest(uint64_t* values, uint64_t n, uint64_t k) noexcept nogil:
     cdef int shift
     for i in range(n):
         any_ |= values[i]
-    shift = (max(size_class(any_), 1) - 1) // 8 * 8
+    shift = (63 - clz64(any_ | 1)) // 8 * 8
     while True:
         memset(in_bin, 0, sizeof(in_bin))
         for i in range(n):
@@ -282,7 +247,7 @@ cdef int find_medians(Churn* c) noexcept nogil:
     return OK
 
 
-# ---- the order of groups: each falls back on bytes, then count, then the key
+# ---- the order of groups: each falls back on bytes, then count, then the name
 
 cdef int by_bytes(const void* a, const void* b) noexcept nogil:
     cdef const ChurnSum* x = <const ChurnSum*> a
@@ -291,7 +256,7 @@ cdef int by_bytes(const void* a, const void* b) noexcept nogil:
         return -1 if x.bytes > y.bytes else 1
     if x.count != y.count:
         return -1 if x.count > y.count else 1
-    return (x.key > y.key) - (x.key < y.key)
+    return (x.name > y.name) - (x.name < y.name)
 
 
 cdef int by_count(const void* a, const void* b) noexcept nogil:
@@ -342,18 +307,17 @@ cdef void sort_groups(Churn* c, int sort) noexcept nogil:
 
 # ---- all of it
 
-cdef int churn_init(Churn* c, const Lives* l, const Keying* keying, uint64_t threshold,
+cdef int churn_init(Churn* c, const Lives* l, Keys* keys, uint64_t threshold,
                     int sort) noexcept nogil:
     # OK or ERR_MEMORY; churn_free() either way.
     memset(c, 0, sizeof(Churn))
     buf_init(&c.groups, sizeof(ChurnSum))
+    buf_init(&c.row_of_group, 4)
     c.lives = l
-    c.keying = keying[0]
+    c.keys = keys
     c.threshold = threshold
     c.min_bytes = <uint64_t> -1
-    if keying_init(&c.keying, l.replay.tables) != OK or look_ahead(c) != OK:
-        return ERR_MEMORY
-    if sum_allocations(c) != OK:
+    if look_ahead(c) != OK or sum_allocations(c) != OK:
         return ERR_MEMORY
     sum_groups(c)
     sum_carried(c)
@@ -366,10 +330,7 @@ cdef int churn_init(Churn* c, const Lives* l, const Keying* keying, uint64_t thr
 cdef void churn_free(Churn* c) noexcept nogil:
     free(c.made)
     free(c.clock)
-    free(c.keying.row_of_key)
-    free(c.keying.row_of_stack)
     c.made = NULL
     c.clock = NULL
-    c.keying.row_of_key = NULL
-    c.keying.row_of_stack = NULL
     buf_free(&c.groups)
+    buf_free(&c.row_of_group)

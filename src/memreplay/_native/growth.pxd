@@ -1,6 +1,7 @@
-# What each step of a program does to a measure: its sums, and the stacks whose memory grows.
+# What each step of a program does to a measure: its sums, and the groups whose memory grows.
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from memreplay._native.growbuf cimport Buf
+from memreplay._native.keying cimport Keys
 from memreplay._native.lives cimport Lives
 from memreplay._native.replay cimport Replay
 
@@ -34,19 +35,19 @@ cdef struct Judged:
 
 
 cdef struct Grown:
-    # One stack whose memory grew.
+    # One group whose memory grew.
     int64_t rate, stayed
     int64_t start, warm, end     # bytes before the first step, after the warm-up, after the last
     int64_t before               # bytes after step `since`
     int64_t old_bytes            # of allocations of the later steps that outlived some steps
     uint64_t old_count
-    uint32_t key                 # stack id, or KEY_* of fold.pxd
+    uint64_t name                # of the group, as in keying.Keys
     uint32_t since, rises, until
     bint leaks, stopped
 
 
 cdef struct Totals:
-    # Of all stacks that leak; of all others that grew; of all old allocations.
+    # Of all groups that leak; of all others that grew; of all old allocations.
     int64_t leak_rate, leak_growth, once_stayed, old_bytes
     int64_t most_growth     # in the later steps, of the other that grew most in them
     uint64_t old_count
@@ -56,6 +57,6 @@ cdef void step_sums(const Lives* l, const Replay* r, const int64_t* usage, int64
                     const Span* spans, uint64_t n, StepSum* out) noexcept nogil
 cdef int judge(const int64_t* values, uint32_t steps, uint32_t warm, int64_t least, Buf* scratch,
                Judged* out) noexcept nogil
-cdef int stacks_grown(const Lives* l, const int64_t* moments, uint32_t steps, uint32_t warm,
-                      uint32_t old, int64_t least, Buf* leaks, Buf* once,
+cdef int groups_grown(const Lives* l, Keys* keys, const int64_t* moments, uint32_t steps,
+                      uint32_t warm, uint32_t old, int64_t least, Buf* leaks, Buf* once,
                       Totals* totals) noexcept nogil

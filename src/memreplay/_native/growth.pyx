@@ -1,7 +1,7 @@
 """Steps of a program: what each allocates, how high it goes, and what is left of it afterwards.
 
 Only allocations that are live at the end of a step count there, and each is looked at once: it is
-in a stack's bytes from the first end of a step that it meets to the last. So a stack's bytes at all
+in a group's bytes from the first end of a step that it meets to the last. So a group's bytes at all
 ends are sums of a few differences, in memory linear in these allocations.
 
 docs/leaks.md has the rule by which a series at the ends of steps is a leak (`judge`).
@@ -10,18 +10,17 @@ docs/leaks.md has the rule by which a series at the ends of steps is a leak (`ju
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, qsort
 from libc.string cimport memset
-from memreplay._native.fold cimport KEY_BASELINE, KEY_NO_STACK
 from memreplay._native.growbuf cimport buf_free, buf_init, buf_reserve, push_item
-from memreplay._native.hashmap cimport spans_len
+from memreplay._native.hashmap cimport NONE32
+from memreplay._native.keying cimport Keys, group_at, group_of_base
 from memreplay._native.lives cimport NEVER, counts
 from memreplay._native.status cimport ERR_MEMORY, OK
-from memreplay._native.tables cimport EMPTY_STACK, Baseline
 
 
 cdef struct Crossing:
     # An allocation that is live at the ends `first` to `stop` - 1 of steps.
     int64_t bytes
-    uint32_t row
+    uint32_t group
     uint32_t first
     uint32_t stop
 
@@ -210,7 +209,7 @@ cdef int judge(const int64_t* values, uint32_t steps, uint32_t warm, int64_t lea
     return OK
 
 
-# ---- by stack
+# ---- by group
 
 cdef uint32_t first_end(const int64_t* moments, uint32_t n, uint32_t lo, int64_t event) \
         noexcept nogil:
@@ -226,63 +225,63 @@ cdef uint32_t first_end(const int64_t* moments, uint32_t n, uint32_t lo, int64_t
     return lo
 
 
-cdef inline int cross(Buf* found, uint32_t row, int64_t bytes, uint32_t end,
+cdef inline bint meets(uint32_t end, const int64_t* moments, uint32_t n, uint32_t first) \
+        noexcept nogil:
+    # Whether what ends there, and began after the moment before `first`, is live at that one.
+    return first < n and <int64_t> end > moments[first]
+
+
+cdef inline int cross(Buf* found, uint32_t group, int64_t bytes, uint32_t end,
                       const int64_t* moments, uint32_t n, uint32_t first) noexcept nogil:
-    # Notes an allocation that meets moment `first` and later ones, but for one that ends before.
+    # Notes an allocation that meets moment `first`.
     cdef Crossing c
-    if first >= n or <int64_t> end <= moments[first]:
-        return OK
-    c.row = row
+    c.group = group
     c.bytes = bytes
     c.first = first
     c.stop = first_end(moments, n, first, <int64_t> end)
-    return OK if push_item(found, &c) == 0 else ERR_MEMORY
+    return OK if group != NONE32 and push_item(found, &c) == 0 else ERR_MEMORY
 
 
-cdef int find_crossings(const Lives* l, const int64_t* moments, uint32_t n, uint32_t stacks,
+cdef int find_crossings(const Lives* l, Keys* keys, const int64_t* moments, uint32_t n,
                         Buf* found) noexcept nogil:
     # `moments`: events after which a step ends, ascending (-1: the start).
     cdef const Replay* r = l.replay
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
-    cdef const uint32_t* stack = <const uint32_t*> r.tables.stack.data + r.first
-    cdef const Baseline* base = <const Baseline*> r.baseline.data
     cdef const uint32_t* base_end = <const uint32_t*> l.base_end.data
     cdef const int64_t* base_bytes = <const int64_t*> l.base_bytes.data
     cdef uint32_t next_end = 0
-    cdef uint32_t row
     cdef uint64_t i
     for i in range(l.base_end.len):
-        if base_end[i] == NEVER:
-            continue
-        row = base[i].stack if base[i].stack != EMPTY_STACK else stacks
-        if cross(found, row, base_bytes[i], base_end[i], moments, n, 0) != OK:
-            return ERR_MEMORY
+        if base_end[i] != NEVER and meets(base_end[i], moments, n, 0):
+            if cross(found, group_of_base(keys, i), base_bytes[i], base_end[i], moments, n,
+                     0) != OK:
+                return ERR_MEMORY
     for i in range(r.events):
         while next_end < n and moments[next_end] < <int64_t> i:
             next_end += 1
         if next_end == n:
             break
-        if counts(l, action, i):
-            if cross(found, stack[i], l.bytes[i], l.end[i], moments, n, next_end) != OK:
+        if counts(l, action, i) and meets(l.end[i], moments, n, next_end):
+            if cross(found, group_at(keys, i), l.bytes[i], l.end[i], moments, n, next_end) != OK:
                 return ERR_MEMORY
     return OK
 
 
 cdef int by_rate(const void* a, const void* b) noexcept nogil:
-    # Most bytes a step first, then most bytes, then the key: the same order every time.
+    # Most bytes a step first, then most bytes, then the name: the same order every time.
     cdef const Grown* x = <const Grown*> a
     cdef const Grown* y = <const Grown*> b
     if x.rate != y.rate:
         return -1 if x.rate > y.rate else 1
     if x.stayed != y.stayed:
         return -1 if x.stayed > y.stayed else 1
-    return (x.key > y.key) - (x.key < y.key)
+    return (x.name > y.name) - (x.name < y.name)
 
 
-cdef int add_stack(const Crossing* found, const uint32_t* order, uint64_t n, int64_t* values,
-                   uint32_t steps, uint32_t warm, uint32_t old, int64_t least, Buf* scratch,
-                   Buf* leaks, Buf* once, Totals* totals) noexcept nogil:
-    # One stack, of n crossings. `values` has steps + 2 places.
+cdef int add_group(uint64_t name, const Crossing* found, const uint32_t* order, uint64_t n,
+                   int64_t* values, uint32_t steps, uint32_t warm, uint32_t old, int64_t least,
+                   Buf* scratch, Buf* leaks, Buf* once, Totals* totals) noexcept nogil:
+    # One group, of n crossings. `values` has steps + 2 places.
     cdef Judged judged
     cdef Grown g
     cdef const Crossing* c
@@ -320,7 +319,7 @@ cdef int add_stack(const Crossing* found, const uint32_t* order, uint64_t n, int
     g.warm = values[warm]
     g.before = values[judged.since]
     g.end = values[steps]
-    g.key = found[order[0]].row
+    g.name = name
     if g.leaks:
         totals.leak_rate = plus(totals.leak_rate, g.rate)
         totals.leak_growth = plus(totals.leak_growth, minus(g.end, g.before))
@@ -332,41 +331,30 @@ cdef int add_stack(const Crossing* found, const uint32_t* order, uint64_t n, int
     return OK
 
 
-cdef void name_rows(Buf* rows, uint32_t stacks) noexcept nogil:
-    # Rows become the keys of fold.pxd.
-    cdef Grown* g = <Grown*> rows.data
-    cdef uint64_t i
-    for i in range(rows.len):
-        if g[i].key == stacks:
-            g[i].key = KEY_BASELINE
-        elif g[i].key == EMPTY_STACK:
-            g[i].key = KEY_NO_STACK
-
-
-cdef int stacks_grown(const Lives* l, const int64_t* moments, uint32_t steps, uint32_t warm,
-                      uint32_t old, int64_t least, Buf* leaks, Buf* once,
+cdef int groups_grown(const Lives* l, Keys* keys, const int64_t* moments, uint32_t steps,
+                      uint32_t warm, uint32_t old, int64_t least, Buf* leaks, Buf* once,
                       Totals* totals) noexcept nogil:
     # `moments`: the event before the first step, then the last event of each; `warm` of the steps
-    # do not count as later ones. Fills `leaks` and `once` (of Grown): stacks that leak, and others
+    # do not count as later ones. Fills `leaks` and `once` (of Grown): groups that leak, and others
     # of which more stayed than there was. Old are allocations that were made in later steps, and
     # are live at the last end, `old` ends of steps or more after the first that they met.
-    cdef uint32_t stacks = spans_len(&l.replay.tables.stacks)
     cdef uint32_t n = steps + 1
+    cdef uint64_t groups = 0
     cdef uint64_t* offsets = NULL
     cdef uint32_t* order = NULL
     cdef int64_t* values = NULL
     cdef const Crossing* c
     cdef Buf found, scratch
     cdef uint64_t i, total
-    cdef uint32_t row
     cdef int code
     memset(totals, 0, sizeof(Totals))
     buf_init(&found, sizeof(Crossing))
     buf_init(&scratch, sizeof(double))
-    code = find_crossings(l, moments, n, stacks, &found)
+    code = find_crossings(l, keys, moments, n, &found)
     if code == OK:
-        # By stack: a counting sort, as there are no more rows than stacks and one.
-        offsets = <uint64_t*> calloc(<uint64_t> stacks + 2, sizeof(uint64_t))
+        # By group: a counting sort.
+        groups = keys.names.len
+        offsets = <uint64_t*> calloc(groups + 1, sizeof(uint64_t))
         order = <uint32_t*> malloc((found.len + 1) * sizeof(uint32_t))
         values = <int64_t*> malloc((<uint64_t> steps + 2) * sizeof(int64_t))
         if offsets == NULL or order == NULL or values == NULL:
@@ -374,26 +362,24 @@ cdef int stacks_grown(const Lives* l, const int64_t* moments, uint32_t steps, ui
     if code == OK:
         c = <const Crossing*> found.data
         for i in range(found.len):
-            offsets[c[i].row + 1] += 1
-        for i in range(<uint64_t> stacks + 1):
+            offsets[c[i].group + 1] += 1
+        for i in range(groups):
             offsets[i + 1] += offsets[i]
         for i in range(found.len):
-            order[offsets[c[i].row]] = <uint32_t> i
-            offsets[c[i].row] += 1
-        # Each offset has moved on to where the next row begins.
+            order[offsets[c[i].group]] = <uint32_t> i
+            offsets[c[i].group] += 1
+        # Each offset has moved on to where the next group begins.
         total = 0
-        for row in range(stacks + 1):
-            if code == OK and offsets[row] > total:
-                code = add_stack(c, order + total, offsets[row] - total, values, steps, warm, old,
-                                 least, &scratch, leaks, once, totals)
-            total = offsets[row]
-    if code == OK:
-        name_rows(leaks, stacks)
-        name_rows(once, stacks)
-        if leaks.len:
-            qsort(leaks.data, leaks.len, sizeof(Grown), by_rate)
-        if once.len:
-            qsort(once.data, once.len, sizeof(Grown), by_rate)
+        for i in range(groups):
+            if code == OK and offsets[i] > total:
+                code = add_group((<const uint64_t*> keys.names.data)[i], c, order + total,
+                                 offsets[i] - total, values, steps, warm, old, least, &scratch,
+                                 leaks, once, totals)
+            total = offsets[i]
+    if code == OK and leaks.len:
+        qsort(leaks.data, leaks.len, sizeof(Grown), by_rate)
+    if code == OK and once.len:
+        qsort(once.data, once.len, sizeof(Grown), by_rate)
     free(offsets)
     free(order)
     free(values)

@@ -1,7 +1,7 @@
 # Which group each allocation is in: by its stack, or one by one, or by two such at once.
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from memreplay._native.growbuf cimport Buf
-from memreplay._native.hashmap cimport Map64, Spans
+from memreplay._native.hashmap cimport NONE32, Map64, Spans
 from memreplay._native.lives cimport Lives
 from memreplay._native.replay cimport Replay
 
@@ -78,6 +78,18 @@ cdef int keys_rows(Keys* k, const uint32_t* of_event, const uint32_t* of_base) n
 cdef uint32_t group_of_stack(Keys* k, uint32_t stack) noexcept nogil
 cdef uint32_t group_of_event(Keys* k, uint64_t event) noexcept nogil
 cdef uint32_t group_of_base(Keys* k, uint64_t block) noexcept nogil
+cdef inline uint32_t group_at(Keys* k, uint64_t event) noexcept nogil:
+    # As group_of_event, without a call where somebody has asked before: for all events in a row.
+    cdef const Buf* known = &k.of_event if k.by_row else &k.of_stack
+    cdef uint64_t row = event
+    cdef uint32_t group = NONE32
+    if known.len:
+        if not k.by_row:
+            row = (<const uint32_t*> k.replay.tables.stack.data)[k.replay.first + event]
+        group = (<const uint32_t*> known.data)[row]
+    return group if group != NONE32 else group_of_event(k, event)
+
+
 cdef int keys_sum(Keys* k, const Lives* l, const Buf* allocs, const Buf* baseline,
                   Buf* out) noexcept nogil
 cdef int keys_meet(Keys* k) noexcept nogil

@@ -8,7 +8,7 @@ make a pair, so that several at once are pairs of pairs.
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport qsort
 from libc.string cimport memset
-from memreplay._native.fold cimport label_frame
+from memreplay._native.label cimport label_frame
 from memreplay._native.growbuf cimport (
     buf_free, buf_init, buf_reserve, push_item, push_u32, push_u64, push_zeroed
 )
@@ -38,7 +38,8 @@ cdef int unset(Buf* b, uint64_t n) noexcept nogil:
     if buf_reserve(b, n) < 0:
         return -1
     b.len = n
-    memset(b.data, 0xFF, n * sizeof(uint32_t))
+    if n:
+        memset(b.data, 0xFF, n * sizeof(uint32_t))
     return 0
 
 

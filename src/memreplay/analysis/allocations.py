@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memreplay import _churn
 from memreplay.analysis.choice import chosen_usages
-from memreplay.analysis.grouping import Grouper, pool_label, stream_label
+from memreplay.analysis.dimensions import NO_SIZE
+from memreplay.analysis.grouping import Grouper
 from memreplay.analysis.trust import strict_verdict, verdict
 from memreplay.errors import UsageError
-from memreplay.model import AllocationsBy, AllocationsSort, Group, MeasureName
+from memreplay.model import AllocationsSort, By, Filters, MeasureName
 from memreplay.results.allocations import (
     AllocationGroup,
     AllocationsReport,
@@ -19,7 +20,7 @@ from memreplay.results.allocations import (
 )
 
 if TYPE_CHECKING:
-    from memreplay._native.column import Column
+    from memreplay.analysis.categories import Rule
     from memreplay.replay import Usage
     from memreplay.snapshot import Snapshot
 
@@ -30,7 +31,7 @@ MOST = 1 << 32  # above any number of allocations
 class _Row(NamedTuple):
     """A sum as the engine gives it."""
 
-    key: int
+    name: int
     made: int
     bytes: int
     temporary_count: int
@@ -46,13 +47,15 @@ def allocations_report(
     snap: Snapshot,
     *,
     measure: MeasureName = "requested",
-    by: AllocationsBy = "stack",
+    by: By = "stack",
     sort: AllocationsSort = "bytes",
     top: int = 20,
     threshold: int = 0,
     all_frames: bool = False,
     pool: tuple[int, int] | None = None,
     stream: int | None = None,
+    filters: Filters | None = None,
+    rules: tuple[Rule, ...] | None = None,
     strict: bool = False,
 ) -> AllocationsReport:
     """Every allocation of the events that were read, of each device that has any data.
@@ -64,8 +67,10 @@ def allocations_report(
     """
     if measure == "reserved":
         raise UsageError("reserved memory is of segments, not of allocations: see segments")
-    namer = _Namer(snap, by)
-    usages = chosen_usages(snap, snap.devices, measure, pool, stream)
+    if filters is not None and filters.baseline:
+        raise UsageError("the baseline was not allocated in the recording: nothing would be left")
+    grouper = Grouper(snap, by, rules)
+    usages = chosen_usages(snap, snap.devices, measure, pool, stream, filters)
     return AllocationsReport(
         file=snap.file,
         measure=measure,
@@ -76,8 +81,9 @@ def allocations_report(
         truncated=snap.truncation is not None,
         pool=pool,
         stream=stream,
+        filters=filters,
         devices=tuple(
-            _device(snap, usage, namer, sort, top, threshold, strict) for usage in usages
+            _device(snap, usage, grouper, sort, top, threshold, strict) for usage in usages
         ),
     )
 
@@ -85,14 +91,14 @@ def allocations_report(
 def _device(
     snap: Snapshot,
     usage: Usage,
-    namer: _Namer,
+    grouper: Grouper,
     sort: AllocationsSort,
     top: int,
     threshold: int,
     strict: bool,
 ) -> DeviceAllocations:
     replay = usage.replay
-    found = _churn.allocations(usage.native, *namer.keys(usage), sort, top, min(threshold, MOST))
+    found = _churn.allocations(usage.native, grouper.keys(usage), sort, top, min(threshold, MOST))
     whole = _Row(*found["whole"])
     rows = [_Row(*row) for row in found["rows"]]
     trust = (strict_verdict if strict else verdict)(snap, usage)
@@ -113,11 +119,9 @@ def _device(
         median_bytes=found["median_bytes"] if whole.made else None,
         median_lifetime_events=found["median_events"] if ended else None,
         median_lifetime_us=found["median_us"] if whole.timed_count else None,
-        sizes=tuple(_value_class(2, *one) for one in found["sizes"]),
-        lifetimes_events=tuple(_value_class(10, *one) for one in found["lifetimes_events"]),
-        lifetimes_us=None
-        if lifetimes_us is None
-        else tuple(_value_class(10, *one) for one in lifetimes_us),
+        sizes=_sizes(found["sizes"]),
+        lifetimes_events=_lifetimes(found["lifetimes_events"]),
+        lifetimes_us=None if lifetimes_us is None else _lifetimes(lifetimes_us),
         untimed_count=found["untimed"][0],
         untimed_bytes=found["untimed"][1],
         grown_count=found["grown"],
@@ -126,7 +130,7 @@ def _device(
         baseline_bytes=found["carried"][1],
         baseline_freed_count=found["carried_freed"][0],
         baseline_freed_bytes=found["carried_freed"][1],
-        groups=tuple(namer.group(usage, row, whole.bytes) for row in rows),
+        groups=tuple(_group(usage, grouper, row, whole.bytes) for row in rows),
         groups_total=found["groups"],
         rest=_sums(_less(whole, rows)),
         trusted=trust.trusted,
@@ -134,44 +138,18 @@ def _device(
     )
 
 
-class _Namer:
-    """What to group by, and what the groups are called."""
-
-    def __init__(self, snap: Snapshot, by: AllocationsBy) -> None:
-        self.by = by
-        # None for what is not of code.
-        self.grouper: Grouper | None = None
-        if by != "pool" and by != "stream" and by != "size":  # spelled out for the type checker
-            self.grouper = Grouper(snap, by)
-
-    def keys(self, usage: Usage) -> tuple[str, bytes, bytes, Column | None]:
-        """The arguments for the engine that say so."""
-        if self.grouper is not None:
-            return self.by, self.grouper.file_rank, self.grouper.function_rank, None
-        if self.by == "size":
-            return "size", b"", b"", None
-        return "class", b"", b"", usage.replay.classes(self.by).of_events()
-
-    def group(self, usage: Usage, row: _Row, whole: int) -> AllocationGroup:
-        """One group, named."""
-        sums = _sums(row)
-        if self.grouper is not None:
-            group = self.grouper.group(usage, row.key, row.bytes, row.made, whole)
-            return AllocationGroup(group, sums)
-        share = row.bytes / whole if whole else 0.0
-
-        def called(label: str) -> Group:
-            return Group(label, row.bytes, row.made, share)
-
-        if self.by == "size":
-            one = _value_class(2, row.key, 0, 0)
-            label = f"{one.least} to {one.most} bytes"
-            return AllocationGroup(called(label), sums, sizes=(one.least, one.most))
-        key = usage.replay.classes(self.by).keys()[row.key]
-        if self.by == "stream":
-            return AllocationGroup(called(stream_label(key)), sums, stream=key)
-        pool = usage.replay.pool_of(key)
-        return AllocationGroup(called(pool_label(pool)), sums, pool=pool)
+def _group(usage: Usage, grouper: Grouper, row: _Row, whole: int) -> AllocationGroup:
+    """One group, named; by pool, stream or size alone with what these are."""
+    group = grouper.group(usage, row.name, row.bytes, row.made, whole)
+    sums = _sums(row)
+    if grouper.by == "size":
+        return AllocationGroup(group, sums, sizes=_size_range(row.name))
+    if grouper.by in ("pool", "stream"):
+        key = usage.replay.classes(grouper.by).keys()[row.name]
+        if grouper.by == "stream":
+            return AllocationGroup(group, sums, stream=key)
+        return AllocationGroup(group, sums, pool=usage.replay.pool_of(key))
+    return AllocationGroup(group, sums)
 
 
 def _sums(row: _Row) -> AllocationSums:
@@ -198,7 +176,19 @@ def _mean(total: int, count: int) -> int | None:
     return (total + count // 2) // count if count else None
 
 
-def _value_class(base: int, number: int, count: int, n_bytes: int) -> ValueClass:
-    """Class 0 is the value 0, class k from base ** (k - 1) up to and not including base ** k."""
-    least = base ** (number - 1) if number else 0
-    return ValueClass(least, base**number - 1, count, n_bytes)
+def _size_range(number: int) -> tuple[int, int]:
+    """Size class k is from 2 ** k up to and not including 2 ** (k + 1); NO_SIZE is the size 0."""
+    return (0, 0) if number == NO_SIZE else (1 << number, (2 << number) - 1)
+
+
+def _sizes(found: list[tuple[int, int, int]]) -> tuple[ValueClass, ...]:
+    classes = [ValueClass(*_size_range(number), *sums) for number, *sums in found]
+    return tuple(sorted(classes, key=lambda one: one.least))
+
+
+def _lifetimes(found: list[tuple[int, int, int]]) -> tuple[ValueClass, ...]:
+    """Class 0 is the lifetime 0, class k from 10 ** (k - 1) up to and not including 10 ** k."""
+    return tuple(
+        ValueClass(10 ** (number - 1) if number else 0, 10**number - 1, *sums)
+        for number, *sums in found
+    )

@@ -21,6 +21,16 @@ def spans(snap: Snapshot, replay: Replay, only: str | None = None) -> tuple[Span
     one with an earlier time than its START ends there, as an event's moment is the latest time up
     to it. Without times there are none, as nothing says between which events they were.
     """
+    if replay.spans is None:
+        found = _paired(snap, replay, only)
+        if only is None:
+            replay.spans = found
+        return found
+    return replay.spans if only is None else tuple(s for s in replay.spans if s.name == only)
+
+
+def _paired(snap: Snapshot, replay: Replay, only: str | None) -> tuple[Span, ...]:
+    """The same, from the file's rows."""
     if not snap.native.n_annotations or not replay.has_times:
         return ()
     names, stages, devices, times = (

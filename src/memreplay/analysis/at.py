@@ -204,8 +204,8 @@ class _Rows:
         pool: tuple[int, int] | None,
         end: int,
     ) -> LiveAllocation:
-        key = self.grouper.stack_key(stack, baseline=event is None)
-        group = self.grouper.stack_group(self.usage, key, n_bytes, 1, 1.0)
+        name = self.grouper.stack_name(stack, baseline=event is None)
+        group = self.grouper.stack_group(self.usage, name, n_bytes, 1, 1.0)
         ended = end != _core.ABSENT_ID
         free_event = end + self.replay.first_event if ended else None
         return LiveAllocation(
@@ -220,7 +220,7 @@ class _Rows:
             freed_at=self._freed_at(stack, end) if ended else None,
             stream=stream,
             pool=pool,
-            stack=key,
+            stack=name,
             label=group.label,
             frames=group.frames,
             user=group.user,

@@ -44,6 +44,7 @@ class Dimensions:
         self.rules = RuleSet(rules)
         self._keys: dict[tuple[object, ...], Keys] = {}
         self._pairs: dict[tuple[object, ...], Keys] = {}
+        self._met: dict[int, Keys] = {}
         self._stacks: dict[int, Label] = {}
         self._texts: dict[tuple[int, str], list[str]] = {}
 
@@ -227,6 +228,11 @@ class Dimensions:
 
     def _rules_met(self, replay: Replay) -> Keys:
         """By the set of rules, a bit each, that hold."""
+        if replay.device not in self._met:
+            self._met[replay.device] = self._meeting(replay)
+        return self._met[replay.device]
+
+    def _meeting(self, replay: Replay) -> Keys:
         anywhere, own = (array("Q", bits) for bits in self.rules.of_frames(self.snap))
         always = self.rules.always("frames")
         others: list[Keys] = []

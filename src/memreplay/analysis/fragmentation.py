@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from memreplay._blockmap import BlockMap
+    from memreplay.analysis.categories import Rule
     from memreplay.replay import Replay
     from memreplay.snapshot import Snapshot
 
@@ -39,6 +40,7 @@ def fragmentation_report(
     bars: int = 0,
     blocks: bool = False,
     all_frames: bool = False,
+    rules: tuple[Rule, ...] | None = None,
     strict: bool = False,
 ) -> FragmentationReport:
     """Every device that was read. `at` is the moment of the block map, that of the most unused
@@ -48,7 +50,7 @@ def fragmentation_report(
     are asked for. `blocks` gives all segments with their blocks. A device without that moment is
     left out, and `missing` says why. Raises UsageError where none has it.
     """
-    grouper = Grouper(snap, by)
+    grouper = Grouper(snap, by, rules)
     found: list[DeviceFragmentation] = []
     missing: list[str] = []
     for device in snap.devices:
@@ -221,7 +223,7 @@ class _Blocks:
         )
 
     def _label(self, stack: int, owner: int) -> str:
-        key = self.grouper.stack_key(stack, baseline=owner >= self.baseline)
-        if key not in self.labels:
-            self.labels[key] = self.grouper.label_of(self.usage, key)
-        return self.labels[key]
+        name = self.grouper.stack_name(stack, baseline=owner >= self.baseline)
+        if name not in self.labels:
+            self.labels[name] = self.grouper.stack_label(self.usage, name)
+        return self.labels[name]

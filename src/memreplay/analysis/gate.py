@@ -264,7 +264,7 @@ class _Gate:
         request, stack = replay.request_of(events[0])
         grouper = self.side.grouper()
         usage = self.side.usage(start.device, Scope("requested"))
-        key = grouper.stack_key(stack, baseline=False)
+        name = grouper.stack_name(stack, baseline=False)
         return replace(
             start,
             outcome="failed",
@@ -272,7 +272,7 @@ class _Gate:
             actual_bytes=request,
             event_index=events[0],
             count=len(events),
-            causes=(_cause(grouper.stack_group(usage, key, request, 1, 0.0)),),
+            causes=(_cause(grouper.stack_group(usage, name, request, 1, 0.0)),),
         )
 
     def trust(self, of_base: bool, device: int, measure: MeasureName) -> Finding:

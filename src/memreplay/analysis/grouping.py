@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memreplay import _groups, _timeline
+from memreplay import _groups
 from memreplay.analysis.categories import DEFAULT_RULES, Rule
 from memreplay.analysis.dimensions import (
     BEFORE_RECORDING,
@@ -33,13 +33,6 @@ __all__ = [
     "stream_label",
     "ways_of",
 ]
-
-
-# The names of keys of `Usage.groups` that are no ids.
-_NAMES = {
-    _timeline.BEFORE_RECORDING: _groups.BASELINE,
-    _timeline.NO_STACK: _groups.NO_STACK,
-}
 
 
 def ways_of(by: By) -> tuple[Way, ...]:
@@ -86,7 +79,8 @@ class Grouper:
         )
         return groups, len(there), sum(part.count for part in there)
 
-    def _group(self, usage: Usage, name: int, size: int, count: int, whole: int) -> Group:
+    def group(self, usage: Usage, name: int, size: int, count: int, whole: int) -> Group:
+        """One group of `keys`, by its name."""
         labels = self.dimensions.labels(usage, self.ways, name)
         shown = next((label for label in reversed(labels) if label.frames), labels[0])
         text = ", ".join(label.text for label in labels)
@@ -100,31 +94,27 @@ class Grouper:
         """As `groups`, after the numbers by which `Usage.layers` knows them."""
         keys = self.keys(usage)
         found, total, whole, count = keys.sums(usage.listed(event), usage.native, top)
-        groups = (self._group(usage, name, n, c, whole) for name, _, n, c, _ in found)
+        groups = (self.group(usage, name, n, c, whole) for name, _, n, c, _ in found)
         return [number for _, number, _, _, _ in found], tuple(groups), total, count
 
     def keys(self, usage: Usage) -> Keys:
         """Which group each allocation is in."""
         return self.dimensions.keys_of_all(usage, self.ways)
 
-    def group(self, usage: Usage, key: int, size: int, count: int, whole: int) -> Group:
-        """One group by its key in `Usage.groups`."""
-        return self._group(usage, _NAMES.get(key, key), size, count, whole)
-
-    def stack_key(self, stack: int, *, baseline: bool) -> int:
-        """The key by stack of an allocation, or of a baseline block."""
+    def stack_name(self, stack: int, *, baseline: bool) -> int:
+        """The name by stack of the group that an allocation, or a baseline block, is in."""
         if stack:  # 0 is the stack of no frames
             return stack
-        return _timeline.BEFORE_RECORDING if baseline else _timeline.NO_STACK
+        return _groups.BASELINE if baseline else _groups.NO_STACK
 
-    def stack_group(self, usage: Usage, key: int, size: int, count: int, share: float) -> Group:
-        """What has one stack, by its key."""
-        label = self.dimensions.label(usage, "stack", _NAMES.get(key, key))
+    def stack_group(self, usage: Usage, name: int, size: int, count: int, share: float) -> Group:
+        """What has one stack, however groups are made."""
+        label = self.dimensions.label(usage, "stack", name)
         return Group(label.text, size, count, share, label.frames, label.user)
 
-    def label_of(self, usage: Usage, key: int) -> str:
-        """The label of a key by stack, however groups are made."""
-        return self.stack_group(usage, key, 0, 0, 0).label
+    def stack_label(self, usage: Usage, name: int) -> str:
+        """What one stack is called, however groups are made."""
+        return self.dimensions.label(usage, "stack", name).text
 
     def label_frame(self, usage: Usage, stack: int) -> int:
         """The frame that a stack is put down to; ABSENT_ID for the stack of no frames."""

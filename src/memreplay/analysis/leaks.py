@@ -1,21 +1,23 @@
-"""Which stacks hold more and more from step to step, and when memory would end."""
+"""Which code holds more and more from step to step, and when memory would end."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from memreplay.analysis.boundaries import WINDOWS, Found, at_most, find_steps, windows
-from memreplay.analysis.choice import chosen_usages
+from memreplay.analysis.choice import chosen_usages, filtering_of
 from memreplay.analysis.grouping import Grouper
 from memreplay.analysis.steps import Summed, median, sum_steps
 from memreplay.analysis.trust import strict_verdict, verdict
 from memreplay.errors import UsageError
-from memreplay.model import MeasureName
-from memreplay.results.leaks import DeviceLeaks, GrownStack, LeaksReport, RunsOut
+from memreplay.model import By, Filters, MeasureName
+from memreplay.results.leaks import DeviceLeaks, GrownGroup, LeaksReport, RunsOut
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from memreplay.analysis.categories import Rule
+    from memreplay.analysis.filters import Filtering
     from memreplay.replay import Replay, Usage
     from memreplay.snapshot import Snapshot
 
@@ -27,7 +29,7 @@ OLDER_THAN = 3
 # A trace without steps that allocates less than so many times its rise and fall may be one step,
 # in which everything grows.
 LEAST_CHURN = 20
-# With very many stacks steps are taken together, so that no file costs stacks times steps.
+# With very many groups steps are taken together, so that no file costs groups times steps.
 MOST_CELLS = 1 << 27
 
 
@@ -45,13 +47,17 @@ def leaks_report(
     all_frames: bool = False,
     pool: tuple[int, int] | None = None,
     stream: int | None = None,
+    by: By = "stack",
+    filters: Filters | None = None,
+    rules: tuple[Rule, ...] | None = None,
     strict: bool = False,
 ) -> LeaksReport:
     """The leaks of each device (docs/leaks.md has the rule).
 
     Steps are found as for `steps_report`; `windows` takes so many equal parts of the trace instead,
-    and so does a file without steps. `total_memory` is the device's, in bytes. Raises UsageError
-    for reserved memory, and when no device has events enough.
+    and so does a file without steps; they are the same whatever the filters leave. `by` is what is
+    judged: each stack, or each group of another kind. `total_memory` is the device's, in bytes.
+    Raises UsageError for reserved memory, and when no device has events enough.
     """
     if measure == "reserved":
         raise UsageError(
@@ -59,11 +65,13 @@ def leaks_report(
         )
     if windows is not None and (annotation is not None or period is not None):
         raise UsageError("windows stand in for steps: give no annotation and no period with them")
-    grouper = Grouper(snap, "stack")
+    grouper = Grouper(snap, by, rules)
+    filtering = filtering_of(snap, filters)
     devices = [
         device_leaks(
             snap,
-            usage,
+            whole,
+            filtering=filtering,
             annotation=annotation,
             period=period,
             windows=windows,
@@ -74,7 +82,7 @@ def leaks_report(
             grouper=grouper,
             strict=strict,
         )
-        for usage in chosen_usages(snap, snap.devices, measure, pool, stream)
+        for whole in chosen_usages(snap, snap.devices, measure, pool, stream)
     ]
     if not any(device.source for device in devices):
         why = devices[0].missing if devices else "the file has neither events nor segments"
@@ -89,13 +97,16 @@ def leaks_report(
         truncated=snap.truncation is not None,
         pool=pool,
         stream=stream,
+        by=by,
+        filters=filters,
     )
 
 
 def device_leaks(
     snap: Snapshot,
-    usage: Usage,
+    whole: Usage,
     *,
+    filtering: Filtering | None = None,
     annotation: str | None = None,
     period: int | None = None,
     windows: int | None = None,
@@ -106,10 +117,15 @@ def device_leaks(
     grouper: Grouper | None = None,
     strict: bool = False,
 ) -> DeviceLeaks:
-    """The leaks of one device; without a source where there are no steps to look at."""
-    found = _steps(snap, usage, annotation, period, windows)
+    """The leaks of one device; without a source where there are no steps to look at.
+
+    `whole` says where the steps are, and what `filtering` leaves of it is looked at.
+    """
+    grouper = grouper or Grouper(snap, "stack")
+    usage = whole if filtering is None else filtering.filtered(whole)
+    found = _steps(snap, whole, grouper, annotation, period, windows)
     trust = (strict_verdict if strict else verdict)(snap, usage)
-    search = _Search(usage, found, older_than, min_bytes, top, grouper or Grouper(snap, "stack"))
+    search = _Search(usage, whole, found, older_than, min_bytes, top, grouper)
     return search.result(
         exact=trust.exact,
         trusted=trust.trusted,
@@ -119,8 +135,20 @@ def device_leaks(
     )
 
 
+def _most_groups(usage: Usage, grouper: Grouper) -> int:
+    """How many groups there are at most, 1 or more."""
+    if grouper.by == "stack":
+        return grouper.snap.native.n_stacks + 1
+    return max(1, grouper.keys(usage).meet())
+
+
 def _steps(
-    snap: Snapshot, usage: Usage, annotation: str | None, period: int | None, count: int | None
+    snap: Snapshot,
+    usage: Usage,
+    grouper: Grouper,
+    annotation: str | None,
+    period: int | None,
+    count: int | None,
 ) -> Found:
     if count is not None:
         return windows(usage, count)
@@ -130,7 +158,7 @@ def _steps(
     if len(found.pieces) < LEAST_STEPS:
         few = f"{len(found.pieces)} steps are too few to tell growth from a start; record"
         return Found(None, (), f"{few} {LEAST_STEPS} or more, or give --windows {WINDOWS}")
-    return at_most(found, max(LEAST_STEPS * 8, MOST_CELLS // max(1, snap.native.n_stacks)))
+    return at_most(found, max(LEAST_STEPS * 8, MOST_CELLS // _most_groups(usage, grouper)))
 
 
 def _without_steps(usage: Usage) -> Found:
@@ -164,6 +192,7 @@ class _Search:
     def __init__(
         self,
         usage: Usage,
+        whole: Usage,
         found: Found,
         older_than: int,
         min_bytes: int,
@@ -171,6 +200,7 @@ class _Search:
         grouper: Grouper,
     ) -> None:
         self.usage = usage
+        self.whole = whole
         self.found = found
         self.older_than = older_than
         self.min_bytes = min_bytes
@@ -186,7 +216,7 @@ class _Search:
         total_memory: int | None,
         oom_bytes: int | None,
     ) -> DeviceLeaks:
-        """What is found there; no stack where there are no steps."""
+        """What is found there; no group where there are no steps."""
         usage, replay = self.usage, self.usage.replay
         pieces = self.found.pieces
         summed = sum_steps(usage, pieces)
@@ -200,8 +230,14 @@ class _Search:
             from memreplay import _growth
 
             moments = [pieces[0].first - 1, *(piece.stop - 1 for piece in pieces)]
-            leak_rows, leaks_total, once_rows, once_total, totals = _growth.stacks_grown(
-                usage.native, moments, warm, self.older_than, self.min_bytes, self.top
+            leak_rows, leaks_total, once_rows, once_total, totals = _growth.groups_grown(
+                usage.native,
+                self.grouper.keys(usage),
+                moments,
+                warm,
+                self.older_than,
+                self.min_bytes,
+                self.top,
             )
             leaks, rate, *_ = _growth.judge(levels, warm, self.min_bytes)
             whole_rate = rate if leaks else 0
@@ -209,6 +245,8 @@ class _Search:
         if not leak_rate and 2 * most > levels[-1] - levels[warm]:
             # Noise on what one stack grew by once, and no stacks that take turns.
             whole_rate = 0
+        # What is left for more is less by all that is there, not by what the filters leave.
+        everything = summed if self.whole is usage else sum_steps(self.whole, pieces)
         durations = [step.duration_us for step in summed.steps[warm:]]
         timed = [one for one in durations if one is not None]
         step_us = median(timed) if timed else None
@@ -229,32 +267,32 @@ class _Search:
             warm_bytes=levels[warm],
             end_bytes=levels[-1],
             whole_rate=whole_rate,
-            leaks=self._stacks(leak_rows, levels[-1] - levels[warm], once=False),
+            leaks=self._grown(leak_rows, levels[-1] - levels[warm], once=False),
             leaks_total=leaks_total,
             leak_rate=leak_rate,
             leak_bytes=leak_bytes,
-            once=self._stacks(once_rows, levels[-1] - levels[0], once=True),
+            once=self._grown(once_rows, levels[-1] - levels[0], once=True),
             once_total=once_total,
             once_bytes=once_bytes,
             old_count=old_count,
             old_bytes=old_bytes,
             runs_out=_runs_out(
-                summed, warm, leak_rate or whole_rate, total_memory, oom_bytes, step_us
+                everything, warm, leak_rate or whole_rate, total_memory, oom_bytes, step_us
             ),
             trusted=trusted,
             reasons=reasons,
         )
 
-    def _stacks(self, rows: Rows, whole: int, *, once: bool) -> tuple[GrownStack, ...]:
+    def _grown(self, rows: Rows, whole: int, *, once: bool) -> tuple[GrownGroup, ...]:
         found = []
         for row in rows:
-            key, rate, stayed, start, warm, before, end, since, rises, until, stopped, *old = row
+            name, rate, stayed, start, warm, before, end, since, rises, until, stopped, *old = row
             old_bytes, old_count = old
             grew = stayed if once else end - before
             found.append(
-                GrownStack(
-                    group=self.grouper.stack_group(
-                        self.usage, key, grew, old_count, grew / max(whole, grew, 1)
+                GrownGroup(
+                    group=self.grouper.group(
+                        self.usage, name, grew, old_count, max(whole, grew, 1)
                     ),
                     rate=rate,
                     start_bytes=start,

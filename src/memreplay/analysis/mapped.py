@@ -55,12 +55,10 @@ def pins_of(
     usage: Usage, found: BlockMap, grouper: Grouper, top: int
 ) -> tuple[tuple[Pin, ...], int, int, int]:
     """(the `top` groups that pin most, how many there are, bytes and blocks of those left out)."""
-    rows, total, whole, count = found.pins(
-        grouper.by, grouper.file_rank, grouper.function_rank, top
-    )
+    rows, total, whole, count = found.pins(grouper.keys(usage), top)
     pins = tuple(
-        Pin(grouper.group(usage, key, size, blocks, whole), segments, alone)
-        for key, size, blocks, segments, alone in rows
+        Pin(grouper.group(usage, name, size, blocks, whole), segments, alone)
+        for name, size, blocks, segments, alone in rows
     )
     rest = whole - sum(pin.group.bytes for pin in pins)
     return pins, total, rest, count - sum(pin.group.count for pin in pins)

@@ -14,6 +14,7 @@ from memreplay.results.oom import CachedPart, Cause, DeviceOoms, Oom, OomReport,
 if TYPE_CHECKING:
     from memreplay._blockmap import BlockMap
     from memreplay._native.column import Column
+    from memreplay.analysis.categories import Rule
     from memreplay.model import Group
     from memreplay.replay import Replay
     from memreplay.snapshot import Snapshot
@@ -51,6 +52,7 @@ def oom_report(
     by: By = "stack",
     top: int = 20,
     all_frames: bool = False,
+    rules: tuple[Rule, ...] | None = None,
     strict: bool = False,
 ) -> OomReport:
     """The out-of-memory events of every device that was read.
@@ -60,7 +62,7 @@ def oom_report(
     UsageError where no device has so many, or where the card is said to be smaller than what was
     seen of it.
     """
-    grouper = Grouper(snap, by)
+    grouper = Grouper(snap, by, rules)
     # What pins goes by code: a pool or stream is where it lies.
     pinning = Grouper(snap, "stack") if by in ("pool", "stream") else grouper
     devices = tuple(
@@ -235,8 +237,8 @@ class _Telling:
 
     def _asked_by(self, row: int) -> Group:
         stack = _rows(self.replay, "stack")[row]
-        key = self.grouper.stack_key(stack, baseline=False)
-        return self.grouper.stack_group(self.active, key, 0, 0, 0.0)
+        name = self.grouper.stack_name(stack, baseline=False)
+        return self.grouper.stack_group(self.active, name, 0, 0, 0.0)
 
 
 def _rows(replay: Replay, name: str) -> memoryview:

@@ -110,7 +110,6 @@ class SnapshotSide:
         self._groupers: dict[By, Grouper] = {}
         self._usages: dict[tuple[int, Scope], Usage] = {}
         self._levels: dict[tuple[int, Scope], Level | None] = {}
-        self._spans: dict[int, tuple[Span, ...]] = {}
 
     @property
     def file(self) -> str:
@@ -134,12 +133,10 @@ class SnapshotSide:
         return self._groupers[by]
 
     def spans(self, device: int) -> tuple[Span, ...]:
-        """The annotations of a device, paired once."""
-        if device not in self._spans:
-            from memreplay.analysis.annotations import spans
+        """The annotations of a device."""
+        from memreplay.analysis.annotations import spans
 
-            self._spans[device] = spans(self.snap, self.snap.replay(device))
-        return self._spans[device]
+        return spans(self.snap, self.snap.replay(device))
 
     def usage(self, device: int, scope: Scope) -> Usage:
         """The measure of what is in the scope. Raises UsageError for an unknown category."""

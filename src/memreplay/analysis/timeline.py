@@ -71,7 +71,8 @@ def timeline_report(
             device_series(snap, usage, axis, points, grouper, top, strict) for usage in usages
         ),
         marks=tuple(
-            Marks(device, _spans(snap, replay), _ooms(replay)) for device, replay in replays.items()
+            Marks(device, spans_read(snap, replay), ooms_of(replay))
+            for device, replay in replays.items()
         ),
         truncated=snap.truncation is not None,
         pool=pool,
@@ -167,7 +168,7 @@ def _layers(
     return layers, rows[-1], total
 
 
-def _spans(snap: Snapshot, replay: Replay) -> tuple[Span, ...]:
+def spans_read(snap: Snapshot, replay: Replay) -> tuple[Span, ...]:
     """Annotations that were there at any time of the events.
 
     A range, and a recording that kept its last events alone, leave many before them.
@@ -180,7 +181,7 @@ def _spans(snap: Snapshot, replay: Replay) -> tuple[Span, ...]:
     )
 
 
-def _ooms(replay: Replay) -> tuple[OutOfMemory, ...]:
+def ooms_of(replay: Replay) -> tuple[OutOfMemory, ...]:
     """Every event in which memory was out."""
     found = replay.events_of("oom")
     times = replay.times_us([event - replay.first_event for event in found])

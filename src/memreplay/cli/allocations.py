@@ -10,7 +10,10 @@ import click
 from memreplay.cli.options import (
     STRICT_EXIT_CODES,
     all_frames_option,
+    by_option_for,
+    config_options,
     file_argument,
+    filter_options_of,
     format_option,
     from_zero,
     part_options,
@@ -23,7 +26,8 @@ from memreplay.cli.present import present
 from memreplay.cli.source import Reading, opened
 
 if TYPE_CHECKING:
-    from memreplay.model import AllocationsBy, AllocationsSort, MeasureName
+    from memreplay.cli.config import ConfigChoice
+    from memreplay.model import AllocationsSort, By, Filters, MeasureName
     from memreplay.results.allocations import AllocationsReport
 
 
@@ -32,7 +36,7 @@ if TYPE_CHECKING:
     epilog=f"""\b
 Examples:
   memreplay allocations snap.pkl
-  memreplay allocations snap.pkl --by file --sort count
+  memreplay allocations snap.pkl --by category,file --sort count
   memreplay allocations snap.pkl --sort temporary --temporary 1
   memreplay allocations snap.pkl --by size --from 2.5s --to 3s
   memreplay allocations snap.pkl --top 0 --format json > allocations.json
@@ -49,13 +53,7 @@ Examples:
     " completes), held (until the free is requested), active and allocated (these two in whole"
     " blocks).",
 )
-@click.option(
-    "--by",
-    type=click.Choice(["stack", "frame", "file", "function", "pool", "stream", "size"]),
-    default="stack",
-    show_default=True,
-    help="What to group allocations by; size is a class a power of two.",
-)
+@by_option_for("allocations")
 @click.option(
     "--sort",
     type=click.Choice(["bytes", "count", "temporary", "mean-lifetime"]),
@@ -77,6 +75,8 @@ Examples:
 @top_option
 @all_frames_option
 @part_options
+@filter_options_of("include", "exclude", "min_bytes", "live_at_end")
+@config_options
 @reading_options
 @strict_option
 @format_option
@@ -85,13 +85,15 @@ def command(
     ctx: click.Context,
     file: str,
     measure: MeasureName,
-    by: AllocationsBy,
+    by: By | None,
     sort: AllocationsSort,
     threshold: int,
     top: int,
     all_frames: bool,
     pool: tuple[int, int] | None,
     stream: int | None,
+    filters: Filters | None,
+    config: ConfigChoice,
     reading: Reading,
     strict: bool,
     fmt: str,
@@ -103,6 +105,8 @@ def command(
     most bytes first.
     """
 
+    rules = config.rules_for(by)
+
     def work() -> AllocationsReport:
         from memreplay.analysis.allocations import allocations_report
 
@@ -110,13 +114,15 @@ def command(
             return allocations_report(
                 snapshot,
                 measure=measure,
-                by=by,
+                by=by or "stack",
                 sort=sort,
                 top=top,
                 threshold=threshold,
                 all_frames=all_frames,
                 pool=pool,
                 stream=stream,
+                filters=filters,
+                rules=rules,
                 strict=strict,
             )
 

@@ -36,6 +36,7 @@ COMMANDS = {
         "What is reserved and not in use, and who pins it.",
     ),
     "oom": ("memreplay.cli.oom", "Why a request failed, and what would have helped."),
+    "export": ("memreplay.cli.export", "A snapshot as tables or traces for other programs."),
     "dump": ("memreplay.cli.dump", "Everything that was read, event by event."),
     "completion": ("memreplay.cli.completion", "Print the script that completes commands."),
 }

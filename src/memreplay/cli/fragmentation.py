@@ -12,6 +12,8 @@ from memreplay.cli.options import (
     STRICT_EXIT_CODES,
     all_frames_option,
     at_option,
+    by_option_for,
+    config_options,
     file_argument,
     output_options,
     reading_options,
@@ -24,6 +26,7 @@ from memreplay.cli.source import Reading, opened
 from memreplay.errors import UsageError
 
 if TYPE_CHECKING:
+    from memreplay.cli.config import ConfigChoice
     from memreplay.model import By, When
     from memreplay.results.fragmentation import FragmentationReport
 
@@ -46,16 +49,11 @@ Examples:
 )
 @file_argument
 @at_option
-@click.option(
-    "--by",
-    type=click.Choice(["stack", "frame", "file", "function"]),
-    default="stack",
-    show_default=True,
-    help="What to group the blocks by that pin free memory.",
-)
+@by_option_for("the blocks that pin free memory")
 @top_option
 @all_frames_option
 @click.option("--map", "mapped", is_flag=True, help="Show the segments, the most free first.")
+@config_options
 @reading_options
 @strict_option
 @click.option(
@@ -73,10 +71,11 @@ def command(
     ctx: click.Context,
     file: str,
     at: When | None,
-    by: By,
+    by: By | None,
     top: int,
     all_frames: bool,
     mapped: bool,
+    config: ConfigChoice,
     reading: Reading,
     strict: bool,
     fmt: str,
@@ -95,6 +94,8 @@ def command(
     elif output is not None:
         raise UsageError("-o is for pictures: give --format png or svg, or use > FILE")
 
+    rules = config.rules_for(by)
+
     def work() -> FragmentationReport:
         from memreplay.analysis.fragmentation import fragmentation_report
 
@@ -102,11 +103,12 @@ def command(
             return fragmentation_report(
                 snapshot,
                 at=at,
-                by=by,
+                by=by or "stack",
                 top=top,
                 bars=_cells() if mapped and fmt == "text" else 0,
                 blocks=picture or (mapped and fmt == "json"),
                 all_frames=all_frames,
+                rules=rules,
                 strict=strict,
             )
 

@@ -10,7 +10,10 @@ from memreplay.cli.errors import attempt
 from memreplay.cli.options import (
     STRICT_EXIT_CODES,
     all_frames_option,
+    by_option_for,
+    config_options,
     file_argument,
+    filter_options_of,
     format_option,
     measure_option,
     part_options,
@@ -25,7 +28,8 @@ from memreplay.cli.size import SizeType
 from memreplay.cli.source import Reading, opened
 
 if TYPE_CHECKING:
-    from memreplay.model import MeasureName
+    from memreplay.cli.config import ConfigChoice
+    from memreplay.model import By, Filters, MeasureName
     from memreplay.results.leaks import LeaksReport
 
 LEAKING = 1
@@ -37,6 +41,7 @@ LEAKING = 1
 Examples:
   memreplay leaks snap.pkl
   memreplay leaks snap.pkl --total-memory 80GiB
+  memreplay leaks snap.pkl --by module --exclude optimizer
   memreplay leaks snap.pkl --min-bytes 1KiB --fail
   memreplay leaks snap.pkl --format json | jq '.devices[].leaks[] | [.bytes_per_step, .label]'
 
@@ -74,9 +79,12 @@ Examples:
     help="The device's memory (80GiB), to say when it runs out; else as an oom event says.",
 )
 @click.option("--fail", is_flag=True, help="Exit with 1 when anything leaks.")
+@by_option_for("allocations: each group is judged by itself")
 @top_option
 @all_frames_option
 @part_options
+@filter_options_of("include", "exclude", "live_at_end")
+@config_options
 @reading_options
 @strict_option
 @format_option
@@ -92,20 +100,25 @@ def command(
     min_bytes: int,
     total_memory: int | None,
     fail: bool,
+    by: By | None,
     top: int,
     all_frames: bool,
     pool: tuple[int, int] | None,
     stream: int | None,
+    filters: Filters | None,
+    config: ConfigChoice,
     reading: Reading,
     strict: bool,
     fmt: str,
 ) -> None:
     """Which code holds more and more from step to step.
 
-    Looks at what each stack has live at the ends of the steps in FILE, and shows those that grow
-    all along, with bytes a step; and apart from them what grew once and stopped, such as the
-    optimizer's state in the first step. Steps are found as by `memreplay steps`.
+    Looks at what each stack (or group: --by) has live at the ends of the steps in FILE, and shows
+    those that grow all along, with bytes a step; and apart from them what grew once and stopped,
+    such as the optimizer's state in the first step. Steps are found as by `memreplay steps`.
     """
+
+    rules = config.rules_for(by)
 
     def work() -> LeaksReport:
         from memreplay.analysis.leaks import leaks_report
@@ -124,6 +137,9 @@ def command(
                 all_frames=all_frames,
                 pool=pool,
                 stream=stream,
+                by=by or "stack",
+                filters=filters,
+                rules=rules,
                 strict=strict,
             )
 

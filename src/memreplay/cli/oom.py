@@ -10,7 +10,8 @@ import click
 from memreplay.cli.options import (
     STRICT_EXIT_CODES,
     all_frames_option,
-    code_by_option,
+    by_option_for,
+    config_options,
     file_argument,
     format_option,
     reading_options,
@@ -24,6 +25,7 @@ from memreplay.cli.source import Reading, opened
 from memreplay.errors import UsageError
 
 if TYPE_CHECKING:
+    from memreplay.cli.config import ConfigChoice
     from memreplay.model import By
     from memreplay.results.oom import OomReport
 
@@ -55,9 +57,10 @@ Examples:
     metavar="SIZE",
     help="The card's memory (80GiB): then what else was on it is known.",
 )
-@code_by_option
+@by_option_for("allocations")
 @top_option
 @all_frames_option
+@config_options
 @reading_options
 @strict_option
 @format_option
@@ -71,6 +74,7 @@ def command(
     by: By | None,
     top: int,
     all_frames: bool,
+    config: ConfigChoice,
     reading: Reading,
     strict: bool,
     fmt: str,
@@ -83,6 +87,8 @@ def command(
     """
     if every and number is not None:
         raise UsageError("--all and --oom exclude each other")
+
+    rules = config.rules_for(by)
 
     def work() -> OomReport:
         from memreplay.analysis.oom import oom_report
@@ -97,6 +103,7 @@ def command(
                 by=by or "stack",
                 top=top,
                 all_frames=all_frames,
+                rules=rules,
                 strict=strict,
             )
 

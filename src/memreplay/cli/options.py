@@ -80,27 +80,27 @@ def top_option(function: F) -> F:
     )(function)
 
 
+_WAYS = (
+    " by: stack (default), frame (the user's), innermost, function, file, directory, module,"
+    " category, annotation, compile_context, user_metadata, stream, pool or size; several at once"
+    " as category,file."
+)
+
+
 def by_option(function: F) -> F:
     """--by WAY[,WAY...]."""
-    return click.option(
-        "--by",
-        type=ByType(),
-        metavar="WAY[,WAY...]",
-        help="What to group allocations by: stack (default), frame (the user's), innermost,"
-        " function, file, directory, module, category, annotation, compile_context, user_metadata,"
-        " stream, pool or size; several at once as category,file. Reserved memory goes by pool"
-        " (default) or stream only.",
+    return _by(
+        f"What to group allocations{_WAYS} Reserved memory goes by pool (default) or stream only."
     )(function)
 
 
-def code_by_option(function: F) -> F:
-    """--by stack|frame|file|function|pool|stream."""
-    return click.option(
-        "--by",
-        type=click.Choice(["stack", "frame", "file", "function", "pool", "stream"]),
-        help="What to group allocations by (default: stack; pool for --measure reserved, which"
-        " goes by pool or stream only).",
-    )(function)
+def by_option_for(what: str) -> Callable[[F], F]:
+    """The same where no memory is reserved memory: `what` is grouped."""
+    return _by(f"What to group {what}{_WAYS}")
+
+
+def _by(text: str) -> Callable[[F], F]:
+    return click.option("--by", type=ByType(), metavar="WAY[,WAY...]", help=text)
 
 
 def measure_option(function: F) -> F:
@@ -113,6 +113,54 @@ def measure_option(function: F) -> F:
         help="Which bytes: requested (as asked for, until the free completes), held (until the"
         " free is requested: does not depend on timing), active and allocated (these two in whole"
         " blocks), reserved (segments).",
+    )(function)
+
+
+# Spelled out, as `model` is loaded late; a test compares the two.
+MEASURES = ("requested", "held", "active", "allocated", "reserved")
+
+
+def _measures(
+    _ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]
+) -> tuple[str, ...]:
+    names = [name.strip() for text in value for name in text.split(",")]
+    for name in names:
+        if name not in MEASURES:
+            raise click.BadParameter(f"{name!r} is none of {', '.join(MEASURES)}")
+    return tuple(dict.fromkeys(names))
+
+
+def measures_option(function: F) -> F:
+    """--measure, several: as an argument `measures`, empty where none is named."""
+    return click.option(
+        "--measure",
+        "measures",
+        multiple=True,
+        callback=_measures,
+        metavar="NAME[,NAME]",
+        help="Which bytes: requested, held, active, allocated, reserved (default: all in a trace,"
+        " else requested).",
+    )(function)
+
+
+MOST_POINTS = 1_000_000
+
+
+def _points(_ctx: click.Context, _param: click.Parameter, value: int | None) -> int | None:
+    if value is not None and not 0 <= value <= MOST_POINTS:
+        raise click.BadParameter(f"{value} is not in 0 to {MOST_POINTS:,}")
+    return value
+
+
+def points_option(function: F) -> F:
+    """--points N, 0 for all events."""
+    return click.option(
+        "--points",
+        type=int,
+        callback=_points,
+        metavar="N",
+        help="Of traces: show the lowest, highest and last value in each of N equal parts of the"
+        " time (default: 10000; 0: after every event).",
     )(function)
 
 
@@ -298,62 +346,70 @@ def _pattern(
 def filter_options(function: F) -> F:
     """--include, --exclude, --min-bytes, --only-live-at-end, --only-baseline: what alone counts, as
     one argument `filters`, None for everything."""
-
-    @functools.wraps(function)
-    def command(
-        *args: Any,
-        include: tuple[str, ...],
-        exclude: tuple[str, ...],
-        min_bytes: int,
-        live_at_end: bool,
-        baseline: bool,
-        **kwargs: Any,
-    ) -> Any:
-        from memreplay.model import Filters
-
-        filters = Filters(include, exclude, min_bytes, live_at_end, baseline)
-        return function(*args, filters=filters or None, **kwargs)
-
-    for option in reversed(_FILTERS):
-        command = option(command)
-    return command  # type: ignore[return-value]
+    return filter_options_of("include", "exclude", "min_bytes", "live_at_end", "baseline")(function)
 
 
-_FILTERS = (
-    click.option(
+def filter_options_of(*names: str) -> Callable[[F], F]:
+    """Some of these alone, for a command to which the others say nothing."""
+
+    def decorated(function: F) -> F:
+        @functools.wraps(function)
+        def command(*args: Any, **kwargs: Any) -> Any:
+            from memreplay.model import Filters
+
+            filters = Filters(**{name: kwargs.pop(f"filter_{name}") for name in names})
+            return function(*args, filters=filters or None, **kwargs)
+
+        for name in reversed(names):
+            command = _FILTERS[name](command)
+        return command  # type: ignore[return-value]
+
+    return decorated
+
+
+def _filter(option: str, name: str, **settings: Any) -> Callable[[F], F]:
+    # The name is not the option's: a command may have an option of that name that is no filter.
+    return click.option(option, f"filter_{name}", **settings)
+
+
+_FILTERS: dict[str, Callable[[Any], Any]] = {
+    "include": _filter(
         "--include",
+        "include",
         multiple=True,
         callback=_pattern,
         metavar="REGEX",
         help="Only allocations with a frame in whose file:function this is found; several: any.",
     ),
-    click.option(
+    "exclude": _filter(
         "--exclude",
+        "exclude",
         multiple=True,
         callback=_pattern,
         metavar="REGEX",
         help="No allocations with such a frame.",
     ),
-    click.option(
+    "min_bytes": _filter(
         "--min-bytes",
+        "min_bytes",
         type=SizeType(),
         default=0,
         metavar="SIZE",
         help="Only allocations of at least so much (64K, 1MiB).",
     ),
-    click.option(
+    "live_at_end": _filter(
         "--only-live-at-end",
         "live_at_end",
         is_flag=True,
         help="Only allocations that are never freed.",
     ),
-    click.option(
+    "baseline": _filter(
         "--only-baseline",
         "baseline",
         is_flag=True,
         help="Only what was allocated before the first event.",
     ),
-)
+}
 
 
 def _share(_ctx: click.Context, _param: click.Parameter, value: str) -> float:

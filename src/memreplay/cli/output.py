@@ -58,7 +58,9 @@ def write(text: str) -> None:
     click.echo(text.encode(encoding, "replace").decode(encoding), color=True)
 
 
-def check_output(path: str | None, *, force: bool, picture: bool = False) -> None:
+def check_output(
+    path: str | None, *, force: bool, picture: bool = False, binary: bool = False
+) -> None:
     """Raise UsageError where output should not go: asked before the work, as it may take a while.
 
     `path` None or `-` is stdout, which should be no terminal; a file should not be there yet.
@@ -68,6 +70,8 @@ def check_output(path: str | None, *, force: bool, picture: bool = False) -> Non
         if sys.stdout.isatty() and not force:
             if picture:
                 raise UsageError("stdout is a terminal: send the picture into a file (-o FILE)")
+            if binary:
+                raise UsageError("stdout is a terminal: name a file or a folder (-o OUT)")
             raise UsageError(
                 "this is long, and stdout is a terminal: send it into a pipe (| less) or a file"
                 " (-o FILE), or give --force"

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from memreplay import _core
 from memreplay.errors import UsageError
-from memreplay.model import MEASURES, Lifetimes, LiveSet, MeasureName, PeakPoint, SegmentChanges
+from memreplay.model import (
+    MEASURES,
+    Lifetimes,
+    LiveSet,
+    MeasureName,
+    PeakPoint,
+    SegmentChanges,
+    Span,
+)
 from memreplay.replay.usage import Usage
 
 if TYPE_CHECKING:
@@ -38,6 +46,7 @@ class Replay:
         self.rules = rules
         self._measures: dict[tuple[object, ...], Usage] = {}
         self._classes: dict[str, _measures.Classes] = {}
+        self.spans: tuple[Span, ...] | None = None  # kept here by analysis.annotations
 
     def __repr__(self) -> str:
         return f"<Replay of device {self.device}: {self.events} events, {self.peak}>"

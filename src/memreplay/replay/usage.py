@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from memreplay import _core
 from memreplay.errors import UsageError
-from memreplay.model import Buckets, By, Lifetimes, LiveSet, MeasureName, Part, PeakPoint
+from memreplay.model import Buckets, Lifetimes, LiveSet, MeasureName, Part, PeakPoint
 
 if TYPE_CHECKING:
     import numpy as np
@@ -325,14 +325,6 @@ class Usage:
             ),
             **columns,
         )
-
-    def groups(
-        self, event: int, by: By, file_rank: bytes, function_rank: bytes, top: int
-    ) -> tuple[list[tuple[int, int, int]], int, int, int]:
-        """The live set after `event` grouped natively; see `_timeline.Measure.groups`."""
-        self.replay.check(event)
-        at = event - self.replay.first_event
-        return self._asked().groups(at, by, file_rank, function_rank, top)
 
     def largest(self, event: int, top: int) -> list[tuple[int, bool, int, int]]:
         """The largest live allocations after `event`; see `_timeline.Measure.largest`."""

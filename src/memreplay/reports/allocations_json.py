@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from memreplay.model import AllocationsBy
+from memreplay.model import By
+from memreplay.reports.filters import filters_json
 from memreplay.reports.holders_json import group_json
 from memreplay.reports.strict_json import to_json
 from memreplay.results.allocations import (
@@ -28,6 +29,7 @@ def render_allocations_json(report: AllocationsReport) -> str:
             "temporary_threshold": report.threshold,
             "pool": None if report.pool is None else list(report.pool),
             "stream": report.stream,
+            "filters": filters_json(report.filters),
             "truncated": report.truncated,
             "devices": [_device(device, report.by) for device in report.devices],
         },
@@ -35,7 +37,7 @@ def render_allocations_json(report: AllocationsReport) -> str:
     )
 
 
-def _device(found: DeviceAllocations, by: AllocationsBy) -> dict[str, object]:
+def _device(found: DeviceAllocations, by: By) -> dict[str, object]:
     total = found.total
     seconds = (found.duration_us or 0) / 1e6
     us = found.lifetimes_us
@@ -86,7 +88,7 @@ def _classes(classes: tuple[ValueClass, ...], unit: str) -> list[dict[str, int]]
     ]
 
 
-def _group(one: AllocationGroup, by: AllocationsBy) -> dict[str, object]:
+def _group(one: AllocationGroup, by: By) -> dict[str, object]:
     found = group_json(one.group)
     if by == "pool":
         found["pool"] = None if one.pool is None else list(one.pool)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from memreplay.model import Group
 from memreplay.reports.document import (
     Bar,
     Beside,
@@ -18,6 +16,7 @@ from memreplay.reports.document import (
     Row,
     Table,
 )
+from memreplay.reports.filters import NOTHING_LEFT, filter_pairs
 from memreplay.reports.holders_text import group_row, share, title_of
 from memreplay.reports.reasons import reason_notes
 from memreplay.reports.units import (
@@ -29,7 +28,6 @@ from memreplay.reports.units import (
     size,
 )
 from memreplay.results.allocations import (
-    AllocationGroup,
     AllocationsReport,
     AllocationSums,
     DeviceAllocations,
@@ -65,6 +63,8 @@ def _section(found: DeviceAllocations, report: AllocationsReport) -> list[Block]
     if found.total.count:
         blocks.append(Beside((_sizes_table(found), _lifetimes_table(found))))
         blocks.append(_groups_table(found, report))
+    elif report.filters:
+        blocks.append(Note(NOTHING_LEFT))
     if found.total.count and found.lifetimes_us is None:
         blocks.append(Note("the file has no times: lifetimes are in events, and no rate is known"))
     said = frozenset(("no_events", "no_allocations"))
@@ -98,6 +98,7 @@ def _pairs(found: DeviceAllocations, report: AllocationsReport) -> tuple[tuple[s
         pairs.append(("pool", f"{report.pool[0]}:{report.pool[1]} alone"))
     if report.stream is not None:
         pairs.append(("stream", f"{report.stream} alone"))
+    pairs += filter_pairs(report.filters)
     if found.events < found.trace_events:
         pairs.append(("range", range_words(found.first_event, found.events, found.trace_events)))
     if found.total.count:
@@ -249,7 +250,7 @@ def _histogram(title: str, rows: Sequence[tuple[str, list[ValueClass]]], whole: 
 def _groups_table(found: DeviceAllocations, report: AllocationsReport) -> Table:
     timed = found.lifetimes_us is not None
     rows = [
-        group_row(_named(one), report.by, all_frames=report.all_frames, more=_more(one.sums, timed))
+        group_row(one.group, report.by, all_frames=report.all_frames, more=_more(one.sums, timed))
         for one in found.groups
     ]
     left = found.groups_total - len(found.groups)
@@ -283,12 +284,3 @@ def _more(sums: AllocationSums, timed: bool) -> tuple[str, ...]:
         lifetime,
         count(sums.live_count) if sums.live_count else "-",
     )
-
-
-def _named(one: AllocationGroup) -> Group:
-    """The group; a size class is called as sizes are written."""
-    if one.sizes is None:
-        return one.group
-    least, most = one.sizes
-    label = f"{size(least)} to {size(most + 1)}" if least < most else size(least)
-    return replace(one.group, label=label)

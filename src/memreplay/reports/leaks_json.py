@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from memreplay.reports.filters import filters_json
 from memreplay.reports.holders_json import group_json
 from memreplay.reports.steps_json import source_json
 from memreplay.reports.strict_json import to_json
-from memreplay.results.leaks import DeviceLeaks, GrownStack, LeaksReport
+from memreplay.results.leaks import DeviceLeaks, GrownGroup, LeaksReport
 
 SCHEMA = "memreplay.leaks/1"
 
@@ -17,8 +18,10 @@ def render_leaks_json(report: LeaksReport) -> str:
             "schema": SCHEMA,
             "file": report.file,
             "measure": report.measure,
+            "by": report.by,
             "pool": None if report.pool is None else list(report.pool),
             "stream": report.stream,
+            "filters": filters_json(report.filters),
             "truncated": report.truncated,
             "older_than_steps": report.older_than,
             "min_bytes": report.min_bytes,
@@ -52,10 +55,10 @@ def _device(device: DeviceLeaks) -> dict[str, object]:
         "leak_bytes_per_step": device.leak_rate,
         "leak_bytes": device.leak_bytes,
         "leaks_total": device.leaks_total,
-        "leaks": [_stack(one) for one in device.leaks],
+        "leaks": [_grown(one) for one in device.leaks],
         "once_bytes": device.once_bytes,
         "once_total": device.once_total,
-        "once": [_stack(one) for one in device.once],
+        "once": [_grown(one) for one in device.once],
         "old_count": device.old_count,
         "old_bytes": device.old_bytes,
         "runs_out": None
@@ -70,7 +73,7 @@ def _device(device: DeviceLeaks) -> dict[str, object]:
     }
 
 
-def _stack(one: GrownStack) -> dict[str, object]:
+def _grown(one: GrownGroup) -> dict[str, object]:
     group = group_json(one.group)
     return {
         "bytes_per_step": one.rate,

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from memreplay.reports.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
-from memreplay.reports.holders_text import group_row
+from memreplay.reports.filters import filter_pairs
+from memreplay.reports.holders_text import group_row, title_of
 from memreplay.reports.reasons import reason_notes
 from memreplay.reports.steps_text import guess_notes, source_words
 from memreplay.reports.units import count, counted, duration, signed_size, size
-from memreplay.results.leaks import DeviceLeaks, GrownStack, LeaksReport, RunsOut
+from memreplay.results.leaks import DeviceLeaks, GrownGroup, LeaksReport, RunsOut
 
 ONCE_SHOWN = 5  # rows of what grew once: it is told apart from leaks, and no more
 
 
 def leaks_document(report: LeaksReport) -> Document:
-    """A section a device: whether it leaks and how fast, which stacks do, and what grew once."""
+    """A section a device: whether it leaks and how fast, who does, and what grew once."""
     blocks: list[Block] = [Heading((Place(file=report.file),))]
     for device in report.devices:
         blocks += _section(device, report)
@@ -24,15 +25,15 @@ def _section(device: DeviceLeaks, report: LeaksReport) -> list[Block]:
     name = f"device {device.device}"
     if device.source is None:
         return [Heading((f"{name}: not looked for leaks",)), Note(device.missing)]
-    blocks: list[Block] = [Heading((f"{name}: {_headline(device)}",))]
+    blocks: list[Block] = [Heading((f"{name}: {_headline(device, report)}",))]
     blocks.append(Pairs(tuple(_pairs(device, report))))
     if device.leaks:
         blocks.append(_leaks_table(device, report))
     elif device.whole_rate:
         blocks.append(
             Note(
-                f"memory as a whole grows by {_rate(device, device.whole_rate)}, but no stack by"
-                " itself does so all along: different ones take turns",
+                f"memory as a whole grows by {_rate(device, device.whole_rate)}, but no"
+                f" {_one(report)} by itself does so all along: different ones take turns",
                 "warning",
             )
         )
@@ -62,11 +63,16 @@ def _rate(device: DeviceLeaks, rate: int) -> str:
     return f"{size(rate)} a {_unit(device)}"
 
 
-def _headline(device: DeviceLeaks) -> str:
+def _one(report: LeaksReport) -> str:
+    """What a row stands for."""
+    return "stack" if report.by == "stack" else "group"
+
+
+def _headline(device: DeviceLeaks, report: LeaksReport) -> str:
     if device.leaks_total:
-        stacks = counted(device.leaks_total, "stack")
-        return f"{stacks} leak{'s' * (device.leaks_total == 1)} {_rate(device, device.leak_rate)}"
-    return "memory grows, but no stack leaks" if device.whole_rate else "no leak"
+        groups = counted(device.leaks_total, _one(report))
+        return f"{groups} leak{'s' * (device.leaks_total == 1)} {_rate(device, device.leak_rate)}"
+    return f"memory grows, but no {_one(report)} leaks" if device.whole_rate else "no leak"
 
 
 def _pairs(device: DeviceLeaks, report: LeaksReport) -> list[tuple[str, str]]:
@@ -93,6 +99,7 @@ def _pairs(device: DeviceLeaks, report: LeaksReport) -> list[tuple[str, str]]:
         pairs.append(("pool", f"{report.pool[0]}:{report.pool[1]} alone"))
     if report.stream is not None:
         pairs.append(("stream", f"{report.stream} alone"))
+    pairs += filter_pairs(report.filters)
     old = (
         f"{counted(device.old_count, 'allocation')} of {size(device.old_bytes)} made after {warm}"
         f" and still there {counted(report.older_than, unit)} later, and at the end"
@@ -132,10 +139,10 @@ def _leaks_table(device: DeviceLeaks, report: LeaksReport) -> Table:
     if more:
         rate = device.leak_rate - sum(one.rate for one in device.leaks)
         grew = device.leak_bytes - sum(one.group.bytes for one in device.leaks)
-        words = f"{counted(more, 'more stack')} (--top 0 shows all)"
+        words = f"{counted(more, f'more {_one(report)}')} (--top 0 shows all)"
         rows.append(Row((size(rate), signed_size(grew), "", "", "", words), style="dim"))
     titles = (f"leaks a {unit}", "growth", "live", f"{unit}s it grew", "old")
-    return Table((*titles, "allocated at, and its callers"), (*("right",) * 5, "left"), tuple(rows))
+    return Table((*titles, title_of(report.by)), (*("right",) * 5, "left"), tuple(rows))
 
 
 def _once_table(device: DeviceLeaks, report: LeaksReport) -> Table:
@@ -154,14 +161,14 @@ def _once_table(device: DeviceLeaks, report: LeaksReport) -> Table:
     more = device.once_total - len(shown)
     if more:
         rest = device.once_bytes - sum(one.group.bytes for one in shown)
-        words = f"{counted(more, 'more stack')} (--format json --top 0)"
+        words = f"{counted(more, f'more {_one(report)}')} (--format json --top 0)"
         rows.append(Row((signed_size(rest), "", "", "", words), style="dim"))
     titles = ("grew, no leak", f"stopped at {_unit(device)}", "live", "old")
-    return Table((*titles, "allocated at, and its callers"), (*("right",) * 4, "left"), tuple(rows))
+    return Table((*titles, title_of(report.by)), (*("right",) * 4, "left"), tuple(rows))
 
 
-def _place(one: GrownStack, report: LeaksReport, *numbers: str) -> Row:
-    row = group_row(one.group, "stack", all_frames=report.all_frames)
+def _place(one: GrownGroup, report: LeaksReport, *numbers: str) -> Row:
+    row = group_row(one.group, report.by, all_frames=report.all_frames)
     return Row((*numbers, row.cells[-1]), row.below, row.style)
 
 

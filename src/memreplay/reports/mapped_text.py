@@ -5,7 +5,7 @@ from __future__ import annotations
 from memreplay.analysis.grouping import pool_label, stream_label
 from memreplay.model import By
 from memreplay.reports.document import Row, Table
-from memreplay.reports.holders_text import TITLES, group_row, share
+from memreplay.reports.holders_text import group_row, share, title_of
 from memreplay.reports.units import count, counted, percent, signed_duration, size
 from memreplay.results.fragmentation import Kind, Pin
 
@@ -35,7 +35,7 @@ def pins_table(
         words = f"{counted(more, 'more group')} (--top 0 shows all)"
         left = percent(share(rest[0], whole))
         rows.append(Row((size(rest[0]), left, "", count(rest[1]), "", words), style="dim"))
-    where = "pinned by, and its callers" if by == "stack" else f"pinned by {TITLES[by]}"
+    where = "pinned by, and its callers" if by == "stack" else f"pinned by {title_of(by)}"
     titles = ("pinned", "share", "alone", "blocks", "segments", where)
     return Table(titles, (*("right",) * 5, "left"), tuple(rows))
 

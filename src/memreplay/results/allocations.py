@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from memreplay.model import AllocationsBy, AllocationsSort, Exactness, Group, MeasureName
+from memreplay.model import AllocationsSort, By, Exactness, Filters, Group, MeasureName
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +29,11 @@ class AllocationSums:
 
 @dataclass(frozen=True, slots=True)
 class AllocationGroup:
-    """The allocations that share a stack, frame, file, function, pool, stream or size class.
+    """The allocations of one group.
 
     `group` says what they share, and has their count, their bytes and the share of these in all.
-    `pool`, `stream` and `sizes` (the least and the most of a size class) are None where that is not
-    what they are grouped by; the first two also where it is not known.
+    `pool`, `stream` and `sizes` (the least and the most of a size class) are None where that alone
+    is not what they are grouped by; the first two also where it is not known.
     """
 
     group: Group
@@ -106,7 +106,7 @@ class AllocationsReport:
 
     file: str
     measure: MeasureName
-    by: AllocationsBy
+    by: By
     sort: AllocationsSort
     threshold: int
     all_frames: bool
@@ -114,3 +114,4 @@ class AllocationsReport:
     truncated: bool = False
     pool: tuple[int, int] | None = None
     stream: int | None = None
+    filters: Filters | None = None

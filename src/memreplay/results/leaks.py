@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from memreplay.model import Exactness, Group, MeasureName
+from memreplay.model import By, Exactness, Filters, Group, MeasureName
 from memreplay.results.steps import StepSource
 
 
 @dataclass(frozen=True, slots=True)
-class GrownStack:
-    """A stack whose live bytes at the ends of steps grew.
+class GrownGroup:
+    """A group, mostly a stack, whose live bytes at the ends of steps grew.
 
-    `group` has its frames; its bytes are what grew, its share is of the device's growth, its count
+    `group` says which; its bytes are what grew, its share is of the device's growth, its count
     how many allocations are old (see `LeaksReport.older_than`), `old_bytes` theirs. `rate` is bytes
     a step, 0 of what grew once. `start_bytes` are live before the first step, `warm_bytes` after
     the warm-up, `end_bytes` after the last step. A leak grows all along after step `since`, the
@@ -54,7 +54,7 @@ class DeviceLeaks:
 
     `steps` were recorded, the first `warm_up` of which are held to be no later ones. `start_bytes`
     are live before the first, `warm_bytes` after the warm-up, `end_bytes` after the last. `leaks`
-    and `once` are the largest of `leaks_total` stacks that leak and of `once_total` others of which
+    and `once` are the largest of `leaks_total` groups that leak and of `once_total` others of which
     more stayed; `leak_rate`, `leak_bytes` (what leaks grew by in the later steps) and `once_bytes`
     are of all of them. `whole_rate` is the same rule for all memory at once: bytes a step, 0 where
     it does not grow for good.
@@ -76,11 +76,11 @@ class DeviceLeaks:
     warm_bytes: int
     end_bytes: int
     whole_rate: int
-    leaks: tuple[GrownStack, ...]
+    leaks: tuple[GrownGroup, ...]
     leaks_total: int
     leak_rate: int
     leak_bytes: int
-    once: tuple[GrownStack, ...]
+    once: tuple[GrownGroup, ...]
     once_total: int
     once_bytes: int
     old_count: int
@@ -107,6 +107,8 @@ class LeaksReport:
     truncated: bool = False
     pool: tuple[int, int] | None = None
     stream: int | None = None
+    by: By = "stack"
+    filters: Filters | None = None
 
     @property
     def leaking(self) -> bool:

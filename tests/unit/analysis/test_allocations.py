@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 import memreplay as mr
 from memreplay.analysis.allocations import allocations_report
+from memreplay.analysis.categories import Rule
 from memreplay.analysis.plumbing import ranks
 from memreplay.errors import UsageError
-from memreplay.model import AllocationsBy, AllocationsSort, Frame, MeasureName, Moment
+from memreplay.model import WAYS, AllocationsSort, Filters, Frame, MeasureName, Moment
 from memreplay.replay import Usage
 from memreplay.results.allocations import AllocationGroup, AllocationSums, DeviceAllocations
 from tests import build, oracle
@@ -21,9 +22,10 @@ from tests import oracle_allocations as slow
 from tests.allocator_strategies import Recording, recordings
 from tests.build import START_US, SnapshotBuilder
 from tests.oracle_allocations import Life
+from tests.oracle_ways import Named
 from tests.strategies import traces
 
-WAYS: tuple[AllocationsBy, ...] = ("stack", "frame", "file", "function", "stream", "size")
+KEYED = ("stack", "frame", "file", "function", "stream", "size")
 SORTS: tuple[AllocationsSort, ...] = ("bytes", "count", "temporary", "mean-lifetime")
 MEASURES: tuple[MeasureName, ...] = ("requested", "held", "active", "allocated")
 
@@ -97,7 +99,7 @@ def label_of(snap: mr.Snapshot, frames: oracle.Stack) -> oracle.FrameTuple:
     return min(frames, key=rank)
 
 
-def key_of(snap: mr.Snapshot, by: AllocationsBy, one: Life) -> object:
+def key_of(snap: mr.Snapshot, by: str, one: Life) -> object:
     if by == "stream":
         return one.key.get("stream", 0)
     if by == "size":
@@ -109,7 +111,7 @@ def key_of(snap: mr.Snapshot, by: AllocationsBy, one: Life) -> object:
     return {"frame": label, "file": label[1], "function": label[0]}[by]
 
 
-def key_shown(by: AllocationsBy, one: AllocationGroup) -> object:
+def key_shown(by: str, one: AllocationGroup) -> object:
     """The same, of a group that was found."""
     if by == "stream":
         return one.stream
@@ -126,14 +128,14 @@ def key_shown(by: AllocationsBy, one: AllocationGroup) -> object:
 @given(
     traces(),
     st.sampled_from(["requested", "held"]),
-    st.sampled_from(WAYS),
+    st.sampled_from(KEYED),
     st.sampled_from(SORTS),
     st.integers(0, 3),
 )
 def test_any_trace_equals_the_oracle(
     snapshot: build.Snapshot,
     measure: MeasureName,
-    by: AllocationsBy,
+    by: str,
     sort: AllocationsSort,
     threshold: int,
 ) -> None:
@@ -162,6 +164,74 @@ def test_any_trace_equals_the_oracle(
                 sum(one.size for one in freed),
             )
             assert found.peak_bytes == replay.peak_bytes
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    traces(),
+    st.sampled_from(["requested", "active"]),
+    st.lists(st.sampled_from(WAYS), min_size=1, max_size=3, unique=True).map(",".join),
+    st.integers(0, 1),
+)
+def test_any_way_or_several_equals_the_oracle(
+    snapshot: build.Snapshot, measure: MeasureName, by: str, threshold: int
+) -> None:
+    snap = mr.open(build.dump(snapshot))
+    report = allocations_report(snap, measure=measure, by=by, top=0, threshold=threshold)
+    assert report.by == by
+    for found in report.devices:
+        usage = snap.replay(found.device).measure(measure)
+        events = oracle.trace_of(snapshot, found.device)
+        named = Named(snapshot, snap, usage)
+        by_label: dict[str, list[Life]] = defaultdict(list)
+        for one in lives_of(usage):
+            by_label[named.label(by, one.alloc)].append(one)
+        # Of several groups one label may be: of stacks that are put down to one frame.
+        shown: dict[str, list[tuple[int, ...]]] = defaultdict(list)
+        for group in found.groups:
+            shown[group.group.label].append(added(group.sums))
+        assert {
+            label: tuple(map(sum, zip(*rows, strict=True))) for label, rows in shown.items()
+        } == {
+            label: added(slow.summed(lives, events, threshold)) for label, lives in by_label.items()
+        }
+
+
+def added(sums: AllocationSums | slow.Sums) -> tuple[int, ...]:
+    """What of these adds up."""
+    counts = sums.count, sums.temporary_count, sums.live_count
+    return *counts, sums.bytes, sums.temporary_bytes, sums.live_bytes
+
+
+def test_user_rules() -> None:
+    stack = [("forward", "/home/me/model.py", 7)]
+    builder = SnapshotBuilder().alloc(512, 1, frames=stack).alloc(1024, 2, frames=[])
+    rules = (Rule("mine", frames="model"),)
+    found = only(builder, by="category,size", rules=rules)
+    assert [one.group.label for one in found.groups] == ["unknown, 2 B to 4 B", "mine, 1 B to 2 B"]
+    # What a group alone is by is said of it, and of no several.
+    assert [one.sizes for one in found.groups] == [None, None]
+
+
+def test_filters_leave_some() -> None:
+    stack = [("forward", "/home/me/model.py", 7)]
+    builder = SnapshotBuilder().alloc(512, 100, frames=stack).alloc(1024, 20, frames=stack)
+    builder.alloc(2048, 4, frames=[]).free_completed(512, 100).free_completed(9 << 30, 1)
+
+    def left(**filters: Any) -> tuple[int, int, int, int]:
+        found = only(builder, filters=Filters(**filters))
+        assert sum(one.sums.bytes for one in found.groups) == found.total.bytes
+        return found.total.count, found.total.bytes, found.peak_bytes, found.baseline_count
+
+    assert left(include=("model",)) == (2, 120, 120, 0)
+    assert left(exclude=("model",)) == (1, 4, 5, 1)
+    assert left(min_bytes=20) == (2, 120, 120, 0)
+    assert left(include=("model",), live_at_end=True) == (1, 20, 20, 0)
+    assert left(include=("nothing",)) == (0, 0, 0, 0)
+    with pytest.raises(UsageError, match="not allocated in the recording"):
+        left(baseline=True)
+    with pytest.raises(UsageError, match="nothing is grouped by 'colour'"):
+        only(builder, by="colour")
 
 
 def check_order(found: DeviceAllocations, sort: AllocationsSort) -> None:
@@ -207,7 +277,7 @@ def lives_of(usage: Usage) -> list[Life]:
     st.integers(0, 2),
 )
 def test_any_recording_by_any_measure(
-    recording: Recording, measure: MeasureName, by: AllocationsBy, threshold: int
+    recording: Recording, measure: MeasureName, by: str, threshold: int
 ) -> None:
     snap = mr.open(build.dump(recording.snapshot))
     report = allocations_report(snap, measure=measure, by=by, top=0, threshold=threshold)

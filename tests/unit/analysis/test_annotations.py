@@ -91,3 +91,18 @@ def test_without_times_or_annotations_there_are_none() -> None:
     assert found(three()) == ()
     builder = SnapshotBuilder(times=False).alloc(512, 1).annotation("a", "START", START_US)
     assert found(builder) == ()
+
+
+def test_what_was_paired_once_is_kept() -> None:
+    builder = three()
+    for name, at in (("a", 5), ("b", 15), ("a", 25)):
+        builder.annotation(name, "START", START_US + at).annotation(name, "END", START_US + at + 4)
+    snap = mr.open(build.dump(builder.build()))
+    replay = snap.replay()
+    alone = spans(snap, replay, "a")
+    assert replay.spans is None  # these were all that was asked for
+    every = spans(snap, replay)
+    assert spans(snap, replay) is every
+    assert [span.name for span in every] == ["a", "b", "a"]
+    assert spans(snap, replay, "a") == alone == (every[0], every[2])
+    assert spans(snap, replay, "nothing") == ()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -12,9 +14,10 @@ import memreplay as mr
 from memreplay.analysis import leaks
 from memreplay.analysis.leaks import leaks_report
 from memreplay.errors import UsageError
+from memreplay.model import Filters
 from memreplay.results.leaks import DeviceLeaks
 from tests import build
-from tests.build import SnapshotBuilder
+from tests.build import FrameSpec, SnapshotBuilder
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 PLACE = "train_step /home/ana/tiny/train.py:54"
@@ -220,3 +223,27 @@ def test_top() -> None:
     device = device_of(training(), top=1)
     assert (len(device.once), device.once_total) == (1, 7)
     assert device.once_bytes == sum(one.group.bytes for one in device_of(training()).once)
+
+
+def test_filters_leave_the_steps_as_they_are() -> None:
+    """A trace without steps is long enough for windows; of what is left it would not be."""
+    dice = random.Random(1)
+    builder = SnapshotBuilder()
+    for k in range(1_500):
+        size = dice.randrange(1, 2_000)
+        work: list[FrameSpec] = [("work", "work.py", dice.randrange(100))]
+        builder.alloc(512, size, frames=work).free(512, size, frames=work)
+        if dice.random() < 0.1:
+            builder.alloc((k + 2) << 9, 8, frames=[("keep", "keep.py", 1)])
+    snap = mr.open(build.dump(builder.build()))
+    whole = leaks_report(snap).devices[0]
+    (left,) = leaks_report(snap, filters=Filters(include=("keep",))).devices
+    assert whole.source is not None
+    assert (left.source, left.steps) == (whole.source, whole.steps)
+    assert left.leaks == tuple(
+        replace(one, group=replace(one.group, share=left.leaks[0].group.share))
+        for one in whole.leaks
+    )
+    assert len(left.leaks) == 1
+    nothing = leaks_report(snap, filters=Filters(exclude=("keep",)), by="file").devices[0]
+    assert (nothing.leaks, nothing.whole_rate, nothing.steps) == ((), 0, whole.steps)

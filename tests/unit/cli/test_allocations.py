@@ -43,8 +43,22 @@ def ask(runner: CliRunner, path: str, *options: str) -> Result:
             ["--by", "frame", "--sort", "mean-lifetime", "--top", "2"],
             ["forward model.py:7", "backward model.py:9"],
         ),
-        (["--by", "size"], ["4096 to 8191 bytes", "512 to 1023 bytes"]),
+        (["--by", "size"], ["4 KiB to 8 KiB", "512 B to 1 KiB"]),
         (["--by", "stream"], ["default stream", "stream 7"]),
+        (
+            ["--by", "category,stream"],
+            [
+                "optimizer state, default stream",
+                "activations, default stream",
+                "backward, stream 7",
+            ],
+        ),
+        (
+            ["--by", "innermost", "--exclude", "optim"],
+            ["forward model.py:7", "backward model.py:9"],
+        ),
+        (["--include", "model", "--min-bytes", "800"], ["forward model.py:7"]),
+        (["--only-live-at-end"], ["step optim.py:3"]),
         (["--stream", "7"], ["backward model.py:9"]),
         (["--from", "3", "--to", "4"], ["backward model.py:9"]),
     ],
@@ -84,7 +98,10 @@ def test_text(runner: CliRunner, path: str) -> None:
     [
         (["--measure", "reserved"], "'reserved' is not one of"),
         (["--temporary", "-1"], "-1 is below 0"),
-        (["--by", "colour"], "'colour' is not one of"),
+        (["--by", "colour"], "'colour' is none of stack, "),
+        (["--by", "stack,"], "'' is none of stack, "),
+        (["--include", "("], "'(' is no regular expression"),
+        (["--only-baseline"], "No such option"),
         (["--stream", "9"], "device 0 has no stream 9; its streams: 0, 7"),
         (["--device", "4"], "no device 4"),
     ],
@@ -93,6 +110,20 @@ def test_wrong_usage(runner: CliRunner, path: str, options: list[str], words: st
     result = ask(runner, path, *options)
     assert (result.exit_code, result.stdout) == (2, "")
     assert words in result.stderr
+
+
+def test_rules_of_ones_own(runner: CliRunner, path: str, tmp_path: Path) -> None:
+    config = tmp_path / "memreplay.toml"
+    config.write_text('category_defaults = false\n[[category]]\nname = "mine"\nframes = "model"\n')
+    shown = ask(runner, path, "--by", "category", "--config", str(config), "--format", "json")
+    (device,) = json.loads(shown.stdout)["devices"]
+    assert [group["label"] for group in device["groups"]] == ["unknown", "mine"]
+    config.write_text("nonsense = 1")
+    wrong = ask(runner, path, "--by", "category", "--config", str(config))
+    assert (wrong.exit_code, wrong.stdout) == (2, "")
+    assert "unknown key 'nonsense'" in wrong.stderr
+    # Nothing is read for what has nothing to do with categories.
+    assert ask(runner, path, "--config", str(config)).exit_code == 0
 
 
 def test_strict(runner: CliRunner, path: str) -> None:

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from memreplay.cli.app import app
+from memreplay.model import WAYS
 from tests import build
 from tests.allocator import MIB
 from tests.build import SnapshotBuilder
@@ -45,7 +46,7 @@ def test_the_map(runner: CliRunner, path: str, monkeypatch: pytest.MonkeyPatch) 
         assert "the 2 of 10 segments with the most free memory (--top 0 shows all)" in done.stdout
 
 
-@pytest.mark.parametrize("options", [(), ("--map",), ("--at", "peak:1"), ("--by", "file")])
+@pytest.mark.parametrize("options", [(), ("--map",), ("--at", "peak:1"), ("--by", "file,pool")])
 def test_json(runner: CliRunner, path: str, options: tuple[str, ...]) -> None:
     done = ask(runner, path, "--format", "json", *options)
     assert (done.exit_code, done.stderr) == (0, "")
@@ -55,6 +56,19 @@ def test_json(runner: CliRunner, path: str, options: tuple[str, ...]) -> None:
     assert len(device["map"]) == (10 if options == ("--map",) else 0)
     for segment in device["map"]:
         assert sum(block["bytes"] for block in segment["blocks"]) == 20 * MIB
+
+
+@pytest.mark.parametrize("by", [*WAYS, "category,file", "size,stack"])
+def test_every_way_adds_up(runner: CliRunner, path: str, by: str) -> None:
+    shown = ask(runner, path, "--by", by, "--top", "0")
+    assert (shown.exit_code, shown.stderr) == (0, "")
+    assert "  pinned by" in shown.stdout
+    found = json.loads(ask(runner, path, "--by", by, "--top", "0", "--format", "json").stdout)
+    check_against("fragmentation-1.json", found)
+    (device,) = found["devices"]
+    assert found["by"] == by
+    assert sum(pin["bytes"] for pin in device["pins"]) == device["pinned_bytes"] > 0
+    assert device["pins_rest_bytes"] == 0
 
 
 def test_no_such_moment(runner: CliRunner, path: str) -> None:

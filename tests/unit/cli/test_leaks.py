@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -12,6 +13,7 @@ import leaky
 from memreplay.cli.app import app
 from tests import build
 from tests.build import SnapshotBuilder
+from tests.unit.reports.schemas import check_against
 
 
 @pytest.fixture(params=["", "0"])
@@ -54,6 +56,39 @@ def test_options(runner: CliRunner, path: str) -> None:
     assert device("--measure", "held", "--top", "1", "--stream", "0")["leaks_total"] == 1
 
 
+@pytest.mark.parametrize("leak", [64 << 10], indirect=False)
+def test_ways_and_filters(runner: CliRunner, path: str) -> None:
+    def found(*options: str) -> dict[str, Any]:
+        done = runner.invoke(app, ["leaks", path, "--format", "json", *options])
+        assert (done.exit_code, done.stderr) == (0, "")
+        report: dict[str, Any] = json.loads(done.stdout)
+        check_against("leaks-1.json", report)
+        return report
+
+    whole = found()
+    assert (whole["by"], whole["filters"]) == ("stack", None)
+    for by in ("file", "category,size", "module"):
+        report = found("--by", by)
+        assert report["by"] == by
+        device = report["devices"][0]
+        assert (device["end_bytes"], device["leaks_total"]) == (
+            whole["devices"][0]["end_bytes"],
+            1,
+        )
+    place = whole["devices"][0]["leaks"][0]["frames"][0]
+    nothing = found("--exclude", place["file"])
+    # Steps are those of the whole all the same.
+    assert nothing["devices"][0]["steps"] == whole["devices"][0]["steps"]
+    assert not nothing["leaking"]
+    left = found("--include", place["file"], "--only-live-at-end", "--total-memory", "1GiB")
+    assert left["filters"]["only_live_at_end"]
+    all_of_it = found("--total-memory", "1GiB")
+    assert left["devices"][0]["runs_out"] == all_of_it["devices"][0]["runs_out"]
+    shown = runner.invoke(app, ["leaks", path, "--by", "file"]).stdout
+    assert "1 group leaks" in shown
+    assert "  file\n" in shown
+
+
 @pytest.mark.parametrize(
     "options, words",
     [
@@ -61,6 +96,8 @@ def test_options(runner: CliRunner, path: str) -> None:
         (["--windows", "4"], "4 is not in the range"),
         (["--windows", "9", "--period", "3"], "windows stand in for steps"),
         (["--min-bytes", "much"], "'much' is no size"),
+        (["--by", "colour"], "'colour' is none of stack, "),
+        (["--only-baseline"], "No such option"),
         (["--step-annotation", "x"], "no annotation 'x'"),
     ],
 )

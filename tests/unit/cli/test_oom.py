@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from memreplay.cli.app import app
+from memreplay.model import WAYS
 from tests import build
 from tests.allocator import MIB
 from tests.unit.analysis.test_oom import KEEP, fail, machine, scattered
@@ -51,7 +52,7 @@ def test_another_one_and_all(runner: CliRunner, path: str) -> None:
     assert "exclude each other" in done.stderr
 
 
-@pytest.mark.parametrize("by", ["stack", "function", "pool", "stream"])
+@pytest.mark.parametrize("by", [*WAYS, "category,file", "stream,size"])
 def test_json(runner: CliRunner, path: str, by: str) -> None:
     done = ask(runner, path, "--format", "json", "--by", by, "--total-memory", "1GiB")
     found = json.loads(done.stdout)
@@ -61,6 +62,12 @@ def test_json(runner: CliRunner, path: str, by: str) -> None:
     assert (device["total_bytes"], device["total_known"]) == (1 << 30, True)
     for one in device["ooms"]:
         assert sum(part["bytes"] for part in one["cached"]) == one["cached_bytes"] == 100 * MIB
+        assert sum(group["bytes"] for group in one["groups"]) == one["active_bytes"]
+        assert sum(pin["bytes"] for pin in one["pins"]) == one["pinned_bytes"]
+    assert found["by"] == by
+    shown = ask(runner, path, "--by", by)
+    assert (shown.exit_code, shown.stderr) == (0, "")
+    assert "  pinned by" in shown.stdout
 
 
 def test_a_card_that_is_too_small(runner: CliRunner, path: str) -> None:

@@ -106,10 +106,6 @@ def test_what_is_refused() -> None:
     for segment, cells in ((1, 5), (0, 0), (0, 5000), (-1, 5)):
         with pytest.raises(IndexError):
             found.bar(segment, cells)
-    with pytest.raises(ValueError, match="ranks"):
-        found.pins("stack", b"", b"", 0)
-    with pytest.raises(KeyError):
-        found.pins("colour", b"", b"", 0)
     series = made.measure("reserved").column
     with pytest.raises(ValueError, match="i64"):
         _blockmap.unused(made.blocks, series, live[0], 0)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import memreplay as mr
-from memreplay import _churn
+from memreplay import _churn, _groups
 from memreplay._timeline import Measure
 from tests import build
 from tests.build import START_US, SnapshotBuilder
@@ -29,7 +29,7 @@ def measure_of(builder: SnapshotBuilder) -> Measure:
 
 
 def by_size(measure: Measure) -> _churn._Allocations:
-    return _churn.allocations(measure, "size", b"", b"", None, "bytes", 0, 0)
+    return _churn.allocations(measure, _groups.size_keys(measure), "bytes", 0, 0)
 
 
 @given(st.lists(VALUES, min_size=1, max_size=30))
@@ -41,7 +41,8 @@ def test_sizes(sizes: list[int]) -> None:
     assert found["median_bytes"] == median(sizes)
     assert (found["min_bytes"], found["max_bytes"]) == (min(sizes), max(sizes))
     want = in_classes([(size, size) for size in sizes], 2)
-    assert found["sizes"] == [(most.bit_length(), n, whole) for _, most, n, whole in want]
+    classes = [(least.bit_length() - 1 if least else 64, n, whole) for least, _, n, whole in want]
+    assert found["sizes"] == sorted(classes)
 
 
 @given(st.lists(VALUES, min_size=1, max_size=30))
@@ -80,30 +81,28 @@ def test_segments_that_grow() -> None:
 
 
 def test_what_is_refused() -> None:
-    builder = SnapshotBuilder().alloc(512, 1)
-    snap = mr.open(build.dump(builder.build()))
-    measure = snap.replay().measure().native
-    zero = bytes(snap.native.n_strings)
-
-    def ask(
-        by: str = "file", ranks: bytes = zero, classes: object = None, sort: str = "bytes"
-    ) -> None:
-        _churn.allocations(measure, by, ranks, ranks, classes, sort, 0, 0)  # type: ignore[arg-type]
-
-    ask()
-    with pytest.raises(ValueError, match="one byte a string"):
-        ask(ranks=zero[:-1])
+    measure = measure_of(SnapshotBuilder().alloc(512, 1))
+    other = measure_of(SnapshotBuilder().alloc(512, 1))
+    keys = _groups.size_keys(measure)
+    _churn.allocations(measure, keys, "bytes", 0, 0)
+    with pytest.raises(ValueError, match="another replay"):
+        _churn.allocations(other, keys, "bytes", 0, 0)
     with pytest.raises(KeyError):
-        ask(by="colour")
-    with pytest.raises(KeyError):
-        ask(sort="colour")
-    with pytest.raises(ValueError, match="which classes"):
-        ask(by="class")
-    with pytest.raises(ValueError, match="u32 an event"):
-        ask(by="class", classes=measure.weights())
-    other = mr.open(build.dump(SnapshotBuilder().alloc(512, 1).alloc(1024, 1).build())).replay()
-    with pytest.raises(ValueError, match="u32 an event"):
-        ask(by="class", classes=other.classes("stream").of_events())
-    ask(by="class", classes=snap.replay().classes("stream").of_events())
+        _churn.allocations(measure, keys, "colour", 0, 0)
+    with pytest.raises(TypeError):
+        _churn.allocations(measure, None, "bytes", 0, 0)  # type: ignore[arg-type]
     with pytest.raises(OverflowError):
-        _churn.allocations(measure, "size", b"", b"", None, "bytes", 0, -1)
+        _churn.allocations(measure, keys, "bytes", 0, -1)
+
+
+def test_groups_that_others_have_met_before() -> None:
+    builder = SnapshotBuilder()
+    for i in range(300):
+        builder.alloc(512 * (i + 1), i, frames=[(f"f{i % 7}", "a.py", i % 50)])
+    measure = measure_of(builder)
+    none = bytes(measure.replay.tables.n_strings)
+    fresh, met = (_groups.stack_keys(measure.replay, "function", none, none) for _ in range(2))
+    met.meet()
+    found = [_churn.allocations(measure, keys, "count", 0, 0) for keys in (fresh, met, met)]
+    assert found[0] == found[1] == found[2]
+    assert [row[1] for row in found[0]["rows"]] == [43, 43, 43, 43, 43, 43, 42]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memreplay import _growth, _timeline
+from memreplay import _groups, _growth, _timeline
 from tests import oracle_steps
 from tests.build import FrameSpec, SnapshotBuilder
 from tests.unit.native.measured import KIB, A, replay
@@ -137,10 +138,19 @@ def test_sizes_that_do_not_add_up_wrap() -> None:
         _growth.judge(values, 3, 1)  # it ends
 
 
+def by_stack(replay: _timeline.Replay) -> _groups.Keys:
+    none = bytes(replay.tables.n_strings)
+    return _groups.stack_keys(replay, "stack", none, none)
+
+
+def grown(measure: _timeline.Measure, *how: Any) -> tuple[Any, ...]:
+    return _growth.groups_grown(measure, by_stack(measure.replay), *how)
+
+
 def test_stacks() -> None:
     made = replay(training(8))
     moments = [-1, *(4 * k + 3 for k in range(8))]
-    leaks, leaking, once, others, totals = _growth.stacks_grown(
+    leaks, leaking, once, others, totals = grown(
         _timeline.requested_measure(made), moments, 2, 3, 1, 0
     )
     (row,) = leaks
@@ -158,11 +168,11 @@ def test_top() -> None:
             made.alloc(A + (8 * n + k) * KIB, 100 * (n + 1), frames=[("f", "a.py", n)])
     measure = _timeline.requested_measure(replay(made))
     moments = [-1, *(5 * k + 4 for k in range(8))]
-    rows, count, *_, totals = _growth.stacks_grown(measure, moments, 2, 3, 1, 2)
+    rows, count, *_, totals = grown(measure, moments, 2, 3, 1, 2)
     assert ([row[1] for row in rows], count) == ([500, 400], 5)
     assert totals[0] == 1500
-    assert len(_growth.stacks_grown(measure, moments, 2, 3, 1, 0)[0]) == 5
-    assert _growth.stacks_grown(measure, moments, 2, 3, 301, 0)[1] == 2
+    assert len(grown(measure, moments, 2, 3, 1, 0)[0]) == 5
+    assert grown(measure, moments, 2, 3, 301, 0)[1] == 2
 
 
 def test_wrong_arguments() -> None:
@@ -174,10 +184,12 @@ def test_wrong_arguments() -> None:
             _growth.step_sums(made, measure, usage, 0, spans)
     for moments in ([5, 4], [-2, 4], [0, 12]):
         with pytest.raises(ValueError, match="moments are in order"):
-            _growth.stacks_grown(measure, moments, 0, 0, 1, 0)
+            grown(measure, moments, 0, 0, 1, 0)
     for values, warm in (([], 0), ([1], 1), ([1, 2], -1)):
         with pytest.raises(ValueError, match="so many steps"):
             _growth.judge(values, warm, 1)
+    with pytest.raises(ValueError, match="another replay"):
+        _growth.groups_grown(measure, by_stack(other), [0], 0, 0, 1, 0)
     with pytest.raises(ValueError, match="another replay"):
         _growth.step_sums(other, measure, usage, 0, [])
     with pytest.raises(ValueError, match="an i64 an event"):
@@ -188,4 +200,4 @@ def test_wrong_arguments() -> None:
     with pytest.raises(TypeError):
         _growth.step_sums(made, measure, None, 0, [])  # type: ignore[arg-type]
     with pytest.raises(TypeError):
-        _growth.stacks_grown(None, [], 0, 0, 1, 0)  # type: ignore[arg-type]
+        _growth.groups_grown(None, by_stack(made), [], 0, 0, 1, 0)  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import memreplay as mr
-from memreplay import _timeline
+from memreplay import _groups
 from memreplay.model import MEASURES
 from tests import build
 from tests.build import Snapshot, SnapshotBuilder
@@ -57,9 +57,10 @@ def use_everything(snapshot: Snapshot) -> None:
                 if measure != "reserved":
                     assert usage.live_at(event=last).bytes == usage.final_bytes
                     assert len(usage.lifetimes) >= len(usage.live_at(event=last))
-                    for key in _timeline.BY:
-                        groups = usage.native.groups(replay.events - 1, key, ranks, ranks, 0)
-                        assert groups[2] == usage.final_bytes
+                    live = usage.native.live(replay.events - 1)
+                    for kind in ("stack", "innermost", "frame", "file", "function"):
+                        keys = _groups.stack_keys(replay.native, kind, ranks, ranks)
+                        assert keys.sums(live, usage.native, 0)[2] == usage.final_bytes
             assert replay.blocks.synthetic <= replay.events
 
 

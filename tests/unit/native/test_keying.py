@@ -158,6 +158,25 @@ def test_renamed_groups_become_one() -> None:
         assert total == len({row[1] % 2 for row in mine[0]})
 
 
+def test_equal_groups_come_in_the_order_of_their_names() -> None:
+    builder = SnapshotBuilder()
+    for i in range(50):
+        builder.alloc(i, 10, frames=[(f"f{i}", "a.py", i)])
+    asked = Asked(mr.open(build.dump(builder.build())), 0)
+    rows, *_ = asked.keys("function").sums(asked.measure.live(49), asked.measure, 0)
+    assert [asked.snap.text(row[0]) for row in rows] == [f"f{i}" for i in range(50)]
+
+
+def test_a_function_in_one_stack_twice_counts_once() -> None:
+    layer = ("linear", "layers.py", 5)
+    builder = SnapshotBuilder().alloc(1, 10, frames=[layer, layer, ("main", "train.py", 9)])
+    asked = Asked(mr.open(build.dump(builder.build())), 0)
+    ((name, _, n_bytes, count, _),), *_ = asked.keys("function").sums(
+        asked.measure.live(0), asked.measure, 0
+    )
+    assert (asked.snap.text(name), n_bytes, count) == ("linear", 10, 1)
+
+
 def test_runs() -> None:
     builder = SnapshotBuilder().free_completed(1 << 30, 7)
     for i in range(1, 6):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memreplay import _core, _measures, _timeline
+from memreplay import _core, _groups, _measures, _timeline
 from tests.build import SnapshotBuilder
 from tests.unit.native.measured import MIB, A, B, C, active, blocks, column, replay
 
@@ -83,7 +83,8 @@ def test_sums_of_blocks_wrap_where_no_device_could_hold_them() -> None:
     want = 4 * (2**62 - 1) - 2**64
     assert column(measure.usage())[-1] == want
     for by in ("stack", "function"):
-        assert measure.groups(7, by, ranks, ranks, 0)[1:] == (1, want, 4)
+        keys = _groups.stack_keys(measure.replay, by, ranks, ranks)
+        assert keys.sums(measure.live(7), measure, 0)[1:] == (1, want, 4)
 
 
 def test_moments_that_are_not_there() -> None:

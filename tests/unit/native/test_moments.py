@@ -22,12 +22,9 @@ def check(replay: mr.Replay, events: list[int]) -> None:
     for name in ("requested", "held", "active"):
         measure = replay.measure(name).native
         moments = _timeline.Moments(measure)
-        ranks = bytes(measure.replay.tables.n_strings)
         for event in events:
             assert lists(moments, event) == lists(measure, event)
-            for by in ("stack", "frame", "file", "function", "stack"):
-                asked = (event, by, ranks, ranks, 0)
-                assert moments.groups(*asked) == measure.groups(*asked)
+            assert moments.largest(event, 0) == measure.largest(event, 0)
 
 
 @settings(max_examples=150, deadline=None)
@@ -64,11 +61,6 @@ def test_what_is_refused() -> None:
     for event in (-2, 1, 2**70):
         with pytest.raises(IndexError):
             moments.live(event)
-    ranks = bytes(replay.native.tables.n_strings)
-    with pytest.raises(ValueError, match="ranks"):
-        moments.groups(0, "file", ranks[:-1], ranks, 0)
-    with pytest.raises(KeyError):
-        moments.groups(0, "colour", ranks, ranks, 0)
 
 
 def test_a_usage_answers_the_same_the_second_time() -> None:

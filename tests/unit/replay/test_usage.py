@@ -241,7 +241,7 @@ def test_what_is_not_there() -> None:
             lambda at: found.measure("held").parts("pool", at),
             lambda at: found.measure("held").live_at(event=at),
             lambda at: found.measure("active").baseline_held(at),
-            lambda at: found.measure().groups(at, "stack", b"", b"", 0),
+            lambda at: found.measure().listed(at),
         ):
             with pytest.raises(mr.UsageError, match="no event"):
                 ask(event)

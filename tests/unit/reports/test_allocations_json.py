@@ -17,7 +17,7 @@ from tests.unit.reports.test_allocations_text import EMPTY, FOUND, REPORT, TIMEL
 POOL = AllocationGroup(Group("MemPool 0:1", GIB, 9, 0.1), TOTAL, pool=(0, 1))
 NO_POOL = AllocationGroup(Group("(pool not known)", GIB, 9, 0.1), TOTAL)
 STREAM = AllocationGroup(Group("stream 7", GIB, 9, 0.1), TOTAL, stream=7)
-SIZE = AllocationGroup(Group("8 to 15 bytes", 90, 9, 0.1), TOTAL, sizes=(8, 15))
+SIZE = AllocationGroup(Group("8 B to 16 B", 90, 9, 0.1), TOTAL, sizes=(8, 15))
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_what_is_not_known_is_null() -> None:
 
 def test_what_groups_are_by() -> None:
     def first(group: AllocationGroup, by: str) -> dict[str, object]:
-        report = replace(REPORT, by=by, devices=(replace(FOUND, groups=(group,)),))  # type: ignore[arg-type]
+        report = replace(REPORT, by=by, devices=(replace(FOUND, groups=(group,)),))
         one: dict[str, object] = json.loads(render_allocations_json(report))["devices"][0][
             "groups"
         ][0]

@@ -225,8 +225,8 @@ def test_parts_ranges_and_thresholds() -> None:
 
 def test_by_size() -> None:
     groups = (
-        AllocationGroup(Group("8 to 15 bytes", 90, 9, 0.1), TOTAL, sizes=(8, 15)),
-        AllocationGroup(Group("0 to 0 bytes", 0, 9, 0.1), TOTAL, sizes=(0, 0)),
+        AllocationGroup(Group("8 B to 16 B", 90, 9, 0.1), TOTAL, sizes=(8, 15)),
+        AllocationGroup(Group("0 B", 0, 9, 0.1), TOTAL, sizes=(0, 0)),
     )
     lines = text(replace(FOUND, groups=groups, groups_total=2), by="size").splitlines()
     assert [line.split("  ")[-1] for line in lines[-2:]] == ["8 B to 16 B", "0 B"]

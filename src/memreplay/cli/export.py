@@ -1,0 +1,223 @@
+"""`memreplay export`: a snapshot as tables or traces for other programs."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from memreplay.cli.options import (
+    EXIT_CODES,
+    all_frames_option,
+    at_option,
+    config_options,
+    files_argument,
+    filter_options,
+    measures_option,
+    part_options,
+    points_option,
+    reading_options,
+)
+from memreplay.errors import UsageError
+
+if TYPE_CHECKING:
+    from memreplay.cli.config import ConfigChoice
+    from memreplay.cli.source import Reading
+    from memreplay.model import Filters, When
+    from memreplay.results.views import What
+
+
+class Export(NamedTuple):
+    """What was asked for."""
+
+    files: tuple[str, ...]
+    fmt: str
+    output: str | None
+    force: bool
+    tables: str | None
+    partition: str | None
+    reading: Reading
+    config: ConfigChoice
+    measures: tuple[str, ...] = ()
+    at: When | None = None
+    what: What | None = None
+    points: int | None = None
+    all_frames: bool = False
+    pool: tuple[int, int] | None = None
+    stream: int | None = None
+    filters: Filters | None = None
+
+
+# format: (module with `export`, the endings of names that mean it)
+FORMATS = {
+    "parquet": ("memreplay.cli.export_tables", (".parquet", ".pq")),
+    "arrow": ("memreplay.cli.export_tables", (".arrow", ".feather", ".ipc")),
+    "csv": ("memreplay.cli.export_tables", (".csv",)),
+    "ndjson": ("memreplay.cli.export_tables", (".ndjson", ".jsonl")),
+    "json": ("memreplay.cli.export_tables", (".json",)),
+    "perfetto": ("memreplay.cli.export_views", (".pftrace", ".perfetto-trace")),
+    "chrome": ("memreplay.cli.export_views", (".trace.json",)),
+    "speedscope": ("memreplay.cli.export_views", (".speedscope.json", ".speedscope")),
+    "collapsed": ("memreplay.cli.export_views", (".collapsed", ".folded")),
+    "pprof": ("memreplay.cli.export_views", (".pprof", ".pb")),
+    "memory-timeline": ("memreplay.cli.export_views", (".timeline.json", ".raw.json")),
+}
+TABLES = tuple(fmt for fmt, (module, _) in FORMATS.items() if module.endswith("_tables"))
+VIEWS = tuple(fmt for fmt in FORMATS if fmt not in TABLES)
+_TRACES = ("perfetto", "chrome")
+_STACKS = ("speedscope", "collapsed", "pprof")
+# What the options that do not fit every format are of.
+_FITS = {
+    "tables": TABLES,
+    "partition": TABLES,
+    "measures": VIEWS,
+    "pool": VIEWS,
+    "stream": VIEWS,
+    "filters": VIEWS,
+    "at": ("perfetto", *_STACKS),
+    "all_frames": ("perfetto", *_STACKS),
+    "what": _STACKS,
+    "points": _TRACES,
+}
+_SPELLED = {
+    "measures": "--measure",
+    "filters": "a filter (--include, --min-bytes …)",
+}
+
+
+@click.command(
+    "export",
+    epilog=f"""\b
+Examples:
+  memreplay export snap.pkl -o tables/
+  memreplay export snap.pkl -o allocations.parquet
+  memreplay export snap.pkl -o usage.csv --tables usage
+  memreplay export snap.pkl --format ndjson --tables events | head
+  memreplay export rank*.pkl -o dataset/ --partition rank
+  memreplay export snap.pkl -o snap.pftrace
+  memreplay export snap.pkl -o peak.speedscope.json --at 'ProfilerStep#3:peak'
+  memreplay export snap.pkl --format collapsed | flamegraph.pl > peak.svg
+
+{EXIT_CODES}""",
+)
+@files_argument
+@click.option(
+    "--format",
+    "fmt",
+    type=click.Choice(list(FORMATS)),
+    metavar="FORMAT",
+    help=f"What to write: {', '.join(FORMATS)} (default: by the ending of OUT, else parquet).",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(allow_dash=True, path_type=str),
+    metavar="OUT",
+    help="A file, which is whole or not there; or a folder (OUT/), for one file a table.",
+)
+@click.option(
+    "--tables",
+    metavar="NAME[,NAME...]",
+    help="Which tables: events, allocations, stacks, frames, segments, blocks, annotations, usage"
+    " (default: all into a folder, allocations into a file).",
+)
+@click.option(
+    "--partition",
+    type=click.Choice(["rank"]),
+    help="Several snapshots into one dataset: OUT/TABLE/rank=N/NAME.parquet, with their file and"
+    " host as columns.",
+)
+@click.option("--force", is_flag=True, help="Write to a terminal, and over what is there.")
+@measures_option
+@at_option
+@click.option(
+    "--what",
+    type=click.Choice(["live", "allocated"]),
+    help="Of flame graphs: what is live at a moment (default), or all that was allocated over the"
+    " events that are read.",
+)
+@points_option
+@all_frames_option
+@part_options
+@filter_options
+@config_options
+@reading_options
+@click.pass_context
+def command(
+    ctx: click.Context,
+    files: tuple[str, ...],
+    fmt: str | None,
+    output: str | None,
+    tables: str | None,
+    partition: str | None,
+    force: bool,
+    measures: tuple[str, ...],
+    at: When | None,
+    what: What | None,
+    points: int | None,
+    all_frames: bool,
+    pool: tuple[int, int] | None,
+    stream: int | None,
+    filters: Filters | None,
+    config: ConfigChoice,
+    reading: Reading,
+) -> None:
+    """A snapshot as tables or traces for other programs.
+
+    Traces (perfetto, chrome): measures over time, pools, annotations; with perfetto, who held
+    memory at the peak. Flame graphs (speedscope, collapsed, pprof): who held it at the peak, or at
+    another moment, in bytes. memory-timeline: the files of torch.profiler, by category; of one
+    device. A name that ends in .gz is compressed.
+
+    Tables (parquet, arrow, csv, ndjson, json): every event, allocation with its lifetime, stack and
+    block, and every measure over time; docs/schema.md has their columns. Needs pyarrow:
+    pip install 'memreplay[parquet]'.
+    """
+    fmt = fmt or _by_name(output)
+    export = Export(
+        files,
+        fmt,
+        output,
+        force,
+        tables,
+        partition,
+        reading,
+        config,
+        measures,
+        at,
+        what,
+        points,
+        all_frames,
+        pool,
+        stream,
+        filters,
+    )
+    _check_fit(export)
+    ctx.exit(import_module(FORMATS[fmt][0]).export(export))
+
+
+def _check_fit(export: Export) -> None:
+    """Raises UsageError for an option that says nothing of the format."""
+    for name, formats in _FITS.items():
+        value = getattr(export, name)
+        if value is not None and value is not False and value != () and export.fmt not in formats:
+            option = _SPELLED.get(name, "--" + name.replace("_", "-"))
+            raise UsageError(f"{option} is for {', '.join(formats)}; not for {export.fmt}")
+
+
+def _by_name(output: str | None) -> str:
+    """The format that the name of the output means: the longest ending that fits."""
+    if output is None or output == "-":
+        raise UsageError("say what to write (--format), or where to (-o OUT)")
+    plain = output.removesuffix(".gz")
+    found = [
+        (len(ending), fmt)
+        for fmt, (_, endings) in FORMATS.items()
+        for ending in endings
+        if plain.endswith(ending)
+    ]
+    fmt = max(found)[1] if found else "parquet"
+    if plain != output and fmt in TABLES:
+        raise UsageError(f"{output}: this ending means nothing; say what to write (--format)")
+    return fmt

@@ -1,0 +1,61 @@
+"""Exports the tables of several ranks into one dataset, a folder a rank in each table's."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+from memreplay.analysis.rank_names import ranks_of
+from memreplay.cli.errors import name_of
+from memreplay.cli.export_tables import read, write_all
+from memreplay.cli.folder import folder_output
+from memreplay.errors import UsageError
+
+if TYPE_CHECKING:
+    from memreplay.analysis.categories import Rule
+    from memreplay.cli.export import Export
+
+# `host-node7`, `host=node7`, `hostname_node7`; a name ends at the next part of the file's name.
+_HOST = re.compile(r"host(?:name)?[-_=. ]([A-Za-z0-9][A-Za-z0-9-]*)", re.IGNORECASE)
+
+
+def export_dataset(asked: Export, named: tuple[str, ...], rules: tuple[Rule, ...]) -> int:
+    """Writes OUT/TABLE/rank=N/NAME.FORMAT for each snapshot; the exit code.
+
+    All of it or nothing: a snapshot that cannot be read is not left out. Raises UsageError.
+    """
+    if asked.output is None or asked.output == "-":
+        raise UsageError("a dataset is a folder: give -o DIR/")
+    paths = list(dict.fromkeys(name_of(file).replace(os.sep, "/") for file in asked.files))
+    ranks, unranked = ranks_of(paths)
+    if unranked:
+        raise UsageError(
+            f"no rank in the name {unranked[0]}: name files as rank0.pkl, rank1.pkl, …"
+        )
+    files = dict(zip(paths, dict.fromkeys(asked.files), strict=True))
+    names = {
+        (table, rank): f"{table}/rank={rank}/{_stem(path)}.{asked.fmt}"
+        for table in named
+        for rank, path in ranks.items()
+    }
+    with folder_output(asked.output, list(names.values()), force=asked.force) as create:
+        for rank, path in ranks.items():
+            snapshot, exit_code = read(asked, files[path])
+            if snapshot is None:
+                create.give_up()
+                return exit_code
+            labels = {"file": path, "host": host_of(path)}
+            of_rank = {table: names[table, rank] for table in named}
+            write_all(snapshot, of_rank, create, asked, rules, labels)
+    return 0
+
+
+def host_of(path: str) -> str | None:
+    """The host that a file's name, or its folder's, says: what follows `host`."""
+    found = _HOST.findall("/".join(path.split("/")[-2:]))
+    return found[-1] if found else None
+
+
+def _stem(path: str) -> str:
+    return os.path.basename(path).split(".")[0] or "snapshot"

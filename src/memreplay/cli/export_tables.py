@@ -1,0 +1,184 @@
+"""Exports tables: one into a file or to stdout, all of them into a folder, or into a dataset."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from importlib import import_module
+from importlib.util import find_spec
+from threading import Thread
+from typing import IO, TYPE_CHECKING
+
+from memreplay.cli.errors import attempt
+from memreplay.cli.folder import folder_output
+from memreplay.cli.output import byte_output, check_output
+from memreplay.cli.source import opened
+from memreplay.errors import MissingExtraError, UsageError
+from memreplay.model import MEASURES
+from memreplay.readahead import several_cpus
+
+if TYPE_CHECKING:
+    from memreplay.analysis.categories import Rule
+    from memreplay.cli.export import Export
+    from memreplay.cli.folder import Folder
+    from memreplay.snapshot import Snapshot
+    from memreplay.tables import Table
+
+    Write = Callable[[Table, IO[bytes]], None]
+
+BINARY = ("parquet", "arrow")
+_LONGEST = (
+    "allocations",
+    "events",
+    "usage",
+    "blocks",
+    "frames",
+    "stacks",
+    "segments",
+    "annotations",
+)
+
+
+def export(asked: Export) -> int:
+    """Writes what was asked for; the exit code. Raises UsageError, MissingExtraError, OSError."""
+    from memreplay.tables.schema import TABLES, tables_named
+
+    _check_extra()
+    named = None if asked.tables is None else tables_named(asked.tables)
+    rules = asked.config.rules()
+    if asked.partition is not None:
+        from memreplay.cli.export_dataset import export_dataset
+
+        return export_dataset(asked, named or tuple(TABLES), rules)
+    if len(asked.files) > 1:
+        raise UsageError("several snapshots go into one dataset: give --partition rank and -o DIR/")
+    if _is_folder(asked.output, named):
+        return _into_folder(asked, named or tuple(TABLES), rules)
+    return _into_file(asked, named or ("allocations",), rules)
+
+
+def _check_extra() -> None:
+    """Raises MissingExtraError without pyarrow: before the work, as that may take a while."""
+    try:
+        there = find_spec("pyarrow") is not None
+    except ValueError:
+        there = False
+    if not there:
+        raise MissingExtraError("tables need pyarrow: pip install 'memreplay[parquet]'")
+
+
+def writer_of(fmt: str) -> Write:
+    """What writes a table in a format."""
+    if fmt == "parquet":
+        from memreplay.tables.parquet import write_parquet
+
+        return write_parquet
+    if fmt == "arrow":
+        from memreplay.tables.ipc import write_arrow
+
+        return write_arrow
+    from memreplay.tables import lines
+
+    write: Write = getattr(lines, f"write_{fmt}")
+    return write
+
+
+def _load(fmt: str) -> None:
+    """Imports all that writing takes."""
+    with suppress(ImportError):
+        writer_of(fmt)
+        import_module("pyarrow.parquet" if fmt == "parquet" else "pyarrow")
+
+
+def _is_folder(output: str | None, named: tuple[str, ...] | None) -> bool:
+    if output is None or output == "-":
+        return False
+    if output.endswith(("/", os.sep)) or os.path.isdir(output):
+        return True
+    # A name without an ending, for all tables or several, is that of a folder.
+    return (named is None or len(named) > 1) and not os.path.splitext(output)[1]
+
+
+def _into_file(asked: Export, named: tuple[str, ...], rules: tuple[Rule, ...]) -> int:
+    if len(named) > 1:
+        raise UsageError("several tables go into a folder, a file each: give -o DIR/")
+    check_output(asked.output, force=asked.force, binary=asked.fmt in BINARY)
+    snapshot, exit_code = read(asked, asked.files[0])
+    if snapshot is not None:
+        from memreplay.tables import table
+
+        with byte_output(asked.output) as out:
+            writer_of(asked.fmt)(table(snapshot, named[0], rules=rules), out)
+    return exit_code
+
+
+def _into_folder(asked: Export, named: tuple[str, ...], rules: tuple[Rule, ...]) -> int:
+    from memreplay.tables.schema import TABLES
+
+    assert asked.output is not None
+    names = [f"{name}.{asked.fmt}" for name in named]
+    others = [f"{name}.{asked.fmt}" for name in TABLES if name not in named]
+    with folder_output(asked.output, names, others, force=asked.force) as create:
+        snapshot, exit_code = read(asked, asked.files[0])
+        if snapshot is None:
+            create.give_up()
+            return exit_code
+        write_all(snapshot, {name: f"{name}.{asked.fmt}" for name in named}, create, asked, rules)
+    return exit_code
+
+
+def write_all(
+    snapshot: Snapshot,
+    names: Mapping[str, str],
+    create: Folder,
+    asked: Export,
+    rules: tuple[Rule, ...],
+    labels: Mapping[str, str | None] | None = None,
+) -> None:
+    """Writes tables, each into the file of its name, two at a time: encoding and compressing goes
+    on without the GIL."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from memreplay.tables import table
+
+    write = writer_of(asked.fmt)
+
+    def one(name: str) -> None:
+        with create(names[name]) as out:
+            write(table(snapshot, name, rules=rules, labels=labels), out)
+
+    # The long ones first; what two of them need is made once, before.
+    if {"allocations", "usage"} & set(names):
+        make_measures(snapshot)
+    with ThreadPoolExecutor(2 if several_cpus() else 1) as pool:
+        jobs = [pool.submit(one, name) for name in sorted(names, key=_LONGEST.index)]
+        try:
+            for job in jobs:
+                job.result()
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def make_measures(snapshot: Snapshot) -> None:
+    """What the tables `allocations` and `usage` both need of each device."""
+    for device in snapshot.devices:
+        for measure in MEASURES:
+            snapshot.replay(device).measure(measure).start_bytes  # noqa: B018 - made by this
+
+
+def read(asked: Export, file: str) -> tuple[Snapshot | None, int]:
+    """The snapshot and 0, or None and the exit code of what is wrong with it."""
+    # What writes is imported while the file is read: both take as long for 500 MB.
+    loading = Thread(target=_load, args=(asked.fmt,))
+    loading.start()
+
+    def work() -> Snapshot:
+        with opened(file, asked.reading) as snapshot:
+            return snapshot
+
+    try:
+        return attempt(file, work)
+    finally:
+        loading.join()

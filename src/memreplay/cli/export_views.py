@@ -1,0 +1,185 @@
+"""Exports for viewers: traces, flame graphs, profiles, and torch.profiler's memory timeline."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Callable, Iterator
+from typing import IO, TYPE_CHECKING, cast
+
+import click
+
+from memreplay.cli.errors import attempt
+from memreplay.cli.output import byte_output, check_output
+from memreplay.cli.source import opened
+from memreplay.errors import UsageError
+
+if TYPE_CHECKING:
+    from memreplay.cli.export import Export
+    from memreplay.model import MeasureName
+    from memreplay.results.views import CategoryEvents, StacksReport, TraceReport
+    from memreplay.snapshot import Snapshot
+
+    Render = Callable[[Snapshot], tuple[Iterator[bytes], tuple[str, ...]]]
+
+# Always compressed, unless the name says that it is not.
+_COMPRESSED = {"pprof": (".pb", ".pprof")}
+BINARY = ("perfetto", "pprof")
+
+
+def export(asked: Export) -> int:
+    """Writes what was asked for; the exit code. Raises UsageError, OSError."""
+    if len(asked.files) > 1:
+        raise UsageError(f"{asked.fmt} is of one snapshot: name one FILE")
+    if asked.output is not None and (asked.output.endswith("/") or os.path.isdir(asked.output)):
+        raise UsageError(f"{asked.output} is a folder: {asked.fmt} is one file")
+    compressed = is_compressed(asked.fmt, asked.output)
+    check_output(asked.output, force=asked.force, binary=compressed or asked.fmt in BINARY)
+    render = _RENDER[asked.fmt](asked)
+
+    def work() -> tuple[Iterator[bytes], tuple[str, ...]]:
+        with opened(asked.files[0], asked.reading) as snapshot:
+            return render(snapshot)
+
+    found, exit_code = attempt(asked.files[0], work)
+    if found is not None:
+        parts, notes = found
+        with byte_output(asked.output) as out:
+            _write(parts, out, compressed)
+        for note in notes:
+            _say(note)
+    return exit_code
+
+
+def is_compressed(fmt: str, output: str | None) -> bool:
+    """Whether the file is gzip: by its name, or as the format wants it."""
+    if output is not None and output.endswith(".gz"):
+        return True
+    plain = _COMPRESSED.get(fmt)
+    return plain is not None and not (output or "").endswith(plain)
+
+
+def _write(parts: Iterator[bytes], out: IO[bytes], compressed: bool) -> None:
+    if not compressed:
+        for part in parts:
+            out.write(part)
+        return
+    # No name and no time in it: the same input is the same file.
+    with gzip.GzipFile("", "wb", 6, out, mtime=0) as packed:
+        for part in parts:
+            packed.write(part)
+
+
+def _say(note: str) -> None:
+    from memreplay.reports.fit import clean
+
+    click.echo(f"memreplay: {clean(note)}", err=True)
+
+
+def _notes(
+    report: StacksReport | TraceReport | CategoryEvents, notes: tuple[str, ...]
+) -> tuple[str, ...]:
+    cut = ("the snapshot is cut off: this is of what is whole of it",) if report.truncated else ()
+    return (*notes, *cut)
+
+
+def _one_measure(asked: Export) -> MeasureName:
+    names = asked.measures or ("requested",)
+    if len(names) > 1:
+        raise UsageError(f"{asked.fmt} is of one measure: give one --measure")
+    return cast("MeasureName", names[0])
+
+
+def _stacks(asked: Export) -> Render:
+    measure = _one_measure(asked)
+    if asked.what == "allocated" and asked.at is not None:
+        raise UsageError("what was allocated is of all events that are read: give no --at")
+
+    def render(snapshot: Snapshot) -> tuple[Iterator[bytes], tuple[str, ...]]:
+        from memreplay.analysis.weighted import stacks_report
+
+        report = stacks_report(
+            snapshot,
+            what=asked.what or "live",
+            when=asked.at,
+            measure=measure,
+            all_frames=asked.all_frames,
+            pool=asked.pool,
+            stream=asked.stream,
+            filters=asked.filters,
+        )
+        return _rendered(asked.fmt, report), _notes(report, report.missing)
+
+    return render
+
+
+def _rendered(fmt: str, report: StacksReport) -> Iterator[bytes]:
+    if fmt == "collapsed":
+        from memreplay.reports.collapsed import render_collapsed
+
+        return render_collapsed(report)
+    if fmt == "pprof":
+        from memreplay.reports.pprof import render_pprof
+
+        return render_pprof(report)
+    from memreplay.reports.speedscope_json import render_speedscope
+
+    return iter((render_speedscope(report),))
+
+
+def _trace(asked: Export) -> Render:
+    def render(snapshot: Snapshot) -> tuple[Iterator[bytes], tuple[str, ...]]:
+        from memreplay.analysis.tracks import POINTS, trace_report
+
+        report = trace_report(
+            snapshot,
+            measures=cast("tuple[MeasureName, ...]", asked.measures) or None,
+            points=POINTS if asked.points is None else asked.points,
+            stacks=asked.fmt == "perfetto",
+            when=asked.at,
+            all_frames=asked.all_frames,
+            pool=asked.pool,
+            stream=asked.stream,
+            filters=asked.filters,
+        )
+        if asked.fmt == "perfetto":
+            from memreplay.reports.perfetto import render_perfetto
+
+            return render_perfetto(report), _notes(report, report.notes)
+        from memreplay.reports.chrome_trace import render_chrome
+
+        return render_chrome(report), _notes(report, report.notes)
+
+    return render
+
+
+def _memory_timeline(asked: Export) -> Render:
+    measure = _one_measure(asked)
+    rules = asked.config.rules()
+    raw = (asked.output or "").endswith((".raw.json", ".raw.json.gz"))
+
+    def render(snapshot: Snapshot) -> tuple[Iterator[bytes], tuple[str, ...]]:
+        from memreplay.analysis.torch_categories import category_events
+        from memreplay.reports.memory_timeline import render_coalesced, render_raw
+
+        report = category_events(
+            snapshot,
+            measure=measure,
+            pool=asked.pool,
+            stream=asked.stream,
+            filters=asked.filters,
+            rules=rules,
+        )
+        return (render_raw if raw else render_coalesced)(report), _notes(report, report.notes)
+
+    return render
+
+
+_RENDER: dict[str, Callable[[Export], Render]] = {
+    "perfetto": _trace,
+    "chrome": _trace,
+    "speedscope": _stacks,
+    "collapsed": _stacks,
+    "pprof": _stacks,
+    "memory-timeline": _memory_timeline,
+}

@@ -1,0 +1,185 @@
+"""Batches of the table `allocations`: one row a lifetime."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from memreplay import _core, _measures
+from memreplay._groups import NO_RULE
+from memreplay.analysis.dimensions import Dimensions
+from memreplay.columns import view
+from memreplay.tables.arrow import numbers, texts, words_array
+from memreplay.tables.batching import slices
+from memreplay.tables.words import Words, code_words, pool_words
+
+if TYPE_CHECKING:
+    from memreplay.analysis.categories import Rule
+    from memreplay.replay import Replay
+    from memreplay.snapshot import Snapshot
+
+FREED, PENDING, ACTIVE = range(3)
+STATES = ("freed", "active_pending_free", "active_allocated")
+_NEVER = _core.ABSENT_ID - 1  # an end: let go of before the first event
+
+
+def allocation_rows(replay: Replay) -> int:
+    """How many allocations and baseline blocks there are."""
+    return replay.native.allocs + replay.native.baseline_blocks
+
+
+def allocation_batches(snap: Snapshot, rules: tuple[Rule, ...]) -> Iterator[dict[str, Any]]:
+    """Columns by name, a batch at a time: of each device the baseline's blocks, then the
+    allocations in the order of their events."""
+    dimensions = Dimensions(snap, rules)
+    words = _Spelled(
+        states=words_array(STATES),
+        pools=pool_words(snap),
+        categories=code_words(dimensions.rules.name, NO_RULE + 1),
+    )
+    for device in snap.devices:
+        yield from _Lifetimes(snap, snap.replay(device), dimensions, words).batches()
+
+
+class _Spelled(NamedTuple):
+    """The words of all devices: a column has one dictionary."""
+
+    states: Any
+    pools: Words
+    categories: Words
+
+
+class _Lifetimes:
+    """The lifetimes of one device."""
+
+    def __init__(
+        self, snap: Snapshot, replay: Replay, dimensions: Dimensions, words: _Spelled
+    ) -> None:
+        self.snap = snap
+        self.replay = replay
+        self.requested = replay.measure("requested")
+        self.held = replay.measure("held").native
+        self.active = replay.measure("active").native
+        self.categories = dimensions.keys(self.requested, "category")
+        self.words = words
+        # The pool and the stream of the baseline's blocks; those of events stand in columns.
+        self.base_pool = self._base_classes("pool")
+        self.base_stream = self._base_classes("stream")
+        self.pool = np.asarray(replay.blocks.pools())
+        rows = slice(replay.native.first_row, replay.native.first_row + replay.events)
+        self.columns = {
+            name: view(snap.native.column(name), snap.native.n_events, dtype)[rows]
+            for name, dtype in (
+                ("action", "u1"),
+                ("address", "u8"),
+                ("size", "i8"),
+                ("stack", "u4"),
+                ("time", "i8"),
+                ("stream", "u8"),
+            )
+        }
+
+    def _base_classes(self, by: str) -> list[int | None]:
+        """The pool id or stream of each baseline block; None where it is not known."""
+        classes = _measures.Classes(self.replay.blocks, by)
+        keys = classes.keys()
+        return [keys[i] for i in memoryview(classes.of_baseline()).tolist()]
+
+    @staticmethod
+    def _known(ids: list[int | None]) -> np.ndarray[Any, Any]:
+        return np.array([_core.ABSENT_ID if i is None else i for i in ids], dtype=np.uint32)
+
+    def batches(self) -> Iterator[dict[str, Any]]:
+        native = self.requested.native
+        blocks = self.replay.native.baseline_blocks
+        for at in slices(0, blocks):
+            yield self._baseline(np.arange(at.start, at.stop))
+        ends, held = np.asarray(native.ends()), np.asarray(self.held.ends())
+        sizes = np.asarray(self.active.weights())
+        alloc = _core.ACTIONS.index("alloc")
+        for at in slices(0, self.replay.events):
+            rows = np.flatnonzero(self.columns["action"][at] == alloc) + at.start
+            if not len(rows):
+                continue
+            yield self._batch(
+                start=rows,
+                end=ends[rows],
+                held=held[rows],
+                address=self.columns["address"][rows],
+                size=self.columns["size"][rows],
+                block=sizes[rows],
+                stream=numbers(self.columns["stream"][rows]),
+                pool=self.pool[rows],
+                stack=self.columns["stack"][rows],
+                category=self.categories.numbers(rows.data, array("q"))[0],
+            )
+
+    def _baseline(self, rows: np.ndarray[Any, Any]) -> dict[str, Any]:
+        native = self.replay.native
+        at = slice(rows[0], rows[-1] + 1)
+        streams = self.base_stream[at]
+        unknown = np.array([stream is None for stream in streams])
+        stream = np.array([stream or 0 for stream in streams], dtype=np.uint64)
+        return self._batch(
+            start=None,
+            end=np.asarray(self.requested.native.baseline_ends())[at],
+            held=np.asarray(self.held.baseline_ends())[at],
+            address=np.asarray(native.baseline("address"))[at],
+            size=np.asarray(native.baseline("size"))[at],
+            block=np.asarray(self.active.baseline_weights())[at],
+            stream=numbers(stream, unknown),
+            pool=self._known(self.base_pool[at]),
+            stack=np.asarray(native.baseline("stack"))[at],
+            category=self.categories.numbers(array("q"), rows.data)[1],
+        )
+
+    def _batch(
+        self,
+        *,
+        start: np.ndarray[Any, Any] | None,
+        end: np.ndarray[Any, Any],
+        held: np.ndarray[Any, Any],
+        address: np.ndarray[Any, Any],
+        size: np.ndarray[Any, Any],
+        block: np.ndarray[Any, Any],
+        stream: Any,
+        pool: np.ndarray[Any, Any],
+        stack: np.ndarray[Any, Any],
+        category: Any,
+    ) -> dict[str, Any]:
+        rows = len(end)
+        freed = end != _core.ABSENT_ID
+        state = np.where(freed, FREED, np.where(held != _core.ABSENT_ID, PENDING, ACTIVE))
+        names = np.asarray(self.categories.names())
+        begin = np.full(rows, _core.ABSENT_ID, dtype=np.uint32) if start is None else start
+        return {
+            "device": numbers(np.full(rows, self.replay.device, dtype=np.int32)),
+            "address": numbers(address),
+            "bytes": numbers(size),
+            "block_bytes": numbers(block),
+            **self._moment("alloc_event", "alloc_time_us", begin),
+            **self._moment("free_requested_event", "free_requested_time_us", held),
+            **self._moment("free_event", "free_time_us", end),
+            "stream": stream,
+            "pool": self.words.pools.column(pool),
+            "stack_id": numbers(stack),
+            "category": self.words.categories.column(names[np.asarray(category)]),
+            "state": texts(state, self.words.states),
+            "is_baseline": numbers(np.full(rows, start is None)),
+        }
+
+    def _moment(self, event: str, time: str, at: np.ndarray[Any, Any]) -> dict[str, Any]:
+        """An event and its time, null for what did not happen in the trace."""
+        missing = at >= _NEVER
+        rows = np.where(missing, 0, at).astype(np.int64)
+        if self.replay.events:
+            times = self.columns["time"][rows]
+        else:
+            times = np.full(len(rows), _core.ABSENT_TIME)
+        return {
+            event: numbers(rows + self.replay.first_event, missing),
+            time: numbers(times, missing | (times == _core.ABSENT_TIME)),
+        }

@@ -1,0 +1,70 @@
+"""Batches of the tables `stacks` and `frames`: what stack_id and frame_id refer to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from memreplay.analysis.plumbing import USER, ranks
+from memreplay.tables.arrow import arrow, numbers
+from memreplay.tables.batching import slices
+from memreplay.tables.words import said_words, string_words
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from memreplay.snapshot import Snapshot
+
+
+def _is_user(snap: Snapshot) -> NDArray[np.bool_]:
+    """Whether each frame is the user's own code."""
+    by_file, _ = ranks(snap.native)
+    found: NDArray[np.bool_] = np.frombuffer(by_file, dtype=np.uint8)[snap.frames.file] == USER
+    return found
+
+
+def frame_batches(snap: Snapshot) -> Iterator[dict[str, Any]]:
+    """Columns by name, a batch at a time."""
+    frames = snap.frames
+    if not len(frames):
+        return
+    user = _is_user(snap)
+    fx = ("fx_node_op", "fx_node_name", "fx_node_target", "fx_original_trace")
+    words = {name: string_words(snap, getattr(frames, name)) for name in ("function", "file")}
+    words |= {name: said_words(snap, getattr(frames, name)) for name in fx}
+    for at in slices(0, len(frames)):
+        columns = {
+            "frame_id": numbers(np.arange(at.start, at.stop, dtype=np.uint32)),
+            "line": numbers(frames.line[at]),
+            "is_user": numbers(user[at]),
+        }
+        for name, found in words.items():
+            columns[name] = found.column(getattr(frames, name)[at])
+        yield columns
+
+
+def stack_batches(snap: Snapshot) -> Iterator[dict[str, Any]]:
+    """Columns by name, a batch at a time."""
+    pa = arrow()
+    offsets, frames = snap.stacks.offsets, snap.stacks.frames
+    user = _is_user(snap) if len(snap.frames) else np.zeros(0, dtype=bool)
+    for at in slices(0, len(snap.stacks)):
+        bounds = offsets[at.start : at.stop + 1]
+        ids = frames[bounds[0] : bounds[-1]]
+        own = np.flatnonzero(user[ids]) + bounds[0]
+        first = np.searchsorted(own, bounds[:-1])
+        has = first < np.searchsorted(own, bounds[1:])
+        innermost = np.zeros(len(bounds) - 1, dtype=np.uint32)
+        innermost[has] = frames[own[first[has]]]
+        lists = pa.ListArray.from_arrays(
+            numbers((bounds - bounds[0]).astype(np.int32)),
+            numbers(ids),
+            type=pa.list_(pa.field("element", pa.uint32(), nullable=False)),
+        )
+        yield {
+            "stack_id": numbers(np.arange(at.start, at.stop, dtype=np.uint32)),
+            "user_frame_id": numbers(innermost, ~has),
+            "frame_ids": lists,
+        }

@@ -1,0 +1,173 @@
+"""Says of each allocation what its group is called by each way to group, slowly and obviously.
+
+Plain Python over the events of the file, one allocation after the other. Which frame a stack is put
+down to is by the ranks that tests/unit/analysis/test_plumbing.py checks, the pool and stream of a
+block by the classes that tests/property/test_measures.py does, annotations by their spans.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import memreplay as mr
+from memreplay.analysis.annotations import spans
+from memreplay.analysis.categories import DEFAULT_RULES, Rule
+from memreplay.analysis.dimensions import BEFORE_RECORDING, NO_EVENTS, NO_STACK, OUTSIDE
+from memreplay.analysis.grouping import pool_label, stream_label
+from memreplay.analysis.plumbing import ranks
+from memreplay.replay import Usage
+from tests import oracle
+
+MODULES = re.compile(r"/torch/nn/(?:modules|parallel|quantized|qat|quantizable)/")
+UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+
+
+class Named:
+    """The allocations of a device: of each, by its event or its baseline block, its labels."""
+
+    def __init__(
+        self, snapshot: Any, snap: mr.Snapshot, usage: Usage, rules: Sequence[Rule] = DEFAULT_RULES
+    ) -> None:
+        self.snap = snap
+        self.usage = usage
+        self.rules = rules
+        self.events = oracle.trace_of(snapshot, usage.replay.device)
+        self.spans = spans(snap, usage.replay)
+        self.file_rank, self.function_rank = ranks(snap.native)
+        self.strings = {snap.text(i): i for i in range(snap.native.n_strings)}
+
+    def label(self, by: str, row: int, *, carried: bool = False) -> str:
+        """By one way, or by several joined by commas."""
+        return ", ".join(self._label(way, row, carried) for way in by.split(","))
+
+    def _label(self, way: str, row: int, carried: bool) -> str:
+        if way == "size":
+            return _size(self._bytes(row, carried))
+        if way in ("pool", "stream"):
+            return self._class(way, row, carried)
+        if way == "annotation":
+            return self._annotation(row, carried) or OUTSIDE
+        if way in ("compile_context", "user_metadata"):
+            return self._carried(way, row, carried) or f"(no {way})"
+        frames = self._frames(row, carried)
+        if way == "category":
+            return self._category(frames, row, carried)
+        if not frames:
+            if carried:
+                return BEFORE_RECORDING if self.snap.has_events else NO_EVENTS
+            return NO_STACK
+        if way == "module":
+            return _module([one for one in frames if self._users(one) or MODULES.search(one[1])])
+        if way == "innermost":
+            return _frame(frames[0])
+        function, file, _ = own = self._own(frames)
+        return {
+            "stack": _frame(own),
+            "frame": _frame(own),
+            "function": function or "(no function)",
+            "file": file or "(no file)",
+            "directory": posixpath.dirname(file) or "(no directory)",
+        }[way]
+
+    def _frames(self, row: int, carried: bool) -> oracle.Stack:
+        if not carried:
+            return oracle._stack(self.events[row])
+        stack = memoryview(self.usage.replay.native.baseline("stack"))[row]
+        return tuple((f.function, f.file, f.line) for f in self.snap.stack(stack))
+
+    def _users(self, frame: oracle.FrameTuple) -> bool:
+        return self.file_rank[self.strings[frame[1]]] == 0
+
+    def _own(self, frames: oracle.Stack) -> oracle.FrameTuple:
+        """What a stack is put down to: its innermost frame of the lowest rank."""
+        return min(
+            frames,
+            key=lambda one: (
+                self.file_rank[self.strings[one[1]]] and self.function_rank[self.strings[one[0]]]
+            ),
+        )
+
+    def _bytes(self, row: int, carried: bool) -> int:
+        native = self.usage.native
+        found: int = memoryview(native.baseline_weights() if carried else native.weights())[row]
+        return found
+
+    def _class(self, way: str, row: int, carried: bool) -> str:
+        replay = self.usage.replay
+        classes = replay.classes(way)
+        column = classes.of_baseline() if carried else classes.of_events()
+        key = classes.keys()[memoryview(column)[row]]
+        return stream_label(key) if way == "stream" else pool_label(replay.pool_of(key))
+
+    def _annotation(self, row: int, carried: bool) -> str | None:
+        """Of those that were open, the one that began last."""
+        last = None
+        for span in self.spans:
+            ended = span.end_event is not None and row > span.end_event
+            if not carried and span.start_event < row and not ended:
+                last = span.name
+        return last
+
+    def _carried(self, way: str, row: int, carried: bool) -> str | None:
+        found: Any = None if carried else self.events[row].get(way)
+        if isinstance(found, dict):
+            found = json.dumps(found)
+        return None if found in ("", None) or (way, found) == ("compile_context", "N/A") else found
+
+    def _category(self, frames: oracle.Stack, row: int, carried: bool) -> str:
+        """The first rule of which all holds."""
+        own = (self._own(frames),) if frames else ()
+        texts = {
+            "annotation": self._annotation(row, carried),
+            "compile_context": self._carried("compile_context", row, carried),
+            "user_metadata": self._carried("user_metadata", row, carried),
+        }
+        for rule in self.rules:
+            asked = own if rule.where == "own" else frames
+            holds = rule.frames is None or any(
+                re.search(rule.frames, f"{file}:{function}") for function, file, _ in asked
+            )
+            for key, text in texts.items():
+                pattern = getattr(rule, key)
+                if pattern is not None:
+                    holds = holds and text is not None and bool(re.search(pattern, text))
+            if holds:
+                return rule.name
+        return "unknown"
+
+
+def _frame(frame: oracle.FrameTuple) -> str:
+    function, file, line = frame
+    if not line and file in ("", "??"):
+        return function
+    return f"{function} {file}:{line}" if line else f"{function} {file}"
+
+
+def _module(frames: Sequence[oracle.FrameTuple]) -> str:
+    """The forward functions of the user's, the outermost first."""
+    words: list[str] = []
+    before = None  # the file of a call that is told by its line, where that stands right before
+    for function, file, line in reversed(frames):
+        if function.endswith(".forward"):
+            words.append(function.removesuffix(".forward"))
+            before = None
+        elif function == "forward":
+            words.append(
+                f":{line}" if line and file == before else f"{posixpath.basename(file)}:{line}"
+            )
+            before = file if line else None
+    return " > ".join(words) or "(in no module's forward)"
+
+
+def _size(n_bytes: int) -> str:
+    if n_bytes < 1:
+        return "0 B"
+    low, power = 1, 0
+    while low * 2 <= n_bytes:
+        low, power = low * 2, power + 1
+    ends = ((low, power), (low * 2, power + 1))
+    return " to ".join(f"{end >> at // 10 * 10} {UNITS[at // 10]}" for end, at in ends)

@@ -1,0 +1,228 @@
+"""Tables hold what the file and the oracles say, row by row, however their batches are cut."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+import memreplay as mr
+from memreplay.tables import batching, table
+from tests import build, oracle
+from tests.allocator_strategies import Recording, recordings
+from tests.dumped import expected_tables
+from tests.strategies import traces
+
+Rows = list[dict[str, Any]]
+MEASURES = ("requested", "held", "active", "allocated", "reserved")
+
+
+@contextmanager
+def batches_of(rows: int) -> Iterator[None]:
+    """As long as this, so that small files have several."""
+    whole, batching.ROWS = batching.ROWS, rows
+    try:
+        yield
+    finally:
+        batching.ROWS = whole
+
+
+def rows_of(snap: mr.Snapshot, name: str) -> Rows:
+    made = table(snap, name).to_arrow()
+    made.validate(full=True)
+    assert made.num_rows == len(table(snap, name))
+    found: Rows = made.to_pylist()
+    return found
+
+
+def spelled(snap: mr.Snapshot) -> tuple[Rows, list[list[dict[str, Any]]]]:
+    """The frames, and the stacks as lists of frames."""
+    frames = rows_of(snap, "frames")
+    assert [frame["frame_id"] for frame in frames] == list(range(len(frames)))
+    stacks = rows_of(snap, "stacks")
+    assert [stack["stack_id"] for stack in stacks] == list(range(len(stacks)))
+    for stack in stacks:
+        own = [i for i in stack["frame_ids"] if frames[i]["is_user"]]
+        assert stack["user_frame_id"] == (own[0] if own else None)
+    return frames, [[frames[i] for i in stack["frame_ids"]] for stack in stacks]
+
+
+def dumped_frame(frame: dict[str, Any]) -> dict[str, Any]:
+    """A frame as `expected_tables` has it."""
+    fx = ("fx_node_op", "fx_node_name", "fx_node_target", "fx_original_trace")
+    return {
+        "name": frame["function"],
+        "filename": frame["file"],
+        "line": frame["line"],
+        **{key: frame[key] for key in fx if frame[key] is not None},
+    }
+
+
+def said(value: Any) -> str | None:
+    """Metadata as a text, None for what says that there is none."""
+    if value in (None, "", "N/A"):
+        return None
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+@given(traces(), st.integers(1, 9))
+def test_the_tables_of_the_file_hold_what_is_in_it(snapshot: Any, batch: int) -> None:
+    snap = mr.open(build.dump(snapshot))
+    expected = expected_tables(snapshot)
+    with batches_of(batch):
+        stacks = [[dumped_frame(frame) for frame in stack] for stack in spelled(snap)[1]]
+        events, segments = rows_of(snap, "events"), rows_of(snap, "segments")
+        blocks, notes = rows_of(snap, "blocks"), rows_of(snap, "annotations")
+
+    assert len(events) == len(expected["events"])
+    for row, event in zip(events, expected["events"], strict=True):
+        pool = event.get("pool_id")
+        context, metadata = row["compile_context"], row["user_metadata"]
+        assert (row["device"], row["index"]) == (event["device"], event["event"])
+        assert row["action"] == event.get("action")
+        assert (row["address"], row["bytes"]) == (event["addr"], event["size"])
+        assert (row["stream"], row["time_us"]) == (event["stream"], event.get("time_us"))
+        assert row["pool"] == (None if pool is None else "{}:{}".format(*pool))
+        assert context == said(event.get("compile_context"))
+        given_metadata = event.get("user_metadata")
+        if isinstance(given_metadata, (dict, list)):
+            assert json.loads(metadata) == given_metadata
+        else:
+            assert metadata == said(given_metadata)
+        assert row["device_free_bytes"] == event.get("device_free")
+        assert stacks[row["stack_id"]] == event["stack"]
+
+    assert len(segments) == len(expected["segments"])
+    for row, segment in zip(segments, expected["segments"], strict=True):
+        pool = segment.get("segment_pool_id")
+        assert row["segment_id"] == segment["segment"]
+        for column, key in (
+            ("device", "device"),
+            ("address", "address"),
+            ("bytes", "total_size"),
+            ("allocated_bytes", "allocated_size"),
+            ("active_bytes", "active_size"),
+            ("stream", "stream"),
+            ("is_expandable", "is_expandable"),
+        ):
+            assert row[column] == segment[key]
+        assert row["requested_bytes"] == segment.get("requested_size")
+        assert row["type"] == (segment["segment_type"] or None)
+        assert row["pool"] == (None if pool is None else "{}:{}".format(*pool))
+        assert stacks[row["stack_id"]] == segment["stack"]
+
+    assert len(blocks) == len(expected["blocks"])
+    for row, block in zip(blocks, expected["blocks"], strict=True):
+        asked = block.get("requested_size", block.get("real_size"))
+        assert (row["segment_id"], row["address"]) == (block["segment"], block["address"])
+        assert row["device"] == segments[row["segment_id"]]["device"]
+        assert (row["bytes"], row["state"]) == (block["size"], block["state"])
+        assert row["requested_bytes"] == asked
+        assert stacks[row["stack_id"]] == block["stack"]
+
+    assert len(notes) == len(expected["annotations"])
+    for row, note in zip(notes, expected["annotations"], strict=True):
+        assert row["name"] == note["name"]
+        assert row["stage"] == note["stage"]
+        assert row["time_us"] == note.get("time_us")
+        assert row["device"] == note.get("device", 0)
+
+
+@given(traces(), st.integers(1, 9))
+def test_allocations_are_those_of_the_oracle(snapshot: Any, batch: int) -> None:
+    snap = mr.open(build.dump(snapshot))
+    with batches_of(batch):
+        frames = spelled(snap)[1]
+        rows = rows_of(snap, "allocations")
+    for device in oracle.devices(snapshot):
+        times = [event.get("time_us") for event in oracle.trace_of(snapshot, device)]
+        replay = oracle.replay(snapshot, device)
+        found = [row for row in rows if row["device"] == device]
+        assert sorted(map(repr, (_lifetime(row, frames) for row in found))) == sorted(
+            repr(
+                (
+                    None if one.alloc_index < 0 else one.alloc_index,
+                    one.free_index,
+                    one.addr,
+                    one.size,
+                    one.frames,
+                )
+            )
+            for one in replay.lifetimes
+        )
+        order = [-1 if row["alloc_event"] is None else row["alloc_event"] for row in found]
+        assert order == sorted(order)
+        for row in found:
+            assert row["is_baseline"] == (row["alloc_event"] is None)
+            for event, time in (("alloc_event", "alloc_time_us"), ("free_event", "free_time_us")):
+                at = row[event]
+                then = None if at is None else times[at]
+                assert row[time] == (None if then is None else int(then))
+            if row["free_event"] is not None:
+                assert row["state"] == "freed"
+            else:
+                requested = row["free_requested_event"] is not None
+                assert not requested or row["state"] == "active_pending_free"
+    assert {row["device"] for row in rows} <= set(oracle.devices(snapshot))
+
+
+def _lifetime(row: dict[str, Any], stacks: list[list[dict[str, Any]]]) -> tuple[Any, ...]:
+    stack = tuple((f["function"], f["file"], f["line"]) for f in stacks[row["stack_id"]])
+    return row["alloc_event"], row["free_event"], row["address"], row["bytes"], stack
+
+
+@given(recordings(max_steps=60), st.integers(1, 40))
+def test_allocations_and_usage_are_what_the_allocator_did(made: Recording, batch: int) -> None:
+    snap = mr.open(build.dump(made.snapshot))
+    with batches_of(batch):
+        allocations, usage = rows_of(snap, "allocations"), rows_of(snap, "usage")
+    for device in snap.devices:
+        truth = made.truths[device]
+        replay = snap.replay(device)
+        mine = [row for row in usage if row["device"] == device]
+        assert [row["event"] for row in mine] == [None, *range(len(truth.recorded))]
+        assert [row["time_us"] for row in mine[1:]] == [
+            one.event["time_us"] for one in truth.recorded
+        ]
+        for measure in MEASURES:
+            series = [row[f"{measure}_bytes"] for row in mine]
+            assert series == [
+                replay.measure(measure).start_bytes,  # type: ignore[arg-type]
+                *replay.measure(measure).series.tolist(),  # type: ignore[arg-type]
+            ]
+        assert [row["requested_bytes"] for row in mine] == [
+            truth.start_of("requested"),
+            *truth.series("requested"),
+        ]
+        for row in allocations:
+            if row["device"] == device and row["alloc_event"] is not None:
+                block = truth.blocks[row["alloc_event"]]
+                assert row["stream"] == block.stream
+                if row["pool"] is not None:
+                    assert row["pool"] == "{}:{}".format(*block.pool)
+
+
+@given(recordings(max_steps=60), st.data())
+def test_a_range_has_the_rows_of_the_whole(made: Recording, data: st.DataObject) -> None:
+    pickled = build.dump(made.snapshot)
+    whole = mr.open(pickled)
+    events = max((whole.trace_events(device) for device in whole.devices), default=0)
+    start = data.draw(st.integers(0, events))
+    stop = data.draw(st.integers(start, events))
+    part = mr.open(pickled, start=start, stop=stop)
+    for name, column in (("events", "index"), ("usage", "event")):
+        inside = [
+            row
+            for row in rows_of(whole, name)
+            if row[column] is not None and start <= row[column] < stop
+        ]
+        exact = ("device", "index", "event", "address", "bytes", "time_us", "requested_bytes")
+        assert [
+            {key: row[key] for key in exact if key in row}
+            for row in rows_of(part, name)
+            if row[column] is not None
+        ] == [{key: row[key] for key in exact if key in row} for row in inside]

@@ -1,0 +1,288 @@
+"""Tests of cli/export.py, export_tables.py and export_dataset.py."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+import memreplay as mr
+from memreplay.cli.app import app
+from memreplay.cli.export_dataset import host_of
+from memreplay.tables import TABLES
+from tests import build
+from tests.build import SnapshotBuilder
+
+
+def snapshot(sizes: list[int]) -> bytes:
+    builder = SnapshotBuilder()
+    for i, size in enumerate(sizes):
+        builder.alloc(0x1000 * (i + 1), size)
+    return build.dump(builder.build())
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    made = tmp_path / "snap.pkl"
+    made.write_bytes(snapshot([64, 128]))
+    return made
+
+
+def left(folder: Path) -> list[str]:
+    return sorted(os.path.relpath(p, folder) for p in folder.rglob("*") if p.is_file())
+
+
+def test_a_folder_gets_all_tables(runner: CliRunner, path: Path, tmp_path: Path) -> None:
+    out = tmp_path / "tables"
+    result = runner.invoke(app, ["export", str(path), "-o", f"{out}/"])
+    assert (result.exit_code, result.output) == (0, "")
+    assert left(out) == sorted(f"{name}.parquet" for name in TABLES)
+    assert pq.read_table(out / "allocations.parquet")["bytes"].to_pylist() == [64, 128]
+    assert os.listdir(tmp_path) == ["snap.pkl", "tables"] or sorted(os.listdir(tmp_path)) == [
+        "snap.pkl",
+        "tables",
+    ]
+
+
+def test_a_name_without_an_ending_is_a_folder(
+    runner: CliRunner, path: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "tables"
+    args = ["export", str(path), "-o", str(out), "--format", "csv", "--tables", "usage,events"]
+    assert runner.invoke(app, args).exit_code == 0
+    assert left(out) == ["events.csv", "usage.csv"]
+
+
+@pytest.mark.parametrize(
+    "name, start",
+    [
+        ("x.parquet", b"PAR1"),
+        ("x.arrow", b"ARROW1"),
+        ("x.csv", b'"device",'),
+        ("x.ndjson", b'{"device"'),
+        ("x.json", b"[\n{"),
+    ],
+)
+def test_a_file_gets_the_allocations_in_the_format_of_its_name(
+    name: str, start: bytes, runner: CliRunner, path: Path, tmp_path: Path
+) -> None:
+    result = runner.invoke(app, ["export", str(path), "-o", str(tmp_path / name)])
+    assert (result.exit_code, result.output) == (0, "")
+    data = (tmp_path / name).read_bytes()
+    assert data.startswith(start)
+    if name == "x.json":
+        assert [row["bytes"] for row in json.loads(data)] == [64, 128]
+
+
+def test_stdout(runner: CliRunner, path: Path) -> None:
+    args = ["export", str(path), "--format", "ndjson", "--tables", "usage"]
+    result = runner.invoke(app, args)
+    assert result.exit_code == 0
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [row["requested_bytes"] for row in rows] == [0, 64, 192]
+
+
+def test_a_range_and_rules_of_ones_own(runner: CliRunner, path: Path, tmp_path: Path) -> None:
+    config = tmp_path / "memreplay.toml"
+    config.write_text('category_defaults = false\n[[category]]\nname = "all"\nframes = ""\n')
+    args = ["export", str(path), "--format", "json", "--from", "1", "--config", str(config)]
+    rows = json.loads(runner.invoke(app, args).stdout)
+    assert [(row["is_baseline"], row["alloc_event"]) for row in rows] == [(True, None), (False, 1)]
+
+
+@pytest.mark.parametrize(
+    "args, words",
+    [
+        ([], "say what to write (--format), or where to (-o OUT)"),
+        (["--format", "xml"], "'xml' is not one of"),
+        (["-o", "x.csv", "--tables", "usage,events"], "several tables go into a folder"),
+        (["--format", "csv", "--tables", "use"], "no table is called 'use'; there are: events"),
+        (["-o", "missing/x.csv"], "there is no directory"),
+        (["-o", "missing/tables/"], "there is no directory"),
+        (["--partition", "rank", "--format", "csv"], "a dataset is a folder: give -o DIR/"),
+        (["--partition", "rank", "-o", "ds/"], "no rank in the name"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_a_line(
+    args: list[str], words: str, runner: CliRunner, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(path.parent)
+    result = runner.invoke(app, ["export", path.name, *args])
+    assert result.exit_code == 2
+    assert words in result.stderr
+    assert left(path.parent) == ["snap.pkl"]
+
+
+def test_nothing_is_overwritten_without_force(
+    runner: CliRunner, path: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "tables"
+    args = ["export", str(path), "-o", f"{out}/"]
+    assert runner.invoke(app, args).exit_code == 0
+    (out / "notes.txt").write_text("mine")
+    before = (out / "usage.parquet").read_bytes()
+    path.write_bytes(snapshot([1]))
+    result = runner.invoke(app, args)
+    assert result.exit_code == 2
+    assert "events.parquet is there already; give --force to replace it" in result.stderr
+    assert (out / "usage.parquet").read_bytes() == before
+    # One table of another snapshot beside the rest would be a lie.
+    result = runner.invoke(app, [*args, "--tables", "usage", "--force"])
+    assert result.exit_code == 2
+    assert "events.parquet may be of another snapshot" in result.stderr
+    assert (out / "usage.parquet").read_bytes() == before
+    assert runner.invoke(app, [*args, "--force"]).exit_code == 0
+    assert pq.read_table(out / "allocations.parquet")["bytes"].to_pylist() == [1]
+    assert (out / "notes.txt").read_text() == "mine"
+    assert left(out) == sorted(["notes.txt", *(f"{name}.parquet" for name in TABLES)])
+
+
+@pytest.mark.parametrize("size, code", [(-20, 4), (5, 4), (0, 3)])
+def test_a_broken_snapshot_leaves_nothing(
+    size: int, code: int, runner: CliRunner, path: Path, tmp_path: Path
+) -> None:
+    path.write_bytes(path.read_bytes()[:size] if size else b"nonsense")
+    for args in (["-o", f"{tmp_path}/tables/"], ["-o", f"{tmp_path}/x.parquet"]):
+        result = runner.invoke(app, ["export", str(path), *args])
+        assert result.exit_code == code
+        assert result.stderr.count("\n") == 1
+        assert sorted(os.listdir(tmp_path)) == ["snap.pkl"]
+
+
+def test_salvage(runner: CliRunner, path: Path, tmp_path: Path) -> None:
+    data = snapshot([64] * 50)
+    path.write_bytes(data[: len(data) // 2])
+    args = ["export", str(path), "--salvage", "-o", f"{tmp_path}/x.parquet"]
+    assert runner.invoke(app, args).exit_code == 0
+    assert 0 < len(pq.read_table(tmp_path / "x.parquet")) < 50
+
+
+def test_an_error_while_writing_leaves_nothing(
+    runner: CliRunner, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from memreplay.tables import parquet
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(parquet, "write_parquet", full)
+    for args in (["-o", f"{tmp_path}/tables/"], ["-o", f"{tmp_path}/x.parquet"]):
+        result = runner.invoke(app, ["export", str(path), *args])
+        assert result.exit_code == 2
+        assert result.stderr == (
+            "memreplay: error: cannot write the output: no space left on device\n"
+        )
+        assert sorted(os.listdir(tmp_path)) == ["snap.pkl"]
+
+
+def test_a_folder_that_one_may_not_write_in(
+    runner: CliRunner, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "mkdir", refuse)
+    result = runner.invoke(app, ["export", str(path), "-o", f"{tmp_path}/tables/"])
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert "permission denied" in result.stderr
+
+
+def test_a_reader_that_goes_away() -> None:
+    example = Path(__file__).parents[3] / "examples" / "transformer_step.pkl.gz"
+    args = [sys.executable, "-m", "memreplay", "export", str(example), "--format", "ndjson"]
+    piped = subprocess.run(
+        f"{' '.join(args)} --tables events | head -1", shell=True, capture_output=True, check=True
+    )
+    assert json.loads(piped.stdout)["index"] == 0
+    assert piped.stderr == b""
+
+
+def test_without_pyarrow(
+    runner: CliRunner, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    result = runner.invoke(app, ["export", str(path), "-o", f"{tmp_path}/tables/"])
+    assert result.exit_code == 2
+    assert result.stderr == (
+        "memreplay: error: tables need pyarrow: pip install 'memreplay[parquet]'\n"
+    )
+    assert sorted(os.listdir(tmp_path)) == ["snap.pkl"]
+
+
+# --- several ranks ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ranks(tmp_path: Path) -> list[str]:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    for rank in (0, 3, 12):
+        (folder / f"host-n{rank}_rank{rank}.pkl").write_bytes(snapshot([64] * (rank + 1)))
+    return [str(one) for one in sorted(folder.iterdir())]
+
+
+def test_ranks_become_one_dataset(runner: CliRunner, ranks: list[str], tmp_path: Path) -> None:
+    out = tmp_path / "ds"
+    args = ["export", *ranks, "-o", f"{out}/", "--partition", "rank"]
+    result = runner.invoke(app, args)
+    assert (result.exit_code, result.output) == (0, "")
+    assert left(out) == sorted(
+        f"{name}/rank={rank}/host-n{rank}_rank{rank}.parquet"
+        for name in TABLES
+        for rank in (0, 3, 12)
+    )
+    rows = duckdb.execute(
+        "select rank, host, file, max(requested_bytes) from"
+        f" read_parquet('{out}/usage/*/*.parquet', hive_partitioning = true)"
+        " group by all order by 1"
+    ).fetchall()
+    assert rows == [
+        (rank, f"n{rank}", f"{tmp_path}/run/host-n{rank}_rank{rank}.pkl", 64 * (rank + 1))
+        for rank in (0, 3, 12)
+    ]
+    assert runner.invoke(app, args).exit_code == 2
+    assert runner.invoke(app, [*args, "--force"]).exit_code == 0
+
+
+def test_several_snapshots_need_the_word(
+    runner: CliRunner, ranks: list[str], tmp_path: Path
+) -> None:
+    result = runner.invoke(app, ["export", *ranks, "-o", f"{tmp_path}/ds/"])
+    assert result.exit_code == 2
+    assert "give --partition rank and -o DIR/" in result.stderr
+
+
+def test_one_broken_rank_leaves_nothing(
+    runner: CliRunner, ranks: list[str], tmp_path: Path
+) -> None:
+    Path(ranks[1]).write_bytes(b"nonsense")
+    args = ["export", *ranks, "-o", f"{tmp_path}/ds/", "--partition", "rank"]
+    result = runner.invoke(app, args)
+    assert result.exit_code == 3
+    assert ranks[1] in result.stderr
+    assert sorted(os.listdir(tmp_path)) == ["run"]
+
+
+@pytest.mark.parametrize(
+    "path, host",
+    [
+        ("host-a_rank0.pkl", "a"),
+        ("/x/hostname=node-17/rank0.pkl", "node-17"),
+        ("host_n1/host.n2_rank0.pkl", "n2"),
+        ("rank0.pkl", None),
+        ("/host-far/run/rank0.pkl", None),
+    ],
+)
+def test_hosts(path: str, host: str | None) -> None:
+    assert host_of(path) == host
+
+
+def test_the_python_names() -> None:
+    assert mr.open(snapshot([64])).table("usage").to_arrow().num_rows == 2

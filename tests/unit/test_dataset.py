@@ -1,0 +1,305 @@
+"""Tests of dataset.py: what export wrote is read as the snapshot that it was, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import memreplay as mr
+from memreplay.dataset import TABLES, dataset_format
+from memreplay.errors import LimitError, SnapshotError, UsageError
+from memreplay.tables import Table, batching, table
+from memreplay.tables.ipc import write_arrow
+from memreplay.tables.parquet import write_parquet
+from tests import build
+from tests.allocator_strategies import Recording, recordings
+from tests.build import SnapshotBuilder
+from tests.conftest import ROOT
+from tests.strategies import traces
+
+WRITERS = {"parquet": write_parquet, "arrow": write_arrow}
+FRAMES = [("f", "/a.py", 1), ("g", "/b.py", 2)]
+
+
+def export(snap: mr.Snapshot, folder: Path, fmt: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    for name in TABLES:
+        with (folder / f"{name}.{fmt}").open("wb") as out:
+            WRITERS[fmt](table(snap, name), out)
+    return folder
+
+
+def lines(snap: mr.Snapshot) -> list[dict[str, Any]]:
+    """All that was read, as `dump` says it, but for what the tables leave out."""
+    rows = [json.loads(line) for line in b"".join(snap.native.dump(True)).splitlines()]
+    for row in rows:
+        for key, nothing in (("compile_context", ("", "N/A")), ("user_metadata", ("",))):
+            if row.get(key) in nothing:
+                del row[key]
+        row.pop("address_given", None)  # of a 2.0-era block the table has the address
+        if "real_size" in row:
+            row["requested_size"] = row.pop("real_size")
+    return rows
+
+
+def simple() -> Any:
+    builder = SnapshotBuilder(devices=2).alloc(0x1000, 64, frames=FRAMES)
+    builder.alloc(0x2000, 128, frames=FRAMES[1:], pool_id=(0, 1), user_metadata={"step": 1})
+    builder.free_completed(0x1000, 64).alloc(0x5000, 32, device=1)
+    return builder.build()
+
+
+@pytest.mark.parametrize("fmt", list(WRITERS))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@given(snapshot=traces(), rows=st.integers(1, 9))
+def test_it_is_the_snapshot_again(fmt: str, snapshot: Any, rows: int, tmp_path: Path) -> None:
+    snap = mr.open(build.dump(snapshot))
+    whole, batching.ROWS = batching.ROWS, rows
+    try:
+        again = mr.open(export(snap, tmp_path / "ds", fmt))
+    finally:
+        batching.ROWS = whole
+        shutil.rmtree(tmp_path / "ds")
+    assert lines(again) == lines(snap)
+    assert again.devices == snap.devices
+    assert again.settings == snap.settings
+    assert again.container == fmt
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
+@given(made=recordings(max_steps=60), data=st.data())
+def test_a_range_of_it_is_that_of_the_snapshot(
+    made: Recording, data: st.DataObject, tmp_path: Path
+) -> None:
+    pickled = build.dump(made.snapshot)
+    whole = mr.open(pickled)
+    folder = export(whole, tmp_path / "ds", "parquet")
+    events = max((whole.trace_events(device) for device in whole.devices), default=0)
+    start = data.draw(st.integers(0, events))
+    stop = data.draw(st.integers(start, events))
+    device = data.draw(st.sampled_from([None, *whole.devices]))
+    part = mr.open(pickled, start=start, stop=stop, device=device)
+    again = mr.open(folder, start=start, stop=stop, device=device)
+    shutil.rmtree(folder)
+    assert again.devices == part.devices
+    for one in part.devices:
+        for measure in ("requested", "held", "active", "allocated", "reserved"):
+            ours = part.replay(one).measure(measure)
+            theirs = again.replay(one).measure(measure)
+            assert theirs.series.tolist() == ours.series.tolist()
+            assert theirs.start_bytes == ours.start_bytes
+
+
+def test_a_salvaged_snapshot_says_so_again(tmp_path: Path) -> None:
+    data = build.dump(SnapshotBuilder().alloc(1, 64).alloc(2, 64).alloc(3, 64).build())
+    snap = mr.open(data[: len(data) // 2], salvage=True)
+    again = mr.open(export(snap, tmp_path, "parquet"))
+    assert str(again.truncation) == str(snap.truncation)
+
+
+def test_real_snapshots(corpus_file: Path, tmp_path: Path) -> None:
+    snap = mr.open(corpus_file)
+    again = mr.open(export(snap, tmp_path, "arrow"))
+    assert lines(again) == lines(snap)
+
+
+def test_what_is_a_dataset(tmp_path: Path) -> None:
+    snap = mr.open(build.dump(simple()))
+    assert dataset_format(tmp_path) is None
+    assert dataset_format(export(snap, tmp_path, "parquet")) == "parquet"
+    assert dataset_format(export(snap, tmp_path, "arrow")) == "arrow"
+    assert dataset_format(b"x") is None
+    assert dataset_format(tmp_path / "events.arrow") is None
+    with pytest.raises(IsADirectoryError):
+        mr.open(tmp_path.parent)
+    with pytest.raises(UsageError, match="no device 7"):
+        mr.open(tmp_path, device=7)
+
+
+# --- what is not one ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return export(mr.open(build.dump(simple())), tmp_path / "ds", "parquet")
+
+
+def fails(folder: Path, words: str, **options: Any) -> None:
+    with pytest.raises(SnapshotError, match=words) as raised:
+        mr.open(folder, **options)
+    assert "\n" not in str(raised.value)
+
+
+def rewrite(folder: Path, name: str, change: Any) -> None:
+    path = folder / f"{name}.parquet"
+    pq.write_table(change(pq.read_table(path)), path)
+
+
+def with_column(name: str, values: Any) -> Any:
+    def change(made: pa.Table) -> pa.Table:
+        at = made.schema.get_field_index(name)
+        field = made.schema.field(at)
+        new = pa.array(values, field.type) if isinstance(values, list) else values
+        return made.set_column(at, field, new)
+
+    return change
+
+
+def test_a_table_is_missing(folder: Path) -> None:
+    (folder / "stacks.parquet").unlink()
+    fails(folder, r"there is no stacks\.parquet in the folder")
+
+
+@pytest.mark.parametrize("fmt", list(WRITERS))
+def test_a_file_that_is_cut_off(fmt: str, tmp_path: Path) -> None:
+    folder = export(mr.open(build.dump(simple())), tmp_path, fmt)
+    whole = (folder / f"events.{fmt}").read_bytes()
+    for size in range(0, len(whole), 97):
+        (folder / f"events.{fmt}").write_bytes(whole[:size])
+        fails(folder, rf"events\.{fmt}: not a whole {fmt} file")
+
+
+@pytest.mark.parametrize("fmt", list(WRITERS))
+def test_damage_is_an_error_or_another_snapshot(fmt: str, tmp_path: Path) -> None:
+    folder = export(mr.open(build.dump(simple())), tmp_path, fmt)
+    rng = np.random.default_rng(1)
+    for name in TABLES:
+        path = folder / f"{name}.{fmt}"
+        whole = path.read_bytes()
+        for _ in range(60):
+            broken = bytearray(whole)
+            broken[int(rng.integers(len(whole)))] ^= int(rng.integers(1, 256))
+            path.write_bytes(broken)
+            with suppress(SnapshotError):
+                snap = mr.open(folder)
+                for device in snap.devices:
+                    _ = snap.replay(device).measure("active").series
+        path.write_bytes(whole)
+
+
+def test_tables_of_two_snapshots(folder: Path, tmp_path: Path) -> None:
+    other = export(mr.open(ROOT / "examples" / "serving_oom.pkl.gz"), tmp_path / "o", "parquet")
+    shutil.copy(other / "stacks.parquet", folder / "stacks.parquet")
+    fails(folder, r"stacks\.parquet: not of the same snapshot as the other tables")
+
+
+def test_rows_that_are_gone(folder: Path) -> None:
+    rewrite(folder, "events", lambda made: made.slice(1))
+    fails(folder, r"events\.parquet: 3 rows where there were 4")
+
+
+def test_not_ours(folder: Path) -> None:
+    rewrite(folder, "blocks", lambda made: made.replace_schema_metadata({}))
+    fails(folder, r"blocks\.parquet: not written by memreplay export")
+
+
+def test_another_version(folder: Path) -> None:
+    def change(made: pa.Table) -> pa.Table:
+        return made.replace_schema_metadata({**made.schema.metadata, b"memreplay.schema": b"99"})
+
+    rewrite(folder, "frames", change)
+    fails(folder, r"frames\.parquet: of another version of memreplay's tables")
+
+
+@pytest.mark.parametrize("said", [b"", b"[]", b"{", b'{"prelude": 1}', b"[" * 5000])
+def test_no_word_of_the_snapshot(said: bytes, folder: Path) -> None:
+    def change(made: pa.Table) -> pa.Table:
+        return made.replace_schema_metadata({**made.schema.metadata, b"memreplay.snapshot": said})
+
+    rewrite(folder, "frames", change)
+    fails(folder, r"frames\.parquet: does not say of which snapshot it is")
+
+
+@pytest.mark.parametrize(
+    "name, column, values, words",
+    [
+        ("events", "stack_id", [0, 99, 0, 0], "a row refers to what is not there"),
+        ("events", "bytes", [1, 2, -3, 4], "a size that no memory has"),
+        ("events", "bytes", [1, 2, 2**62 + 1, 4], "a size that no memory has"),
+        ("events", "index", [0, 2, 1, 0], "not in their order"),
+        ("events", "index", [0, 1, 2, 1], "not in their order"),
+        ("events", "device", [0, 0, 0, 2], "in the wrong place"),
+        ("events", "device", [0, 0, 1, 1], "not in their order"),
+        ("events", "device", [-1, 0, 0, 1], "in the wrong place"),
+        ("stacks", "frame_ids", [[], [9], []], "a row refers to what is not there"),
+    ],
+)
+def test_what_no_snapshot_says(
+    name: str, column: str, values: list[Any], words: str, folder: Path
+) -> None:
+    rewrite(folder, name, with_column(column, values))
+    fails(folder, words)
+
+
+@pytest.mark.parametrize("pool", ["1", "a:b", "1:2:3", f"{2**63}:0", "1:", ":" + "9" * 30])
+def test_what_is_no_pool(pool: str, folder: Path) -> None:
+    words = pa.array([pool]).dictionary_encode().cast(pa.dictionary(pa.int32(), pa.string()))
+    rewrite(folder, "events", with_column("pool", pa.concat_arrays([words] * 4)))
+    fails(folder, "is no pool")
+
+
+def test_columns_of_another_type(folder: Path) -> None:
+    def change(made: pa.Table) -> pa.Table:
+        at = made.schema.get_field_index("bytes")
+        return made.set_column(at, "bytes", made["bytes"].cast(pa.int32()))
+
+    rewrite(folder, "events", change)
+    fails(folder, r"events\.parquet: the column bytes is int32, not int64")
+
+
+def test_few_bytes_of_many_rows(folder: Path) -> None:
+    rows = 1 << 22
+    said = json.loads(pq.read_schema(folder / "events.parquet").metadata[b"memreplay.snapshot"])
+    said["rows"]["stacks"] = rows
+    many = pa.table({"frame_ids": pa.array([[]], pa.list_(pa.uint32()))}).take([0] * rows)
+
+    def change(made: pa.Table) -> pa.Table:
+        metadata = {**made.schema.metadata, b"memreplay.snapshot": json.dumps(said).encode()}
+        return made.replace_schema_metadata(metadata)
+
+    for name in TABLES:
+        rewrite(folder, name, change)
+    made = many.replace_schema_metadata(
+        {
+            b"memreplay.table": b"stacks",
+            b"memreplay.schema": b"1",
+            b"memreplay.snapshot": json.dumps(said).encode(),
+        }
+    )
+    pq.write_table(made, folder / "stacks.parquet")
+    with pytest.raises(LimitError, match="more than 250 bytes out of one"):
+        mr.open(folder)
+    with pytest.raises(LimitError, match="rows of stacks, over the limit of 1000"):
+        mr.open(folder, limits=mr.Limits(rows=1000))
+
+
+def test_a_range_is_not_read_again(folder: Path) -> None:
+    snap = mr.open(build.dump(simple()), start=1)
+    export(snap, folder, "parquet")
+    fails(folder, "holds a range of a snapshot's events")
+
+
+def test_without_pyarrow(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(mr.MissingExtraError, match="a dataset is read with pyarrow: pip install"):
+        mr.open(folder)
+
+
+def test_a_table_made_of_it_is_the_same(tmp_path: Path) -> None:
+    snap = mr.open(ROOT / "examples" / "serving_oom.pkl.gz")
+    again = mr.open(export(snap, tmp_path, "arrow"))
+    for name in ("allocations", "usage", "events"):
+        made: Table = again.table(name)
+        assert made.to_arrow().to_pylist() == snap.table(name).to_arrow().to_pylist()
