@@ -50,8 +50,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", HELP)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Says what is wrong with a marker: on any machine, and before anything runs."""
+    if hasattr(config, "workerinput"):  # of pytest-xdist, which would say nothing of it
+        return
     for item in items:
         marker = item.get_closest_marker(MARKER)
         if marker is not None:
@@ -60,8 +62,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skips a marked test where nothing can be recorded, before its fixtures are made."""
-    if item.get_closest_marker(MARKER) is None:
+    marker = item.get_closest_marker(MARKER)
+    if marker is None:
         return
+    try:
+        _wanted(item, marker)
+    except pytest.UsageError as error:
+        pytest.fail(str(error), pytrace=False)
     reason = _find_device()[1]
     if reason:
         pytest.skip(reason)
@@ -78,17 +85,19 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, None]:
     with tempfile.TemporaryDirectory(prefix="memreplay-") as folder:
         path = Path(folder) / f"{_file_name(item.nodeid)}.pickle"
         _begin(device)
+        outcome = yield
+        # A unittest.TestCase keeps its failure to itself.
+        failed = outcome.excinfo is not None or bool(getattr(item, "_excinfo", None))
         try:
-            outcome = yield
-            failed = outcome.excinfo is not None
-            if not failed:
-                device.synchronize()
-            # Of a test that failed too, as it may be for want of memory, where someone wants it.
-            if not failed or item.config.getoption("--memreplay-keep"):
-                device.memory._dump_snapshot(str(path))
-        finally:
-            device.memory._record_memory_history(enabled=None)
-        kept = _keep(item, path)
+            _end(item, device, path, failed)
+            kept = _keep(item, path)
+        except Exception as error:
+            if failed:  # by itself: that is what to tell
+                words = f"no snapshot: {type(error).__name__}: {error}"
+                item.add_report_section("call", "memreplay", words)
+            else:
+                outcome.force_exception(error)
+            return
         if failed:
             return
         problem = _judge(item, marker, path, kept)
@@ -122,6 +131,18 @@ def _begin(device: Any) -> None:
     )
 
 
+def _end(item: pytest.Item, device: Any, path: Path, failed: bool) -> None:
+    """Writes what was recorded, of a test that failed where someone wants it: it may have been for
+    want of memory."""
+    try:
+        if not failed:
+            device.synchronize()
+        if not failed or item.config.getoption("--memreplay-keep"):
+            device.memory._dump_snapshot(str(path))
+    finally:
+        device.memory._record_memory_history(enabled=None)
+
+
 def _file_name(nodeid: str) -> str:
     return re.sub(r"[^\w.-]+", "-", nodeid).strip("-.")[-120:] or "test"
 
@@ -151,6 +172,12 @@ def _wanted(item: pytest.Item, marker: pytest.Mark) -> tuple[Budget, Path | None
     from memreplay.errors import UsageError
 
     where = f"@pytest.mark.{MARKER}"
+    for node in item.listchain():
+        if sum(one.name == MARKER for one in node.own_markers) > 1:
+            raise pytest.UsageError(
+                f"{item.nodeid}: {where} is there twice, and one alone would count; give all limits"
+                " in one"
+            )
     if marker.args:
         raise pytest.UsageError(f"{item.nodeid}: {where} takes names: max_peak='2GiB'")
     limits = {key: value for key, value in marker.kwargs.items() if key not in _OWN_KEYS}
@@ -183,7 +210,7 @@ def _judge(item: pytest.Item, marker: pytest.Mark, path: Path, kept: Path | None
             if not snap.devices:
                 return ""  # the test did nothing on a device, and is within any limit
             if baseline is not None and item.config.getoption("--memreplay-update"):
-                _write_baseline(snap, budget, baseline)
+                _write_baseline(snap, budget, baseline, trusting)
             report = GateReport((_gated(snap, budget, baseline, trusting),))
     except MemreplayError as error:
         return f"memreplay: {error}"
@@ -219,11 +246,15 @@ def _read_baseline(path: Path) -> Any:
     return BaselineSide(parse_baseline(data), str(path))
 
 
-def _write_baseline(snap: Any, budget: Budget, path: Path) -> None:
+def _write_baseline(snap: Any, budget: Budget, path: Path, trusting: bool) -> None:
     from memreplay.analysis.baseline import baseline_of
+    from memreplay.analysis.gate import doubts
     from memreplay.reports.baseline_json import render_baseline_json
 
     made = baseline_of(snap, measure=budget.measure, budgets=(budget,))
+    if not trusting and any(doubts(one.reasons[budget.measure]) for one in made.devices):
+        return  # the gate says why
+    path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     part.write_text(f"{render_baseline_json(made)}\n", encoding="utf-8")
     part.replace(path)

@@ -310,3 +310,143 @@ def test_modules():
     declared = any(one.value == "memreplay.pytest_plugin" for one in entry_points(group="pytest11"))
     early = () if declared else ("-p", "memreplay.pytest_plugin")
     pytester.runpytest_subprocess(*early).assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("call", ["cuda.synchronize", "cuda.memory._dump_snapshot"])
+def test_a_device_that_breaks_fails_the_test(gpu: pytest.Pytester, call: str) -> None:
+    """As after an assertion on the device, which shows when it is waited for."""
+    result = run(
+        gpu,
+        f"""
+def broken(*args):
+    raise RuntimeError("device-side assert")
+
+@pytest.mark.memreplay(max_peak="1 GiB")
+def test_step():
+    torch.alloc(1024)
+    torch.{call} = broken
+
+def test_log():
+    assert torch.log[-1] == ["record", None, "all"]
+""",
+        "-W",
+        "error",
+    )
+    result.assert_outcomes(failed=1, passed=1)
+    result.stdout.fnmatch_lines(["E *RuntimeError: device-side assert"])
+    result.stdout.no_fnmatch_line("*PluggyTeardownRaisedWarning*")
+
+
+def test_its_own_failure_is_told_though_no_snapshot_can_be_kept(gpu: pytest.Pytester) -> None:
+    result = run(
+        gpu,
+        """
+def broken(path):
+    raise RuntimeError("no dump")
+
+@pytest.mark.memreplay(max_peak="1 GiB")
+def test_step():
+    torch.cuda.memory._dump_snapshot = broken
+    assert False, "its own"
+""",
+        "--memreplay-keep=kept",
+    )
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["E *its own*", "no snapshot: RuntimeError: no dump"])
+
+
+def test_a_unittest_that_fails_is_not_judged(gpu: pytest.Pytester) -> None:
+    result = run(
+        gpu,
+        """
+import unittest
+
+@pytest.mark.memreplay(max_growth="1%", baseline="base.json")
+class TestStep(unittest.TestCase):
+    def test_fails(self):
+        torch.alloc(1024)
+        self.fail("its own")
+
+    def test_is_skipped(self):
+        torch.alloc(1024)
+        self.skipTest("for now")
+""",
+        "--memreplay-update",
+    )
+    result.assert_outcomes(failed=1, skipped=1)
+    result.stdout.fnmatch_lines(["*its own*"])
+    assert not (gpu.path / "base.json").exists()
+
+
+def test_of_a_class_and_a_test_the_closest_counts(gpu: pytest.Pytester) -> None:
+    result = run(
+        gpu,
+        """
+@pytest.mark.memreplay(max_peak="1 KiB")
+class TestStep:
+    @pytest.mark.memreplay(max_peak="4 KiB")
+    def test_large(self):
+        torch.alloc(2048)
+
+    def test_small(self):
+        torch.alloc(2048)
+
+    @pytest.mark.xfail(strict=True)
+    def test_known(self):
+        torch.alloc(2048)
+""",
+    )
+    result.assert_outcomes(passed=1, failed=1, xfailed=1)
+
+
+@pytest.mark.parametrize(
+    "decorators",
+    [
+        "@pytest.mark.memreplay(max_peak=1)\n@pytest.mark.memreplay(max_peak=2)",
+        """@pytest.mark.memreplay(max_peak=1)
+@pytest.mark.parametrize("n", [pytest.param(1, marks=pytest.mark.memreplay(max_peak=2))])""",
+    ],
+)
+def test_two_marks_are_one_too_many(gpu: pytest.Pytester, decorators: str) -> None:
+    argument = "n" if "parametrize" in decorators else ""
+    result = run(gpu, f"{decorators}\ndef test_step({argument}):\n    pass\n")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: *@pytest.mark.memreplay is there twice, *"])
+
+
+def test_no_baseline_of_what_cannot_be_trusted(gpu: pytest.Pytester) -> None:
+    """Frees of blocks that were never there: an update would write numbers that mean nothing."""
+    test = """
+@pytest.mark.memreplay(max_growth="1%", baseline="new/base.json"OPTIONS)
+def test_step():
+    torch.alloc(1024)
+    torch.events.append({"action": "free_completed", "addr": 1, "size": 7, "stream": 0,
+                         "frames": [], "time_us": 9})
+    torch.events.append({"action": "free_completed", "addr": 1, "size": 7, "stream": 0,
+                         "frames": [], "time_us": 10})
+"""
+    result = run(gpu, test.replace("OPTIONS", ""), "--memreplay-update")
+    result.assert_outcomes(failed=1)
+    assert not (gpu.path / "new").exists()
+    result = run(gpu, test.replace("OPTIONS", ", allow_untrusted=True"), "--memreplay-update")
+    result.assert_outcomes(passed=1)
+    assert (gpu.path / "new" / "base.json").exists()
+
+
+def test_a_wrong_marker_in_a_worker_fails_its_test(gpu: pytest.Pytester) -> None:
+    """A worker of pytest-xdist that ends its session takes the whole run down, without a word."""
+    gpu.makeconftest("def pytest_configure(config):\n    config.workerinput = {}\n")
+    result = run(
+        gpu,
+        """
+@pytest.mark.memreplay(max_peek=1)
+def test_step():
+    torch.alloc(1024)
+
+def test_other():
+    assert torch.log == []
+""",
+    )
+    result.assert_outcomes(errors=1, passed=1)
+    result.stdout.fnmatch_lines(["*@pytest.mark.memreplay: unknown key 'max_peek'; there are: *"])
+    result.stdout.no_fnmatch_line("*Traceback*")

@@ -33,11 +33,13 @@ def baseline_of(
     """The peaks of every device: of all measures, and of `measure` with its groups, also by
     category, by annotation, and of what `budgets` speak of.
 
-    `top` groups are kept of a peak (0: all). Raises UsageError for reserved memory, and for a
-    category that no rule has.
+    `top` groups are kept of a peak (0: all). Raises UsageError for reserved memory, for a category
+    that no rule has, and for a snapshot of nothing.
     """
     if measure == "reserved":
         raise UsageError("reserved memory has no stacks; a baseline's groups need another measure")
+    if not snap.devices:
+        raise UsageError("it has neither events nor segments: nothing was recorded")
     rules = DEFAULT_RULES if rules is None else rules
     side = SnapshotSide(snap, rules=rules, strict=strict)
     asked = tuple(budgets)

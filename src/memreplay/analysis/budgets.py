@@ -54,7 +54,7 @@ class Budget:
             for limit in limits:
                 if limit in _OF_ALL:
                     raise UsageError(f"{self.where}: {limit} is of all memory, not of one {part}")
-        if self.category is not None and (self.measure == "reserved" or self.max_reserved):
+        if self.category is not None and (self.measure == "reserved" or "max_reserved" in limits):
             raise UsageError(f"{self.where}: reserved memory is of segments, and has no categories")
         if self.measure == "reserved" and self.no_leaks:
             raise UsageError(f"{self.where}: leaks are of allocations, not of reserved memory")

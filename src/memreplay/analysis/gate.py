@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from memreplay.analysis.choice import device_pairs
 from memreplay.analysis.sides import REST, BaselineSide, ComparedSide, Scope, SnapshotSide, placed
+from memreplay.analysis.sizes import share_of
 from memreplay.analysis.trust import EVENTS_LOST_BEFORE, REMARKS
 from memreplay.errors import UsageError
 from memreplay.model import Group
@@ -164,6 +165,10 @@ class _Gate:
         if kind in ("max_growth", "max_growth_bytes"):
             if self.base is None:
                 raise UsageError(f"{budget.where} limits growth: give what it is since with --base")
+            if not device_pairs(self.base.devices, self.side.devices):
+                raise UsageError(
+                    f"{budget.where} limits growth, and {self.base.file} has none of its devices"
+                )
             if base is None:
                 lacks = "device" if partner is None else f"annotation {start.annotation!r}"
                 return replace(found, outcome="skipped", detail=f"the base has no such {lacks}")
@@ -171,7 +176,7 @@ class _Gate:
             self.used[True, partner, start.measure] = None
             if kind == "max_growth":
                 assert budget.max_growth is not None
-                limit = base + int(base * budget.max_growth)
+                limit = base + share_of(base, budget.max_growth)
                 found = replace(found, limit_share=budget.max_growth)
             else:
                 assert budget.max_growth_bytes is not None
@@ -215,7 +220,7 @@ class _Gate:
         measures: tuple[MeasureName, ...] = ("reserved", "active")
         self.used |= dict.fromkeys((False, start.device, measure) for measure in measures)
         unused = max(0, reserved.bytes - active.bytes)
-        limit = int(reserved.bytes * budget.max_fragmentation)
+        limit = share_of(reserved.bytes, budget.max_fragmentation)
         return replace(
             start,
             measure="reserved",

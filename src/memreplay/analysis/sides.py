@@ -283,8 +283,9 @@ class BaselineSide:
             return None
         if scope.measure == self.baseline.measure and scope.category in self.baseline.categories:
             return BaselinePeak(scope.measure, scope.category, None, 0, 0, -1)
+        of = "" if scope.category is None else f" of the category {scope.category!r}"
         raise UsageError(
-            f"{self.file} has no {scope.measure} bytes of the category {scope.category!r}: make it"
+            f"{self.file} has no {scope.measure} bytes{of}: make it"
             " anew, with the same configuration (memreplay baseline)"
         )
 

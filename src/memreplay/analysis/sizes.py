@@ -13,6 +13,7 @@ _SIZE = re.compile(
 _SHARE = re.compile(r"(?P<number>\d{1,9}(?:\.\d{0,9})?) ?%", re.ASCII)
 _POWERS = {"K": 1, "M": 2, "G": 3, "T": 4}
 MOST_BYTES = 2**62
+_PARTS = 10**11  # shares have up to nine places after the point of a percentage
 
 
 class SizeError(ValueError):
@@ -52,6 +53,12 @@ def parse_share(given: object) -> float:
         raise SizeError(f"{_shown(given)} is no share: give a percentage, as 2% or 0.5%")
     digits, scale = _decimal(match)
     return digits / (100 * scale)
+
+
+def share_of(n_bytes: int, share: float) -> int:
+    """So much of it, by the decimal that the share was given as: 29% of 100 B is 29 B, though
+    100 * 0.29 is a little less. A part of a byte is dropped."""
+    return n_bytes * round(share * _PARTS) // _PARTS
 
 
 def _decimal(match: re.Match[str]) -> tuple[int, int]:

@@ -119,18 +119,36 @@ def command(
     budgets = all_budgets(budget, config, base)
     speak_of_categories = any(one.category is not None for one in budgets)
     rules = config.rules() if speak_of_categories else None
-    for _, path in targets:
-        folder = os.path.dirname(os.path.realpath(path))
-        if not os.path.isdir(folder):
-            raise UsageError(f"cannot write {path}: there is no directory {folder}")
     gated: list[GatedFile] = []
     with ExitStack() as until:
         bases = _Bases(base, reading, rules, strict, until)
-        for file in _named(files, gated):
+        named = _named(files, gated)
+        _check_targets(targets, named, base)
+        for file in named:
             side, without = bases.of(file)
             work = partial(_judge, file, reading, budgets, side, rules, allow_untrusted, strict)
             gated.append(without or _gated(file, work))
     _present(ctx, gated, fmt, targets)
+
+
+def _check_targets(
+    targets: tuple[tuple[str, str], ...], files: list[str], base: str | None
+) -> None:
+    """Raises UsageError where a report should not go: asked before the work."""
+    read = {os.path.realpath(one) for one in (*files, base) if one is not None and one != "-"}
+    seen: set[str] = set()
+    for _, path in targets:
+        real = os.path.realpath(path)
+        folder = os.path.dirname(real)
+        if not os.path.isdir(folder):
+            raise UsageError(f"cannot write {path}: there is no directory {folder}")
+        if os.path.isdir(real):
+            raise UsageError(f"cannot write {path}: it is a directory")
+        if real in read:
+            raise UsageError(f"cannot write {path}: it is one of the files that are read")
+        if real in seen:
+            raise UsageError(f"cannot write {path}: two formats are to go there")
+        seen.add(real)
 
 
 def _named(files: tuple[str, ...], gated: list[GatedFile]) -> list[str]:
@@ -236,8 +254,14 @@ def _present(
     write(_render(report, fmt, paths, coloured=wants_colour()))
     for target, path in targets:
         text = _render(report, target, paths, coloured=False)
-        with byte_output(path) as out:
-            out.write(f"{text}\n".encode("utf-8", "replace"))
+        try:
+            with byte_output(path) as out:
+                out.write(f"{text}\n".encode("utf-8", "replace"))
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise UsageError(f"cannot write {path}: {reason}") from None
     append_summary(lambda: _render(report, "markdown", paths, coloured=False))
     codes = [one.exit_code or (0 if one.passed else BROKEN) for one in gated]
     ctx.exit(max(codes))

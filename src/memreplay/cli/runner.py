@@ -10,6 +10,8 @@ import click
 SUMMARY = "GITHUB_STEP_SUMMARY"
 WORKSPACE = "GITHUB_WORKSPACE"
 MOST_PARTS = 64  # of a path
+MOST_SUMMARY = 1 << 20  # bytes that GitHub takes of a step; of a longer summary it shows nothing
+CUT = "\n\nThe rest is too long for the summary of a step.\n"
 
 
 def repository_paths() -> Callable[[str], str | None]:
@@ -48,16 +50,26 @@ def _below(root: str, path: str) -> str | None:
     return None
 
 
+def _cut(text: bytes, room: int) -> bytes:
+    """As many of the paragraphs, from the first on, as there is room for, and that there are more;
+    nothing where there is no room for one."""
+    if len(text) <= room:
+        return text
+    end = text.rfind(b"\n\n", 0, max(0, room - len(CUT) + 2))
+    return b"" if end < 0 else text[:end] + CUT.encode()
+
+
 def append_summary(markdown: Callable[[], str]) -> None:
     """Append `markdown()` to the file that $GITHUB_STEP_SUMMARY names, if it does; that this cannot
-    be written to is said, and no more: it does not change what was found."""
+    be written to is said, and no more: it does not change what was found. What is too long is cut
+    between two paragraphs or tables."""
     path = os.environ.get(SUMMARY)
     if not path:
         return
-    text = markdown()
+    text = f"{markdown()}\n".encode("utf-8", "replace")
     try:
-        with open(path, "a", encoding="utf-8") as file:
-            file.write(f"{text}\n")
+        with open(path, "ab") as file:
+            file.write(_cut(text, MOST_SUMMARY - file.tell()))
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         click.echo(f"memreplay: warning: cannot write the summary (${SUMMARY}): {reason}", err=True)

@@ -11,15 +11,16 @@ from memreplay.reports.gate_text import WORDS
 from memreplay.reports.gate_words import (
     actual_words,
     cause_words,
+    causes_words,
     headline,
     limit_words,
+    of_words,
     rule_words,
-    scope_words,
 )
 from memreplay.reports.units import signed_size, size
 from memreplay.results.gate import Finding, GatedFile, GateReport
 
-_SPECIAL = re.compile(r"([\\`*_\[\]|~])")
+_SPECIAL = re.compile(r"([\\`*_\[\]|~$])")
 _AT_START = re.compile(r"^([#+=-]|\d+(?=[.)]))")
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "&#64;", ":": "&#58;"}
 
@@ -63,6 +64,7 @@ def _section(file: GatedFile, *, several: bool) -> list[str]:
         if finding.failed and finding.causes and finding.causes not in told:
             told.add(finding.causes)
             grown = finding.causes[0].change_bytes is not None
+            title = markdown_text(f"{rule_words(finding)}: {causes_words(finding)}")
             rows = [
                 (
                     size(one.bytes) if one.change_bytes is None else signed_size(one.change_bytes),
@@ -70,7 +72,7 @@ def _section(file: GatedFile, *, several: bool) -> list[str]:
                 )
                 for one in finding.causes
             ]
-            parts.append(_table(("change" if grown else "bytes", "allocated at"), rows, range(1)))
+            parts.append(_table(("change" if grown else "bytes", title), rows, range(1)))
     parts += [f"- {markdown_line(note)}" for note in gate_notes(file)]
     return parts
 
@@ -80,7 +82,7 @@ def _limit_row(finding: Finding) -> tuple[str, ...]:
     return (
         WORDS[finding.outcome],
         rule_words(finding),
-        f"{scope_words(finding)}: {', '.join(finding.reasons)}" if trust else scope_words(finding),
+        of_words(finding),
         "" if trust else actual_words(finding),
         "" if trust or finding.limit_bytes is None else limit_words(finding),
         "" if finding.growth_bytes is None else signed_size(finding.growth_bytes),

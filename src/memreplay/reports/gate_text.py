@@ -5,7 +5,13 @@ from __future__ import annotations
 from memreplay.reports.document import Block, Document, Heading, Note, Place, Row, Table
 from memreplay.reports.fit import clean, cut_right
 from memreplay.reports.gate_notes import gate_notes
-from memreplay.reports.gate_words import actual_words, limit_words, rule_words, scope_words
+from memreplay.reports.gate_words import (
+    actual_words,
+    causes_words,
+    limit_words,
+    of_words,
+    rule_words,
+)
 from memreplay.reports.units import signed_size, size
 from memreplay.results.gate import Finding, GatedFile, GateReport
 
@@ -44,7 +50,7 @@ def _limits(findings: list[Finding]) -> Table:
                 actual_words(one) if one.kind != "trust" else "no",
                 limit_words(one) if one.kind != "trust" and one.limit_bytes is not None else "",
                 "" if one.growth_bytes is None else signed_size(one.growth_bytes),
-                _of_what(one),
+                of_words(one),
             ),
             style="warning" if one.failed else "plain",
         )
@@ -54,21 +60,8 @@ def _limits(findings: list[Finding]) -> Table:
     return Table(titles, ("left", "left", "right", "right", "right", "left"), rows)
 
 
-def _of_what(finding: Finding) -> str:
-    if finding.kind == "trust":
-        return f"{'base: ' if finding.of_base else ''}{scope_words(finding)}: " + ", ".join(
-            finding.reasons
-        )
-    if finding.kind in ("no_oom", "no_leaks", "max_fragmentation"):
-        return f"device {finding.device}"
-    return f"peak {scope_words(finding)}"
-
-
 def _causes(finding: Finding) -> list[Block]:
     grown = finding.causes[0].change_bytes is not None
-    what = {"no_leaks": "what leaks", "no_oom": "who asked"}.get(
-        finding.kind, "what grew most" if grown else "what holds most"
-    )
     rows = tuple(
         Row(
             (
@@ -82,6 +75,6 @@ def _causes(finding: Finding) -> list[Block]:
     titles = (
         "change" if grown else "bytes",
         "now" if grown else "",
-        f"{cut_right(clean(rule_words(finding)), MOST_CELLS)}: {what}",
+        f"{cut_right(clean(rule_words(finding)), MOST_CELLS)}: {causes_words(finding)}",
     )
     return [Table(titles, ("right", "right", "left"), rows)]

@@ -16,7 +16,7 @@ def headline(report: GateReport) -> str:
     or `PASS …` of the limit that it came closest to."""
     several = len(report.files) > 1
     errors = [one for one in report.files if one.error]
-    failures = sorted(report.failures, key=lambda one: one[1].kind != "trust")
+    failures = _worst_first(report)
     lines = [clean(f"{one.file}: {one.error}") for one in errors]
     lines += [_line(file, finding, several) for file, finding in failures]
     if lines:
@@ -44,6 +44,26 @@ def headline(report: GateReport) -> str:
         return f"PASS {words}{left}"
     why = "; ".join(dict.fromkeys(finding_words(one) for one in skipped))
     return f"PASS nothing was judged: {why}"
+
+
+def _worst_first(report: GateReport) -> list[tuple[GatedFile, Finding]]:
+    """What failed, doubts before limits; of the limit that is told, the file and device that broke
+    it by most."""
+    failures = sorted(report.failures, key=lambda one: one[1].kind != "trust")
+    if not failures or failures[0][1].kind == "trust":
+        return failures
+    told = _budget(failures[0][1])
+    worst = max((one for one in failures if _budget(one[1]) == told), key=_excess)
+    return [worst, *(one for one in failures if one is not worst)]
+
+
+def _budget(finding: Finding) -> tuple[object, ...]:
+    """The same for one limit held against several files or devices."""
+    return finding.rule, finding.kind, finding.measure, finding.category, finding.annotation
+
+
+def _excess(failure: tuple[GatedFile, Finding]) -> int:
+    return (failure[1].actual_bytes or 0) - (failure[1].limit_bytes or 0)
 
 
 def _line(file: GatedFile, finding: Finding, several: bool) -> str:
@@ -99,6 +119,24 @@ def scope_words(finding: Finding) -> str:
     return words + (f" on device {finding.device}" if finding.device else "")
 
 
+def of_words(finding: Finding) -> str:
+    """`peak held`, `device 0`, `base: held: no_events`: what a row of the limits is of."""
+    if finding.kind == "trust":
+        base = "base: " if finding.of_base else ""
+        return f"{base}{scope_words(finding)}: {', '.join(finding.reasons)}"
+    if finding.kind in ("no_oom", "no_leaks", "max_fragmentation"):
+        return f"device {finding.device}"
+    return f"peak {scope_words(finding)}"
+
+
+def causes_words(finding: Finding) -> str:
+    """`what grew most`: how the causes of a finding that failed are headed."""
+    grown = finding.causes[0].change_bytes is not None
+    return {"no_leaks": "what leaks", "no_oom": "who asked"}.get(
+        finding.kind, "what grew most" if grown else "what holds most"
+    )
+
+
 def limit_words(finding: Finding) -> str:
     """`38 GiB`, `+2%`: the limit as it was given, nearly."""
     if finding.limit_share is not None:
@@ -106,7 +144,9 @@ def limit_words(finding: Finding) -> str:
         return f"+{share}" if finding.kind == "max_growth" else share
     if finding.kind == "max_growth_bytes":
         return f"+{brief((finding.limit_bytes or 0) - (finding.base_bytes or 0))}"
-    return "none" if not finding.limit_bytes else brief(finding.limit_bytes)
+    if finding.kind in ("no_leaks", "no_oom"):
+        return "none"
+    return brief(finding.limit_bytes or 0)
 
 
 def actual_words(finding: Finding) -> str:

@@ -72,6 +72,25 @@ def test_annotations_are_bounded_to_the_highest() -> None:
     assert len(names) == MOST_ANNOTATIONS
 
 
+def test_of_an_annotation_its_highest_counts() -> None:
+    """Not its last: what is kept should be what a budget is held against."""
+    builder = SnapshotBuilder()
+    for i in range(MOST_ANNOTATIONS + 1):
+        builder.annotation(f"part {i:03}", "START")
+        builder.alloc((i + 1) << 20, 512, time_us=1_000_000 + 1000 * i)
+        if i == MOST_ANNOTATIONS:
+            builder.annotation("early and late", "START")
+            builder.annotation("early and late", "END")
+            for j in range(i):
+                builder.free((j + 1) << 20, 512, time_us=2_000_000 + j)
+        builder.annotation(f"part {i:03}", "END")
+    builder.annotation("early and late", "START")
+    builder.alloc(900 << 20, 1, time_us=3_000_000)
+    builder.annotation("early and late", "END")
+    snap = mr.open(build.dump(builder.build()))
+    assert "early and late" in {name for _, _, name in scopes(baseline_of(snap))}
+
+
 def test_rules_are_told_apart() -> None:
     assert fingerprint(DEFAULT_RULES) == fingerprint(tuple(DEFAULT_RULES))
     assert fingerprint(DEFAULT_RULES) != fingerprint(DEFAULT_RULES[1:])
@@ -82,3 +101,9 @@ def test_no_groups_of_segments() -> None:
     snap = mr.open(build.dump(SnapshotBuilder().alloc(512, 1).build()))
     with pytest.raises(UsageError, match="reserved memory has no stacks"):
         baseline_of(snap, measure="reserved")
+
+
+def test_nothing_at_all() -> None:
+    snap = mr.open(build.dump(SnapshotBuilder().build()))
+    with pytest.raises(UsageError, match="neither events nor segments: nothing was recorded"):
+        baseline_of(snap)

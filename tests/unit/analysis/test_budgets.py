@@ -87,6 +87,7 @@ def test_no_tables() -> None:
         ({"category": "a", "no_leaks": True}, "no_leaks is of all memory, not of one category"),
         ({"annotation": "a", "no_oom": True}, "no_oom is of all memory, not of one annotation"),
         ({"category": "a", "max_reserved": 1}, "reserved memory is of segments, and has no"),
+        ({"category": "a", "max_reserved": 0}, "gate table 1: reserved memory is of segments"),
         ({"category": "a", "measure": "reserved", "max_peak": 1}, "reserved memory is of segments"),
         ({"measure": "reserved", "no_leaks": True}, "leaks are of allocations"),
     ],

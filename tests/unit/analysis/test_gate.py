@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,14 +14,16 @@ from memreplay.analysis.baseline import baseline_of
 from memreplay.analysis.baseline_reading import parse_baseline
 from memreplay.analysis.budgets import Budget
 from memreplay.analysis.categories import DEFAULT_RULES, Rule
-from memreplay.analysis.gate import doubts, gate_file
+from memreplay.analysis.gate import CAUSES, _first, doubts, gate_file
 from memreplay.analysis.grouping import Grouper
+from memreplay.analysis.leaks import device_leaks
 from memreplay.analysis.sides import REST, BaselineSide, ComparedSide, SnapshotSide
 from memreplay.analysis.trust import verdict
 from memreplay.errors import UsageError
 from memreplay.model import MEASURES, MeasureName
 from memreplay.reports.baseline_json import render_baseline_json
-from memreplay.results.gate import Finding, GatedFile
+from memreplay.results.gate import Cause, Finding, GatedFile
+from memreplay.results.leaks import DeviceLeaks
 from tests import build
 from tests.allocator_strategies import Recording, record, recordings
 from tests.build import SnapshotBuilder
@@ -191,10 +194,19 @@ def test_what_a_baseline_left_out_is_not_taken_for_new() -> None:
 def test_other_devices() -> None:
     base = opened(SnapshotBuilder(devices=2).alloc(512, 10).alloc(512, 20, device=1).build())
     one_device = opened(SnapshotBuilder(devices=3).alloc(512, 99, device=2).build())
+    other = SnapshotBuilder(devices=3).alloc(512, 20, device=1).alloc(512, 99, device=2)
     budget = Budget(max_growth_bytes=0)
-    found = gate_file(one_device, [budget], base=SnapshotSide(base), allow_untrusted=True)
-    (finding,) = of_kind(found, "max_growth_bytes")
+    found = gate_file(
+        opened(other.build()), [budget], base=SnapshotSide(base), allow_untrusted=True
+    )
+    judged, finding = of_kind(found, "max_growth_bytes")
+    assert (judged.outcome, judged.base_bytes) == ("passed", 20)
     assert (finding.outcome, finding.detail) == ("skipped", "the base has no such device")
+    # The base of something else altogether is no base.
+    with pytest.raises(UsageError, match=r"the budget limits growth, and .* has none of its dev"):
+        gate_file(one_device, [budget], base=SnapshotSide(base))
+    # A peak is held against its limit all the same.
+    gate_file(one_device, [Budget(max_peak=100)], base=SnapshotSide(base))
     # Of one rank's card against another's: each has but one.
     base = opened(SnapshotBuilder().alloc(512, 10).build())
     found = gate_file(one_device, [budget], base=SnapshotSide(base), allow_untrusted=True)
@@ -357,3 +369,121 @@ def test_a_baseline_without_what_is_asked() -> None:
     )
     found = gate_file(snap, [wanted], base=as_file(snap, budgets=[wanted]))
     assert of_kind(found, "max_growth")[0].outcome == "passed"
+
+
+def test_a_baseline_of_no_peaks_is_told_in_plain_words() -> None:
+    snap = example("transformer_step")
+    made = baseline_of(snap)
+    made = replace(made, devices=(replace(made.devices[0], peaks=()),))
+    with pytest.raises(UsageError, match=r"base.json has no held bytes: make it anew"):
+        gate_file(snap, [Budget(max_growth=1.0)], base=BaselineSide(made, "base.json"))
+
+
+@pytest.mark.parametrize("percent", [7, 28, 29, 55, 56, 57, 58])
+def test_growth_of_just_the_limit_is_kept(percent: int) -> None:
+    base = SnapshotSide(opened(SnapshotBuilder().alloc(512, 100).build()))
+    for more, outcome in ((0, "passed"), (1, "failed")):
+        snap = opened(SnapshotBuilder().alloc(512, 100 + percent + more).build())
+        found = gate_file(snap, [Budget(max_growth=percent / 100)], base=base)
+        (one,) = of_kind(found, "max_growth")
+        assert (one.limit_bytes, one.outcome) == (100 + percent, outcome)
+
+
+def test_growth_from_nothing() -> None:
+    """Of 0 bytes every share is 0: what is there now is too much."""
+    snap = opened(SnapshotBuilder().alloc(512, 10).build())
+    base = replace(baseline_of(snap, rules=()), categories=("x", "unknown"))
+    rules = (Rule("x", "model.py"),)
+    side = BaselineSide(base, "base.json")
+    (one,) = of_kind(
+        gate_file(snap, [Budget(category="x", max_growth=1.0)], base=side, rules=rules),
+        "max_growth",
+    )
+    assert (one.base_bytes, one.limit_bytes, one.actual_bytes, one.outcome) == (0, 0, 0, "passed")
+
+
+def test_reserved_memory_is_measured_as_reserved() -> None:
+    snap = example("transformer_step")
+    peak = snap.replay(0).measure("reserved").peak
+    for limit, outcome in ((peak.bytes, "passed"), (peak.bytes - 1, "failed")):
+        (one,) = of_kind(gate_file(snap, [Budget(max_reserved=limit)]), "max_reserved")
+        assert (one.actual_bytes, one.measure, one.outcome) == (peak.bytes, "reserved", outcome)
+        assert (one.event_index, one.causes) == (peak.event_index, ())
+
+
+def test_fragmentation_of_just_the_limit_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    snap = example("transformer_step")
+    reserved, active = (snap.replay(0).measure(name).peak.bytes for name in ("reserved", "active"))
+    for limit, failed in ((reserved - active, False), (reserved - active - 1, True)):
+        monkeypatch.setattr("memreplay.analysis.gate.share_of", lambda *_, limit=limit: limit)
+        (one,) = of_kind(gate_file(snap, [Budget(max_fragmentation=0.1)]), "max_fragmentation")
+        assert one.failed is failed
+
+
+def test_every_limit_wants_numbers_that_can_be_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    snap = opened(untrusted())
+    found = gate_file(snap, [Budget(max_fragmentation=1.0)])
+    assert {one.measure for one in of_kind(found, "trust")} == {"reserved", "active"}
+    assert not found.passed
+    monkeypatch.setattr("memreplay.analysis.leaks.device_leaks", lambda *_, **__: steady())
+    found = gate_file(snap, [Budget(no_leaks=True)])
+    assert [one.kind for one in found.findings if one.failed] == ["trust"]
+    # That no request failed cannot be told of what was not recorded.
+    snapshot = {**record(5, steps=60).snapshot, "device_traces": [[]]}
+    found = gate_file(mr.open(build.dump(snapshot)), [Budget(no_oom=True)])
+    assert [one.reasons for one in found.findings if one.failed] == [("no_events",)]
+
+
+def steady() -> DeviceLeaks:
+    """Steps over which nothing leaks."""
+    snap = example("leaky_training")
+    found = device_leaks(snap, snap.replay(0).measure("held"), top=3)
+    return replace(found, leaks=(), leaks_total=0, leak_rate=0, whole_rate=0)
+
+
+def test_leaks_of_no_one_stack(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = steady()
+    monkeypatch.setattr("memreplay.analysis.leaks.device_leaks", lambda *_, **__: found)
+    snap, budget = example("leaky_training"), [Budget(no_leaks=True)]
+    (one,) = of_kind(gate_file(snap, budget), "no_leaks")
+    assert (one.outcome, one.actual_bytes) == ("passed", 0)
+    found = replace(found, whole_rate=512)
+    (one,) = of_kind(gate_file(snap, budget), "no_leaks")
+    assert (one.outcome, one.actual_bytes, one.causes) == ("failed", 512, ())
+    # Windows of equal length are no steps of the program.
+    assert found.source is not None
+    found = replace(found, source=replace(found.source, kind="windows"))
+    (one,) = of_kind(gate_file(snap, budget), "no_leaks")
+    assert (one.outcome, one.detail) == ("skipped", "no steps were found")
+
+
+def test_what_a_baseline_left_out_is_never_a_cause() -> None:
+    large = [(f"large{i}", i, 1000) for i in range(4)]
+    small = [(f"small{i}", i, 10) for i in range(9)]
+    side = as_file(opened(program(*large, *small)), top=4)
+    after = opened(program(*large, *[(name, at, 900) for name, at, _ in small]))
+    found = gate_file(after, [Budget(max_growth=0.0)], base=side, allow_untrusted=True)
+    (one,) = of_kind(found, "max_growth")
+    assert one.failed
+    assert REST not in {cause.label for cause in one.causes}
+    assert [cause.change_bytes for cause in one.causes] == [None] * 3
+
+
+def test_a_peak_that_did_not_grow_is_put_down_to_what_holds_most() -> None:
+    base = SnapshotSide(opened(program(("attend", 10, 900), ("project", 20, 100))))
+    after = opened(program(("attend", 10, 500), ("project", 20, 200)))
+    found = gate_file(after, [Budget(max_peak=600)], base=base, allow_untrusted=True)
+    (one,) = of_kind(found, "max_peak")
+    assert (one.failed, one.growth_bytes) == (True, -300)
+    assert [(cause.function, cause.change_bytes) for cause in one.causes] == [
+        ("attend", None),
+        ("project", None),
+    ]
+
+
+def test_the_largest_in_code_is_told_after_those_that_have_no_place() -> None:
+    nowhere = [Cause(f"({i})", 9) for i in range(5)]
+    placed = [Cause("f", 5, None, "f", "model.py", 3), Cause("g", 4, None, "g", "model.py", 5)]
+    assert _first([*nowhere, *placed]) == (*nowhere[:CAUSES], placed[0])
+    assert _first([placed[0], *nowhere]) == (placed[0], *nowhere[: CAUSES - 1])
+    assert _first(nowhere) == tuple(nowhere[:CAUSES])

@@ -131,6 +131,9 @@ def test_the_device_with_most_of_those_that_both_have() -> None:
     found = rank_diff(1, sides((0, 5), (1, 50), (3, 99)), sides((0, 2), (1, 60), (2, 400)))
     assert (found.base.device, found.new.device, found.change_bytes) == (1, 1, 10)
     assert found.other_devices == (0, 2, 3)
+    # What the base has most of does not matter.
+    found = rank_diff(1, sides((0, 900), (1, 50)), sides((0, 2), (1, 60)))
+    assert (found.base.device, found.new.device) == (1, 1)
     # Each its own: as where one launcher showed a process all devices, and another one alone.
     found = rank_diff(1, sides((3, 5)), sides((0, 8)))
     assert (found.base.device, found.new.device, found.change_bytes) == (3, 0, 3)

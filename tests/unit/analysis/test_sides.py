@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import memreplay as mr
@@ -16,8 +16,10 @@ from memreplay.analysis.sides import (
     placed,
     trimmed,
 )
+from memreplay.analysis.trust import graded
 from memreplay.errors import UsageError
 from memreplay.model import MEASURES, Frame, Group, MeasureName, When
+from memreplay.results.baseline import Baseline, BaselineDevice, BaselinePeak
 from tests import build
 from tests.allocator_strategies import Recording, recordings
 from tests.conftest import ROOT
@@ -32,6 +34,7 @@ def test_a_baseline_answers_as_its_snapshot(
     recording: Recording, measure: MeasureName, top: int
 ) -> None:
     snap = opened(recording)
+    assume(snap.devices)
     direct = SnapshotSide(snap)
     boiled = BaselineSide(baseline_of(snap, measure=measure, top=top), "x")
     assert boiled.devices == direct.devices
@@ -115,3 +118,23 @@ def test_annotations_and_categories_are_in_it() -> None:
         assert side.level(0, scope) == direct.level(0, scope)
         ours = side.at(0, scope)
         assert sum(group.bytes for group in ours.groups) == ours.side.bytes > 0
+
+
+def test_a_peak_of_which_no_group_was_kept() -> None:
+    """Any group may be among those that were left out, however large."""
+    peak = BaselinePeak("held", None, None, 100, 2, 7, (), 2, 100, 2)
+    device = BaselineDevice(0, (peak,), {})
+    side = BaselineSide(Baseline("x", "held", "", (), (device,)), "base.json")
+    found = side.at(0, Scope("held"))
+    assert found.groups == [Group(REST, 100, 2, 0.0)]
+    assert found.most_left_out == 100
+
+
+def test_a_strict_side_asks_strictly(monkeypatch: pytest.MonkeyPatch) -> None:
+    snap = mr.open(ROOT / "examples" / "transformer_step.pkl.gz")
+    strictly = graded(("tail_race",))
+    monkeypatch.setattr("memreplay.analysis.sides.strict_verdict", lambda *_: strictly)
+    for strict in (False, True):
+        side = SnapshotSide(snap, strict=strict)
+        assert (side.verdict(0, "held") == strictly) is strict
+        assert (side.at(0, Scope("held")).side.reasons == ("tail_race",)) is strict

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memreplay.analysis.sizes import SizeError, parse_share, parse_size
+from memreplay.analysis.sizes import SizeError, parse_share, parse_size, share_of
 
 GIB = 1 << 30
 
@@ -81,3 +83,17 @@ def test_a_share(text: str, share: float) -> None:
 def test_no_share(text: object) -> None:
     with pytest.raises(SizeError, match="is no share: give a percentage, as 2%"):
         parse_share(text)
+
+
+@given(st.integers(0, 2**62), st.integers(0, 10**6), st.integers(0, 9), st.data())
+def test_a_share_is_by_its_decimal(n_bytes: int, whole: int, places: int, data: Any) -> None:
+    part = data.draw(st.integers(0, 10**places - 1))
+    digits = whole * 10**places + part
+    share = parse_share(f"{whole}.{part:0{places}}%" if places else f"{whole}%")
+    assert share_of(n_bytes, share) == n_bytes * digits // (100 * 10**places)
+
+
+def test_a_share_loses_no_byte() -> None:
+    assert share_of(100, parse_share("29%")) == 29
+    assert share_of(1000, parse_share("2.5%")) == 25
+    assert share_of(2**62, parse_share("100%")) == 2**62

@@ -102,6 +102,11 @@ def test_the_highest_code_of_several(runner: CliRunner) -> None:
         (("--max-peak", "1", "--write", "xml=a"), "'xml=a' is no FORMAT=FILE"),
         (("--max-peak", "1", "--write", "json=/no/such/x"), "there is no directory /no/such"),
         (("--max-peak", "1", "--device", "7"), "device"),
+        (("--max-peak", "1", "--write", "json=."), "cannot write .: it is a directory"),
+        (
+            ("--max-peak", "1", "--write", "json=x", "--write", "sarif=./x"),
+            "cannot write ./x: two formats are to go there",
+        ),
     ],
 )
 def test_wrong_usage(runner: CliRunner, arguments: tuple[str, ...], words: str) -> None:
@@ -289,7 +294,7 @@ def test_the_summary_of_a_step(
     assert gate(runner, DEEPER, "--max-peak", "5GiB").exit_code == 1
     text = summary.read_text(encoding="utf-8")
     assert text.startswith("before\n### memreplay gate failed\n")
-    assert "| FAIL | max-peak | held | 5.5 GiB | 5 GiB |  |" in text
+    assert "| FAIL | max-peak | peak held | 5.5 GiB | 5 GiB |  |" in text
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path))
     done = gate(runner, DEEPER, "--max-peak", "6GiB")
     assert done.exit_code == 0
@@ -300,3 +305,30 @@ def test_colour(runner: CliRunner, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     assert gate(runner, DEEPER, "--max-peak", "5GiB").stdout.startswith("\x1b[31m\x1b[1mFAIL peak")
     assert gate(runner, DEEPER, "--max-peak", "6GiB").stdout.startswith("\x1b[32m\x1b[1mPASS peak")
+
+
+def test_a_report_never_replaces_a_snapshot(runner: CliRunner, tmp_path: Path) -> None:
+    snap = tmp_path / "snap.pkl.gz"
+    snap.write_bytes(Path(EXAMPLE).read_bytes())
+    done = gate(runner, str(snap), "--max-peak", "38GiB", "--write", "json=./snap.pkl.gz")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "cannot write ./snap.pkl.gz: it is one of the files that are read" in done.stderr
+    assert snap.read_bytes() == Path(EXAMPLE).read_bytes()
+
+
+def test_a_report_never_replaces_the_base(runner: CliRunner, base: str) -> None:
+    before = Path(base).read_bytes()
+    done = gate(runner, EXAMPLE, "--base", base, "--max-growth", "2%", "--write", f"json={base}")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert Path(base).read_bytes() == before
+
+
+def test_a_report_that_cannot_be_written(runner: CliRunner) -> None:
+    done = gate(runner, EXAMPLE, "--max-peak", "38GiB", "--write", "json=/proc/gate.json")
+    assert done.exit_code == 2
+    assert done.stderr.startswith("memreplay: error: cannot write /proc/gate.json: ")
+
+
+def test_the_worst_of_several_is_told_first(runner: CliRunner) -> None:
+    done = gate(runner, EXAMPLE, DEEPER, "--max-peak", "5GiB")
+    assert done.stdout.startswith("FAIL transformer_deeper.pkl.gz: peak held 5.5 GiB > 5 GiB (")

@@ -74,3 +74,24 @@ def test_the_summary(
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "no" / "such"))
     append_summary(lambda: "three")
     assert "cannot write the summary" in capsys.readouterr().err
+
+
+def test_a_summary_is_no_longer_than_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "summary"
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(path))
+    line = "\n".join(["| ü |"] * 1000)
+    long = "### failed\n\n" + "\n\n".join([line] * 500)
+    for before in (b"", b"x" * 5000, b"x" * ((1 << 20) - 10), b"x" * (3 << 20)):
+        path.write_bytes(before)
+        append_summary(lambda: long)
+        whole = path.read_bytes()
+        assert len(whole) <= max(1 << 20, len(before))
+        assert whole.startswith(before)
+        added = whole[len(before) :].decode()
+        if len(before) < 1 << 19:
+            assert added.startswith("### failed\n\n| ü |\n")
+            assert added.endswith("| ü |\n\nThe rest is too long for the summary of a step.\n")
+        else:
+            assert not added

@@ -12,7 +12,7 @@ def test_a_summary() -> None:
     lines = render_gate_markdown(report(PEAK)).splitlines()
     assert lines[0] == "### memreplay gate failed"
     assert lines[2].startswith("**FAIL peak held 41.2 GiB &gt; 38 GiB (+3.4 GiB since base; ")
-    assert "| FAIL | max-peak | held | 41.2 GiB | 38 GiB | +3.4 GiB |" in lines
+    assert "| FAIL | max-peak | peak held | 41.2 GiB | 38 GiB | +3.4 GiB |" in lines
     assert "| +3.1 GiB | Attention.forward model.py:212 |" in lines
     assert render_gate_markdown(PASSED).startswith("### memreplay gate passed\n\n**PASS peak held")
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from memreplay.reports.gate_words import cause_words, finding_words, headline
+from memreplay.reports.gate_words import cause_words, finding_words, headline, limit_words
 from memreplay.results.gate import Cause, Finding, GatedFile, GateReport
 from tests.unit.reports.gates import (
     FRAGMENTATION,
@@ -66,6 +66,24 @@ def test_several_files_are_named() -> None:
     assert headline(GateReport((*two.files, UNREADABLE))) == (
         "FAIL a b/rank1.pkl: there is no such file; 1 more failed"
     )
+
+
+def test_the_worst_of_several_goes_first() -> None:
+    worse = replace(PEAK, actual_bytes=(PEAK.actual_bytes or 0) + GIB)
+    other = replace(LEAK, actual_bytes=900 * GIB)
+    files = [GatedFile(f"r{i}.pkl", None, (one, other)) for i, one in enumerate((PEAK, worse))]
+    line = headline(GateReport(tuple(files)))
+    assert line.startswith("FAIL r1.pkl: peak held 42.2 GiB > 38 GiB (")
+    assert line.endswith("; 3 more failed")
+    # By how far it is above its own limit, and of the same part of memory.
+    part = replace(worse, category="activations")
+    files = [GatedFile(f"r{i}.pkl", None, (one,)) for i, one in enumerate((PEAK, part))]
+    assert headline(GateReport(tuple(files))).startswith("FAIL r0.pkl: ")
+
+
+def test_a_limit_of_0_bytes_is_a_limit() -> None:
+    assert limit_words(replace(PEAK, limit_bytes=0)) == "0 B"
+    assert limit_words(OOM) == limit_words(LEAK) == "none"
 
 
 @pytest.mark.parametrize(
