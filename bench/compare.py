@@ -80,8 +80,8 @@ THEIRS = "from memreplay.cli.app import COMMANDS; print(*COMMANDS)"
 
 @dataclass(frozen=True)
 class Command:
-    """One thing to time; FILE in its arguments stands for the snapshot, PACKED for it as .zst, TABLES
-    for the folder of its tables as arrow, OUT for a folder that is not there."""
+    """One thing to time; FILE in its arguments stands for the snapshot, PACKED for it as .zst,
+    TABLES for the folder of its tables as arrow, OUT for a folder that is not there."""
 
     name: str
     arguments: tuple[str, ...]
