@@ -148,12 +148,17 @@ def write_all(
         with create(names[name]) as out:
             write(table(snapshot, name, rules=rules, labels=labels), out)
 
-    # The long ones first; what two of them need is made once, before.
-    if {"allocations", "usage"} & set(names):
-        make_measures(snapshot)
+    # What threads share is made before they do: the replays, and what the measures are made of; the
+    # table that needs no measures is written meanwhile.
+    for device in snapshot.devices:
+        snapshot.replay(device)
+    order = sorted(names, key=_LONGEST.index)
     with ThreadPoolExecutor(2 if several_cpus() else 1) as pool:
-        jobs = [pool.submit(one, name) for name in sorted(names, key=_LONGEST.index)]
+        jobs = [pool.submit(one, name) for name in order if name == "events"]
         try:
+            if {"allocations", "usage"} & set(names):
+                make_measures(snapshot)
+            jobs += [pool.submit(one, name) for name in order if name != "events"]
             for job in jobs:
                 job.result()
         except BaseException:
