@@ -87,8 +87,13 @@ def writer_of(fmt: str) -> Write:
 def _load(fmt: str) -> None:
     """Imports all that writing takes."""
     with suppress(ImportError):
+        import pyarrow
+
+        # Its own allocator keeps what it is given back: 45 MiB more for 500 MB, and not faster.
+        pyarrow.set_memory_pool(pyarrow.system_memory_pool())
         writer_of(fmt)
-        import_module("pyarrow.parquet" if fmt == "parquet" else "pyarrow")
+        if fmt == "parquet":
+            import_module("pyarrow.parquet")
 
 
 def _is_folder(output: str | None, named: tuple[str, ...] | None) -> bool:
