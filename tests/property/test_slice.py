@@ -6,6 +6,7 @@ import pickle
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +14,7 @@ import memreplay as mr
 from memreplay.analysis.slicing import cut
 from tests import build, oracle
 from tests.allocator_strategies import Recording, recordings
+from tests.build import SnapshotBuilder
 from tests.compare import stack_of
 from tests.strategies import traces
 
@@ -78,6 +80,24 @@ def assert_for_others(
     assert usage[leading:] == before[start : start + n + 1]
     # What stands for the start does not go beyond it, so that it is no peak of its own.
     assert max(usage[: leading + 1]) <= max(usage[leading], found.baseline_bytes)
+
+
+@pytest.mark.parametrize("completed", [False, True])
+def test_a_free_that_is_requested_before_the_range_and_in_it_again(completed: bool) -> None:
+    builder = SnapshotBuilder().alloc(0x1000, 64).free_requested(0x1000, 64)
+    builder.alloc(0x2000, 8).free_requested(0x1000, 64)
+    if completed:
+        builder.free_completed(0x1000, 64)
+    else:
+        block = builder.block(0x1000, 512, 64, "active_pending_free")
+        builder.segment(0x1000, 512, blocks=[block])
+    data = build.dump(builder.build())
+    whole = mr.open(data, start=2)
+    part = mr.open(sliced(whole))
+    for measure in ("requested", "held"):
+        a, b = whole.replay(0).measure(measure), part.replay(0).measure(measure)  # type: ignore[arg-type]
+        assert b.start_bytes == a.start_bytes
+        assert b.series.tolist() == a.series.tolist()
 
 
 @given(snapshot=traces(max_events=30), data=st.data())

@@ -27,6 +27,7 @@ cdef struct Excerpt:
     Buf leading                   # Leading
     Buf segments                  # tables.Segment: those at the end; kind is a Kind
     Buf blocks                    # tables.Block: theirs, by segment
+    Buf asked                     # u8 a baseline block: the range requests its free
     Buf through                   # u8 a baseline block: a final block stands for it
     Map64 owner                   # address -> whose block it is at the end: see excerpt.pyx
     Map64 named                   # the addresses that a written alloc or free_completed names

@@ -45,14 +45,18 @@ cdef int excerpt_init(Excerpt* x, const Replay* r, const Held* h, const Arena* a
     buf_init(&x.segments, sizeof(Segment))
     buf_init(&x.blocks, sizeof(Block))
     buf_init(&x.through, 1)
+    buf_init(&x.asked, 1)
     if map64_init(&x.owner, seed) < 0 or map64_init(&x.named, seed + 1) < 0:
         return ERR_MEMORY
-    if buf_reserve(&x.keep, r.events) < 0 or buf_reserve(&x.through, r.baseline.len) < 0:
+    if (buf_reserve(&x.keep, r.events) < 0 or buf_reserve(&x.through, r.baseline.len) < 0
+            or buf_reserve(&x.asked, r.baseline.len) < 0):
         return ERR_MEMORY
     x.keep.len = r.events
     x.through.len = r.baseline.len
+    x.asked.len = r.baseline.len
     if x.through.len:
         memset(x.through.data, 0, x.through.len)
+        memset(x.asked.data, 0, x.asked.len)
     return OK
 
 
@@ -62,6 +66,7 @@ cdef void excerpt_free(Excerpt* x) noexcept nogil:
     buf_free(&x.segments)
     buf_free(&x.blocks)
     buf_free(&x.through)
+    buf_free(&x.asked)
     map64_free(&x.owner)
     map64_free(&x.named)
 
@@ -157,6 +162,8 @@ cdef int take_event(Excerpt* x, uint32_t i) noexcept nogil:
         owner = map64_get(&x.owner, address, NONE32)
         keep[i] = sizes_of(x)[i] >= x.least if owner == NONE32 else is_kept(x, owner)
         x.requests |= keep[i]
+        if owner != NONE32 and owner & CARRIED and keep[i]:
+            (<uint8_t*> x.asked.data)[owner & ~CARRIED] = True
         return 0
     slot = map64_at(&x.owner, address, NONE32)
     if slot == NULL:
@@ -192,11 +199,18 @@ cdef int take_events(Excerpt* x) noexcept nogil:
 
 # --- the segments at the end ----------------------------------------------------------------------
 
+cdef inline bint pending_and_asked(const Excerpt* x, uint64_t i) noexcept nogil:
+    # Whether the free of baseline block i was requested before the range, and in it again: who sees
+    # only that takes the block for held until then.
+    return ((<const uint32_t*> x.held.base_end.data)[i] == NEVER_HELD
+            and (<const uint8_t*> x.asked.data)[i])
+
+
 cdef inline bint tells(const Excerpt* x, uint32_t i, const Block* b) noexcept nogil:
     # Whether this final block says of baseline block i what is known of it: who takes it for one
     # that was there from the start has its size, its stack, and whether it is held.
     cdef uint32_t held = (<const uint32_t*> x.held.base_end.data)[i]
-    if block_requested(b) != base_of(x, i).size:
+    if block_requested(b) != base_of(x, i).size or pending_and_asked(x, i):
         return False
     if written(x, b.stack) != written(x, base_of(x, i).stack):
         return False
@@ -413,7 +427,7 @@ cdef How told(const Excerpt* x, uint64_t i, bint recorded) noexcept nogil:
     # A free that nobody requested in the range is of a block that was pending, if requests are
     # recorded.
     if held == NEVER_HELD:
-        return BY_ITSELF if x.requests else BY_ALLOC
+        return BY_ITSELF if x.requests and not pending_and_asked(x, i) else BY_ALLOC
     if held == b.end:
         return BY_ALLOC if recorded else BY_ITSELF
     return BY_ITSELF
