@@ -107,6 +107,8 @@ cdef class Adding:
         cdef uint32_t texts = spans_len(&self.tables.t.strings)
         cdef uint32_t found
         cdef Py_ssize_t i
+        same_length(function.shape[0], file.shape[0], line.shape[0], op.shape[0], name.shape[0],
+                    target.shape[0], trace.shape[0])
         for i in range(function.shape[0]):
             memset(&f, 0, sizeof(f))
             f.name = function[i]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 from contextlib import suppress
@@ -16,6 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import memreplay as mr
+from memreplay import _core
+from memreplay._adding import Adding
 from memreplay.dataset import TABLES, dataset_format
 from memreplay.errors import LimitError, SnapshotError, UsageError
 from memreplay.tables import Table, batching, table
@@ -310,3 +313,27 @@ def test_a_table_made_of_it_is_the_same(tmp_path: Path) -> None:
     for name in ("allocations", "usage", "events"):
         made: Table = again.table(name)
         assert made.to_arrow().to_pylist() == snap.table(name).to_arrow().to_pylist()
+
+
+@pytest.mark.parametrize("short", range(7))
+def test_frames_whose_columns_are_not_of_one_length_are_refused(short: int) -> None:
+    columns = [np.zeros(2, dtype="i8" if i == 2 else "u4") for i in range(7)]
+    columns[short] = columns[short][:1]
+
+    def then(tables: _core.Tables) -> tuple[int, int]:
+        with pytest.raises(ValueError, match="of one length"):
+            Adding(tables).frames(*columns)
+        return 4, 0
+
+    snapshot = io.BytesIO(b'{"segments": [], "device_traces": []}')
+    limits = mr.Limits()
+    numbers = (
+        limits.nesting_depth,
+        limits.string_bytes,
+        limits.stack_values,
+        limits.memo_entries,
+        limits.kept_values,
+        limits.rows,
+        limits.devices,
+    )
+    _core.read(snapshot.readinto, numbers, None, False, None, None, then)

@@ -94,8 +94,10 @@ class _Reader:
         for name in reasons:
             if name not in MEASURES:
                 raise _broken(f"no measure is called {_shown(name)}")
+        # A segment may be on device -1: that is what the snapshot said.
+        device = -1 if found.get("device") == -1 else _count(found, "device")
         return BaselineDevice(
-            device=_count(found, "device"),
+            device=device,
             peaks=tuple(self.peak(_object(one, "a peak")) for one in _list(found, "peaks")),
             reasons={name: tuple(_texts(reasons, name)) for name in MEASURES if name in reasons},
         )

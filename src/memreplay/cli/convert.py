@@ -78,8 +78,11 @@ def command(
     What it holds does not change, keys that memreplay does not know included. A file that is no
     snapshot, or is cut off, is not converted.
     """
+    from memreplay.dataset import dataset_format
     from memreplay.packing import by_name, packed
 
+    if dataset_format(file) is not None:
+        raise UsageError(f"{file} is a folder of tables: memreplay slice makes a snapshot of it")
     named, packing = by_name(output)
     if (fmt or named) == "json" and protocol is not None:
         raise UsageError("JSON has no protocol")

@@ -37,6 +37,14 @@ def test_what_was_written_is_read(recording: Recording) -> None:
         assert parse_baseline(text.encode()) == baseline
 
 
+def test_a_device_that_a_segment_names_below_0_is_read_again() -> None:
+    segment = {"device": -1, "address": 1 << 21, "total_size": 1 << 21, "blocks": []}
+    snap = mr.open(build.dump({"segments": [segment], "device_traces": [[]]}))
+    baseline = baseline_of(snap, top=3)
+    assert [one.device for one in baseline.devices] == [-1]
+    assert parse_baseline(render_baseline_json(baseline).encode()) == baseline
+
+
 WHOLE = json.loads(written(record(3, steps=80)))
 
 

@@ -104,3 +104,23 @@ def test_what_a_baseline_cannot_answer(runner: CliRunner, options: list[str], wo
     done = runner.invoke(app, ["diff", "base.json", DEEPER, *options])
     assert (done.exit_code, done.stdout) == (2, "")
     assert words in done.stderr
+
+
+def test_a_device_below_0_is_a_base_and_fits_the_schemas(
+    runner: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE"):
+        monkeypatch.delenv(name, raising=False)
+    segment = {"device": -1, "address": 1 << 21, "total_size": 1 << 21, "blocks": []}
+    whole = {"segments": [segment], "device_traces": [[]]}
+    (tmp_path / "snap.pkl").write_bytes(build.dump(whole))
+    assert baseline(runner, "snap.pkl", "-o", "b.json", "--allow-untrusted").exit_code == 0
+    check_against("baseline-1.json", json.loads((tmp_path / "b.json").read_bytes()))
+    asked = ["snap.pkl", "--base", "b.json", "--max-growth", "2%", "--allow-untrusted"]
+    done = runner.invoke(app, ["gate", *asked, "--format", "json"])
+    assert (done.exit_code, done.stderr) == (0, "")
+    check_against("gate-1.json", json.loads(done.stdout))
+    for command in ("peak", "summary", "allocations", "categories"):
+        done = runner.invoke(app, [command, "snap.pkl", "--format", "json"])
+        assert done.exit_code == 0
+        check_against(f"{command}-1.json", json.loads(done.stdout))

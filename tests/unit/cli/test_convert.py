@@ -104,3 +104,12 @@ def test_a_full_disk_is_no_fault_of_the_file(runner: CliRunner, path: Path) -> N
     result = runner.invoke(app, ["convert", str(path), "-o", "/dev/full", "--force"])
     assert result.exit_code == 2
     assert result.stderr == "memreplay: error: cannot write the output: no space left on device\n"
+
+
+def test_a_folder_of_tables_is_for_slice(runner: CliRunner, path: Path, tmp_path: Path) -> None:
+    tables = str(tmp_path / "tables")
+    assert runner.invoke(app, ["export", str(path), "-o", f"{tables}/"]).exit_code == 0
+    result = runner.invoke(app, ["convert", tables, "-o", str(tmp_path / "out.pkl")])
+    assert result.exit_code == 2
+    assert f"{tables} is a folder of tables: memreplay slice makes" in result.stderr
+    assert not (tmp_path / "out.pkl").exists()

@@ -179,6 +179,28 @@ def test_sums_and_peaks_by_duckdb_and_polars_are_the_engines(
             )
 
 
+@pytest.mark.parametrize("freed", [True, False])
+def test_the_sql_of_the_docs_finds_a_peak_before_the_first_event(
+    freed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frames = [{"name": "f", "filename": "f.py", "line": 1}]
+    event = {"action": "free_completed", "addr": 4096, "size": 512, "stream": 0, "frames": frames}
+    snap = mr.open(build.dump({"segments": [], "device_traces": [[event]]}))
+    if not freed:
+        block = {"address": 4096, "size": 512, "requested_size": 512, "state": "active_allocated"}
+        segment = {"device": 0, "address": 4096, "total_size": 1 << 21, "blocks": [block]}
+        snap = mr.open(build.dump({"segments": [segment], "device_traces": [[]]}))
+    assert (snap.replay(0).peak.bytes, snap.replay(0).peak.event_index) == (512, -1)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tables").mkdir()
+    for name in ("usage", "allocations"):
+        (tmp_path / "tables" / f"{name}.parquet").write_bytes(
+            written(table(snap, name), write_parquet)
+        )
+    sql = (ROOT / "docs" / "export.md").read_text().split("```sql\n")[1].split("```")[0]
+    assert duckdb.execute(sql).fetchall() == [("unknown", 512, 1)]
+
+
 @pytest.mark.parametrize("fmt", list(WRITERS))
 def test_a_full_disk_is_an_os_error(fmt: str, snaps: list[mr.Snapshot]) -> None:
     with pytest.raises(OSError), open("/dev/full", "wb") as full:  # noqa: PT011
