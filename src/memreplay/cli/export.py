@@ -92,7 +92,7 @@ _SPELLED = {
 Examples:
   memreplay export snap.pkl -o tables/
   memreplay export snap.pkl -o allocations.parquet
-  memreplay export snap.pkl -o usage.csv --tables usage
+  memreplay export snap.pkl -o usage.csv
   memreplay export snap.pkl --format ndjson --tables events | head
   memreplay export rank*.pkl -o dataset/ --partition rank
   memreplay export snap.pkl -o snap.pftrace
@@ -120,7 +120,7 @@ Examples:
     "--tables",
     metavar="NAME[,NAME...]",
     help="Which tables: events, allocations, stacks, frames, segments, blocks, annotations, usage"
-    " (default: all into a folder, allocations into a file).",
+    " (default: all into a folder; into a file the one of its name, else allocations).",
 )
 @click.option(
     "--partition",

@@ -55,7 +55,7 @@ def export(asked: Export) -> int:
         raise UsageError("several snapshots go into one dataset: give --partition rank and -o DIR/")
     if _is_folder(asked.output, named):
         return _into_folder(asked, named or tuple(TABLES), rules)
-    return _into_file(asked, named or ("allocations",), rules)
+    return _into_file(asked, named or (_named_by(asked.output),), rules)
 
 
 def _check_extra() -> None:
@@ -103,6 +103,14 @@ def _is_folder(output: str | None, named: tuple[str, ...] | None) -> bool:
         return True
     # A name without an ending, for all tables or several, is that of a folder.
     return (named is None or len(named) > 1) and not os.path.splitext(output)[1]
+
+
+def _named_by(output: str | None) -> str:
+    """The table that the name of a file means: that of its own name, else the allocations."""
+    from memreplay.tables.schema import TABLES
+
+    stem = os.path.basename(output or "").split(".")[0]
+    return stem if stem in TABLES else "allocations"
 
 
 def _into_file(asked: Export, named: tuple[str, ...], rules: tuple[Rule, ...]) -> int:

@@ -81,6 +81,16 @@ def test_a_file_gets_the_allocations_in_the_format_of_its_name(
         assert [row["bytes"] for row in json.loads(data)] == [64, 128]
 
 
+def test_a_file_with_the_name_of_a_table_gets_that(
+    runner: CliRunner, path: Path, tmp_path: Path
+) -> None:
+    for name, rows in (("usage.parquet", 3), ("frames.parquet", 1), ("blocks.parquet", 0)):
+        result = runner.invoke(app, ["export", str(path), "-o", str(tmp_path / name)])
+        assert (result.exit_code, result.output) == (0, "")
+        assert pq.read_metadata(tmp_path / name).num_rows == rows
+        assert pq.read_schema(tmp_path / name).metadata[b"memreplay.table"] == name[:-8].encode()
+
+
 def test_stdout(runner: CliRunner, path: Path) -> None:
     args = ["export", str(path), "--format", "ndjson", "--tables", "usage"]
     result = runner.invoke(app, args)
