@@ -95,7 +95,7 @@ def test_a_free_that_is_requested_before_the_range_and_in_it_again(completed: bo
     whole = mr.open(data, start=2)
     part = mr.open(sliced(whole))
     for measure in ("requested", "held"):
-        a, b = whole.replay(0).measure(measure), part.replay(0).measure(measure)  # type: ignore[arg-type]
+        a, b = whole.replay(0).measure(measure), part.replay(0).measure(measure)
         assert b.start_bytes == a.start_bytes
         assert b.series.tolist() == a.series.tolist()
 
