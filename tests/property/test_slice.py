@@ -100,6 +100,15 @@ def test_a_free_that_is_requested_before_the_range_and_in_it_again(completed: bo
         assert b.series.tolist() == a.series.tolist()
 
 
+def test_a_free_of_nothing_does_not_make_the_stacks_of_frees_trusted() -> None:
+    builder = SnapshotBuilder().alloc(0x1000, 8).alloc(0x2000, 8).free_completed(0x2000, 8)
+    builder.free_completed(0x1000, 8, frames=[("forward", "/a.py", 1)])
+    builder.free_completed(0x2000, 8)
+    whole = mr.open(build.dump(builder.build()), start=3)
+    part = mr.open(sliced(whole))
+    assert_same(whole, part, blocks=False)
+
+
 @given(snapshot=traces(max_events=30), data=st.data())
 def test_any_trace(snapshot: Any, data: st.DataObject) -> None:
     first = data.draw(st.integers(0, 32), "first")

@@ -145,6 +145,7 @@ cdef int take_free(Excerpt* x, uint32_t i, uint64_t address, Slot64* slot) noexc
         return 0
     if push_leading(x, A_ALLOC, address, sizes_of(x)[i], EMPTY_STACK, 0, NONE32) < 0:
         return -1
+    x.same += 1  # readers see a pair like any other
     return push_leading(x, A_FREE_COMPLETED, address, sizes_of(x)[i], EMPTY_STACK, 0, NONE32)
 
 
