@@ -6,6 +6,7 @@ MEMREPLAY_COVERAGE=1   line tracing for coverage
 """
 
 import os
+import sys
 from pathlib import Path
 
 from Cython.Build import cythonize
@@ -62,12 +63,16 @@ c_folder = "build/c-" + "-".join(
 headers = [path.stat().st_mtime for path in Path("src/memreplay").rglob("*.pxd")]
 made = [path.stat().st_mtime for path in Path(c_folder).rglob("*.c")]
 
+# Several modules at once where processes are forked: elsewhere each would run this file again.
+forks = sys.platform == "linux" and sys.version_info < (3, 14)
+
 setup(
     ext_modules=cythonize(
         extensions,
         compiler_directives=directives,
         include_path=["src"],
         build_dir=c_folder,
+        nthreads=(os.cpu_count() or 1) if forks else 0,
         force=bool(made) and max(headers) > min(made),
     )
 )

@@ -382,7 +382,7 @@ cdef int64_t first_time(const Excerpt* x) noexcept nogil:
 cdef void next_value(Pickling* p) noexcept nogil:
     # A key, and what stands in the texts as JSON.
     cdef const uint64_t* ends = <const uint64_t*> p.keys.data + 2 * p.at
-    cdef uint64_t start = ends[-1] if p.at else 0
+    cdef uint64_t start = (ends - 1)[0] if p.at else 0
     cdef const uint8_t* text = <const uint8_t*> p.texts.data
     put_unicode(&p.out, text + start, ends[0] - start, 4)
     if put_json(&p.out, text + ends[0], ends[1] - ends[0]) < 0:
