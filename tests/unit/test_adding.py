@@ -14,18 +14,40 @@ from memreplay import _core
 from memreplay._adding import Adding, WrongRowError
 
 EVENT = {
-    **{"action": "u1", "address": "u8", "size": "i8", "time": "i8", "stream": "u8", "stack": "u4"},
-    **{"pool": "u4", "compile_context": "u4", "user_metadata": "u4", "device_free": "i8"},
+    "action": "u1",
+    "address": "u8",
+    "size": "i8",
+    "time": "i8",
+    "stream": "u8",
+    "stack": "u4",
+    "pool": "u4",
+    "compile_context": "u4",
+    "user_metadata": "u4",
+    "device_free": "i8",
     "has_device_free": "u1",
 }
 SEGMENT = {
-    **{"device": "i4", "address": "u8", "total": "i8", "allocated": "i8", "active": "i8"},
-    **{"requested": "i8", "has_requested": "u1", "stream": "u8", "kind": "u4", "pool": "u4"},
-    **{"stack": "u4", "expandable": "u1"},
+    "device": "i4",
+    "address": "u8",
+    "total": "i8",
+    "allocated": "i8",
+    "active": "i8",
+    "requested": "i8",
+    "has_requested": "u1",
+    "stream": "u8",
+    "kind": "u4",
+    "pool": "u4",
+    "stack": "u4",
+    "expandable": "u1",
 }
 BLOCK = {
-    **{"segment": "u4", "address": "u8", "size": "i8", "requested": "i8", "has_requested": "u1"},
-    **{"state": "u1", "stack": "u4"},
+    "segment": "u4",
+    "address": "u8",
+    "size": "i8",
+    "requested": "i8",
+    "has_requested": "u1",
+    "state": "u1",
+    "stack": "u4",
 }
 ANNOTATION = {"device": "i4", "time": "i8", "stage": "u4", "name": "u4"}
 COLUMNS = {"events": EVENT, "segments": SEGMENT, "blocks": BLOCK, "annotations": ANNOTATION}
@@ -133,9 +155,10 @@ def test_columns_of_one_length(table: str) -> None:
 @pytest.mark.parametrize("table", COLUMNS)
 def test_a_limit_of_rows(table: str) -> None:
     def fill(adding: Adding) -> None:
+        if table != "segments":  # three are there
+            add(adding, table, {})
         with pytest.raises(mr.LimitError, match=f"rows of {table}"):
-            for _ in range(3):
-                add(adding, table, {})
+            add(adding, table, {})
 
     filled(fill, rows=5)
 
