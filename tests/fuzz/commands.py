@@ -224,7 +224,7 @@ def slice_of(snap: mr.Snapshot, dice: int) -> None:
 
 
 def dataset_of(snap: mr.Snapshot, dice: int) -> None:
-    """The tables of what was read are a dataset with the same numbers; those of a range are none."""
+    """The tables of what was read are a dataset with the same numbers; of a range they are none."""
     packed = datasets.exported(snap, FORMATS[dice % 2])
     with tempfile.TemporaryDirectory(prefix="memreplay-fuzz-") as folder:
         datasets.unpacked(packed, folder)
