@@ -237,9 +237,7 @@ def look_up(snap: mr.Snapshot) -> None:
 # ---- a part of it --------------------------------------------------------------------------------
 
 
-def check_range(
-    data: bytes | str, whole: mr.Snapshot, dice: int, *, salvage: bool = False
-) -> None:
+def check_range(data: bytes | str, whole: mr.Snapshot, dice: int, *, salvage: bool = False) -> None:
     """A range has the numbers of the whole."""
     dice //= 64
     most = max((count for _, _, _, count in whole.native.traces()), default=0)

@@ -182,7 +182,7 @@ def test_texts(text: str) -> None:
 @pytest.mark.parametrize(
     "inside, want",
     [
-        ("\\b\\f\\n\\r\\t\\/\\\\\\\"", '\b\f\n\r\t/\\"'),
+        ('\\b\\f\\n\\r\\t\\/\\\\\\"', '\b\f\n\r\t/\\"'),
         ("\\u00E9\\u00e9", "éé"),
         ("\\uD83D\\uDE00\\ud83d\\ude00", "😀😀"),
         ("\\ud83d", "\ud83d"),

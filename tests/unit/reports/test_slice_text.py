@@ -10,8 +10,13 @@ from memreplay.reports.slice_text import lines
 from memreplay.results.slice import Sliced, SlicedDevice
 
 NOTHING = {
-    **{"device": 0, "first_event": 0, "events": 0, "written_events": 0, "leading_events": 0},
-    **{"small_allocations": 0, "small_bytes": 0},
+    "device": 0,
+    "first_event": 0,
+    "events": 0,
+    "written_events": 0,
+    "leading_events": 0,
+    "small_allocations": 0,
+    "small_bytes": 0,
 }
 
 
