@@ -258,7 +258,7 @@ def test_words_are_decoded_row_by_row(data: st.DataObject) -> None:
     at = data.draw(st.lists(st.integers(0, len(codes) - 1), max_size=30))
     offset = data.draw(st.integers(0, 11))
     said = data.draw(st.lists(st.booleans(), min_size=len(at), max_size=len(at)))
-    bits = np.packbits([False] * offset + said, bitorder="little")
+    bits = np.packbits(np.array([False] * offset + said, bool), bitorder="little")
     found = decoded(np.array(at, "i4"), np.array(codes, "u4"), 7, bits, offset)
     wanted = [codes[i] if there else 7 for i, there in zip(at, said, strict=True)]
     assert memoryview(found).tolist() == wanted
@@ -269,11 +269,11 @@ def test_words_are_decoded_row_by_row(data: st.DataObject) -> None:
 @pytest.mark.parametrize("index", [2, -1, 2**31 - 1, -(2**31)])
 def test_an_index_past_the_end_of_a_dictionary_is_refused(index: int) -> None:
     at, codes = np.array([0, index], "i4"), np.array([5, 6], "u4")
-    with pytest.raises(WrongRowError, match="^1$"):
+    with pytest.raises(WrongRowError, match=r"^1$"):
         decoded(at, codes, 7, None, 0)
     # What stands under a null does not count.
     assert memoryview(decoded(at, codes, 7, np.array([1], "u1"), 0)).tolist() == [5, 7]
-    with pytest.raises(WrongRowError, match="^0$"):
+    with pytest.raises(WrongRowError, match=r"^0$"):
         decoded(at, np.zeros(0, "u4"), 7, None, 0)
 
 
