@@ -10,9 +10,10 @@ _MAX_VALUES = 10_000
 _MAX_INT_BITS = 64
 
 
-def to_json(value: object, *, indent: int | None) -> str:
-    """ASCII JSON text; ValueError for a NaN or an infinity, which JSON cannot say."""
-    return json.dumps(value, indent=indent, allow_nan=False)
+def to_json(value: object, *, indent: int | None, ascii_only: bool = True) -> str:
+    """JSON text, in ASCII or with surrogates in it as they are; ValueError for a NaN or an infinity,
+    which JSON cannot say."""
+    return json.dumps(value, indent=indent, allow_nan=False, ensure_ascii=ascii_only)
 
 
 def json_safe(value: object) -> object:
