@@ -1,4 +1,4 @@
-"""A plugin for pytest, `-p tests.no_skips`: where all that tests need is there, one that skips fails."""
+"""A plugin for pytest, `-p tests.no_skips`: a test that is skipped has failed."""
 
 from __future__ import annotations
 
