@@ -250,9 +250,11 @@ def _bounds(
             raise UsageError(f"no kind of moment is called {moment.kind!r}")
         # What 64 bits do not hold is before or after everything.
         numbers += [_KINDS[moment.kind], max(-(2**63) + 1, min(2**63 - 1, moment.value))]
-    if device is not None and not 0 <= device < 2**31:
+    # A segment may be of device -1.
+    if device is not None and not -1 <= device < 2**31:
         raise UsageError(f"no device {device}: devices count from 0")
-    return numbers[0], numbers[1], numbers[2], numbers[3], -1 if device is None else device
+    only = _core.ALL_DEVICES if device is None else device
+    return numbers[0], numbers[1], numbers[2], numbers[3], only
 
 
 def open(  # noqa: A001 - memreplay.open is the name people expect
