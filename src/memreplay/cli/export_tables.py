@@ -196,7 +196,7 @@ def read(asked: Export, file: str) -> tuple[Snapshot | None, int]:
         with opened(file, asked.reading) as snapshot:
             return snapshot
 
-    try:
-        return attempt(file, work)
-    finally:
-        loading.join()
+    # Not waited for after Ctrl-C: that may leave a lock of imports taken, which it waits for.
+    found = attempt(file, work)
+    loading.join()
+    return found

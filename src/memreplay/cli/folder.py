@@ -8,20 +8,26 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import IO
 
+from memreplay.cli.ending import undone_by_signals
 from memreplay.errors import UsageError
 
 
 class Folder:
-    """Where the files of a `folder_output` are made."""
+    """The files of a `folder_output`: those that are made, and those that they replace."""
 
-    def __init__(self, part: str) -> None:
+    def __init__(self, path: str, part: str) -> None:
+        self.path = path
         self.part = part
+        self.new = os.path.join(part, "new")
+        self.old = os.path.join(part, "old")
         self.names: list[str] = []
+        self.made: list[str] = []
         self.kept = True
+        self.replacing = False
 
     def __call__(self, name: str) -> IO[bytes]:
         """A new file of this name (with folders of its own, where it says so), to be closed."""
-        path = os.path.join(self.part, name)
+        path = os.path.join(self.new, name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         self.names.append(name)
         return open(path, "xb")
@@ -29,6 +35,62 @@ class Folder:
     def give_up(self) -> None:
         """Nothing is to be kept."""
         self.kept = False
+
+    def replace(self) -> None:
+        """Gives the new files their names in the folder; what had them is in `old` until all have.
+        After an error they are put back. The folder itself stays: somebody may stand in it, and
+        files of others are there."""
+        self.replacing = True
+        try:
+            for name in self.names:
+                whole, old = os.path.join(self.path, name), os.path.join(self.old, name)
+                _make_folders(os.path.dirname(whole), self.made)
+                if os.path.lexists(whole):
+                    os.makedirs(os.path.dirname(old), exist_ok=True)
+                    os.replace(whole, old)
+                os.replace(os.path.join(self.new, name), whole)
+        except BaseException:
+            try:
+                self.put_back()
+            except OSError:
+                raise UsageError(
+                    f"cannot write all of {self.path}; what was there is in {self.old}"
+                ) from None
+            raise
+        self.replacing = False
+        shutil.rmtree(self.old, ignore_errors=True)
+
+    def put_back(self) -> None:
+        """Undoes what `replace` did, however far it came, or this: where each file is says that."""
+        if not self.replacing:
+            return
+        for name in self.names:
+            whole = os.path.join(self.path, name)
+            new, old = os.path.join(self.new, name), os.path.join(self.old, name)
+            if not os.path.lexists(new):
+                os.replace(whole, new)
+            if os.path.lexists(old):
+                os.replace(old, whole)
+        for one in reversed(self.made):
+            with suppress(OSError):
+                os.rmdir(one)
+        self.replacing = False
+        shutil.rmtree(self.old, ignore_errors=True)
+
+    def remove(self) -> None:
+        """Removes what was made, and what is in `part` but old files that are not put back."""
+        shutil.rmtree(self.new, ignore_errors=True)
+        with suppress(OSError):
+            os.rmdir(self.part)
+
+    def undo(self) -> None:
+        """All is as it was; of a process that ends."""
+        self.put_back()
+        # Threads may still be making files.
+        for _ in range(100):
+            self.remove()
+            if not os.path.lexists(self.part):
+                break
 
 
 @contextmanager
@@ -51,58 +113,18 @@ def folder_output(
     home = os.path.dirname(path) if fresh else path
     if not os.path.isdir(home):
         raise UsageError(f"cannot write {path}: there is no directory {home}")
-    part = os.path.join(home, f".memreplay-{os.urandom(6).hex()}.part")
-    folder = Folder(os.path.join(part, "new"))
-    old = os.path.join(part, "old")
-    os.mkdir(part)
-    try:
-        os.mkdir(folder.part)
-        yield folder
-        if folder.kept:
-            if fresh:
-                os.rename(folder.part, path)
-            else:
-                _replace(path, folder, old)
-    finally:
-        shutil.rmtree(folder.part, ignore_errors=True)
-        with suppress(OSError):  # what could not be put back is still in it
-            os.rmdir(part)
-
-
-def _replace(path: str, folder: Folder, old: str) -> None:
-    """Gives the new files their names in `path`; what had them is in `old` until all have. After an
-    error they are put back. The folder itself stays: somebody may stand in it, and files of others
-    are there."""
-    made: list[str] = []
-    try:
-        for name in folder.names:
-            whole = os.path.join(path, name)
-            _make_folders(os.path.dirname(whole), made)
-            if os.path.lexists(whole):
-                os.makedirs(os.path.dirname(os.path.join(old, name)), exist_ok=True)
-                os.replace(whole, os.path.join(old, name))
-            os.replace(os.path.join(folder.part, name), whole)
-    except BaseException:
+    folder = Folder(path, os.path.join(home, f".memreplay-{os.urandom(6).hex()}.part"))
+    with undone_by_signals(folder.undo):
         try:
-            _put_back(path, folder, old, made)
-        except OSError:
-            raise UsageError(f"cannot write all of {path}; what was there is in {old}") from None
-        shutil.rmtree(old, ignore_errors=True)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
-
-
-def _put_back(path: str, folder: Folder, old: str, made: list[str]) -> None:
-    """Undoes what `_replace` did, however far it came: where each file is says that."""
-    for name in folder.names:
-        whole = os.path.join(path, name)
-        if os.path.lexists(os.path.join(old, name)):
-            os.replace(os.path.join(old, name), whole)
-        elif not os.path.lexists(os.path.join(folder.part, name)):
-            os.unlink(whole)
-    for one in reversed(made):
-        with suppress(FileNotFoundError):
-            os.rmdir(one)
+            os.mkdir(folder.part)
+            os.mkdir(folder.new)
+            yield folder
+            if folder.kept and fresh:
+                os.rename(folder.new, path)
+            elif folder.kept:
+                folder.replace()
+        finally:
+            folder.remove()
 
 
 def _make_folders(path: str, made: list[str]) -> None:

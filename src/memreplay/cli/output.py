@@ -101,15 +101,21 @@ def byte_output(path: str | None) -> Iterator[IO[bytes]]:
             yield special
         return
     part = os.path.join(os.path.dirname(path), f".memreplay-{os.urandom(6).hex()}.part")
-    try:
-        with open(part, "xb") as file:
-            yield file
-        if os.path.exists(path):
-            import shutil  # late: most commands write no file
+    from memreplay.cli.ending import undone_by_signals
 
-            shutil.copymode(path, part)
-        os.replace(part, path)
-    except BaseException:
+    def undo() -> None:
         with suppress(FileNotFoundError):
             os.unlink(part)
-        raise
+
+    with undone_by_signals(undo):
+        try:
+            with open(part, "xb") as file:
+                yield file
+            if os.path.exists(path):
+                import shutil  # late: most commands write no file
+
+                shutil.copymode(path, part)
+            os.replace(part, path)
+        except BaseException:
+            undo()
+            raise

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from memreplay.cli.folder import folder_output
+from memreplay.cli.folder import Folder, folder_output
 from memreplay.errors import UsageError
 
 NAMES = ("a.csv", "b.csv", "sub/rank=0/c.csv", "new/d.csv", "e.csv")
@@ -77,6 +78,55 @@ def test_a_failure_at_any_rename_leaves_the_folder_as_it_was(
             else:
                 break
     assert failed >= len(NAMES)
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_signal_at_any_rename_leaves_the_folder_as_it_was(
+    out: Path, after: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = tree(out)
+    real = os.replace
+    seen = 0
+
+    def at_rename(number: int) -> bool:
+        """Whether there is such a rename; what a signal calls is called there, and once more."""
+        made: list[Folder] = []
+        done = 0
+
+        def replace(source: str, target: str) -> None:
+            nonlocal done
+            done += 1
+            here = done == number
+            if here and not after:
+                made[0].undo()
+                raise KeyboardInterrupt
+            real(source, target)
+            if here:
+                made[0].undo()
+                assert tree(out) == before
+                made[0].undo()
+                raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "replace", replace)
+            with suppress(KeyboardInterrupt), folder_output(str(out), NAMES, force=True) as create:
+                made.append(create)
+                for name in NAMES:
+                    create(name).close()
+        return done >= number
+
+    while at_rename(seen + 1):
+        assert tree(out) == before
+        seen += 1
+    assert seen >= len(NAMES)
+
+
+def test_a_signal_when_all_is_done_changes_nothing(out: Path) -> None:
+    with folder_output(str(out), NAMES, force=True) as create:
+        for name in NAMES:
+            create(name).close()
+    create.undo()
+    assert {name for name, text in tree(out).items() if text == b""} == set(NAMES)
 
 
 def test_what_cannot_be_put_back_is_kept_and_named(
