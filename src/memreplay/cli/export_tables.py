@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     Write = Callable[[Table, IO[bytes]], None]
 
+FORMATS = ("parquet", "arrow", "csv", "ndjson", "json")
 BINARY = ("parquet", "arrow")
 _LONGEST = (
     "allocations",
@@ -130,6 +131,7 @@ def _into_folder(asked: Export, named: tuple[str, ...], rules: tuple[Rule, ...])
     from memreplay.tables.schema import TABLES
 
     assert asked.output is not None
+    check_unmixed(asked.output, ranks=False)
     names = [f"{name}.{asked.fmt}" for name in named]
     others = [f"{name}.{asked.fmt}" for name in TABLES if name not in named]
     with folder_output(asked.output, names, others, force=asked.force) as create:
@@ -139,6 +141,23 @@ def _into_folder(asked: Export, named: tuple[str, ...], rules: tuple[Rule, ...])
             return exit_code
         write_all(snapshot, {name: f"{name}.{asked.fmt}" for name in named}, create, asked, rules)
     return exit_code
+
+
+def check_unmixed(path: str, *, ranks: bool) -> None:
+    """Raises UsageError where tables of `ranks`, or of one snapshot, would lie beside the other."""
+    from memreplay.dataset import rank_folder
+    from memreplay.tables.schema import TABLES
+
+    if not os.path.isdir(path):
+        return
+    if not ranks:
+        there, whose = rank_folder(path, TABLES), "ranks"
+    else:
+        files = [one for one in os.listdir(path) if os.path.splitext(one)[1][1:] in FORMATS]
+        found = [one for one in files if one.partition(".")[0] in TABLES]
+        there, whose = min(found, default=None), "one snapshot"
+    if there is not None:
+        raise UsageError(f"{path} has tables of {whose} ({there}): name another folder")
 
 
 def write_all(
