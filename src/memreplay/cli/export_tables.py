@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING
 
 from memreplay.cli.errors import attempt
 from memreplay.cli.folder import folder_output
-from memreplay.cli.output import byte_output, check_output
+from memreplay.cli.output import byte_output, check_not_read, check_output
 from memreplay.cli.source import opened
 from memreplay.errors import MissingExtraError, UsageError
 from memreplay.model import MEASURES
@@ -117,7 +117,8 @@ def _named_by(output: str | None) -> str:
 def _into_file(asked: Export, named: tuple[str, ...], rules: tuple[Rule, ...]) -> int:
     if len(named) > 1:
         raise UsageError("several tables go into a folder, a file each: give -o DIR/")
-    check_output(asked.output, force=asked.force, binary=asked.fmt in BINARY)
+    binary = asked.fmt in BINARY
+    check_output(asked.output, force=asked.force, binary=binary, read=asked.files)
     snapshot, exit_code = read(asked, asked.files[0])
     if snapshot is not None:
         from memreplay.tables import table
@@ -133,6 +134,8 @@ def _into_folder(asked: Export, named: tuple[str, ...], rules: tuple[Rule, ...])
     assert asked.output is not None
     check_unmixed(asked.output, ranks=False)
     names = [f"{name}.{asked.fmt}" for name in named]
+    for name in names:
+        check_not_read(os.path.join(asked.output, name), asked.files)
     others = [f"{name}.{asked.fmt}" for name in TABLES if name not in named]
     with folder_output(asked.output, names, others, force=asked.force) as create:
         snapshot, exit_code = read(asked, asked.files[0])
