@@ -61,12 +61,14 @@ def export(asked: Export) -> int:
 
 def _check_extra() -> None:
     """Raises MissingExtraError without pyarrow: before the work, as that may take a while."""
+    from memreplay.tables.schema import NEEDS_PYARROW
+
     try:
         there = find_spec("pyarrow") is not None
     except ValueError:
         there = False
     if not there:
-        raise MissingExtraError("tables need pyarrow: pip install 'memreplay[parquet]'")
+        raise MissingExtraError(NEEDS_PYARROW)
 
 
 def writer_of(fmt: str) -> Write:

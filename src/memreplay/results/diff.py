@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 from memreplay.model import By, Exactness, Filters, Frame, Label, MeasureName, When
 
@@ -47,8 +47,33 @@ class Side:
     reasons: tuple[str, ...]
 
 
+class OneSide(Protocol):
+    """What is compared."""
+
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def trusted(self) -> bool: ...
+
+
+class Compared:
+    """Two sides, and what follows of both."""
+
+    __slots__ = ()
+    base: OneSide
+    new: OneSide
+
+    @property
+    def change_bytes(self) -> int:
+        return self.new.bytes - self.base.bytes
+
+    @property
+    def trusted(self) -> bool:
+        return self.base.trusted and self.new.trusted
+
+
 @dataclass(frozen=True, slots=True)
-class DeviceDiff:
+class DeviceDiff(Compared):
     """What changed on one device. The rows' changes, with `rest_change_bytes`, add up to
     `change_bytes`.
 
@@ -66,14 +91,6 @@ class DeviceDiff:
     rows_total: int
     rest_change_bytes: int
     statuses: dict[Status, int]
-
-    @property
-    def change_bytes(self) -> int:
-        return self.new.bytes - self.base.bytes
-
-    @property
-    def trusted(self) -> bool:
-        return self.base.trusted and self.new.trusted
 
 
 @dataclass(frozen=True, slots=True)
