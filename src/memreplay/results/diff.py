@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from memreplay.model import By, Exactness, Filters, Frame, Label, MeasureName, When
+from memreplay.model import By, EventRange, Exactness, Filters, Frame, Label, MeasureName, When
 
 Status = Literal["grew", "shrank", "new", "gone", "same"]
 
@@ -97,7 +97,8 @@ class DeviceDiff(Compared):
 class DiffReport:
     """What `memreplay diff` shows: an entry a device that both snapshots have.
 
-    `only_base` and `only_new` are the devices that one of them has alone.
+    `only_base` and `only_new` are the devices that one of them has alone. `ranges` is which events
+    each is of, where these are others.
     """
 
     base_file: str
@@ -112,3 +113,4 @@ class DiffReport:
     only_new: tuple[int, ...] = ()
     truncated: bool = False
     filters: Filters | None = None
+    ranges: tuple[EventRange, EventRange] | None = None
