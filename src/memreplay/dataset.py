@@ -6,7 +6,7 @@ import io
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +45,20 @@ def dataset_format(path: object) -> str | None:
     return None
 
 
+def rank_folder(path: str, names: Iterable[str] = TABLES) -> str | None:
+    """The first folder of a rank (`events/rank=0`) in the folder of a dataset; None without one."""
+    for name in names:
+        inner = os.path.join(path, name)
+        found = [one for one in os.listdir(inner) if one[:5] == "rank="] if _holds(inner) else []
+        if found:
+            return f"{name}/{min(found)}"
+    return None
+
+
+def _holds(path: str) -> bool:
+    return os.path.isdir(path) and os.access(path, os.R_OK | os.X_OK)
+
+
 def read_dataset(
     path: str, fmt: str, limits: Limits, bounds: tuple[int, int, int, int, int] | None
 ) -> tuple[_core.Tables, int]:
@@ -53,6 +67,12 @@ def read_dataset(
     Raises SnapshotError where it is no whole dataset of one snapshot, LimitError, OSError and
     MissingExtraError.
     """
+    ranks = rank_folder(path)
+    if ranks is not None:
+        raise SnapshotError(
+            f"the folder holds tables of one snapshot and, in {ranks}, of several ranks",
+            hint="give each a folder of its own",
+        )
     files = {name: _opened(os.path.join(path, f"{name}.{fmt}"), fmt) for name in TABLES}
     said = _said(files)
     total = sum(file.size for file in files.values())
