@@ -86,6 +86,9 @@ bench/data/%mb.pkl: bench/generate.py
 # Object files are kept in the environment (DIST_EXTRA_CONFIG names where), so that a change
 # recompiles what depends on it and nothing else, and no two environments share a build. The build's
 # tools are in the environment too: those that pip would unpack for one build look newer than all C.
+# An editable install compiles nothing, as pip would compile all modules, one by one, every time.
+EDITABLE = MEMREPLAY_NATIVE=0 DIST_EXTRA_CONFIG=$(VENV)/build.cfg $(BIN)/python -m pip install --quiet --no-build-isolation --editable
+INPLACE  = DIST_EXTRA_CONFIG=$(VENV)/build.cfg $(BIN)/python setup.py --quiet build_ext --inplace
 
 %/build.cfg:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
@@ -107,15 +110,16 @@ bench/data/%mb.pkl: bench/generate.py
 .PRECIOUS: %/build.cfg %/tools.stamp %/flags.stamp
 
 $(VENV)/demo.stamp: $(VENV)/flags.stamp $(VENV)/tools.stamp pyproject.toml $(NATIVE)
-	DIST_EXTRA_CONFIG=$(VENV)/build.cfg $(BIN)/python -m pip install --quiet --no-build-isolation --editable .
+	$(EDITABLE) .
+	$(INPLACE)
 	@touch $@
 
 $(VENV)/dev.stamp: $(VENV)/flags.stamp $(VENV)/tools.stamp pyproject.toml
-	DIST_EXTRA_CONFIG=$(VENV)/build.cfg $(BIN)/python -m pip install --quiet --no-build-isolation --editable '.[dev]'
+	$(EDITABLE) '.[dev]'
 	@touch $@
 
 $(VENV)/built.stamp: $(VENV)/dev.stamp $(NATIVE)
-	DIST_EXTRA_CONFIG=$(VENV)/build.cfg $(BIN)/python setup.py --quiet build_ext --inplace
+	$(INPLACE)
 	@touch $@
 
 # Not editable: the sanitized modules must not land in src/, where the other environment looks.

@@ -3,6 +3,8 @@
 MEMREPLAY_DEBUG=1      bounds checks and debug symbols, no optimisation
 MEMREPLAY_SANITIZE=1   AddressSanitizer and UndefinedBehaviorSanitizer
 MEMREPLAY_COVERAGE=1   line tracing for coverage
+MEMREPLAY_NATIVE=0     no extensions: for an editable install whose native modules
+                       `build_ext --inplace` makes: pip would make all of them, one by one
 """
 
 import os
@@ -14,8 +16,8 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 
-def switched(name: str) -> bool:
-    return os.environ.get(f"MEMREPLAY_{name}", "0") not in ("", "0")
+def switched(name: str, otherwise: str = "0") -> bool:
+    return os.environ.get(f"MEMREPLAY_{name}", otherwise) not in ("", "0")
 
 
 DEBUG, SANITIZE, COVERAGE = switched("DEBUG"), switched("SANITIZE"), switched("COVERAGE")
@@ -90,6 +92,6 @@ class Compiled(build_ext):
 
 setup(
     cmdclass={"build_ext": Compiled},
-    ext_modules=extensions,
+    ext_modules=extensions if switched("NATIVE", "1") else [],
     options={"build_ext": {"parallel": PROCESSES}},
 )
