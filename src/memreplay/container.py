@@ -431,13 +431,13 @@ def _only_file(archive: ZipFile) -> ZipInfo:
         names = [info.filename for info in files]
         if any(name.endswith(("/data.pkl", "/version")) for name in names):
             raise SnapshotError(TORCH_SAVE, offset=0, hint=RECORD)
-        shown = ", ".join(map(_shown, names[:SHOWN])) + (", …" if len(names) > SHOWN else "")
+        shown = ", ".join(map(printable, names[:SHOWN])) + (", …" if len(names) > SHOWN else "")
         raise SnapshotError(
             f"a zip archive of {len(names)} files, where one is read: {shown}",
             hint="unpack it, and name the snapshot",
         )
     (info,) = files
-    name = _shown(info.filename)
+    name = printable(info.filename)
     if info.flag_bits & 1:
         raise SnapshotError(f"{name} in the zip archive is encrypted", hint=UNPACK)
     if info.compress_type not in (0, 8):
@@ -476,7 +476,7 @@ def _zip_error(raw: Raw, error: OSError) -> Exception:
 # ---- errors --------------------------------------------------------------------------------------
 
 
-def _shown(text: str) -> str:
+def printable(text: str) -> str:
     """What a file says, as a part of an error: short and plain, whatever it holds."""
     plain = "".join(c if c.isprintable() else "?" for c in text[: LONGEST + 1])
     return plain if len(plain) <= LONGEST else plain[: LONGEST - 1] + "…"
@@ -490,7 +490,7 @@ def _cut(kind: str, taken: int) -> TruncatedError:
 
 
 def _damaged(kind: str, taken: int, error: Exception) -> SnapshotError:
-    words = _shown(str(error)) or type(error).__name__
+    words = printable(str(error)) or type(error).__name__
     if "memory" in words.lower():  # packed with a window beyond all measure (zstd --long=31)
         return SnapshotError(f"this {kind} stream takes too much memory: {words}", hint=UNPACK)
     return SnapshotError(

@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from memreplay import _core
+from memreplay.container import printable
 from memreplay.errors import LimitError, MissingExtraError, SnapshotError, TruncatedError
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ VERSION = b"1"  # of docs/schema.md
 BATCH = 1 << 16
 # Bytes of memory a row, of any table, and what any dataset may take.
 ROW_BYTES, FREE_BYTES = 64, 64 << 20
+MOST_WORDS = 1_000  # characters of an error that a dataset's snapshot was read with
 # What pyarrow raises besides its own for a file that is damaged.
 _DAMAGE = (ValueError, LookupError, TypeError)
 RESTORE = "export the snapshot again"
@@ -155,7 +157,7 @@ def _words(error: Exception) -> str:
     """The first line of what pyarrow says. What the system says goes on as it is."""
     if isinstance(error, OSError) and error.errno is not None:
         raise error
-    return (str(error).splitlines() or [type(error).__name__])[0]
+    return printable((str(error).splitlines() or [type(error).__name__])[0])
 
 
 def _said(files: Mapping[str, _File]) -> dict[str, Any]:
@@ -164,7 +166,7 @@ def _said(files: Mapping[str, _File]) -> dict[str, Any]:
     for name, file in files.items():
         metadata = file.schema.metadata or {}
         if metadata.get(b"memreplay.table") != name.encode():
-            raise SnapshotError(f"{file.name}: not written by memreplay export")
+            raise SnapshotError(f"{file.name}: not written by memreplay export", hint=RESTORE)
         if metadata.get(b"memreplay.schema") != VERSION:
             raise SnapshotError(
                 f"{file.name}: of another version of memreplay's tables", hint=RESTORE
@@ -195,11 +197,14 @@ def _parsed(text: bytes, path: str) -> dict[str, Any]:
         whole = (
             isinstance(said["prelude"], dict)
             and isinstance(said["rows"], dict)
+            and all(type(rows) is int for rows in said["rows"].values())
             and isinstance(said["range"], bool)
             and all(type(said[key]) is int for key in ("traces", "protocol", "stream_bytes"))
             and -1 <= said["protocol"] <= 5
             and 0 <= said["stream_bytes"] < 2**62
             and isinstance(said["truncated"], (str, type(None)))
+            and (said["truncated"] or "").isprintable()
+            and len(said["truncated"] or "") < MOST_WORDS
         )
     except (ValueError, KeyError, TypeError, RecursionError):
         whole = False
@@ -288,8 +293,10 @@ def _strings(adding: Adding, column: pa.Array, missing: int, as_data: bool = Fal
 
 
 def _metadata(word: str) -> bytes:
-    """Metadata as the engine keeps it: data, which is written as JSON, behind a NUL."""
+    """Metadata as the engine keeps it: behind a NUL data as JSON, and texts that begin with one."""
     raw = word.encode("utf-8")
+    if raw[:1] == b"\0":
+        return b"\0" + json.dumps(word).encode()
     if raw[:1] in (b"{", b"["):
         try:
             json.loads(raw)

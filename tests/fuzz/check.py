@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import tempfile
 import traceback
 import zlib
 from typing import Any
@@ -20,6 +21,7 @@ from memreplay.reports.summary_json import render_summary_json
 from memreplay.reports.summary_text import summary_document
 from tests import build, oracle
 from tests.compare import assert_like_oracle
+from tests.fuzz import datasets
 from tests.fuzz.commands import ask
 
 WINDOW = 1 << 20  # bytes that the reader holds at once
@@ -48,6 +50,8 @@ def must(true: object, what: str) -> None:
 def check(data: bytes) -> str:
     """Reads one input; returns what became of it, in a word. Raises what it should not come to."""
     dice = zlib.crc32(data)
+    if data.startswith(datasets.MAGIC):
+        return check_dataset(data, dice)
     whole = attempt(data)
     if isinstance(whole, mr.SnapshotError):
         if isinstance(whole, mr.TruncatedError) or dice % 8 == 0:
@@ -68,7 +72,22 @@ def check(data: bytes) -> str:
     return type(whole).__name__ if isinstance(whole, mr.SnapshotError) else "read"
 
 
-def attempt(data: bytes, **how: Any) -> mr.Snapshot | mr.SnapshotError:
+def check_dataset(data: bytes, dice: int) -> str:
+    """The same of an exported dataset, which is read from a folder."""
+    with tempfile.TemporaryDirectory(prefix="memreplay-fuzz-") as folder:
+        if not datasets.unpacked(data, folder):
+            return "no dataset"
+        whole = attempt(folder)
+        if isinstance(whole, mr.SnapshotError):
+            return type(whole).__name__
+        if not can_be_replayed(whole, folder):
+            return "no replay"
+        analyse(whole, dice)
+        check_range(folder, whole, dice)
+    return "read"
+
+
+def attempt(data: bytes | str, **how: Any) -> mr.Snapshot | mr.SnapshotError:
     """The snapshot, or the one kind of error that it may end in: a sound one."""
     try:
         return mr.open(data, **how)
@@ -77,7 +96,7 @@ def attempt(data: bytes, **how: Any) -> mr.Snapshot | mr.SnapshotError:
         return error
 
 
-def can_be_replayed(snap: mr.Snapshot, data: bytes) -> bool:
+def can_be_replayed(snap: mr.Snapshot, data: bytes | str) -> bool:
     """Whether it holds what is made only when asked for: settings, and sums of sizes."""
     try:
         _ = snap.settings, snap.kept("overflowed"), snap.kept("max_entries")
@@ -89,11 +108,13 @@ def can_be_replayed(snap: mr.Snapshot, data: bytes) -> bool:
     return True
 
 
-def check_error(error: mr.SnapshotError, data: bytes) -> None:
+def check_error(error: mr.SnapshotError, data: bytes | str) -> None:
     text = str(error)
     must(text.isprintable(), f"an error of more than one plain line: {text!r}")
     must(len(text) < 1_000, f"an error of {len(text)} characters")
     must(error.hint, f"an error without a remedy: {text}")
+    if isinstance(data, str):
+        return  # a dataset's places are rows
     if error.offset is None:
         must(is_packed(data) or text.startswith(PLACELESS), f"an error without a place: {text}")
     elif not is_packed(data):
@@ -216,7 +237,9 @@ def look_up(snap: mr.Snapshot) -> None:
 # ---- a part of it --------------------------------------------------------------------------------
 
 
-def check_range(data: bytes, whole: mr.Snapshot, dice: int, *, salvage: bool = False) -> None:
+def check_range(
+    data: bytes | str, whole: mr.Snapshot, dice: int, *, salvage: bool = False
+) -> None:
     """A range has the numbers of the whole."""
     dice //= 64
     most = max((count for _, _, _, count in whole.native.traces()), default=0)
@@ -246,7 +269,7 @@ def check_range(data: bytes, whole: mr.Snapshot, dice: int, *, salvage: bool = F
             must((of_part.usage == of_whole.usage[begin:end]).all(), "a range's usage")
 
 
-def ranged(data: bytes, whole: mr.Snapshot, **how: Any) -> mr.Snapshot | None:
+def ranged(data: bytes | str, whole: mr.Snapshot, **how: Any) -> mr.Snapshot | None:
     try:
         part = attempt(data, **how)
     except mr.UsageError:

@@ -7,7 +7,7 @@ from bisect import bisect
 from collections.abc import Callable
 from itertools import accumulate
 
-from tests.fuzz import packed, pickles, plain, raw
+from tests.fuzz import datasets, packed, pickles, plain, raw
 from tests.fuzz.seeds import Seeds
 
 MOST = 256 << 10  # bytes of an input made from small ones
@@ -72,6 +72,10 @@ class Inputs:
     def container(self, rng: random.Random) -> bytes:
         return packed.mutated(rng, self.small(rng), self.small(rng))
 
+    def dataset(self, rng: random.Random) -> bytes:
+        one, other = rng.choice(self.seeds.datasets), rng.choice(self.seeds.datasets)
+        return datasets.mutated(rng, one, other)
+
     def large(self, rng: random.Random) -> bytes:
         data = rng.choice(self.seeds.large)
         data = raw.mutated(rng, data, rng.choice((1, 1, 2, 8)))
@@ -91,6 +95,7 @@ MAKERS: dict[str, tuple[float, Callable[[Inputs, random.Random], bytes]]] = {
     "JSON tokens": (8, Inputs.tokens),
     "packed": (2, Inputs.of_mutated),
     "container changed": (2, Inputs.container),
+    "dataset": (4, Inputs.dataset),
     "large": (0.03, Inputs.large),
 }
 KINDS = list(MAKERS)

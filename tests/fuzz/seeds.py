@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import memreplay as mr
 from tests import build, oracle
 from tests.build import FrameSpec, SnapshotBuilder
 from tests.conformance import accept, reject
+from tests.fuzz import datasets
 
 SMALL = 6 << 10
 LARGE = 4 << 20
@@ -22,13 +24,15 @@ STACK: list[FrameSpec] = [("empty", "??", 0), ("forward", "model.py", 7), ("main
 @dataclass
 class Seeds:
     """`pickles`, `texts` (JSON) and `large` are inputs that can be read, but for those cut off;
-    `broken` are not; `plain` are pickles of what the first hold, safe to unpickle."""
+    `broken` are not; `plain` are pickles of what the first hold, safe to unpickle; `datasets` are
+    what export makes of some, packed."""
 
     pickles: list[bytes] = field(default_factory=list)
     texts: list[bytes] = field(default_factory=list)
     plain: list[bytes] = field(default_factory=list)
     large: list[bytes] = field(default_factory=list)
     broken: list[bytes] = field(default_factory=list)
+    datasets: list[bytes] = field(default_factory=list)
 
     def add(self, data: bytes) -> None:
         """Puts an input where it belongs."""
@@ -65,6 +69,9 @@ def seeds(corpus: Iterable[Path] = ()) -> Seeds:
         one_of_each = dict.fromkeys(getattr(made, name))
         setattr(made, name, [data for data in one_of_each if data])
     made.plain = [data for data in made.plain if len(data) <= SMALL]
+    for snapshot in generated():
+        snap = mr.open(build.dump(snapshot))
+        made.datasets += [datasets.exported(snap, fmt) for fmt in datasets.WRITERS]
     return made
 
 

@@ -293,6 +293,60 @@ def test_few_bytes_of_many_rows(folder: Path) -> None:
         mr.open(folder, limits=mr.Limits(rows=1000))
 
 
+def said_of(folder: Path, **changes: Any) -> None:
+    """Changes what all tables say of their snapshot."""
+
+    def change(made: pa.Table) -> pa.Table:
+        said = json.loads(made.schema.metadata[b"memreplay.snapshot"]) | changes
+        metadata = {**made.schema.metadata, b"memreplay.snapshot": json.dumps(said).encode()}
+        return made.replace_schema_metadata(metadata)
+
+    for name in TABLES:
+        rewrite(folder, name, change)
+
+
+LONG = "x" * 5_000
+
+
+@pytest.mark.parametrize("truncated", ["a\nb", "\x1b[31mred", LONG])
+def test_a_truncation_of_more_than_a_plain_line(truncated: str, folder: Path) -> None:
+    said_of(folder, truncated=truncated)
+    fails(folder, "does not say of which snapshot it is")
+
+
+@pytest.mark.parametrize("rows", [LONG, "\x1b[31m", None, 1.5, [1]])
+def test_rows_that_are_no_number(rows: Any, folder: Path) -> None:
+    said_of(folder, rows={"frames": rows})
+    fails(folder, "does not say of which snapshot it is")
+
+
+def test_what_pyarrow_quotes_of_a_file_is_printable(folder: Path) -> None:
+    def change(made: pa.Table) -> pa.Table:
+        at = made.schema.get_field_index("bytes")
+        odd = pa.array([{"\x1b[31m" + LONG: 1}] * made.num_rows)
+        return made.set_column(at, "bytes", odd)
+
+    rewrite(folder, "events", change)
+    with pytest.raises(SnapshotError, match=r"the column bytes is struct<\?\[31m") as error:
+        mr.open(folder)
+    assert str(error.value).isprintable()
+    assert len(str(error.value)) < 300
+
+
+def test_metadata_that_begins_with_a_nul(folder: Path) -> None:
+    texts = ["\0", "\0[", "\0{}", '{"a": 1}']
+    words = pa.array(texts).dictionary_encode().cast(pa.dictionary(pa.int32(), pa.string()))
+    rewrite(folder, "events", with_column("user_metadata", words))
+    snap = mr.open(folder)
+    found = [snap.metadata(i) for i in snap.events.user_metadata.tolist()]
+    assert found == ["\0", "\0[", "\0{}", {"a": 1}]
+
+
+def test_an_error_says_what_to_do(folder: Path) -> None:
+    rewrite(folder, "blocks", lambda made: made.replace_schema_metadata({}))
+    fails(folder, "; export the snapshot again")
+
+
 def test_a_range_is_not_read_again(folder: Path) -> None:
     snap = mr.open(build.dump(simple()), start=1)
     export(snap, folder, "parquet")

@@ -6,37 +6,61 @@ returns the first row that is wrong, or ALL_FIT; where t.status is set, memory o
 blame instead.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
-from libc.string cimport memset
-from memreplay._native.growbuf cimport push_item
-from memreplay._native.status cimport ERR_MEMORY, OK, fail, fail_limit
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from memreplay._native.hashmap cimport NONE32, spans_len
+from memreplay._native.opening cimport open_row, open_trace
+from memreplay._native.status cimport OK
 from memreplay._native.tables cimport *
-from memreplay._native.window cimport window_free, window_new
 
 
 cdef int add_trace(Tables* t, int32_t device) noexcept nogil:
     # The next trace, of this device: the next one too.
-    cdef Trace trace
-    memset(&trace, 0, sizeof(Trace))
-    trace.first = t.events
-    trace.read_first = t.read_events
-    trace.device = device
-    trace.place = device
-    if t.traces.len >= t.max_devices:
-        return fail_limit(&t.status, "devices", t.traces.len + 1, t.max_devices)
-    if t.range.on:
-        trace.window = window_new(t, device)
-        if trace.window == NULL:
-            return fail(&t.status, ERR_MEMORY, "range")
-    if push_item(&t.traces, &trace) < 0:
-        window_free(trace.window)
-        return fail(&t.status, ERR_MEMORY, "traces")
-    return OK
+    return open_trace(t, device, device)
 
+
+# --- what a row may say ---------------------------------------------------------------------------
 
 cdef inline bint is_size(int64_t n) noexcept nogil:
     return 0 <= n <= MAX_BYTES
 
+
+cdef inline bint is_text(const Tables* t, uint32_t id) noexcept nogil:
+    return id < spans_len(&t.strings)
+
+
+cdef inline bint is_text_or_none(const Tables* t, uint32_t id) noexcept nogil:
+    return id == NONE32 or is_text(t, id)
+
+
+cdef inline bint is_pool(const Tables* t, uint32_t id) noexcept nogil:
+    return id == NONE32 or id < spans_len(&t.pairs)
+
+
+cdef inline bint is_action(const Tables* t, uint8_t code) noexcept nogil:
+    return (code < A_KNOWN or code == A_NONE or code == A_LAST
+            or (code >= A_OTHER and <size_t> (code - A_OTHER) < t.other_actions.len))
+
+
+cdef inline bint is_event(const Tables* t, const EventColumns* c, uint64_t i) noexcept nogil:
+    return (is_action(t, c.action[i]) and is_size(c.size[i]) and is_pool(t, c.pool[i])
+            and is_text_or_none(t, c.compile_context[i])
+            and is_text_or_none(t, c.user_metadata[i]))
+
+
+cdef inline bint is_segment(const Tables* t, const SegmentColumns* c, uint64_t i) noexcept nogil:
+    return (is_size(c.total[i]) and is_size(c.allocated[i]) and is_size(c.active[i])
+            and is_size(c.requested[i]) and is_text(t, c.kind[i]) and is_pool(t, c.pool[i])
+            and (c.device[i] == -1 or 0 <= c.device[i] < <int64_t> t.max_devices))
+
+
+cdef inline bint is_block(const Tables* t, const BlockColumns* c, uint64_t i,
+                          uint32_t last) noexcept nogil:
+    # `last` is the segment of the block before.
+    return (is_size(c.size[i]) and is_size(c.requested[i]) and c.state[i] < STATES
+            and last <= c.segment[i] < t.segments.len)
+
+
+# --- rows -----------------------------------------------------------------------------------------
 
 cdef uint64_t add_events(Tables* t, const EventColumns* c, uint64_t n, const uint32_t* stack_of,
                          uint64_t stacks) noexcept nogil:
@@ -45,7 +69,7 @@ cdef uint64_t add_events(Tables* t, const EventColumns* c, uint64_t n, const uin
     cdef Event e
     cdef uint64_t i
     for i in range(n):
-        if c.stack[i] >= stacks or not is_size(c.size[i]):
+        if c.stack[i] >= stacks or not is_event(t, c, i):
             return i
         e.action = c.action[i]
         e.address = c.address[i]
@@ -68,18 +92,14 @@ cdef uint64_t add_events(Tables* t, const EventColumns* c, uint64_t n, const uin
 
 cdef uint64_t add_segments(Tables* t, const SegmentColumns* c, uint64_t n,
                            const uint32_t* stack_of, uint64_t stacks) noexcept nogil:
-    cdef Segment s
+    cdef Segment* s
+    cdef uint32_t row = 0
     cdef uint64_t i
-    memset(&s, 0, sizeof(Segment))
     for i in range(n):
-        if (c.stack[i] >= stacks or not is_size(c.total[i]) or not is_size(c.allocated[i])
-                or not is_size(c.active[i]) or not is_size(c.requested[i])
-                or c.device[i] < -1
-                or (c.device[i] >= 0 and <uint64_t> c.device[i] >= t.max_devices)):
+        if (c.stack[i] >= stacks or not is_segment(t, c, i)
+                or open_row(t, &t.segments, "rows of segments", &row) != OK):
             return i
-        if t.segments.len >= t.max_rows:
-            fail_limit(&t.status, "rows of segments", t.segments.len + 1, t.max_rows)
-            return i
+        s = <Segment*> t.segments.data + row
         s.device = c.device[i]
         s.address = c.address[i]
         s.total_size = c.total[i]
@@ -95,9 +115,6 @@ cdef uint64_t add_segments(Tables* t, const SegmentColumns* c, uint64_t n,
             s.flags |= HAS_REQUESTED
         if c.expandable[i]:
             s.flags |= EXPANDABLE
-        if push_item(&t.segments, &s) < 0:
-            fail(&t.status, ERR_MEMORY, "segments")
-            return i
         t.attached_segments += 1
     return ALL_FIT
 
@@ -105,21 +122,18 @@ cdef uint64_t add_segments(Tables* t, const SegmentColumns* c, uint64_t n,
 cdef uint64_t add_blocks(Tables* t, const BlockColumns* c, uint64_t n, const uint32_t* stack_of,
                          uint64_t stacks) noexcept nogil:
     # Blocks of segments that are there, in the order of these.
-    cdef Block b
-    cdef uint64_t i
+    cdef Block* b
+    cdef uint32_t row = 0
     cdef uint32_t last = 0
-    memset(&b, 0, sizeof(Block))
+    cdef uint64_t i
     if t.blocks.len:
         last = (<Block*> t.blocks.data)[t.blocks.len - 1].segment
     for i in range(n):
-        if (c.stack[i] >= stacks or not is_size(c.size[i]) or not is_size(c.requested[i])
-                or c.segment[i] >= t.segments.len or c.segment[i] < last
-                or c.state[i] >= STATES):
-            return i
-        if t.blocks.len >= t.max_rows:
-            fail_limit(&t.status, "rows of blocks", t.blocks.len + 1, t.max_rows)
+        if (c.stack[i] >= stacks or not is_block(t, c, i, last)
+                or open_row(t, &t.blocks, "rows of blocks", &row) != OK):
             return i
         last = c.segment[i]
+        b = <Block*> t.blocks.data + row
         b.segment = last
         b.address = c.address[i]
         b.size = c.size[i]
@@ -129,27 +143,22 @@ cdef uint64_t add_blocks(Tables* t, const BlockColumns* c, uint64_t n, const uin
         b.flags = HAS_ADDRESS | HAS_FRAMES
         if c.has_requested[i]:
             b.flags |= HAS_REQUESTED
-        if push_item(&t.blocks, &b) < 0:
-            fail(&t.status, ERR_MEMORY, "blocks")
-            return i
         t.attached_blocks += 1
     return ALL_FIT
 
 
 cdef uint64_t add_annotations(Tables* t, const AnnotationColumns* c, uint64_t n) noexcept nogil:
-    cdef Annotation a
+    cdef Annotation* a
+    cdef uint32_t row = 0
     cdef uint64_t i
-    memset(&a, 0, sizeof(Annotation))
     for i in range(n):
-        if t.annotations.len >= t.max_rows:
-            fail_limit(&t.status, "rows of annotations", t.annotations.len + 1, t.max_rows)
+        if (not is_text(t, c.stage[i]) or not is_text(t, c.name[i])
+                or open_row(t, &t.annotations, "rows of annotations", &row) != OK):
             return i
+        a = <Annotation*> t.annotations.data + row
         a.device = c.device[i]
         a.time = c.time[i]
         a.stage = c.stage[i]
         a.name = c.name[i]
-        if push_item(&t.annotations, &a) < 0:
-            fail(&t.status, ERR_MEMORY, "annotations")
-            return i
         t.attached_annotations += 1
     return ALL_FIT

@@ -12,7 +12,7 @@ from memreplay._native.hashmap cimport NONE32, spans_intern
 from memreplay._native.keys cimport role_of_item, role_of_value
 from memreplay._native.memo cimport INDEX_MASK
 from memreplay._native.opening cimport open_container, within_input
-from memreplay._native.reals cimport REAL_LIMIT, is_real, real_of
+from memreplay._native.reals cimport REAL_LIMIT, is_json_name, is_real, real_of
 from memreplay._native.shapes cimport append_item, set_item
 from memreplay._native.status cimport *
 from memreplay._native.tables cimport Tables
@@ -255,7 +255,6 @@ cdef int read_word(JSONReader* r, const uint8_t** pp, Value* v) noexcept nogil:
     cdef const uint8_t* q = p
     cdef uint64_t n
     cdef double real
-    cdef bint named
     while q < r.cur.end and in_word(q[0]):
         q += 1
     n = <uint64_t> (q - p)
@@ -277,9 +276,7 @@ cdef int read_word(JSONReader* r, const uint8_t** pp, Value* v) noexcept nogil:
     if n == 5 and memcmp(p, b"false", 5) == 0:
         v.kind = V_FALSE
         return OK
-    named = ((n == 3 and memcmp(p, b"NaN", 3) == 0) or (n == 8 and memcmp(p, b"Infinity", 8) == 0)
-             or (n == 9 and memcmp(p, b"-Infinity", 9) == 0))
-    if not named and not is_real(p, n, True):
+    if not is_json_name(p, n) and not is_real(p, n, True):
         return broken(r, "a word that is no JSON")
     v.kind = parse_decimal(p, n, &v.num)
     if v.kind != V_UNSET:

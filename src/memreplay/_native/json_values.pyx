@@ -13,14 +13,12 @@ from memreplay._native.hashmap cimport (
     NONE32, spans_free, spans_init, spans_intern
 )
 from memreplay._native.opcode cimport *
-from memreplay._native.reals cimport REAL_LIMIT, is_named_real, is_real, real_of
+from memreplay._native.reals cimport REAL_LIMIT, is_json_name, is_real, real_of
 from memreplay._native.status cimport DONE, ERR_JSON, ERR_MEMORY, NEED_MORE
 
 cdef enum:
     BATCH = 1000
     DEPTH = 1024
-    FRAME_SIZE = 64 << 10
-    FRAME_HEAD = 9
 
 cdef enum Meaning:
     # What a list is the value of.
@@ -76,12 +74,8 @@ cdef inline void skip_space(Reading* r) noexcept nogil:
 cdef inline void memoise(Reading* r) noexcept nogil:
     if r.protocol >= 4:
         put_op(&r.out, MEMOIZE)
-    elif r.memoised < 0x100:
-        put_op(&r.out, BINPUT)
-        put_little(&r.out, r.memoised, 1)
     else:
-        put_op(&r.out, LONG_BINPUT)
-        put_little(&r.out, r.memoised, 4)
+        put_put(&r.out, r.memoised)
     r.memoised += 1
 
 
@@ -232,10 +226,10 @@ cdef int put_number(Reading* r) noexcept nogil:
         whole = whole and (48 <= r.p[i] <= 57 or (i == 0 and r.p[i] == 45 and n > 1))
     p = r.p
     r.p += n
+    if not is_json_name(p, n) and not is_real(p, n, True):
+        return wrong(r, "something that is no value")
     if whole:
         return put_whole(r, p, n)
-    if not is_named_real(p, n) and not is_real(p, n, True):
-        return wrong(r, "something that is no value")
     real = real_of(p, n)
     memcpy(&bits, &real, 8)
     put_op(&r.out, BINFLOAT)
@@ -483,13 +477,6 @@ cdef int next_piece(Reading* r) noexcept nogil:
     return 0
 
 
-cdef void close_frame(Reading* r) noexcept nogil:
-    cdef uint64_t size = r.out.b.len - r.frame - FRAME_HEAD
-    cdef int i
-    for i in range(8):
-        r.out.b.data[r.frame + 1 + i] = <char> (size >> (8 * i))
-
-
 cdef int reading_step(Reading* r, size_t chunk) noexcept nogil:
     # Whole frames into `out`, until it holds a chunk (NEED_MORE) or all is out (DONE); ERR_JSON
     # with `wrong` at r.p.
@@ -499,10 +486,7 @@ cdef int reading_step(Reading* r, size_t chunk) noexcept nogil:
         put_op(&r.out, PROTO)
         put_little(&r.out, <uint64_t> r.protocol, 1)
     while r.out.b.len < chunk and not r.ended:
-        r.frame = r.out.b.len
-        if r.protocol >= 4:
-            put_op(&r.out, FRAME)
-            put_little(&r.out, 0, 8)
+        r.frame = open_frame(&r.out) if r.protocol >= 4 else r.out.b.len
         while r.out.b.len - r.frame < FRAME_SIZE and not r.ended:
             code = next_piece(r)
             if r.out.failed:
@@ -510,5 +494,5 @@ cdef int reading_step(Reading* r, size_t chunk) noexcept nogil:
             if code != 0:
                 return code
         if r.protocol >= 4:
-            close_frame(r)
+            close_frame(&r.out, r.frame)
     return DONE if r.ended else NEED_MORE

@@ -5,6 +5,10 @@ from memreplay._native.emit cimport (
 )
 from memreplay._native.opcodes cimport *
 
+cdef enum:
+    FRAME_SIZE = 64 << 10    # bytes, or a little more, of a frame: as Python's pickler has it
+    FRAME_HEAD = 9
+
 
 cdef inline void put_op(Out* o, uint8_t op) noexcept nogil:
     put_byte(o, <char> op)
@@ -73,6 +77,32 @@ cdef inline void put_get(Out* o, uint64_t index) noexcept nogil:
     else:
         put_op(o, LONG_BINGET)
         put_little(o, index, 4)
+
+
+cdef inline void put_put(Out* o, uint64_t index) noexcept nogil:
+    # Of a protocol below 4; above, MEMOIZE does for an entry that is new.
+    if index < 0x100:
+        put_op(o, BINPUT)
+        put_little(o, index, 1)
+    else:
+        put_op(o, LONG_BINPUT)
+        put_little(o, index, 4)
+
+
+cdef inline size_t open_frame(Out* o) noexcept nogil:
+    # A frame of opcodes, from protocol 4 on: where it begins.
+    cdef size_t frame = o.b.len
+    put_op(o, FRAME)
+    put_little(o, 0, FRAME_HEAD - 1)
+    return frame
+
+
+cdef inline void close_frame(Out* o, size_t frame) noexcept nogil:
+    cdef uint64_t size = o.b.len - frame - FRAME_HEAD
+    cdef int i
+    if not o.failed:
+        for i in range(FRAME_HEAD - 1):
+            o.b.data[frame + 1 + i] = <char> (size >> (8 * i))
 
 
 cdef inline void put_text_head(Out* o, uint64_t n, int protocol) noexcept nogil:

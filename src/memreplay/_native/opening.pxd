@@ -31,6 +31,26 @@ cdef inline int open_row(Tables* t, Buf* b, const char* what, uint32_t* idx) noe
     return OK
 
 
+cdef inline int open_trace(Tables* t, int32_t place, int32_t device) noexcept nogil:
+    # The next trace; `device` is -1 where only its place is known yet.
+    cdef Trace trace
+    memset(&trace, 0, sizeof(Trace))
+    trace.first = t.events
+    trace.read_first = t.read_events
+    trace.device = device
+    trace.place = place
+    if t.traces.len >= t.max_devices:
+        return fail_limit(&t.status, "devices", t.traces.len + 1, t.max_devices)
+    if t.range.on:
+        trace.window = window_new(t, place)
+        if trace.window == NULL:
+            return fail(&t.status, ERR_MEMORY, "range")
+    if push_item(&t.traces, &trace) < 0:
+        window_free(trace.window)
+        return fail(&t.status, ERR_MEMORY, "traces")
+    return OK
+
+
 cdef inline bint is_placed(const Tables* t, const Value* v) noexcept nogil:
     # Whether a list that owns rows was set in the dict it belongs to.
     if v.kind == V_SEGMENTS:
@@ -73,7 +93,6 @@ cdef inline int open_container(Tables* t, uint32_t role, uint32_t parent_idx,
     cdef Segment* seg
     cdef Block* block
     cdef Annotation* note
-    cdef Trace trace
     cdef Trace* trace_at
     out.kind = role
     out.idx = 0
@@ -144,26 +163,8 @@ cdef inline int open_container(Tables* t, uint32_t role, uint32_t parent_idx,
     if role == V_TRACE:
         if end_event(t) != OK:
             return t.status.code
-        trace.first = t.events
-        trace.count = 0
-        trace.read_first = t.read_events
-        trace.rows = 0
-        trace.base = 0
-        trace.device = -1
-        trace.place = <int32_t> parent_idx
-        trace.shared = False
-        trace.window = NULL
-        if t.traces.len >= t.max_devices:
-            return fail_limit(&t.status, "devices", t.traces.len + 1, t.max_devices)
-        if t.range.on:
-            trace.window = window_new(t, parent_idx)
-            if trace.window == NULL:
-                return fail(&t.status, ERR_MEMORY, "range")
         out.idx = <uint32_t> t.traces.len
-        if push_item(&t.traces, &trace) < 0:
-            window_free(trace.window)
-            return fail(&t.status, ERR_MEMORY, "traces")
-        return OK
+        return open_trace(t, <int32_t> parent_idx, -1)
     if role == V_ANNOTATION:
         if open_row(t, &t.annotations, "rows of annotations", &out.idx) != OK:
             return t.status.code

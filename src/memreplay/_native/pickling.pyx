@@ -18,8 +18,6 @@ from memreplay._native.status cimport DONE, ERR_MEMORY, NEED_MORE
 from memreplay._native.tables cimport *
 
 cdef enum:
-    FRAME_SIZE = 64 << 10
-    FRAME_HEAD = 9
     BATCH = 1000       # items between two APPENDS
 
 cdef enum Stage:
@@ -70,22 +68,6 @@ cdef void pickling_free(Pickling* p) noexcept nogil:
     buf_free(&p.frames)
     buf_free(&p.lists)
     buf_free(&p.pools)
-
-
-# --- frames of the pickle -------------------------------------------------------------------------
-
-cdef void open_frame(Pickling* p) noexcept nogil:
-    p.frame = p.out.b.len
-    put_op(&p.out, FRAME)
-    put_little(&p.out, 0, 8)
-
-
-cdef void close_frame(Pickling* p) noexcept nogil:
-    cdef uint64_t size = p.out.b.len - p.frame - FRAME_HEAD
-    cdef int i
-    if not p.out.failed:
-        for i in range(8):
-            p.out.b.data[p.frame + 1 + i] = <char> (size >> (8 * i))
 
 
 # --- what stands once, and as a GET from then on --------------------------------------------------
@@ -478,10 +460,10 @@ cdef int pickling_step(Pickling* p, size_t chunk) noexcept nogil:
         put_op(&p.out, PROTO)
         put_little(&p.out, 4, 1)
     while p.out.b.len < chunk and p.stage != W_END:
-        open_frame(p)
+        p.frame = open_frame(&p.out)
         while p.out.b.len - p.frame < FRAME_SIZE and p.stage != W_END and not p.out.failed:
             next_row(p)
         if p.out.failed:
             return ERR_MEMORY
-        close_frame(p)
+        close_frame(&p.out, p.frame)
     return DONE if p.stage == W_END else NEED_MORE

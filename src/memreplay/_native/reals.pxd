@@ -5,6 +5,7 @@ cdef enum:
     REAL_LIMIT = 60     # characters of a number; Python writes 24 at most
 
 cdef bint is_real(const uint8_t* p, uint64_t n, bint of_json) noexcept nogil
+cdef bint is_json_name(const uint8_t* p, uint64_t n) noexcept nogil
 cdef bint is_named_real(const uint8_t* p, uint64_t n) noexcept nogil
 cdef double real_of(const uint8_t* p, uint64_t n) noexcept nogil
 cdef void put_real(char* out, double real) noexcept nogil

@@ -4,7 +4,7 @@ from libc.math cimport isfinite
 from libc.stdint cimport uint8_t, uint64_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport strtod
-from libc.string cimport memcpy, strlen
+from libc.string cimport memcmp, memcpy, strlen
 
 cdef inline uint64_t skip_digits(const uint8_t* p, uint64_t i, uint64_t n) noexcept nogil:
     while i < n and 48 <= p[i] <= 57:
@@ -56,6 +56,12 @@ cdef bint is_named_real(const uint8_t* p, uint64_t n) noexcept nogil:
     cdef uint64_t i = 1 if n and (p[0] == 45 or p[0] == 43) else 0
     return (is_word(p + i, n - i, b"inf") or is_word(p + i, n - i, b"infinity")
             or is_word(p + i, n - i, b"nan"))
+
+
+cdef bint is_json_name(const uint8_t* p, uint64_t n) noexcept nogil:
+    # NaN, Infinity, -Infinity: as json.dump writes what JSON does not have.
+    return ((n == 3 and memcmp(p, b"NaN", 3) == 0) or (n == 8 and memcmp(p, b"Infinity", 8) == 0)
+            or (n == 9 and memcmp(p, b"-Infinity", 9) == 0))
 
 
 cdef double real_of(const uint8_t* p, uint64_t n) noexcept nogil:

@@ -11,10 +11,9 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 from memreplay._native.emit cimport *
 from memreplay._native.growbuf cimport buf_free, buf_init, buf_reserve, push_item
-from memreplay._native.opcodes cimport *
+from memreplay._native.opcode_read cimport *
 from memreplay._native.reals cimport put_real
 from memreplay._native.status cimport DONE, ERR_LIMIT, ERR_MEMORY, ERR_OPCODE
-from memreplay._native.transcode cimport opcode_size
 
 cdef enum:
     SLOTS = 3
@@ -320,30 +319,18 @@ cdef int put_float(Spelling* s, const uint8_t* p) noexcept nogil:
     return put_word(s, text)
 
 
-cdef inline uint64_t little(const uint8_t* p, int n) noexcept nogil:
-    cdef uint64_t v = 0
-    cdef int i
-    for i in range(n):
-        v |= <uint64_t> p[i] << (8 * i)
-    return v
-
-
 cdef int spell(Spelling* s, const uint8_t* p, uint64_t n) noexcept nogil:
     # One opcode of n bytes.
     cdef uint8_t op = p[0]
     cdef int64_t mark
-    if op == PROTO or op == FRAME:
+    cdef uint64_t index = 0
+    cdef Effect effect = memo_effect(p, <int64_t> n, s.stored, &index)
+    if effect == OF_NOTHING:
         return 0
-    if op == MEMOIZE:
-        return store(s, s.stored)
-    if op == BINPUT:
-        return store(s, p[1])
-    if op == LONG_BINPUT:
-        return store(s, little(p + 1, 4))
-    if op == BINGET:
-        return fetch(s, p[1])
-    if op == LONG_BINGET:
-        return fetch(s, little(p + 1, 4))
+    if effect == STORES:
+        return store(s, index)
+    if effect == FETCHES:
+        return fetch(s, index)
     if op == BININT1 or op == BININT2:
         if push(s, S_PLAIN) != 0:
             return ERR_OPCODE
@@ -411,7 +398,7 @@ cdef int spelling_run(Spelling* s) noexcept nogil:
     cdef int64_t n
     cdef int code
     while not s.ended:
-        n = opcode_size(s.p, s.end) if s.p < s.end else -1
+        n = opcode_size(s.p, s.end) if s.p < s.end else ENDS_EARLY
         if n < 0:
             return wrong(s, "an opcode that no snapshot needs")
         code = spell(s, s.p, <uint64_t> n)

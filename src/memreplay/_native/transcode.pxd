@@ -1,5 +1,5 @@
 # A pickle rewritten in another protocol, opcode by opcode.
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from memreplay._native.emit cimport Out
 from memreplay._native.growbuf cimport Buf
 
@@ -13,14 +13,8 @@ cdef struct Transcode:
     uint64_t offset        # bytes of the input that are done
     bint began, ended
     const char* wrong      # why it stopped; at `offset`
-    uint8_t opcode
 
 
-cdef enum Size:
-    ENDS_EARLY = -1        # more bytes are needed to tell
-    NO_OPCODE = -2
-
-cdef int64_t opcode_size(const uint8_t* p, const uint8_t* end) noexcept nogil
 cdef int transcode_init(Transcode* t, int protocol) noexcept nogil
 cdef void transcode_free(Transcode* t) noexcept nogil
 cdef int transcode_feed(Transcode* t, const uint8_t* p, size_t n, size_t* taken) noexcept nogil

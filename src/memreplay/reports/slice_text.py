@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memreplay.reports.units import count, size
+from memreplay.reports.units import count, counted, size
 from memreplay.results.slice import Sliced, SlicedDevice
 
 
@@ -33,5 +33,6 @@ def _leading(device: SlicedDevice) -> str:
 def _small(device: SlicedDevice) -> str:
     if not device.small_allocations:
         return ""
-    what = f"{count(device.small_allocations)} small allocations"
-    return f"; left out: {what} of {size(device.small_bytes)} in all"
+    what = counted(device.small_allocations, "small allocation")
+    total = "" if device.small_allocations == 1 else " in all"
+    return f"; left out: {what} of {size(device.small_bytes)}{total}"
