@@ -21,9 +21,12 @@ def run() -> None:
     import os
     import sys
 
+    from memreplay.cli.ending import take_signals
+
     # Imports make many objects and no garbage.
     gc.set_threshold(50_000)
     _replace_closed()
+    take_signals()
     try:
         main()
     except SystemExit as end:

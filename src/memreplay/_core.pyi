@@ -10,6 +10,7 @@ from memreplay.errors import TruncatedError
 
 ABSENT_TIME: Final[int]
 ABSENT_ID: Final[int]
+ALL_DEVICES: Final[int]
 HAS_REQUESTED: Final[int]
 EXPANDABLE: Final[int]
 OWN_REQUESTED: Final[int]

@@ -29,6 +29,7 @@ from memreplay.errors import LimitError
 
 ABSENT_TIME = _tables.ABSENT_TIME
 ABSENT_ID = NONE32
+ALL_DEVICES = _tables.ALL_DEVICES
 ACTIONS = tuple((<bytes> key_name(S_ACTION + i)).decode() for i in range(_tables.A_KNOWN))
 HAS_REQUESTED = _tables.HAS_REQUESTED | _tables.HAS_HISTORY
 EXPANDABLE = _tables.EXPANDABLE
@@ -414,8 +415,8 @@ def read(
         Of an input that is cut off, give what is whole; `truncation` then holds the error.
     bounds : tuple of int, optional
         (start kind, start, stop kind, stop, device): events to keep. Kinds: 0 no bound, 1 event
-        index, 2 microseconds after the first event, 3 microseconds since the epoch. Device -1 keeps
-        all.
+        index, 2 microseconds after the first event, 3 microseconds since the epoch.
+        ALL_DEVICES keeps all.
     ahead : callable, optional
         Takes over from `readinto` after the first window, as ReadAhead.next() does.
     then : callable, optional

@@ -209,10 +209,16 @@ def row_keys(Replay replay not None, of_event, of_base) -> Keys:
     Names are these numbers.
     """
     cdef Keys keys = made(replay, _keying.BY_ROW)
-    cdef Owned events = numbers(of_event, replay.r.events)
+    cdef Owned events
     cdef Owned blocks = numbers(of_base, replay.r.baseline.len)
-    if _keying.keys_rows(&keys.k, <const uint32_t*> events.buf.data,
-                         <const uint32_t*> blocks.buf.data) != OK:
+    cdef const uint32_t* each = NULL
+    cdef uint32_t every = NONE32
+    if isinstance(of_event, int):
+        every = of_event
+    else:
+        events = numbers(of_event, replay.r.events)
+        each = <const uint32_t*> events.buf.data
+    if _keying.keys_rows(&keys.k, each, every, <const uint32_t*> blocks.buf.data) != OK:
         raise MemoryError
     return keys
 

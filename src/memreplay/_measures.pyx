@@ -197,6 +197,17 @@ cdef class Blocks:
         ABSENT_ID."""
         return column(self, self.a.pool.data, self.a.pool.len, b"I")
 
+    def origins(self) -> list:
+        """(pool or None, stream) of what blocks were cut from: the segments, or parts of them."""
+        cdef _arena.Origin* o = <_arena.Origin*> self.a.origins.data
+        cdef size_t i
+        return [(None if o[i].pool == NONE32 else o[i].pool, o[i].stream)
+                for i in range(self.a.origins.len)]
+
+    def baseline_origins(self) -> Column:
+        """u32 a baseline block: what of `origins` it was cut from, or ABSENT_ID."""
+        return column(self, self.a.base_origin.data, self.a.base_origin.len, b"I")
+
     def reserved_of(self, only) -> tuple:
         """(start, after each event (i64)) of the reserved bytes in all of `only`, up to two pairs
         (Classes, class)."""

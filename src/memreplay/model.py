@@ -114,14 +114,34 @@ class Verdict:
     reasons: tuple[str, ...]
 
 
+MomentKind = Literal["event", "elapsed", "time"]
+
+
 @dataclass(frozen=True, slots=True)
 class Moment:
     """A bound of a range: an event's index in its trace, microseconds after the trace's first event
     ("elapsed"), or microseconds since the epoch ("time").
     """
 
-    kind: Literal["event", "elapsed", "time"]
+    kind: MomentKind
     value: int
+
+
+@dataclass(frozen=True, slots=True)
+class EventRange:
+    """Which events are read: from `start` up to and not including `stop`; None is no bound."""
+
+    start: Moment | None = None
+    stop: Moment | None = None
+
+    def differs(self, other: EventRange) -> bool:
+        """Whether other events are meant. Points in time are of one recording each, and are taken
+        for the same."""
+        return any(
+            mine != theirs
+            and (mine is None or theirs is None or not mine.kind == theirs.kind == "time")
+            for mine, theirs in ((self.start, other.start), (self.stop, other.stop))
+        )
 
 
 Edge = Literal["start", "end", "peak"]

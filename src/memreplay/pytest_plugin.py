@@ -125,10 +125,17 @@ def _find_device() -> tuple[Any, str]:
 
 
 def _begin(device: Any) -> None:
-    """Begins to record: Python's frames alone, as those of C++ take long to look up."""
-    device.memory._record_memory_history(
-        enabled="all", context="all", stacks="python", max_entries=MOST_EVENTS
-    )
+    """Begins to record: Python's frames alone, as those of C++ take long to look up.
+
+    Skips the test where torch does not know how: its signature does not tell in all versions.
+    """
+    try:
+        device.memory._record_memory_history(
+            enabled="all", context="all", stacks="python", max_entries=MOST_EVENTS
+        )
+    except TypeError as error:
+        words = f"memreplay: this torch cannot record as needed; 2.1 and later can ({error})"
+        pytest.skip(words)
 
 
 def _end(item: pytest.Item, device: Any, path: Path, failed: bool) -> None:

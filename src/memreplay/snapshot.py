@@ -14,7 +14,7 @@ from memreplay._diagnosis import cut_stream
 from memreplay.container import Source, open_stream
 from memreplay.dataset import dataset_format, read_dataset
 from memreplay.errors import SnapshotError, TruncatedError, UsageError
-from memreplay.model import Frame, Limits, Moment
+from memreplay.model import EventRange, Frame, Limits, Moment
 from memreplay.readahead import ReadAhead, several_cpus
 from memreplay.replay.device import Replay
 from memreplay.replay.rules import block_rules
@@ -39,12 +39,14 @@ class Snapshot:
         kind: str,
         file_bytes: int | None,
         only: int | None = None,
+        range: EventRange | None = None,  # noqa: A002 - what it is called
     ) -> None:
         self.native = native
         self.file = file
         self.container = kind
         self.file_bytes = file_bytes
         self.only = only
+        self.range = range or EventRange()
         self._replays: dict[int, Replay] = {}
         self._frames: dict[int, Frame] = {}
 
@@ -235,24 +237,31 @@ class Snapshot:
 _KINDS = {"event": 1, "elapsed": 2, "time": 3}
 
 
+def _moment(bound: Moment | int | None) -> Moment | None:
+    if bound is None or isinstance(bound, Moment):
+        return bound
+    return Moment("event", operator.index(bound))
+
+
 def _bounds(
     start: Moment | int | None, stop: Moment | int | None, device: int | None
 ) -> tuple[int, int, int, int, int] | None:
     if start is None and stop is None and device is None:
         return None
     numbers = []
-    for bound in (start, stop):
-        if bound is None:
+    for moment in (_moment(start), _moment(stop)):
+        if moment is None:
             numbers += [0, 0]
             continue
-        moment = bound if isinstance(bound, Moment) else Moment("event", operator.index(bound))
         if moment.kind not in _KINDS:
             raise UsageError(f"no kind of moment is called {moment.kind!r}")
         # What 64 bits do not hold is before or after everything.
         numbers += [_KINDS[moment.kind], max(-(2**63) + 1, min(2**63 - 1, moment.value))]
-    if device is not None and not 0 <= device < 2**31:
+    # A segment may be of device -1.
+    if device is not None and not -1 <= device < 2**31:
         raise UsageError(f"no device {device}: devices count from 0")
-    return numbers[0], numbers[1], numbers[2], numbers[3], -1 if device is None else device
+    only = _core.ALL_DEVICES if device is None else device
+    return numbers[0], numbers[1], numbers[2], numbers[3], only
 
 
 def open(  # noqa: A001 - memreplay.open is the name people expect
@@ -298,11 +307,12 @@ def open(  # noqa: A001 - memreplay.open is the name people expect
         It needs a package that is not installed.
     """
     limit = limits or Limits()
+    span = EventRange(_moment(start), _moment(stop))
     fmt = dataset_format(source)
     if fmt is not None:
         path = os.fspath(source)  # type: ignore[arg-type]
         native, size = read_dataset(str(path), fmt, limit, _bounds(start, stop, device))
-        return _checked(Snapshot(native, str(path), fmt, size, device))
+        return _checked(Snapshot(native, str(path), fmt, size, device, span))
     stream = open_stream(source, limit.decompression_ratio)
     ahead = ReadAhead(stream.readinto, stream.close)
 
@@ -343,7 +353,7 @@ def open(  # noqa: A001 - memreplay.open is the name people expect
             "not a memory snapshot: a dict with neither 'segments' nor 'device_traces'",
             hint="record one with torch.cuda.memory._dump_snapshot(path)",
         )
-    return _checked(Snapshot(native, stream.name, stream.kind, stream.total, device))
+    return _checked(Snapshot(native, stream.name, stream.kind, stream.total, device, span))
 
 
 def _checked(snap: Snapshot) -> Snapshot:

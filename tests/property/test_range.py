@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 import memreplay as mr
 from memreplay.model import Moment
+from memreplay.reports.dump import render_dump
 from tests import build, oracle
 from tests.build import SnapshotBuilder
 from tests.compare import stack_of
+from tests.dumped import Row, read_dump
 from tests.strategies import traces
 
 A, B, C, D = 0x1000, 0x2000, 0x3000, 0x4000
@@ -136,5 +138,29 @@ def test_a_device_that_is_not_there() -> None:
     data = build.dump(SnapshotBuilder(devices=2).alloc(A, 1, device=1).build())
     with pytest.raises(mr.UsageError, match="no device 0; this snapshot has: 1"):
         mr.open(data, device=0)
-    with pytest.raises(mr.UsageError, match="no device -1"):
+    with pytest.raises(mr.UsageError, match="no device -1; this snapshot has: 1"):
         mr.open(data, device=-1)
+    for device in (-2, 2**31):
+        with pytest.raises(mr.UsageError, match=f"no device {device}: devices count from 0"):
+            mr.open(data, device=device)
+
+
+@pytest.mark.parametrize("fmt", ["pickle", "json"])
+def test_the_device_of_segments_without_one(fmt: str) -> None:
+    made = SnapshotBuilder(devices=2).alloc(A, 1).alloc(B, 2, device=1)
+    made.segment(C, 4096, device=-1, blocks=[made.block(C, 4096, 4000)])
+    made.segment(D, 8192, device=1, blocks=[made.block(D, 8192, 7000)])
+    data = build.dump(made.build()) if fmt == "pickle" else json.dumps(made.build()).encode()
+    whole = mr.open(data)
+    assert whole.devices == (-1, 0, 1)
+    snap = mr.open(data, device=-1)
+    assert (snap.devices, len(snap.events)) == ((-1,), 0)
+    assert snap.replay().measure("requested").peak.bytes == 4000
+    assert [row["device"] for row in segments_of(snap)] == [-1]
+    assert [row["device"] for row in segments_of(whole)] == [-1, 1]
+    assert len(mr.open(data, start=0).events) == 2
+    assert mr.open(data, start=0).devices == (-1, 0, 1)
+
+
+def segments_of(snap: mr.Snapshot) -> list[Row]:
+    return read_dump(render_dump(snap, "ndjson")).tables["segments"]

@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import memreplay as mr
 from memreplay import _core
-from memreplay._adding import Adding, WrongRowError
+from memreplay._adding import Adding, WrongRowError, decoded
 
 EVENT = {
     "action": "u1",
@@ -249,3 +251,35 @@ def test_more_actions_than_there_are_codes() -> None:
         assert adding.action(b"alloc") == 0
 
     filled(fill)
+
+
+@given(st.data())
+def test_words_are_decoded_row_by_row(data: st.DataObject) -> None:
+    codes = data.draw(st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=5))
+    at = data.draw(st.lists(st.integers(0, len(codes) - 1), max_size=30))
+    offset = data.draw(st.integers(0, 11))
+    said = data.draw(st.lists(st.booleans(), min_size=len(at), max_size=len(at)))
+    bits = np.packbits(np.array([False] * offset + said, bool), bitorder="little")
+    found = decoded(np.array(at, "i4"), np.array(codes, "u4"), 7, bits, offset)
+    wanted = [codes[i] if there else 7 for i, there in zip(at, said, strict=True)]
+    assert memoryview(found).tolist() == wanted
+    whole = decoded(np.array(at, "i4"), np.array(codes, "u4"), 7, None, offset)
+    assert memoryview(whole).tolist() == [codes[i] for i in at]
+
+
+@pytest.mark.parametrize("index", [2, -1, 2**31 - 1, -(2**31)])
+def test_an_index_past_the_end_of_a_dictionary_is_refused(index: int) -> None:
+    at, codes = np.array([0, index], "i4"), np.array([5, 6], "u4")
+    with pytest.raises(WrongRowError, match=r"^1$"):
+        decoded(at, codes, 7, None, 0)
+    # What stands under a null does not count.
+    assert memoryview(decoded(at, codes, 7, np.array([1], "u1"), 0)).tolist() == [5, 7]
+    with pytest.raises(WrongRowError, match=r"^0$"):
+        decoded(at, np.zeros(0, "u4"), 7, None, 0)
+
+
+def test_a_bitmap_that_is_too_short_is_refused() -> None:
+    at, codes = np.zeros(9, "i4"), np.array([5], "u4")
+    for bits, offset in ((1, 0), (2, 8), (2, 2**63), (0, 0)):
+        with pytest.raises(ValueError, match="a bit a row"):
+            decoded(at, codes, 7, np.zeros(bits, "u1"), offset)

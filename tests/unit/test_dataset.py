@@ -55,6 +55,16 @@ def lines(snap: mr.Snapshot) -> list[dict[str, Any]]:
     return rows
 
 
+def test_a_folder_that_holds_ranks_too_is_refused(tmp_path: Path) -> None:
+    folder = export(mr.open(build.dump(simple())), tmp_path / "tables", "parquet")
+    (folder / "events" / "mine").mkdir(parents=True)
+    (folder / "usage").mkdir()
+    assert mr.open(folder).native.n_events
+    (folder / "stacks" / "rank=0").mkdir(parents=True)
+    with pytest.raises(SnapshotError, match=r"tables of one snapshot and, in stacks/rank=0, of"):
+        mr.open(folder)
+
+
 def simple() -> Any:
     builder = SnapshotBuilder(devices=2).alloc(0x1000, 64, frames=FRAMES)
     builder.alloc(0x2000, 128, frames=FRAMES[1:], pool_id=(0, 1), user_metadata={"step": 1})

@@ -93,7 +93,9 @@ def run(pytester: pytest.Pytester, test: str, *args: str) -> pytest.RunResult:
     # A development checkout may have been installed before the plugin was declared.
     declared = any(one.value == "memreplay.pytest_plugin" for one in entry_points(group="pytest11"))
     early = () if declared else ("-p", "memreplay.pytest_plugin")
-    return pytester.runpytest_subprocess(*early, "-p", "no:cacheprovider", *args)
+    # To load hypothesis takes three times as long as all else that such a run does.
+    without = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest")
+    return pytester.runpytest_subprocess(*early, *without, *args)
 
 
 def test_the_entry_point_is_declared() -> None:
@@ -120,6 +122,30 @@ def test_log():
     result.assert_outcomes(passed=2)
     xml = (gpu.path / "junit.xml").read_text()
     assert '<property name="memreplay_peak_held_bytes" value="2048"' in xml
+
+
+def test_a_torch_that_takes_other_arguments(gpu: pytest.Pytester) -> None:
+    """As that of 2.0."""
+    torch = gpu.path / "fake" / "torch.py"
+    text = torch.read_text()
+    old = "def record(enabled=True, record_context=True, trace_alloc_max_entries=1):"
+    start = text.index("def record(")
+    torch.write_text(text[:start] + old + text[text.index("\n", start) :])
+    result = run(
+        gpu,
+        """
+@pytest.mark.memreplay(max_peak="2 KiB")
+def test_step():
+    torch.alloc(1024)
+
+def test_after():
+    assert torch.log == []
+""",
+        "-rs",
+    )
+    result.assert_outcomes(skipped=1, passed=1)
+    result.stdout.fnmatch_lines(["*memreplay: this torch cannot record as needed; 2.1 and later*"])
+    result.stdout.no_fnmatch_line("*Traceback*")
 
 
 def test_over_the_limit(gpu: pytest.Pytester) -> None:

@@ -38,7 +38,6 @@ cdef struct Arena:
     Buf order                  # u32: baseline blocks by address
     Buf bytes                  # i64 an event: of an alloc the size of its block, else 0
     Buf pool                   # u32 an event: pair id of its pool, or NONE32
-    Buf origin                 # u32 an event, while it runs: of what it is about, or NONE32
     Buf base_bytes             # i64 a baseline block
     Buf base_origin            # u32 a baseline block: index in origins, or NONE32
     Buf doubtful               # u8 a baseline block: its size is assumed

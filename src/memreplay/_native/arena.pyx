@@ -24,6 +24,10 @@ from memreplay._native.tables cimport *
 cdef enum:
     SEARCH_STEPS = 1 << 26     # what all searches together may look at
 
+cdef extern from *:
+    # In `pool` while it runs: the event does not say its pool, and is about this origin.
+    const uint32_t OF_ORIGIN "0x80000000u"
+
 
 cdef struct Placed:
     # A baseline block on its way into the order of addresses.
@@ -38,7 +42,6 @@ cdef void arena_free(Arena* a) noexcept nogil:
     buf_free(&a.order)
     buf_free(&a.bytes)
     buf_free(&a.pool)
-    buf_free(&a.origin)
     buf_free(&a.base_bytes)
     buf_free(&a.base_origin)
     buf_free(&a.doubtful)
@@ -256,6 +259,7 @@ cdef int place(Arena* a, uint32_t event, uint64_t address, uint64_t requested,
                uint32_t stack) noexcept nogil:
     # An alloc.
     cdef int64_t* bytes = <int64_t*> a.bytes.data
+    cdef uint32_t* pool = <uint32_t*> a.pool.data
     cdef uint64_t size = size_for(a, requested, stack)
     cdef uint32_t i = node_at(a, address)
     cdef uint32_t before
@@ -263,9 +267,10 @@ cdef int place(Arena* a, uint32_t event, uint64_t address, uint64_t requested,
     if i == NONE32:
         i = end_before(a, address)
     if i != NONE32:
-        (<uint32_t*> a.origin.data)[event] = node(a, i).origin
-        if (<uint32_t*> a.pool.data)[event] != NONE32:
-            tell_pool(a, node(a, i).origin, (<uint32_t*> a.pool.data)[event])
+        if pool[event] != NONE32:
+            tell_pool(a, node(a, i).origin, pool[event])
+        else:
+            pool[event] = OF_ORIGIN | node(a, i).origin
     if i == NONE32 or node(a, i).size < size:
         a.misplaced += 1
         a.assumed += 1
@@ -413,7 +418,8 @@ cdef int apply_segment(Arena* a, uint32_t event, uint8_t action) noexcept nogil:
     cdef const uint32_t* events = <const uint32_t*> a.reserve.events.data
     cdef uint64_t address = (<const uint64_t*> t.address.data)[row]
     cdef uint64_t size = <uint64_t> (<const int64_t*> t.size.data)[row]
-    cdef uint32_t* of_event = <uint32_t*> a.origin.data + event
+    cdef uint32_t origin = NONE32
+    cdef int code
     cdef Origin o
     if a.next_segment >= a.reserve.events.len or events[a.next_segment] != event:
         # One that cannot be: reserve.odd counts them.
@@ -423,14 +429,17 @@ cdef int apply_segment(Arena* a, uint32_t event, uint8_t action) noexcept nogil:
     o.small = size == SMALL_SEGMENT
     o.expandable = action >= A_SEGMENT_MAP
     a.next_segment += 1
-    (<uint32_t*> a.pool.data)[event] = o.pool
     if action == A_SEGMENT_ALLOC:
-        return add_segment(a, address, size, &o, of_event)
-    if action == A_SEGMENT_FREE:
-        return drop_segment(a, address, size, of_event)
-    if action == A_SEGMENT_MAP:
-        return map_range(a, address, size, &o, of_event)
-    return unmap_range(a, address, size, of_event)
+        code = add_segment(a, address, size, &o, &origin)
+    elif action == A_SEGMENT_FREE:
+        code = drop_segment(a, address, size, &origin)
+    elif action == A_SEGMENT_MAP:
+        code = map_range(a, address, size, &o, &origin)
+    else:
+        code = unmap_range(a, address, size, &origin)
+    (<uint32_t*> a.pool.data)[event] = (
+        OF_ORIGIN | origin if o.pool == NONE32 and origin != NONE32 else o.pool)
+    return code
 
 
 cdef int run(Arena* a) noexcept nogil:
@@ -447,7 +456,6 @@ cdef int run(Arena* a) noexcept nogil:
     for i in range(r.events):
         (<int64_t*> a.bytes.data)[i] = 0
         pool[i] = <uint32_t> sparse_at(&r.tables.pool, r.first + i)
-        (<uint32_t*> a.origin.data)[i] = NONE32
         code = 0
         if action[i] == A_ALLOC:
             code = place(a, <uint32_t> i, address[i], <uint64_t> size[i], stack[i])
@@ -491,13 +499,12 @@ cdef void compare_end(Arena* a) noexcept nogil:
 cdef void settle_pools(Arena* a) noexcept nogil:
     # Events that do not say their pool have that of the segment that they are about.
     cdef uint32_t* pool = <uint32_t*> a.pool.data
-    cdef const uint32_t* origin = <const uint32_t*> a.origin.data
     cdef uint64_t i
     for i in range(a.origins.len):
         origin_at(a, <uint32_t> i).pool = origin_at(a, root(a, <uint32_t> i)).pool
     for i in range(a.pool.len):
-        if pool[i] == NONE32 and origin[i] != NONE32:
-            pool[i] = origin_at(a, origin[i]).pool
+        if pool[i] != NONE32 and pool[i] & OF_ORIGIN:
+            pool[i] = origin_at(a, pool[i] & ~OF_ORIGIN).pool
 
 
 cdef void count_baseline(Arena* a) noexcept nogil:
@@ -512,14 +519,12 @@ cdef void count_baseline(Arena* a) noexcept nogil:
 cdef int build(Arena* a) noexcept nogil:
     cdef const Replay* r = a.replay
     if (buf_reserve(&a.bytes, r.events) < 0 or buf_reserve(&a.pool, r.events) < 0
-            or buf_reserve(&a.origin, r.events) < 0
             or buf_reserve(&a.base_bytes, r.baseline.len) < 0
             or buf_reserve(&a.base_origin, r.baseline.len) < 0
             or buf_reserve(&a.doubtful, r.baseline.len) < 0):
         return -1
     a.bytes.len = r.events
     a.pool.len = r.events
-    a.origin.len = r.events
     a.base_bytes.len = r.baseline.len
     a.base_origin.len = r.baseline.len
     a.doubtful.len = r.baseline.len
@@ -547,7 +552,6 @@ cdef int arena_init(Arena* a, const Replay* r, const Reserve* v, const Rules* ru
     buf_init(&a.order, 4)
     buf_init(&a.bytes, 8)
     buf_init(&a.pool, 4)
-    buf_init(&a.origin, 4)
     buf_init(&a.base_bytes, 8)
     buf_init(&a.base_origin, 4)
     buf_init(&a.doubtful, 1)
@@ -560,5 +564,4 @@ cdef int arena_init(Arena* a, const Replay* r, const Reserve* v, const Rules* ru
     map64_free(&a.ends)
     buf_free(&a.spare)
     buf_free(&a.order)
-    buf_free(&a.origin)
     return OK if code == 0 else fail(&a.status, ERR_MEMORY, "blocks")

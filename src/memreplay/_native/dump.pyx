@@ -235,7 +235,8 @@ cdef void show_stack(Dump* d, uint32_t id) noexcept nogil:
 # ---- the tables ----------------------------------------------------------------------------------
 
 cdef inline bint is_wanted(const Dump* d, int32_t device) noexcept nogil:
-    return d.tables.range.device == device or not d.tables.range.on or d.tables.range.device < 0
+    return (not d.tables.range.on or d.tables.range.device == device
+            or d.tables.range.device == ALL_DEVICES)
 
 
 cdef void put_segment(Dump* d, uint64_t row) noexcept nogil:

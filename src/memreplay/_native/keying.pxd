@@ -45,6 +45,7 @@ cdef struct Keys:
     Keys* second
     Buf of_stack           # u32 a stack, then one for baseline blocks without one
     Buf of_event           # u32 an event
+    uint32_t every         # the group of every event of BY_ROW, where it is one; else NONE32
     Buf of_base            # u32 a baseline block
     Buf names              # u64 a group
     Map64 known            # name -> group
@@ -74,7 +75,8 @@ cdef inline uint32_t size_class(int64_t n_bytes) noexcept nogil:
 
 cdef int keys_init(Keys* k, const Replay* r, int kind, uint64_t seed) noexcept nogil
 cdef void keys_free(Keys* k) noexcept nogil
-cdef int keys_rows(Keys* k, const uint32_t* of_event, const uint32_t* of_base) noexcept nogil
+cdef int keys_rows(Keys* k, const uint32_t* of_event, uint32_t of_all,
+                   const uint32_t* of_base) noexcept nogil
 cdef uint32_t group_of_stack(Keys* k, uint32_t stack) noexcept nogil
 cdef uint32_t group_of_event(Keys* k, uint64_t event) noexcept nogil
 cdef uint32_t group_of_base(Keys* k, uint64_t block) noexcept nogil

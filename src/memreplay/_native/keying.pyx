@@ -47,6 +47,7 @@ cdef int keys_init(Keys* k, const Replay* r, int kind, uint64_t seed) noexcept n
     # What the kind needs beside this (ranks, another's groups) is set afterwards; `k` is zero.
     k.replay = r
     k.kind = kind
+    k.every = NONE32
     buf_init(&k.of_stack, 4)
     buf_init(&k.of_event, 4)
     buf_init(&k.of_base, 4)
@@ -72,15 +73,23 @@ cdef uint32_t named(Keys* k, uint64_t name) noexcept nogil:
     return slot.value
 
 
-cdef int keys_rows(Keys* k, const uint32_t* of_event, const uint32_t* of_base) noexcept nogil:
-    # Takes the groups of rows: any number an event and a baseline block. Neighbours are alike.
+cdef int keys_rows(Keys* k, const uint32_t* of_event, uint32_t of_all,
+                   const uint32_t* of_base) noexcept nogil:
+    # Takes the groups of rows: any number an event, or where that is NULL one for all events, and
+    # one a baseline block. Neighbours are alike.
     cdef uint64_t i
     cdef uint32_t last = NONE32
     cdef uint32_t group = NONE32
     k.by_row = True
-    if (unset(&k.of_event, k.replay.events) < 0 or unset(&k.of_base, k.replay.baseline.len) < 0):
+    if unset(&k.of_base, k.replay.baseline.len) < 0:
         return ERR_MEMORY
-    for i in range(k.replay.events):
+    if of_event == NULL and k.replay.events:
+        k.every = named(k, of_all)
+        if k.every == NONE32:
+            return ERR_MEMORY
+    elif unset(&k.of_event, k.replay.events) < 0:
+        return ERR_MEMORY
+    for i in range(k.of_event.len):
         if group == NONE32 or of_event[i] != last:
             last = of_event[i]
             group = named(k, last)
@@ -202,6 +211,8 @@ cdef uint32_t group_of_event(Keys* k, uint64_t event) noexcept nogil:
     if not k.by_row:
         return group_of_stack(
             k, (<const uint32_t*> k.replay.tables.stack.data)[k.replay.first + event])
+    if k.every != NONE32:
+        return k.every
     if k.of_event.len == 0 and unset(&k.of_event, k.replay.events) < 0:
         return NONE32
     at = <uint32_t*> k.of_event.data + event

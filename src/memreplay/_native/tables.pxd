@@ -125,12 +125,16 @@ cdef enum Bound:
     AT_TIME = 3        # microseconds since the epoch
 
 
+cdef enum:
+    ALL_DEVICES = -2       # -1 is one: of segments that say so
+
+
 cdef struct Range:
     # What to keep of each trace; the rest only leaves its mark on the baseline.
     bint on
     int start_kind, stop_kind      # Bound
     int64_t start, stop            # half open
-    int32_t device                 # keep this device's events only; -1 keeps all
+    int32_t device                 # keep this device's events only, or ALL_DEVICES
 
 
 cdef enum AfterMark:

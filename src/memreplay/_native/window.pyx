@@ -18,7 +18,7 @@ cdef Window* window_new(const Tables* t, int32_t device) noexcept nogil:
     if w == NULL:
         return NULL
     w.first_time = ABSENT_TIME
-    w.dropped = t.range.on and t.range.device >= 0 and t.range.device != device
+    w.dropped = t.range.on and t.range.device != ALL_DEVICES and t.range.device != device
     buf_init(&w.carried, sizeof(Baseline))
     buf_init(&w.gaps, 4)
     buf_init(&w.late, sizeof(Baseline))

@@ -56,6 +56,7 @@ def baseline_of(
             )
             for device in snap.devices
         ),
+        range=snap.range,
     )
 
 

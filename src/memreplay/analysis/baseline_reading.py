@@ -7,11 +7,12 @@ import re
 from typing import Any
 
 from memreplay.errors import SnapshotError
-from memreplay.model import MEASURES, Frame, Group, MeasureName
+from memreplay.model import MEASURES, EventRange, Frame, Group, MeasureName, Moment, MomentKind
 from memreplay.results.baseline import SCHEMA, Baseline, BaselineDevice, BaselinePeak
 
 MAX_BYTES = 4 << 20  # a baseline of all groups of a large file is some 100 KB
 _MOST = 2**62
+KINDS: tuple[MomentKind, ...] = ("event", "elapsed", "time")
 _LIKE_ONE = re.compile(rb'\s*\{\s*"schema"\s*:\s*"memreplay\.')
 
 
@@ -76,6 +77,7 @@ class _Reader:
             rules=_text(found, "rules"),
             categories=tuple(_texts(found, "categories")),
             devices=devices,
+            range=_range(found["range"]) if "range" in found else None,
         )
 
     def frame(self, row: object) -> Frame:
@@ -172,6 +174,24 @@ def _text(found: dict[str, Any], key: str) -> str:
     if not isinstance(value, str):
         raise _broken(f"`{key}` must be a text")
     return value
+
+
+def _range(found: object) -> EventRange:
+    value = _object(found, "range")
+    return EventRange(_moment(value.get("start")), _moment(value.get("stop")))
+
+
+def _moment(found: object) -> Moment | None:
+    if found is None:
+        return None
+    bound = _object(found, "a bound of range")
+    for kind in KINDS:
+        if bound.get("kind") == kind:
+            value = bound.get("value")
+            # A point in time may be before 1970.
+            if isinstance(value, int) and not isinstance(value, bool) and _is_count(abs(value)):
+                return Moment(kind, value)
+    raise _broken("a bound of range is no moment")
 
 
 def _text_or_none(found: dict[str, Any], key: str) -> str | None:

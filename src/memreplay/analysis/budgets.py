@@ -122,8 +122,8 @@ def _value(key: str, value: object, where: str) -> object:
         if not isinstance(value, bool):
             raise UsageError(f"{where}: {key} must be true or false")
     elif key == "device":
-        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-            raise UsageError(f"{where}: device must be a number from 0 on")
+        if not isinstance(value, int) or isinstance(value, bool) or value < -1:
+            raise UsageError(f"{where}: device must be a number from -1 on")
     elif not isinstance(value, str) or not value:
         raise UsageError(f"{where}: {key} must be a text")
     elif key == "measure" and value not in MEASURES:

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 from memreplay.analysis.choice import device_pairs, fitting_by
 from memreplay.analysis.rows import compared
-from memreplay.analysis.sides import PEAK, BaselineSide, ComparedSide, Scope, SnapshotSide
+from memreplay.analysis.sides import (
+    PEAK,
+    BaselineSide,
+    ComparedSide,
+    Scope,
+    SnapshotSide,
+    other_ranges,
+)
 from memreplay.errors import UsageError
 from memreplay.model import By, Filters, MeasureName, When
 from memreplay.results.diff import DeviceDiff, DiffReport, Status
@@ -73,6 +80,7 @@ def diff_report(
         only_new=tuple(one for one in after.devices if one not in dict(both).values()),
         truncated=before.truncated or after.truncated,
         filters=filters,
+        ranges=other_ranges(before, after),
     )
 
 

@@ -7,7 +7,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from memreplay.analysis.choice import device_pairs
-from memreplay.analysis.sides import REST, BaselineSide, ComparedSide, Scope, SnapshotSide, placed
+from memreplay.analysis.sides import (
+    REST,
+    BaselineSide,
+    ComparedSide,
+    Scope,
+    SnapshotSide,
+    other_ranges,
+    placed,
+)
 from memreplay.analysis.sizes import share_of
 from memreplay.analysis.trust import EVENTS_LOST_BEFORE, REMARKS
 from memreplay.errors import UsageError
@@ -87,6 +95,7 @@ class _Gate:
             findings=(*findings, *trust),
             overflowed=tuple(dict.fromkeys(overflowed)),
             rules_changed=self.rules_changed(budgets),
+            ranges=None if self.base is None else other_ranges(self.base, self.side),
         )
 
     def rules_changed(self, budgets: Sequence[Budget]) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from memreplay.analysis.choice import filtering_of
 from memreplay.analysis.trust import graded, strict_verdict, verdict
 from memreplay.errors import UsageError
-from memreplay.model import By, Filters, Frame, Group, MeasureName, Verdict, When
+from memreplay.model import By, EventRange, Filters, Frame, Group, MeasureName, Verdict, When
 from memreplay.results.baseline import BaselinePeak
 from memreplay.results.diff import Side
 
@@ -71,6 +71,11 @@ class ComparedSide(Protocol):
     @property
     def truncated(self) -> bool: ...
     @property
+    def range(self) -> EventRange | None:
+        """Which events are read; None where a baseline does not say."""
+        ...
+
+    @property
     def trimmed(self) -> bool:
         """Whether its stacks are cut down to the user's frames; the other side's should be, too."""
         ...
@@ -122,6 +127,10 @@ class SnapshotSide:
     @property
     def truncated(self) -> bool:
         return self.snap.truncation is not None
+
+    @property
+    def range(self) -> EventRange:
+        return self.snap.range
 
     def grouper(self, by: By | None = None) -> Grouper:
         """What groups the live sets, made once."""
@@ -230,6 +239,10 @@ class BaselineSide:
     def devices(self) -> tuple[int, ...]:
         return tuple(self._devices)
 
+    @property
+    def range(self) -> EventRange | None:
+        return self.baseline.range
+
     def level(self, device: int, scope: Scope) -> Level | None:
         """How high it went; None where the baseline has nothing of the annotation."""
         peak = self._peak(device, scope)
@@ -288,6 +301,13 @@ class BaselineSide:
             f"{self.file} has no {scope.measure} bytes{of}: make it"
             " anew, with the same configuration (memreplay baseline)"
         )
+
+
+def other_ranges(base: ComparedSide, new: ComparedSide) -> tuple[EventRange, EventRange] | None:
+    """Which events each side is of, where they are others; None where not, or nobody knows."""
+    if base.range is None or new.range is None or not base.range.differs(new.range):
+        return None
+    return base.range, new.range
 
 
 def frame_words(frame: Frame) -> str:

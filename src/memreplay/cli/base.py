@@ -48,6 +48,14 @@ def base_for(base: str, file: str) -> str:
     raise UsageError(f"{base} has no base for it: none of {', '.join(names)} is there")
 
 
+def is_baseline_file(path: str) -> bool:
+    """Whether a file is meant as a baseline, or another file of memreplay's own."""
+    from memreplay.analysis.baseline_reading import MAX_BYTES, is_baseline
+
+    with open(path, "rb") as file:
+        return is_baseline(file.read(MAX_BYTES + 1))
+
+
 def _peeked(file: str, until: ExitStack) -> tuple[BaselineSide | None, BinaryIO | None]:
     """The baseline, if it is one; else what to read instead of the file, if it cannot be opened
     again."""

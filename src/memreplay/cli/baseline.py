@@ -86,7 +86,7 @@ def command(
     """
     from memreplay.analysis.budgets import budgets_of
 
-    check_output(output, force=force)
+    check_output(output, force=force, read=[file])
     found = config.load()
     budgets = budgets_of(found.table, found.name)
     rules = config.rules()

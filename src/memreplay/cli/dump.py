@@ -47,7 +47,7 @@ def command(
     Writes every segment, block, event, stack and annotation of FILE ('-' for standard input) as a
     line. For debugging, and for programs that want the whole snapshot without unpickling it.
     """
-    check_output(output, force=force)
+    check_output(output, force=force, read=[file])
 
     def work() -> Snapshot:
         with opened(file, reading) as snapshot:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from memreplay.analysis.rank_names import ranks_of
 from memreplay.cli.errors import name_of
-from memreplay.cli.export_tables import read, write_all
+from memreplay.cli.export_tables import check_unmixed, read, write_all
 from memreplay.cli.folder import folder_output
 from memreplay.errors import UsageError
 
@@ -39,6 +39,7 @@ def export_dataset(asked: Export, named: tuple[str, ...], rules: tuple[Rule, ...
         for table in named
         for rank, path in ranks.items()
     }
+    check_unmixed(asked.output, ranks=True)
     with folder_output(asked.output, list(names.values()), force=asked.force) as create:
         for rank, path in ranks.items():
             snapshot, exit_code = read(asked, files[path])

@@ -34,7 +34,8 @@ def export(asked: Export) -> int:
     if asked.output is not None and (asked.output.endswith("/") or os.path.isdir(asked.output)):
         raise UsageError(f"{asked.output} is a folder: {asked.fmt} is one file")
     compressed = is_compressed(asked.fmt, asked.output)
-    check_output(asked.output, force=asked.force, binary=compressed or asked.fmt in BINARY)
+    binary = compressed or asked.fmt in BINARY
+    check_output(asked.output, force=asked.force, binary=binary, read=asked.files)
     render = _RENDER[asked.fmt](asked)
 
     def work() -> tuple[Iterator[bytes], tuple[str, ...]]:

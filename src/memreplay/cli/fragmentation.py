@@ -90,7 +90,7 @@ def command(
     """
     picture = fmt in PICTURES
     if picture:
-        check_output(output, force=force, picture=True)
+        check_output(output, force=force, picture=True, read=[file])
     elif output is not None:
         raise UsageError("-o is for pictures: give --format png or svg, or use > FILE")
 

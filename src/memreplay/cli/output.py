@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING
 
@@ -59,12 +59,17 @@ def write(text: str) -> None:
 
 
 def check_output(
-    path: str | None, *, force: bool, picture: bool = False, binary: bool = False
+    path: str | None,
+    *,
+    force: bool,
+    picture: bool = False,
+    binary: bool = False,
+    read: Sequence[str] = (),
 ) -> None:
     """Raise UsageError where output should not go: asked before the work, as it may take a while.
 
     `path` None or `-` is stdout, which should be no terminal; a file should not be there yet.
-    `force` allows both.
+    `force` allows both. `read` are the files that are read: nothing goes over these.
     """
     if path is None or path == "-":
         if sys.stdout.isatty() and not force:
@@ -77,11 +82,29 @@ def check_output(
                 " (-o FILE), or give --force"
             )
         return
+    check_not_read(path, read)
     if os.path.isfile(path) and not force:
         raise UsageError(f"{path} is there already; give --force to replace it")
     folder = os.path.dirname(os.path.realpath(path))
     if not os.path.isdir(folder):
         raise UsageError(f"cannot write {path}: there is no directory {folder}")
+
+
+def check_not_read(path: str, read: Iterable[str]) -> None:
+    """Raises UsageError where `path` is one of these files, or a table of such a folder."""
+    if not os.path.isfile(path):
+        return
+    for file in read:
+        of = path
+        if os.path.isdir(file):
+            from memreplay.dataset import FORMATS, TABLES
+
+            name, ending = os.path.splitext(os.path.basename(path))
+            if name not in TABLES or ending[1:] not in FORMATS:
+                continue
+            of = os.path.dirname(path) or "."
+        if os.path.exists(file) and os.path.samefile(of, file):
+            raise UsageError(f"cannot write {path}: it is the snapshot that is read")
 
 
 @contextmanager
@@ -101,15 +124,21 @@ def byte_output(path: str | None) -> Iterator[IO[bytes]]:
             yield special
         return
     part = os.path.join(os.path.dirname(path), f".memreplay-{os.urandom(6).hex()}.part")
-    try:
-        with open(part, "xb") as file:
-            yield file
-        if os.path.exists(path):
-            import shutil  # late: most commands write no file
+    from memreplay.cli.ending import undone_by_signals
 
-            shutil.copymode(path, part)
-        os.replace(part, path)
-    except BaseException:
+    def undo() -> None:
         with suppress(FileNotFoundError):
             os.unlink(part)
-        raise
+
+    with undone_by_signals(undo):
+        try:
+            with open(part, "xb") as file:
+                yield file
+            if os.path.exists(path):
+                import shutil  # late: most commands write no file
+
+                shutil.copymode(path, part)
+            os.replace(part, path)
+        except BaseException:
+            undo()
+            raise

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from memreplay.cli.base import is_baseline_file
 from memreplay.cli.errors import NOT_TRUSTED, attempt
 from memreplay.cli.folders import holds_files, snapshot_files
 from memreplay.cli.output import render_document, write
@@ -97,7 +98,14 @@ def _rank_files(folder: str) -> tuple[Files, tuple[str, ...]]:
     """The path of each rank's file, and of those that are of none."""
     from memreplay.analysis.rank_names import ranks_of
 
-    found, unranked = ranks_of(snapshot_files(folder))
+    files = snapshot_files(folder)
+    for name in files:
+        if ".json" in name.lower() and is_baseline_file(os.path.join(folder, name)):
+            raise UsageError(
+                f"{name} in it is a baseline: memreplay gate RUN/ --base {folder} takes a folder of"
+                " them, and memreplay diff one of them and a snapshot"
+            )
+    found, unranked = ranks_of(files)
     paths = {rank: os.path.join(folder, name) for rank, name in found.items()}
     return paths, tuple(os.path.join(folder, name) for name in unranked)
 

@@ -83,7 +83,7 @@ def command(
     from memreplay.packing import by_name, packed
 
     named, packing = by_name(output or "")
-    check_output(output, force=force, binary=True)
+    check_output(output, force=force, read=[file], binary=True)
 
     def work() -> tuple[Sliced, Iterator[bytes]]:
         from memreplay.analysis.slicing import cut

@@ -153,7 +153,7 @@ def command(
     if absolute and x == "event":
         raise UsageError("--absolute is of times, and --x event shows none")
     if output is not None or fmt in PICTURES:
-        check_output(output, force=force, picture=fmt in PICTURES)
+        check_output(output, force=force, picture=fmt in PICTURES, read=[file])
     if fmt in PICTURES:
         from memreplay.reports.plot import check_plot
 

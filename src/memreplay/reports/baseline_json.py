@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from memreplay.model import Frame
+from memreplay.reports.ranges import range_json
 from memreplay.reports.strict_json import to_json
 from memreplay.results.baseline import SCHEMA, Baseline, BaselineDevice, BaselinePeak
 
@@ -14,13 +15,15 @@ def render_baseline_json(baseline: Baseline) -> str:
     """
     frames: dict[Frame, int] = {}
     devices = [_device(device, frames) for device in baseline.devices]
-    head = {
+    head: dict[str, object] = {
         "schema": SCHEMA,
         "file": baseline.file,
         "measure": baseline.measure,
         "rules": baseline.rules,
         "categories": list(baseline.categories),
     }
+    if baseline.range is not None:
+        head["range"] = range_json(baseline.range)
     lines = [f" {to_json(key, indent=None)}: {to_json(head[key], indent=None)}," for key in head]
     rows = [[frame.function, frame.file, frame.line] for frame in frames]
     lines += [f' "frames": {_rows(rows, 1)},', f' "devices": {_nested(devices, 1)}']

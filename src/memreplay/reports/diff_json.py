@@ -28,6 +28,7 @@ def diff_json(report: DiffReport) -> dict[str, object]:
         "exact": report.exact,
         "filters": filters_json(report.filters),
         "truncated": report.truncated,
+        "ranges_differ": report.ranges is not None,
         "only_base": list(report.only_base),
         "only_new": list(report.only_new),
         "devices": [_device(device) for device in report.devices],

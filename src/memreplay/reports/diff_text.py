@@ -7,6 +7,7 @@ from memreplay.reports.at_text import when_words
 from memreplay.reports.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
 from memreplay.reports.filters import NOTHING_LEFT, filter_pairs
 from memreplay.reports.holders_text import group_row, title_of
+from memreplay.reports.ranges import ranges_words
 from memreplay.reports.reasons import reason_notes
 from memreplay.reports.units import count, counted, percent, signed_count, signed_size, size
 from memreplay.results.diff import DeviceDiff, DiffReport, DiffRow, Side, Status
@@ -22,6 +23,8 @@ def diff_document(report: DiffReport) -> Document:
     ]
     for device in report.devices:
         blocks += device_section(device, report)
+    if report.ranges is not None:
+        blocks.append(Note(f"{ranges_words(*report.ranges)}: other events are compared", "warning"))
     for devices, file in ((report.only_base, report.base_file), (report.only_new, report.new_file)):
         if devices:
             names = "device " + ", ".join(map(str, devices))

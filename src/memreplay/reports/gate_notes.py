@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from memreplay.reports.gate_words import finding_words
+from memreplay.reports.ranges import ranges_words
 from memreplay.results.gate import GatedFile
 
 
 def gate_notes(file: GatedFile) -> tuple[str, ...]:
-    """A line each: a ring buffer that overflowed, rules that changed, what was not judged."""
+    """A line each: a ring buffer that overflowed, rules or events that are others, what was not
+    judged."""
     notes = []
     if file.overflowed:
         devices = ", ".join(map(str, file.overflowed))
@@ -20,5 +22,7 @@ def gate_notes(file: GatedFile) -> tuple[str, ...]:
             "the rules of categories are not those of the baseline, so what is of a category may"
             " have changed without the program; make the baseline anew"
         )
+    if file.ranges is not None:
+        notes.append(f"{ranges_words(*file.ranges)}; give the gate the same as the baseline")
     skipped = [one for one in file.findings if one.outcome == "skipped"]
     return (*notes, *(finding_words(one, file) for one in skipped))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from memreplay.model import Group, MeasureName
+from memreplay.model import EventRange, Group, MeasureName
 
 SCHEMA = "memreplay.baseline/1"
 
@@ -44,7 +44,8 @@ class Baseline:
     """A snapshot boiled down.
 
     `file` is its name without folders. `categories` are those that its rules have, and `rules`
-    tells these rules from others; a category without a peak held nothing.
+    tells these rules from others; a category without a peak held nothing. `range` is which events
+    were read, None in a file that does not say.
     """
 
     file: str
@@ -52,3 +53,4 @@ class Baseline:
     rules: str
     categories: tuple[str, ...]
     devices: tuple[BaselineDevice, ...]
+    range: EventRange | None = None

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
-from memreplay.model import By, Exactness, Filters, Frame, Label, MeasureName, When
+from memreplay.model import By, EventRange, Exactness, Filters, Frame, Label, MeasureName, When
 
 Status = Literal["grew", "shrank", "new", "gone", "same"]
 
@@ -47,8 +47,33 @@ class Side:
     reasons: tuple[str, ...]
 
 
+class OneSide(Protocol):
+    """What is compared."""
+
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def trusted(self) -> bool: ...
+
+
+class Compared:
+    """Two sides, and what follows of both."""
+
+    __slots__ = ()
+    base: OneSide
+    new: OneSide
+
+    @property
+    def change_bytes(self) -> int:
+        return self.new.bytes - self.base.bytes
+
+    @property
+    def trusted(self) -> bool:
+        return self.base.trusted and self.new.trusted
+
+
 @dataclass(frozen=True, slots=True)
-class DeviceDiff:
+class DeviceDiff(Compared):
     """What changed on one device. The rows' changes, with `rest_change_bytes`, add up to
     `change_bytes`.
 
@@ -67,20 +92,13 @@ class DeviceDiff:
     rest_change_bytes: int
     statuses: dict[Status, int]
 
-    @property
-    def change_bytes(self) -> int:
-        return self.new.bytes - self.base.bytes
-
-    @property
-    def trusted(self) -> bool:
-        return self.base.trusted and self.new.trusted
-
 
 @dataclass(frozen=True, slots=True)
 class DiffReport:
     """What `memreplay diff` shows: an entry a device that both snapshots have.
 
-    `only_base` and `only_new` are the devices that one of them has alone.
+    `only_base` and `only_new` are the devices that one of them has alone. `ranges` is which events
+    each is of, where these are others.
     """
 
     base_file: str
@@ -95,3 +113,4 @@ class DiffReport:
     only_new: tuple[int, ...] = ()
     truncated: bool = False
     filters: Filters | None = None
+    ranges: tuple[EventRange, EventRange] | None = None

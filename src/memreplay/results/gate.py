@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from memreplay.model import MeasureName
+from memreplay.model import EventRange, MeasureName
 
 LimitKind = Literal[
     "max_peak",
@@ -92,6 +92,7 @@ class GatedFile:
     `error` says in a line why it could not be judged, with its `exit_code`; it has no findings.
     `overflowed` are the devices whose ring buffer was full: an earlier peak would not show.
     `rules_changed` says that the base's categories, which a budget is of, are by other rules.
+    `ranges` is which events the base and this are of, where these are others.
     """
 
     file: str
@@ -99,6 +100,7 @@ class GatedFile:
     findings: tuple[Finding, ...] = ()
     overflowed: tuple[int, ...] = ()
     rules_changed: bool = False
+    ranges: tuple[EventRange, EventRange] | None = None
     error: str = ""
     exit_code: int = 0
 

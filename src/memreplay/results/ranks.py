@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from memreplay.model import By, Exactness, Filters, MeasureName, When
-from memreplay.results.diff import DiffReport
+from memreplay.results.diff import Compared, DiffReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class RankSide:
 
 
 @dataclass(frozen=True, slots=True)
-class RankDiff:
+class RankDiff(Compared):
     """One rank in both runs, by the device on which the new run has most.
 
     `other_devices` are those that either file has beside it.
@@ -33,14 +33,6 @@ class RankDiff:
     base: RankSide
     new: RankSide
     other_devices: tuple[int, ...] = ()
-
-    @property
-    def change_bytes(self) -> int:
-        return self.new.bytes - self.base.bytes
-
-    @property
-    def trusted(self) -> bool:
-        return self.base.trusted and self.new.trusted
 
 
 @dataclass(frozen=True, slots=True)

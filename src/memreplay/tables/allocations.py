@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from memreplay import _core, _measures
+from memreplay import _core
 from memreplay._groups import NO_RULE
 from memreplay.analysis.dimensions import Dimensions
 from memreplay.columns import view
@@ -65,9 +65,6 @@ class _Lifetimes:
         self.active = replay.measure("active").native
         self.categories = dimensions.keys(self.requested, "category")
         self.words = words
-        # The pool and the stream of the baseline's blocks; those of events stand in columns.
-        self.base_pool = self._base_classes("pool")
-        self.base_stream = self._base_classes("stream")
         self.pool = np.asarray(replay.blocks.pools())
         rows = slice(replay.native.first_row, replay.native.first_row + replay.events)
         self.columns = {
@@ -82,21 +79,11 @@ class _Lifetimes:
             )
         }
 
-    def _base_classes(self, by: str) -> list[int | None]:
-        """The pool id or stream of each baseline block; None where it is not known."""
-        classes = _measures.Classes(self.replay.blocks, by)
-        keys = classes.keys()
-        return [keys[i] for i in memoryview(classes.of_baseline()).tolist()]
-
-    @staticmethod
-    def _known(ids: list[int | None]) -> np.ndarray[Any, Any]:
-        return np.array([_core.ABSENT_ID if i is None else i for i in ids], dtype=np.uint32)
-
     def batches(self) -> Iterator[dict[str, Any]]:
         native = self.requested.native
         blocks = self.replay.native.baseline_blocks
-        for at in slices(0, blocks):
-            yield self._baseline(np.arange(at.start, at.stop))
+        if blocks:
+            yield from self._baseline(blocks)
         ends, held = np.asarray(native.ends()), np.asarray(self.held.ends())
         sizes = np.asarray(self.active.weights())
         alloc = _core.ACTIONS.index("alloc")
@@ -117,24 +104,29 @@ class _Lifetimes:
                 category=self.categories.numbers(rows.data, array("q"))[0],
             )
 
-    def _baseline(self, rows: np.ndarray[Any, Any]) -> dict[str, Any]:
+    def _baseline(self, blocks: int) -> Iterator[dict[str, Any]]:
         native = self.replay.native
-        at = slice(rows[0], rows[-1] + 1)
-        streams = self.base_stream[at]
-        unknown = np.array([stream is None for stream in streams])
-        stream = np.array([stream or 0 for stream in streams], dtype=np.uint64)
-        return self._batch(
-            start=None,
-            end=np.asarray(self.requested.native.baseline_ends())[at],
-            held=np.asarray(self.held.baseline_ends())[at],
-            address=np.asarray(native.baseline("address"))[at],
-            size=np.asarray(native.baseline("size"))[at],
-            block=np.asarray(self.active.baseline_weights())[at],
-            stream=numbers(stream, unknown),
-            pool=self._known(self.base_pool[at]),
-            stack=np.asarray(native.baseline("stack"))[at],
-            category=self.categories.numbers(array("q"), rows.data)[1],
-        )
+        # The pool and the stream of these are those of their segment; events say theirs. The last
+        # is that of blocks outside of every segment.
+        origins = [*self.replay.blocks.origins(), (None, 0)]
+        pools = [_core.ABSENT_ID if pool is None else pool for pool, _ in origins]
+        pool_of = np.array(pools, dtype=np.uint32)
+        stream_of = np.array([stream for _, stream in origins], dtype=np.uint64)
+        origin = np.minimum(np.asarray(self.replay.blocks.baseline_origins()), len(origins) - 1)
+        for at in slices(0, blocks):
+            rows = np.arange(at.start, at.stop)
+            yield self._batch(
+                start=None,
+                end=np.asarray(self.requested.native.baseline_ends())[at],
+                held=np.asarray(self.held.baseline_ends())[at],
+                address=np.asarray(native.baseline("address"))[at],
+                size=np.asarray(native.baseline("size"))[at],
+                block=np.asarray(self.active.baseline_weights())[at],
+                stream=numbers(stream_of[origin[at]], origin[at] == len(origins) - 1),
+                pool=pool_of[origin[at]],
+                stack=np.asarray(native.baseline("stack"))[at],
+                category=self.categories.numbers(array("q"), rows.data)[1],
+            )
 
     def _batch(
         self,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memreplay.errors import LimitError, MissingExtraError
+from memreplay.tables.schema import NEEDS_PYARROW
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,7 +24,7 @@ def arrow() -> Any:
     try:
         import pyarrow
     except ImportError:
-        raise MissingExtraError("tables need pyarrow: pip install 'memreplay[parquet]'") from None
+        raise MissingExtraError(NEEDS_PYARROW) from None
     return pyarrow
 
 

@@ -8,8 +8,7 @@ if TYPE_CHECKING:
     from memreplay.tables.arrow import Table
     from memreplay.tables.schema import TableSpec
 
-# What rises slowly, or goes up and down by little of its own size. All else repeats itself, and a
-# dictionary finds that.
+# What rises slowly, or goes up and down by little of its own size.
 _DELTAS = {
     "events": ("index", "time_us"),
     "allocations": (
@@ -34,6 +33,9 @@ _DELTAS = {
         "allocated_bytes",
     ),
 }
+# What zstd alone makes as small, and in less time, than a dictionary before it: runs of the same
+# number, or addresses, which are too many. All else repeats itself, and a dictionary finds that.
+_PLAIN = ("address", "device", "device_free_bytes", "reserved_bytes", "stack_id", "stream")
 _CUT_BY = ("device", "index", "event", "alloc_event", "time_us", "alloc_time_us")
 COMPRESSION, LEVEL = "zstd", 1
 
@@ -59,7 +61,7 @@ def write_parquet(table: Table, out: IO[bytes]) -> None:
 
 def _leaves(spec: TableSpec, deltas: tuple[str, ...]) -> list[str]:
     """The columns that have a dictionary, as Parquet calls them: a list's items have a path."""
-    names = [column for column in spec.columns if column.name not in deltas]
+    names = [column for column in spec.columns if column.name not in (*deltas, *_PLAIN)]
     return [
         f"{column.name}.list.element" if column.type == "ids" else column.name
         for column in names

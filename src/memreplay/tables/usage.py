@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,16 +10,20 @@ import numpy as np
 from memreplay import _core
 from memreplay._pieces import Pieces
 from memreplay.columns import view
+from memreplay.model import MEASURES
 from memreplay.tables import batching
 from memreplay.tables.arrow import numbers
 from memreplay.tables.batching import slices
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from memreplay.model import MeasureName
     from memreplay.replay import Replay
     from memreplay.snapshot import Snapshot
 
-IN_PIECES: tuple[MeasureName, ...] = ("requested", "held", "active", "allocated")
+# Measures that differ in bytes, and not in when their allocations end.
+_END_ALIKE: tuple[tuple[MeasureName, ...], ...] = (("requested", "active"), ("held", "allocated"))
 
 
 def usage_rows(snap: Snapshot) -> int:
@@ -34,29 +38,38 @@ def usage_batches(snap: Snapshot) -> Iterator[dict[str, Any]]:
 
 
 def _of_device(snap: Snapshot, replay: Replay) -> Iterator[dict[str, Any]]:
-    usages = [replay.measure(name) for name in IN_PIECES]
-    reserved = replay.measure("reserved")
-    changes = replay.segment_changes
-    start = [usage.start_bytes for usage in usages] + [reserved.start_bytes]
-    yield _batch(replay, np.zeros(1, dtype=np.int64), None, [np.array([one]) for one in start])
-    pieces = [Pieces(usage.native, batching.ROWS) for usage in usages]
+    usages = {name: replay.measure(name) for name in MEASURES}
+    start = [np.array([usages[name].start_bytes]) for name in MEASURES]
+    yield _batch(replay, np.zeros(1, dtype=np.int64), None, dict(zip(MEASURES, start, strict=True)))
+    pieces = [
+        (names, Pieces(tuple(usages[name].native for name in names), batching.ROWS))
+        for names in _END_ALIKE
+    ]
     times = view(snap.native.column("time"), snap.native.n_events, "i8")
-    reserved_at = np.concatenate([[reserved.start_bytes], changes.reserved])
+    reserved = np.concatenate([start[MEASURES.index("reserved")], replay.segment_changes.reserved])
+    changes = replay.segment_changes.event - replay.first_event
     for at in slices(0, replay.events):
-        index = np.arange(at.start, at.stop)
-        so_far = np.searchsorted(changes.event, index + replay.first_event, side="right")
+        series: dict[MeasureName, NDArray[np.int64]] = {"reserved": _steps(changes, reserved, at)}
+        for names, piece in pieces:
+            series.update(zip(names, map(np.asarray, piece.next()), strict=True))
+        index = np.arange(at.start, at.stop) + replay.first_event
         row = replay.native.first_row
-        series = [np.asarray(piece.next()) for piece in pieces] + [reserved_at[so_far]]
-        yield _batch(
-            replay, index + replay.first_event, times[row + at.start : row + at.stop], series
-        )
+        yield _batch(replay, index, times[row + at.start : row + at.stop], series)
+
+
+def _steps(changes: NDArray[np.int64], values: NDArray[np.int64], at: slice) -> NDArray[np.int64]:
+    """What holds after each event of a piece: `values[0]`, and from event `changes[i]` on
+    `values[i + 1]`."""
+    first, last = np.searchsorted(changes, (at.start, at.stop))
+    upto = np.concatenate([[at.start], changes[first:last], [at.stop]])
+    return np.repeat(values[first : last + 1], np.diff(upto))
 
 
 def _batch(
     replay: Replay,
-    event: np.ndarray[Any, Any],
-    time: np.ndarray[Any, Any] | None,
-    series: list[np.ndarray[Any, Any]],
+    event: NDArray[np.int64],
+    time: NDArray[np.int64] | None,
+    series: Mapping[MeasureName, NDArray[np.int64]],
 ) -> dict[str, Any]:
     rows = len(event)
     nothing = np.ones(rows, dtype=bool)
@@ -65,10 +78,9 @@ def _batch(
         missing_event = nothing
     else:
         missing_event = None
-    names = (*IN_PIECES, "reserved")
     return {
         "device": numbers(np.full(rows, replay.device, dtype=np.int32)),
         "event": numbers(event, missing_event),
         "time_us": numbers(time, time == _core.ABSENT_TIME),
-        **{f"{name}_bytes": numbers(one) for name, one in zip(names, series, strict=True)},
+        **{f"{name}_bytes": numbers(one) for name, one in series.items()},
     }

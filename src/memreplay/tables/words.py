@@ -41,12 +41,26 @@ class Words:
             if word is not None:
                 self.place[i] = words.setdefault(spelled(word), len(words))
         self.words = words_array(list(words) or [""])
+        # The last column that was the same everywhere: mostly the next batch has it too.
+        self._same: tuple[tuple[int, int], pa.DictionaryArray] | None = None
 
     def column(self, ids: NDArray[np.unsignedinteger]) -> pa.DictionaryArray:
         """The words of these ids."""
+        rows = len(ids)
+        if rows and ids.strides[0] == 0:
+            same = (int(ids[0]), rows)
+            if self._same is None or self._same[0] != same:
+                self._same = same, self._made(np.repeat(ids[:1], rows))
+            return self._same[1]
+        return self._made(ids)
+
+    def _made(self, ids: NDArray[np.unsignedinteger]) -> pa.DictionaryArray:
         # ABSENT_ID is above the limit.
         at = self.place[np.minimum(ids, self.limit, dtype=np.uint32, casting="same_kind")]
-        return texts(np.maximum(at, 0), self.words, at < 0)
+        missing = at < 0
+        if not missing.any():
+            return texts(at, self.words)
+        return texts(np.maximum(at, 0), self.words, missing)
 
 
 def _varied(column: NDArray[np.uint32]) -> NDArray[np.uint32]:

@@ -132,6 +132,29 @@ def test_groups_that_do_not_add_up() -> None:
         parse_baseline(json.dumps(document).encode())
 
 
+@pytest.mark.parametrize(
+    "given, words",
+    [
+        (None, "range is no object"),
+        ([], "range is no object"),
+        ({"start": 5}, "a bound of range is no object"),
+        ({"stop": {"kind": "day", "value": 1}}, "a bound of range is no moment"),
+        ({"stop": {"kind": ["event"], "value": 1}}, "a bound of range is no moment"),
+        ({"start": {"kind": "event", "value": True}}, "a bound of range is no moment"),
+        ({"start": {"kind": "event", "value": 2**62}}, "a bound of range is no moment"),
+        ({"start": {"kind": "event"}}, "a bound of range is no moment"),
+    ],
+)
+def test_a_range_that_is_none(given: object, words: str) -> None:
+    with pytest.raises(SnapshotError, match=words):
+        parse_baseline(json.dumps({**WHOLE, "range": given}).encode())
+
+
+def test_a_file_of_before_ranges_does_not_say() -> None:
+    whole = {key: value for key, value in WHOLE.items() if key != "range"}
+    assert parse_baseline(json.dumps(whole).encode()).range is None
+
+
 def test_told_from_a_snapshot() -> None:
     assert is_baseline(json.dumps(WHOLE).encode())
     assert is_baseline(json.dumps(WHOLE, sort_keys=True, indent=4).encode())

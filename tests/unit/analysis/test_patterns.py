@@ -63,7 +63,7 @@ def test_bits_of_frames() -> None:
 def test_the_defaults_take_linear_time_on_any_name(word: str, end: str) -> None:
     name = ":" + word * (100_000 // len(word)) + end
     patterns = [re.compile(rule.frames) for rule in DEFAULT_RULES if rule.frames]
-    start = time.perf_counter()
+    start = time.process_time()
     for pattern in patterns:
         pattern.search(name)
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5

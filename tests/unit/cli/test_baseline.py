@@ -124,3 +124,57 @@ def test_a_device_below_0_is_a_base_and_fits_the_schemas(
         done = runner.invoke(app, [command, "snap.pkl", "--format", "json"])
         assert done.exit_code == 0
         check_against(f"{command}-1.json", json.loads(done.stdout))
+
+
+def test_the_range_is_in_it_and_another_one_is_told(runner: CliRunner, tmp_path: Path) -> None:
+    part = ["--from", "100", "--to", "20ms"]
+    assert baseline(runner, EXAMPLE, "-o", "all.json").exit_code == 0
+    assert baseline(runner, EXAMPLE, "-o", "part.json", *part).exit_code == 0
+    whole, found = (json.loads((tmp_path / f"{one}.json").read_bytes()) for one in ("all", "part"))
+    assert whole["range"] == {"start": None, "stop": None}
+    assert found["range"] == {
+        "start": {"kind": "event", "value": 100},
+        "stop": {"kind": "elapsed", "value": 20_000},
+    }
+    check_against("baseline-1.json", found)
+    del whole["range"]
+    (tmp_path / "old.json").write_text(json.dumps(whole))
+    other = "the base is of --from 100 --to 20ms, this of all events"
+    for base, more, words in (
+        ("part.json", [], other),
+        ("part.json", part, ""),
+        ("all.json", [], ""),
+        ("all.json", part[:2], "the base is of all events, this of --from 100"),
+        ("old.json", part, ""),  # nobody knows
+    ):
+        gate = ["gate", EXAMPLE, "--base", base, "--max-growth-bytes", "1TiB", *more]
+        done = runner.invoke(app, gate)
+        assert done.exit_code == 0
+        assert (words or "the base is of") in done.stdout.replace("\n", " ") or not words
+        assert ("the base is of" in done.stdout) is bool(words)
+        notes = json.loads(runner.invoke(app, [*gate, "--format", "json"]).stdout)
+        assert len(notes["files"][0]["notes"]) == bool(words)
+        diff = ["diff", base, EXAMPLE, *more]
+        done = runner.invoke(app, diff)
+        assert (done.exit_code, "the base is of" in done.stdout) == (0, bool(words))
+        found = json.loads(runner.invoke(app, [*diff, "--format", "json"]).stdout)
+        check_against("diff-1.json", found)
+        assert found["ranges_differ"] is bool(words)
+
+
+def test_a_folder_of_baselines_is_for_the_gate(runner: CliRunner, tmp_path: Path) -> None:
+    for name in ("bases", "run"):
+        (tmp_path / name).mkdir()
+    for rank in (0, 1):
+        (tmp_path / f"run/rank{rank}.pkl.gz").write_bytes(Path(EXAMPLE).read_bytes())
+        assert baseline(runner, EXAMPLE, "-o", f"bases/rank{rank}.json").exit_code == 0
+    for folders in (("bases", "run"), ("run", "bases")):
+        done = runner.invoke(app, ["diff", *folders])
+        assert (done.exit_code, done.stdout) == (2, "")
+        assert done.stderr == (
+            "memreplay: error: bases: rank0.json in it is a baseline: memreplay gate RUN/ --base"
+            " bases takes a folder of them, and memreplay diff one of them and a snapshot\n"
+        )
+    gate = ["gate", "run", "--base", "bases", "--max-growth", "1%"]
+    assert runner.invoke(app, gate).exit_code == 0
+    assert runner.invoke(app, ["diff", "bases/rank0.json", "run/rank0.pkl.gz"]).exit_code == 0

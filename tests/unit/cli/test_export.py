@@ -261,6 +261,33 @@ def test_ranks_become_one_dataset(runner: CliRunner, ranks: list[str], tmp_path:
     assert runner.invoke(app, [*args, "--force"]).exit_code == 0
 
 
+def test_ranks_and_one_snapshot_do_not_go_into_the_same_folder(
+    runner: CliRunner, ranks: list[str], tmp_path: Path
+) -> None:
+    plain = ["export", ranks[0], "-o", f"{tmp_path}/plain/"]
+    parted = ["export", *ranks, "--partition", "rank", "-o", f"{tmp_path}/parted/"]
+    assert [runner.invoke(app, args).exit_code for args in (plain, parted)] == [0, 0]
+    before = left(tmp_path)
+    for args, words in (
+        ([*plain[:-1], f"{tmp_path}/parted/"], "parted/ has tables of ranks (events/rank=0)"),
+        (
+            [*parted[:-1], f"{tmp_path}/plain/"],
+            "plain/ has tables of one snapshot (allocations.parquet)",
+        ),
+    ):
+        for more in ([], ["--force"], ["--tables", "blocks"], ["--format", "csv"]):
+            result = runner.invoke(app, [*args, *more])
+            assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+            assert words in result.stderr
+            assert left(tmp_path) == before
+    # Another rank goes beside those that are there.
+    another = tmp_path / "rank7.pkl"
+    another.write_bytes(snapshot([1]))
+    added = ["export", str(another), ranks[0], "--partition", "rank", "--force", *parted[-2:]]
+    assert runner.invoke(app, added).exit_code == 0
+    assert set(left(tmp_path / "parted")) > {"usage/rank=7/rank7.parquet"}
+
+
 def test_several_snapshots_need_the_word(
     runner: CliRunner, ranks: list[str], tmp_path: Path
 ) -> None:

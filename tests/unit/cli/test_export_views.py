@@ -100,6 +100,21 @@ def test_memory_timeline(runner: CliRunner, path: Path, name: str) -> None:
     assert not (path.parent / "y.timeline.json").exists()
 
 
+def test_memory_timeline_of_the_device_of_segments_without_one(
+    runner: CliRunner, tmp_path: Path
+) -> None:
+    made = build.SnapshotBuilder().alloc(0x1000, 10)
+    made.segment(0x9000, 4096, device=-1, blocks=[made.block(0x9000, 4096, 4000)])
+    path = tmp_path / "snap.pkl"
+    path.write_bytes(build.dump(made.build()))
+    asked = [path, "--format", "memory-timeline"]
+    refused = run(runner, *asked)
+    assert refused.stderr.endswith("give --device; this snapshot has: -1, 0\n")
+    result = run(runner, *asked, "--device", -1)
+    assert result.exit_code == 0
+    assert json.loads(result.stdout) == [[-1], [[0, 0, 0, 0, 0, 0, 0, 0, 4000]]]
+
+
 def collapsed(runner: CliRunner, path: Path, *args: object) -> list[str]:
     result = run(runner, path, "--format", "collapsed", *args)
     assert result.exit_code == 0, result.stderr

@@ -10,10 +10,13 @@ import threading
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from memreplay.cli import output
+from memreplay.cli.app import app
 from memreplay.errors import UsageError
 from memreplay.reports.document import Heading, Note, Place
+from tests import build
 
 DOCUMENT = (Heading((Place("f" * 30, "/x" * 50 + ".py", 1),)), Note("word " * 40))
 
@@ -131,6 +134,28 @@ def test_what_is_no_file_is_written_to_as_it_is(tmp_path: Path) -> None:
     assert stat.S_ISFIFO(fifo.stat().st_mode)
 
 
+def test_a_file_that_is_read_is_not_written_over(tmp_path: Path) -> None:
+    for name in ("snap", "other"):
+        (tmp_path / name).write_bytes(b"")
+    snap, link = str(tmp_path / "snap"), tmp_path / "link"
+    link.symlink_to(snap)
+    os.link(snap, tmp_path / "hard")
+    for path in (snap, str(link), str(tmp_path / "hard"), f"{tmp_path}/./snap"):
+        with pytest.raises(UsageError, match="it is the snapshot that is read"):
+            output.check_output(path, force=True, read=["-", snap])
+    output.check_output(str(tmp_path / "other"), force=True, read=["-", snap, "s3://there/is"])
+    output.check_output(str(tmp_path / "new"), force=False, read=[snap])
+    output.check_output("/dev/null", force=False, read=["/dev/null"])
+    # A table of the folder that is read is a part of it; a picture there is not.
+    tables = tmp_path / "tables"
+    tables.mkdir()
+    for name in ("events.parquet", "events.png"):
+        (tables / name).write_bytes(b"")
+    with pytest.raises(UsageError, match="it is the snapshot that is read"):
+        output.check_output(str(tables / "events.parquet"), force=True, read=[str(tables)])
+    output.check_output(str(tables / "events.png"), force=True, read=[str(tables)])
+
+
 def test_where_output_should_not_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     there = tmp_path / "there"
     there.write_bytes(b"")
@@ -148,3 +173,42 @@ def test_where_output_should_not_go(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         output.check_output(path, force=True)
         monkeypatch.setattr(sys, "stdout", Stream(terminal=False))
         output.check_output(path, force=False)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ["slice"],
+        ["baseline"],
+        ["dump"],
+        ["timeline", "--format", "csv"],
+        ["fragmentation", "--format", "svg"],
+        ["export", "--format", "collapsed"],
+        ["export", "--format", "csv"],
+    ],
+)
+def test_no_command_writes_over_the_snapshot_that_it_reads(
+    asked: list[str], tmp_path: Path, runner: CliRunner
+) -> None:
+    snap = tmp_path / "snap.pkl"
+    snap.write_bytes(build.dump(build.SnapshotBuilder().alloc(0x1000, 10).build()))
+    before = snap.read_bytes()
+    done = runner.invoke(app, [asked[0], str(snap), *asked[1:], "-o", str(snap), "--force"])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "it is the snapshot that is read" in done.stderr
+    assert snap.read_bytes() == before
+
+
+@pytest.mark.parametrize("fmt", ["arrow", "parquet"])
+def test_tables_are_not_replaced_by_some_of_themselves(
+    tmp_path: Path, runner: CliRunner, fmt: str
+) -> None:
+    snap = tmp_path / "snap.pkl"
+    snap.write_bytes(build.dump(build.SnapshotBuilder().alloc(0x1000, 10).build()))
+    tables = str(tmp_path / "tables")
+    assert runner.invoke(app, ["export", str(snap), "--format", fmt, "-o", tables]).exit_code == 0
+    again = ["export", tables, "-o", tables, "--force"]
+    done = runner.invoke(app, [*again, "--format", fmt, "--from", "1"])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "it is the snapshot that is read" in done.stderr
+    assert runner.invoke(app, [*again, "--format", "csv"]).exit_code == 0

@@ -254,10 +254,10 @@ def seconds(tail: bytes) -> float:
     data = bytes(ops.appends().setitem().stop())
     best = 9.0
     for _ in range(3):
-        start = time.perf_counter()
+        start = time.process_time()
         with contextlib.suppress(mr.SnapshotError):
             mr.open(data)
-        best = min(best, time.perf_counter() - start)
+        best = min(best, time.process_time() - start)
     return best
 
 

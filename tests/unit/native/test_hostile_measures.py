@@ -133,19 +133,19 @@ MANY: dict[str, Callable[[], SnapshotBuilder]] = {
 @pytest.mark.parametrize("name", MANY)
 def test_many_of_them_take_linear_time(name: str) -> None:
     snap = mr.open(build.dump(MANY[name]().build()))
-    begun = time.perf_counter()
+    begun = time.process_time()
     replay = snap.replay()
     for measure in MEASURES:
         usage = replay.measure(measure)
         assert usage.final_bytes == usage.series[-1]
         for by in ("pool", "stream"):
             assert sum(part.bytes for part in usage.parts(by, N - 1)) == usage.series[N - 1]
-    assert time.perf_counter() - begun < 5  # 0.01 s to 0.5 s
+    assert time.process_time() - begun < 5  # 0.01 s to 0.5 s
 
 
 def test_a_long_name_that_almost_is_a_checkpoints() -> None:
     name = CHECKPOINT[0][0][:-1] * 20_000
     snap = mr.open(build.dump(SnapshotBuilder().alloc(A, 5, frames=[(name, "a.py", 1)]).build()))
-    begun = time.perf_counter()
+    begun = time.process_time()
     assert snap.replay().blocks.synthetic == 0
-    assert time.perf_counter() - begun < 1
+    assert time.process_time() - begun < 1

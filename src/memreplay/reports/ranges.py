@@ -1,0 +1,37 @@
+"""Says which events were read, in words and in JSON."""
+
+from __future__ import annotations
+
+from memreplay.model import EventRange, Moment
+
+
+def ranges_words(base: EventRange, new: EventRange) -> str:
+    """That two sides are of other events, in one line."""
+    return f"the base is of {_words(base)}, this of {_words(new)}"
+
+
+def range_json(found: EventRange) -> dict[str, object]:
+    """The bounds, null where there is none."""
+    return {"start": _moment_json(found.start), "stop": _moment_json(found.stop)}
+
+
+def _words(found: EventRange) -> str:
+    bounds = (("--from", found.start), ("--to", found.stop))
+    parts = [f"{option} {_spelled(moment)}" for option, moment in bounds if moment is not None]
+    return " ".join(parts) or "all events"
+
+
+def _spelled(moment: Moment) -> str:
+    """As the option takes it."""
+    if moment.kind == "event":
+        return str(moment.value)
+    if moment.kind == "time":
+        return f"@{moment.value // 1_000_000}.{moment.value % 1_000_000:06}"
+    for unit, us in (("s", 1_000_000), ("ms", 1_000)):
+        if moment.value % us == 0:
+            return f"{moment.value // us}{unit}"
+    return f"{moment.value}us"
+
+
+def _moment_json(moment: Moment | None) -> dict[str, object] | None:
+    return None if moment is None else {"kind": moment.kind, "value": moment.value}

@@ -1,0 +1,43 @@
+"""Tests of reports/ranges.py."""
+
+from __future__ import annotations
+
+import pytest
+
+from memreplay.cli.moment import MomentType
+from memreplay.model import EventRange, Moment
+from memreplay.reports.ranges import range_json, ranges_words
+
+RANGES = [
+    (EventRange(), "all events"),
+    (EventRange(Moment("event", 1200)), "--from 1200"),
+    (EventRange(None, Moment("elapsed", 1_500_000)), "--to 1500ms"),
+    (EventRange(Moment("elapsed", 7), Moment("elapsed", 2_000_000)), "--from 7us --to 2s"),
+    (EventRange(Moment("time", 1_768_990_500_250_000)), "--from @1768990500.250000"),
+]
+
+
+@pytest.mark.parametrize("found, words", RANGES)
+def test_words_are_those_of_the_options(found: EventRange, words: str) -> None:
+    assert ranges_words(EventRange(), found) == f"the base is of all events, this of {words}"
+    parts = words.split()
+    if parts[0].startswith("--"):
+        spelled = dict(zip(parts[::2], parts[1::2], strict=True))
+        read = {key: MomentType().convert(text, None, None) for key, text in spelled.items()}
+        assert EventRange(read.get("--from"), read.get("--to")) == found
+
+
+def test_json() -> None:
+    found = EventRange(Moment("elapsed", 5))
+    assert range_json(found) == {"start": {"kind": "elapsed", "value": 5}, "stop": None}
+
+
+def test_what_differs() -> None:
+    event, elapsed = Moment("event", 5), Moment("elapsed", 5)
+    early, late = Moment("time", 5), Moment("time", 6)
+    assert not EventRange(event, late).differs(EventRange(event, early))
+    assert EventRange(event).differs(EventRange())
+    assert EventRange().differs(EventRange(None, event))
+    assert EventRange(event).differs(EventRange(elapsed))
+    assert EventRange(early).differs(EventRange(event))
+    assert EventRange(event).differs(EventRange(Moment("event", 6)))
