@@ -5,9 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from memreplay import _core
@@ -16,9 +14,7 @@ from memreplay.errors import LimitError, MissingExtraError, SnapshotError, Trunc
 from memreplay.readahead import several_cpus
 
 if TYPE_CHECKING:
-    import numpy as np
     import pyarrow as pa
-    from numpy.typing import NDArray
 
     from memreplay._adding import Adding
     from memreplay.model import Limits
@@ -119,8 +115,9 @@ class _File:
         self.schema = schema
         self.rows = rows
 
-    def batches(self, columns: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-        """The columns that are asked for, each of the type that docs/schema.md says."""
+    def batches(self, columns: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
+        """Batches with the columns that are asked for, each of the type that docs/schema.md says.
+        What is in them is not to be trusted."""
         for name, kind in columns.items():
             at = self.schema.get_field_index(name)
             if at < 0 or str(self.schema.field(at).type) != kind:
@@ -129,11 +126,10 @@ class _File:
         names = list(columns)
         if hasattr(self.reader, "iter_batches"):
             made = self.reader.iter_batches(BATCH, columns=names, use_threads=False)
-            for batch in _ahead(made) if self.rows > BATCH and several_cpus() else made:
-                yield _sound(batch, columns)
+            yield from _ahead(made) if self.rows > BATCH and several_cpus() else made
         else:
             for i in range(self.reader.num_record_batches):
-                yield _sound(self.reader.get_batch(i), columns)
+                yield self.reader.get_batch(i)
 
 
 def _ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -145,15 +141,6 @@ def _ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         while (batch := coming.result()) is not None:
             coming = pool.submit(next, batches, None)
             yield batch
-
-
-def _sound(batch: pa.RecordBatch, columns: Mapping[str, str]) -> dict[str, Any]:
-    """The columns of a batch, whose buffers are as long as they have to be, and whose offsets and
-    indices lie in them."""
-    found = {name: batch.column(name) for name in columns}
-    for name, kind in columns.items():
-        found[name].validate(full=kind in (_TEXT, _IDS))
-    return found
 
 
 def _opened(path: str, fmt: str) -> _File:
@@ -260,119 +247,15 @@ def _check_size(files: Mapping[str, _File], total: int, limits: Limits) -> None:
         )
 
 
-# --- columns --------------------------------------------------------------------------------------
-
-_TEXT = "dictionary<values=string, indices=int32, ordered=0>"
-_POOL = re.compile(r"(-?[0-9]{1,19}):(-?[0-9]{1,19})")
-_IDS = "list<element: uint32 not null>"
-
-
-def _plain(column: pa.Array, missing: int = 0) -> NDArray[Any]:
-    """A column of numbers, `missing` for null."""
-    import numpy as np
-
-    kind = str(column.type)
-    _, data = column.buffers()
-    if kind == "bool":
-        bits = np.frombuffer(data, dtype=np.uint8) if data is not None else np.zeros(0, np.uint8)
-        flat = np.unpackbits(bits, bitorder="little")[column.offset :][: len(column)]
-    else:
-        kind_of = np.dtype(kind)
-        flat = np.frombuffer(data if data is not None else b"", dtype=kind_of)
-        flat = flat[column.offset : column.offset + len(column)]
-    if column.null_count == len(column):
-        return np.full(len(column), missing, dtype=flat.dtype)
-    if column.null_count:
-        return np.where(_valid(column), flat, flat.dtype.type(missing))
-    return np.ascontiguousarray(flat)
-
-
-def _valid(column: pa.Array) -> NDArray[np.bool_]:
-    """Whether each row has a value."""
-    import numpy as np
-
-    bitmap = column.buffers()[0]
-    if bitmap is None or not column.null_count:
-        return np.ones(len(column), dtype=bool)
-    bits = np.unpackbits(np.frombuffer(bitmap, dtype=np.uint8), bitorder="little")
-    found: NDArray[np.bool_] = bits[column.offset :][: len(column)].astype(bool)
-    return found
-
-
-def _coded(
-    column: pa.Array, code: Callable[[list[str]], list[int]], missing: int, dtype: str
-) -> NDArray[Any]:
-    """A column of text as codes: what `code` makes of its dictionary."""
-    import numpy as np
-
-    from memreplay._adding import decoded
-
-    words = column.dictionary.to_pylist()
-    if None in words:
-        raise ValueError("a null in a dictionary")
-    codes = np.array(code(words), dtype="u4")
-    indices = column.indices
-    valid, data = indices.buffers()
-    at = np.frombuffer(data if data is not None else b"", dtype="i4")[indices.offset :]
-    bits = np.frombuffer(valid, dtype="u1") if valid is not None and indices.null_count else None
-    found = decoded(at[: len(indices)], codes, missing, bits, indices.offset)
-    return np.asarray(found).astype(dtype, copy=False)
-
-
-def _strings(adding: Adding, column: pa.Array, missing: int, as_data: bool = False) -> Any:
-    def code(words: list[str]) -> list[int]:
-        import numpy as np
-
-        raw = [_metadata(word) if as_data else word.encode("utf-8") for word in words]
-        offsets = np.zeros(len(raw) + 1, dtype=np.int64)
-        np.cumsum([len(one) for one in raw], out=offsets[1:])
-        return memoryview(adding.intern(b"".join(raw), offsets.astype(np.int32))).tolist()
-
-    return _coded(column, code, missing, "u4")
-
-
-def _metadata(word: str) -> bytes:
-    """Metadata as the engine keeps it: behind a NUL data as JSON, and texts that begin with one."""
-    raw = word.encode("utf-8")
-    if raw[:1] == b"\0":
-        return b"\0" + json.dumps(word).encode()
-    if raw[:1] in (b"{", b"["):
-        try:
-            json.loads(raw)
-        except (ValueError, RecursionError):
-            return raw
-        return b"\0" + raw
-    return raw
-
-
-def _pools(adding: Adding, column: pa.Array) -> Any:
-    def code(words: list[str]) -> list[int]:
-        found = []
-        for word in words:
-            if not word:  # what an empty dictionary has
-                found.append(_core.ABSENT_ID)
-                continue
-            pair = _POOL.fullmatch(word)
-            numbers = [int(one) for one in pair.groups()] if pair else []
-            if not pair or not all(-(2**63) <= one < 2**63 for one in numbers):
-                raise ValueError(f"{word[:40]!r} is no pool")
-            found.append(adding.pool(*numbers))
-        return found
-
-    return _coded(column, code, _core.ABSENT_ID, "u4")
-
-
-# --- tables ---------------------------------------------------------------------------------------
-
-
 def _add(adding: Adding, name: str, file: _File, said: dict[str, Any]) -> None:
     """The rows of one table. Raises SnapshotError where they are not those of a snapshot."""
     import pyarrow as pa
 
     from memreplay._adding import WrongRowError
+    from memreplay.dataset_rows import ADD
 
     try:
-        _ADD[name](adding, file, said)
+        ADD[name](adding, file.batches, said["traces"])
     except WrongRowError:
         raise SnapshotError(
             f"{file.name}: a row refers to what is not there, or has a size that no memory has",
@@ -380,150 +263,3 @@ def _add(adding: Adding, name: str, file: _File, said: dict[str, Any]) -> None:
         ) from None
     except (pa.ArrowException, OSError, *_DAMAGE) as error:
         raise SnapshotError(f"{file.name}: {_words(error)}", hint=RESTORE) from None
-
-
-def _add_frames(adding: Adding, file: _File, _: dict[str, Any]) -> None:
-    fx = ("fx_node_op", "fx_node_name", "fx_node_target", "fx_original_trace")
-    texts = ("function", "file", *fx)
-    for batch in file.batches({"line": "int64", **dict.fromkeys(texts, _TEXT)}):
-        ids = {name: _strings(adding, batch[name], 0) for name in texts}
-        function, path, *others = ids.values()
-        adding.frames(function, path, _plain(batch["line"]), *others)
-
-
-def _add_stacks(adding: Adding, file: _File, _: dict[str, Any]) -> None:
-    import numpy as np
-
-    for batch in file.batches({"frame_ids": _IDS}):
-        lists = batch["frame_ids"]
-        if lists.null_count:
-            raise ValueError("a stack that is null")
-        offsets = np.frombuffer(lists.buffers()[1] or b"", dtype=np.int32)
-        offsets = offsets[lists.offset : lists.offset + len(lists) + 1]
-        adding.stacks(np.ascontiguousarray(offsets), _plain(lists.values))
-
-
-def _add_segments(adding: Adding, file: _File, _: dict[str, Any]) -> None:
-    numbers = {"address": "uint64", "stream": "uint64", "stack_id": "uint32", "device": "int32"}
-    sizes = ("bytes", "allocated_bytes", "active_bytes", "requested_bytes")
-    columns = {**numbers, **dict.fromkeys(sizes, "int64"), "is_expandable": "bool"}
-    for batch in file.batches({**columns, "type": _TEXT, "pool": _TEXT}):
-        adding.segments(
-            _plain(batch["device"]),
-            _plain(batch["address"]),
-            _plain(batch["bytes"]),
-            _plain(batch["allocated_bytes"]),
-            _plain(batch["active_bytes"]),
-            _plain(batch["requested_bytes"]),
-            _valid(batch["requested_bytes"]).view("u1"),
-            _plain(batch["stream"]),
-            _strings(adding, batch["type"], 0),
-            _pools(adding, batch["pool"]),
-            _plain(batch["stack_id"]),
-            _plain(batch["is_expandable"]),
-        )
-
-
-def _add_blocks(adding: Adding, file: _File, _: dict[str, Any]) -> None:
-    columns = {
-        "segment_id": "uint32",
-        "address": "uint64",
-        "bytes": "int64",
-        "requested_bytes": "int64",
-        "stack_id": "uint32",
-        "state": _TEXT,
-    }
-
-    def code(words: list[str]) -> list[int]:
-        return [_core.STATES.index(word) if word in _core.STATES else 0 for word in words]
-
-    for batch in file.batches(columns):
-        asked = batch["requested_bytes"]
-        adding.blocks(
-            _plain(batch["segment_id"]),
-            _plain(batch["address"]),
-            _plain(batch["bytes"]),
-            _plain(asked),
-            _valid(asked).view("u1"),
-            _coded(batch["state"], code, 0, "u1"),
-            _plain(batch["stack_id"]),
-        )
-
-
-def _add_annotations(adding: Adding, file: _File, _: dict[str, Any]) -> None:
-    columns = {"device": "int32", "time_us": "int64", "stage": _TEXT, "name": _TEXT}
-    for batch in file.batches(columns):
-        adding.annotations(
-            _plain(batch["device"]),
-            _plain(batch["time_us"], _core.ABSENT_TIME),
-            _strings(adding, batch["stage"], 0),
-            _strings(adding, batch["name"], 0),
-        )
-
-
-def _add_events(adding: Adding, file: _File, said: dict[str, Any]) -> None:
-    import numpy as np
-
-    columns = {
-        "device": "int32",
-        "index": "int64",
-        "address": "uint64",
-        "bytes": "int64",
-        "time_us": "int64",
-        "stream": "uint64",
-        "stack_id": "uint32",
-        "device_free_bytes": "int64",
-        **dict.fromkeys(("action", "pool", "compile_context", "user_metadata"), _TEXT),
-    }
-
-    def code(words: list[str]) -> list[int]:
-        return [adding.action(word.encode("utf-8")) for word in words]
-
-    at = index = 0
-    opened = False
-    for batch in file.batches(columns):
-        devices = _plain(batch["device"])
-        free = batch["device_free_bytes"]
-        made = (
-            _coded(batch["action"], code, _NO_ACTION, "u1"),
-            _plain(batch["address"]),
-            _plain(batch["bytes"]),
-            _plain(batch["time_us"], _core.ABSENT_TIME),
-            _plain(batch["stream"]),
-            _plain(batch["stack_id"]),
-            _pools(adding, batch["pool"]),
-            _strings(adding, batch["compile_context"], _core.ABSENT_ID, as_data=True),
-            _strings(adding, batch["user_metadata"], _core.ABSENT_ID, as_data=True),
-            _plain(free),
-            _valid(free).view("u1"),
-        )
-        places = _plain(batch["index"])
-        bounds = [0, *(np.flatnonzero(devices[1:] != devices[:-1]) + 1).tolist(), len(devices)]
-        for first, last in pairwise(bounds):
-            if first == last:
-                continue
-            device = int(devices[first])
-            if device >= said["traces"] or device < at - opened:
-                raise ValueError(f"events of device {device} in the wrong place")
-            while at <= device:
-                adding.trace(at)
-                at, index, opened = at + 1, 0, True
-            if (places[first:last] != np.arange(index, index + last - first)).any():
-                raise ValueError(f"the events of device {device} are not in their order")
-            index += last - first
-            adding.events(*(np.ascontiguousarray(column[first:last]) for column in made))
-    while at < said["traces"]:
-        adding.trace(at)
-        at += 1
-
-
-_NO_ACTION = 31  # the code of an event that has no action
-
-_ADD: dict[str, Callable[[Adding, _File, dict[str, Any]], None]] = {
-    "frames": _add_frames,
-    "stacks": _add_stacks,
-    "segments": _add_segments,
-    "blocks": _add_blocks,
-    "annotations": _add_annotations,
-    "events": _add_events,
-}

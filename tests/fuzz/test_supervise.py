@@ -97,7 +97,7 @@ def test_what_a_process_died_of() -> None:
 
 def planted(monkeypatch: pytest.MonkeyPatch) -> None:
     def judge(data: bytes) -> str:
-        if len(data) > 5 and data[5] == 0x5D:
+        if len(data) > 5 and data[5] & 0x40:  # which one in two has
             raise KeyError("planted")
         return "read"
 
