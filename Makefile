@@ -5,6 +5,8 @@ PYTHON      ?= python3
 VENV        ?= .venv
 SAN_VENV    ?= .venv-sanitize
 PYTEST_ARGS ?=
+# As many processes as the machine runs, within reason; what is in PYTEST_ARGS comes later and wins.
+SPREAD      := -n auto --maxprocesses 8 --dist worksteal --benchmark-disable
 SIZES       ?= 25,100
 ROUNDS      ?= 3
 FUZZ_ARGS   ?=
@@ -14,7 +16,8 @@ comma   := ,
 BIN     := $(VENV)/bin
 NATIVE  := $(wildcard src/memreplay/*.pyx src/memreplay/*.pxd src/memreplay/_native/*.pyx src/memreplay/_native/*.pxd)
 DATA    := $(patsubst %,bench/data/%mb.pkl,$(subst $(comma), ,$(SIZES)))
-CPUS    := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
+# The requirements of [build-system], each in quotes.
+TOOLS   := $(shell sed -n '/^requires = \[/ { s/.*\[\(.*\)\]/\1/; s/", "/" "/g; p; }' pyproject.toml)
 # PYTHONMALLOC=malloc lets ASan see every object by itself. Leaks are not looked for: Python keeps
 # memory until it exits. libstdc++ is there from the start, since ASan stops where a C++ library that
 # comes later (matplotlib's) throws.
@@ -35,8 +38,8 @@ demo: $(VENV)/demo.stamp ## install into .venv, then read the example snapshot
 	$(BIN)/memreplay summary $(EXAMPLE)
 	$(BIN)/memreplay peak $(EXAMPLE)
 
-test: $(VENV)/built.stamp ## the test suite; PYTEST_ARGS="-k name -x" narrows it
-	$(BIN)/python -m pytest tests $(PYTEST_ARGS)
+test: $(VENV)/built.stamp ## the test suite; PYTEST_ARGS="-k name -x" narrows it, "-n 0" is one process
+	$(BIN)/python -m pytest tests $(SPREAD) $(PYTEST_ARGS)
 
 bench: $(VENV)/built.stamp $(DATA) ## engine benchmarks, then the tables of other tools and of all commands; SIZES=25,100 (MB) ROUNDS=3
 	$(BIN)/python -m pytest bench/test_engine.py --benchmark-only --benchmark-min-rounds=$(ROUNDS)
@@ -70,7 +73,7 @@ build: $(VENV)/dev.stamp ## sdist and wheel into dist/, checked in a bare enviro
 	ci/build
 
 clean: ## remove everything that the other targets made
-	rm -rf $(VENV) $(SAN_VENV) build dist bench/data bench/results src/*.egg-info tests/fuzz/crashes
+	rm -rf $(VENV) $(SAN_VENV) .venv-viewers build dist bench/data bench/results src/*.egg-info tests/fuzz/crashes
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
 	rm -f src/memreplay/*.so src/memreplay/_native/*.so
 	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -81,7 +84,11 @@ bench/data/%mb.pkl: bench/generate.py
 
 # --- environments ------------------------------------------------------------------------------
 # Object files are kept in the environment (DIST_EXTRA_CONFIG names where), so that a change
-# recompiles what depends on it and nothing else, and no two environments share a build.
+# recompiles what depends on it and nothing else, and no two environments share a build. The build's
+# tools are in the environment too: those that pip would unpack for one build look newer than all C.
+# An editable install compiles nothing, as pip would compile all modules, one by one, every time.
+EDITABLE = MEMREPLAY_NATIVE=0 DIST_EXTRA_CONFIG=$(VENV)/build.cfg $(BIN)/python -m pip install --quiet --no-build-isolation --editable
+INPLACE  = DIST_EXTRA_CONFIG=$(VENV)/build.cfg $(BIN)/python setup.py --quiet build_ext --inplace
 
 %/build.cfg:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
@@ -89,28 +96,33 @@ bench/data/%mb.pkl: bench/generate.py
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
 	  || { echo 'this Python cannot make environments: install its venv package (Debian, Ubuntu: apt-get install python3-venv)' >&2; exit 1; }
 	$(PYTHON) -m venv $*
-	@printf '[build]\nbuild_base = $*/build\nbuild_lib = $*/build/lib\n[build_ext]\nbuild_lib = $*/build/lib\nbuild_temp = $*/build/temp\nparallel = $(CPUS)\n' > $@
+	@printf '[build]\nbuild_base = $*/build\nbuild_lib = $*/build/lib\n[build_ext]\nbuild_lib = $*/build/lib\nbuild_temp = $*/build/temp\n' > $@
+
+%/tools.stamp: %/build.cfg pyproject.toml
+	$*/bin/python -m pip install --quiet $(TOOLS)
+	@touch $@
 
 # A change of setup.py may change any flag or directive: start again from the .pyx files.
 %/flags.stamp: %/build.cfg setup.py
 	rm -rf $*/build build/c-*
 	@touch $@
 
-.PRECIOUS: %/build.cfg %/flags.stamp
+.PRECIOUS: %/build.cfg %/tools.stamp %/flags.stamp
 
-$(VENV)/demo.stamp: $(VENV)/flags.stamp pyproject.toml $(NATIVE)
-	DIST_EXTRA_CONFIG=$(VENV)/build.cfg $(BIN)/python -m pip install --quiet --editable .
+$(VENV)/demo.stamp: $(VENV)/flags.stamp $(VENV)/tools.stamp pyproject.toml $(NATIVE)
+	$(EDITABLE) .
+	$(INPLACE)
 	@touch $@
 
-$(VENV)/dev.stamp: $(VENV)/flags.stamp pyproject.toml
-	DIST_EXTRA_CONFIG=$(VENV)/build.cfg $(BIN)/python -m pip install --quiet --editable '.[dev]'
+$(VENV)/dev.stamp: $(VENV)/flags.stamp $(VENV)/tools.stamp pyproject.toml
+	$(EDITABLE) '.[dev]'
 	@touch $@
 
 $(VENV)/built.stamp: $(VENV)/dev.stamp $(NATIVE)
-	DIST_EXTRA_CONFIG=$(VENV)/build.cfg $(BIN)/python setup.py --quiet build_ext --inplace
+	$(INPLACE)
 	@touch $@
 
 # Not editable: the sanitized modules must not land in src/, where the other environment looks.
-$(SAN_VENV)/built.stamp: $(SAN_VENV)/flags.stamp pyproject.toml $(NATIVE) $(wildcard src/memreplay/*.py src/memreplay/*/*.py)
-	MEMREPLAY_SANITIZE=1 DIST_EXTRA_CONFIG=$(SAN_VENV)/build.cfg $(SAN_VENV)/bin/python -m pip install --quiet '.[dev]'
+$(SAN_VENV)/built.stamp: $(SAN_VENV)/flags.stamp $(SAN_VENV)/tools.stamp pyproject.toml $(NATIVE) $(wildcard src/memreplay/*.py src/memreplay/*/*.py)
+	MEMREPLAY_SANITIZE=1 DIST_EXTRA_CONFIG=$(SAN_VENV)/build.cfg $(SAN_VENV)/bin/python -m pip install --quiet --no-build-isolation '.[dev]'
 	@touch $@

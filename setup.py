@@ -3,6 +3,8 @@
 MEMREPLAY_DEBUG=1      bounds checks and debug symbols, no optimisation
 MEMREPLAY_SANITIZE=1   AddressSanitizer and UndefinedBehaviorSanitizer
 MEMREPLAY_COVERAGE=1   line tracing for coverage
+MEMREPLAY_NATIVE=0     no extensions: for an editable install whose native modules
+                       `build_ext --inplace` makes: pip would make all of them, one by one
 """
 
 import os
@@ -11,15 +13,17 @@ from pathlib import Path
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 
 
-def switched(name: str) -> bool:
-    return os.environ.get(f"MEMREPLAY_{name}", "0") not in ("", "0")
+def switched(name: str, otherwise: str = "0") -> bool:
+    return os.environ.get(f"MEMREPLAY_{name}", otherwise) not in ("", "0")
 
 
 DEBUG, SANITIZE, COVERAGE = switched("DEBUG"), switched("SANITIZE"), switched("COVERAGE")
 
-compile_args = ["-O0", "-g3"] if DEBUG else ["-O3"]
+# Python's own flags ask for debug symbols: a third of the compiler's time and most of a wheel.
+compile_args = ["-O0", "-g3"] if DEBUG else ["-O3", "-g0"]
 link_args: list[str] = []
 if SANITIZE:
     flags = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
@@ -58,21 +62,36 @@ c_folder = "build/c-" + "-".join(
     [name for name, on in (("debug", DEBUG), ("coverage", COVERAGE)) if on] or ["release"]
 )
 
-# cythonize() does not follow `from package cimport module as name`: whatever is older than the
-# newest header is made again.
-headers = [path.stat().st_mtime for path in Path("src/memreplay").rglob("*.pxd")]
-made = [path.stat().st_mtime for path in Path(c_folder).rglob("*.c")]
-
 # Several modules at once where processes are forked: elsewhere each would run this file again.
 forks = sys.platform == "linux" and sys.version_info < (3, 14)
+PROCESSES = os.cpu_count() or 1
+
+
+class Compiled(build_ext):
+    """Makes C of the .pyx files first: only a build needs it, metadata and an sdist do not."""
+
+    def run(self) -> None:
+        # cythonize() does not follow `from package cimport module as name`: whatever is older than
+        # the newest header is made again.
+        headers = [path.stat().st_mtime for path in Path("src/memreplay").rglob("*.pxd")]
+        made = [path.stat().st_mtime for path in Path(c_folder).rglob("*.c")]
+        in_c = cythonize(
+            extensions,
+            compiler_directives=directives,
+            include_path=["src"],
+            build_dir=c_folder,
+            nthreads=PROCESSES if forks else 0,
+            force=bool(made) and max(headers) > min(made),
+        )
+        by_name = {extension.name: extension for extension in in_c}
+        for extension in self.extensions:
+            extension.sources = by_name[extension.name].sources
+            extension.depends = by_name[extension.name].depends
+        super().run()
+
 
 setup(
-    ext_modules=cythonize(
-        extensions,
-        compiler_directives=directives,
-        include_path=["src"],
-        build_dir=c_folder,
-        nthreads=(os.cpu_count() or 1) if forks else 0,
-        force=bool(made) and max(headers) > min(made),
-    )
+    cmdclass={"build_ext": Compiled},
+    ext_modules=extensions if switched("NATIVE", "1") else [],
+    options={"build_ext": {"parallel": PROCESSES}},
 )

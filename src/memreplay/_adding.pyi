@@ -14,6 +14,11 @@ class WrongRowError(ValueError):
 def same_length(n: int, *others: int) -> None:
     """Raises ValueError unless all are `n`."""
 
+def decoded(at: _Numbers, codes: _Numbers, missing: int, valid: _Numbers, offset: int) -> Column:
+    """u32 the code of each row: `codes[at[i]]`, or `missing` where bit `offset + i` of `valid` (a
+    buffer of bits, the lowest first, or None) is not set. Raises WrongRowError with the first row
+    whose index is past the end, and ValueError."""
+
 @final
 class Adding:
     """Tables that are being filled, as `_core.read` hands them to `then`."""

@@ -10,7 +10,7 @@ from memreplay._core cimport Tables, error_of
 from memreplay._native cimport adding as _adding
 from memreplay._native cimport tables as _tables
 from memreplay._native.column cimport Column, Owned, column, owned
-from memreplay._native.growbuf cimport push_u32
+from memreplay._native.growbuf cimport buf_reserve, push_u32
 from memreplay._native.hashmap cimport NONE32, spans_intern, spans_len
 from memreplay._native.keys cimport S_ACTION
 from memreplay._native.status cimport OK
@@ -24,6 +24,36 @@ def same_length(n: int, *others: int) -> None:
     """Raises ValueError unless all are `n`."""
     if any(other != n for other in others):
         raise ValueError("columns of one table are of one length")
+
+
+def decoded(
+    const int32_t[::1] at, const uint32_t[::1] codes, uint32_t missing, valid, uint64_t offset
+) -> Column:
+    """u32 the code of each row: `codes[at[i]]`, or `missing` where bit `offset + i` of `valid` (a
+    buffer of bits, the lowest first, or None) is not set. Raises WrongRowError with the first row
+    whose index is past the end, and ValueError."""
+    cdef Owned out = owned(4)
+    cdef _adding.Coded c
+    cdef const uint8_t[::1] bits = valid
+    cdef uint64_t n = at.shape[0]
+    cdef uint64_t row
+    if bits is not None and (offset > <uint64_t> bits.shape[0] * 8
+                             or n > <uint64_t> bits.shape[0] * 8 - offset):
+        raise ValueError("a bit a row")
+    if buf_reserve(&out.buf, n) < 0:
+        raise MemoryError
+    if n:
+        c.at = &at[0]
+        c.valid = NULL if bits is None else &bits[0]
+        c.offset = offset
+        c.codes = &codes[0] if codes.shape[0] else NULL
+        c.words = codes.shape[0]
+        c.missing = missing
+        with nogil:
+            row = _adding.decode(&c, n, <uint32_t*> out.buf.data)
+        if row != _adding.ALL_FIT:
+            raise WrongRowError(row)
+    return column(out, out.buf.data, n, b"I")
 
 
 @cython.final

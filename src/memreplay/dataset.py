@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from memreplay import _core
 from memreplay.container import printable
 from memreplay.errors import LimitError, MissingExtraError, SnapshotError, TruncatedError
+from memreplay.readahead import several_cpus
 
 if TYPE_CHECKING:
     import numpy as np
@@ -127,11 +128,23 @@ class _File:
                 raise ValueError(f"the column {name} is {there}, not {kind}")
         names = list(columns)
         if hasattr(self.reader, "iter_batches"):
-            for batch in self.reader.iter_batches(BATCH, columns=names, use_threads=False):
+            made = self.reader.iter_batches(BATCH, columns=names, use_threads=False)
+            for batch in _ahead(made) if self.rows > BATCH and several_cpus() else made:
                 yield _sound(batch, columns)
         else:
             for i in range(self.reader.num_record_batches):
                 yield _sound(self.reader.get_batch(i), columns)
+
+
+def _ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same batches: the next one is decoded, on a thread, while one is used."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(next, batches, None)
+        while (batch := coming.result()) is not None:
+            coming = pool.submit(next, batches, None)
+            yield batch
 
 
 def _sound(batch: pa.RecordBatch, columns: Mapping[str, str]) -> dict[str, Any]:
@@ -267,6 +280,8 @@ def _plain(column: pa.Array, missing: int = 0) -> NDArray[Any]:
         kind_of = np.dtype(kind)
         flat = np.frombuffer(data if data is not None else b"", dtype=kind_of)
         flat = flat[column.offset : column.offset + len(column)]
+    if column.null_count == len(column):
+        return np.full(len(column), missing, dtype=flat.dtype)
     if column.null_count:
         return np.where(_valid(column), flat, flat.dtype.type(missing))
     return np.ascontiguousarray(flat)
@@ -290,14 +305,18 @@ def _coded(
     """A column of text as codes: what `code` makes of its dictionary."""
     import numpy as np
 
+    from memreplay._adding import decoded
+
     words = column.dictionary.to_pylist()
     if None in words:
         raise ValueError("a null in a dictionary")
-    codes = np.array([*code(words), missing], dtype=dtype)
-    at = _plain(column.indices, len(words)).astype(np.int64)
-    if len(at) and not (int(at.min()) >= 0 and int(at.max()) <= len(words)):
-        raise ValueError("an index past the end of its dictionary")
-    return codes[at]
+    codes = np.array(code(words), dtype="u4")
+    indices = column.indices
+    valid, data = indices.buffers()
+    at = np.frombuffer(data if data is not None else b"", dtype="i4")[indices.offset :]
+    bits = np.frombuffer(valid, dtype="u1") if valid is not None and indices.null_count else None
+    found = decoded(at[: len(indices)], codes, missing, bits, indices.offset)
+    return np.asarray(found).astype(dtype, copy=False)
 
 
 def _strings(adding: Adding, column: pa.Array, missing: int, as_data: bool = False) -> Any:

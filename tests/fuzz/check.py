@@ -13,6 +13,7 @@ import memreplay as mr
 from memreplay.analysis.peak import peak_report
 from memreplay.analysis.summary import summarize
 from memreplay.container import MAGIC
+from memreplay.conversion import convert
 from memreplay.model import By, MeasureName, Moment
 from memreplay.reports.peak_json import render_peak_json
 from memreplay.reports.peak_text import peak_document
@@ -67,6 +68,8 @@ def check(data: bytes) -> str:
         check_range(data, whole, dice)
         if dice % 8 == 0:
             must(same(whole, attempt(data, salvage=True)), "salvage changes a whole file")
+        if dice % 8 == 5:
+            check_converted(data, whole, dice // 8)
     if dice % 32 == 1:
         check_window_edge(data, whole, dice)
     return type(whole).__name__ if isinstance(whole, mr.SnapshotError) else "read"
@@ -237,9 +240,7 @@ def look_up(snap: mr.Snapshot) -> None:
 # ---- a part of it --------------------------------------------------------------------------------
 
 
-def check_range(
-    data: bytes | str, whole: mr.Snapshot, dice: int, *, salvage: bool = False
-) -> None:
+def check_range(data: bytes | str, whole: mr.Snapshot, dice: int, *, salvage: bool = False) -> None:
     """A range has the numbers of the whole."""
     dice //= 64
     most = max((count for _, _, _, count in whole.native.traces()), default=0)
@@ -283,6 +284,31 @@ def ranged(data: bytes | str, whole: mr.Snapshot, **how: Any) -> mr.Snapshot | N
 
 
 # ---- the same in another form --------------------------------------------------------------------
+
+
+FORMS: tuple[dict[str, Any], ...] = (
+    {"fmt": "json"},
+    *({"fmt": "pickle", "protocol": protocol} for protocol in (2, 3, 4, 5)),
+)
+
+
+def check_converted(data: bytes, whole: mr.Snapshot, dice: int) -> None:
+    """The same answer of what it is converted to, unless the other form cannot say it."""
+    made = bytearray()
+    try:
+        convert(data, made.extend, **FORMS[dice % len(FORMS)])
+    except mr.SnapshotError as error:
+        must(str(error).isprintable(), f"an error of more than one plain line: {error}")
+        return
+    found = attempt(bytes(made))
+    if isinstance(found, mr.SnapshotError):
+        # Known: frames that JSON spells alike are one in a pickle, in what is kept as well.
+        must("inside kept data" in str(found), f"converted, {whole!r} is {found!r}")
+        return
+    assert isinstance(found, mr.Snapshot)
+    # By rows: texts may be met in another order.
+    one, other = (b"".join(snap.native.dump(True)) for snap in (whole, found))
+    must(one == other, f"{FORMS[dice % len(FORMS)]} has other rows than {whole!r}")
 
 
 def check_window_edge(data: bytes, whole: Any, dice: int) -> None:

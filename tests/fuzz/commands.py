@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
@@ -26,6 +27,7 @@ from memreplay.analysis.timeline import timeline_report
 from memreplay.analysis.torch_categories import category_events
 from memreplay.analysis.tracks import trace_report
 from memreplay.analysis.weighted import stacks_report
+from memreplay.dataset import FORMATS
 from memreplay.errors import UsageError
 from memreplay.model import MEASURES, WAYS, Filters, When
 from memreplay.reports.allocations_json import render_allocations_json
@@ -56,6 +58,7 @@ from memreplay.reports.timeline_csv import render_timeline_csv
 from memreplay.reports.timeline_json import render_timeline_json
 from memreplay.reports.timeline_text import timeline_document
 from memreplay.results.gate import GateReport
+from tests.fuzz import datasets
 
 BY = (*WAYS, "category,file", "size,stack")
 MOMENTS = (
@@ -220,11 +223,32 @@ def slice_of(snap: mr.Snapshot, dice: int) -> None:
     mr.open(b"".join(cut(snap, min_bytes=dice % 4096, strip=strip)[1]))
 
 
+def dataset_of(snap: mr.Snapshot, dice: int) -> None:
+    """The tables of what was read are a dataset with the same numbers; of a range they are none."""
+    packed = datasets.exported(snap, FORMATS[dice % 2])
+    with tempfile.TemporaryDirectory(prefix="memreplay-fuzz-") as folder:
+        datasets.unpacked(packed, folder)
+        try:
+            found = mr.open(folder)
+        except mr.SnapshotError as error:
+            if "holds a range" not in str(error):
+                raise AssertionError(f"a dataset that cannot be read: {error}") from error
+            return
+        if found.devices != snap.devices:
+            raise AssertionError(f"devices {snap.devices} are {found.devices} in the dataset")
+        for device in snap.devices:
+            for name in MEASURES:
+                there, here = (one.replay(device).measure(name) for one in (snap, found))
+                if here.start_bytes != there.start_bytes or (here.series != there.series).any():
+                    raise AssertionError(f"device {device}: {name} of the dataset is another")
+
+
 def ask(snap: mr.Snapshot, dice: int) -> None:
     """Raises what no command may come to: anything but a report or a plain line."""
     # The slice is held beside what it was cut out of: small ones, for the limit on memory.
     if snap.native.n_events < SLICED_EVENTS:
         slice_of(snap, dice)
+        dataset_of(snap, dice)
     for number, export in enumerate(exports(snap, dice)):
         try:
             found = b"".join(export())

@@ -17,7 +17,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
 from typing import Any
@@ -278,7 +278,7 @@ def run(
     running = [start(everything[w::workers]) for w in range(workers)]
     try:
         while running:
-            time.sleep(POLL)
+            wait([worker.process.sentinel for worker in running], POLL)
             now = time.monotonic()
             if now - began > seconds:
                 stop.value = 1

@@ -1,13 +1,16 @@
-"""Exports opened by the real viewers, where they are: speedscope, pprof, the trace processor.
+"""Exports opened by the real viewers, where they are: speedscope, pprof, Perfetto, torch.
 
-Each is named by an environment variable, and its tests are skipped without it; CONTRIBUTING.md says
-how to get them.
+Each is named by an environment variable or imported, and its tests are skipped without it;
+ci/viewers gets them all, and lets none be skipped.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import os
+import pickle
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -23,22 +26,33 @@ from tests.conftest import ROOT
 EXAMPLE = ROOT / "examples" / "transformer_step.pkl.gz"
 SPEEDSCOPE = os.environ.get("MEMREPLAY_SPEEDSCOPE")
 PPROF = os.environ.get("MEMREPLAY_PPROF")
-TRACE_PROCESSOR = os.environ.get("MEMREPLAY_TRACE_PROCESSOR")
+PERFETTO = os.environ.get("MEMREPLAY_PERFETTO")
+NO_TORCH = "torch is not installed"
 
+CHINESE = "训练"
+# Annotations of `nasty`: microseconds from its first event, and how many each lasts.
+SPANS = {"step#1": (1, 4), "inner": (2, 2), "crossing": (3, 4), "step#2": (5, 2)}
+
+pytestmark = pytest.mark.viewers
 with_speedscope = pytest.mark.skipif(
     SPEEDSCOPE is None, reason="MEMREPLAY_SPEEDSCOPE names no folder with speedscope and jsdom"
 )
 with_pprof = pytest.mark.skipif(PPROF is None, reason="MEMREPLAY_PPROF names no pprof")
-with_trace_processor = pytest.mark.skipif(
-    TRACE_PROCESSOR is None, reason="MEMREPLAY_TRACE_PROCESSOR names no trace_processor_shell"
+with_perfetto = pytest.mark.skipif(
+    PERFETTO is None, reason="MEMREPLAY_PERFETTO names no folder of Perfetto's UI"
 )
 
 
 @pytest.fixture
 def nasty(tmp_path: Path) -> Path:
     """Two devices, and names to fear."""
+    made = views.everything()
+    for stage, at in (("START", 1), ("END", 99)):
+        time_us = build.START_US + at
+        note = {"name": CHINESE, "stage": stage, "device": 1, "time_us": time_us}
+        made["external_annotations"].append(note)
     path = tmp_path / "nasty.pkl"
-    path.write_bytes(build.dump(views.everything()))
+    path.write_bytes(build.dump(made))
     return path
 
 
@@ -124,35 +138,212 @@ def test_pprof_compares_what_was_allocated(tmp_path: Path) -> None:
     assert "Type: alloc_objects" in pprof("-top", "-sample_index=alloc_objects", out)
 
 
-@with_trace_processor
+Row = dict[str, Any]
+
+
+def asked(trace: Path, *queries: str) -> list[list[Row]]:
+    """What the trace processor of Perfetto's UI answers to SQL about a trace, a list a query."""
+    assert PERFETTO is not None
+    from perfetto.common.query_result_iterator import QueryResultIterator
+    from perfetto.trace_processor.platform import PlatformDelegate
+    from perfetto.trace_processor.protos import ProtoFactory
+
+    protos = ProtoFactory(PlatformDelegate())
+    requests = protos.TraceProcessorRpcStream()
+    kinds = protos.TraceProcessorRpc
+    requests.msg.add(request=kinds.TPM_APPEND_TRACE_DATA).append_trace_data = trace.read_bytes()
+    requests.msg.add(request=kinds.TPM_FINALIZE_TRACE_DATA)
+    for query in queries:
+        requests.msg.add(request=kinds.TPM_QUERY_STREAMING).query_args.sql_query = query
+    for seq, message in enumerate(requests.msg):
+        message.seq = seq
+    script = ROOT / "tests" / "integration" / "perfetto.js"
+    done = subprocess.run(
+        ["node", str(script), PERFETTO],
+        input=requests.SerializeToString(),
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    answers = []
+    parsed = False
+    for message in protos.TraceProcessorRpcStream.FromString(done.stdout).msg:
+        assert not message.fatal_error
+        if message.response == kinds.TPM_APPEND_TRACE_DATA:
+            assert not message.append_result.error
+            parsed = True
+        elif message.response == kinds.TPM_QUERY_STREAMING:
+            result = message.query_result
+            assert not result.error, result.error
+            names = list(result.column_names)
+            rows = QueryResultIterator(names, result.batch)
+            answers.append([{name: getattr(row, name) for name in names} for row in rows])
+    assert parsed
+    assert len(answers) == len(queries)
+    return answers
+
+
+PEAKS = """
+    select t.name, t.unit, p.pid, p.name as process, max(c.value) as peak from counter c
+    join process_counter_track t on c.track_id = t.id join process p using (upid)
+    group by t.name, p.pid"""
+ERRORS = "select name from stats where severity in ('error', 'data_loss') and value > 0"
+
+
+@with_perfetto
 @pytest.mark.parametrize("name", ["x.pftrace", "x.trace.json"])
-def test_the_trace_processor_finds_the_peaks(tmp_path: Path, nasty: Path, name: str) -> None:
-    module = pytest.importorskip("perfetto.trace_processor")
+def test_perfetto_finds_the_peaks(tmp_path: Path, nasty: Path, name: str) -> None:
     snap = mr.open(nasty)
     out = export(nasty, tmp_path / name, "--points", "0")
-    config = module.TraceProcessorConfig(bin_path=TRACE_PROCESSOR)
-    with module.TraceProcessor(trace=str(out), config=config) as processor:
+    peaks, marks, errors = asked(
+        out,
+        PEAKS,
+        """select s.ts, a.key, a.int_value from slice s join args a using (arg_set_id)
+        where s.name = 'peak (requested)'""",
+        ERRORS,
+    )
+    assert errors == []
+    # What is read of JSON is called `NAME bytes`, and has no unit.
+    found = {
+        (row["process"], row["pid"], re.sub(r"( \(estimated\))?( bytes)?$", "", row["name"])): row
+        for row in peaks
+    }
+    assert len(found) == len(peaks)
+    for device in snap.devices:
+        for measure in MEASURES:
+            row = found[f"device {device}, as process", device + 1, measure]
+            assert row["peak"] == snap.replay(device).measure(measure).peak.bytes
+            if name.endswith("pftrace"):
+                assert row["unit"] == "bytes"
+    for key, want in (("bytes", "bytes"), ("event", "event_index")):
+        noted = [row["int_value"] for row in marks if row["key"].endswith(f".{key}")]
+        peaks_of = [getattr(snap.replay(device).peak, want) for device in snap.devices]
+        assert sorted(noted) == sorted(peaks_of)
 
-        def asked(query: str) -> list[Any]:
-            return list(processor.query(query))
 
-        peaks = asked(
-            "select t.name, p.pid, max(c.value) as n from counter c join process_counter_track t"
-            " on c.track_id = t.id join process p using (upid) group by t.name, p.pid"
-        )
-        # What is read of JSON is called `NAME bytes`.
-        found = {
-            (row.pid, row.name.removesuffix(" bytes").removesuffix(" (estimated)")): int(row.n)
-            for row in peaks
-        }
-        for device in snap.devices:
-            for measure in MEASURES:
-                want = snap.replay(device).measure(measure).peak.bytes
-                assert found[device + 1, measure] == want
-        slices = {row.name for row in asked("select name from slice")}
-        assert {"inner", "step#1", "step#2", "crossing"} <= slices
-        if name.endswith("pftrace"):
-            heap = asked("select sum(size) as n from heap_profile_allocation")
-            assert int(heap[0].n) == sum(snap.replay(device).peak.bytes for device in snap.devices)
-        errors = asked("select name, value from stats where severity = 'error' and value > 0")
-        assert [(row.name, row.value) for row in errors] == []
+@with_perfetto
+@pytest.mark.parametrize("name", ["x.pftrace", "x.trace.json"])
+def test_perfetto_shows_annotations_where_they_were(tmp_path: Path, nasty: Path, name: str) -> None:
+    out = export(nasty, tmp_path / name)
+    (rows,) = asked(out, "select name, ts, dur from slice where dur > 0 order by ts")
+    spans = {row["name"]: (row["ts"], row["dur"]) for row in rows}
+    assert set(spans) >= {*SPANS, CHINESE}
+    (start,) = asked(out, "select start_ts as ts from trace_bounds")[0]
+    # The recording begins a microsecond before its first event.
+    for span, want in SPANS.items():
+        ts, dur = spans[span]
+        assert ((ts - start["ts"]) / 1000 - 1, dur / 1000) == want
+
+
+@with_perfetto
+def test_perfetto_has_the_live_set_by_stack(tmp_path: Path) -> None:
+    rows, sites, marks = asked(
+        export(EXAMPLE, tmp_path / "x.pftrace"),
+        "select ts, size, heap_name, callsite_id from heap_profile_allocation",
+        """select c.id, c.parent_id, f.name from stack_profile_callsite c
+        join stack_profile_frame f on c.frame_id = f.id""",
+        "select ts from slice where name = 'peak (requested)'",
+    )
+    known = {row["id"]: row for row in sites}
+    found: dict[str, int] = {}
+    for row in rows:
+        assert (row["heap_name"], row["ts"]) == ("device 0: requested", marks[0]["ts"])
+        path: list[str] = []
+        site = row["callsite_id"]
+        while site is not None:
+            path.insert(0, known[site]["name"])
+            site = known[site]["parent_id"]
+        found[";".join(path)] = found.get(";".join(path), 0) + row["size"]
+    lines = export(EXAMPLE, tmp_path / "x.folded").read_text().splitlines()
+    assert found == {stack: int(size) for stack, _, size in (x.rpartition(" ") for x in lines)}
+
+
+@with_perfetto
+def test_perfetto_has_a_live_set_a_device(tmp_path: Path, nasty: Path) -> None:
+    (rows,) = asked(
+        export(nasty, tmp_path / "x.pftrace"),
+        """select p.pid, sum(h.size) as bytes from heap_profile_allocation h
+        join process p using (upid) group by p.pid""",
+    )
+    found = {row["pid"] - 1: row["bytes"] for row in rows}
+    assert found == {device: peak(nasty, device) for device in mr.open(nasty).devices}
+
+
+@with_perfetto
+def test_perfettos_rows_are_in_this_order(tmp_path: Path, nasty: Path) -> None:
+    (rows,) = asked(
+        export(nasty, tmp_path / "x.pftrace"),
+        """include perfetto module viz.summary.track_event;
+        select g.name, g.parent_id from _track_event_tracks_ordered_groups g
+        join process p using (upid) where p.pid = 1 and (g.has_data or g.has_children)
+        order by g.parent_id, g.order_id""",
+    )
+    rows = [{**row, "name": row["name"].removesuffix(" (estimated)")} for row in rows]
+    assert [row["name"] for row in rows if row["parent_id"] is None] == [
+        *("Annotations", "Marks"),
+        *("active", "active by pool", "allocated", "allocated by pool", "held", "held by pool"),
+        *("requested", "requested by pool", "reserved"),
+    ]
+    # The largest pool first.
+    inner = [row["name"] for row in rows if row["parent_id"] is not None]
+    assert inner[:2] == ["requested, pool 0:1", "requested, pool 0:0"]
+
+
+# Events of the example, a step of it: what a slice keeps.
+PART = ("--from", "1200", "--to", "6200")
+
+
+@pytest.fixture
+def part(tmp_path: Path) -> Path:
+    """A slice of the example, as the command writes it."""
+    out = tmp_path / "part.pkl"
+    command = [sys.executable, "-m", "memreplay", "slice", str(EXAMPLE), *PART, "-o", str(out)]
+    subprocess.run(command, check=True, capture_output=True)
+    return out
+
+
+def sizes(lines: str, state: str = "") -> int:
+    """The bytes of collapsed lines, those of a block's state."""
+    found = (line.rpartition(" ") for line in lines.splitlines() if f";{state}" in line)
+    return sum(int(n) for _, _, n in found)
+
+
+def test_torch_reads_a_slice(part: Path) -> None:
+    viz = pytest.importorskip("torch.cuda._memory_viz", reason=NO_TORCH)
+    data = pickle.loads(part.read_bytes())
+    replay = mr.open(EXAMPLE, start=1200, stop=6200).replay()
+    reserved = replay.measure("reserved").final_bytes
+    live = replay.measure("requested").final_bytes
+
+    def lines(text: str) -> str:
+        return text
+
+    # All bytes of segments, and those of what is live, without what rounding took.
+    assert sizes(viz.segments(data, format_flamegraph=lines)) == reserved
+    text = viz.memory(data, format_flamegraph=lines)
+    kept = "".join(f"{line}\n" for line in text.splitlines() if "<gaps>" not in line)
+    assert sizes(kept, "active_") == live
+    assert "train.py:231:<module>" in text
+    assert f"segments: {len(data['segments'])}" in viz.segsum(data)
+    trace = viz.trace(data)
+    assert trace.count(" = cudaMalloc(") == sum(
+        event["action"] == "segment_alloc" for event in data["device_traces"][0]
+    )
+
+
+def test_torch_compares_slices(part: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    viz = pytest.importorskip("torch.cuda._memory_viz", reason=NO_TORCH)
+    after = pickle.loads(part.read_bytes())["segments"]
+    text = viz.compare([], after, format_flamegraph=lambda text: text)
+    assert sizes(text) == sum(segment["total_size"] for segment in after)
+    assert viz.compare(after, after, format_flamegraph=lambda text: text) == ""
+    assert "only_before = []" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", ["trace_plot", "segment_plot"])
+def test_torchs_pages_hold_the_slice(part: Path, kind: str) -> None:
+    viz = pytest.importorskip("torch.cuda._memory_viz", reason=NO_TORCH)
+    data = pickle.loads(part.read_bytes())
+    found = re.search(r'"base64": "([^"]+)"', getattr(viz, kind)(data))
+    assert found is not None
+    assert pickle.loads(base64.b64decode(found[1])) == data

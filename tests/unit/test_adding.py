@@ -8,24 +8,48 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import memreplay as mr
 from memreplay import _core
-from memreplay._adding import Adding, WrongRowError
+from memreplay._adding import Adding, WrongRowError, decoded
 
 EVENT = {
-    **{"action": "u1", "address": "u8", "size": "i8", "time": "i8", "stream": "u8", "stack": "u4"},
-    **{"pool": "u4", "compile_context": "u4", "user_metadata": "u4", "device_free": "i8"},
+    "action": "u1",
+    "address": "u8",
+    "size": "i8",
+    "time": "i8",
+    "stream": "u8",
+    "stack": "u4",
+    "pool": "u4",
+    "compile_context": "u4",
+    "user_metadata": "u4",
+    "device_free": "i8",
     "has_device_free": "u1",
 }
 SEGMENT = {
-    **{"device": "i4", "address": "u8", "total": "i8", "allocated": "i8", "active": "i8"},
-    **{"requested": "i8", "has_requested": "u1", "stream": "u8", "kind": "u4", "pool": "u4"},
-    **{"stack": "u4", "expandable": "u1"},
+    "device": "i4",
+    "address": "u8",
+    "total": "i8",
+    "allocated": "i8",
+    "active": "i8",
+    "requested": "i8",
+    "has_requested": "u1",
+    "stream": "u8",
+    "kind": "u4",
+    "pool": "u4",
+    "stack": "u4",
+    "expandable": "u1",
 }
 BLOCK = {
-    **{"segment": "u4", "address": "u8", "size": "i8", "requested": "i8", "has_requested": "u1"},
-    **{"state": "u1", "stack": "u4"},
+    "segment": "u4",
+    "address": "u8",
+    "size": "i8",
+    "requested": "i8",
+    "has_requested": "u1",
+    "state": "u1",
+    "stack": "u4",
 }
 ANNOTATION = {"device": "i4", "time": "i8", "stage": "u4", "name": "u4"}
 COLUMNS = {"events": EVENT, "segments": SEGMENT, "blocks": BLOCK, "annotations": ANNOTATION}
@@ -133,9 +157,10 @@ def test_columns_of_one_length(table: str) -> None:
 @pytest.mark.parametrize("table", COLUMNS)
 def test_a_limit_of_rows(table: str) -> None:
     def fill(adding: Adding) -> None:
+        if table != "segments":  # three are there
+            add(adding, table, {})
         with pytest.raises(mr.LimitError, match=f"rows of {table}"):
-            for _ in range(3):
-                add(adding, table, {})
+            add(adding, table, {})
 
     filled(fill, rows=5)
 
@@ -226,3 +251,35 @@ def test_more_actions_than_there_are_codes() -> None:
         assert adding.action(b"alloc") == 0
 
     filled(fill)
+
+
+@given(st.data())
+def test_words_are_decoded_row_by_row(data: st.DataObject) -> None:
+    codes = data.draw(st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=5))
+    at = data.draw(st.lists(st.integers(0, len(codes) - 1), max_size=30))
+    offset = data.draw(st.integers(0, 11))
+    said = data.draw(st.lists(st.booleans(), min_size=len(at), max_size=len(at)))
+    bits = np.packbits(np.array([False] * offset + said, bool), bitorder="little")
+    found = decoded(np.array(at, "i4"), np.array(codes, "u4"), 7, bits, offset)
+    wanted = [codes[i] if there else 7 for i, there in zip(at, said, strict=True)]
+    assert memoryview(found).tolist() == wanted
+    whole = decoded(np.array(at, "i4"), np.array(codes, "u4"), 7, None, offset)
+    assert memoryview(whole).tolist() == [codes[i] for i in at]
+
+
+@pytest.mark.parametrize("index", [2, -1, 2**31 - 1, -(2**31)])
+def test_an_index_past_the_end_of_a_dictionary_is_refused(index: int) -> None:
+    at, codes = np.array([0, index], "i4"), np.array([5, 6], "u4")
+    with pytest.raises(WrongRowError, match=r"^1$"):
+        decoded(at, codes, 7, None, 0)
+    # What stands under a null does not count.
+    assert memoryview(decoded(at, codes, 7, np.array([1], "u1"), 0)).tolist() == [5, 7]
+    with pytest.raises(WrongRowError, match=r"^0$"):
+        decoded(at, np.zeros(0, "u4"), 7, None, 0)
+
+
+def test_a_bitmap_that_is_too_short_is_refused() -> None:
+    at, codes = np.zeros(9, "i4"), np.array([5], "u4")
+    for bits, offset in ((1, 0), (2, 8), (2, 2**63), (0, 0)):
+        with pytest.raises(ValueError, match="a bit a row"):
+            decoded(at, codes, 7, np.zeros(bits, "u1"), offset)

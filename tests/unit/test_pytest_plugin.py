@@ -93,7 +93,9 @@ def run(pytester: pytest.Pytester, test: str, *args: str) -> pytest.RunResult:
     # A development checkout may have been installed before the plugin was declared.
     declared = any(one.value == "memreplay.pytest_plugin" for one in entry_points(group="pytest11"))
     early = () if declared else ("-p", "memreplay.pytest_plugin")
-    return pytester.runpytest_subprocess(*early, "-p", "no:cacheprovider", *args)
+    # To load hypothesis takes three times as long as all else that such a run does.
+    without = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest")
+    return pytester.runpytest_subprocess(*early, *without, *args)
 
 
 def test_the_entry_point_is_declared() -> None:

@@ -6,6 +6,16 @@ cdef extern from *:
     const uint64_t ALL_FIT "0xFFFFFFFFFFFFFFFFu"   # no row is wrong
 
 
+cdef struct Coded:
+    # A column of words, as Arrow has it: an index a row, and what is said by a dictionary's words.
+    const int32_t* at
+    const uint8_t* valid      # a bit a row from bit `offset` on, the lowest first; NULL: all are
+    uint64_t offset
+    const uint32_t* codes     # a word each
+    uint64_t words
+    uint32_t missing          # the code of what is not valid
+
+
 cdef struct EventColumns:
     # A number a row each.
     const uint8_t* action
@@ -53,6 +63,7 @@ cdef struct AnnotationColumns:
     const uint32_t* name
 
 
+cdef uint64_t decode(const Coded* c, uint64_t n, uint32_t* out) noexcept nogil
 cdef int add_trace(Tables* t, int32_t device) noexcept nogil
 cdef uint64_t add_events(Tables* t, const EventColumns* c, uint64_t n, const uint32_t* stack_of,
                          uint64_t stacks) noexcept nogil

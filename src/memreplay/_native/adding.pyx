@@ -18,6 +18,20 @@ cdef int add_trace(Tables* t, int32_t device) noexcept nogil:
     return open_trace(t, device, device)
 
 
+cdef uint64_t decode(const Coded* c, uint64_t n, uint32_t* out) noexcept nogil:
+    # The codes of n rows; the first whose index is past the end of the dictionary, or ALL_FIT.
+    cdef uint64_t i, bit
+    for i in range(n):
+        bit = c.offset + i
+        if c.valid != NULL and not c.valid[bit >> 3] >> (bit & 7) & 1:
+            out[i] = c.missing
+        elif <uint64_t> <uint32_t> c.at[i] < c.words:
+            out[i] = c.codes[c.at[i]]
+        else:
+            return i
+    return ALL_FIT
+
+
 # --- what a row may say ---------------------------------------------------------------------------
 
 cdef inline bint is_size(int64_t n) noexcept nogil:

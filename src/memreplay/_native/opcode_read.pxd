@@ -84,7 +84,8 @@ cdef inline int64_t opcode_size(const uint8_t* p, const uint8_t* end) noexcept n
 
 # --- what it does to the memo ---------------------------------------------------------------------
 
-cdef inline Effect decimal(const uint8_t* p, int64_t n, Effect effect, uint64_t* out) noexcept nogil:
+cdef inline Effect decimal(const uint8_t* p, int64_t n, Effect effect,
+                           uint64_t* out) noexcept nogil:
     # The argument of GET and PUT: digits up to the end of the line.
     cdef int64_t i
     out[0] = 0

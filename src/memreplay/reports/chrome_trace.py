@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from memreplay.reports.stack_names import device_name, measure_name
+from memreplay.reports.stack_names import measure_name, process_name
 from memreplay.reports.strict_json import to_json
 
 if TYPE_CHECKING:
@@ -36,13 +36,16 @@ def render_chrome(report: TraceReport) -> Iterator[bytes]:
 
 
 def _json(value: object) -> bytes:
-    return to_json(value, indent=None).encode()
+    # Letters stand for themselves: of a name, Perfetto's reader shows the escapes. Only unpaired
+    # surrogates, which UTF-8 cannot say, are escaped, and that is JSON too.
+    found = to_json(value, indent=None, ascii_only=False)
+    return found.encode("utf-8", "backslashreplace")
 
 
 def _events(device: DeviceTracks) -> Iterator[bytes]:
     """One event or several, without a line's end after the last."""
     pid = device.device + 1
-    named = {"name": device_name(device.device)}
+    named = {"name": process_name(device.device)}
     yield _json({"ph": "M", "pid": pid, "name": "process_name", "args": named})
     for track in device.tracks:
         yield from _counters(track, pid)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from memreplay.reports.protobuf import data, number, text, varint
-from memreplay.reports.stack_names import device_name, frame_name, measure_name
+from memreplay.reports.stack_names import device_name, frame_name, measure_name, process_name
 
 if TYPE_CHECKING:
     from memreplay.results.views import (
@@ -38,12 +38,15 @@ _SAMPLE_STACK, _ALLOCATED, _FREED, _ALLOCS, _FREES = 1, 2, 3, 5, 6
 
 _SLICE_BEGIN, _SLICE_END, _INSTANT, _COUNTER_VALUE = 1, 2, 3, 4
 _BYTES_UNIT = 3
-_EXPLICIT = 3  # children are ordered by rank
+_EXPLICIT = 3  # children are ordered by rank; those of a process are by name, whatever it says
 _CLEARED, _NEEDED = 1, 2  # incremental state
 _CLOCK_IDS = range(1, 7)  # all that Perfetto builds in; these traces know one clock alone
 _BOOTTIME = 6
 _TRACKS_SEQUENCE, _HEAP_SEQUENCE = 1, 2
 _MAPPED = 1 << 40
+
+# In capitals, so that they stand above the measures.
+ANNOTATIONS, MARKS = "Annotations", "Marks"
 
 
 def render_perfetto(report: TraceReport) -> Iterator[bytes]:
@@ -89,11 +92,8 @@ class _Device:
     def packets(self) -> Iterator[bytes]:
         """Its tracks, and what is on them."""
         process = number(_PID, self.device.device + 1)
-        name = device_name(self.device.device)
-        yield self._described(
-            self.uuid,
-            data(_PROCESS, process + text(_PROCESS_NAME, name)) + number(_ORDERING, _EXPLICIT),
-        )
+        name = process_name(self.device.device)
+        yield self._described(self.uuid, data(_PROCESS, process + text(_PROCESS_NAME, name)))
         groups: dict[str, int] = {}
         for track in self.device.tracks:
             uuid, parent = self._next(), self.uuid
@@ -106,11 +106,11 @@ class _Device:
             yield from self._counters(track, uuid)
         for lane in self.device.lanes:
             uuid = self._next()
-            yield self._track(uuid, "annotations", self.uuid)
+            yield self._track(uuid, ANNOTATIONS, self.uuid)
             yield from self._slices(lane, uuid)
         if self.device.marks:
             uuid = self._next()
-            yield self._track(uuid, "marks", self.uuid)
+            yield self._track(uuid, MARKS, self.uuid)
             for mark in self.device.marks:
                 content = text(_EVENT_NAME, mark.name) + _note("event", mark.event_index)
                 if mark.bytes is not None:

@@ -27,6 +27,11 @@ def device_name(device: int) -> str:
     return f"device {device}"
 
 
+def process_name(device: int) -> str:
+    """What the process is called that stands for a device: Perfetto puts its id behind that."""
+    return f"{device_name(device)}, as process"
+
+
 def measure_name(measure: MeasureName, pool: tuple[int, int] | None = None) -> str:
     """What a track is called."""
     return measure if pool is None else f"{measure}, pool {pool[0]}:{pool[1]}"

@@ -10,9 +10,12 @@ _MAX_VALUES = 10_000
 _MAX_INT_BITS = 64
 
 
-def to_json(value: object, *, indent: int | None) -> str:
-    """ASCII JSON text; ValueError for a NaN or an infinity, which JSON cannot say."""
-    return json.dumps(value, indent=indent, allow_nan=False)
+def to_json(value: object, *, indent: int | None, ascii_only: bool = True) -> str:
+    """JSON text; ValueError for a NaN or an infinity, which JSON cannot say.
+
+    It is ASCII, or has letters as they are, unpaired surrogates too, which UTF-8 cannot say.
+    """
+    return json.dumps(value, indent=indent, allow_nan=False, ensure_ascii=ascii_only)
 
 
 def json_safe(value: object) -> object:

@@ -11,7 +11,9 @@ from tests.build import Ops
 TEXTS = st.one_of(
     st.text(max_size=5),
     st.text(st.characters(categories=["Cs", "Cc", "Lu", "So"]), max_size=5),
-    st.sampled_from(["", "a", "frames", "pool_id", "segment_pool_id", '"\\/', "é" * 130, "x" * 256]),
+    st.sampled_from(
+        ["", "a", "frames", "pool_id", "segment_pool_id", '"\\/', "é" * 130, "x" * 256]
+    ),
 )
 NUMBERS = st.one_of(
     st.integers(-(2**63), 2**64 - 1),
@@ -25,7 +27,11 @@ def values(*, tuples: bool = True) -> st.SearchStrategy[Any]:
 
     def grown(children: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         lists = st.lists(children, max_size=4)
-        found = [lists, st.dictionaries(TEXTS, children, max_size=4), children.map(lambda v: [v, v])]
+        found = [
+            lists,
+            st.dictionaries(TEXTS, children, max_size=4),
+            children.map(lambda v: [v, v]),
+        ]
         return st.one_of(*found, *([lists.map(tuple)] if tuples else []))
 
     return st.recursive(SCALARS, grown, max_leaves=12)

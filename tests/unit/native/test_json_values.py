@@ -106,9 +106,7 @@ def test_any_tokens(tokens: list[str], protocol: int) -> None:
         return
     try:
         found = loads(pickled(text.encode(), protocol))
-    except SnapshotError as error:
-        # Those of more than 60 characters are none.
-        assert "more than 64 bits" in str(error) or "no value" in str(error)
+    except SnapshotError:
         assert any(is_long(value) for value in flat(want))
         return
     assert repr(lists(found)) == repr(want)
@@ -182,7 +180,7 @@ def test_texts(text: str) -> None:
 @pytest.mark.parametrize(
     "inside, want",
     [
-        ("\\b\\f\\n\\r\\t\\/\\\\\\\"", '\b\f\n\r\t/\\"'),
+        ('\\b\\f\\n\\r\\t\\/\\\\\\"', '\b\f\n\r\t/\\"'),
         ("\\u00E9\\u00e9", "éé"),
         ("\\uD83D\\uDE00\\ud83d\\ude00", "😀😀"),
         ("\\ud83d", "\ud83d"),
@@ -232,7 +230,6 @@ BAD = [
     (b"1 2", "something behind the end", 2),
     (b"nulls", "something behind the end", 4),
     (b"[] ]", "something behind the end", 3),
-    (b"1" * 5_000, "something that is no value", 0),
     (b'{"frames": [{"a": 1', "an object that does not end", 12),
     (b'{"frames": [{"a": "}"', "an object that does not end", 12),
     (b'{"frames": [{"a": "\\', "an object that does not end", 12),
@@ -241,9 +238,15 @@ BAD = [
 
 @pytest.mark.parametrize("text, said, offset", BAD)
 def test_what_is_no_json(text: bytes, said: str, offset: int | None) -> None:
-    with pytest.raises(ValueError):
-        json.loads(text[:400].removeprefix(b"\xef\xbb\xbf") if len(text) < 400 else b"")
+    with pytest.raises((json.JSONDecodeError, UnicodeDecodeError)):
+        json.loads(text.removeprefix(b"\xef\xbb\xbf"))
     refused(text, said, offset)
+
+
+def test_numbers_are_of_sixty_characters_at_the_most() -> None:
+    assert loads(pickled(b"1." + b"5" * 58)) == 1.5555555555555556
+    for text in (b"1." + b"5" * 59, b"1" * 61, b"1" * 5_000):
+        refused(text, "something that is no value", 0)
 
 
 def test_depth() -> None:
@@ -377,5 +380,5 @@ def test_a_key_twice() -> None:
 
 @pytest.mark.parametrize("protocol", [-1, 0, 1, 6])
 def test_protocols_that_are_not_made(protocol: int) -> None:
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match=str(protocol)):
         Pickled(b"[]", protocol)

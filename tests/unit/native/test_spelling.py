@@ -48,8 +48,7 @@ def test_any_value(value: Any, protocol: int) -> None:
     data = pickle.dumps(value, protocol)
     try:
         text = spelled(data)
-    except SnapshotError as error:
-        assert "begins with a tuple" in str(error)
+    except SnapshotError:
         assert firsts_are_tuples(value)
         return
     assert json.loads(text) == lists(value)
@@ -146,9 +145,7 @@ def test_a_get_is_a_copy(ops: Ops, want: Any) -> None:
     assert of(mark, ops, seven, get, Ops().op("TUPLE")) == [want, 7, want]
     outer = Ops().empty_list()
     assert of(outer, ops, Ops().append(), get, Ops().append()) == [want, want]
-    assert of(outer, mark, ops, seven, appends, mark, get, get, appends) == (
-        [want, 7, want, want]
-    )
+    assert of(outer, mark, ops, seven, appends, mark, get, get, appends) == ([want, 7, want, want])
     inner = Ops().empty_dict().string("k")
     inside = [ops, Ops().setitem().append()]
     assert of(outer, inner, *inside, get, Ops().append()) == [{"k": want}, want]
@@ -225,7 +222,8 @@ def test_a_container_that_changes_after_its_use() -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"C\x01x", b"\x8f", b"\x96" + bytes(8), b"0", b"2", b"I1\n", b"Va\n", b"L5L\n", b"F1\n"]
+    "data",
+    [b"C\x01x", b"\x8f", b"\x96" + bytes(8), b"0", b"2", b"I1\n", b"Va\n", b"L5L\n", b"F1\n"],
 )
 def test_what_json_does_not_have(data: bytes) -> None:
     refused(b"\x80\x05N" + data + b".", "a value that JSON does not have, or an opcode", 3)

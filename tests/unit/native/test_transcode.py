@@ -249,5 +249,5 @@ def test_lengths_of_eight_bytes(name: str, least: int) -> None:
 
 @pytest.mark.parametrize("protocol", [-1, 0, 1, 6])
 def test_protocols_that_are_not_made(protocol: int) -> None:
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match=str(protocol)):
         Transcoder(protocol)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from memreplay.analysis.tracks import trace_report
 from memreplay.reports.chrome_trace import render_chrome
 from tests import views
-from tests.build import START_US
+from tests.build import START_US, SnapshotBuilder
 from tests.strategies import traces
 
 # By hand, after "Trace Event Format": the phases that are written, with what each must have.
@@ -101,10 +101,10 @@ def test_everything() -> None:
     events = found["traceEvents"]
     names = [(one["name"], one["args"]["name"]) for one in events if one["ph"] == "M"]
     assert names == [
-        ("process_name", "device 0"),
+        ("process_name", "device 0, as process"),
         ("thread_name", "annotations"),
         ("thread_name", "annotations"),
-        ("process_name", "device 1"),
+        ("process_name", "device 1, as process"),
     ]
     slices = {one["name"]: one for one in events if one["ph"] == "X"}
     assert (slices["step#1"]["ts"], slices["step#1"]["dur"]) == (2, 4)
@@ -112,6 +112,19 @@ def test_everything() -> None:
     marks = [(one["name"], one["args"]) for one in events if one["ph"] == "i"]
     assert ("peak (requested)", {"event": 1, "bytes": 4700}) in marks
     assert ("out of memory", {"event": 5}) in marks
+
+
+def test_names_are_written_as_they_are() -> None:
+    """Perfetto's reader takes the escape of a letter in a name for six letters."""
+    made = SnapshotBuilder().alloc(0x1000, 5)
+    for stage in ("START", "END"):
+        made.annotation("训练é", stage)
+        made.annotation("no\udc80pair", stage)
+    snapshot = made.free(0x1000, 5).finish_segments().build()
+    text = b"".join(render_chrome(trace_report(views.opened(snapshot)))).decode()
+    assert '"训练é"' in text
+    assert '"no\\udc80pair"' in text
+    assert {"训练é", "no\udc80pair"} <= {one["name"] for one in loaded(snapshot)["traceEvents"]}
 
 
 def test_no_devices() -> None:

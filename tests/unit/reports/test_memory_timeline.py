@@ -153,6 +153,7 @@ def torchs(tmp_path: Path, ending: str, times: list[int]) -> Any:
     return json.loads(path.read_text())
 
 
+@pytest.mark.viewers
 @pytest.mark.filterwarnings("ignore")
 def test_torchs_own_writer_says_the_same(tmp_path: Path) -> None:
     snap = views.opened(example(SnapshotBuilder()).build())
@@ -162,6 +163,7 @@ def test_torchs_own_writer_says_the_same(tmp_path: Path) -> None:
     assert torchs(tmp_path, ".json", times) == list(coalesced(snap))
 
 
+@pytest.mark.viewers
 @pytest.mark.filterwarnings("ignore")
 def test_the_order_of_columns_and_actions_is_torchs() -> None:
     profiler = pytest.importorskip("torch.profiler._memory_profiler", reason=NO_TORCH)

@@ -170,7 +170,7 @@ def test_everything() -> None:
         (2, "peak (requested)"),
     }
     named = {track.process.process_name for track in trace.tracks.values() if track.process.pid}
-    assert named == {"device 0", "device 1"}
+    assert named == {"device 0, as process", "device 1, as process"}
     pools = [track for track in trace.tracks.values() if ", pool " in track.name]
     assert {trace.tracks[pool.parent_uuid].name for pool in pools} == {
         f"{measure} by pool" for measure in MEASURES if measure != "reserved"

@@ -10,8 +10,13 @@ from memreplay.reports.slice_text import lines
 from memreplay.results.slice import Sliced, SlicedDevice
 
 NOTHING = {
-    **{"device": 0, "first_event": 0, "events": 0, "written_events": 0, "leading_events": 0},
-    **{"small_allocations": 0, "small_bytes": 0},
+    "device": 0,
+    "first_event": 0,
+    "events": 0,
+    "written_events": 0,
+    "leading_events": 0,
+    "small_allocations": 0,
+    "small_bytes": 0,
 }
 
 
@@ -58,8 +63,10 @@ def line(**fields: Any) -> str:
         (
             {"events": 9, "written_events": 4, "leading_events": 2}
             | {"small_allocations": 3, "small_bytes": 512},
-            "device 0: 4 of events 0 to 8 (9); 2 before them for what was live then; "
-            "left out: 3 small allocations of 512 B in all",
+            (
+                "device 0: 4 of events 0 to 8 (9); 2 before them for what was live then; "
+                "left out: 3 small allocations of 512 B in all"
+            ),
         ),
     ],
 )
