@@ -21,17 +21,15 @@ def undone_by_signals(undo: Callable[[], object]) -> Iterator[None]:
 
 
 def take_signals() -> None:
-    """SIGTERM and SIGHUP undo what is half done, and end the process with 128 + their number; not
-    where they are ignored (nohup).
+    """Ctrl-C, SIGTERM and SIGHUP undo what is half done, and end the process with 128 + their
+    number; not where they are ignored (nohup).
 
     No exception is raised for them: it would come anywhere in any module, where a lock of Python's
     own may be left taken for good, and wait for threads that need it.
     """
-    taken = [
-        number
-        for number in (getattr(signal, "SIGTERM", None), getattr(signal, "SIGHUP", None))
-        if number is not None and signal.getsignal(number) == signal.SIG_DFL
-    ]
+    usual = (signal.SIG_DFL, signal.default_int_handler)
+    there = (getattr(signal, name, None) for name in ("SIGINT", "SIGTERM", "SIGHUP"))
+    taken = [one for one in there if one is not None and signal.getsignal(one) in usual]
 
     def end(number: int, _frame: object) -> None:
         for one in taken:

@@ -218,7 +218,7 @@ def read(asked: Export, file: str) -> tuple[Snapshot | None, int]:
         with opened(file, asked.reading) as snapshot:
             return snapshot
 
-    # Not waited for after Ctrl-C: that may leave a lock of imports taken, which it waits for.
+    # Not waited for where a signal raises: it may wait for a lock of imports that this left taken.
     found = attempt(file, work)
     loading.join()
     return found

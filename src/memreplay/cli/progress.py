@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
+from memreplay.cli.ending import undone_by_signals
 from memreplay.cli.errors import name_of
 
 if TYPE_CHECKING:
@@ -35,7 +36,8 @@ def several_progress(files: int) -> Iterator[Showing]:
         return
     bar = _LateBar(files)
     try:
-        yield bar.of_file
+        with undone_by_signals(bar.wipe):
+            yield bar.of_file
     finally:
         bar.close()
 
@@ -77,6 +79,11 @@ class _LateBar:
             self._bar.start()
         if self._task is not None:
             self._bar.update(self._task, completed=done, total=total)
+
+    def wipe(self) -> None:
+        """Leaves the terminal as it was, where nothing else can be called."""
+        if self._bar is not None:
+            os.write(2, b"\r\x1b[2K\x1b[?25h")  # the line cleared, the cursor shown
 
     def close(self) -> None:
         if self._bar is not None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
+from collections.abc import Callable
 
 import pytest
 
-from memreplay.cli import progress
+from memreplay.cli import ending, progress
 
 
 class Terminal(io.StringIO):
@@ -147,3 +149,20 @@ def test_no_bar_of_several_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     with progress.several_progress(3) as showing, showing("a") as update:
         assert update is None
+
+
+def test_a_signal_leaves_the_terminal_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[tuple[int, bytes]] = []
+    undoings: list[Callable[[], object]] = []
+    make_terminal(monkeypatch)
+    monkeypatch.setattr(progress, "DELAY_S", 0.0)
+    monkeypatch.setattr(ending, "_undoings", undoings)
+    monkeypatch.setattr(os, "write", lambda *args: written.append(args))
+    with progress.reading_progress("x") as update:
+        assert update is not None
+        undoings[0]()
+        assert written == []
+        update(1, 2)
+        undoings[0]()
+    assert written == [(2, b"\r\x1b[2K\x1b[?25h")]
+    assert undoings == []
