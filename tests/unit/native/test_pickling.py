@@ -152,6 +152,7 @@ def test_texts_that_are_no_text() -> None:
     data = bytes(ops.setitems().stop())
     name = mr.open(data).action_name(32)
     assert loads(sliced(data))["device_traces"][0][0]["action"] == name
+    assert name is not None
     assert "\ufffd" in name
     for text in ("\ud800", "a\udfffb", "é" * 128, "x" * 255, "x" * 256, "\0"):
         assert event(action=text)["action"] == text

@@ -245,7 +245,7 @@ def test_one_text_that_is_much_longer_than_the_pickle() -> None:
 
 
 def test_pieces_of_a_mebibyte() -> None:
-    value = ["x" * 1_000, (1, [{}])] * 4_000
+    value: list[Any] = ["x" * 1_000, (1, [{}])] * 4_000
     chunks = list(Spelled(pickle.dumps(value, 4)))
     assert [len(chunk) for chunk in chunks[:-1]] == [1 << 20] * 3
     assert 0 < len(chunks[-1]) <= 1 << 20

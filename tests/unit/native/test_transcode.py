@@ -149,7 +149,8 @@ def test_frames(protocol: int) -> None:
 def test_what_follows_is_left_out() -> None:
     transcoder = Transcoder(4)
     first = transcoder.feed(b"\x80\x02]")
-    assert not transcoder.ended
+    ended = transcoder.ended
+    assert not ended
     assert first + transcoder.feed(b".]]]") == transcoded(b"\x80\x02].", 4)
     assert transcoder.ended
     assert transcoder.feed(b"\x00more") == b""
