@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 FORMATS = ("parquet", "arrow", "csv", "ndjson", "json")
 BINARY = ("parquet", "arrow")
 _LONGEST = (
-    "allocations",
-    "events",
     "usage",
+    "events",
+    "allocations",
     "blocks",
     "frames",
     "stacks",
