@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
@@ -19,6 +20,7 @@ NOT_READABLE = 3
 INTERRUPTED = 130
 PIPE_CLOSED = 141
 CANNOT_WRITE = 2
+CUT_OFF = "the snapshot is cut off: this is of what is whole of it"
 
 
 def attempt(file: str, work: Callable[[], T]) -> tuple[T | None, int]:
@@ -64,7 +66,7 @@ def catching(ctx: click.Context) -> Iterator[None]:
         _complain(f"not enough memory; {PART}")
         ctx.exit(NOT_READABLE)
     except OSError as error:
-        _complain(f"cannot write the output: {_os_error_words(error)}")
+        _complain(f"cannot write the output: {_words_of_writing(error)}")
         ctx.exit(CANNOT_WRITE)
 
 
@@ -78,11 +80,26 @@ def _os_error_words(error: OSError) -> str:
     return (error.strerror or str(error) or type(error).__name__).lower()
 
 
+def _words_of_writing(error: OSError) -> str:
+    if not isinstance(error, PermissionError):
+        return _os_error_words(error)
+    # The file has a passing name; it is the folder that may not be written in.
+    folder = os.path.dirname(os.fsdecode(error.filename)) if error.filename else ""
+    return f"permission denied in {folder}" if folder else "permission denied"
+
+
 def _complain(text: str) -> None:
     # A name or a message may hold anything; imported here, as only errors need it.
     from memreplay.reports.fit import clean
 
     click.echo(f"memreplay: error: {clean(text)}", err=True)
+
+
+def say(note: str) -> None:
+    """A word on stderr that is no error."""
+    from memreplay.reports.fit import clean
+
+    click.echo(f"memreplay: {clean(note)}", err=True)
 
 
 def name_of(file: str) -> str:

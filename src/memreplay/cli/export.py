@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -174,7 +175,7 @@ def command(
     block, and every measure over time; docs/schema.md has their columns. Needs pyarrow:
     pip install 'memreplay[parquet]'.
     """
-    fmt = fmt or _by_name(output)
+    fmt = fmt or _by_name(output, folder=partition is not None)
     export = Export(
         files,
         fmt,
@@ -206,8 +207,9 @@ def _check_fit(export: Export) -> None:
             raise UsageError(f"{option} is for {', '.join(formats)}; not for {export.fmt}")
 
 
-def _by_name(output: str | None) -> str:
-    """The format that the name of the output means: the longest ending that fits."""
+def _by_name(output: str | None, *, folder: bool) -> str:
+    """The format that the name of the output means: the longest ending that fits. A folder's, and
+    one without an ending, mean parquet."""
     if output is None or output == "-":
         raise UsageError("say what to write (--format), or where to (-o OUT)")
     plain = output.removesuffix(".gz")
@@ -218,6 +220,8 @@ def _by_name(output: str | None) -> str:
         if plain.endswith(ending)
     ]
     fmt = max(found)[1] if found else "parquet"
-    if plain != output and fmt in TABLES:
+    folder = folder or output.endswith(("/", os.sep)) or os.path.isdir(output)
+    unknown = not found and not folder and os.path.splitext(output)[1] != ""
+    if unknown or (plain != output and fmt in TABLES):
         raise UsageError(f"{output}: this ending means nothing; say what to write (--format)")
     return fmt

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from memreplay.analysis.rank_names import ranks_of
 from memreplay.cli.errors import name_of
-from memreplay.cli.export_tables import check_unmixed, read, write_all
+from memreplay.cli.export_tables import check_unmixed, read, say_cut_off, write_all
 from memreplay.cli.folder import folder_output
 from memreplay.errors import UsageError
 
@@ -49,6 +49,7 @@ def export_dataset(asked: Export, named: tuple[str, ...], rules: tuple[Rule, ...
             labels = {"file": path, "host": host_of(path)}
             of_rank = {table: names[table, rank] for table in named}
             write_all(snapshot, of_rank, create, asked, rules, labels)
+            say_cut_off(snapshot, f"{path}: ")
     return 0
 
 

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from threading import Thread
 from typing import IO, TYPE_CHECKING
 
-from memreplay.cli.errors import attempt
+from memreplay.cli.errors import CUT_OFF, attempt, say
 from memreplay.cli.folder import folder_output
 from memreplay.cli.output import byte_output, check_not_read, check_output
 from memreplay.cli.source import opened
@@ -102,6 +102,8 @@ def _is_folder(output: str | None, named: tuple[str, ...] | None) -> bool:
         return False
     if output.endswith(("/", os.sep)) or os.path.isdir(output):
         return True
+    if os.path.exists(output):  # a file to replace, or a pipe of the shell's (/dev/fd/63)
+        return False
     # A name without an ending, for all tables or several, is that of a folder.
     return (named is None or len(named) > 1) and not os.path.splitext(output)[1]
 
@@ -125,6 +127,7 @@ def _into_file(asked: Export, named: tuple[str, ...], rules: tuple[Rule, ...]) -
 
         with byte_output(asked.output) as out:
             writer_of(asked.fmt)(table(snapshot, named[0], rules=rules), out)
+        say_cut_off(snapshot)
     return exit_code
 
 
@@ -143,7 +146,14 @@ def _into_folder(asked: Export, named: tuple[str, ...], rules: tuple[Rule, ...])
             create.give_up()
             return exit_code
         write_all(snapshot, {name: f"{name}.{asked.fmt}" for name in named}, create, asked, rules)
+    say_cut_off(snapshot)
     return exit_code
+
+
+def say_cut_off(snapshot: Snapshot, whose: str = "") -> None:
+    """Says on stderr where tables are of a part of a snapshot."""
+    if snapshot.truncation is not None:
+        say(whose + CUT_OFF)
 
 
 def check_unmixed(path: str, *, ranks: bool) -> None:

@@ -7,9 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import IO, TYPE_CHECKING, cast
 
-import click
-
-from memreplay.cli.errors import attempt
+from memreplay.cli.errors import CUT_OFF, attempt, say
 from memreplay.cli.output import byte_output, check_output
 from memreplay.cli.source import opened
 from memreplay.errors import UsageError
@@ -48,7 +46,7 @@ def export(asked: Export) -> int:
         with byte_output(asked.output) as out:
             _write(parts, out, compressed)
         for note in notes:
-            _say(note)
+            say(note)
     return exit_code
 
 
@@ -71,16 +69,10 @@ def _write(parts: Iterator[bytes], out: IO[bytes], compressed: bool) -> None:
             packed.write(part)
 
 
-def _say(note: str) -> None:
-    from memreplay.reports.fit import clean
-
-    click.echo(f"memreplay: {clean(note)}", err=True)
-
-
 def _notes(
     report: StacksReport | TraceReport | CategoryEvents, notes: tuple[str, ...]
 ) -> tuple[str, ...]:
-    cut = ("the snapshot is cut off: this is of what is whole of it",) if report.truncated else ()
+    cut = (CUT_OFF,) if report.truncated else ()
     return (*notes, *cut)
 
 

@@ -118,11 +118,12 @@ def byte_output(path: str | None) -> Iterator[IO[bytes]]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    path = os.path.realpath(path)
+    # Before links are followed: that of /dev/stdout may lead to a pipe, which no folder has.
     if os.path.exists(path) and not os.path.isfile(path):
         with open(path, "wb") as special:
             yield special
         return
+    path = os.path.realpath(path)
     part = os.path.join(os.path.dirname(path), f".memreplay-{os.urandom(6).hex()}.part")
     from memreplay.cli.ending import undone_by_signals
 

@@ -93,6 +93,16 @@ def test_a_bug_is_not_hidden() -> None:
             "memreplay: error: not enough memory; read a part with --from and --to\n",
         ),
         (
+            PermissionError(errno.EACCES, "Permission denied"),
+            2,
+            "memreplay: error: cannot write the output: permission denied\n",
+        ),
+        (
+            PermissionError(errno.EACCES, "Permission denied", "/some/.memreplay-1.part"),
+            2,
+            "memreplay: error: cannot write the output: permission denied in /some\n",
+        ),
+        (
             OSError(errno.ENOSPC, "No space left on device"),
             2,
             "memreplay: error: cannot write the output: no space left on device\n",

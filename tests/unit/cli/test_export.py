@@ -130,6 +130,37 @@ def test_what_cannot_be_is_refused_in_a_line(
     assert left(path.parent) == ["snap.pkl"]
 
 
+def test_a_name_without_an_ending_that_is_no_folder(
+    runner: CliRunner, path: Path, tmp_path: Path
+) -> None:
+    reading, writing = os.pipe()
+    args = ["export", str(path), "--format", "csv", "-o"]
+    assert runner.invoke(app, [*args, f"/dev/fd/{writing}"]).exit_code == 0
+    os.close(writing)
+    with open(reading) as got:
+        assert got.readline().startswith('"device","address"')
+    out = tmp_path / "out"
+    out.write_text("mine")
+    result = runner.invoke(app, [*args, str(out)])
+    assert (result.exit_code, out.read_text()) == (2, "mine")
+    assert "out is there already; give --force to replace it" in result.stderr
+    assert runner.invoke(app, [*args, str(out), "--force"]).exit_code == 0
+    assert out.read_text().startswith('"device","address"')
+
+
+def test_an_ending_that_means_nothing(runner: CliRunner, path: Path, tmp_path: Path) -> None:
+    for name in ("x.txt", "snap.pkl.zst", "x.timeline.json.zst"):
+        result = runner.invoke(app, ["export", str(path), "-o", str(tmp_path / name)])
+        assert result.exit_code == 2
+        assert "this ending means nothing; say what to write (--format)" in result.stderr
+    args = ["--tables", "usage", "--format", "parquet"]
+    for rest in (["-o", f"{tmp_path}/x.txt", *args], ["-o", f"{tmp_path}/run.1/"]):
+        assert runner.invoke(app, ["export", str(path), *rest]).exit_code == 0
+    (tmp_path / "run.2").mkdir()
+    assert runner.invoke(app, ["export", str(path), "-o", str(tmp_path / "run.2")]).exit_code == 0
+    assert left(tmp_path / "run.1") == left(tmp_path / "run.2")
+
+
 def test_nothing_is_overwritten_without_force(
     runner: CliRunner, path: Path, tmp_path: Path
 ) -> None:
@@ -170,8 +201,19 @@ def test_salvage(runner: CliRunner, path: Path, tmp_path: Path) -> None:
     data = snapshot([64] * 50)
     path.write_bytes(data[: len(data) // 2])
     args = ["export", str(path), "--salvage", "-o", f"{tmp_path}/x.parquet"]
-    assert runner.invoke(app, args).exit_code == 0
+    said = "memreplay: the snapshot is cut off: this is of what is whole of it\n"
+    result = runner.invoke(app, args)
+    assert (result.exit_code, result.stderr) == (0, said)
     assert 0 < len(pq.read_table(tmp_path / "x.parquet")) < 50
+    result = runner.invoke(app, [*args[:3], "-o", f"{tmp_path}/x/"])
+    assert (result.exit_code, result.stderr) == (0, said)
+    result = runner.invoke(app, [*args[:3], "-o", f"{tmp_path}/y/", "--partition", "rank"])
+    assert result.exit_code == 2
+    os.rename(path, tmp_path / "rank0.pkl")
+    args = ["export", f"{tmp_path}/rank0.pkl", *args[2:3], "-o", f"{tmp_path}/y/"]
+    result = runner.invoke(app, [*args, "--partition", "rank"])
+    assert (result.exit_code, result.stderr.count("\n")) == (0, 1)
+    assert "rank0.pkl: the snapshot is cut off" in result.stderr
 
 
 def test_an_error_while_writing_leaves_nothing(

@@ -134,6 +134,18 @@ def test_what_is_no_file_is_written_to_as_it_is(tmp_path: Path) -> None:
     assert stat.S_ISFIFO(fifo.stat().st_mode)
 
 
+def test_a_pipe_by_its_number_is_written_to_as_it_is() -> None:
+    # As `-o >(program)` of a shell says it, and /dev/stdout: a link to what no folder has.
+    reading, writing = os.pipe()
+    path = f"/dev/fd/{writing}"
+    output.check_output(path, force=False)
+    with output.byte_output(path) as file:
+        file.write(b"through")
+    os.close(writing)
+    with open(reading, "rb") as got:
+        assert got.read() == b"through"
+
+
 def test_a_file_that_is_read_is_not_written_over(tmp_path: Path) -> None:
     for name in ("snap", "other"):
         (tmp_path / name).write_bytes(b"")
