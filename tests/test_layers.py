@@ -37,6 +37,7 @@ LAYERS = (
     "readahead",
     "packing",
     "_adding",
+    "dataset_files",
     "dataset_rows",
     "dataset",
     "columns",

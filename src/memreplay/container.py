@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Source", "Stream", "open_stream"]
 
 RECORD = "record one with torch.cuda.memory._dump_snapshot(path)"
+TABLES = "tables are read from the folder that memreplay export FILE -o DIR/ makes"
 UNPACK = "unpack it first"
 AGAIN = "the file was cut off; copy or write it again"
 TORCH_SAVE = "not a memory snapshot, but a zip archive, as torch.save writes"
@@ -42,7 +43,8 @@ FOREIGN = (
     (b"%PDF", "not a memory snapshot, but a PDF", RECORD),
     (b"\x7fELF", "not a memory snapshot, but a program", RECORD),
     (b"\x93NUMPY", "not a memory snapshot, but a NumPy array", RECORD),
-    (b"PAR1", "not a memory snapshot, but a parquet file", RECORD),
+    (b"PAR1", "not a memory snapshot, but a Parquet file", TABLES),
+    (b"ARROW1", "not a memory snapshot, but an Arrow file", TABLES),
     (b"<!DOCTYPE", "not a memory snapshot, but an HTML page", RECORD),
     (b"<html", "not a memory snapshot, but an HTML page", RECORD),
     (b"7z\xbc\xaf\x27\x1c", "7z archives are not read", UNPACK),

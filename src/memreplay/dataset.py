@@ -1,15 +1,16 @@
-"""Reads what `memreplay export` wrote: the tables of a folder, back into those of a snapshot."""
+"""Reads what `memreplay export` wrote: the files of a dataset, back into a snapshot's tables."""
 
 from __future__ import annotations
 
 import io
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from memreplay import _core
 from memreplay.container import printable
+from memreplay.dataset_files import TABLES, WHOLE, Dataset
 from memreplay.errors import LimitError, MissingExtraError, SnapshotError, TruncatedError
 from memreplay.readahead import several_cpus
 
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from memreplay._adding import Adding
     from memreplay.model import Limits
 
-FORMATS = ("arrow", "parquet")  # the first that is there is read: it needs no decoding
-TABLES = ("frames", "stacks", "segments", "blocks", "annotations", "events")
 VERSION = b"1"  # of docs/schema.md
 BATCH = 1 << 16
 # Bytes of memory a row, of any table, and what any dataset may take.
@@ -31,46 +30,18 @@ _DAMAGE = (ValueError, LookupError, TypeError)
 RESTORE = "export the snapshot again"
 
 
-def dataset_format(path: object) -> str | None:
-    """The format of the dataset in a folder; None where `path` is none."""
-    if not isinstance(path, (str, os.PathLike)) or not os.path.isdir(path):
-        return None
-    for fmt in FORMATS:
-        if os.path.isfile(os.path.join(path, f"events.{fmt}")):
-            return fmt
-    return None
-
-
-def rank_folder(path: str, names: Iterable[str] = TABLES) -> str | None:
-    """The first folder of a rank (`events/rank=0`) in the folder of a dataset; None without one."""
-    for name in names:
-        inner = os.path.join(path, name)
-        found = [one for one in os.listdir(inner) if one[:5] == "rank="] if _holds(inner) else []
-        if found:
-            return f"{name}/{min(found)}"
-    return None
-
-
-def _holds(path: str) -> bool:
-    return os.path.isdir(path) and os.access(path, os.R_OK | os.X_OK)
-
-
 def read_dataset(
-    path: str, fmt: str, limits: Limits, bounds: tuple[int, int, int, int, int] | None
+    found: Dataset, limits: Limits, bounds: tuple[int, int, int, int, int] | None
 ) -> tuple[_core.Tables, int]:
     """The tables of a dataset, and its bytes.
 
     Raises SnapshotError where it is no whole dataset of one snapshot, LimitError, OSError and
     MissingExtraError.
     """
-    ranks = rank_folder(path)
-    if ranks is not None:
-        raise SnapshotError(
-            f"the folder holds tables of one snapshot and, in {ranks}, of several ranks",
-            hint="give each a folder of its own",
-        )
-    files = {name: _opened(os.path.join(path, f"{name}.{fmt}"), fmt) for name in TABLES}
+    files = {name: _opened(found.paths[name], found.fmt) for name in TABLES}
     said = _said(files)
+    if found.twin is not None:
+        _check_twin(found.twin, said)
     total = sum(file.size for file in files.values())
     _check_size(files, total, limits)
 
@@ -164,7 +135,7 @@ def _opened(path: str, fmt: str) -> _File:
     except FileNotFoundError:
         raise SnapshotError(
             f"there is no {os.path.basename(path)} in the folder",
-            hint=f"a dataset has {', '.join(TABLES)}; {RESTORE}",
+            hint=WHOLE,
         ) from None
     except (pa.ArrowException, OSError, *_DAMAGE) as error:
         name = os.path.basename(path)
@@ -209,6 +180,21 @@ def _said(files: Mapping[str, _File]) -> dict[str, Any]:
             hint="export the whole snapshot, and read a range of that",
         )
     return found
+
+
+def _check_twin(path: str, said: dict[str, Any]) -> None:
+    """Raises SnapshotError where a table beside those that are read is of another snapshot: which
+    of them was meant, nobody knows."""
+    try:
+        other = _opened(path, os.path.splitext(path)[1][1:])
+        of = _parsed((other.schema.metadata or {}).get(b"memreplay.snapshot", b""), other.name)
+    except SnapshotError:
+        return  # it is none that could be read instead
+    if of != said:
+        raise SnapshotError(
+            "the folder holds tables of two snapshots, as arrow and as parquet",
+            hint=f"name a file of one, as {path}",
+        )
 
 
 def _parsed(text: bytes, path: str) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from memreplay import _core, _timeline
 from memreplay._diagnosis import cut_stream
 from memreplay.container import Source, open_stream
-from memreplay.dataset import dataset_format, read_dataset
+from memreplay.dataset import read_dataset
+from memreplay.dataset_files import find_dataset
 from memreplay.errors import SnapshotError, TruncatedError, UsageError
 from memreplay.model import EventRange, Frame, Limits, Moment
 from memreplay.readahead import ReadAhead, several_cpus
@@ -281,9 +282,9 @@ def open(  # noqa: A001 - memreplay.open is the name people expect
     source : path, URL, bytes, or binary file object
         A pickle of any protocol, or JSON of the same dict; plain, or (by content) compressed with
         gzip, zstandard, xz or bzip2, or alone in a zip archive. Or the folder of a dataset that
-        `memreplay export` wrote, as parquet or arrow (with pyarrow). A URL is read with fsspec. A
-        file object is read from where it stands, on another thread where it is no pipe, and not
-        closed.
+        `memreplay export` wrote, as parquet or arrow (with pyarrow), or a file of it. A URL is read
+        with fsspec. A file object is read from where it stands, on another thread where it is no
+        pipe, and not closed.
     progress : callable, optional
         Called now and then with (bytes done, bytes in all or None).
     limits : Limits, optional
@@ -308,11 +309,11 @@ def open(  # noqa: A001 - memreplay.open is the name people expect
     """
     limit = limits or Limits()
     span = EventRange(_moment(start), _moment(stop))
-    fmt = dataset_format(source)
-    if fmt is not None:
-        path = os.fspath(source)  # type: ignore[arg-type]
-        native, size = read_dataset(str(path), fmt, limit, _bounds(start, stop, device))
-        return _checked(Snapshot(native, str(path), fmt, size, device, span))
+    dataset = find_dataset(source)
+    if dataset is not None:
+        path = os.fsdecode(source)  # type: ignore[arg-type]
+        native, size = read_dataset(dataset, limit, _bounds(start, stop, device))
+        return _checked(Snapshot(native, path, dataset.fmt, size, device, span))
     stream = open_stream(source, limit.decompression_ratio)
     ahead = ReadAhead(stream.readinto, stream.close)
 

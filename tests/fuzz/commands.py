@@ -27,7 +27,7 @@ from memreplay.analysis.timeline import timeline_report
 from memreplay.analysis.torch_categories import category_events
 from memreplay.analysis.tracks import trace_report
 from memreplay.analysis.weighted import stacks_report
-from memreplay.dataset import FORMATS
+from memreplay.dataset_files import FORMATS
 from memreplay.errors import UsageError
 from memreplay.model import MEASURES, WAYS, Filters, When
 from memreplay.reports.allocations_json import render_allocations_json

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memreplay.dataset import FORMATS, TABLES
+from memreplay.dataset_files import FORMATS, TABLES
 from memreplay.tables import table
 from memreplay.tables.ipc import write_arrow
 from memreplay.tables.parquet import write_parquet

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 import memreplay as mr
 from memreplay import _core
 from memreplay._adding import Adding
-from memreplay.dataset import TABLES, dataset_format
-from memreplay.errors import LimitError, SnapshotError, UsageError
+from memreplay.dataset_files import TABLES
+from memreplay.errors import LimitError, SnapshotError
 from memreplay.tables import Table, batching, table
 from memreplay.tables.ipc import write_arrow
 from memreplay.tables.parquet import write_parquet
@@ -53,16 +53,6 @@ def lines(snap: mr.Snapshot) -> list[dict[str, Any]]:
         if "real_size" in row:
             row["requested_size"] = row.pop("real_size")
     return rows
-
-
-def test_a_folder_that_holds_ranks_too_is_refused(tmp_path: Path) -> None:
-    folder = export(mr.open(build.dump(simple())), tmp_path / "tables", "parquet")
-    (folder / "events" / "mine").mkdir(parents=True)
-    (folder / "usage").mkdir()
-    assert mr.open(folder).native.n_events
-    (folder / "stacks" / "rank=0").mkdir(parents=True)
-    with pytest.raises(SnapshotError, match=r"tables of one snapshot and, in stacks/rank=0, of"):
-        mr.open(folder)
 
 
 def simple() -> Any:
@@ -125,19 +115,6 @@ def test_real_snapshots(corpus_file: Path, tmp_path: Path) -> None:
     snap = mr.open(corpus_file)
     again = mr.open(export(snap, tmp_path, "arrow"))
     assert lines(again) == lines(snap)
-
-
-def test_what_is_a_dataset(tmp_path: Path) -> None:
-    snap = mr.open(build.dump(simple()))
-    assert dataset_format(tmp_path) is None
-    assert dataset_format(export(snap, tmp_path, "parquet")) == "parquet"
-    assert dataset_format(export(snap, tmp_path, "arrow")) == "arrow"
-    assert dataset_format(b"x") is None
-    assert dataset_format(tmp_path / "events.arrow") is None
-    with pytest.raises(IsADirectoryError):
-        mr.open(tmp_path.parent)
-    with pytest.raises(UsageError, match="no device 7"):
-        mr.open(tmp_path, device=7)
 
 
 # --- what is not one ------------------------------------------------------------------------------
@@ -205,6 +182,18 @@ def test_tables_of_two_snapshots(folder: Path, tmp_path: Path) -> None:
     other = export(mr.open(ROOT / "examples" / "serving_oom.pkl.gz"), tmp_path / "o", "parquet")
     shutil.copy(other / "stacks.parquet", folder / "stacks.parquet")
     fails(folder, r"stacks\.parquet: not of the same snapshot as the other tables")
+
+
+def test_two_snapshots_as_arrow_and_as_parquet(folder: Path, tmp_path: Path) -> None:
+    export(mr.open(folder), folder, "arrow")
+    assert mr.open(folder).container == "arrow"
+    other = mr.open(build.dump(SnapshotBuilder().alloc(0x1000, 64).build()))
+    export(other, folder, "arrow")
+    fails(folder, r"holds tables of two snapshots, .*; name a file of one, as .*events\.parquet")
+    assert lines(mr.open(folder / "events.arrow")) == lines(other)
+    assert mr.open(folder / "frames.parquet").native.n_events == 4
+    (folder / "events.parquet").write_bytes(b"PAR1")
+    assert lines(mr.open(folder)) == lines(other)
 
 
 def test_rows_that_are_gone(folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -78,11 +79,15 @@ def command(
     What it holds does not change, keys that memreplay does not know included. A file that is no
     snapshot, or is cut off, is not converted.
     """
-    from memreplay.dataset import dataset_format
+    from memreplay.dataset_files import find_dataset
     from memreplay.packing import by_name, packed
 
-    if dataset_format(file) is not None:
-        raise UsageError(f"{file} is a folder of tables: memreplay slice makes a snapshot of it")
+    tables, exit_code = attempt(file, lambda: find_dataset(file))
+    if exit_code:
+        ctx.exit(exit_code)
+    if tables is not None:
+        what = "a folder of tables" if os.path.isdir(file) else "a table"
+        raise UsageError(f"{file} is {what}: memreplay slice makes a snapshot of it")
     named, packing = by_name(output)
     if (fmt or named) == "json" and protocol is not None:
         raise UsageError("JSON has no protocol")

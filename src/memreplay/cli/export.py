@@ -108,7 +108,8 @@ Examples:
     "fmt",
     type=click.Choice(list(FORMATS)),
     metavar="FORMAT",
-    help=f"What to write: {', '.join(FORMATS)} (default: by the ending of OUT, else parquet).",
+    help=f"What to write: {', '.join(FORMATS)} (default: by the ending"
+    " of OUT; parquet where it has none, and into a folder).",
 )
 @click.option(
     "-o",

@@ -158,7 +158,7 @@ def say_cut_off(snapshot: Snapshot, whose: str = "") -> None:
 
 def check_unmixed(path: str, *, ranks: bool) -> None:
     """Raises UsageError where tables of `ranks`, or of one snapshot, would lie beside the other."""
-    from memreplay.dataset import rank_folder
+    from memreplay.dataset_files import rank_folder
     from memreplay.tables.schema import TABLES
 
     if not os.path.isdir(path):

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import os
 
-from memreplay.errors import UsageError
+from memreplay.errors import SnapshotError, UsageError
 
 
 def holds_files(path: str) -> bool:
     """Whether it is a folder of snapshots, and not of the tables that are one (see `dataset`)."""
     if not os.path.isdir(path):
         return False
-    from memreplay.dataset import dataset_format
+    from memreplay.dataset_files import find_dataset
 
-    return dataset_format(path) is None
+    try:
+        return find_dataset(path) is None
+    except SnapshotError:  # tables; reading them says what is wrong with them
+        return _has_snapshots(path)
+
+
+def _has_snapshots(path: str) -> bool:
+    try:
+        return bool(snapshot_files(path))
+    except (UsageError, OSError):
+        return False
 
 
 def snapshot_files(folder: str) -> list[str]:

@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING
 
 import click
 
-from memreplay.errors import UsageError
+from memreplay.errors import SnapshotError, UsageError
 
 if TYPE_CHECKING:
     from memreplay.reports.document import Document
@@ -95,16 +95,19 @@ def check_not_read(path: str, read: Iterable[str]) -> None:
     if not os.path.isfile(path):
         return
     for file in read:
-        of = path
-        if os.path.isdir(file):
-            from memreplay.dataset import FORMATS, TABLES
-
-            name, ending = os.path.splitext(os.path.basename(path))
-            if name not in TABLES or ending[1:] not in FORMATS:
-                continue
-            of = os.path.dirname(path) or "."
-        if os.path.exists(file) and os.path.samefile(of, file):
+        if any(os.path.exists(one) and os.path.samefile(path, one) for one in _files_of(file)):
             raise UsageError(f"cannot write {path}: it is the snapshot that is read")
+
+
+def _files_of(file: str) -> tuple[str, ...]:
+    """What is read where `file` is named: itself, or the tables of its dataset."""
+    from memreplay.dataset_files import find_dataset
+
+    try:
+        dataset = find_dataset(file)
+    except SnapshotError:  # reading it says so
+        dataset = None
+    return (file,) if dataset is None else (file, *dataset.paths.values())
 
 
 @contextmanager

@@ -55,11 +55,16 @@ def table(
     labels: Mapping[str, str | None] | None = None,
 ) -> Table:
     """A table of a snapshot: see docs/schema.md. `rules` make the column `category`; `labels` are
-    more columns, of one text (or null) each.
+    more columns, of one text (or null) each; one that is called as a column of the table becomes
+    `snapshot_NAME`, as two of a name are read by few.
 
     Raises UsageError for a name that there is not, MissingExtraError without pyarrow.
     """
     spec = table_spec(name)
+    own = {column.name for column in spec.columns}
+    labels = {
+        f"snapshot_{key}" if key in own else key: word for key, word in (labels or {}).items()
+    }
     about = {
         "memreplay.table": name,
         "memreplay.schema": str(VERSION),

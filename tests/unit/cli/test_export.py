@@ -9,9 +9,11 @@ import sys
 from pathlib import Path
 
 import duckdb
+import polars
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
+from pyarrow import dataset
 
 import memreplay as mr
 from memreplay.cli.app import app
@@ -301,6 +303,15 @@ def test_ranks_become_one_dataset(runner: CliRunner, ranks: list[str], tmp_path:
     ]
     assert runner.invoke(app, args).exit_code == 2
     assert runner.invoke(app, [*args, "--force"]).exit_code == 0
+    for name in TABLES:
+        made = dataset.dataset(out / name, partitioning="hive").to_table()
+        assert polars.read_parquet(out / name).shape == made.shape
+        assert len(set(made.column_names)) == made.num_columns
+        whose = "snapshot_file" if name == "frames" else "file"
+        assert made.column_names[-3:] == [whose, "host", "rank"]
+    for rank, path in zip((0, 12, 3), ranks, strict=True):
+        again, snap = mr.open(out / "events" / f"rank={rank}"), mr.open(path)
+        assert b"".join(again.native.dump(True)) == b"".join(snap.native.dump(True))
 
 
 def test_ranks_and_one_snapshot_do_not_go_into_the_same_folder(

@@ -39,6 +39,13 @@ def test_labels_are_columns_at_the_end(snap: mr.Snapshot) -> None:
     assert made["host"].to_pylist() == [None] * 3
 
 
+def test_a_label_that_a_table_has_a_column_of(snap: mr.Snapshot) -> None:
+    made = table(snap, "frames", labels={"file": "rank0.pkl", "host": "a"}).to_arrow()
+    assert made.column_names.count("file") == 1
+    assert made.column_names[-2:] == ["snapshot_file", "host"]
+    assert set(made["snapshot_file"].to_pylist()) == {"rank0.pkl"}
+
+
 def test_what_memreplay_open_did_not_give_has_no_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     from memreplay import snapshot
 

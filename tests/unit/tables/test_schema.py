@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+import memreplay as mr
 from memreplay.errors import UsageError
 from memreplay.tables.schema import TABLES, VERSION, table_spec, tables_named
 from tests.conftest import ROOT
@@ -28,6 +29,12 @@ def test_the_page_has_every_table_with_its_columns_types_and_order() -> None:
 
 def test_the_page_names_the_version() -> None:
     assert f"(the version, now `{VERSION}`)" in SCHEMA
+
+
+def test_the_page_names_what_the_metadata_says() -> None:
+    snap = mr.open(ROOT / "examples" / "serving_oom.pkl.gz")
+    found = {key.decode() for key in snap.table("usage").schema.metadata}
+    assert set(re.findall(r"`(memreplay\.\w+)`", SCHEMA)) == found
 
 
 def test_what_is_no_table_is_refused_with_what_there_is() -> None:
