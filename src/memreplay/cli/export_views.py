@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 
 # Always compressed, unless the name says that it is not.
 _COMPRESSED = {"pprof": (".pb", ".pprof")}
+# A graph of nothing: flamegraph.pl refuses it, and a page shows nothing and does not say why.
+_EMPTY = {
+    "live": "nothing was live then, of what the options leave: the graph is empty",
+    "allocated": "nothing was allocated, of what the options leave: the graph is empty",
+}
 BINARY = ("perfetto", "pprof")
 
 
@@ -101,7 +106,8 @@ def _stacks(asked: Export) -> Render:
             stream=asked.stream,
             filters=asked.filters,
         )
-        return _rendered(asked.fmt, report), _notes(report, report.missing)
+        empty = () if any(device.stacks for device in report.devices) else (_EMPTY[report.what],)
+        return _rendered(asked.fmt, report), _notes(report, (*report.missing, *empty))
 
     return render
 

@@ -42,7 +42,5 @@ def profile_name(report: StacksReport, device: DeviceStacks) -> str:
     about = "" if device.exactness == "exact" else " (estimated)"
     if report.what == "allocated":
         return f"device {device.device}: {report.measure} bytes allocated{about}"
-    return (
-        f"device {device.device}: {report.measure} bytes live after event"
-        f" {device.event_index}{about}"
-    )
+    when = "at the start" if device.event_index < 0 else f"after event {device.event_index}"
+    return f"device {device.device}: {report.measure} bytes live {when}{about}"

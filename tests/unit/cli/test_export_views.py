@@ -150,6 +150,17 @@ def test_notes_go_to_stderr(runner: CliRunner, path: Path) -> None:
     cut.write_bytes(whole[: len(whole) // 2])
     result = run(runner, cut, "--format", "collapsed", "--salvage")
     assert result.stderr.endswith("the snapshot is cut off: this is of what is whole of it\n")
+    empty = "of what the options leave: the graph is empty\n"
+    for more, words in (
+        (("--min-bytes", "1TiB"), f"memreplay: nothing was live then, {empty}"),
+        (
+            ("--what", "allocated", "--include", "nowhere"),
+            f"memreplay: nothing was allocated, {empty}",
+        ),
+    ):
+        for fmt in ("speedscope", "collapsed", "pprof"):
+            result = run(runner, path, "--format", fmt, *more)
+            assert (result.exit_code, result.stderr) == (0, words)
     timeless = path.parent / "timeless.pkl"
     timeless.write_bytes(build.dump(views.everything(times=False)))
     result = run(runner, timeless, "--format", "chrome", "--device", 0)

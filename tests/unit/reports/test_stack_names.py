@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memreplay.analysis.weighted import stacks_report
-from memreplay.model import Frame
+from memreplay.model import Frame, When
 from memreplay.reports.stack_names import frame_name, measure_name, profile_name
 from tests import views
 
@@ -31,6 +31,10 @@ def test_profiles_and_measures() -> None:
     report = stacks_report(snap)
     assert profile_name(report, report.devices[0]).startswith(
         "device 0: requested bytes live after event 1"
+    )
+    made = stacks_report(snap, when=When("start"))
+    assert profile_name(made, made.devices[0]).startswith(
+        "device 0: requested bytes live at the start"
     )
     made = stacks_report(snap, what="allocated", measure="held")
     assert profile_name(made, made.devices[1]).startswith("device 1: held bytes allocated")
