@@ -17,18 +17,14 @@ EXAMPLE = Path(__file__).parents[3] / "examples/transformer_step.pkl.gz"
 
 def halfway(tmp_path: Path, *args: str, hangup: Any = signal.SIG_DFL) -> subprocess.Popen[bytes]:
     """A command that has begun to write, and waits for the rest of its input."""
-
-    def handle() -> None:
-        # What the tests were started with (nohup, a shell's job) is not what is tested.
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        signal.signal(signal.SIGHUP, hangup)
-
     command = [sys.executable, "-m", "memreplay", args[0], "-", *args[1:]]
     pipe = subprocess.PIPE
-    started = subprocess.Popen(
-        command, stdin=pipe, stdout=pipe, stderr=pipe, cwd=tmp_path, preexec_fn=handle
-    )
+    # A child ignores what its parent does: these tests may run under nohup.
+    before = signal.signal(signal.SIGHUP, hangup)
+    try:
+        started = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, cwd=tmp_path)
+    finally:
+        signal.signal(signal.SIGHUP, before)
     assert started.stdin is not None
     started.stdin.write(EXAMPLE.read_bytes()[:50_000])
     started.stdin.flush()
