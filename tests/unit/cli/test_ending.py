@@ -15,13 +15,16 @@ import pytest
 EXAMPLE = Path(__file__).parents[3] / "examples/transformer_step.pkl.gz"
 
 
-def halfway(tmp_path: Path, *args: str, **kwargs: Any) -> subprocess.Popen[bytes]:
+def halfway(tmp_path: Path, *args: str, hangup: Any = signal.SIG_DFL) -> subprocess.Popen[bytes]:
     """A command that has begun to write, and waits for the rest of its input."""
     command = [sys.executable, "-m", "memreplay", args[0], "-", *args[1:]]
     pipe = subprocess.PIPE
-    started = subprocess.Popen(
-        command, stdin=pipe, stdout=pipe, stderr=pipe, cwd=tmp_path, **kwargs
-    )
+    # A child ignores what its parent does: these tests may run under nohup.
+    before = signal.signal(signal.SIGHUP, hangup)
+    try:
+        started = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, cwd=tmp_path)
+    finally:
+        signal.signal(signal.SIGHUP, before)
     assert started.stdin is not None
     started.stdin.write(EXAMPLE.read_bytes()[:50_000])
     started.stdin.flush()
@@ -46,10 +49,7 @@ def test_a_signal_leaves_no_half_file(tmp_path: Path, args: tuple[str, ...], nam
 
 
 def test_nohup_goes_on(tmp_path: Path) -> None:
-    def ignore() -> None:
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
-
-    started = halfway(tmp_path, "convert", "-o", "x.pkl", preexec_fn=ignore)
+    started = halfway(tmp_path, "convert", "-o", "x.pkl", hangup=signal.SIG_IGN)
     started.send_signal(signal.SIGHUP)
     out, errors = started.communicate(EXAMPLE.read_bytes()[50_000:], timeout=60)
     assert (started.returncode, out, errors) == (0, b"", b"")
