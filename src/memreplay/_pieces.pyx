@@ -32,6 +32,8 @@ cdef class Pieces:
         if not rows or not measures:
             raise ValueError("a piece has a row at least, and is of a measure at least")
         self.measures = measures
+        if None in measures:
+            raise TypeError("None is no measure")
         first = measures[0]
         for measure in measures:
             if not _pieces.end_alike(&first.l, &measure.l):

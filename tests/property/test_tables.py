@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import memreplay as mr
+from memreplay import _measures
 from memreplay.tables import batching, table
 from tests import build, oracle
 from tests.allocator_strategies import Recording, recordings
@@ -226,3 +227,30 @@ def test_a_range_has_the_rows_of_the_whole(made: Recording, data: st.DataObject)
             for row in rows_of(part, name)
             if row[column] is not None
         ] == [{key: row[key] for key in exact if key in row} for row in inside]
+    for device in part.devices:
+        replay = part.replay(device)
+        usage = [row for row in rows_of(part, "usage") if row["device"] == device]
+        for measure in MEASURES:
+            found = replay.measure(measure)  # type: ignore[arg-type]
+            series = [found.start_bytes, *found.series.tolist()]
+            assert [row[f"{measure}_bytes"] for row in usage] == series
+
+
+@given(st.one_of(traces(), recordings(max_steps=60).map(lambda made: made.snapshot)), st.data())
+def test_the_baseline_has_the_pools_and_streams_of_its_segments(
+    snapshot: Any, data: st.DataObject
+) -> None:
+    pickled = build.dump(snapshot)
+    events = max(map(len, snapshot["device_traces"]), default=0)
+    snap = mr.open(pickled, start=data.draw(st.integers(0, events)))
+    with batches_of(data.draw(st.integers(1, 9))):
+        rows = [row for row in rows_of(snap, "allocations") if row["is_baseline"]]
+    expected = []
+    for device in snap.devices:
+        by = [_measures.Classes(snap.replay(device).blocks, of) for of in ("pool", "stream")]
+        known = ([one.keys()[i] for i in memoryview(one.of_baseline()).tolist()] for one in by)
+        expected += list(zip(*known, strict=True))
+    assert [(row["pool"], row["stream"]) for row in rows] == [
+        (None if pool is None else "{}:{}".format(*snap.native.pool(pool)), stream)
+        for pool, stream in expected
+    ]

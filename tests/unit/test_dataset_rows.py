@@ -57,6 +57,7 @@ def test_another_dictionary_has_other_words() -> None:
     # Of one buffer, and not the same part of it.
     assert words.strings(batch([0, 1], whole[1:]), "name", 9).tolist() == [0, 1]
     assert words.strings(batch([0, 1], whole[:2]), "name", 9).tolist() == [3, 0]
+    assert words.strings(batch([0, 1, 2], whole), "name", 9).tolist() == [3, 0, 1]
 
 
 def test_a_part_of_a_batch() -> None:

@@ -86,9 +86,9 @@ class Folder:
     def undo(self) -> None:
         """All is as it was; of a process that ends."""
         self.put_back()
-        # Threads may still be making files.
+        # All that is left is not needed. Threads may still be making files.
         for _ in range(100):
-            self.remove()
+            shutil.rmtree(self.part, ignore_errors=True)
             if not os.path.lexists(self.part):
                 break
 

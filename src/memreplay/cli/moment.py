@@ -20,7 +20,7 @@ _UNITS = {"us": 1, "ms": 1_000, "s": 1_000_000, "min": 60_000_000, "h": 3_600_00
 _EVENT = r"\d{1,15}"
 _ELAPSED = r"\+?(\d{1,12}(?:\.\d*)?|\.\d+)(us|ms|s|min|h)"
 _EPOCH_START = datetime(1970, 1, 1, tzinfo=timezone.utc)
-_EPOCH = r"@(\d{1,12}(?:\.\d*)?)"
+_EPOCH = r"@(-?\d{1,12}(?:\.\d*)?)"
 
 
 class MomentType(_ParamType):

@@ -26,7 +26,8 @@ def _spelled(moment: Moment) -> str:
     if moment.kind == "event":
         return str(moment.value)
     if moment.kind == "time":
-        return f"@{moment.value // 1_000_000}.{moment.value % 1_000_000:06}"
+        seconds, us = divmod(abs(moment.value), 1_000_000)
+        return f"@{'-' if moment.value < 0 else ''}{seconds}.{us:06}"
     for unit, us in (("s", 1_000_000), ("ms", 1_000)):
         if moment.value % us == 0:
             return f"{moment.value // us}{unit}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from contextlib import suppress
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from memreplay.cli.folder import Folder, folder_output
 from memreplay.errors import UsageError
 
-NAMES = ("a.csv", "b.csv", "sub/rank=0/c.csv", "new/d.csv", "e.csv")
+NAMES = ("a.csv", "b.csv", "sub/rank=0/c.csv", "new/er/d.csv", "e.csv")
 
 
 def tree(folder: Path) -> dict[str, bytes | None]:
@@ -127,6 +128,48 @@ def test_a_signal_when_all_is_done_changes_nothing(out: Path) -> None:
             create(name).close()
     create.undo()
     assert {name for name, text in tree(out).items() if text == b""} == set(NAMES)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_signal_while_old_files_are_removed_leaves_none(
+    out: Path, fails: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = tree(out)
+    removed = shutil.rmtree
+    rename = os.replace
+    made: list[Folder] = []
+    seen = 0
+
+    class Ended(BaseException):
+        """The process is not there any more."""
+
+    def replace(source: str, target: str) -> None:
+        if fails and source.endswith("e.csv"):
+            raise OSError(5, "Input/output error")
+        rename(source, target)
+
+    def rmtree(path: str, *, ignore_errors: bool) -> None:
+        nonlocal seen
+        if path == made[0].old:
+            seen += 1
+            monkeypatch.undo()
+            made[0].undo()
+            assert os.listdir(out.parent) == ["out"]
+            assert not [name for name in os.listdir(out) if name.endswith(".part")]
+            raise Ended
+        removed(path, ignore_errors=ignore_errors)
+
+    monkeypatch.setattr(os, "replace", replace)
+    monkeypatch.setattr(shutil, "rmtree", rmtree)
+    with suppress(Ended), folder_output(str(out), NAMES, force=True) as create:
+        made.append(create)
+        for name in NAMES:
+            create(name).close()
+    assert seen == 1
+    if fails:
+        assert tree(out) == before
+    else:
+        assert {name for name, text in tree(out).items() if text == b""} == set(NAMES)
 
 
 def test_what_cannot_be_put_back_is_kept_and_named(

@@ -351,6 +351,17 @@ def test_allocs_have_their_own_pool_or_their_segments() -> None:
     ]
 
 
+def test_what_an_event_says_of_its_pool_counts_more_than_its_segment() -> None:
+    b = SnapshotBuilder().segment_alloc(B, 2 * MIB, pool_id=(1, 0))
+    b.segment_free(B, 2 * MIB, pool_id=(2, 0))
+    # An alloc that does not fit is of the segment that is there.
+    b.segment_alloc(A, 2 * MIB, pool_id=(3, 0)).alloc(A, 4 * MIB)
+    found = blocks(b)
+    assert found.misplaced == 1
+    pool = found.reserved.replay.tables.pool
+    assert [pool(i) for i in column(found.pools())] == [(1, 0), (2, 0), (3, 0), (3, 0)]
+
+
 def test_an_unmapped_piece_has_the_pool_of_its_range() -> None:
     b = SnapshotBuilder().segment_map(A, 60 * MIB, pool_id=(1, 0))
     b.segment_unmap(A + 20 * MIB, 20 * MIB)

@@ -60,3 +60,12 @@ def test_nothing_to_cut_is_refused() -> None:
         Pieces((), 3)
     with pytest.raises(ValueError, match="a row at least"):
         Pieces((replay.measure("requested").native,), 0)
+
+
+def test_what_is_no_measure_is_refused() -> None:
+    requested = (
+        mr.open(build.dump(SnapshotBuilder().alloc(1, 5).build())).replay().measure("requested")
+    )
+    for measures in ((None,), (requested.native, None), (5,)):
+        with pytest.raises(TypeError):
+            Pieces(measures, 3)  # type: ignore[arg-type]

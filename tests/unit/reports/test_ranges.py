@@ -14,6 +14,10 @@ RANGES = [
     (EventRange(None, Moment("elapsed", 1_500_000)), "--to 1500ms"),
     (EventRange(Moment("elapsed", 7), Moment("elapsed", 2_000_000)), "--from 7us --to 2s"),
     (EventRange(Moment("time", 1_768_990_500_250_000)), "--from @1768990500.250000"),
+    (
+        EventRange(Moment("time", -1_000_001), Moment("time", -1)),
+        "--from @-1.000001 --to @-0.000001",
+    ),
 ]
 
 

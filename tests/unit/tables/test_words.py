@@ -30,6 +30,16 @@ def test_a_column_that_is_the_same_everywhere() -> None:
     assert Words(str, column).column(column[:2]).to_pylist() == ["3", "3"]
 
 
+def test_columns_that_are_each_the_same_everywhere() -> None:
+    every = [np.broadcast_to(np.uint32(i), 9) for i in (3, 5, NONE)]
+    words = Words(str, *every)
+    for rows in (2, 2, 4, 1, 0):
+        for column, word in zip(every, ("3", "5", None), strict=True):
+            made = words.column(column[:rows])
+            made.validate(full=True)
+            assert made.to_pylist() == [word] * rows
+
+
 def test_none_at_all() -> None:
     column = np.full(2, NONE, dtype=np.uint32)
     assert Words(str, column).column(column).to_pylist() == [None, None]
