@@ -93,6 +93,7 @@ def _load(fmt: str) -> None:
     # when pyarrow is loaded: what its C++ allocates is not under set_memory_pool().
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     with suppress(ImportError):
+        import_module("memreplay.tables")
         writer_of(fmt)
         import_module("pyarrow.parquet" if fmt == "parquet" else "pyarrow")
 
