@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from memreplay.analysis.rank_names import ranks_of
 from memreplay.cli.errors import name_of
-from memreplay.cli.export_tables import check_unmixed, read, say_cut_off, write_all
+from memreplay.cli.export_writing import check_unmixed, read, say_cut_off, write_all
 from memreplay.cli.folder import folder_output
 from memreplay.errors import UsageError
 
 if TYPE_CHECKING:
     from memreplay.analysis.categories import Rule
     from memreplay.cli.export import Export
+    from memreplay.cli.folder import Folder
 
 # `host-node7`, `host=node7`, `hostname_node7`; a name ends at the next part of the file's name.
 _HOST = re.compile(r"host(?:name)?[-_=. ]([A-Za-z0-9][A-Za-z0-9-]*)", re.IGNORECASE)
@@ -42,14 +44,29 @@ def export_dataset(asked: Export, named: tuple[str, ...], rules: tuple[Rule, ...
     check_unmixed(asked.output, ranks=True)
     with folder_output(asked.output, list(names.values()), force=asked.force) as create:
         for rank, path in ranks.items():
-            snapshot, exit_code = read(asked, files[path])
-            if snapshot is None:
+            of_rank = {table: names[table, rank] for table in named}
+            exit_code = _add_rank(asked, files[path], path, of_rank, create, rules)
+            if exit_code:
                 create.give_up()
                 return exit_code
-            labels = {"file": path, "host": host_of(path)}
-            of_rank = {table: names[table, rank] for table in named}
-            write_all(snapshot, of_rank, create, asked, rules, labels)
-            say_cut_off(snapshot, f"{path}: ")
+    return 0
+
+
+def _add_rank(
+    asked: Export,
+    file: str,
+    path: str,
+    names: Mapping[str, str],
+    create: Folder,
+    rules: tuple[Rule, ...],
+) -> int:
+    """Writes the tables of one snapshot, whose memory is given back before the next is read."""
+    snapshot, exit_code = read(asked, file)
+    if snapshot is None:
+        return exit_code
+    with snapshot:
+        write_all(snapshot, names, create, asked, rules, {"file": path, "host": host_of(path)})
+    say_cut_off(snapshot, f"{path}: ")
     return 0
 
 

@@ -1,12 +1,15 @@
-"""Tests of cli/export.py, export_tables.py and export_dataset.py."""
+"""Tests of cli/export.py, export_tables.py, export_dataset.py and export_writing.py."""
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import subprocess
 import sys
+import weakref
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import polars
@@ -18,6 +21,7 @@ from pyarrow import dataset
 import memreplay as mr
 from memreplay.cli.app import app
 from memreplay.cli.export_dataset import host_of
+from memreplay.cli.export_writing import read
 from memreplay.tables import TABLES
 from tests import build
 from tests.build import SnapshotBuilder
@@ -216,6 +220,31 @@ def test_salvage(runner: CliRunner, path: Path, tmp_path: Path) -> None:
     result = runner.invoke(app, [*args, "--partition", "rank"])
     assert (result.exit_code, result.stderr.count("\n")) == (0, 1)
     assert "rank0.pkl: the snapshot is cut off" in result.stderr
+
+
+def test_one_rank_at_a_time_is_in_memory(
+    runner: CliRunner, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+
+    def noting(asked: Any, file: str) -> Any:
+        assert [one() for one in seen] == [None] * len(seen)
+        snapshot, exit_code = read(asked, file)
+        assert snapshot is not None
+        seen.append(weakref.ref(snapshot.replay(0)))  # which holds its tables
+        return snapshot, exit_code
+
+    for rank in range(3):
+        (tmp_path / f"rank{rank}.pkl").write_bytes(path.read_bytes())
+    monkeypatch.setattr("memreplay.cli.export_dataset.read", noting)
+    gc.disable()  # a cycle would stay
+    try:
+        files = [str(tmp_path / f"rank{rank}.pkl") for rank in range(3)]
+        args = ["export", *files, "--partition", "rank", "-o", f"{tmp_path}/ds/"]
+        assert runner.invoke(app, args).exit_code == 0
+    finally:
+        gc.enable()
+    assert len(seen) == 3
 
 
 def test_an_error_while_writing_leaves_nothing(
