@@ -209,11 +209,12 @@ def _check_fit(export: Export) -> None:
 
 
 def _by_name(output: str | None, *, folder: bool) -> str:
-    """The format that the name of the output means: the longest ending that fits. A folder's, and
-    one without an ending, mean parquet."""
+    """The format that the name of the output means: the longest ending that fits, in capitals or
+    not. A folder's, and one without an ending, mean parquet."""
     if output is None or output == "-":
         raise UsageError("say what to write (--format), or where to (-o OUT)")
-    plain = output.removesuffix(".gz")
+    name = output.lower()
+    plain = name.removesuffix(".gz")
     found = [
         (len(ending), fmt)
         for fmt, (_, endings) in FORMATS.items()
@@ -223,6 +224,6 @@ def _by_name(output: str | None, *, folder: bool) -> str:
     fmt = max(found)[1] if found else "parquet"
     folder = folder or output.endswith(("/", os.sep)) or os.path.isdir(output)
     unknown = not found and not folder and os.path.splitext(output)[1] != ""
-    if unknown or (plain != output and fmt in TABLES):
+    if unknown or (plain != name and fmt in TABLES):
         raise UsageError(f"{output}: this ending means nothing; say what to write (--format)")
     return fmt

@@ -57,10 +57,11 @@ def export(asked: Export) -> int:
 
 def is_compressed(fmt: str, output: str | None) -> bool:
     """Whether the file is gzip: by its name, or as the format wants it."""
-    if output is not None and output.endswith(".gz"):
+    name = (output or "").lower()
+    if name.endswith(".gz"):
         return True
     plain = _COMPRESSED.get(fmt)
-    return plain is not None and not (output or "").endswith(plain)
+    return plain is not None and not name.endswith(plain)
 
 
 def _write(parts: Iterator[bytes], out: IO[bytes], compressed: bool) -> None:
@@ -155,7 +156,7 @@ def _trace(asked: Export) -> Render:
 def _memory_timeline(asked: Export) -> Render:
     measure = _one_measure(asked)
     rules = asked.config.rules()
-    raw = (asked.output or "").endswith((".raw.json", ".raw.json.gz"))
+    raw = (asked.output or "").lower().endswith((".raw.json", ".raw.json.gz"))
 
     def render(snapshot: Snapshot) -> tuple[Iterator[bytes], tuple[str, ...]]:
         from memreplay.analysis.torch_categories import category_events

@@ -74,6 +74,8 @@ def test_a_name_without_an_ending_is_a_folder(
         ("x.csv", b'"device",'),
         ("x.ndjson", b'{"device"'),
         ("x.json", b"[\n{"),
+        ("X.PARQUET", b"PAR1"),
+        ("X.NdJson", b'{"device"'),
     ],
 )
 def test_a_file_gets_the_allocations_in_the_format_of_its_name(

@@ -80,6 +80,8 @@ def test_where_pprof_is_compressed() -> None:
     assert is_compressed("pprof", None)
     assert is_compressed("pprof", "x")
     assert not is_compressed("pprof", "x.pb")
+    assert not is_compressed("pprof", "X.PB")
+    assert is_compressed("chrome", "X.TRACE.JSON.GZ")
     assert not is_compressed("chrome", None)
 
 
