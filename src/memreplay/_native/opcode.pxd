@@ -70,23 +70,23 @@ cdef inline void put_int(Out* o, int64_t v) noexcept nogil:
             put_little(o, <uint64_t> v, n)
 
 
-cdef inline void put_get(Out* o, uint64_t index) noexcept nogil:
+cdef inline void put_index(Out* o, uint8_t near, uint8_t far, uint64_t index) noexcept nogil:
+    # An opcode and an entry of the memo: in one byte where that is enough, else in four.
     if index < 0x100:
-        put_op(o, BINGET)
+        put_op(o, near)
         put_little(o, index, 1)
     else:
-        put_op(o, LONG_BINGET)
+        put_op(o, far)
         put_little(o, index, 4)
+
+
+cdef inline void put_get(Out* o, uint64_t index) noexcept nogil:
+    put_index(o, BINGET, LONG_BINGET, index)
 
 
 cdef inline void put_put(Out* o, uint64_t index) noexcept nogil:
     # Of a protocol below 4; above, MEMOIZE does for an entry that is new.
-    if index < 0x100:
-        put_op(o, BINPUT)
-        put_little(o, index, 1)
-    else:
-        put_op(o, LONG_BINPUT)
-        put_little(o, index, 4)
+    put_index(o, BINPUT, LONG_BINPUT, index)
 
 
 cdef inline size_t open_frame(Out* o) noexcept nogil:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from memreplay.cli.errors import attempt
-from memreplay.cli.limit import LimitType
-from memreplay.cli.options import EXIT_CODES, file_argument
+from memreplay.cli.options import EXIT_CODES, file_argument, force_option, limit_option
 from memreplay.cli.output import byte_output, check_output
 from memreplay.errors import UsageError
 
@@ -55,15 +54,8 @@ Examples:
     type=click.Choice(["2", "3", "4", "5"]),
     help="The pickle protocol to write (default: as FILE has it; 4 from JSON).",
 )
-@click.option(
-    "--limit",
-    "limits",
-    type=LimitType(),
-    multiple=True,
-    metavar="NAME=N",
-    help="Raise what a file may ask for, as string_bytes=128M; docs/library.md has the names.",
-)
-@click.option("--force", is_flag=True, help="Write to a terminal, and over a file that is there.")
+@limit_option
+@force_option
 @click.pass_context
 def command(
     ctx: click.Context,

@@ -248,6 +248,18 @@ def reading_options(function: F) -> F:
     return command  # type: ignore[return-value]
 
 
+def limit_option(function: F) -> F:
+    """--limit, as `limits`."""
+    return click.option(
+        "--limit",
+        "limits",
+        type=LimitType(),
+        multiple=True,
+        metavar="NAME=N",
+        help="Raise what a file may ask for, as string_bytes=128M; docs/library.md has the names.",
+    )(function)
+
+
 _READING = (
     click.option("--device", type=int, metavar="N", help="Only this device; all where not given."),
     click.option(
@@ -271,15 +283,15 @@ _READING = (
         is_flag=True,
         help="Read what is whole of a file that is cut off, and say so.",
     ),
-    click.option(
-        "--limit",
-        "limits",
-        type=LimitType(),
-        multiple=True,
-        metavar="NAME=N",
-        help="Raise what a file may ask for, as string_bytes=128M; docs/library.md has the names.",
-    ),
+    limit_option,
 )
+
+
+def force_option(function: F) -> F:
+    """--force, of one file that is written."""
+    return click.option(
+        "--force", is_flag=True, help="Write to a terminal, and over a file that is there."
+    )(function)
 
 
 def output_options(function: F) -> F:
@@ -291,10 +303,7 @@ def output_options(function: F) -> F:
         metavar="OUT",
         help="Write to this file; it is whole or not there.",
     )
-    force = click.option(
-        "--force", is_flag=True, help="Write to a terminal, and over a file that is there."
-    )
-    return output(force(function))
+    return output(force_option(function))
 
 
 def all_frames_option(function: F) -> F:

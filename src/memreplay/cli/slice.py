@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from memreplay.cli.errors import attempt
-from memreplay.cli.options import EXIT_CODES, file_argument, reading_options
+from memreplay.cli.options import EXIT_CODES, file_argument, force_option, reading_options
 from memreplay.cli.output import byte_output, check_output
 from memreplay.cli.size import SizeType
 from memreplay.cli.source import Reading, opened
@@ -62,7 +62,7 @@ Examples:
     help="Write to this file; it is whole or not there. Compressed where it ends in .gz, .zst, .xz"
     " or .bz2.",
 )
-@click.option("--force", is_flag=True, help="Write to a terminal, and over a file that is there.")
+@force_option
 @click.pass_context
 def command(
     ctx: click.Context,
