@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from memreplay.errors import SnapshotError
 
@@ -17,8 +17,7 @@ _RANK = re.compile(r"rank=[0-9]+")
 WHOLE = f"a dataset has {', '.join(TABLES)}; export the snapshot again"
 
 
-@dataclass(frozen=True)
-class Dataset:
+class Dataset(NamedTuple):
     """The file of each table that is read. `twin` is a table in the other format beside them, None
     where there is none or where one of the files itself was named."""
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from memreplay import _core, _timeline
 from memreplay._diagnosis import cut_stream
 from memreplay.container import Source, open_stream
-from memreplay.dataset import read_dataset
 from memreplay.dataset_files import find_dataset
 from memreplay.errors import SnapshotError, TruncatedError, UsageError
 from memreplay.model import EventRange, Frame, Limits, Moment
@@ -311,6 +310,8 @@ def open(  # noqa: A001 - memreplay.open is the name people expect
     span = EventRange(_moment(start), _moment(stop))
     dataset = find_dataset(source)
     if dataset is not None:
+        from memreplay.dataset import read_dataset  # late: most sources are none
+
         path = os.fsdecode(source)  # type: ignore[arg-type]
         native, size = read_dataset(dataset, limit, _bounds(start, stop, device))
         return _checked(Snapshot(native, path, dataset.fmt, size, device, span))
