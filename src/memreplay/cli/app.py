@@ -13,6 +13,7 @@ from memreplay.cli.options import EXIT_CODES
 # name: (module that holds it as `command`, help in the list of commands). The help stands here so
 # that `memreplay --help` imports no subcommand; a test holds it against each command's own.
 COMMANDS = {
+    "report": ("memreplay.cli.report", "One page about a snapshot, in words."),
     "summary": ("memreplay.cli.summary", "What is in a snapshot, and can it be trusted."),
     "peak": ("memreplay.cli.peak", "How high memory went, when, and who held it."),
     "at": ("memreplay.cli.at", "What was held at a moment."),
@@ -96,6 +97,7 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=f"""\b
 Examples:
+  memreplay report snap.pkl
   memreplay summary snap.pkl
   memreplay peak snap.pkl --top 5
   memreplay peak snap.pkl --format json | jq '.devices[].peak_bytes'
