@@ -18,7 +18,7 @@ from memreplay.analysis.patterns import compiled
 from memreplay.analysis.peak import peak_report
 from memreplay.analysis.steps import steps_report
 from memreplay.analysis.trust import device_verdict, verdict
-from memreplay.errors import UsageError
+from memreplay.errors import MemreplayError
 from memreplay.results.report import DeviceOverview, Missing, Overview, PartName
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def overview(
     def part(name: PartName, work: Callable[[], T]) -> T | None:
         try:
             return work()
-        except UsageError as error:
+        except MemreplayError as error:
             missing.append(Missing(name, _reason(str(error))))
             return None
 

@@ -97,8 +97,8 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=f"""\b
 Examples:
-  memreplay report snap.pkl
   memreplay summary snap.pkl
+  memreplay report snap.pkl
   memreplay peak snap.pkl --top 5
   memreplay peak snap.pkl --format json | jq '.devices[].peak_bytes'
 

@@ -112,7 +112,9 @@ def _trust(device: DeviceOverview) -> str:
             return "yes, to the byte: nothing in the file contradicts them"
         return "yes, though the peak is an estimate"
     known = [REASONS[reason].what if reason in REASONS else reason for reason in doubts[:2]]
-    more = f", and {len(doubts) - 2} more reasons (summary lists them)" if len(doubts) > 2 else ""
+    more = ""
+    if len(doubts) > 2:
+        more = f", and {counted(len(doubts) - 2, 'more reason')} (summary lists them)"
     return f"no: {'; '.join(known) or 'the numbers may be inexact'}{more}"
 
 
