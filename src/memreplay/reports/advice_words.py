@@ -48,7 +48,7 @@ WORDS = {
     "record_stacks": "none of {events} has a stack, so nothing says which code held the memory;"
     f' call {_RECORD}(stacks="all")',
     "record_steps": "{events} show no 5 steps to judge leaks by; record more of them",
-    "leak": "{place} keeps {bytes} more after each step, over {steps}; look for a list that keeps"
+    "leak": "{place} keeps {bytes} more a step, over {steps}; look for a list that keeps"
     " tensors, or a loss kept with its graph (use .item() or .detach())",
     "growth": "memory grows by {bytes} a step over {steps}, but no stack does by itself; look at it"
     " file by file",

@@ -223,8 +223,8 @@ def _leaks(device: DeviceOverview) -> str:
     over = f"over {counted(leaks.steps, unit)}"
     if leaks.leaks_total:
         stacks = counted(leaks.leaks_total, "stack")
-        words = f"{stacks} keep{'s' * (leaks.leaks_total == 1)} {size(leaks.leak_rate)} more each"
-        words = f"{words} {unit}, {over}"
+        keep = "keeps" if leaks.leaks_total == 1 else "keep"
+        words = f"{stacks} {keep} {size(leaks.leak_rate)} more a {unit}, {over}"
     elif leaks.whole_rate:
         words = f"memory grows by {size(leaks.whole_rate)} a {unit} {over}, no stack by itself"
     else:

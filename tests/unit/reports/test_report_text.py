@@ -54,9 +54,9 @@ def test_any_width(name: str, width: int) -> None:
 def test_the_page_of_a_leak() -> None:
     page = text(of("leaky_training.pkl.gz"))
     assert "device 0: peak 24.1 MiB, no request failed, these numbers can be trusted" in page
-    assert "1 stack keeps 64.0 KiB more each step, over 40 steps" in page
+    assert "1 stack keeps 64.0 KiB more a step, over 40 steps" in page
     assert "step 29 of 40" in page
-    assert "train.py:54 keeps 64.0 KiB more after each step, over 40 steps" in page
+    assert "train.py:54 keeps 64.0 KiB more a step, over 40 steps" in page
     assert page.index("leak ") < page.index("activations  they hold")
     assert f"memreplay leaks {ROOT / 'examples' / 'leaky_training.pkl.gz'}" in page
 
