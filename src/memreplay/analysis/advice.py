@@ -81,12 +81,13 @@ def advice_of(device: DeviceOverview, facts: Facts) -> tuple[Advice, ...]:
 
 
 def _of_oom(device: DeviceOverview) -> Iterator[Advice]:
-    """What would have helped the first request that failed: what is enough, else all there is."""
+    """What would have helped the first request that failed, of what is enough if anything is: the
+    first of it, and the last, which is to hold less. `memreplay oom` has what lies between."""
     if device.oom is None or not device.oom.ooms:
         return
     oom = device.oom.ooms[0]
-    enough = [one for one in oom.remedies if one.enough]
-    for one in enough or oom.remedies:
+    enough = [one for one in oom.remedies if one.enough] or list(oom.remedies)
+    for one in dict.fromkeys((*enough[:1], *enough[-1:])):
         yield Advice(f"oom_{one.name}", one.bytes, oom.missing_bytes, word=one.name, command="oom")
 
 

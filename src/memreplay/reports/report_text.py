@@ -126,14 +126,17 @@ def _oom(device: DeviceOverview) -> str:
             return "not known: no events were recorded"
         return f"no request failed in {counted(device.peak.events, 'event')}"
     oom = device.oom.ooms[0]
-    times = counted(device.oom.ooms_total, "request")
     by = ""
     if oom.asked_by.user:
         by = f" by {place_words(oom.asked_by.frames[oom.asked_by.user[0]])}"
-    asked = f"yes: {times} failed, the first of {size(oom.request_bytes)}{by}"
+    total = device.oom.ooms_total
+    asked = f"{size(oom.request_bytes)}{by}"
+    asked = (
+        f"{count(total)} requests failed, the first of {asked}" if total > 1 else f"{asked} failed"
+    )
     state = f"{size(oom.active_bytes)} in use, {size(oom.cached_bytes)} cached"
     why = CAUSES.get(oom.cause, oom.cause)
-    return f"{asked} at event {count(oom.event_index)} with {state}: {why}"
+    return f"yes: {asked} at event {count(oom.event_index)} with {state}: {why}"
 
 
 def _reserved(device: DeviceOverview) -> str:
@@ -143,7 +146,7 @@ def _reserved(device: DeviceOverview) -> str:
         return f"{reserved}{about} at most; the card's size is unknown (--total-memory)"
     part = percent(share(device.reserved_bytes, device.total_bytes))
     least = "" if device.total_known else "at least "
-    return f"{reserved}{about} at most, {part} of the card's {least}{size(device.total_bytes)}"
+    return f"{reserved}{about} at most, {part} of a card of {least}{size(device.total_bytes)}"
 
 
 def _peak(device: DeviceOverview) -> str:

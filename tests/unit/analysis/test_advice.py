@@ -161,10 +161,10 @@ def test_a_request_that_failed() -> None:
     (one,) = overview(mr.open(build.dump(made.dump()[0]))).devices
     assert one.oom is not None
     remedies = one.oom.ooms[0].remedies
-    assert any(remedy.enough for remedy in remedies)
-    assert [advice.word for advice in one.advice if advice.name.startswith("oom_")] == [
-        remedy.name for remedy in remedies if remedy.enough
-    ]
+    enough = [remedy.name for remedy in remedies if remedy.enough]
+    assert enough
+    said = [advice.word for advice in one.advice if advice.name.startswith("oom_")]
+    assert said == list(dict.fromkeys((enough[0], enough[-1])))
     # Then it is the remedies that speak of what was free.
     assert not {"expandable_segments", "unused"} & set(names(one))
 
