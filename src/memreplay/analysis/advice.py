@@ -93,7 +93,7 @@ def _of_oom(device: DeviceOverview) -> Iterator[Advice]:
 
 def _of_leaks(device: DeviceOverview) -> Iterator[Advice]:
     leaks = device.leaks
-    if leaks is None:
+    if leaks is None or not device.leaks_judged:
         return
     if leaks.leaks_total and leaks.leaks:
         first = leaks.leaks[0]
@@ -163,7 +163,7 @@ def _of_recording(device: DeviceOverview, facts: Facts) -> Iterator[Advice]:
         yield Advice("record_stacks", count=facts.events)
     elif peak.baseline_held_bytes >= STATE_SHARE * max(1, peak.peak_bytes):
         yield Advice("record_earlier", peak.baseline_held_bytes, peak.peak_bytes)
-    if device.leaks is None or device.leaks.source is None:
+    if not device.leaks_judged:
         yield Advice("record_steps", count=facts.events)
 
 

@@ -12,9 +12,9 @@ from memreplay.analysis.annotations import spans
 from memreplay.analysis.categories import DEFAULT_RULES, UNKNOWN, Rule
 from memreplay.analysis.caught import categories_report
 from memreplay.analysis.fragmentation import fragmentation_report
+from memreplay.analysis.grouping import Grouper
 from memreplay.analysis.leaks import leaks_report
 from memreplay.analysis.oom import oom_report
-from memreplay.analysis.patterns import compiled
 from memreplay.analysis.peak import peak_report
 from memreplay.analysis.steps import steps_report
 from memreplay.analysis.trust import device_verdict, verdict
@@ -22,9 +22,9 @@ from memreplay.errors import MemreplayError
 from memreplay.results.report import DeviceOverview, Missing, Overview, PartName
 
 if TYPE_CHECKING:
-    from memreplay.model import Frame
-    from memreplay.replay import Replay
+    from memreplay.replay import Replay, Usage
     from memreplay.results.fragmentation import DeviceFragmentation, UnusedPoint
+    from memreplay.results.leaks import DeviceLeaks
     from memreplay.results.oom import OomReport
     from memreplay.results.peak import DevicePeak
     from memreplay.results.steps import DeviceSteps, Step
@@ -87,7 +87,8 @@ def overview(
         ),
         "oom": oom,
     }
-    devices = [_device(snap, one, reports, tuple(missing), rules) for one in peak.devices]
+    grouper = Grouper(snap, "category", rules)
+    devices = [_device(snap, one, reports, tuple(missing), grouper) for one in peak.devices]
     return Overview(
         file=snap.file,
         devices=tuple(sorted(devices, key=_how_bad, reverse=True)),
@@ -107,7 +108,7 @@ def _device(
     peak: DevicePeak,
     reports: dict[PartName, Any],
     missing: tuple[Missing, ...],
-    rules: tuple[Rule, ...],
+    grouper: Grouper,
 ) -> DeviceOverview:
     replay = snap.replay(peak.device)
     found: dict[str, Any] = {
@@ -120,7 +121,7 @@ def _device(
     searched: tuple[PartName, ...] = ("steps", "leaks")
     for name in searched:
         one = parts[name]
-        if one is not None and one.source is None:
+        if one is not None and one.missing:
             why.append(Missing(name, _reason(one.missing)))
     reserved = replay.measure("reserved")
     whole = device_verdict(snap, replay)
@@ -138,8 +139,9 @@ def _device(
         total_known=oom is not None and oom.total_known,
         annotations=_open_at(snap, replay, peak.event_index),
         step=_step_at(parts["steps"], peak.event_index),
-        peak_category=_category_at(snap, replay, peak.event_index, rules),
+        peak_category=_category_at(replay, peak.event_index, grouper),
         unused=_fullest(parts["fragmentation"]),
+        leaks_judged=_judged(parts["leaks"]),
         missing=tuple(why),
         **parts,
     )
@@ -168,24 +170,22 @@ def _step_at(steps: DeviceSteps | None, event: int) -> Step | None:
     return next((one for one in steps.steps if one.first_event <= event <= one.last_event), None)
 
 
-def _category_at(snap: Snapshot, replay: Replay, event: int, rules: tuple[Rule, ...]) -> str:
-    """The category of what an event allocated, by its code alone."""
+def _category_at(replay: Replay, event: int, grouper: Grouper) -> str:
+    """The category of what an event allocated: the one that has more than before it."""
     if event < replay.first_event:
         return UNKNOWN
-    row = event - replay.first_event + replay.native.first_row
-    column = replay.native.tables.column("stack")
-    stack = column if isinstance(column, int) else memoryview(column)[row]
-    return _category(snap.stack(stack), rules)
+    usage = replay.measure("requested")
+    after, before = (_sums(grouper, usage, at) for at in (event, event - 1))
+    return next((name for name, n in after.items() if n > before.get(name, 0)), UNKNOWN)
 
 
-def _category(frames: tuple[Frame, ...], rules: tuple[Rule, ...]) -> str:
-    texts = [f"{frame.file}:{frame.function}" for frame in frames]
-    for rule in rules:
-        if rule.frames is not None:
-            pattern = compiled(rule.frames, rule.name)
-            if any(pattern.search(text) for text in texts):
-                return rule.name
-    return UNKNOWN
+def _sums(grouper: Grouper, usage: Usage, event: int) -> dict[str, int]:
+    return {group.label: group.bytes for group in grouper.groups(usage, event, 0)[0]}
+
+
+def _judged(leaks: DeviceLeaks | None) -> bool:
+    """Whether there were steps enough."""
+    return leaks is not None and getattr(leaks, "judged", leaks.source is not None)
 
 
 def _fullest(found: DeviceFragmentation | None) -> UnusedPoint | None:

@@ -192,11 +192,13 @@ def _categories(device: DeviceOverview) -> str:
         return f"not known: no rule fits any stack of the {size(found.live_bytes)}"
     sums: dict[str, int] = {}
     for one in found.caught:
-        sums[one.category] = sums.get(one.category, 0) + one.bytes
+        # What stands behind a colon in a category of ours explains it.
+        name = one.category if one.own else one.category.partition(": ")[0]
+        sums[name] = sums.get(name, 0) + one.bytes
     before = 0 if device.peak.events == 0 else device.peak.baseline_held_bytes
     before = min(before, found.unknown_bytes)
     if before:
-        sums["before the recording"] = before
+        sums["before the recording"] = sums.get("before the recording", 0) + before
     sums[UNKNOWN] = found.unknown_bytes - before
     rows = sorted(((n, name) for name, n in sums.items() if n), reverse=True)
     shown = [f"{size(n)} {name} ({percent(n / found.live_bytes)})" for n, name in rows]
@@ -220,7 +222,7 @@ def _unused(device: DeviceOverview) -> str:
 
 def _leaks(device: DeviceOverview) -> str:
     leaks = device.leaks
-    if leaks is None or leaks.source is None:
+    if leaks is None or leaks.source is None or not device.leaks_judged:
         return f"not judged: {_missing(device, 'leaks')}"
     unit = "window" if leaks.source.kind == "windows" else "step"
     over = f"over {counted(leaks.steps, unit)}"

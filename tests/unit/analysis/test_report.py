@@ -96,6 +96,17 @@ def test_the_step_and_the_annotations_of_the_peak() -> None:
     assert one.peak_category == "backward"
 
 
+def test_the_category_of_what_made_the_peak_is_that_of_its_own_stack() -> None:
+    made = SnapshotBuilder()
+    made.alloc(0x1000, MIB, frames=[("f", "/venv/torch/optim/adam.py", 1)])
+    made.alloc(0x200000, 2 * MIB, frames=STEP).free(0x200000, 2 * MIB)
+    (one,) = overview(mr.open(build.dump(made.finish_segments().build()))).devices
+    assert one.peak.event_index == 1
+    assert one.peak_category == "activations"
+    (whole,) = overview(mr.open(build.dump(made.build())), rules=()).devices
+    assert whole.peak_category == "unknown"
+
+
 def two_devices() -> SnapshotBuilder:
     made = SnapshotBuilder(devices=3)
     for device, size in ((0, 3 * MIB), (1, 9 * MIB), (2, MIB)):
