@@ -56,6 +56,7 @@ OWN = (
     ("at", "--end", "--list"),
     ("peak", "--tree"),
     ("peak", "--include", "forward"),
+    ("report",),
     ("categories",),
     ("diff", "FILE"),
     ("timeline",),

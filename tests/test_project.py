@@ -178,6 +178,22 @@ def test_relative_links_lead_somewhere(document: Path) -> None:
     assert not broken
 
 
+@pytest.mark.parametrize("page", DOCUMENTS[1:], ids=lambda path: path.name)
+def test_each_page_begins_with_the_question_that_it_answers(page: Path) -> None:
+    title, question, *_ = page.read_text(encoding="utf-8").splitlines()
+    assert title.startswith("# ")
+    assert re.fullmatch(r"\*[^*]+\?\*", question), question
+
+
+def test_pictures_are_small_and_shown() -> None:
+    texts = {path: path.read_text(encoding="utf-8") for path in DOCUMENTS}
+    for picture in (ROOT / "docs" / "images").iterdir():
+        assert picture.stat().st_size < 60_000, picture
+        assert any(
+            f"]({os.path.relpath(picture, path.parent)})" in text for path, text in texts.items()
+        ), f"no document shows {picture}"
+
+
 # --- the checker itself --------------------------------------------------------------------------
 
 BLOCKS = """

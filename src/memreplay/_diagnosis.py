@@ -153,7 +153,7 @@ def diagnose(
             )
         if name is None:
             return SnapshotError(
-                f"byte 0x{opcode:02x} is no pickle opcode", offset=offset, hint=DAMAGED
+                f"byte 0x{opcode:02x} is not a pickle opcode", offset=offset, hint=DAMAGED
             )
         return SnapshotError(
             "no snapshot is written with this opcode", offset=offset, opcode=name, hint=RESAVE

@@ -20,6 +20,7 @@ from memreplay.analysis.fragmentation import fragmentation_report
 from memreplay.analysis.gate import gate_file
 from memreplay.analysis.leaks import leaks_report
 from memreplay.analysis.oom import oom_report
+from memreplay.analysis.report import overview
 from memreplay.analysis.sides import BaselineSide
 from memreplay.analysis.slicing import cut
 from memreplay.analysis.steps import steps_report
@@ -45,12 +46,15 @@ from memreplay.reports.gate_json import render_gate_json
 from memreplay.reports.gate_text import gate_document
 from memreplay.reports.leaks_json import render_leaks_json
 from memreplay.reports.leaks_text import leaks_document
+from memreplay.reports.markdown import render_markdown
 from memreplay.reports.memory_timeline import render_coalesced, render_raw
 from memreplay.reports.oom_json import render_oom_json
 from memreplay.reports.oom_text import oom_document
 from memreplay.reports.perfetto import render_perfetto
 from memreplay.reports.plain import render_plain
 from memreplay.reports.pprof import render_pprof
+from memreplay.reports.report_json import render_report_json
+from memreplay.reports.report_text import report_document
 from memreplay.reports.speedscope_json import render_speedscope
 from memreplay.reports.steps_json import render_steps_json
 from memreplay.reports.steps_text import steps_document
@@ -144,6 +148,7 @@ def questions(snap: mr.Snapshot, dice: int) -> list[Asked]:
             lambda report: render_gate_json(report, lambda path: path if dice % 2 else None),
         ),
         Asked(lambda: oom_report(snap, number=0, by=by, top=top), oom_document, render_oom_json),
+        Asked(lambda: overview(snap), report_document, render_report_json),
         Asked(
             lambda: steps_report(snap, period=(None, 2)[dice % 2], top=top),
             steps_document,
@@ -265,6 +270,7 @@ def ask(snap: mr.Snapshot, dice: int) -> None:
             continue
         for width in (40, 100):
             render_plain(asked.text(report), width=width)
+        render_markdown(asked.text(report))
         json.loads(asked.as_json(report))
         if asked.as_json is render_timeline_json:
             render_timeline_csv(report)

@@ -120,7 +120,10 @@ def test_a_range_has_the_measures_of_the_whole(measure: str) -> None:
 @pytest.mark.parametrize(
     "arguments, words",
     [
-        (["--pool", "nonsense"], "'nonsense' is no pool: give its two numbers (0:1), or default"),
+        (
+            ["--pool", "nonsense"],
+            "'nonsense' is not a pool: give its two numbers (0:1), or default",
+        ),
         (["--pool", "9:9"], "device 0 has no pool 9:9; its pools: 0:0"),
         (["--stream", "5"], "device 0 has no stream 5; its streams: "),
         (["--measure", "reserved", "--by", "stack"], "by pool or stream, not by stack"),

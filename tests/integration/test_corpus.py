@@ -29,6 +29,9 @@ from tests import oracle, oracle_allocations, oracle_measures
 from tests.compare import assert_like_oracle
 from tests.dumped import expected_tables, read_dump
 from tests.oracle_groups import Groups
+from tests.unit.analysis.test_report import assert_equals_the_commands
+from tests.unit.reports.test_report_json import check
+from tests.unit.reports.test_report_text import COLUMNS, LINES, text
 
 # The exact requested peak of each file, and the first event after which it is reached.
 PEAKS = {
@@ -107,6 +110,14 @@ def test_allocations_equal_slow_sums(corpus_file: Path) -> None:
                 some = [life for life in lives if least <= life.size <= most]
                 want = oracle_allocations.summed(some, events, 1)
                 assert asdict(one.sums) == asdict(want)
+
+
+def test_the_report_is_what_the_commands_say_on_one_page(corpus_file: Path) -> None:
+    report = assert_equals_the_commands(corpus_file)
+    check(corpus_file)
+    lines = [line for line in text(report).splitlines() if not line.startswith("memreplay ")]
+    assert len(lines) <= LINES
+    assert max(map(len, lines)) <= COLUMNS
 
 
 def test_blocks_end_as_the_segments_say(corpus_file: Path) -> None:

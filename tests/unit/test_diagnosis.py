@@ -61,7 +61,7 @@ def test_the_kinds_are_those_of_the_native_side(root: Path) -> None:
         (
             words(d.ERR_OPCODE, opcode=NO_OPCODE),
             mr.SnapshotError,
-            r"byte 0xff is no pickle opcode \(byte 77\)",
+            r"byte 0xff is not a pickle opcode \(byte 77\)",
         ),
         (words(d.ERR_OPCODE), mr.SnapshotError, r"with this opcode \(byte 77, MARK\)"),
         (words(d.ERR_STACK, detail="no MARK"), mr.SnapshotError, "broken pickle: no MARK"),

@@ -22,10 +22,10 @@ def compiled(pattern: str, what: str) -> re.Pattern[str]:
             warnings.simplefilter("ignore", FutureWarning)
             return re.compile(pattern)
     except re.error as error:
-        raise UsageError(f"{what} is no regular expression: {error}") from None
+        raise UsageError(f"{what} is not a regular expression: {error}") from None
     except (OverflowError, RecursionError):
         raise UsageError(
-            f"{what} is no regular expression: too large, or nested too deep"
+            f"{what} is not a regular expression: too large, or nested too deep"
         ) from None
 
 

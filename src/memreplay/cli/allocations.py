@@ -50,7 +50,7 @@ Examples:
     default="requested",
     show_default=True,
     help="Which bytes, and until when an allocation lives: requested (as asked for, until the free"
-    " completes), held (until the free is requested), active and allocated (these two in whole"
+    " completes), held (until the free is requested), active and allocated (the same two, in whole"
     " blocks).",
 )
 @by_option_for("allocations")
@@ -59,8 +59,8 @@ Examples:
     type=click.Choice(["bytes", "count", "temporary", "mean-lifetime"]),
     default="bytes",
     show_default=True,
-    help="Which groups come first: those of the most bytes, allocations, temporary ones, or that"
-    " live longest.",
+    help="Which groups come first: those with the most bytes, allocations or temporary"
+    " allocations, or those that live longest.",
 )
 @click.option(
     "--temporary",
@@ -70,7 +70,7 @@ Examples:
     metavar="N",
     default=0,
     show_default=True,
-    help="An allocation is temporary that is freed before more than N others are made.",
+    help="Count an allocation as temporary if at most N others are made before it is freed.",
 )
 @top_option
 @all_frames_option

@@ -13,7 +13,8 @@ from memreplay.cli.options import EXIT_CODES
 # name: (module that holds it as `command`, help in the list of commands). The help stands here so
 # that `memreplay --help` imports no subcommand; a test holds it against each command's own.
 COMMANDS = {
-    "summary": ("memreplay.cli.summary", "What is in a snapshot, and can it be trusted."),
+    "report": ("memreplay.cli.report", "One page about a snapshot, in words."),
+    "summary": ("memreplay.cli.summary", "What is in a snapshot, and whether it can be trusted."),
     "peak": ("memreplay.cli.peak", "How high memory went, when, and who held it."),
     "at": ("memreplay.cli.at", "What was held at a moment."),
     "timeline": ("memreplay.cli.timeline", "Memory over time, as a picture."),
@@ -27,7 +28,7 @@ COMMANDS = {
     ),
     "diff": ("memreplay.cli.diff", "What changed between two snapshots."),
     "gate": ("memreplay.cli.gate", "Whether memory is within its budgets."),
-    "baseline": ("memreplay.cli.baseline", "Keep of a snapshot what a gate needs."),
+    "baseline": ("memreplay.cli.baseline", "Save the part of a snapshot that a gate needs."),
     "segments": ("memreplay.cli.segments", "What was reserved when, and why."),
     "steps": ("memreplay.cli.steps", "What each step of a program does to memory."),
     "leaks": ("memreplay.cli.leaks", "Which code holds more and more from step to step."),
@@ -97,6 +98,7 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
     epilog=f"""\b
 Examples:
   memreplay summary snap.pkl
+  memreplay report snap.pkl
   memreplay peak snap.pkl --top 5
   memreplay peak snap.pkl --format json | jq '.devices[].peak_bytes'
 
@@ -113,6 +115,6 @@ Examples:
 def app() -> None:
     """Replay PyTorch memory snapshots: exact peaks, and who held them.
 
-    Reads what torch.cuda.memory._dump_snapshot() writes, as it is or compressed, without torch,
-    without a GPU, and without running anything that the file holds.
+    Reads what torch.cuda.memory._dump_snapshot() writes, compressed or not. It needs neither torch
+    nor a GPU, and never runs anything that the file holds.
     """

@@ -79,9 +79,16 @@ Examples:
 @click.option("--start", "at_start", is_flag=True, help="Before the first event.")
 @click.option("--end", "at_end", is_flag=True, help="After the last event.")
 @click.option(
-    "--at", "ats", type=WhenType(), multiple=True, metavar="WHEN", help="Any of these, as one text."
+    "--at",
+    "ats",
+    type=WhenType(),
+    multiple=True,
+    metavar="WHEN",
+    help="Any of these in one option: peak:2, end, 1.5s, NAME#2:end.",
 )
-@click.option("--list", "listed", is_flag=True, help="List the allocations too, --top of them.")
+@click.option(
+    "--list", "listed", is_flag=True, help="Also list single allocations, as many as --top says."
+)
 @measure_option
 @by_option
 @top_option
@@ -122,8 +129,8 @@ def command(
     """What was held at a moment.
 
     Shows the allocations that are live in FILE ('-' for standard input) after an event, at a time,
-    at an annotation, a peak, the start or the end, grouped as `memreplay peak` groups them; with
-    --list one by one. Moments may be given several times.
+    at an annotation, a peak, the start or the end, grouped as `memreplay peak` groups them, and
+    with --list one by one too. Several moments may be given.
     """
     moments = _moments(events, times, annotations, edge, peaks, at_start, at_end, ats)
 

@@ -45,7 +45,7 @@ Examples:
     type=click.Choice(["requested", "held", "active", "allocated"]),
     default="held",
     show_default=True,
-    help="Which bytes groups are kept of; the peaks of all measures are.",
+    help="Which bytes to keep groups of; the peaks of all measures are kept.",
 )
 @click.option(
     "--top",
@@ -59,7 +59,7 @@ Examples:
 @click.option(
     "--allow-untrusted",
     is_flag=True,
-    help="Make one of a snapshot that contradicts itself all the same.",
+    help="Write one even if the snapshot contradicts itself.",
 )
 @config_options
 @reading_options
@@ -78,11 +78,11 @@ def command(
     output: str | None,
     force: bool,
 ) -> None:
-    """Keep of a snapshot what a gate needs.
+    """Save the part of a snapshot that a gate needs.
 
     Writes the peaks of FILE ('-' for standard input), and the largest groups at them, as a small
     JSON file to commit: `memreplay gate --base` and `memreplay diff` take it in place of the
-    snapshot. Categories, annotations and what [[gate]] tables speak of are in it.
+    snapshot. It also keeps categories, annotations, and what the [[gate]] tables ask for.
     """
     from memreplay.analysis.budgets import budgets_of
 

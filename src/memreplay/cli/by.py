@@ -45,7 +45,7 @@ class ByType(_ParamType):
         ways = [_ALSO.get(way.strip(), way.strip()) for way in str(value).split(",")]
         for way in ways:
             if way not in WAYS:
-                self.fail(f"{way!r} is none of {', '.join(WAYS)}", param, ctx)
+                self.fail(f"{way!r} is not one of {', '.join(WAYS)}", param, ctx)
         return ",".join(dict.fromkeys(ways))
 
     def shell_complete(

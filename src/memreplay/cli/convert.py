@@ -40,8 +40,8 @@ Examples:
     required=True,
     type=click.Path(dir_okay=False, allow_dash=True, path_type=str),
     metavar="OUT",
-    help="Write to this file, in the form that its ending says: .pkl, .pickle or .json, and behind"
-    " it .gz, .zst, .xz or .bz2. It is whole or not there.",
+    help="Write to this file, which is never left half-written. Its name says the form: .pkl,"
+    " .pickle or .json, with .gz, .zst, .xz or .bz2 after it to compress it.",
 )
 @click.option(
     "--format",
@@ -68,8 +68,8 @@ def command(
 ) -> None:
     """A snapshot in another form: compressed, JSON or pickle.
 
-    What it holds does not change, keys that memreplay does not know included. A file that is no
-    snapshot, or is cut off, is not converted.
+    The content stays the same, even where memreplay does not know a key. A file that is not a
+    snapshot, or that is cut off, is refused.
     """
     from memreplay.dataset_files import find_dataset
     from memreplay.packing import by_name, packed

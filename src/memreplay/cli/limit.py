@@ -41,7 +41,7 @@ class LimitType(_ParamType):
         match = re.fullmatch(_LIMIT, str(value))
         if match is None or match[1] not in NAMES:
             self.fail(
-                f"{value!r} is no limit: give NAME=N with one of {', '.join(NAMES)}", param, ctx
+                f"{value!r} is not a limit: give NAME=N with one of {', '.join(NAMES)}", param, ctx
             )
         number = int(match[2]) * _UNITS[match[3]]
         if not 0 < number < 2**63:

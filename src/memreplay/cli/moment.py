@@ -49,7 +49,7 @@ class MomentType(_ParamType):
             at = datetime.fromisoformat(text.removesuffix("Z"))
         except ValueError:
             self.fail(
-                f"{text!r} is no moment: give an event (1200), a time since the start (1.5s,"
+                f"{text!r} is not a moment: give an event (1200), a time since the start (1.5s,"
                 " 300ms), @SECONDS since the epoch, or a UTC time (2026-01-21T10:15:00)",
                 param,
                 ctx,

@@ -56,7 +56,7 @@ def format_option(function: F) -> F:
         type=click.Choice(["text", "json"]),
         default="text",
         show_default=True,
-        help="For people, or for programs (see docs/json.md).",
+        help="Text for people, or JSON for programs (docs/json.md).",
     )(function)
 
 
@@ -76,7 +76,7 @@ def top_option(function: F) -> F:
         metavar="N",
         default=20,
         show_default=True,
-        help="The N largest; 0 for all.",
+        help="Show the N largest; 0 for all.",
     )(function)
 
 
@@ -111,8 +111,8 @@ def measure_option(function: F) -> F:
         default="requested",
         show_default=True,
         help="Which bytes: requested (as asked for, until the free completes), held (until the"
-        " free is requested: does not depend on timing), active and allocated (these two in whole"
-        " blocks), reserved (segments).",
+        " free is requested: does not depend on timing), active and allocated (the same two, in"
+        " whole blocks), reserved (segments).",
     )(function)
 
 
@@ -126,7 +126,7 @@ def _measures(
     names = [name.strip() for text in value for name in text.split(",")]
     for name in names:
         if name not in MEASURES:
-            raise click.BadParameter(f"{name!r} is none of {', '.join(MEASURES)}")
+            raise click.BadParameter(f"{name!r} is not one of {', '.join(MEASURES)}")
     return tuple(dict.fromkeys(names))
 
 
@@ -199,7 +199,7 @@ def peaks_option(function: F) -> F:
         callback=from_zero,
         metavar="N",
         default=0,
-        help="List the N highest separate peaks too.",
+        help="Also list the N highest separate peaks.",
     )(function)
 
 
@@ -222,7 +222,7 @@ def strict_option(function: F) -> F:
     return click.option(
         "--strict",
         is_flag=True,
-        help="Hold everything in the file against the numbers; exit with 1 when they are not to be"
+        help="Check the numbers against everything in the file; exit with 1 if they cannot be"
         " trusted.",
     )(function)
 
@@ -256,19 +256,20 @@ def limit_option(function: F) -> F:
         type=LimitType(),
         multiple=True,
         metavar="NAME=N",
-        help="Raise what a file may ask for, as string_bytes=128M; docs/library.md has the names.",
+        help="Raise a limit on what a file may ask for, as string_bytes=128M; docs/library.md lists"
+        " them.",
     )(function)
 
 
 _READING = (
-    click.option("--device", type=int, metavar="N", help="Only this device; all where not given."),
+    click.option("--device", type=int, metavar="N", help="Only this device (default: all)."),
     click.option(
         "--from",
         "start",
         type=MomentType(),
         metavar="MOMENT",
-        help="Events from this one on: an index (1200), a time since the start (1.5s, 300ms), a"
-        " UTC time (2026-01-21T10:15:00) or @SECONDS since the epoch. What is live then is the"
+        help="Start at this event: an index (1200), a time since the start (1.5s, 300ms), a UTC"
+        " time (2026-01-21T10:15:00) or @SECONDS since the epoch. What is live by then is the"
         " baseline.",
     ),
     click.option(
@@ -276,12 +277,12 @@ _READING = (
         "stop",
         type=MomentType(),
         metavar="MOMENT",
-        help="Events before this one only.",
+        help="Stop before this event (given as for --from).",
     ),
     click.option(
         "--salvage",
         is_flag=True,
-        help="Read what is whole of a file that is cut off, and say so.",
+        help="Read the intact part of a file that is cut off, and say so.",
     ),
     limit_option,
 )
@@ -290,7 +291,7 @@ _READING = (
 def force_option(function: F) -> F:
     """--force, of one file that is written."""
     return click.option(
-        "--force", is_flag=True, help="Write to a terminal, and over a file that is there."
+        "--force", is_flag=True, help="Write to a terminal, and overwrite a file that exists."
     )(function)
 
 
@@ -301,7 +302,7 @@ def output_options(function: F) -> F:
         "--output",
         type=click.Path(dir_okay=False, allow_dash=True, path_type=str),
         metavar="OUT",
-        help="Write to this file; it is whole or not there.",
+        help="Write to this file, which is never left half-written.",
     )
     return output(force_option(function))
 
@@ -332,14 +333,14 @@ def config_options(function: F) -> F:
         help="The configuration, a TOML file (default: memreplay.toml, or pyproject.toml with"
         " [tool.memreplay], in this folder or one above).",
     )
-    none = click.option("--no-config", is_flag=True, help="Read no configuration.")
+    none = click.option("--no-config", is_flag=True, help="Ignore any configuration file.")
     return file(none(command))  # type: ignore[return-value]
 
 
 def _pattern(
     _ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Refuses what is no regular expression, before a large file is read."""
+    """Refuses what is not a regular expression, before a large file is read."""
     if value:
         from memreplay.analysis.patterns import compiled
         from memreplay.errors import UsageError
@@ -404,7 +405,7 @@ _FILTERS: dict[str, Callable[[Any], Any]] = {
         type=SizeType(),
         default=0,
         metavar="SIZE",
-        help="Only allocations of at least so much (64K, 1MiB).",
+        help="Only allocations of at least this size (64K, 1MiB).",
     ),
     "live_at_end": _filter(
         "--only-live-at-end",
@@ -429,7 +430,7 @@ def _share(_ctx: click.Context, _param: click.Parameter, value: str) -> float:
     except ValueError:
         found = -1.0
     if not 0 <= found <= 1:
-        raise click.BadParameter(f"{value!r} is no share: give 1% or 0.01, to 100%")
+        raise click.BadParameter(f"{value!r} is not a share: give 1% or 0.01, to 100%")
     return found
 
 
@@ -458,7 +459,7 @@ _TREE = (
         callback=from_zero,
         metavar="N",
         default=0,
-        help="With --tree: only so many levels; 0 for all.",
+        help="With --tree: show only this many levels; 0 for all.",
     ),
     click.option(
         "--tree-share",

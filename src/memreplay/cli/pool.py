@@ -32,7 +32,7 @@ class PoolType(_PoolParam):
             return 0, 0
         match = _POOL.fullmatch(text)
         if match is None:
-            self.fail(f"{text!r} is no pool: give its two numbers (0:1), or default", param, ctx)
+            self.fail(f"{text!r} is not a pool: give its two numbers (0:1), or default", param, ctx)
         return int(match[1]), int(match[2])
 
 
@@ -48,4 +48,4 @@ class StreamType(_StreamParam):
         try:
             return int(str(value).strip(), 0)
         except ValueError:
-            self.fail(f"{value!r} is no stream: give its number (0, 0x55d2c0)", param, ctx)
+            self.fail(f"{value!r} is not a stream: give its number (0, 0x55d2c0)", param, ctx)

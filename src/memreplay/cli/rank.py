@@ -28,5 +28,5 @@ class RankType(_ParamType):
         if text == WORST:
             return WORST
         if not re.fullmatch(r"[0-9]{1,9}", text):
-            self.fail(f"{text!r} is no rank: give its number, or {WORST}", param, ctx)
+            self.fail(f"{text!r} is not a rank: give its number, or {WORST}", param, ctx)
         return int(text)

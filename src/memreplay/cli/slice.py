@@ -46,7 +46,7 @@ Examples:
     type=click.Choice(["all", "plumbing"]),
     is_flag=False,
     flag_value="all",
-    help="Leave frames out: all of them, or those of PyTorch, Python and C++ (plumbing).",
+    help="Leave out all frames, or those of PyTorch, Python and C++ (plumbing).",
 )
 @click.option(
     "--format",
@@ -59,8 +59,8 @@ Examples:
     "--output",
     type=click.Path(dir_okay=False, allow_dash=True, path_type=str),
     metavar="OUT",
-    help="Write to this file; it is whole or not there. Compressed where it ends in .gz, .zst, .xz"
-    " or .bz2.",
+    help="Write to this file, which is never left half-written; compressed if its name ends in .gz,"
+    " .zst, .xz or .bz2.",
 )
 @force_option
 @click.pass_context
@@ -76,9 +76,9 @@ def command(
 ) -> None:
     """A part of a snapshot, as a smaller snapshot.
 
-    For the official viewer (pytorch.org/memory_viz), torch.cuda._memory_viz, and memreplay: the
-    events from --from to --to, the segments as they are then, and what was live before with its
-    stacks, so that memory over time is the same.
+    Keeps the events from --from to --to, the segments as they are at the end of that range, and
+    what was live before it, with stacks, so that memory over time stays the same. It is for the
+    official viewer (pytorch.org/memory_viz), torch.cuda._memory_viz and memreplay itself.
     """
     from memreplay.packing import by_name, packed
 

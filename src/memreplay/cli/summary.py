@@ -42,7 +42,7 @@ Examples:
 def command(
     ctx: click.Context, files: tuple[str, ...], reading: Reading, strict: bool, fmt: str
 ) -> None:
-    """What is in a snapshot, and can it be trusted.
+    """What is in a snapshot, and whether it can be trusted.
 
     Shows the form of each FILE ('-' for standard input), its events, memory and settings, and
     whether a replay of it is exact, or what to record differently. With --format json, one file

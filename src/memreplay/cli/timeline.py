@@ -47,7 +47,7 @@ def _measures(
     names = [name.strip() for text in value for name in text.split(",")]
     for name in names:
         if name not in _MEASURES:
-            raise click.BadParameter(f"{name!r} is none of {', '.join(_MEASURES)}")
+            raise click.BadParameter(f"{name!r} is not one of {', '.join(_MEASURES)}")
     return tuple(dict.fromkeys(names)) or ("requested",)
 
 
@@ -82,10 +82,12 @@ Examples:
 @click.option(
     "--x",
     type=click.Choice(["event", "time"]),
-    help="What lies across: events, or time (default, where the file has times).",
+    help="The horizontal axis: time (the default where the file has times) or events.",
 )
 @click.option(
-    "--absolute", is_flag=True, help="Points in time (UTC), not times since the first event."
+    "--absolute",
+    is_flag=True,
+    help="Show points in time (UTC) instead of times since the first event.",
 )
 @click.option(
     "--by",
@@ -108,8 +110,8 @@ Examples:
     type=int,
     callback=_points,
     metavar="N",
-    help="Into how many buckets events or time are cut, each with its minimum and maximum (default:"
-    f" what the width fits for text, else {POINTS}).",
+    help="Cut events or time into N buckets, each with its minimum and maximum (default: as many as"
+    f" fit the width for text, else {POINTS}).",
 )
 @part_options
 @filter_options
@@ -147,8 +149,8 @@ def command(
 ) -> None:
     """Memory over time, as a picture.
 
-    Draws the bytes of each device in FILE ('-' for standard input) over time or events, no spike
-    left out, with annotations and where memory ran out; with --by as layers of who held them.
+    Draws the bytes of each device in FILE ('-' for standard input) over time or events, with
+    every spike, with annotations and where memory ran out; with --by as layers by who held them.
     """
     if absolute and x == "event":
         raise UsageError("--absolute is of times, and --x event shows none")

@@ -200,10 +200,11 @@ def _why(name: str, oom: Oom) -> str:
 
 
 def _remedies(oom: Oom) -> Pairs:
-    return Pairs(tuple((one.name, _remedy(one, oom)) for one in oom.remedies))
+    return Pairs(tuple((one.name, remedy_words(one, oom)) for one in oom.remedies))
 
 
-def _remedy(one: Remedy, oom: Oom) -> str:
+def remedy_words(one: Remedy, oom: Oom) -> str:
+    """How many bytes a remedy would have given, whether that is enough, and how to do it."""
     enough = "enough" if one.enough else "not enough"
     if one.name == "less_live":
         if oom.missing_bytes > oom.active_bytes:

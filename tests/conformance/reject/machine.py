@@ -152,7 +152,7 @@ CASES: dict[str, Reject] = {
         _framed(2**64 - 1 - len(_GOOD)), SnapshotError, r"a FRAME longer than any file .*FRAME"
     ),
     "no opcode": Reject(
-        _inside(Ops().raw(b"\x00")), SnapshotError, "byte 0x00 is no pickle opcode"
+        _inside(Ops().raw(b"\x00")), SnapshotError, "byte 0x00 is not a pickle opcode"
     ),
     "out-of-band buffers": _broken(Ops().op("NEXT_BUFFER"), "with this opcode", "NEXT_BUFFER"),
     "too few values": _broken(Ops().mark().op("TUPLE2"), "too few values", "TUPLE2"),

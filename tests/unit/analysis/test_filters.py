@@ -140,6 +140,6 @@ def test_parts_are_of_what_passes() -> None:
 def test_what_cannot_be_filtered() -> None:
     with pytest.raises(UsageError, match="reserved memory is of segments"):
         peak_report(snap(), measure="reserved", filters=Filters(min_bytes=1))
-    with pytest.raises(UsageError, match="is no regular expression"):
+    with pytest.raises(UsageError, match="is not a regular expression"):
         peak_report(snap(), filters=Filters(include=("(",)))
     assert not Filters()

@@ -20,7 +20,7 @@ from tests.build import SnapshotBuilder
     "pattern", ["(", "a{99999999999}", 3000 * "(" + 3000 * ")", "*", "a(?i)b", "(?P<1>a)"]
 )
 def test_what_is_no_regular_expression(pattern: str) -> None:
-    with pytest.raises(UsageError, match=r"^rule 3 is no regular expression: \w") as caught:
+    with pytest.raises(UsageError, match=r"^rule 3 is not a regular expression: \w") as caught:
         compiled(pattern, "rule 3")
     assert "\n" not in str(caught.value)
 

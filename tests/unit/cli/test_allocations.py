@@ -98,9 +98,9 @@ def test_text(runner: CliRunner, path: str) -> None:
     [
         (["--measure", "reserved"], "'reserved' is not one of"),
         (["--temporary", "-1"], "-1 is below 0"),
-        (["--by", "colour"], "'colour' is none of stack, "),
-        (["--by", "stack,"], "'' is none of stack, "),
-        (["--include", "("], "'(' is no regular expression"),
+        (["--by", "colour"], "'colour' is not one of stack, "),
+        (["--by", "stack,"], "'' is not one of stack, "),
+        (["--include", "("], "'(' is not a regular expression"),
         (["--only-baseline"], "No such option"),
         (["--stream", "9"], "device 0 has no stream 9; its streams: 0, 7"),
         (["--device", "4"], "no device 4"),

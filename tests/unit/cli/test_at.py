@@ -69,7 +69,7 @@ def test_moments(runner: CliRunner, path: str, options: list[str], events: list[
         ([], "which moment? Give --event"),
         (["--edge", "end", "--end"], "--edge says where in an --annotation"),
         (["--time", "3"], "3 has no unit"),
-        (["--at", "1.5"], "is no moment"),
+        (["--at", "1.5"], "is not a moment"),
         (["--event", "9"], "device 0 has no event 9; its events: 0 to 2"),
         (["--annotation", "stop"], "no annotation 'stop'; there are: odd:end, step"),
         (["--peak", "0"], "peaks count from 1"),

@@ -26,7 +26,7 @@ def test_ways(text: str, by: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "colour", "file,", "file;size", "Stack"])
 def test_what_is_none(text: str) -> None:
-    with pytest.raises(click.BadParameter, match="is none of stack, frame, innermost"):
+    with pytest.raises(click.BadParameter, match="is not one of stack, frame, innermost"):
         ByType().convert(text, None, None)
 
 

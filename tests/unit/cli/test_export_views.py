@@ -186,7 +186,7 @@ def test_notes_go_to_stderr(runner: CliRunner, path: Path) -> None:
         (("--format", "collapsed", "--measure", "reserved"), "has no stacks"),
         (("--format", "pprof", "--what", "allocated", "--at", "end"), "give no --at"),
         (("--format", "collapsed", "--at", "NoSuch"), "no annotation 'NoSuch'"),
-        (("--measure", "wrong", "--format", "chrome"), "'wrong' is none of"),
+        (("--measure", "wrong", "--format", "chrome"), "'wrong' is not one of"),
         (("--points", "-1", "--format", "chrome"), "-1 is not in 0 to 1,000,000"),
     ],
 )

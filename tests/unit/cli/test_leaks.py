@@ -96,7 +96,7 @@ def test_ways_and_filters(runner: CliRunner, path: str) -> None:
         (["--windows", "4"], "4 is not in the range"),
         (["--windows", "9", "--period", "3"], "windows stand in for steps"),
         (["--min-bytes", "much"], "'much' is no size"),
-        (["--by", "colour"], "'colour' is none of stack, "),
+        (["--by", "colour"], "'colour' is not one of stack, "),
         (["--only-baseline"], "No such option"),
         (["--step-annotation", "x"], "no annotation 'x'"),
     ],

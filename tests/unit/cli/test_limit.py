@@ -33,7 +33,7 @@ def test_limits(text: str, value: tuple[str, int]) -> None:
 
 @pytest.mark.parametrize("text", ["", "x=1", "string_bytes", "string_bytes=-1", "string_bytes=1T"])
 def test_what_is_no_limit(text: str) -> None:
-    with pytest.raises(click.BadParameter, match="is no limit"):
+    with pytest.raises(click.BadParameter, match="is not a limit"):
         LimitType().convert(text, None, None)
 
 

@@ -35,5 +35,5 @@ def test_moments(text: str, moment: Moment) -> None:
     "text", ["", "-1", "x", "1.5", "5 s later", "@", "s", "2026-13-01", "1e9s"]
 )
 def test_what_is_no_moment(text: str) -> None:
-    with pytest.raises(click.BadParameter, match="is no moment"):
+    with pytest.raises(click.BadParameter, match="is not a moment"):
         MomentType().convert(text, None, None)

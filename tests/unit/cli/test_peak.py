@@ -151,7 +151,7 @@ def test_an_interrupt(runner: CliRunner, library: FakeLibrary) -> None:
 def test_a_filter_that_is_no_regular_expression(runner: CliRunner, library: FakeLibrary) -> None:
     result = runner.invoke(app, ["peak", "snap.pkl", "--exclude", "("])
     assert result.exit_code == 2
-    assert "'(' is no regular expression" in result.stderr
+    assert "'(' is not a regular expression" in result.stderr
     assert not library.snapshots
 
 
@@ -178,5 +178,5 @@ def test_categories_are_those_of_the_configuration(
 def test_a_share_that_is_none(runner: CliRunner, library: FakeLibrary, share: str) -> None:
     result = runner.invoke(app, ["peak", "snap.pkl", "--tree", "--tree-share", share])
     assert result.exit_code == 2
-    assert "is no share" in result.stderr
+    assert "is not a share" in result.stderr
     assert not library.snapshots

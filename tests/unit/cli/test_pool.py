@@ -25,7 +25,7 @@ def test_a_pool(text: object, pool: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("text", ["", "nonsense", "1", "1:2:3", "-1:0", "0:" + "9" * 19])
 def test_no_pool(text: str) -> None:
-    with pytest.raises(click.UsageError, match="is no pool: give its two numbers"):
+    with pytest.raises(click.UsageError, match="is not a pool: give its two numbers"):
         PoolType().convert(text, None, None)
 
 
@@ -36,5 +36,5 @@ def test_a_stream(text: object, stream: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "x", "1.5"])
 def test_no_stream(text: str) -> None:
-    with pytest.raises(click.UsageError, match="is no stream: give its number"):
+    with pytest.raises(click.UsageError, match="is not a stream: give its number"):
         StreamType().convert(text, None, None)

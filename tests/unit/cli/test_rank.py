@@ -15,5 +15,5 @@ def test_ranks(text: str, rank: int | str) -> None:
 
 @pytest.mark.parametrize("text", ["", "-1", "x", "1.5", "9" * 10, "٣"])
 def test_what_is_none(text: str) -> None:
-    with pytest.raises(click.UsageError, match="is no rank: give its number, or worst"):
+    with pytest.raises(click.UsageError, match="is not a rank: give its number, or worst"):
         RankType().convert(text, None, None)

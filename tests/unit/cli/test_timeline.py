@@ -138,7 +138,7 @@ def test_without_matplotlib(runner: CliRunner, path: str, monkeypatch: pytest.Mo
     "options, words",
     [
         (["--measure", "reserved", "--by", "file"], "grouped by pool or stream"),
-        (["--measure", "peak"], "'peak' is none of requested, held"),
+        (["--measure", "peak"], "'peak' is not one of requested, held"),
         (["--points", "0"], "0 is not in 1 to 1,000,000"),
         (["--points", "1000001"], "not in 1 to"),
         (["--top", "-1"], "-1 is below 0"),

@@ -37,5 +37,5 @@ def test_moments(text: str, when: When) -> None:
 
 @pytest.mark.parametrize("text", ["", "-1", "12x", "@", "1.5"])
 def test_what_is_none(text: str) -> None:
-    with pytest.raises(click.BadParameter, match="is no moment"):
+    with pytest.raises(click.BadParameter, match="is not a moment"):
         WhenType().convert(text, None, None)

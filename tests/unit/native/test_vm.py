@@ -185,7 +185,7 @@ def test_an_index_past_all_input_is_refused() -> None:
         (Ops().integer(1).integer(2).append(), "an item for what is no list"),
         (Ops().mark().raw(b"."), r"too few values \(byte \d+, STOP\)"),
         (Ops().op("PROTO", b"\x06"), r"protocol 6 is not known \(byte \d+, PROTO\)"),
-        (Ops().raw(b"\xff"), r"byte 0xff is no pickle opcode \(byte \d+\)"),
+        (Ops().raw(b"\xff"), r"byte 0xff is not a pickle opcode \(byte \d+\)"),
         (Ops().op("NEXT_BUFFER"), r"no snapshot is written with this opcode .*NEXT_BUFFER"),
         (Ops().op("READONLY_BUFFER"), r"no snapshot is written with this opcode"),
         (Ops().op("LONG4", b"\xff\xff\xff\xff"), r"LONG4"),

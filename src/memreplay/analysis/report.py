@@ -1,0 +1,198 @@
+"""One page about a snapshot: what the other commands find, once, over the same replay."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from memreplay.analysis.advice import advice_of, facts_of
+from memreplay.analysis.annotations import spans
+from memreplay.analysis.categories import DEFAULT_RULES, UNKNOWN, Rule
+from memreplay.analysis.caught import categories_report
+from memreplay.analysis.fragmentation import fragmentation_report
+from memreplay.analysis.grouping import Grouper
+from memreplay.analysis.leaks import leaks_report
+from memreplay.analysis.oom import oom_report
+from memreplay.analysis.peak import peak_report
+from memreplay.analysis.steps import steps_report
+from memreplay.analysis.trust import device_verdict, verdict
+from memreplay.errors import MemreplayError
+from memreplay.results.report import DeviceOverview, Missing, Overview, PartName
+
+if TYPE_CHECKING:
+    from memreplay.replay import Replay, Usage
+    from memreplay.results.fragmentation import DeviceFragmentation, UnusedPoint
+    from memreplay.results.leaks import DeviceLeaks
+    from memreplay.results.oom import OomReport
+    from memreplay.results.peak import DevicePeak
+    from memreplay.results.steps import DeviceSteps, Step
+    from memreplay.snapshot import Snapshot
+
+HOLDERS = 5  # groups that hold the memory at the peak
+NEARLY = 0.95  # of the most that was reserved
+OTHERS = 3  # rows of the other parts
+# What errors begin with, which say why a whole command has no answer.
+_BEGINNINGS = ("cannot look for leaks: ", "no steps: ")
+_REMARK = re.compile(r" \([^()]*\)")
+
+T = TypeVar("T")
+
+
+def overview(
+    snap: Snapshot,
+    *,
+    total_memory: int | None = None,
+    rules: tuple[Rule, ...] = DEFAULT_RULES,
+    strict: bool = False,
+) -> Overview:
+    """What each command says of the snapshot, a part that does not apply left out with the reason.
+
+    `total_memory` is the card's, in bytes. Raises UsageError where the file says that the card has
+    more than that.
+    """
+    missing: list[Missing] = []
+
+    def part(name: PartName, work: Callable[[], T]) -> T | None:
+        try:
+            return work()
+        except MemreplayError as error:
+            missing.append(Missing(name, _reason(str(error))))
+            return None
+
+    def ooms() -> OomReport:
+        return oom_report(
+            snap, most=1, total_bytes=total_memory, top=HOLDERS, rules=rules, strict=strict
+        )
+
+    peak = peak_report(snap, top=HOLDERS, rules=rules, strict=strict)
+    # That the card is larger than was said is an error of the command, not of one part.
+    oom = part("oom", ooms) if total_memory is None else ooms()
+    reports: dict[PartName, Any] = {
+        "categories": part(
+            "categories",
+            lambda: categories_report(snap, rules=rules, top=OTHERS, strict=strict),
+        ),
+        "fragmentation": part(
+            "fragmentation",
+            lambda: fragmentation_report(snap, top=OTHERS, rules=rules, strict=strict),
+        ),
+        "steps": part("steps", lambda: steps_report(snap, strict=strict)),
+        "leaks": part(
+            "leaks",
+            lambda: leaks_report(
+                snap, total_memory=total_memory, top=OTHERS, rules=rules, strict=strict
+            ),
+        ),
+        "oom": oom,
+    }
+    grouper = Grouper(snap, "category", rules)
+    devices = [_device(snap, one, reports, tuple(missing), grouper) for one in peak.devices]
+    return Overview(
+        file=snap.file,
+        devices=tuple(sorted(devices, key=_how_bad, reverse=True)),
+        peak=peak,
+        truncated=snap.truncation is not None,
+        **reports,
+    )
+
+
+def _how_bad(one: DeviceOverview) -> tuple[bool, int, int, int]:
+    """What ran out of memory is worst, then what went highest; of equal ones the first device."""
+    return one.ran_out, one.reserved_bytes, one.peak.peak_bytes, -one.device
+
+
+def _device(
+    snap: Snapshot,
+    peak: DevicePeak,
+    reports: dict[PartName, Any],
+    missing: tuple[Missing, ...],
+    grouper: Grouper,
+) -> DeviceOverview:
+    replay = snap.replay(peak.device)
+    found: dict[str, Any] = {
+        name: next((one for one in report.devices if one.device == peak.device), None)
+        for name, report in reports.items()
+        if report is not None
+    }
+    parts: dict[str, Any] = {name: found.get(name) for name in reports}
+    why = list(missing)
+    searched: tuple[PartName, ...] = ("steps", "leaks")
+    for name in searched:
+        one = parts[name]
+        if one is not None and one.missing:
+            why.append(Missing(name, _reason(one.missing)))
+    reserved = replay.measure("reserved")
+    whole = device_verdict(snap, replay)
+    oom = parts["oom"]
+    made = DeviceOverview(
+        device=peak.device,
+        trusted=whole.trusted,
+        exactness=peak.exactness,
+        reasons=whole.reasons,
+        peak=peak,
+        reserved_bytes=reserved.peak.bytes,
+        reserved_event=reserved.peak.event_index,
+        reserved_exactness="exact" if verdict(snap, reserved).exact else "estimated",
+        total_bytes=None if oom is None else oom.total_bytes,
+        total_known=oom is not None and oom.total_known,
+        annotations=_open_at(snap, replay, peak.event_index),
+        step=_step_at(parts["steps"], peak.event_index),
+        peak_category=_category_at(replay, peak.event_index, grouper),
+        unused=_fullest(parts["fragmentation"]),
+        leaks_judged=_judged(parts["leaks"]),
+        missing=tuple(why),
+        **parts,
+    )
+    return replace(made, advice=advice_of(made, facts_of(snap, replay)))
+
+
+def _reason(text: str) -> str:
+    """Why there is no answer, without how the command would be asked otherwise."""
+    for beginning in _BEGINNINGS:
+        text = text.removeprefix(beginning)
+    return _REMARK.sub("", text.partition(";")[0])
+
+
+def _open_at(snap: Snapshot, replay: Replay, event: int) -> tuple[str, ...]:
+    """The names of the annotations that were open, the outermost first."""
+    return tuple(
+        span.name
+        for span in spans(snap, replay)
+        if span.start_event < event and (span.end_event is None or event <= span.end_event)
+    )
+
+
+def _step_at(steps: DeviceSteps | None, event: int) -> Step | None:
+    if steps is None:
+        return None
+    return next((one for one in steps.steps if one.first_event <= event <= one.last_event), None)
+
+
+def _category_at(replay: Replay, event: int, grouper: Grouper) -> str:
+    """The category of what an event allocated: the one that has more than before it."""
+    if event < replay.first_event:
+        return UNKNOWN
+    usage = replay.measure("requested")
+    after, before = (_sums(grouper, usage, at) for at in (event, event - 1))
+    return next((name for name, n in after.items() if n > before.get(name, 0)), UNKNOWN)
+
+
+def _sums(grouper: Grouper, usage: Usage, event: int) -> dict[str, int]:
+    return {group.label: group.bytes for group in grouper.groups(usage, event, 0)[0]}
+
+
+def _judged(leaks: DeviceLeaks | None) -> bool:
+    """Whether there were steps enough."""
+    return leaks is not None and getattr(leaks, "judged", leaks.source is not None)
+
+
+def _fullest(found: DeviceFragmentation | None) -> UnusedPoint | None:
+    """Of the moments that are told and have nearly as much reserved as any, the one at which most
+    was active: a cache that is idle is no loss while nobody asks for it."""
+    if found is None or not found.points:
+        return None
+    most = max(one.reserved_bytes for one in found.points)
+    high = [one for one in found.points if one.reserved_bytes >= NEARLY * most]
+    return max(high, key=lambda one: (one.active_bytes, one.reserved_bytes))

@@ -1,0 +1,292 @@
+"""Writes a report's one page as a document for people."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+from itertools import islice
+
+from memreplay.analysis.categories import UNKNOWN
+from memreplay.analysis.trust import REMARKS
+from memreplay.reports.advice_words import advice_title, advice_words, place_words
+from memreplay.reports.document import (
+    Block,
+    Document,
+    Heading,
+    Line,
+    Note,
+    Pairs,
+    Picture,
+    Place,
+    Row,
+    Table,
+)
+from memreplay.reports.fit import clean, cut_right
+from memreplay.reports.holders_text import group_row, holder_tables, share
+from memreplay.reports.oom_text import CAUSES
+from memreplay.reports.reasons import REASONS
+from memreplay.reports.steps_text import source_words
+from memreplay.reports.units import count, counted, duration, percent, signed_duration, size
+from memreplay.results.report import DeviceOverview, Overview
+
+SHOWN_ADVICE = 4
+SHOWN_COMMANDS = 3
+SHOWN_CATEGORIES = 4
+MOST_CALLERS = 2
+TRIFLE = 0.0005  # a share that would be shown as 0.0%
+NAME_WIDTH = 40  # of an annotation
+
+
+def report_document(report: Overview) -> Document:
+    """The worst device on a page, and a line for each other one."""
+    blocks: list[Block] = [Heading((Place(file=report.file),))]
+    if not report.devices:
+        blocks.append(Note("nothing to report: the file has neither events nor segments"))
+        return tuple(blocks)
+    worst, *others = report.devices
+    blocks += _page(worst, report)
+    if others:
+        blocks += [Heading((f"{counted(len(others), 'other device')}",)), _others(others)]
+    return tuple(blocks)
+
+
+def _page(device: DeviceOverview, report: Overview) -> list[Block]:
+    blocks: list[Block] = [Heading(_headline(device)), Pairs(_pairs(device))]
+    blocks += _holders(device)
+    rows = _advice(device)
+    if rows:
+        blocks += [Heading(("what to do next",)), Pairs(rows)]
+    lines = tuple(_line(command) for command in commands(device, report.file)[:SHOWN_COMMANDS])
+    return [*blocks, Picture(lines)]
+
+
+def _advice(device: DeviceOverview) -> tuple[tuple[str, str], ...]:
+    """The first pieces of advice; what is part of another one is not said again."""
+    found: list[tuple[str, str]] = []
+    for one in device.advice:
+        row = advice_title(one), advice_words(one, device)
+        if not any(row[0] == title and row[1] in words for title, words in found):
+            found = [old for old in found if not (old[0] == row[0] and old[1] in row[1])]
+            found.append(row)
+    return tuple(found[:SHOWN_ADVICE])
+
+
+def _line(text: str) -> Line:
+    return ((text, "plain"),)
+
+
+def _headline(device: DeviceOverview) -> tuple[str, ...]:
+    peak = size(device.peak.peak_bytes)
+    name = f"device {device.device}"
+    ran = "memory ran out" if device.ran_out else "no request failed"
+    if not device.ran_out and not device.peak.events:
+        ran = "no events were recorded"
+    trust = "these numbers can be trusted" if device.trusted else "these numbers are in doubt"
+    return (f"{name}: peak {peak}", ran, trust)
+
+
+def _pairs(device: DeviceOverview) -> tuple[tuple[str, str], ...]:
+    pairs = [
+        ("trust", _trust(device)),
+        ("out of memory", _oom(device)),
+        ("reserved", _reserved(device)),
+        ("peak", _peak(device)),
+    ]
+    where = _where(device)
+    if where:
+        pairs.append(("during", where))
+    pairs.append(("categories", _categories(device)))
+    pairs.append(("unused", _unused(device)))
+    pairs.append(("leaks", _leaks(device)))
+    return tuple(pairs)
+
+
+def _missing(device: DeviceOverview, part: str) -> str:
+    return next((one.why for one in device.missing if one.part == part), "the file does not say")
+
+
+def _trust(device: DeviceOverview) -> str:
+    doubts = [reason for reason in device.reasons if reason not in REMARKS]
+    if device.trusted:
+        if device.exactness == "exact":
+            return "yes, to the byte: nothing in the file contradicts them"
+        return "yes, though the peak is an estimate"
+    known = [REASONS[reason].what if reason in REASONS else reason for reason in doubts[:2]]
+    more = ""
+    if len(doubts) > 2:
+        more = f", and {counted(len(doubts) - 2, 'more reason')} (summary lists them)"
+    return f"no: {'; '.join(known) or 'the numbers may be inexact'}{more}"
+
+
+def _oom(device: DeviceOverview) -> str:
+    if device.oom is None:
+        return _missing(device, "oom")
+    if not device.oom.ooms:
+        if not device.peak.events:
+            return "not known: no events were recorded"
+        return f"no request failed in {counted(device.peak.events, 'event')}"
+    oom = device.oom.ooms[0]
+    by = ""
+    if oom.asked_by.user:
+        by = f" by {place_words(oom.asked_by.frames[oom.asked_by.user[0]])}"
+    total = device.oom.ooms_total
+    asked = f"{size(oom.request_bytes)}{by}"
+    asked = (
+        f"{count(total)} requests failed, the first of {asked}" if total > 1 else f"{asked} failed"
+    )
+    state = f"{size(oom.active_bytes)} in use, {size(oom.cached_bytes)} cached"
+    why = CAUSES.get(oom.cause, oom.cause)
+    return f"yes: {asked} at event {count(oom.event_index)} with {state}: {why}"
+
+
+def _reserved(device: DeviceOverview) -> str:
+    reserved = size(device.reserved_bytes)
+    about = " (estimated)" if device.reserved_exactness == "estimated" else ""
+    if device.total_bytes is None:
+        return f"{reserved}{about} at most; the card's size is unknown (--total-memory)"
+    part = percent(share(device.reserved_bytes, device.total_bytes))
+    least = "" if device.total_known else "at least "
+    return f"{reserved}{about} at most, {part} of a card of {least}{size(device.total_bytes)}"
+
+
+def _peak(device: DeviceOverview) -> str:
+    peak = device.peak
+    words = f"{size(peak.peak_bytes)} requested in {counted(peak.live_count, 'block')}"
+    if not peak.events:
+        return f"{words} in the final state"
+    if peak.event_index < peak.first_event:
+        return f"{words} at the start, before the first of {counted(peak.events, 'event')}"
+    words += f" at event {count(peak.event_index)} of {count(peak.trace_events)}"
+    if peak.time_us is not None and peak.start_us is not None:
+        words += f", {signed_duration(peak.time_us - peak.start_us)}"
+    return words
+
+
+def _where(device: DeviceOverview) -> str:
+    words = []
+    if device.step is not None and device.steps is not None:
+        of = f"step {count(device.step.number)} of {count(len(device.steps.steps))}"
+        words.append(f"{of} ({_source(device)})")
+    said = device.step.name if device.step is not None else ""
+    names = [name for name in device.annotations if name != said]
+    if names:
+        shown = [cut_right(clean(name), NAME_WIDTH) for name in names[-3:]]
+        words.append("annotation " + " > ".join(shown))
+    if device.peak_category != UNKNOWN:
+        words.append(f"code of category {device.peak_category}")
+    return ", ".join(words)
+
+
+def _source(device: DeviceOverview) -> str:
+    source = device.steps.source if device.steps else None
+    return "as found" if source is None else source_words(source)
+
+
+def _categories(device: DeviceOverview) -> str:
+    found = device.categories
+    if found is None:
+        return _missing(device, "categories")
+    if not found.live_bytes:
+        return "nothing was held"
+    if found.unknown_bytes == found.live_bytes and not device.peak.baseline_held_bytes:
+        return f"not known: no rule fits any stack of the {size(found.live_bytes)}"
+    sums: dict[str, int] = {}
+    for one in found.caught:
+        # What stands behind a colon in a category of ours explains it.
+        name = one.category if one.own else one.category.partition(": ")[0]
+        sums[name] = sums.get(name, 0) + one.bytes
+    before = 0 if device.peak.events == 0 else device.peak.baseline_held_bytes
+    before = min(before, found.unknown_bytes)
+    if before:
+        sums["before the recording"] = sums.get("before the recording", 0) + before
+    sums[UNKNOWN] = found.unknown_bytes - before
+    rows = sorted(((n, name) for name, n in sums.items() if n), reverse=True)
+    shown = [f"{size(n)} {name} ({percent(n / found.live_bytes)})" for n, name in rows]
+    rest = sum(n for n, _ in rows[SHOWN_CATEGORIES:])
+    words = ", ".join(shown[:SHOWN_CATEGORIES])
+    return f"{words}, {size(rest)} others" if rest > TRIFLE * found.live_bytes else words
+
+
+def _unused(device: DeviceOverview) -> str:
+    point = device.unused
+    if point is None:
+        return _missing(device, "fragmentation")
+    if not point.reserved_bytes:
+        return "no memory was reserved that the file knows of"
+    if point.unused_bytes < 0:
+        return "more was active than reserved: segment events are missing in the file"
+    part = percent(share(point.unused_bytes, point.reserved_bytes))
+    words = f"{size(point.unused_bytes)} ({part}) of {size(point.reserved_bytes)}"
+    return f"{words} reserved, when most was in use"
+
+
+def _leaks(device: DeviceOverview) -> str:
+    leaks = device.leaks
+    if leaks is None or leaks.source is None or not device.leaks_judged:
+        return f"not judged: {_missing(device, 'leaks')}"
+    unit = "window" if leaks.source.kind == "windows" else "step"
+    over = f"over {counted(leaks.steps, unit)}"
+    if leaks.leaks_total:
+        stacks = counted(leaks.leaks_total, "stack")
+        keep = "keeps" if leaks.leaks_total == 1 else "keep"
+        words = f"{stacks} {keep} {size(leaks.leak_rate)} more a {unit}, {over}"
+    elif leaks.whole_rate:
+        words = f"memory grows by {size(leaks.whole_rate)} a {unit} {over}, no stack by itself"
+    else:
+        return f"none {over}"
+    out = leaks.runs_out
+    if out is not None:
+        after = f" ({duration(out.us)})" if out.us is not None else ""
+        words += f"; {size(out.total_bytes)} are full after {counted(out.steps, unit)} more{after}"
+    return words
+
+
+def _holders(device: DeviceOverview) -> list[Block]:
+    """The table of `memreplay peak`, with as few callers as tell its rows apart."""
+    peak = device.peak
+    (table,) = holder_tables(peak, peak.peak_bytes, "stack", all_frames=False) or (None,)
+    if table is None:
+        return []
+    rows = table.rows
+    for callers in range(1, MOST_CALLERS + 1):
+        rows = tuple(replace(row, below=row.below[:callers]) for row in table.rows)
+        shown = [(row.cells[-1], row.below) for row in rows]
+        if len(set(shown)) == len(shown):
+            break
+    else:  # they differ in what is not shown
+        rows = tuple(replace(row, below=row.below[:1]) for row in table.rows)
+    last = rows[-1]
+    if peak.groups_total > len(peak.groups):
+        words = f"{counted(peak.groups_total - len(peak.groups), 'more group')}"
+        rows = (*rows[:-1], replace(last, cells=(*last.cells[:-1], words)))
+    return [replace(table, rows=rows)]
+
+
+def commands(device: DeviceOverview, file: str) -> list[str]:
+    """What to run to see more: what the advice names, then what everybody asks next."""
+    name = clean(shlex.quote(file))
+    asked = [one.command for one in device.advice[:SHOWN_ADVICE] if one.command]
+    asked += ["peak", "timeline --by category" if device.peak.events else "fragmentation"]
+    found = []
+    for command in dict.fromkeys(asked):
+        first, _, rest = command.partition(" ")
+        found.append(" ".join(filter(None, ("memreplay", first, name, rest))))
+    return found
+
+
+def _others(devices: list[DeviceOverview]) -> Table:
+    titles = ("device", "peak", "reserved", "failed", "trusted", "largest holder")
+    rows = []
+    for one in devices:
+        ran = "?" if one.oom is None else count(one.oom.ooms_total)
+        cells = (
+            count(one.device),
+            size(one.peak.peak_bytes),
+            size(one.reserved_bytes),
+            ran,
+            "yes" if one.trusted else "no",
+        )
+        holder = next(iter(one.peak.groups), None)
+        place = "-" if holder is None else group_row(holder, "stack", all_frames=False).cells[-1]
+        rows.append(Row((*cells, place)))
+    return Table(titles, (*("right",) * 5, "left"), tuple(islice(rows, 16)))

@@ -1,0 +1,79 @@
+"""Tests of reports/report_json.py, against docs/schemas/report-1.json and those of its parts."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jsonschema
+import pytest
+
+import memreplay as mr
+from memreplay.analysis.caught import categories_report
+from memreplay.analysis.fragmentation import fragmentation_report
+from memreplay.analysis.leaks import leaks_report
+from memreplay.analysis.oom import oom_report
+from memreplay.analysis.peak import peak_report
+from memreplay.analysis.report import HOLDERS, OTHERS, overview
+from memreplay.analysis.steps import steps_report
+from memreplay.errors import MemreplayError
+from memreplay.reports.categories_json import render_categories_json
+from memreplay.reports.fragmentation_json import render_fragmentation_json
+from memreplay.reports.leaks_json import render_leaks_json
+from memreplay.reports.oom_json import render_oom_json
+from memreplay.reports.peak_json import render_peak_json
+from memreplay.reports.report_json import render_report_json
+from memreplay.reports.steps_json import render_steps_json
+from tests import build
+from tests.conftest import ROOT
+from tests.unit.analysis.test_report import two_devices
+from tests.unit.reports.schemas import check_against
+
+EXAMPLES = sorted((ROOT / "examples").glob("*.pkl.gz"))
+COMMANDS: dict[str, Any] = {
+    "peak": lambda snap: render_peak_json(peak_report(snap, top=HOLDERS)),
+    "categories": lambda snap: render_categories_json(categories_report(snap, top=OTHERS)),
+    "fragmentation": lambda snap: render_fragmentation_json(fragmentation_report(snap, top=OTHERS)),
+    "steps": lambda snap: render_steps_json(steps_report(snap)),
+    "leaks": lambda snap: render_leaks_json(leaks_report(snap, top=OTHERS)),
+    "oom": lambda snap: render_oom_json(oom_report(snap, most=1, top=HOLDERS)),
+}
+
+
+def check(data: Any) -> dict[str, Any]:
+    """The report, which fits its schema, and whose parts are those of the commands."""
+    found: dict[str, Any] = json.loads(render_report_json(overview(mr.open(data))))
+    check_against("report-1.json", found)
+    for name, command in COMMANDS.items():
+        try:
+            want = {one["device"]: one for one in json.loads(command(mr.open(data)))["devices"]}
+        except MemreplayError:
+            want = {}
+        path = ROOT / "docs" / "schemas" / f"{name}-1.json"
+        schema = json.loads(path.read_text(encoding="utf-8"))["properties"]["devices"]["items"]
+        for device in found["devices"]:
+            assert device[name] == want.get(device["device"]), name
+            if device[name] is not None:
+                jsonschema.Draft202012Validator(schema).validate(device[name])
+            else:
+                assert device["missing"][name]
+    return found
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_examples(path: Any) -> None:
+    found = check(path)
+    (device,) = found["devices"]
+    assert device["peak_bytes"] == device["peak"]["peak_bytes"]
+    assert len(device["peak"]["groups"]) <= HOLDERS
+    assert device["advice"]
+    assert all(one["text"] for one in device["advice"])
+
+
+def test_several_devices() -> None:
+    found = check(build.dump(two_devices().build()))
+    assert [one["device"] for one in found["devices"]] == [1, 0, 2]
+
+
+def test_nothing() -> None:
+    assert check(build.dump({"segments": [], "device_traces": []}))["devices"] == []
