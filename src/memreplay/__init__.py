@@ -82,11 +82,11 @@ def __getattr__(name: str) -> object:
     return value
 
 
-def _table(snapshot: Snapshot, name: str) -> Table:
+def _table(snapshot: Snapshot, name: str, *, flat: bool = False) -> Table:
     """What `Snapshot.table` gives; loaded when one is asked for."""
     from memreplay.tables import table
 
-    return table(snapshot, name)
+    return table(snapshot, name, flat=flat)
 
 
 def __dir__() -> list[str]:

@@ -157,16 +157,17 @@ class Snapshot:
 
         return Annotations(self.native, self.native.n_annotations)
 
-    def table(self, name: str) -> Any:
+    def table(self, name: str, *, flat: bool = False) -> Any:
         """A table that pyarrow, polars, duckdb and pandas take as it is; see docs/schema.md.
 
-        `name` is events, allocations, stacks, frames, segments, blocks, annotations or usage. The
-        rows are made when they are read, a batch at a time. Raises UsageError for any other name,
+        `name` is events, allocations, stacks, frames, segments, blocks, annotations or usage.
+        `flat`, of the allocations, has function, file, line and module as columns too. The rows are
+        made when they are read, a batch at a time. Raises UsageError for any other name,
         MissingExtraError without pyarrow.
         """
         if make_table is None:
             raise UsageError("tables are made of what memreplay.open() gave")
-        return make_table(self, name)
+        return make_table(self, name, flat=flat)
 
     # ---- ids spelled out
 

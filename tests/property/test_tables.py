@@ -12,10 +12,13 @@ from hypothesis import strategies as st
 
 import memreplay as mr
 from memreplay import _measures
+from memreplay.analysis.dimensions import NO_MODULE
 from memreplay.tables import batching, table
+from memreplay.tables.arrow import spelled as unpaired
 from tests import build, oracle
 from tests.allocator_strategies import Recording, recordings
 from tests.dumped import expected_tables
+from tests.oracle_ways import Named
 from tests.strategies import traces
 
 Rows = list[dict[str, Any]]
@@ -169,6 +172,37 @@ def test_allocations_are_those_of_the_oracle(snapshot: Any, batch: int) -> None:
                 requested = row["free_requested_event"] is not None
                 assert not requested or row["state"] == "active_pending_free"
     assert {row["device"] for row in rows} <= set(oracle.devices(snapshot))
+
+
+@given(
+    st.one_of(traces(), recordings(max_steps=60).map(lambda made: made.snapshot)),
+    st.integers(1, 9),
+)
+def test_a_flat_table_says_who_allocated(snapshot: Any, batch: int) -> None:
+    snap = mr.open(build.dump(snapshot))
+    with batches_of(batch):
+        plain = rows_of(snap, "allocations")
+        made = table(snap, "allocations", flat=True).to_arrow()
+    made.validate(full=True)
+    flat = made.to_pylist()
+    own = list(plain[0]) if plain else []
+    assert [{name: row[name] for name in own} for row in flat] == plain
+    for device in snap.devices:
+        named = Named(snapshot, snap, snap.replay(device).measure())
+        carried = 0
+        for row in (row for row in flat if row["device"] == device):
+            at = row["alloc_event"]
+            if row["is_baseline"]:
+                at, carried = carried, carried + 1
+            frames = named._frames(at, row["is_baseline"])
+            expected: tuple[object, ...] = (None, None, None, None)
+            if frames:
+                function, file, line = frame = named._own(frames)
+                expected = (unpaired(function), unpaired(file), line, named._users(frame))
+            assert (row["function"], row["file"], row["line"], row["is_user"]) == expected
+            module = named.label("module", at, carried=row["is_baseline"])
+            there = bool(frames) and module != NO_MODULE
+            assert row["module"] == (unpaired(module) if there else None)
 
 
 def _lifetime(row: dict[str, Any], stacks: list[list[dict[str, Any]]]) -> tuple[Any, ...]:

@@ -9,9 +9,16 @@ from memreplay.errors import UsageError
 
 _PICKLE = re.compile(r"\.(pkl|pickle)(\.(gz|zst|zstd|xz|bz2|zip))?\Z", re.IGNORECASE)
 _JSON = re.compile(r"\.json(\.(gz|zst|zstd|xz|bz2|zip))?\Z", re.IGNORECASE)
-# `rank7`, `Rank_7`, `rank-07`; of `local_rank3` and `rank12` in one name the second counts.
-_RANK = re.compile(r"(local)?[-_. ]?rank[-_. =]*([0-9]+)", re.IGNORECASE)
+# `rank7`, `Rank_7`, `rank-07`; of `local_rank3` and `rank12` in one name the second counts. Of a
+# LoRA it is a size.
+_RANK = re.compile(r"(?<!lora)(?<!lora[-_. ])(local)?[-_. ]?rank[-_. =]*([0-9]+)", re.IGNORECASE)
 _NUMBER = re.compile(r"[0-9]+")
+# What counts something else than ranks, though it may count from 0 on as they do.
+_COUNTED = re.compile(
+    r"(?:^|[^a-z])(attempt|batch|bs|bucket|ctx|dim|epoch|fold|head|iter|iteration|layer|lora|lr|run|"
+    r"seed|seq|size|step|trial|try|v|version)s?[-_. =]*\Z",
+    re.IGNORECASE,
+)
 _MOST_DIGITS = 9  # what has more is a time or an id
 _SHOWN = 3  # names that an error lists
 _LONGEST = 60  # characters of one
@@ -36,12 +43,15 @@ def natural(name: str) -> list[tuple[str, int]]:
 def ranks_of(names: Sequence[str]) -> tuple[dict[int, str], tuple[str, ...]]:
     """The file of each rank, in their order, and the names that have no rank where others do.
 
-    A rank is the number after `rank` in the file's name, or else in its folder's; where no name has
-    that, the one number in which the names differ. `names` are snapshots, as paths with `/`, each
-    there once. Raises UsageError where a rank is ambiguous or there twice, and where there is none.
+    A rank is the number after `rank` in the file's name, or else in its folder's. Where no name has
+    that, it is the one number in which the names differ, if that counts from 0 on without a gap
+    (sizes and steps do not) and no word before it says what else it counts. `names` are snapshots,
+    as paths with `/`, each there once. Raises UsageError where a rank is ambiguous or there twice,
+    and where there is none.
     """
     said = {name: _after_rank(name) for name in names}
-    if any(said.values()):
+    is_said = any(said.values())
+    if is_said:
         unranked = tuple(name for name in names if not said[name])
         ranked = [name for name in names if said[name]]
         numbers = _telling(ranked, [said[name] for name in ranked])
@@ -56,7 +66,14 @@ def ranks_of(names: Sequence[str]) -> tuple[dict[int, str], tuple[str, ...]]:
                 " has one file (name the folder of one dump)"
             )
         found[rank] = name
+    if not is_said and found:
+        _check_counted(found)
     return found, unranked
+
+
+def says_rank(name: str) -> bool:
+    """Whether a name has the word, so that its rank need not be guessed."""
+    return bool(_after_rank(name))
 
 
 def _after_rank(name: str) -> list[int]:
@@ -68,6 +85,36 @@ def _after_rank(name: str) -> list[int]:
         if numbers:
             return numbers
     return []
+
+
+def _check_counted(found: dict[int, str]) -> None:
+    """Raises UsageError where numbers that no name calls ranks are not plainly ranks."""
+    word = next(filter(None, (_word_before(name, rank) for rank, name in found.items())), None)
+    if word is None and list(found) == list(range(len(found))):
+        return
+    shown = ", ".join(map(str, list(found)[:_SHOWN])) + (", …" if len(found) > _SHOWN else "")
+    several = len(found) > 1
+    if word is not None:
+        why = f"{'come' if several else 'comes'} after {word!r}"
+    else:
+        why = "do not count up from 0 without a gap" if several else "is not 0"
+    raise UsageError(
+        f"no name says its rank ({_short(next(iter(found.values())))}), and the"
+        f" number{'s' if several else ''} {shown} {why}: put the rank after the word rank, as in"
+        " rank0.pkl"
+    )
+
+
+def _word_before(name: str, number: int) -> str | None:
+    """The word that says what a number in a name counts, if it is not ranks."""
+    bare, word = _bare(name), None
+    for found in _NUMBER.finditer(bare):
+        if int(found[0]) == number:
+            before = _COUNTED.search(bare[: found.start()])
+            if before is None:
+                return None
+            word = before[1]
+    return word
 
 
 def _all_numbers(names: Sequence[str]) -> list[list[int]]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from memreplay.cli.export_names import FORMATS, TABLES, VIEWS, format_of
 from memreplay.cli.options import (
     EXIT_CODES,
     all_frames_option,
@@ -48,30 +48,16 @@ class Export(NamedTuple):
     pool: tuple[int, int] | None = None
     stream: int | None = None
     filters: Filters | None = None
+    flat: bool = False
 
 
-# format: (module with `export`, the endings of names that mean it)
-FORMATS = {
-    "parquet": ("memreplay.cli.export_tables", (".parquet", ".pq")),
-    "arrow": ("memreplay.cli.export_tables", (".arrow", ".feather", ".ipc")),
-    "csv": ("memreplay.cli.export_tables", (".csv",)),
-    "ndjson": ("memreplay.cli.export_tables", (".ndjson", ".jsonl")),
-    "json": ("memreplay.cli.export_tables", (".json",)),
-    "perfetto": ("memreplay.cli.export_views", (".pftrace", ".perfetto-trace")),
-    "chrome": ("memreplay.cli.export_views", (".trace.json",)),
-    "speedscope": ("memreplay.cli.export_views", (".speedscope.json", ".speedscope")),
-    "collapsed": ("memreplay.cli.export_views", (".collapsed", ".folded")),
-    "pprof": ("memreplay.cli.export_views", (".pprof", ".pb")),
-    "memory-timeline": ("memreplay.cli.export_views", (".timeline.json", ".raw.json")),
-}
-TABLES = tuple(fmt for fmt, (module, _) in FORMATS.items() if module.endswith("_tables"))
-VIEWS = tuple(fmt for fmt in FORMATS if fmt not in TABLES)
 _TRACES = ("perfetto", "chrome")
 _STACKS = ("speedscope", "collapsed", "pprof")
 # What the options that do not fit every format are of.
 _FITS = {
     "tables": TABLES,
     "partition": TABLES,
+    "flat": TABLES,
     "measures": VIEWS,
     "pool": VIEWS,
     "stream": VIEWS,
@@ -94,6 +80,7 @@ Examples:
   memreplay export snap.pkl -o tables/
   memreplay export snap.pkl -o allocations.parquet
   memreplay export snap.pkl -o usage.csv
+  memreplay export snap.pkl -o allocations.csv --flat
   memreplay export snap.pkl --format ndjson --tables events | head
   memreplay export rank*.pkl -o dataset/ --partition rank
   memreplay export snap.pkl -o snap.pftrace
@@ -122,7 +109,13 @@ Examples:
     "--tables",
     metavar="NAME[,NAME...]",
     help="Which tables: events, allocations, stacks, frames, segments, blocks, annotations, usage"
-    " (default: all into a folder; into a file the one of its name, else allocations).",
+    " (default: all into a folder; into a file the one in its name, else allocations).",
+)
+@click.option(
+    "--flat",
+    is_flag=True,
+    help="Allocations with function, file, line and module as columns, so that nothing need be"
+    " joined.",
 )
 @click.option(
     "--partition",
@@ -152,6 +145,7 @@ def command(
     fmt: str | None,
     output: str | None,
     tables: str | None,
+    flat: bool,
     partition: str | None,
     force: bool,
     measures: tuple[str, ...],
@@ -170,13 +164,13 @@ def command(
     Traces (perfetto, chrome): measures over time, pools, annotations; with perfetto, who held
     memory at the peak. Flame graphs (speedscope, collapsed, pprof): who held it at the peak, or at
     another moment, in bytes. memory-timeline: the files of torch.profiler, by category; of one
-    device. A name that ends in .gz is compressed.
+    device. A name that ends in .gz is compressed. What was written is said on stderr.
 
     Tables (parquet, arrow, csv, ndjson, json): every event, allocation with its lifetime, stack and
     block, and every measure over time; docs/schema.md has their columns. Needs pyarrow:
     pip install 'memreplay[parquet]'.
     """
-    fmt = fmt or _by_name(output, folder=partition is not None)
+    fmt = format_of(output, fmt, folder=partition is not None)
     export = Export(
         files,
         fmt,
@@ -194,6 +188,7 @@ def command(
         pool,
         stream,
         filters,
+        flat,
     )
     _check_fit(export)
     ctx.exit(import_module(FORMATS[fmt][0]).export(export))
@@ -206,24 +201,3 @@ def _check_fit(export: Export) -> None:
         if value is not None and value is not False and value != () and export.fmt not in formats:
             option = _SPELLED.get(name, "--" + name.replace("_", "-"))
             raise UsageError(f"{option} is for {', '.join(formats)}; not for {export.fmt}")
-
-
-def _by_name(output: str | None, *, folder: bool) -> str:
-    """The format that the name of the output means: the longest ending that fits, in capitals or
-    not. A folder's, and one without an ending, mean parquet."""
-    if output is None or output == "-":
-        raise UsageError("say what to write (--format), or where to (-o OUT)")
-    name = output.lower()
-    plain = name.removesuffix(".gz")
-    found = [
-        (len(ending), fmt)
-        for fmt, (_, endings) in FORMATS.items()
-        for ending in endings
-        if plain.endswith(ending)
-    ]
-    fmt = max(found)[1] if found else "parquet"
-    folder = folder or output.endswith(("/", os.sep)) or os.path.isdir(output)
-    unknown = not found and not folder and os.path.splitext(output)[1] != ""
-    if unknown or (plain != name and fmt in TABLES):
-        raise UsageError(f"{output}: this ending means nothing; say what to write (--format)")
-    return fmt

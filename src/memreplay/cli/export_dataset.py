@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from memreplay.analysis.rank_names import ranks_of
-from memreplay.cli.errors import name_of
+from memreplay.analysis.rank_names import ranks_of, says_rank
+from memreplay.cli.errors import name_of, say
+from memreplay.cli.export_saying import say_folder
 from memreplay.cli.export_writing import check_unmixed, read, say_cut_off, write_all
 from memreplay.cli.folder import folder_output
 from memreplay.errors import UsageError
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 # `host-node7`, `host=node7`, `hostname_node7`; a name ends at the next part of the file's name.
 _HOST = re.compile(r"host(?:name)?[-_=. ]([A-Za-z0-9][A-Za-z0-9-]*)", re.IGNORECASE)
+_SHOWN = 4  # ranks that a line lists
 
 
 def export_dataset(asked: Export, named: tuple[str, ...], rules: tuple[Rule, ...]) -> int:
@@ -42,13 +45,19 @@ def export_dataset(asked: Export, named: tuple[str, ...], rules: tuple[Rule, ...
         for rank, path in ranks.items()
     }
     check_unmixed(asked.output, ranks=True)
+    rows: Counter[str] = Counter()
     with folder_output(asked.output, list(names.values()), force=asked.force) as create:
         for rank, path in ranks.items():
             of_rank = {table: names[table, rank] for table in named}
-            exit_code = _add_rank(asked, files[path], path, of_rank, create, rules)
+            exit_code = _add_rank(asked, files[path], path, of_rank, create, rules, rows)
             if exit_code:
                 create.give_up()
                 return exit_code
+    guessed = [f"{rank} {path}" for rank, path in ranks.items() if not says_rank(path)]
+    if guessed:
+        more = ", …" if len(guessed) > _SHOWN else ""
+        say(f"ranks by the one number that differs: {', '.join(guessed[:_SHOWN])}{more}")
+    say_folder(asked.output, asked.fmt, rows, list(names.values()))
     return 0
 
 
@@ -59,13 +68,16 @@ def _add_rank(
     names: Mapping[str, str],
     create: Folder,
     rules: tuple[Rule, ...],
+    rows: Counter[str],
 ) -> int:
-    """Writes the tables of one snapshot, whose memory is given back before the next is read."""
+    """Writes the tables of one snapshot, whose memory is given back before the next is read. Their
+    rows are added to `rows`."""
     snapshot, exit_code = read(asked, file)
     if snapshot is None:
         return exit_code
     with snapshot:
-        write_all(snapshot, names, create, asked, rules, {"file": path, "host": host_of(path)})
+        labels = {"file": path, "host": host_of(path)}
+        rows.update(write_all(snapshot, names, create, asked, rules, labels))
     say_cut_off(snapshot, f"{path}: ")
     return 0
 

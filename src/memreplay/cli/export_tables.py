@@ -6,7 +6,16 @@ import os
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from memreplay.cli.export_writing import check_unmixed, read, say_cut_off, write_all, writer_of
+from memreplay.cli.export_names import is_folder, table_of
+from memreplay.cli.export_saying import say_file, say_folder
+from memreplay.cli.export_writing import (
+    check_unmixed,
+    flat_form,
+    read,
+    say_cut_off,
+    write_all,
+    writer_of,
+)
 from memreplay.cli.folder import folder_output
 from memreplay.cli.output import byte_output, check_not_read, check_output
 from memreplay.errors import MissingExtraError, UsageError
@@ -22,8 +31,10 @@ def export(asked: Export) -> int:
     """Writes what was asked for; the exit code. Raises UsageError, MissingExtraError, OSError."""
     from memreplay.tables.schema import TABLES, tables_named
 
-    _check_extra()
+    check_extra()
     named = None if asked.tables is None else tables_named(asked.tables)
+    if asked.flat and named is not None and "allocations" not in named:
+        raise UsageError(f"--flat is of the table allocations; --tables says {asked.tables}")
     rules = asked.config.rules()
     if asked.partition is not None:
         from memreplay.cli.export_dataset import export_dataset
@@ -33,10 +44,10 @@ def export(asked: Export) -> int:
         raise UsageError("several snapshots go into one dataset: give --partition rank and -o DIR/")
     if _is_folder(asked.output, named):
         return _into_folder(asked, named or tuple(TABLES), rules)
-    return _into_file(asked, named or (_named_by(asked.output),), rules)
+    return _into_file(asked, named, rules)
 
 
-def _check_extra() -> None:
+def check_extra() -> None:
     """Raises MissingExtraError without pyarrow: before the work, as that may take a while."""
     from memreplay.tables.schema import NEEDS_PYARROW
 
@@ -51,7 +62,7 @@ def _check_extra() -> None:
 def _is_folder(output: str | None, named: tuple[str, ...] | None) -> bool:
     if output is None or output == "-":
         return False
-    if output.endswith(("/", os.sep)) or os.path.isdir(output):
+    if is_folder(output):
         return True
     if os.path.exists(output):  # a file to replace, or a pipe of the shell's (/dev/fd/63)
         return False
@@ -59,25 +70,23 @@ def _is_folder(output: str | None, named: tuple[str, ...] | None) -> bool:
     return (named is None or len(named) > 1) and not os.path.splitext(output)[1]
 
 
-def _named_by(output: str | None) -> str:
-    """The table that the name of a file means: that of its own name, else the allocations."""
+def _into_file(asked: Export, named: tuple[str, ...] | None, rules: tuple[Rule, ...]) -> int:
     from memreplay.tables.schema import TABLES
 
-    stem = os.path.basename(output or "").split(".")[0]
-    return stem if stem in TABLES else "allocations"
-
-
-def _into_file(asked: Export, named: tuple[str, ...], rules: tuple[Rule, ...]) -> int:
-    if len(named) > 1:
+    if named is not None and len(named) > 1:
         raise UsageError("several tables go into a folder, a file each: give -o DIR/")
+    by_name = ("allocations", True) if asked.flat else table_of(asked.output, tuple(TABLES))
+    name, is_said = (named[0], True) if named else by_name
     binary = asked.fmt in BINARY
     check_output(asked.output, force=asked.force, binary=binary, read=asked.files)
     snapshot, exit_code = read(asked, asked.files[0])
     if snapshot is not None:
         from memreplay.tables import table
 
+        made = table(snapshot, name, rules=rules, flat=flat_form(asked, name))
         with byte_output(asked.output) as out:
-            writer_of(asked.fmt)(table(snapshot, named[0], rules=rules), out)
+            writer_of(asked.fmt)(made, out)
+        say_file(asked, f"the table {name}", made.rows, "row", None if is_said else tuple(TABLES))
         say_cut_off(snapshot)
     return exit_code
 
@@ -96,6 +105,9 @@ def _into_folder(asked: Export, named: tuple[str, ...], rules: tuple[Rule, ...])
         if snapshot is None:
             create.give_up()
             return exit_code
-        write_all(snapshot, {name: f"{name}.{asked.fmt}" for name in named}, create, asked, rules)
+        rows = write_all(
+            snapshot, {name: f"{name}.{asked.fmt}" for name in named}, create, asked, rules
+        )
+    say_folder(asked.output, asked.fmt, rows, names)
     say_cut_off(snapshot)
     return exit_code

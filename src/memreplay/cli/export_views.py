@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import IO, TYPE_CHECKING, cast
 
 from memreplay.cli.errors import CUT_OFF, attempt, say
+from memreplay.cli.export_saying import say_file
 from memreplay.cli.output import byte_output, check_output
 from memreplay.cli.source import opened
 from memreplay.errors import UsageError
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
     from memreplay.results.views import CategoryEvents, StacksReport, TraceReport
     from memreplay.snapshot import Snapshot
 
-    Render = Callable[[Snapshot], tuple[Iterator[bytes], tuple[str, ...]]]
+    # The parts of the file, what to say of them, and what they are: a number of what.
+    Rendered = tuple[Iterator[bytes], tuple[str, ...], tuple[str, int, str]]
+    Render = Callable[[Snapshot], Rendered]
 
 # Always compressed, unless the name says that it is not.
 _COMPRESSED = {"pprof": (".pb", ".pprof")}
@@ -28,6 +31,7 @@ _EMPTY = {
     "allocated": "nothing was allocated, of what the options leave: the graph is empty",
 }
 BINARY = ("perfetto", "pprof")
+_GRAPH = {"live": "who held memory", "allocated": "who allocated"}
 
 
 def export(asked: Export) -> int:
@@ -41,15 +45,16 @@ def export(asked: Export) -> int:
     check_output(asked.output, force=asked.force, binary=binary, read=asked.files)
     render = _RENDER[asked.fmt](asked)
 
-    def work() -> tuple[Iterator[bytes], tuple[str, ...]]:
+    def work() -> Rendered:
         with opened(asked.files[0], asked.reading) as snapshot:
             return render(snapshot)
 
     found, exit_code = attempt(asked.files[0], work)
     if found is not None:
-        parts, notes = found
+        parts, notes, (what, number, noun) = found
         with byte_output(asked.output) as out:
             _write(parts, out, compressed)
+        say_file(asked, what, number, noun)
         for note in notes:
             say(note)
     return exit_code
@@ -94,7 +99,7 @@ def _stacks(asked: Export) -> Render:
     if asked.what == "allocated" and asked.at is not None:
         raise UsageError("what was allocated is of all events that are read: give no --at")
 
-    def render(snapshot: Snapshot) -> tuple[Iterator[bytes], tuple[str, ...]]:
+    def render(snapshot: Snapshot) -> Rendered:
         from memreplay.analysis.weighted import stacks_report
 
         report = stacks_report(
@@ -108,7 +113,9 @@ def _stacks(asked: Export) -> Render:
             filters=asked.filters,
         )
         empty = () if any(device.stacks for device in report.devices) else (_EMPTY[report.what],)
-        return _rendered(asked.fmt, report), _notes(report, (*report.missing, *empty))
+        stacks = sum(len(device.stacks) for device in report.devices)
+        notes = _notes(report, (*report.missing, *empty))
+        return _rendered(asked.fmt, report), notes, (_GRAPH[report.what], stacks, "stack")
 
     return render
 
@@ -128,7 +135,7 @@ def _rendered(fmt: str, report: StacksReport) -> Iterator[bytes]:
 
 
 def _trace(asked: Export) -> Render:
-    def render(snapshot: Snapshot) -> tuple[Iterator[bytes], tuple[str, ...]]:
+    def render(snapshot: Snapshot) -> Rendered:
         from memreplay.analysis.tracks import POINTS, trace_report
 
         report = trace_report(
@@ -142,13 +149,16 @@ def _trace(asked: Export) -> Render:
             stream=asked.stream,
             filters=asked.filters,
         )
+        notes = _notes(report, report.notes)
+        counters = sum(len(device.tracks) for device in report.devices)
+        about = ("memory over time", counters, "counter")
         if asked.fmt == "perfetto":
             from memreplay.reports.perfetto import render_perfetto
 
-            return render_perfetto(report), _notes(report, report.notes)
+            return render_perfetto(report), notes, about
         from memreplay.reports.chrome_trace import render_chrome
 
-        return render_chrome(report), _notes(report, report.notes)
+        return render_chrome(report), notes, about
 
     return render
 
@@ -158,7 +168,7 @@ def _memory_timeline(asked: Export) -> Render:
     rules = asked.config.rules()
     raw = (asked.output or "").lower().endswith((".raw.json", ".raw.json.gz"))
 
-    def render(snapshot: Snapshot) -> tuple[Iterator[bytes], tuple[str, ...]]:
+    def render(snapshot: Snapshot) -> Rendered:
         from memreplay.analysis.torch_categories import category_events
         from memreplay.reports.memory_timeline import render_coalesced, render_raw
 
@@ -170,7 +180,13 @@ def _memory_timeline(asked: Export) -> Render:
             filters=asked.filters,
             rules=rules,
         )
-        return (render_raw if raw else render_coalesced)(report), _notes(report, report.notes)
+        about = (
+            f"{'raw ' if raw else ''}bytes by category over time",
+            len(report.bytes) + len(report.carried_bytes),
+            "change",
+        )
+        rendered = (render_raw if raw else render_coalesced)(report)
+        return rendered, _notes(report, report.notes), about
 
     return render
 

@@ -104,18 +104,21 @@ def write_all(
     asked: Export,
     rules: tuple[Rule, ...],
     labels: Mapping[str, str | None] | None = None,
-) -> None:
+) -> dict[str, int]:
     """Writes tables, each into the file of its name, two at a time: encoding and compressing goes
-    on without the GIL."""
+    on without the GIL. Gives the rows of each."""
     from concurrent.futures import ThreadPoolExecutor
 
     from memreplay.tables import table
 
     write = writer_of(asked.fmt)
 
-    def one(name: str) -> None:
+    def one(name: str) -> int:
+        flat = flat_form(asked, name)
+        made = table(snapshot, name, rules=rules, labels=labels, flat=flat)
         with create(names[name]) as out:
-            write(table(snapshot, name, rules=rules, labels=labels), out)
+            write(made, out)
+        return made.rows
 
     # What threads share is made before they do: the replays, and what the measures are made of; the
     # table that needs no measures is written meanwhile.
@@ -123,16 +126,20 @@ def write_all(
         snapshot.replay(device)
     order = sorted(names, key=_LONGEST.index)
     with ThreadPoolExecutor(2 if several_cpus() else 1) as pool:
-        jobs = [pool.submit(one, name) for name in order if name == "events"]
+        jobs = {name: pool.submit(one, name) for name in order if name == "events"}
         try:
             if {"allocations", "usage"} & set(names):
                 make_measures(snapshot)
-            jobs += [pool.submit(one, name) for name in order if name != "events"]
-            for job in jobs:
-                job.result()
+            jobs |= {name: pool.submit(one, name) for name in order if name != "events"}
+            return {name: jobs[name].result() for name in names}
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
+
+
+def flat_form(asked: Export, name: str) -> bool:
+    """Whether a table is written in its flat form."""
+    return asked.flat and name == "allocations"
 
 
 def make_measures(snapshot: Snapshot) -> None:

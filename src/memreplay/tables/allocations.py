@@ -14,6 +14,7 @@ from memreplay.analysis.dimensions import Dimensions
 from memreplay.columns import view
 from memreplay.tables.arrow import numbers, texts, words_array
 from memreplay.tables.batching import slices
+from memreplay.tables.callers import Callers
 from memreplay.tables.words import Words, code_words, pool_words
 
 if TYPE_CHECKING:
@@ -31,14 +32,17 @@ def allocation_rows(replay: Replay) -> int:
     return replay.native.allocs + replay.native.baseline_blocks
 
 
-def allocation_batches(snap: Snapshot, rules: tuple[Rule, ...]) -> Iterator[dict[str, Any]]:
+def allocation_batches(
+    snap: Snapshot, rules: tuple[Rule, ...], *, flat: bool = False
+) -> Iterator[dict[str, Any]]:
     """Columns by name, a batch at a time: of each device the baseline's blocks, then the
-    allocations in the order of their events."""
+    allocations in the order of their events. `flat` has who allocated in columns of its own."""
     dimensions = Dimensions(snap, rules)
     words = _Spelled(
         states=words_array(STATES),
         pools=pool_words(snap),
         categories=code_words(dimensions.rules.name, NO_RULE + 1),
+        callers=Callers(snap, dimensions) if flat else None,
     )
     for device in snap.devices:
         yield from _Lifetimes(snap, snap.replay(device), dimensions, words).batches()
@@ -50,6 +54,7 @@ class _Spelled(NamedTuple):
     states: Any
     pools: Words
     categories: Words
+    callers: Callers | None
 
 
 class _Lifetimes:
@@ -102,6 +107,7 @@ class _Lifetimes:
                 pool=self.pool[rows],
                 stack=self.columns["stack"][rows],
                 category=self.categories.numbers(rows.data, array("q"))[0],
+                callers=self._callers(rows, None),
             )
 
     def _baseline(self, blocks: int) -> Iterator[dict[str, Any]]:
@@ -126,7 +132,16 @@ class _Lifetimes:
                 pool=pool_of[origin[at]],
                 stack=np.asarray(native.baseline("stack"))[at],
                 category=self.categories.numbers(array("q"), rows.data)[1],
+                callers=self._callers(None, rows),
             )
+
+    def _callers(
+        self, events: np.ndarray[Any, Any] | None, blocks: np.ndarray[Any, Any] | None
+    ) -> dict[str, Any]:
+        """The columns of a flat table, of allocations or of the baseline's blocks."""
+        if self.words.callers is None:
+            return {}
+        return self.words.callers.columns(self.requested, events, blocks)
 
     def _batch(
         self,
@@ -141,6 +156,7 @@ class _Lifetimes:
         pool: np.ndarray[Any, Any],
         stack: np.ndarray[Any, Any],
         category: Any,
+        callers: dict[str, Any],
     ) -> dict[str, Any]:
         rows = len(end)
         freed = end != _core.ABSENT_ID
@@ -161,6 +177,7 @@ class _Lifetimes:
             "category": self.words.categories.column(names[np.asarray(category)]),
             "state": texts(state, self.words.states),
             "is_baseline": numbers(np.full(rows, start is None)),
+            **callers,
         }
 
     def _moment(self, event: str, time: str, at: np.ndarray[Any, Any]) -> dict[str, Any]:

@@ -53,14 +53,16 @@ def table(
     *,
     rules: tuple[Rule, ...] = DEFAULT_RULES,
     labels: Mapping[str, str | None] | None = None,
+    flat: bool = False,
 ) -> Table:
     """A table of a snapshot: see docs/schema.md. `rules` make the column `category`; `labels` are
     more columns, of one text (or null) each; one that is called as a column of the table becomes
-    `snapshot_NAME`, as two of a name are read by few.
+    `snapshot_NAME`, as two of a name are read by few. `flat`, of the allocations, has function,
+    file, line and module as columns, so that nothing need be joined.
 
     Raises UsageError for a name that there is not, MissingExtraError without pyarrow.
     """
-    spec = table_spec(name)
+    spec = table_spec(name, flat=flat)
     own = {column.name for column in spec.columns}
     labels = {
         f"snapshot_{key}" if key in own else key: word for key, word in (labels or {}).items()
@@ -73,7 +75,7 @@ def table(
     }
     if name == "allocations":
         rows = sum(allocation_rows(snap.replay(device)) for device in snap.devices)
-        return Table(spec, about, rows, lambda: allocation_batches(snap, rules), labels)
+        return Table(spec, about, rows, lambda: allocation_batches(snap, rules, flat=flat), labels)
     make = _MAKERS[name]
     return Table(spec, about, _rows(snap, name), lambda: make(snap), labels)
 

@@ -83,6 +83,18 @@ ALLOCATIONS = _of(
     is_baseline             bool
     """,
 )
+# After the allocations' own columns, where a flat table is asked for: who allocated, spelled out.
+FLAT = _of(
+    "allocations",
+    """
+    function  text?
+    file      text?
+    line      int64?
+    is_user   bool?
+    module    text?
+    """,
+)
+FLAT_ALLOCATIONS = TableSpec(ALLOCATIONS.name, ALLOCATIONS.columns + FLAT.columns)
 USAGE = _of(
     "usage",
     """
@@ -172,11 +184,14 @@ TABLES = {
 }
 
 
-def table_spec(name: str) -> TableSpec:
-    """The table of this name. Raises UsageError."""
+def table_spec(name: str, *, flat: bool = False) -> TableSpec:
+    """The table of this name, `flat` with who allocated in columns of its own. Raises
+    UsageError."""
     if name not in TABLES:
         raise UsageError(f"no table is called {name!r}; there are: {', '.join(TABLES)}")
-    return TABLES[name]
+    if flat and name != ALLOCATIONS.name:
+        raise UsageError(f"the table {name} has no flat form; {ALLOCATIONS.name} has")
+    return FLAT_ALLOCATIONS if flat else TABLES[name]
 
 
 def tables_named(names: str) -> tuple[str, ...]:

@@ -44,9 +44,13 @@ class Words:
         # The last column that was the same everywhere: mostly the next batch has it too.
         self._same: tuple[tuple[int, int], pa.DictionaryArray] | None = None
 
-    def column(self, ids: NDArray[np.unsignedinteger]) -> pa.DictionaryArray:
-        """The words of these ids."""
+    def column(
+        self, ids: NDArray[np.unsignedinteger], missing: NDArray[np.bool_] | None = None
+    ) -> pa.DictionaryArray:
+        """The words of these ids, null where `missing` says so too."""
         rows = len(ids)
+        if missing is not None:
+            return self._made(np.where(missing, np.uint32(_core.ABSENT_ID), ids))
         if rows and ids.strides[0] == 0:
             same = (int(ids[0]), rows)
             if self._same is None or self._same[0] != same:

@@ -20,9 +20,14 @@ CASES = {
     ),
     "other numbers": (["host_3_rank7_1700.pickle", "host_4_rank8_1699.pickle"], [7, 8]),
     "the number that differs": (["memory_snapshot_0.pickle", "memory_snapshot_1.pickle"], [0, 1]),
-    "a number alone": (["0.pkl", "1.pkl", "12.pkl"], [0, 1, 12]),
-    "one file, one number": (["memory_snapshot_3.pickle"], [3]),
-    "one file in a numbered folder": (["iteration_10/3.pkl"], [3]),
+    "a number alone": (["0.pkl", "1.pkl", "2.pkl"], [0, 1, 2]),
+    "one file, one number": (["memory_snapshot_0.pickle"], [0]),
+    "one file in a numbered folder": (["iteration_10/0.pkl"], [0]),
+    "a letter": (["run.r0.pkl", "run.r1.pkl"], [0, 1]),
+    "sizes beside": (["ctx256_rank_0.pkl", "ctx512_rank_1.pkl"], [0, 1]),
+    "between dots": (["ctx256.rank3.pkl", "ctx512.rank7.pkl"], [3, 7]),
+    "a step that is the same": (["step_0/0.pkl", "step_0/1.pkl"], [0, 1]),
+    "lora beside": (["lora_rank8_0.pkl", "lora_rank8_1.pkl"], [0, 1]),
     "a number that does not differ": (["h100_0.pkl", "h100_1.pkl"], [0, 1]),
     "nested": (
         ["iteration_10/rank0_memory_snapshot.pickle", "iteration_10/rank1_memory_snapshot.pickle"],
@@ -62,6 +67,18 @@ ERRORS = {
         ["iteration_10/rank0.pkl", "iteration_20/rank0.pkl"],
         "two files are of rank 0, iteration_10/rank0.pkl and iteration_20/rank0.pkl",
     ),
+    "sizes": (
+        ["memory_ctx256_fullstep.pickle", "memory_ctx512_fullstep.pickle"],
+        "and the numbers 256, 512 come after 'ctx': put the rank after the word rank, as in rank0",
+    ),
+    "one size": (["medium_1024.pkl"], "and the number 1024 is not 0"),
+    "sizes of lora": (["lora_rank8.pkl", "lora-rank16.pkl"], "and the numbers 8, 16 "),
+    "a gap": (
+        ["snapshot_0.pkl", "snapshot_2.pkl"],
+        "(snapshot_0.pkl), and the numbers 0, 2 do not",
+    ),
+    "steps": (["step_0.pkl", "step_1.pkl"], "and the numbers 0, 1 come after 'step'"),
+    "iterations": (["it/Iteration-0/a.pkl"], "no rank in the name it/Iteration-0/a.pkl"),
     "times": (["1700000000.pkl", "1700000060.pkl"], "which number is the rank"),
     "the same number": (["5.pkl", "5.pickle"], "two files are of rank 5"),
     "many": ([f"{i}_{i + 1}.pkl" for i in range(9)], "0_1.pkl, 1_2.pkl, 2_3.pkl, … is not clear"),
@@ -103,12 +120,30 @@ def test_natural_order() -> None:
 WORDS = st.text("abcxyz_-.", max_size=6)
 
 
-@given(WORDS, WORDS, st.sets(st.integers(0, 10**9 - 1), min_size=1, max_size=20), st.booleans())
+@given(
+    WORDS,
+    WORDS,
+    st.one_of(
+        st.tuples(st.sets(st.integers(0, 10**9 - 1), min_size=1, max_size=20), st.just(True)),
+        st.tuples(st.integers(1, 20).map(lambda n: set(range(n))), st.booleans()),
+    ),
+)
 def test_any_template_gives_its_ranks_back(
-    before: str, after: str, ranks: set[int], said: bool
+    before: str, after: str, asked: tuple[set[int], bool]
 ) -> None:
+    ranks, said = asked
     names = [f"{before}{'rank' if said else ''}{rank}{after}.pkl" for rank in ranks]
     assert ranks_of(names)[0] == dict(zip(sorted(ranks), sorted(names, key=natural), strict=True))
+
+
+@given(WORDS, WORDS, st.sets(st.integers(0, 10**9 - 1), min_size=1, max_size=9))
+def test_numbers_that_no_word_calls_ranks_count_from_0(
+    before: str, after: str, numbers: set[int]
+) -> None:
+    names = [f"{before}{number}{after}.pkl" for number in numbers]
+    if numbers != set(range(len(numbers))):
+        with pytest.raises(UsageError, match=r"as in rank0\.pkl"):
+            ranks_of(names)
 
 
 @given(st.lists(st.text(max_size=30), unique=True, max_size=8))

@@ -15,13 +15,16 @@ import duckdb
 import polars
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 from pyarrow import dataset
 
 import memreplay as mr
 from memreplay.cli.app import app
 from memreplay.cli.export_dataset import host_of
+from memreplay.cli.export_names import FORMATS
+from memreplay.cli.export_names import TABLES as TABLE_FORMATS
 from memreplay.cli.export_writing import read
+from memreplay.reports import units
 from memreplay.tables import TABLES
 from tests import build
 from tests.build import SnapshotBuilder
@@ -41,6 +44,15 @@ def path(tmp_path: Path) -> Path:
     return made
 
 
+def wrote(result: Result, out: object) -> str:
+    """What the one line on stderr says of what was written."""
+    assert (result.exit_code, result.stdout) == (0, ""), result.output
+    start = f"memreplay: wrote {out}: "
+    assert result.stderr.startswith(start)
+    assert result.stderr.count("\n") == 1
+    return str(result.stderr[len(start) : -1])
+
+
 def left(folder: Path) -> list[str]:
     return sorted(os.path.relpath(p, folder) for p in folder.rglob("*") if p.is_file())
 
@@ -48,8 +60,12 @@ def left(folder: Path) -> list[str]:
 def test_a_folder_gets_all_tables(runner: CliRunner, path: Path, tmp_path: Path) -> None:
     out = tmp_path / "tables"
     result = runner.invoke(app, ["export", str(path), "-o", f"{out}/"])
-    assert (result.exit_code, result.output) == (0, "")
     assert left(out) == sorted(f"{name}.parquet" for name in TABLES)
+    n_bytes = units.size(sum(one.stat().st_size for one in out.iterdir()))
+    assert wrote(result, f"{out}/") == (
+        f"8 files as parquet, {n_bytes}; rows: events 2, allocations 2, stacks 1, frames 1,"
+        " segments 0, blocks 0, annotations 0, usage 3"
+    )
     assert pq.read_table(out / "allocations.parquet")["bytes"].to_pylist() == [64, 128]
     assert os.listdir(tmp_path) == ["snap.pkl", "tables"] or sorted(os.listdir(tmp_path)) == [
         "snap.pkl",
@@ -82,8 +98,12 @@ def test_a_file_gets_the_allocations_in_the_format_of_its_name(
     name: str, start: bytes, runner: CliRunner, path: Path, tmp_path: Path
 ) -> None:
     result = runner.invoke(app, ["export", str(path), "-o", str(tmp_path / name)])
-    assert (result.exit_code, result.output) == (0, "")
     data = (tmp_path / name).read_bytes()
+    fmt = name.lower()[2:]
+    assert wrote(result, tmp_path / name) == (
+        f"the table allocations as {fmt}, 2 rows, {units.size(len(data))}; --tables NAME for"
+        " another: events, allocations, stacks, frames, segments, blocks, annotations, usage"
+    )
     assert data.startswith(start)
     if name == "x.json":
         assert [row["bytes"] for row in json.loads(data)] == [64, 128]
@@ -93,10 +113,13 @@ def test_a_file_with_the_name_of_a_table_gets_that(
     runner: CliRunner, path: Path, tmp_path: Path
 ) -> None:
     for name, rows in (("usage.parquet", 3), ("frames.parquet", 1), ("blocks.parquet", 0)):
-        result = runner.invoke(app, ["export", str(path), "-o", str(tmp_path / name)])
-        assert (result.exit_code, result.output) == (0, "")
-        assert pq.read_metadata(tmp_path / name).num_rows == rows
-        assert pq.read_schema(tmp_path / name).metadata[b"memreplay.table"] == name[:-8].encode()
+        for full in (name, f"my_{name}", f"1.{name.upper()}"):
+            out = tmp_path / full
+            result = runner.invoke(app, ["export", str(path), "-o", str(out)])
+            words = f"the table {name[:-8]} as parquet, {rows} row{'' if rows == 1 else 's'}, "
+            assert wrote(result, out) == words + units.size(out.stat().st_size)
+            assert pq.read_metadata(out).num_rows == rows
+            assert pq.read_schema(out).metadata[b"memreplay.table"] == name[:-8].encode()
 
 
 def test_stdout(runner: CliRunner, path: Path) -> None:
@@ -160,7 +183,8 @@ def test_an_ending_that_means_nothing(runner: CliRunner, path: Path, tmp_path: P
     for name in ("x.txt", "snap.pkl.zst", "x.timeline.json.zst"):
         result = runner.invoke(app, ["export", str(path), "-o", str(tmp_path / name)])
         assert result.exit_code == 2
-        assert "this ending means nothing; say what to write (--format)" in result.stderr
+        usual = ", ".join(endings[0] for _, endings in FORMATS.values())
+        assert f"{name}: no format ends so; these do: {usual}; or give --format" in result.stderr
     args = ["--tables", "usage", "--format", "parquet"]
     for rest in (["-o", f"{tmp_path}/x.txt", *args], ["-o", f"{tmp_path}/run.1/"]):
         assert runner.invoke(app, ["export", str(path), *rest]).exit_code == 0
@@ -211,16 +235,18 @@ def test_salvage(runner: CliRunner, path: Path, tmp_path: Path) -> None:
     args = ["export", str(path), "--salvage", "-o", f"{tmp_path}/x.parquet"]
     said = "memreplay: the snapshot is cut off: this is of what is whole of it\n"
     result = runner.invoke(app, args)
-    assert (result.exit_code, result.stderr) == (0, said)
+    assert (result.exit_code, result.stderr.count("\n")) == (0, 2)
+    assert result.stderr.endswith(said)
     assert 0 < len(pq.read_table(tmp_path / "x.parquet")) < 50
     result = runner.invoke(app, [*args[:3], "-o", f"{tmp_path}/x/"])
-    assert (result.exit_code, result.stderr) == (0, said)
+    assert (result.exit_code, result.stderr.count("\n")) == (0, 2)
+    assert result.stderr.endswith(said)
     result = runner.invoke(app, [*args[:3], "-o", f"{tmp_path}/y/", "--partition", "rank"])
     assert result.exit_code == 2
     os.rename(path, tmp_path / "rank0.pkl")
     args = ["export", f"{tmp_path}/rank0.pkl", *args[2:3], "-o", f"{tmp_path}/y/"]
     result = runner.invoke(app, [*args, "--partition", "rank"])
-    assert (result.exit_code, result.stderr.count("\n")) == (0, 1)
+    assert (result.exit_code, result.stderr.count("\n")) == (0, 2)
     assert "rank0.pkl: the snapshot is cut off" in result.stderr
 
 
@@ -301,6 +327,37 @@ def test_without_pyarrow(
     assert sorted(os.listdir(tmp_path)) == ["snap.pkl"]
 
 
+def test_a_flat_table_says_who_allocated(runner: CliRunner, path: Path, tmp_path: Path) -> None:
+    builder = SnapshotBuilder()
+    for address in (0x1000, 0x2000):
+        builder.alloc(address, 96, frames=[("train", "train.py", 1)])
+    path.write_bytes(build.dump(builder.build()))
+    for fmt in TABLE_FORMATS:
+        out = tmp_path / f"x.{fmt}"
+        result = runner.invoke(app, ["export", str(path), "-o", str(out), "--flat"])
+        assert wrote(result, out).startswith(f"the table allocations as {fmt}, 2 rows, ")
+    rows = json.loads((tmp_path / "x.json").read_text())
+    frame = {"function": "train", "file": "train.py", "line": 1, "is_user": True, "module": None}
+    assert [{name: row[name] for name in frame} for row in rows] == [frame, frame]
+    found = duckdb.execute(
+        "select function, file, line, is_user, module, sum(bytes) from"
+        f" '{tmp_path}/x.parquet' group by all"
+    ).fetchall()
+    assert found == [(*frame.values(), 192)]
+    folder = runner.invoke(app, ["export", str(path), "-o", f"{tmp_path}/t/", "--flat"])
+    assert folder.exit_code == 0
+    assert pq.read_schema(tmp_path / "t" / "allocations.parquet").names[-5:] == list(frame)
+    again, snap = mr.open(tmp_path / "t"), mr.open(path)
+    assert b"".join(again.native.dump(True)) == b"".join(snap.native.dump(True))
+    for args, words in (
+        (["-o", "x.csv", "--flat", "--tables", "usage"], "--flat is of the table allocations; "),
+        (["-o", "x.trace.json", "--flat"], "--flat is for parquet, "),
+    ):
+        result = runner.invoke(app, ["export", str(path), *args])
+        assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+        assert words in result.stderr
+
+
 # --- several ranks ----------------------------------------------------------------------------
 
 
@@ -317,7 +374,8 @@ def test_ranks_become_one_dataset(runner: CliRunner, ranks: list[str], tmp_path:
     out = tmp_path / "ds"
     args = ["export", *ranks, "-o", f"{out}/", "--partition", "rank"]
     result = runner.invoke(app, args)
-    assert (result.exit_code, result.output) == (0, "")
+    assert wrote(result, f"{out}/").startswith("24 files as parquet, ")
+    assert "; rows: events 18, allocations 18, stacks 3, frames 3, " in result.stderr
     assert left(out) == sorted(
         f"{name}/rank={rank}/host-n{rank}_rank{rank}.parquet"
         for name in TABLES
@@ -380,6 +438,25 @@ def test_several_snapshots_need_the_word(
     assert "give --partition rank and -o DIR/" in result.stderr
 
 
+def test_ranks_that_no_name_says_are_told(runner: CliRunner, path: Path, tmp_path: Path) -> None:
+    for i in range(5):
+        (tmp_path / f"snap_{i}.pkl").write_bytes(path.read_bytes())
+    files = [f"{tmp_path}/snap_{i}.pkl" for i in range(5)]
+    args = ["export", *files, "-o", f"{tmp_path}/ds/", "--partition", "rank"]
+    result = runner.invoke(app, args)
+    assert result.exit_code == 0
+    assert result.stderr.startswith(
+        f"memreplay: ranks by the one number that differs: 0 {files[0]}, 1 {files[1]}, "
+        f"2 {files[2]}, 3 {files[3]}, …\nmemreplay: wrote "
+    )
+    for i in (0, 1):
+        os.rename(files[i], tmp_path / f"ctx{256 << i}.pkl")
+    files = [f"{tmp_path}/ctx256.pkl", f"{tmp_path}/ctx512.pkl"]
+    result = runner.invoke(app, ["export", *files, *args[6:], "--force"])
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert "the numbers 256, 512 come after 'ctx': put the rank after the word" in result.stderr
+
+
 def test_one_broken_rank_leaves_nothing(
     runner: CliRunner, ranks: list[str], tmp_path: Path
 ) -> None:
@@ -433,7 +510,7 @@ def test_every_command_takes_an_exported_folder(
         ["gate", "FILE", "--max-peak", "1TiB"],
         ["gate", "FILE", "--base", "FILE", "--max-growth", "1%"],
         ["baseline", "FILE"],
-        ["export", "FILE", "--format", "ndjson"],
+        ["export", "FILE", "--format", "ndjson", "--tables", "allocations"],
         ["export", "FILE", "--format", "collapsed"],
     ):
         told = []

@@ -11,10 +11,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from memreplay.cli.app import app
-from memreplay.cli.export import VIEWS
+from memreplay.cli.export_names import VIEWS
 from memreplay.cli.export_views import is_compressed
 from memreplay.cli.options import MEASURES
 from memreplay.model import MEASURES as ALL_MEASURES
+from memreplay.reports.units import size
 from tests import build, views
 
 
@@ -42,7 +43,14 @@ def content(path: Path) -> bytes:
 BEGINS = {
     "x.pftrace": b"\x0a",
     "x.perfetto-trace": b"\x0a",
+    "x.perfetto": b"\x0a",
     "x.trace.json": b'{"displayTimeUnit"',
+    "x.chrome.json": b'{"displayTimeUnit"',
+    "chrome.json": b'{"displayTimeUnit"',
+    "x.perfetto.json": b'{"displayTimeUnit"',
+    "x.chrome-trace.json.gz": b'{"displayTimeUnit"',
+    "speedscope.json": b'{"$schema"',
+    "x.folded.txt": b"device 0;train",
     "x.speedscope.json": b'{"$schema"',
     "x.folded": b"device 0;train",
     "x.collapsed": b"device 0;train",
@@ -55,7 +63,9 @@ BEGINS = {
 def test_the_name_says_the_format(runner: CliRunner, path: Path, name: str) -> None:
     out = path.parent / name
     result = run(runner, path, "-o", out)
-    assert (result.exit_code, result.output) == (0, "")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr.startswith(f"memreplay: wrote {out}: ")
+    assert f", {size(out.stat().st_size)}; " in result.stderr
     assert content(out).startswith(BEGINS[name])
     assert (out.read_bytes()[:2] == b"\x1f\x8b") is name.endswith(".gz")
     again = path.parent / f"again.{name}"
@@ -89,8 +99,13 @@ def test_where_pprof_is_compressed() -> None:
 def test_memory_timeline(runner: CliRunner, path: Path, name: str) -> None:
     out = path.parent / name
     result = run(runner, path, "-o", out, "--format", "memory-timeline", "--device", 0)
-    assert (result.exit_code, result.output) == (0, "")
+    assert (result.exit_code, result.stdout) == (0, "")
     found = json.loads(content(out))
+    raw = "raw " if "raw" in name else ""
+    assert result.stderr == (
+        f"memreplay: wrote {out}: {raw}bytes by category over time as memory-timeline, 8 changes,"
+        f" {size(out.stat().st_size)}\n"
+    )
     if "raw" in name:
         assert found[0] == [-1, 1, 700, 7]
     else:

@@ -27,6 +27,18 @@ def test_the_page_has_every_table_with_its_columns_types_and_order() -> None:
     }
 
 
+def test_the_page_has_the_columns_of_the_flat_form() -> None:
+    (text,) = re.findall(r"^## The flat form of.*?(?=^## )", SCHEMA, re.MULTILINE | re.DOTALL)
+    flat = table_spec("allocations", flat=True).columns
+    own = TABLES["allocations"].columns
+    assert flat[: len(own)] == own
+    assert [(name, kind, bool(null)) for name, kind, null in ROW.findall(text)] == [
+        (column.name, column.type, column.nullable) for column in flat[len(own) :]
+    ]
+    with pytest.raises(UsageError, match="the table usage has no flat form; allocations has"):
+        table_spec("usage", flat=True)
+
+
 def test_the_page_names_the_version() -> None:
     assert f"(the version, now `{VERSION}`)" in SCHEMA
 
