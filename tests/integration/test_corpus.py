@@ -15,19 +15,22 @@ from click.testing import CliRunner
 
 import memreplay as mr
 from memreplay.analysis.allocations import allocations_report
+from memreplay.analysis.diff import diff_report
 from memreplay.analysis.filters import Filtering
 from memreplay.analysis.grouping import Grouper
 from memreplay.analysis.leaks import leaks_report
+from memreplay.analysis.sides import Scope
 from memreplay.analysis.steps import steps_report
 from memreplay.analysis.torch_categories import category_events
 from memreplay.analysis.tracks import trace_report
 from memreplay.cli.app import app
-from memreplay.model import WAYS, Filters, Group, MeasureName
+from memreplay.model import WAYS, Filters, Group, MeasureName, When
 from memreplay.reports.dump import render_dump
 from memreplay.reports.memory_timeline import render_coalesced
 from tests import oracle, oracle_allocations, oracle_measures
 from tests.compare import assert_like_oracle
 from tests.dumped import expected_tables, read_dump
+from tests.oracle_diff import check_lines, lines_held
 from tests.oracle_groups import Groups
 
 # The exact requested peak of each file, and the first event after which it is reached.
@@ -273,3 +276,26 @@ def test_what_viewers_are_given_adds_up(corpus_file: Path) -> None:
         times, sizes = json.loads(b"".join(render_coalesced(category_events(snap))))
         assert len(times) == len(sizes)
         assert sum(sizes[-1] if sizes else ()) == snap.replay().final_bytes
+
+
+PAIRS = [
+    ("kkaitlyn111*ctx128*", "kkaitlyn111*ctx256*"),
+    ("kkaitlyn111*ctx256*", "kkaitlyn111*ctx512*"),  # fp32 and mixed precision
+    ("kkaitlyn111*ctx512*", "kkaitlyn111*ctx128*"),
+    ("Wedsonlin*inference*", "Wedsonlin*training*"),
+    ("Wedsonlin*training*", "Wedsonlin*inference*"),
+]
+
+
+@pytest.mark.parametrize("base, new", PAIRS)
+def test_a_diff_says_of_each_line_what_both_say(corpus: Path, base: str, new: str) -> None:
+    before, after = (mr.open(next(corpus.glob(name))) for name in (base, new))
+    for when in (When("peak", 1), When("event", 300), When("event", 3000), When("end")):
+        scope = Scope("requested", when)
+        ours, theirs = (lines_held(snap, 0, scope) for snap in (before, after))
+        for by in ("stack", "frame"):
+            report = diff_report(before, after, by=by, when=when, top=0, unchanged=True)
+            (device,) = report.devices
+            assert check_lines(device.rows, ours, theirs) == []
+            assert sum(row.change_bytes for row in device.rows) == device.change_bytes
+            assert not any(row.label.startswith("torch::unwind") for row in device.rows)
