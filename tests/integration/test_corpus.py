@@ -15,11 +15,14 @@ from click.testing import CliRunner
 
 import memreplay as mr
 from memreplay.analysis.allocations import allocations_report
+from memreplay.analysis.baseline import baseline_of
+from memreplay.analysis.budgets import Budget
 from memreplay.analysis.diff import diff_report
 from memreplay.analysis.filters import Filtering
+from memreplay.analysis.gate import gate_file
 from memreplay.analysis.grouping import Grouper
 from memreplay.analysis.leaks import leaks_report
-from memreplay.analysis.sides import Scope
+from memreplay.analysis.sides import BaselineSide, Scope, SnapshotSide
 from memreplay.analysis.steps import steps_report
 from memreplay.analysis.torch_categories import category_events
 from memreplay.analysis.tracks import trace_report
@@ -299,3 +302,12 @@ def test_a_diff_says_of_each_line_what_both_say(corpus: Path, base: str, new: st
             assert check_lines(device.rows, ours, theirs) == []
             assert sum(row.change_bytes for row in device.rows) == device.change_bytes
             assert not any(row.label.startswith("torch::unwind") for row in device.rows)
+
+
+@pytest.mark.parametrize("base, new", PAIRS)
+def test_a_gate_blames_the_same_whatever_the_base_is(corpus: Path, base: str, new: str) -> None:
+    before, after = (mr.open(next(corpus.glob(name))) for name in (base, new))
+    sides = SnapshotSide(before), BaselineSide(baseline_of(before), "base.json")
+    found = [gate_file(after, [Budget(max_peak=0)], base=side) for side in sides]
+    assert found[0].findings == found[1].findings
+    assert found[0].findings[0].causes

@@ -20,19 +20,23 @@ from memreplay.results.diff import DiffRow, Status
 if TYPE_CHECKING:
     from memreplay.model import Frame
 
+    Seen = tuple[Frame, ...]
+
 
 def compared(base: Sided, new: Sided, *, exact: bool = False, trim: bool = False) -> list[DiffRow]:
     """Every group of both sides in one row, the largest change first; they add up to the change.
 
     `exact` matches nothing but equal stacks. `trim` cuts the stacks of the new side down as those
-    of a baseline are. What a baseline left out is one row, with the new side's groups that are no
-    larger and that it has not: they may well be among these.
+    of a baseline are, and does without what a baseline does not have. What that left out is one
+    row, with the new side's groups that are no larger and that it has not: they may well be among
+    these.
     """
     theirs = trimmed(new.groups) if trim else new.groups
     ours = base.groups
     if base.most_left_out is not None:
         theirs = _with_the_rest(ours, theirs, base.most_left_out)
-    return _sorted([*_by_label(ours, theirs), *_by_stack(base, new, theirs, exact)])
+    seen = ((), ()) if trim else (base.seen, new.seen)
+    return _sorted([*_by_label(ours, theirs), *_by_stack(ours, theirs, seen, exact)])
 
 
 def folded(rows: list[DiffRow]) -> list[DiffRow]:
@@ -47,6 +51,17 @@ def folded(rows: list[DiffRow]) -> list[DiffRow]:
             frames = tuple(row.frames[i] for i in row.user)
             label = row.frames[_place(Label(row.label, row.frames))[0]].function
             key = frames or label, row.below, operator_below(row.frames, row.user)
+        found.setdefault(key, []).append(row)
+    return _sorted([_sum(alike) for alike in found.values()])
+
+
+def by_line(rows: list[DiffRow]) -> list[DiffRow]:
+    """The rows with those of one line in one: of stacks with the same place."""
+    found: dict[Hashable, list[DiffRow]] = {}
+    for row in rows:
+        key: Hashable = row.label, row.below
+        if row.frames and not row.of:
+            key = row.frames[_place(Label(row.label, row.frames, row.user))[0]], row.below
         found.setdefault(key, []).append(row)
     return _sorted([_sum(alike) for alike in found.values()])
 
@@ -105,16 +120,17 @@ def _labelled(groups: list[Group]) -> dict[str, list[Group]]:
     return found
 
 
-def _by_stack(base: Sided, new: Sided, theirs: list[Group], exact: bool) -> list[DiffRow]:
-    ours = [group for group in base.groups if group.frames]
-    theirs = [group for group in theirs if group.frames]
-    matches = match_stacks(_stacks(ours, base.seen), _stacks(theirs, new.seen), exact=exact)
+def _by_stack(
+    base: list[Group], new: list[Group], seen: tuple[Seen, Seen], exact: bool
+) -> list[DiffRow]:
+    ours, theirs = ([group for group in side if group.frames] for side in (base, new))
+    matches = match_stacks(_stacks(ours, seen[0]), _stacks(theirs, seen[1]), exact=exact)
     return [
         _matched(one, [ours[i] for i in one.base], [theirs[i] for i in one.new]) for one in matches
     ]
 
 
-def _stacks(groups: list[Group], seen: tuple[Frame, ...]) -> Stacks:
+def _stacks(groups: list[Group], seen: Seen) -> Stacks:
     return Stacks(
         [_code(group) for group in groups],
         n_bytes=[group.bytes for group in groups],
