@@ -15,19 +15,25 @@ from click.testing import CliRunner
 
 import memreplay as mr
 from memreplay.analysis.allocations import allocations_report
+from memreplay.analysis.baseline import baseline_of
+from memreplay.analysis.budgets import Budget
+from memreplay.analysis.diff import diff_report
 from memreplay.analysis.filters import Filtering
+from memreplay.analysis.gate import gate_file
 from memreplay.analysis.grouping import Grouper
 from memreplay.analysis.leaks import leaks_report
+from memreplay.analysis.sides import BaselineSide, Scope, SnapshotSide
 from memreplay.analysis.steps import steps_report
 from memreplay.analysis.torch_categories import category_events
 from memreplay.analysis.tracks import trace_report
 from memreplay.cli.app import app
-from memreplay.model import WAYS, Filters, Group, MeasureName
+from memreplay.model import WAYS, Filters, Group, MeasureName, When
 from memreplay.reports.dump import render_dump
 from memreplay.reports.memory_timeline import render_coalesced
 from tests import oracle, oracle_allocations, oracle_measures
 from tests.compare import assert_like_oracle
 from tests.dumped import expected_tables, read_dump
+from tests.oracle_diff import check_lines, lines_held
 from tests.oracle_groups import Groups
 from tests.unit.analysis.test_report import assert_equals_the_commands
 from tests.unit.reports.test_report_json import check
@@ -284,3 +290,35 @@ def test_what_viewers_are_given_adds_up(corpus_file: Path) -> None:
         times, sizes = json.loads(b"".join(render_coalesced(category_events(snap))))
         assert len(times) == len(sizes)
         assert sum(sizes[-1] if sizes else ()) == snap.replay().final_bytes
+
+
+PAIRS = [
+    ("kkaitlyn111*ctx128*", "kkaitlyn111*ctx256*"),
+    ("kkaitlyn111*ctx256*", "kkaitlyn111*ctx512*"),  # fp32 and mixed precision
+    ("kkaitlyn111*ctx512*", "kkaitlyn111*ctx128*"),
+    ("Wedsonlin*inference*", "Wedsonlin*training*"),
+    ("Wedsonlin*training*", "Wedsonlin*inference*"),
+]
+
+
+@pytest.mark.parametrize("base, new", PAIRS)
+def test_a_diff_says_of_each_line_what_both_say(corpus: Path, base: str, new: str) -> None:
+    before, after = (mr.open(next(corpus.glob(name))) for name in (base, new))
+    for when in (When("peak", 1), When("event", 300), When("event", 3000), When("end")):
+        scope = Scope("requested", when)
+        ours, theirs = (lines_held(snap, 0, scope) for snap in (before, after))
+        for by in ("stack", "frame"):
+            report = diff_report(before, after, by=by, when=when, top=0, unchanged=True)
+            (device,) = report.devices
+            assert check_lines(device.rows, ours, theirs) == []
+            assert sum(row.change_bytes for row in device.rows) == device.change_bytes
+            assert not any(row.label.startswith("torch::unwind") for row in device.rows)
+
+
+@pytest.mark.parametrize("base, new", PAIRS)
+def test_a_gate_blames_the_same_whatever_the_base_is(corpus: Path, base: str, new: str) -> None:
+    before, after = (mr.open(next(corpus.glob(name))) for name in (base, new))
+    sides = SnapshotSide(before), BaselineSide(baseline_of(before), "base.json")
+    found = [gate_file(after, [Budget(max_peak=0)], base=side) for side in sides]
+    assert found[0].findings == found[1].findings
+    assert found[0].findings[0].causes

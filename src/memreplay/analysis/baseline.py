@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from memreplay.analysis.categories import DEFAULT_RULES
-from memreplay.analysis.sides import Scope, SnapshotSide, trimmed
+from memreplay.analysis.sides import REST, Scope, Sided, SnapshotSide, trimmed
 from memreplay.errors import UsageError
-from memreplay.model import MEASURES, MeasureName
+from memreplay.model import MEASURES, Group, MeasureName
 from memreplay.results.baseline import Baseline, BaselineDevice, BaselinePeak
 
 if TYPE_CHECKING:
@@ -114,6 +114,20 @@ def _annotations(side: SnapshotSide, device: int, measure: MeasureName) -> list[
         top = usage.highest(span.start_event, end).bytes
         highest[name] = max(top, highest.get(name, 0))
     return sorted(names, key=lambda name: (-highest[name], name))[:MOST_ANNOTATIONS]
+
+
+def as_kept(found: Sided, scope: Scope) -> Sided:
+    """What a baseline keeps of it, as it is read again: both forms of a base blame the same."""
+    part = scope.category is not None or scope.annotation is not None
+    groups = trimmed(found.groups)
+    kept = groups[: TOP_OF_A_PART if part else TOP]
+    left = groups[len(kept) :]
+    if not left:
+        return Sided(found.side, groups)
+    n_bytes, count = sum(group.bytes for group in left), sum(group.count for group in left)
+    return Sided(
+        found.side, [*kept, Group(REST, n_bytes, count, 0.0)], min(group.bytes for group in kept)
+    )
 
 
 def _peak(

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from memreplay.analysis.choice import device_pairs, fitting_by
-from memreplay.analysis.rows import compared
+from memreplay.analysis.rows import compared, folded
 from memreplay.analysis.sides import (
     PEAK,
     BaselineSide,
@@ -47,7 +47,8 @@ def diff_report(
     but one each, of these two. The base may be a baseline, which has groups by stack at the peak of
     one measure.
 
-    `exact` matches nothing but equal stacks, line for line; `unchanged` keeps rows that did not
+    Rows that differ in plumbing alone are one, unless `all_frames` are asked for. `exact` matches
+    nothing but equal stacks, line for line; `unchanged` keeps rows that did not
     change. `top` cuts the rows (0: none). Raises UsageError where the two have no device in common,
     or one of them does not have the moment.
     """
@@ -75,7 +76,9 @@ def diff_report(
         when=when,
         exact=exact,
         all_frames=all_frames,
-        devices=tuple(_device(pair, scope, before, after, exact, unchanged, top) for pair in both),
+        devices=tuple(
+            _device(pair, scope, before, after, exact, all_frames, unchanged, top) for pair in both
+        ),
         only_base=tuple(one for one in before.devices if one not in dict(both)),
         only_new=tuple(one for one in after.devices if one not in dict(both).values()),
         truncated=before.truncated or after.truncated,
@@ -94,11 +97,14 @@ def _device(
     before: ComparedSide,
     after: ComparedSide,
     exact: bool,
+    all_frames: bool,
     unchanged: bool,
     top: int,
 ) -> DeviceDiff:
     base, new = before.at(pair[0], scope), after.at(pair[1], scope)
     rows = compared(base, new, exact=exact, trim=before.trimmed)
+    if not exact and not all_frames:
+        rows = folded(rows)
     statuses: Counter[Status] = Counter(row.status for row in rows)
     kept = [row for row in rows if unchanged or row.status != "same"]
     shown = kept[:top] if top else kept

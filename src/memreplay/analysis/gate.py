@@ -200,7 +200,10 @@ class _Gate:
         return replace(found, outcome="failed", causes=self.causes(start.device, scope, base))
 
     def causes(self, device: int, scope: Scope, base_bytes: int | None) -> tuple[Cause, ...]:
-        """What grew most since the base; without one, what holds most."""
+        """The lines that grew most since the base; without one, those that hold most.
+
+        Of a base that is a snapshot no more counts than what a baseline made of it has.
+        """
         if scope.measure == "reserved":
             return ()
         new = self.side.at(device, scope)
@@ -211,13 +214,17 @@ class _Gate:
             except UsageError:
                 before = None  # a baseline that has the peak of this, and no groups
             if before is not None and new.side.bytes > before.side.bytes:
-                from memreplay.analysis.rows import compared  # late: what passes needs no rows
+                # Late: what passes needs no rows.
+                from memreplay.analysis.baseline import as_kept
+                from memreplay.analysis.rows import by_line, compared
 
-                rows = compared(before, new, trim=self.base.trimmed)
+                if not self.base.trimmed:
+                    before = as_kept(before, scope)
+                rows = by_line(compared(before, new, trim=True))
                 grown = [row for row in rows if row.change_bytes > 0 and row.label != REST]
                 if grown:
                     return _first([_cause_of_row(row) for row in grown])
-        return _first([_cause(group) for group in new.groups])
+        return _first(_by_line([_cause(group) for group in new.groups]))
 
     # ---- the others
 
@@ -307,6 +314,16 @@ def _first(causes: list[Cause]) -> tuple[Cause, ...]:
     if not any(cause.file for cause in kept):
         kept += [cause for cause in causes[CAUSES:] if cause.file][:1]
     return tuple(kept)
+
+
+def _by_line(causes: list[Cause]) -> list[Cause]:
+    """The causes with those of one line in one, the largest first."""
+    found: dict[tuple[str, ...], Cause] = {}
+    for one in causes:
+        key = (one.function, one.file, str(one.line)) if one.file else (one.label,)
+        before = found.get(key)
+        found[key] = one if before is None else replace(before, bytes=before.bytes + one.bytes)
+    return sorted(found.values(), key=lambda one: -one.bytes)
 
 
 def _cause(group: Group) -> Cause:

@@ -22,12 +22,16 @@ PLUMBING_FILE = re.compile(
     ^$ | ^\?\?$ | ^<(?:frozen\ |eval_with_key|__array_function__|torch) |
     (?:^|/)(?:site|dist)-packages/(?:torch|torchgen|functorch|triton|torch_npu)/ |
     # PyTorch from a source tree; a user's own folder may be called torch too
-    /torch/(?:_\w+|ao|autograd|backends|compiler|cuda|distributed|fx|jit|nn|optim|utils|xpu)/ |
+    /torch/(?:_\w+|amp|ao|autograd|backends|compiler|cuda|distributed|fx|jit|nn|optim|utils|xpu)/ |
     /torch/(?:_tensor|_ops|_compile|functional|overrides|serialization|storage)\.py$ |
     /torchinductor_[^/]*/ |
+    # Decorators: they stand between any two functions, and are neither's
+    (?:^|/)(?:site|dist)-packages/(?:wrapt|decorator\.py|jaxtyping|beartype|typeguard)(?:/|$) |
     # Python's own library
     /lib(?:64)?/python3(?:\.\d+)?/(?!(?:site|dist)-packages/) | \bpython3\d+\.zip/ |
-    \.(?:c|cc|cpp|cxx|cu|cuh|h|hh|hpp|pyx|S|o|so|pyd)$ | \.so\.[\d.]+$
+    \.(?:c|cc|cpp|cxx|cu|cuh|h|hh|hpp|pyx|S|o|so|pyd|dylib|dll)$ | \.so\.[\d.]+$ |
+    # Python's own program, where it has the interpreter in it
+    (?:^|[/\\])(?:python|pypy)[\d.]*[dmtu]*(?:-dbg)?(?:\.exe)?$
     """,
     re.VERBOSE,
 )
@@ -40,7 +44,8 @@ ALLOCATOR_FUNCTION = re.compile(
 )
 # Python's own C functions, and how a thread starts.
 INTERPRETER_FUNCTION = re.compile(
-    r"^_?Py[A-Z_]|^_?_?libc_|^_start$|^__?clone\d?$|^start_thread$|^execute_native_thread|_vectorcall|"
+    r"^_?Py[A-Z_]|^_?_?libc_|^_start$|^__?clone\d?$|^start_thread$|^_?_?pthread_|"
+    r"^execute_native_thread|_vectorcall|"
     r"^(?:cfunction|type|slot|method|object|builtin|tp)_\w+$|^(?:wrapper|run|do)_\w+$|^main$|"
     r"^_(?:wrapped_)?call_impl$|^<module>$"
 )
@@ -60,7 +65,7 @@ def function_rank(function: str) -> int:
         return ALLOCATOR
     if INTERPRETER_FUNCTION.search(function):
         return OTHER
-    if function.startswith("at::native::") or PYTHON_NAME.match(function):
+    if function.startswith(("at::native::", "at::_ops::")) or PYTHON_NAME.match(function):
         return OPERATION
     return OTHER
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from memreplay.analysis.choice import filtering_of
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from memreplay.snapshot import Snapshot
 
 PEAK = When("peak", 1)
+MOST_SEEN = 100_000  # frames of the user's code that are compared
 REST = "(smaller groups of the baseline)"
 
 
@@ -53,12 +55,14 @@ class Sided(NamedTuple):
     """A scope on one side: its totals and its groups.
 
     Groups that a baseline left out are one of the label REST, and hold at most `most_left_out`
-    bytes each; None where there are none.
+    bytes each; None where there are none. `seen` is the user's code that was recorded, whether it
+    holds anything then or not.
     """
 
     side: Side
     groups: list[Group]
     most_left_out: int | None = None
+    seen: tuple[Frame, ...] = ()
 
 
 class ComparedSide(Protocol):
@@ -114,6 +118,7 @@ class SnapshotSide:
         self.strict = strict
         self._groupers: dict[By, Grouper] = {}
         self._usages: dict[tuple[int, Scope], Usage] = {}
+        self._seen: tuple[Frame, ...] | None = None
         self._levels: dict[tuple[int, Scope], Level | None] = {}
 
     @property
@@ -203,7 +208,15 @@ class SnapshotSide:
             trusted=trust.trusted,
             reasons=trust.reasons,
         )
-        return Sided(side, list(groups))
+        return Sided(side, list(groups), seen=self._seen_code())
+
+    def _seen_code(self) -> tuple[Frame, ...]:
+        """The user's code in all stacks of the recording."""
+        if self._seen is None:
+            native, rank = self.snap.native, self.grouper().file_rank
+            ids = (i for i in range(native.n_frames) if not rank[native.frame(i)[1]])
+            self._seen = tuple(map(self.snap.frame, islice(ids, MOST_SEEN)))
+        return self._seen
 
     def _category_alone(self, usage: Usage, category: str) -> Usage:
         if usage.measure == "reserved":

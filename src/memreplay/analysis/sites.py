@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+
+from memreplay.analysis.plumbing import USER, file_rank
 
 Site = tuple[str, str]  # file, function
 Calls = dict[Site, set[Site]]  # who calls each
+LinesOf = Mapping[Site, set[int]]  # the lines of each that are known
 
 MOST_OF_A_NAME = 64  # files of one name, and files that only one side has, compared each with each
 _ALIKE = 0.5  # of the functions of two files, for one to be the other renamed
@@ -27,11 +30,16 @@ _GENERATED = (
 
 
 def same_sites(
-    base: Iterable[Site], new: Iterable[Site], calls: Callable[[], tuple[Calls, Calls]]
+    base: Iterable[Site],
+    new: Iterable[Site],
+    calls: Callable[[], tuple[Calls, Calls]],
+    lines: tuple[LinesOf, LinesOf] | None = None,
 ) -> tuple[dict[Site, Site], dict[Site, Site]]:
     """What to call each site of the base, and of the new side: the same code, the same name.
 
-    `calls` says who calls the sites of each side; it is asked where that has to decide.
+    `calls` says who calls the sites of each side; it is asked where that has to decide. `lines` are
+    those that were recorded of each: where the others of a file stayed where they were, a function
+    of another name is the same one only if it stayed, too.
     """
     ours, theirs = ({site: site for site in side} for side in (base, new))
     for names in (ours, theirs):
@@ -57,9 +65,34 @@ def same_sites(
             for at in before.keys() & after.keys()
             if len(before[at]) == len(after[at]) == 1
         }
+        if lines is not None and key != "function":
+            of = _by_name_now(ours, lines[0]), _by_name_now(theirs, lines[1])
+            again = {
+                name: old
+                for name, old in again.items()
+                if of[0][old] & of[1][name] or not _stood(name[0], *of)
+            }
         for site, name in theirs.items():
             theirs[site] = again.get(name, name)
     return ours, theirs
+
+
+def _by_name_now(names: dict[Site, Site], lines: LinesOf) -> dict[Site, set[int]]:
+    """The lines of each function, by the name that it has now."""
+    found: dict[Site, set[int]] = defaultdict(set)
+    for site, name in names.items():
+        found[name].update(lines[site])
+    return found
+
+
+def _stood(file: str, base: LinesOf, new: LinesOf) -> bool:
+    """Whether most lines of the functions that both sides have in a file are the same lines."""
+    same = ours = theirs = 0
+    for site, before in base.items():
+        if site[0] == file and site in new:
+            same += len(before & new[site])
+            ours, theirs = ours + len(before), theirs + len(new[site])
+    return 2 * same > min(ours, theirs)
 
 
 def unnumbered(file: str) -> str:
@@ -102,7 +135,8 @@ def _by_key(sites: set[Site], key: str, callers: Calls) -> dict[Hashable, list[S
     """Sites that have both a file and a function, by what is the same in those that are one."""
     found: dict[Hashable, list[Site]] = defaultdict(list)
     for site in sites:
-        if site[0] and site[1]:
+        # Of plumbing nothing is guessed: all of C++ may be in "??", or in one library.
+        if site[0] and site[1] and (key == "function" or file_rank(site[0]) == USER):
             at: dict[str, Hashable] = {
                 "function": site[1],
                 "file": site[0],

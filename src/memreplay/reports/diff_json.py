@@ -74,6 +74,9 @@ def _row(row: DiffRow) -> dict[str, object]:
         "change_bytes": row.change_bytes,
         "base_count": row.base_count,
         "new_count": row.new_count,
+        "base_groups": row.base_groups,
+        "new_groups": row.new_groups,
+        "below": row.below,
         "user": list(row.user),
         "frames": [frame_json(frame) for frame in row.frames],
     }

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
-from memreplay.model import Group, When
+from dataclasses import replace
+
+from memreplay.model import By, Group, When
 from memreplay.reports.at_text import when_words
-from memreplay.reports.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
+from memreplay.reports.document import (
+    Block,
+    Document,
+    Heading,
+    Note,
+    Pairs,
+    Place,
+    Row,
+    Table,
+    Words,
+)
 from memreplay.reports.filters import NOTHING_LEFT, filter_pairs
 from memreplay.reports.holders_text import group_row, title_of
 from memreplay.reports.ranges import ranges_words
@@ -12,6 +24,8 @@ from memreplay.reports.reasons import reason_notes
 from memreplay.reports.units import count, counted, percent, signed_count, signed_size, size
 from memreplay.results.diff import DeviceDiff, DiffReport, DiffRow, Side, Status
 
+# What a row is of that is of several.
+_GROUPS = {"stack": "code path", "frame": "line", "innermost": "line", "file": "file"}
 _ORDER: tuple[Status, ...] = ("grew", "shrank", "new", "gone", "same")
 
 
@@ -123,4 +137,18 @@ def _row(row: DiffRow, report: DiffReport) -> Row:
         signed_count(row.new_count - row.base_count),
         row.status,
     )
-    return Row((*numbers, shown.cells[-1]), shown.below, shown.style)
+    return Row((*numbers, _noted(shown.cells[-1], row, report.by)), shown.below, shown.style)
+
+
+def _noted(cell: Words, row: DiffRow, by: By) -> Words:
+    """The place, and of how many groups the row is where it is of several."""
+    words = []
+    if row.below:
+        words.append("in what it calls")
+    if max(row.base_groups, row.new_groups) > 1:
+        before, after = count(row.base_groups), counted(row.new_groups, _GROUPS.get(by, "group"))
+        words.append(after if row.base_groups in (row.new_groups, 0) else f"{before} -> {after}")
+    if not words or not row.frames:
+        return cell
+    assert isinstance(cell, Place)
+    return replace(cell, note=", ".join(filter(None, (cell.note, *words))))

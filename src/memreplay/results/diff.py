@@ -14,8 +14,10 @@ Status = Literal["grew", "shrank", "new", "gone", "same"]
 class DiffRow:
     """One group in both snapshots: its bytes and allocations in each.
 
-    `label`, `frames`, `user` and `of` are as in Group, of the new snapshot where it has the group;
-    where functions were split or inlined, the callers that both have.
+    `label`, `frames`, `user` and `of` are as in Group, of the new snapshot where it has the group.
+    A row may be of several groups, `base_groups` and `new_groups` of each: then `frames` is what
+    they have in common. `below` these: of functions that they call, which one snapshot alone has
+    (split off, inlined), not of the first line itself.
     """
 
     label: str
@@ -27,6 +29,9 @@ class DiffRow:
     new_count: int
     status: Status
     of: tuple[Label, ...] = ()
+    base_groups: int = 0
+    new_groups: int = 0
+    below: bool = False
 
     @property
     def change_bytes(self) -> int:

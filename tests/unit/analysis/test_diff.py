@@ -157,20 +157,38 @@ def test_statuses_and_their_order() -> None:
 
 
 def test_a_function_split_off_is_one_row() -> None:
-    base = layers([100, 200]).build()
-    builder = layers([60, 200])
-    frames = [
+    helper = [
         ("linear", SITE + "linear.py", 3),
         ("helper", "/home/a/gpt/model.py", 70),
-        ("attend", "/home/a/gpt/model.py", 12),
+        ("attend", "/home/a/gpt/model.py", 10),
         ("forward", "/home/a/gpt/model.py", 90),
         ("main", "/home/a/gpt/train.py", 5),
     ]
-    builder.alloc(1 << 30, 45, frames=frames)
-    found = of(base, builder.build())
-    assert [(row.change_bytes, row.status) for row in found.rows] == [(5, "grew")]
+    base = layers([100]).build()
+    found = of(base, SnapshotBuilder().alloc(1 << 30, 105, frames=helper).build())
     (row,) = found.rows
-    assert (row.base_count, row.new_count) == (1, 2)
+    assert (row.change_bytes, row.status, row.below) == (5, "grew", True)
+    assert [frame.function for frame in row.frames] == ["attend", "forward", "main"]
+    # What is still there is no part of it: the line holds what it holds.
+    found = of(base, layers([60]).alloc(1 << 30, 45, frames=helper).build())
+    rows = [(row.change_bytes, row.status, row.below) for row in found.rows]
+    assert rows == [(45, "new", False), (-40, "shrank", False)]
+
+
+def test_rows_that_differ_in_plumbing_alone_are_one() -> None:
+    def made(*sizes: int) -> build.Snapshot:
+        builder = SnapshotBuilder()
+        for i, n_bytes in enumerate(sizes):
+            torch = ("linear", SITE + "linear.py", 3 + i)
+            builder.alloc(512 * i, n_bytes, frames=[torch, ("f", "/home/a/m.py", 7)])
+        return builder.build()
+
+    found = of(made(100, 200), made(150, 200, 30))
+    (row,) = found.rows
+    assert (row.base_bytes, row.new_bytes, row.status) == (300, 380, "grew")
+    assert (row.base_groups, row.new_groups) == (2, 3)
+    found = of(made(100, 200), made(150, 200, 30), all_frames=True)
+    assert [(row.change_bytes, row.status) for row in found.rows] == [(50, "grew"), (30, "new")]
 
 
 def test_by_several_ways_only_what_all_of_them_call_the_same_is_one() -> None:

@@ -50,6 +50,62 @@ def of_kind(file: GatedFile, kind: str) -> list[Finding]:
     return [one for one in file.findings if one.kind == kind]
 
 
+# ---- both forms of a base
+
+
+def causes(new: mr.Snapshot, base: ComparedSide, *budgets: Budget) -> list[tuple[Cause, ...]]:
+    found = gate_file(new, budgets or (Budget(max_peak=0),), base=base, allow_untrusted=True)
+    return [one.causes for one in found.findings if one.kind != "trust"]
+
+
+@pytest.mark.parametrize("base", ["transformer_step", "transformer_deeper", "leaky_training"])
+@pytest.mark.parametrize("new", ["transformer_step", "transformer_deeper", "serving_oom"])
+def test_a_snapshot_blames_what_its_baseline_does(base: str, new: str) -> None:
+    before, after = example(base), example(new)
+    parts = [Budget(max_peak=0), Budget(max_peak=0, category="activations")]
+    if "transformer" in base and "transformer" in new:
+        parts.append(Budget(max_peak=0, annotation="ProfilerStep"))
+    found = causes(after, SnapshotSide(before), *parts)
+    assert found == causes(after, as_file(before), *parts)
+    assert found[0]
+
+
+@given(recordings(max_steps=80), recordings(max_steps=80))
+def test_both_forms_of_any_base_blame_the_same(base: Recording, new: Recording) -> None:
+    before, after = opened(base.snapshot), opened(new.snapshot)
+    assume(before.devices and after.devices)
+    assert causes(after, SnapshotSide(before)) == causes(after, as_file(before))
+
+
+def test_more_groups_than_a_baseline_keeps() -> None:
+    def made(grown: int) -> mr.Snapshot:
+        builder = SnapshotBuilder()
+        for i in range(120):
+            frames = [(f"f{i}", "/home/a/m.py", 10 * i), ("main", "/home/a/t.py", 1)]
+            n_bytes = 10_000 * (120 - i) + grown * (i % 7 == 3)
+            builder.alloc(1 << 20 | i << 32, n_bytes, frames=frames)
+        return opened(builder.build())
+
+    base, new = made(0), made(500)
+    found = causes(new, SnapshotSide(base))
+    assert found == causes(new, as_file(base))
+    assert [one.function for one in found[0]] == ["f3", "f10", "f17"]
+
+
+def test_a_line_is_blamed_for_all_that_it_holds() -> None:
+    def made(*sizes: int) -> mr.Snapshot:
+        builder = SnapshotBuilder()
+        for i, n_bytes in enumerate(sizes):
+            callers = [("norm", "/home/a/m.py", 7), ("block", "/home/a/m.py", 20 + i)]
+            builder.alloc(i << 20, n_bytes, frames=callers)
+        return opened(builder.alloc(9 << 20, 450, frames=[("head", "/home/a/m.py", 90)]).build())
+
+    (found,) = causes(made(300, 300), SnapshotSide(made(100, 100)))
+    assert [(one.function, one.bytes, one.change_bytes) for one in found] == [("norm", 600, 400)]
+    (found,) = causes(made(300, 300), SnapshotSide(made(300, 300)))
+    assert [(one.function, one.bytes) for one in found] == [("norm", 600), ("head", 450)]
+
+
 # ---- against the obvious
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memreplay.analysis.matching import Match, Stack, match_stacks, same_functions
+from memreplay.analysis.matching import Match, Stack, Stacks, match_stacks, same_functions
 from memreplay.model import Frame
 
 
@@ -27,7 +27,11 @@ Sized = dict[Stack, int]
 def changes(base: Sized, new: Sized, kinds: tuple[list[str], list[str]] | None = None) -> list[int]:
     """What changes, a number a match that is not as it was; by size."""
     ours, theirs = list(base.values()), list(new.values())
-    found = match_stacks(list(base), list(new), n_bytes=(ours, theirs), kinds=kinds)
+    of = kinds or (None, None)
+    found = match_stacks(
+        Stacks(list(base), n_bytes=ours, kinds=of[0]),
+        Stacks(list(new), n_bytes=theirs, kinds=of[1]),
+    )
     sums = [sum(theirs[i] for i in m.new) - sum(ours[i] for i in m.base) for m in found]
     return sorted(
         change for change, m in zip(sums, found, strict=True) if change or not (m.base and m.new)
@@ -64,9 +68,9 @@ def test_several_of_the_same_functions_are_told_apart_by_their_lines() -> None:
     old = [stack("m.py:f:10", "t.py:main:1"), stack("m.py:f:20", "t.py:main:1")]
     new = [stack("m.py:f:23", "t.py:main:1"), stack("m.py:f:12", "t.py:main:1")]
     assert pairs(match_stacks(old, new)) == {((0,), (1,)), ((1,), (0,))}
-    # One stayed where it was; the other two are what is left.
+    # One stayed where it was, so the code did not move: the other two are two lines.
     new = [stack("m.py:f:20", "t.py:main:1"), stack("m.py:f:99", "t.py:main:1")]
-    assert pairs(match_stacks(old, new)) == {((0,), (1,)), ((1,), (0,))}
+    assert pairs(match_stacks(old, new)) == {((0,), ()), ((1,), (0,)), ((), (1,))}
     # Nothing says which of the two is which.
     new = [stack("m.py:f:33", "t.py:main:1")]
     assert pairs(match_stacks(old, new)) == {((0, 1), (0,))}
@@ -101,9 +105,8 @@ def test_lines_that_did_not_move_are_believed() -> None:
 def test_many_stacks_of_the_same_functions() -> None:
     many = [(line, line + 1) for line in range(100)]
     assert changes(lines(*many), lines(*((line + 1, size) for line, size in many))) == []
-    assert changes(lines(*many), lines(*many[1:], (500, 7))) == [6]
-    assert changes(lines(*many), lines(*many[2:], (500, 7))) == [-1, 5]
-    # Too many to compare each with each: one match.
+    assert changes(lines(*many), lines(*many[1:], (500, 7))) == [-1, 7]
+    assert changes(lines(*many), lines(*many[2:], (500, 7))) == [-2, -1, 7]
     others = [(line + 1000, size) for line, size in many]
     assert changes(lines(*many[:16]), lines(*others[:17])) == [17]
     assert changes(lines(*many[:15]), lines(*others[:16])) == [16]
@@ -113,16 +116,22 @@ def test_many_stacks_of_the_same_functions() -> None:
 def test_only_one_kind_matches() -> None:
     one = stack("m.py:f:1", MAIN)
     for other in ("b", "a"):
-        found = match_stacks([one, one], [one, one], kinds=(["a", "b"], [other, "c"]))
+        found = match_stacks(
+            Stacks([one, one], kinds=["a", "b"]), Stacks([one, one], kinds=[other, "c"])
+        )
         at = "ab".index(other)
         assert pairs(found) == {((at,), (0,)), ((1 - at,), ()), ((), (1,))}
-        found = match_stacks([one, one], [one, one], kinds=(["a", "b"], [other, "c"]), exact=True)
+        found = match_stacks(
+            Stacks([one, one], kinds=["a", "b"]), Stacks([one, one], kinds=[other, "c"]), exact=True
+        )
         assert pairs(found) == {((at,), (0,)), ((1 - at,), ()), ((), (1,))}
     # Nor what is left in the end.
     helper = stack("m.py:helper:9", "m.py:f:1", MAIN)
-    assert len(match_stacks([one], [helper], kinds=(["a"], ["b"]))) == 2
-    assert len(match_stacks([one], [helper], kinds=(["a"], ["a"]))) == 1
-    assert pairs(match_stacks([one], [one, helper], kinds=(["a"], ["a", "a"]))) == {((0,), (0, 1))}
+    assert len(match_stacks(Stacks([one], kinds=["a"]), Stacks([helper], kinds=["b"]))) == 2
+    assert len(match_stacks(Stacks([one], kinds=["a"]), Stacks([helper], kinds=["a"]))) == 1
+    both = Stacks([one, helper], kinds=["a", "a"])
+    found = match_stacks(Stacks([one], kinds=["a"]), both)
+    assert pairs(found) == {((0,), (0,)), ((), (1,))}
 
 
 TORCH = "/v/lib/python3.12/site-packages/torch/utils/_contextlib.py:decorate_context:116"
@@ -210,6 +219,81 @@ def test_a_function_split_off_counts_where_it_was() -> None:
     helper = stack("/r/m.py:linear:3", "/r/m.py:helper:40", "/r/m.py:forward:12", "/r/t.py:main:1")
     found = match_stacks([A], [A, helper])
     assert pairs(found) == {((0,), (0, 1))}
+
+
+def test_what_is_split_off_is_no_part_of_a_line_that_is_still_there() -> None:
+    # The line itself holds 60 of 100 now, and that is what is said of it.
+    base = {stack("m.py:f:10", MAIN): 100}
+    helper = stack("m.py:helper:40", "m.py:f:10", MAIN)
+    assert changes(base, {stack("m.py:f:10", MAIN): 60, helper: 45}) == [-40, 45]
+    # All of it went there.
+    (one,) = match_stacks(list(base), [helper])
+    assert (one.frames, one.below) == (stack("m.py:f:10", MAIN), True)
+
+
+def test_another_line_of_code_that_stayed_is_another_line() -> None:
+    def norm(line: int) -> Stack:
+        return stack(f"m.py:norm:{line}", "m.py:block:70", MAIN)
+
+    both = {norm(54): 10, norm(55): 10}
+    assert changes({**both, norm(56): 100}, {**both, norm(59): 40}) == [-100, 40]
+    # What holds nothing at this moment, and was recorded, tells so, too.
+    seen = [frame for line in (54, 55, 56, 59) for frame in norm(line)]
+    ours, theirs = (Stacks([norm(line)], n_bytes=[1], seen=seen) for line in (56, 59))
+    assert pairs(match_stacks(ours, theirs)) == {((0,), ()), ((), (0,))}
+
+
+def test_a_function_of_another_name_is_no_renamed_one_where_the_file_stayed() -> None:
+    both = {stack("m.py:f:10", MAIN): 1, stack("m.py:f:20", MAIN): 1}
+    base, new = stack("m.py:softmax:40", MAIN), stack("m.py:silu:90", MAIN)
+    found = match_stacks(list({**both, base: 1}), list({**both, new: 1}))
+    # Their caller is the same line: that is all that is said.
+    (one,) = (one for one in found if 2 in one.base)
+    assert (one.frames, one.below) == (stack(MAIN), True)
+    renamed = stack("m.py:smax:40", MAIN)
+    found = match_stacks(list({**both, base: 1}), list({**both, renamed: 1}))
+    (one,) = (one for one in found if 2 in one.base)
+    assert (one.frames, one.below) == (renamed, False)
+
+
+def test_nodes_of_autograd_match_by_their_name() -> None:
+    def node(name: str, operator: str, offset: int) -> Stack:
+        return (
+            Frame("torch::unwind::unwind()", "??", 0),
+            Frame(f"at::_ops::{operator}::call()", "libtorch.so", offset),
+            Frame(f"{name}Backward0::apply()", "libtorch.so", offset + 7),
+            Frame("start_thread", "libc.so.6", 9),
+        )
+
+    def of(*stacks: Stack) -> Stacks:
+        return Stacks(stacks, users=[()] * len(stacks), places=[(2,)] * len(stacks))
+
+    base = of(node("Neg", "neg", 1), node("Mul", "mul", 2))
+    new = of(node("Mul", "mul", 90), node("Mul", "to", 95), node("ToCopy", "to", 99))
+    found = match_stacks(base, new)
+    assert pairs(found) == {((0,), ()), ((1,), (0,)), ((), (1,)), ((), (2,))}
+
+
+def test_what_several_stacks_have_in_common_is_shown() -> None:
+    base = [
+        stack("m.py:f:10", "m.py:g:20", "t.py:run:1"),
+        stack("m.py:f:10", "m.py:g:20", "t.py:run:2"),
+    ]
+    new = [stack("m.py:f:10", "m.py:g:20", "t.py:run:5")]
+    (one,) = match_stacks(Stacks(base, n_bytes=[1, 2]), Stacks(new, n_bytes=[5]))
+    assert one.frames == stack("m.py:f:10", "m.py:g:20")
+    assert one.user == (0, 1)
+
+
+def test_a_thread_that_begins_within_the_other_stack() -> None:
+    # A checkpoint computes a block again in the thread of the backward.
+    whole = stack("m.py:f:10", "m.py:block:20", "t.py:run:1")
+    again = stack("m.py:f:10", "m.py:block:20")
+    for base, new in ((whole, again), (again, whole)):
+        (one,) = match_stacks([base], [new])
+        assert one.frames == new
+    # Other callers are another way to come there.
+    assert len(match_stacks([whole], [stack("m.py:f:10", "m.py:g:9"), again, whole])) == 3
 
 
 def test_what_is_new_or_gone_stays_so() -> None:

@@ -21,6 +21,9 @@ USER_FILES = [
     "<ipython-input-3-0a1b>",
     "C:\\work\\train.py",
     "/data/notorch/nn.py",
+    "/home/ana/python/train.py",
+    "/home/ana/python3-tools",
+    "/home/ana/wrapt/model.py",
 ]
 PLUMBING_FILES = [
     "",
@@ -41,6 +44,15 @@ PLUMBING_FILES = [
     "thread48.o",
     "/usr/lib/libcudart.so.12",
     "python_variable.cpp",
+    "/src/pytorch/torch/amp/autocast_mode.py",
+    "/opt/venv/lib/python3.12/site-packages/wrapt/wrappers.py",
+    "/opt/venv/lib/python3.12/site-packages/decorator.py",
+    "/usr/lib/python3.12/contextlib.py",
+    "/root/.pyenv/versions/3.11.7/bin/python3.11",
+    "/usr/bin/python3",
+    "python3.13t",
+    "C:\\Python312\\python.exe",
+    "/opt/homebrew/lib/libpython3.12.dylib",
 ]
 
 
@@ -59,12 +71,15 @@ def test_files_of_the_plumbing(file: str) -> None:
     [
         ("torch::autograd::generated::MmBackward0::apply(std::vector<at::Tensor>&&)", "BACKWARD"),
         ("at::native::empty_strided_cuda(c10::ArrayRef<long>)", "OPERATION"),
+        ("at::_ops::sum_dim_IntList::call(at::Tensor const&)", "OPERATION"),
         ("_multi_tensor_adamw", "OPERATION"),
         ("torch::autograd::Engine::thread_main(std::shared_ptr<GraphTask> const&)", "OTHER"),
         ("_call_impl", "OTHER"),
         ("_PyEval_EvalFrameDefault", "OTHER"),
         ("__libc_start_main_impl", "OTHER"),
         ("<module>", "OTHER"),
+        ("pthread_condattr_setpshared", "OTHER"),
+        ("_start", "OTHER"),
         ("torch::unwind::unwind()", "ALLOCATOR"),
         ("torch::CapturedTraceback::gather(bool, bool, bool)", "ALLOCATOR"),
         ("c10::cuda::CUDACachingAllocator::Native::malloc(void**)", "ALLOCATOR"),

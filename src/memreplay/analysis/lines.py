@@ -1,0 +1,226 @@
+"""Which lines of a file became which, where two runs recorded it: unchanged lines, or moved ones.
+
+Only lines that were recorded are known, and two runs rarely record the same ones. A line that both
+recorded is the same line, unless more of them fit when lines in between have come or gone.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+# The lines of each function of a file, and the bytes that each was put down to; None where that is
+# not known, or where the line was only called through.
+Lines = Mapping[str, Mapping[int, int | None]]
+Line = tuple[str, int]  # function, line
+
+MOST_PAIRS = 1 << 16  # lines that are compared each with each
+MOST_IN_ORDER = 16  # lines of a function that are told apart by their bytes alone
+# What speaks for a pair of lines, once more for equal bytes, and against lines inserted before it.
+# A line alone does not say that it moved, where others stay: it is another one of the same code.
+_FITS, _INSERTED = 4, 5
+
+
+class _Pair(NamedTuple):
+    base: int
+    new: int
+    fits: int
+
+
+class Aligned(NamedTuple):
+    """The line of the base that lines of both sides are; a line that is left out is none but
+    itself: of the base it keeps its number, of the new side it is not in the base."""
+
+    base: dict[Line, int]
+    new: dict[Line, int]
+
+
+def align_lines(base: Lines, new: Lines, *, sized: bool = True) -> Aligned:
+    """Which lines of one file are the same in both sides.
+
+    `sized` says that bytes are known where there are any. If not, lines of a function that nothing
+    tells apart are taken for one.
+    """
+    ours = {(function, line) for function, lines in base.items() for line in lines}
+    theirs = {(function, line) for function, lines in new.items() for line in lines}
+    same = ours & theirs
+    if same in (ours, theirs):
+        return Aligned({}, {(function, line): line for function, line in same})
+    both = [function for function in base if function in new]
+    if sum(len(base[function]) * len(new[function]) for function in both) > MOST_PAIRS:
+        if same:
+            return Aligned({}, {(function, line): line for function, line in same})
+        chain: list[_Pair] = []
+    else:
+        chain = _best_chain(base, new, both)
+    if not chain:
+        return _without_anchors(base, new, both, sized)
+    moved = {(pair.base, pair.new) for pair in chain}
+    found = {
+        (function, line): old
+        for function in both
+        for old, line in moved
+        if old in base[function] and line in new[function]
+    }
+    return Aligned({}, found | _between(base, new, both, chain, found))
+
+
+def _best_chain(base: Lines, new: Lines, both: list[str]) -> list[_Pair]:
+    """Pairs in the order of lines, such that most fit with the fewest insertions between them.
+
+    It begins as if the line before the first were unchanged.
+    """
+    fits: dict[tuple[int, int], int] = defaultdict(int)
+    for function in both:
+        for old, n_bytes in base[function].items():
+            for line, now_bytes in new[function].items():
+                equal = n_bytes is not None and n_bytes == now_bytes
+                fits[old, line] += 2 * _FITS if equal else _FITS
+    pairs = [_Pair(*at, worth) for at, worth in sorted(fits.items())]
+    places = {line: i for i, line in enumerate(sorted({pair.new for pair in pairs}), 1)}
+    below = _HighestBelow(len(places))
+    by_shift: dict[int, int] = {}  # the last pair of the best chain that ends with a shift
+    score = [0] * len(pairs)
+    before = [-1] * len(pairs)
+    waiting: deque[int] = deque()  # pairs of one line of the base: none comes before another
+    for i, pair in enumerate(pairs):
+        while waiting and pairs[waiting[0]].base < pair.base:
+            at = waiting.popleft()
+            below.put(places[pairs[at].new], score[at], at)
+        shift = pair.new - pair.base
+        best, last = (0 if shift == 0 else -_INSERTED), -1
+        highest, at = below.highest(places[pair.new] - 1)
+        if at >= 0 and highest - _INSERTED > best:
+            best, last = highest - _INSERTED, at
+        same = by_shift.get(shift, -1)
+        if same >= 0 and score[same] >= best:
+            best, last = score[same], same
+        score[i], before[i] = best + pair.fits, last
+        if same < 0 or score[i] >= score[same]:
+            by_shift[shift] = i
+        waiting.append(i)
+    if not pairs:
+        return []
+    at = max(range(len(pairs)), key=lambda i: (score[i], -abs(pairs[i].new - pairs[i].base)))
+    if score[at] <= 0:
+        return []
+    found = []
+    while at >= 0:
+        found.append(pairs[at])
+        at = before[at]
+    return found[::-1]
+
+
+class _HighestBelow:
+    """The highest of the scores at places up to one: a Fenwick tree."""
+
+    def __init__(self, n: int) -> None:
+        self.scores = [(0, -1)] * (n + 1)
+
+    def put(self, place: int, score: int, what: int) -> None:
+        while place < len(self.scores):
+            if score > self.scores[place][0]:
+                self.scores[place] = score, what
+            place += place & -place
+
+    def highest(self, place: int) -> tuple[int, int]:
+        found = 0, -1
+        while place > 0:
+            if self.scores[place][0] > found[0]:
+                found = self.scores[place]
+            place -= place & -place
+        return found
+
+
+def _between(
+    base: Lines, new: Lines, both: list[str], chain: list[_Pair], found: dict[Line, int]
+) -> dict[Line, int]:
+    """What is left where lines were inserted or removed: as many on both sides are pairs."""
+    more: dict[Line, int] = {}
+    taken = defaultdict(set)
+    for (function, _), old in found.items():
+        taken[function].add(old)
+    last = _Pair(-1, -1, 0)
+    for pair in chain:
+        if pair.new - pair.base != last.new - last.base:
+            for function in both:
+                mine = [
+                    line
+                    for line in sorted(base[function])
+                    if last.base < line < pair.base and line not in taken[function]
+                ]
+                its = [
+                    line
+                    for line in sorted(new[function])
+                    if last.new < line < pair.new and (function, line) not in found
+                ]
+                if len(mine) == len(its):
+                    more |= {(function, b): a for a, b in zip(mine, its, strict=True)}
+        last = pair
+    return more
+
+
+def _without_anchors(base: Lines, new: Lines, both: list[str], sized: bool) -> Aligned:
+    """Nothing stayed, nor moved as one: function by function in their order."""
+    merged: dict[Line, int] = {}
+    found: dict[Line, int] = {}
+    for function in both:
+        mine, its = sorted(base[function]), sorted(new[function])
+        pairs = list(zip(range(len(mine)), range(len(its)), strict=False))
+        if len(mine) != len(its):
+            if not sized:
+                merged |= dict.fromkeys(((function, line) for line in mine), mine[0])
+                found |= dict.fromkeys(((function, line) for line in its), mine[0])
+                continue
+            before = [base[function][line] for line in mine]
+            after = [new[function][line] for line in its]
+            if all(n is None for n in (*before, *after)):
+                continue
+            if max(len(mine), len(its)) > MOST_IN_ORDER:
+                continue
+            pairs = least_change([n or 0 for n in before], [n or 0 for n in after])
+        found |= {(function, its[b]): mine[a] for a, b in pairs}
+    return Aligned(merged, found)
+
+
+def least_change(base: Sequence[int], new: Sequence[int]) -> list[tuple[int, int]]:
+    """Pairs of both, in their order, such that the least changes, and of that the fewest.
+
+    What is in no pair is gone or new.
+    """
+    # Of the ends that begin at a and b: (bytes, how many), and whether these two are a pair, or
+    # which of them is alone.
+    rows = len(new) + 1
+    least = [(0, 0)] * rows
+    ways: list[list[str]] = []
+    for a in range(len(base), -1, -1):
+        below, least = least, [(0, 0)] * rows
+        way = ["end"] * rows
+        for b in range(len(new), -1, -1):
+            best: tuple[int, int] | None = None
+            if a < len(base) and b < len(new):
+                n_bytes, n = below[b + 1]
+                change = abs(base[a] - new[b])
+                best, way[b] = (n_bytes + change, n + (change > 0)), "pair"
+            if a < len(base):
+                n_bytes, n = below[b]
+                alone = (n_bytes + base[a], n + 1)
+                if best is None or alone < best:
+                    best, way[b] = alone, "gone"
+            if b < len(new):
+                n_bytes, n = least[b + 1]
+                alone = (n_bytes + new[b], n + 1)
+                if best is None or alone < best:
+                    best, way[b] = alone, "new"
+            if best is not None:
+                least[b] = best
+        ways.append(way)
+    ways.reverse()
+    found = []
+    a = b = 0
+    while ways[a][b] != "end":
+        if ways[a][b] == "pair":
+            found.append((a, b))
+        a, b = a + (ways[a][b] != "new"), b + (ways[a][b] != "gone")
+    return found

@@ -1,0 +1,52 @@
+"""What a diff must say of each line: what `peak --by frame` says of either snapshot."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from memreplay.analysis.sides import Scope, SnapshotSide
+from memreplay.model import Frame, Group
+from memreplay.results.diff import DiffRow
+from memreplay.snapshot import Snapshot
+
+Place = tuple[str, str, int]  # function, file, line
+
+
+def lines_held(snap: Snapshot, device: int, scope: Scope) -> Counter[Place]:
+    """The bytes of each line, as `--by frame` has them; of plumbing the bytes of each function."""
+    groups = SnapshotSide(snap, by="frame").at(device, scope).groups
+    found: Counter[Place] = Counter()
+    for group in groups:
+        if group.frames:
+            found[place(group.frames[0], user=bool(group.user))] += group.bytes
+    return found
+
+
+def place(frame: Frame, *, user: bool) -> Place:
+    return frame.function, frame.file, frame.line if user else 0
+
+
+def row_place(row: DiffRow | Group) -> Place:
+    """The line that a row is put down to."""
+    if row.user:
+        return place(row.frames[row.user[0]], user=True)
+    named = next((one for one in row.frames if row.label.startswith(one.function)), row.frames[0])
+    return place(named, user=False)
+
+
+def check_lines(
+    rows: Iterable[DiffRow], base: Counter[Place], new: Counter[Place]
+) -> list[tuple[Place, tuple[int, int], tuple[int, int]]]:
+    """The lines that both have, where the rows say something else: what they say, and what is."""
+    ours: Counter[Place] = Counter()
+    theirs: Counter[Place] = Counter()
+    for row in rows:
+        if row.frames and not row.below:
+            ours[row_place(row)] += row.base_bytes
+            theirs[row_place(row)] += row.new_bytes
+    return [
+        (line, (ours[line], theirs[line]), (base[line], new[line]))
+        for line in base.keys() & new.keys()
+        if (ours[line], theirs[line]) != (base[line], new[line])
+    ]
