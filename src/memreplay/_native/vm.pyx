@@ -15,14 +15,14 @@ from memreplay._native.memo cimport *
 from memreplay._native.opcodes cimport *
 from memreplay._native.keys cimport *
 from memreplay._native.opening cimport open_container, within_input
-from memreplay._native.parts cimport node_add, pair_of_ints
+from memreplay._native.parts cimport pair_of_ints
 from memreplay._native.repeated cimport repeat_event
 from memreplay._native.shapes cimport append_item, set_item
 from memreplay._native.stack cimport *
 from memreplay._native.status cimport *
 from memreplay._native.tables cimport *
 from memreplay._native.text cimport is_text_opcode, run_text
-from memreplay._native.unknown cimport open_tuple, open_unknown
+from memreplay._native.unknown cimport is_kept, keep_tuple, open_tuple, open_unknown
 from memreplay._native.value cimport *
 
 cdef enum:
@@ -211,23 +211,12 @@ cdef inline int op_setitem(VM* vm) noexcept nogil:
     return OK
 
 
-cdef bint is_kept(const Value* items, size_t n) noexcept nogil:
-    # Whether these values can be items of a kept list.
-    cdef size_t i
-    for i in range(n):
-        if (is_structural(items[i].kind) or items[i].kind == V_SKIP_LIST
-                or items[i].kind == V_SKIP_DICT or items[i].kind == V_INERT):
-            return False
-    return True
-
-
 cdef int keep_list(VM* vm, size_t at, const Value* items, size_t n, Value* out) noexcept nogil:
     # Where position `at` of the stack is one in metadata or settings, these values become a kept
     # list: what JSON makes of a tuple. `out` stays V_UNSET elsewhere.
     cdef size_t top = vm.stack.len
     cdef uint32_t parent = 0
     cdef uint32_t role
-    cdef size_t i
     out.kind = V_UNSET
     if not vm.started or not is_kept(items, n):
         return OK
@@ -237,12 +226,7 @@ cdef int keep_list(VM* vm, size_t at, const Value* items, size_t n, Value* out) 
     if role != V_NODE_LIST:
         return OK
     vm.tables.read_bytes = cursor_offset(&vm.cur)
-    if open_container(vm.tables, V_NODE_LIST, parent, out) != OK:
-        return vm.tables.status.code
-    for i in range(n):
-        if node_add(vm.tables, out.idx, 0, &items[i]) != OK:
-            return vm.tables.status.code
-    return OK
+    return keep_tuple(vm.tables, items, n, out)
 
 
 cdef inline int op_tuple(VM* vm, size_t at, size_t place, size_t n) noexcept nogil:
