@@ -15,7 +15,8 @@ class Transcoder:
 
 @final
 class Spelled:
-    """A pickle as JSON: an iterator over bytes. All of it is in memory meanwhile."""
+    """A pickle as JSON: an iterator over bytes, each time from the beginning. All of it is in
+    memory meanwhile."""
 
     def __new__(cls, data: bytes) -> Spelled: ...
     def __iter__(self) -> Spelled: ...

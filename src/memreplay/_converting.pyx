@@ -80,7 +80,8 @@ cdef class Transcoder:
 
 @cython.final
 cdef class Spelled:
-    """A pickle as JSON: an iterator over bytes. All of it is in memory meanwhile."""
+    """A pickle as JSON: an iterator over bytes, each time from the beginning. All of it is in
+    memory meanwhile."""
 
     cdef _spelling.Spelling s
     cdef bytes data
@@ -107,6 +108,7 @@ cdef class Spelled:
         _spelling.spelling_free(&self.s)
 
     def __iter__(self):
+        self.at = 0
         return self
 
     def __next__(self):

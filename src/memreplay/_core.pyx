@@ -175,9 +175,10 @@ cdef class Tables:
         cdef _tables.Segment* segments = <_tables.Segment*> self.t.segments.data
         cdef _tables.Block* b = <_tables.Block*> self.t.blocks.data
         cdef int32_t wanted = device
+        cdef _tables.DeviceRows rows = _tables.rows_of(&self.t, wanted)
         cdef size_t i
         cdef size_t found = 0
-        for i in range(self.t.blocks.len):
+        for i in range(rows.first_block, rows.end_block):
             if (b[i].state != _tables.STATE_INACTIVE and segments[b[i].segment].device == wanted
                     and not b[i].flags & (_tables.HAS_REQUESTED | _tables.HAS_HISTORY)):
                 found += 1

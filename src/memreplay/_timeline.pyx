@@ -134,9 +134,10 @@ cdef class Replay:
         cdef const _tables.Block* b = <_tables.Block*> self.tables.t.blocks.data
         cdef bint rounded = measure == "active" or measure == "allocated"
         cdef bint held = measure == "held" or measure == "allocated"
+        cdef _tables.DeviceRows rows = _tables.rows_of(&self.tables.t, self.r.device)
         cdef uint64_t sum_ = 0
         cdef size_t i
-        for i in range(self.tables.t.blocks.len):
+        for i in range(rows.first_block, rows.end_block):
             if (b[i].state == _tables.STATE_INACTIVE
                     or segments[b[i].segment].device != self.r.device
                     or (held and _tables.is_pending(&b[i]))):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import zip_longest
 from typing import TYPE_CHECKING, BinaryIO, cast
 
+from memreplay import _timeline
 from memreplay.container import Source, open_stream
 from memreplay.errors import SnapshotError
 from memreplay.model import Limits
@@ -33,12 +35,13 @@ def convert(
 
     Without `fmt` and `protocol`, or where the source has both already, they are those of the
     source, byte for byte. Pickle to pickle keeps everything, in a piece of memory; what goes to
-    JSON or comes from it is held as a whole. The bytes are a snapshot only if this returns.
+    JSON or comes from it is held as a whole, and written once it has been read back as the same
+    snapshot. The bytes are a snapshot only if this returns.
 
     Raises
     ------
     SnapshotError
-        It is no snapshot, or holds what the other form cannot say.
+        It is no snapshot, cannot be replayed, or holds what the other form cannot say.
     OSError
         It can't be read, or `write` failed.
     """
@@ -46,9 +49,12 @@ def convert(
     tee = _Tee(stream.readinto, write, fmt, protocol)
     try:
         snap = open_snapshot(
-            cast("BinaryIO", _File(tee)), limits=limits, progress=_known(progress, stream.total)
+            cast("BinaryIO", _File(tee.readinto)),
+            limits=limits,
+            progress=_known(progress, stream.total),
         )
-        tee.finish()
+        _replay(snap)
+        tee.finish(snap, limits)
     finally:
         stream.close()
     return snap
@@ -59,6 +65,54 @@ def as_json(pickled: bytes) -> Iterator[bytes]:
     from memreplay import _converting
 
     yield from _converting.Spelled(pickled)
+
+
+def _replay(snap: Snapshot) -> None:
+    """Raises SnapshotError for what is read and refused later: sizes whose sum is too large,
+    settings without end."""
+    _kept(snap)
+    for device in snap.devices:
+        _timeline.Replay(snap.native, device)
+
+
+def _kept(snap: Snapshot) -> str:
+    return repr([snap.kept(name) for name in ("settings", "overflowed", "max_entries")])
+
+
+def _check(
+    made: Iterable[bytes], form: str, snap: Snapshot, limits: Limits | None, hint: str
+) -> None:
+    """Raises SnapshotError unless what is `made` of a snapshot is read as the same one."""
+    try:
+        again = open_snapshot(cast("BinaryIO", _File(_reader(made))), limits=limits)
+        kept = _kept(again)
+    except SnapshotError as error:
+        raise SnapshotError(
+            f"as {form} it could not be read again: {error.message}", hint=hint
+        ) from error
+    rows = zip_longest(snap.native.dump(True), again.native.dump(True))
+    if kept != _kept(snap) or any(one != other for one, other in rows):
+        raise SnapshotError(f"as {form} it would be read as another snapshot", hint=hint)
+
+
+def _reader(pieces: Iterable[bytes]) -> Callable[[memoryview], int]:
+    """Pieces as a raw file's `readinto`."""
+    left = memoryview(b"")
+    waiting = iter(pieces)
+
+    def readinto(room: memoryview) -> int:
+        nonlocal left
+        while not left:
+            piece = next(waiting, None)
+            if piece is None:
+                return 0
+            left = memoryview(piece)
+        n = min(len(room), len(left))
+        room[:n] = left[:n]
+        left = left[n:]
+        return n
+
+    return readinto
 
 
 def _known(progress: Progress | None, total: int | None) -> Progress | None:
@@ -85,7 +139,7 @@ class _Tee:
         self._fmt = fmt
         self._protocol = protocol
         self._feed: Write | None = None
-        self._end: Callable[[], None] = lambda: None
+        self._make: Callable[[], Iterable[bytes]] | None = None
         self._failed: Exception | None = None
 
     def readinto(self, room: memoryview) -> int:
@@ -101,14 +155,20 @@ class _Tee:
                 self._failed = error
         return n
 
-    def finish(self) -> None:
+    def finish(self, snap: Snapshot, limits: Limits | None) -> None:
         """Reads on to the end, as all of it goes on; raises what has failed meanwhile."""
         room = memoryview(bytearray(PIECE))
         while self._failed is None and self.readinto(room):
             pass
         if self._failed is not None:
             raise self._failed
-        self._end()
+        if self._make is not None:
+            from memreplay._converting import PLAIN
+
+            form = "JSON" if self._fmt == "json" else "a pickle"
+            _check(self._make(), form, snap, limits, PLAIN)
+            for piece in self._make():
+                self._write(piece)
 
     def _choose(self, head: bytes) -> Write:
         text = head.lstrip()[:1]
@@ -137,30 +197,38 @@ class _Tee:
 
         return feed
 
-    def _collect(self, make: Callable[[bytes], Iterator[bytes]]) -> Write:
+    def _collect(self, maker: Callable[[bytes], Callable[[], Iterable[bytes]]]) -> Write:
+        """Takes the whole; `maker` gives what makes it anew each time."""
         whole = bytearray()
+        made: Callable[[], Iterable[bytes]] | None = None
 
-        def end() -> None:
-            for piece in make(bytes(whole)):
-                self._write(piece)
+        def make() -> Iterable[bytes]:
+            nonlocal made
+            if made is None:
+                made = maker(bytes(whole))
+                whole.clear()
+            return made()
 
-        self._end = end
+        self._make = make
         return whole.extend
 
-    def _to_json(self, data: bytes) -> Iterator[bytes]:
-        return as_json(data)
-
-    def _to_pickle(self, data: bytes) -> Iterator[bytes]:
+    def _to_json(self, data: bytes) -> Callable[[], Iterable[bytes]]:
         from memreplay import _converting
 
-        yield from _converting.Pickled(data, self._protocol or DEFAULT_PROTOCOL)
+        spelled = _converting.Spelled(data)
+        return lambda: spelled
+
+    def _to_pickle(self, data: bytes) -> Callable[[], Iterable[bytes]]:
+        from memreplay import _converting
+
+        return lambda: _converting.Pickled(data, self._protocol or DEFAULT_PROTOCOL)
 
 
 class _File:
-    """The tee as a binary file, to be read forwards."""
+    """What reads into a buffer as a binary file, to be read forwards."""
 
-    def __init__(self, tee: _Tee) -> None:
-        self.readinto = tee.readinto
+    def __init__(self, readinto: Callable[[memoryview], int]) -> None:
+        self.readinto = readinto
 
     def read(self, size: int) -> bytes:
         room = bytearray(size)

@@ -72,21 +72,30 @@ class Snapshot:
     @cached_property
     def devices(self) -> tuple[int, ...]:
         """Devices that have events or segments, ascending."""
-        with_events = {device for device, _, _, events in self.native.traces() if events}
+        with_events = {device for device, events in self.events_by_device.items() if events}
         return tuple(
             device
             for device in sorted(with_events.union(self.native.segment_devices()))
             if self.only in (None, device)
         )
 
-    @property
+    @cached_property
+    def events_by_device(self) -> dict[int, int]:
+        """How many events the trace of each device has, those outside of a range too; in the order
+        of the file."""
+        found: dict[int, int] = {}
+        for device, _, _, events in self.native.traces():
+            found[device] = found.get(device, 0) + events
+        return found
+
+    @cached_property
     def has_events(self) -> bool:
         """Whether any device has events, those outside of a range too."""
-        return any(events for _, _, _, events in self.native.traces())
+        return any(self.events_by_device.values())
 
     def trace_events(self, device: int) -> int:
         """How many events the device's trace has, those outside of a range too."""
-        return sum(events for at, _, _, events in self.native.traces() if at == device)
+        return self.events_by_device.get(device, 0)
 
     @property
     def stream_bytes(self) -> int:

@@ -252,3 +252,54 @@ def test_real_files(corpus_file: Path) -> None:
     back = converted(text, fmt="pickle")
     assert lists(pickle.loads(back)) == lists(want)
     assert rows(back) == rows(data)
+
+
+def nested(depth: int) -> bytes:
+    """A snapshot with so many lists one in the other."""
+    ops = Ops().proto(4).empty_dict().mark().string("segments").empty_list().string("unknown")
+    return bytes(ops.raw(b"]" * depth + b"a" * (depth - 1)).setitems().stop())
+
+
+def refused(data: bytes, **options: Any) -> str:
+    """The error's text; nothing has been written."""
+    out = io.BytesIO()
+    with pytest.raises(mr.SnapshotError) as caught:
+        convert(data, out.write, **options)
+    assert out.getvalue() == b""
+    return str(caught.value)
+
+
+def test_json_that_nests_deeper_than_is_read_is_not_written() -> None:
+    # The dict and 999 lists are read, and not one more; of a pickle the lists are no nesting.
+    assert rows(converted(nested(999), fmt="json")) == []
+    told = refused(nested(1000), fmt="json")
+    assert "as JSON it could not be read again: nesting_depth is 1001" in told
+    assert "memreplay dump" in told
+
+
+def test_what_json_would_change_is_not_written() -> None:
+    # Of a tuple that is no plain one metadata has null, and JSON a list.
+    event = {"action": "alloc", "addr": 1, "user_metadata": ("a", ["b"])}
+    told = refused(build.dump({"segments": [], "device_traces": [[event]]}), fmt="json")
+    assert "as JSON it would be read as another snapshot" in told
+
+
+@pytest.mark.parametrize("form", [{"fmt": "json"}, {"fmt": "pickle", "protocol": 2}, {}])
+def test_sizes_that_cannot_be_added_up(form: Any) -> None:
+    segments = [
+        {
+            "address": 4096 * i,
+            "total_size": 2**61,
+            "blocks": [{"size": 2**61, "state": "active_allocated"}],
+        }
+        for i in range(9)
+    ]
+    with pytest.raises(mr.SnapshotError, match="the sizes of device 0"):
+        convert(build.dump({"segments": segments}), io.BytesIO().write, **form)
+
+
+def test_json_that_is_no_snapshot_as_a_pickle() -> None:
+    text = json.dumps(snapshot()).encode()
+    assert rows(converted(text, fmt="pickle")) == rows(text)
+    deep = b'{"segments": [], "unknown": %s}' % (b"[" * 999 + b"]" * 999)
+    assert rows(converted(deep, fmt="pickle")) == []

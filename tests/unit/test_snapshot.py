@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import memreplay as mr
+from memreplay.analysis.slicing import cut
 from tests import build
 from tests.build import SnapshotBuilder
 
@@ -161,3 +162,36 @@ def test_at_the_end_of_a_with_block_nothing_waits_for_the_collector() -> None:
         assert replay() is None
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (0, 1, 0, 2, 1, 0), (-1, 3, -1), ()])
+def test_segments_of_devices_in_any_order(order: tuple[int, ...]) -> None:
+    builder = SnapshotBuilder(3)
+    for i, device in enumerate(order):
+        start = (1 + i) << 24
+        blocks: list[Any] = [
+            {"address": start, "size": 512, "requested_size": 500, "state": "active_allocated"},
+            {"address": start + 512, "size": 1024, "requested_size": 0, "state": "inactive"},
+            {
+                "address": start + 1536,
+                "size": 1024,
+                "requested_size": 9,
+                "state": "active_pending_free",
+            },
+        ]
+        builder.segment(start, 1 << 21, device, blocks=blocks[: 1 + i % 3])
+    built = builder.build()
+    snap = mr.open(build.dump(built))
+    assert snap.devices == tuple(sorted(set(order)))
+    for device in snap.devices:
+        own = [one for one in built["segments"] if one["device"] == device]
+        tally = snap.replay(device).native.tally()
+        assert tally["segments"] == len(own)
+        assert tally["reserved_bytes"] == sum(one["total_size"] for one in own)
+        blocks = [one for segment in own for one in segment["blocks"]]
+        assert sum(count for _, count, _, _ in tally["states"]) == len(blocks)
+        active = [one for one in blocks if one["state"] != "inactive"]
+        size = sum(one["size"] for one in active)
+        assert snap.replay(device).native.segment_bytes("active") == size
+        again = mr.open(b"".join(cut(snap)[1])).replay(device)
+        assert again.native.tally() == tally

@@ -478,10 +478,11 @@ cdef void compare_end(Arena* a) noexcept nogil:
     cdef const Tables* t = a.replay.tables
     cdef const Segment* segments = <const Segment*> t.segments.data
     cdef const Block* blocks = <const Block*> t.blocks.data
+    cdef DeviceRows rows = rows_of(t, a.replay.device)
     cdef uint64_t left = a.nodes.len - a.spare.len
     cdef uint64_t i
     cdef uint32_t at
-    for i in range(t.blocks.len):
+    for i in range(rows.first_block, rows.end_block):
         if segments[blocks[i].segment].device != a.replay.device:
             continue
         a.end_blocks += 1

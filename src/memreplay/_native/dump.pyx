@@ -11,7 +11,8 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 from memreplay._native.emit cimport *
 from memreplay._native.growbuf cimport Buf, buf_free, buf_init, buf_reserve
-from memreplay._native.hashmap cimport NONE32, Spans, span_at, spans_len
+from memreplay._native.hashmap cimport NONE32, Spans, spans_len
+from memreplay._native.interned cimport interned, interned_ids, interned_pair
 from memreplay._native.keys cimport S_ACTION, S_STATE, key_name
 from memreplay._native.status cimport DONE, ERR_MEMORY, NEED_MORE
 from memreplay._native.tables cimport *
@@ -113,11 +114,9 @@ cdef inline void put_bool(Dump* d, const char* name, bint v) noexcept nogil:
 
 cdef inline void put_pool(Dump* d, const char* name, uint32_t pair) noexcept nogil:
     # [0,0]; nothing where there is none.
-    cdef size_t n = 0
-    cdef int64_t* p
-    if pair == NONE32:
+    cdef const int64_t* p = interned_pair(&d.tables.pairs, pair)
+    if p == NULL:
         return
-    p = <int64_t*> span_at(&d.tables.pairs, pair, &n)
     put_name(d, name)
     put_byte(&d.out, 91)
     put_i64(&d.out, p[0])
@@ -129,7 +128,7 @@ cdef inline void put_pool(Dump* d, const char* name, uint32_t pair) noexcept nog
 cdef inline void put_plain(Dump* d, uint32_t id) noexcept nogil:
     # Without quotes.
     cdef size_t n = 0
-    cdef const uint8_t* p = span_at(&d.tables.strings, id, &n)
+    cdef const uint8_t* p = interned(&d.tables.strings, id, &n)
     put_escaped(&d.out, p, n, False)
 
 
@@ -148,7 +147,7 @@ cdef inline void put_metadata(Dump* d, const char* name, uint32_t id) noexcept n
     cdef const uint8_t* p
     if id == NONE32:
         return
-    p = span_at(&d.tables.strings, id, &n)
+    p = interned(&d.tables.strings, id, &n)
     if n == 0 or p[0] != 0:
         put_string(d, name, id)
         return
@@ -223,8 +222,7 @@ cdef void show_stack(Dump* d, uint32_t id) noexcept nogil:
     if id == EMPTY_STACK or d.known_stacks.data[id]:
         return
     d.known_stacks.data[id] = 1
-    frames = <const uint32_t*> span_at(&d.tables.stacks, id, &n)
-    n //= 4
+    frames = interned_ids(&d.tables.stacks, id, &n)
     if d.ndjson:
         put_stack_line(d, id, frames, n)
         return

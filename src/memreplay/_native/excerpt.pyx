@@ -267,22 +267,33 @@ cdef bint stays(Excerpt* x, const Block* b) noexcept nogil:
     return True
 
 
-cdef int sort_blocks(const Tables* t, Buf* first, Buf* order) noexcept nogil:
-    # Blocks by segment: those of segment i are order[first[i]:first[i + 1]].
+cdef inline bint is_of(const Tables* t, const Block* b, int32_t device) noexcept nogil:
+    return (<const Segment*> t.segments.data)[b.segment].device == device
+
+
+cdef int sort_blocks(const Tables* t, int32_t device, Buf* first, Buf* order) noexcept nogil:
+    # A device's blocks by segment: those of segment `first_segment + i` of its rows are
+    # order[first[i]:first[i + 1]].
     cdef const Block* blocks = <const Block*> t.blocks.data
+    cdef DeviceRows rows = rows_of(t, device)
+    cdef uint64_t segments = rows.end_segment - rows.first_segment
     cdef uint32_t* begin
-    cdef uint64_t i
-    if buf_reserve(first, t.segments.len + 2) < 0 or buf_reserve(order, t.blocks.len + 1) < 0:
+    cdef uint64_t i, at
+    if (buf_reserve(first, segments + 2) < 0
+            or buf_reserve(order, rows.end_block - rows.first_block + 1) < 0):
         return -1
     begin = <uint32_t*> first.data
-    memset(begin, 0, (t.segments.len + 2) * sizeof(uint32_t))
-    for i in range(t.blocks.len):
-        begin[blocks[i].segment + 2] += 1
-    for i in range(t.segments.len + 1):
+    memset(begin, 0, (segments + 2) * sizeof(uint32_t))
+    for i in range(rows.first_block, rows.end_block):
+        if is_of(t, &blocks[i], device):
+            begin[blocks[i].segment - rows.first_segment + 2] += 1
+    for i in range(segments + 1):
         begin[i + 1] += begin[i]
-    for i in range(t.blocks.len):
-        (<uint32_t*> order.data)[begin[blocks[i].segment + 1]] = <uint32_t> i
-        begin[blocks[i].segment + 1] += 1
+    for i in range(rows.first_block, rows.end_block):
+        if is_of(t, &blocks[i], device):
+            at = blocks[i].segment - rows.first_segment + 1
+            (<uint32_t*> order.data)[begin[at]] = <uint32_t> i
+            begin[at] += 1
     return 0
 
 
@@ -309,18 +320,20 @@ cdef int take_segment(Excerpt* x, uint64_t row, const uint32_t* order, uint64_t 
 cdef int take_final(Excerpt* x) noexcept nogil:
     # The file's own: the range goes to the trace's end.
     cdef const Tables* t = x.replay.tables
+    cdef DeviceRows rows = rows_of(t, x.replay.device)
     cdef const uint32_t* begin
     cdef Buf first, order
     cdef uint64_t i
     cdef int code
     buf_init(&first, 4)
     buf_init(&order, 4)
-    code = sort_blocks(t, &first, &order)
+    code = sort_blocks(t, x.replay.device, &first, &order)
     begin = <const uint32_t*> first.data
-    for i in range(t.segments.len):
+    for i in range(rows.first_segment, rows.end_segment):
         if code == 0 and (<const Segment*> t.segments.data)[i].device == x.replay.device:
-            code = take_segment(x, i, <const uint32_t*> order.data + begin[i],
-                                begin[i + 1] - begin[i])
+            code = take_segment(x, i, <const uint32_t*> order.data + begin[0],
+                                begin[1] - begin[0])
+        begin += 1
     buf_free(&first)
     buf_free(&order)
     return code
@@ -334,9 +347,10 @@ cdef int find_stacks(const Excerpt* x, Map64* stacks) noexcept nogil:
     cdef const SegmentEvent* later
     cdef const uint8_t* action = <const uint8_t*> t.action.data + x.replay.first
     cdef const uint64_t* address = <const uint64_t*> t.address.data + x.replay.first
+    cdef DeviceRows rows = rows_of(t, x.replay.device)
     cdef Slot64* slot
     cdef uint64_t i
-    for i in range(t.segments.len):
+    for i in range(rows.first_segment, rows.end_segment):
         if segments[i].device == x.replay.device:
             slot = map64_at(stacks, segments[i].address, EMPTY_STACK)
             if slot == NULL:

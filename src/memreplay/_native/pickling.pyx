@@ -9,7 +9,8 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset, strlen
 from memreplay._native.excerpt cimport Excerpt, Leading
 from memreplay._native.growbuf cimport Buf, buf_free, buf_init, buf_reserve
-from memreplay._native.hashmap cimport NONE32, span_at, spans_len
+from memreplay._native.hashmap cimport NONE32, spans_len
+from memreplay._native.interned cimport interned, interned_ids, interned_pair
 from memreplay._native.json_values cimport put_json
 from memreplay._native.keys cimport *
 from memreplay._native.opcode cimport *
@@ -93,11 +94,16 @@ cdef void put_word(Pickling* p, const char* text, uint32_t* index) noexcept nogi
 
 
 cdef inline void put_string(Pickling* p, uint32_t id) noexcept nogil:
-    cdef uint32_t* index = <uint32_t*> p.strings.data + id
+    # A text; None where there is none.
+    cdef uint32_t* index = <uint32_t*> p.strings.data
     cdef size_t n = 0
     cdef const uint8_t* text
+    if id >= spans_len(&p.tables.strings):
+        put_op(&p.out, NONE)
+        return
+    index += id
     if not got(p, index):
-        text = span_at(&p.tables.strings, id, &n)
+        text = interned(&p.tables.strings, id, &n)
         put_unicode(&p.out, text, n, 4)
         memoise(p, index)
 
@@ -141,8 +147,7 @@ cdef void put_frames(Pickling* p, uint32_t stack) noexcept nogil:
     put_string(p, K_FRAMES)
     if got(p, index):
         return
-    frames = <const uint32_t*> span_at(p.spans, id, &n)
-    n //= 4
+    frames = interned_ids(p.spans, id, &n)
     put_op(&p.out, EMPTY_LIST)
     memoise(p, index)
     for i in range(n):
@@ -154,15 +159,14 @@ cdef void put_frames(Pickling* p, uint32_t stack) noexcept nogil:
 
 
 cdef void put_pool(Pickling* p, uint32_t key, uint32_t pool) noexcept nogil:
-    cdef uint32_t* index = <uint32_t*> p.pools.data + pool
-    cdef const int64_t* pair
-    cdef size_t n = 0
-    if pool == NONE32:
+    cdef uint32_t* index = <uint32_t*> p.pools.data
+    cdef const int64_t* pair = interned_pair(&p.tables.pairs, pool)
+    if pair == NULL:
         return
     put_string(p, key)
+    index += pool
     if got(p, index):
         return
-    pair = <const int64_t*> span_at(&p.tables.pairs, pool, &n)
     put_int(&p.out, pair[0])
     put_int(&p.out, pair[1])
     put_op(&p.out, TUPLE2)
@@ -176,7 +180,7 @@ cdef void put_metadata(Pickling* p, uint32_t key, uint32_t id) noexcept nogil:
     if id == NONE32:
         return
     put_string(p, key)
-    text = span_at(&p.tables.strings, id, &n)
+    text = interned(&p.tables.strings, id, &n)
     if n == 0 or text[0] != 0:
         put_string(p, id)
     elif put_json(&p.out, text + 1, n - 1) < 0:

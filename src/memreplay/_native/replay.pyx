@@ -197,12 +197,13 @@ cdef int add_final_blocks(Replay* r) noexcept nogil:
     # The second part of the baseline, and the requested bytes that the segments hold at the end.
     cdef const Segment* segments = <const Segment*> r.tables.segments.data
     cdef const Block* blocks = <const Block*> r.tables.blocks.data
+    cdef DeviceRows rows = rows_of(r.tables, r.device)
     cdef uint64_t i
     cdef uint64_t known
     cdef int64_t size
     cdef Slot64* slot
     cdef uint32_t mark
-    for i in range(r.tables.blocks.len):
+    for i in range(rows.first_block, rows.end_block):
         if segments[blocks[i].segment].device != r.device or blocks[i].state == STATE_INACTIVE:
             continue
         size = block_requested(&blocks[i])

@@ -11,7 +11,8 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, qsort
 from libc.string cimport memcmp, memset
 from memreplay._native.growbuf cimport buf_free, buf_init, push_item, push_u32
-from memreplay._native.hashmap cimport NONE32, span_at
+from memreplay._native.hashmap cimport NONE32
+from memreplay._native.interned cimport interned
 from memreplay._native.status cimport ERR_MEMORY, OK, fail
 from memreplay._native.tables cimport *
 
@@ -67,9 +68,7 @@ cdef inline int add_item(Cells* c, uint8_t action, uint64_t address, int64_t siz
 
 cdef inline bint is_small(const Tables* t, const Segment* s) noexcept nogil:
     cdef size_t n = 0
-    cdef const uint8_t* name = NULL
-    if s.kind != NONE32:
-        name = span_at(&t.strings, s.kind, &n)
+    cdef const uint8_t* name = interned(&t.strings, s.kind, &n)
     if n == 0:
         return s.total_size == SMALL_SEGMENT
     return n == 5 and memcmp(name, "small", 5) == 0
@@ -90,6 +89,7 @@ cdef int gather(Reserve* v, const Replay* r, Cells* c) noexcept nogil:
     cdef const int64_t* size = <const int64_t*> t.size.data + r.first
     cdef const SegmentEvent* late
     cdef const Segment* s = <const Segment*> t.segments.data
+    cdef DeviceRows rows = rows_of(t, r.device)
     cdef uint64_t i
     for i in range(r.events):
         if action[i] < A_SEGMENT_ALLOC or action[i] > A_SEGMENT_UNMAP:
@@ -111,7 +111,7 @@ cdef int gather(Reserve* v, const Replay* r, Cells* c) noexcept nogil:
                     says_small(<uint8_t> late[i].action, late[i].size)) < 0:
                 return -1
     c.changes = c.items.len
-    for i in range(t.segments.len):
+    for i in range(rows.first_segment, rows.end_segment):
         if s[i].device != r.device or not fits(s[i].address, s[i].total_size):
             continue
         v.final_bytes = <int64_t> (<uint64_t> v.final_bytes + <uint64_t> s[i].total_size)

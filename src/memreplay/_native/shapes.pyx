@@ -76,6 +76,15 @@ cdef inline int want_text(Tables* t, const Value* v, uint32_t key, uint32_t* out
     return OK
 
 
+cdef inline int want_name(Tables* t, const Value* v, uint32_t key, uint32_t* out) noexcept nogil:
+    # A string id; None is the empty text, as where the key is missing: no row has a name that is
+    # none.
+    if v.kind == V_NONE:
+        out[0] = S_EMPTY
+        return OK
+    return want_text(t, v, key, out)
+
+
 cdef inline int want_pair(Tables* t, const Value* v, uint32_t key, uint32_t* out) noexcept nogil:
     cdef int64_t* p
     if v.kind == V_PAIR:
@@ -313,7 +322,7 @@ cdef inline int set_segment(Tables* t, uint32_t row, uint32_t key, const Value* 
     if key == K_STREAM:
         return want_u64(t, v, key, &s.stream)
     if key == K_SEGMENT_TYPE:
-        return want_text(t, v, key, &s.kind)
+        return want_name(t, v, key, &s.kind)
     if key == K_SEGMENT_POOL_ID:
         return want_pair(t, v, key, &s.pool)
     if key == K_IS_EXPANDABLE:
@@ -393,9 +402,9 @@ cdef inline int set_annotation(Tables* t, uint32_t row, uint32_t key,
                                const Value* v) noexcept nogil:
     cdef Annotation* a = <Annotation*> t.annotations.data + row
     if key == K_NAME:
-        return want_text(t, v, key, &a.name)
+        return want_name(t, v, key, &a.name)
     if key == K_STAGE:
-        return want_text(t, v, key, &a.stage)
+        return want_name(t, v, key, &a.stage)
     if key == K_DEVICE:
         return want_i32(t, v, key, &a.device)
     if key == K_TIME_US:

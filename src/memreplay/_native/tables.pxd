@@ -3,7 +3,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 from memreplay._native.growbuf cimport Buf, buf_reserve, push_item, push_u32, push_u64
 from memreplay._native.hashmap cimport (
-    NONE32, Map64, Spans, span_at, spans_intern, spans_len
+    NONE32, Map64, Spans, map64_get, span_at, spans_intern, spans_len
 )
 from memreplay._native.status cimport ERR_MEMORY, OK, Status, fail, fail_limit
 
@@ -108,6 +108,12 @@ cdef struct Block:
     uint32_t stack
     uint32_t state
     uint32_t flags
+
+
+cdef struct DeviceRows:
+    # The segments of one device, and their blocks, are among these rows.
+    uint64_t first_segment, end_segment
+    uint64_t first_block, end_block
 
 
 cdef struct Annotation:
@@ -245,6 +251,8 @@ cdef struct Tables:
     Buf other_actions                # string id of action code A_OTHER + i
     # what the final state says
     Buf segments, blocks, annotations
+    Buf device_rows                  # DeviceRows
+    Map64 rows_at                    # a segment's device -> its place there
     # interned
     Spans strings, frames, stacks, pairs
     # kept values
@@ -392,6 +400,17 @@ cdef inline int64_t block_requested(const Block* b) noexcept nogil:
 cdef inline bint is_pending(const Block* b) noexcept nogil:
     # Its free was requested, and waits for another stream.
     return b.state == STATE_ACTIVE_PENDING_FREE or b.state == STATE_ACTIVE_AWAITING_FREE
+
+
+cdef inline DeviceRows rows_of(const Tables* t, int32_t device) noexcept nogil:
+    # Where to look for the segments and blocks of a device; with those of one device in a row, as
+    # PyTorch writes them, a look at each device is one look at all rows.
+    cdef DeviceRows rows
+    cdef uint32_t at = map64_get(&t.rows_at, <uint64_t> device, NONE32)
+    if at == NONE32:
+        memset(&rows, 0, sizeof(DeviceRows))
+        return rows
+    return (<const DeviceRows*> t.device_rows.data)[at]
 
 
 cdef void tables_init(Tables* t, uint64_t seed) noexcept nogil

@@ -6,7 +6,8 @@ from memreplay._native.growbuf cimport (
     buf_free, buf_init, buf_reserve, buf_trim, push_item, push_u32
 )
 from memreplay._native.hashmap cimport (
-    NONE32, spans_drop_index, spans_free, spans_init, spans_intern
+    NONE32, Slot64, map64_at, map64_free, map64_init, spans_drop_index, spans_free, spans_init,
+    spans_intern
 )
 from memreplay._native.status cimport ERR_MEMORY, ERR_SHAPE, OK, fail
 from memreplay._native.keys cimport keys_init
@@ -40,6 +41,7 @@ cdef void tables_init(Tables* t, uint64_t seed) noexcept nogil:
     buf_init(&t.segments, sizeof(Segment))
     buf_init(&t.blocks, sizeof(Block))
     buf_init(&t.annotations, sizeof(Annotation))
+    buf_init(&t.device_rows, sizeof(DeviceRows))
     buf_init(&t.nodes, sizeof(Node))
     buf_init(&t.frame_of, 4)
     buf_init(&t.stack_of, 4)
@@ -62,7 +64,7 @@ cdef void tables_init(Tables* t, uint64_t seed) noexcept nogil:
     # Id 0 is the empty string, the frame of nothing, the stack of no frames.
     if (spans_init(&t.strings, seed) < 0 or spans_init(&t.frames, seed + 1) < 0
             or spans_init(&t.stacks, seed + 2) < 0 or spans_init(&t.pairs, seed + 3) < 0
-            or buf_reserve(&t.stacks.data, 64) < 0
+            or map64_init(&t.rows_at, seed + 4) < 0 or buf_reserve(&t.stacks.data, 64) < 0
             or spans_intern(&t.frames, &no_frame, sizeof(FrameKey)) != 0
             or spans_intern(&t.stacks, &no_frame, 0) != EMPTY_STACK
             or push_u32(&t.unknown_dicts, NONE32) < 0 or push_item(&t.unknown_lists, &no_list) < 0
@@ -92,6 +94,8 @@ cdef void tables_free(Tables* t) noexcept nogil:
     buf_free(&t.segments)
     buf_free(&t.blocks)
     buf_free(&t.annotations)
+    buf_free(&t.device_rows)
+    map64_free(&t.rows_at)
     spans_free(&t.strings)
     spans_free(&t.frames)
     spans_free(&t.stacks)
@@ -128,6 +132,38 @@ cdef void place_blocks(Tables* t) noexcept nogil:
             at = blocks[i].address
         blocks[i].address = at
         at += <uint64_t> blocks[i].size
+
+
+cdef int index_devices(Tables* t) noexcept nogil:
+    # Fills device_rows.
+    cdef const Segment* segments = <const Segment*> t.segments.data
+    cdef const Block* blocks = <const Block*> t.blocks.data
+    cdef DeviceRows rows
+    cdef DeviceRows* found = NULL
+    cdef Slot64* slot
+    cdef int32_t device = 0
+    cdef uint64_t i
+    for i in range(t.segments.len):
+        slot = map64_at(&t.rows_at, <uint64_t> segments[i].device, NONE32)
+        if slot == NULL:
+            return fail(&t.status, ERR_MEMORY, "segments")
+        if slot.value == NONE32:
+            slot.value = <uint32_t> t.device_rows.len
+            rows.first_segment = i
+            rows.first_block = t.blocks.len
+            rows.end_block = t.blocks.len
+            if push_item(&t.device_rows, &rows) < 0:
+                return fail(&t.status, ERR_MEMORY, "segments")
+        (<DeviceRows*> t.device_rows.data + slot.value).end_segment = i + 1
+    for i in range(t.blocks.len):
+        if found == NULL or segments[blocks[i].segment].device != device:
+            device = segments[blocks[i].segment].device
+            found = (<DeviceRows*> t.device_rows.data
+                     + map64_get(&t.rows_at, <uint64_t> device, 0))
+            if found.first_block == t.blocks.len:
+                found.first_block = i
+        found.end_block = i + 1
+    return OK
 
 
 cdef void tables_salvage(Tables* t) noexcept nogil:
@@ -222,6 +258,8 @@ cdef int tables_finish(Tables* t) noexcept nogil:
             trace.base = trace.window.index
         trace.rows = (trace[1].first if i + 1 < t.traces.len else t.events) - trace.first
     place_blocks(t)
+    if index_devices(t) != OK:
+        return t.status.code
     tables_free_reading(t)
     buf_trim(&t.action)
     buf_trim(&t.address)

@@ -32,15 +32,16 @@ cdef void count_events(const Replay* r, Tally* out) noexcept nogil:
 cdef void tally(const Replay* r, Tally* out) noexcept nogil:
     cdef const Segment* segments = <const Segment*> r.tables.segments.data
     cdef const Block* blocks = <const Block*> r.tables.blocks.data
+    cdef DeviceRows rows = rows_of(r.tables, r.device)
     cdef StateTally* state
     cdef uint64_t i
     memset(out, 0, sizeof(Tally))
     count_events(r, out)
-    for i in range(r.tables.segments.len):
+    for i in range(rows.first_segment, rows.end_segment):
         if segments[i].device == r.device:
             out.segments += 1
             out.reserved = plus(out.reserved, segments[i].total_size)
-    for i in range(r.tables.blocks.len):
+    for i in range(rows.first_block, rows.end_block):
         if segments[blocks[i].segment].device != r.device or blocks[i].state >= STATES:
             continue
         state = &out.states[blocks[i].state]

@@ -9,3 +9,5 @@ cdef int append_unknown(Tables* t, uint32_t idx, const Value* v) noexcept nogil
 cdef int open_tuple(Tables* t, const Value* items, size_t n, Value* out) noexcept nogil
 cdef int unknown_frame(Tables* t, uint32_t idx, uint32_t* out) noexcept nogil
 cdef int unknown_stack(Tables* t, uint32_t idx, uint32_t* out) noexcept nogil
+cdef bint is_kept(const Value* items, size_t n) noexcept nogil
+cdef int keep_tuple(Tables* t, const Value* items, size_t n, Value* out) noexcept nogil

@@ -3,14 +3,17 @@
 A pickle shares what it holds twice. Where the first of two places is under a key that nobody
 knows, the second gets a dict or a list that was read as unknown. So what an unknown dict says of
 a frame is kept, and which frames an unknown list holds, until a frame or a stack is asked for:
-only then is it interned, and must stay as it is. The same goes for tuples of frames.
+only then is it interned, and must stay as it is. The same goes for tuples of frames; a tuple in
+metadata is a kept list.
 """
 
 from libc.stdint cimport uint32_t
 from memreplay._native.growbuf cimport push_item, push_u32
 from memreplay._native.hashmap cimport NONE32, spans_intern
 from memreplay._native.keys cimport is_frame_key
-from memreplay._native.parts cimport fill_frame, flush_list, frame_id, intern_stack
+from memreplay._native.parts cimport (
+    fill_frame, flush_list, frame_id, intern_stack, new_node, node_add
+)
 from memreplay._native.status cimport ERR_MEMORY, ERR_SHAPE, ERR_TYPE, OK, fail
 from memreplay._native.tables cimport *
 from memreplay._native.value cimport *
@@ -112,6 +115,30 @@ cdef int open_tuple(Tables* t, const Value* items, size_t n, Value* out) noexcep
         if append_unknown(t, out.idx, &items[i]) != OK:
             return t.status.code
     out.kind = V_OPAQUE
+    return OK
+
+
+cdef bint is_kept(const Value* items, size_t n) noexcept nogil:
+    # Whether these values can be items of a kept list.
+    cdef size_t i
+    for i in range(n):
+        if (is_structural(items[i].kind) or items[i].kind == V_SKIP_LIST
+                or items[i].kind == V_SKIP_DICT or items[i].kind == V_INERT):
+            return False
+    return True
+
+
+cdef int keep_tuple(Tables* t, const Value* items, size_t n, Value* out) noexcept nogil:
+    # A tuple in metadata or settings: a kept list.
+    cdef size_t i
+    out.kind = V_NODE_LIST
+    out.num = 0
+    out.idx = new_node(t, V_NODE_LIST, 0, 0, 0)
+    if out.idx == NONE32:
+        return t.status.code
+    for i in range(n):
+        if node_add(t, out.idx, 0, &items[i]) != OK:
+            return t.status.code
     return OK
 
 

@@ -22,7 +22,7 @@ from memreplay._native.stack cimport *
 from memreplay._native.status cimport *
 from memreplay._native.tables cimport *
 from memreplay._native.text cimport is_text_opcode, run_text
-from memreplay._native.unknown cimport open_tuple, open_unknown
+from memreplay._native.unknown cimport is_kept, keep_tuple, open_tuple, open_unknown
 from memreplay._native.value cimport *
 
 cdef enum:
@@ -106,6 +106,9 @@ cdef inline uint32_t resolve_role(VM* vm, bint a_list, uint32_t* parent) noexcep
                 if role == V_TRACE:
                     parent[0] = <uint32_t> vm.tables.attached_traces
                 return role
+        elif top.kind == V_NODE_DICT:
+            # No key between them: the next item of a tuple that is not closed yet.
+            return V_NODE_LIST if a_list else V_NODE_DICT
         elif top.kind == V_STR:
             if under != NULL and is_dict(under.kind) and (n - base) & 1:
                 role = role_of_value(under.kind, top.idx, a_list)
@@ -121,7 +124,7 @@ cdef inline uint32_t resolve_role(VM* vm, bint a_list, uint32_t* parent) noexcep
                 if role != V_UNSET:
                     parent[0] = s[n - 2].idx
                     return role
-            if under == NULL or not is_list(under.kind):
+            if under == NULL or (not is_list(under.kind) and under.kind != V_NODE_DICT):
                 return V_SKIP_LIST if a_list else V_SKIP_DICT
     if under != NULL and is_list(under.kind):
         role = role_of_item(under.kind, a_list)
@@ -130,6 +133,10 @@ cdef inline uint32_t resolve_role(VM* vm, bint a_list, uint32_t* parent) noexcep
             if role == V_TRACE:
                 parent[0] = <uint32_t> (vm.tables.attached_traces + n - base)
             return role
+    elif under != NULL and under.kind == V_NODE_DICT:
+        # Neither a key nor a value: of a tuple that is not closed yet.
+        parent[0] = under.idx
+        return V_NODE_LIST if a_list else V_NODE_DICT
     return V_SKIP_LIST if a_list else V_SKIP_DICT
 
 
@@ -204,9 +211,27 @@ cdef inline int op_setitem(VM* vm) noexcept nogil:
     return OK
 
 
-cdef inline int op_tuple(VM* vm, size_t at, size_t n) noexcept nogil:
-    # n values from position `at` on become a tuple: a pair of integers, frames, or what nobody
-    # needs.
+cdef int keep_list(VM* vm, size_t at, const Value* items, size_t n, Value* out) noexcept nogil:
+    # Where position `at` of the stack is one in metadata or settings, these values become a kept
+    # list: what JSON makes of a tuple. `out` stays V_UNSET elsewhere.
+    cdef size_t top = vm.stack.len
+    cdef uint32_t parent = 0
+    cdef uint32_t role
+    out.kind = V_UNSET
+    if not vm.started or not is_kept(items, n):
+        return OK
+    vm.stack.len = at
+    role = resolve_role(vm, True, &parent)
+    vm.stack.len = top
+    if role != V_NODE_LIST:
+        return OK
+    vm.tables.read_bytes = cursor_offset(&vm.cur)
+    return keep_tuple(vm.tables, items, n, out)
+
+
+cdef inline int op_tuple(VM* vm, size_t at, size_t place, size_t n) noexcept nogil:
+    # n values from position `at` on become a tuple, which goes to position `place`: a pair of
+    # integers, one of metadata, frames, or what nobody needs.
     cdef Value* s = values(vm)
     cdef Value v
     cdef uint32_t id = 0
@@ -215,9 +240,11 @@ cdef inline int op_tuple(VM* vm, size_t at, size_t n) noexcept nogil:
         id = pair_of_ints(vm.tables, <int64_t> s[at].num, <int64_t> s[at + 1].num)
         if id == NONE32:
             return fail(&vm.tables.status, ERR_MEMORY, "pools")
-    elif open_tuple(vm.tables, s + at, n, &v) != OK:
+    elif keep_list(vm, place, s + at, n, &v) != OK:
         return vm.tables.status.code
-    vm.stack.len = at
+    elif v.kind == V_UNSET and open_tuple(vm.tables, s + at, n, &v) != OK:
+        return vm.tables.status.code
+    vm.stack.len = place
     return push_kind(vm, V_PAIR, 0, id) if pair else push(vm, &v)
 
 
@@ -256,24 +283,22 @@ cdef inline int op_collect(VM* vm, uint8_t op) noexcept nogil:
     # LIST, DICT, TUPLE, FROZENSET: whatever lies above the MARK.
     cdef size_t at = 0
     cdef size_t n
+    cdef Value v
     if pop_mark(vm, &at, False) != OK:
         return vm.tables.status.code
     n = vm.stack.len - at - 1
     if op == TUPLE:
-        return tuple_over_mark(vm, at, n)
+        return op_tuple(vm, at + 1, at, n)
+    if op == LIST and n:
+        if keep_list(vm, at, values(vm) + at + 1, n, &v) != OK:
+            return vm.tables.status.code
+        if v.kind != V_UNSET:
+            vm.stack.len = at
+            return push(vm, &v)
     vm.stack.len = at
     if (op == LIST or op == DICT) and n == 0:
         return op_empty(vm, op == LIST)
     return push_kind(vm, V_OPAQUE, 0, 0)
-
-
-cdef inline int tuple_over_mark(VM* vm, size_t at, size_t n) noexcept nogil:
-    # As op_tuple, with the MARK at `at` going too.
-    if op_tuple(vm, at + 1, n) != OK:
-        return vm.tables.status.code
-    values(vm)[at] = values(vm)[at + 1]
-    vm.stack.len = at + 1
-    return OK
 
 
 # ---- values of the memo that do more than lie on the stack ---------------------------------------
@@ -576,9 +601,9 @@ cdef inline int run_opcode(VM* vm, const uint8_t** pp) noexcept nogil:
         else:
             code = need_values(vm, n)
             if code == OK:
-                code = op_tuple(vm, vm.stack.len - n, n)
+                code = op_tuple(vm, vm.stack.len - n, vm.stack.len - n, n)
     elif op == EMPTY_TUPLE:
-        code = op_tuple(vm, vm.stack.len, 0)
+        code = op_tuple(vm, vm.stack.len, vm.stack.len, 0)
     elif op == EMPTY_SET:
         code = push_kind(vm, V_OPAQUE, 0, 0)
     elif op == TUPLE and marks_arguments(vm):

@@ -56,14 +56,19 @@ def overflowed(snap: Snapshot, device: int | None = None) -> bool | None:
     limit = snap.kept("max_entries")
     if limit is None:
         limit = snap.settings.get("trace_alloc_max_entries")
+    if limit is None:
+        return None
+    limits = limit if isinstance(limit, list) else [limit] * (len(snap.events_by_device) > 0)
+    if any(not isinstance(most, int) or isinstance(most, bool) or most <= 0 for most in limits):
+        return None
     full = False
-    for at, _, _, events in snap.native.traces():
-        most = limit[at] if isinstance(limit, list) and at < len(limit) else limit
-        if not isinstance(most, int) or isinstance(most, bool) or most <= 0:
+    for at in snap.events_by_device if device is None else (device,):
+        if isinstance(limit, list) and at >= len(limit):
             return None
-        if device is None or at == device:
-            full |= events >= most
-    return full if limit is not None else None
+        most = limit[at] if isinstance(limit, list) else limit
+        assert isinstance(most, int)
+        full |= snap.trace_events(at) >= most
+    return full
 
 
 def verdict(snap: Snapshot, usage: Usage) -> Verdict:

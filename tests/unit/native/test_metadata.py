@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
@@ -60,7 +61,28 @@ def test_numbers_are_exact() -> None:
 
 
 def test_what_json_lacks_is_null() -> None:
-    assert metadata([math.nan, math.inf, 2**70, b"bytes", ("a", "b", "c")]) == [None] * 5
+    assert metadata([math.nan, math.inf, 2**70, b"bytes", {1, 2}]) == [None] * 5
+
+
+@pytest.mark.parametrize(
+    "value",
+    [(), (1,), ("a", "b", "c"), (1.5, None), ((), ((),)), ([1], {}), {"a": ("b", "c", "d")}],
+    ids=repr,
+)
+@pytest.mark.parametrize("protocol", range(2, 6))
+def test_tuples_are_lists(value: Any, protocol: int) -> None:
+    want = json.loads(json.dumps(value))
+    assert metadata(value, protocol) == want
+    assert metadata([value, {"a": value}, value], protocol) == [want, {"a": want}, want]
+
+
+def test_a_list_made_of_what_lies_on_the_stack() -> None:
+    ops = Ops().proto(4).empty_dict().mark().string("segments").empty_list()
+    ops.string("device_traces").empty_list().empty_list()
+    ops.empty_dict().string("user_metadata").mark().integer(1).string("a").op("LIST").setitem()
+    ops.append().append().setitems().stop()
+    snap = mr.open(bytes(ops))
+    assert snap.metadata(int(snap.events.user_metadata[0])) == [1, "a"]
 
 
 def test_equal_metadata_is_one_text() -> None:

@@ -92,20 +92,27 @@ def test_strings_that_are_no_utf8() -> None:
     assert value_of(Ops().string("\ud800")) == "\ud800"
 
 
-def test_bytes_tuples_and_sets_are_read_and_dropped() -> None:
+def test_tuples_are_kept_as_lists() -> None:
+    kept: dict[Ops, Any] = {
+        Ops().op("EMPTY_TUPLE"): [],
+        Ops().string("a").op("TUPLE1"): ["a"],
+        Ops().string("a").string("b").op("TUPLE2"): ["a", "b"],
+        Ops().strings("a", "b", "c").op("TUPLE3"): ["a", "b", "c"],
+        Ops().mark().strings("a", "b", "c", "d").op("TUPLE"): ["a", "b", "c", "d"],
+        Ops().mark().string("a").op("LIST"): ["a"],
+    }
+    for ops, want in kept.items():
+        assert value_of(ops) == want
+
+
+def test_bytes_and_sets_are_read_and_dropped() -> None:
     dropped = [
         Ops().op("SHORT_BINBYTES", b"\x02ab"),
         Ops().op("BINBYTES", struct.pack("<I", 2) + b"ab"),
         Ops().op("BINBYTES8", struct.pack("<Q", 2) + b"ab"),
         Ops().op("BYTEARRAY8", struct.pack("<Q", 2) + b"ab"),
-        Ops().op("EMPTY_TUPLE"),
-        Ops().string("a").op("TUPLE1"),
-        Ops().string("a").string("b").op("TUPLE2"),
-        Ops().strings("a", "b", "c").op("TUPLE3"),
-        Ops().mark().strings("a", "b", "c", "d").op("TUPLE"),
         Ops().op("EMPTY_SET").mark().string("a").op("ADDITEMS"),
         Ops().mark().string("a").op("FROZENSET"),
-        Ops().mark().string("a").op("LIST"),
         Ops().mark().string("a").string("b").op("DICT"),
     ]
     for ops in dropped:

@@ -1,0 +1,124 @@
+"""Each value of a snapshot in turn is None, of another type, or gone: whatever can be read of that
+can be written, in every form, and read again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import memreplay as mr
+from memreplay.analysis.slicing import cut
+from tests import build
+from tests.fuzz.check import FORMS, check_converted, look_up
+from tests.fuzz.commands import dataset_of, slice_of
+from tests.fuzz.seeds import recording
+
+GONE = object()
+OTHERS: tuple[Any, ...] = (
+    None,
+    GONE,
+    "",
+    "word",
+    1,
+    -1,
+    1.5,
+    True,
+    [],
+    {},
+    (),
+    (1, 2),
+    b"x",
+    2**70,
+)
+Path = tuple[Any, ...]
+
+
+def snapshot() -> Any:
+    return recording(
+        3, user_metadata={"step": [1, {"a": ("b", 2)}]}, compile_context="0/0", fx=True
+    )
+
+
+def paths(value: Any, at: Path = ()) -> Iterator[Path]:
+    """Where each value is, the first two items of a list standing for all."""
+    if at:
+        yield at
+    if isinstance(value, dict):
+        for key in value:
+            yield from paths(value[key], (*at, key))
+    elif isinstance(value, (list, tuple)):
+        for i in range(min(len(value), 2)):
+            yield from paths(value[i], (*at, i))
+
+
+def changed(value: Any, at: Path, new: Any) -> Any:
+    """The same with another value there."""
+    if not at:
+        return new
+    keyed = value.items() if isinstance(value, dict) else enumerate(value)
+    items = [
+        (key, changed(one, at[1:], new) if key == at[0] else one)
+        for key, one in keyed
+        if len(at) > 1 or key != at[0] or new is not GONE
+    ]
+    return dict(items) if isinstance(value, dict) else [one for _, one in items]
+
+
+def written(data: bytes, number: int) -> bool:
+    """Writes what can be read of it in every form; whether there was anything."""
+    try:
+        snap = mr.open(data)
+        _ = snap.settings
+        for device in snap.devices:
+            snap.replay(device)
+    except mr.SnapshotError:
+        return False
+    look_up(snap)
+    for ndjson in (False, True):
+        assert b"".join(snap.native.dump(ndjson))
+    slice_of(snap, number)
+    mr.open(b"".join(cut(mr.open(data, start=1, stop=3))[1]))
+    check_converted(data, snap, number % len(FORMS))
+    return True
+
+
+@pytest.mark.parametrize("new", OTHERS, ids=lambda value: "gone" if value is GONE else repr(value))
+def test_every_value(new: Any) -> None:
+    whole = snapshot()
+    found = [
+        written(build.dump(changed(whole, at, new)), number)
+        for number, at in enumerate(paths(whole))
+    ]
+    assert any(found)
+    assert len(found) > 100
+
+
+@pytest.mark.parametrize("new", [None, GONE, ""], ids=["None", "gone", "empty"])
+def test_tables_of_every_value(new: Any) -> None:
+    whole = snapshot()
+    for number, at in enumerate(paths(whole)):
+        if at[-1] not in ("segment_type", "name", "stage", "state", "action", "filename"):
+            continue
+        snap = mr.open(build.dump(changed(whole, at, new)))
+        dataset_of(snap, number)
+
+
+@pytest.mark.parametrize("key", ["name", "stage"])
+def test_annotations_without_a_text(key: str) -> None:
+    notes = [{"name": "step", "stage": "START", "device": 0, "time_us": 1} | {key: None}] * 2
+    data = build.dump({"segments": [], "device_traces": [], "external_annotations": notes[:1]})
+    snap = mr.open(data)
+    assert snap.text(int(getattr(snap.annotations, key)[0])) == ""
+    again = mr.open(b"".join(cut(snap)[1]))
+    assert again.text(int(getattr(again.annotations, key)[0])) == ""
+
+
+def test_a_segment_of_no_type() -> None:
+    segment: dict[str, Any] = {"address": 4096, "total_size": 2 << 20, "segment_type": None}
+    segment["blocks"] = []
+    snap = mr.open(build.dump({"segments": [segment], "device_traces": []}))
+    assert snap.text(int(snap.segments.type[0])) == ""
+    again = mr.open(b"".join(cut(snap)[1]))
+    assert again.text(int(again.segments.type[0])) == ""
