@@ -16,6 +16,7 @@ from memreplay.analysis.plumbing import file_rank, function_rank
 from memreplay.model import Filters
 from tests import oracle
 from tests.oracle import FrameTuple, Lifetime
+from tests.oracle_origins import plain_origin
 
 BEFORE = "(allocated before the recording)"
 NO_STACK = "(recorded without a stack)"
@@ -153,10 +154,11 @@ class Groups:
     def category(self, one: Lifetime) -> str:
         texts = [f"{file}:{function}" for function, file, _ in one.frames]
         for rule in self.rules:
-            asked = [
+            asked: list[tuple[str | None, Sequence[str | None]]] = [
                 (rule.compile_context, [self.carried(one, "compile_context")]),
                 (rule.user_metadata, [self.carried(one, "user_metadata")]),
                 (rule.annotation, [self.annotated(one)]),
+                (rule.origin, [plain_origin(self.snapshot, self.device, one)]),
             ]
             if rule.frames is not None:
                 where = texts

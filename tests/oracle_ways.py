@@ -21,6 +21,7 @@ from memreplay.analysis.grouping import pool_label, stream_label
 from memreplay.analysis.plumbing import ranks
 from memreplay.replay import Usage
 from tests import oracle
+from tests.oracle_origins import plain_origin
 
 MODULES = re.compile(r"/torch/nn/(?:modules|parallel|quantized|qat|quantizable)/")
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
@@ -32,6 +33,7 @@ class Named:
     def __init__(
         self, snapshot: Any, snap: mr.Snapshot, usage: Usage, rules: Sequence[Rule] = DEFAULT_RULES
     ) -> None:
+        self.snapshot = snapshot
         self.snap = snap
         self.usage = usage
         self.rules = rules
@@ -118,6 +120,10 @@ class Named:
             found = json.dumps(found)
         return None if found in ("", None) or (way, found) == ("compile_context", "N/A") else found
 
+    def _origin(self, frames: oracle.Stack, carried: bool) -> str | None:
+        one = oracle.Lifetime(-1 if carried else 0, None, 0, 0, frames)
+        return plain_origin(self.snapshot, self.usage.replay.device, one)
+
     def _category(self, frames: oracle.Stack, row: int, carried: bool) -> str:
         """The first rule of which all holds."""
         own = (self._own(frames),) if frames else ()
@@ -125,6 +131,7 @@ class Named:
             "annotation": self._annotation(row, carried),
             "compile_context": self._carried("compile_context", row, carried),
             "user_metadata": self._carried("user_metadata", row, carried),
+            "origin": self._origin(frames, carried),
         }
         for rule in self.rules:
             asked = own if rule.where == "own" else frames

@@ -14,6 +14,13 @@ BASELINE: Final[int]
 NO_RULE: Final[int]
 CALL_NO_STACK: Final[int]
 CALL_BASELINE: Final[int]
+IS_CAST: Final[int]
+IS_EXIT: Final[int]
+IS_LOWER: Final[int]
+NO_SOURCE: Final[int]
+A_WEIGHT: Final[int]
+AN_ACTIVATION: Final[int]
+UNSURE: Final[int]
 
 @final
 class Keys:
@@ -42,6 +49,14 @@ def stack_keys(
 def row_keys(replay: Replay, of_event: Buffer | int, of_base: Buffer | int) -> Keys: ...
 def run_keys(replay: Replay, runs: Sequence[tuple[int, int]], of_base: int) -> Keys: ...
 def size_keys(measure: Measure) -> Keys: ...
+def origin_keys(
+    replay: Replay,
+    before: bool,
+    only_python: bool,
+    marks: bytes = b"",
+    categories: Keys | None = None,
+    roles: bytes = b"",
+) -> Keys: ...
 def pair(first: Keys, second: Keys) -> Keys: ...
 def renamed(keys: Keys, names: Buffer) -> Keys: ...
 def rule_keys(

@@ -12,6 +12,7 @@ from memreplay._measures cimport Layering
 from memreplay._native cimport calltree as _calltree
 from memreplay._native cimport keying as _keying
 from memreplay._native cimport layers as _layers
+from memreplay._native cimport origins as _origins
 from memreplay._native.column cimport Column, Owned, column, owned
 from memreplay._native.growbuf cimport buf_reserve
 from memreplay._native.hashmap cimport NONE32, span_at
@@ -25,6 +26,13 @@ BASELINE = _keying.NAME_BASELINE
 NO_RULE = _keying.NO_RULE
 CALL_NO_STACK = _calltree.CALL_NO_STACK
 CALL_BASELINE = _calltree.CALL_BASELINE
+IS_CAST = _origins.IS_CAST
+IS_EXIT = _origins.IS_EXIT
+IS_LOWER = _origins.IS_LOWER
+NO_SOURCE = _origins.NO_SOURCE
+A_WEIGHT = _origins.A_WEIGHT
+AN_ACTIVATION = _origins.AN_ACTIVATION
+UNSURE = _origins.UNSURE
 
 
 @cython.final
@@ -260,6 +268,56 @@ def size_keys(Measure measure not None) -> Keys:
         (<uint32_t*> blocks.buf.data)[i] = _keying.size_class(base_bytes[i])
     return row_keys(replay, column(events, events.buf.data, replay.r.events, b"I"),
                     column(blocks, blocks.buf.data, replay.r.baseline.len, b"I"))
+
+
+@cython.final
+cdef class _Origins:
+    """Origins, while they are found."""
+
+    cdef _origins.Origins o
+
+    def __dealloc__(self):
+        _origins.origins_free(&self.o)
+
+
+def origin_keys(
+    Replay replay not None, bint before, bint only_python, bytes marks=b"", Keys categories=None,
+    bytes roles=b"",
+) -> Keys:
+    """Groups by where allocations come from; names are the numbers of `Origin` in origins.pxd.
+
+    `before`: what was there before the first event is told. `only_python`: all stacks are Python's.
+    `marks` are the bits of FrameMark, a byte a frame, empty where no frame has any; with them go
+    `categories`, groups by `first_rule` under the numbers of rules, and `roles`, a Role for each
+    number from 0 to NO_RULE.
+    """
+    cdef _Origins found = _Origins.__new__(_Origins)
+    cdef Keys keys
+    cdef int code = _origins.origins_init(&found.o, &replay.r, new_seed())
+    if code != OK:
+        raise MemoryError
+    found.o.before = before
+    found.o.only_python = only_python
+    if marks:
+        if len(marks) != replay.tables.n_frames or len(roles) <= _keying.NO_RULE:
+            raise ValueError("need a mark for each frame, and a role for each rule")
+        if categories is None or categories.k.kind != _keying.BY_FIRST:
+            raise ValueError("need groups by their first rule")
+        if categories.replay is not replay:
+            raise ValueError("the groups are of another replay")
+        found.o.mark = marks
+        found.o.role = roles
+        found.o.category = &categories.k
+    with nogil:
+        code = _origins.origins_find(&found.o)
+    if code != OK:
+        raise MemoryError
+    keys = made(replay, _keying.BY_ROW)
+    code = _keying.keys_rows(&keys.k, <const uint32_t*> found.o.of_event.data, 0,
+                             <const uint32_t*> found.o.of_base.data)
+    if code != OK:
+        raise MemoryError
+    return keys
 
 
 cdef Keys derived(Keys first, Keys second, int kind):

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from memreplay.analysis.origins import BEFORE, EITHER_CAST, NO_PYTHON, WEIGHT_CAST
 from memreplay.analysis.patterns import bits_of_frames, compiled
 from memreplay.errors import UsageError
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 MAX_RULES = 64  # a bit each
 UNKNOWN = "unknown"
 WHERE = ("any", "own")
-CONDITIONS = ("frames", "annotation", "compile_context", "user_metadata")
+CONDITIONS = ("frames", "annotation", "compile_context", "user_metadata", "origin")
 _KEYS = ("name", "where", *CONDITIONS)
 
 
@@ -26,7 +27,8 @@ class Rule:
     `frames` is searched in `file:function` of a stack's frames: of any of them, or, where `where`
     is "own", of the one that the stack is put down to. `annotation` is searched in the name of the
     innermost annotation that was open when the memory was allocated, `compile_context` and
-    `user_metadata` in what the event carries.
+    `user_metadata` in what the event carries, `origin` in what `memreplay.analysis.origins` calls
+    where it comes from.
     """
 
     name: str
@@ -35,28 +37,40 @@ class Rule:
     annotation: str | None = None
     compile_context: str | None = None
     user_metadata: str | None = None
+    origin: str | None = None
 
 
 # What PyTorch, and most code on top of it, calls things. The most telling come first: an optimizer
 # or a backward pass runs code that looks like anything else. Repetitions have bounds where a name
 # could make a search take more than linear time: names are hostile.
 DEFAULT_RULES = (
-    Rule("NCCL", r"ProcessGroupNCCL|\bnccl|(?:^|[/:])c10d(?:::|/)|distributed_c10d\.py:"),
+    Rule("weights (cast)", origin=f"^{WEIGHT_CAST}$"),
+    Rule("weights or activations (cast)", origin=f"^{EITHER_CAST}$"),
+    Rule(
+        "NCCL",
+        r"ProcessGroupNCCL|\bnccl|(?:^|[/:])c10d(?:::(?!Reducer|Logger)|/)|distributed_c10d\.py:",
+    ),
+    # Not the forward of a model that is wrapped: what it calls is the model's own.
     Rule(
         "FSDP/DDP",
-        r"/torch/distributed/(?:fsdp|_composable|tensor)/|/torch/nn/parallel/distributed\.py:"
-        r"|c10d::Reducer|FlatParam|[Ff]ully_?[Ss]harded",
+        r"/torch/distributed/(?:fsdp|_composable|tensor)/(?!.*:(?:\w{1,64}\.)?forward$)"
+        r"|/torch/nn/parallel/distributed\.py:(?!(?:\w{1,64}\.)?(?:_run_ddp_)?forward$)"
+        r"|c10d::Reducer|FlatParam|[Ff]ully_?[Ss]harded\w{0,64}(?:\.py)?:(?!(?:\w{1,64}\.)?forward$)",
     ),
     Rule(
         "optimizer state",
         r"/torch/optim/|/(?:bitsandbytes|apex)/optim|(?i:optim\w{0,64}\.py):(?:\w+\.)?"
         r"(?:step|_init_group|init_state|_\w{0,64}tensor_\w{1,64})$",
     ),
+    # Run once more in the backward pass.
+    Rule("activations", r"/torch/utils/checkpoint\.py:(?:\S{1,64}\.)?recompute_fn$"),
     Rule(
         "backward",
         r"Backward\d*(?:::apply\b|$)|torch::autograd::(?:Engine|AccumulateGrad|InputBuffer)"
         r"|/torch/autograd/|/torch/_tensor\.py:backward$|:(?:\w+\.)?backward$",
     ),
+    # Where stacks are Python's, the threads in which autograd runs have none.
+    Rule("backward", origin=f"^{NO_PYTHON}$"),
     Rule("KV cache", r"(?i:kv_?cache|past_?key_?values?|cache_utils\.py|paged_?attention)"),
     Rule(
         "attention",
@@ -73,12 +87,15 @@ DEFAULT_RULES = (
     Rule(
         "parameters",
         r"/torch/nn/parameter\.py:|:(?:\w+\.)?(?:reset_parameters|load_state_dict|from_pretrained"
-        r"|_load_from_state_dict)$|/torch/nn/modules/module\.py:(?:to|cuda|half|float|bfloat16"
+        r"|_load_from_state_dict|(?:init|load)_weights?\w{0,64})$|/torch/nn/modules/module\.py:(?:to|cuda|half|float|bfloat16"
         r"|_apply)$|/torch/nn/modules/\w+\.py:__init__$",
     ),
     Rule(
-        "activations", r":(?:\w+\.)?forward$|/torch/nn/modules/module\.py:_(?:wrapped_)?call_impl$"
+        "activations",
+        r":(?:\w+\.)?forward$|/torch/nn/modules/module\.py:_(?:wrapped_)?call_impl$"
+        r"|/torch/nn/functional\.py:|:(?:\w+\.)?\w{0,64}(?:[Ll]oss|cross_entropy)\w{0,16}$",
     ),
+    Rule("before the recording: parameters, optimizer state, buffers", origin=f"^{BEFORE}$"),
 )
 
 

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from memreplay.snapshot import Snapshot
 
 PEAK = When("peak", 1)
+HIDDEN_CASTS = (
+    "autocast ran, and the stacks are Python's alone: copies of weights that it made and the"
+    ' backward pass keeps count as activations; record with stacks="all" to tell them apart'
+)
 
 
 def categories_report(
@@ -113,4 +117,5 @@ def device_categories(
         unknown_total=len(unknown),
         trusted=trust.trusted,
         reasons=trust.reasons,
+        notes=(HIDDEN_CASTS,) if grouper.dimensions.hides_casts else (),
     )

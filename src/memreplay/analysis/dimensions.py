@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from memreplay import _core, _groups, _measures
 from memreplay.analysis.annotations import spans
 from memreplay.analysis.categories import DEFAULT_RULES, RuleSet
+from memreplay.analysis.origins import ORIGINS, Origins
 from memreplay.analysis.plumbing import USER, ranks
 from memreplay.model import By, Frame, Label, Part, Way
 
@@ -45,8 +46,15 @@ class Dimensions:
         self._keys: dict[tuple[object, ...], Keys] = {}
         self._pairs: dict[tuple[object, ...], Keys] = {}
         self._met: dict[int, Keys] = {}
+        self._origins: Origins | None = None
         self._stacks: dict[int, Label] = {}
         self._texts: dict[tuple[int, str], list[str]] = {}
+
+    @property
+    def hides_casts(self) -> bool:
+        """Whether rules ask for autocast's casts of weights where the stacks hide some of them."""
+        origins = self._origins
+        return origins is not None and origins.casts and origins.only_python
 
     def keys(self, usage: Usage, by: Way) -> Keys:
         """The groups of a device's allocations, one way."""
@@ -236,9 +244,13 @@ class Dimensions:
         anywhere, own = (array("Q", bits) for bits in self.rules.of_frames(self.snap))
         always = self.rules.always("frames")
         others: list[Keys] = []
-        for key in ("annotation", "compile_context", "user_metadata"):
+        for key in ("annotation", "compile_context", "user_metadata", "origin"):
             if self.rules.asks(key):
-                if key == "annotation":
+                names: list[str | None]
+                if key == "origin":
+                    rows = self._by_origin(replay)
+                    names = [ORIGINS[name] for name in memoryview(rows.names()).tolist()]
+                elif key == "annotation":
                     rows = self._by_annotation(replay)
                     texts: list[str | None] = [None, *self._texts[replay.device, key][1:]]
                     names = [texts[name] for name in memoryview(rows.names()).tolist()]
@@ -259,6 +271,21 @@ class Dimensions:
         for rules in others:
             met = _groups.rules_of_both(met, rules)
         return met
+
+    def _by_origin(self, replay: Replay) -> Keys:
+        """By the number of ORIGINS. The default rules say what a cast may be of."""
+        if self._origins is None:
+            self._origins = Origins(self.snap)
+        by_stack = None
+        rules = RuleSet(DEFAULT_RULES)
+        if self._origins.casts:
+            anywhere, own = (array("Q", bits) for bits in rules.of_frames(self.snap))
+            by_stack = _groups.first_rule(
+                _groups.rule_keys(
+                    replay.native, anywhere, own, 0, self.file_rank, self.function_rank
+                )
+            )
+        return self._origins.keys(replay, by_stack, [rule.name for rule in rules.rules])
 
     # ---- labels
 

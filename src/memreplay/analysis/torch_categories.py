@@ -46,6 +46,7 @@ MAPPED = {
     "backward": "gradient",
     "FSDP/DDP": "temporary",
     "NCCL": "temporary",
+    "weights (cast)": "temporary",
 }
 _UNCOUNTED = _core.ABSENT_ID - 1  # an end: let go of before the first event
 FIRST_US_LIMIT = 2**62 // US

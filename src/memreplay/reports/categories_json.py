@@ -49,6 +49,7 @@ def _device(found: DeviceCategories) -> dict[str, object]:
         "unknown_count": found.unknown_count,
         "unknown_total": found.unknown_total,
         "unknown": [group_json(group) for group in found.unknown],
+        "notes": list(found.notes),
     }
 
 

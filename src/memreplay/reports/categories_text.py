@@ -43,7 +43,8 @@ def _section(found: DeviceCategories, report: CategoriesReport) -> list[Block]:
             blocks.append(_unknown_table(found, report))
     else:
         blocks.append(Note(NOTHING_LEFT if report.filters else "nothing was held"))
-    return [*blocks, *reason_notes(found.reasons, trusted=found.trusted)]
+    notes = [Note(words) for words in found.notes]
+    return [*blocks, *notes, *reason_notes(found.reasons, trusted=found.trusted)]
 
 
 def _pairs(found: DeviceCategories, report: CategoriesReport) -> tuple[tuple[str, str], ...]:
@@ -85,6 +86,10 @@ def _rule_row(one: Caught, report: CategoriesReport) -> Row:
     row = group_row(one.largest, "stack", all_frames=report.all_frames)
     numbers = (size(one.bytes), percent(one.share), count(one.count))
     below = row.below if report.all_frames else ()
+    category, _, mostly = one.category.partition(": ")
+    if mostly and not one.own and not one.largest.frames:
+        # It has no stack, and its name says what it is.
+        return Row((*numbers, count(one.rule), category, f"({mostly})"), below, row.style)
     return Row((*numbers, count(one.rule), one.category, row.cells[-1]), below, row.style)
 
 

@@ -29,7 +29,8 @@ class DeviceCategories:
     """The live set of one device at a moment, by rules.
 
     `caught` has all rules in their order; with the unknown they add up to `live_bytes` and
-    `live_count`. `unknown` are the largest stacks that no rule caught, of `unknown_total`.
+    `live_count`. `unknown` are the largest stacks that no rule caught, of `unknown_total`. `notes`
+    say what rules could not tell apart.
     """
 
     device: int
@@ -50,6 +51,7 @@ class DeviceCategories:
     unknown_total: int
     trusted: bool
     reasons: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ def test_what_is_in_it() -> None:
         "optimizer state",
         "backward",
         "activations",
+        "before the recording: parameters, optimizer state, buffers",
         "unknown",
     }
     assert {name for _, _, name in found if name} == {

@@ -58,6 +58,38 @@ def category(*frames: tuple[str, str]) -> str:
         ("parameters", [(f"{SITE}/nn/modules/module.py", "to"), ("/t.py", "main")]),
         ("buffers", [("/m.py", "register_buffer"), ("/m.py", "__init__")]),
         ("FSDP/DDP", [(f"{SITE}/distributed/fsdp/_flat_param.py", "_alloc_storage")]),
+        ("FSDP/DDP", [(f"{SITE}/nn/parallel/distributed.py", "_ddp_init_helper")]),
+        ("FSDP/DDP", [("??", "c10d::Reducer::initialize_buckets(std::vector<long>)")]),
+        (
+            "activations",
+            [
+                (f"{SITE}/nn/modules/linear.py", "forward"),
+                (f"{SITE}/nn/parallel/distributed.py", "_run_ddp_forward"),
+                (f"{SITE}/nn/parallel/distributed.py", "DistributedDataParallel.forward"),
+            ],
+        ),
+        (
+            "activations",
+            [
+                ("/m.py", "forward"),
+                (f"{SITE}/distributed/fsdp/fully_sharded_data_parallel.py", "forward"),
+            ],
+        ),
+        (
+            "activations",
+            [
+                ("/m.py", "forward"),
+                (f"{SITE}/utils/checkpoint.py", "_checkpoint_without_reentrant.recompute_fn"),
+                (f"{SITE}/_tensor.py", "backward"),
+            ],
+        ),
+        ("activations", [(f"{SITE}/nn/functional.py", "cross_entropy"), ("/t.py", "main")]),
+        ("activations", [("/home/a/losses.py", "cross_entropy_loss"), ("/t.py", "main")]),
+        ("activations", [("/home/a/losses.py", "compute_loss"), ("/t.py", "main")]),
+        (
+            "parameters",
+            [("/home/a/backend.py", "allocate"), ("/home/a/opt.py", "init_weight_list")],
+        ),
         ("NCCL", [("??", "c10d::ProcessGroupNCCL::allreduce(int)"), ("/t.py", "backward")]),
         ("compiled code", [("/tmp/torchinductor_a/xy/cxyz.py", "call"), ("/m.py", "forward")]),
         ("data loading", [(f"{SITE}/utils/data/_utils/pin_memory.py", "pin_memory")]),
@@ -72,9 +104,13 @@ def test_defaults(name: str, frames: list[tuple[str, str]]) -> None:
 
 def test_names_that_the_defaults_know() -> None:
     assert [rule.name for rule in DEFAULT_RULES] == [
+        "weights (cast)",
+        "weights or activations (cast)",
         "NCCL",
         "FSDP/DDP",
         "optimizer state",
+        "activations",
+        "backward",
         "backward",
         "KV cache",
         "attention",
@@ -84,6 +120,7 @@ def test_names_that_the_defaults_know() -> None:
         "buffers",
         "parameters",
         "activations",
+        "before the recording: parameters, optimizer state, buffers",
     ]
     for rule in DEFAULT_RULES:
         for key in CONDITIONS:
@@ -98,7 +135,7 @@ def test_texts_and_what_is_not_asked() -> None:
             Rule("rest", frames=""),
         ]
     )
-    assert [rules.asks(key) for key in CONDITIONS] == [True, True, True, False]
+    assert [rules.asks(key) for key in CONDITIONS] == [True, True, True, False, False]
     assert rules.always("frames") == 0b001
     assert rules.of_text("annotation", "evaluate") == 0b111
     assert rules.of_text("annotation", "train") == rules.of_text("annotation", None) == 0b110

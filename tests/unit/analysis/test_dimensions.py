@@ -81,7 +81,7 @@ def rich() -> SnapshotBuilder:
         ("file", {"/r/gpt/mlp.py": 100, "/r/gpt/block.py": 200, "/r/train.py": 400}),
         ("directory", {"/r/gpt": 300, "/r": 400, "(recorded without a stack)": 800}),
         ("module", {"block.py:7 > Mlp": 100, "block.py:7": 200, "(in no module's forward)": 400}),
-        ("category", {"compiled code": 200, "activations": 100, "unknown": 1200}),
+        ("category", {"compiled code": 200, "activations": 100, "unknown": 400}),
         ("annotation", {"outer": 500, "inner": 200, "later": 800}),
         ("compile_context", {"3/0": 200, "(no compile_context)": 1300}),
         ("user_metadata", {"warm": 200, "(no user_metadata)": 1300}),

@@ -48,7 +48,7 @@ def test_text(runner: CliRunner, path: str) -> None:
     assert ["0", "B", "0%", "0", "2", "nothing", "(nothing)"] in words
     assert ["100", "B", "76.9%", "1", "-", "unknown", "(see", "below)"] in words
     assert ["100", "B", "76.9%", "1", "f", "model.py:1"] in words
-    assert ["rules", "14", "rules,", "2", "of", "them", "of", "the", "configuration"] in words
+    assert ["rules", "19", "rules,", "2", "of", "them", "of", "the", "configuration"] in words
     whole = ask(runner, path, "--all-frames", "--top", "1").stdout
     assert "main  train.py:9" in whole
 
@@ -59,7 +59,7 @@ def test_json(runner: CliRunner, path: str) -> None:
     found = json.loads(result.stdout)
     check_against("categories-1.json", found)
     (device,) = found["devices"]
-    assert [rule["bytes"] for rule in device["rules"]] == [0] * 14
+    assert [rule["bytes"] for rule in device["rules"]] == [0] * 19
     assert (device["unknown_bytes"], device["live_bytes"]) == (100, 100)
 
 
@@ -94,3 +94,28 @@ def test_what_it_cannot_be_asked(
     result = ask(runner, path, *options)
     assert result.exit_code == 2
     assert words in result.stderr
+
+
+def test_what_was_there_before_says_what_it_mostly_is(runner: CliRunner, tmp_path: Path) -> None:
+    file = tmp_path / "snap.pkl"
+    file.write_bytes(build.dump(SnapshotBuilder().free(512, 100).build()))
+    result = runner.invoke(app, ["categories", str(file), "--no-config"])
+    (line,) = (line for line in result.stdout.splitlines() if "before the recording" in line)
+    assert line.endswith("before the recording  (parameters, optimizer state, buffers)")
+
+
+def test_casts_that_python_stacks_hide_have_a_note(runner: CliRunner, tmp_path: Path) -> None:
+    autocast = "/v/site-packages/torch/amp/autocast_mode.py"
+    builder = SnapshotBuilder().alloc(512, 100, frames=[("forward", "/m.py", 1)])
+    builder.alloc(1024, 50, frames=[("forward", "/m.py", 2)])
+    builder.free(1024, 50, frames=[("__exit__", autocast, 371)])
+    file = tmp_path / "snap.pkl"
+    file.write_bytes(build.dump(builder.build()))
+    result = runner.invoke(app, ["categories", str(file), "--no-config"])
+    assert "weights (cast)" in result.stdout
+    assert 'record with stacks="all" to tell them apart' in " ".join(result.stdout.split())
+    found = json.loads(
+        runner.invoke(app, ["categories", str(file), "--no-config", "--format", "json"]).stdout
+    )
+    check_against("categories-1.json", found)
+    assert len(found["devices"][0]["notes"]) == 1

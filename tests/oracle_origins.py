@@ -1,0 +1,91 @@
+"""Says where each allocation comes from, slowly and obviously: one after the other, all that is
+live looked at each time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from memreplay.analysis.origins import BEFORE, EITHER_CAST, NO_PYTHON, WEIGHT_CAST
+from tests import oracle
+from tests.oracle import FrameTuple, Lifetime
+
+WEIGHTS = ("parameters", "buffers")
+NEITHER = ("optimizer state", "backward", "NCCL")
+EITHER = ("unknown", "FSDP/DDP")
+
+
+def plain_origin(snapshot: Any, device: int, one: Lifetime) -> str | None:
+    """Of what is no cast."""
+    if one.alloc_index < 0:
+        return BEFORE if any(oracle.columns(snapshot)) else None
+    return NO_PYTHON if not one.frames and only_python(snapshot, device) else None
+
+
+def only_python(snapshot: Any, device: int) -> bool:
+    """Whether all stacks are Python's, and allocations have any."""
+    events = oracle.trace_of(snapshot, device)
+    allocs = [event for event in events if event["action"] == "alloc"]
+    blocks = [block for segment in snapshot["segments"] for block in segment.get("blocks", ())]
+    everything = [*blocks, *(event for trace in snapshot["device_traces"] for event in trace)]
+    names = [frame["name"] for one in everything for frame in one.get("frames", ())]
+    return any(event.get("frames") for event in allocs) and not any("::" in one for one in names)
+
+
+def origins(snapshot: Any, device: int, category: Any) -> dict[int, str | None]:
+    """By their alloc event, of what was allocated in the recording. `category` says of each
+    Lifetime its category by its stack."""
+    replayed = oracle.replay(snapshot, device)
+    events = oracle.trace_of(snapshot, device)
+    found: dict[int, str | None] = {}
+    sure: dict[FrameTuple, Counter[str | None]] = {}
+    for one in sorted(replayed.lifetimes, key=lambda one: one.alloc_index):
+        if one.alloc_index < 0:
+            continue
+        place = cast_at(one.frames)
+        cached = one.free_index is not None and any(
+            frame["name"] == "__exit__" for frame in events[one.free_index].get("frames", ())
+        )
+        if place is None:
+            python = only_python(snapshot, device)
+            found[one.alloc_index] = (
+                WEIGHT_CAST if cached and python else plain_origin(snapshot, device, one)
+            )
+            continue
+        told = WEIGHT_CAST if cached else by_sources(replayed, one, category)
+        found[one.alloc_index] = told
+        sure.setdefault(place, Counter())[told] += 1
+    for one in replayed.lifetimes:
+        place = cast_at(one.frames)
+        if one.alloc_index >= 0 and place is not None and place[2]:
+            weights, others = sure[place][WEIGHT_CAST], sure[place][None]
+            if weights and others * 16 <= weights:
+                found[one.alloc_index] = WEIGHT_CAST
+            elif others and weights * 16 <= others and found[one.alloc_index] == EITHER_CAST:
+                found[one.alloc_index] = None
+    return found
+
+
+def by_sources(replayed: oracle.OracleReplay, cast: Lifetime, category: Any) -> str | None:
+    weights = activations = 0
+    for one in replayed.live_at(cast.alloc_index):
+        if one is not cast and one.size == 2 * cast.size and cast_at(one.frames) is None:
+            its = category(one)
+            if its in WEIGHTS or (one.alloc_index < 0 and its in EITHER):
+                weights += 1
+            elif its in EITHER:
+                weights, activations = weights + 1, activations + 1
+            elif its not in NEITHER:
+                activations += 1
+    if not weights:
+        return None
+    return EITHER_CAST if activations else WEIGHT_CAST
+
+
+def cast_at(frames: tuple[FrameTuple, ...]) -> FrameTuple | None:
+    """The frame that casts an argument of an operator, which must be one of low precision."""
+    if any(function.startswith("at::_ops::linear::") for function, _, _ in frames):
+        for frame in frames:
+            if frame[0].startswith("at::autocast::cached_cast("):
+                return frame
+    return None
