@@ -81,6 +81,8 @@ def _headline(device: DeviceOverview) -> tuple[str, ...]:
     ran = "memory ran out" if device.ran_out else "no request failed"
     if not device.ran_out and not device.peak.events:
         ran = "no events were recorded"
+    elif not device.ran_out and "no_allocations" in device.reasons:
+        ran = "no allocation was recorded"
     trust = "these numbers can be trusted" if device.trusted else "these numbers are in doubt"
     return (f"{name}: peak {peak}", ran, trust)
 
@@ -122,9 +124,16 @@ def _oom(device: DeviceOverview) -> str:
     if device.oom is None:
         return _missing(device, "oom")
     if not device.oom.ooms:
-        if not device.peak.events:
+        peak = device.peak
+        if not peak.events:
             return "not known: no events were recorded"
-        return f"no request failed in {counted(device.peak.events, 'event')}"
+        if "no_allocations" in device.reasons:
+            return "not known: no allocation was recorded"
+        # Who dumps after an error may have no event of it: then the end is where to look.
+        end = f"{size(peak.final_bytes)} ({percent(share(peak.final_bytes, peak.peak_bytes))}"
+        return (
+            f"no request failed in {counted(peak.events, 'event')}; {end} of the peak) at the end"
+        )
     oom = device.oom.ooms[0]
     by = ""
     if oom.asked_by.user:
@@ -264,7 +273,8 @@ def _holders(device: DeviceOverview) -> list[Block]:
 
 def commands(device: DeviceOverview, file: str) -> list[str]:
     """What to run to see more: what the advice names, then what everybody asks next."""
-    name = clean(shlex.quote(file))
+    # Standard input and bytes have a name in angle brackets.
+    name = "FILE" if file.startswith("<") else clean(shlex.quote(file))
     asked = [one.command for one in device.advice[:SHOWN_ADVICE] if one.command]
     asked += ["peak", "timeline --by category" if device.peak.events else "fragmentation"]
     found = []

@@ -139,6 +139,16 @@ def test_no_events() -> None:
     assert "512 B requested in 1 block in the final state" in page
 
 
+def test_an_end_at_the_peak_may_be_where_memory_ran_out() -> None:
+    made = SnapshotBuilder().alloc(0x1000, 512).alloc(0x2000, 512).finish_segments()
+    page = " ".join(text(overview(mr.open(build.dump(made.build())))).split())
+    assert "no request failed in 2 events; 1.0 KiB (100.0% of the peak) at the end" in page
+    made = SnapshotBuilder().segment_alloc(0x1000, 512)
+    made.segment(0x1000, 512, blocks=[made.block(0x1000, 512)])
+    page = text(overview(mr.open(build.dump(made.build()))))
+    assert "out of memory  not known: no allocation was recorded" in page
+
+
 def test_nothing() -> None:
     page = text(overview(mr.open(build.dump({"segments": [], "device_traces": []}))))
     assert "nothing to report: the file has neither events nor segments" in page
@@ -163,5 +173,6 @@ def test_commands_are_to_be_copied(event: int, words: str) -> None:
     high = replace(device.unused, name=name, event_index=event, unused_bytes=1 << 32)
     one: DeviceOverview = replace(device, unused=high, categories=None)
     one = replace(one, advice=advice_of(one, FACTS))
+    assert f"memreplay fragmentation FILE {words}" in commands(one, "<stdin>")
     found = commands(one, "my snap.pkl")
     assert f"memreplay fragmentation 'my snap.pkl' {words}" in found
