@@ -34,6 +34,12 @@ SHOWN_COMMANDS = 3
 SHOWN_CATEGORIES = 4
 MOST_CALLERS = 2
 TRIFLE = 0.0005  # a share that would be shown as 0.0%
+_MOMENTS = {
+    "oom": "when a request failed",
+    "reserved": "at the peak of reserved memory",
+    "final": "in the final state",
+}
+AT_PEAK = 0.9  # of the peak: an end that may be where a request failed
 NAME_WIDTH = 40  # of an annotation
 
 
@@ -130,10 +136,11 @@ def _oom(device: DeviceOverview) -> str:
         if "no_allocations" in device.reasons:
             return "not known: no allocation was recorded"
         # Who dumps after an error may have no event of it: then the end is where to look.
-        end = f"{size(peak.final_bytes)} ({percent(share(peak.final_bytes, peak.peak_bytes))}"
-        return (
-            f"no request failed in {counted(peak.events, 'event')}; {end} of the peak) at the end"
-        )
+        none = f"no request failed in {counted(peak.events, 'event')}"
+        part = percent(share(peak.final_bytes, peak.peak_bytes))
+        if peak.final_bytes >= AT_PEAK * peak.peak_bytes:
+            return f"{none}; if one did, then at the end, at {part} of the peak"
+        return f"{none}, and the end is at {part} of the peak"
     oom = device.oom.ooms[0]
     by = ""
     if oom.asked_by.user:
@@ -226,7 +233,7 @@ def _unused(device: DeviceOverview) -> str:
         return "more was active than reserved: segment events are missing in the file"
     part = percent(share(point.unused_bytes, point.reserved_bytes))
     words = f"{size(point.unused_bytes)} ({part}) of {size(point.reserved_bytes)}"
-    return f"{words} reserved, when most was in use"
+    return f"{words} reserved, {_MOMENTS.get(device.unused_moment, 'when most was in use')}"
 
 
 def _leaks(device: DeviceOverview) -> str:
