@@ -333,7 +333,7 @@ def config_options(function: F) -> F:
         help="The configuration, a TOML file (default: memreplay.toml, or pyproject.toml with"
         " [tool.memreplay], in this folder or one above).",
     )
-    none = click.option("--no-config", is_flag=True, help="Read no configuration.")
+    none = click.option("--no-config", is_flag=True, help="Ignore any configuration file.")
     return file(none(command))  # type: ignore[return-value]
 
 
