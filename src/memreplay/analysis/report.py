@@ -88,7 +88,20 @@ def overview(
         "oom": oom,
     }
     grouper = Grouper(snap, "category", rules)
-    devices = [_device(snap, one, reports, tuple(missing), grouper) for one in peak.devices]
+    parts: dict[PartName, dict[int, Any]] = {
+        name: {} if report is None else {one.device: one for one in report.devices}
+        for name, report in reports.items()
+    }
+    devices = [
+        _device(
+            snap,
+            one,
+            {name: found.get(one.device) for name, found in parts.items()},
+            tuple(missing),
+            grouper,
+        )
+        for one in peak.devices
+    ]
     return Overview(
         file=snap.file,
         devices=tuple(sorted(devices, key=_how_bad, reverse=True)),
@@ -106,17 +119,11 @@ def _how_bad(one: DeviceOverview) -> tuple[bool, int, int, int]:
 def _device(
     snap: Snapshot,
     peak: DevicePeak,
-    reports: dict[PartName, Any],
+    parts: dict[str, Any],
     missing: tuple[Missing, ...],
     grouper: Grouper,
 ) -> DeviceOverview:
     replay = snap.replay(peak.device)
-    found: dict[str, Any] = {
-        name: next((one for one in report.devices if one.device == peak.device), None)
-        for name, report in reports.items()
-        if report is not None
-    }
-    parts: dict[str, Any] = {name: found.get(name) for name in reports}
     why = list(missing)
     searched: tuple[PartName, ...] = ("steps", "leaks")
     for name in searched:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import replace
-from itertools import islice
 
 from memreplay.analysis.categories import UNKNOWN
 from memreplay.analysis.trust import REMARKS
@@ -32,6 +31,7 @@ from memreplay.results.report import DeviceOverview, Overview
 SHOWN_ADVICE = 4
 SHOWN_COMMANDS = 3
 SHOWN_CATEGORIES = 4
+SHOWN_OTHERS = 15  # devices
 MOST_CALLERS = 2
 TRIFLE = 0.0005  # a share that would be shown as 0.0%
 _MOMENTS = {
@@ -52,7 +52,10 @@ def report_document(report: Overview) -> Document:
     worst, *others = report.devices
     blocks += _page(worst, report)
     if others:
-        blocks += [Heading((f"{counted(len(others), 'other device')}",)), _others(others)]
+        blocks += [Heading((counted(len(others), "other device"),)), _others(others[:SHOWN_OTHERS])]
+        if len(others) > SHOWN_OTHERS:
+            more = count(len(others) - SHOWN_OTHERS)
+            blocks.append(Note(f"{more} more (--device N has the page of one, --format json all)"))
     return tuple(blocks)
 
 
@@ -306,4 +309,4 @@ def _others(devices: list[DeviceOverview]) -> Table:
         holder = next(iter(one.peak.groups), None)
         place = "-" if holder is None else group_row(holder, "stack", all_frames=False).cells[-1]
         rows.append(Row((*cells, place)))
-    return Table(titles, (*("right",) * 5, "left"), tuple(islice(rows, 16)))
+    return Table(titles, (*("right",) * 5, "left"), tuple(rows))

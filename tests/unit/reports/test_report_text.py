@@ -167,6 +167,17 @@ def test_other_devices_have_a_line_each() -> None:
     ]
 
 
+def test_of_very_many_devices_the_worst_have_a_line() -> None:
+    made = SnapshotBuilder(devices=40)
+    for device in range(40):
+        made.alloc(0x1000, 512 * (device + 1), device)
+    page = text(overview(mr.open(build.dump(made.finish_segments().build()))))
+    assert "device 39: peak 20.0 KiB" in page
+    assert "39 other devices" in page
+    assert "24 more (--device N has the page of one, --format json all)" in page
+    assert len(page.splitlines()) <= LINES
+
+
 @pytest.mark.parametrize("event, words", [(-1, "--at start"), (5, "--at 5")])
 def test_commands_are_to_be_copied(event: int, words: str) -> None:
     (device,) = of("transformer_step.pkl.gz").devices
