@@ -130,7 +130,7 @@ def _unwrap(raw: Raw, ratio: int) -> Stream:
     while True:
         head = _head_of(fill)
         if not head and not kinds:
-            raise SnapshotError("the file is empty", hint="the dump did not get to write anything")
+            raise SnapshotError("the file is empty", hint="the dump ended before it wrote anything")
         kind = _kind_of(head)
         if kind is None:
             return Stream(

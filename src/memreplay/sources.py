@@ -150,7 +150,7 @@ def _open_url(url: str) -> Raw:
         except ImportError as error:  # s3fs, gcsfs, …: one package for each kind of store
             scheme = url.partition(":")[0]
             raise MissingExtraError(
-                f"beside 'memreplay[remote]', {scheme}:// takes a package of its own: {error}"
+                f"besides 'memreplay[remote]', {scheme}:// needs a package of its own: {error}"
             ) from None
         # Forward only: no more than a block is held, and the next one replaces it.
         file = system.open(path, "rb", block_size=BLOCK, cache_type="readahead")

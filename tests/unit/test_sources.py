@@ -215,7 +215,7 @@ def test_a_store_may_need_a_package_of_its_own(
         raise ImportError("Install s3fs to access S3")
 
     monkeypatch.setattr("fsspec.core.url_to_fs", missing)
-    with pytest.raises(mr.MissingExtraError, match=r"s3:// takes .*: Install s3fs to access S3"):
+    with pytest.raises(mr.MissingExtraError, match=r"s3:// needs .*: Install s3fs to access S3"):
         mr.open("s3://bucket/snap.pkl")
 
 

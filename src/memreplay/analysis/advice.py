@@ -33,6 +33,8 @@ ACTIVATIONS = ("activations", "attention")
 GRADIENTS = ("backward", "gradients")
 _SOFTMAX = re.compile(r"(?<!log_)softmax", re.IGNORECASE)
 _LOSS = re.compile(r"log_softmax|cross_entropy|nll_loss|CrossEntropyLoss", re.IGNORECASE)
+# What the optimizers' default kernels compute for all parameters at once, and drop.
+_FOREACH = re.compile(r"^_foreach_")
 # Of C++ frames only the operator that the code called says what was computed.
 _OPERATOR = re.compile(r"at::_ops::(\w+)::(?:call|redispatch)\b")
 
@@ -109,9 +111,9 @@ def _of_holders(device: DeviceOverview, facts: Facts) -> Iterator[Advice]:
     whole = peak.peak_bytes
     if not whole or not peak.events:
         return
-    scores = _with_words(peak.groups, _SOFTMAX)
-    losses = _with_words(peak.groups, _LOSS)
-    for name, groups in (("attention_scores", scores), ("loss", losses)):
+    costly = (("attention_scores", _SOFTMAX), ("loss", _LOSS), ("foreach", _FOREACH))
+    for name, pattern in costly:
+        groups = _with_words(peak.groups, pattern)
         held = sum(group.bytes for group in groups)
         if held >= HOLDER_SHARE * whole:
             yield Advice(name, held, whole, place=_place(groups[0]))

@@ -66,7 +66,7 @@ def allocations_report(
     for a pool or stream that is not there.
     """
     if measure == "reserved":
-        raise UsageError("reserved memory is of segments, not of allocations: see segments")
+        raise UsageError("reserved memory consists of segments, not of allocations: see segments")
     if filters is not None and filters.baseline:
         raise UsageError("the baseline was not allocated in the recording: nothing would be left")
     grouper = Grouper(snap, by, rules)

@@ -50,7 +50,7 @@ def at_report(
         raise UsageError(TREE_ALONE)
     by = fitting_by(measure, by)
     if listed and measure == "reserved":
-        raise UsageError("reserved memory is of segments, and has no allocations to list")
+        raise UsageError("reserved memory consists of segments, and has no allocations to list")
     grouper = Grouper(snap, by, rules)
     usages = chosen_usages(snap, snap.devices, measure, pool, stream, filters)
     verdicts = [(strict_verdict if strict else verdict)(snap, usage) for usage in usages]

@@ -100,7 +100,7 @@ def _none_at_all(snap: Snapshot, replay: Replay) -> str:
     if replay.events == 0:
         return f"device {replay.device} has no events, and so no times"
     if not replay.has_times:
-        return "this snapshot's events have no times, so that annotations are at none of them"
+        return "this snapshot's events have no times, so annotations cannot be matched with them"
     return f"device {replay.device} has no annotations"
 
 

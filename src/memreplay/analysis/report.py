@@ -88,7 +88,20 @@ def overview(
         "oom": oom,
     }
     grouper = Grouper(snap, "category", rules)
-    devices = [_device(snap, one, reports, tuple(missing), grouper) for one in peak.devices]
+    parts: dict[PartName, dict[int, Any]] = {
+        name: {} if report is None else {one.device: one for one in report.devices}
+        for name, report in reports.items()
+    }
+    devices = [
+        _device(
+            snap,
+            one,
+            {name: found.get(one.device) for name, found in parts.items()},
+            tuple(missing),
+            grouper,
+        )
+        for one in peak.devices
+    ]
     return Overview(
         file=snap.file,
         devices=tuple(sorted(devices, key=_how_bad, reverse=True)),
@@ -106,17 +119,11 @@ def _how_bad(one: DeviceOverview) -> tuple[bool, int, int, int]:
 def _device(
     snap: Snapshot,
     peak: DevicePeak,
-    reports: dict[PartName, Any],
+    parts: dict[str, Any],
     missing: tuple[Missing, ...],
     grouper: Grouper,
 ) -> DeviceOverview:
     replay = snap.replay(peak.device)
-    found: dict[str, Any] = {
-        name: next((one for one in report.devices if one.device == peak.device), None)
-        for name, report in reports.items()
-        if report is not None
-    }
-    parts: dict[str, Any] = {name: found.get(name) for name in reports}
     why = list(missing)
     searched: tuple[PartName, ...] = ("steps", "leaks")
     for name in searched:
@@ -141,6 +148,7 @@ def _device(
         step=_step_at(parts["steps"], peak.event_index),
         peak_category=_category_at(replay, peak.event_index, grouper),
         unused=_fullest(parts["fragmentation"]),
+        unused_moment=moment_of(parts["fragmentation"]),
         leaks_judged=_judged(parts["leaks"]),
         missing=tuple(why),
         **parts,
@@ -188,11 +196,21 @@ def _judged(leaks: DeviceLeaks | None) -> bool:
     return leaks is not None and getattr(leaks, "judged", leaks.source is not None)
 
 
+def moment_of(found: DeviceFragmentation | None) -> str:
+    """Why `memreplay fragmentation` tells of the moment that it does; empty where it tells of the
+    one at which most was unused, whenever that was."""
+    moment: str = getattr(found, "moment", "")
+    return moment
+
+
 def _fullest(found: DeviceFragmentation | None) -> UnusedPoint | None:
     """Of the moments that are told and have nearly as much reserved as any, the one at which most
     was active: a cache that is idle is no loss while nobody asks for it."""
     if found is None or not found.points:
         return None
+    told = [one for one in found.points if one.event_index == found.event_index]
+    if told and moment_of(found):  # the command's own choice
+        return told[0]
     most = max(one.reserved_bytes for one in found.points)
     high = [one for one in found.points if one.reserved_bytes >= NEARLY * most]
     return max(high, key=lambda one: (one.active_bytes, one.reserved_bytes))

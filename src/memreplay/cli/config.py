@@ -94,7 +94,7 @@ def _read(path: str) -> dict[str, Any]:
         import tomllib
     else:
         import tomli as tomllib
-    hint = "; --no-config does without it"
+    hint = "; --no-config ignores it"
     try:
         with open(path, "rb") as file:
             data = file.read(MAX_BYTES + 1)

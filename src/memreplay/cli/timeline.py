@@ -153,7 +153,7 @@ def command(
     every spike, with annotations and where memory ran out; with --by as layers by who held them.
     """
     if absolute and x == "event":
-        raise UsageError("--absolute is of times, and --x event shows none")
+        raise UsageError("--absolute shows points in time, and --x event shows no times")
     if output is not None or fmt in PICTURES:
         check_output(output, force=force, picture=fmt in PICTURES, read=[file])
     if fmt in PICTURES:

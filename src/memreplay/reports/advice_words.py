@@ -13,6 +13,7 @@ TITLES = {
     "attention_scores": "attention",
     "checkpoint": "activations",
     "expandable_segments": "unused",
+    "foreach": "optimizer",
     "inference_mode": "activations",
     "kv_cache": "KV cache",
     "near_full": "card",
@@ -26,9 +27,11 @@ TITLES = {
 }
 _RECORD = "torch.cuda.memory._record_memory_history"
 WORDS = {
-    "attention_scores": "softmax results hold {held}{at}; if they are attention scores,"
-    " torch.nn.functional.scaled_dot_product_attention() does not store them",
-    "loss": "the loss holds {held}{at}; compute it over chunks of the tokens",
+    "attention_scores": "softmax results and their gradients hold {held}{at}; if they are"
+    " attention scores, torch.nn.functional.scaled_dot_product_attention() does not store them",
+    "loss": "the loss and its gradients hold {held}{at}; compute it over chunks of the tokens",
+    "foreach": "intermediate results of all parameters at once hold {held}; with fused=True the"
+    " optimizer makes none, with foreach=False those of one parameter at a time",
     "checkpoint": "they hold {held}; torch.utils.checkpoint recomputes most of them in the"
     " backward pass, and a smaller batch makes fewer",
     "inference_mode": "they hold {held}, and no backward pass was recorded; if you need no"

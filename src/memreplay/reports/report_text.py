@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import replace
-from itertools import islice
 
 from memreplay.analysis.categories import UNKNOWN
 from memreplay.analysis.trust import REMARKS
@@ -32,8 +31,15 @@ from memreplay.results.report import DeviceOverview, Overview
 SHOWN_ADVICE = 4
 SHOWN_COMMANDS = 3
 SHOWN_CATEGORIES = 4
+SHOWN_OTHERS = 15  # devices
 MOST_CALLERS = 2
 TRIFLE = 0.0005  # a share that would be shown as 0.0%
+_MOMENTS = {
+    "oom": "when a request failed",
+    "reserved": "at the peak of reserved memory",
+    "final": "in the final state",
+}
+AT_PEAK = 0.9  # of the peak: an end that may be where a request failed
 NAME_WIDTH = 40  # of an annotation
 
 
@@ -46,7 +52,10 @@ def report_document(report: Overview) -> Document:
     worst, *others = report.devices
     blocks += _page(worst, report)
     if others:
-        blocks += [Heading((f"{counted(len(others), 'other device')}",)), _others(others)]
+        blocks += [Heading((counted(len(others), "other device"),)), _others(others[:SHOWN_OTHERS])]
+        if len(others) > SHOWN_OTHERS:
+            more = count(len(others) - SHOWN_OTHERS)
+            blocks.append(Note(f"{more} more (--device N has the page of one, --format json all)"))
     return tuple(blocks)
 
 
@@ -81,6 +90,8 @@ def _headline(device: DeviceOverview) -> tuple[str, ...]:
     ran = "memory ran out" if device.ran_out else "no request failed"
     if not device.ran_out and not device.peak.events:
         ran = "no events were recorded"
+    elif not device.ran_out and "no_allocations" in device.reasons:
+        ran = "no allocation was recorded"
     trust = "these numbers can be trusted" if device.trusted else "these numbers are in doubt"
     return (f"{name}: peak {peak}", ran, trust)
 
@@ -122,9 +133,17 @@ def _oom(device: DeviceOverview) -> str:
     if device.oom is None:
         return _missing(device, "oom")
     if not device.oom.ooms:
-        if not device.peak.events:
+        peak = device.peak
+        if not peak.events:
             return "not known: no events were recorded"
-        return f"no request failed in {counted(device.peak.events, 'event')}"
+        if "no_allocations" in device.reasons:
+            return "not known: no allocation was recorded"
+        # Who dumps after an error may have no event of it: then the end is where to look.
+        none = f"no request failed in {counted(peak.events, 'event')}"
+        part = percent(share(peak.final_bytes, peak.peak_bytes))
+        if peak.final_bytes >= AT_PEAK * peak.peak_bytes:
+            return f"{none}; if one did, then at the end, at {part} of the peak"
+        return f"{none}, and the end is at {part} of the peak"
     oom = device.oom.ooms[0]
     by = ""
     if oom.asked_by.user:
@@ -217,7 +236,7 @@ def _unused(device: DeviceOverview) -> str:
         return "more was active than reserved: segment events are missing in the file"
     part = percent(share(point.unused_bytes, point.reserved_bytes))
     words = f"{size(point.unused_bytes)} ({part}) of {size(point.reserved_bytes)}"
-    return f"{words} reserved, when most was in use"
+    return f"{words} reserved, {_MOMENTS.get(device.unused_moment, 'when most was in use')}"
 
 
 def _leaks(device: DeviceOverview) -> str:
@@ -264,7 +283,8 @@ def _holders(device: DeviceOverview) -> list[Block]:
 
 def commands(device: DeviceOverview, file: str) -> list[str]:
     """What to run to see more: what the advice names, then what everybody asks next."""
-    name = clean(shlex.quote(file))
+    # Standard input and bytes have a name in angle brackets.
+    name = "FILE" if file.startswith("<") else clean(shlex.quote(file))
     asked = [one.command for one in device.advice[:SHOWN_ADVICE] if one.command]
     asked += ["peak", "timeline --by category" if device.peak.events else "fragmentation"]
     found = []
@@ -289,4 +309,4 @@ def _others(devices: list[DeviceOverview]) -> Table:
         holder = next(iter(one.peak.groups), None)
         place = "-" if holder is None else group_row(holder, "stack", all_frames=False).cells[-1]
         rows.append(Row((*cells, place)))
-    return Table(titles, (*("right",) * 5, "left"), tuple(islice(rows, 16)))
+    return Table(titles, (*("right",) * 5, "left"), tuple(rows))

@@ -52,7 +52,9 @@ class DeviceOverview:
     or the most that was seen of it (`total_known` says which), None where nothing is known.
     `annotations` were open at the peak of requested bytes, the outermost first; `step` is the one
     that it lies in, `peak_category` the category of the allocation that made it. `unused` is the
-    moment at which most was active, of those with nearly as much reserved as ever; `leaks_judged`
+    moment that `memreplay fragmentation` tells of, and `unused_moment` what it calls it; where that
+    is empty, the one at which most was active, of those with nearly as much reserved as ever.
+    `leaks_judged`
     says whether there were steps enough to judge leaks by.
     """
 
@@ -70,6 +72,7 @@ class DeviceOverview:
     step: Step | None
     peak_category: str
     unused: UnusedPoint | None
+    unused_moment: str
     leaks_judged: bool
     categories: DeviceCategories | None
     fragmentation: DeviceFragmentation | None

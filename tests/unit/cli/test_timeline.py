@@ -143,7 +143,7 @@ def test_without_matplotlib(runner: CliRunner, path: str, monkeypatch: pytest.Mo
         (["--points", "1000001"], "not in 1 to"),
         (["--top", "-1"], "-1 is below 0"),
         (["--pool", "9:9"], "no pool 9:9"),
-        (["--x", "event", "--absolute"], "--absolute is of times"),
+        (["--x", "event", "--absolute"], "--absolute shows points in time"),
     ],
 )
 def test_wrong_usage(runner: CliRunner, path: str, options: list[str], words: str) -> None:

@@ -139,6 +139,18 @@ def test_no_events() -> None:
     assert "512 B requested in 1 block in the final state" in page
 
 
+def test_an_end_at_the_peak_may_be_where_memory_ran_out() -> None:
+    made = SnapshotBuilder().alloc(0x1000, 512).alloc(0x2000, 512).finish_segments()
+    page = " ".join(text(overview(mr.open(build.dump(made.build())))).split())
+    assert (
+        "no request failed in 2 events; if one did, then at the end, at 100.0% of the peak" in page
+    )
+    made = SnapshotBuilder().segment_alloc(0x1000, 512)
+    made.segment(0x1000, 512, blocks=[made.block(0x1000, 512)])
+    page = text(overview(mr.open(build.dump(made.build()))))
+    assert "out of memory  not known: no allocation was recorded" in page
+
+
 def test_nothing() -> None:
     page = text(overview(mr.open(build.dump({"segments": [], "device_traces": []}))))
     assert "nothing to report: the file has neither events nor segments" in page
@@ -155,6 +167,17 @@ def test_other_devices_have_a_line_each() -> None:
     ]
 
 
+def test_of_very_many_devices_the_worst_have_a_line() -> None:
+    made = SnapshotBuilder(devices=40)
+    for device in range(40):
+        made.alloc(0x1000, 512 * (device + 1), device)
+    page = text(overview(mr.open(build.dump(made.finish_segments().build()))))
+    assert "device 39: peak 20.0 KiB" in page
+    assert "39 other devices" in page
+    assert "24 more (--device N has the page of one, --format json all)" in page
+    assert len(page.splitlines()) <= LINES
+
+
 @pytest.mark.parametrize("event, words", [(-1, "--at start"), (5, "--at 5")])
 def test_commands_are_to_be_copied(event: int, words: str) -> None:
     (device,) = of("transformer_step.pkl.gz").devices
@@ -163,5 +186,6 @@ def test_commands_are_to_be_copied(event: int, words: str) -> None:
     high = replace(device.unused, name=name, event_index=event, unused_bytes=1 << 32)
     one: DeviceOverview = replace(device, unused=high, categories=None)
     one = replace(one, advice=advice_of(one, FACTS))
+    assert f"memreplay fragmentation FILE {words}" in commands(one, "<stdin>")
     found = commands(one, "my snap.pkl")
     assert f"memreplay fragmentation 'my snap.pkl' {words}" in found
