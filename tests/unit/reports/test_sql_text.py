@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from memreplay.reports.sql_text import table_lines, tables_text
 
-ROWS = [["/home/ana/gpt/model.py", "x" * 30, None], ["5", "123456789", "7"]]
+ROWS: list[list[str | None]] = [["/home/ana/gpt/model.py", "x" * 30, None], ["5", "123456789", "7"]]
 
 
 def lines(width: int | None) -> list[str]:
