@@ -155,6 +155,18 @@ def test_a_range_does_not_guess() -> None:
     ]
 
 
+def test_a_segment_that_came_again_after_a_range_is_not_the_one_before() -> None:
+    late: list[FrameSpec] = [("late", "/home/ana/f.py", 9)]
+    made = SnapshotBuilder().alloc(A + (8 << 26), 64)
+    made.event("segment_free", A, 2 * MIB)
+    made.event("segment_alloc", A, 2 * MIB, frames=late)
+    made.segment(A, 2 * MIB, blocks=[made.block(A, 2 * MIB, 0, "inactive")], frames=late)
+    data = build.dump(made.build())
+    for stop in (1, None):
+        (device,) = peak_report(mr.open(data, stop=stop), measure="reserved", by="stack").devices
+        assert [(group.label, group.bytes) for group in device.groups] == [(BEFORE, 2 * MIB)]
+
+
 def test_what_cannot_be_asked() -> None:
     made = SnapshotBuilder().event("segment_alloc", A, 2 * MIB)
     snap = mr.open(build.dump(made.build()))

@@ -91,7 +91,8 @@ _FRAME = ("function", "file", "line")
 
 
 def test_text(runner: CliRunner, path: str) -> None:
-    query = "select file, line, sum(bytes) as total, null as n from flat group by all order by line"
+    columns = "file, line, sum(bytes) as total, null::text as n"
+    query = f"select {columns} from flat group by all order by line"
     result = sql(runner, path, query)
     assert result.exit_code == 0
     assert result.stdout.splitlines() == [
