@@ -50,7 +50,13 @@ Examples:
 
 {EXIT_CODES}""",
 )
-@click.argument("words", metavar="FILE... [QUERY]", nargs=-1, required=True)
+@click.argument(
+    "words",
+    metavar="FILE... [QUERY]",
+    type=click.Path(allow_dash=True, path_type=str),  # so that shells complete files
+    nargs=-1,
+    required=True,
+)
 @click.option("--list", "is_list", is_flag=True, help="Show the tables and their columns.")
 @click.option(
     "--format",

@@ -94,7 +94,8 @@ def _changes_table(groups: tuple[ChangeGroup, ...], what: str, who: str, top: in
         words = f"{count(len(order) - len(shown))} more (--top 0 shows all)"
         rows.append(_changes_row(rest, words))
     titles = (what, "times", "each", "events", who)
-    return [Table(titles, (*("right",) * 4, "left"), tuple(rows))] if rows else []
+    aligns = (*("right",) * 4, "left")
+    return [Table(titles, aligns, tuple(rows), spare=(3, 2, 1))] if rows else []  # type: ignore[arg-type]
 
 
 def _changes_row(some: list[ChangeGroup], place: Place | str) -> Row:
@@ -114,7 +115,7 @@ def _changes_row(some: list[ChangeGroup], place: Place | str) -> Row:
 def _table(device: DeviceSegments) -> Table:
     titles = ("event", "time", "change", "reserved", "", "pool", "asked for by")
     rows = tuple(_row(change, device) for change in device.largest)
-    return Table(titles, (*("right",) * 4, *("left",) * 3), rows)
+    return Table(titles, (*("right",) * 4, *("left",) * 3), rows, spare=(5, 1, 3))
 
 
 def _row(change: SegmentChange, device: DeviceSegments) -> Row:

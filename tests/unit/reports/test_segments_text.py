@@ -65,6 +65,12 @@ def test_rows_that_look_alike_are_one() -> None:
     assert "3.0 MiB 1 3.0 MiB 2 MulBackward0 (autograd)" in lines
 
 
+def test_a_narrow_terminal_shows_who_rather_than_when() -> None:
+    lines = text(builder(), width=50).splitlines()
+    assert any(line.endswith("train  /home/ana/train.py:7") for line in lines[-7:])
+    assert all(len(line) <= 50 for line in lines)
+
+
 def test_nothing_to_show() -> None:
     assert "neither events nor segments" in text(SnapshotBuilder())
 
