@@ -57,7 +57,7 @@ RANK["__init__"] = RANK["reports"]  # the public names: all but the command line
 
 PURE = ("analysis", "reports")
 LIGHT = ("results", "cli", "reports", "__init__", "__main__", *LEAVES)  # start without NumPy
-LAZY = ("rich", "plotille", "pyarrow", "matplotlib", "zstandard", "fsspec", "torch")
+LAZY = ("duckdb", "rich", "plotille", "pyarrow", "matplotlib", "zstandard", "fsspec", "torch")
 NOT_IN_NATIVE = ("numpy", "rich", "click", "torch")
 
 IO_CALLS = ("open", "print", "input")

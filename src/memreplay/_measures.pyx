@@ -125,6 +125,28 @@ cdef class Reserved:
         """The segment events, by index (u32)."""
         return column(self, self.v.events.data, self.v.events.len, b"I")
 
+    def pieces(self, event: int) -> tuple:
+        """What is reserved after an event (-1: at the start), a row each, by address: start (u64),
+        end (u64), and what brought it (u32): one of `regions`, or, behind those, of `events`."""
+        cdef Owned out = owned(sizeof(_reserve.Piece))
+        cdef _reserve.Piece piece
+        cdef char* at = <char*> &piece
+        cdef int64_t last = event
+        cdef int code
+        with nogil:
+            code = _reserve.reserve_pieces(&self.v, &self.replay.r, last, &out.buf)
+        if code != OK:
+            raise MemoryError
+        return tuple(
+            column(out, out.buf.data + <size_t> offset if out.buf.data != NULL else NULL,
+                   out.buf.len, fmt, sizeof(_reserve.Piece))
+            for offset, fmt in (
+                (<char*> &piece.start - at, b"Q"),
+                (<char*> &piece.end - at, b"Q"),
+                (<char*> &piece.source - at, b"I"),
+            )
+        )
+
     def regions(self) -> list:
         """(address, bytes, stream, pool id or None, small, expandable) of what was reserved at the
         start."""

@@ -16,11 +16,13 @@ from memreplay.analysis.baseline_reading import parse_baseline
 from memreplay.analysis.budgets import Budget
 from memreplay.analysis.calltree import TreeShape
 from memreplay.analysis.caught import categories_report
+from memreplay.analysis.choice import BY_STACK
 from memreplay.analysis.fragmentation import fragmentation_report
 from memreplay.analysis.gate import gate_file
 from memreplay.analysis.leaks import leaks_report
 from memreplay.analysis.oom import oom_report
 from memreplay.analysis.report import overview
+from memreplay.analysis.segments import segments_report
 from memreplay.analysis.sides import BaselineSide
 from memreplay.analysis.slicing import cut
 from memreplay.analysis.steps import steps_report
@@ -55,6 +57,8 @@ from memreplay.reports.plain import render_plain
 from memreplay.reports.pprof import render_pprof
 from memreplay.reports.report_json import render_report_json
 from memreplay.reports.report_text import report_document
+from memreplay.reports.segments_json import render_segments_json
+from memreplay.reports.segments_text import segments_document
 from memreplay.reports.speedscope_json import render_speedscope
 from memreplay.reports.steps_json import render_steps_json
 from memreplay.reports.steps_text import steps_document
@@ -104,6 +108,7 @@ def questions(snap: mr.Snapshot, dice: int) -> list[Asked]:
     when = MOMENTS[dice // 128 % len(MOMENTS)]
     grouped = by if measure != "reserved" else "pool"
     filters = FILTERS[dice % len(FILTERS)]
+    asked_for: Any = BY_STACK[dice // 4096 % len(BY_STACK)]
     shape = TreeShape(dice % 4, (0.0, 0.01)[dice // 4 % 2], whole=dice % 3 == 0)
     return [
         Asked(
@@ -117,6 +122,16 @@ def questions(snap: mr.Snapshot, dice: int) -> list[Asked]:
             lambda: at_report(snap, [when], measure=of_blocks, tree=shape, filters=filters),
             at_document,
             render_at_json,
+        ),
+        Asked(
+            lambda: at_report(snap, [when], measure="reserved", by=asked_for, top=top),
+            at_document,
+            render_at_json,
+        ),
+        Asked(
+            lambda: segments_report(snap, top=top),
+            lambda report: segments_document(report, top=top, listed=dice % 3 == 0),
+            render_segments_json,
         ),
         Asked(
             lambda: categories_report(snap, measure=of_blocks, when=when, top=top),
@@ -248,12 +263,25 @@ def dataset_of(snap: mr.Snapshot, dice: int) -> None:
                     raise AssertionError(f"device {device}: {name} of the dataset is another")
 
 
+def flat_table(snap: mr.Snapshot) -> None:
+    """The flat table says of each allocation what the plain one does, and is sound."""
+    plain = snap.table("allocations").to_arrow()
+    flat = snap.table("allocations", flat=True).to_arrow()
+    flat.validate(full=True)
+    if not flat.select(plain.column_names).equals(plain):
+        raise AssertionError("the flat table has other allocations")
+    asked_for = flat["function"].is_null()
+    if (asked_for.to_numpy() & (flat["stack_id"].to_numpy() != 0)).any():
+        raise AssertionError("an allocation with a stack and without a function")
+
+
 def ask(snap: mr.Snapshot, dice: int) -> None:
     """Raises what no command may come to: anything but a report or a plain line."""
     # The slice is held beside what it was cut out of: small ones, for the limit on memory.
     if snap.native.n_events < SLICED_EVENTS:
         slice_of(snap, dice)
         dataset_of(snap, dice)
+        flat_table(snap)
     for number, export in enumerate(exports(snap, dice)):
         try:
             found = b"".join(export())

@@ -126,7 +126,7 @@ def test_a_range_has_the_measures_of_the_whole(measure: str) -> None:
         ),
         (["--pool", "9:9"], "device 0 has no pool 9:9; its pools: 0:0"),
         (["--stream", "5"], "device 0 has no stream 5; its streams: "),
-        (["--measure", "reserved", "--by", "stack"], "by pool or stream, not by stack"),
+        (["--measure", "reserved", "--by", "size"], "grouped by pool or stream, or by who asked"),
         (["--measure", "reserved", "--pool", "9:9"], "device 0 has no pool 9:9"),
         (["--measure", "free"], "'free' is not one of 'requested', 'held'"),
     ],

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from memreplay import _core
 from memreplay.analysis.calltree import TREE_ALONE, TreeShape, call_tree
-from memreplay.analysis.choice import chosen_usages, fitting_by
+from memreplay.analysis.choice import check_reserved, chosen_usages, fitting_by
 from memreplay.analysis.grouping import Grouper
 from memreplay.analysis.moments import resolve
 from memreplay.analysis.trust import strict_verdict, verdict
@@ -48,7 +48,8 @@ def at_report(
     """
     if tree is not None and (measure == "reserved" or by is not None):
         raise UsageError(TREE_ALONE)
-    by = fitting_by(measure, by)
+    by = fitting_by(measure, by, asked_for=True)
+    check_reserved(by, measure, pool, stream)
     if listed and measure == "reserved":
         raise UsageError("reserved memory consists of segments, and has no allocations to list")
     grouper = Grouper(snap, by, rules)

@@ -14,15 +14,28 @@ if TYPE_CHECKING:
     from memreplay.snapshot import Snapshot
 
 
-def fitting_by(measure: MeasureName, by: By | None) -> By:
-    """How to group: as asked, else by "stack" ("pool" for reserved memory, which has no stacks).
+# How reserved memory may be grouped by who asked for its segments.
+BY_STACK = ("stack", "frame", "innermost", "file", "function")
+
+
+def fitting_by(measure: MeasureName, by: By | None, *, asked_for: bool = False) -> By:
+    """How to group: as asked, else by "stack" ("pool" for reserved memory, whose blocks have no
+    stacks). `asked_for` allows reserved memory by who asked for its segments.
 
     Raises UsageError where the measure cannot be grouped so.
     """
     by = by or ("pool" if measure == "reserved" else "stack")
-    if measure == "reserved" and by not in ("pool", "stream"):
-        raise UsageError(f"reserved memory is grouped by pool or stream, not by {by}")
+    stacks = BY_STACK if asked_for else ()
+    if measure == "reserved" and by not in ("pool", "stream", *stacks):
+        more = f", or by who asked for it ({', '.join(stacks)})" if stacks else ""
+        raise UsageError(f"reserved memory is grouped by pool or stream{more}, not by {by}")
     return by
+
+
+def check_reserved(by: By, measure: MeasureName, *parts: object) -> None:
+    """Raises UsageError for reserved memory by who asked for it, of one pool or stream alone."""
+    if measure == "reserved" and by in BY_STACK and any(part is not None for part in parts):
+        raise UsageError(f"reserved memory by {by} is of all pools and streams: name none")
 
 
 def device_pairs(base: Collection[int], new: Collection[int]) -> list[tuple[int, int]]:

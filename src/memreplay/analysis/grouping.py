@@ -62,10 +62,15 @@ class Grouper:
     def holders(
         self, usage: Usage, event: int, top: int
     ) -> tuple[tuple[Group, ...], int, int, tuple[Part, ...]]:
-        """As `groups`, and after it the parts: by pool or stream alone groups are made of them."""
+        """As `groups`, and after it the parts: by pool or stream alone groups are made of them.
+        Other groups of reserved memory are of its segments, by who asked for them."""
         if self.by in ("pool", "stream"):
             parts = usage.parts(self.by, event)
             return *self.parts(parts, top), parts
+        if usage.measure == "reserved":
+            from memreplay.analysis.reserving import reserved_groups
+
+            return *reserved_groups(self, usage, event, top), ()
         return *self.groups(usage, event, top), ()
 
     def parts(self, parts: tuple[Part, ...], top: int) -> tuple[tuple[Group, ...], int, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from memreplay.analysis.calltree import TREE_ALONE, TreeShape, call_tree
-from memreplay.analysis.choice import chosen_usages, fitting_by
+from memreplay.analysis.choice import check_reserved, chosen_usages, fitting_by
 from memreplay.analysis.grouping import Grouper
 from memreplay.analysis.trust import strict_verdict, verdict
 from memreplay.errors import UsageError
@@ -36,7 +36,7 @@ def peak_report(
 ) -> PeakReport:
     """The peak of one device, or of each that has any data, with its live set grouped.
 
-    `by` is "stack" unless it is given ("pool" for reserved memory, which has no stacks). `top` cuts
+    `by` is "stack" unless it is given ("pool" for reserved memory). `top` cuts
     the groups of each device (0: all of them); `peaks` is how many separate maxima to give. With
     `pool` or `stream` only that one counts; devices that have it not are left out. `strict` holds
     everything against the device that a summary does, not only what concerns the measure. Raises
@@ -44,7 +44,8 @@ def peak_report(
     """
     if tree is not None and (measure == "reserved" or by is not None):
         raise UsageError(TREE_ALONE)
-    by = fitting_by(measure, by)
+    by = fitting_by(measure, by, asked_for=True)
+    check_reserved(by, measure, pool, stream)
     devices = snap.devices if device is None else (device,)
     grouper = Grouper(snap, by, rules)
     usages = chosen_usages(snap, devices, measure, pool, stream, filters)

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memreplay import _core
-from memreplay.analysis.plumbing import ranks
+from memreplay.analysis.grouping import Grouper
+from memreplay.analysis.reserving import reserved_groups
 from memreplay.analysis.trust import strict_verdict, verdict
-from memreplay.results.segments import DeviceSegments, SegmentChange, SegmentsReport
+from memreplay.results.segments import ChangeGroup, DeviceSegments, SegmentChange, SegmentsReport
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from memreplay.model import SegmentChanges
     from memreplay.replay import Replay
     from memreplay.snapshot import Snapshot
@@ -22,9 +25,9 @@ def segments_report(snap: Snapshot, *, top: int = 20, strict: bool = False) -> S
 
     `strict` holds everything against a device that a summary does.
     """
-    rank = ranks(snap.native)
+    grouper = Grouper(snap, "frame")
     devices = tuple(
-        _device(snap, snap.replay(device), rank, top, strict) for device in snap.devices
+        _device(snap, snap.replay(device), grouper, top, strict) for device in snap.devices
     )
     pools = {int(i) for device in devices for i in np.unique(device.changes.pool)}
     codes = {int(code) for device in devices for code in np.unique(device.changes.action)}
@@ -38,10 +41,11 @@ def segments_report(snap: Snapshot, *, top: int = 20, strict: bool = False) -> S
 
 
 def _device(
-    snap: Snapshot, replay: Replay, rank: tuple[bytes, bytes], top: int, strict: bool
+    snap: Snapshot, replay: Replay, grouper: Grouper, top: int, strict: bool
 ) -> DeviceSegments:
     usage = replay.measure("reserved")
     changes = replay.segment_changes
+    rank = grouper.file_rank, grouper.function_rank
     trust = (strict_verdict if strict else verdict)(snap, usage)
     return DeviceSegments(
         device=replay.device,
@@ -59,7 +63,56 @@ def _device(
         reasons=trust.reasons,
         largest=_largest(snap, replay, changes, rank, top),
         changes=changes,
+        taken=_groups(snap, replay, changes, changes.bytes > 0, rank),
+        given_back=_groups(snap, replay, changes, changes.bytes < 0, rank),
+        at_peak=reserved_groups(grouper, usage, usage.peak.event_index, 0)[0],
     )
+
+
+def _groups(
+    snap: Snapshot,
+    replay: Replay,
+    changes: SegmentChanges,
+    some: NDArray[np.bool_],
+    rank: tuple[bytes, bytes],
+) -> tuple[ChangeGroup, ...]:
+    """Some of the changes, the most bytes first: by the user's frame that their stack is put down
+    to; those without one by stack, as another operator may have run in each."""
+    rows = np.flatnonzero(some)
+    stacks, which = np.unique(changes.stack[rows], return_inverse=True)
+    label = replay.measure().native.label_frame
+    frames = [label(stack, *rank) for stack in stacks.tolist()]
+    is_user = [
+        frame != _core.ABSENT_ID and rank[0][snap.native.frame(frame)[1]] == 0 for frame in frames
+    ]
+    names = [
+        (0, frame) if user else (1, stack)
+        for frame, user, stack in zip(frames, is_user, stacks.tolist(), strict=True)
+    ]
+    numbers = {name: i for i, name in enumerate(dict.fromkeys(names))}
+    of = np.array([numbers[name] for name in names], dtype=np.int64)[which]
+    order = np.argsort(of, kind="stable")
+    n_bytes = np.abs(changes.bytes[rows])
+    found = []
+    for mine in np.split(order, np.cumsum(np.bincount(of, minlength=len(numbers)))[:-1]):
+        if not len(mine):  # there are no changes
+            continue
+        at = int(which[mine[0]])
+        largest = rows[mine[np.argmax(n_bytes[mine])]]
+        found.append(
+            ChangeGroup(
+                place=None if frames[at] == _core.ABSENT_ID else snap.frame(frames[at]),
+                is_user=is_user[at],
+                frames=snap.stack(int(changes.stack[largest])),
+                bytes=int(n_bytes[mine].sum()),
+                count=len(mine),
+                least_bytes=int(n_bytes[mine].min()),
+                most_bytes=int(n_bytes[mine].max()),
+                first_event=int(changes.event[rows[mine[0]]]),
+                last_event=int(changes.event[rows[mine[-1]]]),
+            )
+        )
+    return tuple(sorted(found, key=lambda one: (-one.bytes, one.first_event)))
 
 
 def _actions(snap: Snapshot, changes: SegmentChanges) -> dict[str, int]:

@@ -40,6 +40,7 @@ COMMANDS = {
     "slice": ("memreplay.cli.slice", "A part of a snapshot, as a smaller snapshot."),
     "convert": ("memreplay.cli.convert", "A snapshot in another form: compressed, JSON or pickle."),
     "export": ("memreplay.cli.export", "A snapshot as tables or traces for other programs."),
+    "sql": ("memreplay.cli.sql", "SQL over the tables of a snapshot."),
     "dump": ("memreplay.cli.dump", "Everything that was read, event by event."),
     "completion": ("memreplay.cli.completion", "Print the script that completes commands."),
 }

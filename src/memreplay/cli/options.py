@@ -90,7 +90,8 @@ _WAYS = (
 def by_option(function: F) -> F:
     """--by WAY[,WAY...]."""
     return _by(
-        f"What to group allocations{_WAYS} Reserved memory goes by pool (default) or stream only."
+        f"What to group allocations{_WAYS} Reserved memory goes by pool (default) or stream; in"
+        " peak and at also by stack, frame, innermost, file, function: who asked for its segments."
     )(function)
 
 

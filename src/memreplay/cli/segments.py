@@ -29,24 +29,32 @@ if TYPE_CHECKING:
 Examples:
   memreplay segments snap.pkl
   memreplay segments snap.pkl --top 0 --device 0
+  memreplay segments snap.pkl --list --top 50
   memreplay segments snap.pkl --format json | jq '.devices[0].changes.reserved_bytes | max'
 
 {STRICT_EXIT_CODES}""",
 )
 @file_argument
 @top_option
+@click.option("--list", "listed", is_flag=True, help="List the --top largest changes one by one.")
 @reading_options
 @strict_option
 @format_option
 @click.pass_context
 def command(
-    ctx: click.Context, file: str, top: int, reading: Reading, strict: bool, fmt: str
+    ctx: click.Context,
+    file: str,
+    top: int,
+    listed: bool,
+    reading: Reading,
+    strict: bool,
+    fmt: str,
 ) -> None:
     """What was reserved when, and why.
 
-    Lists the largest changes of the memory that the allocator holds from the driver, segments and
-    mapped ranges of expandable ones, with the code that made it ask. With --format json all of
-    them, as a series.
+    Who asked for the memory that the allocator holds from the driver, segments and mapped ranges of
+    expandable ones: at the peak, and over the recording; and who made it give memory back. With
+    --format json all changes too, as a series.
     """
 
     def work() -> SegmentsReport:
@@ -55,14 +63,14 @@ def command(
         with opened(file, reading) as snapshot:
             return segments_report(snapshot, top=top, strict=strict)
 
-    present(ctx, file, work, partial(_render, fmt=fmt), strict=strict)
+    present(ctx, file, work, partial(_render, fmt=fmt, top=top, listed=listed), strict=strict)
 
 
-def _render(report: SegmentsReport, fmt: str) -> str:
+def _render(report: SegmentsReport, fmt: str, top: int, listed: bool) -> str:
     if fmt == "json":
         from memreplay.reports.segments_json import render_segments_json
 
         return render_segments_json(report)
     from memreplay.reports.segments_text import segments_document
 
-    return render_document(segments_document(report))
+    return render_document(segments_document(report, top=top, listed=listed))

@@ -20,6 +20,9 @@ TITLES: dict[str, str] = {
     "user_metadata": "user metadata",
 }
 
+# Of reserved memory.
+_ASKED: dict[str, str] = {"stack": "asked for at, and its callers", "frame": "asked for by"}
+
 
 # What is no code: a label is all there is to show.
 _NAMED = {"module", "category", "annotation", "directory", "pool", "stream", "size"} | {
@@ -62,6 +65,8 @@ def holder_tables(found: Grouped, whole: int, by: By, *, all_frames: bool) -> li
     if found.groups_total > len(found.groups):
         rows.append(_rest_row(found, whole))
     titles = ("bytes", "share", "count", title_of(by))
+    if found.measure == "reserved":
+        titles = ("bytes", "share", "segments", _ASKED.get(by) or title_of(by))
     return [Table(titles, ("right", "right", "right", "left"), tuple(rows))]
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from memreplay.reports.holders_json import frame_json, group_json
 from memreplay.reports.strict_json import to_json
-from memreplay.results.segments import DeviceSegments, SegmentsReport
+from memreplay.results.segments import ChangeGroup, DeviceSegments, SegmentsReport
 
 SCHEMA = "memreplay.segments/1"
 _NO_TIME = -(2**63)
@@ -39,6 +40,9 @@ def _device(device: DeviceSegments, report: SegmentsReport) -> dict[str, object]
         "exactness": device.exactness,
         "trusted": device.trusted,
         "reasons": list(device.reasons),
+        "at_peak": [group_json(group) for group in device.at_peak],
+        "taken": [_group(group) for group in device.taken],
+        "given_back": [_group(group) for group in device.given_back],
         "changes": {
             "event_index": changes.event.tolist(),
             "time_us": [None if t == _NO_TIME else t for t in changes.time_us.tolist()],
@@ -49,4 +53,18 @@ def _device(device: DeviceSegments, report: SegmentsReport) -> dict[str, object]
             "stream": changes.stream.tolist(),
             "pool": [pools.get(i) for i in changes.pool.tolist()],
         },
+    }
+
+
+def _group(group: ChangeGroup) -> dict[str, object]:
+    return {
+        "bytes": group.bytes,
+        "count": group.count,
+        "least_bytes": group.least_bytes,
+        "most_bytes": group.most_bytes,
+        "first_event": group.first_event,
+        "last_event": group.last_event,
+        "place": None if group.place is None else frame_json(group.place),
+        "is_user": group.is_user,
+        "frames": [frame_json(frame) for frame in group.frames],
     }

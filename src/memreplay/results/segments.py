@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from memreplay.model import Exactness, Frame, SegmentChanges
+from memreplay.model import Exactness, Frame, Group, SegmentChanges
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +29,33 @@ class SegmentChange:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangeGroup:
+    """Segment events of one place that all took memory, or all gave it back: `bytes` in all, above
+    0, from `least_bytes` to `most_bytes` each. `place` is the frame that their stacks are put down
+    to, `frames` the stack of the first of the largest; without code of the user's they have one
+    stack.
+    """
+
+    place: Frame | None
+    is_user: bool
+    frames: tuple[Frame, ...]
+    bytes: int
+    count: int
+    least_bytes: int
+    most_bytes: int
+    first_event: int
+    last_event: int
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceSegments:
     """The segments of one device over time.
 
     `start_segments` counts segments, and mapped ranges without holes of expandable ones, before the
     first event. `actions` counts events by action. `largest` are the largest changes, in the order
-    of the trace; `changes` are all of them, in columns.
+    of the trace; `changes` are all of them, in columns. `taken` and `given_back` are all of them in
+    groups, those with the most bytes first; `at_peak` is who asked for what is reserved at the
+    peak, all of it.
     """
 
     device: int
@@ -52,6 +73,9 @@ class DeviceSegments:
     reasons: tuple[str, ...]
     largest: tuple[SegmentChange, ...]
     changes: SegmentChanges
+    taken: tuple[ChangeGroup, ...]
+    given_back: tuple[ChangeGroup, ...]
+    at_peak: tuple[Group, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -264,8 +264,8 @@ def test_what_cannot_be_asked() -> None:
         peak_report(snap, pool=(9, 9))
     with pytest.raises(mr.UsageError, match="no stream 5; its streams: 0, 7"):
         peak_report(snap, stream=5)
-    with pytest.raises(mr.UsageError, match="by pool or stream, not by stack"):
-        peak_report(snap, measure="reserved", by="stack")
+    with pytest.raises(mr.UsageError, match=r"by pool or stream, or by who .*, not by category"):
+        peak_report(snap, measure="reserved", by="category")
     with pytest.raises(mr.UsageError, match="no pool 9:9; its pools"):
         peak_report(snap, measure="reserved", pool=(9, 9))
 

@@ -60,3 +60,36 @@ def test_the_series_is_the_allocators(seed: int) -> None:
     changes = device.changes
     assert changes.reserved.tolist() == [series[event] for event in changes.event.tolist()]
     assert len(device.largest) == len(changes)
+    for groups, some in (
+        (device.taken, changes.bytes > 0),
+        (device.given_back, changes.bytes < 0),
+    ):
+        assert sum(one.bytes for one in groups) == abs(int(changes.bytes[some].sum()))
+        assert sum(one.count for one in groups) == int(some.sum())
+    assert sum(one.bytes for one in device.at_peak) == device.peak_bytes
+
+
+def test_changes_by_place() -> None:
+    made = SnapshotBuilder()
+    for i, line in enumerate((7, 8, 7)):
+        frames = [("empty", "/x/torch/functional.py", i), ("train", "/home/ana/train.py", line)]
+        made.event("segment_alloc", A + (i << 26), (i + 1) * MIB, frames=frames)
+    made.event("segment_free", A, 1 * MIB, frames=[("clean", "/home/ana/train.py", 9)])
+    (device,) = segments_report(mr.open(build.dump(made.build()))).devices
+    first, second = device.taken
+    assert first.place == Frame("train", "/home/ana/train.py", 7)
+    assert (first.bytes, first.count, first.least_bytes, first.most_bytes) == (
+        4 * MIB,
+        2,
+        1 * MIB,
+        3 * MIB,
+    )
+    assert (first.first_event, first.last_event, first.is_user) == (0, 2, True)
+    assert first.frames[0].line == 2
+    assert (second.bytes, second.first_event, second.last_event) == (2 * MIB, 1, 1)
+    (back,) = device.given_back
+    assert back.place == Frame("clean", "/home/ana/train.py", 9)
+    assert [(one.label, one.bytes, one.count) for one in device.at_peak] == [
+        ("train /home/ana/train.py:7", 4 * MIB, 2),
+        ("train /home/ana/train.py:8", 2 * MIB, 1),
+    ]

@@ -74,7 +74,7 @@ def test_moments(runner: CliRunner, path: str, options: list[str], events: list[
         (["--annotation", "stop"], "no annotation 'stop'; there are: odd:end, step"),
         (["--peak", "0"], "peaks count from 1"),
         (["--end", "--measure", "reserved", "--list"], "no allocations to list"),
-        (["--end", "--measure", "reserved", "--by", "file"], "grouped by pool or stream"),
+        (["--end", "--measure", "reserved", "--by", "size"], "grouped by pool or stream"),
     ],
 )
 def test_wrong_usage(runner: CliRunner, path: str, options: list[str], words: str) -> None:

@@ -40,6 +40,7 @@ def test_another_shell(runner: CliRunner) -> None:
         ("memreplay peak --by f", "3", {"plain,frame", "plain,file", "plain,function"}),
         ("memreplay peak --measure re", "3", {"plain,requested", "plain,reserved"}),
         ("memreplay summary x", "2", {"file,x"}),
+        ("memreplay sql x", "2", {"file,x"}),
     ],
 )
 def test_what_is_offered(words: str, number: str, offered: set[str]) -> None:
