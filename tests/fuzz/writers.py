@@ -23,7 +23,7 @@ TABLES = ("segments", "blocks", "traces", "events", "annotations")
 
 
 def written(data: bytes | None, snap: mr.Snapshot, dice: int) -> None:
-    """All writers once, with arguments by the dice; other forms of `data`, where that is all that was
+    """All writers once, with arguments by the dice; other forms of `data`, where all of it was
     read. Raises what none may come to."""
     # What is written is held beside what it was made of: small ones, for the limit on memory.
     if snap.native.n_events >= WRITTEN_EVENTS:
