@@ -10,7 +10,7 @@ Names are loaded when they are first used, so that importing the package costs n
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+TYPE_CHECKING = False  # typing itself takes longer to load than all of this package's start
 
 if TYPE_CHECKING:
     from memreplay.errors import (

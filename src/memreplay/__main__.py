@@ -16,6 +16,13 @@ def main() -> None:
 
 def run() -> None:
     """`main` as a process of its own: it sets Python up for that, and ends at once."""
+    # Until the command line takes it, Ctrl-C ends the process as it ends any other: Python would
+    # show where it was in loading modules.
+    import _signal  # type: ignore[import-not-found]
+
+    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+
     import atexit
     import gc
     import os

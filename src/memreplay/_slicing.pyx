@@ -13,6 +13,7 @@ from memreplay._measures cimport Blocks, Holding
 from memreplay._native cimport excerpt as _excerpt
 from memreplay._native cimport pickling as _pickling
 from memreplay._native cimport strip as _strip
+from memreplay._native cimport tables as _tables
 from memreplay._native.growbuf cimport push_bytes, push_item, push_u32, push_u64
 from memreplay._native.hashmap cimport spans_len
 from memreplay._native.status cimport ERR_MEMORY, OK
@@ -108,6 +109,19 @@ cdef class Excerpt:
     def leading(self) -> int:
         """How many events are written before them for what was live then."""
         return self.x.leading.len
+
+    @property
+    def pending(self) -> tuple:
+        """(blocks, bytes) of the final segments whose free was requested and is not complete."""
+        cdef const _tables.Block* b = <const _tables.Block*> self.x.blocks.data
+        cdef uint64_t blocks = 0
+        cdef uint64_t requested = 0
+        cdef size_t i
+        for i in range(self.x.blocks.len):
+            if _tables.is_pending(&b[i]):
+                blocks += 1
+                requested += <uint64_t> _tables.block_requested(&b[i])
+        return blocks, requested
 
     @property
     def small(self) -> tuple:

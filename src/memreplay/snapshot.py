@@ -93,6 +93,12 @@ class Snapshot:
         """Whether any device has events, those outside of a range too."""
         return any(self.events_by_device.values())
 
+    @property
+    def range_is_empty(self) -> bool:
+        """Whether a range was asked for that no event lies in. Numbers are those at that point."""
+        asked = self.range.start is not None or self.range.stop is not None
+        return asked and self.native.n_events == 0
+
     def trace_events(self, device: int) -> int:
         """How many events the device's trace has, those outside of a range too."""
         return self.events_by_device.get(device, 0)

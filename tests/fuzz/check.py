@@ -13,7 +13,6 @@ import memreplay as mr
 from memreplay.analysis.peak import peak_report
 from memreplay.analysis.summary import summarize
 from memreplay.container import MAGIC
-from memreplay.conversion import convert
 from memreplay.model import By, MeasureName, Moment
 from memreplay.reports.peak_json import render_peak_json
 from memreplay.reports.peak_text import peak_document
@@ -24,6 +23,7 @@ from tests import build, oracle
 from tests.compare import assert_like_oracle
 from tests.fuzz import datasets
 from tests.fuzz.commands import ask
+from tests.fuzz.writers import written
 
 WINDOW = 1 << 20  # bytes that the reader holds at once
 BYS: tuple[By, ...] = ("stack", "frame", "file", "function")
@@ -68,8 +68,8 @@ def check(data: bytes) -> str:
         check_range(data, whole, dice)
         if dice % 8 == 0:
             must(same(whole, attempt(data, salvage=True)), "salvage changes a whole file")
-        if dice % 8 == 5:
-            check_converted(data, whole, dice // 8)
+        if dice % 8 in (3, 5):
+            written(data, whole, dice // 8)
     if dice % 32 == 1:
         check_window_edge(data, whole, dice)
     return type(whole).__name__ if isinstance(whole, mr.SnapshotError) else "read"
@@ -87,6 +87,8 @@ def check_dataset(data: bytes, dice: int) -> str:
             return "no replay"
         analyse(whole, dice)
         check_range(folder, whole, dice)
+        if dice % 4 == 1:
+            written(None, whole, dice // 4)
     return "read"
 
 
@@ -260,6 +262,8 @@ def check_range(data: bytes | str, whole: mr.Snapshot, dice: int, *, salvage: bo
     if part is None:
         return
     analyse(part, dice)
+    if dice % 4 == 3:
+        written(None, part, dice // 4)
     for device in part.devices[:DEVICES]:
         of_whole, of_part = whole.replay(device), part.replay(device)
         begin, end = min(first, of_whole.events), min(last, of_whole.events)
@@ -283,32 +287,7 @@ def ranged(data: bytes | str, whole: mr.Snapshot, **how: Any) -> mr.Snapshot | N
     return part
 
 
-# ---- the same in another form --------------------------------------------------------------------
-
-
-FORMS: tuple[dict[str, Any], ...] = (
-    {"fmt": "json"},
-    *({"fmt": "pickle", "protocol": protocol} for protocol in (2, 3, 4, 5)),
-)
-
-
-def check_converted(data: bytes, whole: mr.Snapshot, dice: int) -> None:
-    """The same answer of what it is converted to, unless the other form cannot say it."""
-    made = bytearray()
-    try:
-        convert(data, made.extend, **FORMS[dice % len(FORMS)])
-    except mr.SnapshotError as error:
-        must(str(error).isprintable(), f"an error of more than one plain line: {error}")
-        return
-    found = attempt(bytes(made))
-    if isinstance(found, mr.SnapshotError):
-        # Known: frames that JSON spells alike are one in a pickle, in what is kept as well.
-        must("inside kept data" in str(found), f"converted, {whole!r} is {found!r}")
-        return
-    assert isinstance(found, mr.Snapshot)
-    # By rows: texts may be met in another order.
-    one, other = (b"".join(snap.native.dump(True)) for snap in (whole, found))
-    must(one == other, f"{FORMS[dice % len(FORMS)]} has other rows than {whole!r}")
+# ---- the same in another place -------------------------------------------------------------------
 
 
 def check_window_edge(data: bytes, whole: Any, dice: int) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
@@ -24,13 +23,11 @@ from memreplay.analysis.oom import oom_report
 from memreplay.analysis.report import overview
 from memreplay.analysis.segments import segments_report
 from memreplay.analysis.sides import BaselineSide
-from memreplay.analysis.slicing import cut
 from memreplay.analysis.steps import steps_report
 from memreplay.analysis.timeline import timeline_report
 from memreplay.analysis.torch_categories import category_events
 from memreplay.analysis.tracks import trace_report
 from memreplay.analysis.weighted import stacks_report
-from memreplay.dataset_files import FORMATS
 from memreplay.errors import UsageError
 from memreplay.model import MEASURES, WAYS, Filters, When
 from memreplay.reports.allocations_json import render_allocations_json
@@ -66,7 +63,6 @@ from memreplay.reports.timeline_csv import render_timeline_csv
 from memreplay.reports.timeline_json import render_timeline_json
 from memreplay.reports.timeline_text import timeline_document
 from memreplay.results.gate import GateReport
-from tests.fuzz import datasets
 
 BY = (*WAYS, "category,file", "size,stack")
 MOMENTS = (
@@ -86,9 +82,6 @@ FILTERS = (
     Filters(live_at_end=True),
     Filters(baseline=True),
 )
-
-
-SLICED_EVENTS = 5_000
 
 
 class Asked(NamedTuple):
@@ -225,63 +218,8 @@ def gated(snap: mr.Snapshot, dice: int) -> GateReport:
     return GateReport((file,))
 
 
-def slice_of(snap: mr.Snapshot, dice: int) -> None:
-    """A slice of what was read is a snapshot with the same numbers; one cut down is a snapshot."""
-    part = mr.open(b"".join(cut(snap)[1]))
-    for device in snap.devices:
-        want = snap.replay(device)
-        if device not in part.devices:
-            if want.events or want.baseline_bytes:
-                raise AssertionError(f"device {device} is not in the slice")
-            continue
-        found = part.replay(device)
-        for name in ("requested", "held"):
-            there, here = want.measure(name), found.measure(name)
-            if here.start_bytes != there.start_bytes or (here.series != there.series).any():
-                raise AssertionError(f"device {device}: {name} of the slice is another")
-    strip: Any = ("all", "plumbing")[dice % 2]
-    mr.open(b"".join(cut(snap, min_bytes=dice % 4096, strip=strip)[1]))
-
-
-def dataset_of(snap: mr.Snapshot, dice: int) -> None:
-    """The tables of what was read are a dataset with the same numbers; of a range they are none."""
-    packed = datasets.exported(snap, FORMATS[dice % 2])
-    with tempfile.TemporaryDirectory(prefix="memreplay-fuzz-") as folder:
-        datasets.unpacked(packed, folder)
-        try:
-            found = mr.open(folder)
-        except mr.SnapshotError as error:
-            if "holds a range" not in str(error):
-                raise AssertionError(f"a dataset that cannot be read: {error}") from error
-            return
-        if found.devices != snap.devices:
-            raise AssertionError(f"devices {snap.devices} are {found.devices} in the dataset")
-        for device in snap.devices:
-            for name in MEASURES:
-                there, here = (one.replay(device).measure(name) for one in (snap, found))
-                if here.start_bytes != there.start_bytes or (here.series != there.series).any():
-                    raise AssertionError(f"device {device}: {name} of the dataset is another")
-
-
-def flat_table(snap: mr.Snapshot) -> None:
-    """The flat table says of each allocation what the plain one does, and is sound."""
-    plain = snap.table("allocations").to_arrow()
-    flat = snap.table("allocations", flat=True).to_arrow()
-    flat.validate(full=True)
-    if not flat.select(plain.column_names).equals(plain):
-        raise AssertionError("the flat table has other allocations")
-    asked_for = flat["function"].is_null()
-    if (asked_for.to_numpy() & (flat["stack_id"].to_numpy() != 0)).any():
-        raise AssertionError("an allocation with a stack and without a function")
-
-
 def ask(snap: mr.Snapshot, dice: int) -> None:
     """Raises what no command may come to: anything but a report or a plain line."""
-    # The slice is held beside what it was cut out of: small ones, for the limit on memory.
-    if snap.native.n_events < SLICED_EVENTS:
-        slice_of(snap, dice)
-        dataset_of(snap, dice)
-        flat_table(snap)
     for number, export in enumerate(exports(snap, dice)):
         try:
             found = b"".join(export())

@@ -57,6 +57,9 @@ class Inputs:
     def changed(self, rng: random.Random) -> bytes:
         return plain.changed(rng, rng.choice(self.seeds.plain))
 
+    def replaced(self, rng: random.Random) -> bytes:
+        return plain.replaced(rng, rng.choice(self.seeds.plain))
+
     def tokens(self, rng: random.Random) -> bytes:
         found = self.seeds.texts
         return plain.tokens_changed(rng, rng.choice(found), rng.choice(found))
@@ -91,6 +94,7 @@ MAKERS: dict[str, tuple[float, Callable[[Inputs, random.Random], bytes]]] = {
     "random opcodes": (6, Inputs.stream),
     "written by opcode": (12, Inputs.written),
     "content changed": (14, Inputs.changed),
+    "values replaced": (14, Inputs.replaced),
     "content, then bytes": (4, Inputs.changed_and_cut),
     "JSON tokens": (8, Inputs.tokens),
     "packed": (2, Inputs.of_mutated),

@@ -67,6 +67,45 @@ def like(rng: random.Random, value: Any) -> Any:
     return odd_value(rng)
 
 
+GONE: Any = object()
+Path = tuple[Any, ...]
+
+
+def with_other(value: Any, at: Path, new: Any) -> Any:
+    """The same with another value at a path of keys and indices; GONE leaves it out."""
+    if not at:
+        return new
+    keyed = value.items() if isinstance(value, dict) else enumerate(value)
+    items = [
+        (key, with_other(one, at[1:], new) if key == at[0] else one)
+        for key, one in keyed
+        if len(at) > 1 or key != at[0] or new is not GONE
+    ]
+    return dict(items) if isinstance(value, dict) else [one for _, one in items]
+
+
+def any_path(rng: random.Random, value: Any) -> Path:
+    """Where some value is: at each level down, one of the items."""
+    at: Path = ()
+    while isinstance(value, (dict, list, tuple)) and value and (not at or rng.random() < 0.9):
+        key = rng.choice(list(value)) if isinstance(value, dict) else rng.randrange(len(value))
+        value = value[key]
+        at = (*at, key)
+    return at
+
+
+def replaced(rng: random.Random, plain: bytes) -> bytes:
+    """A snapshot with some values None, of another type, or gone: what a writer has to bear."""
+    snapshot = pickle.loads(plain)  # seeds are made by us, of plain data
+    for _ in range(rng.choice((1, 1, 1, 2, 4))):
+        dice = rng.random()
+        new = None if dice < 0.5 else GONE if dice < 0.65 else odd_value(rng)
+        at = any_path(rng, snapshot)
+        if at:
+            snapshot = with_other(snapshot, at, new)
+    return rewritten(rng, snapshot)
+
+
 def containers(value: Any) -> list[Any]:
     """Every dict and list in it, once each."""
     found: dict[int, Any] = {}

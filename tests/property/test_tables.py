@@ -143,7 +143,8 @@ def test_allocations_are_those_of_the_oracle(snapshot: Any, batch: int) -> None:
         frames = spelled(snap)[1]
         rows = rows_of(snap, "allocations")
     for device in oracle.devices(snapshot):
-        times = [event.get("time_us") for event in oracle.trace_of(snapshot, device)]
+        trace = oracle.trace_of(snapshot, device)
+        times = [event.get("time_us") for event in trace]
         replay = oracle.replay(snapshot, device)
         found = [row for row in rows if row["device"] == device]
         assert sorted(map(repr, (_lifetime(row, frames) for row in found))) == sorted(
@@ -166,6 +167,10 @@ def test_allocations_are_those_of_the_oracle(snapshot: Any, batch: int) -> None:
                 at = row[event]
                 then = None if at is None else times[at]
                 assert row[time] == (None if then is None else int(then))
+            asked = row["free_requested_event"]
+            if asked is not None:
+                assert trace[asked]["action"] == "free_requested"
+                assert trace[asked]["addr"] % 2**64 == row["address"]
             if row["free_event"] is not None:
                 assert row["state"] == "freed"
             else:

@@ -11,11 +11,11 @@ import pytest
 import memreplay as mr
 from memreplay.analysis.slicing import cut
 from tests import build
-from tests.fuzz.check import FORMS, check_converted, look_up
-from tests.fuzz.commands import dataset_of, slice_of
+from tests.fuzz.check import look_up
+from tests.fuzz.plain import GONE, with_other
 from tests.fuzz.seeds import recording
+from tests.fuzz.writers import FORMS, dataset_of, lines_of, other_form_of, slice_of
 
-GONE = object()
 OTHERS: tuple[Any, ...] = (
     None,
     GONE,
@@ -53,19 +53,6 @@ def paths(value: Any, at: Path = ()) -> Iterator[Path]:
             yield from paths(value[i], (*at, i))
 
 
-def changed(value: Any, at: Path, new: Any) -> Any:
-    """The same with another value there."""
-    if not at:
-        return new
-    keyed = value.items() if isinstance(value, dict) else enumerate(value)
-    items = [
-        (key, changed(one, at[1:], new) if key == at[0] else one)
-        for key, one in keyed
-        if len(at) > 1 or key != at[0] or new is not GONE
-    ]
-    return dict(items) if isinstance(value, dict) else [one for _, one in items]
-
-
 def written(data: bytes, number: int) -> bool:
     """Writes what can be read of it in every form; whether there was anything."""
     try:
@@ -76,11 +63,10 @@ def written(data: bytes, number: int) -> bool:
     except mr.SnapshotError:
         return False
     look_up(snap)
-    for ndjson in (False, True):
-        assert b"".join(snap.native.dump(ndjson))
+    lines_of(snap)
     slice_of(snap, number)
     mr.open(b"".join(cut(mr.open(data, start=1, stop=3))[1]))
-    check_converted(data, snap, number % len(FORMS))
+    other_form_of(data, snap, number % len(FORMS))
     return True
 
 
@@ -88,7 +74,7 @@ def written(data: bytes, number: int) -> bool:
 def test_every_value(new: Any) -> None:
     whole = snapshot()
     found = [
-        written(build.dump(changed(whole, at, new)), number)
+        written(build.dump(with_other(whole, at, new)), number)
         for number, at in enumerate(paths(whole))
     ]
     assert any(found)
@@ -101,7 +87,7 @@ def test_tables_of_every_value(new: Any) -> None:
     for number, at in enumerate(paths(whole)):
         if at[-1] not in ("segment_type", "name", "stage", "state", "action", "filename"):
             continue
-        snap = mr.open(build.dump(changed(whole, at, new)))
+        snap = mr.open(build.dump(with_other(whole, at, new)))
         dataset_of(snap, number)
 
 

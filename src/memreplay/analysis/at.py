@@ -12,7 +12,7 @@ from memreplay.analysis.grouping import Grouper
 from memreplay.analysis.moments import resolve
 from memreplay.analysis.trust import strict_verdict, verdict
 from memreplay.errors import UsageError
-from memreplay.model import By, Filters, Frame, MeasureName, When
+from memreplay.model import By, Filters, Frame, Group, MeasureName, When
 from memreplay.results.at import AtReport, DeviceAt, LiveAllocation
 
 if TYPE_CHECKING:
@@ -149,6 +149,7 @@ class _Rows:
         self.grouper = grouper
         self.replay = replay
         self.event = event
+        self.first_row = native.first_row
         self.now_us = replay.clock_us(event)
         self.columns = {
             name: _values(native.tables.column(name))
@@ -157,16 +158,19 @@ class _Rows:
         self.base = {
             name: memoryview(native.baseline(name)) for name in ("address", "stack", "block")
         }
+        # Said once for all rows of one stack, or one pool.
+        self.groups: dict[int, Group] = {}
+        self.pools: dict[int, tuple[int, int] | None] = {}
+        self.time = _values(native.tables.column("time"))
+        self.clock = replay.clock
 
     def allocated(self, index: int, n_bytes: int, end: int) -> LiveAllocation:
         """An allocation of the trace, by its alloc event from the first that was read on."""
-        event = index + self.replay.first_event
-        time = self.replay.time_us(event)
         return self._spelled(
             address=self._of_event("address", index),
             n_bytes=n_bytes,
-            event=event,
-            time=time,
+            event=index + self.replay.first_event,
+            time=self._time_us(index),
             stack=self._of_event("stack", index),
             stream=self._of_event("stream", index),
             pool=self._pool_of_event(index),
@@ -206,7 +210,10 @@ class _Rows:
         end: int,
     ) -> LiveAllocation:
         name = self.grouper.stack_name(stack, baseline=event is None)
-        group = self.grouper.stack_group(self.usage, name, n_bytes, 1, 1.0)
+        group = self.groups.get(name)
+        if group is None:
+            group = self.grouper.stack_group(self.usage, name, n_bytes, 1, 1.0)
+            self.groups[name] = group
         ended = end != _core.ABSENT_ID
         free_event = end + self.replay.first_event if ended else None
         return LiveAllocation(
@@ -217,7 +224,7 @@ class _Rows:
             age_events=None if event is None else self.event - event,
             age_us=self._age_us(event),
             free_event=free_event,
-            free_us=None if free_event is None else self.replay.time_us(free_event),
+            free_us=self._time_us(end) if ended else None,
             freed_at=self._freed_at(stack, end) if ended else None,
             stream=stream,
             pool=pool,
@@ -227,9 +234,20 @@ class _Rows:
             user=group.user,
         )
 
+    def _time_us(self, index: int) -> int | None:
+        """As `Replay.time_us`, of an event that is there."""
+        column = self.time
+        value = column if isinstance(column, int) else column[index + self.first_row]
+        return None if value == _core.ABSENT_TIME else value
+
     def _age_us(self, alloc: int | None) -> int | None:
-        then = None if alloc is None else self.replay.clock_us(alloc)
-        return None if then is None or self.now_us is None else self.now_us - then
+        if alloc is None or self.now_us is None:
+            return None
+        if self.clock is None:
+            then = self._time_us(alloc - self.replay.first_event)
+            return None if then is None else self.now_us - then
+        value: int = self.clock[alloc - self.replay.first_event]
+        return None if value == _core.ABSENT_TIME else self.now_us - value
 
     def _freed_at(self, stack: int, end: int) -> Frame | None:
         """Where the free was, which a recording without the stacks of frees does not tell: they
@@ -246,11 +264,14 @@ class _Rows:
         column = self.columns[name]
         if isinstance(column, int):
             return column
-        found: int = column[index + self.replay.native.first_row]
+        found: int = column[index + self.first_row]
         return found
 
     def _pool_of_event(self, index: int) -> tuple[int, int] | None:
-        return self.snap.pool_id(self._of_event("pool", index))
+        pool = self._of_event("pool", index)
+        if pool not in self.pools:
+            self.pools[pool] = self.snap.pool_id(pool)
+        return self.pools[pool]
 
     def _of_segment(self, block: int) -> tuple[int, tuple[int, int] | None]:
         """Stream and pool of the final segment that holds a block."""

@@ -127,7 +127,7 @@ def _at_moment(replay: Replay, found: BlockMap, grouper: Grouper, top: int) -> d
 
 def _course(replay: Replay) -> tuple[tuple[UnusedPoint, ...], int | None]:
     """The moments that tell how reserved and active bytes went apart, in the order of events, and
-    the mean of what lies between them."""
+    the mean over time of reserved less active bytes."""
     from memreplay import _blockmap, _measures
 
     reserved, active = replay.measure("reserved"), replay.measure("active")
@@ -145,8 +145,12 @@ def _course(replay: Replay) -> tuple[tuple[UnusedPoint, ...], int | None]:
     if replay.events:
         points += [point("start", replay.start), point("end", replay.start + replay.events)]
     points.sort(key=lambda one: one.event_index)
-    mean = extremes[5]
-    return tuple(points), None if mean is None else round(mean)
+    # Of the series themselves: `unused` is without what is brought a moment before its use.
+    whole, used = (
+        _measures.extremes(one.column, one.start_bytes, replay.times)[5]
+        for one in (reserved, active)
+    )
+    return tuple(points), None if whole is None or used is None else round(whole - used)
 
 
 def _shares(replay: Replay, found: BlockMap) -> tuple[PoolShare, ...]:

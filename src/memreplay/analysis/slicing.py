@@ -38,7 +38,7 @@ def cut(
     """
     stripped = _stripped(snap, strip)
     excerpts = [_excerpt(snap.replay(device), stripped, min_bytes) for device in snap.devices]
-    devices = tuple(map(_device, excerpts))
+    devices = tuple(_device(snap, excerpt) for excerpt in excerpts)
     values = [
         (key, json.dumps(value))
         for key, name in _KEPT.items()
@@ -84,9 +84,11 @@ def _excerpt(
     )
 
 
-def _device(excerpt: _slicing.Excerpt) -> SlicedDevice:
+def _device(snap: Snapshot, excerpt: _slicing.Excerpt) -> SlicedDevice:
     replay = excerpt.holding.replay
     allocations, n_bytes = excerpt.small
+    # Pending at the end of the file, they are so in the file itself.
+    blocks, pending = (0, 0) if replay.reaches_end else excerpt.pending
     return SlicedDevice(
         device=replay.device,
         first_event=replay.base,
@@ -95,7 +97,18 @@ def _device(excerpt: _slicing.Excerpt) -> SlicedDevice:
         leading_events=excerpt.leading,
         small_allocations=allocations,
         small_bytes=n_bytes,
+        pending_blocks=blocks,
+        pending_bytes=pending,
+        settled_stop=_settled_stop(snap.replay(replay.device)) if blocks else None,
     )
+
+
+def _settled_stop(replay: Replay) -> int | None:
+    """The end of the longest part of the range from its beginning after which no free is pending:
+    what is held is all that is live."""
+    requested, held = (replay.measure(name).series for name in ("requested", "held"))
+    settled = (requested == held).nonzero()[0]
+    return int(settled[-1]) + 1 + replay.first_event if len(settled) else None
 
 
 def _annotations(snap: Snapshot) -> array[int]:

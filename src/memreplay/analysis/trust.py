@@ -58,16 +58,15 @@ def overflowed(snap: Snapshot, device: int | None = None) -> bool | None:
         limit = snap.settings.get("trace_alloc_max_entries")
     if limit is None:
         return None
-    limits = limit if isinstance(limit, list) else [limit] * (len(snap.events_by_device) > 0)
-    if any(not isinstance(most, int) or isinstance(most, bool) or most <= 0 for most in limits):
+    sizes = limit if isinstance(limit, list) else [limit]
+    known = [most for most in sizes if type(most) is int and most > 0]
+    if len(known) < len(sizes):
         return None
     full = False
     for at in snap.events_by_device if device is None else (device,):
-        if isinstance(limit, list) and at >= len(limit):
+        if isinstance(limit, list) and at >= len(known):
             return None
-        most = limit[at] if isinstance(limit, list) else limit
-        assert isinstance(most, int)
-        full |= snap.trace_events(at) >= most
+        full |= snap.trace_events(at) >= known[at if isinstance(limit, list) else 0]
     return full
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
 from memreplay.cli.progress import Showing, reading_progress
+from memreplay.errors import UsageError
 
 if TYPE_CHECKING:
     from memreplay.model import Moment
@@ -34,7 +35,7 @@ def opened(
     stream: BinaryIO | None = None,
 ) -> Iterator[Snapshot]:
     """The snapshot in `file`, or on standard input for `-`, closed afterwards. `stream` is read
-    instead of it where it is given.
+    instead of it where it is given. Raises UsageError for a range without any event.
 
     `showing` makes the bar; a command over many files has one of its own.
 
@@ -56,4 +57,30 @@ def opened(
             device=reading.device,
         ) as snapshot,
     ):
+        if snapshot.range_is_empty:
+            raise UsageError(_empty_range(snapshot, source, reading))
         yield snapshot
+
+
+def _empty_range(snapshot: Snapshot, source: str | BinaryIO, reading: Reading) -> str:
+    """That there is nothing to show, and the range there is: in times where these were asked for,
+    which costs reading the file once more."""
+    from memreplay.reports.ranges import empty_words, times_words
+
+    devices = [(device, snapshot.trace_events(device)) for device in snapshot.devices]
+    words = empty_words(snapshot.range, devices)
+    kinds = {one.kind for one in (reading.start, reading.stop) if one is not None}
+    first = next((one for one in devices if one[1]), None)
+    if first is None or kinds <= {"event"} or not isinstance(source, str):
+        return words
+    import memreplay as mr
+
+    device, events = first
+    last = mr.open(
+        source,
+        limits=mr.Limits(**dict(reading.limits)),
+        salvage=reading.salvage,
+        start=events - 1,
+        device=device,
+    ).replay(device)
+    return words + times_words(last.origin_us, last.time_us(events - 1))

@@ -7,7 +7,6 @@ from typing import Literal
 from memreplay.model import Group, When
 from memreplay.reports.calltree import tree_table
 from memreplay.reports.document import (
-    Below,
     Block,
     Document,
     Heading,
@@ -107,6 +106,7 @@ def _allocations_table(found: DeviceAt, report: AtReport) -> Table:
     ]
     titles += tuple(name for name, shown in several if shown)
     rows = []
+    shapes: dict[int, Row] = {}
     for one in found.allocations:
         numbers = {
             "bytes": size(one.bytes),
@@ -116,7 +116,11 @@ def _allocations_table(found: DeviceAt, report: AtReport) -> Table:
             "stream": "-" if one.stream is None else str(one.stream),
             "pool": "-" if one.pool is None else f"{one.pool[0]}:{one.pool[1]}",
         }
-        rows.append(_allocation_row(tuple(numbers[title] for title in titles), one, report))
+        if one.stack not in shapes:
+            shapes[one.stack] = _stack_row(one, report)
+        rows.append(
+            _allocation_row(tuple(numbers[title] for title in titles), one, shapes[one.stack])
+        )
     left = found.live_count - len(found.allocations)
     if left:
         rest = found.live_bytes - sum(one.bytes for one in found.allocations)
@@ -136,11 +140,16 @@ def _age(one: LiveAllocation) -> str:
     return counted(one.age_events or 0, "event")
 
 
-def _allocation_row(numbers: tuple[str, ...], one: LiveAllocation, report: AtReport) -> Row:
+def _stack_row(one: LiveAllocation, report: AtReport) -> Row:
+    """Where allocations of one stack were made, and what stands below."""
     group = Group(one.label, one.bytes, 1, 1.0, one.frames, one.user)
     row = group_row(group, "stack", all_frames=report.all_frames)
-    below: Below = row.below if report.all_frames else ()
+    return Row(row.cells[-1:], row.below if report.all_frames else (), row.style)
+
+
+def _allocation_row(numbers: tuple[str, ...], one: LiveAllocation, row: Row) -> Row:
+    below = row.below
     if one.freed_at is not None:
         at = place_of(one.freed_at)
         below = (*below, (Place(f"freed: {at.function}", at.file, at.line), "dim"))
-    return Row((*numbers, row.cells[-1]), below, row.style)
+    return Row((*numbers, *row.cells), below, row.style)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from itertools import chain, zip_longest
 from typing import TypeVar
 
@@ -101,8 +102,9 @@ def _lay_pairs(pairs: Pairs, width: int) -> list[Line]:
 
 def _lay_table(table: Table, width: int) -> list[Line]:
     head = Row(table.titles, style="dim")
+    fit = partial(_fitted, {})
     widths = [
-        max(cell_width(_fit(row.cells[column], width)) for row in (head, *table.rows))
+        max(cell_width(fit(row.cells[column], width)) for row in (head, *table.rows))
         for column in range(len(table.titles) - 1)
     ]
     margin = sum(widths) + len(_GAP) * len(widths)
@@ -110,17 +112,17 @@ def _lay_table(table: Table, width: int) -> list[Line]:
         return _lay_table(_without(table, table.spare[0]), width)
     room = max(width - margin, 8)
     if table.aligns[-1] == "right":  # nothing to shorten: a column of numbers is as wide as it is
-        room = max(cell_width(_fit(row.cells[-1], room)) for row in (head, *table.rows))
+        room = max(cell_width(fit(row.cells[-1], room)) for row in (head, *table.rows))
     widths.append(room)
     lines: list[Line] = []
     for row in chain((head,), table.rows):
         cells = [
-            _pad(_fit(cell, cell_room), cell_room, align)
+            _pad(fit(cell, cell_room), cell_room, align)
             for cell, cell_room, align in zip(row.cells, widths, table.aligns, strict=True)
         ]
         lines.append(((_GAP.join(cells).rstrip(), row.style),))
         for place, style in row.below:
-            text = fit_place(place, room - len(_GAP))
+            text = fit(place, room - len(_GAP))
             lines.append(((" " * (margin + len(_GAP)) + text, style),))
     return lines
 
@@ -164,6 +166,19 @@ def _lay_note(note: Note, width: int) -> list[Line]:
     return [first, *(((_GAP + line, "plain"),) for line in lines[1:])]
 
 
+def _fitted(known: dict[tuple[int, int], str], words: Words, width: int) -> str:
+    """As `_fit`, for the many cells of one table: what fits is itself, and a place that stands in
+    many rows is cut once. The table holds the places, so that no two have one id."""
+    if isinstance(words, str) and len(words) <= width and words.isascii() and words.isprintable():
+        return words
+    if not isinstance(words, Place):
+        return _fit(words, width)
+    found = known.get((id(words), width))
+    if found is None:
+        found = known[id(words), width] = _fit(words, width)
+    return found
+
+
 def _fit(words: Words, width: int) -> str:
     """A place or bar in `width`; other words whole: what is longer is a bug of the report."""
     if isinstance(words, Place):
@@ -175,5 +190,7 @@ def _fit(words: Words, width: int) -> str:
 
 
 def _pad(text: str, width: int, align: str) -> str:
+    if text.isascii():
+        return text.rjust(width) if align == "right" else text.ljust(width)
     space = " " * (width - cell_width(text))
     return space + text if align == "right" else text + space

@@ -1,13 +1,32 @@
-"""Says which events were read, in words and in JSON."""
+"""Says which events were read, or could be, in words and in JSON."""
 
 from __future__ import annotations
 
 from memreplay.model import EventRange, Moment
+from memreplay.reports.units import count, duration, time_utc
+
+MOST_DEVICES = 3  # that are named
 
 
 def ranges_words(base: EventRange, new: EventRange) -> str:
     """That two sides are of other events, in one line."""
     return f"the base is of {_words(base)}, this of {_words(new)}"
+
+
+def empty_words(asked: EventRange, devices: list[tuple[int, int]]) -> str:
+    """That no event is in a range, and what there is: `devices` are (device, events)."""
+    there = [f"device {at} has events 0 to {count(n - 1)}" for at, n in devices if n]
+    if not there:
+        return f"no events in {_words(asked)}: none were recorded"
+    more = f" and {len(there) - MOST_DEVICES} devices more" if len(there) > MOST_DEVICES else ""
+    return f"no events in {_words(asked)}; {', '.join(there[:MOST_DEVICES])}{more}"
+
+
+def times_words(first_us: int | None, last_us: int | None) -> str:
+    """From when to when events are; empty where they have no times."""
+    if first_us is None or last_us is None:
+        return ""
+    return f", from {time_utc(first_us)} on for {duration(last_us - first_us)}"
 
 
 def range_json(found: EventRange) -> dict[str, object]:

@@ -9,9 +9,11 @@ from memreplay.results.slice import Sliced, SlicedDevice
 
 
 def lines(sliced: Sliced) -> Iterator[str]:
-    """One line a device."""
+    """One line a device, and a warning where the official viewer would not show all of it."""
     for device in sliced.devices:
         yield f"device {device.device}: {_events(device)}{_leading(device)}{_small(device)}"
+        if device.pending_blocks:
+            yield _pending(device)
 
 
 def _events(device: SlicedDevice) -> str:
@@ -28,6 +30,18 @@ def _leading(device: SlicedDevice) -> str:
     if not device.leading_events:
         return ""
     return f"; {count(device.leading_events)} before them for what was live then"
+
+
+def _pending(device: SlicedDevice) -> str:
+    what = counted(device.pending_blocks, "block")
+    words = (
+        f"warning: device {device.device}: the slice ends between the request of a free and its"
+        f" completion, for {what} of {size(device.pending_bytes)}: PyTorch's viewer leaves"
+        f" {'that' if device.pending_blocks == 1 else 'those'} out of the whole curve"
+    )
+    if device.settled_stop is None:
+        return words
+    return f"{words}; with --to {device.settled_stop} none is pending"
 
 
 def _small(device: SlicedDevice) -> str:

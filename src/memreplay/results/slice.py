@@ -13,6 +13,11 @@ class SlicedDevice:
     before these stand `leading_events` for what was live and would not be told otherwise. Of
     allocations below --min-bytes, the range's and those live before it, `small_allocations` and
     `small_bytes` were left out.
+
+    Where the range ends between the request of a free and its completion, `pending_blocks` of
+    `pending_bytes` stand in the slice's segments as pending, and PyTorch's viewer does not show
+    them at any time. `settled_stop` is the last earlier end of the range where none is; None where
+    there is no such end.
     """
 
     device: int
@@ -22,6 +27,9 @@ class SlicedDevice:
     leading_events: int
     small_allocations: int
     small_bytes: int
+    pending_blocks: int
+    pending_bytes: int
+    settled_stop: int | None
 
 
 @dataclass(frozen=True)

@@ -163,13 +163,15 @@ class _Lifetimes:
         state = np.where(freed, FREED, np.where(held != _core.ABSENT_ID, PENDING, ACTIVE))
         names = np.asarray(self.categories.names())
         begin = np.full(rows, _core.ABSENT_ID, dtype=np.uint32) if start is None else start
+        # What nobody asked to free is let go of where it ends.
+        asked = np.where(held == end, _core.ABSENT_ID, held)
         return {
             "device": numbers(np.full(rows, self.replay.device, dtype=np.int32)),
             "address": numbers(address),
             "bytes": numbers(size),
             "block_bytes": numbers(block),
             **self._moment("alloc_event", "alloc_time_us", begin),
-            **self._moment("free_requested_event", "free_requested_time_us", held),
+            **self._moment("free_requested_event", "free_requested_time_us", asked),
             **self._moment("free_event", "free_time_us", end),
             "stream": stream,
             "pool": self.words.pools.column(pool),

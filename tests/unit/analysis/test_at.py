@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 import memreplay as mr
 from memreplay.analysis.at import at_report
+from memreplay.analysis.grouping import Grouper
 from memreplay.errors import UsageError
 from memreplay.model import MEASURES, By, MeasureName, When
 from memreplay.results.at import DeviceAt
@@ -208,3 +210,27 @@ def test_a_range_knows_its_events_by_their_own_numbers() -> None:
         ) == listed(b)
     with pytest.raises(UsageError, match="no event 200"):
         at_report(part, [When("event", 200)])
+
+
+def test_a_stack_is_spelled_once_for_all_its_allocations(monkeypatch: pytest.MonkeyPatch) -> None:
+    builder = SnapshotBuilder()
+    for i in range(60):
+        builder.alloc(0x1000 * (i + 1), 512 + i, frames=[("f", "a.py", i % 3)])
+    spelled: list[int] = []
+    stack_group = Grouper.stack_group
+
+    def counted(self: Grouper, usage: Any, name: int, *rest: Any) -> Any:
+        spelled.append(name)
+        return stack_group(self, usage, name, *rest)
+
+    monkeypatch.setattr(Grouper, "stack_group", counted)
+    snap = mr.open(build.dump(builder.finish_segments().build()))
+    (one,) = at_report(snap, [When("end")], listed=True, top=0).devices
+    assert len(one.allocations) == 60
+    assert len(spelled) == len(set(spelled)) == 3
+    for row in one.allocations:
+        assert row.alloc_event is not None
+        assert (row.alloc_us, row.age_us) == (
+            snap.replay().time_us(row.alloc_event),
+            snap.replay().clock_us(59) - snap.replay().clock_us(row.alloc_event),  # type: ignore[operator]
+        )

@@ -189,6 +189,21 @@ def late_start() -> build.Snapshot:
     return made.dump()[0]
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_the_mean_is_that_over_time(seed: int) -> None:
+    snap = mr.open(build.dump(record(seed, late=seed % 2 * 50).snapshot))
+    (one,) = fragmentation_report(snap).devices
+    replay = snap.replay(one.device)
+    reserved, active = (replay.measure(name).series.tolist() for name in ("reserved", "active"))
+    times = snap.events.time_us.tolist()
+    whole = lasted = 0
+    for i, later in enumerate(times[1:]):
+        whole += (reserved[i] - active[i]) * (later - times[i])
+        lasted += later - times[i]
+    assert lasted
+    assert one.mean_unused_bytes == pytest.approx(whole / lasted, abs=1)
+
+
 def test_most_may_be_unused_at_the_start() -> None:
     one = only(late_start())
     most = next(point for point in one.points if point.name == "most_unused")

@@ -133,3 +133,49 @@ def test_torch_reads_it() -> None:
     made = sliced(builder.free(A, 5, frames=[]).finish_segments().build(), 1, None)
     assert "total_allocated: 6.0B" in viz.segsum(made)
     assert "free completed for" in viz.trace(made)
+
+
+def pending_snapshot() -> Any:
+    """Four events end between the request of a free and its completion, three do not."""
+    builder = SnapshotBuilder().segment_alloc(A, 2 << 20).alloc(A, 512).alloc(A + 512, 1024)
+    builder.free(A, 512).alloc(A + 1536, 100)
+    blocks = [
+        builder.block(A, 512, 0, "inactive"),
+        builder.block(A + 512, 1024, 1024),
+        builder.block(A + 1536, 512, 100),
+        builder.block(A + 2048, (2 << 20) - 2048, 0, "inactive"),
+    ]
+    return builder.segment(A, 2 << 20, segment_type="small", blocks=blocks).build()
+
+
+@pytest.mark.parametrize(
+    "first, last, pending",
+    [
+        (None, 4, (1, 512, 3)),
+        (2, 4, (1, 512, 3)),
+        (None, 3, (0, 0, None)),
+        (None, 5, (0, 0, None)),
+        (None, None, (0, 0, None)),
+    ],
+)
+def test_an_end_between_request_and_completion(
+    first: int | None, last: int | None, pending: tuple[int, int, int | None]
+) -> None:
+    snap = mr.open(build.dump(pending_snapshot()), start=first, stop=last)
+    (one,) = cut(snap)[0].devices
+    assert (one.pending_blocks, one.pending_bytes, one.settled_stop) == pending
+
+
+def test_pending_from_the_range_s_first_event_on() -> None:
+    snap = mr.open(build.dump(pending_snapshot()), start=3, stop=4)
+    (one,) = cut(snap)[0].devices
+    assert one.settled_stop is None
+
+
+def test_pending_at_the_end_of_the_file_is_no_news() -> None:
+    builder = SnapshotBuilder().alloc(A, 512)
+    builder.event("free_requested", A, 512)
+    pending = builder.block(A, 512, 500, "active_pending_free")
+    snap = mr.open(build.dump(builder.segment(A, 2 << 20, blocks=[pending]).build()))
+    (one,) = cut(snap)[0].devices
+    assert one.pending_blocks == 0

@@ -121,6 +121,9 @@ def test_no_requested_sizes() -> None:
         ({"trace_alloc_max_entries": [9, 9]}, {}, False),
         ({}, {"trace_alloc_max_entries": 2}, True),
         ({"trace_alloc_max_entries": "many"}, {}, None),
+        ({"trace_alloc_max_entries": [2, None]}, {}, None),
+        ({"trace_alloc_max_entries": [9]}, {}, None),
+        ({"trace_alloc_max_entries": True}, {}, None),
         ({"trace_alloc_overflowed": False, "trace_alloc_max_entries": 1}, {}, False),
     ],
 )
@@ -142,6 +145,13 @@ def test_ring_overflow_of_one_device() -> None:
     snap = mr.open(build.dump(builder.finish_segments().build()))
     assert verdict(snap, snap.replay(0).measure()).reasons == ()
     assert verdict(snap, snap.replay(1).measure()).reasons == ("ring_overflow",)
+
+
+@pytest.mark.parametrize("most, expected", [("many", None), ([], None), (0, None), (1, False)])
+def test_a_ring_of_no_events(most: Any, expected: bool | None) -> None:
+    segment = {"address": 4096, "total_size": 2**20}
+    data = build.dump({"segments": [segment], "trace_alloc_max_entries": most})
+    assert overflowed(mr.open(data), 0) is expected
 
 
 def test_a_device_that_did_nothing_while_others_did() -> None:

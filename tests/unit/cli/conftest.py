@@ -21,6 +21,8 @@ from tests.unit.reports.results import PEAK, SUMMARY
 class FakeSnapshot:
     """What `memreplay.open` gives: a context manager that knows what it was opened from."""
 
+    range_is_empty = False
+
     def __init__(self, source: object) -> None:
         self.source = source
         self.closed = False

@@ -80,6 +80,7 @@ def test_a_file_that_cannot_be_read_leaves_no_output(runner: CliRunner, tmp_path
 
 
 def test_a_part(runner: CliRunner, path: Path) -> None:
+    path.write_bytes(build.dump(SnapshotBuilder().alloc(0x1000, 64).alloc(0x2000, 64).build()))
     result = runner.invoke(app, ["dump", str(path), "--from", "1", "--device", "0"])
     assert "event 0" not in result.stdout
-    assert "events=1 first_event=1 events_read=0" in result.stdout
+    assert "events=2 first_event=1 events_read=1" in result.stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -31,6 +32,35 @@ def test_what_is_registered_for_the_exit_runs() -> None:
     done = python("import atexit; atexit.register(print, 'bye', end=''); __main__.run()")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.endswith("bye")  # flushed, too
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+@pytest.mark.parametrize("module", ["memreplay.cli", "memreplay.cli.ending", "memreplay.cli.app"])
+def test_ctrl_c_while_a_module_is_loaded(module: str) -> None:
+    press = f"""
+import os, signal
+
+class Press:
+    def find_spec(self, name, *args):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Press())
+__main__.run()
+"""
+    done = python(press)
+    assert (done.returncode in (-signal.SIGINT, 128 + signal.SIGINT), done.stderr) == (True, "")
+
+
+def test_the_package_alone_loads_next_to_nothing() -> None:
+    code = "import sys, memreplay; print('typing' in sys.modules, 'enum' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", f"import sys; sys.path += {sys.path!r}; {code}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["False", "False"]
 
 
 def test_the_exit_code_comes_through() -> None:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import io
 import sys
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from memreplay.cli.app import app
 from memreplay.cli.source import Reading, opened
 from memreplay.model import Limits, Moment
+from tests import build
+from tests.build import START_US, SnapshotBuilder
 from tests.unit.cli.conftest import FakeLibrary
 
 
@@ -45,3 +50,66 @@ def test_what_to_read_reaches_the_library(library: FakeLibrary) -> None:
             "salvage": True,
             "limits": Limits(),
         }
+
+
+def recorded(tmp_path: Path, events: int = 3, devices: int = 1) -> str:
+    builder = SnapshotBuilder(devices)
+    for i in range(events * devices):
+        builder.alloc(0x1000 * (i + 1), 64, i % devices, time_us=START_US + 500 * (i // devices))
+    made = tmp_path / "snap.pkl"
+    made.write_bytes(build.dump(builder.finish_segments().build()))
+    return str(made)
+
+
+COMMANDS = (
+    *("peak", "summary", "timeline", "segments", "fragmentation", "oom", "steps", "leaks"),
+    *("allocations", "categories", "dump", "at --end", "slice -o x.pkl", "export -o x/"),
+    *("diff {0}", "gate --max-peak 1GiB", "summary {0}"),
+)
+
+
+@pytest.mark.parametrize("bounds", ["--from 3", "--from 2 --to 1", "--from 1 --to 1", "--to 0"])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_range_without_events(
+    runner: CliRunner,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+    bounds: str,
+) -> None:
+    path = recorded(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    result = runner.invoke(app, [*command.format(path).split(), path, *bounds.split()])
+    assert [one.name for one in tmp_path.iterdir()] == ["snap.pkl"]
+    assert result.exit_code == 2, result.output
+    assert f"no events in {bounds}; device 0 has events 0 to 2\n" in result.stderr
+
+
+@pytest.mark.parametrize("bounds", ["--from 2ms", "--from 1s --to 2s", "--to 1999-01-01"])
+def test_a_range_in_time_without_events(runner: CliRunner, tmp_path: Path, bounds: str) -> None:
+    result = runner.invoke(app, ["peak", recorded(tmp_path), *bounds.split()])
+    assert result.exit_code == 2
+    assert "; device 0 has events 0 to 2, from 20" in result.stderr
+    assert result.stderr.endswith("UTC on for 0.001 s\n")
+
+
+def test_a_range_that_one_device_has(runner: CliRunner, tmp_path: Path) -> None:
+    builder = SnapshotBuilder(2).alloc(0x1000, 64).alloc(0x1000, 64, 1).alloc(0x2000, 64, 1)
+    path = tmp_path / "snap.pkl"
+    path.write_bytes(build.dump(builder.finish_segments().build()))
+    assert runner.invoke(app, ["peak", str(path), "--from", "1"]).exit_code == 0
+    result = runner.invoke(app, ["peak", str(path), "--from", "1", "--device", "0"])
+    assert result.stderr.endswith("no events in --from 1; device 0 has events 0 to 0\n")
+
+
+def test_a_range_of_many_devices(runner: CliRunner, tmp_path: Path) -> None:
+    result = runner.invoke(app, ["peak", recorded(tmp_path, devices=5), "--from", "9"])
+    assert "device 2 has events 0 to 2 and 2 devices more\n" in result.stderr
+
+
+def test_a_range_of_nothing(runner: CliRunner, tmp_path: Path) -> None:
+    path = tmp_path / "snap.pkl"
+    path.write_bytes(build.dump({"segments": [{"address": 4096, "total_size": 2 << 20}]}))
+    result = runner.invoke(app, ["peak", str(path), "--from", "1s"])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.endswith("no events in --from 1s: none were recorded\n")

@@ -9,7 +9,7 @@ import pytest
 from memreplay.reports.slice_text import lines
 from memreplay.results.slice import Sliced, SlicedDevice
 
-NOTHING = {
+NOTHING: dict[str, Any] = {
     "device": 0,
     "first_event": 0,
     "events": 0,
@@ -17,6 +17,9 @@ NOTHING = {
     "leading_events": 0,
     "small_allocations": 0,
     "small_bytes": 0,
+    "pending_blocks": 0,
+    "pending_bytes": 0,
+    "settled_stop": None,
 }
 
 
@@ -79,3 +82,20 @@ def test_devices_in_their_order() -> None:
     made = list(lines(Sliced("a.pkl", devices)))
     assert made == [f"device {i}: no events" for i in (0, 2, 5)]
     assert list(lines(Sliced("a.pkl", ()))) == []
+
+
+@pytest.mark.parametrize(
+    "blocks, n_bytes, stop, want",
+    [
+        (1, 512, None, "1 block of 512 B: PyTorch's viewer leaves that out of the whole curve"),
+        (2, 1024, 9, "2 blocks of 1.0 KiB: PyTorch's viewer leaves those out of the whole curve"),
+    ],
+)
+def test_an_end_in_the_midst_of_a_free(
+    blocks: int, n_bytes: int, stop: int | None, want: str
+) -> None:
+    fields = {"pending_blocks": blocks, "pending_bytes": n_bytes, "settled_stop": stop}
+    _, words = lines(Sliced("a.pkl", (SlicedDevice(**(NOTHING | fields)),)))
+    start = "warning: device 0: the slice ends between the request of a free and its completion, "
+    end = "" if stop is None else f"; with --to {stop} none is pending"
+    assert words == f"{start}for {want}{end}"

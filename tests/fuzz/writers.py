@@ -1,0 +1,125 @@
+"""What is written of a snapshot, held against what was read: slices, datasets, lines, forms."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections import Counter
+from typing import Any
+
+import memreplay as mr
+from memreplay.analysis.slicing import cut
+from memreplay.conversion import as_json, convert
+from memreplay.dataset_files import FORMATS
+from memreplay.model import MEASURES
+from tests.fuzz import datasets
+
+WRITTEN_EVENTS = 5_000
+FORMS: tuple[dict[str, Any], ...] = (
+    {"fmt": "json"},
+    *({"fmt": "pickle", "protocol": protocol} for protocol in (2, 3, 4, 5)),
+)
+TABLES = ("segments", "blocks", "traces", "events", "annotations")
+
+
+def written(data: bytes | None, snap: mr.Snapshot, dice: int) -> None:
+    """All writers once, with arguments by the dice; other forms of `data`, where all of it was
+    read. Raises what none may come to."""
+    # What is written is held beside what it was made of: small ones, for the limit on memory.
+    if snap.native.n_events >= WRITTEN_EVENTS:
+        return
+    lines_of(snap)
+    flat_table(snap)
+    slice_of(snap, dice)
+    if dice % 4 == 0:
+        dataset_of(snap, dice // 4)
+    if data is not None and snap.truncation is None and dice % 2 == 0:
+        other_form_of(data, snap, dice // 2)
+
+
+def lines_of(snap: mr.Snapshot) -> None:
+    """A line a row, and each line whole."""
+    native = snap.native
+    rows = [json.loads(line) for line in b"".join(native.dump(True)).splitlines()]
+    found = Counter(row["table"] for row in rows)
+    # A range of one device leaves out the rows of others.
+    if snap.only is None:
+        want = (native.n_segments, native.n_blocks, len(native.traces()), native.n_events)
+        for table, count in zip(TABLES, (*want, native.n_annotations), strict=True):
+            if found[table] != count:
+                raise AssertionError(f"{found[table]} lines of {count} rows of {table}")
+    text = b"".join(native.dump(False))
+    if not text.isascii() or (text and not text.endswith(b"\n")):
+        raise AssertionError("lines that are not whole")
+
+
+def slice_of(snap: mr.Snapshot, dice: int) -> None:
+    """A slice of what was read is a snapshot with the same numbers; one cut down is a snapshot."""
+    pickled = b"".join(cut(snap)[1])
+    part = mr.open(pickled)
+    for device in snap.devices:
+        want = snap.replay(device)
+        if device not in part.devices:
+            if want.events or want.baseline_bytes:
+                raise AssertionError(f"device {device} is not in the slice")
+            continue
+        found = part.replay(device)
+        for name in ("requested", "held"):
+            there, here = want.measure(name), found.measure(name)
+            if here.start_bytes != there.start_bytes or (here.series != there.series).any():
+                raise AssertionError(f"device {device}: {name} of the slice is another")
+    strip: Any = ("all", "plumbing")[dice % 2]
+    mr.open(b"".join(cut(snap, min_bytes=dice % 4096, strip=strip)[1]))
+    if dice % 4 == 1:
+        same_rows(part, mr.open(b"".join(as_json(pickled))), "a slice as JSON")
+
+
+def dataset_of(snap: mr.Snapshot, dice: int) -> None:
+    """The tables of what was read are a dataset with the same numbers; of a range they are none."""
+    packed = datasets.exported(snap, FORMATS[dice % 2])
+    with tempfile.TemporaryDirectory(prefix="memreplay-fuzz-") as folder:
+        datasets.unpacked(packed, folder)
+        try:
+            found = mr.open(folder)
+        except mr.SnapshotError as error:
+            if "holds a range" not in str(error):
+                raise AssertionError(f"a dataset that cannot be read: {error}") from error
+            return
+        if found.devices != snap.devices:
+            raise AssertionError(f"devices {snap.devices} are {found.devices} in the dataset")
+        for device in snap.devices:
+            for name in MEASURES:
+                there, here = (one.replay(device).measure(name) for one in (snap, found))
+                if here.start_bytes != there.start_bytes or (here.series != there.series).any():
+                    raise AssertionError(f"device {device}: {name} of the dataset is another")
+
+
+def flat_table(snap: mr.Snapshot) -> None:
+    """The flat table says of each allocation what the plain one does, and is sound."""
+    plain = snap.table("allocations").to_arrow()
+    flat = snap.table("allocations", flat=True).to_arrow()
+    flat.validate(full=True)
+    if not flat.select(plain.column_names).equals(plain):
+        raise AssertionError("the flat table has other allocations")
+    asked_for = flat["function"].is_null()
+    if (asked_for.to_numpy() & (flat["stack_id"].to_numpy() != 0)).any():
+        raise AssertionError("an allocation with a stack and without a function")
+
+
+def other_form_of(data: bytes, snap: mr.Snapshot, dice: int) -> None:
+    """The same answer of what it is converted to, unless the other form cannot say it."""
+    form = FORMS[dice % len(FORMS)]
+    made = bytearray()
+    try:
+        convert(data, made.extend, **form)
+    except mr.SnapshotError as error:
+        if not str(error).isprintable() or (not error.hint and error.offset is None):
+            raise AssertionError(f"an error of more or less than one line: {error!r}") from error
+        return
+    same_rows(snap, mr.open(bytes(made)), str(form))
+
+
+def same_rows(one: mr.Snapshot, other: mr.Snapshot, what: str) -> None:
+    """By rows: texts may be met in another order."""
+    if b"".join(one.native.dump(True)) != b"".join(other.native.dump(True)):
+        raise AssertionError(f"{what} has other rows than {one!r}")
