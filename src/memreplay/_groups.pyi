@@ -53,9 +53,9 @@ def origin_keys(
     replay: Replay,
     before: bool,
     only_python: bool,
-    marks: bytes = b"",
-    categories: Keys | None = None,
-    roles: bytes = b"",
+    marks: bytes,
+    categories: Keys,
+    roles: bytes,
 ) -> Keys: ...
 def pair(first: Keys, second: Keys) -> Keys: ...
 def renamed(keys: Keys, names: Buffer) -> Keys: ...
@@ -66,6 +66,7 @@ def rule_keys(
     always: int,
     file_rank: bytes,
     function_rank: bytes,
+    masks: Buffer | None = None,
 ) -> Keys: ...
 def rules_of_both(first: Keys, second: Keys) -> Keys: ...
 def first_rule(rules: Keys, names: Buffer | None = None) -> Keys: ...
