@@ -109,6 +109,25 @@ cdef class Keys:
             code = _layers.layers_of_keys(&y.y, &self.k, &measure.l, <uint32_t*> y.keys.buf.data)
         return y.rows(code)
 
+    def bests(self, Measure measure not None, top: int) -> tuple:
+        """([(name, group, bytes, event)], how many) of the groups that ever hold anything of a
+        measure: the most that each holds, and the first event after which it does; the largest
+        first, `top` of them (0: all).
+        """
+        cdef Owned out = owned(sizeof(_layers.Best))
+        cdef _layers.Best* best
+        cdef size_t i, shown
+        cdef int code
+        check_replay(measure, self)
+        with nogil:
+            code = _layers.bests_of_keys(&self.k, &measure.l, &out.buf)
+        if code != OK:
+            raise MemoryError
+        best = <_layers.Best*> out.buf.data
+        shown = out.buf.len if top <= 0 else min(<size_t> top, out.buf.len)
+        rows = [(best[i].name, best[i].group, best[i].bytes, best[i].at) for i in range(shown)]
+        return rows, out.buf.len
+
     def path(self, name: int) -> tuple:
         """The frame ids of a group by "modules", outermost first."""
         cdef size_t n = 0
