@@ -188,7 +188,7 @@ class Filters:
     `include` and `exclude` are regular expressions that are searched in `file:function` of a
     stack's frames: any of the first must be found, none of the others. `min_bytes` are those of the
     measure; `live_at_end` asks for what is never let go of, `baseline` for what was there before
-    the first event.
+    the first event, `no_baseline` for what was not.
     """
 
     include: tuple[str, ...] = ()
@@ -196,6 +196,7 @@ class Filters:
     min_bytes: int = 0
     live_at_end: bool = False
     baseline: bool = False
+    no_baseline: bool = False
 
     def __bool__(self) -> bool:
         return self != Filters()
