@@ -9,7 +9,7 @@ from memreplay import _core
 from memreplay.analysis.calltree import TREE_ALONE, TreeShape, call_tree
 from memreplay.analysis.choice import chosen_usages, fitting_by
 from memreplay.analysis.grouping import Grouper
-from memreplay.analysis.moments import resolve
+from memreplay.analysis.moments import none_at_all, resolve
 from memreplay.analysis.trust import strict_verdict, verdict
 from memreplay.errors import UsageError
 from memreplay.model import By, Filters, Frame, MeasureName, When
@@ -40,9 +40,11 @@ def at_report(
     filters: Filters | None = None,
     rules: tuple[Rule, ...] | None = None,
     tree: TreeShape | None = None,
+    stages: bool = False,
 ) -> AtReport:
     """The live set of each device at each moment; options are as those of `peak_report`.
 
+    With `stages` the usage at every annotation too, `top` of them.
     A device that does not have a moment is left out, and `missing` says why. Raises UsageError
     where none has it, and for `listed` reserved memory, which is no allocations.
     """
@@ -65,6 +67,16 @@ def at_report(
         for usage, event, trust in zip(usages, there, verdicts, strict=True):
             if not isinstance(event, UsageError):
                 found.append(device_at(snap, usage, when, event, grouper, top, listed, trust, tree))
+    of_devices = None
+    if stages:
+        from memreplay.analysis.stages import device_stages
+
+        of_devices = tuple(
+            device_stages(snap, usage, trust, top)
+            for usage, trust in zip(usages, verdicts, strict=True)
+        )
+        if usages and not any(one.stages_total for one in of_devices):
+            raise UsageError(none_at_all(snap, usages[0].replay))
     return AtReport(
         file=snap.file,
         measure=measure,
@@ -73,6 +85,7 @@ def at_report(
         listed=listed,
         devices=tuple(found),
         missing=tuple(dict.fromkeys(missing)),
+        stages=of_devices,
         truncated=snap.truncation is not None,
         pool=pool,
         stream=stream,

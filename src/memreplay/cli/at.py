@@ -41,6 +41,7 @@ Examples:
   memreplay at snap.pkl --event 12000
   memreplay at snap.pkl --time 1.5s --by file
   memreplay at snap.pkl --annotation 'ProfilerStep#3' --edge end
+  memreplay at snap.pkl --annotations
   memreplay at snap.pkl --peak 2 --list --top 50
   memreplay at snap.pkl --start --end --measure held
   memreplay at snap.pkl --end --list --top 0 --format json > live.json
@@ -81,6 +82,12 @@ Examples:
 @click.option(
     "--at", "ats", type=WhenType(), multiple=True, metavar="WHEN", help="Any of these, as one text."
 )
+@click.option(
+    "--annotations",
+    "stages",
+    is_flag=True,
+    help="All annotations in a table: usage at the start and the end, and the peak within.",
+)
 @click.option("--list", "listed", is_flag=True, help="List the allocations too, --top of them.")
 @measure_option
 @by_option
@@ -105,6 +112,7 @@ def command(
     at_start: bool,
     at_end: bool,
     ats: tuple[When, ...],
+    stages: bool,
     listed: bool,
     measure: MeasureName,
     by: By | None,
@@ -126,7 +134,11 @@ def command(
     --list one by one. Moments may be given several times.
     """
     moments = _moments(events, times, annotations, edge, peaks, at_start, at_end, ats)
-
+    if not moments and not stages:
+        raise click.UsageError(
+            "which moment? Give --event I, --time T, --annotation NAME, --peak N, --start, --end or"
+            " --annotations"
+        )
     rules = config.rules_for(by)
 
     def work() -> AtReport:
@@ -147,6 +159,7 @@ def command(
                 filters=filters,
                 rules=rules,
                 tree=shape_of(tree, whole=all_frames),
+                stages=stages,
                 strict=strict,
             )
 
@@ -163,7 +176,7 @@ def _moments(
     at_end: bool,
     ats: tuple[When, ...],
 ) -> list[When]:
-    """What was asked for, in the order of the options above. Raises a usage error for nothing."""
+    """What was asked for, in the order of the options above."""
     from memreplay.model import When
 
     if edge is not None and not annotations:
@@ -179,10 +192,6 @@ def _moments(
     moments += [When("peak", peak) for peak in peaks]
     moments += [When("start")] * at_start + [When("end")] * at_end
     moments += ats
-    if not moments:
-        raise click.UsageError(
-            "which moment? Give --event I, --time T, --annotation NAME, --peak N, --start or --end"
-        )
     return moments
 
 

@@ -99,3 +99,17 @@ def test_text_and_list(runner: CliRunner, path: str) -> None:
 def test_strict(runner: CliRunner, path: str) -> None:
     assert ask(runner, path, "--end", "--strict").exit_code == 1  # no segments: 700 bytes missing
     assert ask(runner, path, "--end").exit_code == 0
+
+
+def test_annotations_in_a_table(runner: CliRunner, path: str) -> None:
+    result = ask(runner, path, "--annotations")
+    assert (result.exit_code, result.stderr) == (0, "")
+    rows = [line.split() for line in result.stdout.splitlines()]
+    assert ["+1.000", "s", "2.000", "s", "900", "B", "900", "B", "0", "B", "odd:end"] in rows
+    assert ["+3.000", "s", "2.000", "s", "0", "B", "700", "B", "700", "B", "step"] in rows
+    found = json.loads(ask(runner, path, "--annotations", "--end", "--format", "json").stdout)
+    check_against("at-1.json", found)
+    assert [one["peak_bytes"] for one in found["annotations"][0]["stages"]] == [900, 700]
+    assert len(found["devices"]) == 1
+    result = ask(runner, path, "--annotations", "--top", "1")
+    assert "1 more, none higher (--top 0 shows all)" in result.stdout
