@@ -156,10 +156,11 @@ class When:
     the `value`-th highest separate peak of the measure, 1 the peak itself. "start", "end": before
     the first, after the last event. "annotation": the first one called `name`, or, where none is
     called so, the k-th of NAME for a name of the form NAME#k (from 1; -1 is the last): where it
-    begins or ends, or the peak between.
+    begins or ends, or the peak between. "address": the first allocation with the address `value` in
+    it, or the one of the number `name`: after it was made.
     """
 
-    kind: Literal["event", "elapsed", "time", "annotation", "peak", "start", "end"]
+    kind: Literal["event", "elapsed", "time", "annotation", "peak", "start", "end", "address"]
     value: int = 0
     name: str = ""
     edge: Edge = "start"

@@ -13,7 +13,7 @@ from memreplay.analysis.moments import none_at_all, resolve
 from memreplay.analysis.trust import strict_verdict, verdict
 from memreplay.errors import UsageError
 from memreplay.model import By, Filters, Frame, MeasureName, When
-from memreplay.results.at import AtReport, DeviceAt, LiveAllocation
+from memreplay.results.at import AtReport, DeviceAt, FoundAllocation, LiveAllocation
 
 if TYPE_CHECKING:
     from memreplay._native.column import Column
@@ -139,7 +139,25 @@ def device_at(
         parts=parts,
         allocations=_listed(usage, event, grouper, top) if listed else (),
         tree=None if tree is None else call_tree(usage, event, grouper, tree),
+        found=_found(usage, event, grouper, when) if when.kind == "address" else None,
     )
+
+
+def _found(usage: Usage, event: int, grouper: Grouper, when: When) -> FoundAllocation:
+    """The allocation that a moment of an address is of."""
+    from memreplay.analysis.addresses import life_of
+
+    life = life_of(usage, when)
+    rows = _Rows(usage, event, grouper)
+    native = usage.native
+    if life.carried:
+        n_bytes = memoryview(native.baseline_weights())[life.row]
+        end = memoryview(native.baseline_ends())[life.row]
+        row = rows.carried(life.row, n_bytes, end)
+    else:
+        n_bytes = memoryview(native.weights())[life.row]
+        row = rows.allocated(life.row, n_bytes, memoryview(native.ends())[life.row])
+    return FoundAllocation(row, life.number, life.total)
 
 
 def _listed(usage: Usage, event: int, grouper: Grouper, top: int) -> tuple[LiveAllocation, ...]:

@@ -37,6 +37,10 @@ def resolve(snap: Snapshot, usage: Usage, when: When) -> int:
         return _peak(usage, when.value)
     if when.kind == "annotation":
         return _in_span(usage, _named(snap, replay, when.name), when.edge)
+    if when.kind == "address":
+        from memreplay.analysis.addresses import event_of, life_of
+
+        return event_of(usage, life_of(usage, when))
     if replay.events == 0:
         raise UsageError(f"device {replay.device} has no events, and so no times")
     time = when.value

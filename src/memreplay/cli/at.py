@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from memreplay.cli.address import AddressType
 from memreplay.cli.moment import MomentType
 from memreplay.cli.options import (
     STRICT_EXIT_CODES,
@@ -42,6 +43,7 @@ Examples:
   memreplay at snap.pkl --time 1.5s --by file
   memreplay at snap.pkl --annotation 'ProfilerStep#3' --edge end
   memreplay at snap.pkl --annotations
+  memreplay at snap.pkl --address 0x7f12a0000000
   memreplay at snap.pkl --peak 2 --list --top 50
   memreplay at snap.pkl --start --end --measure held
   memreplay at snap.pkl --end --list --top 0 --format json > live.json
@@ -77,6 +79,15 @@ Examples:
 @click.option(
     "--peak", "peaks", type=int, multiple=True, metavar="N", help="At the N-th highest peak."
 )
+@click.option(
+    "--address",
+    "addresses",
+    type=AddressType(),
+    multiple=True,
+    metavar="ADDR[#K]",
+    help="When an address was allocated (0x7f12a0000000), the K-th time (-1: the last), and how"
+    " long it lived.",
+)
 @click.option("--start", "at_start", is_flag=True, help="Before the first event.")
 @click.option("--end", "at_end", is_flag=True, help="After the last event.")
 @click.option(
@@ -109,6 +120,7 @@ def command(
     annotations: tuple[str, ...],
     edge: Edge | None,
     peaks: tuple[int, ...],
+    addresses: tuple[When, ...],
     at_start: bool,
     at_end: bool,
     ats: tuple[When, ...],
@@ -134,10 +146,11 @@ def command(
     --list one by one. Moments may be given several times.
     """
     moments = _moments(events, times, annotations, edge, peaks, at_start, at_end, ats)
+    moments += addresses
     if not moments and not stages:
         raise click.UsageError(
-            "which moment? Give --event I, --time T, --annotation NAME, --peak N, --start, --end or"
-            " --annotations"
+            "which moment? Give --event I, --time T, --annotation NAME, --peak N, --address A,"
+            " --start, --end or --annotations"
         )
     rules = config.rules_for(by)
 

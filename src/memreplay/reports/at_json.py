@@ -92,6 +92,11 @@ def _device(found: DeviceAt, report: AtReport) -> dict[str, object]:
         at = {stack: place for place, stack in enumerate(stacks)}
         out["allocations"] = [_allocation(one, at[one.stack]) for one in found.allocations]
         out["stacks"] = [_stack(one) for one in stacks.values()]
+    if found.found is not None:
+        one = found.found
+        row = _allocation(one.allocation, 0)
+        del row["stack"]
+        out["found"] = {"number": one.number, "total": one.total, **row, **_stack(one.allocation)}
     if found.tree is not None:
         out["tree"] = tree_json(found.tree)
     return out

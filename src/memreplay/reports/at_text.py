@@ -32,7 +32,7 @@ from memreplay.reports.units import (
     size,
     time_utc,
 )
-from memreplay.results.at import AtReport, DeviceAt, DeviceStages, LiveAllocation
+from memreplay.results.at import AtReport, DeviceAt, DeviceStages, FoundAllocation, LiveAllocation
 
 DEEPEST = 20  # levels that are set in
 LONGEST = 80  # characters of an annotation's name
@@ -120,11 +120,37 @@ def _pairs(found: DeviceAt, report: AtReport) -> tuple[tuple[str, str], ...]:
     if found.events < found.trace_events:
         words = range_words(found.first_event, found.events, found.trace_events)
         pairs.append(("range", words))
+    if found.found is not None:
+        pairs += _life_pairs(found.found)
     part = percent(share(found.live_bytes, found.peak_bytes))
     pairs.append(("peak", f"{size(found.peak_bytes)}, of which this is {part}"))
     if found.measure != "reserved":
         pairs.append(("live", counted(found.live_count, "block")))
     return tuple(pairs)
+
+
+def _life_pairs(one: FoundAllocation) -> list[tuple[str, str]]:
+    """What is at the address: how much, from when to when, by whom."""
+    life = one.allocation
+    there = f"{size(life.bytes)} at 0x{life.address:x}"
+    if one.total > 1:
+        there += f", #{count(one.number)} of {counted(one.total, 'allocation')} with this address"
+    begins = "from before the recording" if life.alloc_event is None else "from event "
+    if life.alloc_event is not None:
+        begins += count(life.alloc_event)
+    if life.free_event is None:
+        lived = f"{begins} to the end"
+    else:
+        lived = f"{begins} to event {count(life.free_event)}"
+        if life.alloc_us is not None and life.free_us is not None:
+            lived += f", {duration(max(life.free_us - life.alloc_us, 0))}"
+        elif life.alloc_event is not None:
+            lived += f", {counted(life.free_event - life.alloc_event, 'event')}"
+    pairs = [("block", there), ("lives", lived), ("made at", life.label)]
+    if life.freed_at is not None:
+        at = place_of(life.freed_at)
+        pairs.append(("freed at", f"{at.function}  {at.file}:{at.line}"))
+    return pairs
 
 
 def part_pairs(report: AtReport) -> list[tuple[str, str]]:
@@ -150,6 +176,8 @@ def when_words(when: When) -> str:
     if when.kind == "annotation":
         edge = {"start": "start of", "end": "end of", "peak": "peak within"}[when.edge]
         return f"{edge} annotation {when.name}"
+    if when.kind == "address":
+        return f"address 0x{when.value:x} is allocated" + (f", #{when.name}" if when.name else "")
     return {"start": "the start", "end": "the end"}[when.kind]
 
 

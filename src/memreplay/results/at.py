@@ -39,13 +39,22 @@ class LiveAllocation:
 
 
 @dataclass(frozen=True, slots=True)
+class FoundAllocation:
+    """The allocation that an address was in: the `number`-th, from 1, of the `total` there."""
+
+    allocation: LiveAllocation
+    number: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceAt:
     """What one device held after one event.
 
     `event_index` is that event, the one before `first_event` for the start; `time_us` its time, the
     first event's for the start; `start_us` the first time of the whole trace. The groups, with the
     rest, add up to `live_bytes` and `live_count`. `allocations` are the largest, where they were
-    asked for.
+    asked for; `found` is the one that the moment is of, where that is an address.
     """
 
     device: int
@@ -70,6 +79,7 @@ class DeviceAt:
     parts: tuple[Part, ...] = ()
     allocations: tuple[LiveAllocation, ...] = ()
     tree: CallTree | None = None
+    found: FoundAllocation | None = None
 
 
 @dataclass(frozen=True, slots=True)

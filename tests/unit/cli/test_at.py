@@ -113,3 +113,40 @@ def test_annotations_in_a_table(runner: CliRunner, path: str) -> None:
     assert len(found["devices"]) == 1
     result = ask(runner, path, "--annotations", "--top", "1")
     assert "1 more, none higher (--top 0 shows all)" in result.stdout
+
+
+@pytest.mark.parametrize(
+    "address, event, lived",
+    [
+        ("0x200", 0, "from event 0 to event 1, 2.000 s"),
+        ("512#1", 0, "from event 0 to event 1"),
+        ("1000", 0, "from event 0 to event 1"),
+        ("0x400#-1", 2, "from event 2 to the end"),
+        ("0x400", 0, "from event 0 to event 1"),
+    ],
+)
+def test_an_address(runner: CliRunner, path: str, address: str, event: int, lived: str) -> None:
+    result = ask(runner, path, "--address", address)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert lived in result.stdout
+    found = json.loads(ask(runner, path, "--address", address, "--format", "json").stdout)
+    check_against("at-1.json", found)
+    (device,) = found["devices"]
+    assert device["event_index"] == device["found"]["alloc_event"] == event
+
+
+@pytest.mark.parametrize(
+    "address, words",
+    [
+        ("0x100", "no allocation that was read, and counts, had the address 0x100 in it"),
+        ("0x200#3", "0x200 is allocated once; they count from 1"),
+        ("0x400#0", "0x400 is allocated 2 times; they count from 1"),
+        ("0x1ffffffffffffffff", "is no address"),
+        ("99999999999999999999", "is no address"),
+        ("here", "is no address"),
+    ],
+)
+def test_no_such_address(runner: CliRunner, path: str, address: str, words: str) -> None:
+    result = ask(runner, path, "--address", address)
+    assert result.exit_code == 2
+    assert words in " ".join(result.stderr.split())
