@@ -20,7 +20,8 @@ _UNCOUNTED = _core.ABSENT_ID - 1  # an end: let go of before the first event
 
 
 class Life(NamedTuple):
-    """One allocation: its alloc event or, where it is `carried`, its baseline block, by number; which of the address' allocations it is, from 1, and of how many."""
+    """One allocation: the number of its alloc event or, where it is `carried`, of its baseline
+    block; which of the address' allocations it is, from 1, and of how many."""
 
     row: int
     carried: bool
