@@ -142,8 +142,8 @@ def command(
     """What was held at a moment.
 
     Shows the allocations that are live in FILE ('-' for standard input) after an event, at a time,
-    at an annotation, a peak, the start or the end, grouped as `memreplay peak` groups them; with
-    --list one by one. Moments may be given several times.
+    at an annotation, a peak, the start, the end, or when an address was allocated, grouped as
+    `memreplay peak` groups them; with --list one by one. Moments may be given several times.
     """
     moments = _moments(events, times, annotations, edge, peaks, at_start, at_end, ats)
     moments += addresses
