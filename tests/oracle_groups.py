@@ -61,6 +61,8 @@ class Groups:
             return False
         if filters.live_at_end and one.free_index is not None:
             return False
+        if filters.no_baseline and one.alloc_index < 0:
+            return False
         return not filters.baseline or one.alloc_index < 0
 
     def called(self, one: Lifetime, way: str) -> str:

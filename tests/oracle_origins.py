@@ -18,18 +18,16 @@ EITHER = ("unknown", "FSDP/DDP")
 def plain_origin(snapshot: Any, device: int, one: Lifetime) -> str | None:
     """Of what is no cast."""
     if one.alloc_index < 0:
-        return BEFORE if any(oracle.columns(snapshot)) else None
-    return NO_PYTHON if not one.frames and only_python(snapshot, device) else None
+        return BEFORE if not one.frames and any(oracle.columns(snapshot)) else None
+    return NO_PYTHON if not one.frames and only_python(snapshot) else None
 
 
-def only_python(snapshot: Any, device: int) -> bool:
-    """Whether all stacks are Python's, and allocations have any."""
-    events = oracle.trace_of(snapshot, device)
-    allocs = [event for event in events if event["action"] == "alloc"]
+def only_python(snapshot: Any) -> bool:
+    """Whether all stacks are Python's, and events have any."""
     blocks = [block for segment in snapshot["segments"] for block in segment.get("blocks", ())]
-    everything = [*blocks, *(event for trace in snapshot["device_traces"] for event in trace)]
-    names = [frame["name"] for one in everything for frame in one.get("frames", ())]
-    return any(event.get("frames") for event in allocs) and not any("::" in one for one in names)
+    events = [event for trace in snapshot["device_traces"] for event in trace]
+    names = [frame["name"] for one in (*blocks, *events) for frame in one.get("frames", ())]
+    return any(event.get("frames") for event in events) and not any("::" in one for one in names)
 
 
 def origins(snapshot: Any, device: int, category: Any) -> dict[int, str | None]:
@@ -47,7 +45,7 @@ def origins(snapshot: Any, device: int, category: Any) -> dict[int, str | None]:
             frame["name"] == "__exit__" for frame in events[one.free_index].get("frames", ())
         )
         if place is None:
-            python = only_python(snapshot, device)
+            python = only_python(snapshot)
             found[one.alloc_index] = (
                 WEIGHT_CAST if cached and python else plain_origin(snapshot, device, one)
             )
@@ -55,15 +53,24 @@ def origins(snapshot: Any, device: int, category: Any) -> dict[int, str | None]:
         told = WEIGHT_CAST if cached else by_sources(replayed, one, category)
         found[one.alloc_index] = told
         sure.setdefault(place, Counter())[told] += 1
+    known = any(
+        place[2] and of_weights(sure[place][WEIGHT_CAST], sure[place][None]) for place in sure
+    )
     for one in replayed.lifetimes:
         place = cast_at(one.frames)
         if one.alloc_index >= 0 and place is not None and place[2]:
             weights, others = sure[place][WEIGHT_CAST], sure[place][None]
-            if weights and others * 16 <= weights:
+            either = found[one.alloc_index] == EITHER_CAST
+            if of_weights(weights, others):
                 found[one.alloc_index] = WEIGHT_CAST
-            elif others and weights * 16 <= others and found[one.alloc_index] == EITHER_CAST:
+            elif either and (of_weights(others, weights) or (known and not weights)):
                 found[one.alloc_index] = None
     return found
+
+
+def of_weights(weights: int, others: int) -> bool:
+    """Whether a place with so many sure casts is that of weights."""
+    return weights > 0 and others * 16 <= weights
 
 
 def by_sources(replayed: oracle.OracleReplay, cast: Lifetime, category: Any) -> str | None:

@@ -109,6 +109,25 @@ cdef class Keys:
             code = _layers.layers_of_keys(&y.y, &self.k, &measure.l, <uint32_t*> y.keys.buf.data)
         return y.rows(code)
 
+    def bests(self, Measure measure not None, top: int) -> tuple:
+        """([(name, group, bytes, event)], how many) of the groups that ever hold anything of a
+        measure: the most that each holds, and the first event after which it does; the largest
+        first, `top` of them (0: all).
+        """
+        cdef Owned out = owned(sizeof(_layers.Best))
+        cdef _layers.Best* best
+        cdef size_t i, shown
+        cdef int code
+        check_replay(measure, self)
+        with nogil:
+            code = _layers.bests_of_keys(&self.k, &measure.l, &out.buf)
+        if code != OK:
+            raise MemoryError
+        best = <_layers.Best*> out.buf.data
+        shown = out.buf.len if top <= 0 else min(<size_t> top, out.buf.len)
+        rows = [(best[i].name, best[i].group, best[i].bytes, best[i].at) for i in range(shown)]
+        return rows, out.buf.len
+
     def path(self, name: int) -> tuple:
         """The frame ids of a group by "modules", outermost first."""
         cdef size_t n = 0
@@ -281,33 +300,31 @@ cdef class _Origins:
 
 
 def origin_keys(
-    Replay replay not None, bint before, bint only_python, bytes marks=b"", Keys categories=None,
-    bytes roles=b"",
+    Replay replay not None, bint before, bint only_python, bytes marks, Keys categories not None,
+    bytes roles,
 ) -> Keys:
     """Groups by where allocations come from; names are the numbers of `Origin` in origins.pxd.
 
     `before`: what was there before the first event is told. `only_python`: all stacks are Python's.
-    `marks` are the bits of FrameMark, a byte a frame, empty where no frame has any; with them go
-    `categories`, groups by `first_rule` under the numbers of rules, and `roles`, a Role for each
-    number from 0 to NO_RULE.
+    `marks` are the bits of FrameMark, a byte a frame, `categories` groups by `first_rule` under the
+    numbers of rules, `roles` a Role for each number from 0 to NO_RULE.
     """
     cdef _Origins found = _Origins.__new__(_Origins)
     cdef Keys keys
     cdef int code = _origins.origins_init(&found.o, &replay.r, new_seed())
     if code != OK:
         raise MemoryError
+    if <uint64_t> len(marks) != replay.tables.n_frames or len(roles) <= _keying.NO_RULE:
+        raise ValueError("need a mark for each frame, and a role for each rule")
+    if categories.k.kind != _keying.BY_FIRST or categories.k.renamed.len:
+        raise ValueError("need groups by their first rule")
+    if categories.replay is not replay:
+        raise ValueError("the groups are of another replay")
     found.o.before = before
     found.o.only_python = only_python
-    if marks:
-        if len(marks) != replay.tables.n_frames or len(roles) <= _keying.NO_RULE:
-            raise ValueError("need a mark for each frame, and a role for each rule")
-        if categories is None or categories.k.kind != _keying.BY_FIRST:
-            raise ValueError("need groups by their first rule")
-        if categories.replay is not replay:
-            raise ValueError("the groups are of another replay")
-        found.o.mark = marks
-        found.o.role = roles
-        found.o.category = &categories.k
+    found.o.mark = marks
+    found.o.role = roles
+    found.o.category = &categories.k
     with nogil:
         code = _origins.origins_find(&found.o)
     if code != OK:
@@ -340,12 +357,14 @@ def pair(Keys first not None, Keys second not None) -> Keys:
 
 def rule_keys(
     Replay replay not None, any_frame, own_frame, uint64_t always, bytes file_rank,
-    bytes function_rank,
+    bytes function_rank, masks=None,
 ) -> Keys:
     """Groups by which rules, a bit each, the frames of a stack meet; the name is that set.
 
     u64 a frame: the rules that it meets anywhere in a stack, and those that it meets where the
-    stack is put down to it. `always`: the rules that ask nothing of frames.
+    stack is put down to it. `always`: the rules that ask nothing of frames. `masks`, where given,
+    are three u64: the rules that can hold for what has a stack, for what was recorded without one,
+    and for what was there before and has none.
     """
     cdef Keys keys = stack_keys(replay, "stack", file_rank, function_rank)
     cdef Owned anywhere = words(any_frame, replay.tables.n_frames)
@@ -355,6 +374,8 @@ def rule_keys(
     keys.k.any_frame = <const uint64_t*> anywhere.buf.data
     keys.k.own_frame = <const uint64_t*> own.buf.data
     keys.owners = (*keys.owners, anywhere, own)
+    if masks is not None:
+        rename(keys, masks, 3)
     return keys
 
 

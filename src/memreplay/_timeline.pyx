@@ -229,10 +229,11 @@ cdef class Measure:
         """Before the first event."""
         return _lives.lives_start(&self.l)
 
-    def narrow(self, least: int, to_end: bool, baseline: bool) -> Measure:
+    def narrow(self, least: int, to_end: bool, baseline: bool, recorded: bool = False) -> Measure:
         """The same measure of the allocations of `least` bytes or more; with `to_end` of those
-        alone that nothing ended, with `baseline` of the baseline's. Changes this one."""
-        if _lives.lives_narrow(&self.l, least, to_end, baseline) != OK:
+        alone that nothing ended, with `baseline` of the baseline's, with `recorded` of all but the
+        baseline's. Changes this one."""
+        if _lives.lives_narrow(&self.l, least, to_end, baseline, recorded) != OK:
             raise MemoryError
         return self
 

@@ -156,10 +156,11 @@ class When:
     the `value`-th highest separate peak of the measure, 1 the peak itself. "start", "end": before
     the first, after the last event. "annotation": the first one called `name`, or, where none is
     called so, the k-th of NAME for a name of the form NAME#k (from 1; -1 is the last): where it
-    begins or ends, or the peak between.
+    begins or ends, or the peak between. "address": the first allocation with the address `value` in
+    it, or the one of the number `name`: after it was made.
     """
 
-    kind: Literal["event", "elapsed", "time", "annotation", "peak", "start", "end"]
+    kind: Literal["event", "elapsed", "time", "annotation", "peak", "start", "end", "address"]
     value: int = 0
     name: str = ""
     edge: Edge = "start"
@@ -188,7 +189,7 @@ class Filters:
     `include` and `exclude` are regular expressions that are searched in `file:function` of a
     stack's frames: any of the first must be found, none of the others. `min_bytes` are those of the
     measure; `live_at_end` asks for what is never let go of, `baseline` for what was there before
-    the first event.
+    the first event, `no_baseline` for what was not.
     """
 
     include: tuple[str, ...] = ()
@@ -196,6 +197,7 @@ class Filters:
     min_bytes: int = 0
     live_at_end: bool = False
     baseline: bool = False
+    no_baseline: bool = False
 
     def __bool__(self) -> bool:
         return self != Filters()

@@ -74,6 +74,7 @@ MOMENTS = (
     When("elapsed", 5),
     When("annotation", name="step"),
     When("annotation", name="step#-1", edge="peak"),
+    When("address", 512),
 )
 FILTERS = (
     None,
@@ -81,6 +82,7 @@ FILTERS = (
     Filters(exclude=("f",), min_bytes=512),
     Filters(live_at_end=True),
     Filters(baseline=True),
+    Filters(no_baseline=True),
 )
 
 
@@ -106,7 +108,13 @@ def questions(snap: mr.Snapshot, dice: int) -> list[Asked]:
     return [
         Asked(
             lambda: at_report(
-                snap, [when], measure=of_blocks, by=by, top=top, listed=dice % 2 == 0
+                snap,
+                [when],
+                measure=of_blocks,
+                by=by,
+                top=top,
+                listed=dice % 2 == 0,
+                stages=dice % 5 == 0,
             ),
             at_document,
             render_at_json,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import memreplay as mr
 from memreplay import _measures, _timeline
-from memreplay.analysis.grouping import BEFORE_RECORDING, NO_EVENTS, NO_STACK
+from memreplay.analysis.grouping import BEFORE_RECORDING, NO_EVENTS, NO_STACK, Grouper
 from memreplay.analysis.timeline import timeline_report
 from memreplay.errors import UsageError
 from memreplay.model import MEASURES, Buckets, By, MeasureName
@@ -176,8 +176,8 @@ def check(
         assert min(one.buckets.min_bytes) == one.minimum_bytes == usage.minimum.bytes
         stacked = totals(one)
         assert stacked == one.buckets.max_bytes
-        if one.peak_bytes:
-            assert len(one.layers) == min(top or one.groups_total, one.groups_total)
+        assert len(one.layers) == min(top or one.groups_total, one.groups_total)
+        check_bests(snap, usage, by, one)
         peak = one.buckets.max_event.index(one.event_index)
         assert [y.bytes[peak] for y in one.layers] == [y.group.bytes for y in one.layers]
         if by == "stack":
@@ -186,6 +186,25 @@ def check(
             for layer in one.layers:
                 key = layer.group.frames or layer.group.label
                 assert layer.bytes[sample] == live.get(key, 0)
+
+
+def check_bests(snap: mr.Snapshot, usage: Usage, by: By, one: Series) -> None:
+    """The layers are the groups that hold most, each at the first moment of its own."""
+    events = len(memoryview(usage.column))
+    samples = range(-1, events)
+    if usage.measure == "reserved":
+        parts = usage.parts(by, -1)
+        rows = usage.reserved_layers(by, usage.part_classes(by, parts), samples)
+    else:
+        keys = Grouper(snap, by).keys(usage)
+        keys.meet()
+        rows = usage.layers(keys, range(len(memoryview(keys.names()))), samples)
+    assert not any(rows[-1])
+    found = [(max(row), row.index(max(row)) - 1) for row in rows[:-1] if max(row) > 0]
+    found.sort(key=lambda best: (-best[0], best[1]))
+    assert one.groups_total == len(found)
+    layers = [(layer.peak_bytes, layer.event_index) for layer in one.layers]
+    assert layers == found[: len(layers)]
 
 
 def totals(one: Series) -> list[int]:

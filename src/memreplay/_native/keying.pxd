@@ -51,7 +51,7 @@ cdef struct Keys:
     Map64 known            # name -> group
     Spans paths            # of BY_MODULES: frame ids, as u32
     Buf path               # the one that is being made
-    Buf renamed            # u64 a group of `first`, as far as they are known
+    Buf renamed            # u64 a group of `first`, as far as known; of BY_MASK see rules_of
     Buf sums, touched      # a Sum and its group, while one live set is added up
 
 

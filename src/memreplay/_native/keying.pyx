@@ -122,17 +122,22 @@ cdef uint64_t modules_of(Keys* k, uint32_t stack) noexcept nogil:
 
 
 cdef uint64_t rules_of(Keys* k, uint32_t stack) noexcept nogil:
-    # The rules that the frames of a stack meet.
+    # The rules that the frames of a stack meet. `renamed` may hold those that are possible: for
+    # what has a stack, for what was recorded without one, for what was there before and has none.
     cdef size_t n = 0
     cdef size_t i
     cdef const uint32_t* ids
     cdef uint64_t found = k.always
-    if stack == EMPTY_STACK or stack == spans_len(&k.replay.tables.stacks):
-        return found
+    cdef const uint64_t* mask = <const uint64_t*> k.renamed.data
+    if stack == EMPTY_STACK:
+        return found & mask[1] if k.renamed.len else found
+    if stack == spans_len(&k.replay.tables.stacks):
+        return found & mask[2] if k.renamed.len else found
     ids = <const uint32_t*> span_at(&k.replay.tables.stacks, stack, &n)
     for i in range(n // 4):
         found |= k.any_frame[ids[i]]
-    return found | k.own_frame[label_frame(k.replay, stack, k.file_rank, k.function_rank)]
+    found |= k.own_frame[label_frame(k.replay, stack, k.file_rank, k.function_rank)]
+    return found & mask[0] if k.renamed.len else found
 
 
 cdef inline uint64_t name_in(const Keys* k, uint32_t group) noexcept nogil:

@@ -6,12 +6,13 @@ the measure at each sample.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport free, malloc, qsort
 from libc.string cimport memset
 from memreplay._native.arena cimport Arena
 from memreplay._native.classes cimport Classes, Only, has_event, has_region
+from memreplay._native.growbuf cimport buf_reserve
 from memreplay._native.hashmap cimport NONE32
-from memreplay._native.keying cimport Keys, group_of_base, group_of_event
+from memreplay._native.keying cimport Keys, group_at, group_of_base, group_of_event
 from memreplay._native.lives cimport NEVER, Lives, counts
 from memreplay._native.replay cimport Replay
 from memreplay._native.reserve cimport Region
@@ -137,4 +138,113 @@ cdef int layers_of_reserved(Layers* y, const Classes* c, const Arena* a, const O
             note(y, rows[of_event[at]], y.upto[at], bytes)
     sum_up(y)
     free(rows)
+    return OK
+
+
+cdef int by_bytes(const void* a, const void* b) noexcept nogil:
+    # Most bytes first, then what had them first, then the name: the same order every time.
+    cdef const Best* x = <const Best*> a
+    cdef const Best* y = <const Best*> b
+    if x.bytes != y.bytes:
+        return -1 if x.bytes > y.bytes else 1
+    if x.at != y.at:
+        return -1 if x.at < y.at else 1
+    if x.name != y.name:
+        return -1 if x.name < y.name else 1
+    return 0
+
+
+cdef int meet_all(Keys* k, const Lives* l) noexcept nogil:
+    # Every group that has something of the measure is met.
+    cdef const uint8_t* action = <const uint8_t*> k.replay.tables.action.data + k.replay.first
+    cdef uint64_t i
+    for i in range(k.replay.events):
+        if counts(l, action, i) and group_at(k, i) == NONE32:
+            return ERR_MEMORY
+    for i in range(l.base_end.len):
+        if (<const uint32_t*> l.base_end.data)[i] != NEVER and group_of_base(k, i) == NONE32:
+            return ERR_MEMORY
+    return OK
+
+
+cdef void run_bests(Keys* k, const Lives* l, const uint32_t* head, const uint32_t* following,
+                    uint64_t* running, Best* best) noexcept nogil:
+    # `head` is what ends at an event, `following` what else does: allocations by their events,
+    # baseline blocks after them.
+    cdef const uint8_t* action = <const uint8_t*> k.replay.tables.action.data + k.replay.first
+    cdef uint64_t events = k.replay.events
+    cdef uint64_t i
+    cdef uint32_t one, group
+    for i in range(events):
+        one = head[i]
+        while one != NONE32:
+            if one < events:
+                running[group_at(k, one)] -= <uint64_t> l.bytes[one]
+            else:
+                running[group_of_base(k, one - events)] -= <uint64_t> (
+                    (<const int64_t*> l.base_bytes.data)[one - events])
+            one = following[one]
+        if counts(l, action, i):
+            group = group_at(k, i)
+            running[group] += <uint64_t> l.bytes[i]
+            if <int64_t> running[group] > best[group].bytes:
+                best[group].bytes = <int64_t> running[group]
+                best[group].at = <int64_t> i
+
+
+cdef int bests_of_keys(Keys* k, const Lives* l, Buf* out) noexcept nogil:
+    # A Best for each group that ever holds anything, the largest first. One pass over the events.
+    cdef const uint8_t* action = <const uint8_t*> k.replay.tables.action.data + k.replay.first
+    cdef const uint32_t* base_end = <const uint32_t*> l.base_end.data
+    cdef const int64_t* base_bytes = <const int64_t*> l.base_bytes.data
+    cdef uint64_t events = k.replay.events
+    cdef uint64_t rows = events + l.base_end.len
+    cdef uint64_t i, kept
+    cdef uint32_t end, group
+    cdef uint32_t* head
+    cdef uint32_t* following
+    cdef uint64_t* running
+    cdef Best* best
+    if meet_all(k, l) != OK or buf_reserve(out, k.names.len + 1) < 0:
+        return ERR_MEMORY
+    head = <uint32_t*> malloc((events + 1) * sizeof(uint32_t))
+    following = <uint32_t*> malloc((rows + 1) * sizeof(uint32_t))
+    running = <uint64_t*> malloc((k.names.len + 1) * sizeof(uint64_t))
+    if head == NULL or following == NULL or running == NULL:
+        free(head)
+        free(following)
+        free(running)
+        return ERR_MEMORY
+    memset(head, 0xFF, (events + 1) * sizeof(uint32_t))
+    memset(running, 0, (k.names.len + 1) * sizeof(uint64_t))
+    for i in range(rows):
+        if i < events:
+            end = l.end[i] if counts(l, action, i) else NONE32
+        else:
+            end = base_end[i - events]
+            if end == NEVER:
+                continue
+            group = group_of_base(k, i - events)
+            running[group] += <uint64_t> base_bytes[i - events]
+        if end != NONE32:
+            following[i] = head[end]
+            head[end] = <uint32_t> i
+    best = <Best*> out.data
+    for i in range(k.names.len):
+        best[i].bytes = <int64_t> running[i]
+        best[i].at = -1
+        best[i].name = (<const uint64_t*> k.names.data)[i]
+        best[i].group = <uint32_t> i
+    run_bests(k, l, head, following, running, best)
+    kept = 0
+    for i in range(k.names.len):
+        if best[i].bytes > 0:
+            best[kept] = best[i]
+            kept += 1
+    out.len = kept
+    if kept:
+        qsort(best, kept, sizeof(Best), by_bytes)
+    free(head)
+    free(following)
+    free(running)
     return OK

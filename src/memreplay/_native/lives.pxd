@@ -34,7 +34,8 @@ cdef void lives_weigh(Lives* l, const int64_t* bytes, const int64_t* base_bytes)
 cdef void lives_free(Lives* l) noexcept nogil
 cdef int lives_keep(Lives* l, const uint32_t* classes, const uint32_t* base_classes,
                     uint32_t wanted) noexcept nogil
-cdef int lives_narrow(Lives* l, int64_t least, bint to_end, bint baseline) noexcept nogil
+cdef int lives_narrow(Lives* l, int64_t least, bint to_end, bint baseline,
+                      bint recorded) noexcept nogil
 cdef int64_t lives_start(const Lives* l) noexcept nogil
 cdef void lives_usage(const Lives* l, int64_t* out) noexcept nogil
 cdef int lives_at(const Lives* l, int64_t event, Buf* allocs, Buf* baseline) noexcept nogil

@@ -80,9 +80,11 @@ cdef int lives_keep(Lives* l, const uint32_t* classes, const uint32_t* base_clas
     return OK
 
 
-cdef int lives_narrow(Lives* l, int64_t least, bint to_end, bint baseline) noexcept nogil:
+cdef int lives_narrow(Lives* l, int64_t least, bint to_end, bint baseline,
+                      bint recorded) noexcept nogil:
     # From now on only allocations of `least` bytes or more count (of those that did); with `to_end`
-    # only those that nothing ended, with `baseline` only those from before the first event.
+    # only those that nothing ended, with `baseline` only those from before the first event, with
+    # `recorded` none of these.
     cdef const uint8_t* action = <const uint8_t*> l.replay.tables.action.data + l.replay.first
     cdef uint64_t n = l.replay.events
     cdef uint32_t* base_end = <uint32_t*> l.base_end.data
@@ -98,7 +100,7 @@ cdef int lives_narrow(Lives* l, int64_t least, bint to_end, bint baseline) noexc
         keep[i] = (not baseline and (fresh or keep[i]) and action[i] == A_ALLOC
                    and l.bytes[i] >= least and not (to_end and l.end[i] != NONE32))
     for i in range(l.base_end.len):
-        if base_bytes[i] < least or (to_end and base_end[i] != NONE32):
+        if recorded or base_bytes[i] < least or (to_end and base_end[i] != NONE32):
             base_end[i] = NEVER
     return OK
 

@@ -12,7 +12,7 @@ cdef enum FrameMark:     # bits of a frame
 
 cdef enum Origin:
     NOWHERE = 0          # nothing more is known
-    BEFORE = 1           # it was there before the first event
+    BEFORE = 1           # it was there before the first event, and has no stack
     NO_PYTHON = 2        # no stack, where all that has one has Python's
     CAST_WEIGHT = 3      # autocast's cast of a weight
     CAST_EITHER = 4      # autocast's cast of a weight or of an activation
@@ -26,8 +26,8 @@ cdef enum Role:          # what the source of a cast may be
 
 cdef struct Origins:
     const Replay* replay
-    const uint8_t* mark      # FrameMark bits a frame; NULL where no frame has any
-    Keys* category           # of allocations, by rules; NULL with `mark`
+    const uint8_t* mark      # FrameMark bits a frame
+    Keys* category           # of allocations, by rules
     const uint8_t* role      # a Role for each rule, and one for NO_RULE
     bint only_python         # whether all stacks are Python's
     bint before              # whether what was there before is told

@@ -205,6 +205,16 @@ cdef int find_casts(Origins* o) noexcept nogil:
     return code
 
 
+cdef inline bint few(uint32_t these, uint32_t those) noexcept nogil:
+    # Whether a place is of those.
+    return those != 0 and <uint64_t> these * FEW <= those
+
+
+cdef inline bint of_weights(const Origins* o, uint64_t frame) noexcept nogil:
+    return few((<const uint32_t*> o.activations.data)[frame],
+               (<const uint32_t*> o.weights.data)[frame])
+
+
 cdef void settle_places(Origins* o) noexcept nogil:
     # What the sure casts of a place say of the others there.
     cdef const Replay* r = o.replay
@@ -216,42 +226,40 @@ cdef void settle_places(Origins* o) noexcept nogil:
     cdef uint32_t* out = <uint32_t*> o.of_event.data
     cdef uint64_t i
     cdef uint32_t site
+    cdef bint known = False  # the place of weights: another is not, though it has no sure casts
+    for i in range(o.weights.len):
+        known |= frames[i].line != 0 and of_weights(o, i)
     for i in range(r.events):
         site = cast_of(o, stack[i]) if action[i] == A_ALLOC else NONE32
         if site == NONE32 or frames[site].line == 0:
             continue
-        if weights[site] and <uint64_t> activations[site] * FEW <= weights[site]:
+        if of_weights(o, site):
             out[i] = CAST_WEIGHT
-        elif activations[site] and <uint64_t> weights[site] * FEW <= activations[site]:
-            if out[i] == CAST_EITHER:
-                out[i] = NOWHERE
+        elif out[i] == CAST_EITHER and (few(weights[site], activations[site])
+                                        or (known and weights[site] == 0)):
+            out[i] = NOWHERE
 
 
 cdef int origins_find(Origins* o) noexcept nogil:
     cdef const Replay* r = o.replay
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
     cdef const uint32_t* stack = <const uint32_t*> r.tables.stack.data + r.first
+    cdef const Baseline* base = <const Baseline*> r.baseline.data
     cdef uint64_t stacks = spans_len(&r.tables.stacks)
     cdef uint64_t frames = spans_len(&r.tables.frames)
     cdef uint64_t i
-    cdef bint stacked = False
     cdef int code = filled(&o.of_event, r.events, 0, 4)
     code |= filled(&o.of_base, r.baseline.len, 0, 4)
     if code != OK:
         return ERR_MEMORY
     if o.before:
         for i in range(r.baseline.len):
-            (<uint32_t*> o.of_base.data)[i] = BEFORE
-    for i in range(r.events):
-        stacked |= action[i] == A_ALLOC and stack[i] != EMPTY_STACK
-    # A recording without the stacks of allocations tells nothing of threads.
-    o.only_python &= stacked
+            if base[i].stack == EMPTY_STACK:
+                (<uint32_t*> o.of_base.data)[i] = BEFORE
     if o.only_python:
         for i in range(r.events):
             if action[i] == A_ALLOC and stack[i] == EMPTY_STACK:
                 (<uint32_t*> o.of_event.data)[i] = NO_PYTHON
-    if o.mark == NULL:
-        return OK
     code |= filled(&o.of_stack, stacks, 0xFF, 4) | filled(&o.exits, stacks, 2, 1)
     code |= filled(&o.weights, frames, 0, 4) | filled(&o.activations, frames, 0, 4)
     if code != OK:

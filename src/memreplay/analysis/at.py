@@ -9,11 +9,11 @@ from memreplay import _core
 from memreplay.analysis.calltree import TREE_ALONE, TreeShape, call_tree
 from memreplay.analysis.choice import check_reserved, chosen_usages, fitting_by
 from memreplay.analysis.grouping import Grouper
-from memreplay.analysis.moments import resolve
+from memreplay.analysis.moments import none_at_all, resolve
 from memreplay.analysis.trust import strict_verdict, verdict
 from memreplay.errors import UsageError
 from memreplay.model import By, Filters, Frame, Group, MeasureName, When
-from memreplay.results.at import AtReport, DeviceAt, LiveAllocation
+from memreplay.results.at import AtReport, DeviceAt, FoundAllocation, LiveAllocation
 
 if TYPE_CHECKING:
     from memreplay._native.column import Column
@@ -40,9 +40,11 @@ def at_report(
     filters: Filters | None = None,
     rules: tuple[Rule, ...] | None = None,
     tree: TreeShape | None = None,
+    stages: bool = False,
 ) -> AtReport:
     """The live set of each device at each moment; options are as those of `peak_report`.
 
+    With `stages` the usage at every annotation too, `top` of them.
     A device that does not have a moment is left out, and `missing` says why. Raises UsageError
     where none has it, and for `listed` reserved memory, which is no allocations.
     """
@@ -66,6 +68,16 @@ def at_report(
         for usage, event, trust in zip(usages, there, verdicts, strict=True):
             if not isinstance(event, UsageError):
                 found.append(device_at(snap, usage, when, event, grouper, top, listed, trust, tree))
+    of_devices = None
+    if stages:
+        from memreplay.analysis.stages import device_stages
+
+        of_devices = tuple(
+            device_stages(snap, usage, trust, top)
+            for usage, trust in zip(usages, verdicts, strict=True)
+        )
+        if usages and not any(one.stages_total for one in of_devices):
+            raise UsageError(none_at_all(snap, usages[0].replay))
     return AtReport(
         file=snap.file,
         measure=measure,
@@ -74,6 +86,7 @@ def at_report(
         listed=listed,
         devices=tuple(found),
         missing=tuple(dict.fromkeys(missing)),
+        stages=of_devices,
         truncated=snap.truncation is not None,
         pool=pool,
         stream=stream,
@@ -127,7 +140,25 @@ def device_at(
         parts=parts,
         allocations=_listed(usage, event, grouper, top) if listed else (),
         tree=None if tree is None else call_tree(usage, event, grouper, tree),
+        found=_found(usage, event, grouper, when) if when.kind == "address" else None,
     )
+
+
+def _found(usage: Usage, event: int, grouper: Grouper, when: When) -> FoundAllocation:
+    """The allocation that a moment of an address is of."""
+    from memreplay.analysis.addresses import life_of
+
+    life = life_of(usage, when)
+    rows = _Rows(usage, event, grouper)
+    native = usage.native
+    if life.carried:
+        n_bytes = memoryview(native.baseline_weights())[life.row]
+        end = memoryview(native.baseline_ends())[life.row]
+        row = rows.carried(life.row, n_bytes, end)
+    else:
+        n_bytes = memoryview(native.weights())[life.row]
+        row = rows.allocated(life.row, n_bytes, memoryview(native.ends())[life.row])
+    return FoundAllocation(row, life.number, life.total)
 
 
 def _listed(usage: Usage, event: int, grouper: Grouper, top: int) -> tuple[LiveAllocation, ...]:

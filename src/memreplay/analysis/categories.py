@@ -53,9 +53,9 @@ DEFAULT_RULES = (
     # Not the forward of a model that is wrapped: what it calls is the model's own.
     Rule(
         "FSDP/DDP",
-        r"/torch/distributed/(?:fsdp|_composable|tensor)/(?!.*:(?:\w{1,64}\.)?forward$)"
+        r"/torch/distributed/(?:fsdp|_composable|tensor)/(?!.{0,512}\bforward$)"
         r"|/torch/nn/parallel/distributed\.py:(?!(?:\w{1,64}\.)?(?:_run_ddp_)?forward$)"
-        r"|c10d::Reducer|FlatParam|[Ff]ully_?[Ss]harded\w{0,64}(?:\.py)?:(?!(?:\w{1,64}\.)?forward$)",
+        r"|c10d::Reducer|FlatParam|[Ff]ully_?[Ss]harded(?!.{0,512}\bforward$)",
     ),
     Rule(
         "optimizer state",

@@ -47,6 +47,7 @@ class Dimensions:
         self._pairs: dict[tuple[object, ...], Keys] = {}
         self._met: dict[int, Keys] = {}
         self._origins: Origins | None = None
+        self._frames: tuple[list[int], list[int]] | None = None
         self._stacks: dict[int, Label] = {}
         self._texts: dict[tuple[int, str], list[str]] = {}
 
@@ -241,13 +242,17 @@ class Dimensions:
         return self._met[replay.device]
 
     def _meeting(self, replay: Replay) -> Keys:
-        anywhere, own = (array("Q", bits) for bits in self.rules.of_frames(self.snap))
+        met_anywhere, met_as_own = self._of_frames()
+        anywhere, own = array("Q", met_anywhere), array("Q", met_as_own)
         always = self.rules.always("frames")
         others: list[Keys] = []
+        masks = self._masks()
         for key in ("annotation", "compile_context", "user_metadata", "origin"):
             if self.rules.asks(key):
                 names: list[str | None]
                 if key == "origin":
+                    if masks is not None:
+                        continue
                     rows = self._by_origin(replay)
                     names = [ORIGINS[name] for name in memoryview(rows.names()).tolist()]
                 elif key == "annotation":
@@ -266,26 +271,47 @@ class Dimensions:
                 else:
                     others.append(_groups.renamed(rows, array("Q", sets)))
         met = _groups.rule_keys(
-            replay.native, anywhere, own, always, self.file_rank, self.function_rank
+            replay.native, anywhere, own, always, self.file_rank, self.function_rank, masks
         )
         for rules in others:
             met = _groups.rules_of_both(met, rules)
         return met
 
-    def _by_origin(self, replay: Replay) -> Keys:
-        """By the number of ORIGINS. The default rules say what a cast may be of."""
+    def _masks(self) -> array[int] | None:
+        """The rules that can hold for what has a stack, has none, and was there before without
+        one: all that origins say where autocast cast nothing. None where it did."""
+        if not self.rules.asks("origin"):
+            return None
         if self._origins is None:
             self._origins = Origins(self.snap)
-        by_stack = None
-        rules = RuleSet(DEFAULT_RULES)
         if self._origins.casts:
-            anywhere, own = (array("Q", bits) for bits in rules.of_frames(self.snap))
-            by_stack = _groups.first_rule(
-                _groups.rule_keys(
-                    replay.native, anywhere, own, 0, self.file_rank, self.function_rank
-                )
-            )
-        return self._origins.keys(replay, by_stack, [rule.name for rule in rules.rules])
+            return None
+        origins = (None, *self._origins.of_stackless())
+        return array("Q", [self.rules.of_text("origin", origin) for origin in origins])
+
+    def _by_origin(self, replay: Replay) -> Keys:
+        """By the number of ORIGINS. The default rules say what a cast may be of."""
+        assert self._origins is not None
+        before = len(self.rules.rules) - len(DEFAULT_RULES)
+        if before >= 0 and self.rules.rules[before:] == DEFAULT_RULES:
+            anywhere, own = ([bits >> before for bits in met] for met in self._of_frames())
+        else:
+            anywhere, own = RuleSet(DEFAULT_RULES).of_frames(self.snap)
+        met = _groups.rule_keys(
+            replay.native,
+            array("Q", anywhere),
+            array("Q", own),
+            0,
+            self.file_rank,
+            self.function_rank,
+        )
+        names = [rule.name for rule in DEFAULT_RULES]
+        return self._origins.keys(replay, _groups.first_rule(met), names)
+
+    def _of_frames(self) -> tuple[list[int], list[int]]:
+        if self._frames is None:
+            self._frames = self.rules.of_frames(self.snap)
+        return self._frames
 
     # ---- labels
 

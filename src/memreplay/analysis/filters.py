@@ -22,6 +22,8 @@ class Filtering:
     """The filters made ready for one snapshot; classifies its frames once."""
 
     def __init__(self, snap: Snapshot, filters: Filters) -> None:
+        if filters.baseline and filters.no_baseline:
+            raise UsageError("--only-baseline and --no-baseline leave nothing: give one of them")
         self.filters = filters
         self._ranks = bytes(snap.native.n_strings)
         self._frames: array[int] | None = None
@@ -36,8 +38,10 @@ class Filtering:
 
     def _kept(self, usage: Usage, measure: Measure) -> Measure:
         filters = self.filters
-        if filters.min_bytes or filters.live_at_end or filters.baseline:
-            measure.narrow(filters.min_bytes, filters.live_at_end, filters.baseline)
+        if filters.min_bytes or filters.live_at_end or filters.baseline or filters.no_baseline:
+            measure.narrow(
+                filters.min_bytes, filters.live_at_end, filters.baseline, filters.no_baseline
+            )
         if self._frames is not None:
             nothing = bytes(8 * len(self._frames))
             keys = _groups.rule_keys(

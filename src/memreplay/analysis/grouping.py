@@ -102,6 +102,22 @@ class Grouper:
         groups = (self.group(usage, name, n, c, whole) for name, _, n, c, _ in found)
         return [number for _, number, _, _, _ in found], tuple(groups), total, count
 
+    def highest_groups(
+        self, usage: Usage, event: int, top: int
+    ) -> tuple[list[tuple[int, Group, int, int]], int]:
+        """([(number, group, bytes, event)], how many) of the `top` groups that hold most at any
+        time: the number by which `Usage.layers` knows them, what they hold after `event`, and the
+        most that they ever hold with the first event after which they do."""
+        keys = self.keys(usage)
+        bests, total = usage.bests(keys, top)
+        wanted = {number for _, number, _, _ in bests}
+        found, _, whole, _ = keys.sums(usage.listed(event), usage.native, 0)
+        there = {number: (n, c) for _, number, n, c, _ in found if number in wanted}
+        return [
+            (number, self.group(usage, name, *there.get(number, (0, 0)), whole), most, at)
+            for name, number, most, at in bests
+        ], total
+
     def keys(self, usage: Usage) -> Keys:
         """Which group each allocation is in."""
         return self.dimensions.keys_of_all(usage, self.ways)

@@ -37,6 +37,10 @@ def resolve(snap: Snapshot, usage: Usage, when: When) -> int:
         return _peak(usage, when.value)
     if when.kind == "annotation":
         return _in_span(usage, _named(snap, replay, when.name), when.edge)
+    if when.kind == "address":
+        from memreplay.analysis.addresses import event_of, life_of
+
+        return event_of(usage, life_of(usage, when))
     if replay.events == 0:
         raise UsageError(f"device {replay.device} has no events, and so no times")
     time = when.value
@@ -81,7 +85,7 @@ def _named(snap: Snapshot, replay: Replay, name: str) -> Span:
 def _not_there(snap: Snapshot, replay: Replay, name: str) -> str:
     names = list(dict.fromkeys(span.name for span in spans(snap, replay)))
     if not names:
-        return _none_at_all(snap, replay)
+        return none_at_all(snap, replay)
     there = ", ".join(map(_short, names[:SHOWN]))
     there += f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return f"device {replay.device} has no annotation {_short(name)!r}; there are: {there}"
@@ -91,7 +95,8 @@ def _short(name: str) -> str:
     return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"
 
 
-def _none_at_all(snap: Snapshot, replay: Replay) -> str:
+def none_at_all(snap: Snapshot, replay: Replay) -> str:
+    """Why a device has no annotations."""
     if not snap.native.n_annotations:
         return (
             "this snapshot has no annotations; record them with"

@@ -60,20 +60,24 @@ class Origins:
         self.casts = any(mark & (_groups.IS_CAST | _groups.IS_EXIT) for mark in self.marks)
         self.only_python = _only_python(snap)
 
-    def keys(self, replay: Replay, by_stack: Keys | None, names: Sequence[str]) -> Keys:
-        """Groups under the numbers of ORIGINS. `by_stack` are groups by the first rule that the
-        stack meets, `names` what its rules are called; needed where there are `casts`."""
-        before = self.snap.has_events
-        if by_stack is None:
-            return _groups.origin_keys(replay.native, before, self.only_python)
+    def of_stackless(self) -> tuple[str | None, str | None]:
+        """The origin of what was recorded without a stack, and of what was there before and has
+        none."""
+        return NO_PYTHON if self.only_python else None, BEFORE if self.snap.has_events else None
+
+    def keys(self, replay: Replay, by_stack: Keys, names: Sequence[str]) -> Keys:
+        """Groups under the numbers of ORIGINS, where there are casts. `by_stack` are groups by the
+        first rule that the stack meets, `names` what its rules are called."""
         roles = bytes(ROLES.get(name, _groups.UNSURE) for name in names)
         roles = roles.ljust(_groups.NO_RULE + 1, bytes([_groups.UNSURE]))
         return _groups.origin_keys(
-            replay.native, before, self.only_python, self.marks, by_stack, roles
+            replay.native, self.snap.has_events, self.only_python, self.marks, by_stack, roles
         )
 
 
 def _only_python(snap: Snapshot) -> bool:
     """Whether there are stacks, and all of them are Python's: none has a function of C++."""
     _, functions = snap.native.frame_strings()
-    return bool(functions) and not any("::" in snap.native.string(one) for one in functions)
+    return snap.native.events_with_stack > 0 and not any(
+        "::" in snap.native.string(one) for one in functions
+    )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from memreplay.analysis.annotations import spans
 from memreplay.analysis.choice import chosen_usages, fitting_by
-from memreplay.analysis.grouping import Grouper
+from memreplay.analysis.grouping import Grouper, part_label
 from memreplay.analysis.trust import strict_verdict, verdict
 from memreplay.errors import UsageError
 from memreplay.model import By, Filters, Group, MeasureName, Span
@@ -47,8 +47,8 @@ def timeline_report(
     """Each measure on each device, in at most `points` buckets; other options as `peak_report`.
 
     `x` is "time" unless it is given, where all devices with events have times that differ, else
-    "event". With `by`, each bucket is layered where it is highest: the `top` largest groups at the
-    peak (0: all), and the rest. Raises UsageError for times that are not there.
+    "event". With `by`, each bucket is layered where it is highest: the `top` groups that hold most,
+    each at its own moment (0: all), and the rest. Raises UsageError for times that are not there.
     """
     if by is not None:
         for measure in measures:
@@ -143,29 +143,56 @@ def device_series(
 def _layers(
     usage: Usage, buckets: Buckets, grouper: Grouper, top: int
 ) -> tuple[tuple[Layer, ...], list[int], int]:
-    """The largest groups at the peak, the rest, and how many groups there are."""
+    """The groups that hold most at any time, the rest, and how many groups there are."""
     by = grouper.by
-    peak = usage.peak.event_index
-    groups: tuple[Group, ...]
     reserved = usage.measure == "reserved"
     if reserved:
-        parts = usage.parts(by, peak)
-        groups, total, _ = grouper.parts(parts, top)
-        there = [part for part in parts if part.bytes or part.count]
-        keys = usage.part_classes(by, there[: len(groups)])
+        found, total = _reserved_parts(usage, grouper, top)
     else:
-        keys, groups, total, _ = grouper.keyed_groups(usage, peak, top)
-    if (len(keys) + 1) * len(buckets) > MOST_LAYERED:
+        found, total = grouper.highest_groups(usage, usage.peak.event_index, top)
+    if (len(found) + 1) * len(buckets) > MOST_LAYERED:
         raise UsageError(
-            f"{len(keys):,} groups in {len(buckets):,} buckets are too much; give a --top or fewer"
+            f"{len(found):,} groups in {len(buckets):,} buckets are too much; give a --top or fewer"
             " --points"
         )
+    keys = [number for number, *_ in found]
     if reserved:
         rows = usage.reserved_layers(by, keys, buckets.max_event)
     else:
         rows = usage.layers(grouper.keys(usage), keys, buckets.max_event)
-    layers = tuple(Layer(group, row) for group, row in zip(groups, rows, strict=False))
+    layers = tuple(
+        Layer(group, row, most, event)
+        for (_, group, most, event), row in zip(found, rows, strict=False)
+    )
     return layers, rows[-1], total
+
+
+def _reserved_parts(
+    usage: Usage, grouper: Grouper, top: int
+) -> tuple[list[tuple[int, Group, int, int]], int]:
+    """As `Grouper.highest_groups`, of pools or streams by what is reserved for them."""
+    parts = [
+        part
+        for part in usage.parts(grouper.by, usage.peak.event_index)
+        if part.reserved_peak_bytes > 0
+    ]
+    parts.sort(key=lambda part: (-part.reserved_peak_bytes, part.reserved_peak_event))
+    shown = parts[:top] if top else parts
+    whole = sum(part.bytes for part in parts)
+    return [
+        (
+            key,
+            Group(
+                part_label(part, grouper.by),
+                part.bytes,
+                part.count,
+                part.bytes / whole if whole else 0.0,
+            ),
+            part.reserved_peak_bytes,
+            part.reserved_peak_event,
+        )
+        for key, part in zip(usage.part_classes(grouper.by, shown), shown, strict=True)
+    ], len(parts)
 
 
 def spans_read(snap: Snapshot, replay: Replay) -> tuple[Span, ...]:

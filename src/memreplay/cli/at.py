@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from memreplay.cli.address import AddressType
 from memreplay.cli.moment import MomentType
 from memreplay.cli.options import (
     STRICT_EXIT_CODES,
@@ -41,6 +42,8 @@ Examples:
   memreplay at snap.pkl --event 12000
   memreplay at snap.pkl --time 1.5s --by file
   memreplay at snap.pkl --annotation 'ProfilerStep#3' --edge end
+  memreplay at snap.pkl --annotations
+  memreplay at snap.pkl --address 0x7f12a0000000
   memreplay at snap.pkl --peak 2 --list --top 50
   memreplay at snap.pkl --start --end --measure held
   memreplay at snap.pkl --end --list --top 0 --format json > live.json
@@ -76,6 +79,15 @@ Examples:
 @click.option(
     "--peak", "peaks", type=int, multiple=True, metavar="N", help="At the N-th highest peak."
 )
+@click.option(
+    "--address",
+    "addresses",
+    type=AddressType(),
+    multiple=True,
+    metavar="ADDR[#K]",
+    help="When an address was allocated (0x7f12a0000000), the K-th time (-1: the last), and how"
+    " long it lived.",
+)
 @click.option("--start", "at_start", is_flag=True, help="Before the first event.")
 @click.option("--end", "at_end", is_flag=True, help="After the last event.")
 @click.option(
@@ -88,6 +100,12 @@ Examples:
 )
 @click.option(
     "--list", "listed", is_flag=True, help="Also list single allocations, as many as --top says."
+)
+@click.option(
+    "--annotations",
+    "stages",
+    is_flag=True,
+    help="All annotations in a table: usage at the start and the end, and the peak within.",
 )
 @measure_option
 @by_option
@@ -109,9 +127,11 @@ def command(
     annotations: tuple[str, ...],
     edge: Edge | None,
     peaks: tuple[int, ...],
+    addresses: tuple[When, ...],
     at_start: bool,
     at_end: bool,
     ats: tuple[When, ...],
+    stages: bool,
     listed: bool,
     measure: MeasureName,
     by: By | None,
@@ -129,11 +149,16 @@ def command(
     """What was held at a moment.
 
     Shows the allocations that are live in FILE ('-' for standard input) after an event, at a time,
-    at an annotation, a peak, the start or the end, grouped as `memreplay peak` groups them, and
-    with --list one by one too. Several moments may be given.
+    at an annotation, a peak, the start or the end, or when an address was allocated, grouped as
+    `memreplay peak` groups them, and with --list one by one too. Several moments may be given.
     """
     moments = _moments(events, times, annotations, edge, peaks, at_start, at_end, ats)
-
+    moments += addresses
+    if not moments and not stages:
+        raise click.UsageError(
+            "which moment? Give --event I, --time T, --annotation NAME, --peak N, --address A,"
+            " --start, --end or --annotations"
+        )
     rules = config.rules_for(by)
 
     def work() -> AtReport:
@@ -154,6 +179,7 @@ def command(
                 filters=filters,
                 rules=rules,
                 tree=shape_of(tree, whole=all_frames),
+                stages=stages,
                 strict=strict,
             )
 
@@ -170,7 +196,7 @@ def _moments(
     at_end: bool,
     ats: tuple[When, ...],
 ) -> list[When]:
-    """What was asked for, in the order of the options above. Raises a usage error for nothing."""
+    """What was asked for, in the order of the options above."""
     from memreplay.model import When
 
     if edge is not None and not annotations:
@@ -186,10 +212,6 @@ def _moments(
     moments += [When("peak", peak) for peak in peaks]
     moments += [When("start")] * at_start + [When("end")] * at_end
     moments += ats
-    if not moments:
-        raise click.UsageError(
-            "which moment? Give --event I, --time T, --annotation NAME, --peak N, --start or --end"
-        )
     return moments
 
 

@@ -355,9 +355,10 @@ def _pattern(
 
 
 def filter_options(function: F) -> F:
-    """--include, --exclude, --min-bytes, --only-live-at-end, --only-baseline: what alone counts, as
-    one argument `filters`, None for everything."""
-    return filter_options_of("include", "exclude", "min_bytes", "live_at_end", "baseline")(function)
+    """--include, --exclude, --min-bytes, --only-live-at-end, --only-baseline, --no-baseline: what
+    alone counts, as one argument `filters`, None for everything."""
+    names = ("include", "exclude", "min_bytes", "live_at_end", "baseline", "no_baseline")
+    return filter_options_of(*names)(function)
 
 
 def filter_options_of(*names: str) -> Callable[[F], F]:
@@ -419,6 +420,12 @@ _FILTERS: dict[str, Callable[[Any], Any]] = {
         "baseline",
         is_flag=True,
         help="Only what was allocated before the first event.",
+    ),
+    "no_baseline": _filter(
+        "--no-baseline",
+        "no_baseline",
+        is_flag=True,
+        help="Nothing that was allocated before the first event.",
     ),
 }
 

@@ -93,8 +93,8 @@ Examples:
     "--by",
     type=ByType(),
     metavar="WAY[,WAY...]",
-    help="Stack the largest groups at the peak, by what `memreplay peak` groups by: stack, frame,"
-    " file, category, annotation, stream, pool, size …; several at once as category,file.",
+    help="Stack the groups that hold most at any time, by what `memreplay peak` groups by: stack,"
+    " frame, file, category, annotation, stream, pool, size …; several at once as category,file.",
 )
 @click.option(
     "--top",

@@ -181,6 +181,13 @@ class Usage:
         found = keys.layers(self.native, wanted, [event - base for event in samples])
         return [memoryview(one).tolist() for one in found]
 
+    def bests(self, keys: _groups.Keys, top: int) -> tuple[list[tuple[int, int, int, int]], int]:
+        """([(name, number, bytes, event)], how many) of the groups that ever hold anything: the
+        most that each holds, and the first event after which it does; the largest first."""
+        found, total = keys.bests(self.native, top)
+        base = self.replay.first_event
+        return [(name, number, n, event + base) for name, number, n, event in found], total
+
     def reserved_layers(
         self, by: str, wanted: Sequence[int], samples: Sequence[int]
     ) -> list[list[int]]:

@@ -7,13 +7,16 @@ from memreplay.reports.filters import filters_json
 from memreplay.reports.holders_json import frame_json, group_json, part_json
 from memreplay.reports.moment_json import moment_json
 from memreplay.reports.strict_json import to_json
-from memreplay.results.at import AtReport, DeviceAt, LiveAllocation
+from memreplay.results.at import AtReport, DeviceAt, DeviceStages, LiveAllocation
 
 SCHEMA = "memreplay.at/1"
 
 
 def render_at_json(report: AtReport) -> str:
     """One indented object. The keys are written out here: they are a contract, not the model's."""
+    of_annotations = (
+        {} if report.stages is None else {"annotations": list(map(_stages, report.stages))}
+    )
     return to_json(
         {
             "schema": SCHEMA,
@@ -26,9 +29,37 @@ def render_at_json(report: AtReport) -> str:
             "truncated": report.truncated,
             "missing": list(report.missing),
             "devices": [_device(device, report) for device in report.devices],
+            **of_annotations,
         },
         indent=2,
     )
+
+
+def _stages(found: DeviceStages) -> dict[str, object]:
+    return {
+        "device": found.device,
+        "measure": found.measure,
+        "exactness": found.exactness,
+        "trusted": found.trusted,
+        "reasons": list(found.reasons),
+        "peak_bytes": found.peak_bytes,
+        "stages_total": found.stages_total,
+        "stages": [
+            {
+                "name": one.name,
+                "depth": one.depth,
+                "start_us": one.start_us,
+                "end_us": one.end_us,
+                "start_event": one.start_event,
+                "end_event": one.end_event,
+                "start_bytes": one.start_bytes,
+                "peak_bytes": one.peak_bytes,
+                "peak_event_index": one.peak_event,
+                "end_bytes": one.end_bytes,
+            }
+            for one in found.stages
+        ],
+    }
 
 
 def _device(found: DeviceAt, report: AtReport) -> dict[str, object]:
@@ -61,6 +92,11 @@ def _device(found: DeviceAt, report: AtReport) -> dict[str, object]:
         at = {stack: place for place, stack in enumerate(stacks)}
         out["allocations"] = [_allocation(one, at[one.stack]) for one in found.allocations]
         out["stacks"] = [_stack(one) for one in stacks.values()]
+    if found.found is not None:
+        one = found.found
+        row = _allocation(one.allocation, 0)
+        del row["stack"]
+        out["found"] = {"number": one.number, "total": one.total, **row, **_stack(one.allocation)}
     if found.tree is not None:
         out["tree"] = tree_json(found.tree)
     return out

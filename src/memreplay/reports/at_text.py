@@ -17,6 +17,7 @@ from memreplay.reports.document import (
     Table,
 )
 from memreplay.reports.filters import NOTHING_LEFT, filter_pairs
+from memreplay.reports.fit import clean, cut_right
 from memreplay.reports.headline import moment_phrases
 from memreplay.reports.holders_text import group_row, holder_tables, place_of, share
 from memreplay.reports.reasons import reason_notes
@@ -30,18 +31,65 @@ from memreplay.reports.units import (
     size,
     time_utc,
 )
-from memreplay.results.at import AtReport, DeviceAt, LiveAllocation
+from memreplay.results.at import AtReport, DeviceAt, DeviceStages, FoundAllocation, LiveAllocation
+
+DEEPEST = 20  # levels that are set in
+LONGEST = 80  # characters of an annotation's name
 
 
 def at_document(report: AtReport) -> Document:
     """The file, then a section a device and moment: how much, who held it, the allocations."""
     blocks: list[Block] = [Heading((Place(file=report.file),))]
-    if not report.devices:
+    if not report.devices and not report.stages:
         blocks.append(Note("nothing to show: the file has neither events nor segments"))
     for found in report.devices:
         blocks += _section(found, report)
+    for device in report.stages or ():
+        blocks += _stages(device, report)
     blocks += [Note(text) for text in report.missing]
     return tuple(blocks)
+
+
+def _stages(found: DeviceStages, report: AtReport) -> list[Block]:
+    """A line an annotation, those within others below them."""
+    shown = counted(found.stages_total, "annotation")
+    blocks: list[Block] = [
+        Heading((f"device {found.device}: {found.measure} at {shown}",)),
+        Pairs(
+            (
+                ("measure", f"{found.measure}, {found.exactness}"),
+                *part_pairs(report),
+                *filter_pairs(report.filters),
+                ("peak", size(found.peak_bytes)),
+            )
+        ),
+    ]
+    rows = [
+        Row(
+            (
+                signed_duration(one.start_us - (found.start_us or 0)),
+                "no end" if one.end_us is None else duration(one.end_us - one.start_us),
+                _known(one.start_bytes),
+                size(one.peak_bytes),
+                _known(one.end_bytes),
+                "  " * min(one.depth, DEEPEST) + cut_right(clean(one.name), LONGEST),
+            )
+        )
+        for one in found.stages
+    ]
+    if len(rows) < found.stages_total:
+        left = f"{count(found.stages_total - len(rows))} more, none higher (--top 0 shows all)"
+        rows.append(Row((*("",) * 5, left), style="dim"))
+    titles = ("begins", "lasts", "at start", "peak within", "at end", "annotation")
+    if rows:
+        blocks.append(Table(titles, (*("right",) * 5, "left"), tuple(rows)))
+    else:
+        blocks.append(Note("no annotations"))
+    return [*blocks, *reason_notes(found.reasons, trusted=found.trusted)]
+
+
+def _known(n_bytes: int | None) -> str:
+    return "-" if n_bytes is None else size(n_bytes)
 
 
 def _section(found: DeviceAt, report: AtReport) -> list[Block]:
@@ -66,19 +114,52 @@ def _headline(found: DeviceAt) -> tuple[str, ...]:
 
 def _pairs(found: DeviceAt, report: AtReport) -> tuple[tuple[str, str], ...]:
     pairs = [("moment", when_words(found.when)), ("measure", f"{found.measure}, {found.exactness}")]
-    if report.pool is not None:
-        pairs.append(("pool", f"{report.pool[0]}:{report.pool[1]} alone"))
-    if report.stream is not None:
-        pairs.append(("stream", f"{report.stream} alone"))
+    pairs += part_pairs(report)
     pairs += filter_pairs(report.filters)
     if found.events < found.trace_events:
         words = range_words(found.first_event, found.events, found.trace_events)
         pairs.append(("range", words))
+    if found.found is not None:
+        pairs += _life_pairs(found.found)
     part = percent(share(found.live_bytes, found.peak_bytes))
     pairs.append(("peak", f"{size(found.peak_bytes)}, of which this is {part}"))
     if found.measure != "reserved":
         pairs.append(("live", counted(found.live_count, "block")))
     return tuple(pairs)
+
+
+def _life_pairs(one: FoundAllocation) -> list[tuple[str, str]]:
+    """What is at the address: how much, from when to when, by whom."""
+    life = one.allocation
+    there = f"{size(life.bytes)} at 0x{life.address:x}"
+    if one.total > 1:
+        there += f", #{count(one.number)} of {counted(one.total, 'allocation')} with this address"
+    begins = "from before the recording" if life.alloc_event is None else "from event "
+    if life.alloc_event is not None:
+        begins += count(life.alloc_event)
+    if life.free_event is None:
+        lived = f"{begins} to the end"
+    else:
+        lived = f"{begins} to event {count(life.free_event)}"
+        if life.alloc_us is not None and life.free_us is not None:
+            lived += f", {duration(max(life.free_us - life.alloc_us, 0))}"
+        elif life.alloc_event is not None:
+            lived += f", {counted(life.free_event - life.alloc_event, 'event')}"
+    pairs = [("block", there), ("lives", lived), ("made at", life.label)]
+    if life.freed_at is not None:
+        at = place_of(life.freed_at)
+        pairs.append(("freed at", f"{at.function}  {at.file}:{at.line}"))
+    return pairs
+
+
+def part_pairs(report: AtReport) -> list[tuple[str, str]]:
+    """The pool and stream that alone count."""
+    pairs = []
+    if report.pool is not None:
+        pairs.append(("pool", f"{report.pool[0]}:{report.pool[1]} alone"))
+    if report.stream is not None:
+        pairs.append(("stream", f"{report.stream} alone"))
+    return pairs
 
 
 def when_words(when: When) -> str:
@@ -94,6 +175,8 @@ def when_words(when: When) -> str:
     if when.kind == "annotation":
         edge = {"start": "start of", "end": "end of", "peak": "peak within"}[when.edge]
         return f"{edge} annotation {when.name}"
+    if when.kind == "address":
+        return f"address 0x{when.value:x} is allocated" + (f", #{when.name}" if when.name else "")
     return {"start": "the start", "end": "the end"}[when.kind]
 
 

@@ -23,6 +23,8 @@ def filter_pairs(filters: Filters | None) -> list[tuple[str, str]]:
         words.append("live at the end")
     if filters.baseline:
         words.append("of the baseline")
+    if filters.no_baseline:
+        words.append("allocated in the recording")
     return [("only", ", ".join(words))]
 
 
@@ -36,4 +38,5 @@ def filters_json(filters: Filters | None) -> dict[str, object] | None:
         "min_bytes": filters.min_bytes,
         "only_live_at_end": filters.live_at_end,
         "only_baseline": filters.baseline,
+        "no_baseline": filters.no_baseline,
     }

@@ -68,6 +68,8 @@ def _layer(layer: Layer) -> dict[str, object]:
         "label": layer.group.label,
         "frames": [frame_json(frame) for frame in layer.group.frames],
         "user": list(layer.group.user),
+        "peak_bytes": layer.peak_bytes,
+        "peak_event_index": layer.event_index,
         "bytes": layer.bytes,
     }
 

@@ -224,7 +224,7 @@ def _measures_table(found: list[Series]) -> Table:
 
 
 def _layer_table(series: Series, report: TimelineReport) -> list[Block]:
-    """What each letter is, as much as it held at the peak."""
+    """What each letter is: the most that it held, and what it held at the peak."""
     by = report.by
     assert by is not None
     rows = []
@@ -232,17 +232,16 @@ def _layer_table(series: Series, report: TimelineReport) -> list[Block]:
         mark = MARKS[i] if i < len(MARKS) else REST
         row = group_row(layer.group, by, all_frames=False)
         below = row.below[:1] if by == "stack" else ()
-        rows.append(Row((mark, *row.cells[:2], row.cells[-1]), below, row.style))
+        numbers = (size(layer.peak_bytes), *row.cells[:2])
+        rows.append(Row((mark, *numbers, row.cells[-1]), below, row.style))
     rest = series.peak_bytes - sum(layer.group.bytes for layer in series.layers)
     more = series.groups_total - len(series.layers)
     if any(series.rest_bytes):
-        words = "all else, of which nothing is there at the peak"
-        if more:
-            words = f"all else; at the peak {counted(more, 'more group')} (--top 0 shows all)"
-        numbers = (size(rest), percent(share(rest, series.peak_bytes)))
-        rows.append(Row((REST, *numbers, words), style="dim"))
-    titles = ("", "at the peak", "share", title_of(by))
-    return [Table(titles, ("left", "right", "right", "left"), tuple(rows))]
+        words = f"all else: {counted(more, 'more group')} (--top 0 shows all)"
+        rest_numbers = ("", size(rest), percent(share(rest, series.peak_bytes)))
+        rows.append(Row((REST, *rest_numbers, words), style="dim"))
+    titles = ("", "at most", "at the peak", "share", title_of(by))
+    return [Table(titles, ("left", "right", "right", "right", "left"), tuple(rows))]
 
 
 # ---- what else happened

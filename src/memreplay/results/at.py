@@ -39,13 +39,22 @@ class LiveAllocation:
 
 
 @dataclass(frozen=True, slots=True)
+class FoundAllocation:
+    """The allocation that an address was in: the `number`-th, from 1, of the `total` there."""
+
+    allocation: LiveAllocation
+    number: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceAt:
     """What one device held after one event.
 
     `event_index` is that event, the one before `first_event` for the start; `time_us` its time, the
     first event's for the start; `start_us` the first time of the whole trace. The groups, with the
     rest, add up to `live_bytes` and `live_count`. `allocations` are the largest, where they were
-    asked for.
+    asked for; `found` is the one that the moment is of, where that is an address.
     """
 
     device: int
@@ -70,13 +79,52 @@ class DeviceAt:
     parts: tuple[Part, ...] = ()
     allocations: tuple[LiveAllocation, ...] = ()
     tree: CallTree | None = None
+    found: FoundAllocation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """The usage at an annotation's start and end, and the highest within.
+
+    Events, times and the order are as in Span; `depth` counts the annotations that it lies in.
+    `start_bytes` and `end_bytes` are None where what was read does not tell: it began before, or
+    does not end in it.
+    """
+
+    name: str
+    depth: int
+    start_us: int
+    end_us: int | None
+    start_event: int
+    end_event: int | None
+    start_bytes: int | None
+    peak_bytes: int
+    peak_event: int
+    end_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceStages:
+    """The annotations of one device: those that reach highest, of `stages_total`, in the order in
+    which they begin."""
+
+    device: int
+    measure: MeasureName
+    exactness: Exactness
+    start_us: int | None
+    peak_bytes: int
+    trusted: bool
+    reasons: tuple[str, ...]
+    stages: tuple[Stage, ...]
+    stages_total: int
 
 
 @dataclass(frozen=True, slots=True)
 class AtReport:
     """What `memreplay at` shows: an entry a device and moment.
 
-    `listed` says whether allocations were asked for. `missing` holds, for devices that do not have
+    `stages`, where annotations were asked for, are those of each device. `listed` says whether
+    allocations were asked for. `missing` holds, for devices that do not have
     a moment that others have, why.
     """
 
@@ -87,6 +135,7 @@ class AtReport:
     listed: bool
     devices: tuple[DeviceAt, ...]
     missing: tuple[str, ...] = ()
+    stages: tuple[DeviceStages, ...] | None = None
     truncated: bool = False
     pool: tuple[int, int] | None = None
     stream: int | None = None

@@ -14,11 +14,14 @@ Axis = Literal["event", "time"]
 class Layer:
     """A group's bytes over the buckets, each after the event of the bucket's maximum.
 
-    `group` says what it is, and what it held at the peak.
+    `group` says what it is, and what it held at the device's peak; `peak_bytes` is the most that it
+    ever held, and `event_index` the first event after which it did.
     """
 
     group: Group
     bytes: list[int]
+    peak_bytes: int
+    event_index: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +30,8 @@ class Series:
 
     `event_index` is the first event after which the peak is reached, `time_us` its time. `start_us`
     is the time of the first event that has one, `stop_us` the latest; None where there are none.
-    `layers` and `rest_bytes` add up to `buckets.max_bytes`; `groups_total` is how many groups there
-    are at the peak, of which `layers` are the largest.
+    `layers` and `rest_bytes` add up to `buckets.max_bytes`; `groups_total` is how many groups ever
+    hold anything, of which `layers` are those that hold most, each at a peak of its own.
     """
 
     device: int

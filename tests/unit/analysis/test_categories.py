@@ -59,6 +59,7 @@ def category(*frames: tuple[str, str]) -> str:
         ("buffers", [("/m.py", "register_buffer"), ("/m.py", "__init__")]),
         ("FSDP/DDP", [(f"{SITE}/distributed/fsdp/_flat_param.py", "_alloc_storage")]),
         ("FSDP/DDP", [(f"{SITE}/nn/parallel/distributed.py", "_ddp_init_helper")]),
+        ("FSDP/DDP", [(f"{SITE}/distributed/fsdp/_fully_shard/_fsdp_state.py", "_pre_forward")]),
         ("FSDP/DDP", [("??", "c10d::Reducer::initialize_buckets(std::vector<long>)")]),
         (
             "activations",
@@ -73,6 +74,16 @@ def category(*frames: tuple[str, str]) -> str:
             [
                 ("/m.py", "forward"),
                 (f"{SITE}/distributed/fsdp/fully_sharded_data_parallel.py", "forward"),
+            ],
+        ),
+        (
+            "activations",
+            [
+                ("/m.py", "forward"),
+                (
+                    f"{SITE}/distributed/fsdp/fully_sharded_data_parallel.py",
+                    "FullyShardedDataParallel.forward",
+                ),
             ],
         ),
         (

@@ -28,13 +28,15 @@ PATTERNS = ("a", "e", "^", "nowhere", r"py:\w*f", "0|1", "model", ":")
 
 @st.composite
 def some_filters(draw: st.DrawFn) -> Filters:
+    of_baseline, not_of_it = draw(st.sampled_from([(False, False), (True, False), (False, True)]))
     patterns = st.lists(st.sampled_from(PATTERNS), max_size=2).map(tuple)
     return Filters(
         draw(patterns),
         draw(patterns),
         draw(st.sampled_from([0, 1, 300, 512, 4096, 1 << 20])),
         draw(st.booleans()),
-        draw(st.booleans()),
+        of_baseline,
+        not_of_it,
     )
 
 
@@ -50,6 +52,7 @@ def passes(snap: mr.Snapshot, filters: Filters, life: tuple[int, int, int, int])
         size >= filters.min_bytes
         and (end == -1 or not filters.live_at_end)
         and (begin == -1 or not filters.baseline)
+        and (begin != -1 or not filters.no_baseline)
         and (any(map(found, filters.include)) or not filters.include)
         and not any(map(found, filters.exclude))
     )
@@ -143,3 +146,9 @@ def test_what_cannot_be_filtered() -> None:
     with pytest.raises(UsageError, match="is not a regular expression"):
         peak_report(snap(), filters=Filters(include=("(",)))
     assert not Filters()
+
+
+def test_only_the_baseline_and_none_of_it_is_nothing() -> None:
+    snap = mr.open(build.dump(SnapshotBuilder().alloc(512, 9).build()))
+    with pytest.raises(UsageError, match="--only-baseline and --no-baseline leave nothing"):
+        peak_report(snap, filters=Filters(baseline=True, no_baseline=True))

@@ -81,6 +81,15 @@ def test_a_place_is_what_its_sure_casts_are() -> None:
     assert origins(made.build())[2:] == [WEIGHT_CAST, None, None, WEIGHT_CAST]
 
 
+def test_another_place_than_that_of_weights_is_of_activations() -> None:
+    made = SnapshotBuilder()
+    made.alloc(0x1000, 4096, frames=WEIGHT).alloc(0x3000, 4096, frames=ACTIVATION)
+    made.alloc(0x6000, 2048, frames=cast(10)).alloc(0x7000, 2048, frames=cast(20))
+    assert origins(made.build())[2:] == [EITHER_CAST, EITHER_CAST]
+    made.alloc(0x9000, 128, frames=cast(10)).free(0x9000, 128, frames=EXIT_HERE)
+    assert origins(made.build())[2:] == [WEIGHT_CAST, None, WEIGHT_CAST]
+
+
 def test_blocks_from_before_are_weights() -> None:
     made = SnapshotBuilder().alloc(0x6000, 2048, frames=cast(0)).free(0x1000, 4096)
     made.alloc(0x7000, 2048, frames=cast(0))
@@ -106,7 +115,7 @@ def test_python_stacks_alone() -> None:
 
 
 def test_a_recording_without_stacks_tells_nothing() -> None:
-    made = SnapshotBuilder().alloc(0x1000, 512, frames=[]).free(0x1000, 512, frames=EXIT_HERE)
+    made = SnapshotBuilder(stacks=False).alloc(0x1000, 512).free(0x1000, 512)
     assert origins(made.build()) == [None]
 
 

@@ -99,3 +99,54 @@ def test_text_and_list(runner: CliRunner, path: str) -> None:
 def test_strict(runner: CliRunner, path: str) -> None:
     assert ask(runner, path, "--end", "--strict").exit_code == 1  # no segments: 700 bytes missing
     assert ask(runner, path, "--end").exit_code == 0
+
+
+def test_annotations_in_a_table(runner: CliRunner, path: str) -> None:
+    result = ask(runner, path, "--annotations")
+    assert (result.exit_code, result.stderr) == (0, "")
+    rows = [line.split() for line in result.stdout.splitlines()]
+    assert ["+1.000", "s", "2.000", "s", "900", "B", "900", "B", "0", "B", "odd:end"] in rows
+    assert ["+3.000", "s", "2.000", "s", "0", "B", "700", "B", "700", "B", "step"] in rows
+    found = json.loads(ask(runner, path, "--annotations", "--end", "--format", "json").stdout)
+    check_against("at-1.json", found)
+    assert [one["peak_bytes"] for one in found["annotations"][0]["stages"]] == [900, 700]
+    assert len(found["devices"]) == 1
+    result = ask(runner, path, "--annotations", "--top", "1")
+    assert "1 more, none higher (--top 0 shows all)" in result.stdout
+
+
+@pytest.mark.parametrize(
+    "address, event, lived",
+    [
+        ("0x200", 0, "from event 0 to event 1, 2.000 s"),
+        ("512#1", 0, "from event 0 to event 1"),
+        ("1000", 0, "from event 0 to event 1"),
+        ("0x400#-1", 2, "from event 2 to the end"),
+        ("0x400", 0, "from event 0 to event 1"),
+    ],
+)
+def test_an_address(runner: CliRunner, path: str, address: str, event: int, lived: str) -> None:
+    result = ask(runner, path, "--address", address)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert lived in result.stdout
+    found = json.loads(ask(runner, path, "--address", address, "--format", "json").stdout)
+    check_against("at-1.json", found)
+    (device,) = found["devices"]
+    assert device["event_index"] == device["found"]["alloc_event"] == event
+
+
+@pytest.mark.parametrize(
+    "address, words",
+    [
+        ("0x100", "no allocation that was read, and counts, had the address 0x100 in it"),
+        ("0x200#3", "0x200 is allocated once; they count from 1"),
+        ("0x400#0", "0x400 is allocated 2 times; they count from 1"),
+        ("0x1ffffffffffffffff", "is no address"),
+        ("99999999999999999999", "is no address"),
+        ("here", "is no address"),
+    ],
+)
+def test_no_such_address(runner: CliRunner, path: str, address: str, words: str) -> None:
+    result = ask(runner, path, "--address", address)
+    assert result.exit_code == 2
+    assert words in " ".join(result.stderr.split())

@@ -33,6 +33,7 @@ def test_all() -> None:
         "min_bytes": 1 << 20,
         "only_live_at_end": True,
         "only_baseline": True,
+        "no_baseline": False,
     }
 
 

@@ -19,7 +19,7 @@ from memreplay.results.timeline import TimelineReport
 from tests import build
 from tests.build import START_US, SnapshotBuilder
 from tests.strategies import traces
-from tests.unit.reports.timelines import MIB, made
+from tests.unit.reports.timelines import FORWARD, LOSS, MIB, made
 
 
 def text(report: TimelineReport, width: int = 80, **options: bool) -> str:
@@ -72,12 +72,23 @@ def test_layers() -> None:
     found = text(made(by="file", points=100), 100)
     assert "aaaa" in found
     assert "bb" in found
-    assert "a    300.0 MiB  75.0%  /home/ada/model.py" in found
-    assert "b    100.0 MiB  25.0%  /home/ada/loss.py" in found
+    assert "a  300.0 MiB    300.0 MiB  75.0%  /home/ada/model.py" in found
+    assert "b  100.0 MiB    100.0 MiB  25.0%  /home/ada/loss.py" in found
     assert "all else" not in found
     found = text(made(by="stack", top=1, points=100), 100)
-    assert ".    100.0 MiB  25.0%  all else; at the peak 1 more group (--top 0 shows all)" in found
-    assert "a    300.0 MiB  75.0%  forward  /home/ada/model.py:7" in found
+    assert ".               100.0 MiB  25.0%  all else: 1 more group (--top 0 shows all)" in found
+    assert "a  300.0 MiB    300.0 MiB  75.0%  forward  /home/ada/model.py:7" in found
+
+
+def test_what_is_large_at_another_moment_than_the_peak_is_shown() -> None:
+    builder = SnapshotBuilder().alloc(1 << 24, 50 * MIB, frames=FORWARD)
+    builder.alloc(2 << 24, 300 * MIB, frames=LOSS).free(2 << 24, 300 * MIB)
+    for i in range(20):
+        builder.alloc((i + 4) << 24, 10 * MIB, frames=[("step", "/home/ada/optim.py", i + 1)])
+    found = text(made(builder, by="file", top=2, points=100, device=0), 100)
+    assert "a  300.0 MiB    300.0 MiB  85.7%  /home/ada/loss.py" in found
+    assert "b  200.0 MiB          0 B   0.0%  /home/ada/optim.py" in found
+    assert ".                50.0 MiB  14.3%  all else: 1 more group" in found
 
 
 def test_what_is_no_layer_lies_on_them() -> None:

@@ -1,0 +1,114 @@
+"""Usage at the start and the end of every annotation, and the highest within."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from memreplay import _measures
+from memreplay.analysis.annotations import spans
+from memreplay.results.at import DeviceStages, Stage
+
+if TYPE_CHECKING:
+    from memreplay.model import Span, Verdict
+    from memreplay.replay import Usage
+    from memreplay.snapshot import Snapshot
+
+BLOCK = 4096  # events whose maximum is kept, so that long annotations are not looked through
+
+
+def device_stages(snap: Snapshot, usage: Usage, trust: Verdict, top: int) -> DeviceStages:
+    """Those of one device that have to do with what was read, in the order in which they begin.
+
+    `top` keeps the ones that reach highest (0: all).
+    """
+    replay = usage.replay
+    highest = _Highest(usage)
+    found: list[Stage] = []
+    ends: list[float] = []
+    for span in spans(snap, replay):
+        end_us = float("inf") if span.end_us is None else span.end_us
+        # What begins when another ends is not in it.
+        while ends and (ends[-1] <= span.start_us or ends[-1] < end_us):
+            ends.pop()
+        stage = _stage(usage, span, len(ends), highest)
+        ends.append(end_us)
+        if stage is not None:
+            found.append(stage)
+    kept = found
+    if top and len(found) > top:
+        order = sorted(range(len(found)), key=lambda i: (-found[i].peak_bytes, i))
+        kept = [found[i] for i in sorted(order[:top])]
+    return DeviceStages(
+        device=replay.device,
+        measure=usage.measure,
+        exactness="exact" if trust.exact else "estimated",
+        start_us=replay.origin_us,
+        peak_bytes=usage.peak.bytes,
+        trusted=trust.trusted,
+        reasons=trust.reasons,
+        stages=tuple(kept),
+        stages_total=len(found),
+    )
+
+
+def _stage(usage: Usage, span: Span, depth: int, highest: _Highest) -> Stage | None:
+    """None for one that ends before, or begins after, what was read."""
+    replay = usage.replay
+    last = replay.start + replay.events
+    end = last if span.end_event is None else span.end_event
+    # At the bounds of a range: what came before its first event, or after its last, is not known.
+    before = replay.start if replay.first_event > 0 else None
+    after = None if replay.native.reaches_end else last
+    if end == before or span.start_event == after:
+        return None
+    peak_bytes, peak_event = highest.within(span.start_event, end)
+    return Stage(
+        name=span.name,
+        depth=depth,
+        start_us=span.start_us,
+        end_us=span.end_us,
+        start_event=span.start_event,
+        end_event=span.end_event,
+        start_bytes=None if span.start_event == before else usage.bytes_at(span.start_event),
+        peak_bytes=peak_bytes,
+        peak_event=peak_event,
+        end_bytes=None if span.end_event in (None, after) else usage.bytes_at(end),
+    )
+
+
+class _Highest:
+    """The highest of a measure within many ranges of events."""
+
+    def __init__(self, usage: Usage) -> None:
+        self.usage = usage
+        self.column = usage.column
+        self.base = usage.replay.first_event
+        series = np.asarray(self.column)
+        starts = np.arange(0, len(series), BLOCK)
+        self.blocks = np.maximum.reduceat(series, starts) if len(series) else series
+
+    def within(self, first: int, last: int) -> tuple[int, int]:
+        """(bytes, event) after the events `first` to `last`, the first of equal ones."""
+        best: tuple[int, int] | None = None
+        if first < self.base:
+            best = self.usage.start_bytes, first
+        start, stop = max(first - self.base, 0), last - self.base
+        whole, after = -(-start // BLOCK), (stop + 1) // BLOCK
+        if after - whole < 2:
+            pieces = [(start, stop)]
+        else:
+            at = whole + int(np.argmax(self.blocks[whole:after]))
+            pieces = [
+                (start, whole * BLOCK - 1),
+                (at * BLOCK, (at + 1) * BLOCK - 1),
+                (after * BLOCK, stop),
+            ]
+        for begin, end in pieces:
+            if begin <= end:
+                n_bytes, event = _measures.highest(self.column, begin, end)
+                if best is None or n_bytes > best[0]:
+                    best = n_bytes, event + self.base
+        assert best is not None  # `last` is `first` at least, and one of them was read
+        return best
