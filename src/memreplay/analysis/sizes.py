@@ -65,7 +65,7 @@ def share_of(n_bytes: int, share: float) -> int:
 
 
 def _without_unit(shown: str, number: str) -> SizeError:
-    likely = f"{number}GiB" if len(number) < 5 else "38GiB"
+    likely = f"{number}GiB" if re.fullmatch(r"[\d.]{1,4}", number) else "38GiB"
     return SizeError(f"{shown} has no unit: give {likely} (or MiB, KiB), or {number}B for bytes")
 
 

@@ -14,7 +14,7 @@ else:
 
 
 class SizeType(_SizeType):
-    """`80GiB`, `38 GB`, `64K`, `4096B`; see `analysis.sizes.parse_size`. `least` is the smallest."""
+    """`80GiB`, `64K`, `4096B`; see `analysis.sizes.parse_size`. `least` is the smallest."""
 
     name = "size"
 
