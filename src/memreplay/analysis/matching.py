@@ -16,7 +16,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, pairwise
 
-from memreplay.analysis.lines import align_lines
+from memreplay.analysis.lines import align_files
 from memreplay.analysis.plumbing import USER, file_rank
 from memreplay.analysis.sites import Calls, Site, same_sites
 from memreplay.model import Frame
@@ -205,12 +205,11 @@ class _Code:
                             held[stack[i].line] = (held[stack[i].line] or 0) + n_bytes
             files.append(lines)
         called: list[dict[tuple[Site, int], Hashable]] = [{}, {}]
-        for file, theirs in files[1].items():
-            ours = files[0].get(file, {})
-            aligned = align_lines(ours, theirs, sized=self.sides[0].n_bytes is not None)
+        sized = self.sides[0].n_bytes is not None
+        for file, aligned in align_files(files[0], files[1], sized=sized).items():
             for (function, line), old in aligned.base.items():
                 called[0][(file, function), line] = old
-            for function, lines_of in theirs.items():
+            for function, lines_of in files[1][file].items():
                 for line in lines_of:
                     old_line: Hashable = aligned.new.get((function, line))
                     called[1][(file, function), line] = (
