@@ -10,6 +10,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain, pairwise
 
 from memreplay.analysis.lines import align_files
@@ -244,21 +245,26 @@ def _lines(of: Stacks, named: dict[Site, Site]) -> dict[str, dict[str, dict[int,
                 held[at] += n_bytes
             for at in {id(frame) for frame in stack}:
                 led_to[at] += n_bytes
-    found: dict[str, dict[str, dict[int, int | None]]] = defaultdict(lambda: defaultdict(dict))
-    for sums in (held, led_to, None):
-        more: Counter[tuple[str, str, int]] = Counter()
-        for frame in _distinct(of):
-            if _has_lines(frame.file) and (sums is None or id(frame) in sums):
-                file, function = named[frame.file, frame.function]
-                more[file, function, frame.line] += 0 if sums is None else sums[id(frame)]
-        for (file, function, line), n_bytes in more.items():
-            found[file][function].setdefault(line, None if sums is None else n_bytes)
+    sums: dict[Site, dict[int, list[int | None]]] = defaultdict(dict)
+    for frame in _distinct(of):
+        if _has_lines(frame.file):
+            both = sums[named[frame.file, frame.function]].setdefault(frame.line, [None, None])
+            for i, known in enumerate((held, led_to)):
+                n = known.get(id(frame))
+                if n is not None:
+                    both[i] = (both[i] or 0) + n
+    found: dict[str, dict[str, dict[int, int | None]]] = defaultdict(dict)
+    for (file, function), lines in sums.items():
+        found[file][function] = {
+            line: own if own is not None else through for line, (own, through) in lines.items()
+        }
     return found
 
 
 def _distinct(of: Stacks) -> Iterable[Frame]:
     frames = {id(frame): frame for stack in of.stacks for frame in stack}
-    return chain(frames.values(), of.seen)
+    frames |= {id(frame): frame for frame in of.seen}
+    return frames.values()
 
 
 def _places(of: Stacks) -> Iterator[Indices]:
@@ -269,6 +275,7 @@ def _places(of: Stacks) -> Iterator[Indices]:
         yield users_of(stack)[:1] or (0,) * bool(stack)
 
 
+@lru_cache(maxsize=4096)
 def _has_lines(file: str) -> bool:
     return file_rank(file) == USER or _PYTHON_FILE.search(file) is not None
 

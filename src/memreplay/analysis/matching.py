@@ -107,9 +107,15 @@ def _at_place(code: Code, some: list[One]) -> list[Match]:
         if len({one.side for one in some}) < 2:
             break
     else:
-        for more in (_deeper, _cut_short):
-            found, some = more(code, some)
+        found, some = _deeper(code, some)
+        groups += found
+        of_operators, some = _grouped(some, code.operator), []
+        for of_one in of_operators:
+            found, left = _cut_short(code, of_one)
             groups += found
+            some += left
+        found, some = _cut_short(code, some)
+        groups += found
     alike = code.way if code.sized else code.functions
     for group in groups:
         done.setdefault(alike(group[0]), group)
