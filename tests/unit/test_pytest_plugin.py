@@ -236,7 +236,7 @@ def test_a_test_that_fails_is_not_judged(gpu: pytest.Pytester) -> None:
     result = run(
         gpu,
         """
-@pytest.mark.memreplay(max_peak=1)
+@pytest.mark.memreplay(max_peak='1B')
 def test_step():
     torch.alloc(1024)
     assert False, "its own"
@@ -285,7 +285,7 @@ def test_without_torch(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatc
     with_torch(pytester, monkeypatch)
     (pytester.path / "fake" / "torch.py").write_text("raise ImportError('no torch')")
     pytester.makepyfile(
-        "import pytest\n\n@pytest.mark.memreplay(max_peak=1)\ndef test_step():\n    pass\n"
+        "import pytest\n\n@pytest.mark.memreplay(max_peak='1B')\ndef test_step():\n    pass\n"
     )
     declared = any(one.value == "memreplay.pytest_plugin" for one in entry_points(group="pytest11"))
     early = () if declared else ("-p", "memreplay.pytest_plugin")
@@ -302,8 +302,8 @@ def test_without_torch(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatc
         ("max_peak='lots'", "max_peak: 'lots' is no size"),
         ("max_peek='2GiB'", "unknown key 'max_peek'; there are: "),
         ("max_growth='2%'", "limits growth: say since what with baseline='base.json'"),
-        ("max_peak=1, baseline=3", "baseline must be a path"),
-        ("max_peak=1, allow_untrusted='no'", "allow_untrusted must be true or false"),
+        ("max_peak='1B', baseline=3", "baseline must be a path"),
+        ("max_peak='1B', allow_untrusted='no'", "allow_untrusted must be true or false"),
     ],
 )
 def test_a_wrong_marker_is_told_on_any_machine(
@@ -428,9 +428,9 @@ class TestStep:
 @pytest.mark.parametrize(
     "decorators",
     [
-        "@pytest.mark.memreplay(max_peak=1)\n@pytest.mark.memreplay(max_peak=2)",
-        """@pytest.mark.memreplay(max_peak=1)
-@pytest.mark.parametrize("n", [pytest.param(1, marks=pytest.mark.memreplay(max_peak=2))])""",
+        "@pytest.mark.memreplay(max_peak='1B')\n@pytest.mark.memreplay(max_peak='2B')",
+        """@pytest.mark.memreplay(max_peak='1B')
+@pytest.mark.parametrize("n", [pytest.param(1, marks=pytest.mark.memreplay(max_peak='2B'))])""",
     ],
 )
 def test_two_marks_are_one_too_many(gpu: pytest.Pytester, decorators: str) -> None:

@@ -15,7 +15,8 @@ from typing import NamedTuple
 Lines = Mapping[str, Mapping[int, int | None]]
 Line = tuple[str, int]  # function, line
 
-MOST_PAIRS = 1 << 16  # lines that are compared each with each
+MOST_PAIRS = 1 << 16  # lines of a file that are compared each with each
+MOST_PAIRS_OF_ALL = 1 << 18  # and of all files
 MOST_IN_ORDER = 16  # lines of a function that are told apart by their bytes alone
 # What speaks for a pair of lines, once more for equal bytes, and against lines inserted before it.
 # A line alone does not say that it moved, where others stay: it is another one of the same code.
@@ -34,9 +35,30 @@ class Aligned(NamedTuple):
 
     base: dict[Line, int]
     new: dict[Line, int]
+    compared: bool = False  # whether lines were compared each with each
 
 
-def align_lines(base: Lines, new: Lines, *, sized: bool = True) -> Aligned:
+def align_files(
+    base: Mapping[str, Lines], new: Mapping[str, Lines], *, sized: bool = True
+) -> dict[str, Aligned]:
+    """Which lines of each file of the new side are the same in both."""
+    found: dict[str, Aligned] = {}
+    left = MOST_PAIRS_OF_ALL
+    for file, theirs in new.items():
+        ours = base.get(file, {})
+        found[file] = align_lines(ours, theirs, sized=sized, most_pairs=min(left, MOST_PAIRS))
+        if found[file].compared:
+            left -= _pairs(ours, theirs)
+    return found
+
+
+def _pairs(base: Lines, new: Lines) -> int:
+    return sum(len(lines) * len(new.get(function, ())) for function, lines in base.items())
+
+
+def align_lines(
+    base: Lines, new: Lines, *, sized: bool = True, most_pairs: int = MOST_PAIRS
+) -> Aligned:
     """Which lines of one file are the same in both sides.
 
     `sized` says that bytes are known where there are any. If not, lines of a function that nothing
@@ -48,14 +70,15 @@ def align_lines(base: Lines, new: Lines, *, sized: bool = True) -> Aligned:
     if same in (ours, theirs):
         return Aligned({}, {(function, line): line for function, line in same})
     both = [function for function in base if function in new]
-    if sum(len(base[function]) * len(new[function]) for function in both) > MOST_PAIRS:
+    compared = _pairs(base, new) <= most_pairs
+    if not compared:
         if same:
             return Aligned({}, {(function, line): line for function, line in same})
         chain: list[_Pair] = []
     else:
         chain = _best_chain(base, new, both)
     if not chain:
-        return _without_anchors(base, new, both, sized)
+        return _without_anchors(base, new, both, sized)._replace(compared=compared)
     moved = {(pair.base, pair.new) for pair in chain}
     found = {
         (function, line): old
@@ -63,7 +86,7 @@ def align_lines(base: Lines, new: Lines, *, sized: bool = True) -> Aligned:
         for old, line in moved
         if old in base[function] and line in new[function]
     }
-    return Aligned({}, found | _between(base, new, both, chain, found))
+    return Aligned({}, found | _between(base, new, both, chain, found), compared)
 
 
 def _best_chain(base: Lines, new: Lines, both: list[str]) -> list[_Pair]:

@@ -6,13 +6,8 @@ from collections.abc import Callable, Hashable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from memreplay.analysis.matching import (
-    Match,
-    Stacks,
-    match_stacks,
-    operator_below,
-    same_functions,
-)
+from memreplay.analysis.code import Stacks, operator_below
+from memreplay.analysis.matching import Match, match_stacks, same_functions
 from memreplay.analysis.sides import REST, Sided, frame_words, trimmed
 from memreplay.model import Group, Label
 from memreplay.results.diff import DiffRow, Status

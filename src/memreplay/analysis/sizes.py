@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 
-# `38GiB`, `38 GB`, `64K`, `1.5 MiB`, `4096`, `41_000_000`, `40e9`.
+# `38GiB`, `38 GB`, `64K`, `1.5 MiB`, `4096B`, `41_000_000 B`, `40e9B`.
 _NUMBER = r"(?P<number>\d{1,18}(?:_\d{1,18})*(?:\.\d{0,9})?)"
 _SIZE = re.compile(
-    rf"{_NUMBER}(?:[eE]\+?(?P<power>\d{{1,2}})| ?(?P<unit>[KMGT])(?P<binary>i?)(?P<bytes>B?)| ?B)?",
+    rf"{_NUMBER}(?:(?:[eE]\+?(?P<power>\d{{1,2}}))?(?P<plain> ?B)?"
+    r"| ?(?P<unit>[KMGT])(?P<binary>i?)(?P<bytes>B?))",
     re.IGNORECASE | re.ASCII,
 )
 _SHARE = re.compile(r"(?P<number>\d{1,9}(?:\.\d{0,9})?) ?%", re.ASCII)
@@ -21,20 +22,20 @@ class SizeError(ValueError):
 
 
 def parse_size(given: object) -> int:
-    """The bytes of a text, or of a whole number.
+    """The bytes of a text with a unit, or of 0.
 
     KiB, MiB, GiB and TiB, and K, M, G and T alone, are powers of 1,024; KB, MB, GB and TB are
-    powers of 1,000. A part of a byte is dropped. Raises SizeError.
+    powers of 1,000; B is bytes. A part of a byte is dropped. A bare number is an error, as a text
+    and as a number: `8` was rarely meant as 8 bytes. Raises SizeError.
     """
-    if isinstance(given, float) and given.is_integer():  # TOML has 40e9 as one
-        given = int(given)
-    if isinstance(given, int) and not isinstance(given, bool):
-        if not 0 <= given < MOST_BYTES:
-            raise SizeError(f"{_shown(given)} is no size: give bytes from 0 on")
-        return given
+    if isinstance(given, (int, float)) and not isinstance(given, bool) and 0 <= given < MOST_BYTES:
+        if given == 0:
+            return 0
+        if given == int(given):  # TOML has 40e9 as a float
+            raise _without_unit(str(given), str(int(given)))
     match = _SIZE.fullmatch(given.strip()) if isinstance(given, str) and len(given) < 80 else None
     if match is None or _digits(match) > 18:
-        raise SizeError(f"{_shown(given)} is no size: give 38GiB, 38GB (1000s), 512MiB or bytes")
+        raise SizeError(f"{_shown(given)} is no size: give 38GiB, 38GB (1000s), 512MiB or 64B")
     digits, scale = _decimal(match)
     if match["unit"]:
         decimal = match["bytes"] and not match["binary"]
@@ -43,6 +44,8 @@ def parse_size(given: object) -> int:
         digits *= 10 ** int(match["power"])
     if digits // scale >= MOST_BYTES:
         raise SizeError(f"{_shown(given)} is more than there is")
+    if digits and not match["unit"] and not match["plain"]:
+        raise _without_unit(repr(given), match[0])
     return digits // scale
 
 
@@ -59,6 +62,11 @@ def share_of(n_bytes: int, share: float) -> int:
     """So much of it, by the decimal that the share was given as: 29% of 100 B is 29 B, though
     100 * 0.29 is a little less. A part of a byte is dropped."""
     return n_bytes * round(share * _PARTS) // _PARTS
+
+
+def _without_unit(shown: str, number: str) -> SizeError:
+    likely = f"{number}GiB" if re.fullmatch(r"[\d.]{1,4}", number) else "38GiB"
+    return SizeError(f"{shown} has no unit: give {likely} (or MiB, KiB), or {number}B for bytes")
 
 
 def _decimal(match: re.Match[str]) -> tuple[int, int]:

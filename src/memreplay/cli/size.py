@@ -14,7 +14,7 @@ else:
 
 
 class SizeType(_SizeType):
-    """`80GiB`, `38 GB`, `64K`, `4096`; see `analysis.sizes.parse_size`. `least` is the smallest."""
+    """`80GiB`, `64K`, `4096B`; see `analysis.sizes.parse_size`. `least` is the smallest."""
 
     name = "size"
 
@@ -25,6 +25,8 @@ class SizeType(_SizeType):
         """The bytes; a usage error where the text is no size, or too small a one."""
         from memreplay.analysis.sizes import SizeError, parse_size
 
+        if isinstance(value, int):  # a default, which is bytes
+            return value
         try:
             size = parse_size(value)
         except SizeError as error:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from memreplay.model import By, Group, When
 from memreplay.reports.at_text import when_words
 from memreplay.reports.document import (
+    Below,
     Block,
     Document,
     Heading,
@@ -15,7 +14,6 @@ from memreplay.reports.document import (
     Place,
     Row,
     Table,
-    Words,
 )
 from memreplay.reports.filters import NOTHING_LEFT, filter_pairs
 from memreplay.reports.holders_text import group_row, title_of
@@ -137,18 +135,18 @@ def _row(row: DiffRow, report: DiffReport) -> Row:
         signed_count(row.new_count - row.base_count),
         row.status,
     )
-    return Row((*numbers, _noted(shown.cells[-1], row, report.by)), shown.below, shown.style)
+    return Row((*numbers, shown.cells[-1]), (*shown.below, *_merged(row, report.by)), shown.style)
 
 
-def _noted(cell: Words, row: DiffRow, by: By) -> Words:
-    """The place, and of how many groups the row is where it is of several."""
+def _merged(row: DiffRow, by: By) -> Below:
+    """Of how many groups a row is, where it is of several, and whether of what it calls."""
     words = []
-    if row.below:
+    if row.below and row.frames:
         words.append("in what it calls")
-    if max(row.base_groups, row.new_groups) > 1:
-        before, after = count(row.base_groups), counted(row.new_groups, _GROUPS.get(by, "group"))
-        words.append(after if row.base_groups in (row.new_groups, 0) else f"{before} -> {after}")
-    if not words or not row.frames:
-        return cell
-    assert isinstance(cell, Place)
-    return replace(cell, note=", ".join(filter(None, (cell.note, *words))))
+    if row.frames and max(row.base_groups, row.new_groups) > 1:
+        what = _GROUPS.get(by, "group")
+        if row.base_groups and row.new_groups and row.base_groups != row.new_groups:
+            words.append(f"{count(row.base_groups)} -> {counted(row.new_groups, what)}")
+        else:
+            words.append(counted(max(row.base_groups, row.new_groups), what))
+    return ((Place(f"({', '.join(words)})"), "dim"),) if words else ()

@@ -25,7 +25,7 @@ def test_a_whole_table() -> None:
         max_peak="38GiB",
         max_growth="2%",
         max_growth_bytes="256MiB",
-        max_reserved=41_000_000,
+        max_reserved="41_000_000B",
         max_fragmentation="20%",
         no_leaks=True,
         no_oom=False,
@@ -47,7 +47,7 @@ def test_a_whole_table() -> None:
 
 
 def test_parts_and_zeros() -> None:
-    found = parsed(category="activations", annotation="ProfilerStep", max_peak=40e9)
+    found = parsed(category="activations", annotation="ProfilerStep", max_peak="40e9B")
     assert (found.category, found.annotation, found.max_peak) == (
         "activations",
         "ProfilerStep",
@@ -86,9 +86,12 @@ def test_no_tables() -> None:
         ({"name": 3, "max_peak": 1}, "name must be a text"),
         ({"category": "a", "no_leaks": True}, "no_leaks is of all memory, not of one category"),
         ({"annotation": "a", "no_oom": True}, "no_oom is of all memory, not of one annotation"),
-        ({"category": "a", "max_reserved": 1}, "reserved memory is of segments, and has no"),
+        ({"category": "a", "max_reserved": "1B"}, "reserved memory is of segments, and has no"),
         ({"category": "a", "max_reserved": 0}, "gate table 1: reserved memory is of segments"),
-        ({"category": "a", "measure": "reserved", "max_peak": 1}, "reserved memory is of segments"),
+        (
+            {"category": "a", "measure": "reserved", "max_peak": "1B"},
+            "reserved memory is of segments",
+        ),
         ({"measure": "reserved", "no_leaks": True}, "leaks are of allocations"),
     ],
 )

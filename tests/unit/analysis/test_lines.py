@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memreplay.analysis.lines import MOST_PAIRS, align_lines
+from memreplay.analysis.lines import MOST_PAIRS, align_files, align_lines
 
 
 def aligned(base: dict[int, int | None], new: dict[int, int | None]) -> dict[int, int]:
@@ -111,3 +111,16 @@ def test_functions_of_very_many_lines() -> None:
     start = time.perf_counter()
     aligned(*few)
     assert time.perf_counter() - start < 5
+
+
+def test_very_many_files() -> None:
+    def files(shift: int) -> dict[str, dict[str, dict[int, int | None]]]:
+        lines = plain(*range(shift, 600 + shift, 3))
+        return {f"m{i}.py": {"f": lines} for i in range(200)}
+
+    start = time.perf_counter()
+    found = align_files(files(0), files(4))
+    assert time.perf_counter() - start < 10
+    # Compared each with each as long as there is time, and then by their order.
+    assert {one.compared for one in found.values()} == {True, False}
+    assert all(one.new["f", 4] == 0 for one in found.values())

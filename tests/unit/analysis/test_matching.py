@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memreplay.analysis.matching import Match, Stack, Stacks, match_stacks, same_functions
+from memreplay.analysis.code import Stack, Stacks
+from memreplay.analysis.matching import Match, match_stacks, same_functions
 from memreplay.model import Frame
 
 
@@ -275,14 +276,21 @@ def test_nodes_of_autograd_match_by_their_name() -> None:
 
 
 def test_what_several_stacks_have_in_common_is_shown() -> None:
-    base = [
-        stack("m.py:f:10", "m.py:g:20", "t.py:run:1"),
-        stack("m.py:f:10", "m.py:g:20", "t.py:run:2"),
-    ]
-    new = [stack("m.py:f:10", "m.py:g:20", "t.py:run:5")]
-    (one,) = match_stacks(Stacks(base, n_bytes=[1, 2]), Stacks(new, n_bytes=[5]))
+    def run(line: int) -> Stack:
+        return stack("m.py:f:10", "m.py:g:20", f"t.py:run:{line}")
+
+    # The others of its lines stayed: any of these may have become the one.
+    seen = [Frame("run", "t.py", line) for line in (30, 40)]
+    base = Stacks([run(1), run(2)], n_bytes=[1, 2], seen=seen)
+    (one,) = match_stacks(base, Stacks([run(5)], n_bytes=[5], seen=seen))
     assert one.frames == stack("m.py:f:10", "m.py:g:20")
     assert one.user == (0, 1)
+    # A caller that both have is itself.
+    seen += [Frame("run", "t.py", line) for line in (1, 5)]
+    found = match_stacks(
+        Stacks([run(1)], n_bytes=[1], seen=seen), Stacks([run(5)], n_bytes=[5], seen=seen)
+    )
+    assert pairs(found) == {((0,), ()), ((), (0,))}
 
 
 def test_a_thread_that_begins_within_the_other_stack() -> None:

@@ -57,7 +57,7 @@ def ask(runner: CliRunner, path: str, *options: str) -> Result:
             ["--by", "innermost", "--exclude", "optim"],
             ["forward model.py:7", "backward model.py:9"],
         ),
-        (["--include", "model", "--min-bytes", "800"], ["forward model.py:7"]),
+        (["--include", "model", "--min-bytes", "800B"], ["forward model.py:7"]),
         (["--only-live-at-end"], ["step optim.py:3"]),
         (["--stream", "7"], ["backward model.py:9"]),
         (["--from", "3", "--to", "4"], ["backward model.py:9"]),

@@ -54,7 +54,7 @@ def test_text(runner: CliRunner, path: str) -> None:
 
 
 def test_json(runner: CliRunner, path: str) -> None:
-    result = ask(runner, path, "--format", "json", "--at", "0", "--min-bytes", "1")
+    result = ask(runner, path, "--format", "json", "--at", "0", "--min-bytes", "1B")
     assert (result.exit_code, result.stderr) == (0, "")
     found = json.loads(result.stdout)
     check_against("categories-1.json", found)

@@ -98,13 +98,13 @@ def test_the_highest_code_of_several(runner: CliRunner) -> None:
         (("--max-growth", "256MiB"), "'256MiB' is no share: give a percentage"),
         (("--max-fragmentation", "0.2"), "'0.2' is no share"),
         (("--measure", "reserved", "--no-leaks"), "leaks are of allocations"),
-        (("--max-peak", "1", "--write", "junit"), "'junit' is no FORMAT=FILE"),
-        (("--max-peak", "1", "--write", "xml=a"), "'xml=a' is no FORMAT=FILE"),
-        (("--max-peak", "1", "--write", "json=/no/such/x"), "there is no directory /no/such"),
-        (("--max-peak", "1", "--device", "7"), "device"),
-        (("--max-peak", "1", "--write", "json=."), "cannot write .: it is a directory"),
+        (("--max-peak", "1B", "--write", "junit"), "'junit' is no FORMAT=FILE"),
+        (("--max-peak", "1B", "--write", "xml=a"), "'xml=a' is no FORMAT=FILE"),
+        (("--max-peak", "1B", "--write", "json=/no/such/x"), "there is no directory /no/such"),
+        (("--max-peak", "1B", "--device", "7"), "device"),
+        (("--max-peak", "1B", "--write", "json=."), "cannot write .: it is a directory"),
         (
-            ("--max-peak", "1", "--write", "json=x", "--write", "sarif=./x"),
+            ("--max-peak", "1B", "--write", "json=x", "--write", "sarif=./x"),
             "cannot write ./x: two formats are to go there",
         ),
     ],
@@ -174,7 +174,7 @@ def test_budgets_of_the_configuration(runner: CliRunner, tmp_path: Path, base: s
     assert "memreplay.toml: gate table 1: max_peak: 'x' is no size" in done.stderr
     assert done.stderr.count("\n") == 1
     (tmp_path / "pyproject.toml").write_text(
-        "[[tool.memreplay.gate]]\nannotation = 'nothing'\nmax_peak = 1\n", encoding="utf-8"
+        "[[tool.memreplay.gate]]\nannotation = 'nothing'\nmax_peak = '1B'\n", encoding="utf-8"
     )
     done = gate(runner, DEEPER, "--config", "pyproject.toml")
     assert done.exit_code == 2

@@ -108,7 +108,7 @@ def test_which_rank_is_shown(diff: Diff) -> None:
 
 
 def test_filters_and_parts(diff: Diff) -> None:
-    found = as_json(diff("--format", "json", "--min-bytes", "1200"))
+    found = as_json(diff("--format", "json", "--min-bytes", "1200B"))
     assert [(one["base_bytes"], one["new_bytes"]) for one in found["ranks"]] == [
         (0, 1500),
         (0, 0),

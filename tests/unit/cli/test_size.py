@@ -20,6 +20,11 @@ def test_no_size(text: str) -> None:
         SizeType().convert(text, None, None)
 
 
+def test_a_bare_number() -> None:
+    with pytest.raises(click.BadParameter, match="'8' has no unit: give 8GiB"):
+        SizeType().convert("8", None, None)
+
+
 def test_too_small_or_more_than_there_is() -> None:
     with pytest.raises(click.BadParameter, match="more than there is"):
         SizeType().convert("9999999999T", None, None)
