@@ -44,7 +44,7 @@ def test_generations(snapshot: Any, words: str) -> None:
     data = dict(snapshot) if isinstance(snapshot, dict) else snapshot
     if isinstance(data, dict) and not data.get("external_annotations"):
         data.pop("external_annotations", None)
-    assert words in generation(mr.open(build.dump(data)).native)
+    assert words in generation(mr.open(build.dump(data)))
 
 
 def test_changed_settings() -> None:
