@@ -40,6 +40,7 @@ COMMANDS = {
     "convert": ("memreplay.cli.convert", "A snapshot in another form: compressed, JSON or pickle."),
     "export": ("memreplay.cli.export", "A snapshot as tables or traces for other programs."),
     "dump": ("memreplay.cli.dump", "Everything that was read, event by event."),
+    "help": ("memreplay.cli.help", "Print a page of the documentation."),
     "completion": ("memreplay.cli.completion", "Print the script that completes commands."),
 }
 
