@@ -8,7 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memreplay.analysis.trust import REMARKS
+import memreplay as mr
+from memreplay.analysis.trust import REMARKS, device_verdict, verdict
+from memreplay.model import MEASURES
+from tests import build
 from tests.damage import DAMAGE, NO_DAMAGE, count, judge, main, program, simulated
 
 # A recording from the program's start hides none of these.
@@ -51,6 +54,25 @@ def test_nothing_is_said_against_a_whole_recording(
     assert not found.wrong, found
     # A short trace may look as if requests had been skipped.
     assert set(found.reasons) <= REMARKS | {"skip_actions"}, found
+
+
+@given(seed=st.integers(0, 2**32 - 1), late=st.booleans(), data=st.data())
+def test_nothing_is_said_against_a_range(seed: int, late: bool, data: st.DataObject) -> None:
+    whole = simulated(program(seed, late=late))
+    events = len(whole.snapshot["device_traces"][0])
+    start = data.draw(st.integers(0, max(0, events - 1)))
+    stop = data.draw(st.integers(start + 1, max(start + 1, events)))
+    snap = mr.open(build.dump(whole.snapshot), start=start, stop=stop)
+    replay = snap.replay(0)
+    found = device_verdict(snap, replay)
+    assert set(found.reasons) <= REMARKS | {"skip_actions"}, found
+    for name in MEASURES:
+        usage = replay.measure(name)
+        if verdict(snap, usage).exact:
+            expected = whole.truth[name][start : min(stop, events) + 1]
+            assert [usage.start_bytes, *usage.series.tolist()] == expected
+    if "segment_events_unseen" in found.reasons:
+        assert (start, stop >= events) == (0, True)
 
 
 @pytest.mark.parametrize("kind", ["pause", "stopped"])

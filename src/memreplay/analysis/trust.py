@@ -236,10 +236,10 @@ def _of_segments(snap: Snapshot, replay: Replay) -> list[str]:
         return []
     if _segments_apart(replay):
         return ["segment_events_disagree"]
-    return ["segment_events_unseen"] if _unseen(replay) else []
+    return ["segment_events_unseen"] if _unseen(snap, replay) else []
 
 
-def _unseen(replay: Replay) -> bool:
+def _unseen(snap: Snapshot, replay: Replay) -> bool:
     """Whether segments may have come in the course of the trace of which it says nothing: those
     that nothing was in at the start, and whose first allocation is one that would make them.
 
@@ -247,7 +247,8 @@ def _unseen(replay: Replay) -> bool:
     start, and not where no memory ever comes in a trace and a recording was on when they came.
     """
     blocks = replay.blocks
-    if not blocks.fitting:
+    # Where a range was read, what made them may be among the other events.
+    if not blocks.fitting or replay.events < snap.trace_events(replay.device):
         return False
     if not replay.baseline_bytes:
         return True

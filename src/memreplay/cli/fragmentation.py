@@ -62,7 +62,7 @@ Examples:
     type=click.Choice(["text", "json", *PICTURES]),
     default="text",
     show_default=True,
-    help="For people, for programs (see docs/json.md), or a picture of the segments (needs"
+    help="For people, for programs (memreplay help json), or a picture of the segments (needs"
     " memreplay[plot]).",
 )
 @output_options

@@ -56,7 +56,7 @@ def format_option(function: F) -> F:
         type=click.Choice(["text", "json"]),
         default="text",
         show_default=True,
-        help="For people, or for programs (see docs/json.md).",
+        help="For people, or for programs (memreplay help json).",
     )(function)
 
 
@@ -256,7 +256,7 @@ def limit_option(function: F) -> F:
         type=LimitType(),
         multiple=True,
         metavar="NAME=N",
-        help="Raise what a file may ask for, as string_bytes=128M; docs/library.md has the names.",
+        help="Raise what a file may ask for, as string_bytes=128M (memreplay help library).",
     )(function)
 
 
