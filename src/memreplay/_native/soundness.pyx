@@ -130,6 +130,15 @@ cdef int check_start(Soundness* s, const Replay* r, const Reserve* v) noexcept n
     return 0
 
 
+cdef inline int64_t plus(int64_t a, int64_t b) noexcept nogil:
+    # Numbers of a file that is made up may wrap.
+    return <int64_t> (<uint64_t> a + <uint64_t> b)
+
+
+cdef inline int64_t minus(int64_t a, int64_t b) noexcept nogil:
+    return <int64_t> (<uint64_t> a - <uint64_t> b)
+
+
 cdef void compare(Soundness* s, const Replay* r, const Reserve* v) noexcept nogil:
     # Requested bytes beside reserved ones, after each event.
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
@@ -151,16 +160,16 @@ cdef void compare(Soundness* s, const Replay* r, const Reserve* v) noexcept nogi
         if action[i] == A_ALLOC:
             spare = minus(spare, size[i])
             while d < r.doubles.len and doubles[d].at == i:
-                spare = minus(spare, -size[doubles[d].closed])
+                spare = plus(spare, size[doubles[d].closed])
                 d += 1
             while e < r.ends.len and ends[e].at == i:
-                spare = minus(spare, -base[ends[e].closed].size)
+                spare = plus(spare, base[ends[e].closed].size)
                 e += 1
         elif action[i] == A_FREE_COMPLETED:
             if match[i] != NONE32:
-                spare = minus(spare, -size[match[i]])
+                spare = plus(spare, size[match[i]])
             while e < r.ends.len and ends[e].at == i:
-                spare = minus(spare, -base[ends[e].closed].size)
+                spare = plus(spare, base[ends[e].closed].size)
                 e += 1
             continue
         elif action[i] == A_FREE_REQUESTED:
@@ -170,18 +179,13 @@ cdef void compare(Soundness* s, const Replay* r, const Reserve* v) noexcept nogi
         elif at < v.events.len and events[at] == i:
             at += 1
             if action[i] == A_SEGMENT_ALLOC or action[i] == A_SEGMENT_MAP:
-                spare = minus(spare, -size[i])
+                spare = plus(spare, size[i])
             else:
                 spare = minus(spare, size[i])
         if spare < 0:
             if s.short_events == 0:
                 s.short_at = <int64_t> i
             s.short_events += 1
-
-
-cdef inline int64_t minus(int64_t a, int64_t b) noexcept nogil:
-    # Numbers of a file that is made up may wrap.
-    return <int64_t> (<uint64_t> a - <uint64_t> b)
 
 
 cdef int soundness_init(Soundness* s, const Replay* r, const Reserve* v) noexcept nogil:
