@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 # them. Settings that are not listed are taken to be off by default.
 DEFAULTS: dict[str, object] = {
     "max_split_size": -1,
+    "max_round_threshold": -1,
+    "max_cached_size": -1,
     "garbage_collection_threshold": 0.0,
     "pinned_num_register_threads": 1,
 }

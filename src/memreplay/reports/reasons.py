@@ -81,8 +81,8 @@ REASONS: dict[str, Reason] = {
         "dump while recording, and record without skip_actions",
     ),
     "segment_events_unseen": Reason(
-        "the file does not tell whether segments that nothing was in at the start were cached then,"
-        " or came later and their events were left out, so reserved bytes are estimated",
+        "segments with nothing in them at the start were cached then, or came later without an"
+        " event: the file does not tell which, so reserved bytes are estimated",
         "record without skip_actions",
     ),
     "blocks_misplaced": Reason(
