@@ -1,3 +1,5 @@
+"""The façade over checks of a replay: can what was live and what was reserved both be true?"""
+
 from memreplay._measures import Reserved
 from memreplay._native.column import Column
 
