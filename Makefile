@@ -53,7 +53,7 @@ lint: $(VENV)/dev.stamp ## ruff (rules and format) and cython-lint
 
 typing: $(VENV)/built.stamp ## mypy --strict, and the stubs against the compiled modules
 	$(BIN)/python -m mypy
-	$(BIN)/python -m mypy.stubtest memreplay._core memreplay._timeline memreplay._measures memreplay._churn memreplay._growth memreplay._blockmap memreplay._groups memreplay._pieces memreplay._slicing memreplay._converting memreplay._adding memreplay._native.column --mypy-config-file pyproject.toml \
+	$(BIN)/python -m mypy.stubtest memreplay._core memreplay._timeline memreplay._measures memreplay._soundness memreplay._churn memreplay._growth memreplay._blockmap memreplay._groups memreplay._pieces memreplay._slicing memreplay._converting memreplay._adding memreplay._native.column --mypy-config-file pyproject.toml \
 	  --allowlist ci/stubtest-allowlist.txt --ignore-unused-allowlist
 
 gate: $(VENV)/built.stamp ## memreplay's own gate: the example snapshot against ci/gate-base.json

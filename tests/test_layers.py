@@ -25,6 +25,7 @@ LAYERS = (
     "_core",
     "_timeline",
     "_measures",
+    "_soundness",
     "_groups",
     "_churn",
     "_growth",

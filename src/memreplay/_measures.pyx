@@ -60,6 +60,12 @@ cdef class Holding:
         return self.h.unmatched
 
     @property
+    def presumed(self) -> int:
+        """Blocks of the baseline that are taken to have been let go before the first event, as
+        their free completes without a request."""
+        return self.h.presumed
+
+    @property
     def pending(self) -> int:
         """Allocations whose free was requested and did not complete."""
         return self.h.pending
@@ -200,6 +206,28 @@ cdef class Blocks:
         return self.a.misplaced
 
     @property
+    def outside(self) -> int:
+        """Of `misplaced`, those that tell of segment events that are missing."""
+        return self.a.outside
+
+    @property
+    def passed(self) -> int:
+        """Allocations that passed a segment by which should have been there, and would have been
+        taken."""
+        return self.a.idle.passed
+
+    @property
+    def fitting(self) -> int:
+        """Segments of the start with nothing in them whose first allocation is one that would have
+        made them."""
+        return self.a.idle.fitting
+
+    @property
+    def fitting_recorded(self) -> int:
+        """Of these, segments that were made while a recording was on."""
+        return self.a.idle.recorded
+
+    @property
     def end_blocks(self) -> int:
         """Blocks in the final segments."""
         return self.a.end_blocks
@@ -208,6 +236,11 @@ cdef class Blocks:
     def end_misfits(self) -> int:
         """Blocks at the end that differ from those of the final segments."""
         return self.a.end_misfits
+
+    @property
+    def end_strangers(self) -> int:
+        """Of these, blocks that are in use in the replay alone, or in the segments alone."""
+        return self.a.end_strangers
 
     @property
     def synthetic(self) -> int:

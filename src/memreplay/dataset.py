@@ -32,8 +32,8 @@ RESTORE = "export the snapshot again"
 
 def read_dataset(
     found: Dataset, limits: Limits, bounds: tuple[int, int, int, int, int] | None
-) -> tuple[_core.Tables, int]:
-    """The tables of a dataset, and its bytes.
+) -> tuple[_core.Tables, int, frozenset[str]]:
+    """The tables of a dataset, its bytes, and the traits of its snapshot.
 
     Raises SnapshotError where it is no whole dataset of one snapshot, LimitError, OSError and
     MissingExtraError.
@@ -73,7 +73,7 @@ def read_dataset(
     )
     if said["truncated"] is not None:
         native.truncation = TruncatedError(said["truncated"])
-    return native, total
+    return native, total, frozenset(said.get("traits", ()))
 
 
 class _File:
@@ -208,6 +208,9 @@ def _parsed(text: bytes, path: str) -> dict[str, Any]:
             and all(type(said[key]) is int for key in ("traces", "protocol", "stream_bytes"))
             and -1 <= said["protocol"] <= 5
             and 0 <= said["stream_bytes"] < 2**62
+            # Not in what earlier versions wrote.
+            and isinstance(said.get("traits", []), list)
+            and all(isinstance(key, str) for key in said.get("traits", []))
             and isinstance(said["truncated"], (str, type(None)))
             and (said["truncated"] or "").isprintable()
             and len(said["truncated"] or "") < MOST_WORDS

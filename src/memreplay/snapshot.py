@@ -29,6 +29,10 @@ Progress = Callable[[int, "int | None"], None]
 make_table: Callable[..., Any] | None = None
 
 
+# Keys of events that tell which PyTorch wrote them.
+EVENT_KEYS = ("compile_context", "user_metadata")
+
+
 class Snapshot:
     """A PyTorch memory snapshot in columns. Made by `memreplay.open`."""
 
@@ -40,6 +44,7 @@ class Snapshot:
         file_bytes: int | None,
         only: int | None = None,
         range: EventRange | None = None,  # noqa: A002 - what it is called
+        traits: frozenset[str] = frozenset(),
     ) -> None:
         self.native = native
         self.file = file
@@ -47,6 +52,7 @@ class Snapshot:
         self.file_bytes = file_bytes
         self.only = only
         self.range = range or EventRange()
+        self._traits = traits
         self._replays: dict[int, Replay] = {}
         self._frames: dict[int, Frame] = {}
 
@@ -123,6 +129,17 @@ class Snapshot:
         """`allocator_settings` as it stands in the file; empty where there is none."""
         found = self.native.kept("settings")
         return found if isinstance(found, dict) else {}
+
+    @cached_property
+    def traits(self) -> frozenset[str]:
+        """What in the file tells which PyTorch wrote it, but is in no table: keys of events, empty
+        or not, "history" of blocks, a "bare_list" of segments."""
+        native = self.native
+        # A column that is one number everywhere comes as that number.
+        found = {name for name in EVENT_KEYS if native.column(name) != _core.ABSENT_ID}
+        found |= {"history"} if native.any_history else set()
+        found |= {"bare_list"} if native.bare_list else set()
+        return self._traits | found
 
     def kept(self, name: str) -> object:
         """The raw value of a ring-buffer flag: "overflowed" or "max_entries"; None where absent."""
@@ -329,8 +346,8 @@ def open(  # noqa: A001 - memreplay.open is the name people expect
         from memreplay.dataset import read_dataset  # late: most sources are none
 
         path = os.fsdecode(source)  # type: ignore[arg-type]
-        native, size = read_dataset(dataset, limit, _bounds(start, stop, device))
-        return _checked(Snapshot(native, path, dataset.fmt, size, device, span))
+        native, size, keys = read_dataset(dataset, limit, _bounds(start, stop, device))
+        return _checked(Snapshot(native, path, dataset.fmt, size, device, span, keys))
     stream = open_stream(source, limit.decompression_ratio)
     ahead = ReadAhead(stream.readinto, stream.close)
 

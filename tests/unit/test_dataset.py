@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 import memreplay as mr
 from memreplay import _core
 from memreplay._adding import Adding
+from memreplay.analysis.generation import generation
 from memreplay.dataset_files import TABLES
 from memreplay.errors import LimitError, SnapshotError
 from memreplay.tables import Table, batching, table
@@ -104,6 +105,16 @@ def test_a_range_of_it_is_that_of_the_snapshot(
             assert theirs.start_bytes == ours.start_bytes
 
 
+def test_it_says_the_same_pytorch(tmp_path: Path) -> None:
+    """Of keys whose values are all empty the tables themselves know nothing."""
+    builder = SnapshotBuilder(compile_context="N/A", user_metadata="").alloc(1, 64)
+    snap = mr.open(build.dump(builder.build()))
+    assert generation(snap) == "PyTorch 2.10 or later"
+    again = mr.open(export(snap, tmp_path / "once", "parquet"))
+    assert generation(again) == generation(snap)
+    assert generation(mr.open(export(again, tmp_path / "twice", "arrow"))) == generation(snap)
+
+
 def test_a_salvaged_snapshot_says_so_again(tmp_path: Path) -> None:
     data = build.dump(SnapshotBuilder().alloc(1, 64).alloc(2, 64).alloc(3, 64).build())
     snap = mr.open(data[: len(data) // 2], salvage=True)
@@ -115,6 +126,7 @@ def test_real_snapshots(corpus_file: Path, tmp_path: Path) -> None:
     snap = mr.open(corpus_file)
     again = mr.open(export(snap, tmp_path, "arrow"))
     assert lines(again) == lines(snap)
+    assert generation(again) == generation(snap)
 
 
 # --- what is not one ------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from memreplay._native.growbuf cimport Buf
 from memreplay._native.hashmap cimport Map64
+from memreplay._native.idle cimport Idle
 from memreplay._native.replay cimport Replay
 from memreplay._native.reserve cimport Reserve
 from memreplay._native.sizes cimport Rules
@@ -43,11 +44,16 @@ cdef struct Arena:
     Buf doubtful               # u8 a baseline block: its size is assumed
     Buf synthetic              # u8 a stack, or empty: its allocs carry sizes of blocks
     uint64_t next_segment      # index in reserve.events
-    uint64_t budget            # steps that searches may still take
+    uint64_t budget, looks     # steps that searches may still take
     uint64_t proven, assumed   # blocks whose size follows from addresses, and others
     uint64_t misplaced         # allocations and segment events that do not fit what is there
+    uint64_t outside           # of them, those that tell of segment events that are missing
+    Buf empty                  # u32: regions that nothing was live in at the start
+    Idle idle                  # the same, as long as they stay so
+    bint asked, gave           # since the last alloc: for memory from the driver, back to it
     uint64_t end_blocks        # blocks in the final segments
     uint64_t end_misfits       # blocks at the end that differ from those of the final segments
+    uint64_t end_strangers     # of them, those that are in use in one of the two alone
 
 
 cdef int arena_init(Arena* a, const Replay* r, const Reserve* v, const Rules* rules,

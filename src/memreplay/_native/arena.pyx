@@ -8,8 +8,11 @@ allocator splits. docs/allocator.md has the rules, and says why a size is proven
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport malloc, free, qsort
 from libc.string cimport memset
-from memreplay._native.growbuf cimport buf_free, buf_init, buf_reserve
+from memreplay._native.growbuf cimport buf_free, buf_init, buf_reserve, push_u32
 from memreplay._native.hashmap cimport NONE32, map64_free, map64_get, map64_init
+from memreplay._native.idle cimport (
+    idle_check, idle_end, idle_free, idle_init, idle_take, idle_use, is_default_pool
+)
 from memreplay._native.nodes cimport (
     FREE_NODE, link, new_node, new_origin, node, node_at, note_end, origin_at, origin_of, put,
     release, retire, root, split, tell_pool, unite
@@ -23,6 +26,7 @@ from memreplay._native.tables cimport *
 
 cdef enum:
     SEARCH_STEPS = 1 << 26     # what all searches together may look at
+    LOOKS = 1 << 22            # what those may that only say why something does not fit
 
 cdef extern from *:
     # In `pool` while it runs: the event does not say its pool, and is about this origin.
@@ -46,6 +50,8 @@ cdef void arena_free(Arena* a) noexcept nogil:
     buf_free(&a.base_origin)
     buf_free(&a.doubtful)
     buf_free(&a.synthetic)
+    buf_free(&a.empty)
+    idle_free(&a.idle)
     map64_free(&a.at)
     map64_free(&a.ends)
 
@@ -145,6 +151,9 @@ cdef int fill_region(Arena* a, const Region* g, uint64_t* next) noexcept nogil:
     o.expandable = g.expandable
     if new_origin(a, &o) < 0:
         return -1
+    if next[0] >= a.order.len or base[order[next[0]]].address >= g.end:
+        if push_u32(&a.empty, <uint32_t> a.origins.len - 1) < 0:
+            return -1
     while next[0] < a.order.len and base[order[next[0]]].address < g.end:
         block = order[next[0]]
         address = base[block].address
@@ -206,7 +215,7 @@ cdef int take_start(Arena* a) noexcept nogil:
             (<int64_t*> a.base_bytes.data)[i] = <int64_t> size_for(
                 a, <uint64_t> base[i].size, base[i].stack)
             (<uint8_t*> a.doubtful.data)[i] = True
-    return 0
+    return idle_take(&a.idle, a.replay.tables, a.reserve, &a.rules, &a.empty)
 
 
 # --- events ---------------------------------------------------------------------------------------
@@ -255,6 +264,53 @@ cdef uint32_t end_before(Arena* a, uint64_t address) noexcept nogil:
     return gap if put(&a.at, address, gap) == 0 else NONE32
 
 
+cdef bint lies_nowhere(Arena* a, uint64_t address) noexcept nogil:
+    # Whether no node has this address in it; False where the search was too long.
+    cdef uint32_t i
+    for i in range(<uint32_t> a.nodes.len):
+        if a.looks == 0:
+            return False
+        a.looks -= 1
+        if node(a, i).address <= address and address - node(a, i).address < node(a, i).size:
+            return False
+    return True
+
+
+cdef void check_idle(Arena* a, uint32_t i, uint64_t address, uint64_t size) noexcept nogil:
+    # An alloc takes free node i: was there a segment that fits it better?
+    cdef uint32_t origin = node(a, i).origin
+    idle_use(&a.idle, origin, a.reserve, address, size)
+    if not is_default_pool(a.replay.tables, origin_at(a, root(a, origin)).pool):
+        return
+    idle_check(&a.idle, origin_of(a, i).stream, size, address, node(a, i).size)
+
+
+cdef bint serves(const Arena* a, uint32_t i, const Origin* o, uint64_t size) noexcept nogil:
+    # Whether a request of this size, whose block is of `o`, might have had node i.
+    cdef const Origin* mine = origin_of(a, i)
+    return (node(a, i).size >= size and node(a, i).owner == FREE_NODE and mine.stream == o.stream
+            and mine.small == (size <= SMALL_LIMIT) and mine.expandable == o.expandable
+            and node(a, i).size < max_split(&a.rules))
+
+
+cdef void check_fresh(Arena* a, uint32_t i, uint64_t size) noexcept nogil:
+    # An alloc takes node i, for which the driver was asked: nothing that was free may have served.
+    cdef const Tables* t = a.replay.tables
+    cdef const Origin* o = origin_of(a, i)
+    cdef uint32_t j
+    if (o.small != (size <= SMALL_LIMIT) or size >= max_split(&a.rules)
+            or not is_default_pool(t, origin_at(a, root(a, node(a, i).origin)).pool)):
+        return
+    for j in range(<uint32_t> a.nodes.len):
+        if a.looks == 0:
+            return
+        a.looks -= 1
+        if (j != i and serves(a, j, o, size)
+                and is_default_pool(t, origin_at(a, root(a, node(a, j).origin)).pool)):
+            a.idle.passed += 1
+            return
+
+
 cdef int place(Arena* a, uint32_t event, uint64_t address, uint64_t requested,
                uint32_t stack) noexcept nogil:
     # An alloc.
@@ -274,6 +330,11 @@ cdef int place(Arena* a, uint32_t event, uint64_t address, uint64_t requested,
     if i == NONE32 or node(a, i).size < size:
         a.misplaced += 1
         a.assumed += 1
+        if i == NONE32:
+            a.outside += lies_nowhere(a, address)
+        else:
+            a.outside += (node(a, i).owner == FREE_NODE and node(a, i).size < requested
+                          and node(a, i).next == NONE32)
         return 0
     if node(a, i).owner != FREE_NODE:
         # In use: a free was lost, and the block may have been another one since.
@@ -282,6 +343,12 @@ cdef int place(Arena* a, uint32_t event, uint64_t address, uint64_t requested,
         a.misplaced += 1
         a.assumed += 1
         return 0
+    if a.idle.left and node(a, i).size >= a.idle.least:
+        check_idle(a, i, address, size)
+    if a.asked and not a.gave:
+        check_fresh(a, i, size)
+    a.asked = False
+    a.gave = False
     before = node(a, i).prev
     if (before != NONE32 and node(a, before).owner & CARRIED and node(a, before).owner != FREE_NODE
             and (<uint8_t*> a.doubtful.data)[node(a, before).owner & ~CARRIED]):
@@ -300,6 +367,7 @@ cdef int add_segment(Arena* a, uint64_t address, uint64_t size, const Origin* o,
     cdef uint32_t i
     if node_at(a, address) != NONE32:
         a.misplaced += 1
+        a.outside += 1
         return 0
     if new_origin(a, o) < 0:
         return -1
@@ -314,9 +382,13 @@ cdef int drop_segment(Arena* a, uint64_t address, uint64_t size,
     cdef uint32_t i = node_at(a, address)
     if i != NONE32:
         of_event[0] = node(a, i).origin
+        idle_end(&a.idle, of_event[0])
     if (i == NONE32 or node(a, i).owner != FREE_NODE or node(a, i).size != size
             or node(a, i).prev != NONE32 or node(a, i).next != NONE32):
         a.misplaced += 1
+        # Where one of its blocks is in use, a free is missing.
+        a.outside += i == NONE32 or (node(a, i).owner == FREE_NODE and node(a, i).prev == NONE32
+                                     and node(a, i).next == NONE32)
         return 0
     return retire(a, i)
 
@@ -329,6 +401,7 @@ cdef int map_range(Arena* a, uint64_t address, uint64_t size, const Origin* o,
     cdef uint32_t origin, i
     if node_at(a, address) != NONE32:
         a.misplaced += 1
+        a.outside += 1
         return 0
     if left != NONE32 and (node(a, left).size == 0 or node(a, left).next != NONE32
                            or node(a, left).address + node(a, left).size != address
@@ -393,6 +466,7 @@ cdef int unmap_range(Arena* a, uint64_t address, uint64_t size,
     cdef uint32_t left, right
     if i == NONE32:
         a.misplaced += 1
+        a.outside += lies_nowhere(a, address)
         return 0
     of_event[0] = node(a, i).origin
     if address > node(a, i).address:
@@ -429,6 +503,12 @@ cdef int apply_segment(Arena* a, uint32_t event, uint8_t action) noexcept nogil:
     o.small = size == SMALL_SEGMENT
     o.expandable = action >= A_SEGMENT_MAP
     a.next_segment += 1
+    # After it gave something back the allocator asks the driver without another look at what is
+    # free by then.
+    if action == A_SEGMENT_ALLOC or action == A_SEGMENT_MAP:
+        a.asked = True
+    else:
+        a.gave = True
     if action == A_SEGMENT_ALLOC:
         code = add_segment(a, address, size, &o, &origin)
     elif action == A_SEGMENT_FREE:
@@ -466,6 +546,9 @@ cdef int run(Arena* a) noexcept nogil:
                 code = release(a, at)
         elif A_SEGMENT_ALLOC <= action[i] <= A_SEGMENT_UNMAP:
             code = apply_segment(a, <uint32_t> i, action[i])
+        elif action[i] == A_OOM:
+            a.asked = False
+            a.gave = False
         if code < 0:
             return -1
     return 0
@@ -480,8 +563,12 @@ cdef void compare_end(Arena* a) noexcept nogil:
     cdef const Block* blocks = <const Block*> t.blocks.data
     cdef DeviceRows rows = rows_of(t, a.replay.device)
     cdef uint64_t left = a.nodes.len - a.spare.len
+    cdef uint64_t used = 0
     cdef uint64_t i
     cdef uint32_t at
+    for i in range(a.nodes.len):
+        if node(a, <uint32_t> i).size and node(a, <uint32_t> i).owner != FREE_NODE:
+            used += 1
     for i in range(rows.first_block, rows.end_block):
         if segments[blocks[i].segment].device != a.replay.device:
             continue
@@ -489,12 +576,18 @@ cdef void compare_end(Arena* a) noexcept nogil:
         at = node_at(a, blocks[i].address)
         if at == NONE32:
             a.end_misfits += 1
+            a.end_strangers += blocks[i].state != STATE_INACTIVE
             continue
         left -= left > 0
-        if (node(a, at).size != <uint64_t> blocks[i].size
-                or (node(a, at).owner == FREE_NODE) != (blocks[i].state == STATE_INACTIVE)):
+        if node(a, at).owner != FREE_NODE:
+            used -= used > 0
+        if (node(a, at).owner == FREE_NODE) != (blocks[i].state == STATE_INACTIVE):
+            a.end_misfits += 1
+            a.end_strangers += 1
+        elif node(a, at).size != <uint64_t> blocks[i].size:
             a.end_misfits += 1
     a.end_misfits += left
+    a.end_strangers += used
 
 
 cdef void settle_pools(Arena* a) noexcept nogil:
@@ -547,6 +640,9 @@ cdef int arena_init(Arena* a, const Replay* r, const Reserve* v, const Rules* ru
     a.reserve = v
     a.rules = rules[0]
     a.budget = SEARCH_STEPS
+    a.looks = LOOKS
+    idle_init(&a.idle)
+    buf_init(&a.empty, 4)
     buf_init(&a.nodes, sizeof(ArenaNode))
     buf_init(&a.spare, 4)
     buf_init(&a.origins, sizeof(Origin))
@@ -565,4 +661,6 @@ cdef int arena_init(Arena* a, const Replay* r, const Reserve* v, const Rules* ru
     map64_free(&a.ends)
     buf_free(&a.spare)
     buf_free(&a.order)
+    buf_free(&a.empty)
+    idle_free(&a.idle)
     return OK if code == 0 else fail(&a.status, ERR_MEMORY, "blocks")

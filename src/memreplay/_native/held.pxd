@@ -16,6 +16,7 @@ cdef struct Held:
     uint64_t unrequested    # allocations that a free_completed ended without a request
     uint64_t pending        # allocations whose free was requested and did not complete
     uint64_t unmatched      # requests for what was not held
+    uint64_t presumed       # baseline blocks taken to be pending at the start
 
 
 cdef int held_init(Held* h, const Replay* r, uint64_t seed) noexcept nogil

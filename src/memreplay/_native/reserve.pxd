@@ -17,6 +17,7 @@ cdef struct Region:
     uint32_t pool        # pair id, or NONE32
     bint small
     bint expandable
+    bint recorded        # it has a stack: some recording was on when it was made
 
 
 cdef struct Piece:

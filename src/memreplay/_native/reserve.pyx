@@ -26,6 +26,7 @@ cdef struct Item:
     uint8_t action        # of an event; A_NONE for a final segment
     bint expandable
     bint small
+    bint recorded         # a final segment that has a stack
 
 
 cdef struct Cells:
@@ -118,6 +119,7 @@ cdef int gather(Reserve* v, const Replay* r, Cells* c) noexcept nogil:
         if add_item(c, A_NONE, s[i].address, s[i].total_size, s[i].stream, s[i].pool,
                     s[i].flags & EXPANDABLE, is_small(t, &s[i])) < 0:
             return -1
+        (<Item*> c.items.data)[c.items.len - 1].recorded = s[i].stack != EMPTY_STACK
     return 0
 
 
@@ -218,6 +220,7 @@ cdef int add_regions(Reserve* v, const Cells* c, const uint32_t* painter) noexce
             region.pool = it.pool
             region.small = it.small
             region.expandable = it.expandable
+            region.recorded = it.recorded
             if push_item(&v.regions, &region) < 0:
                 return -1
             last = <Region*> v.regions.data + v.regions.len - 1

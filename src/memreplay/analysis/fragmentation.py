@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import TYPE_CHECKING, Any
 
 from memreplay.analysis.grouping import Grouper
@@ -15,6 +16,7 @@ from memreplay.results.fragmentation import (
     Kind,
     MappedBlock,
     MappedSegment,
+    Moment,
     PoolShare,
     UnusedPoint,
 )
@@ -43,8 +45,8 @@ def fragmentation_report(
     rules: tuple[Rule, ...] | None = None,
     strict: bool = False,
 ) -> FragmentationReport:
-    """Every device that was read. `at` is the moment of the block map, that of the most unused
-    memory where it is not given; its peaks are those of active bytes.
+    """Every device that was read. `at` is the moment of the block map, one that matters where it is
+    not given (`_telling`); its peaks are those of active bytes.
 
     `top` cuts the groups that pin (0: all of them), and the segments where `bars` characters each
     are asked for. `blocks` gives all segments with their blocks. A device without that moment is
@@ -56,8 +58,9 @@ def fragmentation_report(
     for device in snap.devices:
         replay = snap.replay(device)
         points, mean = _course(replay)
-        event = next(one.event_index for one in points if one.name == "most_unused")
+        moment, event = _telling(replay, points)
         if at is not None:
+            moment = "asked"
             try:
                 event = resolve(snap, replay.measure("active"), at)
             except UsageError as error:
@@ -73,6 +76,7 @@ def fragmentation_report(
                 start_us=replay.time_us(replay.start),
                 points=points,
                 mean_unused_bytes=mean,
+                moment=moment,
                 event_index=event,
                 time_us=replay.time_us(event),
                 **_verdict(snap, replay, strict),
@@ -141,7 +145,8 @@ def _course(replay: Replay) -> tuple[tuple[UnusedPoint, ...], int | None]:
 
     points = [point("most_unused", extremes[1] + replay.first_event)]
     points += [point("peak", one.event_index) for one in active.peaks(PEAKS)]
-    points.append(point("reserved", reserved.peak.event_index))
+    points.append(point("reserved", _fullest(replay)))
+    points += [point("oom", event) for event in replay.events_of("oom")[:1]]
     if replay.events:
         points += [point("start", replay.start), point("end", replay.start + replay.events)]
     points.sort(key=lambda one: one.event_index)
@@ -151,6 +156,35 @@ def _course(replay: Replay) -> tuple[tuple[UnusedPoint, ...], int | None]:
         for one in (reserved, active)
     )
     return tuple(points), None if whole is None or used is None else round(whole - used)
+
+
+def _fullest(replay: Replay) -> int:
+    """Where most is active while reserved memory is at its peak, the first time that it is.
+
+    Before that the memory that was asked for last is not in use yet.
+    """
+    peak = replay.measure("reserved").peak.event_index
+    # From its peak on it can only fall.
+    changes = memoryview(replay.reserved.events())
+    after = bisect_right(changes, peak - replay.first_event)
+    last = replay.start + replay.events
+    if after < len(changes):
+        last = changes[after] + replay.start
+    return replay.measure("active").highest(peak, last).event_index
+
+
+def _telling(replay: Replay, points: tuple[UnusedPoint, ...]) -> tuple[Moment, int]:
+    """The moment at which unused memory matters, and why of it: where a request failed, else where
+    most is reserved. What was cached when the recording began stood in nobody's way as long as no
+    more was asked for: then it is where most is active."""
+    if not replay.events:
+        return "final", replay.start
+    at = {one.name: one.event_index for one in reversed(points)}
+    if "oom" in at:
+        return "oom", at["oom"]
+    if replay.measure("reserved").peak.event_index >= replay.first_event:
+        return "reserved", at["reserved"]
+    return "peak", replay.measure("active").peak.event_index
 
 
 def _shares(replay: Replay, found: BlockMap) -> tuple[PoolShare, ...]:

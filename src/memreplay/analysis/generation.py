@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 from memreplay import _core
 
 if TYPE_CHECKING:
-    from memreplay._core import Tables
+    from memreplay.snapshot import Snapshot
 
 # CUDAAllocatorConfig's defaults, as torch.cuda.memory._snapshot()["allocator_settings"] spells
 # them. Settings that are not listed are taken to be off by default.
 DEFAULTS: dict[str, object] = {
     "max_split_size": -1,
+    "max_round_threshold": -1,
+    "max_cached_size": -1,
     "garbage_collection_threshold": 0.0,
     "pinned_num_register_threads": 1,
 }
@@ -21,20 +23,20 @@ DEFAULTS: dict[str, object] = {
 RECORDING = frozenset({"trace_alloc_overflowed", "trace_alloc_max_entries"})
 
 
-def generation(tables: Tables) -> str:
+def generation(snap: Snapshot) -> str:
     """Who wrote the file, in words for people: later keys tell later versions."""
+    tables = snap.native
     # Found in the column's bytes: a code is one.
     actions = bytes(tables.column("action"))
     if any(_core.ACTIONS.index(name) in actions for name in ("workspace_snapshot", "empty_cache")):
         return "torch_npu (Ascend)"
-    if tables.bare_list:
+    if "bare_list" in snap.traits:
         return "PyTorch before 2.1 (a list of segments)"
-    if tables.any_history:
+    if "history" in snap.traits:
         return "PyTorch 2.0"
-    # A column that is one number everywhere comes as that number.
-    if tables.column("user_metadata") != _core.ABSENT_ID:
+    if "user_metadata" in snap.traits:
         return "PyTorch 2.10 or later"
-    if tables.column("compile_context") != _core.ABSENT_ID:
+    if "compile_context" in snap.traits:
         return "PyTorch 2.7 or later"
     if tables.has_annotations:
         return "PyTorch 2.5 or later"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from memreplay import _core
@@ -9,7 +10,15 @@ from memreplay.analysis.grouping import Grouper
 from memreplay.analysis.mapped import map_verdict, pins_of
 from memreplay.errors import UsageError
 from memreplay.model import By
-from memreplay.results.oom import CachedPart, Cause, DeviceOoms, Oom, OomReport, Remedy
+from memreplay.results.oom import (
+    CachedPart,
+    Cause,
+    DeviceOoms,
+    LastState,
+    Oom,
+    OomReport,
+    Remedy,
+)
 
 if TYPE_CHECKING:
     from memreplay._blockmap import BlockMap
@@ -70,6 +79,11 @@ def oom_report(
         for device in snap.devices
     )
     found = max((device.ooms_total for device in devices), default=0)
+    if not found:
+        devices = tuple(
+            replace(device, end=_last_state(snap, snap.replay(device.device), grouper, top))
+            for device in devices
+        )
     if found and number > found:
         there = "1 out-of-memory event" if found == 1 else f"{found} out-of-memory events"
         raise UsageError(f"this snapshot has {there} on a device; there is no number {number}")
@@ -122,6 +136,35 @@ def _device(
             if not number or not most or at <= most or at == number
         ),
         ooms_total=len(events),
+    )
+
+
+def _last_state(snap: Snapshot, replay: Replay, grouper: Grouper, top: int) -> LastState | None:
+    """The end of a trace in which nothing failed; None where it was not read, or is cut off, or
+    nothing was live then."""
+    event = replay.start + replay.events
+    active = replay.measure("active")
+    used = active.final_bytes
+    if not replay.native.reaches_end or snap.truncation is not None or not used:
+        return None
+    sums = replay.block_map(event).sums()
+    groups, total, count, parts = grouper.holders(active, event, top)
+    return LastState(
+        event_index=event,
+        time_us=replay.time_us(event),
+        peak_event=active.peak.event_index,
+        peak_bytes=active.peak.bytes,
+        reserved_bytes=replay.measure("reserved").final_bytes,
+        active_bytes=used,
+        cached_bytes=sums["free"],
+        largest_free_bytes=sums["largest"],
+        measure="active",
+        groups=groups,
+        groups_total=total,
+        rest_bytes=used - sum(group.bytes for group in groups),
+        rest_count=count - sum(group.count for group in groups),
+        live_count=count,
+        parts=parts,
     )
 
 

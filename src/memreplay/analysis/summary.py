@@ -24,7 +24,7 @@ def summarize(snap: Snapshot) -> SnapshotSummary:
         container=snap.container,
         protocol=snap.protocol,
         truncated=snap.truncation is not None,
-        generation=generation(native),
+        generation=generation(snap),
         has_times=native.any_time,
         has_stacks=native.n_stacks > 1,
         annotations=native.n_annotations,

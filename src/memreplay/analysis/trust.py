@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from memreplay import _core
 from memreplay.model import Verdict
 
 if TYPE_CHECKING:
@@ -25,9 +26,23 @@ EXACT_ALL_THE_SAME = {
 # What is left is exact, and what came before is lost.
 EVENTS_LOST_BEFORE = "ring_overflow"
 # Reasons that are no doubt. Blocks whose size is assumed may be larger by 1 MiB each, no more.
-REMARKS = EXACT_ALL_THE_SAME - {"no_events", "ring_overflow"} | {"blocks_assumed"}
+REMARKS = EXACT_ALL_THE_SAME - {"no_events", "ring_overflow"} | {
+    "blocks_assumed",
+    "pending_at_start",
+    "segment_events_unseen",
+}
 
-_EVENTS_LOST = {"unmatched_frees", "double_allocs", "size_mismatches"}
+# The actions by which reserved memory grows.
+_GROWTH = tuple(_core.ACTIONS.index(name) for name in ("segment_alloc", "segment_map"))
+
+_EVENTS_LOST = {
+    "unmatched_frees",
+    "double_allocs",
+    "size_mismatches",
+    "unmatched_requests",
+    "start_impossible",
+    "measures_disagree",
+}
 
 # What each block whose size is assumed may be larger by, at most.
 _SLACK_BYTES = 1 << 20
@@ -79,9 +94,14 @@ def verdict(snap: Snapshot, usage: Usage) -> Verdict:
     replay = usage.replay
     reasons = _of_the_file(snap, replay)
     if usage.measure == "reserved":
+        # Where events are missing, some of them may be of segments.
+        reasons += [one for one in _of_the_trace(replay) if one in _EVENTS_LOST]
+        reasons += _of_the_start(snap, replay)
         reasons += _of_segments(snap, replay)
+        reasons += _of_the_end_of_all(snap, replay)
     else:
         reasons += _of_the_trace(replay)
+        reasons += _of_the_start(snap, replay)
         reasons += _of_the_end(snap, usage)
         if usage.measure in ("requested", "held") and snap.native.blocks_without_requested_size(
             replay.device
@@ -91,12 +111,12 @@ def verdict(snap: Snapshot, usage: Usage) -> Verdict:
             reasons += _of_requests(replay)
         if usage.measure in ("active", "allocated"):
             reasons += _of_blocks(snap, replay)
-    return graded(reasons)
+    return graded(list(dict.fromkeys(reasons)))
 
 
 def device_verdict(snap: Snapshot, replay: Replay) -> Verdict:
     """Whether a device's replay can be trusted, by everything that can be held against it."""
-    reasons = _of_the_file(snap, replay) + _of_the_trace(replay)
+    reasons = _of_the_file(snap, replay) + _of_the_trace(replay) + _of_the_start(snap, replay)
     for measure in ("requested", "held", "active", "allocated"):
         reasons += _of_the_end(snap, replay.measure(measure))
     reasons += _of_segments(snap, replay)
@@ -172,6 +192,40 @@ def _of_the_trace(replay: Replay) -> list[str]:
     return reasons
 
 
+def _of_the_start(snap: Snapshot, replay: Replay) -> list[str]:
+    """Whether what was live before the first event, and after each one, fits into what was
+    reserved."""
+    if not _has_all(snap):
+        return []
+    reasons = []
+    sound = replay.soundness
+    if sound["impossible"] or sound["overlaps"]:
+        reasons.append("start_impossible")
+    # A request whose free completes with the next event needs no look.
+    if sound["waiting"] and replay.holding.unmatched:
+        reasons.append("unmatched_requests")
+    # Where segment events were left out, what they lead to is what is wrong.
+    if sound["short_events"] and not _segments_apart(replay):
+        reasons.append("measures_disagree")
+    return reasons
+
+
+def _has_all(snap: Snapshot) -> bool:
+    """Whether events and segments are both there, to be held against each other."""
+    return snap.truncation is None and snap.native.n_segments > 0
+
+
+def _segments_apart(replay: Replay) -> bool:
+    """Whether segment events are missing: they do not lead to the final segments, or blocks lie
+    where nothing was reserved."""
+    found = replay.reserved
+    if found.misfits or found.odd:
+        return True
+    if replay.native.reaches_end and found.end_bytes != found.final_bytes:
+        return True
+    return bool(replay.soundness["outside"] or replay.blocks.outside or replay.blocks.passed)
+
+
 def _of_the_end(snap: Snapshot, usage: Usage) -> list[str]:
     """Whether the measure ends where the segments in the same file do."""
     if snap.truncation is not None or snap.native.n_segments == 0:
@@ -182,21 +236,50 @@ def _of_the_end(snap: Snapshot, usage: Usage) -> list[str]:
 
 
 def _of_segments(snap: Snapshot, replay: Replay) -> list[str]:
-    found = replay.reserved
-    agree = not found.misfits and not found.odd
-    if replay.native.reaches_end:
-        agree = agree and found.end_bytes == found.final_bytes
-    if agree and not memoryview(found.events()):
-        # None of them may also mean that they were skipped: then blocks lie outside of segments.
-        agree = not replay.blocks.misplaced
-    if agree or snap.truncation is not None or not snap.native.has_segments:
+    if snap.truncation is not None or not snap.native.has_segments:
         return []
-    return ["segment_events_disagree"]
+    if _segments_apart(replay):
+        return ["segment_events_disagree"]
+    return ["segment_events_unseen"] if _unseen(snap, replay) else []
+
+
+def _unseen(snap: Snapshot, replay: Replay) -> bool:
+    """Whether segments may have come in the course of the trace of which it says nothing: those
+    that nothing was in at the start, and whose first allocation is one that would make them.
+
+    Cached segments look the same. They are taken for such, but not where nothing was live at the
+    start, and not where no memory ever comes in a trace and a recording was on when they came.
+    """
+    blocks = replay.blocks
+    # Where a range was read, what made them may be among the other events.
+    if not blocks.fitting or replay.events < snap.trace_events(replay.device):
+        return False
+    if not replay.baseline_bytes:
+        return True
+    if not blocks.fitting_recorded:
+        return False
+    counts = dict(replay.native.tally()["actions"])
+    return not any(counts.get(code) for code in _GROWTH)
+
+
+def _of_the_end_of_all(snap: Snapshot, replay: Replay) -> list[str]:
+    """Whether what is live at the end is what the segments hold: else the process went on, and
+    nobody knows which segments came and went."""
+    if snap.truncation is not None or snap.native.n_segments == 0:
+        return []
+    ends = (replay.measure("requested"), replay.measure("held"))
+    apart = replay.blocks.end_strangers or any(end.reconciliation_bytes for end in ends)
+    return ["segments_disagree"] if apart else []
 
 
 def _of_requests(replay: Replay) -> list[str]:
-    """Frees that complete without a request: the recorder was told to skip those."""
-    return ["skip_actions"] if replay.holding.unrequested else []
+    """Frees that complete without a request: the recorder was told to skip those. Where it was
+    not, of a block that was there at the start, the request may have come before, or is lost."""
+    holding = replay.holding
+    reasons = ["skip_actions"] if holding.unrequested else []
+    if holding.presumed:
+        reasons.append("pending_at_start")
+    return reasons
 
 
 def _of_blocks(snap: Snapshot, replay: Replay) -> list[str]:
@@ -213,7 +296,25 @@ def _of_blocks(snap: Snapshot, replay: Replay) -> list[str]:
         reasons.append("blocks_disagree")
     if not snapshot_events_agree(replay):
         reasons.append("snapshot_events_disagree")
+    if _has_all(snap) and not _active_fits(replay):
+        reasons.append("measures_disagree")
     return reasons
+
+
+def _active_fits(replay: Replay) -> bool:
+    """Whether, after each event, active bytes are at least those that were requested, and at most
+    those that were reserved."""
+    from memreplay import _soundness
+
+    def above(low: Usage, high: Usage) -> bool:
+        found = _soundness.first_above(low.column, low.start_bytes, high.column, high.start_bytes)
+        return found is not None
+
+    active = replay.measure("active")
+    if above(replay.measure("requested"), active):
+        return False
+    # Where segment events are missing, reserved bytes are what is wrong.
+    return not above(active, replay.measure("reserved")) or _segments_apart(replay)
 
 
 def _of_the_tail(reasons: list[str], replay: Replay) -> list[str]:

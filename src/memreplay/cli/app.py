@@ -42,6 +42,7 @@ COMMANDS = {
     "export": ("memreplay.cli.export", "A snapshot as tables or traces for other programs."),
     "sql": ("memreplay.cli.sql", "SQL over the tables of a snapshot."),
     "dump": ("memreplay.cli.dump", "Everything that was read, event by event."),
+    "help": ("memreplay.cli.help", "Print a page of the documentation."),
     "completion": ("memreplay.cli.completion", "Print the script that completes commands."),
 }
 

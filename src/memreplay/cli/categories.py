@@ -67,7 +67,7 @@ Examples:
     type=click.Choice(["text", "csv", "json"]),
     default="text",
     show_default=True,
-    help="For people, or for programs (see docs/json.md); csv with --over-time only.",
+    help="For people, or for programs (memreplay help json); csv with --over-time only.",
 )
 @click.pass_context
 def command(

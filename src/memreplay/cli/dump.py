@@ -35,7 +35,7 @@ Examples:
     type=click.Choice(["text", "ndjson"]),
     default="text",
     show_default=True,
-    help="name=value lines, or one JSON object a line (see docs/dump.md).",
+    help="name=value lines, or one JSON object a line (memreplay help dump).",
 )
 @output_options
 @click.pass_context

@@ -62,7 +62,7 @@ Examples:
     type=click.Choice(["text", "json", *PICTURES]),
     default="text",
     show_default=True,
-    help="For people, for programs (see docs/json.md), or a picture of the segments (needs"
+    help="For people, for programs (memreplay help json), or a picture of the segments (needs"
     " memreplay[plot]).",
 )
 @output_options
@@ -85,8 +85,9 @@ def command(
     """What is reserved and not in use, and who pins it.
 
     Shows how far reserved and active memory of each device in FILE ('-' for standard input) went
-    apart, and at one moment (--at; where most was unused, if not given) where the free memory lies,
-    what empty_cache() would give back, and which live blocks keep the rest from going.
+    apart, and at one moment (--at; if not given, where a request failed, else where most was
+    reserved or active) where the free memory lies, what empty_cache() would give back, and which
+    live blocks keep the rest from going.
     """
     picture = fmt in PICTURES
     if picture:

@@ -83,7 +83,8 @@ def command(
 
     Finds the out-of-memory events in FILE ('-' for standard input), and tells of the first: what
     was asked and by whom, why the memory that was cached did not serve, the cause by name, what
-    would have helped, and what was live. A file without one is fine: exit code 0, too.
+    would have helped, and what was live. A file without one is fine (exit code 0, too): then the
+    state at its end is shown, where the program may have failed. More: memreplay help oom.
     """
     if every and number is not None:
         raise UsageError("--all and --oom exclude each other")

@@ -56,7 +56,7 @@ def format_option(function: F) -> F:
         type=click.Choice(["text", "json"]),
         default="text",
         show_default=True,
-        help="Text for people, or JSON for programs (docs/json.md).",
+        help="Text for people, or JSON for programs (memreplay help json).",
     )(function)
 
 
@@ -257,8 +257,8 @@ def limit_option(function: F) -> F:
         type=LimitType(),
         multiple=True,
         metavar="NAME=N",
-        help="Raise a limit on what a file may ask for, as string_bytes=128M; docs/library.md lists"
-        " them.",
+        help="Raise a limit on what a file may ask for, as string_bytes=128M (memreplay help"
+        " library lists them).",
     )(function)
 
 

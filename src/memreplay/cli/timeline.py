@@ -124,7 +124,7 @@ Examples:
     type=click.Choice(["text", "csv", "json", *PICTURES]),
     default="text",
     show_default=True,
-    help="A picture in characters, numbers (see docs/timeline.md), or a picture for a page.",
+    help="A picture in characters, numbers (memreplay help timeline), or a picture for a page.",
 )
 @output_options
 @click.pass_context

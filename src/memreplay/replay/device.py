@@ -178,6 +178,13 @@ class Replay:
 
         return _measures.Blocks(self.reserved, *self.rules)
 
+    @cached_property
+    def soundness(self) -> dict[str, int]:
+        """What of the start cannot be; see `_soundness.soundness`."""
+        from memreplay import _soundness
+
+        return _soundness.soundness(self.reserved)
+
     def block_map(self, event: int) -> _blockmap.BlockMap:
         """The segments and their blocks after an event (`start`: before the first).
 

@@ -43,6 +43,7 @@ def _device(device: DeviceFragmentation) -> dict[str, object]:
         "reasons": list(device.reasons),
         "points": [_point(point) for point in device.points],
         "mean_unused_bytes": device.mean_unused_bytes,
+        "moment": device.moment,
         "event_index": device.event_index,
         "time_us": device.time_us,
         **sums_json(device.sums),

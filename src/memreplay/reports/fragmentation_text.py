@@ -12,6 +12,7 @@ from memreplay.results.fragmentation import (
     DeviceFragmentation,
     FragmentationReport,
     MappedSegment,
+    Moment,
     PoolShare,
     UnusedPoint,
 )
@@ -21,7 +22,17 @@ _POINTS = {
     "most_unused": "most unused",
     "peak": "peak of active",
     "reserved": "peak of reserved",
+    "oom": "out of memory",
     "end": "end",
+}
+_PEAKS = {_POINTS["peak"], _POINTS["reserved"]}
+# What the first line is about.
+_MOMENTS: dict[Moment, str] = {
+    "asked": "",
+    "oom": "when a request failed",
+    "reserved": "at the peak of reserved memory",
+    "peak": "at the peak of active memory",
+    "final": "",
 }
 _MAP_KEY = "blocks are # mostly in use, + partly in use, ~ waiting for a stream, . free"
 
@@ -39,8 +50,8 @@ def fragmentation_document(report: FragmentationReport) -> Document:
 
 def _section(device: DeviceFragmentation, report: FragmentationReport) -> list[Block]:
     said = frozenset(("no_events",))
-    blocks: list[Block] = [Heading(_headline(device, report))]
-    if not any(point.reserved_bytes for point in device.points) and not device.outside_bytes:
+    blocks: list[Block] = [Heading(_headline(device))]
+    if not any(point.reserved_bytes for point in device.points):
         blocks.append(Note(NO_SEGMENTS))
         return [*blocks, *reason_notes(device.reasons, trusted=device.trusted, said=said)]
     blocks.append(Pairs(_pairs(device)))
@@ -65,18 +76,20 @@ def _section(device: DeviceFragmentation, report: FragmentationReport) -> list[B
     return blocks
 
 
-def _headline(device: DeviceFragmentation, report: FragmentationReport) -> tuple[str, ...]:
+def _headline(device: DeviceFragmentation) -> tuple[str, ...]:
     sums = device.sums
     unused = sums.reserved_bytes - sums.in_use_bytes - sums.pending_bytes
+    part = percent(share(unused, sums.reserved_bytes))
     words = (
-        f"device {device.device}: {size(unused)} of {size(sums.reserved_bytes)} reserved not in use"
+        f"device {device.device}: {size(unused)} of {size(sums.reserved_bytes)} reserved not in"
+        f" use ({part})"
     )
     if not device.events:
         if device.trace_events and "no_events" not in device.reasons:
             return (f"{words}; no events in this range",)
         return (f"{words} in the final state",)
-    where, *when = moment_phrases("" if report.asked else "most unused", device)
-    return (words, where.strip(), *when)
+    where, *when = moment_phrases(_MOMENTS[device.moment], device, ",")
+    return (words, where.replace(" ,", ",").strip(", "), *when)
 
 
 def _pairs(device: DeviceFragmentation) -> tuple[tuple[str, str], ...]:
@@ -129,6 +142,8 @@ def _point(point: UnusedPoint, names: list[str], device: DeviceFragmentation) ->
     at_start = point.event_index < device.first_event
     # The start and the end are known by their event, where there is more to say.
     telling = [name for name in names if name not in ("start", "end")]
+    if set(telling) >= _PEAKS:
+        telling = ["peak of both", *(name for name in telling if name not in _PEAKS)]
     return Row(
         (
             ", ".join(telling[:2] or names),

@@ -6,7 +6,7 @@ from memreplay.model import By
 from memreplay.reports.holders_json import group_json, part_json
 from memreplay.reports.mapped_json import pin_json, pool_json
 from memreplay.reports.strict_json import to_json
-from memreplay.results.oom import DeviceOoms, Oom, OomReport
+from memreplay.results.oom import DeviceOoms, LastState, Oom, OomReport
 
 SCHEMA = "memreplay.oom/1"
 
@@ -38,8 +38,30 @@ def _device(device: DeviceOoms, by: By) -> dict[str, object]:
         "total_bytes": device.total_bytes,
         "total_known": device.total_known,
         "ooms_total": device.ooms_total,
+        "end": None if device.end is None else _end(device.end, by),
         "ooms": [_oom(oom, by) for oom in device.ooms],
     }
+
+
+def _end(end: LastState, by: By) -> dict[str, object]:
+    found: dict[str, object] = {
+        "event_index": end.event_index,
+        "time_us": end.time_us,
+        "peak_event": end.peak_event,
+        "peak_bytes": end.peak_bytes,
+        "reserved_bytes": end.reserved_bytes,
+        "active_bytes": end.active_bytes,
+        "cached_bytes": end.cached_bytes,
+        "largest_free_bytes": end.largest_free_bytes,
+        "live_count": end.live_count,
+        "groups_total": end.groups_total,
+        "rest_bytes": end.rest_bytes,
+        "rest_count": end.rest_count,
+        "groups": [group_json(group) for group in end.groups],
+    }
+    if by in ("pool", "stream"):
+        found[f"{by}s"] = [part_json(part, by) for part in end.parts]
+    return found
 
 
 def _oom(oom: Oom, by: By) -> dict[str, object]:

@@ -7,7 +7,7 @@ from memreplay.reports.holders_text import group_row, holder_tables
 from memreplay.reports.mapped_text import NO_SEGMENTS, elapsed, part_words, pins_table
 from memreplay.reports.reasons import reason_notes
 from memreplay.reports.units import count, counted, size, time_utc
-from memreplay.results.oom import Cause, DeviceOoms, Oom, OomReport, Remedy
+from memreplay.results.oom import Cause, DeviceOoms, LastState, Oom, OomReport, Remedy
 
 LISTED = 20  # ooms that stand in the list before the one in detail
 
@@ -42,11 +42,16 @@ _REMEDIES = {
     "other_processes": "end what else runs on the card",
 }
 _SPLIT_LIMITED = "raise max_split_size_mb in PYTORCH_CUDA_ALLOC_CONF, or drop it"
-NO_OOM = (
-    "no out-of-memory event in this {where}. The recorder writes one when a request fails, after"
-    " the allocator has given back what it could: was the snapshot dumped before that, or by"
-    " another process? docs/recording.md shows how to dump at the moment of failure"
+NO_OOM = "no out-of-memory event in this {where}. "
+THE_END = "Where the program ran out of memory all the same, its end is the likely moment"
+# What to do where one failed all the same.
+NEXT_TIME = (
+    "If a request failed, recording was off by then or its event was overwritten; next time, keep"
+    " recording on and dump in torch._C._cuda_attach_out_of_memory_observer(), which runs before"
+    " anything is let go (memreplay help recording)"
 )
+# How much of the peak is still active at an end that is likely where the request failed.
+AT_PEAK = 0.9
 
 
 def oom_document(report: OomReport) -> Document:
@@ -54,7 +59,14 @@ def oom_document(report: OomReport) -> Document:
     blocks: list[Block] = [Heading((Place(file=report.file),))]
     if not any(device.ooms_total for device in report.devices):
         whole = all(device.events == device.trace_events for device in report.devices)
-        blocks.append(Note(NO_OOM.format(where="file" if whole else "range")))
+        ends = any(device.end for device in report.devices)
+        words = NO_OOM.format(where="file" if whole else "range")
+        blocks.append(Note(words + (THE_END if ends else NEXT_TIME)))
+        for device in report.devices:
+            if device.end is not None:
+                blocks += _end(device.end, device, report)
+        if ends:
+            blocks.append(Note(NEXT_TIME[0].lower() + NEXT_TIME[1:]))
         for device in report.devices:
             # What is cut off may have had one.
             if "truncated" in device.reasons:
@@ -65,6 +77,34 @@ def oom_document(report: OomReport) -> Document:
         if device.ooms:
             blocks += _section(device, report)
     return tuple(blocks)
+
+
+def _end(end: LastState, device: DeviceOoms, report: OomReport) -> list[Block]:
+    """Who held what at the end, which is where a program that was out of memory dumped."""
+    words = (
+        f"device {device.device}: {size(end.active_bytes)} of {size(end.reserved_bytes)} active at"
+        " the end"
+    )
+    when = () if end.time_us is None else (elapsed(end.time_us, device.start_us),)
+    where = () if not device.events else (f"after event {count(end.event_index)}", *when)
+    if end.active_bytes >= AT_PEAK * end.peak_bytes:
+        likely = "likely: next to the most that was ever active"
+    else:
+        likely = (
+            f"not likely: {size(end.peak_bytes)} was active before, and let go since; memreplay at"
+            f" FILE --at {end.peak_event} shows who held it"
+        )
+    free = f"{size(end.cached_bytes)}, the largest block {size(end.largest_free_bytes)}"
+    pairs = (
+        ("if it failed here", likely),
+        ("cached", f"{free}: a larger request needs memory of the driver"),
+        ("what failed", "not in the file: neither the request nor what the driver had free"),
+        ("measure", f"blocks, {device.exactness}"),
+    )
+    blocks: list[Block] = [Heading((words, *where)), Pairs(pairs)]
+    if end.groups or end.rest_count:
+        blocks += holder_tables(end, end.active_bytes, report.by, all_frames=report.all_frames)
+    return [*blocks, *reason_notes(device.reasons, trusted=device.trusted)]
 
 
 def _section(device: DeviceOoms, report: OomReport) -> list[Block]:

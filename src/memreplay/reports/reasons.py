@@ -56,13 +56,34 @@ REASONS: dict[str, Reason] = {
         "frees give another size than the allocation that they belong to, so events are missing",
         _WITHOUT_GAPS,
     ),
+    "unmatched_requests": Reason(
+        "frees were requested of blocks that are not live by then or never come free, so events are"
+        " missing",
+        _WITHOUT_GAPS,
+    ),
+    "start_impossible": Reason(
+        "blocks that count as live from the start lie over each other, or in memory that was"
+        " reserved later or given back before their end: allocations are missing, and the start is"
+        " too high",
+        _WITHOUT_GAPS,
+    ),
+    "measures_disagree": Reason(
+        "at some event more is requested than active, or more than was reserved, which cannot be:"
+        " events are missing",
+        _WITHOUT_GAPS,
+    ),
     "segments_disagree": Reason(
         "the trace does not end where the segments in the same file do", _IN_PEACE
     ),
     "segment_events_disagree": Reason(
-        "the trace's segment events do not lead to the segments in the file, so reserved bytes are"
-        " estimated",
+        "segment events are missing: they do not lead to the segments in the file, or do not fit"
+        " the allocations, so reserved bytes are estimated",
         "dump while recording, and record without skip_actions",
+    ),
+    "segment_events_unseen": Reason(
+        "segments with nothing in them at the start were cached then, or came later without an"
+        " event: the file does not tell which, so reserved bytes are estimated",
+        "record without skip_actions",
     ),
     "blocks_misplaced": Reason(
         "some allocations lie where the trace leaves no free block, so events are missing, and"
@@ -88,6 +109,11 @@ REASONS: dict[str, Reason] = {
         "frees complete that nothing in the trace requested (that was not recorded, or just before"
         " the first event), so what the program held is estimated",
         "record without skip_actions",
+    ),
+    "pending_at_start": Reason(
+        "the free of some blocks completes that nothing requested: they are taken to have waited"
+        " for a stream when the recording began, so what the program held is estimated",
+        "",
     ),
     "tail_race": Reason(
         "a few blocks changed during the dump, after the trace had been read out", _IN_PEACE

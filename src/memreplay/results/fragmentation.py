@@ -8,6 +8,7 @@ from typing import Literal
 from memreplay.model import By, Exactness, Group
 
 Kind = Literal["small", "large"]
+Moment = Literal["asked", "oom", "reserved", "peak", "final"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +16,8 @@ class UnusedPoint:
     """What was reserved and not active at one moment, and why that moment is told.
 
     `name`: "start", "most_unused", "peak" (a peak of active bytes, the highest first), "reserved"
-    (the peak of reserved bytes) or "end".
+    (the most active while reserved bytes are at their peak, the first time), "oom" (the first
+    request that failed) or "end".
     """
 
     name: str
@@ -107,13 +109,15 @@ class DeviceFragmentation:
     """One device: reserved and unused memory over time, and the block map at one moment.
 
     `points` tell of the course; `mean_unused_bytes` is weighted by time, None without times.
-    The rest is after event `event_index`. `returned_bytes` is what empty_cache() would give back
-    for certain, `returned_pending_bytes` the part of it that is pending now; `private_bytes` is
-    what it would also give back if all private pools had been released, which a snapshot does not
-    say. `pinned_bytes` are free bytes that it would not give back: `pins` with the rest
-    (`pins_rest_bytes`, `pins_rest_count`) add up to them. All free bytes are those of
-    `returned_bytes`, of `private_bytes`, and `pinned_bytes`. `outside_bytes` are of live blocks
-    that lie in no segment or in each other: 0 unless events were lost.
+    The rest is after event `event_index`, and `moment` says why of that one: "asked" for, the first
+    request that failed ("oom"), the peak of "reserved" bytes where it is reached in the recording,
+    else the "peak" of active ones; "final" where there are no events. `returned_bytes` is what
+    empty_cache() would give back for certain, `returned_pending_bytes` the part of it that is
+    pending now; `private_bytes` is what it would also give back if all private pools had been
+    released, which a snapshot does not say. `pinned_bytes` are free bytes that it would not give
+    back: `pins` with the rest (`pins_rest_bytes`, `pins_rest_count`) add up to them. All free bytes
+    are those of `returned_bytes`, of `private_bytes`, and `pinned_bytes`. `outside_bytes` are of
+    live blocks that lie in no segment or in each other: 0 unless events were lost.
     """
 
     device: int
@@ -126,6 +130,7 @@ class DeviceFragmentation:
     reasons: tuple[str, ...]
     points: tuple[UnusedPoint, ...]
     mean_unused_bytes: int | None
+    moment: Moment
     event_index: int
     time_us: int | None
     sums: MapSums

@@ -99,10 +99,35 @@ class Oom:
 
 
 @dataclass(frozen=True, slots=True)
+class LastState:
+    """The state at the end of a trace in which nothing failed: what failed may have failed there.
+
+    `peak_event` is where most was active, `peak_bytes` how much. The groups (with `rest_bytes`) add
+    up to `active_bytes`.
+    """
+
+    event_index: int
+    time_us: int | None
+    peak_event: int
+    peak_bytes: int
+    reserved_bytes: int
+    active_bytes: int
+    cached_bytes: int
+    largest_free_bytes: int
+    measure: MeasureName
+    groups: tuple[Group, ...]
+    groups_total: int
+    rest_bytes: int
+    rest_count: int
+    live_count: int
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceOoms:
     """The out-of-memory events of one device. `total_bytes` is the card's memory: as the user says
     it (`total_known`), else the most that was seen of it. `ooms_total` counts them all, those that
-    are not told too."""
+    are not told too. `end` is the state at the end where no device has any."""
 
     device: int
     events: int
@@ -116,6 +141,7 @@ class DeviceOoms:
     total_known: bool
     ooms: tuple[Oom, ...]
     ooms_total: int
+    end: LastState | None = None
 
 
 @dataclass(frozen=True, slots=True)

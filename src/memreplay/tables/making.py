@@ -96,6 +96,8 @@ def _said(snap: Snapshot) -> dict[str, Any]:
             prelude[key] = found
     traces = native.traces()
     return {
+        # What is empty is null in a table: whether the key was there is lost in it.
+        "traits": sorted(snap.traits),
         "prelude": prelude,
         "protocol": native.protocol,
         "range": any(rows != events for _, _, rows, events in traces) or snap.only is not None,

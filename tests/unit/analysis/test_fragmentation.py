@@ -58,8 +58,10 @@ def test_by_hand() -> None:
     (pin,) = one.pins
     assert (pin.group.bytes, pin.group.count, pin.segments) == (100 * MIB, 20, 10)
     assert pin.group.frames[0].function == "append"
-    most = next(point for point in one.points if point.name == "most_unused")
-    assert (most.event_index, most.unused_bytes) == (one.event_index, 100 * MIB)
+    at = {point.name: point for point in one.points}
+    assert (at["most_unused"].event_index, at["most_unused"].unused_bytes) == (89, 100 * MIB)
+    # The verdict is of the request that failed.
+    assert (one.moment, one.event_index) == ("oom", at["oom"].event_index) == ("oom", 90)
     assert (one.exactness, one.trusted) == ("exact", True)
 
 
@@ -72,8 +74,8 @@ def two_pins() -> build.Snapshot:
 
 
 def test_a_part_for_each_block_that_pins() -> None:
-    one = only(two_pins())
-    assert (one.pinned_bytes, one.pins_total) == (18 * MIB, 1)  # where most is unused: the first
+    one = only(two_pins(), at=When("event", 1))
+    assert (one.pinned_bytes, one.pins_total) == (18 * MIB, 1)
     one = only(two_pins(), at=When("end"))
     assert one.pinned_bytes == 12 * MIB
     assert [(pin.group.bytes, pin.alone_bytes) for pin in one.pins] == [(6 * MIB, 0)] * 2
@@ -134,7 +136,9 @@ def test_without_events_it_is_the_final_state() -> None:
 def test_without_segments() -> None:
     made = SnapshotBuilder().alloc(0x1000, 512).build()
     (one,) = report(made).devices
-    assert (one.sums.reserved_bytes, one.outside_count) == (0, 0)
+    assert (one.moment, one.sums.reserved_bytes, one.outside_count) == ("peak", 0, 1)
+    (one,) = report(made, at=When("start")).devices
+    assert (one.moment, one.sums.reserved_bytes, one.outside_count) == ("asked", 0, 0)
     (one,) = report(made, at=When("end")).devices
     assert (one.sums.reserved_bytes, one.outside_bytes, one.outside_count) == (0, 512, 1)
     assert report(SnapshotBuilder().build()).devices == ()
@@ -208,7 +212,40 @@ def test_most_may_be_unused_at_the_start() -> None:
     one = only(late_start())
     most = next(point for point in one.points if point.name == "most_unused")
     assert (most.event_index, most.unused_bytes) == (-1, 12 * MIB)
-    assert one.sums.free_bytes == 12 * MIB
+    # What was cached then stood in nobody's way.
+    assert (one.moment, one.event_index, one.sums.free_bytes) == ("peak", 0, 7 * MIB)
+
+
+def test_an_idle_cache_at_the_start_is_not_the_verdict() -> None:
+    made, device = machine(300 * MIB)
+    block = device.malloc(200 * MIB)
+    assert block is not None
+    device.free(block)
+    made.begin_recording()
+    device.malloc(198 * MIB, 0, KEEP)
+    one = only(made.dump()[0])
+    at = {point.name: point for point in one.points}
+    assert (at["most_unused"].event_index, at["most_unused"].unused_bytes) == (-1, 200 * MIB)
+    # Reserved memory is at its peak all along: of that, where most is active.
+    assert at["reserved"].event_index == at["peak"].event_index == one.event_index == 0
+    assert (one.moment, one.sums.free_bytes) == ("peak", 2 * MIB)
+
+
+def test_the_peak_of_reserved_that_the_recording_reached() -> None:
+    made, device = machine(300 * MIB)
+    made.begin_recording()
+    first = [device.malloc(30 * MIB, 0, KEEP) for _ in range(3)]
+    for block in first[:2]:
+        assert block is not None
+        device.free(block)
+    device.malloc(70 * MIB, 0, ASK)  # two of 30 MiB do not serve it
+    device.empty_cache()
+    device.malloc(25 * MIB, 0, ASK)
+    one = only(made.dump()[0])
+    at = {point.name: point for point in one.points}
+    assert one.moment == "reserved"
+    assert one.event_index == at["reserved"].event_index
+    assert (one.sums.reserved_bytes, one.sums.free_bytes) == (160 * MIB, 60 * MIB)
 
 
 def test_memory_that_comes_first_is_not_unused() -> None:

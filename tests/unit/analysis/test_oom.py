@@ -298,6 +298,45 @@ def test_none() -> None:
     assert report(build.SnapshotBuilder().build()).devices == ()
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_the_end_of_what_did_not_fail(seed: int) -> None:
+    made = record(seed, steps=80, late=40 * (seed % 2))
+    truth = made.truths[0]
+    ends = {
+        name: (truth.series(name) or [truth.start_of(name)])[-1] for name in ("active", "reserved")
+    }
+    (device,) = report(made.snapshot, top=2).devices
+    assert device.ooms == ()
+    if not ends["active"]:
+        assert device.end is None
+        return
+    end = device.end
+    assert end is not None
+    assert end.event_index == len(truth.recorded) - 1
+    assert end.peak_bytes == max([truth.start_of("active"), *truth.series("active")])
+    if device.exactness == "exact":
+        assert (end.active_bytes, end.reserved_bytes) == (ends["active"], ends["reserved"])
+        assert end.cached_bytes == ends["reserved"] - ends["active"]
+    assert sum(group.bytes for group in end.groups) + end.rest_bytes == end.active_bytes
+    assert sum(group.count for group in end.groups) + end.rest_count == end.live_count
+
+
+def test_an_end_is_told_where_nothing_failed_alone() -> None:
+    (device,) = report(scattered()).devices
+    assert device.end is None
+    made, one = machine(64 * MIB)
+    one.malloc(MIB)
+    one.malloc(2 * MIB)
+    data = build.dump(made.dump()[0])
+    (device,) = oom_report(mr.open(data)).devices
+    assert device.end is not None
+    # What comes after a range is not seen.
+    (device,) = oom_report(mr.open(data, stop=2)).devices
+    assert device.end is None
+    (device,) = oom_report(mr.open(data[:-40], salvage=True)).devices
+    assert device.end is None
+
+
 def test_the_driver_cannot_have_had_less_than_nothing() -> None:
     snapshot = scattered().dump()[0]
     for event in snapshot["device_traces"][0]:

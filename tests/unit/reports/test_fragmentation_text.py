@@ -28,7 +28,10 @@ def test_text(width: int) -> None:
     lines = text(scattered().dump()[0], width)
     assert all(len(line) <= width for line in lines)
     whole = " ".join(" ".join(lines).split())
-    assert "device 0: 100.0 MiB of 200.0 MiB reserved not in use, most unused at event" in whole
+    first = (
+        "device 0: 100.0 MiB of 200.0 MiB reserved not in use (50.0%), when a request failed, event"
+    )
+    assert first in whole
     assert "free 100.0 MiB in 20 blocks, the largest 5.0 MiB (95.0% lies elsewhere)" in whole
     assert "empty_cache()  gives back 0 B" in lines
     assert "slack          0 B that blocks have above what was requested" in lines
@@ -67,7 +70,9 @@ def test_private_and_pending_memory_is_told_apart() -> None:
 
 def test_no_events() -> None:
     lines = text(scattered().dump()[0] | {"device_traces": [[]]})
-    assert "device 0: 100.0 MiB of 200.0 MiB reserved not in use in the final state" in lines
+    assert (
+        "device 0: 100.0 MiB of 200.0 MiB reserved not in use (50.0%) in the final state" in lines
+    )
     assert not any(line.startswith("when ") for line in lines)
     assert any(line.startswith("note: next time, call torch.cuda.memory") for line in lines)
 

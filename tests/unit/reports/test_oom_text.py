@@ -14,7 +14,15 @@ from memreplay.reports.plain import render_plain
 from memreplay.results.oom import CachedPart, Cause, OomReport, Remedy
 from tests import build
 from tests.allocator import GIB, MIB, Machine
-from tests.unit.analysis.test_oom import crowded, fail, machine, scattered, split_limited
+from tests.unit.analysis.test_oom import (
+    ASK,
+    KEEP,
+    crowded,
+    fail,
+    machine,
+    scattered,
+    split_limited,
+)
 
 
 def found(made: Machine, **options: Any) -> OomReport:
@@ -85,6 +93,27 @@ def test_every_name_has_words() -> None:
 def test_none() -> None:
     made, _ = machine(64 * MIB)
     assert "note: no out-of-memory event in this file." in text(found(made))[1]
+
+
+def test_none_but_a_likely_end() -> None:
+    made, device = machine(200 * MIB)
+    device.malloc(100 * MIB, 0, KEEP)
+    first = device.malloc(30 * MIB, 0, ASK)
+    told = found(made)
+    for width in (60, 80, 160):
+        lines = text(told, width)
+        assert all(len(line) <= width for line in lines)
+        whole = " ".join(" ".join(lines).split())
+        assert "device 0: 130.0 MiB of 130.0 MiB active at the end, after event 3" in whole
+        assert "if it failed here likely: next to the most that was ever active" in whole
+        assert "append /srv/cache.py:27" in whole
+        assert "memreplay help recording" in whole
+    assert first is not None
+    device.free(first)
+    whole = " ".join(" ".join(text(found(made), 160)).split())
+    assert "not likely: 130.0 MiB was active before, and let go since; memreplay at FILE" in whole
+    assert "FILE --at 3 shows" in whole
+    assert "cached 30.0 MiB, the largest block 30.0 MiB" in whole
 
 
 def test_none_in_a_range() -> None:
