@@ -7,6 +7,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -115,9 +116,10 @@ def test_groups_at_the_ends_of_any_steps(
             if not judged.rate and (judged.stayed <= 0 or len(set(values)) == 1):
                 assert name not in rows
                 continue
-            _, rate, stayed, start, warmed, before, end, since, rises, _, stopped, *aged = rows.pop(
-                name
-            )
+            *row, error, odds = rows.pop(name)
+            _, rate, stayed, start, warmed, before, end, since, rises, _, stopped, *aged = row
+            assert odds == pytest.approx(judged.odds)
+            assert error == pytest.approx(judged.error, abs=1)
             assert (rate, since, rises) == (judged.rate, judged.since, judged.rises)
             assert (stayed, stopped) == (judged.stayed, judged.stopped)
             assert (start, warmed, end) == (values[0], values[warm], values[-1])
