@@ -133,9 +133,9 @@ def leak_after(values: Sequence[int], warm: int, since: int) -> tuple[float, flo
     return odds, rate, error
 
 
-def fine_rises(values: Sequence[int]) -> tuple[list[int], int]:
-    """Of what two ends of steps in a row have; none where these are few."""
-    pairs = [min(pair) for pair in pairwise(values)]
+def fine_rises(values: Sequence[int], *last: int) -> tuple[list[int], int]:
+    """Of what two ends of steps in a row have, and the last one; none where these are few."""
+    pairs = [*map(min, pairwise(values)), *last]
     found = rises_of(pairs)
     return (found if len(found) >= 4 else []), len(pairs) - 1
 
@@ -148,7 +148,7 @@ def begins_later(values: Sequence[int]) -> bool:
 
 def weigh(values: Sequence[int], *, begun: bool = False) -> tuple[float, float, float]:
     """The best odds of rows of 1, 2, 4 ... steps; the rate by these."""
-    stop = stop_ratio(*fine_rises(values))
+    stop = max(stop_ratio(*fine_rises(values)), stop_ratio(*fine_rises(values, values[-1])))
     best, chosen = 0.0, 0
     size = 1
     while len(values) // size > 4:

@@ -63,8 +63,8 @@ def step_sums(Replay replay not None, Measure measure, Column usage not None, in
 
 
 def judge(values, warm: int, least: int) -> tuple:
-    """(leaks, bytes a step, since, rises, until, stayed, stopped, error of the bytes a step, odds to
-    one) of a series: a start, then one number a step.
+    """(leaks, bytes a step, since, rises, until, stayed, stopped, error of the bytes a step, odds
+    to one) of a series: a start, then one number a step.
 
     The first `warm` of the steps are no later ones; a leak is at least `least` bytes a step.
     """
@@ -93,7 +93,8 @@ def groups_grown(Measure measure not None, Keys keys not None, moments, warm: in
 
     `moments`: the event before the first step, then the last event of each step. Rows are (name
     of the group, bytes a step, stayed, start, warm, before, end, since, rises, until,
-    stopped, old bytes, old count, error of the bytes a step, odds to one), the largest first, `top` of them (0: all). Totals: (bytes a step
+    stopped, old bytes, old count, error of the bytes a step, odds to one), the largest first, `top`
+    of them (0: all). Totals: (bytes a step
     of all leaks, what they grew by, stayed of all others, what that other grew by in the later
     steps that grew most in them, old bytes, old count). Old allocations were made in a later step,
     and outlived the ends of `old` steps after it.

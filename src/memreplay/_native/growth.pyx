@@ -119,7 +119,8 @@ cdef void find_floors(const int64_t* values, uint32_t steps, uint32_t since,
                            floors[q + 1])
 
 
-cdef uint64_t lowest_of(const int64_t* values, uint64_t n, uint64_t size, double* low) noexcept nogil:
+cdef uint64_t lowest_of(const int64_t* values, uint64_t n, uint64_t size,
+                        double* low) noexcept nogil:
     # The lowest of each `size` values in a row, the last of which ends with them; how many rows.
     cdef uint64_t rows = n // size
     cdef uint64_t i, j
@@ -207,24 +208,27 @@ cdef double odds_of(const uint32_t* rises, uint64_t n, uint64_t rounds, uint64_t
 
 cdef double fine_stop(const int64_t* values, uint64_t n, Series* s, bint* later) noexcept nogil:
     # stopped_by, of steps one by one, where there are rises enough: of what two ends of steps in a
-    # row have, so that what one has alone is none. And whether nothing rises in the first quarter,
-    # which is no chance.
+    # row have, so that what one has alone is none, the last one by itself or not. And whether
+    # nothing rises in the first quarter, which is no chance.
+    cdef double stopped = 0
     cdef uint64_t i, found
     for i in range(n - 1):
         s.low[i] = min(<double> values[i], <double> values[i + 1])
     found = find_rises(s.low, n - 1, s.floors, s.rises, s.by)
     later[0] = False
-    if found < LEAST_RISES:
-        return 0
-    later[0] = 4 * <uint64_t> s.rises[0] > n - 2 and began_later(s.rises, found, n - 2, s.work)
-    return stopped_by(s.rises, found, n - 2)
+    if found >= LEAST_RISES:
+        later[0] = 4 * <uint64_t> s.rises[0] > n - 2 and began_later(s.rises, found, n - 2, s.work)
+        stopped = stopped_by(s.rises, found, n - 2)
+    s.low[n - 1] = <double> values[n - 1]
+    found = find_rises(s.low, n, s.floors, s.rises, s.by)
+    return max(stopped, stopped_by(s.rises, found, n - 1)) if found >= LEAST_RISES else stopped
 
 
-cdef void measure_rate(uint64_t rises, Series* s, uint64_t first, uint64_t stop, uint64_t size, double* rate,
-                       double* error) noexcept nogil:
+cdef void measure_rate(uint64_t rises, Series* s, uint64_t first, uint64_t stop, uint64_t size,
+                       double* rate, double* error) noexcept nogil:
     # The slope of the least squares through s.low, a row of `size` steps each, and by how much it
-    # may be wrong: the deviation of its changes over the root of their number. One of more than four
-    # times the median of them, or of the rises for good, counts as that: it is something else.
+    # may be wrong: the deviation of its changes over the root of their number. One of more than
+    # four times the median of them, or of the rises for good, counts as that: it is something else.
     cdef const double* low = s.low + first
     cdef uint64_t rows = stop - first
     cdef double count = <double> rows
@@ -265,9 +269,9 @@ cdef void measure_rate(uint64_t rises, Series* s, uint64_t first, uint64_t stop,
 
 cdef double weigh(const int64_t* values, uint64_t n, bint begun, Series* s, bint* later,
                   double* rate, double* error) noexcept nogil:
-    # The odds of a leak, by `n` values: of rows of 1, 2, 4 … steps those in which it shows best; and
-    # its rate, from the first rise on where it has `begun` here, or later by no chance. `later` says
-    # that it does not begin in their first quarter.
+    # The odds of a leak, by `n` values: of rows of 1, 2, 4 … steps those in which it shows best;
+    # and its rate, from the first rise on where it has `begun` here, or later by no chance. `later`
+    # says that it does not begin in their first quarter.
     cdef double stopped = fine_stop(values, n, s, later)
     cdef double best = 0
     cdef double odds
@@ -297,7 +301,8 @@ cdef uint64_t count_rises(const int64_t* values, uint64_t n, Series* s) noexcept
     return find_rises(s.low, lowest_of(values, n, 1, s.low), s.floors, s.rises, s.by)
 
 
-cdef bint same_pace(const int64_t* values, uint32_t steps, uint32_t warm, Series* s) noexcept nogil:
+cdef bint same_pace(const int64_t* values, uint32_t steps, uint32_t warm,
+                    Series* s) noexcept nogil:
     # Whether it rises in the warm-up (but for the first step) about as often as later: half to
     # twice.
     cdef double early, late

@@ -9,11 +9,12 @@ rounds may be cut. It is weighed by five shares, whose product is the score:
   some of them have the rest of the step in them,
 - how many there are (1 - 1/n),
 - in how many of them memory comes back to where it was, by a tenth of its range,
-- how much of memory's range they go through, in the median.
+- whether they go through half of memory's range or more, in the median.
 
 So of loops in one another that one is chosen after each round of which memory is back: a batch of a
-step that accumulates gradients is none. Runs that come equally often are looked at together, and
-the best few by the first three shares are weighed: all of it takes linear time.
+step that accumulates gradients is none. Runs that come equally often are looked at together: of the
+most even ones that counts before which least is live, as there a round begins. The best few by the
+first three shares are weighed, so that all of it takes linear time.
 """
 
 from libc.math cimport fabs, sqrt
@@ -163,7 +164,8 @@ cdef int find_loops(const Replay* r, const Run* runs, uint32_t count, uint64_t n
     return OK
 
 
-cdef double range_of(const Replay* r, const int64_t* usage, double slope, double* work) noexcept nogil:
+cdef double range_of(const Replay* r, const int64_t* usage, double slope,
+                     double* work) noexcept nogil:
     # Between what is low and high, less a steady rise.
     cdef uint64_t stride = r.events // SAMPLES + 1
     cdef uint64_t m = 0
@@ -213,7 +215,7 @@ cdef void weigh(const Replay* r, const uint32_t* events, const uint32_t* ids, ui
         low = before
         high = before
     qsort(work, rounds, sizeof(double), ascending_double)
-    loop.score *= <double> closed / <double> rounds * min(1.0, work[rounds // 2] / whole)
+    loop.score *= <double> closed / <double> rounds * min(1.0, 2 * work[rounds // 2] / whole)
 
 
 cdef bint is_in_a_module(const Replay* r, const Run* runs, uint32_t count,
@@ -260,7 +262,7 @@ cdef int choose(const Replay* r, const uint32_t* events, const uint32_t* ids, ui
     cdef Loop best[WEIGHED]
     cdef Loop* loop = NULL
     cdef uint32_t found = 0
-    cdef uint32_t k, run
+    cdef uint32_t k
     cdef uint64_t i
     cdef double* work
     if find_loops(r, runs, count, n, best, &found) != OK:
@@ -274,6 +276,7 @@ cdef int choose(const Replay* r, const uint32_t* events, const uint32_t* ids, ui
             break
         if not by_size and is_in_a_module(r, runs, count, best[k].times):
             continue
+        best[k].run = lowest_run(runs, count, &best[k], r.events)
         weigh(r, events, ids, n, usage, start, &runs[best[k].run], work, &best[k])
         if best[k].score > (loop.score if loop != NULL else 0):
             loop = &best[k]
@@ -281,9 +284,8 @@ cdef int choose(const Replay* r, const uint32_t* events, const uint32_t* ids, ui
     if loop == NULL:
         return OK
     score[0] = loop.score
-    run = lowest_run(runs, count, loop, r.events)
     for i in range(n):
-        if ids[i] == run and push_u32(at, events[i]) < 0:
+        if ids[i] == loop.run and push_u32(at, events[i]) < 0:
             return ERR_MEMORY
     return OK
 

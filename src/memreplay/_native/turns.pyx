@@ -31,11 +31,13 @@ cdef enum:
     TENTHS = 8
 
 
-cdef inline bint is_text(const uint8_t* text, size_t n, const char* wanted, size_t m) noexcept nogil:
+cdef inline bint is_text(const uint8_t* text, size_t n, const char* wanted,
+                         size_t m) noexcept nogil:
     return n == m and memcmp(text, wanted, m) == 0
 
 
-cdef inline bint has_text(const uint8_t* text, size_t n, const char* wanted, size_t m) noexcept nogil:
+cdef inline bint has_text(const uint8_t* text, size_t n, const char* wanted,
+                          size_t m) noexcept nogil:
     cdef size_t i
     for i in range(m, n + 1):
         if memcmp(text + i - m, wanted, m) == 0:
