@@ -11,6 +11,7 @@ from memreplay.reports.units import count, counted, duration, signed_size, size
 from memreplay.results.leaks import DeviceLeaks, GrownGroup, LeaksReport, RunsOut
 
 LEAST_ERROR = 0.05
+LEAST_ODDS = 3  # of what is called a leak
 MOST_ODDS = 1000  # nobody needs more
 ONCE_SHOWN = 5  # rows of what grew once: it is told apart from leaks, and no more
 
@@ -50,6 +51,14 @@ def _section(device: DeviceLeaks, report: LeaksReport) -> list[Block]:
                     " what took its place is in this table too"
                 )
             )
+    blocks += [
+        Note(
+            f"{one.group.label} may leak: the odds are {odds_words(one.odds)}, and from"
+            f" {odds_words(LEAST_ODDS)} on it is called a leak; record more steps"
+        )
+        for one in device.once[:ONCE_SHOWN]
+        if one.odds >= 1
+    ]
     blocks += _notes(device)
     blocks += guess_notes(device.source)
     blocks += reason_notes(device.reasons, trusted=device.trusted)

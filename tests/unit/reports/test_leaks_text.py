@@ -55,6 +55,15 @@ def test_the_odds_and_the_error() -> None:
     assert " ".join(row.split()[:4]) == "64.0 KiB ±25% 9:1"
 
 
+def test_what_may_leak() -> None:
+    one = report().devices[0]
+    made = changed(report(), once=(replace(one.once[0], odds=2.6), *one.once[1:]))
+    assert "model.py:23 may leak: the odds are 2:1, and from 3:1 on it is called a leak" in (
+        " ".join(made.split())
+    )
+    assert "may leak" not in text(report())
+
+
 def test_too_few_steps() -> None:
     made = changed(report(), judged=False, steps=2, missing="2 steps tell nothing", leaks=())
     assert "device 0: 2 steps, which cannot tell a leak" in made
