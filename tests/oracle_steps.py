@@ -6,7 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import pairwise
+from math import exp, factorial, prod, sqrt
 from statistics import median
 
 from tests.oracle import Lifetime, OracleReplay
@@ -69,9 +71,11 @@ def old(replay: OracleReplay, moments: Sequence[int], warm: int, age: int) -> li
 
 @dataclass
 class Judged:
-    """What a series comes to: bytes a step where it leaks, else 0."""
+    """What a series comes to: bytes a step where it leaks, else 0; and the odds, to one."""
 
     rate: int
+    error: int
+    odds: float
     since: int
     rises: int
     stayed: int
@@ -82,18 +86,19 @@ def judge(values: Sequence[int], warm: int, least: int) -> Judged:
     """A start, then one value a step, by the rule of docs/leaks.md."""
     steps = len(values) - 1
     cuts = cuts_of(steps, warm)
-    stayed = min(values[cuts[3] :]) - values[0]
-    stopped = max(values[cuts[3] :]) - min(values[cuts[3] :]) <= stayed
-    found, since = 0, warm
+    last = values[cuts[3] :] if steps - warm >= 4 else values[-1:]
+    stayed = min(last) - values[0]
+    stopped = steps - warm >= 4 and max(last) - min(last) <= stayed
+    found, error, most, since = 0.0, 0.0, 0.0, warm
     for cut in cuts[:4]:
-        late = cut != cuts[0]
-        if not late or (steps - cut >= 12 and begins(values, warm, cut)):
-            rate = rate_after(values, cut)
-            if rate > 0 and rate >= least:
-                found, since, stopped = int(rate + 0.5), cut, False
+        if cut == cuts[0] or (steps - cut >= 12 and begins(values, warm, cut)):
+            odds, rate, wrong = leak_after(values, warm, cut)
+            most = max(most, odds if rate > 0 else 0.0)
+            if odds >= LEAST_ODDS and rate > 0 and rate >= least:
+                found, error, most, since, stopped = rate, wrong, odds, cut, False
                 break
     rises = sum(values[k] > values[k - 1] for k in range(since + 1, steps + 1))
-    return Judged(found, since, rises, stayed, stopped)
+    return Judged(int(found + 0.5), int(error + 0.5), most, since, rises, stayed, stopped)
 
 
 def cuts_of(steps: int, since: int) -> list[int]:
@@ -110,18 +115,118 @@ def begins(values: Sequence[int], warm: int, since: int) -> bool:
     return (values[-1] - low) / (steps - since) >= 2 * ((low - values[warm]) / (since - warm))
 
 
-def rate_after(values: Sequence[int], since: int) -> float:
-    """Bytes a step, where it grows all along from there."""
-    steps = len(values) - 1
-    later = steps - since
-    if later < 4:
-        return 0
-    floors = [min(values[cut:]) for cut in cuts_of(steps, since)]
-    gains = [b - a for a, b in pairwise(floors)]
-    if min(gains) <= 0 or min(gains) < median(gains) / 2:
-        return 0
-    changes = [abs(values[k] - values[k - 1]) for k in range(since + 1, steps + 1)]
-    if floors[3] - floors[0] < 2 * median(changes):
-        return 0
-    lag = (later + 1) // 2
-    return median((values[k + lag] - values[k]) / lag for k in range(since, steps - lag + 1))
+LEAST_ODDS = 3
+
+
+def leak_after(values: Sequence[int], warm: int, since: int) -> tuple[float, float, float]:
+    """The odds that a series grows all along from there, its rate and the error of that."""
+    if len(values) - 1 - since < 4 or values[-1] <= values[since]:
+        return 0.0, 0.0, 0.0
+    odds, rate, error = weigh(values[since:], begun=since > warm)
+    if begins_later(values[since:]):
+        return 0.0, 0.0, 0.0
+    if odds > 0 and since == warm >= 3:
+        early = len(rises_of(values[1 : warm + 1])) / (warm - 1)
+        later = len(rises_of(values[warm:])) / (len(values) - 1 - warm)
+        if early > 0 and 0.5 <= later / early <= 2:
+            odds = max(odds, weigh(values[1:])[0])
+    return odds, rate, error
+
+
+def fine_rises(values: Sequence[int], *last: int) -> tuple[list[int], int]:
+    """Of what two ends of steps in a row have, and the last one; none where these are few."""
+    pairs = [*map(min, pairwise(values)), *last]
+    found = rises_of(pairs)
+    return (found if len(found) >= 4 else []), len(pairs) - 1
+
+
+def begins_later(values: Sequence[int]) -> bool:
+    """Whether nothing rises in the first quarter, and that is no chance."""
+    rises, rounds = fine_rises(values)
+    return bool(rises) and 4 * rises[0] > rounds and began_later(rises, rounds)
+
+
+def weigh(values: Sequence[int], *, begun: bool = False) -> tuple[float, float, float]:
+    """The best odds of rows of 1, 2, 4 ... steps; the rate by these."""
+    stop = max(stop_ratio(*fine_rises(values)), stop_ratio(*fine_rises(values, values[-1])))
+    best, chosen = 0.0, 0
+    size = 1
+    while len(values) // size > 4:
+        row = rows_of(values, size)
+        rises, rounds = rises_of(row), len(row) - 1
+        if len(rises) >= 4:
+            stopped = max(stop if size > 1 else 0.0, stop_ratio(rises, rounds))
+            odds = odds_of(rises, rounds, len(values) - 1, stopped)
+            if odds > best:
+                best, chosen = odds, size
+        size *= 2
+    if not chosen:
+        return 0.0, 0.0, 0.0
+    row = rows_of(values, chosen)
+    rises = rises_of(row)
+    good = median(min(row[k:]) - max(row[:k]) for k in rises)
+    if begun or began_later(rises, len(row) - 1):
+        row = row[rises[0] - 1 :]
+    return (best, *rate_of(row, chosen, good))
+
+
+def rows_of(values: Sequence[int], size: int) -> list[int]:
+    """The lowest of each so many values, counted from the end."""
+    first = len(values) % size
+    return [min(values[k : k + size]) for k in range(first, len(values), size)]
+
+
+def rises_of(row: Sequence[int]) -> list[int]:
+    """Where all from there on is above all before, by a quarter of what such rises are."""
+    by = {k: min(row[k:]) - max(row[:k]) for k in range(1, len(row))}
+    found = {k: rise for k, rise in by.items() if rise > 0}
+    return [k for k, rise in found.items() if 4 * rise * len(found) >= sum(found.values())]
+
+
+def stop_ratio(rises: Sequence[int], rounds: int) -> float:
+    """How much better than a steady chance an end of it before the last round explains rises."""
+    if len(rises) > 1:
+        rises, rounds = [k - rises[0] for k in rises[1:]], rounds - rises[0]
+    n = len(rises)
+    if not n or not rounds:
+        return 0.0
+    steady = chance(n, rounds)
+    return float(sum(chance(n, end) / steady for end in range(rises[-1], rounds)) / rounds)
+
+
+def chance(n: int, rounds: int) -> Fraction:
+    """Of n rises at given ones of so many rounds, where any chance of a rise is as likely."""
+    return Fraction(factorial(n) * factorial(rounds - n), factorial(rounds + 1))
+
+
+def began_later(rises: Sequence[int], rounds: int) -> bool:
+    """The same from the other side: whether it is no chance that nothing rises before."""
+    return stop_ratio([rounds + 1 - k for k in reversed(rises)], rounds) > LEAST_ODDS
+
+
+def odds_of(rises: Sequence[int], rounds: int, steps: int, stopped: float) -> float:
+    """Of a leak, against rises that have nothing to do with each other, that have stopped, that
+    become rarer."""
+    few = (steps + 1) / 2.0 ** (len(rises) + 1)
+    rarer = prod(3 / (1 - exp(-3)) * exp(-3 * (k - 0.5) / rounds) for k in rises)
+    return min(3 / (few + stopped + rarer), 1e6)
+
+
+def rate_of(row: Sequence[int], size: int, good: float) -> tuple[float, float]:
+    """The slope of the least squares, and its error; 0 where it slows down."""
+    gains = [float(b - a) for a, b in pairwise(row)]
+    most = 4 * max(good, median([gain for gain in gains if gain > 0] or [0]))
+    gains = [max(-most, min(most, gain)) for gain in gains]
+    levels = [sum(gains[:k]) for k in range(len(row))]
+    middle = (len(row) - 1) / 2
+    slope = sum((k - middle) * one for k, one in enumerate(levels)) / sum(
+        (k - middle) ** 2 for k in range(len(row))
+    )
+    mean = sum(gains) / len(gains)
+    spread = sum((gain - mean) ** 2 for gain in gains) / (len(gains) - 1) / len(gains)
+    early = sum(gain for k, gain in enumerate(gains, 1) if 2 * k < len(row))
+    late = sum(gain for k, gain in enumerate(gains, 1) if 2 * k > len(row))
+    slower = late - early
+    if 3 * slower < -sum(gains) and slower < -2 * sqrt(sum(gain**2 for gain in gains)):
+        slope = 0.0
+    return slope / size, sqrt(spread) / size

@@ -9,6 +9,8 @@ from memreplay._core cimport new_seed
 from memreplay._groups cimport Keys, check_replay
 from memreplay._native cimport growth as _growth
 from memreplay._native cimport period as _period
+from memreplay._native cimport recurrence as _recurrence
+from memreplay._native cimport turns as _turns
 from memreplay._native.column cimport Column, Owned, column, owned
 from memreplay._native.growbuf cimport Buf, buf_free, buf_init, buf_reserve, push_item
 from memreplay._native.status cimport OK
@@ -61,8 +63,8 @@ def step_sums(Replay replay not None, Measure measure, Column usage not None, in
 
 
 def judge(values, warm: int, least: int) -> tuple:
-    """(leaks, bytes a step, since, rises, until, stayed, stopped) of a series: a start, then one
-    number a step.
+    """(leaks, bytes a step, since, rises, until, stayed, stopped, error of the bytes a step, odds
+    to one) of a series: a start, then one number a step.
 
     The first `warm` of the steps are no later ones; a leak is at least `least` bytes a step.
     """
@@ -82,7 +84,7 @@ def judge(values, warm: int, least: int) -> tuple:
     if code != OK:
         raise MemoryError
     return (judged.leaks, judged.rate, judged.since, judged.rises, judged.until, judged.stayed,
-            judged.stopped)
+            judged.stopped, judged.error, judged.odds)
 
 
 def groups_grown(Measure measure not None, Keys keys not None, moments, warm: int, old: int,
@@ -91,7 +93,8 @@ def groups_grown(Measure measure not None, Keys keys not None, moments, warm: in
 
     `moments`: the event before the first step, then the last event of each step. Rows are (name
     of the group, bytes a step, stayed, start, warm, before, end, since, rises, until,
-    stopped, old bytes, old count), the largest first, `top` of them (0: all). Totals: (bytes a step
+    stopped, old bytes, old count, error of the bytes a step, odds to one), the largest first, `top`
+    of them (0: all). Totals: (bytes a step
     of all leaks, what they grew by, stayed of all others, what that other grew by in the later
     steps that grew most in them, old bytes, old count). Old allocations were made in a later step,
     and outlived the ends of `old` steps after it.
@@ -137,7 +140,7 @@ cdef list rows_of(Owned rows, top):
     cdef size_t i
     return [(g[i].name, g[i].rate, g[i].stayed, g[i].start, g[i].warm, g[i].before, g[i].end,
              g[i].since, g[i].rises, g[i].until, g[i].stopped, g[i].old_bytes,
-             g[i].old_count) for i in range(shown)]
+             g[i].old_count, g[i].error, g[i].odds) for i in range(shown)]
 
 
 def find_period(Replay replay not None, Column usage not None, int64_t start, str by) -> tuple:
@@ -164,3 +167,32 @@ def find_period(Replay replay not None, Column usage not None, int64_t start, st
     if code != OK:
         raise MemoryError
     return column(out, out.buf.data, out.buf.len, b"I"), found.score, found.members
+
+
+def find_recurrence(Replay replay not None, Column usage not None, int64_t start,
+                    bint by_size) -> tuple:
+    """(events with which a round begins (u32), score 0 to 1): by runs of allocations that come
+    back, told by their sizes or by their stacks. The column is empty where nothing recurs."""
+    cdef Owned out = owned(4)
+    cdef uint64_t seed = new_seed()
+    cdef double score = 0
+    cdef int code
+    check_series(replay, usage)
+    with nogil:
+        code = _recurrence.find_recurrence(&replay.r, <const int64_t*> usage.data, start, by_size,
+                                           seed, &out.buf, &score)
+    if code != OK:
+        raise MemoryError
+    return column(out, out.buf.data, out.buf.len, b"I"), score
+
+
+def find_turns(Replay replay not None, bint zeroed) -> Column:
+    """The event after each turn of the optimizer (u32; the number of events where the trace ends
+    in one); of zero_grad() where `zeroed`."""
+    cdef Owned out = owned(4)
+    cdef int code
+    with nogil:
+        code = _turns.find_turns(&replay.r, zeroed, &out.buf)
+    if code != OK:
+        raise MemoryError
+    return column(out, out.buf.data, out.buf.len, b"I")

@@ -13,6 +13,12 @@ class UsageError(MemreplayError):
     """The caller asked for something that cannot be (an unknown device, an event past the end)."""
 
 
+class NothingToTellError(UsageError):
+    """The input is fine, and has nothing of what the caller asked for: no steps, or too few."""
+
+    exit_code = 5
+
+
 class MissingExtraError(MemreplayError):
     """An optional package is needed; the message names the extra that installs it."""
 

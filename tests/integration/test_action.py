@@ -211,3 +211,11 @@ def test_no_snapshot_at_all(tmp_path: Path) -> None:
     ran = act(tmp_path, snapshots=" \n", max_peak="1GiB")
     assert ran.code == 2
     assert ran.outputs == {"passed": "false", "exit-code": "2"}
+
+
+def test_no_leaks_of_too_few_steps_fails(tmp_path: Path) -> None:
+    """What judged nothing has not passed."""
+    found = act(tmp_path, snapshots=EXAMPLE, no_leaks="true", strict="true")
+    assert (found.code, found.outputs["passed"], found.outputs["exit-code"]) == (1, "false", "1")
+    assert "::error title=memreplay gate%3A no-leaks could not be judged::" in found.stdout
+    assert "could not be judged" in found.summary

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -115,9 +116,10 @@ def test_groups_at_the_ends_of_any_steps(
             if not judged.rate and (judged.stayed <= 0 or len(set(values)) == 1):
                 assert name not in rows
                 continue
-            _, rate, stayed, start, warmed, before, end, since, rises, _, stopped, *aged = rows.pop(
-                name
-            )
+            *row, error, odds = rows.pop(name)
+            _, rate, stayed, start, warmed, before, end, since, rises, _, stopped, *aged = row
+            assert odds == pytest.approx(judged.odds)
+            assert error == pytest.approx(judged.error, abs=1)
             assert (rate, since, rises) == (judged.rate, judged.since, judged.rises)
             assert (stayed, stopped) == (judged.stayed, judged.stopped)
             assert (start, warmed, end) == (values[0], values[warm], values[-1])
@@ -137,13 +139,21 @@ def test_groups_at_the_ends_of_any_steps(
 
 
 @settings(max_examples=100)
-@given(recording=recordings(), period=st.integers(1, 40), measure=st.sampled_from(MEASURES))
-def test_a_report_accounts_for_every_event(recording: Recording, period: int, measure: Any) -> None:
+@given(
+    recording=recordings(),
+    period=st.one_of(st.none(), st.integers(1, 40)),
+    measure=st.sampled_from(MEASURES),
+)
+def test_a_report_accounts_for_every_event(
+    recording: Recording, period: int | None, measure: Any
+) -> None:
     snap = mr.open(build.dump(recording.snapshot))
     try:
         report = steps_report(snap, measure=measure, period=period)
     except UsageError:
-        assert all(snap.replay(device).events < 2 * period for device in snap.devices)
+        assert period is None or all(
+            snap.replay(device).events < 2 * period for device in snap.devices
+        )
         return
     for found in report.devices:
         usage = snap.replay(found.device).measure(measure)

@@ -30,6 +30,7 @@ def test_the_line(error: mr.SnapshotError, line: str) -> None:
     [
         (mr.MemreplayError, Exception, 2),
         (mr.UsageError, mr.MemreplayError, 2),
+        (mr.NothingToTellError, mr.UsageError, 5),
         (mr.MissingExtraError, mr.MemreplayError, 2),
         (mr.SnapshotError, mr.MemreplayError, 3),
         (mr.UnsafePickleError, mr.SnapshotError, 3),

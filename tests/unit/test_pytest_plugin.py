@@ -124,6 +124,22 @@ def test_log():
     assert '<property name="memreplay_peak_held_bytes" value="2048"' in xml
 
 
+def test_no_leaks_of_too_few_steps_fails(gpu: pytest.Pytester) -> None:
+    """What judged nothing has not passed."""
+    result = run(
+        gpu,
+        """
+@pytest.mark.memreplay(no_leaks=True)
+def test_step():
+    torch.alloc(1024)
+""",
+    )
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["FAIL no-leaks could not be judged: 1 step tells no growth from a start*"]
+    )
+
+
 def test_a_torch_that_takes_other_arguments(gpu: pytest.Pytester) -> None:
     """As that of 2.0."""
     torch = gpu.path / "fake" / "torch.py"

@@ -6,8 +6,10 @@ from memreplay._native.lives cimport Lives
 from memreplay._native.replay cimport Replay
 
 cdef enum:
-    QUARTERS = 4     # parts of the later steps; memory that leaks grows in each of them
+    QUARTERS = 4     # parts of the later steps, at the ends of which growth may begin
     LEAST_LATE = 12  # steps in which growth shows that began after the first of these quarters
+    LEAST_ODDS = 3   # to one, of what is called a leak
+    MOST_ODDS = 1000000
 
 
 cdef struct Span:
@@ -27,6 +29,8 @@ cdef struct Judged:
     # What a series at the ends of steps comes to.
     bint leaks
     int64_t rate       # bytes a step
+    int64_t error      # by how much that may be wrong
+    double odds        # of a leak, to one
     uint32_t since     # the step after which it grows all along: the last of the warm-up, or later
     uint32_t rises     # steps after that which end higher than the one before
     uint32_t until     # the last step after which more stayed; 0 for none
@@ -36,7 +40,8 @@ cdef struct Judged:
 
 cdef struct Grown:
     # One group whose memory grew.
-    int64_t rate, stayed
+    int64_t rate, error, stayed
+    double odds
     int64_t start, warm, end     # bytes before the first step, after the warm-up, after the last
     int64_t before               # bytes after step `since`
     int64_t old_bytes            # of allocations of the later steps that outlived some steps

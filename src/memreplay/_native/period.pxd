@@ -20,3 +20,5 @@ cdef struct Period:
 cdef int find_period(const Replay* r, const int64_t* usage, int64_t start, bint by_size,
                      uint64_t seed, Buf* at, Period* out) noexcept nogil
 cdef int find_waves(const Replay* r, const int64_t* usage, Buf* at, Period* out) noexcept nogil
+cdef bint in_a_module(const Replay* r, uint32_t id, const uint32_t* members, uint32_t count) \
+    noexcept nogil

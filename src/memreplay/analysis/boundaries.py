@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from memreplay.analysis.annotations import spans
 from memreplay.analysis.trust import overflowed
 from memreplay.errors import UsageError
-from memreplay.results.steps import StepSource
+from memreplay.results.steps import Source, StepSource
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,8 +22,13 @@ PROFILER_STEP = "ProfilerStep"
 OPTIMIZER_STEP = "Optimizer.step"
 # More steps than these are taken together, several to one.
 MOST_STEPS = 4096
-# What is found in the trace alone with a lower score is no step.
-LEAST_SCORE = 0.1
+# What repeats in the trace with a lower score is no step: by runs of allocations that come back, by
+# single stacks that come once in each, by the rise and fall of memory.
+LEAST_RECURRENCE, LEAST_REPEATED, LEAST_WAVES = 0.6, 0.35, 0.46
+# Marks of the optimizer that are so many times its turns are those of several optimizers.
+SEVERAL = 1.5
+# A trace that allocates more than so many times its rise and fall is no single step.
+MOST_CHURN = 20
 WINDOWS = 20
 
 _ADVICE = (
@@ -73,20 +78,27 @@ def find_steps(
     lost = overflowed(snap, replay.device)
     if lost is None and usage.start_bytes == 0:
         lost = False
-    only = ""
-    for name in (annotation,) if annotation is not None else (PROFILER_STEP, OPTIMIZER_STEP):
-        named = _named(every, name)
-        if annotation is not None and not named:
+    if annotation is not None:
+        named = _named(every, annotation)
+        if not named:
             return Found(None, (), _no_such(snap, replay, every, annotation))
+        pieces = _pieces(replay, named, annotation, lost=lost)
+        if not pieces:
+            words = f"annotation {annotation!r} marks no whole step in this recording"
+            return Found(None, (), f"{words}; record from before one begins until after it ends")
+        return _together(StepSource("annotation", annotation, 1.0), pieces, MOST_STEPS)
+    marked = Found(None, ())
+    for name in (PROFILER_STEP, OPTIMIZER_STEP):
+        named = _named(every, name)
         pieces = _pieces(replay, named, name, lost=lost)
         if len(pieces) > 1:
+            turns = _turns(usage, zeroed=False) if name == OPTIMIZER_STEP else Found(None, ())
+            if turns.source is not None and len(named) >= SEVERAL * (len(turns.pieces) + 1) > 3:
+                return turns
             return _together(StepSource("annotation", name, 1.0), pieces, MOST_STEPS)
-        if annotation is not None:
-            whole = "1 whole step" if pieces else "no whole step"
-            words = f"annotation {name!r} marks {whole} in this recording; record two or more"
-            return Found(None, (), words)
-        only = only or (name if pieces else "")
-    return _repeated(usage, only)
+        if pieces and marked.source is None:
+            marked = Found(StepSource("annotation", name, 1.0), pieces)
+    return _unmarked(usage, marked)
 
 
 def windows(usage: Usage, count: int = WINDOWS) -> Found:
@@ -157,7 +169,26 @@ def _pieces(
         # Those without any event are mostly of a part of the program that was not recorded.
         if first < stop and not early and not late:
             pieces.append(Piece(first, stop, span.name, span.start_us, span.end_us))
+    if name == OPTIMIZER_STEP and len(pieces) < 2:
+        return _from_the_start(pieces, [one for one in named if one.end_event is not None], replay)
     return tuple(pieces)
+
+
+def _from_the_start(
+    pieces: Sequence[Piece], named: Sequence[Span], replay: Replay
+) -> tuple[Piece, ...]:
+    """The same, where the optimizer stepped once or twice: what comes before its first END is a
+    step as well, or all that was recorded of one."""
+    base, last = replay.first_event, replay.start + replay.events
+    ended = [one for one in named if replay.start < (one.end_event or 0)]
+    if not ended or (ended[0].end_event == last and not replay.native.reaches_end):
+        return tuple(pieces)
+    first = min(ended, key=lambda one: one.end_event or 0)
+    assert first.end_event is not None
+    stop = first.end_event + 1 - base
+    if pieces and pieces[0].first != stop:
+        return tuple(pieces)
+    return (Piece(0, stop, first.name, None, None), *pieces)
 
 
 def _equal(events: int, period: int) -> Found:
@@ -170,27 +201,100 @@ def _equal(events: int, period: int) -> Found:
     return Found(StepSource("given", "", 1.0, together), pieces)
 
 
-def _repeated(usage: Usage, only: str) -> Found:
-    """Steps from the stacks that come once in each, or, in a trace without stacks, from sizes or
-    from the rise and fall of memory. `only` is an annotation that marks one step."""
+def _unmarked(usage: Usage, marked: Found) -> Found:
+    """Steps from the optimizer's turns, else from what repeats; where there is one step alone, that
+    one. `marked` is the step that an annotation marks, if it marks one."""
+    turns = _turns(usage, zeroed=False)
+    if len(turns.pieces) < 2:
+        zeroed = _turns(usage, zeroed=True)
+        turns = zeroed if len(zeroed.pieces) > 1 else turns
+    # Of two turns the first step begins with the trace: one that is marked says more.
+    if len(turns.pieces) > (1 if marked.source is None else 2):
+        return turns
+    if marked.source is not None:
+        return marked
+    repeated = _repeated(usage)
+    if repeated.source is not None:
+        return repeated
+    return turns if turns.source is not None else _whole(usage)
+
+
+def _turns(usage: Usage, *, zeroed: bool) -> Found:
+    """Steps that end where a turn of the optimizer does; where these are one or two, the first
+    begins with the trace."""
+    from memreplay import _growth
+
+    replay = usage.replay
+    if not replay.native.tally()["with_stack"]:
+        return Found(None, ())
+    ends = memoryview(_growth.find_turns(replay.native, zeroed)).tolist()
+    cuts = [0, *ends] if 0 < len(ends) < 3 else ends
+    pieces = tuple(Piece(a, b) for a, b in pairwise(cuts) if b > a)
+    if not pieces:
+        return Found(None, ())
+    source = StepSource("optimizer", "zero_grad" if zeroed else "step", 1.0)
+    return _together(source, pieces, MOST_STEPS)
+
+
+def _repeated(usage: Usage) -> Found:
+    """Steps from runs of allocations that come back, by their stacks or in a trace without stacks
+    by their sizes; else from what comes once in each, or from the rise and fall of memory."""
     from memreplay import _growth
 
     replay = usage.replay
     whole = replay.measure()
-    has_stacks = replay.native.tally()["with_stack"] > 0
-    for kind in ("stacks",) if has_stacks else ("sizes", "usage"):
-        cuts, score, _ = _growth.find_period(replay.native, whole.column, whole.start_bytes, kind)
-        at = memoryview(cuts)
-        if score >= LEAST_SCORE and len(at) > _growth.LEAST_ROUNDS:
-            together = -(-(len(at) - 1) // MOST_STEPS)
-            chosen = at[::together].tolist()
-            # Where the last repetition ends is not known, so it is none.
-            pieces = tuple(Piece(a, b) for a, b in pairwise(chosen))
-            source = StepSource(kind, "", round(score, 3), together)  # type: ignore[arg-type]
-            return Found(source, pieces)
-    why = f"{only} marks a single step" if only else "no annotation marks steps"
-    why += ", and the trace does not repeat itself"
-    return Found(None, (), f"{why}; {_ADVICE}")
+    series = replay.native, whole.column, whole.start_bytes
+    kind: Source = "stacks" if replay.native.tally()["with_stack"] else "sizes"
+    cuts, score = _growth.find_recurrence(*series, kind == "sizes")
+    if score < LEAST_RECURRENCE:
+        cuts, score, _ = _growth.find_period(*series, kind)
+        if score < LEAST_REPEATED and kind == "sizes":
+            kind = "usage"
+            cuts, score, _ = _growth.find_period(*series, kind)
+        if score < (LEAST_WAVES if kind == "usage" else LEAST_REPEATED):
+            return Found(None, ())
+    at = memoryview(cuts)
+    if len(at) <= _growth.LEAST_ROUNDS:
+        return Found(None, ())
+    together = -(-(len(at) - 1) // MOST_STEPS)
+    # Where the last repetition ends is not known, so it is none.
+    pieces = tuple(Piece(a, b) for a, b in pairwise(at[::together].tolist()))
+    return Found(StepSource(kind, "", round(score, 3), together), pieces)
+
+
+def _whole(usage: Usage) -> Found:
+    """All that was read as one step, where it may be one: it is short, or it goes once through the
+    layers of a module."""
+    replay = usage.replay
+    allocated = churn(usage)
+    if allocated <= 0 or (allocated > MOST_CHURN and not _one_pass(replay)):
+        why = f"no annotation marks steps, and nothing in the trace repeats as they do; {_ADVICE}"
+        return Found(None, (), why)
+    return Found(StepSource("whole", "", 0.0), (Piece(0, replay.events),))
+
+
+def _one_pass(replay: Replay) -> bool:
+    """Whether what comes back, by its sizes, does so in a module's forward() alone: by its stacks
+    nothing did."""
+    from memreplay import _growth
+
+    if not replay.native.tally()["with_stack"]:
+        return False
+    whole = replay.measure()
+    _, score = _growth.find_recurrence(replay.native, whole.column, whole.start_bytes, True)
+    return score >= LEAST_RECURRENCE
+
+
+def churn(usage: Usage) -> float:
+    """How many times what memory rises and falls by is allocated."""
+    from memreplay import _growth
+
+    replay = usage.replay
+    native = None if usage.measure == "reserved" else usage.native
+    ((_, _, _, _, allocated),) = _growth.step_sums(
+        replay.native, native, usage.column, usage.start_bytes, [(0, replay.events)]
+    )
+    return allocated / max(1, usage.peak.bytes - usage.minimum.bytes)
 
 
 def _together(source: StepSource, pieces: tuple[Piece, ...], most: int) -> Found:

@@ -83,6 +83,9 @@ class _Gate:
             for device in self.devices(budget)
             for kind in budget.limits
         ]
+        if findings and all(one.outcome == "skipped" for one in findings):
+            # What judged nothing has not passed.
+            findings = [replace(one, outcome="not_judged") for one in findings]
         trust = [self.trust(*one) for one in self.used]
         overflowed = [
             device
@@ -252,12 +255,18 @@ class _Gate:
         """Whether anything grows from step to step; without steps nobody can tell."""
         from memreplay.analysis.leaks import device_leaks
 
+        if not self.snap.replay(start.device).events and any(
+            self.snap.replay(device).events for device in self.side.devices
+        ):
+            # It was recorded, as others were, and nothing happened on it.
+            return replace(start, outcome="skipped", detail="nothing happened on it")
         found = device_leaks(
             self.snap, self.side.usage(start.device, Scope(start.measure)), top=CAUSES
         )
-        if found.source is None or found.source.kind == "windows":
+        if not found.judged or found.source is None or found.source.kind == "windows":
             why = found.missing or "no steps were found"
-            return replace(start, outcome="skipped", detail=why.partition(";")[0])
+            why = f"{why.partition(';')[0]} (memreplay leaks says more)"
+            return replace(start, outcome="not_judged", detail=why)
         self.used[False, start.device, start.measure] = None
         rate = found.leak_rate or found.whole_rate
         return replace(

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from memreplay.analysis.boundaries import WINDOWS, Found, at_most, find_steps, windows
+from memreplay.analysis.boundaries import (
+    MOST_CHURN,
+    WINDOWS,
+    Found,
+    at_most,
+    churn,
+    find_steps,
+    windows,
+)
 from memreplay.analysis.choice import chosen_usages, filtering_of
 from memreplay.analysis.grouping import Grouper
 from memreplay.analysis.steps import Summed, median, sum_steps
 from memreplay.analysis.trust import strict_verdict, verdict
-from memreplay.errors import UsageError
+from memreplay.errors import NothingToTellError, UsageError
 from memreplay.model import By, Filters, MeasureName
 from memreplay.results.leaks import DeviceLeaks, GrownGroup, LeaksReport, RunsOut
 
@@ -21,14 +29,11 @@ if TYPE_CHECKING:
     from memreplay.replay import Replay, Usage
     from memreplay.snapshot import Snapshot
 
-    Rows = Sequence[tuple[int, ...]]
+    Rows = Sequence[tuple[Any, ...]]
 
 # Fewer steps do not tell growth from a start.
 LEAST_STEPS = 5
 OLDER_THAN = 3
-# A trace without steps that allocates less than so many times its rise and fall may be one step,
-# in which everything grows.
-LEAST_CHURN = 20
 # With very many groups steps are taken together, so that no file costs groups times steps.
 MOST_CELLS = 1 << 27
 
@@ -57,7 +62,8 @@ def leaks_report(
     Steps are found as for `steps_report`; `windows` takes so many equal parts of the trace instead,
     and so does a file without steps; they are the same whatever the filters leave. `by` is what is
     judged: each stack, or each group of another kind. `total_memory` is the device's, in bytes.
-    Raises UsageError for reserved memory, and when no device has events enough.
+    A device with less than LEAST_STEPS steps is not judged. Raises UsageError for reserved memory,
+    and NothingToTellError where no device has steps.
     """
     if measure == "reserved":
         raise UsageError(
@@ -86,7 +92,8 @@ def leaks_report(
     ]
     if not any(device.source for device in devices):
         why = devices[0].missing if devices else "the file has neither events nor segments"
-        raise UsageError(f"cannot look for leaks: {why}")
+        asked = annotation is not None or period is not None
+        raise (UsageError if asked else NothingToTellError)(f"cannot look for leaks: {why}")
     return LeaksReport(
         file=snap.file,
         measure=measure,
@@ -153,36 +160,43 @@ def _steps(
     if count is not None:
         return windows(usage, count)
     found = find_steps(snap, usage, annotation=annotation, period=period)
-    if found.source is None:
-        return found if annotation is not None else _without_steps(usage)
-    if len(found.pieces) < LEAST_STEPS:
-        few = f"{len(found.pieces)} steps are too few to tell growth from a start; record"
-        return Found(None, (), f"{few} {LEAST_STEPS} or more, or give --windows {WINDOWS}")
+    asked = annotation is not None or period is not None
+    if len(found.pieces) < LEAST_STEPS and not asked:
+        inside = sum(piece.stop - piece.first for piece in found.pieces)
+        # Steps that are most of the recording say that it is short.
+        if found.source is None or 2 * inside < usage.replay.events:
+            longer = _without_steps(usage)
+            found = longer if longer.source is not None or found.source is None else found
     return at_most(found, max(LEAST_STEPS * 8, MOST_CELLS // _most_groups(usage, grouper)))
 
 
 def _without_steps(usage: Usage) -> Found:
     """Windows, where the recording is long enough that it cannot be a single step."""
-    from memreplay import _growth
-
-    replay = usage.replay
-    if replay.events == 0:
+    if usage.replay.events == 0:
         return Found(None, (), "no events were recorded")
     found = windows(usage, WINDOWS)
     if found.source is None:
-        return found
-    ((_, _, _, _, allocated),) = _growth.step_sums(
-        replay.native, usage.native, usage.column, usage.start_bytes, [(0, replay.events)]
-    )
-    swing = usage.peak.bytes - usage.minimum.bytes
-    if allocated >= LEAST_CHURN * swing:
+        events = f"{usage.replay.events} event" + "s" * (usage.replay.events > 1)
+        return Found(None, (), f"no steps were found, and of {events} nobody can tell")
+    allocated = churn(usage)
+    if allocated >= MOST_CHURN:
         return found
     return Found(
         None,
         (),
         f"no steps were found, and the recording is short enough to be one step (it allocates"
-        f" {allocated / max(1, swing):.1f} times what memory rises by); record {LEAST_STEPS} steps"
+        f" {allocated:.1f} times what memory rises by); record {LEAST_STEPS} steps"
         f" or more, or look all the same with --windows {WINDOWS}",
+    )
+
+
+def _few(steps: int) -> str:
+    """Why steps cannot be judged; empty where they can."""
+    if steps >= LEAST_STEPS:
+        return ""
+    there = "1 step tells" if steps == 1 else f"{steps} steps tell"
+    return (
+        f"{there} no growth from a start; record {LEAST_STEPS} or more, or give --windows {WINDOWS}"
     )
 
 
@@ -257,7 +271,8 @@ class _Search:
             first_event=replay.first_event,
             events=replay.events,
             source=self.found.source,
-            missing=self.found.missing,
+            judged=len(pieces) >= LEAST_STEPS,
+            missing=_few(len(pieces)) if pieces else self.found.missing,
             steps=len(pieces),
             warm_up=warm,
             first_step_event=pieces[0].first + replay.first_event if pieces else -1,
@@ -287,14 +302,16 @@ class _Search:
         found = []
         for row in rows:
             name, rate, stayed, start, warm, before, end, since, rises, until, stopped, *old = row
-            old_bytes, old_count = old
+            old_bytes, old_count, error, odds = old
             grew = stayed if once else end - before
             found.append(
                 GrownGroup(
                     group=self.grouper.group(
                         self.usage, name, grew, old_count, max(whole, grew, 1)
                     ),
-                    rate=rate,
+                    rate=int(rate),
+                    rate_error=int(error),
+                    odds=float(odds),
                     start_bytes=start,
                     warm_bytes=warm,
                     end_bytes=end,

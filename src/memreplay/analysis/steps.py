@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from memreplay.analysis.boundaries import Found, Piece, find_steps
 from memreplay.analysis.choice import chosen_usages
 from memreplay.analysis.trust import strict_verdict, verdict
-from memreplay.errors import UsageError
+from memreplay.errors import NothingToTellError, UsageError
 from memreplay.model import MeasureName
 from memreplay.results.steps import DeviceSteps, Odd, Outside, Steady, Step, StepsReport
 
@@ -39,7 +39,8 @@ def steps_report(
     """The steps of each device.
 
     Steps are those of `annotation` (its name up to a #), or of `period` events each; where neither
-    is given they are found (docs/steps.md). Raises UsageError when no device has any.
+    is given they are found (docs/steps.md). Raises NothingToTellError when no device has any;
+    UsageError when none has those that were asked for.
     """
     usages = chosen_usages(snap, snap.devices, measure, pool, stream)
     devices = tuple(
@@ -50,7 +51,8 @@ def steps_report(
     )
     if not any(device.steps for device in devices):
         why = devices[0].missing if devices else "the file has neither events nor segments"
-        raise UsageError(f"no steps: {why}")
+        asked = annotation is not None or period is not None
+        raise (UsageError if asked else NothingToTellError)(f"no steps: {why}")
     return StepsReport(
         file=snap.file,
         measure=measure,

@@ -56,7 +56,7 @@ Examples:
   memreplay gate run/ --base ci/bases/ --max-growth 2% --format github
   memreplay gate snap.pkl --config memreplay.toml --write junit=gate.xml --write sarif=gate.sarif
 
-{EXIT_CODES.replace("0 fine,", "0 within the budgets, 1 not, or not to be trusted,")}
+{EXIT_CODES.replace("0 fine,", "0 within the budgets, 1 not, or not to be judged,")}
 With several files, the highest of theirs.""",
 )
 @files_argument

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memreplay.cli.errors import attempt
+from memreplay.cli.errors import attempt, name_of, say
 from memreplay.cli.options import (
-    STRICT_EXIT_CODES,
+    TELLING_EXIT_CODES,
     all_frames_option,
     by_option_for,
     config_options,
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from memreplay.results.leaks import LeaksReport
 
 LEAKING = 1
+UNTOLD = 5
 
 
 @click.command(
@@ -45,7 +46,7 @@ Examples:
   memreplay leaks snap.pkl --min-bytes 1KiB --fail
   memreplay leaks snap.pkl --format json | jq '.devices[].leaks[] | [.bytes_per_step, .label]'
 
-{STRICT_EXIT_CODES.replace("(--strict)", "(--strict) or leaking (--fail)")}""",
+{TELLING_EXIT_CODES.replace("(--strict)", "(--strict) or leaking (--fail)")}""",
 )
 @file_argument
 @measure_option
@@ -78,7 +79,11 @@ Examples:
     metavar="SIZE",
     help="The device's memory (80GiB), to say when it runs out; else as an oom event says.",
 )
-@click.option("--fail", is_flag=True, help="Exit with 1 when anything leaks.")
+@click.option(
+    "--fail",
+    is_flag=True,
+    help="Exit with 1 when anything leaks, with 5 where nobody can say that nothing does.",
+)
 @by_option_for("allocations: each group is judged by itself")
 @top_option
 @all_frames_option
@@ -146,8 +151,29 @@ def command(
     report, exit_code = attempt(file, work)
     if report is not None:
         write(_render(report, fmt))
-        exit_code = max(trust_code(report, strict), LEAKING if fail and report.leaking else 0)
+        exit_code = trust_code(report, strict)
+        if fail and report.leaking:
+            exit_code = LEAKING
+        elif not report.judged:
+            exit_code = UNTOLD
+        elif fail and windows is None and (unsure := _unsure(report)):
+            say(f"{name_of(file)}: {unsure}")
+            exit_code = exit_code or UNTOLD
     ctx.exit(exit_code)
+
+
+def _unsure(report: LeaksReport) -> str:
+    """Why nobody can say that there is no leak; empty where one can. A device on which nothing
+    happened while others worked leaks nothing."""
+    for device in report.devices:
+        if device.source is not None and device.source.kind == "windows":
+            return (
+                f"device {device.device}: no steps were found, so nobody can say that nothing"
+                f" leaks; --windows {device.steps} takes equal parts for steps"
+            )
+        if not device.judged and device.events:
+            return f"device {device.device}: {device.missing}"
+    return ""
 
 
 def _render(report: LeaksReport, fmt: str) -> str:

@@ -28,6 +28,10 @@ EXIT_CODES = (
 )
 # Of commands that have --strict.
 STRICT_EXIT_CODES = EXIT_CODES.replace("0 fine,", "0 fine, 1 not to be trusted (--strict),")
+# Of commands that look at what not every file has.
+TELLING_EXIT_CODES = STRICT_EXIT_CODES.replace(
+    "that is cut off.", "that is cut off, 5 nothing to be told: no steps, or too few."
+)
 
 # A path stays unchecked here: that a file is missing is no wrong usage, and has its own exit code.
 _PATH = click.Path(allow_dash=True, path_type=str)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from memreplay.cli.options import (
-    STRICT_EXIT_CODES,
+    TELLING_EXIT_CODES,
     file_argument,
     format_option,
     measure_option,
@@ -36,7 +36,7 @@ Examples:
   memreplay steps snap.pkl --step-annotation decode
   memreplay steps snap.pkl --format json | jq '.devices[0].steps[].peak_bytes'
 
-{STRICT_EXIT_CODES}""",
+{TELLING_EXIT_CODES}""",
 )
 @file_argument
 @measure_option
@@ -65,7 +65,8 @@ def command(
     Finds the steps of a training or inference loop in FILE, and shows of each its peak, what is
     live at its end, by how much that grew, and what it allocated; and which step is unlike the
     others. Steps are those of the profiler (ProfilerStep) or the optimizer (Optimizer.step);
-    without these annotations, what repeats in the trace.
+    without these annotations they end where the optimizer worked, by its stack; else they are what
+    repeats in the trace, or all of it.
     """
 
     def work() -> StepsReport:

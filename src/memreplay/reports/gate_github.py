@@ -26,10 +26,16 @@ def render_gate_github(report: GateReport, in_repository: Callable[[str], str | 
                 place = finding.place
                 path = in_repository(place.file) if place is not None else None
                 line = place.line if place is not None and path is not None else 0
-                title = f"memreplay gate: {rule_words(finding)}"
+                state = " could not be judged" if finding.outcome == "not_judged" else ""
+                title = f"memreplay gate: {rule_words(finding)}{state}"
                 text = prefix + finding_words(finding, file)
                 lines.append(_command("error", text, title, path, line))
-        lines += [_command("notice", prefix + note, "memreplay gate") for note in gate_notes(file)]
+        untold = {finding_words(one, file) for one in file.findings if one.failed}
+        lines += [
+            _command("notice", prefix + note, "memreplay gate")
+            for note in gate_notes(file)
+            if note not in untold
+        ]
     if report.passed:
         lines.append(_command("notice", headline(report), "memreplay gate"))
     return "\n".join(lines)

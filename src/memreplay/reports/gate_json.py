@@ -16,12 +16,12 @@ def render_gate_json(report: GateReport, in_repository: Callable[[str], str | No
     """One indented object. `in_repository` gives the path of a recorded file below the repository,
     None for one that is not there."""
 
-    def listed(outcome: str) -> list[dict[str, object]]:
+    def listed(*outcomes: str) -> list[dict[str, object]]:
         return [
             _finding(file, one, in_repository)
             for file in report.files
             for one in file.findings
-            if one.outcome == outcome
+            if one.outcome in outcomes
         ]
 
     return to_json(
@@ -32,7 +32,7 @@ def render_gate_json(report: GateReport, in_repository: Callable[[str], str | No
             "files": [_file(file) for file in report.files],
             "findings": listed("failed"),
             "kept": listed("passed"),
-            "not_judged": listed("skipped"),
+            "not_judged": listed("not_judged", "skipped"),
         },
         indent=2,
     )
@@ -57,6 +57,7 @@ def _finding(
     return {
         "rule": finding.rule,
         "kind": finding.kind,
+        "outcome": finding.outcome,
         "message": finding_words(finding, file),
         "snapshot": file.file,
         "device": finding.device,

@@ -11,8 +11,8 @@ from memreplay.results.gate import Finding, GatedFile, GateReport
 
 
 def render_gate_junit(report: GateReport) -> str:
-    """A suite a file, a case a limit; what was not judged is skipped, a file that cannot be read an
-    error."""
+    """A suite a file, a case a limit; one that could not be judged is an error, as is a file that
+    cannot be read."""
     root = ElementTree.Element("testsuites", name="memreplay gate")
     for file in report.files:
         root.append(_suite(file))
@@ -50,7 +50,9 @@ def _case(file: GatedFile, finding: Finding) -> ElementTree.Element:
     name = clean(f"{rule_words(finding)} ({base}{scope_words(finding)})")
     case = ElementTree.Element("testcase", name=name, classname=clean(file.file))
     words = finding_words(finding, file)
-    if finding.failed:
+    if finding.outcome == "not_judged":
+        ElementTree.SubElement(case, "error", type="not_judged", message=words)
+    elif finding.failed:
         failure = ElementTree.SubElement(case, "failure", type=finding.kind, message=words)
         failure.text = "\n".join(
             clean(f"{one.function} ({one.file}:{one.line})" if one.file else one.label)

@@ -83,7 +83,7 @@ def _limit_row(finding: Finding) -> tuple[str, ...]:
         WORDS[finding.outcome],
         rule_words(finding),
         of_words(finding),
-        "" if trust else actual_words(finding),
+        "not judged" if finding.outcome == "not_judged" else "" if trust else actual_words(finding),
         "" if trust or finding.limit_bytes is None else limit_words(finding),
         "" if finding.growth_bytes is None else signed_size(finding.growth_bytes),
     )

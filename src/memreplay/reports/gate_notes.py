@@ -8,8 +8,8 @@ from memreplay.results.gate import GatedFile
 
 
 def gate_notes(file: GatedFile) -> tuple[str, ...]:
-    """A line each: a ring buffer that overflowed, rules or events that are others, what was not
-    judged."""
+    """A line each: a ring buffer that overflowed, rules or events that are others, what could not
+    be judged."""
     notes = []
     if file.overflowed:
         devices = ", ".join(map(str, file.overflowed))
@@ -24,5 +24,5 @@ def gate_notes(file: GatedFile) -> tuple[str, ...]:
         )
     if file.ranges is not None:
         notes.append(f"{ranges_words(*file.ranges)}; give the gate the same as the baseline")
-    skipped = [one for one in file.findings if one.outcome == "skipped"]
+    skipped = [one for one in file.findings if one.outcome in ("skipped", "not_judged")]
     return (*notes, *(finding_words(one, file) for one in skipped))

@@ -24,17 +24,23 @@ RULES: dict[Kind, str] = {
     "trust": "The snapshot contradicts itself or lacks something, so its numbers may be wrong.",
 }
 _UNREADABLE = "unreadable"
+# SARIF's own `kind` for this ("open") comes without a level, and code scanning would not show it.
+_NOT_JUDGED = "not_judged"
 
 
 def render_gate_sarif(
     report: GateReport, in_repository: Callable[[str], str | None], version: str
 ) -> str:
-    """One run: an error for each that failed, a note for each that was not judged.
+    """One run: an error for each that failed or could not be judged, a note for each that was left
+    out.
 
     What has no place in code is of the snapshot file, as code scanning wants a place of everything.
     """
-    rules: list[str] = [*RULES, _UNREADABLE]
-    texts: dict[str, str] = {_UNREADABLE: "The snapshot cannot be read."} | RULES
+    rules: list[str] = [*RULES, _UNREADABLE, _NOT_JUDGED]
+    texts: dict[str, str] = {
+        _UNREADABLE: "The snapshot cannot be read.",
+        _NOT_JUDGED: "The snapshot does not tell whether a limit is kept.",
+    } | RULES
     results = [
         result
         for file in report.files
@@ -105,6 +111,7 @@ def _result(
     else:
         inside = in_repository(place.file)
         location = _location(_uri(inside if inside is not None else place.file), place.line)
+    rule = _NOT_JUDGED if finding.outcome == "not_judged" else finding.kind
     of = "|".join(
         str(one)
         for one in (
@@ -116,8 +123,8 @@ def _result(
         )
     )
     return {
-        "ruleId": _id(finding.kind),
-        "ruleIndex": rules.index(finding.kind),
+        "ruleId": _id(rule),
+        "ruleIndex": rules.index(rule),
         "level": "error" if finding.failed else "note",
         "message": {"text": finding_words(finding, file)},
         "locations": [location],

@@ -16,7 +16,7 @@ from memreplay.reports.units import signed_size, size
 from memreplay.results.gate import Finding, GatedFile, GateReport
 
 MOST_CELLS = 40  # of a budget's name
-WORDS = {"passed": "ok", "failed": "FAIL", "skipped": "-"}
+WORDS = {"passed": "ok", "failed": "FAIL", "not_judged": "FAIL", "skipped": "-"}
 
 
 def gate_document(report: GateReport) -> Document:
@@ -47,7 +47,7 @@ def _limits(findings: list[Finding]) -> Table:
             (
                 WORDS[one.outcome],
                 cut_right(clean(rule_words(one)), MOST_CELLS),
-                actual_words(one) if one.kind != "trust" else "no",
+                _actual(one),
                 limit_words(one) if one.kind != "trust" and one.limit_bytes is not None else "",
                 "" if one.growth_bytes is None else signed_size(one.growth_bytes),
                 of_words(one),
@@ -58,6 +58,12 @@ def _limits(findings: list[Finding]) -> Table:
     )
     titles = ("", "rule", "actual", "limit", "since base", "of")
     return Table(titles, ("left", "left", "right", "right", "right", "left"), rows)
+
+
+def _actual(finding: Finding) -> str:
+    if finding.outcome == "not_judged":
+        return "not judged"
+    return actual_words(finding) if finding.kind != "trust" else "no"
 
 
 def _causes(finding: Finding) -> list[Block]:

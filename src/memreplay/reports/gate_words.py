@@ -20,7 +20,10 @@ def headline(report: GateReport) -> str:
     lines = [clean(f"{one.file}: {one.error}") for one in errors]
     lines += [_line(file, finding, several) for file, finding in failures]
     if lines:
-        return f"FAIL {lines[0]}{_more(len(lines) - 1, 'more failed')}"
+        untold = sum(one.outcome == "not_judged" for _, one in failures[not errors :])
+        more = len(lines) - 1 - untold
+        more_words = _more(more, "more failed") + _more(untold, "more could not be judged")
+        return f"FAIL {lines[0]}{more_words}"
     kept = [(file, one) for file in report.files for one in file.findings if one.limit_bytes]
     kept = [(file, one) for file, one in kept if one.outcome == "passed"]
     rest = [
@@ -42,15 +45,17 @@ def headline(report: GateReport) -> str:
     if rest:
         words = ", ".join(dict.fromkeys(finding_words(one) for one in rest))
         return f"PASS {words}{left}"
-    why = "; ".join(dict.fromkeys(finding_words(one) for one in skipped))
-    return f"PASS nothing was judged: {why}"
+    return f"PASS nothing to judge{left}"
 
 
 def _worst_first(report: GateReport) -> list[tuple[GatedFile, Finding]]:
-    """What failed, doubts before limits; of the limit that is told, the file and device that broke
-    it by most."""
-    failures = sorted(report.failures, key=lambda one: one[1].kind != "trust")
-    if not failures or failures[0][1].kind == "trust":
+    """What failed, doubts before limits, and last what could not be judged; of the limit that is
+    told, the file and device that broke it by most."""
+    failures = sorted(
+        report.failures,
+        key=lambda one: (one[1].kind != "trust", one[1].outcome == "not_judged"),
+    )
+    if not failures or failures[0][1].kind == "trust" or failures[0][1].outcome == "not_judged":
         return failures
     told = _budget(failures[0][1])
     worst = max((one for one in failures if _budget(one[1]) == told), key=_excess)
@@ -95,7 +100,7 @@ def _nearness(finding: Finding) -> float:
 
 def finding_words(finding: Finding, file: GatedFile | None = None) -> str:
     """One finding: what was measured, against which limit, and where it comes from."""
-    if finding.outcome == "skipped":
+    if finding.outcome in ("skipped", "not_judged"):
         return clean(_skipped(finding, file))
     if finding.kind == "trust":
         return clean(_trust(finding, file))
@@ -245,7 +250,10 @@ def _skipped(finding: Finding, file: GatedFile | None) -> str:
     if finding.kind == "trust":
         whose = _whose(finding, file)
         return f"{whose}cannot be trusted, and counts all the same: {_reasons(finding)}"
-    return f"{finding.rule} was not judged: {finding.detail}"
+    where = f" on device {finding.device}" if finding.device else ""
+    if finding.outcome == "not_judged":
+        return f"{limit_name(finding)}{where} could not be judged: {finding.detail}"
+    return f"{finding.rule}{where} was not judged: {finding.detail}"
 
 
 def _whose(finding: Finding, file: GatedFile | None) -> str:

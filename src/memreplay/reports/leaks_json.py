@@ -26,6 +26,7 @@ def render_leaks_json(report: LeaksReport) -> str:
             "older_than_steps": report.older_than,
             "min_bytes": report.min_bytes,
             "leaking": report.leaking,
+            "judged": report.judged,
             "devices": [_device(device) for device in report.devices],
         },
         indent=2,
@@ -43,6 +44,8 @@ def _device(device: DeviceLeaks) -> dict[str, object]:
         "trusted": device.trusted,
         "reasons": list(device.reasons),
         "source": source_json(device.source),
+        "judged": device.judged,
+        "not_judged": None if device.judged else device.missing,
         "steps": device.steps,
         "warm_up_steps": device.warm_up,
         "first_step_event": device.first_step_event,
@@ -77,6 +80,8 @@ def _grown(one: GrownGroup) -> dict[str, object]:
     group = group_json(one.group)
     return {
         "bytes_per_step": one.rate,
+        "bytes_per_step_error": one.rate_error,
+        "odds": round(one.odds, 2),
         "growth_bytes": one.group.bytes,
         "start_bytes": one.start_bytes,
         "warm_bytes": one.warm_bytes,

@@ -10,6 +10,9 @@ from memreplay.reports.steps_text import guess_notes, source_words
 from memreplay.reports.units import count, counted, duration, signed_size, size
 from memreplay.results.leaks import DeviceLeaks, GrownGroup, LeaksReport, RunsOut
 
+LEAST_ERROR = 0.05
+LEAST_ODDS = 3  # of what is called a leak
+MOST_ODDS = 1000  # nobody needs more
 ONCE_SHOWN = 5  # rows of what grew once: it is told apart from leaks, and no more
 
 
@@ -48,6 +51,14 @@ def _section(device: DeviceLeaks, report: LeaksReport) -> list[Block]:
                     " what took its place is in this table too"
                 )
             )
+    blocks += [
+        Note(
+            f"{one.group.label} may leak: the odds are {odds_words(one.odds)}, and from"
+            f" {odds_words(LEAST_ODDS)} on it is called a leak; record more steps"
+        )
+        for one in device.once[:ONCE_SHOWN]
+        if one.odds >= 1
+    ]
     blocks += _notes(device)
     blocks += guess_notes(device.source)
     blocks += reason_notes(device.reasons, trusted=device.trusted)
@@ -69,6 +80,8 @@ def _one(report: LeaksReport) -> str:
 
 
 def _headline(device: DeviceLeaks, report: LeaksReport) -> str:
+    if not device.judged:
+        return f"{counted(device.steps, 'step')}, which cannot tell a leak"
     if device.leaks_total:
         groups = counted(device.leaks_total, _one(report))
         return f"{groups} leak{'s' * (device.leaks_total == 1)} {_rate(device, device.leak_rate)}"
@@ -78,6 +91,16 @@ def _headline(device: DeviceLeaks, report: LeaksReport) -> str:
 def _pairs(device: DeviceLeaks, report: LeaksReport) -> list[tuple[str, str]]:
     assert device.source is not None
     unit = _unit(device)
+    if not device.judged:
+        grew = signed_size(device.end_bytes - device.start_bytes)
+        last = f"the last of {count(device.steps)}" if device.steps > 1 else "it"
+        live = f"{size(device.start_bytes)} before the first {unit}, {size(device.end_bytes)} after"
+        return [
+            ("measure", f"{device.measure}, {device.exactness}"),
+            (f"{unit}s", f"{count(device.steps)}, {source_words(device.source)}"),
+            ("live", f"{live} {last}: {grew}"),
+            *_part_pairs(report),
+        ]
     later = device.steps - device.warm_up
     warm = f"{unit} {count(device.warm_up)}"
     live = (
@@ -95,11 +118,7 @@ def _pairs(device: DeviceLeaks, report: LeaksReport) -> list[tuple[str, str]]:
         ("live", live),
         ("growth", growth),
     ]
-    if report.pool is not None:
-        pairs.append(("pool", f"{report.pool[0]}:{report.pool[1]} alone"))
-    if report.stream is not None:
-        pairs.append(("stream", f"{report.stream} alone"))
-    pairs += filter_pairs(report.filters)
+    pairs += _part_pairs(report)
     old = (
         f"{counted(device.old_count, 'allocation')} of {size(device.old_bytes)} made after {warm}"
         f" and still there {counted(report.older_than, unit)} later, and at the end"
@@ -108,6 +127,15 @@ def _pairs(device: DeviceLeaks, report: LeaksReport) -> list[tuple[str, str]]:
     if device.runs_out is not None:
         pairs.append(("runs out", _runs_out(device.runs_out, unit)))
     return pairs
+
+
+def _part_pairs(report: LeaksReport) -> list[tuple[str, str]]:
+    pairs = []
+    if report.pool is not None:
+        pairs.append(("pool", f"{report.pool[0]}:{report.pool[1]} alone"))
+    if report.stream is not None:
+        pairs.append(("stream", f"{report.stream} alone"))
+    return [*pairs, *filter_pairs(report.filters)]
 
 
 def _runs_out(found: RunsOut, unit: str) -> str:
@@ -127,10 +155,11 @@ def _leaks_table(device: DeviceLeaks, report: LeaksReport) -> Table:
         _place(
             one,
             report,
-            size(one.rate),
+            _with_error(one),
+            odds_words(one.odds),
             signed_size(one.group.bytes),
             size(one.end_bytes),
-            f"{count(one.rises)} of the last {count(device.steps - one.since)}",
+            f"{count(one.rises)} of {count(device.steps - one.since)}",
             count(one.group.count),
         )
         for one in device.leaks
@@ -140,9 +169,20 @@ def _leaks_table(device: DeviceLeaks, report: LeaksReport) -> Table:
         rate = device.leak_rate - sum(one.rate for one in device.leaks)
         grew = device.leak_bytes - sum(one.group.bytes for one in device.leaks)
         words = f"{counted(more, f'more {_one(report)}')} (--top 0 shows all)"
-        rows.append(Row((size(rate), signed_size(grew), "", "", "", words), style="dim"))
-    titles = (f"leaks a {unit}", "growth", "live", f"{unit}s it grew", "old")
-    return Table((*titles, title_of(report.by)), (*("right",) * 5, "left"), tuple(rows))
+        rows.append(Row((size(rate), "", signed_size(grew), "", "", "", words), style="dim"))
+    titles = (f"leaks a {unit}", "odds", "growth", "live", "grew in", "old")
+    return Table((*titles, title_of(report.by)), (*("right",) * 6, "left"), tuple(rows))
+
+
+def _with_error(one: GrownGroup) -> str:
+    """`13.0 KiB ±37%`, where it is not sure to a twentieth."""
+    share = one.rate_error / one.rate if one.rate else 0.0
+    return size(one.rate) + (f" ±{share:.0%}" if share >= LEAST_ERROR else "")
+
+
+def odds_words(odds: float) -> str:
+    """`9:1`: that it leaks, and does not stop."""
+    return f">{count(MOST_ODDS)}:1" if odds > MOST_ODDS else f"{count(int(odds))}:1"
 
 
 def _once_table(device: DeviceLeaks, report: LeaksReport) -> Table:
@@ -163,7 +203,8 @@ def _once_table(device: DeviceLeaks, report: LeaksReport) -> Table:
         rest = device.once_bytes - sum(one.group.bytes for one in shown)
         words = f"{counted(more, f'more {_one(report)}')} (--format json --top 0)"
         rows.append(Row((signed_size(rest), "", "", "", words), style="dim"))
-    titles = ("grew, no leak", f"stopped at {_unit(device)}", "live", "old")
+    grew = "grew, no leak" if device.judged else "grew"
+    titles = (grew, f"stopped at {_unit(device)}", "live", "old")
     return Table((*titles, title_of(report.by)), (*("right",) * 4, "left"), tuple(rows))
 
 
@@ -182,6 +223,8 @@ def _notes(device: DeviceLeaks) -> list[Block]:
                 " leak, and so it would if the recording were of one step that is not over"
             )
         )
+    elif not device.judged:
+        notes.append(Note(device.missing))
     elif device.steps - device.warm_up < 10:
         notes.append(
             Note(f"{counted(device.steps, 'step')} are few: a verdict on more of them is surer")

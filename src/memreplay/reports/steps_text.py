@@ -16,12 +16,13 @@ from memreplay.results.steps import DeviceSteps, Odd, Outside, Step, StepSource,
 
 _QUANTITIES = {"peak_bytes": "peak", "allocated_bytes": "allocated", "duration_us": "duration"}
 _FOUND = {
-    "stacks": "found by stacks that allocate once in each",
-    "sizes": "found by sizes that are allocated once in each",
-    "usage": "found by the rise and fall of memory",
+    "stacks": "by runs of allocations with the same stacks, which come back once in each",
+    "sizes": "by runs of allocations of the same sizes, which come back once in each",
+    "usage": "by the rise and fall of memory",
 }
-SURE, LIKELY = 0.35, 0.2
+SURE = 0.85
 ODD_SHOWN = 4
+LEAST_STEADY = 5  # steps among which one may be odd
 
 
 def steps_document(report: StepsReport) -> Document:
@@ -52,27 +53,38 @@ def source_words(source: StepSource) -> str:
     if source.kind == "annotation":
         between = ", from the end of one to the end of the next"
         return f"annotation {source.name}" + (between if source.name == "Optimizer.step" else "")
+    if source.kind == "optimizer":
+        return f"by the stacks of the optimizer's {source.name}(): each ends with it"
     if source.kind == "given":
         return "as given by --period"
+    if source.kind == "whole":
+        return "all that was read, as one: a guess"
     if source.kind == "windows":
         return "windows: equal parts of the events"
-    return f"{_FOUND[source.kind]}: {_sure(source.score)} (score {source.score:.2f})"
+    return f"{_FOUND[source.kind]}: {_sure(source)} (score {source.score:.2f})"
 
 
-def _sure(score: float) -> str:
-    if score >= SURE:
-        return "fairly sure"
-    return "likely" if score >= LIKELY else "a guess"
+def _sure(source: StepSource) -> str:
+    """Never more than likely: what repeats need not be a step."""
+    return "likely" if source.score >= SURE and source.kind == "stacks" else "a guess"
 
 
 def guess_notes(source: StepSource) -> list[Block]:
     """What to do where steps were found in the trace alone, and it is not sure that they are."""
-    if source.kind not in _FOUND or (source.score >= SURE and source.kind == "stacks"):
+    if source.kind == "whole":
+        return [
+            Note(
+                "no annotation and no optimizer marks a step here, and nothing repeats as steps do;"
+                " --step-annotation and --period say what a step is"
+            )
+        ]
+    if source.kind not in _FOUND:
         return []
     return [
         Note(
-            "these may be other repetitions than steps (half ones, or several): annotate steps"
-            " with torch.profiler.record_function() and name them with --step-annotation"
+            "nothing names these steps, and they may be other repetitions: the batches of a step"
+            " that accumulates gradients, or several steps; annotate steps with"
+            " torch.profiler.record_function() and name them with --step-annotation"
         )
     ]
 
@@ -80,7 +92,10 @@ def guess_notes(source: StepSource) -> list[Block]:
 def _pairs(device: DeviceSteps, report: StepsReport) -> list[tuple[str, str]]:
     assert device.source is not None
     words = source_words(device.source)
-    if device.steps[0].name not in ("", device.source.name):
+    of_optimizer = device.source.kind == "optimizer" or device.source.name == "Optimizer.step"
+    if of_optimizer and device.steps[0].first_event == device.first_event:
+        words += "; step 1 begins with the recording"
+    elif device.steps[0].name not in ("", device.source.name):
         words += f"; step 1 is {device.steps[0].name}"
     pairs = [("steps", words)]
     if report.pool is not None:
@@ -91,7 +106,7 @@ def _pairs(device: DeviceSteps, report: StepsReport) -> list[tuple[str, str]]:
         grew = sum(step.growth_bytes for step in device.steps[: device.warm_up])
         pairs.append(("warm-up", f"{_range(1, device.warm_up)}: {signed_size(grew)}"))
     steady = device.steady
-    if steady is not None:
+    if steady is not None and len(device.steps) > 1:
         words = (
             f"{_range(steady.first, steady.last)}, medians: peak {size(steady.peak_bytes)},"
             f" end {size(steady.end_bytes)}, growth {signed_size(steady.growth_bytes)},"
@@ -100,7 +115,8 @@ def _pairs(device: DeviceSteps, report: StepsReport) -> list[tuple[str, str]]:
         if steady.duration_us is not None:
             words += f", {duration(steady.duration_us)}"
         pairs.append(("steady", words))
-    pairs.append(("odd", _odd_words(device.odd) if device.odd else "none"))
+    if device.odd or (steady is not None and steady.last - steady.first + 1 >= LEAST_STEADY):
+        pairs.append(("odd", _odd_words(device.odd) if device.odd else "none"))
     for name, part in (
         ("before", device.before),
         ("between", device.between),

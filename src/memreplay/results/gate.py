@@ -17,7 +17,8 @@ LimitKind = Literal[
     "no_oom",
 ]
 Kind = LimitKind | Literal["trust"]
-Outcome = Literal["passed", "failed", "skipped"]
+# "not_judged" is a limit that nothing could be held against: it fails, where "skipped" does not.
+Outcome = Literal["passed", "failed", "not_judged", "skipped"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,8 @@ class Finding:
     step; of `no_oom` the first request that failed. `limit_bytes` is the most that it may be, and
     `limit_share` what that was given as. `base_bytes` is the base's peak of the same.
     `reserved_bytes` is of `max_fragmentation` alone. `causes` has the largest first, and is empty
-    of what passed. `reasons` are of "trust"; `detail` says why something was skipped, in words.
+    of what passed. `reasons` are of "trust"; `detail` says why something was skipped
+    or not judged, in words.
     """
 
     rule: str
@@ -70,7 +72,8 @@ class Finding:
 
     @property
     def failed(self) -> bool:
-        return self.outcome == "failed"
+        """Whether the limit is broken, or nobody can say that it is kept."""
+        return self.outcome in ("failed", "not_judged")
 
     @property
     def growth_bytes(self) -> int | None:

@@ -14,15 +14,18 @@ class GrownGroup:
 
     `group` says which; its bytes are what grew, its share is of the device's growth, its count
     how many allocations are old (see `LeaksReport.older_than`), `old_bytes` theirs. `rate` is bytes
-    a step, 0 of what grew once. `start_bytes` are live before the first step, `warm_bytes` after
-    the warm-up, `end_bytes` after the last step. A leak grows all along after step `since`, the
-    last of the warm-up or a later one; `rises` counts the steps after it that end higher than the
-    one before. `until` is the last step after which more stayed; `stopped` whether, since then,
-    less than what stayed has come and gone.
+    a step, 0 of what grew once, `rate_error` by how much that may be wrong; `odds`, to one, are
+    those of a leak against what stops (1,000,000 at most). `start_bytes` are live before the first
+    step, `warm_bytes` after the warm-up, `end_bytes` after the last step. A leak grows all along
+    after step `since`, the last of the warm-up or a later one; `rises` counts the steps after it
+    that end higher than the one before. `until` is the last step after which more stayed;
+    `stopped` whether, since then, less than what stayed has come and gone.
     """
 
     group: Group
     rate: int
+    rate_error: int
+    odds: float
     start_bytes: int
     warm_bytes: int
     end_bytes: int
@@ -57,7 +60,8 @@ class DeviceLeaks:
     and `once` are the largest of `leaks_total` groups that leak and of `once_total` others of which
     more stayed; `leak_rate`, `leak_bytes` (what leaks grew by in the later steps) and `once_bytes`
     are of all of them. `whole_rate` is the same rule for all memory at once: bytes a step, 0 where
-    it does not grow for good.
+    it does not grow for good. Too few steps are not `judged`: nothing of them leaks, and `missing`
+    says why; it says as well why there are none.
     """
 
     device: int
@@ -66,6 +70,7 @@ class DeviceLeaks:
     first_event: int
     events: int
     source: StepSource | None
+    judged: bool
     missing: str
     steps: int
     warm_up: int
@@ -109,6 +114,11 @@ class LeaksReport:
     stream: int | None = None
     by: By = "stack"
     filters: Filters | None = None
+
+    @property
+    def judged(self) -> bool:
+        """Whether the steps of any device are enough to tell."""
+        return any(device.judged for device in self.devices)
 
     @property
     def leaking(self) -> bool:

@@ -7,16 +7,18 @@ from typing import Literal
 
 from memreplay.model import Exactness, MeasureName
 
-# How steps were found. "windows" are equal parts of the trace, where there are no steps.
-Source = Literal["annotation", "stacks", "sizes", "usage", "given", "windows"]
+# How steps were found. "whole" is all that was read, where nothing in it marks or repeats a step;
+# "windows" are equal parts of the trace, where there are no steps.
+Source = Literal["annotation", "optimizer", "stacks", "sizes", "usage", "given", "whole", "windows"]
 
 
 @dataclass(frozen=True, slots=True)
 class StepSource:
     """How the steps of a device were found.
 
-    `name` is the annotation's, without what follows its #. `score`, 0 to 1, says how sure it is: 1
-    of annotations and of what was given. `taken_together` is how many repetitions make one step
+    `name` is the annotation's, without what follows its #; of "optimizer" it is what was looked at,
+    `step` or `zero_grad`. `score`, 0 to 1, says how sure it is: 1 of annotations, of an optimizer's
+    turns and of what was given. `taken_together` is how many repetitions make one step
     here: more than 1 where there are very many.
     """
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -98,9 +100,12 @@ def test_any_annotation_by_its_name_or_what_stands_before_a_hash() -> None:
     marked(made, "decoder", (105, 125), (135, 145))
     assert cuts(found(made, annotation="decode")) == [(1, 5), (7, 10)]
     assert cuts(found(made, annotation="decoder")) == [(11, 13), (14, 15)]
-    none = found(made, annotation="decode#a")
+    # One step is a step.
+    assert cuts(found(made, annotation="decode#a")) == [(1, 5)]
+    open_ended = marked(events(), "late", (5, None))
+    none = found(open_ended, annotation="late")
     assert none.source is None
-    assert "'decode#a' marks 1 whole step" in none.missing
+    assert "'late' marks no whole step" in none.missing
     other = found(made, annotation="step")
     assert other.missing == "device 0 has no annotation 'step'; there are: decode, decoder"
     assert "no annotations" in found(events(), annotation="step").missing
@@ -150,11 +155,113 @@ def test_windows() -> None:
 
 def test_nothing_to_go_by() -> None:
     assert found(SnapshotBuilder().segment(1 << 30, 1 << 21)).missing == "no events were recorded"
-    none = found(events()).missing
-    assert "does not repeat itself" in none
+    none = found(SnapshotBuilder().event("snapshot", 0, 0)).missing
+    assert "nothing in the trace repeats" in none
     assert "torch.profiler.record_function" in none
-    one = found(marked(events(), "ProfilerStep#1", (15, 55))).missing
-    assert one.startswith("ProfilerStep marks a single step")
+
+
+def test_all_of_a_short_trace_is_one_step() -> None:
+    steps = found(events())
+    assert cuts(steps) == [(0, 20)]
+    assert steps.source is not None
+    assert (steps.source.kind, steps.source.score) == ("whole", 0.0)
+    # One that allocates a lot more than it holds is no single step.
+    dice = random.Random(1)
+    made = SnapshotBuilder()
+    for _ in range(300):
+        size = 512 * dice.randrange(1, 99)
+        made.alloc(1 << 20, size, frames=[("f", "a.py", dice.randrange(60))]).free(1 << 20, size)
+    steps = found(made)
+    assert steps.source is None
+
+
+def test_one_annotation_marks_one_step() -> None:
+    assert cuts(found(marked(events(), "ProfilerStep#1", (15, 55)))) == [(2, 6)]
+    # From the beginning to where the optimizer is through; what comes after is none of it.
+    steps = found(marked(events(), "Optimizer.step#A", (101, 145)))
+    assert cuts(steps) == [(0, 15)]
+    assert steps.pieces[0].name == "Optimizer.step#A"
+    steps = found(marked(events(), "Optimizer.step#A", (51, 65), (101, 145)))
+    assert cuts(steps) == [(0, 7), (7, 15)]
+
+
+OPTIM = ("wrapper", "/site-packages/torch/optim/optimizer.py", 493)
+MAIN = ("main", "train.py", 9)
+
+
+def trained(
+    steps: int, *, batches: int = 1, optimizers: int = 1, extra: int = 0, zero: bool = False
+) -> tuple[SnapshotBuilder, list[int]]:
+    """A loop whose optimizer is seen by its stack alone, and where its turns end.
+
+    `extra` allocations of another thread come while it steps; with `zero` it allocates nothing, and
+    what zero_grad() gives back is all there is.
+    """
+    made, ends, at = SnapshotBuilder(), [], 1 << 30
+    for _ in range(steps):
+        for k in range(batches * 20):
+            at += 1 << 16
+            frames = [(f"layer{k % 5}", "model.py", k % 5), ("forward", "model.py", 1), MAIN]
+            made.alloc(at, 4096, frames=frames)
+            if k % 20:
+                made.free(at, 4096)
+        for n in range(optimizers):
+            call = (f"step{n}", "train.py", 20 + n)
+            for k in range(6):
+                at += 1 << 16
+                if not zero:
+                    frames = [("step", "/torch/optim/adamw.py", k), OPTIM, call, MAIN]
+                    made.alloc(at, 512, frames=frames).free(at, 512, frames=frames)
+                if k < extra:
+                    made.alloc(at, 512, frames=[("fetch", "data.py", 3)]).free(at, 512)
+        if zero:
+            made.alloc(1 << 20, 512, frames=[("grad", "model.py", 3)])
+            frames = [("zero_grad", "/torch/optim/optimizer.py", 1100), MAIN]
+            made.free(1 << 20, 512, frames=frames)
+        ends.append(len(made.traces[0]))
+    return made, ends
+
+
+@pytest.mark.parametrize("how", [{}, {"batches": 4}, {"optimizers": 2}, {"zero": True}])
+@pytest.mark.parametrize("extra", [0, 2])
+def test_steps_end_with_a_turn_of_the_optimizer(how: dict[str, Any], extra: int) -> None:
+    made, ends = trained(7, extra=extra, **how)
+    steps = found(made)
+    assert steps.source is not None
+    assert steps.source.kind == "optimizer"
+    assert steps.source.name == ("zero_grad" if "zero" in how else "step")
+    assert len(steps.pieces) == 6
+    if extra == 0 and "optimizers" not in how:
+        assert cuts(steps) == list(pairwise(ends))
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_one_or_two_turns_begin_with_the_trace(count: int) -> None:
+    made, ends = trained(count)
+    assert cuts(found(made)) == list(pairwise([0, *ends]))
+
+
+def test_a_program_that_the_optimizer_calls_is_none_of_it() -> None:
+    """A closure that goes forward and back inside of step(), as Lightning's."""
+    made = SnapshotBuilder()
+    for k in range(6):
+        inside = [OPTIM, ("fit", "train.py", 20), MAIN]
+        for n in range(10):
+            frames = [("loss", "model.py", n), ("closure", "loop.py", 5), *inside]
+            made.alloc(1 << 20, 4096, frames=frames).free(1 << 20, 4096)
+        made.alloc((k + 4) << 20, 512, frames=[("step", "/torch/optim/sgd.py", 3), *inside])
+    assert cuts(found(made)) == [(31 * k, 31 * (k + 1)) for k in range(1, 6)]
+
+
+def test_marks_of_several_optimizers_of_one_name() -> None:
+    made, ends = trained(7, optimizers=2)
+    for k, event in enumerate(made.traces[0]):
+        event["time_us"] = START_US + 10 * k
+    for end in ends:
+        marked(made, "Optimizer.step#AdamW.step", (10 * end - 239, 10 * end - 121))
+        marked(made, "Optimizer.step#AdamW.step", (10 * end - 119, 10 * end - 5))
+    steps = found(made)
+    assert (steps.source and steps.source.kind, len(steps.pieces)) == ("optimizer", 6)
 
 
 @pytest.mark.parametrize(
@@ -162,7 +269,7 @@ def test_nothing_to_go_by() -> None:
     [
         ({"annotations": "profiler"}, "annotation", 60),
         ({"annotations": "optimizer"}, "annotation", 59),
-        ({"annotations": "none"}, "stacks", 59),
+        ({"annotations": "none"}, "optimizer", 59),
         ({"annotations": "none", "stacks": False}, "usage", 55),
     ],
 )

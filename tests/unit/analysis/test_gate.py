@@ -9,6 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+import leaky
 import memreplay as mr
 from memreplay.analysis.baseline import baseline_of
 from memreplay.analysis.baseline_reading import parse_baseline
@@ -322,8 +323,24 @@ def test_leaks() -> None:
     assert one.place is not None
     assert one.place.file.endswith("train.py")
     (one,) = of_kind(gate_file(example("transformer_step"), [Budget(no_leaks=True)]), "no_leaks")
-    assert one.outcome == "skipped"
-    assert "no steps were found" in one.detail
+    # What judged nothing has not passed.
+    assert (one.outcome, one.failed) == ("not_judged", True)
+    assert "1 step tells no growth" in one.detail
+
+
+def test_leaks_where_nothing_happened() -> None:
+    """A device that was idle while another worked leaks nothing; where all were, nobody knows."""
+    idle = SnapshotBuilder(devices=2).segment(512, 1 << 21, device=1)
+    snapshot = leaky.snapshot(leaky.Options(steps=12, leak_bytes=0))
+    snapshot["segments"] += idle.build()["segments"]
+    traces = snapshot["device_traces"]
+    assert isinstance(traces, list)
+    traces.append([])
+    found = gate_file(opened(snapshot), [Budget(no_leaks=True)])
+    assert [one.outcome for one in of_kind(found, "no_leaks")] == ["passed", "skipped"]
+    found = gate_file(opened(idle.build()), [Budget(no_leaks=True)], allow_untrusted=True)
+    assert [one.outcome for one in of_kind(found, "no_leaks")] == ["not_judged"]
+    assert not found.passed
 
 
 def test_out_of_memory_events() -> None:
@@ -420,7 +437,7 @@ def test_a_baseline_without_what_is_asked() -> None:
     wanted = Budget(category="activations", annotation="Optimizer.step", max_growth=0.0)
     (one,) = of_kind(gate_file(snap, [wanted], base=base), "max_growth")
     assert (one.outcome, one.detail) == (
-        "skipped",
+        "not_judged",
         "the base has no such annotation 'Optimizer.step'",
     )
     found = gate_file(snap, [wanted], base=as_file(snap, budgets=[wanted]))
@@ -510,7 +527,11 @@ def test_leaks_of_no_one_stack(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.source is not None
     found = replace(found, source=replace(found.source, kind="windows"))
     (one,) = of_kind(gate_file(snap, budget), "no_leaks")
-    assert (one.outcome, one.detail) == ("skipped", "no steps were found")
+    assert one.outcome == "not_judged"
+    assert one.detail == "no steps were found (memreplay leaks says more)"
+    found = replace(found, judged=False, missing="4 steps tell no growth from a start; record 5")
+    (one,) = of_kind(gate_file(snap, budget), "no_leaks")
+    assert one.detail.startswith("4 steps tell no growth from a start (")
 
 
 def test_what_a_baseline_left_out_is_never_a_cause() -> None:

@@ -7,7 +7,7 @@ import pytest
 import leaky
 import memreplay as mr
 from memreplay.analysis.steps import deviation, median, steps_report
-from memreplay.errors import UsageError
+from memreplay.errors import NothingToTellError, UsageError
 from memreplay.results.steps import DeviceSteps
 from tests import build
 from tests.build import START_US, SnapshotBuilder
@@ -126,17 +126,28 @@ def test_no_steps() -> None:
         device_of(SnapshotBuilder().segment(A, 1 << 21))
     with pytest.raises(UsageError, match="no steps: the file has neither events nor segments"):
         device_of(SnapshotBuilder())
-    with pytest.raises(UsageError, match="no steps: ProfilerStep marks a single step"):
-        device_of(builder([KIB]))
-    with pytest.raises(UsageError, match="no annotation 'x'"):
+    made = SnapshotBuilder().segment(A, 1 << 21).event("snapshot", 0, 0)
+    with pytest.raises(NothingToTellError, match="nothing in the trace repeats as they do") as told:
+        device_of(made)
+    assert told.value.exit_code == 5
+    with pytest.raises(UsageError, match="no annotation 'x'") as wrong:
         device_of(builder([KIB]), annotation="x")
+    assert wrong.value.exit_code == 2
+
+
+def test_one_step_is_shown() -> None:
+    device = device_of(builder([KIB]))
+    assert device.source is not None
+    assert (device.source.kind, device.source.name) == ("annotation", "ProfilerStep")
+    assert [step.name for step in device.steps] == ["ProfilerStep#0"]
+    assert device.odd == ()
 
 
 def test_a_device_without_steps_beside_one_that_has_some() -> None:
     made = builder([8 * KIB] * 3)
     made.traces.append([])
-    made.alloc(A, KIB, device=1)
+    made.event("snapshot", 0, 0, device=1)
     first, second = steps_report(mr.open(build.dump(made.build()))).devices
     assert len(first.steps) == 3
     assert (second.source, second.steps, second.steady, second.odd) == (None, (), None, ())
-    assert "does not repeat itself" in second.missing
+    assert "nothing in the trace repeats" in second.missing

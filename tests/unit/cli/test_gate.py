@@ -144,10 +144,11 @@ def test_leaks_ooms_and_fragmentation(runner: CliRunner) -> None:
     done = gate(runner, OOM, "--max-fragmentation", "10%")
     assert done.exit_code == 1
     assert done.stdout.startswith("FAIL fragmentation 11.2% > 10% (87.9 MiB of 786.0 MiB never")
-    # Without steps there is nothing to fail on.
-    done = gate(runner, EXAMPLE, "--no-leaks")
-    assert done.exit_code == 0
-    assert done.stdout.startswith("PASS nothing was judged: no-leaks was not judged: no steps")
+    # One step tells nothing, and what judged nothing has not passed.
+    for more in ((), ("--strict",), ("--max-peak", "80GiB")):
+        done = gate(runner, EXAMPLE, "--no-leaks", *more)
+        assert done.exit_code == 1
+        assert done.stdout.startswith("FAIL no-leaks could not be judged: 1 step tells no growth")
 
 
 def test_budgets_of_the_configuration(runner: CliRunner, tmp_path: Path, base: str) -> None:

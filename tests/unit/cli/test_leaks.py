@@ -111,8 +111,19 @@ def test_too_little_and_strict(runner: CliRunner, tmp_path: Path) -> None:
     file = tmp_path / "few.pkl"
     file.write_bytes(leaky.snapshot_bytes(leaky.Options(steps=3)))
     done = runner.invoke(app, ["leaks", str(file), "--fail"])
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert "3 steps are too few to tell growth from a start; record 5 or more" in done.stderr
+    assert (done.exit_code, done.stderr) == (5, "")
+    assert "device 0: 3 steps, which cannot tell a leak" in done.stdout
+    assert "3 steps tell no growth from a start; record 5 or more" in done.stdout
+    done = runner.invoke(app, ["leaks", str(file), "--format", "json"])
+    assert done.exit_code == 5
+    report = json.loads(done.stdout)
+    check_against("leaks-1.json", report)
+    assert (report["judged"], report["leaking"]) == (False, False)
+    assert report["devices"][0]["not_judged"].startswith("3 steps tell no growth")
+    file.write_bytes(build.dump(SnapshotBuilder().segment(1 << 30, 1 << 21).build()))
+    done = runner.invoke(app, ["leaks", str(file)])
+    assert (done.exit_code, done.stdout) == (5, "")
+    assert "no events were recorded" in done.stderr
     assert runner.invoke(app, ["leaks", str(tmp_path / "none.pkl")]).exit_code == 3
     made = SnapshotBuilder()
     for _ in range(10):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from math import exp
 from typing import Any
 
 import pytest
@@ -88,17 +89,17 @@ def test_the_least_of_a_leak() -> None:
 
 
 def test_what_stayed_and_until_when() -> None:
-    *_, rises, until, stayed, stopped = _growth.judge([1, 5, 5, 9, 9, 7, 7, 7, 8], 2, 1)
+    *_, rises, until, stayed, stopped = _growth.judge([1, 5, 5, 9, 9, 7, 7, 7, 8], 2, 1)[:7]
     assert (rises, until, stayed, stopped) == (2, 3, 6, True)
-    assert _growth.judge([3, 3, 3, 3, 3], 0, 1)[4:] == (0, 0, True)
+    assert _growth.judge([3, 3, 3, 3, 3], 0, 1)[4:7] == (0, 0, True)
     assert _growth.judge([9, 3, 3, 3, 3], 0, 1)[5] == -6
 
 
 def test_what_has_not_stopped() -> None:
     # A list that was cleared not long ago: what is there since then is on its way up.
-    *_, stayed, stopped = _growth.judge([k % 50 for k in range(101)][:97], 32, 1)
+    *_, stayed, stopped = _growth.judge([k % 50 for k in range(101)][:97], 32, 1)[:7]
     assert (stayed, stopped) == (30, True)
-    *_, stayed, stopped = _growth.judge([k % 70 for k in range(201)], 66, 1)
+    *_, stayed, stopped = _growth.judge([k % 70 for k in range(201)], 66, 1)[:7]
     assert (stayed, stopped) == (26, False)
 
 
@@ -125,9 +126,13 @@ def test_what_has_not_stopped() -> None:
 def test_the_rule_by_its_letter(values: list[int], third: int, least: int, scale: int) -> None:
     values = [value * scale for value in values]
     warm = min(len(values) - 1, len(values) * third // 4)
-    leaks, rate, since, rises, _, stayed, stopped = _growth.judge(values, warm, least)
+    found = _growth.judge(values, warm, least)
+    leaks, rate, since, rises, _, stayed, stopped, error, odds = found
     want = oracle_steps.judge(values, warm, least)
-    assert (rate if leaks else 0, since, rises) == (want.rate, want.since, want.rises)
+    assert (since, rises) == (want.since, want.rises)
+    assert (rate if leaks else 0) == pytest.approx(want.rate, rel=1e-9, abs=1)
+    assert error == pytest.approx(want.error, rel=1e-9, abs=1)
+    assert odds == pytest.approx(want.odds, rel=1e-9)
     assert (stayed, stopped) == (want.stayed, want.stopped)
 
 
@@ -157,7 +162,8 @@ def test_stacks() -> None:
     assert (leaking, once, others) == (1, [], 0)
     assert row[1:7] == (KIB, 6 * KIB, 0, 2 * KIB, 2 * KIB, 8 * KIB)
     # Made in steps 3 to 5: three ends of steps after their own, they are there.
-    assert row[7:] == (2, 6, 6, False, 3 * KIB, 3)
+    assert row[7:13] == (2, 6, 6, False, 3 * KIB, 3)
+    assert row[13:] == (0, pytest.approx(3 / (7 / 128 + (3 / (1 - exp(-3))) ** 6 * exp(-9))))
     assert totals == (KIB, 6 * KIB, 0, 0, 3 * KIB, 3)
 
 

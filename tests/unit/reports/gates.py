@@ -94,6 +94,8 @@ SKIPPED = replace(
     LEAK, outcome="skipped", causes=(), actual_bytes=None, detail="no steps were found"
 )
 
+NOT_JUDGED = replace(SKIPPED, outcome="not_judged", detail="1 step tells no growth from a start")
+
 
 def report(
     *findings: Finding, file: str = "snap.pkl", base: str | None = "base.json"
@@ -116,6 +118,7 @@ EVERY = (
     TRUSTED,
     SKIPPED,
     replace(TRUST, outcome="skipped"),
+    NOT_JUDGED,
 )
 UNREADABLE = GatedFile("a b/rank1.pkl", error="there is no such file", exit_code=3)
 WHOLE = GateReport(

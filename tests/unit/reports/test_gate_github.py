@@ -8,6 +8,7 @@ from urllib.parse import unquote
 from memreplay.reports.gate_github import render_gate_github
 from tests.unit.reports.gates import (
     HOSTILE,
+    NOT_JUDGED,
     PASSED,
     PEAK,
     SKIPPED,
@@ -36,6 +37,13 @@ def test_a_pass_is_a_notice() -> None:
     )
     lines = render_gate_github(report(SKIPPED), nowhere).splitlines()
     assert [line.partition(" ")[0] for line in lines] == ["::notice", "::notice"]
+
+
+def test_what_could_not_be_judged_is_an_error() -> None:
+    assert render_gate_github(report(NOT_JUDGED), nowhere) == (
+        "::error title=memreplay gate%3A no-leaks could not be judged::"
+        "no-leaks could not be judged: 1 step tells no growth from a start"
+    )
 
 
 def test_each_line_is_one_command() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from memreplay.reports.gate_markdown import markdown_line, markdown_text, render_gate_markdown
-from tests.unit.reports.gates import EVERY, HOSTILE, PASSED, PEAK, WHOLE, report
+from tests.unit.reports.gates import EVERY, HOSTILE, NOT_JUDGED, PASSED, PEAK, WHOLE, report
 
 
 def test_a_summary() -> None:
@@ -15,6 +15,14 @@ def test_a_summary() -> None:
     assert "| FAIL | max-peak | peak held | 41.2 GiB | 38 GiB | +3.4 GiB |" in lines
     assert "| +3.1 GiB | Attention.forward model.py:212 |" in lines
     assert render_gate_markdown(PASSED).startswith("### memreplay gate passed\n\n**PASS peak held")
+
+
+def test_what_could_not_be_judged() -> None:
+    lines = render_gate_markdown(report(NOT_JUDGED)).splitlines()
+    words = "no-leaks could not be judged: 1 step tells no growth from a start"
+    assert lines[0] == "### memreplay gate failed"
+    assert lines[2] == f"**FAIL {words}**"
+    assert "| FAIL | no-leaks | device 0 | not judged | none |  |" in lines
 
 
 def rows(text: str) -> list[list[str]]:

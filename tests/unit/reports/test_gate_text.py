@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from memreplay.reports.gate_text import gate_document
 from memreplay.reports.plain import render_plain
-from tests.unit.reports.gates import HOSTILE, PEAK, WHOLE, report
+from tests.unit.reports.gates import HOSTILE, NOT_JUDGED, PEAK, WHOLE, report
 
 
 def test_a_report() -> None:
@@ -20,6 +20,16 @@ def test_a_report() -> None:
         "    change      now  max-peak: what grew most",
         "  +3.1 GiB  9.0 GiB  Attention.forward  /job/gpt/model.py:212",
         "+256.0 MiB  2.0 GiB  (allocated before the recording)",
+    ]
+
+
+def test_what_could_not_be_judged() -> None:
+    lines = render_plain(gate_document(report(NOT_JUDGED, base=None)), width=100).splitlines()
+    assert lines[2:] == [
+        "      rule          actual  limit  since base  of",
+        "FAIL  no-leaks  not judged   none              device 0",
+        "",
+        "note: no-leaks could not be judged: 1 step tells no growth from a start",
     ]
 
 

@@ -18,6 +18,7 @@ from tests.unit.reports.gates import (
     KEPT,
     LEAK,
     NASTY_CAUSE,
+    NOT_JUDGED,
     OOM,
     PEAK,
     RESERVED,
@@ -47,10 +48,21 @@ def test_the_line_that_passes() -> None:
     )
     fine = replace(OOM, outcome="passed", causes=(), count=0, actual_bytes=0)
     assert headline(report(fine, TRUSTED)) == "PASS no out-of-memory event"
-    assert headline(report(SKIPPED)) == (
-        "PASS nothing was judged: no-leaks was not judged: no steps were found"
-    )
+    assert headline(report(SKIPPED)) == "PASS nothing to judge; 1 not judged"
     assert headline(report(KEPT, SKIPPED)).endswith("since base); 1 not judged")
+
+
+def test_what_could_not_be_judged_fails() -> None:
+    words = "no-leaks could not be judged: 1 step tells no growth from a start"
+    assert headline(report(NOT_JUDGED)) == f"FAIL {words}"
+    assert headline(report(KEPT, NOT_JUDGED)) == f"FAIL {words}"
+    # What is broken goes first.
+    assert headline(report(NOT_JUDGED, LEAK, OOM)).endswith(
+        "1 more failed; 1 more could not be judged"
+    )
+    assert headline(report(NOT_JUDGED, replace(NOT_JUDGED, device=1))) == (
+        f"FAIL {words}; 1 more could not be judged"
+    )
 
 
 def test_what_cannot_be_trusted_goes_first() -> None:

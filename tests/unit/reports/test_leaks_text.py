@@ -42,10 +42,34 @@ def test_a_leak() -> None:
     assert "device 0: 1 stack leaks 64.0 KiB a step" in lines
     assert "steps    30, annotation ProfilerStep" in lines
     row = next(line for line in lines if "train.py:54" in line)
-    assert " ".join(row.split()[:11]) == "64.0 KiB +1.2 MiB 1.9 MiB 20 of the last 20"
+    assert " ".join(row.split()[:10]) == "64.0 KiB >1,000:1 +1.2 MiB 1.9 MiB 20 of 20"
     assert any("+8.1 MiB" in line and "model.py:23" in line for line in lines)
     assert "2 more stacks (--format json --top 0)" in text(report())
     assert "note: --total-memory 80GiB says" in text(report())
+
+
+def test_the_odds_and_the_error() -> None:
+    one = report().devices[0]
+    leak = replace(one.leaks[0], odds=9.6, rate_error=one.leaks[0].rate // 4)
+    row = next(line for line in changed(report(), leaks=(leak,)).splitlines() if "py:54" in line)
+    assert " ".join(row.split()[:4]) == "64.0 KiB ±25% 9:1"
+
+
+def test_what_may_leak() -> None:
+    one = report().devices[0]
+    made = changed(report(), once=(replace(one.once[0], odds=2.6), *one.once[1:]))
+    assert "model.py:23 may leak: the odds are 2:1, and from 3:1 on it is called a leak" in (
+        " ".join(made.split())
+    )
+    assert "may leak" not in text(report())
+
+
+def test_too_few_steps() -> None:
+    made = changed(report(), judged=False, steps=2, missing="2 steps tell nothing", leaks=())
+    assert "device 0: 2 steps, which cannot tell a leak" in made
+    assert "after the last of 2: +" in made
+    assert "note: 2 steps tell nothing" in made
+    assert "not judged" not in made
 
 
 def test_what_has_not_stopped() -> None:
@@ -95,7 +119,9 @@ def test_windows_and_guesses() -> None:
     source = report().devices[0].source
     assert source is not None
     guess = replace(source, kind="usage", score=0.2, taken_together=3)
-    assert "note: these may be other repetitions" in changed(report(), source=guess)
+    assert "note: nothing names these steps, and they may be other repetitions" in changed(
+        report(), source=guess
+    )
     assert "one here is 3 repetitions" in changed(report(), source=guess)
 
 

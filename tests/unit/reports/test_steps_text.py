@@ -58,15 +58,19 @@ def test_what_the_steps_were_found_by() -> None:
     assert "annotation Optimizer.step, from the end of one to the end" in text(
         report(annotations="optimizer"), 120
     )
-    words = "found by stacks that allocate once in each: fairly sure (score 0.41)"
-    assert words in found_by(StepSource("stacks", "", 0.41))
-    assert "note: these may be" not in found_by(StepSource("stacks", "", 0.41))
+    words = "by the stacks of the optimizer's step(): each ends with it"
+    assert words in found_by(StepSource("optimizer", "step", 1.0))
+    assert "note: nothing names" not in found_by(StepSource("optimizer", "step", 1.0))
+    # What repeats need not be a step: nobody is sure of it.
     for source, how in (
-        (StepSource("stacks", "", 0.2), "likely"),
-        (StepSource("sizes", "", 0.12), "a guess"),
+        (StepSource("stacks", "", 0.9), "likely"),
+        (StepSource("stacks", "", 0.7), "a guess"),
+        (StepSource("sizes", "", 0.95), "a guess"),
     ):
         assert f": {how} (score" in found_by(source)
-        assert "note: these may be other repetitions than steps" in found_by(source)
+        assert "note: nothing names these steps, and they may be other" in found_by(source)
+    assert "all that was read, as one: a guess" in found_by(StepSource("whole", "", 0.0))
+    assert "note: no annotation and no optimizer" in found_by(StepSource("whole", "", 0.0))
     assert "the rise and fall of memory" in found_by(StepSource("usage", "", 0.5))
     assert "as given by --period" in found_by(StepSource("given", "", 1.0))
     assert "a step here is 7 repetitions" in found_by(StepSource("given", "", 1.0, 7))
