@@ -49,11 +49,12 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What a group is called; `frames` and `user` as in Group."""
+    """What a group is called; `frames`, `user` and `libraries` as in Group."""
 
     text: str
     frames: tuple[Frame, ...] = ()
     user: tuple[int, ...] = ()
+    libraries: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +64,12 @@ class Group:
     `frames` is innermost first: the whole stack when grouped by stack; the one frame when grouped
     by frame; a frame with an empty function and line 0 when grouped by file; with an empty file and
     line 0 when grouped by function; empty where there is no stack, and then `label` says why in
-    parentheses. `user` indexes into `frames`: the frames that are the user's own code, not the
-    plumbing of PyTorch, Python or C++; `label` is made of the innermost of them (else of the
-    innermost frame). `share` is bytes / the whole, 0.0 to 1.0. Grouped in several ways at once,
-    `label` is of all, `frames` and `user` are of the last that has any, and `of` is what each of
-    the ways calls it.
+    parentheses. `user` indexes into `frames`: the frames that are the user's own code, not that of
+    installed libraries, nor the plumbing of PyTorch, Python or C++; `libraries` those of installed
+    libraries. A stack that has nothing but libraries has them in `user`. `label` is made of the
+    innermost of `user` (else of the frame that says most). `share` is bytes / the whole, 0.0 to
+    1.0. Grouped in several ways at once, `label` is of all, `frames`, `user` and `libraries` are of
+    the last that has any, and `of` is what each of the ways calls it.
     """
 
     label: str
@@ -77,6 +79,7 @@ class Group:
     frames: tuple[Frame, ...] = ()
     user: tuple[int, ...] = ()
     of: tuple[Label, ...] = ()
+    libraries: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -40,6 +40,7 @@ class Snapshot:
         file_bytes: int | None,
         only: int | None = None,
         range: EventRange | None = None,  # noqa: A002 - what it is called
+        project: Sequence[str] = (),
     ) -> None:
         self.native = native
         self.file = file
@@ -47,6 +48,7 @@ class Snapshot:
         self.file_bytes = file_bytes
         self.only = only
         self.range = range or EventRange()
+        self.project = tuple(project)
         self._replays: dict[int, Replay] = {}
         self._frames: dict[int, Frame] = {}
 
@@ -273,6 +275,7 @@ def open(  # noqa: A001 - memreplay.open is the name people expect
     start: Moment | int | None = None,
     stop: Moment | int | None = None,
     device: int | None = None,
+    project: Sequence[str] = (),
 ) -> Snapshot:
     """Reads a snapshot.
 
@@ -296,6 +299,9 @@ def open(  # noqa: A001 - memreplay.open is the name people expect
         is that of the range.
     device : int, optional
         Read only this device's events.
+    project : sequence of str, optional
+        Which code is the user's: the folders that it lies in, as `/home/ana/gpt`, or the ends of
+        them, as `gpt/models` or `transformers`. By default it is what is not installed.
 
     Raises
     ------
@@ -314,7 +320,7 @@ def open(  # noqa: A001 - memreplay.open is the name people expect
 
         path = os.fsdecode(source)  # type: ignore[arg-type]
         native, size = read_dataset(dataset, limit, _bounds(start, stop, device))
-        return _checked(Snapshot(native, path, dataset.fmt, size, device, span))
+        return _checked(Snapshot(native, path, dataset.fmt, size, device, span, project))
     stream = open_stream(source, limit.decompression_ratio)
     ahead = ReadAhead(stream.readinto, stream.close)
 
@@ -355,7 +361,7 @@ def open(  # noqa: A001 - memreplay.open is the name people expect
             "not a memory snapshot: a dict with neither 'segments' nor 'device_traces'",
             hint="record one with torch.cuda.memory._dump_snapshot(path)",
         )
-    return _checked(Snapshot(native, stream.name, stream.kind, stream.total, device, span))
+    return _checked(Snapshot(native, stream.name, stream.kind, stream.total, device, span, project))
 
 
 def _checked(snap: Snapshot) -> Snapshot:

@@ -18,13 +18,16 @@ from memreplay.analysis.allocations import allocations_report
 from memreplay.analysis.filters import Filtering
 from memreplay.analysis.grouping import Grouper
 from memreplay.analysis.leaks import leaks_report
+from memreplay.analysis.peak import peak_report
 from memreplay.analysis.steps import steps_report
 from memreplay.analysis.torch_categories import category_events
 from memreplay.analysis.tracks import trace_report
 from memreplay.cli.app import app
 from memreplay.model import WAYS, Filters, Group, MeasureName
 from memreplay.reports.dump import render_dump
+from memreplay.reports.holders_text import group_rows
 from memreplay.reports.memory_timeline import render_coalesced
+from memreplay.reports.operators import operator_of
 from tests import oracle, oracle_allocations, oracle_measures
 from tests.compare import assert_like_oracle
 from tests.dumped import expected_tables, read_dump
@@ -273,3 +276,32 @@ def test_what_viewers_are_given_adds_up(corpus_file: Path) -> None:
         times, sizes = json.loads(b"".join(render_coalesced(category_events(snap))))
         assert len(times) == len(sizes)
         assert sum(sizes[-1] if sizes else ()) == snap.replay().final_bytes
+
+
+def test_no_two_rows_of_the_holders_look_alike(corpus_file: Path) -> None:
+    snap = mr.open(corpus_file)
+    folded, whole = (peak_report(snap, top=0, fold=fold) for fold in (True, False))
+    for device, its in zip(folded.devices, whole.devices, strict=True):
+        cells = group_rows(device.groups, "stack", all_frames=False)
+        assert len({(row.cells[-1], row.below) for row in cells}) == len(cells)
+        assert sum(group.bytes for group in device.groups) == device.peak_bytes
+        assert sum(group.count for group in device.groups) == device.live_count
+        mine = {_seen(group): group.bytes for group in device.groups if group.user}
+        assert len(mine) == sum(bool(group.user) for group in device.groups)
+        slow = Counter[str]()
+        for group in its.groups:
+            if group.user:
+                slow[_seen(group)] += group.bytes
+        assert mine == slow
+
+
+def _seen(group: Group) -> str:
+    """What people see of a stack that has code."""
+    code = sorted((*group.user, *group.libraries))
+    return f"{operator_of(group.frames[: code[0]])} {[group.frames[i] for i in code]}"
+
+
+def test_installed_code_is_nobodys_where_the_user_called_it(corpus_file: Path) -> None:
+    for device in peak_report(mr.open(corpus_file), top=0, by="frame").devices:
+        for group in device.groups:
+            assert not any("site-packages/einops" in frame.file for frame in group.frames)

@@ -40,18 +40,21 @@ def at_report(
     filters: Filters | None = None,
     rules: tuple[Rule, ...] | None = None,
     tree: TreeShape | None = None,
+    fold: bool = False,
 ) -> AtReport:
     """The live set of each device at each moment; options are as those of `peak_report`.
 
     A device that does not have a moment is left out, and `missing` says why. Raises UsageError
     where none has it, and for `listed` reserved memory, which is no allocations.
+
+    With `fold` stacks that differ in plumbing alone are one group.
     """
     if tree is not None and (measure == "reserved" or by is not None):
         raise UsageError(TREE_ALONE)
     by = fitting_by(measure, by)
     if listed and measure == "reserved":
         raise UsageError("reserved memory is of segments, and has no allocations to list")
-    grouper = Grouper(snap, by, rules)
+    grouper = Grouper(snap, by, rules, fold=fold)
     usages = chosen_usages(snap, snap.devices, measure, pool, stream, filters)
     verdicts = [(strict_verdict if strict else verdict)(snap, usage) for usage in usages]
     found: list[DeviceAt] = []

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from memreplay.analysis.plumbing import USER, file_rank
+from memreplay.analysis.plumbing import LIBRARY, file_rank
 from memreplay.analysis.sites import Calls, Site, same_sites
 from memreplay.model import Frame
 
@@ -134,7 +134,7 @@ def _is_user(site: Site) -> bool:
     file, function = site
     # A lambda or a comprehension is a part of the function around it.
     inner = function.rpartition(".")[2]
-    return file_rank(file) == USER and (not inner.startswith("<") or inner == "<module>")
+    return file_rank(file) <= LIBRARY and (not inner.startswith("<") or inner == "<module>")
 
 
 def _same_lines(sides: _Sides, mine: Iterable[int], its: Iterable[int]) -> list[Match]:

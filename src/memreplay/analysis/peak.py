@@ -33,6 +33,7 @@ def peak_report(
     filters: Filters | None = None,
     rules: tuple[Rule, ...] | None = None,
     tree: TreeShape | None = None,
+    fold: bool = False,
 ) -> PeakReport:
     """The peak of one device, or of each that has any data, with its live set grouped.
 
@@ -41,12 +42,14 @@ def peak_report(
     `pool` or `stream` only that one counts; devices that have it not are left out. `strict` holds
     everything against the device that a summary does, not only what concerns the measure. Raises
     UsageError for a device, pool or stream that is not there.
+
+    With `fold` stacks that differ in plumbing alone are one group.
     """
     if tree is not None and (measure == "reserved" or by is not None):
         raise UsageError(TREE_ALONE)
     by = fitting_by(measure, by)
     devices = snap.devices if device is None else (device,)
-    grouper = Grouper(snap, by, rules)
+    grouper = Grouper(snap, by, rules, fold=fold)
     usages = chosen_usages(snap, devices, measure, pool, stream, filters)
     return PeakReport(
         file=snap.file,

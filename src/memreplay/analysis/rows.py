@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from memreplay.analysis.matching import Match, match_stacks, same_functions
-from memreplay.analysis.plumbing import USER, file_rank
+from memreplay.analysis.plumbing import LIBRARY, file_rank
 from memreplay.analysis.sides import REST, Sided, frame_words, trimmed
 from memreplay.model import Group
 from memreplay.results.diff import DiffRow, Status
@@ -93,7 +93,9 @@ def _matched(match: Match, base: list[Group], new: list[Group]) -> DiffRow:
     if _code(first) == match.frames:
         return _row(first.label, first.frames, first.user, base, new, first.of)
     # Callers that both have: the names of what differs below them would say too much.
-    user = tuple(i for i, frame in enumerate(match.frames) if file_rank(frame.file) == USER)
+    ranks = [file_rank(frame.file) for frame in match.frames]
+    # Where no frame is the user's those of libraries are: the lowest rank that there is of code.
+    user = tuple(i for i, rank in enumerate(ranks) if rank == min([*ranks, LIBRARY]))
     at = match.frames[user[0] if user else 0]
     label = ", ".join(filter(None, (_kind(first), frame_words(at))))
     return _row(label, match.frames, user, base, new)

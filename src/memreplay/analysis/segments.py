@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memreplay import _core
-from memreplay.analysis.plumbing import ranks
+from memreplay.analysis.plumbing import LIBRARY, ranks
 from memreplay.analysis.trust import strict_verdict, verdict
 from memreplay.results.segments import DeviceSegments, SegmentChange, SegmentsReport
 
@@ -22,7 +22,7 @@ def segments_report(snap: Snapshot, *, top: int = 20, strict: bool = False) -> S
 
     `strict` holds everything against a device that a summary does.
     """
-    rank = ranks(snap.native)
+    rank = ranks(snap.native, snap.project)
     devices = tuple(
         _device(snap, snap.replay(device), rank, top, strict) for device in snap.devices
     )
@@ -96,7 +96,7 @@ def _largest(
                 stream=int(changes.stream[row]),
                 pool=snap.pool_id(int(changes.pool[row])),
                 place=snap.frame(frame) if known else None,
-                is_user=known and rank[0][snap.native.frame(frame)[1]] == 0,
+                is_user=known and rank[0][snap.native.frame(frame)[1]] <= LIBRARY,
                 frames=snap.stack(stack),
             )
         )

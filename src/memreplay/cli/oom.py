@@ -104,6 +104,7 @@ def command(
                 top=top,
                 all_frames=all_frames,
                 rules=rules,
+                fold=fmt == "text" and not all_frames,
                 strict=strict,
             )
 

@@ -240,7 +240,9 @@ def reading_options(function: F) -> F:
         limits: tuple[tuple[str, int], ...],
         **kwargs: Any,
     ) -> Any:
-        reading = Reading(device, start, stop, salvage, limits)
+        config = kwargs.get("config")  # of config_options, which stands above these
+        project, asked = (config.project(), bool(config.folders)) if config else ((), False)
+        reading = Reading(device, start, stop, salvage, limits, project, asked)
         return function(*args, reading=reading, **kwargs)
 
     for option in reversed(_READING):
@@ -316,13 +318,20 @@ def all_frames_option(function: F) -> F:
 
 
 def config_options(function: F) -> F:
-    """--config and --no-config: which configuration to read, as one argument `config`."""
+    """--config, --no-config and --project: which configuration to read, and whose code is the
+    user's, as one argument `config`."""
 
     @functools.wraps(function)
-    def command(*args: Any, config_file: str | None, no_config: bool, **kwargs: Any) -> Any:
+    def command(
+        *args: Any,
+        config_file: str | None,
+        no_config: bool,
+        project: tuple[str, ...],
+        **kwargs: Any,
+    ) -> Any:
         if no_config and config_file is not None:
             raise click.UsageError("--config names a configuration, and --no-config wants none")
-        return function(*args, config=ConfigChoice(config_file, no_config), **kwargs)
+        return function(*args, config=ConfigChoice(config_file, no_config, project), **kwargs)
 
     file = click.option(
         "--config",
@@ -333,7 +342,23 @@ def config_options(function: F) -> F:
         " [tool.memreplay], in this folder or one above).",
     )
     none = click.option("--no-config", is_flag=True, help="Read no configuration.")
-    return file(none(command))  # type: ignore[return-value]
+    project = click.option(
+        "--project",
+        multiple=True,
+        callback=_folders,
+        metavar="DIR",
+        help="Your code is what lies in this folder (src/gpt) or package (transformers), and"
+        " nothing else; several: any. Default: what is not installed.",
+    )
+    return file(none(project(command)))  # type: ignore[return-value]
+
+
+def _folders(
+    _ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]
+) -> tuple[str, ...]:
+    if not all(one.strip("/\\") for one in value):
+        raise click.BadParameter("name a folder")
+    return value
 
 
 def _pattern(

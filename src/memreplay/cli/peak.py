@@ -103,6 +103,7 @@ def command(
                 stream=stream,
                 filters=filters,
                 rules=rules,
+                fold=fmt == "text" and not all_frames and tree is None,
                 tree=shape_of(tree, whole=all_frames),
                 strict=strict,
             )

@@ -48,6 +48,7 @@ def test_options_reach_the_analysis(runner: CliRunner, library: FakeLibrary) -> 
         "strict": False,
         "filters": None,
         "rules": None,
+        "fold": True,
         "tree": None,
     }
     options = ["--by", "file", "--top", "0", "--all-frames", "--device", "1"]
@@ -89,6 +90,7 @@ def test_options_reach_the_analysis(runner: CliRunner, library: FakeLibrary) -> 
         "strict": True,
         "filters": Filters(("a", "b"), ("c",), 1024, live_at_end=True, baseline=True),
         "rules": None,
+        "fold": False,
         "tree": TreeShape(3, 0.05, whole=True),
     }
     assert library.reading["device"] == 1
@@ -164,8 +166,7 @@ def test_categories_are_those_of_the_configuration(
     runner.invoke(app, [*arguments, "--by", "file,category"])
     assert library.peak_options["rules"] == (Rule("a", "b"),)
     config.write_text("[")
-    assert runner.invoke(app, arguments).exit_code == 0  # nobody asks for it
-    result = runner.invoke(app, [*arguments, "--by", "category"])
+    result = runner.invoke(app, arguments)
     assert result.exit_code == 2
     assert result.stderr.startswith(f"memreplay: error: {config}: not valid TOML")
     result = runner.invoke(app, [*arguments, "--no-config"])

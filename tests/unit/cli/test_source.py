@@ -44,4 +44,5 @@ def test_what_to_read_reaches_the_library(library: FakeLibrary) -> None:
             "stop": None,
             "salvage": True,
             "limits": Limits(),
+            "project": (),
         }

@@ -38,7 +38,6 @@ live      1,200 blocks at the peak
   5.0 GiB  50.0%     96  scaled_dot_product_attention  …/modeling_llama.py:215
                            forward  /home/ada/run/src/model/layers.py:88
                            forward  /home/ada/run/src/model/transformer.py:141
-                           train_step  /home/ada/run/train.py:63
   3.0 GiB  30.0%  1,024  MulBackward0 (autograd)  aten::mul_Tensor
   1.5 GiB  15.0%      7  (no stack recorded)
 512.0 MiB   5.0%     73  12 more groups (--top 0 shows all)"""
@@ -59,7 +58,6 @@ live      1,200 blocks at the peak
   5.0 GiB  50.0%     96  scaled_dot_product_attention  {PATH_AT_160}  aten::linear
                            forward  /home/ada/run/src/model/layers.py:88
                            forward  /home/ada/run/src/model/transformer.py:141
-                           train_step  /home/ada/run/train.py:63
   3.0 GiB  30.0%  1,024  MulBackward0 (autograd)  aten::mul_Tensor
   1.5 GiB  15.0%      7  (no stack recorded)
 512.0 MiB   5.0%     73  12 more groups (--top 0 shows all)"""  # noqa: E501
