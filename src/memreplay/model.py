@@ -188,10 +188,11 @@ class Span:
 class Filters:
     """Which allocations alone count.
 
-    `include` and `exclude` are regular expressions that are searched in `file:function` of a
-    stack's frames: any of the first must be found, none of the others. `min_bytes` are those of the
-    measure; `live_at_end` asks for what is never let go of, `baseline` for what was there before
-    the first event.
+    `include` and `exclude` are regular expressions that are searched in `file:function`,
+    `file:line` and `function file:line` of a stack's frames: any of the first must be found, none
+    of the others. A place as a report shows it, cut short or not, is found as well. `min_bytes`
+    are those of the measure; `live_at_end` asks for what is never let go of, `baseline` for what
+    was there before the first event.
     """
 
     include: tuple[str, ...] = ()

@@ -413,7 +413,8 @@ _FILTERS: dict[str, Callable[[Any], Any]] = {
         multiple=True,
         callback=_pattern,
         metavar="REGEX",
-        help="Only allocations with a frame in whose file:function this is found; several: any.",
+        help="Only allocations with a frame in whose function, file:line or file:function this is"
+        " found; a place as it is shown will do; several: any.",
     ),
     "exclude": _filter(
         "--exclude",
