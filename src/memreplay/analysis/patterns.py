@@ -8,6 +8,7 @@ from array import array
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from memreplay.analysis.needles import may_match, needles
 from memreplay.errors import UsageError
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def bits_of_frames(snap: Snapshot, patterns: Sequence[tuple[int, re.Pattern[str]
     Each text is searched once, however many lines of it are frames.
     """
     native = snap.native
+    needed = [(bit, pattern, needles(pattern)) for bit, pattern in patterns]
     known: dict[tuple[int, int], int] = {}
     found = array("Q", bytes(8 * native.n_frames))
     for i in range(native.n_frames if patterns else 0):
@@ -42,7 +44,14 @@ def bits_of_frames(snap: Snapshot, patterns: Sequence[tuple[int, re.Pattern[str]
         bits = known.get((function, file))
         if bits is None:
             text = f"{native.string(file)}:{native.string(function)}"
-            bits = sum({bit for bit, pattern in patterns if pattern.search(text)})
+            small = text.lower() if text.isascii() else text
+            bits = sum(
+                {
+                    bit
+                    for bit, pattern, wanted in needed
+                    if may_match(wanted, small) and pattern.search(text)
+                }
+            )
             known[function, file] = bits
         found[i] = bits
     return found

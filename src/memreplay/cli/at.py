@@ -19,8 +19,9 @@ from memreplay.cli.options import (
     measure_option,
     part_options,
     reading_options,
+    rows_of,
+    screen_top_option,
     strict_option,
-    top_option,
     tree_options,
 )
 from memreplay.cli.output import render_document
@@ -84,7 +85,7 @@ Examples:
 @click.option("--list", "listed", is_flag=True, help="List the allocations too, --top of them.")
 @measure_option
 @by_option
-@top_option
+@screen_top_option
 @all_frames_option
 @tree_options
 @part_options
@@ -108,7 +109,7 @@ def command(
     listed: bool,
     measure: MeasureName,
     by: By | None,
-    top: int,
+    top: int | None,
     all_frames: bool,
     pool: tuple[int, int] | None,
     stream: int | None,
@@ -139,7 +140,7 @@ def command(
                 moments,
                 measure=measure,
                 by=by,
-                top=top,
+                top=rows_of(top, fmt),
                 listed=listed,
                 all_frames=all_frames,
                 pool=pool,
@@ -192,6 +193,6 @@ def _render(report: AtReport, fmt: str) -> str:
         from memreplay.reports.at_json import render_at_json
 
         return render_at_json(report)
-    from memreplay.reports.at_text import at_document
+    from memreplay.reports.at_text import at_document, headlines
 
-    return render_document(at_document(report))
+    return render_document(at_document(report), last=headlines(report))

@@ -80,6 +80,30 @@ def top_option(function: F) -> F:
     )(function)
 
 
+# Rows of holders take three lines: so many fit a screen. Programs get more.
+SCREEN_ROWS, JSON_ROWS = 10, 20
+
+
+def screen_top_option(function: F) -> F:
+    """--top N, 0 for all, of who held memory; by default as many as fit a screen."""
+    return click.option(
+        "--top",
+        type=int,
+        callback=_screen_top,
+        metavar="N",
+        help=f"The N largest; 0 for all (default: {SCREEN_ROWS}; as JSON {JSON_ROWS}).",
+    )(function)
+
+
+def _screen_top(ctx: click.Context, param: click.Parameter, value: int | None) -> int | None:
+    return None if value is None else from_zero(ctx, param, value)
+
+
+def rows_of(top: int | None, fmt: str) -> int:
+    """How many rows of holders to show, where --top may not have been given."""
+    return top if top is not None else JSON_ROWS if fmt == "json" else SCREEN_ROWS
+
+
 _WAYS = (
     " by: stack (default), frame (the user's), innermost, function, file, directory, module,"
     " category, annotation, compile_context, user_metadata, stream, pool or size; several at once"

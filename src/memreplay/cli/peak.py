@@ -19,8 +19,9 @@ from memreplay.cli.options import (
     part_options,
     peaks_option,
     reading_options,
+    rows_of,
+    screen_top_option,
     strict_option,
-    top_option,
     tree_options,
 )
 from memreplay.cli.output import render_document
@@ -50,7 +51,7 @@ Examples:
 @file_argument
 @measure_option
 @by_option
-@top_option
+@screen_top_option
 @all_frames_option
 @tree_options
 @peaks_option
@@ -66,7 +67,7 @@ def command(
     file: str,
     measure: MeasureName,
     by: By | None,
-    top: int,
+    top: int | None,
     all_frames: bool,
     peaks: int,
     pool: tuple[int, int] | None,
@@ -85,7 +86,7 @@ def command(
     held it, the largest first.
     """
 
-    rules = config.rules_for(by)
+    rules = config.rules()
 
     def work() -> PeakReport:
         from memreplay.analysis.calltree import shape_of
@@ -96,7 +97,7 @@ def command(
                 snapshot,
                 measure=measure,
                 by=by,
-                top=top,
+                top=rows_of(top, fmt),
                 peaks=peaks,
                 all_frames=all_frames,
                 pool=pool,
@@ -116,6 +117,6 @@ def _render(report: PeakReport, fmt: str) -> str:
         from memreplay.reports.peak_json import render_peak_json
 
         return render_peak_json(report)
-    from memreplay.reports.peak_text import peak_document
+    from memreplay.reports.peak_text import headlines, peak_document
 
-    return render_document(peak_document(report))
+    return render_document(peak_document(report), last=headlines(report))

@@ -45,6 +45,11 @@ def at_document(report: AtReport) -> Document:
     return tuple(blocks)
 
 
+def headlines(report: AtReport) -> Document:
+    """The first line of each moment on each device: how much."""
+    return tuple(Heading(_headline(found)) for found in report.devices)
+
+
 def _section(found: DeviceAt, report: AtReport) -> list[Block]:
     blocks: list[Block] = [Heading(_headline(found)), Pairs(_pairs(found, report))]
     if report.filters and not found.peak_bytes:

@@ -69,7 +69,8 @@ def holder_tables(found: Grouped, whole: int, by: By, *, all_frames: bool) -> li
     if found.groups_total > len(found.groups):
         rows.append(_rest_row(found, whole))
     titles = ("bytes", "share", "count", title_of(by))
-    return [Table(titles, ("right", "right", "right", "left"), tuple(rows))]
+    # Where there is little room a place is worth more than how many allocations it made.
+    return [Table(titles, ("right", "right", "right", "left"), tuple(rows), spare=(2,))]
 
 
 def group_rows(groups: Sequence[Group], by: By, *, all_frames: bool) -> list[Row]:

@@ -9,6 +9,30 @@ from memreplay.results.calltree import CallTree
 
 
 @dataclass(frozen=True, slots=True)
+class CategoryBytes:
+    """What a category held at the peak."""
+
+    name: str
+    bytes: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class StepAt:
+    """Which step a moment is in: the `number`-th, from 1, of `of` annotations of this name (before
+    its #).
+
+    `inside` says that it is in the annotation itself; else it is before that one, and after the one
+    before; after the last, `number` is one more than there are.
+    """
+
+    name: str
+    number: int
+    of: int
+    inside: bool
+
+
+@dataclass(frozen=True, slots=True)
 class DevicePeak:
     """The highest usage of one device by one measure, and who held it.
 
@@ -23,7 +47,9 @@ class DevicePeak:
     of those cut are in `rest_bytes` and `rest_count`, so that everything always adds up to
     `peak_bytes`. `exactness` says whether the series is exact ("estimated": the reasons tell why);
     `trusted` also whether it is all that happened. `peaks` are the highest separate maxima, when
-    they were asked for; `parts` those of pools or streams, when grouped by these.
+    they were asked for; `parts` those of pools or streams, when grouped by these. `annotation` is
+    the innermost annotation that was open, `step` the step by annotations; `categories` are those
+    of all that was held, largest first, empty of reserved memory.
     """
 
     device: int
@@ -49,6 +75,9 @@ class DevicePeak:
     peaks: tuple[PeakPoint, ...] = ()
     parts: tuple[Part, ...] = ()
     tree: CallTree | None = None
+    annotation: str | None = None
+    step: StepAt | None = None
+    categories: tuple[CategoryBytes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
