@@ -33,6 +33,7 @@ LAYERS = (
     "_slicing",
     "_converting",
     "sources",
+    "foreign",
     "container",
     "readahead",
     "packing",

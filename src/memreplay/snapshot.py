@@ -352,15 +352,24 @@ def open(  # noqa: A001 - memreplay.open is the name people expect
                 native.truncation = cut_stream(error, native.n_events, native.n_segments)
                 if not salvage:
                     raise
+        if not native.has_segments and not native.has_traces:
+            if native.truncation is not None:
+                raise native.truncation
+            raise SnapshotError(
+                "not a memory snapshot: a dict with neither 'segments' nor 'device_traces'",
+                hint="record one with torch.cuda.memory._dump_snapshot(path)",
+            )
+    except SnapshotError as error:
+        from memreplay.foreign import told  # late: for what is no snapshot alone
+
+        foreign = told(stream.head)
+        if foreign is None:
+            raise
+        raise SnapshotError(
+            f"not a memory snapshot, but {foreign.what}", hint=foreign.hint
+        ) from error
     finally:
         ahead.close()
-    if not native.has_segments and not native.has_traces:
-        if native.truncation is not None:
-            raise native.truncation
-        raise SnapshotError(
-            "not a memory snapshot: a dict with neither 'segments' nor 'device_traces'",
-            hint="record one with torch.cuda.memory._dump_snapshot(path)",
-        )
     return _checked(Snapshot(native, stream.name, stream.kind, stream.total, device, span, project))
 
 
