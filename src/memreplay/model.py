@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
+from memreplay.brief import Brief, html_columns
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -48,7 +50,7 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class Label:
+class Label(Brief):
     """What a group is called; `frames`, `user` and `libraries` as in Group."""
 
     text: str
@@ -58,7 +60,7 @@ class Label:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class Group(Brief):
     """Allocations that share a call stack (or frame, file, function), held at one moment.
 
     `frames` is innermost first: the whole stack when grouped by stack; the one frame when grouped
@@ -206,7 +208,7 @@ class Filters:
 
 
 @dataclass(frozen=True, slots=True)
-class Buckets:
+class Buckets(Brief):
     """A series over events cut into buckets of equally many events, or of equal times; a number a
     bucket each.
 
@@ -252,7 +254,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Lifetimes:
+class Lifetimes(Brief):
     """One row an allocation: those of the trace in order, then the baseline's blocks.
 
     `alloc_event` (i64) is -1 for the baseline, `free_event` (i64) -1 for what is never freed;
@@ -270,7 +272,7 @@ class Lifetimes:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LiveSet:
+class LiveSet(Brief):
     """What is allocated at one moment, a row an allocation; columns as in Lifetimes.
 
     `event_index` is the last event that counts, -1 for the start; `bytes` is the sum of `size`.
@@ -287,9 +289,17 @@ class LiveSet:
     def __len__(self) -> int:
         return len(self.size)
 
+    def _repr_html_(self) -> str:
+        return html_columns(
+            f"{self.bytes:,} bytes live on device {self.device} after event {self.event_index:,}",
+            ("alloc_event", "address", "size", "stack"),
+            (self.alloc_event, self.address, self.size, self.stack),
+            len(self),
+        )
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SegmentChanges:
+class SegmentChanges(Brief):
     """The segment events of one device, a row each, in the order of the trace.
 
     `event` (i64, index), `action` (u8, codes for `Snapshot.action_name`), `address` (u64), `bytes`

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from memreplay import _core, _timeline
 from memreplay._diagnosis import cut_stream
+from memreplay.brief import html_table
 from memreplay.container import Source, open_stream
 from memreplay.dataset_files import find_dataset
 from memreplay.errors import SnapshotError, TruncatedError, UsageError
@@ -54,6 +55,18 @@ class Snapshot:
 
     def __repr__(self) -> str:
         return f"<Snapshot {self.file}: {self.native.n_events} events, devices {self.devices}>"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            ("file", self.file),
+            ("container", self.container),
+            ("devices", self.devices),
+            ("events", self.native.n_events),
+            ("segments", self.native.n_segments),
+            ("stacks", self.native.n_stacks),
+            ("annotations", self.native.n_annotations),
+        ]
+        return html_table("Snapshot", rows)
 
     def __enter__(self) -> Snapshot:
         return self

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from memreplay.brief import Brief
 from memreplay.model import By, Exactness, Filters, Frame, Group, MeasureName, Part, When
 from memreplay.results.calltree import CallTree
 
 
 @dataclass(frozen=True, slots=True)
-class LiveAllocation:
+class LiveAllocation(Brief):
     """One allocation that is live at a moment.
 
     `alloc_event` is None for one of the baseline, and `alloc_us`, `age_us` are None there and where
@@ -39,7 +40,7 @@ class LiveAllocation:
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceAt:
+class DeviceAt(Brief):
     """What one device held after one event.
 
     `event_index` is that event, the one before `first_event` for the start; `time_us` its time, the
@@ -73,7 +74,7 @@ class DeviceAt:
 
 
 @dataclass(frozen=True, slots=True)
-class AtReport:
+class AtReport(Brief):
     """What `memreplay at` shows: an entry a device and moment.
 
     `listed` says whether allocations were asked for. `missing` holds, for devices that do not have

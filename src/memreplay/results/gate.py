@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from memreplay.brief import Brief
 from memreplay.model import EventRange, MeasureName
 
 LimitKind = Literal[
@@ -21,7 +22,7 @@ Outcome = Literal["passed", "failed", "skipped"]
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(Brief):
     """A group that a finding is put down to.
 
     `bytes` is what it holds (of a leak: what it grows by a step), `change_bytes` what it grew by
@@ -38,7 +39,7 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Brief):
     """One limit held against one device.
 
     `rule` is the budget's name, else the limit's (`max-peak`). `actual_bytes` is what is limited:
@@ -86,7 +87,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class GatedFile:
+class GatedFile(Brief):
     """What became of one snapshot.
 
     `error` says in a line why it could not be judged, with its `exit_code`; it has no findings.
@@ -110,7 +111,7 @@ class GatedFile:
 
 
 @dataclass(frozen=True, slots=True)
-class GateReport:
+class GateReport(Brief):
     """What `memreplay gate` found: it passed if every file did."""
 
     files: tuple[GatedFile, ...]

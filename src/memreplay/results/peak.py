@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from memreplay.brief import Brief
 from memreplay.model import By, Exactness, Filters, Group, MeasureName, Part, PeakPoint
 from memreplay.results.calltree import CallTree
 
 
 @dataclass(frozen=True, slots=True)
-class CategoryBytes:
+class CategoryBytes(Brief):
     """What a category held at the peak."""
 
     name: str
@@ -18,7 +19,7 @@ class CategoryBytes:
 
 
 @dataclass(frozen=True, slots=True)
-class StepAt:
+class StepAt(Brief):
     """Which step a moment is in: the `number`-th, from 1, of `of` annotations of this name (before
     its #).
 
@@ -33,7 +34,7 @@ class StepAt:
 
 
 @dataclass(frozen=True, slots=True)
-class DevicePeak:
+class DevicePeak(Brief):
     """The highest usage of one device by one measure, and who held it.
 
     `event_index` is the first event after which usage is at its maximum, -1 when that is the start.
@@ -81,7 +82,7 @@ class DevicePeak:
 
 
 @dataclass(frozen=True, slots=True)
-class PeakReport:
+class PeakReport(Brief):
     """What `memreplay peak` shows: one entry a device that has events or segments.
 
     `truncated` says that the file is cut off, and that this is of its whole part. `pool` and

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from memreplay.brief import Brief
 from memreplay.model import Exactness, MeasureName
 
 # How steps were found. "windows" are equal parts of the trace, where there are no steps.
@@ -12,7 +13,7 @@ Source = Literal["annotation", "stacks", "sizes", "usage", "given", "windows"]
 
 
 @dataclass(frozen=True, slots=True)
-class StepSource:
+class StepSource(Brief):
     """How the steps of a device were found.
 
     `name` is the annotation's, without what follows its #. `score`, 0 to 1, says how sure it is: 1
@@ -27,7 +28,7 @@ class StepSource:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Step(Brief):
     """One step: what happened after the event before `first_event`, up to `last_event`.
 
     `number` counts from 1. A step without events has `last_event` = `first_event` - 1. `peak_bytes`
@@ -59,7 +60,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Outside:
+class Outside(Brief):
     """What happened in no step: before the first, between two, or after the last."""
 
     events: int
@@ -70,7 +71,7 @@ class Outside:
 
 
 @dataclass(frozen=True, slots=True)
-class Steady:
+class Steady(Brief):
     """Medians over the steps `first` to `last` (numbers): those after the warm-up."""
 
     first: int
@@ -84,7 +85,7 @@ class Steady:
 
 
 @dataclass(frozen=True, slots=True)
-class Odd:
+class Odd(Brief):
     """A steady step that is unlike the others in one quantity, whose median is `median`."""
 
     number: int
@@ -94,7 +95,7 @@ class Odd:
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceSteps:
+class DeviceSteps(Brief):
     """The steps of one device; `source` is None where none were found, and `missing` says why.
 
     The first `warm_up` steps grew as the later ones do not.
@@ -122,7 +123,7 @@ class DeviceSteps:
 
 
 @dataclass(frozen=True, slots=True)
-class StepsReport:
+class StepsReport(Brief):
     """What `memreplay steps` shows; `top` is how many steps a table has (0: all)."""
 
     file: str
