@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import Any
 
 if sys.version_info >= (3, 11):
@@ -27,10 +29,37 @@ def needles(pattern: re.Pattern[str]) -> tuple[str, ...] | None:
     return None if found is None else tuple(sorted(found))
 
 
-def may_match(wanted: tuple[str, ...] | None, text: str) -> bool:
-    """Whether `text`, in small letters where it is ASCII, has what the pattern needs."""
-    # Other alphabets have letters that are the same as ASCII's without regard to case.
-    return wanted is None or not text.isascii() or any(needle in text for needle in wanted)
+class Sieve:
+    """Several patterns: which of them are worth searching in a text, a bit each."""
+
+    def __init__(self, patterns: Iterable[re.Pattern[str]]) -> None:
+        self._all = self._always = 0
+        self._of_needle: dict[str, int] = {}
+        for number, pattern in enumerate(patterns):
+            wanted = needles(pattern)
+            self._all |= 1 << number
+            if wanted is None:
+                self._always |= 1 << number
+            for needle in wanted or ():
+                self._of_needle[needle] = self._of_needle.get(needle, 0) | 1 << number
+
+    def left(self, texts: Sequence[str]) -> list[int]:
+        """Of each text those that may be found in it. All are looked through at once: a search of a
+        needle in a long text costs little more than one in a short one."""
+        # Other alphabets have letters that are the same as ASCII's without regard to case.
+        found = [self._always if text.isascii() else self._all for text in texts]
+        starts = list(accumulate((len(text) + 1 for text in texts), initial=0))
+        whole = "\0".join(texts)
+        small = whole.lower()
+        if len(small) != len(whole):  # a letter became two: places would be others
+            small = "".join(c.lower() if c.isascii() else c for c in whole)
+        for needle, bits in self._of_needle.items():
+            at = small.find(needle)
+            while at >= 0:
+                text = bisect_right(starts, at) - 1
+                found[text] |= bits
+                at = small.find(needle, starts[text + 1])
+        return found
 
 
 def _of(sequence: Iterable[Any]) -> frozenset[str] | None:
@@ -38,7 +67,7 @@ def _of(sequence: Iterable[Any]) -> frozenset[str] | None:
     said: list[frozenset[str]] = []
     run = ""
     for op, value in sequence:
-        if op is constants.LITERAL and value < 128:
+        if op is constants.LITERAL and 0 < value < 128:  # 0 stands between texts
             run += chr(value).lower()
             continue
         if run:

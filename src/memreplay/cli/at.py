@@ -23,6 +23,7 @@ from memreplay.cli.options import (
     screen_top_option,
     strict_option,
     tree_options,
+    tree_shape,
 )
 from memreplay.cli.output import render_document
 from memreplay.cli.present import present
@@ -132,7 +133,6 @@ def command(
 
     def work() -> AtReport:
         from memreplay.analysis.at import at_report
-        from memreplay.analysis.calltree import shape_of
 
         with opened(file, reading) as snapshot:
             return at_report(
@@ -148,7 +148,7 @@ def command(
                 filters=filters,
                 rules=rules,
                 fold=fmt == "text" and not all_frames and tree is None,
-                tree=shape_of(tree, whole=all_frames),
+                tree=tree_shape(tree, whole=all_frames),
                 strict=strict,
             )
 

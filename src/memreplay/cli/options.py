@@ -18,6 +18,7 @@ from memreplay.cli.source import Reading
 from memreplay.cli.when import WhenType
 
 if TYPE_CHECKING:
+    from memreplay.analysis.calltree import TreeShape
     from memreplay.model import Moment
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -493,6 +494,15 @@ def tree_options(function: F) -> F:
     for option in reversed(_TREE):
         command = option(command)
     return command  # type: ignore[return-value]
+
+
+def tree_shape(asked: tuple[int, float] | None, *, whole: bool) -> TreeShape | None:
+    """The shape of the tree that is asked for; None where none is."""
+    if asked is None:
+        return None
+    from memreplay.analysis.calltree import shape_of  # late: few ask for a tree
+
+    return shape_of(asked, whole=whole)
 
 
 _TREE = (

@@ -23,6 +23,7 @@ from memreplay.cli.options import (
     screen_top_option,
     strict_option,
     tree_options,
+    tree_shape,
 )
 from memreplay.cli.output import render_document
 from memreplay.cli.present import present
@@ -89,7 +90,6 @@ def command(
     rules = config.rules()
 
     def work() -> PeakReport:
-        from memreplay.analysis.calltree import shape_of
         from memreplay.analysis.peak import peak_report
 
         with opened(file, reading) as snapshot:
@@ -105,7 +105,7 @@ def command(
                 filters=filters,
                 rules=rules,
                 fold=fmt == "text" and not all_frames and tree is None,
-                tree=shape_of(tree, whole=all_frames),
+                tree=tree_shape(tree, whole=all_frames),
                 strict=strict,
             )
 

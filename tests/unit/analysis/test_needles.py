@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memreplay.analysis.categories import CONDITIONS, DEFAULT_RULES
-from memreplay.analysis.needles import may_match, needles
+from memreplay.analysis.needles import Sieve, needles
 
 PATTERNS = [
     pattern for rule in DEFAULT_RULES for key in CONDITIONS if (pattern := getattr(rule, key))
@@ -40,10 +40,6 @@ PATTERNS = [
 )
 def test_of_a_pattern(pattern: str, expected: tuple[str, ...] | None) -> None:
     assert needles(re.compile(pattern)) == expected
-
-
-def small(text: str) -> str:
-    return text.lower() if text.isascii() else text
 
 
 PARTS = (
@@ -92,7 +88,7 @@ def test_what_is_found_has_them(atoms: list[str], flags: str, text: str) -> None
     except re.error:
         return
     if pattern.search(text):
-        assert may_match(needles(pattern), small(text))
+        assert Sieve([pattern]).left([text]) == [1]
 
 
 @given(st.sampled_from(PATTERNS), st.data())
@@ -101,7 +97,17 @@ def test_of_the_rules(rule: str, data: st.DataObject) -> None:
     text = data.draw(
         st.one_of(st.from_regex(pattern), st.lists(st.sampled_from(PARTS)).map("".join))
     )
-    assert may_match(needles(pattern), small(text)) or not pattern.search(text)
+    assert Sieve([pattern]).left([text])[0] or not pattern.search(text)
+
+
+@given(st.lists(st.lists(st.sampled_from((*PARTS, "İ", "\0", "collate"))).map("".join), max_size=6))
+def test_of_several_texts_at_once(texts: list[str]) -> None:
+    sieve = Sieve(map(re.compile, PATTERNS))
+    found = sieve.left(texts)
+    assert found == [left for text in texts for left in sieve.left([text])]
+    for text, left in zip(texts, found, strict=True):
+        for number, pattern in enumerate(PATTERNS):
+            assert left >> number & 1 or not re.search(pattern, text)
 
 
 def test_most_rules_have_some() -> None:
