@@ -49,7 +49,7 @@ def _device(peak: DevicePeak, by: By) -> dict[str, object]:
         "annotation": peak.annotation,
         "step": None if peak.step is None else _step(peak.step),
         "categories": [
-            {"category": one.name, "bytes": one.bytes, "count": one.count}
+            {"category": one.name, "bytes": one.bytes, "count": one.live_count}
             for one in peak.categories
         ],
         "trusted": peak.trusted,

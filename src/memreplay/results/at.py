@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from memreplay.brief import Brief
 from memreplay.model import By, Exactness, Filters, Frame, Group, MeasureName, Part, When
-from memreplay.results.calltree import CallTree
+
+if TYPE_CHECKING:
+    from memreplay.results.calltree import CallTree
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 from memreplay.brief import Brief
 from memreplay.model import By, Exactness, Filters, Group, MeasureName, Part, PeakPoint
-from memreplay.results.calltree import CallTree
+
+if TYPE_CHECKING:
+    from memreplay.results.calltree import CallTree
 
 
-@dataclass(frozen=True, slots=True)
-class CategoryBytes(Brief):
+class CategoryBytes(NamedTuple):
     """What a category held at the peak."""
 
     name: str
     bytes: int
-    count: int
+    live_count: int
 
 
-@dataclass(frozen=True, slots=True)
-class StepAt(Brief):
+class StepAt(NamedTuple):
     """Which step a moment is in: the `number`-th, from 1, of `of` annotations of this name (before
     its #).
 

@@ -310,7 +310,7 @@ def test_where_it_was_and_what_it_was_are_those_of_the_groups(snapshot: Any) -> 
     for device in peak_report(snap, top=0).devices:
         usage = snap.replay(device.device).measure()
         by_category = peak_report(snap, by="category", top=0, device=device.device).devices[0]
-        assert [(one.name, one.bytes, one.count) for one in device.categories] == [
+        assert [(one.name, one.bytes, one.live_count) for one in device.categories] == [
             (group.label, group.bytes, group.count) for group in by_category.groups
         ]
         assert sum(one.bytes for one in device.categories) == device.peak_bytes
