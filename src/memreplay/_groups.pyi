@@ -9,6 +9,7 @@ from memreplay._native.column import Column
 from memreplay._timeline import Measure, Replay
 
 KINDS: Final[dict[str, int]]
+NODE_BIT: Final[int]
 NO_STACK: Final[int]
 BASELINE: Final[int]
 NO_RULE: Final[int]

@@ -20,10 +20,12 @@ from memreplay._native.status cimport OK
 from memreplay._timeline cimport Measure, Replay
 
 KINDS = {"stack": _keying.BY_STACK, "innermost": _keying.BY_INNERMOST, "frame": _keying.BY_FRAME,
-         "file": _keying.BY_FILE, "function": _keying.BY_FUNCTION, "modules": _keying.BY_MODULES}
+         "file": _keying.BY_FILE, "function": _keying.BY_FUNCTION, "modules": _keying.BY_MODULES,
+         "shown": _keying.BY_SHOWN}
 NO_STACK = _keying.NAME_NO_STACK
 BASELINE = _keying.NAME_BASELINE
 NO_RULE = _keying.NO_RULE
+NODE_BIT = 0x80000000
 CALL_NO_STACK = _calltree.CALL_NO_STACK
 CALL_BASELINE = _calltree.CALL_BASELINE
 IS_CAST = _origins.IS_CAST
@@ -187,10 +189,14 @@ def stack_keys(
 
     Names are stack, frame or string ids, by "modules" those of `Keys.path`; NO_STACK and BASELINE
     where there is none. The ranks hold a byte a string: what a stack is put down to is its
-    innermost frame of the lowest rank, which is that of its file, or where that is not 0 that of
-    its function. `forwards`, which "modules" alone needs, is u32 a frame: the frame that stands for
-    it in a path of modules, NONE32 where it is not of a module's forward function. Raises KeyError
-    and ValueError.
+    innermost frame of the lowest rank, which is that of its file, or where that is over 1 (0 is the
+    user's code, 1 a library's) that of its function.
+
+    `forwards` is u32 a frame, for "modules" and "shown" alone. By "modules": the frame that stands
+    for it in a path of modules, NONE32 where it is not of a module's forward function. By "shown",
+    which makes one group of the stacks that look alike to people and names it by the first of them
+    that it met: the frame that stands for the operator that it is, or with NODE_BIT for the node of
+    autograd; NONE32 where it is neither. Raises KeyError and ValueError.
     """
     cdef Keys keys = made(replay, KINDS[kind])
     cdef Owned modules
@@ -200,7 +206,7 @@ def stack_keys(
     keys.owners = (file_rank, function_rank)
     keys.k.file_rank = file_rank
     keys.k.function_rank = function_rank
-    if keys.k.kind == _keying.BY_MODULES:
+    if keys.k.kind in (_keying.BY_MODULES, _keying.BY_SHOWN):
         modules = numbers(forwards, replay.tables.n_frames)
         keys.k.forwards = <const uint32_t*> modules.buf.data
         keys.owners = (file_rank, function_rank, modules)

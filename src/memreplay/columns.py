@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memreplay import _core
+from memreplay.brief import html_columns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,6 +36,17 @@ class Table:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self._rows} rows>"
+
+    def _repr_html_(self) -> str:
+        """Its columns of one number a row, with the first rows."""
+        found = {}
+        for name in dir(type(self)):
+            if not name.startswith("_") and isinstance(getattr(type(self), name), property):
+                column = getattr(self, name)
+                if isinstance(column, np.ndarray) and column.shape == (self._rows,):
+                    found[name] = column
+        title = f"{type(self).__name__}: {self._rows:,} rows"
+        return html_columns(title, tuple(found), tuple(found.values()), self._rows)
 
     def _event(self, name: str, dtype: str) -> NDArray[Any]:
         return view(self._tables.column(name), self._rows, dtype)

@@ -82,7 +82,8 @@ class Stream:
     `readinto` fills a writable buffer and returns how many bytes it gave, 0 at the end. `position`
     says how many bytes of the input are consumed, `total` how many there are (None where nobody
     knows): both count the file as it lies there, compressed or not. `slow`: the bytes take
-    time, but are sure to come, so that another thread may see to it.
+    time, but are sure to come, so that another thread may see to it. `head` are the first of the
+    plain bytes.
     """
 
     name: str
@@ -92,6 +93,7 @@ class Stream:
     readinto: Fill
     position: Callable[[], int]
     close: Callable[[], None]
+    head: bytes = b""
 
     def check_end(self, read_on: Callable[[], object]) -> None:
         """Looks at the end of a compressed stream of which all was read: its checksum stands there.
@@ -141,6 +143,7 @@ def _unwrap(raw: Raw, ratio: int) -> Stream:
                 _after(head, fill),
                 position,
                 raw.close,
+                head,
             )
         if len(kinds) == DEPTH:
             layers = " in ".join([kind, *reversed(kinds)])

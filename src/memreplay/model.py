@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
+from memreplay.brief import Brief, html_columns
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -48,26 +50,28 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class Label:
-    """What a group is called; `frames` and `user` as in Group."""
+class Label(Brief):
+    """What a group is called; `frames`, `user` and `libraries` as in Group."""
 
     text: str
     frames: tuple[Frame, ...] = ()
     user: tuple[int, ...] = ()
+    libraries: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class Group(Brief):
     """Allocations that share a call stack (or frame, file, function), held at one moment.
 
     `frames` is innermost first: the whole stack when grouped by stack; the one frame when grouped
     by frame; a frame with an empty function and line 0 when grouped by file; with an empty file and
     line 0 when grouped by function; empty where there is no stack, and then `label` says why in
-    parentheses. `user` indexes into `frames`: the frames that are the user's own code, not the
-    plumbing of PyTorch, Python or C++; `label` is made of the innermost of them (else of the
-    innermost frame). `share` is bytes / the whole, 0.0 to 1.0. Grouped in several ways at once,
-    `label` is of all, `frames` and `user` are of the last that has any, and `of` is what each of
-    the ways calls it.
+    parentheses. `user` indexes into `frames`: the frames that are the user's own code, not that of
+    installed libraries, nor the plumbing of PyTorch, Python or C++; `libraries` those of installed
+    libraries. A stack that has nothing but libraries has them in `user`. `label` is made of the
+    innermost of `user` (else of the frame that says most). `share` is bytes / the whole, 0.0 to
+    1.0. Grouped in several ways at once, `label` is of all, `frames`, `user` and `libraries` are of
+    the last that has any, and `of` is what each of the ways calls it.
     """
 
     label: str
@@ -77,6 +81,7 @@ class Group:
     frames: tuple[Frame, ...] = ()
     user: tuple[int, ...] = ()
     of: tuple[Label, ...] = ()
+    libraries: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,10 +191,11 @@ class Span:
 class Filters:
     """Which allocations alone count.
 
-    `include` and `exclude` are regular expressions that are searched in `file:function` of a
-    stack's frames: any of the first must be found, none of the others. `min_bytes` are those of the
-    measure; `live_at_end` asks for what is never let go of, `baseline` for what was there before
-    the first event, `no_baseline` for what was not.
+    `include` and `exclude` are regular expressions that are searched in `file:function`,
+    `file:line` and `function file:line` of a stack's frames: any of the first must be found, none
+    of the others. A place as a report shows it, cut short or not, is found as well. `min_bytes`
+    are those of the measure; `live_at_end` asks for what is never let go of, `baseline` for what
+    was there before the first event, `no_baseline` for what was not.
     """
 
     include: tuple[str, ...] = ()
@@ -204,7 +210,7 @@ class Filters:
 
 
 @dataclass(frozen=True, slots=True)
-class Buckets:
+class Buckets(Brief):
     """A series over events cut into buckets of equally many events, or of equal times; a number a
     bucket each.
 
@@ -250,7 +256,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Lifetimes:
+class Lifetimes(Brief):
     """One row an allocation: those of the trace in order, then the baseline's blocks.
 
     `alloc_event` (i64) is -1 for the baseline, `free_event` (i64) -1 for what is never freed;
@@ -268,7 +274,7 @@ class Lifetimes:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LiveSet:
+class LiveSet(Brief):
     """What is allocated at one moment, a row an allocation; columns as in Lifetimes.
 
     `event_index` is the last event that counts, -1 for the start; `bytes` is the sum of `size`.
@@ -285,9 +291,17 @@ class LiveSet:
     def __len__(self) -> int:
         return len(self.size)
 
+    def _repr_html_(self) -> str:
+        return html_columns(
+            f"{self.bytes:,} bytes live on device {self.device} after event {self.event_index:,}",
+            ("alloc_event", "address", "size", "stack"),
+            (self.alloc_event, self.address, self.size, self.stack),
+            len(self),
+        )
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SegmentChanges:
+class SegmentChanges(Brief):
     """The segment events of one device, a row each, in the order of the trace.
 
     `event` (i64, index), `action` (u8, codes for `Snapshot.action_name`), `address` (u64), `bytes`

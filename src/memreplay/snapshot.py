@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from memreplay import _core, _timeline
 from memreplay._diagnosis import cut_stream
+from memreplay.brief import html_table
 from memreplay.container import Source, open_stream
 from memreplay.dataset_files import find_dataset
 from memreplay.errors import SnapshotError, TruncatedError, UsageError
@@ -45,6 +46,7 @@ class Snapshot:
         only: int | None = None,
         range: EventRange | None = None,  # noqa: A002 - what it is called
         traits: frozenset[str] = frozenset(),
+        project: Sequence[str] = (),
     ) -> None:
         self.native = native
         self.file = file
@@ -53,11 +55,24 @@ class Snapshot:
         self.only = only
         self.range = range or EventRange()
         self._traits = traits
+        self.project = tuple(project)
         self._replays: dict[int, Replay] = {}
         self._frames: dict[int, Frame] = {}
 
     def __repr__(self) -> str:
         return f"<Snapshot {self.file}: {self.native.n_events} events, devices {self.devices}>"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            ("file", self.file),
+            ("container", self.container),
+            ("devices", self.devices),
+            ("events", self.native.n_events),
+            ("segments", self.native.n_segments),
+            ("stacks", self.native.n_stacks),
+            ("annotations", self.native.n_annotations),
+        ]
+        return html_table("Snapshot", rows)
 
     def __enter__(self) -> Snapshot:
         return self
@@ -306,6 +321,7 @@ def open(  # noqa: A001 - memreplay.open is the name people expect
     start: Moment | int | None = None,
     stop: Moment | int | None = None,
     device: int | None = None,
+    project: Sequence[str] = (),
 ) -> Snapshot:
     """Reads a snapshot.
 
@@ -329,6 +345,9 @@ def open(  # noqa: A001 - memreplay.open is the name people expect
         is that of the range.
     device : int, optional
         Read only this device's events.
+    project : sequence of str, optional
+        Which code is the user's: the folders that it lies in, as `/home/ana/gpt`, or the ends of
+        them, as `gpt/models` or `transformers`. By default it is what is not installed.
 
     Raises
     ------
@@ -347,7 +366,7 @@ def open(  # noqa: A001 - memreplay.open is the name people expect
 
         path = os.fsdecode(source)  # type: ignore[arg-type]
         native, size, keys = read_dataset(dataset, limit, _bounds(start, stop, device))
-        return _checked(Snapshot(native, path, dataset.fmt, size, device, span, keys))
+        return _checked(Snapshot(native, path, dataset.fmt, size, device, span, keys, project))
     stream = open_stream(source, limit.decompression_ratio)
     ahead = ReadAhead(stream.readinto, stream.close)
 
@@ -379,16 +398,27 @@ def open(  # noqa: A001 - memreplay.open is the name people expect
                 native.truncation = cut_stream(error, native.n_events, native.n_segments)
                 if not salvage:
                     raise
+        if not native.has_segments and not native.has_traces:
+            if native.truncation is not None:
+                raise native.truncation
+            raise SnapshotError(
+                "not a memory snapshot: a dict with neither 'segments' nor 'device_traces'",
+                hint="record one with torch.cuda.memory._dump_snapshot(path)",
+            )
+    except SnapshotError as error:
+        from memreplay.foreign import told  # late: for what is no snapshot alone
+
+        foreign = told(stream.head)
+        if foreign is None:
+            raise
+        raise SnapshotError(
+            f"not a memory snapshot, but {foreign.what}", hint=foreign.hint
+        ) from error
     finally:
         ahead.close()
-    if not native.has_segments and not native.has_traces:
-        if native.truncation is not None:
-            raise native.truncation
-        raise SnapshotError(
-            "not a memory snapshot: a dict with neither 'segments' nor 'device_traces'",
-            hint="record one with torch.cuda.memory._dump_snapshot(path)",
-        )
-    return _checked(Snapshot(native, stream.name, stream.kind, stream.total, device, span))
+    return _checked(
+        Snapshot(native, stream.name, stream.kind, stream.total, device, span, project=project)
+    )
 
 
 def _checked(snap: Snapshot) -> Snapshot:

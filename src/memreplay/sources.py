@@ -167,11 +167,31 @@ def _without_secrets(url: str) -> str:
 def _as_os_errors() -> Iterator[None]:
     try:
         yield
+    except FileNotFoundError as error:
+        # fsspec says so of a server that refuses, or that is not there, too.
+        words = _words_of_server(error.__cause__)
+        if not words:
+            raise
+        raise OSError(words) from error
     except (OSError, MissingExtraError, MemoryError):
         raise
     except Exception as error:
         lines = str(error).strip().splitlines()
         raise OSError(lines[0] if lines else type(error).__name__) from error
+
+
+def _words_of_server(error: BaseException | None) -> str:
+    """Why a file could not be had, where it is not that there is none; else empty."""
+    status = getattr(error, "status", None)
+    if isinstance(status, int) and status not in (404, 410):
+        said = str(getattr(error, "message", "")).strip()
+        return f"the server says {status} {said}".rstrip()
+    if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
+        lines = str(error).strip().splitlines()
+        host = getattr(error, "host", None)
+        reason = getattr(error, "strerror", None) or (lines[0] if lines else type(error).__name__)
+        return f"cannot reach {host}: {reason}" if host else str(reason)
+    return ""
 
 
 def _may_wait(source: Any) -> bool:

@@ -21,6 +21,7 @@ from memreplay.analysis.filters import Filtering
 from memreplay.analysis.gate import gate_file
 from memreplay.analysis.grouping import Grouper
 from memreplay.analysis.leaks import leaks_report
+from memreplay.analysis.peak import peak_report
 from memreplay.analysis.sides import BaselineSide, Scope, SnapshotSide
 from memreplay.analysis.steps import steps_report
 from memreplay.analysis.torch_categories import category_events
@@ -28,7 +29,9 @@ from memreplay.analysis.tracks import trace_report
 from memreplay.cli.app import app
 from memreplay.model import WAYS, Filters, Group, MeasureName, When
 from memreplay.reports.dump import render_dump
+from memreplay.reports.holders_text import group_rows
 from memreplay.reports.memory_timeline import render_coalesced
+from memreplay.reports.operators import operator_of
 from tests import oracle, oracle_allocations, oracle_measures
 from tests.compare import assert_like_oracle
 from tests.dumped import expected_tables, read_dump
@@ -328,3 +331,32 @@ def test_a_gate_blames_the_same_whatever_the_base_is(corpus: Path, base: str, ne
     found = [gate_file(after, [Budget(max_peak=0)], base=side) for side in sides]
     assert found[0].findings == found[1].findings
     assert found[0].findings[0].causes
+
+
+def test_no_two_rows_of_the_holders_look_alike(corpus_file: Path) -> None:
+    snap = mr.open(corpus_file)
+    folded, whole = (peak_report(snap, top=0, fold=fold) for fold in (True, False))
+    for device, its in zip(folded.devices, whole.devices, strict=True):
+        cells = group_rows(device.groups, "stack", all_frames=False)
+        assert len({(row.cells[-1], row.below) for row in cells}) == len(cells)
+        assert sum(group.bytes for group in device.groups) == device.peak_bytes
+        assert sum(group.count for group in device.groups) == device.live_count
+        mine = {_seen(group): group.bytes for group in device.groups if group.user}
+        assert len(mine) == sum(bool(group.user) for group in device.groups)
+        slow = Counter[str]()
+        for group in its.groups:
+            if group.user:
+                slow[_seen(group)] += group.bytes
+        assert mine == slow
+
+
+def _seen(group: Group) -> str:
+    """What people see of a stack that has code."""
+    code = sorted((*group.user, *group.libraries))
+    return f"{operator_of(group.frames[: code[0]])} {[group.frames[i] for i in code]}"
+
+
+def test_installed_code_is_nobodys_where_the_user_called_it(corpus_file: Path) -> None:
+    for device in peak_report(mr.open(corpus_file), top=0, by="frame").devices:
+        for group in device.groups:
+            assert not any("site-packages/einops" in frame.file for frame in group.frames)

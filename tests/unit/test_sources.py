@@ -180,6 +180,46 @@ def test_urls_that_cannot_be_opened(remote: Any, url: str, words: str) -> None:
     assert done.output == f"memreplay: error: {url}: {words}\n"
 
 
+class UnreachedError(OSError):
+    """As aiohttp's: it knows the host."""
+
+    host = "nosuchhost.invalid"
+
+
+class AnsweredError(Exception):
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(f"{status}, message={message!r}")
+        self.status, self.message = status, message
+
+
+@pytest.mark.parametrize(
+    "cause, words",
+    [
+        (
+            UnreachedError(-2, "Name not known"),
+            "cannot reach nosuchhost.invalid: name not known",
+        ),
+        (ConnectionRefusedError(111, "Connection refused"), "connection refused"),
+        (TimeoutError(), "timeouterror"),
+        (AnsweredError(403, "Forbidden"), "the server says 403 forbidden"),
+        (AnsweredError(404, "Not found"), "there is no such file"),
+        (ValueError("x"), "there is no such file"),
+        (None, "there is no such file"),
+    ],
+)
+def test_a_server_that_cannot_be_reached_is_no_missing_file(
+    remote: Any, monkeypatch: pytest.MonkeyPatch, cause: Exception | None, words: str
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        # So says fsspec's file system of https://, whatever went wrong.
+        raise FileNotFoundError("memory://snap.pkl") from cause
+
+    monkeypatch.setattr(type(remote), "_open", fails)
+    done = CliRunner().invoke(app, ["peak", "memory://snap.pkl"])
+    assert done.exit_code == 3
+    assert done.output == f"memreplay: error: memory://snap.pkl: {words}\n"
+
+
 def test_any_error_of_a_remote_file_is_an_os_error(
     remote: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,7 +6,7 @@ a stack may be deeper than the machine's own.
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport qsort
-from memreplay._native.label cimport label_frame
+from memreplay._native.label cimport CODE, label_frame
 from memreplay._native.growbuf cimport (
     buf_free, buf_init, buf_reserve, push_item, push_u32, push_u64, push_zeroed
 )
@@ -79,10 +79,10 @@ cdef uint32_t walk(CallTree* t, const Sum* sum, bint whole) noexcept nogil:
     stack = <uint32_t> sum.name
     ids = <const uint32_t*> span_at(&t.replay.tables.stacks, stack, &n)
     for i in range(n // 4, 0, -1):
-        if at != NONE32 and (whole or t.file_rank[frames[ids[i - 1]].file] == 0):
+        if at != NONE32 and (whole or t.file_rank[frames[ids[i - 1]].file] <= CODE):
             at = step(t, at, ids[i - 1], sum)
     if at == 0:
-        # No frame is the user's: the one that says most stands for all.
+        # No frame is of code: the one that says most stands for all.
         at = step(t, 0, label_frame(t.replay, stack, t.file_rank, t.function_rank), sum)
     return at
 

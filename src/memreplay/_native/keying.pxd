@@ -18,6 +18,7 @@ cdef enum Kind:
     BY_MASK = 9          # sets of rules, a bit each: those that the stack's frames meet
     BY_BOTH = 10         # sets of rules: those in both of two others
     BY_FIRST = 11        # the number of the first rule in another's set
+    BY_SHOWN = 12        # stack ids: the first that was met of those that look alike to people
 
 cdef enum:
     NO_RULE = 64         # the name by BY_FIRST of what no rule catches
@@ -26,6 +27,8 @@ cdef extern from *:
     # Names of what has no stack.
     const uint64_t NAME_NO_STACK "0xFFFFFFFFFFFFFFFFu"     # recorded without one
     const uint64_t NAME_BASELINE "0xFFFFFFFFFFFFFFFEu"     # allocated before the recording
+    # In `forwards` of BY_SHOWN: not an operator, but a node of autograd.
+    const uint32_t NODE_BIT "0x80000000u"
 
 
 cdef struct Keys:
@@ -40,7 +43,8 @@ cdef struct Keys:
     const uint64_t* own_frame  # u64 a frame: those that it meets where the stack is put down to it
     uint64_t always            # the rules that ask nothing of frames
     const uint32_t* forwards   # u32 a frame, of BY_MODULES: the frame that stands for a module's
-    #                            forward function, NONE32 where it is none
+    #                            forward function, NONE32 where it is none; of BY_SHOWN the
+    #                            frame that stands for an operator or, with NODE_BIT, for a node
     Keys* first            # of a pair, or what is renamed
     Keys* second
     Buf of_stack           # u32 a stack, then one for baseline blocks without one
@@ -49,7 +53,8 @@ cdef struct Keys:
     Buf of_base            # u32 a baseline block
     Buf names              # u64 a group
     Map64 known            # name -> group
-    Spans paths            # of BY_MODULES: frame ids, as u32
+    Spans paths            # of BY_MODULES and BY_SHOWN: frame ids, as u32
+    Buf first_stack        # u32 a path of BY_SHOWN: the first stack that was met of it
     Buf path               # the one that is being made
     Buf renamed            # u64 a group of `first`, as far as known; of BY_MASK see rules_of
     Buf sums, touched      # a Sum and its group, while one live set is added up

@@ -8,7 +8,7 @@ make a pair, so that several at once are pairs of pairs.
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport qsort
 from libc.string cimport memset
-from memreplay._native.label cimport label_frame
+from memreplay._native.label cimport CODE, label_frame
 from memreplay._native.growbuf cimport (
     buf_free, buf_init, buf_reserve, push_item, push_u32, push_u64, push_zeroed
 )
@@ -27,6 +27,7 @@ cdef void keys_free(Keys* k) noexcept nogil:
     buf_free(&k.of_base)
     buf_free(&k.names)
     buf_free(&k.path)
+    buf_free(&k.first_stack)
     buf_free(&k.renamed)
     buf_free(&k.sums)
     buf_free(&k.touched)
@@ -53,6 +54,7 @@ cdef int keys_init(Keys* k, const Replay* r, int kind, uint64_t seed) noexcept n
     buf_init(&k.of_base, 4)
     buf_init(&k.names, 8)
     buf_init(&k.path, 4)
+    buf_init(&k.first_stack, 4)
     buf_init(&k.renamed, 8)
     buf_init(&k.sums, sizeof(Sum))
     buf_init(&k.touched, 4)
@@ -121,6 +123,54 @@ cdef uint64_t modules_of(Keys* k, uint32_t stack) noexcept nogil:
     return id
 
 
+cdef int push_shown(Keys* k, uint32_t stack) noexcept nogil:
+    # What people see of a stack, outermost first: the frames of code, and the operator that the
+    # innermost of them called. Of a stack without code the outermost node of autograd and the
+    # outermost operator; of one without these all frames.
+    cdef const FrameKey* frames = <const FrameKey*> k.replay.tables.frames.data.data
+    cdef size_t n = 0
+    cdef size_t i
+    cdef const uint32_t* ids = <const uint32_t*> span_at(&k.replay.tables.stacks, stack, &n)
+    cdef uint32_t node = NONE32
+    cdef uint32_t called = NONE32
+    cdef uint32_t id
+    k.path.len = 0
+    for i in range(n // 4, 0, -1):
+        id = ids[i - 1]
+        if k.file_rank[frames[id].file] <= CODE:
+            called = NONE32
+            if push_u32(&k.path, id) < 0:
+                return -1
+            continue
+        id = k.forwards[id]
+        if id == NONE32:
+            continue
+        if id & NODE_BIT:
+            if node == NONE32:
+                node = id
+        elif called == NONE32:
+            called = id
+    if k.path.len == 0 and node != NONE32 and push_u32(&k.path, node) < 0:
+        return -1
+    if called != NONE32:
+        return push_u32(&k.path, called)
+    for i in range(n // 4 if k.path.len == 0 else 0):
+        if push_u32(&k.path, ids[i]) < 0:
+            return -1
+    return 0
+
+
+cdef uint64_t shown_stack(Keys* k, uint32_t stack) noexcept nogil:
+    # The first stack that was met of those that look like this one.
+    cdef uint32_t id
+    if push_shown(k, stack) < 0:
+        return NAME_NO_STACK
+    id = spans_intern(&k.paths, k.path.data, k.path.len * sizeof(uint32_t))
+    if id == NONE32 or (id >= k.first_stack.len and push_u32(&k.first_stack, stack) < 0):
+        return NAME_NO_STACK
+    return (<const uint32_t*> k.first_stack.data)[id]
+
+
 cdef uint64_t rules_of(Keys* k, uint32_t stack) noexcept nogil:
     # The rules that the frames of a stack meet. `renamed` may hold those that are possible: for
     # what has a stack, for what was recorded without one, for what was there before and has none.
@@ -178,6 +228,8 @@ cdef uint64_t name_of_stack(Keys* k, uint32_t stack) noexcept nogil:
         return NAME_BASELINE
     if k.kind == BY_STACK:
         return stack
+    if k.kind == BY_SHOWN:
+        return shown_stack(k, stack)
     if k.kind == BY_MODULES:
         return modules_of(k, stack)
     if k.kind == BY_INNERMOST:

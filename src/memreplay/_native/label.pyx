@@ -1,7 +1,7 @@
 """What a stack is put down to: its innermost frame of the lowest rank.
 
-Rank 0 is the user's code, and higher ranks are plumbing that says less and less. Ranks come from
-the caller, a byte a string id.
+Rank 0 is the user's code, rank 1 that of the libraries it calls, and higher ranks are plumbing that
+says less and less. Ranks come from the caller, a byte a string id.
 """
 
 from libc.stdint cimport uint8_t, uint32_t
@@ -21,7 +21,7 @@ cdef uint32_t label_frame(const Replay* r, uint32_t stack, const uint8_t* file_r
     cdef int rank
     for i in range(n // 4):
         rank = file_rank[frames[ids[i]].file]
-        if rank:
+        if rank > CODE:
             rank = function_rank[frames[ids[i]].name]
         if rank < best_rank:
             best_rank = rank

@@ -57,6 +57,7 @@ def allocations_report(
     filters: Filters | None = None,
     rules: tuple[Rule, ...] | None = None,
     strict: bool = False,
+    fold: bool = False,
 ) -> AllocationsReport:
     """Every allocation of the events that were read, of each device that has any data.
 
@@ -64,12 +65,14 @@ def allocations_report(
     `top` cuts the groups (0: all of them). With `pool` or `stream` only that one counts; devices
     that have it not are left out. Raises UsageError for reserved memory, which is of segments, and
     for a pool or stream that is not there.
+
+    With `fold` stacks that differ in plumbing alone are one group.
     """
     if measure == "reserved":
         raise UsageError("reserved memory consists of segments, not of allocations: see segments")
     if filters is not None and filters.baseline:
         raise UsageError("the baseline was not allocated in the recording: nothing would be left")
-    grouper = Grouper(snap, by, rules)
+    grouper = Grouper(snap, by, rules, fold=fold)
     usages = chosen_usages(snap, snap.devices, measure, pool, stream, filters)
     return AllocationsReport(
         file=snap.file,

@@ -41,12 +41,15 @@ def at_report(
     rules: tuple[Rule, ...] | None = None,
     tree: TreeShape | None = None,
     stages: bool = False,
+    fold: bool = False,
 ) -> AtReport:
     """The live set of each device at each moment; options are as those of `peak_report`.
 
     With `stages` the usage at every annotation too, `top` of them.
     A device that does not have a moment is left out, and `missing` says why. Raises UsageError
     where none has it, and for `listed` reserved memory, which is no allocations.
+
+    With `fold` stacks that differ in plumbing alone are one group.
     """
     if tree is not None and (measure == "reserved" or by is not None):
         raise UsageError(TREE_ALONE)
@@ -54,7 +57,7 @@ def at_report(
     check_reserved(by, measure, pool, stream)
     if listed and measure == "reserved":
         raise UsageError("reserved memory consists of segments, and has no allocations to list")
-    grouper = Grouper(snap, by, rules)
+    grouper = Grouper(snap, by, rules, fold=fold)
     usages = chosen_usages(snap, snap.devices, measure, pool, stream, filters)
     verdicts = [(strict_verdict if strict else verdict)(snap, usage) for usage in usages]
     found: list[DeviceAt] = []

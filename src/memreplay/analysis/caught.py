@@ -37,15 +37,18 @@ def categories_report(
     stream: int | None = None,
     strict: bool = False,
     filters: Filters | None = None,
+    fold: bool = False,
 ) -> CategoriesReport:
     """What each rule caught of each device's live set at a moment; options as of `peak_report`.
 
     `top` cuts the stacks that no rule caught. Raises UsageError for reserved memory, which has no
     stacks, and for a moment that a device does not have.
+
+    With `fold` stacks that differ in plumbing alone are one group.
     """
     if measure == "reserved":
         raise UsageError("reserved memory is of segments, and has no categories")
-    grouper = Grouper(snap, "stack", rules)
+    grouper = Grouper(snap, "stack", rules, fold=fold)
     usages = chosen_usages(snap, snap.devices, measure, pool, stream, filters)
     return CategoriesReport(
         file=snap.file,

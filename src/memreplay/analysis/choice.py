@@ -56,7 +56,8 @@ def chosen_usages(
     filters: Filters | None = None,
 ) -> list[Usage]:
     """The measure on each device that has the pool and stream, of the allocations that pass the
-    filters. Raises UsageError when no device has them, and for filters of reserved memory."""
+    filters. Raises UsageError when no device has them, for filters of reserved memory, and for a
+    pattern that no frame meets."""
     found = []
     filtering = filtering_of(snap, filters)
     missing = None
@@ -74,10 +75,18 @@ def chosen_usages(
     return found
 
 
-def filtering_of(snap: Snapshot, filters: Filters | None) -> Filtering | None:
-    """The filters made ready for this snapshot; None where there are none."""
+def filtering_of(
+    snap: Snapshot, filters: Filters | None, *, checked: bool = True
+) -> Filtering | None:
+    """The filters made ready for this snapshot; None where there are none.
+
+    Raises UsageError for a pattern that no frame meets, unless that is for others to check.
+    """
     if not filters:
         return None
     from memreplay.analysis.filters import Filtering
 
-    return Filtering(snap, filters)
+    found = Filtering(snap, filters)
+    if checked:
+        found.check()
+    return found

@@ -14,7 +14,7 @@ from functools import lru_cache
 from itertools import chain, pairwise
 
 from memreplay.analysis.lines import align_files
-from memreplay.analysis.plumbing import USER, file_rank
+from memreplay.analysis.plumbing import LIBRARY, code_of, file_rank
 from memreplay.analysis.sites import Calls, Site, same_sites
 from memreplay.model import Frame
 
@@ -46,7 +46,7 @@ class Stacks:
 
 
 def users_of(stack: Stack) -> Indices:
-    return tuple(i for i, frame in enumerate(stack) if file_rank(frame.file) == USER)
+    return code_of([file_rank(frame.file) for frame in stack])[0]
 
 
 def operator_below(frames: Sequence[Frame], user: Indices) -> str:
@@ -277,7 +277,7 @@ def _places(of: Stacks) -> Iterator[Indices]:
 
 @lru_cache(maxsize=4096)
 def _has_lines(file: str) -> bool:
-    return file_rank(file) == USER or _PYTHON_FILE.search(file) is not None
+    return file_rank(file) <= LIBRARY or _PYTHON_FILE.search(file) is not None
 
 
 def _calls(of: Stacks, sites: Iterable[Site]) -> Calls:

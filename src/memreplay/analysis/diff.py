@@ -50,7 +50,7 @@ def diff_report(
     Rows that differ in plumbing alone are one, unless `all_frames` are asked for. `exact` matches
     nothing but equal stacks, line for line; `unchanged` keeps rows that did not
     change. `top` cuts the rows (0: none). Raises UsageError where the two have no device in common,
-    or one of them does not have the moment.
+    one of them does not have the moment, or a filter's pattern is found in neither.
     """
     by = fitting_by(measure, by)
     after = SnapshotSide(new, by=by, rules=rules, filters=filters, strict=strict)
@@ -61,6 +61,8 @@ def diff_report(
         before = base
     else:
         before = SnapshotSide(base, by=by, rules=rules, filters=filters, strict=strict)
+        if after.filtering is not None:
+            after.filtering.check(before.filtering)  # code may be in one of the two alone
     both = device_pairs(before.devices, after.devices)
     if not both and (before.devices or after.devices):
         raise UsageError(

@@ -13,7 +13,7 @@ from memreplay import _core, _groups, _measures
 from memreplay.analysis.annotations import spans
 from memreplay.analysis.categories import DEFAULT_RULES, RuleSet
 from memreplay.analysis.origins import ORIGINS, Origins
-from memreplay.analysis.plumbing import USER, ranks
+from memreplay.analysis.plumbing import LIBRARY, NODE, OPERATOR, code_of, ranks
 from memreplay.model import By, Frame, Label, Part, Way
 
 if TYPE_CHECKING:
@@ -39,9 +39,12 @@ NO_SIZE = 64  # the name of sizes below 1 byte
 class Dimensions:
     """The ways to group one snapshot's allocations; strings and frames are classified once."""
 
-    def __init__(self, snap: Snapshot, rules: tuple[Rule, ...] = DEFAULT_RULES) -> None:
+    def __init__(
+        self, snap: Snapshot, rules: tuple[Rule, ...] = DEFAULT_RULES, *, fold: bool = False
+    ) -> None:
         self.snap = snap
-        self.file_rank, self.function_rank = ranks(snap.native)
+        self.fold = fold
+        self.file_rank, self.function_rank = ranks(snap.native, snap.project)
         self.rules = RuleSet(rules)
         self._keys: dict[tuple[object, ...], Keys] = {}
         self._pairs: dict[tuple[object, ...], Keys] = {}
@@ -113,7 +116,7 @@ class Dimensions:
             return Label(self.frame_label(name), (self.snap.frame(name),), user)
         text = self.snap.native.string(name)
         if by == "file":
-            user = () if self.file_rank[name] else (0,)
+            user = () if self.file_rank[name] > LIBRARY else (0,)
             return Label(text or "(no file)", (Frame("", text, 0),), user)
         return Label(text or "(no function)", (Frame(text, "", 0),))
 
@@ -139,7 +142,27 @@ class Dimensions:
         return self._by_stack(replay, by)
 
     def _by_stack(self, replay: Replay, kind: str) -> Keys:
-        return _groups.stack_keys(replay.native, kind, self.file_rank, self.function_rank)
+        ranks = self.file_rank, self.function_rank
+        if kind == "stack" and self.fold:
+            return _groups.stack_keys(replay.native, "shown", *ranks, self._operators())
+        return _groups.stack_keys(replay.native, kind, *ranks)
+
+    def _operators(self) -> array[int]:
+        """Of each frame the first that is of the same operator or node; ABSENT_ID of others."""
+        native = self.snap.native
+        names: dict[int, tuple[bool, str]] = {}
+        for i in native.frame_strings()[1]:
+            text = native.string(i)
+            if "::" in text and (match := NODE.search(text) or OPERATOR.search(text)):
+                names[i] = (match.re is NODE, match[1])
+        found = array("I", [_core.ABSENT_ID]) * native.n_frames
+        first: dict[tuple[bool, str], int] = {}
+        if names:
+            for frame, function in enumerate(memoryview(native.rows("frame", "name"))):
+                if function in names:
+                    name = names[function]
+                    found[frame] = first.setdefault(name, frame) | name[0] * _groups.NODE_BIT
+        return found
 
     def _by_modules(self, replay: Replay) -> Keys:
         """By the modules' forward functions, the user's and those of PyTorch's own modules.
@@ -151,7 +174,7 @@ class Dimensions:
         forward = {i for i in functions if FORWARD.search(native.string(i))}
         with_class = {i for i in forward if "." in native.string(i)}
         modules = {
-            i for i in files if self.file_rank[i] == USER or MODULE_FILE.search(native.string(i))
+            i for i in files if self.file_rank[i] <= LIBRARY or MODULE_FILE.search(native.string(i))
         }
         first: dict[tuple[int, int], int] = {}
         found = array("I", [_core.ABSENT_ID]) * native.n_frames
@@ -320,8 +343,12 @@ class Dimensions:
         return stream_label(key) if by == "stream" else pool_label(replay.pool_of(key))
 
     def is_plumbing(self, frame: int) -> bool:
-        """Whether a frame is not the user's own code."""
-        return self.file_rank[self.snap.native.frame(frame)[1]] != 0
+        """Whether a frame is neither the user's own code nor that of a library."""
+        return self.rank(frame) > LIBRARY
+
+    def rank(self, frame: int) -> int:
+        """Whose a frame is by its file: USER, LIBRARY, or plumbing."""
+        return self.file_rank[self.snap.native.frame(frame)[1]]
 
     def frame_label(self, frame: int) -> str:
         """A frame in a few words."""
@@ -335,10 +362,10 @@ class Dimensions:
         if stack in self._stacks:
             return self._stacks[stack]
         ids = self.snap.native.stack(stack)
-        user = tuple(i for i, frame in enumerate(ids) if not self.is_plumbing(frame))
+        user, libraries = code_of(list(map(self.rank, ids)))
         shown = usage.native.label_frame(stack, self.file_rank, self.function_rank)
         frames = tuple(map(self.snap.frame, ids))
-        found = self._stacks[stack] = Label(self.frame_label(shown), frames, user)
+        found = self._stacks[stack] = Label(self.frame_label(shown), frames, user, libraries)
         return found
 
     def _module_label(self, usage: Usage, path: int) -> Label:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 from typing import TYPE_CHECKING
 
 from memreplay import _groups
-from memreplay.analysis.patterns import bits_of_frames, compiled
+from memreplay.analysis.patterns import compiled
+from memreplay.analysis.plumbing import OPERATOR
 from memreplay.errors import UsageError
 
 if TYPE_CHECKING:
@@ -16,19 +18,37 @@ if TYPE_CHECKING:
     from memreplay.snapshot import Snapshot
 
 _INCLUDED, _EXCLUDED = 1, 2
+# What the text reports put around a place, which is in no frame.
+_BEFORE = re.compile(r"^(?:… |via (?:[\w.-]+: )?)")
+_BEHIND = re.compile(r"(?: +\((?:autograd|PyTorch's own)\)(?: +aten::\w+)?|(?<=\d) {2,}aten::\w+)$")
 
 
 class Filtering:
-    """The filters made ready for one snapshot; classifies its frames once."""
+    """The filters made ready for one snapshot; classifies its frames once.
+
+    `missing` are the patterns that no frame meets: (what it is called, the pattern) each.
+    """
 
     def __init__(self, snap: Snapshot, filters: Filters) -> None:
         if filters.baseline and filters.no_baseline:
             raise UsageError("--only-baseline and --no-baseline leave nothing: give one of them")
+        self.snap = snap
         self.filters = filters
+        self.missing: tuple[tuple[str, str], ...] = ()
         self._ranks = bytes(snap.native.n_strings)
         self._frames: array[int] | None = None
         if filters.include or filters.exclude:
-            self._frames = _bits_of_frames(snap, filters)
+            self._frames, self.missing = _bits_of_frames(snap, filters)
+
+    def check(self, other: Filtering | None = None) -> None:
+        """Raises UsageError for a pattern that no frame meets, nor one of the other snapshot where
+        there is one; it says what comes near."""
+        for option, pattern in self.missing:
+            if other is None or (option, pattern) in other.missing:
+                from memreplay.analysis.near import names_near  # late: for a mistake alone
+
+                near = names_near(self.snap, asked_for(pattern))
+                raise UsageError(f"{option} {pattern!r} is found in no frame; {near}")
 
     def filtered(self, usage: Usage) -> Usage:
         """The measure of the allocations that pass. Raises UsageError for reserved memory."""
@@ -56,11 +76,64 @@ class Filtering:
         return not bits & _EXCLUDED and (not self.filters.include or bool(bits & _INCLUDED))
 
 
-def _bits_of_frames(snap: Snapshot, filters: Filters) -> array[int]:
-    """Of each frame, whether any pattern is found in its `file:function`."""
+def asked_for(pattern: str) -> str:
+    """What a pattern asks for where it was copied out of a report: without what stands around the
+    place, and with `.*` for a path's head that was cut off."""
+    text = _BEHIND.sub("", _BEFORE.sub("", pattern.strip()))
+    text = re.sub(r" {2,}", " ", text)
+    return text.replace("…", ".*")
+
+
+def searches(pattern: str) -> list[re.Pattern[str]]:
+    """What is searched for a pattern: the regular expression, and the same text to the letter, as a
+    name of C++ is none. A line's number at the end is the whole number."""
+    text = asked_for(pattern)
+    letters = ".*".join(map(re.escape, text.split(".*")))
+    end = r"(?!\d)" if re.search(r":\d+$", text) else ""
+    return [compiled(one + end, repr(pattern)) for one in dict.fromkeys((text, letters))]
+
+
+def _bits_of_frames(
+    snap: Snapshot, filters: Filters
+) -> tuple[array[int], tuple[tuple[str, str], ...]]:
+    """Of each frame, whether any pattern is found in it: in its `file:function`, its `file:line`,
+    its `function file:line`, or the name of the operator that it is. And which patterns are found
+    in none."""
     patterns = [
-        (bit, compiled(pattern, repr(pattern)))
-        for bit, every in ((_INCLUDED, filters.include), (_EXCLUDED, filters.exclude))
+        (bit, option, pattern, searches(pattern))
+        for bit, option, every in (
+            (_INCLUDED, "--include", filters.include),
+            (_EXCLUDED, "--exclude", filters.exclude),
+        )
         for pattern in every
     ]
-    return bits_of_frames(snap, patterns)
+    native = snap.native
+    found = array("Q", bytes(8 * native.n_frames))
+    hits = [False] * len(patterns)
+    # Texts without the line are searched once, however many lines of them are frames.
+    known: dict[tuple[int, int], list[bool]] = {}
+    for i in range(native.n_frames):
+        function, file, line = native.frame(i)
+        name, path = native.string(function), native.string(file)
+        met = known.get((function, file))
+        if met is None:
+            operator = OPERATOR.search(name)
+            texts = [f"{path}:{name}", f"{name} {path}"]
+            texts += [f"aten::{operator[1]}"] if operator else []
+            met = [_any(one, texts) for *_, one in patterns]
+            known[function, file] = met
+        texts = [f"{path}:{line}", f"{name} {path}:{line}"] if line else []
+        for number, (bit, _, _, one) in enumerate(patterns):
+            if met[number] or _any(one, texts):
+                found[i] |= bit
+                hits[number] = True
+    missing = tuple(
+        (option, pattern)
+        for hit, (_, option, pattern, _) in zip(hits, patterns, strict=True)
+        if not hit
+    )
+    return found, missing
+
+
+def _any(searched: list[re.Pattern[str]], texts: list[str]) -> bool:
+    return any(one.search(text) for one in searched for text in texts)

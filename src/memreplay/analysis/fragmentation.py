@@ -44,6 +44,7 @@ def fragmentation_report(
     all_frames: bool = False,
     rules: tuple[Rule, ...] | None = None,
     strict: bool = False,
+    fold: bool = False,
 ) -> FragmentationReport:
     """Every device that was read. `at` is the moment of the block map, one that matters where it is
     not given (`_telling`); its peaks are those of active bytes.
@@ -51,8 +52,10 @@ def fragmentation_report(
     `top` cuts the groups that pin (0: all of them), and the segments where `bars` characters each
     are asked for. `blocks` gives all segments with their blocks. A device without that moment is
     left out, and `missing` says why. Raises UsageError where none has it.
+
+    With `fold` stacks that differ in plumbing alone are one group.
     """
-    grouper = Grouper(snap, by, rules)
+    grouper = Grouper(snap, by, rules, fold=fold)
     found: list[DeviceFragmentation] = []
     missing: list[str] = []
     for device in snap.devices:

@@ -45,13 +45,19 @@ def ways_of(by: By) -> tuple[Way, ...]:
 
 
 class Grouper:
-    """Groups live sets of one snapshot; classifies its strings and frames once."""
+    """Groups live sets of one snapshot; classifies its strings and frames once.
 
-    def __init__(self, snap: Snapshot, by: By, rules: tuple[Rule, ...] | None = None) -> None:
+    With `fold` stacks that look alike to people are one group by stack: those of the same frames of
+    code, that differ in plumbing alone. Its frames are those of one of them.
+    """
+
+    def __init__(
+        self, snap: Snapshot, by: By, rules: tuple[Rule, ...] | None = None, *, fold: bool = False
+    ) -> None:
         self.snap = snap
         self.by = by
         self.ways = ways_of(by)
-        self.dimensions = Dimensions(snap, DEFAULT_RULES if rules is None else rules)
+        self.dimensions = Dimensions(snap, DEFAULT_RULES if rules is None else rules, fold=fold)
         self.file_rank = self.dimensions.file_rank
         self.function_rank = self.dimensions.function_rank
 
@@ -91,7 +97,7 @@ class Grouper:
         text = ", ".join(label.text for label in labels)
         share = size / whole if whole else 0.0
         of = labels if len(labels) > 1 else ()
-        return Group(text, size, count, share, shown.frames, shown.user, of)
+        return Group(text, size, count, share, shown.frames, shown.user, of, shown.libraries)
 
     def keyed_groups(
         self, usage: Usage, event: int, top: int
@@ -131,7 +137,7 @@ class Grouper:
     def stack_group(self, usage: Usage, name: int, size: int, count: int, share: float) -> Group:
         """What has one stack, however groups are made."""
         label = self.dimensions.label(usage, "stack", name)
-        return Group(label.text, size, count, share, label.frames, label.user)
+        return Group(label.text, size, count, share, label.frames, label.user, (), label.libraries)
 
     def stack_label(self, usage: Usage, name: int) -> str:
         """What one stack is called, however groups are made."""

@@ -63,6 +63,7 @@ def oom_report(
     all_frames: bool = False,
     rules: tuple[Rule, ...] | None = None,
     strict: bool = False,
+    fold: bool = False,
 ) -> OomReport:
     """The out-of-memory events of every device that was read.
 
@@ -70,10 +71,12 @@ def oom_report(
     told (0: all of them). `total_bytes` is the memory of the card where it is known. Raises
     UsageError where no device has so many, or where the card is said to be smaller than what was
     seen of it.
+
+    With `fold` stacks that differ in plumbing alone are one group.
     """
-    grouper = Grouper(snap, by, rules)
+    grouper = Grouper(snap, by, rules, fold=fold)
     # What pins goes by code: a pool or stream is where it lies.
-    pinning = Grouper(snap, "stack") if by in ("pool", "stream") else grouper
+    pinning = Grouper(snap, "stack", fold=fold) if by in ("pool", "stream") else grouper
     devices = tuple(
         _device(snap, snap.replay(device), grouper, pinning, number, most, total_bytes, top, strict)
         for device in snap.devices

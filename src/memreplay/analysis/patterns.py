@@ -8,6 +8,7 @@ from array import array
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from memreplay.analysis.needles import Sieve
 from memreplay.errors import UsageError
 
 if TYPE_CHECKING:
@@ -35,14 +36,27 @@ def bits_of_frames(snap: Snapshot, patterns: Sequence[tuple[int, re.Pattern[str]
     Each text is searched once, however many lines of it are frames.
     """
     native = snap.native
+    if not patterns:
+        return array("Q", bytes(8 * native.n_frames))
     known: dict[tuple[int, int], int] = {}
-    found = array("Q", bytes(8 * native.n_frames))
-    for i in range(native.n_frames if patterns else 0):
+    texts: list[str] = []
+    of_frame: list[int] = []
+    for i in range(native.n_frames):
         function, file, _ = native.frame(i)
-        bits = known.get((function, file))
-        if bits is None:
-            text = f"{native.string(file)}:{native.string(function)}"
-            bits = sum({bit for bit, pattern in patterns if pattern.search(text)})
-            known[function, file] = bits
-        found[i] = bits
-    return found
+        number = known.get((function, file))
+        if number is None:
+            number = known[function, file] = len(texts)
+            texts.append(f"{native.string(file)}:{native.string(function)}")
+        of_frame.append(number)
+    of_text: list[int] = []
+    for text, left in zip(
+        texts, Sieve(pattern for _, pattern in patterns).left(texts), strict=True
+    ):
+        bits = 0
+        while left:
+            bit, pattern = patterns[(left & -left).bit_length() - 1]
+            left &= left - 1
+            if pattern.search(text):
+                bits |= bit
+        of_text.append(bits)
+    return array("Q", [of_text[number] for number in of_frame])

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memreplay.analysis.calltree import TREE_ALONE, TreeShape, call_tree
+from memreplay.analysis.annotations import spans
 from memreplay.analysis.choice import check_reserved, chosen_usages, fitting_by
 from memreplay.analysis.grouping import Grouper
 from memreplay.analysis.trust import strict_verdict, verdict
 from memreplay.errors import UsageError
 from memreplay.model import By, Filters, MeasureName
-from memreplay.results.peak import DevicePeak, PeakReport
+from memreplay.results.peak import CategoryBytes, DevicePeak, PeakReport, StepAt
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memreplay.analysis.calltree import TreeShape
     from memreplay.analysis.categories import Rule
+    from memreplay.model import Span
     from memreplay.replay import Usage
     from memreplay.snapshot import Snapshot
 
@@ -33,6 +37,7 @@ def peak_report(
     filters: Filters | None = None,
     rules: tuple[Rule, ...] | None = None,
     tree: TreeShape | None = None,
+    fold: bool = False,
 ) -> PeakReport:
     """The peak of one device, or of each that has any data, with its live set grouped.
 
@@ -41,13 +46,17 @@ def peak_report(
     `pool` or `stream` only that one counts; devices that have it not are left out. `strict` holds
     everything against the device that a summary does, not only what concerns the measure. Raises
     UsageError for a device, pool or stream that is not there.
+
+    With `fold` stacks that differ in plumbing alone are one group.
     """
     if tree is not None and (measure == "reserved" or by is not None):
+        from memreplay.analysis.calltree import TREE_ALONE  # late: few ask for a tree
+
         raise UsageError(TREE_ALONE)
     by = fitting_by(measure, by, asked_for=True)
     check_reserved(by, measure, pool, stream)
     devices = snap.devices if device is None else (device,)
-    grouper = Grouper(snap, by, rules)
+    grouper = Grouper(snap, by, rules, fold=fold)
     usages = chosen_usages(snap, devices, measure, pool, stream, filters)
     return PeakReport(
         file=snap.file,
@@ -79,6 +88,12 @@ def device_peak(
     groups, total, count, parts = grouper.holders(usage, point.event_index, top)
     trust = (strict_verdict if strict else verdict)(snap, usage)
     reserved = usage.measure == "reserved"
+    annotation, step = where_in(spans(snap, replay), point.event_index)
+    calls = None
+    if tree is not None:
+        from memreplay.analysis.calltree import call_tree
+
+        calls = call_tree(usage, point.event_index, grouper, tree)
     return DevicePeak(
         device=replay.device,
         measure=usage.measure,
@@ -102,5 +117,43 @@ def device_peak(
         reasons=trust.reasons,
         peaks=usage.peaks(peaks) if peaks else (),
         parts=parts,
-        tree=None if tree is None else call_tree(usage, point.event_index, grouper, tree),
+        tree=calls,
+        annotation=annotation,
+        step=step,
+        categories=() if reserved else categories_at(grouper, usage, point.event_index),
+    )
+
+
+# What marks steps, the first that there is: a profiler's, else what every optimizer leaves.
+_STEPS = ("ProfilerStep", "Optimizer.step")
+
+
+def where_in(every: Sequence[Span], event: int) -> tuple[str | None, StepAt | None]:
+    """The innermost annotation that is open after an event, and the step that it is in."""
+    there = [
+        span
+        for span in every
+        if span.start_event < event and (span.end_event is None or event <= span.end_event)
+    ]
+    annotation = there[-1].name if there else None
+    for name in _STEPS:
+        marks = [span for span in every if span.name.partition("#")[0] == name]
+        if marks:
+            # Several optimizers leave several in a step: those of the first stand for it.
+            marks = [span for span in marks if name != _STEPS[1] or span.name == marks[0].name]
+            inside = [number for number, span in enumerate(marks, 1) if span in there]
+            over = sum(span.end_event is not None and span.end_event < event for span in marks)
+            number = inside[-1] if inside else over + 1
+            return annotation, StepAt(name, number, len(marks), bool(inside))
+    return annotation, None
+
+
+def categories_at(grouper: Grouper, usage: Usage, event: int) -> tuple[CategoryBytes, ...]:
+    """The categories of all that is held after an event, the largest first."""
+    dimensions = grouper.dimensions
+    keys = dimensions.keys(usage, "category")
+    found, *_ = keys.sums(usage.listed(event), usage.native, 0)
+    return tuple(
+        CategoryBytes(dimensions.label(usage, "category", name).text, n_bytes, count)
+        for name, _, n_bytes, count, _ in found
     )

@@ -1,19 +1,24 @@
-"""Tells the user's code from plumbing: a rank a string, for files and for functions.
+"""Tells the user's code from libraries and plumbing: a rank a string, for files and functions.
 
-Rank 0 is the user's code (and third-party libraries that are not PyTorch). A stack is put down to
-its innermost frame of the lowest rank, so ranks over 0 say which plumbing frame tells a reader most
-when no frame is the user's.
+Rank 0 is the user's code, rank 1 that of installed libraries that are not PyTorch. A stack is put
+down to its innermost frame of the lowest rank, so ranks over 1 say which plumbing frame tells a
+reader most when no frame is of code.
 """
 
 from __future__ import annotations
 
+import posixpath
 import re
+from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
+
+from memreplay.errors import UsageError
 
 if TYPE_CHECKING:
     from memreplay._core import Tables
 
-USER, BACKWARD, OPERATION, OTHER, ALLOCATOR = range(5)
+USER, LIBRARY, BACKWARD, OPERATION, OTHER, ALLOCATOR = range(6)
 
 # Files of PyTorch, of Python itself, of C and C++, and of generated code. A file that is known only
 # as "" or "??" is a frame of C or C++.
@@ -35,42 +40,87 @@ PLUMBING_FILE = re.compile(
     """,
     re.VERBOSE,
 )
+# What pip, conda and Debian install.
+INSTALLED_FILE = re.compile(r"(?:^|/)(?:site|dist)-packages/")
 BACKWARD_FUNCTION = re.compile(r"Backward\d*(?:::apply|\b)")
 # The allocator, the stack recorder, and tensors being made: on top of every C++ stack, and the same
 # there.
-ALLOCATOR_FUNCTION = re.compile(
-    r"^torch::unwind|CapturedTraceback|gather_with_cpp|CachingAllocator|^c10::|"
-    r"at::detail::|^at::TensorBase|^\?\?$|^$"
-)
+ALLOCATOR_NAMES = ("CapturedTraceback", "gather_with_cpp", "CachingAllocator", "at::detail::")
+ALLOCATOR_STARTS = ("torch::unwind", "c10::", "at::TensorBase")
 # Python's own C functions, and how a thread starts.
 INTERPRETER_FUNCTION = re.compile(
-    r"^_?Py[A-Z_]|^_?_?libc_|^_start$|^__?clone\d?$|^start_thread$|^_?_?pthread_|"
-    r"^execute_native_thread|_vectorcall|"
-    r"^(?:cfunction|type|slot|method|object|builtin|tp)_\w+$|^(?:wrapper|run|do)_\w+$|^main$|"
-    r"^_(?:wrapped_)?call_impl$|^<module>$"
+    r"_?Py[A-Z_]|_?_?libc_|_start$|__?clone\d?$|start_thread$|_?_?pthread_|execute_native_thread|"
+    r"(?:cfunction|type|slot|method|object|builtin|tp)_\w+$|(?:wrapper|run|do)_\w+$|main$|"
+    r"_(?:wrapped_)?call_impl$|<module>$"
 )
 PYTHON_NAME = re.compile(r"^[\w.<>]+$")
+# The C++ functions that stand for an operator, and for a node of autograd.
+OPERATOR = re.compile(r"at::_ops::(\w+)::(?:call|redispatch)\b")
+NODE = re.compile(r"torch::autograd::(?:generated::)?(\w+)::apply\b")
 
 
-def file_rank(file: str) -> int:
-    """USER for a file of the user's own code, OTHER for plumbing."""
-    return OTHER if PLUMBING_FILE.search(file) else USER
+def file_rank(file: str, project: Sequence[str] = ()) -> int:
+    """USER for a file of the user's own code, LIBRARY for that of others, OTHER for plumbing.
+
+    The user's is what is not installed; where a project is named, what lies in it, and nothing
+    else: a folder (`/home/ana/gpt`), or the end of one (`gpt/models`, `transformers`).
+    """
+    # Windows writes its own slashes.
+    path = file.replace("\\", "/")
+    if project and _in_project(path, project):
+        return USER
+    if PLUMBING_FILE.search(path):
+        return OTHER
+    return LIBRARY if project or INSTALLED_FILE.search(path) else USER
+
+
+def code_of(ranks: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Of a stack's files the frames that are the user's, and those of libraries.
+
+    Where nothing is the user's, the libraries' stand for it.
+    """
+    user = tuple(i for i, rank in enumerate(ranks) if rank == USER)
+    libraries = tuple(i for i, rank in enumerate(ranks) if rank == LIBRARY)
+    return (user, libraries) if user else (libraries, ())
+
+
+def library_of(file: str) -> str:
+    """`einops`: the installed package that a file is of; empty where it is of none."""
+    path = file.replace("\\", "/")
+    found = INSTALLED_FILE.search(path)
+    return path[found.end() :].partition("/")[0].removesuffix(".py") if found else ""
+
+
+def _in_project(path: str, project: Sequence[str]) -> bool:
+    for one in project:
+        folder = one.replace("\\", "/").removeprefix("./").rstrip("/")
+        whole = folder if folder.startswith("/") or folder[1:2] == ":" else f"/{folder}"
+        inside = path if whole == folder else f"/{path}"
+        at = inside.find(whole)
+        while at >= 0 and inside[at + len(whole) : at + len(whole) + 1] not in ("", "/"):
+            at = inside.find(whole, at + 1)
+        if at == 0 or (at > 0 and whole != folder):
+            return True
+    return False
 
 
 def function_rank(function: str) -> int:
     """How much a plumbing frame says: an autograd node most, the allocator least."""
-    if BACKWARD_FUNCTION.search(function):
+    # Signatures of C++ are long: a plain text is found faster in them than a pattern.
+    if "Backward" in function and BACKWARD_FUNCTION.search(function):
         return BACKWARD
-    if ALLOCATOR_FUNCTION.search(function):
+    if function in ("", "??") or function.startswith(ALLOCATOR_STARTS):
         return ALLOCATOR
-    if INTERPRETER_FUNCTION.search(function):
+    if any(name in function for name in ALLOCATOR_NAMES):
+        return ALLOCATOR
+    if "_vectorcall" in function or INTERPRETER_FUNCTION.match(function):
         return OTHER
     if function.startswith(("at::native::", "at::_ops::")) or PYTHON_NAME.match(function):
         return OPERATION
     return OTHER
 
 
-def ranks(tables: Tables) -> tuple[bytes, bytes]:
+def ranks(tables: Tables, project: Sequence[str] = ()) -> tuple[bytes, bytes]:
     """(rank of each string as a file, rank of each string as a function), one byte a string id.
 
     Only strings that frames use are looked at; the rest keep rank 0.
@@ -79,7 +129,22 @@ def ranks(tables: Tables) -> tuple[bytes, bytes]:
     by_file = bytearray(tables.n_strings)
     by_function = bytearray(tables.n_strings)
     for i in files:
-        by_file[i] = file_rank(tables.string(i))
+        by_file[i] = file_rank(tables.string(i), project)
     for i in functions:
         by_function[i] = function_rank(tables.string(i))
     return bytes(by_file), bytes(by_function)
+
+
+def check_project(tables: Tables, project: Sequence[str]) -> None:
+    """Raises UsageError where there is code, and none of it lies in the project."""
+    files = [text for i in tables.frame_strings()[0] if (text := tables.string(i))]
+    if not files or any(_in_project(file.replace("\\", "/"), project) for file in files):
+        return
+    folders = Counter(
+        posixpath.dirname(file.replace("\\", "/"))
+        for file in sorted(files)
+        if file_rank(file) <= LIBRARY
+    )
+    there = ", ".join(folder for folder, _ in folders.most_common(4) if folder)
+    named = " or ".join(project)
+    raise UsageError(f"no code lies in {named}; there are: {there or 'no folders of code'}")

@@ -35,7 +35,7 @@ def rank_sides(
     there may be one on which a stray allocation is all there is. Raises UsageError where none has
     it.
     """
-    filtering = filtering_of(snap, filters)
+    filtering = filtering_of(snap, filters, checked=False)
     found: dict[int, RankSide] = {}
     missing = None
     for device in snap.devices:

@@ -45,7 +45,16 @@ def reserved_groups(
         label = _label(grouper, usage.replay, name)
         share = n_bytes[name] / whole if whole else 0.0
         groups.append(
-            Group(label.text, n_bytes[name], segments[name], share, label.frames, label.user)
+            Group(
+                label.text,
+                n_bytes[name],
+                segments[name],
+                share,
+                label.frames,
+                label.user,
+                (),
+                label.libraries,
+            )
         )
     return tuple(groups), len(order), sum(segments.values())
 

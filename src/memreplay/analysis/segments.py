@@ -8,6 +8,7 @@ import numpy as np
 
 from memreplay import _core
 from memreplay.analysis.grouping import Grouper
+from memreplay.analysis.plumbing import LIBRARY
 from memreplay.analysis.reserving import reserved_groups
 from memreplay.analysis.trust import strict_verdict, verdict
 from memreplay.results.segments import ChangeGroup, DeviceSegments, SegmentChange, SegmentsReport
@@ -83,7 +84,8 @@ def _groups(
     label = replay.measure().native.label_frame
     frames = [label(stack, *rank) for stack in stacks.tolist()]
     is_user = [
-        frame != _core.ABSENT_ID and rank[0][snap.native.frame(frame)[1]] == 0 for frame in frames
+        frame != _core.ABSENT_ID and rank[0][snap.native.frame(frame)[1]] <= LIBRARY
+        for frame in frames
     ]
     names = [
         (0, frame) if user else (1, stack)
@@ -149,7 +151,7 @@ def _largest(
                 stream=int(changes.stream[row]),
                 pool=snap.pool_id(int(changes.pool[row])),
                 place=snap.frame(frame) if known else None,
-                is_user=known and rank[0][snap.native.frame(frame)[1]] == 0,
+                is_user=known and rank[0][snap.native.frame(frame)[1]] <= LIBRARY,
                 frames=snap.stack(stack),
             )
         )

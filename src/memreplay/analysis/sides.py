@@ -114,7 +114,7 @@ class SnapshotSide:
         self.snap = snap
         self.by = by
         self.rules = rules
-        self.filtering = filtering_of(snap, filters)
+        self.filtering = filtering_of(snap, filters, checked=False)
         self.strict = strict
         self._groupers: dict[By, Grouper] = {}
         self._usages: dict[tuple[int, Scope], Usage] = {}

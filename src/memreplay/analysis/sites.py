@@ -11,7 +11,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
-from memreplay.analysis.plumbing import USER, file_rank
+from memreplay.analysis.plumbing import LIBRARY, file_rank
 
 Site = tuple[str, str]  # file, function
 Calls = dict[Site, set[Site]]  # who calls each
@@ -136,7 +136,7 @@ def _by_key(sites: set[Site], key: str, callers: Calls) -> dict[Hashable, list[S
     found: dict[Hashable, list[Site]] = defaultdict(list)
     for site in sites:
         # Of plumbing nothing is guessed: all of C++ may be in "??", or in one library.
-        if site[0] and site[1] and (key == "function" or file_rank(site[0]) == USER):
+        if site[0] and site[1] and (key == "function" or file_rank(site[0]) <= LIBRARY):
             at: dict[str, Hashable] = {
                 "function": site[1],
                 "file": site[0],

@@ -7,7 +7,7 @@ from array import array
 from typing import TYPE_CHECKING, Literal
 
 from memreplay import _core, _slicing
-from memreplay.analysis.plumbing import USER, ranks
+from memreplay.analysis.plumbing import LIBRARY, ranks
 from memreplay.results.slice import Sliced, SlicedDevice
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def _stripped(snap: Snapshot, strip: Strip | None) -> _slicing.Stripped | None:
         return _slicing.Stripped(snap.native, None)
     by_file, _ = ranks(snap.native)
     files = memoryview(snap.native.rows("frame", "file"))
-    return _slicing.Stripped(snap.native, bytes(by_file[file] != USER for file in files))
+    return _slicing.Stripped(snap.native, bytes(by_file[file] > LIBRARY for file in files))
 
 
 def _excerpt(

@@ -43,12 +43,15 @@ def timeline_report(
     strict: bool = False,
     filters: Filters | None = None,
     rules: tuple[Rule, ...] | None = None,
+    fold: bool = False,
 ) -> TimelineReport:
     """Each measure on each device, in at most `points` buckets; other options as `peak_report`.
 
     `x` is "time" unless it is given, where all devices with events have times that differ, else
     "event". With `by`, each bucket is layered where it is highest: the `top` groups that hold most,
     each at its own moment (0: all), and the rest. Raises UsageError for times that are not there.
+
+    With `fold` stacks that differ in plumbing alone are one group.
     """
     if by is not None:
         for measure in measures:
@@ -61,7 +64,7 @@ def timeline_report(
     usages.sort(key=lambda usage: usage.replay.device)  # stable: measures stay as they were given
     replays = {usage.replay.device: usage.replay for usage in usages}
     axis = _axis(list(replays.values()), x)
-    grouper = None if by is None else Grouper(snap, by, rules)
+    grouper = None if by is None else Grouper(snap, by, rules, fold=fold)
     return TimelineReport(
         file=snap.file,
         x=axis,

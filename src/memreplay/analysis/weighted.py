@@ -9,6 +9,7 @@ from memreplay import _churn, _groups
 from memreplay.analysis.choice import chosen_usages
 from memreplay.analysis.grouping import Grouper
 from memreplay.analysis.moments import resolve
+from memreplay.analysis.plumbing import LIBRARY
 from memreplay.analysis.trust import verdict
 from memreplay.errors import UsageError
 from memreplay.model import Filters, Frame, MeasureName, When
@@ -78,7 +79,7 @@ class Paths:
         self._number: dict[int | str, int] = {}
         ranks = self.grouper.file_rank
         native = snap.native
-        self._own = bytes(not ranks[native.frame(i)[1]] for i in range(native.n_frames))
+        self._own = bytes(ranks[native.frame(i)[1]] <= LIBRARY for i in range(native.n_frames))
 
     def live(self, usage: Usage, event: int) -> DeviceStacks:
         """What is live after an event."""

@@ -123,6 +123,7 @@ def command(
                 stream=stream,
                 filters=filters,
                 rules=rules,
+                fold=fmt == "text" and not all_frames,
                 strict=strict,
             )
 

@@ -65,6 +65,15 @@ class App(click.Group):
         command: click.Command = import_module(COMMANDS[cmd_name][0]).command
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does; of what is no command it says what may have been meant."""
+        name = args[0] if args else ""
+        if name and name not in COMMANDS and not name.startswith("-"):
+            ctx.fail(f"No such command {name!r}; {_meant(name)}")
+        return super().resolve_command(ctx, args)
+
     def format_commands(
         self,
         ctx: click.Context,  # noqa: ARG002
@@ -83,6 +92,21 @@ class App(click.Group):
         """Run the subcommand; whatever it raises on purpose becomes an exit code."""
         with catching(ctx):
             return super().invoke(ctx)
+
+
+_SNAPSHOT_ENDINGS = (".pickle", ".pkl", ".json", ".gz", ".zst", ".xz", ".bz2", ".zip", ".bin")
+
+
+def _meant(name: str) -> str:
+    """What may have been meant by a command that there is not: a file, or another command."""
+    import os
+
+    if os.path.exists(name) or "/" in name or name.lower().endswith(_SNAPSHOT_ENDINGS):
+        return f"to see who held the memory in a snapshot: memreplay peak {name}"
+    from difflib import get_close_matches  # late: for a mistake alone
+
+    near = get_close_matches(name, COMMANDS, 1, 0.65)
+    return f"did you mean {near[0]}?" if near else "memreplay --help lists them"
 
 
 def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:

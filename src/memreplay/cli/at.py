@@ -20,9 +20,11 @@ from memreplay.cli.options import (
     measure_option,
     part_options,
     reading_options,
+    rows_of,
+    screen_top_option,
     strict_option,
-    top_option,
     tree_options,
+    tree_shape,
 )
 from memreplay.cli.output import render_document
 from memreplay.cli.present import present
@@ -109,7 +111,7 @@ Examples:
 )
 @measure_option
 @by_option
-@top_option
+@screen_top_option
 @all_frames_option
 @tree_options
 @part_options
@@ -135,7 +137,7 @@ def command(
     listed: bool,
     measure: MeasureName,
     by: By | None,
-    top: int,
+    top: int | None,
     all_frames: bool,
     pool: tuple[int, int] | None,
     stream: int | None,
@@ -163,7 +165,6 @@ def command(
 
     def work() -> AtReport:
         from memreplay.analysis.at import at_report
-        from memreplay.analysis.calltree import shape_of
 
         with opened(file, reading) as snapshot:
             return at_report(
@@ -171,14 +172,15 @@ def command(
                 moments,
                 measure=measure,
                 by=by,
-                top=top,
+                top=rows_of(top, fmt),
                 listed=listed,
                 all_frames=all_frames,
                 pool=pool,
                 stream=stream,
                 filters=filters,
                 rules=rules,
-                tree=shape_of(tree, whole=all_frames),
+                fold=fmt == "text" and not all_frames and tree is None,
+                tree=tree_shape(tree, whole=all_frames),
                 stages=stages,
                 strict=strict,
             )
@@ -220,6 +222,6 @@ def _render(report: AtReport, fmt: str) -> str:
         from memreplay.reports.at_json import render_at_json
 
         return render_at_json(report)
-    from memreplay.reports.at_text import at_document
+    from memreplay.reports.at_text import at_document, headlines
 
-    return render_document(at_document(report))
+    return render_document(at_document(report), last=headlines(report))

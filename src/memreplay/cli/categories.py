@@ -109,6 +109,7 @@ def command(
             return categories_report(
                 snapshot,
                 rules=rules,
+                fold=fmt == "text" and not all_frames,
                 measure=measure,
                 when=at or PEAK,
                 top=top,

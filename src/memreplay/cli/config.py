@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 OWN = "memreplay.toml"
 PROJECT = "pyproject.toml"
-KEYS = ("category", "category_defaults", "gate")
+KEYS = ("category", "category_defaults", "gate", "project")
 MAX_BYTES = 1 << 20  # no configuration that a person wrote is longer
 
 
@@ -33,9 +33,17 @@ class ConfigChoice:
 
     file: str | None = None
     none: bool = False
+    folders: tuple[str, ...] = ()
+    _read: list[Config] = field(default_factory=list, compare=False, repr=False)
 
     def load(self) -> Config:
-        """The configuration. Raises UsageError where it cannot be read or has an unknown key."""
+        """The configuration, read once. Raises UsageError where it cannot be read or has an unknown
+        key."""
+        if not self._read:
+            self._read.append(self._load())
+        return self._read[0]
+
+    def _load(self) -> Config:
         if self.none:
             return Config()
         if self.file is None:
@@ -57,6 +65,27 @@ class ConfigChoice:
         config = self.load()
         return rules_of(config.table, config.name)
 
+    def project(self) -> tuple[str, ...]:
+        """The folders of the user's code: those of --project, else those of the configuration.
+
+        Empty where neither names any. Raises UsageError for a `project` that is no list of names.
+        """
+        if self.folders:
+            return tuple(_folder(one, os.getcwd()) for one in self.folders)
+        config = self.load()
+        given = config.table.get("project", [])
+        if not isinstance(given, list) or not all(isinstance(one, str) and one for one in given):
+            raise UsageError(
+                f'{config.name}: project must be a list of folders, as project = ["src"]'
+            )
+        return tuple(_folder(one, os.path.dirname(os.path.abspath(config.name))) for one in given)
+
+
+def _folder(name: str, here: str) -> str:
+    """A folder as frames may have it: one that begins with a dot is seen from `here`."""
+    dotted = name.replace("\\", "/").split("/")[0] in (".", "..")
+    return os.path.normpath(os.path.join(here, name)) if dotted else name
+
 
 def _found(folder: str) -> Config:
     """The configuration of the nearest folder, from `folder` upwards, that has one."""
@@ -75,7 +104,7 @@ def _found(folder: str) -> Config:
 
 def _in(path: str, *, project: bool) -> Config | None:
     """What a file says; None for a pyproject.toml that does not speak of memreplay."""
-    table = _read(path)
+    table = _read(path, mentioned=b"memreplay" if project else b"")
     if project:
         tool = table.get("tool", {})
         if not isinstance(tool, dict) or "memreplay" not in tool:
@@ -89,17 +118,20 @@ def _in(path: str, *, project: bool) -> Config | None:
     return Config(table, path)
 
 
-def _read(path: str) -> dict[str, Any]:
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
+def _read(path: str, mentioned: bytes = b"") -> dict[str, Any]:
+    """The table in a file; an empty one where it does not have `mentioned` anywhere."""
     hint = "; --no-config ignores it"
     try:
         with open(path, "rb") as file:
             data = file.read(MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
             raise UsageError(f"{path}: too long for a configuration{hint}")
+        if mentioned not in data:
+            return {}  # most projects' files are not about memreplay: none is parsed for nothing
+        if sys.version_info >= (3, 11):
+            import tomllib
+        else:
+            import tomli as tomllib
         table: dict[str, Any] = tomllib.loads(data.decode("utf-8-sig"))
         return table
     except OSError as error:

@@ -110,6 +110,7 @@ def command(
                 blocks=picture or (mapped and fmt == "json"),
                 all_frames=all_frames,
                 rules=rules,
+                fold=fmt == "text" and not all_frames,
                 strict=strict,
             )
 

@@ -15,8 +15,9 @@ from memreplay.cli.options import (
     file_argument,
     format_option,
     reading_options,
+    rows_of,
+    screen_top_option,
     strict_option,
-    top_option,
 )
 from memreplay.cli.output import render_document
 from memreplay.cli.present import present
@@ -58,7 +59,7 @@ Examples:
     help="The card's memory (80GiB): then what else was on it is known.",
 )
 @by_option_for("allocations")
-@top_option
+@screen_top_option
 @all_frames_option
 @config_options
 @reading_options
@@ -72,7 +73,7 @@ def command(
     every: bool,
     total: int | None,
     by: By | None,
-    top: int,
+    top: int | None,
     all_frames: bool,
     config: ConfigChoice,
     reading: Reading,
@@ -102,9 +103,10 @@ def command(
                 most=LISTED if fmt == "text" else 0,
                 total_bytes=total,
                 by=by or "stack",
-                top=top,
+                top=rows_of(top, fmt),
                 all_frames=all_frames,
                 rules=rules,
+                fold=fmt == "text" and not all_frames,
                 strict=strict,
             )
 

@@ -18,6 +18,7 @@ from memreplay.cli.source import Reading
 from memreplay.cli.when import WhenType
 
 if TYPE_CHECKING:
+    from memreplay.analysis.calltree import TreeShape
     from memreplay.model import Moment
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -82,6 +83,30 @@ def top_option(function: F) -> F:
         show_default=True,
         help="Show the N largest; 0 for all.",
     )(function)
+
+
+# Rows of holders take three lines: so many fit a screen. Programs get more.
+SCREEN_ROWS, JSON_ROWS = 10, 20
+
+
+def screen_top_option(function: F) -> F:
+    """--top N, 0 for all, of who held memory; by default as many as fit a screen."""
+    return click.option(
+        "--top",
+        type=int,
+        callback=_screen_top,
+        metavar="N",
+        help=f"The N largest; 0 for all (default: {SCREEN_ROWS}; as JSON {JSON_ROWS}).",
+    )(function)
+
+
+def _screen_top(ctx: click.Context, param: click.Parameter, value: int | None) -> int | None:
+    return None if value is None else from_zero(ctx, param, value)
+
+
+def rows_of(top: int | None, fmt: str) -> int:
+    """How many rows of holders to show, where --top may not have been given."""
+    return top if top is not None else JSON_ROWS if fmt == "json" else SCREEN_ROWS
 
 
 _WAYS = (
@@ -245,7 +270,9 @@ def reading_options(function: F) -> F:
         limits: tuple[tuple[str, int], ...],
         **kwargs: Any,
     ) -> Any:
-        reading = Reading(device, start, stop, salvage, limits)
+        config = kwargs.get("config")  # of config_options, which stands above these
+        project, asked = (config.project(), bool(config.folders)) if config else ((), False)
+        reading = Reading(device, start, stop, salvage, limits, project, asked)
         return function(*args, reading=reading, **kwargs)
 
     for option in reversed(_READING):
@@ -322,13 +349,20 @@ def all_frames_option(function: F) -> F:
 
 
 def config_options(function: F) -> F:
-    """--config and --no-config: which configuration to read, as one argument `config`."""
+    """--config, --no-config and --project: which configuration to read, and whose code is the
+    user's, as one argument `config`."""
 
     @functools.wraps(function)
-    def command(*args: Any, config_file: str | None, no_config: bool, **kwargs: Any) -> Any:
+    def command(
+        *args: Any,
+        config_file: str | None,
+        no_config: bool,
+        project: tuple[str, ...],
+        **kwargs: Any,
+    ) -> Any:
         if no_config and config_file is not None:
             raise click.UsageError("--config names a configuration, and --no-config wants none")
-        return function(*args, config=ConfigChoice(config_file, no_config), **kwargs)
+        return function(*args, config=ConfigChoice(config_file, no_config, project), **kwargs)
 
     file = click.option(
         "--config",
@@ -339,7 +373,23 @@ def config_options(function: F) -> F:
         " [tool.memreplay], in this folder or one above).",
     )
     none = click.option("--no-config", is_flag=True, help="Ignore any configuration file.")
-    return file(none(command))  # type: ignore[return-value]
+    project = click.option(
+        "--project",
+        multiple=True,
+        callback=_folders,
+        metavar="DIR",
+        help="Your code is what lies in this folder (src/gpt) or package (transformers), and"
+        " nothing else; several: any. Default: what is not installed.",
+    )
+    return file(none(project(command)))  # type: ignore[return-value]
+
+
+def _folders(
+    _ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]
+) -> tuple[str, ...]:
+    if not all(one.strip("/\\") for one in value):
+        raise click.BadParameter("name a folder")
+    return value
 
 
 def _pattern(
@@ -395,7 +445,8 @@ _FILTERS: dict[str, Callable[[Any], Any]] = {
         multiple=True,
         callback=_pattern,
         metavar="REGEX",
-        help="Only allocations with a frame in whose file:function this is found; several: any.",
+        help="Only allocations with a frame in whose function, file:line or file:function this is"
+        " found; a place as it is shown will do; several: any.",
     ),
     "exclude": _filter(
         "--exclude",
@@ -456,6 +507,15 @@ def tree_options(function: F) -> F:
     for option in reversed(_TREE):
         command = option(command)
     return command  # type: ignore[return-value]
+
+
+def tree_shape(asked: tuple[int, float] | None, *, whole: bool) -> TreeShape | None:
+    """The shape of the tree that is asked for; None where none is."""
+    if asked is None:
+        return None
+    from memreplay.analysis.calltree import shape_of  # late: few ask for a tree
+
+    return shape_of(asked, whole=whole)
 
 
 _TREE = (

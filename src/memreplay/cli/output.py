@@ -18,9 +18,15 @@ if TYPE_CHECKING:
 PIPE_WIDTH = 100
 
 
-def render_document(document: Document) -> str:
-    """The document as text, coloured or plain, as wide as COLUMNS says or the terminal is."""
+def render_document(document: Document, *, last: Document = ()) -> str:
+    """The document as text, coloured or plain, as wide as COLUMNS says or the terminal is.
+
+    On a terminal that does not show it whole, `last` stands at its end: what one wants to see first
+    has gone by.
+    """
     width = terminal_width()
+    if last and _is_too_long(document, width):
+        document = (*document, *last)
     if wants_colour():
         from memreplay.reports.terminal import render_terminal
 
@@ -28,6 +34,25 @@ def render_document(document: Document) -> str:
     from memreplay.reports.plain import render_plain
 
     return render_plain(document, width=width)
+
+
+def _is_too_long(document: Document, width: int) -> bool:
+    """Whether stdout is a terminal that has fewer lines, the next prompt's among them."""
+    if not sys.stdout.isatty():
+        return False
+    from memreplay.reports.layout import lay_out
+
+    return len(lay_out(document, width)) >= _terminal_lines()
+
+
+def _terminal_lines() -> int:
+    lines = os.environ.get("LINES", "")
+    if lines.isdecimal() and int(lines) > 0:
+        return int(lines)
+    try:
+        return os.get_terminal_size(1).lines or sys.maxsize
+    except OSError:
+        return sys.maxsize
 
 
 def terminal_width() -> int:

@@ -19,9 +19,11 @@ from memreplay.cli.options import (
     part_options,
     peaks_option,
     reading_options,
+    rows_of,
+    screen_top_option,
     strict_option,
-    top_option,
     tree_options,
+    tree_shape,
 )
 from memreplay.cli.output import render_document
 from memreplay.cli.present import present
@@ -50,7 +52,7 @@ Examples:
 @file_argument
 @measure_option
 @by_option
-@top_option
+@screen_top_option
 @all_frames_option
 @tree_options
 @peaks_option
@@ -66,7 +68,7 @@ def command(
     file: str,
     measure: MeasureName,
     by: By | None,
-    top: int,
+    top: int | None,
     all_frames: bool,
     peaks: int,
     pool: tuple[int, int] | None,
@@ -85,10 +87,9 @@ def command(
     held it, the largest first.
     """
 
-    rules = config.rules_for(by)
+    rules = config.rules()
 
     def work() -> PeakReport:
-        from memreplay.analysis.calltree import shape_of
         from memreplay.analysis.peak import peak_report
 
         with opened(file, reading) as snapshot:
@@ -96,14 +97,15 @@ def command(
                 snapshot,
                 measure=measure,
                 by=by,
-                top=top,
+                top=rows_of(top, fmt),
                 peaks=peaks,
                 all_frames=all_frames,
                 pool=pool,
                 stream=stream,
                 filters=filters,
                 rules=rules,
-                tree=shape_of(tree, whole=all_frames),
+                fold=fmt == "text" and not all_frames and tree is None,
+                tree=tree_shape(tree, whole=all_frames),
                 strict=strict,
             )
 
@@ -115,6 +117,6 @@ def _render(report: PeakReport, fmt: str) -> str:
         from memreplay.reports.peak_json import render_peak_json
 
         return render_peak_json(report)
-    from memreplay.reports.peak_text import peak_document
+    from memreplay.reports.peak_text import headlines, peak_document
 
-    return render_document(peak_document(report))
+    return render_document(peak_document(report), last=headlines(report))

@@ -23,6 +23,8 @@ class SizeType(_SizeType):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """The bytes; a usage error where the text is no size, or too small a one."""
+        if isinstance(value, int) and value >= self.least:  # an option's default
+            return value
         from memreplay.analysis.sizes import SizeError, parse_size
 
         if isinstance(value, int):  # a default, which is bytes

@@ -18,13 +18,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Reading:
-    """What to read of a snapshot: one device or all, a range of events or all, cut off or whole."""
+    """What to read of a snapshot: one device or all, a range of events or all, cut off or whole;
+    and whose code in it is the user's."""
 
     device: int | None = None
     start: Moment | None = None
     stop: Moment | None = None
     salvage: bool = False
     limits: tuple[tuple[str, int], ...] = ()
+    project: tuple[str, ...] = ()
+    project_asked: bool = False  # by an option, and not by a configuration that is of many files
 
 
 @contextmanager
@@ -55,10 +58,15 @@ def opened(
             start=reading.start,
             stop=reading.stop,
             device=reading.device,
+            project=reading.project,
         ) as snapshot,
     ):
         if snapshot.range_is_empty:
             raise UsageError(_empty_range(snapshot, source, reading))
+        if reading.project_asked:
+            from memreplay.analysis.plumbing import check_project
+
+            check_project(snapshot.native, reading.project)
         yield snapshot
 
 

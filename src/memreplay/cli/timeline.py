@@ -185,6 +185,7 @@ def command(
                 stream=stream,
                 filters=filters,
                 rules=rules,
+                fold=fmt not in ("json", "csv"),
                 strict=strict,
             )
 

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from memreplay import _core
+from memreplay.brief import html_table
 from memreplay.errors import UsageError
 from memreplay.model import (
     MEASURES,
@@ -50,6 +51,10 @@ class Replay:
 
     def __repr__(self) -> str:
         return f"<Replay of device {self.device}: {self.events} events, {self.peak}>"
+
+    def _repr_html_(self) -> str:
+        rows = [("events", self.events), ("first_event", self.first_event), ("peak", self.peak)]
+        return html_table(f"Replay of device {self.device}", rows)
 
     @property
     def device(self) -> int:

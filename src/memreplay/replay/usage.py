@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from memreplay import _core
+from memreplay.brief import html_table
 from memreplay.errors import UsageError
 from memreplay.model import Buckets, Lifetimes, LiveSet, MeasureName, Part, PeakPoint
 
@@ -47,6 +48,18 @@ class Usage:
 
     def __repr__(self) -> str:
         return f"<Usage of device {self.replay.device}: {self.measure}, {self.peak}>"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            ("measure", self.measure),
+            ("pool", self.pool),
+            ("stream", self.stream),
+            ("start_bytes", self.start_bytes),
+            ("peak", self.peak),
+            ("final_bytes", self.final_bytes),
+        ]
+        told = [row for row in rows if row[1] is not None]
+        return html_table(f"Usage of device {self.replay.device}", told)
 
     def only(self, narrow: Callable[[Usage, _timeline.Measure], _timeline.Measure]) -> Usage:
         """The same measure of some allocations alone: `narrow` is given this measure, natively, and

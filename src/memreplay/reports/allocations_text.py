@@ -17,7 +17,7 @@ from memreplay.reports.document import (
     Table,
 )
 from memreplay.reports.filters import NOTHING_LEFT, filter_pairs
-from memreplay.reports.holders_text import group_row, share, title_of
+from memreplay.reports.holders_text import group_row, share, title_of, told_apart
 from memreplay.reports.reasons import reason_notes
 from memreplay.reports.units import (
     count,
@@ -253,6 +253,7 @@ def _groups_table(found: DeviceAllocations, report: AllocationsReport) -> Table:
         group_row(one.group, report.by, all_frames=report.all_frames, more=_more(one.sums, timed))
         for one in found.groups
     ]
+    rows = told_apart(rows, [one.group for one in found.groups])
     left = found.groups_total - len(found.groups)
     if left:
         rest = found.rest

@@ -92,6 +92,11 @@ def _known(n_bytes: int | None) -> str:
     return "-" if n_bytes is None else size(n_bytes)
 
 
+def headlines(report: AtReport) -> Document:
+    """The first line of each moment on each device: how much."""
+    return tuple(Heading(_headline(found)) for found in report.devices)
+
+
 def _section(found: DeviceAt, report: AtReport) -> list[Block]:
     blocks: list[Block] = [Heading(_headline(found)), Pairs(_pairs(found, report))]
     if report.filters and not found.peak_bytes:

@@ -15,7 +15,7 @@ from memreplay.reports.document import (
 )
 from memreplay.reports.filters import NOTHING_LEFT, filter_pairs
 from memreplay.reports.headline import moment_phrases
-from memreplay.reports.holders_text import group_row, share
+from memreplay.reports.holders_text import group_row, group_rows, share
 from memreplay.reports.reasons import reason_notes
 from memreplay.reports.units import count, counted, percent, range_words, size
 from memreplay.results.categories import CategoriesReport, Caught, DeviceCategories
@@ -94,7 +94,7 @@ def _rule_row(one: Caught, report: CategoriesReport) -> Row:
 
 
 def _unknown_table(found: DeviceCategories, report: CategoriesReport) -> Table:
-    rows = [group_row(group, "stack", all_frames=report.all_frames) for group in found.unknown]
+    rows = group_rows(found.unknown, "stack", all_frames=report.all_frames)
     left = found.unknown_total - len(found.unknown)
     if left:
         n_bytes = found.unknown_bytes - sum(group.bytes for group in found.unknown)

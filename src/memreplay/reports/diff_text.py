@@ -16,7 +16,7 @@ from memreplay.reports.document import (
     Table,
 )
 from memreplay.reports.filters import NOTHING_LEFT, filter_pairs
-from memreplay.reports.holders_text import group_row, title_of
+from memreplay.reports.holders_text import group_row, title_of, told_apart
 from memreplay.reports.ranges import ranges_words
 from memreplay.reports.reasons import reason_notes
 from memreplay.reports.units import count, counted, percent, signed_count, signed_size, size
@@ -116,7 +116,7 @@ def _where(side: Side) -> str:
 
 
 def _table(found: DeviceDiff, report: DiffReport) -> Table:
-    rows = [_row(row, report) for row in found.rows]
+    rows = told_apart([_row(row, report) for row in found.rows], found.rows)
     left = found.rows_total - len(found.rows)
     if left:
         words = f"{counted(left, 'more group')} (--top 0 shows all)"

@@ -11,6 +11,8 @@ from memreplay.reports.document import Place
 ELLIPSIS = "…"
 # "24.2 GiB" and "0.4 s" stay together at the end of a line: wrapping sees no space in them.
 _UNIT = re.compile(r"(?<=\d) (?=(?:[KMGTPE]iB|B|us|s|min|h|UTC)\b)")
+_NARROW = 48  # cells in which a function and its file may have no room beside each other
+_FURTHER_IN = "    "  # than a caller, which stands below, too
 _HARD_SPACE = "\u00a0"
 
 
@@ -79,6 +81,21 @@ def fit_place(place: Place, width: int) -> str:
         if cell_width(_beside(function, name)) <= room:
             return _beside(_fit_location(function, path, room), note)
     return _fit_location(function, path, width)
+
+
+def place_lines(place: Place, width: int) -> list[str]:
+    """The place in one line of at most `width` cells; where that is narrow, and would cut a name
+    that has room in a line of its own, in two: what ran, then where."""
+    if width < _NARROW and place.function and place.file:
+        function, path = clean(place.function), clean(place.file)
+        line = f":{place.line}" if place.line else ""
+        name = path[path.rfind("/") + 1 :] + line
+        short = name if name == path + line else f"{ELLIPSIS}/{name}"
+        if cell_width(function) + 2 + cell_width(short) > width:
+            above = fit_place(Place(function, note=place.note), width)
+            where = fit_place(Place(file=place.file, line=place.line), width - len(_FURTHER_IN))
+            return [above, _FURTHER_IN + where]
+    return [fit_place(place, width)]
 
 
 def _fit_location(function: str, path: str, width: int) -> str:

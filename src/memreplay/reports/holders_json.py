@@ -24,13 +24,14 @@ def part_json(part: Part, by: By) -> dict[str, object]:
 
 
 def group_json(group: Group) -> dict[str, object]:
-    """One group; `user` indexes into `frames`."""
+    """One group; `user` and `libraries` index into `frames`."""
     return {
         "bytes": group.bytes,
         "count": group.count,
         "share": group.share,
         "label": group.label,
         "user": list(group.user),
+        "libraries": list(group.libraries),
         "frames": [frame_json(frame) for frame in group.frames],
     }
 

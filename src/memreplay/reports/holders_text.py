@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Protocol
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Protocol
 
 from memreplay.analysis.grouping import part_label
+from memreplay.analysis.plumbing import library_of
 from memreplay.model import By, Frame, Group, MeasureName, Part
 from memreplay.reports.document import Below, Place, Row, Style, Table
 from memreplay.reports.operators import backward_of, operator_of
 from memreplay.reports.units import count, counted, percent, size
 
-_MAX_CALLERS = 3
+if TYPE_CHECKING:
+    from memreplay.results.diff import DiffRow
+
+_MAX_CALLERS = 3  # of a stack that has no code
+_MAX_FRAMES = 3  # of a row: where it was allocated, the library in between, and callers
 TITLES: dict[str, str] = {
     "stack": "allocated at, and its callers",
     "innermost": "innermost frame",
@@ -61,13 +68,62 @@ def holder_tables(found: Grouped, whole: int, by: By, *, all_frames: bool) -> li
         return [_parts_table(found, whole, by)]
     if not found.groups and not found.rest_count:
         return []
-    rows = [group_row(group, by, all_frames=all_frames) for group in found.groups]
+    rows = group_rows(found.groups, by, all_frames=all_frames)
     if found.groups_total > len(found.groups):
         rows.append(_rest_row(found, whole))
     titles = ("bytes", "share", "count", title_of(by))
     if found.measure == "reserved":
         titles = ("bytes", "share", "segments", _ASKED.get(by) or title_of(by))
-    return [Table(titles, ("right", "right", "right", "left"), tuple(rows))]
+    # Where there is little room a place is worth more than how many allocations it made.
+    return [Table(titles, ("right", "right", "right", "left"), tuple(rows), spare=(2,))]
+
+
+def group_rows(groups: Sequence[Group], by: By, *, all_frames: bool) -> list[Row]:
+    """A row a group; no two of them look alike."""
+    return told_apart([group_row(group, by, all_frames=all_frames) for group in groups], groups)
+
+
+def told_apart(rows: Sequence[Row], groups: Sequence[Group | DiffRow]) -> list[Row]:
+    """The rows, one a group, and below those that would look alike the first frame in which they
+    differ: of code, else of plumbing."""
+    found = list(rows)
+    for frames_of in (_code, lambda group: group.frames):
+        alike = _alike(range(len(found)), lambda i: (found[i].cells[-1], found[i].below))
+        while alike:
+            among, depth = alike.pop()
+            stacks = {i: frames_of(groups[i])[depth:] for i in among}
+            at = _first_difference(list(stacks.values()))
+            if at is None:
+                continue
+            for i, stack in stacks.items():
+                if at < len(stack):
+                    below: Below = (*found[i].below, (_prefixed("… ", stack[at]), "dim"))
+                    found[i] = replace(found[i], below=below)
+            rest = _alike(among, lambda i: stacks[i][at : at + 1])  # noqa: B023
+            alike += [(some, depth + at + 1) for some, _ in rest]
+    return found
+
+
+def _alike(among: Iterable[int], look: Callable[[int], object]) -> list[tuple[list[int], int]]:
+    """Those that look alike, two or more each; 0 beside them."""
+    seen: dict[object, list[int]] = {}
+    for i in among:
+        seen.setdefault(look(i), []).append(i)
+    return [(some, 0) for some in seen.values() if len(some) > 1]
+
+
+def _first_difference(stacks: list[tuple[Frame, ...]]) -> int | None:
+    """At which frame they are not all the same; None where nothing tells them apart."""
+    for at, frames in enumerate(zip_longest(*stacks)):
+        if any(frame != frames[0] for frame in frames):
+            return at
+    return None
+
+
+def _code(group: Group | DiffRow) -> tuple[Frame, ...]:
+    """The frames that are of no plumbing, innermost first."""
+    libraries = getattr(group, "libraries", ())
+    return tuple(group.frames[i] for i in sorted((*group.user, *libraries)))
 
 
 def group_row(group: Group, by: By, *, all_frames: bool, more: tuple[str, ...] = ()) -> Row:
@@ -92,9 +148,23 @@ def group_row(group: Group, by: By, *, all_frames: bool, more: tuple[str, ...] =
         return Row((*numbers, place_of(frames[0])), below)
     if not user:
         return _plumbing_row(numbers, group)
-    place = place_of(frames[user[0]], operator_of(frames[: user[0]]))
-    callers: Below = tuple((place_of(frames[index]), "dim") for index in user[1 : 1 + _MAX_CALLERS])
+    inner = min((user[0], *group.libraries[:1]))
+    place = place_of(frames[user[0]], operator_of(frames[:inner]))
+    lines = [] if inner == user[0] else [_via(frames[inner])]
+    lines += [place_of(frames[index]) for index in user[1 : _MAX_FRAMES - len(lines)]]
+    callers: Below = tuple((line, "dim") for line in lines)
     return Row((*numbers, place), callers)
+
+
+def _via(frame: Frame) -> Place:
+    """The library that the user's code called, by the frame of it that allocated."""
+    library = library_of(frame.file)
+    return _prefixed(f"via {library}: " if library else "via ", frame)
+
+
+def _prefixed(words: str, frame: Frame) -> Place:
+    place = place_of(frame)
+    return replace(place, function=words + place.function)
 
 
 def _several_row(group: Group, ways: list[str], *, all_frames: bool, more: tuple[str, ...]) -> Row:
@@ -105,7 +175,14 @@ def _several_row(group: Group, ways: list[str], *, all_frames: bool, more: tuple
         numbers = (size(group.bytes), percent(group.share), count(group.count), *more)
         return Row((*numbers, Place(group.label)), style=style)
     label = group.of[at]
-    alone = replace(group, label=label.text, frames=label.frames, user=label.user, of=())
+    alone = replace(
+        group,
+        label=label.text,
+        frames=label.frames,
+        user=label.user,
+        libraries=label.libraries,
+        of=(),
+    )
     row = group_row(alone, ways[at], all_frames=all_frames, more=more)
     place = row.cells[-1]
     assert isinstance(place, Place)

@@ -23,7 +23,7 @@ from memreplay.reports.document import (
     Table,
     Words,
 )
-from memreplay.reports.fit import cell_width, clean, cut_right, fit_place, wrap
+from memreplay.reports.fit import cell_width, clean, cut_right, fit_place, place_lines, wrap
 
 MIN_WIDTH = 40  # narrower than this, a table has no room for its last column
 _MIN_LAST = 36  # a last column narrower than this takes the room of the spare ones
@@ -120,10 +120,16 @@ def _lay_table(table: Table, width: int) -> list[Line]:
             _pad(fit(cell, cell_room), cell_room, align)
             for cell, cell_room, align in zip(row.cells, widths, table.aligns, strict=True)
         ]
+        last = row.cells[-1]
+        more: list[str] = []
+        if isinstance(last, Place):
+            cells[-1], *more = place_lines(last, room)
         lines.append(((_GAP.join(cells).rstrip(), row.style),))
+        lines += [((" " * margin + text, row.style),) for text in more]
         for place, style in row.below:
-            text = fit(place, room - len(_GAP))
-            lines.append(((" " * (margin + len(_GAP)) + text, style),))
+            below = place_lines(place, room - len(_GAP)) if isinstance(place, Place) else None
+            for text in below or [fit(place, room - len(_GAP))]:
+                lines.append(((" " * (margin + len(_GAP)) + text, style),))
     return lines
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from memreplay.reports.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
 from memreplay.reports.filters import filter_pairs
-from memreplay.reports.holders_text import group_row, title_of
+from memreplay.reports.holders_text import group_row, title_of, told_apart
 from memreplay.reports.reasons import reason_notes
 from memreplay.reports.steps_text import guess_notes, source_words
 from memreplay.reports.units import count, counted, duration, signed_size, size
@@ -164,6 +164,7 @@ def _leaks_table(device: DeviceLeaks, report: LeaksReport) -> Table:
         )
         for one in device.leaks
     ]
+    rows = told_apart(rows, [one.group for one in device.leaks])
     more = device.leaks_total - len(device.leaks)
     if more:
         rate = device.leak_rate - sum(one.rate for one in device.leaks)
@@ -198,6 +199,7 @@ def _once_table(device: DeviceLeaks, report: LeaksReport) -> Table:
         )
         for one in shown
     ]
+    rows = told_apart(rows, [one.group for one in shown])
     more = device.once_total - len(shown)
     if more:
         rest = device.once_bytes - sum(one.group.bytes for one in shown)

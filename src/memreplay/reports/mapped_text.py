@@ -5,7 +5,7 @@ from __future__ import annotations
 from memreplay.analysis.grouping import pool_label, stream_label
 from memreplay.model import By
 from memreplay.reports.document import Row, Table
-from memreplay.reports.holders_text import group_row, share, title_of
+from memreplay.reports.holders_text import group_row, share, title_of, told_apart
 from memreplay.reports.units import count, counted, percent, signed_duration, size
 from memreplay.results.fragmentation import Kind, Pin
 
@@ -31,6 +31,7 @@ def pins_table(
         pinned, part, blocks, place = row.cells
         cells = (pinned, part, size(pin.alone_bytes), blocks, count(pin.segments), place)
         rows.append(Row(cells, row.below, row.style))
+    rows = told_apart(rows, [pin.group for pin in pins])
     if more:
         words = f"{counted(more, 'more group')} (--top 0 shows all)"
         left = percent(share(rest[0], whole))

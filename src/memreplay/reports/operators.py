@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from memreplay.analysis.plumbing import NODE, OPERATOR
 from memreplay.model import Frame
-
-_OPERATOR = re.compile(r"at::_ops::(\w+)::(?:call|redispatch)\b")
-_BACKWARD = re.compile(r"torch::autograd::(?:generated::)?(\w+)::apply\b")
 
 
 def operator_of(frames: Iterable[Frame]) -> str:
@@ -16,13 +14,13 @@ def operator_of(frames: Iterable[Frame]) -> str:
 
     The innermost would nearly always be some kind of `empty`.
     """
-    name = _last_match(_OPERATOR, frames)
+    name = _last_match(OPERATOR, frames)
     return f"aten::{name}" if name else ""
 
 
 def backward_of(frames: Iterable[Frame]) -> str:
     """`MulBackward0`: the autograd node that ran; empty where the stack is not of a backward."""
-    return _last_match(_BACKWARD, frames)
+    return _last_match(NODE, frames)
 
 
 def _last_match(pattern: re.Pattern[str], frames: Iterable[Frame]) -> str:

@@ -7,7 +7,7 @@ from memreplay.reports.calltree import tree_json
 from memreplay.reports.filters import filters_json
 from memreplay.reports.holders_json import group_json, part_json
 from memreplay.reports.strict_json import to_json
-from memreplay.results.peak import DevicePeak, PeakReport
+from memreplay.results.peak import DevicePeak, PeakReport, StepAt
 
 SCHEMA = "memreplay.peak/1"
 
@@ -46,6 +46,12 @@ def _device(peak: DevicePeak, by: By) -> dict[str, object]:
         "events": peak.events,
         "trace_events": peak.trace_events,
         "live_count": peak.live_count,
+        "annotation": peak.annotation,
+        "step": None if peak.step is None else _step(peak.step),
+        "categories": [
+            {"category": one.name, "bytes": one.bytes, "count": one.live_count}
+            for one in peak.categories
+        ],
         "trusted": peak.trusted,
         "reasons": list(peak.reasons),
         "groups_total": peak.groups_total,
@@ -62,3 +68,12 @@ def _device(peak: DevicePeak, by: By) -> dict[str, object]:
     if peak.tree is not None:
         found["tree"] = tree_json(peak.tree)
     return found
+
+
+def _step(step: StepAt) -> dict[str, object]:
+    return {
+        "annotation": step.name,
+        "number": step.number,
+        "of": step.of,
+        "inside": step.inside,
+    }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memreplay.reports.calltree import tree_table
+from memreplay.analysis.categories import UNKNOWN
 from memreplay.reports.document import (
     Block,
     Document,
@@ -27,6 +27,8 @@ from memreplay.reports.units import (
 )
 from memreplay.results.peak import DevicePeak, PeakReport
 
+_MOST_CATEGORIES = 4
+
 
 def peak_document(report: PeakReport) -> Document:
     """The file, then a section a device: when, how high, what was there before, who held it."""
@@ -36,6 +38,11 @@ def peak_document(report: PeakReport) -> Document:
     for peak in report.devices:
         blocks += _section(peak, report)
     return tuple(blocks)
+
+
+def headlines(report: PeakReport) -> Document:
+    """The first line of each device that did anything: how high, and when."""
+    return tuple(Heading(_headline(peak)) for peak in report.devices if not is_idle(peak))
 
 
 def _section(peak: DevicePeak, report: PeakReport) -> list[Block]:
@@ -50,6 +57,8 @@ def _section(peak: DevicePeak, report: PeakReport) -> list[Block]:
     if peak.tree is None:
         blocks += holder_tables(peak, peak.peak_bytes, report.by, all_frames=report.all_frames)
     else:
+        from memreplay.reports.calltree import tree_table  # late: few ask for a tree
+
         blocks += tree_table(peak.tree, peak.peak_bytes)
     said = frozenset(("no_events",))
     blocks += reason_notes(peak.reasons, trusted=peak.trusted, said=said)
@@ -116,4 +125,39 @@ def _pairs(peak: DevicePeak, report: PeakReport) -> tuple[tuple[str, str], ...]:
     when = " at the peak" if peak.events else ""
     if peak.measure != "reserved":
         pairs.append(("live", counted(peak.live_count, "block") + when))
+    where = _where(peak)
+    if where:
+        pairs.append(("where", where))
+    if any(one.name != UNKNOWN for one in peak.categories) and report.by != "category":
+        pairs.append(("kinds", _categories(peak)))
     return tuple(pairs)
+
+
+def _where(peak: DevicePeak) -> str:
+    """`step 3 of 10, forward`: the step and the innermost annotation, as far as they are known."""
+    words = []
+    step = peak.step
+    if step is not None:
+        number = f"{count(step.number)} of {count(step.of)}"
+        if step.inside and peak.annotation is not None and peak.annotation.startswith(step.name):
+            return f"{peak.annotation}, {number}"
+        if step.inside:
+            words.append(f"{step.name} {number}")
+        elif step.number > step.of:
+            words.append(f"after the last of {counted(step.of, step.name)}")
+        else:
+            words.append(f"before {step.name} {number}")
+    if peak.annotation is not None:
+        words.append(f"annotation {peak.annotation}")
+    return ", ".join(words)
+
+
+def _categories(peak: DevicePeak) -> str:
+    """`activations 3.9 GiB (75.9%), …`: the largest categories."""
+    shown = peak.categories[:_MOST_CATEGORIES]
+    words = [
+        f"{one.name} {size(one.bytes)} ({percent(share(one.bytes, peak.peak_bytes))})"
+        for one in shown
+    ]
+    more = len(peak.categories) - len(shown)
+    return ", ".join(words) + (f", {count(more)} more (--by category)" if more else "")

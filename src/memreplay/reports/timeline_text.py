@@ -26,7 +26,7 @@ from memreplay.reports.document import (
 from memreplay.reports.filters import NOTHING_LEFT, filter_pairs
 from memreplay.reports.fit import cell_width, clean, cut_right
 from memreplay.reports.headline import moment_phrases
-from memreplay.reports.holders_text import group_row, share, title_of
+from memreplay.reports.holders_text import group_row, share, title_of, told_apart
 from memreplay.reports.layout import MIN_WIDTH
 from memreplay.reports.reasons import reason_notes
 from memreplay.reports.timeline_axis import Axis
@@ -234,6 +234,7 @@ def _layer_table(series: Series, report: TimelineReport) -> list[Block]:
         below = row.below[:1] if by == "stack" else ()
         numbers = (size(layer.peak_bytes), *row.cells[:2])
         rows.append(Row((mark, *numbers, row.cells[-1]), below, row.style))
+    rows = told_apart(rows, [layer.group for layer in series.layers])
     rest = series.peak_bytes - sum(layer.group.bytes for layer in series.layers)
     more = series.groups_total - len(series.layers)
     if any(series.rest_bytes):

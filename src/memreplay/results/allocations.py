@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from memreplay.brief import Brief
 from memreplay.model import AllocationsSort, By, Exactness, Filters, Group, MeasureName
 
 
 @dataclass(frozen=True, slots=True)
-class AllocationSums:
+class AllocationSums(Brief):
     """Allocations that were made over the events, summed up.
 
     A temporary one ended before more than the threshold of others were made on its device; a live
@@ -28,7 +29,7 @@ class AllocationSums:
 
 
 @dataclass(frozen=True, slots=True)
-class AllocationGroup:
+class AllocationGroup(Brief):
     """The allocations of one group.
 
     `group` says what they share, and has their count, their bytes and the share of these in all.
@@ -44,7 +45,7 @@ class AllocationGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class ValueClass:
+class ValueClass(Brief):
     """The allocations whose size, or lifetime, is from `least` to `most`."""
 
     least: int
@@ -54,7 +55,7 @@ class ValueClass:
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceAllocations:
+class DeviceAllocations(Brief):
     """What one device allocated over the events that were read, by one measure.
 
     The groups and `rest` add up to `total`, and so do `sizes`; `lifetimes_events` and what is live
@@ -98,7 +99,7 @@ class DeviceAllocations:
 
 
 @dataclass(frozen=True, slots=True)
-class AllocationsReport:
+class AllocationsReport(Brief):
     """What `memreplay allocations` shows: one entry a device that has events or segments.
 
     `threshold` is how many others may be made while an allocation lives that counts as temporary.

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from memreplay.brief import Brief
 from memreplay.model import By, Exactness, Filters, Frame, Group, MeasureName, Part, When
-from memreplay.results.calltree import CallTree
+
+if TYPE_CHECKING:
+    from memreplay.results.calltree import CallTree
 
 
 @dataclass(frozen=True, slots=True)
-class LiveAllocation:
+class LiveAllocation(Brief):
     """One allocation that is live at a moment.
 
     `alloc_event` is None for one of the baseline, and `alloc_us`, `age_us` are None there and where
@@ -39,7 +43,7 @@ class LiveAllocation:
 
 
 @dataclass(frozen=True, slots=True)
-class FoundAllocation:
+class FoundAllocation(Brief):
     """The allocation that an address was in: the `number`-th, from 1, of the `total` there."""
 
     allocation: LiveAllocation
@@ -48,7 +52,7 @@ class FoundAllocation:
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceAt:
+class DeviceAt(Brief):
     """What one device held after one event.
 
     `event_index` is that event, the one before `first_event` for the start; `time_us` its time, the
@@ -83,7 +87,7 @@ class DeviceAt:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class Stage(Brief):
     """The usage at an annotation's start and end, and the highest within.
 
     Events, times and the order are as in Span; `depth` counts the annotations that it lies in.
@@ -104,7 +108,7 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceStages:
+class DeviceStages(Brief):
     """The annotations of one device: those that reach highest, of `stages_total`, in the order in
     which they begin."""
 
@@ -120,7 +124,7 @@ class DeviceStages:
 
 
 @dataclass(frozen=True, slots=True)
-class AtReport:
+class AtReport(Brief):
     """What `memreplay at` shows: an entry a device and moment.
 
     `stages`, where annotations were asked for, are those of each device. `listed` says whether

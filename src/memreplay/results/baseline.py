@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from memreplay.brief import Brief
 from memreplay.model import EventRange, Group, MeasureName
 
 SCHEMA = "memreplay.baseline/1"
 
 
 @dataclass(frozen=True, slots=True)
-class BaselinePeak:
+class BaselinePeak(Brief):
     """The peak of one measure, of a category or within an annotation (None: of everything).
 
     `groups` are by stack, cut down to the user's frames, the largest first; others of
@@ -31,7 +32,7 @@ class BaselinePeak:
 
 
 @dataclass(frozen=True, slots=True)
-class BaselineDevice:
+class BaselineDevice(Brief):
     """The peaks of one device, and by measure the reasons not to trust them."""
 
     device: int
@@ -40,7 +41,7 @@ class BaselineDevice:
 
 
 @dataclass(frozen=True, slots=True)
-class Baseline:
+class Baseline(Brief):
     """A snapshot boiled down.
 
     `file` is its name without folders. `categories` are those that its rules have, and `rules`

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from memreplay.brief import Brief
 from memreplay.model import Frame
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class Call(Brief):
     """A call, with those that it leads to as long as that is one alone.
 
     `frames` are these, the outermost first; empty for what has no stack, which `label` names. All
@@ -30,7 +31,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class CallTree:
+class CallTree(Brief):
     """The calls depth first, the largest first; what the outermost leave of the live set is in
     `hidden_bytes`."""
 

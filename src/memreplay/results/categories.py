@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from memreplay.brief import Brief
 from memreplay.model import Exactness, Filters, Group, MeasureName, When
 
 
 @dataclass(frozen=True, slots=True)
-class Caught:
+class Caught(Brief):
     """What one rule decided: each allocation is caught by the first rule that holds.
 
     `rule` is its number, from 1; `own` says whether the configuration has it. `largest` is the
@@ -25,7 +26,7 @@ class Caught:
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceCategories:
+class DeviceCategories(Brief):
     """The live set of one device at a moment, by rules.
 
     `caught` has all rules in their order; with the unknown they add up to `live_bytes` and
@@ -55,7 +56,7 @@ class DeviceCategories:
 
 
 @dataclass(frozen=True, slots=True)
-class CategoriesReport:
+class CategoriesReport(Brief):
     """What `memreplay categories` shows: an entry a device."""
 
     file: str

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from memreplay.brief import Brief
 from memreplay.model import By, EventRange, Exactness, Filters, Frame, Label, MeasureName, When
 
 Status = Literal["grew", "shrank", "new", "gone", "same"]
 
 
 @dataclass(frozen=True, slots=True)
-class DiffRow:
+class DiffRow(Brief):
     """One group in both snapshots: its bytes and allocations in each.
 
     `label`, `frames`, `user` and `of` are as in Group, of the new snapshot where it has the group.
@@ -39,7 +40,7 @@ class DiffRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class Side(Brief):
     """One device of one snapshot at the moment that is compared."""
 
     file: str
@@ -61,7 +62,7 @@ class OneSide(Protocol):
     def trusted(self) -> bool: ...
 
 
-class Compared:
+class Compared(Brief):
     """Two sides, and what follows of both."""
 
     __slots__ = ()
@@ -99,7 +100,7 @@ class DeviceDiff(Compared):
 
 
 @dataclass(frozen=True, slots=True)
-class DiffReport:
+class DiffReport(Brief):
     """What `memreplay diff` shows: an entry a device that both snapshots have.
 
     `only_base` and `only_new` are the devices that one of them has alone. `ranges` is which events

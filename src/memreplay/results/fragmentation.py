@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from memreplay.brief import Brief
 from memreplay.model import By, Exactness, Group
 
 Kind = Literal["small", "large"]
@@ -12,7 +13,7 @@ Moment = Literal["asked", "oom", "reserved", "peak", "final"]
 
 
 @dataclass(frozen=True, slots=True)
-class UnusedPoint:
+class UnusedPoint(Brief):
     """What was reserved and not active at one moment, and why that moment is told.
 
     `name`: "start", "most_unused", "peak" (a peak of active bytes, the highest first), "reserved"
@@ -29,7 +30,7 @@ class UnusedPoint:
 
 
 @dataclass(frozen=True, slots=True)
-class MapSums:
+class MapSums(Brief):
     """Sums over blocks. `reserved_bytes` = in use + pending + free.
 
     `requested_bytes` is what was asked for of what is in use or pending. `returnable_bytes` is what
@@ -52,7 +53,7 @@ class MapSums:
 
 
 @dataclass(frozen=True, slots=True)
-class PoolShare:
+class PoolShare(Brief):
     """The segments of one pool, stream and kind; only requests of the same are served of them.
 
     `pool` is None where it is not known; `is_default` says whether it is the default one, which
@@ -67,7 +68,7 @@ class PoolShare:
 
 
 @dataclass(frozen=True, slots=True)
-class Pin:
+class Pin(Brief):
     """Blocks of one group that are in use, and the free bytes that they keep reserved.
 
     The bytes of `group` are its part of the pinned bytes, its count the blocks. `segments` is how
@@ -80,7 +81,7 @@ class Pin:
 
 
 @dataclass(frozen=True, slots=True)
-class MappedBlock:
+class MappedBlock(Brief):
     """A block; `requested_bytes` is 0 of a free one. `label` is the group of who allocated it."""
 
     address: int
@@ -91,7 +92,7 @@ class MappedBlock:
 
 
 @dataclass(frozen=True, slots=True)
-class MappedSegment:
+class MappedSegment(Brief):
     """A segment, or a mapped range of an expandable one. `bar` is a picture in characters."""
 
     address: int
@@ -105,7 +106,7 @@ class MappedSegment:
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceFragmentation:
+class DeviceFragmentation(Brief):
     """One device: reserved and unused memory over time, and the block map at one moment.
 
     `points` tell of the course; `mean_unused_bytes` is weighted by time, None without times.
@@ -162,7 +163,7 @@ class DeviceFragmentation:
 
 
 @dataclass(frozen=True, slots=True)
-class FragmentationReport:
+class FragmentationReport(Brief):
     """What `memreplay fragmentation` shows. `asked` says whether a moment was asked for, `missing`
     why devices are left out that do not have it."""
 

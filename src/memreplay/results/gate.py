@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from memreplay.brief import Brief
 from memreplay.model import EventRange, MeasureName
 
 LimitKind = Literal[
@@ -22,7 +23,7 @@ Outcome = Literal["passed", "failed", "not_judged", "skipped"]
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(Brief):
     """A group that a finding is put down to.
 
     `bytes` is what it holds (of a leak: what it grows by a step), `change_bytes` what it grew by
@@ -39,7 +40,7 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Brief):
     """One limit held against one device.
 
     `rule` is the budget's name, else the limit's (`max-peak`). `actual_bytes` is what is limited:
@@ -89,7 +90,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class GatedFile:
+class GatedFile(Brief):
     """What became of one snapshot.
 
     `error` says in a line why it could not be judged, with its `exit_code`; it has no findings.
@@ -113,7 +114,7 @@ class GatedFile:
 
 
 @dataclass(frozen=True, slots=True)
-class GateReport:
+class GateReport(Brief):
     """What `memreplay gate` found: it passed if every file did."""
 
     files: tuple[GatedFile, ...]

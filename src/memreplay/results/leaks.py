@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from memreplay.brief import Brief
 from memreplay.model import By, Exactness, Filters, Group, MeasureName
 from memreplay.results.steps import StepSource
 
 
 @dataclass(frozen=True, slots=True)
-class GrownGroup:
+class GrownGroup(Brief):
     """A group, mostly a stack, whose live bytes at the ends of steps grew.
 
     `group` says which; its bytes are what grew, its share is of the device's growth, its count
@@ -37,7 +38,7 @@ class GrownGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class RunsOut:
+class RunsOut(Brief):
     """When memory ends, if the leaks go on: in `steps` more than were recorded, and `us`
     microseconds (None where the file has no times).
 
@@ -52,7 +53,7 @@ class RunsOut:
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceLeaks:
+class DeviceLeaks(Brief):
     """The growth of one device from step to step.
 
     `steps` were recorded, the first `warm_up` of which are held to be no later ones. `start_bytes`
@@ -96,7 +97,7 @@ class DeviceLeaks:
 
 
 @dataclass(frozen=True, slots=True)
-class LeaksReport:
+class LeaksReport(Brief):
     """What `memreplay leaks` shows.
 
     Old allocations were made in a later step, and outlived `older_than` steps. A leak is

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from memreplay.brief import Brief
 from memreplay.model import By, Exactness, Group, MeasureName, Part
 from memreplay.results.fragmentation import Kind, Pin
 
@@ -21,7 +22,7 @@ Cause = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class CachedPart:
+class CachedPart(Brief):
     """Free bytes that the allocator had, and why they did not serve the request.
 
     `name`: "too_small" (of its own pool, stream and kind, in blocks that are too small),
@@ -36,7 +37,7 @@ class CachedPart:
 
 
 @dataclass(frozen=True, slots=True)
-class Remedy:
+class Remedy(Brief):
     """What would have left bytes to use, how many at most, and whether they would have sufficed.
 
     `name`: "process_limit", "empty_cache", "expandable_segments", "max_split_size",
@@ -49,7 +50,7 @@ class Remedy:
 
 
 @dataclass(frozen=True, slots=True)
-class Oom:
+class Oom(Brief):
     """A request that failed, and the memory at that moment.
 
     `number` counts the device's from 1. `request_bytes` is rounded to a block's size,
@@ -99,7 +100,7 @@ class Oom:
 
 
 @dataclass(frozen=True, slots=True)
-class LastState:
+class LastState(Brief):
     """The state at the end of a trace in which nothing failed: what failed may have failed there.
 
     `peak_event` is where most was active, `peak_bytes` how much. The groups (with `rest_bytes`) add
@@ -124,7 +125,7 @@ class LastState:
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceOoms:
+class DeviceOoms(Brief):
     """The out-of-memory events of one device. `total_bytes` is the card's memory: as the user says
     it (`total_known`), else the most that was seen of it. `ooms_total` counts them all, those that
     are not told too. `end` is the state at the end where no device has any."""
@@ -145,7 +146,7 @@ class DeviceOoms:
 
 
 @dataclass(frozen=True, slots=True)
-class OomReport:
+class OomReport(Brief):
     """What `memreplay oom` shows; `chosen` is the number of the one to tell in detail, 0: all."""
 
     file: str

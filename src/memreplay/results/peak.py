@@ -3,13 +3,39 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
+from memreplay.brief import Brief
 from memreplay.model import By, Exactness, Filters, Group, MeasureName, Part, PeakPoint
-from memreplay.results.calltree import CallTree
+
+if TYPE_CHECKING:
+    from memreplay.results.calltree import CallTree
+
+
+class CategoryBytes(NamedTuple):
+    """What a category held at the peak."""
+
+    name: str
+    bytes: int
+    live_count: int
+
+
+class StepAt(NamedTuple):
+    """Which step a moment is in: the `number`-th, from 1, of `of` annotations of this name (before
+    its #).
+
+    `inside` says that it is in the annotation itself; else it is before that one, and after the one
+    before; after the last, `number` is one more than there are.
+    """
+
+    name: str
+    number: int
+    of: int
+    inside: bool
 
 
 @dataclass(frozen=True, slots=True)
-class DevicePeak:
+class DevicePeak(Brief):
     """The highest usage of one device by one measure, and who held it.
 
     `event_index` is the first event after which usage is at its maximum, -1 when that is the start.
@@ -23,7 +49,9 @@ class DevicePeak:
     of those cut are in `rest_bytes` and `rest_count`, so that everything always adds up to
     `peak_bytes`. `exactness` says whether the series is exact ("estimated": the reasons tell why);
     `trusted` also whether it is all that happened. `peaks` are the highest separate maxima, when
-    they were asked for; `parts` those of pools or streams, when grouped by these.
+    they were asked for; `parts` those of pools or streams, when grouped by these. `annotation` is
+    the innermost annotation that was open, `step` the step by annotations; `categories` are those
+    of all that was held, largest first, empty of reserved memory.
     """
 
     device: int
@@ -49,10 +77,13 @@ class DevicePeak:
     peaks: tuple[PeakPoint, ...] = ()
     parts: tuple[Part, ...] = ()
     tree: CallTree | None = None
+    annotation: str | None = None
+    step: StepAt | None = None
+    categories: tuple[CategoryBytes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class PeakReport:
+class PeakReport(Brief):
     """What `memreplay peak` shows: one entry a device that has events or segments.
 
     `truncated` says that the file is cut off, and that this is of its whole part. `pool` and

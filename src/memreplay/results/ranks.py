@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from memreplay.brief import Brief
 from memreplay.model import By, Exactness, Filters, MeasureName, When
 from memreplay.results.diff import Compared, DiffReport
 
 
 @dataclass(frozen=True, slots=True)
-class RankSide:
+class RankSide(Brief):
     """One device of one rank's snapshot at the moment that is compared."""
 
     file: str
@@ -36,7 +37,7 @@ class RankDiff(Compared):
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class Spread(Brief):
     """How one number lies over the ranks. The median of an even number of ranks is the mean of the
     two in the middle, rounded down; `min_rank` and `max_rank` are the first that have it."""
 
@@ -54,7 +55,7 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
-class RanksReport:
+class RanksReport(Brief):
     """What `memreplay diff` of two folders shows: an entry a rank that both have, in their order.
 
     `only_base` and `only_new` are the ranks that one folder has alone, `not_read` those of which a

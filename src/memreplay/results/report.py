@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from memreplay.brief import Brief
 from memreplay.model import Exactness, Frame
 from memreplay.results.categories import CategoriesReport, DeviceCategories
 from memreplay.results.fragmentation import DeviceFragmentation, FragmentationReport, UnusedPoint
@@ -17,7 +18,7 @@ PartName = Literal["peak", "categories", "fragmentation", "steps", "leaks", "oom
 
 
 @dataclass(frozen=True, slots=True)
-class Advice:
+class Advice(Brief):
     """One thing to do, and the number that speaks for it.
 
     `name` is stable (docs/report.md lists them). `bytes` are those that it is about, `of_bytes`
@@ -36,7 +37,7 @@ class Advice:
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class Missing(Brief):
     """A part that the file does not answer, and why."""
 
     part: PartName
@@ -44,7 +45,7 @@ class Missing:
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceOverview:
+class DeviceOverview(Brief):
     """One device: what each command says of it, None where it says nothing (`missing` says why).
 
     `trusted`, `exactness` (of requested bytes) and `reasons` are the verdict of `memreplay
@@ -89,7 +90,7 @@ class DeviceOverview:
 
 
 @dataclass(frozen=True, slots=True)
-class Overview:
+class Overview(Brief):
     """What `memreplay report` shows: the devices, the worst first, and the reports of the commands
     that they are made of."""
 

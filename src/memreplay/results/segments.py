@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from memreplay.brief import Brief
 from memreplay.model import Exactness, Frame, Group, SegmentChanges
 
 
 @dataclass(frozen=True, slots=True)
-class SegmentChange:
+class SegmentChange(Brief):
     """One segment event, for people: `place` is the frame that its stack is put down to.
 
     `is_user` says whether that is the user's own code; `frames` is the whole stack, innermost
@@ -29,7 +30,7 @@ class SegmentChange:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeGroup:
+class ChangeGroup(Brief):
     """Segment events of one place that all took memory, or all gave it back: `bytes` in all, above
     0, from `least_bytes` to `most_bytes` each. `place` is the frame that their stacks are put down
     to, `frames` the stack of the first of the largest; without code of the user's they have one
@@ -48,7 +49,7 @@ class ChangeGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceSegments:
+class DeviceSegments(Brief):
     """The segments of one device over time.
 
     `start_segments` counts segments, and mapped ranges without holes of expandable ones, before the
@@ -79,7 +80,7 @@ class DeviceSegments:
 
 
 @dataclass(frozen=True, slots=True)
-class SegmentsReport:
+class SegmentsReport(Brief):
     """What `memreplay segments` shows. `pools` spells the pool ids of the changes' columns."""
 
     file: str

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from memreplay.brief import Brief
+
 
 @dataclass(frozen=True)
-class SlicedDevice:
+class SlicedDevice(Brief):
     """One device's part of a slice.
 
     `first_event` and `events` are of the range in the file; `written_events` are left of them, and
@@ -33,7 +35,7 @@ class SlicedDevice:
 
 
 @dataclass(frozen=True)
-class Sliced:
+class Sliced(Brief):
     """All devices of a slice, ascending."""
 
     file: str

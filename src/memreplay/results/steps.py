@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from memreplay.brief import Brief
 from memreplay.model import Exactness, MeasureName
 
 # How steps were found. "whole" is all that was read, where nothing in it marks or repeats a step;
@@ -13,7 +14,7 @@ Source = Literal["annotation", "optimizer", "stacks", "sizes", "usage", "given",
 
 
 @dataclass(frozen=True, slots=True)
-class StepSource:
+class StepSource(Brief):
     """How the steps of a device were found.
 
     `name` is the annotation's, without what follows its #; of "optimizer" it is what was looked at,
@@ -29,7 +30,7 @@ class StepSource:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Step(Brief):
     """One step: what happened after the event before `first_event`, up to `last_event`.
 
     `number` counts from 1. A step without events has `last_event` = `first_event` - 1. `peak_bytes`
@@ -61,7 +62,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Outside:
+class Outside(Brief):
     """What happened in no step: before the first, between two, or after the last."""
 
     events: int
@@ -72,7 +73,7 @@ class Outside:
 
 
 @dataclass(frozen=True, slots=True)
-class Steady:
+class Steady(Brief):
     """Medians over the steps `first` to `last` (numbers): those after the warm-up."""
 
     first: int
@@ -86,7 +87,7 @@ class Steady:
 
 
 @dataclass(frozen=True, slots=True)
-class Odd:
+class Odd(Brief):
     """A steady step that is unlike the others in one quantity, whose median is `median`."""
 
     number: int
@@ -96,7 +97,7 @@ class Odd:
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceSteps:
+class DeviceSteps(Brief):
     """The steps of one device; `source` is None where none were found, and `missing` says why.
 
     The first `warm_up` steps grew as the later ones do not.
@@ -124,7 +125,7 @@ class DeviceSteps:
 
 
 @dataclass(frozen=True, slots=True)
-class StepsReport:
+class StepsReport(Brief):
     """What `memreplay steps` shows; `top` is how many steps a table has (0: all)."""
 
     file: str

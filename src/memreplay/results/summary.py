@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from memreplay.brief import Brief
 from memreplay.model import Exactness, MeasureName
 
 
 @dataclass(frozen=True, slots=True)
-class StateBytes:
+class StateBytes(Brief):
     """Blocks of one state (`active_allocated`, `active_pending_free`, `inactive`, …) in the
     segments.
 
@@ -22,7 +23,7 @@ class StateBytes:
 
 
 @dataclass(frozen=True, slots=True)
-class MeasureSummary:
+class MeasureSummary(Brief):
     """One measure of one device over its events.
 
     `event_index` is the first event after which the peak is reached, `time_us` its time.
@@ -45,7 +46,7 @@ class MeasureSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceSummary:
+class DeviceSummary(Brief):
     """One device of a snapshot: what is there, and whether a replay of it can be trusted.
 
     `reserved_bytes`, `active_bytes` and `requested_bytes` are the final segments' (sum of segment
@@ -90,7 +91,7 @@ class DeviceSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class SnapshotSummary:
+class SnapshotSummary(Brief):
     """What `memreplay summary` shows of one file.
 
     `container` is how the bytes were wrapped ("pickle", "gzip", "xz", "gzip in

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from memreplay.brief import Brief
 from memreplay.model import Buckets, By, Exactness, Filters, Group, MeasureName, Span
 
 Axis = Literal["event", "time"]
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class Layer(Brief):
     """A group's bytes over the buckets, each after the event of the bucket's maximum.
 
     `group` says what it is, and what it held at the device's peak; `peak_bytes` is the most that it
@@ -25,7 +26,7 @@ class Layer:
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class Series(Brief):
     """One measure of one device over its events.
 
     `event_index` is the first event after which the peak is reached, `time_us` its time. `start_us`
@@ -57,7 +58,7 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
-class OutOfMemory:
+class OutOfMemory(Brief):
     """An event that says that the allocator could not serve a request."""
 
     event_index: int
@@ -65,7 +66,7 @@ class OutOfMemory:
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
+class Marks(Brief):
     """What else happened on a device, and when."""
 
     device: int
@@ -74,7 +75,7 @@ class Marks:
 
 
 @dataclass(frozen=True, slots=True)
-class TimelineReport:
+class TimelineReport(Brief):
     """What `memreplay timeline` shows: an entry a device and measure, the devices in order.
 
     `x` is what the buckets cut; `points` how many were asked for. `by` is None where nothing is

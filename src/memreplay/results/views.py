@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from memreplay.brief import Brief
 from memreplay.model import Exactness, Frame, MeasureName
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ What = Literal["live", "allocated"]
 
 
 @dataclass(frozen=True, slots=True)
-class WeightedStack:
+class WeightedStack(Brief):
     """Allocations of one path of calls: `path` indexes into the frames of the report, outermost
     first."""
 
@@ -25,7 +26,7 @@ class WeightedStack:
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceStacks:
+class DeviceStacks(Brief):
     """The stacks of one device, those with the most bytes first; they add up to `bytes`.
 
     `event_index` and `time_us` are the moment of a live set, of what was allocated the last event;
@@ -42,7 +43,7 @@ class DeviceStacks:
 
 
 @dataclass(frozen=True, slots=True)
-class StacksReport:
+class StacksReport(Brief):
     """Who held the memory at a moment, or who allocated over the events that were read.
 
     `frames` are those of all paths; one with an empty file and line 0 stands for what has no stack,
@@ -60,7 +61,7 @@ class StacksReport:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Track:
+class Track(Brief):
     """A measure of a device, or of one of its pools, at some moments: all int64, `at_ns` never
     falls.
 
@@ -77,7 +78,7 @@ class Track:
 
 
 @dataclass(frozen=True, slots=True)
-class Slice:
+class Slice(Brief):
     """An annotation on its track. It has no end in the file where `open_end`."""
 
     name: str
@@ -87,7 +88,7 @@ class Slice:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(Brief):
     """Something at one moment: a peak, or memory that was out."""
 
     name: str
@@ -97,7 +98,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceTracks:
+class DeviceTracks(Brief):
     """What one device did over time.
 
     `timed` is False where events have no times: an event is then 1 microsecond. Slices of a lane
@@ -114,7 +115,7 @@ class DeviceTracks:
 
 
 @dataclass(frozen=True, slots=True)
-class TraceReport:
+class TraceReport(Brief):
     """Tracks of all devices. Moments are nanoseconds since `origin_us` (since the epoch; None where
     there are no times), which is a microsecond before the first event.
 
@@ -131,7 +132,7 @@ class TraceReport:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CategoryEvents:
+class CategoryEvents(Brief):
     """What came and went on one device, in order, by the categories of torch.profiler.
 
     `carried_bytes` and `carried_category` are of the baseline's blocks. Then a row each: `at_ns`

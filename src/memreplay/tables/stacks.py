@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from memreplay.analysis.plumbing import USER, ranks
+from memreplay.analysis.plumbing import LIBRARY, USER, ranks
 from memreplay.tables.arrow import arrow, numbers
 from memreplay.tables.batching import slices
 from memreplay.tables.words import said_words, string_words
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from memreplay.snapshot import Snapshot
 
 
-def _is_user(snap: Snapshot) -> NDArray[np.bool_]:
-    """Whether each frame is the user's own code."""
-    by_file, _ = ranks(snap.native)
-    found: NDArray[np.bool_] = np.frombuffer(by_file, dtype=np.uint8)[snap.frames.file] == USER
+def _rank(snap: Snapshot) -> NDArray[np.uint8]:
+    """Whose each frame is by its file: USER, LIBRARY or above."""
+    by_file, _ = ranks(snap.native, snap.project)
+    found: NDArray[np.uint8] = np.frombuffer(by_file, dtype=np.uint8)[snap.frames.file]
     return found
 
 
@@ -30,7 +30,7 @@ def frame_batches(snap: Snapshot) -> Iterator[dict[str, Any]]:
     frames = snap.frames
     if not len(frames):
         return
-    user = _is_user(snap)
+    user = _rank(snap) == USER
     fx = ("fx_node_op", "fx_node_name", "fx_node_target", "fx_original_trace")
     words = {name: string_words(snap, getattr(frames, name)) for name in ("function", "file")}
     words |= {name: said_words(snap, getattr(frames, name)) for name in fx}
@@ -49,15 +49,18 @@ def stack_batches(snap: Snapshot) -> Iterator[dict[str, Any]]:
     """Columns by name, a batch at a time."""
     pa = arrow()
     offsets, frames = snap.stacks.offsets, snap.stacks.frames
-    user = _is_user(snap) if len(snap.frames) else np.zeros(0, dtype=bool)
+    rank = _rank(snap) if len(snap.frames) else np.zeros(0, dtype=np.uint8)
     for at in slices(0, len(snap.stacks)):
         bounds = offsets[at.start : at.stop + 1]
         ids = frames[bounds[0] : bounds[-1]]
-        own = np.flatnonzero(user[ids]) + bounds[0]
-        first = np.searchsorted(own, bounds[:-1])
-        has = first < np.searchsorted(own, bounds[1:])
         innermost = np.zeros(len(bounds) - 1, dtype=np.uint32)
-        innermost[has] = frames[own[first[has]]]
+        has = np.zeros(len(bounds) - 1, dtype=bool)
+        for whose in (LIBRARY, USER):  # the user's takes the place of a library's
+            own = np.flatnonzero(rank[ids] == whose) + bounds[0]
+            first = np.searchsorted(own, bounds[:-1])
+            its = first < np.searchsorted(own, bounds[1:])
+            innermost[its] = frames[own[first[its]]]
+            has |= its
         lists = pa.ListArray.from_arrays(
             numbers((bounds - bounds[0]).astype(np.int32)),
             numbers(ids),

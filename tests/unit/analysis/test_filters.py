@@ -23,7 +23,8 @@ from tests.build import SnapshotBuilder
 from tests.strategies import traces
 
 MEASURES: tuple[MeasureName, ...] = ("requested", "held", "active", "allocated")
-PATTERNS = ("a", "e", "^", "nowhere", r"py:\w*f", "0|1", "model", ":")
+PATTERNS: tuple[str, ...] = ("a", "e", "^", "nowhere", r"py:\w*f", "0|1", "model", ":")
+PATTERNS += ("model.py:1", "model.py:10", "forward  …/model.py:11", "at::empty(long)", "^train$")
 
 
 @st.composite
@@ -43,10 +44,18 @@ def some_filters(draw: st.DrawFn) -> Filters:
 def passes(snap: mr.Snapshot, filters: Filters, life: tuple[int, int, int, int]) -> bool:
     begin, end, size, stack = life
     frames = [snap.frame(i) for i in snap.native.stack(stack)]
-    texts = [f"{frame.file}:{frame.function}" for frame in frames]
 
     def found(pattern: str) -> bool:
-        return any(re.search(pattern, text) for text in texts)
+        if pattern == "model.py:1":  # the whole number
+            return any(frame.file.endswith("model.py") and frame.line == 1 for frame in frames)
+        if "…" in pattern:
+            return any((frame.function, frame.line) == ("forward", 11) for frame in frames)
+        texts = [f"{frame.file}:{frame.function}" for frame in frames]
+        texts += [f"{frame.function} {frame.file}" for frame in frames]
+        lines = [f":{frame.line}" if frame.line else "" for frame in frames]
+        texts += [text + line for text, line in zip(texts[len(frames) :], lines, strict=True)]
+        texts += [f"{frame.file}:{frame.line}" for frame in frames if frame.line]
+        return any(re.search(pattern, text) or pattern in text for text in texts)
 
     return (
         size >= filters.min_bytes
@@ -152,3 +161,77 @@ def test_only_the_baseline_and_none_of_it_is_nothing() -> None:
     snap = mr.open(build.dump(SnapshotBuilder().alloc(512, 9).build()))
     with pytest.raises(UsageError, match="--only-baseline and --no-baseline leave nothing"):
         peak_report(snap, filters=Filters(baseline=True, no_baseline=True))
+
+
+def place(n_bytes: int, function: str, file: str, line: int) -> mr.Snapshot:
+    builder = SnapshotBuilder().alloc(512, n_bytes, frames=[(function, file, line)])
+    builder.alloc(1 << 20, 7, frames=[("other", "/home/ana/other.py", 1)])
+    return mr.open(build.dump(builder.build()))
+
+
+MODEL = ("forward", "/home/ana/gpt/model.py", 399)
+CPP = ("at::native::add(c10::ArrayRef<long>, int*)", "??", 0)
+NODE = ("torch::autograd::generated::BmmBackward0::apply(std::vector<at::Tensor>&&)", "??", 0)
+
+
+@pytest.mark.parametrize(
+    "frame, asked",
+    [
+        (MODEL, "model.py:399"),
+        (MODEL, "/home/ana/gpt/model.py:399"),
+        (MODEL, "forward"),
+        (MODEL, "forward /home/ana/gpt/model.py:399"),
+        (MODEL, "forward  /home/ana/gpt/model.py:399"),
+        (MODEL, "forward  …/gpt/model.py:399"),
+        (MODEL, "  forward  …/gpt/model.py:399  aten::einsum "),
+        (MODEL, "… forward  …/gpt/model.py:399"),
+        (MODEL, "via einops: forward  …/gpt/model.py:399"),
+        (MODEL, "via forward  …/gpt/model.py:399"),
+        (MODEL, r"gpt/model\.py:forward$"),
+        (MODEL, r"^forward .*:39\d$"),
+        (CPP, "at::native::add(c10::ArrayRef<long>, int*)"),
+        (NODE, "BmmBackward0 (autograd)"),
+        (NODE, "BmmBackward0 (autograd)  aten::bmm"),
+        (("at::_ops::bmm::call(at::Tensor)", "??", 0), "aten::bmm"),
+        (("at::_ops::bmm::call(at::Tensor)", "??", 0), "aten::bmm (PyTorch's own)"),
+    ],
+)
+def test_what_is_shown_can_be_asked_for(frame: build.FrameSpec, asked: str) -> None:
+    one = place(100, *frame)
+    for filters, n_bytes in ((Filters(include=(asked,)), 100), (Filters(exclude=(asked,)), 7)):
+        (peak,) = peak_report(one, filters=filters).devices
+        assert peak.peak_bytes == n_bytes
+
+
+@pytest.mark.parametrize(
+    "asked, words",
+    [
+        ("model.py:39", "near it: model.py:399 (forward)"),
+        ("modle.py:399", "near it: model.py:399 (forward)"),
+        ("forwrad", "near it: forward"),
+        (r"modell\.py", "near it: model.py"),
+        ("zzz", "its code is in model.py, other.py"),
+        ("(allocated before the recording)", "--only-baseline"),
+    ],
+)
+def test_what_no_frame_has_is_an_error_that_names_what_comes_near(asked: str, words: str) -> None:
+    one = place(100, *MODEL)
+    for option, filters in (
+        ("--include", Filters(include=("model", asked))),
+        ("--exclude", Filters(exclude=(asked,))),
+    ):
+        with pytest.raises(UsageError) as error:
+            peak_report(one, filters=filters)
+        assert f"{option} {asked!r} is found in no frame; " in str(error.value)
+        assert words in str(error.value)
+    bare = mr.open(build.dump(SnapshotBuilder().alloc(512, 1).build()))
+    with pytest.raises(UsageError, match=r"no frames of Python code|only-baseline"):
+        peak_report(bare, filters=Filters(include=(asked,)))
+
+
+def test_of_two_snapshots_one_must_have_it() -> None:
+    one, other = place(100, *MODEL), place(50, "main", "train.py", 3)
+    (diff,) = diff_report(one, other, filters=Filters(include=("model.py",))).devices
+    assert diff.change_bytes == -100
+    with pytest.raises(UsageError, match=r"found in no frame; near it: train.py"):
+        diff_report(one, other, filters=Filters(include=("trian.py",)))

@@ -9,13 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import memreplay as mr
+from memreplay.analysis.dimensions import OUTSIDE
 from memreplay.analysis.grouping import BEFORE_RECORDING, NO_EVENTS, NO_STACK, part_label
-from memreplay.analysis.peak import peak_report
-from memreplay.model import MEASURES, By, Frame, MeasureName
+from memreplay.analysis.peak import peak_report, where_in
+from memreplay.model import MEASURES, By, Frame, MeasureName, Span
+from memreplay.results.peak import StepAt
 from tests import build, oracle
 from tests.allocator import Truth
 from tests.allocator_strategies import Recording, record, recordings
 from tests.build import SnapshotBuilder
+from tests.oracle_ways import Named
 from tests.strategies import traces
 
 TORCH = "/v/lib/python3.12/site-packages/torch/nn/functional.py"
@@ -299,3 +302,62 @@ def test_a_range_has_the_numbers_of_the_whole(recording: Recording, measure: Mea
         assert (device.baseline_bytes, device.final_bytes) == (want[0], want[-1])
         assert device.peak_bytes == max(want)
         assert device.event_index == start - 1 + want.index(max(want))
+
+
+@given(traces())
+def test_where_it_was_and_what_it_was_are_those_of_the_groups(snapshot: Any) -> None:
+    snap = mr.open(build.dump(snapshot))
+    for device in peak_report(snap, top=0).devices:
+        usage = snap.replay(device.device).measure()
+        by_category = peak_report(snap, by="category", top=0, device=device.device).devices[0]
+        assert [(one.name, one.bytes, one.live_count) for one in device.categories] == [
+            (group.label, group.bytes, group.count) for group in by_category.groups
+        ]
+        assert sum(one.bytes for one in device.categories) == device.peak_bytes
+        if device.event_index >= 0:
+            named = Named(snapshot, snap, usage).label("annotation", device.event_index)
+            assert (device.annotation or OUTSIDE) == named
+        else:
+            assert device.annotation is None
+
+
+def span(name: str, start: int, end: int | None) -> Span:
+    return Span(name, start, end, start, end)
+
+
+PROFILED = [
+    span("ProfilerStep#7", 0, 10),
+    span("forward", 1, 4),
+    span("Optimizer.step#Adam.step", 5, 9),
+    span("ProfilerStep#8", 12, None),
+]
+OPTIMIZED = [
+    span("Optimizer.step#Adam.step", 5, 9),
+    span("Optimizer.step#SGD.step", 9, 10),
+    span("Optimizer.step#Adam.step", 15, 19),
+]
+
+
+@pytest.mark.parametrize(
+    "every, event, annotation, step",
+    [
+        ([], 3, None, None),
+        ([span("forward", 1, 4)], 4, "forward", None),
+        ([span("forward", 1, 4)], 1, None, None),
+        ([span("forward", 1, 4)], 5, None, None),
+        (PROFILED, -1, None, StepAt("ProfilerStep", 1, 2, inside=False)),
+        (PROFILED, 2, "forward", StepAt("ProfilerStep", 1, 2, inside=True)),
+        (PROFILED, 5, "ProfilerStep#7", StepAt("ProfilerStep", 1, 2, inside=True)),
+        (PROFILED, 7, "Optimizer.step#Adam.step", StepAt("ProfilerStep", 1, 2, inside=True)),
+        (PROFILED, 11, None, StepAt("ProfilerStep", 2, 2, inside=False)),
+        (PROFILED, 99, "ProfilerStep#8", StepAt("ProfilerStep", 2, 2, inside=True)),
+        (OPTIMIZED, 3, None, StepAt("Optimizer.step", 1, 2, inside=False)),
+        (OPTIMIZED, 9, "Optimizer.step#Adam.step", StepAt("Optimizer.step", 1, 2, inside=True)),
+        (OPTIMIZED, 10, "Optimizer.step#SGD.step", StepAt("Optimizer.step", 2, 2, inside=False)),
+        (OPTIMIZED, 20, None, StepAt("Optimizer.step", 3, 2, inside=False)),
+    ],
+)
+def test_the_step_of_an_event(
+    every: list[Span], event: int, annotation: str | None, step: StepAt | None
+) -> None:
+    assert where_in(every, event) == (annotation, step)

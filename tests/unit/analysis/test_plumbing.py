@@ -6,7 +6,8 @@ import pytest
 
 import memreplay as mr
 from memreplay.analysis import plumbing
-from memreplay.analysis.plumbing import file_rank, function_rank, ranks
+from memreplay.analysis.plumbing import check_project, file_rank, function_rank, library_of, ranks
+from memreplay.errors import UsageError
 from tests import build
 from tests.build import SnapshotBuilder
 
@@ -14,8 +15,6 @@ USER_FILES = [
     "/home/ana/gpt/model.py",
     "model.py",
     "/home/ana/torch/train.py",
-    "/opt/venv/lib/python3.12/site-packages/transformers/models/llama/modeling_llama.py",
-    "/opt/venv/lib/python3.12/site-packages/einops/einops.py",
     "<stdin>",
     "<string>",
     "<ipython-input-3-0a1b>",
@@ -25,6 +24,12 @@ USER_FILES = [
     "/home/ana/python3-tools",
     "/home/ana/wrapt/model.py",
 ]
+LIBRARY_FILES = {
+    "/opt/venv/lib/python3.12/site-packages/transformers/models/llama/llama.py": "transformers",
+    "/opt/venv/lib/python3.12/site-packages/einops/einops.py": "einops",
+    "/usr/lib/python3/dist-packages/six.py": "six",
+    "C:\\Python312\\Lib\\site-packages\\timm\\layers\\mlp.py": "timm",
+}
 PLUMBING_FILES = [
     "",
     "??",
@@ -53,17 +58,55 @@ PLUMBING_FILES = [
     "python3.13t",
     "C:\\Python312\\python.exe",
     "/opt/homebrew/lib/libpython3.12.dylib",
+    "C:\\Python312\\Lib\\site-packages\\torch\\nn\\modules\\module.py",
 ]
 
 
 @pytest.mark.parametrize("file", USER_FILES)
 def test_files_of_the_user(file: str) -> None:
     assert file_rank(file) == plumbing.USER
+    assert library_of(file) == ""
+
+
+@pytest.mark.parametrize("file, library", LIBRARY_FILES.items())
+def test_files_of_libraries(file: str, library: str) -> None:
+    assert file_rank(file) == plumbing.LIBRARY
+    assert library_of(file) == library
 
 
 @pytest.mark.parametrize("file", PLUMBING_FILES)
 def test_files_of_the_plumbing(file: str) -> None:
-    assert file_rank(file) != plumbing.USER
+    assert file_rank(file) > plumbing.LIBRARY
+
+
+@pytest.mark.parametrize(
+    "project, inside, outside",
+    [
+        ("/home/ana/gpt", "/home/ana/gpt/model.py", "/home/ana/gpt2/model.py"),
+        ("/home/ana/gpt/", "/home/ana/gpt/a/b.py", "/data/home/ana/gpt/model.py"),
+        ("gpt/models", "/home/ana/gpt/models/block.py", "/home/ana/gpt/train.py"),
+        ("./gpt", "/gpt/model.py", "/home/ana/mygpt/model.py"),
+        ("transformers", "/v/site-packages/transformers/trainer.py", "/home/ana/train.py"),
+        ("train.py", "train.py", "/home/ana/my_train.py"),
+        ("a/b", "/a/bc/a/b/x.py", "/a/bc/x.py"),
+        ("torch", "/v/site-packages/torch/nn/modules/linear.py", "/v/site-packages/six.py"),
+        ("C:\\work", "C:\\work\\train.py", "D:\\work\\train.py"),
+    ],
+)
+def test_a_project_moves_the_border(project: str, inside: str, outside: str) -> None:
+    assert file_rank(inside, [project]) == plumbing.USER
+    assert file_rank(inside, ["elsewhere", project]) == plumbing.USER
+    assert file_rank(outside, [project]) == plumbing.LIBRARY
+    assert file_rank("/usr/lib/python3.11/threading.py", [project]) == plumbing.OTHER
+
+
+def test_a_project_without_code_is_refused() -> None:
+    frames = [("f", "/home/ana/gpt/model.py", 1), ("g", "/v/site-packages/torch/x.py", 2)]
+    snap = mr.open(build.dump(SnapshotBuilder().alloc(1, 2, frames=frames).build()))
+    check_project(snap.native, ["gpt"])
+    with pytest.raises(UsageError, match=r"no code lies in bert or a/b; there are: /home/ana/gpt$"):
+        check_project(snap.native, ["bert", "a/b"])
+    check_project(mr.open(build.dump(SnapshotBuilder().alloc(1, 2).build())).native, ["bert"])
 
 
 @pytest.mark.parametrize(

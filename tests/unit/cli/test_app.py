@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -69,3 +70,32 @@ def test_an_unknown_command_is_wrong_usage(runner: CliRunner) -> None:
     result = runner.invoke(app, ["pek"])
     assert result.exit_code == 2
     assert "No such command 'pek'" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "name, words",
+    [
+        ("snap.pickle", "to see who held the memory in a snapshot: memreplay peak snap.pickle"),
+        ("runs/1.dump", "memreplay peak runs/1.dump"),
+        ("SNAP.PKL.GZ", "memreplay peak SNAP.PKL.GZ"),
+        ("s3://bucket/snap", "memreplay peak s3://bucket/snap"),
+        ("pek", "did you mean peak?"),
+        ("sumary", "did you mean summary?"),
+        ("nonsense", "memreplay --help lists them"),
+    ],
+)
+def test_what_is_no_command_says_what_may_have_been_meant(
+    runner: CliRunner, name: str, words: str
+) -> None:
+    result = runner.invoke(app, [name, "--top", "3"])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"No such command {name!r}; " in result.stderr
+    assert result.stderr.endswith(f"{words}\n")
+
+
+def test_a_file_in_the_folder_is_no_command(
+    runner: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "recording").write_bytes(b"")
+    monkeypatch.chdir(tmp_path)
+    assert "memreplay peak recording" in runner.invoke(app, ["recording"]).stderr

@@ -64,7 +64,10 @@ def test_json(runner: CliRunner, path: str) -> None:
 
 
 def test_nothing_is_left(runner: CliRunner, path: str) -> None:
-    assert "no allocation passes the filters" in ask(runner, path, "--include", "nowhere").stdout
+    assert "no allocation passes the filters" in ask(runner, path, "--min-bytes", "1T").stdout
+    nowhere = ask(runner, path, "--include", "nowhere")
+    assert (nowhere.exit_code, nowhere.stdout) == (2, "")
+    assert "--include 'nowhere' is found in no frame" in nowhere.stderr
     assert "nothing was held" in ask(runner, path, "--at", "start").stdout
 
 

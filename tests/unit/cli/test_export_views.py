@@ -171,7 +171,7 @@ def test_notes_go_to_stderr(runner: CliRunner, path: Path) -> None:
     for more, words in (
         (("--min-bytes", "1TiB"), f"memreplay: nothing was live then, {empty}"),
         (
-            ("--what", "allocated", "--include", "nowhere"),
+            ("--what", "allocated", "--min-bytes", "1TiB"),
             f"memreplay: nothing was allocated, {empty}",
         ),
     ):

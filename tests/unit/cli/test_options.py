@@ -42,6 +42,8 @@ def test_defaults(runner: CliRunner) -> None:
         "stop": None,
         "salvage": False,
         "limits": [],
+        "project": [],
+        "project_asked": False,
         "top": 20,
         "by": None,
         "measure": "requested",

@@ -64,6 +64,27 @@ def test_width(monkeypatch: pytest.MonkeyPatch, columns: str, widest: int) -> No
     assert widest - 12 <= max(map(len, lines)) <= widest
 
 
+@pytest.mark.parametrize(
+    "terminal, lines, repeated", [(True, 4, True), (True, 40, False), (False, 4, False)]
+)
+def test_the_last_words_are_for_a_terminal_that_is_too_short(
+    monkeypatch: pytest.MonkeyPatch, terminal: bool, lines: int, repeated: bool
+) -> None:
+    monkeypatch.setattr(sys, "stdout", Stream(terminal=terminal))
+    monkeypatch.setenv("LINES", str(lines))
+    monkeypatch.setenv("NO_COLOR", "1")
+    text = output.render_document(DOCUMENT, last=(Heading(("in short",)),))
+    assert text.endswith("\n\nin short") is repeated
+    assert ("in short" in text) is repeated
+
+
+def test_a_terminal_that_does_not_say_its_height(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", Stream(terminal=True))
+    monkeypatch.delenv("LINES", raising=False)
+    text = output.render_document(DOCUMENT, last=(Heading(("in short",)),))
+    assert "in short" not in text
+
+
 def test_what_the_encoding_lacks_becomes_a_question_mark(monkeypatch: pytest.MonkeyPatch) -> None:
     raw = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii"))

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from memreplay.analysis.calltree import TreeShape
-from memreplay.analysis.categories import Rule
+from memreplay.analysis.categories import DEFAULT_RULES, Rule
 from memreplay.cli.app import app
 from memreplay.errors import TruncatedError, UsageError
 from memreplay.model import Filters
@@ -40,16 +40,19 @@ def test_options_reach_the_analysis(runner: CliRunner, library: FakeLibrary) -> 
     assert library.peak_options == {
         "measure": "requested",
         "by": None,
-        "top": 20,
+        "top": 10,  # what fits a screen
         "all_frames": False,
         "peaks": 0,
         "pool": None,
         "stream": None,
         "strict": False,
         "filters": None,
-        "rules": None,
+        "rules": DEFAULT_RULES,
+        "fold": True,
         "tree": None,
     }
+    runner.invoke(app, ["peak", "snap.pkl", "--format", "json"])
+    assert (library.peak_options["top"], library.peak_options["fold"]) == (20, False)
     options = ["--by", "file", "--top", "0", "--all-frames", "--device", "1"]
     options += [
         "--measure",
@@ -88,7 +91,8 @@ def test_options_reach_the_analysis(runner: CliRunner, library: FakeLibrary) -> 
         "stream": 7,
         "strict": True,
         "filters": Filters(("a", "b"), ("c",), 1024, live_at_end=True, baseline=True),
-        "rules": None,
+        "rules": DEFAULT_RULES,
+        "fold": False,
         "tree": TreeShape(3, 0.05, whole=True),
     }
     assert library.reading["device"] == 1
@@ -164,8 +168,7 @@ def test_categories_are_those_of_the_configuration(
     runner.invoke(app, [*arguments, "--by", "file,category"])
     assert library.peak_options["rules"] == (Rule("a", "b"),)
     config.write_text("[")
-    assert runner.invoke(app, arguments).exit_code == 0  # nobody asks for it
-    result = runner.invoke(app, [*arguments, "--by", "category"])
+    result = runner.invoke(app, arguments)
     assert result.exit_code == 2
     assert result.stderr.startswith(f"memreplay: error: {config}: not valid TOML")
     result = runner.invoke(app, [*arguments, "--no-config"])

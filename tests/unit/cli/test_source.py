@@ -49,6 +49,7 @@ def test_what_to_read_reaches_the_library(library: FakeLibrary) -> None:
             "stop": None,
             "salvage": True,
             "limits": Limits(),
+            "project": (),
         }
 
 

@@ -15,10 +15,13 @@ from hypothesis import strategies as st
 import memreplay as mr
 from memreplay import _core, _groups, _timeline
 from memreplay._groups import BASELINE, NO_STACK, Keys
-from memreplay.analysis.plumbing import ranks
+from memreplay.analysis.dimensions import Dimensions
+from memreplay.analysis.plumbing import LIBRARY, file_rank, ranks
+from memreplay.model import Frame
+from memreplay.reports.operators import backward_of, operator_of
 from tests import build
 from tests.allocator_strategies import Recording, record, recordings
-from tests.build import SnapshotBuilder
+from tests.build import FrameSpec, SnapshotBuilder
 from tests.strategies import traces
 
 Rows = list[tuple[int, int, int, int, int]]
@@ -203,6 +206,58 @@ def test_kept_groups_are_the_measure_of_these_alone(
         for event in range(-1, asked.replay.events):
             found, *_ = keys.sums(asked.measure.live(event), asked.measure, 0)
             assert series[event + 1] == sum(row[2] for row in found if wanted[row[1]])
+
+
+CODE: tuple[FrameSpec, ...] = (
+    ("forward", "model.py", 1),
+    ("forward", "model.py", 2),
+    ("main", "train.py", 3),
+    ("rearrange", "/v/site-packages/einops/einops.py", 4),
+)
+PLUMBING: tuple[FrameSpec, ...] = (
+    ("at::_ops::mm::call(at::Tensor)", "??", 0),
+    ("at::_ops::mm::redispatch(c10::DispatchKeySet)", "Mm.cpp", 5),
+    ("at::_ops::empty::call()", "??", 0),
+    ("torch::autograd::generated::MmBackward0::apply(int)", "??", 0),
+    ("torch::autograd::AccumulateGrad::apply(int)", "engine.cpp", 9),
+    ("at::native::mm", "??", 0),
+    ("_call_impl", "/v/site-packages/torch/nn/modules/module.py", 6),
+)
+
+
+def looks(frames: list[FrameSpec]) -> object:
+    """What people see of a stack, by the slow functions of reports."""
+    spelled = [Frame(*frame) for frame in frames]
+    code = [i for i, frame in enumerate(spelled) if file_rank(frame.file) <= LIBRARY]
+    if code:
+        return operator_of(spelled[: code[0]]), [spelled[i] for i in code]
+    node, operator = backward_of(spelled), operator_of(spelled)
+    return (node, operator) if node or operator else spelled
+
+
+@given(
+    st.lists(
+        st.lists(st.sampled_from(CODE + PLUMBING + PLUMBING), min_size=1, max_size=6),
+        min_size=1,
+        max_size=30,
+    )
+)
+def test_stacks_that_look_alike_are_one_group(stacks: list[list[FrameSpec]]) -> None:
+    builder = SnapshotBuilder()
+    for i, frames in enumerate(stacks):
+        builder.alloc(i << 9, 1 << i, frames=frames)
+    snap = mr.open(build.dump(builder.build()))
+    asked = Asked(snap, 0)
+    keys = Dimensions(snap, fold=True).keys(snap.replay(0).measure(), "stack")
+    found, total, whole, count = keys.sums(asked.measure.live(len(stacks) - 1), asked.measure, 0)
+    mine: dict[str, int] = {}
+    for i, frames in enumerate(stacks):
+        mine[repr(looks(frames))] = mine.get(repr(looks(frames)), 0) + (1 << i)
+    assert sorted(mine.values()) == sorted(row[2] for row in found)
+    assert (total, whole, count) == (len(mine), (1 << len(stacks)) - 1, len(stacks))
+    for name, _, n_bytes, _, _ in found:
+        frames = [(f.function, f.file, f.line) for f in snap.stack(name)]
+        assert mine[repr(looks(frames))] == n_bytes
 
 
 def test_modules_are_paths_of_forward_functions() -> None:

@@ -71,3 +71,33 @@ def test_place_is_never_wider(place: Place, width: int) -> None:
 def test_wrapped_ascii_is_never_wider(text: str, width: int) -> None:
     ascii_text = fit.clean(text).encode("ascii", "replace").decode()
     assert all(len(line) <= width for line in fit.wrap(ascii_text, width))
+
+
+@pytest.mark.parametrize(
+    "width, lines",
+    [
+        (50, ["scaled_dot_product_attention  …/transformer.py:27"]),
+        (40, ["scaled_dot_product_attention", "    /home/ana/gpt/transformer.py:27"]),
+        (30, ["scaled_dot_product_attention", "    …/gpt/transformer.py:27"]),
+        (20, ["scaled_dot_product_…", "    …ansformer.py:27"]),
+    ],
+)
+def test_a_narrow_place_takes_two_lines(width: int, lines: list[str]) -> None:
+    place = Place("scaled_dot_product_attention", "/home/ana/gpt/transformer.py", 27)
+    found = fit.place_lines(place, width)
+    assert found == lines
+
+
+@pytest.mark.parametrize(
+    "place",
+    [Place("f", "a.py", 1), Place("f"), Place(file="/a/b/" + "c" * 60), Place("f" * 60, note="n")],
+)
+def test_a_place_that_two_lines_do_not_help_takes_one(place: Place) -> None:
+    assert fit.place_lines(place, 30) == [fit.fit_place(place, 30)]
+
+
+@given(
+    st.builds(Place, st.text(), st.text(), st.integers(0, 10**6), st.text()), st.integers(12, 100)
+)
+def test_lines_of_a_place_are_never_wider(place: Place, width: int) -> None:
+    assert max(map(fit.cell_width, fit.place_lines(place, width))) <= width

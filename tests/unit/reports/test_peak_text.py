@@ -11,11 +11,12 @@ from memreplay.reports.document import Table
 from memreplay.reports.peak_text import peak_document
 from memreplay.reports.plain import render_plain
 from memreplay.results.calltree import Call, CallTree
-from memreplay.results.peak import PeakReport
+from memreplay.results.peak import CategoryBytes, PeakReport, StepAt
 from tests.unit.reports.results import (
     ATTENTION,
     BY_POOL,
     DEVICE_PEAK,
+    GIB,
     MIB,
     NO_EVENTS_PEAK,
     PEAK,
@@ -38,7 +39,6 @@ live      1,200 blocks at the peak
   5.0 GiB  50.0%     96  scaled_dot_product_attention  …/modeling_llama.py:215
                            forward  /home/ada/run/src/model/layers.py:88
                            forward  /home/ada/run/src/model/transformer.py:141
-                           train_step  /home/ada/run/train.py:63
   3.0 GiB  30.0%  1,024  MulBackward0 (autograd)  aten::mul_Tensor
   1.5 GiB  15.0%      7  (no stack recorded)
 512.0 MiB   5.0%     73  12 more groups (--top 0 shows all)"""
@@ -59,7 +59,6 @@ live      1,200 blocks at the peak
   5.0 GiB  50.0%     96  scaled_dot_product_attention  {PATH_AT_160}  aten::linear
                            forward  /home/ada/run/src/model/layers.py:88
                            forward  /home/ada/run/src/model/transformer.py:141
-                           train_step  /home/ada/run/train.py:63
   3.0 GiB  30.0%  1,024  MulBackward0 (autograd)  aten::mul_Tensor
   1.5 GiB  15.0%      7  (no stack recorded)
 512.0 MiB   5.0%     73  12 more groups (--top 0 shows all)"""  # noqa: E501
@@ -357,3 +356,35 @@ def test_a_backward_pass_in_a_tree() -> None:
     assert "  MmBackward0 (autograd)\n" in text
     # Among others, which are whole stacks then, it is a call as they are.
     assert "    torch::autograd::generated::MmBackward0::apply(int)" in text
+
+
+def pairs_of(**changes: object) -> list[str]:
+    text = render(peak_of(**changes), 160)
+    return [line for line in text.splitlines() if line.startswith(("where", "kinds"))]
+
+
+def test_where_it_was_and_what_it_holds() -> None:
+    adam = "Optimizer.step#Adam.step"
+    for annotation, step, words in (
+        ("forward", None, "annotation forward"),
+        (None, StepAt("ProfilerStep", 3, 10, inside=False), "before ProfilerStep 3 of 10"),
+        (None, StepAt("ProfilerStep", 11, 10, inside=False), "after the last of 10 ProfilerSteps"),
+        ("ProfilerStep#7", StepAt("ProfilerStep", 3, 10, inside=True), "ProfilerStep#7, 3 of 10"),
+        (adam, StepAt("Optimizer.step", 3, 10, inside=True), f"{adam}, 3 of 10"),
+        (
+            "forward",
+            StepAt("ProfilerStep", 3, 10, inside=True),
+            "ProfilerStep 3 of 10, annotation forward",
+        ),
+    ):
+        assert pairs_of(annotation=annotation, step=step) == [f"where     {words}"]
+    assert pairs_of() == []
+    unknown = CategoryBytes("unknown", 10 * GIB, 5)
+    assert pairs_of(categories=(unknown,)) == []
+    some = [CategoryBytes(name, 2 * GIB, 1) for name in "abcdef"]
+    words = "kinds     a 2.0 GiB (20.0%), unknown 10.0 GiB (100.0%)"
+    assert pairs_of(categories=(some[0], unknown)) == [words]
+    (line,) = pairs_of(categories=tuple(some))
+    assert line.endswith("d 2.0 GiB (20.0%), 2 more (--by category)")
+    by_category = replace(peak_of(categories=tuple(some)), by="category")
+    assert "kinds  " not in render(by_category, 160)

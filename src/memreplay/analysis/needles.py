@@ -1,0 +1,93 @@
+"""What a text must have for a regular expression to be found in it: cheaper than to search."""
+
+from __future__ import annotations
+
+import re
+import sys
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from typing import Any
+
+if sys.version_info >= (3, 11):
+    import re._constants as constants
+    import re._parser as parser
+else:
+    import sre_constants as constants
+    import sre_parse as parser
+
+_REPEATS = {constants.MAX_REPEAT, constants.MIN_REPEAT, getattr(constants, "POSSESSIVE_REPEAT", 0)}
+_ATOMIC = getattr(constants, "ATOMIC_GROUP", None)
+
+
+def needles(pattern: re.Pattern[str]) -> tuple[str, ...] | None:
+    """Texts in small letters, one of which any ASCII text in small letters has, if the pattern is
+    found in it; None where nothing is known. So what has none need not be searched.
+    """
+    tree: Any = parser.parse(pattern.pattern, pattern.flags)
+    found = _of(tree)
+    return None if found is None else tuple(sorted(found))
+
+
+class Sieve:
+    """Several patterns: which of them are worth searching in a text, a bit each."""
+
+    def __init__(self, patterns: Iterable[re.Pattern[str]]) -> None:
+        self._all = self._always = 0
+        self._of_needle: dict[str, int] = {}
+        for number, pattern in enumerate(patterns):
+            wanted = needles(pattern)
+            self._all |= 1 << number
+            if wanted is None:
+                self._always |= 1 << number
+            for needle in wanted or ():
+                self._of_needle[needle] = self._of_needle.get(needle, 0) | 1 << number
+
+    def left(self, texts: Sequence[str]) -> list[int]:
+        """Of each text those that may be found in it. All are looked through at once: a search of a
+        needle in a long text costs little more than one in a short one."""
+        # Other alphabets have letters that are the same as ASCII's without regard to case.
+        found = [self._always if text.isascii() else self._all for text in texts]
+        starts = list(accumulate((len(text) + 1 for text in texts), initial=0))
+        whole = "\0".join(texts)
+        small = whole.lower()
+        if len(small) != len(whole):  # a letter became two: places would be others
+            small = "".join(c.lower() if c.isascii() else c for c in whole)
+        for needle, bits in self._of_needle.items():
+            at = small.find(needle)
+            while at >= 0:
+                text = bisect_right(starts, at) - 1
+                found[text] |= bits
+                at = small.find(needle, starts[text + 1])
+        return found
+
+
+def _of(sequence: Iterable[Any]) -> frozenset[str] | None:
+    """The best that any part of a sequence says: the longest needles, and of these the fewest."""
+    said: list[frozenset[str]] = []
+    run = ""
+    for op, value in sequence:
+        if op is constants.LITERAL and 0 < value < 128:  # 0 stands between texts
+            run += chr(value).lower()
+            continue
+        if run:
+            said.append(frozenset((run,)))
+            run = ""
+        inner = _inside(op, value)
+        if inner is not None:
+            said.append(inner)
+    if run:
+        said.append(frozenset((run,)))
+    return max(said, key=lambda one: (min(map(len, one)), -len(one)), default=None)
+
+
+def _inside(op: Any, value: Any) -> frozenset[str] | None:
+    if op is constants.SUBPATTERN:
+        return _of(value[-1])
+    if op is constants.BRANCH:
+        branches = [_of(one) for one in value[1]]
+        known = [one for one in branches if one is not None]
+        return frozenset[str]().union(*known) if len(known) == len(branches) else None
+    if op in _REPEATS and value[0] >= 1:
+        return _of(value[2])
+    return _of(value) if op is _ATOMIC and _ATOMIC is not None else None

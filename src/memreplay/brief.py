@@ -1,0 +1,123 @@
+"""Short reprs for a prompt, and tables for a notebook, of results that may be long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+MOST_TEXT = 80  # characters of one value
+MOST_LINE = 400  # of a whole repr
+MOST_ROWS = 10  # of a table in a notebook
+
+
+class Brief:
+    """A dataclass with a repr of one line: numbers and short texts as they are, the rest counted.
+
+    What has its default is left out, so the line is to be read, and not to be evaluated.
+    """
+
+    __slots__ = ()
+
+    def __init_subclass__(cls, **kwargs: object) -> None:
+        super().__init_subclass__(**kwargs)
+        if "__repr__" not in vars(cls):  # then the decorator does not make one
+            cls.__repr__ = Brief.__repr__  # type: ignore[method-assign]
+
+    def __repr__(self) -> str:
+        said = [f"{name}={value_words(value)}" for name, value in _told(self)]
+        line = f"{type(self).__name__}({', '.join(said)})"
+        return line if len(line) <= MOST_LINE else f"{line[: MOST_LINE - 2]}…)"
+
+    def _repr_html_(self) -> str:
+        return html_table(type(self).__name__, _told(self))
+
+
+def _told(one: Any) -> list[tuple[str, object]]:
+    """The fields that do not have their defaults."""
+    from dataclasses import MISSING, fields
+
+    found = []
+    for field in fields(one):
+        value = getattr(one, field.name)
+        default = field.default
+        if default is MISSING and field.default_factory is not MISSING:
+            default = field.default_factory()
+        if default is MISSING or (value is not default and value != default):
+            found.append((field.name, value))
+    return found
+
+
+def value_words(value: object) -> str:
+    """A value in at most MOST_TEXT characters: what is longer is counted, or cut."""
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
+        return f"<{'x'.join(map(str, value.shape)) or 'one'} {value.dtype}>"
+    if isinstance(value, (tuple, list, dict, set, frozenset)):
+        return _counted(value)
+    words = repr(value)
+    if len(words) <= MOST_TEXT:
+        return words
+    if isinstance(value, Brief):
+        return f"{type(value).__name__}(…)"
+    end = words[-1] if isinstance(value, (str, bytes)) else ""
+    return f"{words[: MOST_TEXT - 2]}…{end}"
+
+
+def _counted(value: Any) -> str:
+    """A few short values as they are; of others how many there are, and of what."""
+    plain = all(isinstance(one, (int, float, str, type(None))) for one in value)
+    if not value or (plain and not isinstance(value, dict)):
+        words = repr(value)
+        if len(words) <= MOST_TEXT:
+            return words
+    kinds = {type(one).__name__ for one in value}
+    kind = f" {kinds.pop()}" if len(kinds) == 1 and not isinstance(value, dict) else ""
+    return f"<{type(value).__name__} of {len(value)}{kind}>"
+
+
+# ---- HTML
+
+
+def html_table(title: str, rows: Iterable[tuple[str, object]]) -> str:
+    """Names with their values; a sequence of results is a table of its own."""
+    lines = [f"<table><caption>{_escaped(title)}</caption>"]
+    for name, value in rows:
+        lines.append(f"<tr><th>{_escaped(name)}</th><td>{_cell(value)}</td></tr>")
+    return "\n".join([*lines, "</table>"])
+
+
+def html_columns(title: str, names: Sequence[str], columns: Sequence[Any], length: int) -> str:
+    """The first rows of columns, and how many more there are."""
+    rows = [list(column[:MOST_ROWS]) for column in columns]
+    head = "".join(f"<th>{_escaped(name)}</th>" for name in names)
+    lines = [f"<table><caption>{_escaped(title)}</caption>", f"<tr>{head}</tr>"]
+    lines += [
+        "<tr>" + "".join(f"<td>{_escaped(str(one))}</td>" for one in row) + "</tr>"
+        for row in zip(*rows, strict=True)
+    ]
+    lines += _more(length, len(names))
+    return "\n".join([*lines, "</table>"])
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, (tuple, list)) and value and isinstance(value[0], Brief):
+        told = [dict(_told(one)) if isinstance(one, Brief) else {} for one in value[:MOST_ROWS]]
+        names = list(dict.fromkeys(name for row in told for name in row))
+        head = "".join(f"<th>{_escaped(name)}</th>" for name in names)
+        lines = ["<table>", f"<tr>{head}</tr>"]
+        for row in told:
+            cells = (_escaped(value_words(row[name])) if name in row else "" for name in names)
+            lines.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
+        return "\n".join([*lines, *_more(len(value), len(names)), "</table>"])
+    return _escaped(value if isinstance(value, str) else value_words(value))
+
+
+def _more(length: int, width: int) -> list[str]:
+    left = length - MOST_ROWS
+    return [f'<tr><td colspan="{width}">… {left:,} more</td></tr>'] if left > 0 else []
+
+
+def _escaped(text: str) -> str:
+    # A name in a snapshot is whatever somebody wrote there.
+    from html import escape
+
+    return escape(text[: 10 * MOST_TEXT])
