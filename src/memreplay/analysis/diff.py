@@ -70,6 +70,7 @@ def diff_report(
             f" {_listed(after)} in {after.file}"
         )
     scope = Scope(measure, when, pool=pool, stream=stream)
+    fold = by == "stack" and not exact and not all_frames
     return DiffReport(
         base_file=before.file,
         new_file=after.file,
@@ -79,7 +80,7 @@ def diff_report(
         exact=exact,
         all_frames=all_frames,
         devices=tuple(
-            _device(pair, scope, before, after, exact, all_frames, unchanged, top) for pair in both
+            _device(pair, scope, before, after, exact, fold, unchanged, top) for pair in both
         ),
         only_base=tuple(one for one in before.devices if one not in dict(both)),
         only_new=tuple(one for one in after.devices if one not in dict(both).values()),
@@ -99,13 +100,13 @@ def _device(
     before: ComparedSide,
     after: ComparedSide,
     exact: bool,
-    all_frames: bool,
+    fold: bool,
     unchanged: bool,
     top: int,
 ) -> DeviceDiff:
     base, new = before.at(pair[0], scope), after.at(pair[1], scope)
     rows = compared(base, new, exact=exact, trim=before.trimmed)
-    if not exact and not all_frames:
+    if fold:
         rows = folded(rows)
     statuses: Counter[Status] = Counter(row.status for row in rows)
     kept = [row for row in rows if unchanged or row.status != "same"]

@@ -191,6 +191,19 @@ def test_rows_that_differ_in_plumbing_alone_are_one() -> None:
     assert [(row.change_bytes, row.status) for row in found.rows] == [(50, "grew"), (30, "new")]
 
 
+def test_only_stacks_are_folded() -> None:
+    def made(grown: int) -> build.Snapshot:
+        builder = SnapshotBuilder()
+        for i, file in enumerate(("libtorch_cpu.so", "libtorch_cuda.so")):
+            builder.alloc(512 * i, 100 + grown + i, frames=[("at::native::empty", file, 5)])
+            callers = [("f", "/home/a/m.py", 7), ("g", "/home/a/m.py", 20 + i)]
+            builder.alloc(1 << 20 | 512 * i, 100 + grown + i, frames=callers)
+        return builder.build()
+
+    for by, rows in (("file", 3), ("frame", 3), ("category,stack", 4), ("innermost", 3)):
+        assert len(of(made(0), made(5), by=by).rows) == rows, by
+
+
 def test_by_several_ways_only_what_all_of_them_call_the_same_is_one() -> None:
     def made(first: int, second: int) -> build.Snapshot:
         builder = SnapshotBuilder()
