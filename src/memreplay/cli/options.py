@@ -213,7 +213,8 @@ def step_options(function: F) -> F:
         "annotation",
         metavar="NAME",
         help="A step is each annotation of this name, or of this name before a #; by default those"
-        " of ProfilerStep, else of Optimizer.step, else what repeats in the trace.",
+        " of ProfilerStep, else of Optimizer.step; else steps end with the optimizer, by its"
+        " stack, or are what repeats in the trace.",
     )
     period = click.option(
         "--period", type=click.IntRange(1), metavar="N", help="A step is N events."
