@@ -127,8 +127,7 @@ def _lay_table(table: Table, width: int) -> list[Line]:
         lines.append(((_GAP.join(cells).rstrip(), row.style),))
         lines += [((" " * margin + text, row.style),) for text in more]
         for place, style in row.below:
-            below = place_lines(place, room - len(_GAP)) if isinstance(place, Place) else None
-            for text in below or [fit(place, room - len(_GAP))]:
+            for text in place_lines(place, room - len(_GAP)):
                 lines.append(((" " * (margin + len(_GAP)) + text, style),))
     return lines
 
