@@ -14,6 +14,8 @@ from memreplay._slicing import Excerpt, Pickled, Stripped
 from tests import build
 from tests.strategies import traces
 
+FX = ("fx_node_op", "fx_node_name", "fx_node_target", "fx_original_trace")
+
 
 def excerpts(snap: mr.Snapshot, stripped: Stripped | None) -> list[Excerpt]:
     return [
@@ -58,10 +60,16 @@ def test_frames_left_out(snapshot: Any, data: st.DataObject) -> None:
     for i in range(n):
         frame = snap.frame(i)
         if not drop[i]:
-            kept.add((frame.function, frame.file, frame.line))
+            traced = (snap.text(int(getattr(snap.frames, key)[i])) for key in FX)
+            kept.add((frame.function, frame.file, frame.line, *traced))
     whole = sliced(snap, None)
     found = sliced(snap, Stripped(snap.native, drop))
-    assert found == without(whole, lambda f: (f["name"], f["filename"], f["line"]) in kept)
+
+    def keep(f: Any) -> bool:
+        traced = (f.get(key, "") for key in FX)
+        return (f["name"], f["filename"], f["line"], *traced) in kept
+
+    assert found == without(whole, keep)
     assert sliced(snap, Stripped(snap.native, bytes(n))) == whole
 
 
