@@ -27,7 +27,7 @@ def test_rules_make_the_category(snap: mr.Snapshot) -> None:
     ]
     assert table(snap, "allocations").to_arrow()["category"].to_pylist() == [
         "activations",
-        "unknown",
+        "backward",
     ]
 
 
