@@ -35,7 +35,7 @@ cdef struct Line:
 
 cdef struct CallTree:
     const Replay* replay
-    const uint8_t* file_rank      # of a string; a frame counts where it is CODE at most, all when NULL
+    const uint8_t* file_rank      # of a string; frames up to CODE count, all when NULL
     const uint8_t* function_rank
     Buf calls          # of Call; the root is 0
     Map64 known        # parent << 32 | frame -> a number of a Call
