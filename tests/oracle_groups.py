@@ -16,7 +16,7 @@ from memreplay.analysis.plumbing import file_rank, function_rank
 from memreplay.model import Filters
 from tests import oracle
 from tests.oracle import FrameTuple, Lifetime
-from tests.oracle_origins import plain_origin
+from tests.oracle_origins import Recorded, plain_origin
 
 BEFORE = "(allocated before the recording)"
 NO_STACK = "(recorded without a stack)"
@@ -33,7 +33,7 @@ class Groups:
         self.rules = rules
         self.replay = oracle.replay(snapshot, device)
         self.events = oracle.trace_of(snapshot, device)
-        self.any_events = any(oracle.columns(snapshot))
+        self.recorded = Recorded(snapshot)
         self.annotations = self._annotations()
 
     def sums(
@@ -79,7 +79,7 @@ class Groups:
         if not one.frames:
             if one.alloc_index >= 0:
                 return NO_STACK
-            return BEFORE if self.any_events else NO_EVENTS
+            return BEFORE if self.recorded.any_events else NO_EVENTS
         if way == "module":
             return self.modules(one)
         own = put_down_to(one.frames)
@@ -160,7 +160,7 @@ class Groups:
                 (rule.compile_context, [self.carried(one, "compile_context")]),
                 (rule.user_metadata, [self.carried(one, "user_metadata")]),
                 (rule.annotation, [self.annotated(one)]),
-                (rule.origin, [plain_origin(self.snapshot, self.device, one)]),
+                (rule.origin, [plain_origin(self.recorded, one)]),
             ]
             if rule.frames is not None:
                 where = texts

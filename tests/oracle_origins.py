@@ -15,11 +15,19 @@ NEITHER = ("optimizer state", "backward", "NCCL")
 EITHER = ("unknown", "FSDP/DDP")
 
 
-def plain_origin(snapshot: Any, device: int, one: Lifetime) -> str | None:
+class Recorded:
+    """What is so of a whole snapshot, looked up once."""
+
+    def __init__(self, snapshot: Any) -> None:
+        self.any_events = any(oracle.columns(snapshot))
+        self.only_python = only_python(snapshot)
+
+
+def plain_origin(recorded: Recorded, one: Lifetime) -> str | None:
     """Of what is no cast."""
     if one.alloc_index < 0:
-        return BEFORE if not one.frames and any(oracle.columns(snapshot)) else None
-    return NO_PYTHON if not one.frames and only_python(snapshot) else None
+        return BEFORE if not one.frames and recorded.any_events else None
+    return NO_PYTHON if not one.frames and recorded.only_python else None
 
 
 def only_python(snapshot: Any) -> bool:
@@ -35,6 +43,7 @@ def origins(snapshot: Any, device: int, category: Any) -> dict[int, str | None]:
     Lifetime its category by its stack."""
     replayed = oracle.replay(snapshot, device)
     events = oracle.trace_of(snapshot, device)
+    recorded = Recorded(snapshot)
     found: dict[int, str | None] = {}
     sure: dict[FrameTuple, Counter[str | None]] = {}
     for one in sorted(replayed.lifetimes, key=lambda one: one.alloc_index):
@@ -45,9 +54,8 @@ def origins(snapshot: Any, device: int, category: Any) -> dict[int, str | None]:
             frame["name"] == "__exit__" for frame in events[one.free_index].get("frames", ())
         )
         if place is None:
-            python = only_python(snapshot)
             found[one.alloc_index] = (
-                WEIGHT_CAST if cached and python else plain_origin(snapshot, device, one)
+                WEIGHT_CAST if cached and recorded.only_python else plain_origin(recorded, one)
             )
             continue
         told = WEIGHT_CAST if cached else by_sources(replayed, one, category)

@@ -21,7 +21,7 @@ from memreplay.analysis.grouping import pool_label, stream_label
 from memreplay.analysis.plumbing import ranks
 from memreplay.replay import Usage
 from tests import oracle
-from tests.oracle_origins import plain_origin
+from tests.oracle_origins import Recorded, plain_origin
 
 MODULES = re.compile(r"/torch/nn/(?:modules|parallel|quantized|qat|quantizable)/")
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
@@ -34,6 +34,7 @@ class Named:
         self, snapshot: Any, snap: mr.Snapshot, usage: Usage, rules: Sequence[Rule] = DEFAULT_RULES
     ) -> None:
         self.snapshot = snapshot
+        self.recorded = Recorded(snapshot)
         self.snap = snap
         self.usage = usage
         self.rules = rules
@@ -122,7 +123,7 @@ class Named:
 
     def _origin(self, frames: oracle.Stack, carried: bool) -> str | None:
         one = oracle.Lifetime(-1 if carried else 0, None, 0, 0, frames)
-        return plain_origin(self.snapshot, self.usage.replay.device, one)
+        return plain_origin(self.recorded, one)
 
     def _category(self, frames: oracle.Stack, row: int, carried: bool) -> str:
         """The first rule of which all holds."""
