@@ -72,6 +72,7 @@ OWN = (
     ("convert", "-o", "-"),
     ("convert", "--protocol", "2", "-o", "-"),
     ("dump",),
+    ("sql", "select line, sum(bytes) from flat group by line"),
     ("export", "--format", "parquet", "-o", "OUT"),
     ("export", "--format", "collapsed"),
     ("export", "--format", "perfetto"),

@@ -29,7 +29,7 @@ _MAGIC = (
 # call something: a name has no spaces.
 _PICKLE = re.compile(
     r"\([dlt](?:(?:p\d*)?(?:\s|\Z)|[(VSIFLcgNs.a\])])"
-    r"|\(*(?:[ci][\w.]+\n[\w.]+\n|[IL]-?\d+L?\n|F[-\d.e]+\n|[SV][^\n]*\n[p.]|[\])}])"
+    r"|\(*(?:[ci][\w.]+\n[\w.]+\n|[IL]-?\d+L?\n|F[-\d.e]+\n|[SV][^\n]*\n[p.]|P\S*\n[.p]|[\])}])"
 )
 _HTML = re.compile(
     r"\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL

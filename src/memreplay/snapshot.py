@@ -412,7 +412,7 @@ def open(  # noqa: A001 - memreplay.open is the name people expect
         if foreign is None:
             raise
         raise SnapshotError(
-            f"not a memory snapshot, but {foreign.what}", hint=foreign.hint
+            f"not a memory snapshot, but {foreign.what}", offset=error.offset, hint=foreign.hint
         ) from error
     finally:
         ahead.close()
