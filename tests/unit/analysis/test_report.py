@@ -13,7 +13,7 @@ from memreplay.analysis.fragmentation import fragmentation_report
 from memreplay.analysis.leaks import leaks_report
 from memreplay.analysis.oom import oom_report
 from memreplay.analysis.peak import peak_report
-from memreplay.analysis.report import HOLDERS, NEARLY, OTHERS, overview
+from memreplay.analysis.report import HOLDERS, OTHERS, overview
 from memreplay.analysis.steps import steps_report
 from memreplay.analysis.trust import device_verdict
 from memreplay.errors import MemreplayError, UsageError
@@ -70,15 +70,19 @@ def assert_holds_together(snap: mr.Snapshot, one: DeviceOverview) -> None:
         for span in spans(snap, replay)
         if event in range(span.start_event + 1, (span.end_event or replay.events) + 1)
     ]
-    assert list(one.annotations) == open_then
+    assert list(one.peak.annotations) == open_then
     if one.step is not None:
         assert event in range(one.step.first_event, one.step.last_event + 1)
-    if one.unused is not None:
+        assert one.steps is not None
+        if one.peak.step is not None:
+            assert one.peak.step[2:] == (one.step.number, len(one.steps.steps), True)
+    if one.fragmentation is not None:
+        assert one.unused is not None
         reserved, active = replay.measure("reserved"), replay.measure("active")
         at = one.unused.event_index
         assert one.unused.reserved_bytes == reserved.bytes_at(at)
         assert one.unused.active_bytes == active.bytes_at(at)
-        assert one.unused_moment or one.unused.reserved_bytes >= NEARLY * one.reserved_bytes
+        assert at == one.fragmentation.event_index
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
@@ -92,7 +96,7 @@ def test_the_step_and_the_annotations_of_the_peak() -> None:
     assert one.steps is not None
     assert one.step in one.steps.steps
     assert one.step.peak_bytes == one.peak.peak_bytes
-    assert one.annotations[0] == one.step.name
+    assert one.peak.annotations[0] == one.step.name
     assert one.peak_category == "backward"
 
 

@@ -112,7 +112,6 @@ def test_parts_that_are_missing_say_why() -> None:
             steps=None,
             step=None,
             leaks=None,
-            leaks_judged=False,
             oom=None,
             missing=missing,
         )
