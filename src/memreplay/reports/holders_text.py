@@ -8,10 +8,10 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Protocol
 
 from memreplay.analysis.grouping import part_label
+from memreplay.analysis.operators import backward_of, operator_of
 from memreplay.analysis.plumbing import library_of
 from memreplay.model import By, Frame, Group, MeasureName, Part
 from memreplay.reports.document import Below, Place, Row, Style, Table
-from memreplay.reports.operators import backward_of, operator_of
 from memreplay.reports.units import count, counted, percent, size
 
 if TYPE_CHECKING:
