@@ -122,8 +122,7 @@ def _first_difference(stacks: list[tuple[Frame, ...]]) -> int | None:
 
 def _code(group: Group | DiffRow) -> tuple[Frame, ...]:
     """The frames that are of no plumbing, innermost first."""
-    libraries = getattr(group, "libraries", ())
-    return tuple(group.frames[i] for i in sorted((*group.user, *libraries)))
+    return tuple(group.frames[i] for i in sorted((*group.user, *group.libraries)))
 
 
 def group_row(group: Group, by: By, *, all_frames: bool, more: tuple[str, ...] = ()) -> Row:
