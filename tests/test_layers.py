@@ -1,9 +1,9 @@
 """The import rule and the rules about a file's form, checked from the source text itself.
 
 `_native → _core → snapshot → analysis → tables → reports → cli`, with what is between
-them in LAYERS: a module may import its own layer and those before it. `errors` and `model` import nothing of the
-package but `brief`, and everything may import them. docs/architecture.md has the list, and says
-where each module belongs.
+them in LAYERS: a module may import its own layer and those before it. `errors` and `model` import
+nothing of the package but `brief`, and everything may import them. docs/architecture.md has the
+list, and says where each module belongs.
 """
 
 from __future__ import annotations
