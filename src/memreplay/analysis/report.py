@@ -65,7 +65,10 @@ def overview(
             snap, most=1, total_bytes=total_memory, top=HOLDERS, rules=rules, strict=strict
         )
 
-    peak = peak_report(snap, top=HOLDERS, rules=rules, fold=fold, strict=strict)
+    folded = peak_report(snap, top=HOLDERS, rules=rules, fold=True, strict=strict)
+    peak = folded
+    if not fold:
+        peak = peak_report(snap, top=HOLDERS, rules=rules, strict=strict)
     # That the card is larger than was said is an error of the command, not of one part.
     oom = part("oom", ooms) if total_memory is None else ooms()
     reports: dict[PartName, Any] = {
@@ -95,11 +98,12 @@ def overview(
         _device(
             snap,
             one,
+            looks,
             {name: found.get(one.device) for name, found in parts.items()},
             tuple(missing),
             grouper,
         )
-        for one in peak.devices
+        for one, looks in zip(peak.devices, folded.devices, strict=True)
     ]
     return Overview(
         file=snap.file,
@@ -118,6 +122,7 @@ def _how_bad(one: DeviceOverview) -> tuple[bool, int, int, int]:
 def _device(
     snap: Snapshot,
     peak: DevicePeak,
+    folded: DevicePeak,
     parts: dict[str, Any],
     missing: tuple[Missing, ...],
     grouper: Grouper,
@@ -149,7 +154,9 @@ def _device(
         missing=tuple(why),
         **parts,
     )
-    return replace(made, advice=advice_of(made, facts_of(snap, replay)))
+    # Advice is the same, however its holders are shown.
+    advice = advice_of(replace(made, peak=folded), facts_of(snap, replay))
+    return replace(made, advice=advice)
 
 
 def _reason(text: str) -> str:

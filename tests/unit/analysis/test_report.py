@@ -90,6 +90,29 @@ def test_examples_equal_their_commands(path: Path) -> None:
     assert_equals_the_commands(path)
 
 
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_holders_that_look_alike_are_those_of_peak_and_advice_is_the_same(path: Path) -> None:
+    folded = overview(mr.open(path), fold=True)
+    assert folded.peak == peak_report(mr.open(path), top=HOLDERS, fold=True)
+    whole = overview(mr.open(path))
+    assert [one.advice for one in folded.devices] == [one.advice for one in whole.devices]
+
+
+def test_advice_counts_what_looks_alike_together() -> None:
+    """Stacks that differ in plumbing alone are more than there are holders: in JSON, too."""
+    made = SnapshotBuilder()
+    for k in range(4 * HOLDERS):
+        plumbing = (f"helper_{k}", "/v/lib/python3.12/site-packages/torch/nn/functional.py", k)
+        stack = [plumbing, ("softmax", "/home/ana/model.py", 7), STEP[1]]
+        made.alloc(0x100000 * (k + 1), MIB, frames=stack)
+    snapshot = build.dump(made.build())
+    for fold in (False, True):
+        (device,) = overview(mr.open(snapshot), fold=fold).devices
+        assert len(device.peak.groups) == (1 if fold else HOLDERS)
+        (found,) = (one for one in device.advice if one.name == "attention_scores")
+        assert found.bytes == 4 * HOLDERS * MIB
+
+
 def test_the_step_and_the_annotations_of_the_peak() -> None:
     (one,) = overview(mr.open(ROOT / "examples" / "leaky_training.pkl.gz")).devices
     assert one.step is not None
