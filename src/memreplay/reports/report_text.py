@@ -200,18 +200,14 @@ def _categories(device: DeviceOverview) -> str:
         return _missing(device, "categories")
     if not found.live_bytes:
         return "nothing was held"
-    if found.unknown_bytes == found.live_bytes and not device.peak.baseline_held_bytes:
+    if found.unknown_bytes == found.live_bytes:
         return f"not known: no rule fits any stack of the {size(found.live_bytes)}"
     sums: dict[str, int] = {}
     for one in found.caught:
         # What stands behind a colon in a category of ours explains it.
         name = one.category if one.own else one.category.partition(": ")[0]
         sums[name] = sums.get(name, 0) + one.bytes
-    before = 0 if device.peak.events == 0 else device.peak.baseline_held_bytes
-    before = min(before, found.unknown_bytes)
-    if before:
-        sums["before the recording"] = sums.get("before the recording", 0) + before
-    sums[UNKNOWN] = found.unknown_bytes - before
+    sums[UNKNOWN] = sums.get(UNKNOWN, 0) + found.unknown_bytes
     rows = sorted(((n, name) for name, n in sums.items() if n), reverse=True)
     shown = [f"{size(n)} {name} ({percent(n / found.live_bytes)})" for n, name in rows]
     rest = sum(n for n, _ in rows[SHOWN_CATEGORIES:])
