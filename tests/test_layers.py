@@ -1,10 +1,9 @@
 """The import rule and the rules about a file's form, checked from the source text itself.
 
-`_native → _core → snapshot → analysis → reports → cli`: a module may import its own layer and those
-before it. `errors` and `model` import nothing of the package, and everything may import them.
-(`_diagnosis` words what stopped `_native`, for `_core`; `_timeline`, `_measures` and `_growth` are
-façades beside `_core`; `container`, `columns`, `replay` are parts of what `snapshot` opens;
-`__main__` starts `cli`.)
+`_native → _core → snapshot → analysis → tables → reports → cli`, with what is between
+them in LAYERS: a module may import its own layer and those before it. `errors` and `model` import
+nothing of the package but `brief`, and everything may import them. docs/architecture.md has the
+list, and says where each module belongs.
 """
 
 from __future__ import annotations
@@ -16,6 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+
+from memreplay.cli.app import COMMANDS
 
 PACKAGE = "memreplay"
 LAYERS = (
@@ -313,6 +314,28 @@ def test_the_package_keeps_the_rule(rule, root: Path) -> None:  # type: ignore[n
 def test_first_lines_elsewhere(folder: str, root: Path) -> None:
     found = list(nameless(root / folder))
     assert not found, "\n".join(found)
+
+
+def test_the_architecture_has_the_import_rule(root: Path) -> None:
+    text = (root / "docs" / "architecture.md").read_text(encoding="utf-8")
+    block = text.partition("## The import rule\n\n")[2].partition("\n\n")[0]
+    assert re.findall(r"\w+", block) == [*BELOW, *LEAVES, *LAYERS]
+
+
+def test_the_architecture_has_a_place_for_every_module(root: Path) -> None:
+    """By its name; what is of one command alone is where the command's name says."""
+    text = (root / "docs" / "architecture.md").read_text(encoding="utf-8")
+    files = text.partition("## Files\n")[2].partition("\n## ")[0]
+    said = {Path(name).stem for name in re.findall(r"`([\w./]+)`", files)}
+    absent = []
+    for module in modules(root / "src" / PACKAGE, ".py", ".pyx", ".pxd"):
+        name = module.parts[-1]
+        command = re.sub(r"_(text|json|csv|github|junit|markdown|sarif)$", "", name)
+        if len(module.parts) > 1 and command in COMMANDS.keys() | said:
+            continue
+        if name != "__init__" and name not in said:
+            absent.append("/".join(module.parts))
+    assert not absent, f"docs/architecture.md has no place for {', '.join(absent)}"
 
 
 def plant(package: Path, name: str, body: str) -> None:

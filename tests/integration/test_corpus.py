@@ -21,6 +21,7 @@ from memreplay.analysis.filters import Filtering
 from memreplay.analysis.gate import gate_file
 from memreplay.analysis.grouping import Grouper
 from memreplay.analysis.leaks import leaks_report
+from memreplay.analysis.operators import operator_of
 from memreplay.analysis.peak import peak_report
 from memreplay.analysis.sides import BaselineSide, Scope, SnapshotSide
 from memreplay.analysis.steps import steps_report
@@ -31,7 +32,6 @@ from memreplay.model import WAYS, Filters, Group, MeasureName, When
 from memreplay.reports.dump import render_dump
 from memreplay.reports.holders_text import group_rows
 from memreplay.reports.memory_timeline import render_coalesced
-from memreplay.reports.operators import operator_of
 from tests import oracle, oracle_allocations, oracle_measures
 from tests.compare import assert_like_oracle
 from tests.dumped import expected_tables, read_dump

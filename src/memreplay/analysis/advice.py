@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from memreplay.analysis.categories import DEFAULT_RULES
+from memreplay.analysis.operators import outermost_operator
 from memreplay.analysis.patterns import bits_of_frames, compiled
 from memreplay.analysis.trust import REMARKS
 from memreplay.results.report import Advice
@@ -35,8 +36,6 @@ _SOFTMAX = re.compile(r"(?<!log_)softmax", re.IGNORECASE)
 _LOSS = re.compile(r"log_softmax|cross_entropy|nll_loss|CrossEntropyLoss", re.IGNORECASE)
 # What the optimizers' default kernels compute for all parameters at once, and drop.
 _FOREACH = re.compile(r"^_foreach_")
-# Of C++ frames only the operator that the code called says what was computed.
-_OPERATOR = re.compile(r"at::_ops::(\w+)::(?:call|redispatch)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,8 +181,8 @@ def _with_words(groups: Iterable[Group], pattern: re.Pattern[str]) -> list[Group
 
 
 def _words(group: Group) -> Iterator[str]:
-    operators = [match[1] for frame in group.frames if (match := _OPERATOR.search(frame.function))]
-    yield from operators[-1:]  # the outermost: what the code called
+    # Of C++ frames only the operator that the code called says what was computed.
+    yield outermost_operator(group.frames)
     yield from (group.frames[i].function for i in group.user[:1])
 
 

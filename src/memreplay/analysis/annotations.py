@@ -29,6 +29,15 @@ def spans(snap: Snapshot, replay: Replay, only: str | None = None) -> tuple[Span
     return replay.spans if only is None else tuple(s for s in replay.spans if s.name == only)
 
 
+def open_at(every: Sequence[Span], event: int) -> tuple[str, ...]:
+    """The names of those that are open after an event, the outermost first."""
+    return tuple(
+        span.name
+        for span in every
+        if span.start_event < event and (span.end_event is None or event <= span.end_event)
+    )
+
+
 def _paired(snap: Snapshot, replay: Replay, only: str | None) -> tuple[Span, ...]:
     """The same, from the file's rows."""
     if not snap.native.n_annotations or not replay.has_times:

@@ -266,6 +266,7 @@ class _Rows:
             label=group.label,
             frames=group.frames,
             user=group.user,
+            libraries=group.libraries,
         )
 
     def _time_us(self, index: int) -> int | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from memreplay.analysis.annotations import spans
 from memreplay.analysis.trust import overflowed
 from memreplay.errors import UsageError
+from memreplay.results.peak import StepAt
 from memreplay.results.steps import Source, StepSource
 
 if TYPE_CHECKING:
@@ -74,31 +75,65 @@ def find_steps(
         return _equal(replay.events, period)
     if replay.events == 0:
         return Found(None, (), "no events were recorded")
-    every = spans(snap, replay)
-    lost = overflowed(snap, replay.device)
-    if lost is None and usage.start_bytes == 0:
-        lost = False
     if annotation is not None:
+        every = spans(snap, replay)
         named = _named(every, annotation)
         if not named:
             return Found(None, (), _no_such(snap, replay, every, annotation))
-        pieces = _pieces(replay, named, annotation, lost=lost)
+        pieces = _pieces(replay, named, annotation, lost=_lost(snap, replay))
         if not pieces:
             words = f"annotation {annotation!r} marks no whole step in this recording"
             return Found(None, (), f"{words}; record from before one begins until after it ends")
         return _together(StepSource("annotation", annotation, 1.0), pieces, MOST_STEPS)
+    known = known_steps(snap, replay)
+    return known if known.source is not None else _guessed(usage)
+
+
+def known_steps(snap: Snapshot, replay: Replay) -> Found:
+    """The steps that annotations mark, or the optimizer's turns: without any guess, and in little
+    time. Where `find_steps` is asked for none, and there are these, they are what it finds."""
+    if replay.events == 0:
+        return Found(None, ())
+    every = spans(snap, replay)
+    lost = _lost(snap, replay) if every else None
     marked = Found(None, ())
     for name in (PROFILER_STEP, OPTIMIZER_STEP):
         named = _named(every, name)
         pieces = _pieces(replay, named, name, lost=lost)
         if len(pieces) > 1:
-            turns = _turns(usage, zeroed=False) if name == OPTIMIZER_STEP else Found(None, ())
+            turns = _turns(replay, zeroed=False) if name == OPTIMIZER_STEP else Found(None, ())
             if turns.source is not None and len(named) >= SEVERAL * (len(turns.pieces) + 1) > 3:
                 return turns
             return _together(StepSource("annotation", name, 1.0), pieces, MOST_STEPS)
         if pieces and marked.source is None:
             marked = Found(StepSource("annotation", name, 1.0), pieces)
-    return _unmarked(usage, marked)
+    turns = _turns(replay, zeroed=False)
+    if len(turns.pieces) < 2:
+        zeroed = _turns(replay, zeroed=True)
+        turns = zeroed if len(zeroed.pieces) > 1 else turns
+    # Of two turns the first step begins with the trace: one that is marked says more.
+    return turns if len(turns.pieces) > (1 if marked.source is None else 2) else marked
+
+
+def _lost(snap: Snapshot, replay: Replay) -> bool | None:
+    """Whether the recorder dropped the oldest events; None where that is not known."""
+    lost = overflowed(snap, replay.device)
+    return False if lost is None and replay.measure().start_bytes == 0 else lost
+
+
+def step_at(found: Found, replay: Replay, event: int) -> StepAt | None:
+    """The step that an event is in, else the one that it is before; None where there are none."""
+    if found.source is None:
+        return None
+    row = event - replay.first_event
+    number = next(
+        (number for number, piece in enumerate(found.pieces, 1) if row < piece.stop),
+        len(found.pieces) + 1,
+    )
+    after = number > len(found.pieces)
+    inside = not after and row >= found.pieces[number - 1].first
+    name = found.pieces[number - 1].name if inside else ""
+    return StepAt(found.source, name, number, len(found.pieces), inside)
 
 
 def windows(usage: Usage, count: int = WINDOWS) -> Found:
@@ -201,32 +236,23 @@ def _equal(events: int, period: int) -> Found:
     return Found(StepSource("given", "", 1.0, together), pieces)
 
 
-def _unmarked(usage: Usage, marked: Found) -> Found:
-    """Steps from the optimizer's turns, else from what repeats; where there is one step alone, that
-    one. `marked` is the step that an annotation marks, if it marks one."""
-    turns = _turns(usage, zeroed=False)
-    if len(turns.pieces) < 2:
-        zeroed = _turns(usage, zeroed=True)
-        turns = zeroed if len(zeroed.pieces) > 1 else turns
-    # Of two turns the first step begins with the trace: one that is marked says more.
-    if len(turns.pieces) > (1 if marked.source is None else 2):
-        return turns
-    if marked.source is not None:
-        return marked
+def _guessed(usage: Usage) -> Found:
+    """Steps from what repeats; where nothing does, one step that ends with the optimizer's only
+    turn, else all that was read."""
     repeated = _repeated(usage)
     if repeated.source is not None:
         return repeated
+    turns = _turns(usage.replay, zeroed=False)
     return turns if turns.source is not None else _whole(usage)
 
 
-def _turns(usage: Usage, *, zeroed: bool) -> Found:
+def _turns(replay: Replay, *, zeroed: bool) -> Found:
     """Steps that end where a turn of the optimizer does; where these are one or two, the first
     begins with the trace."""
-    from memreplay import _growth
-
-    replay = usage.replay
     if not replay.native.tally()["with_stack"]:
         return Found(None, ())
+    from memreplay import _growth
+
     ends = memoryview(_growth.find_turns(replay.native, zeroed)).tolist()
     cuts = [0, *ends] if 0 < len(ends) < 3 else ends
     pieces = tuple(Piece(a, b) for a, b in pairwise(cuts) if b > a)

@@ -14,6 +14,7 @@ from functools import lru_cache
 from itertools import chain, pairwise
 
 from memreplay.analysis.lines import align_files
+from memreplay.analysis.operators import operator_in, outermost_operator
 from memreplay.analysis.plumbing import LIBRARY, code_of, file_rank
 from memreplay.analysis.sites import Calls, Site, same_sites
 from memreplay.model import Frame
@@ -23,7 +24,6 @@ Indices = tuple[int, ...]
 Path = tuple[int, ...]  # numbers of lines, or of sites
 Way = tuple[tuple[int, int], ...]  # of each step the line, or the site
 
-_OPERATOR = re.compile(r"at::_ops::(\w+)::(?:call|redispatch)\b")
 _PYTHON_FILE = re.compile(r"\.py[cw]?$|^<")  # of others, lines are no lines of a source
 
 
@@ -51,13 +51,7 @@ def users_of(stack: Stack) -> Indices:
 
 def operator_below(frames: Sequence[Frame], user: Indices) -> str:
     """The operator that the user's code called: the outermost below it; else empty."""
-    below = frames[: user[0]] if user else frames
-    return next(filter(None, (_operator(frame.function) for frame in reversed(below))), "")
-
-
-def _operator(function: str) -> str:
-    found = _OPERATOR.search(function) if "::" in function else None
-    return found[1] if found else ""
+    return outermost_operator(frames[: user[0]] if user else frames)
 
 
 class One:
@@ -168,7 +162,7 @@ class Code:
             self.has_lines.append(has_lines)
             name = frame.function.rpartition(".")[2]
             self.inner.append(name.startswith("<") and name != "<module>")
-            self.operators.append(_operator(frame.function))
+            self.operators.append(operator_in(frame.function))
         return number
 
     def _site(self, site: Site) -> int:

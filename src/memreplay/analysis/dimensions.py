@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from memreplay import _core, _groups, _measures
 from memreplay.analysis.annotations import spans
 from memreplay.analysis.categories import DEFAULT_RULES, RuleSet
+from memreplay.analysis.operators import node_in, operator_in
 from memreplay.analysis.origins import ORIGINS, Origins
-from memreplay.analysis.plumbing import LIBRARY, NODE, OPERATOR, code_of, ranks
+from memreplay.analysis.plumbing import LIBRARY, code_of, ranks
 from memreplay.model import By, Frame, Label, Part, Way
 
 if TYPE_CHECKING:
@@ -153,15 +154,16 @@ class Dimensions:
         names: dict[int, tuple[bool, str]] = {}
         for i in native.frame_strings()[1]:
             text = native.string(i)
-            if "::" in text and (match := NODE.search(text) or OPERATOR.search(text)):
-                names[i] = (match.re is NODE, match[1])
+            node = node_in(text)
+            if node or (name := operator_in(text)):
+                names[i] = (True, node) if node else (False, name)
         found = array("I", [_core.ABSENT_ID]) * native.n_frames
         first: dict[tuple[bool, str], int] = {}
         if names:
             for frame, function in enumerate(memoryview(native.rows("frame", "name"))):
                 if function in names:
-                    name = names[function]
-                    found[frame] = first.setdefault(name, frame) | name[0] * _groups.NODE_BIT
+                    key = names[function]
+                    found[frame] = first.setdefault(key, frame) | key[0] * _groups.NODE_BIT
         return found
 
     def _by_modules(self, replay: Replay) -> Keys:

@@ -7,8 +7,8 @@ from array import array
 from typing import TYPE_CHECKING
 
 from memreplay import _groups
+from memreplay.analysis.operators import operator_in
 from memreplay.analysis.patterns import compiled
-from memreplay.analysis.plumbing import OPERATOR
 from memreplay.errors import UsageError
 
 if TYPE_CHECKING:
@@ -117,9 +117,9 @@ def _bits_of_frames(
         name, path = native.string(function), native.string(file)
         met = known.get((function, file))
         if met is None:
-            operator = OPERATOR.search(name)
+            operator = operator_in(name)
             texts = [f"{path}:{name}", f"{name} {path}"]
-            texts += [f"aten::{operator[1]}"] if operator else []
+            texts += [f"aten::{operator}"] if operator else []
             met = [_any(one, texts) for *_, one in patterns]
             known[function, file] = met
         texts = [f"{path}:{line}", f"{name} {path}:{line}"] if line else []

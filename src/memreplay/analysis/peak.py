@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memreplay.analysis.annotations import spans
+from memreplay.analysis.annotations import open_at, spans
 from memreplay.analysis.choice import check_reserved, chosen_usages, fitting_by
 from memreplay.analysis.grouping import Grouper
 from memreplay.analysis.trust import strict_verdict, verdict
@@ -13,12 +13,9 @@ from memreplay.model import By, Filters, MeasureName
 from memreplay.results.peak import CategoryBytes, DevicePeak, PeakReport, StepAt
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from memreplay.analysis.calltree import TreeShape
     from memreplay.analysis.categories import Rule
-    from memreplay.model import Span
-    from memreplay.replay import Usage
+    from memreplay.replay import Replay, Usage
     from memreplay.snapshot import Snapshot
 
 
@@ -88,7 +85,7 @@ def device_peak(
     groups, total, count, parts = grouper.holders(usage, point.event_index, top)
     trust = (strict_verdict if strict else verdict)(snap, usage)
     reserved = usage.measure == "reserved"
-    annotation, step = where_in(spans(snap, replay), point.event_index)
+    annotations, step = where_in(snap, replay, point.event_index)
     calls = None
     if tree is not None:
         from memreplay.analysis.calltree import call_tree
@@ -118,34 +115,21 @@ def device_peak(
         peaks=usage.peaks(peaks) if peaks else (),
         parts=parts,
         tree=calls,
-        annotation=annotation,
+        annotations=annotations,
         step=step,
         categories=() if reserved else categories_at(grouper, usage, point.event_index),
     )
 
 
-# What marks steps, the first that there is: a profiler's, else what every optimizer leaves.
-_STEPS = ("ProfilerStep", "Optimizer.step")
+def where_in(snap: Snapshot, replay: Replay, event: int) -> tuple[tuple[str, ...], StepAt | None]:
+    """The annotations that are open after an event, the outermost first, and the step that it is
+    in: as `memreplay steps` finds it, where annotations show that there are steps."""
+    every = spans(snap, replay)
+    if not every:
+        return (), None  # to look for the optimizer would cost time in each of the files
+    from memreplay.analysis.boundaries import known_steps, step_at  # late: few files have any
 
-
-def where_in(every: Sequence[Span], event: int) -> tuple[str | None, StepAt | None]:
-    """The innermost annotation that is open after an event, and the step that it is in."""
-    there = [
-        span
-        for span in every
-        if span.start_event < event and (span.end_event is None or event <= span.end_event)
-    ]
-    annotation = there[-1].name if there else None
-    for name in _STEPS:
-        marks = [span for span in every if span.name.partition("#")[0] == name]
-        if marks:
-            # Several optimizers leave several in a step: those of the first stand for it.
-            marks = [span for span in marks if name != _STEPS[1] or span.name == marks[0].name]
-            inside = [number for number, span in enumerate(marks, 1) if span in there]
-            over = sum(span.end_event is not None and span.end_event < event for span in marks)
-            number = inside[-1] if inside else over + 1
-            return annotation, StepAt(name, number, len(marks), bool(inside))
-    return annotation, None
+    return open_at(every, event), step_at(known_steps(snap, replay), replay, event)
 
 
 def categories_at(grouper: Grouper, usage: Usage, event: int) -> tuple[CategoryBytes, ...]:

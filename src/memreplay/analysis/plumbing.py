@@ -54,9 +54,6 @@ INTERPRETER_FUNCTION = re.compile(
     r"_(?:wrapped_)?call_impl$|<module>$"
 )
 PYTHON_NAME = re.compile(r"^[\w.<>]+$")
-# The C++ functions that stand for an operator, and for a node of autograd.
-OPERATOR = re.compile(r"at::_ops::(\w+)::(?:call|redispatch)\b")
-NODE = re.compile(r"torch::autograd::(?:generated::)?(\w+)::apply\b")
 
 
 def file_rank(file: str, project: Sequence[str] = ()) -> int:

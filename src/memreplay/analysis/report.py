@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from memreplay.analysis.advice import advice_of, facts_of
-from memreplay.analysis.annotations import spans
 from memreplay.analysis.categories import DEFAULT_RULES, UNKNOWN, Rule
 from memreplay.analysis.caught import categories_report
 from memreplay.analysis.fragmentation import fragmentation_report
@@ -24,14 +23,12 @@ from memreplay.results.report import DeviceOverview, Missing, Overview, PartName
 if TYPE_CHECKING:
     from memreplay.replay import Replay, Usage
     from memreplay.results.fragmentation import DeviceFragmentation, UnusedPoint
-    from memreplay.results.leaks import DeviceLeaks
     from memreplay.results.oom import OomReport
     from memreplay.results.peak import DevicePeak
     from memreplay.results.steps import DeviceSteps, Step
     from memreplay.snapshot import Snapshot
 
 HOLDERS = 5  # groups that hold the memory at the peak
-NEARLY = 0.95  # of the most that was reserved
 OTHERS = 3  # rows of the other parts
 # What errors begin with, which say why a whole command has no answer.
 _BEGINNINGS = ("cannot look for leaks: ", "no steps: ")
@@ -45,11 +42,13 @@ def overview(
     *,
     total_memory: int | None = None,
     rules: tuple[Rule, ...] = DEFAULT_RULES,
+    fold: bool = False,
     strict: bool = False,
 ) -> Overview:
     """What each command says of the snapshot, a part that does not apply left out with the reason.
 
-    `total_memory` is the card's, in bytes. Raises UsageError where the file says that the card has
+    `total_memory` is the card's, in bytes. With `fold` stacks that look alike to people are one
+    holder, as in `memreplay peak`. Raises UsageError where the file says that the card has
     more than that.
     """
     missing: list[Missing] = []
@@ -66,7 +65,10 @@ def overview(
             snap, most=1, total_bytes=total_memory, top=HOLDERS, rules=rules, strict=strict
         )
 
-    peak = peak_report(snap, top=HOLDERS, rules=rules, strict=strict)
+    folded = peak_report(snap, top=HOLDERS, rules=rules, fold=True, strict=strict)
+    peak = folded
+    if not fold:
+        peak = peak_report(snap, top=HOLDERS, rules=rules, strict=strict)
     # That the card is larger than was said is an error of the command, not of one part.
     oom = part("oom", ooms) if total_memory is None else ooms()
     reports: dict[PartName, Any] = {
@@ -96,11 +98,12 @@ def overview(
         _device(
             snap,
             one,
+            looks,
             {name: found.get(one.device) for name, found in parts.items()},
             tuple(missing),
             grouper,
         )
-        for one in peak.devices
+        for one, looks in zip(peak.devices, folded.devices, strict=True)
     ]
     return Overview(
         file=snap.file,
@@ -119,6 +122,7 @@ def _how_bad(one: DeviceOverview) -> tuple[bool, int, int, int]:
 def _device(
     snap: Snapshot,
     peak: DevicePeak,
+    folded: DevicePeak,
     parts: dict[str, Any],
     missing: tuple[Missing, ...],
     grouper: Grouper,
@@ -144,16 +148,15 @@ def _device(
         reserved_exactness="exact" if verdict(snap, reserved).exact else "estimated",
         total_bytes=None if oom is None else oom.total_bytes,
         total_known=oom is not None and oom.total_known,
-        annotations=_open_at(snap, replay, peak.event_index),
         step=_step_at(parts["steps"], peak.event_index),
         peak_category=_category_at(replay, peak.event_index, grouper),
-        unused=_fullest(parts["fragmentation"]),
-        unused_moment=moment_of(parts["fragmentation"]),
-        leaks_judged=_judged(parts["leaks"]),
+        unused=_told(parts["fragmentation"]),
         missing=tuple(why),
         **parts,
     )
-    return replace(made, advice=advice_of(made, facts_of(snap, replay)))
+    # Advice is the same, however its holders are shown.
+    advice = advice_of(replace(made, peak=folded), facts_of(snap, replay))
+    return replace(made, advice=advice)
 
 
 def _reason(text: str) -> str:
@@ -161,15 +164,6 @@ def _reason(text: str) -> str:
     for beginning in _BEGINNINGS:
         text = text.removeprefix(beginning)
     return _REMARK.sub("", text.partition(";")[0])
-
-
-def _open_at(snap: Snapshot, replay: Replay, event: int) -> tuple[str, ...]:
-    """The names of the annotations that were open, the outermost first."""
-    return tuple(
-        span.name
-        for span in spans(snap, replay)
-        if span.start_event < event and (span.end_event is None or event <= span.end_event)
-    )
 
 
 def _step_at(steps: DeviceSteps | None, event: int) -> Step | None:
@@ -191,26 +185,8 @@ def _sums(grouper: Grouper, usage: Usage, event: int) -> dict[str, int]:
     return {group.label: group.bytes for group in grouper.groups(usage, event, 0)[0]}
 
 
-def _judged(leaks: DeviceLeaks | None) -> bool:
-    """Whether there were steps enough."""
-    return leaks is not None and getattr(leaks, "judged", leaks.source is not None)
-
-
-def moment_of(found: DeviceFragmentation | None) -> str:
-    """Why `memreplay fragmentation` tells of the moment that it does; empty where it tells of the
-    one at which most was unused, whenever that was."""
-    moment: str = getattr(found, "moment", "")
-    return moment
-
-
-def _fullest(found: DeviceFragmentation | None) -> UnusedPoint | None:
-    """Of the moments that are told and have nearly as much reserved as any, the one at which most
-    was active: a cache that is idle is no loss while nobody asks for it."""
-    if found is None or not found.points:
+def _told(found: DeviceFragmentation | None) -> UnusedPoint | None:
+    """Of the moments the one that `memreplay fragmentation` tells of."""
+    if found is None:
         return None
-    told = [one for one in found.points if one.event_index == found.event_index]
-    if told and moment_of(found):  # the command's own choice
-        return told[0]
-    most = max(one.reserved_bytes for one in found.points)
-    high = [one for one in found.points if one.reserved_bytes >= NEARLY * most]
-    return max(high, key=lambda one: (one.active_bytes, one.reserved_bytes))
+    return next((one for one in found.points if one.event_index == found.event_index), None)

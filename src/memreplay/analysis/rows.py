@@ -102,7 +102,7 @@ def _by_label(base: list[Group], new: list[Group]) -> list[DiffRow]:
     """Groups that have no stack, file or function to compare: those of one label are one."""
     ours, theirs = _labelled(base), _labelled(new)
     return [
-        _row(label, (), (), ours.get(label, []), theirs.get(label, []))
+        _row(Label(label), ours.get(label, []), theirs.get(label, []))
         for label in dict.fromkeys([*theirs, *ours])
     ]
 
@@ -142,7 +142,7 @@ def _code(group: Group) -> tuple[Frame, ...]:
 
 
 def _ways(group: Group) -> tuple[Label, ...]:
-    return group.of or (Label(group.label, group.frames, group.user),)
+    return group.of or (Label(group.label, group.frames, group.user, group.libraries),)
 
 
 def _indices(group: Group, of: Callable[[Label], tuple[int, ...]]) -> tuple[int, ...]:
@@ -171,16 +171,20 @@ def _kind(group: Group) -> str:
 def _matched(match: Match, base: list[Group], new: list[Group]) -> DiffRow:
     first = (new or base)[0]
     if _code(first) == match.frames:
-        return _row(first.label, first.frames, first.user, base, new, first.of)
+        whole = Label(first.label, first.frames, first.user, first.libraries)
+        return _row(whole, base, new, first.of)
     at = match.frames[match.user[0] if match.user else 0]
     label = ", ".join(filter(None, (_kind(first), frame_words(at))))
-    return _row(label, match.frames, match.user, base, new, below=match.below)
+    others = {label.frames[i] for label in _ways(first) for i in label.libraries}
+    libraries = tuple(
+        i for i, frame in enumerate(match.frames) if frame in others and i not in match.user
+    )
+    shared = Label(label, match.frames, match.user, libraries)
+    return _row(shared, base, new, below=match.below)
 
 
 def _row(
-    label: str,
-    frames: tuple[Frame, ...],
-    user: tuple[int, ...],
+    code: Label,
     base: list[Group],
     new: list[Group],
     of: tuple[Label, ...] = (),
@@ -190,9 +194,10 @@ def _row(
     base_bytes, new_bytes = (sum(group.bytes for group in side) for side in (base, new))
     base_count, new_count = (sum(group.count for group in side) for side in (base, new))
     return DiffRow(
-        label=label,
-        frames=frames,
-        user=user,
+        label=code.text,
+        frames=code.frames,
+        user=code.user,
+        libraries=code.libraries,
         base_bytes=base_bytes,
         new_bytes=new_bytes,
         base_count=base_count,

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from memreplay.cli.filtering import filter_options_of
 from memreplay.cli.options import (
     STRICT_EXIT_CODES,
     all_frames_option,
     by_option_for,
     config_options,
     file_argument,
-    filter_options_of,
     format_option,
     from_zero,
     part_options,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from memreplay.cli.address import AddressType
+from memreplay.cli.filtering import filter_options
 from memreplay.cli.moment import MomentType
 from memreplay.cli.options import (
     STRICT_EXIT_CODES,
@@ -15,7 +16,6 @@ from memreplay.cli.options import (
     by_option,
     config_options,
     file_argument,
-    filter_options,
     format_option,
     measure_option,
     part_options,

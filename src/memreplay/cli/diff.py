@@ -10,13 +10,13 @@ import click
 
 from memreplay.cli.base import opened_base
 from memreplay.cli.errors import attempt
+from memreplay.cli.filtering import filter_options
 from memreplay.cli.options import (
     STRICT_EXIT_CODES,
     all_frames_option,
     at_option,
     by_option,
     config_options,
-    filter_options,
     format_option,
     measure_option,
     part_options,

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from memreplay.cli.export_names import FORMATS, TABLES, VIEWS, format_of
+from memreplay.cli.filtering import filter_options
 from memreplay.cli.options import (
     EXIT_CODES,
     all_frames_option,
     at_option,
     config_options,
     files_argument,
-    filter_options,
     measures_option,
     part_options,
     points_option,

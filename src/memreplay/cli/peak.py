@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from memreplay.cli.filtering import filter_options
 from memreplay.cli.options import (
     STRICT_EXIT_CODES,
     all_frames_option,
     by_option,
     config_options,
     file_argument,
-    filter_options,
     format_option,
     measure_option,
     part_options,

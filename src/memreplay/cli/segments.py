@@ -9,6 +9,7 @@ import click
 
 from memreplay.cli.options import (
     STRICT_EXIT_CODES,
+    config_options,
     file_argument,
     format_option,
     reading_options,
@@ -20,6 +21,7 @@ from memreplay.cli.present import present
 from memreplay.cli.source import Reading, opened
 
 if TYPE_CHECKING:
+    from memreplay.cli.config import ConfigChoice
     from memreplay.results.segments import SegmentsReport
 
 
@@ -37,6 +39,7 @@ Examples:
 @file_argument
 @top_option
 @click.option("--list", "listed", is_flag=True, help="List the --top largest changes one by one.")
+@config_options
 @reading_options
 @strict_option
 @format_option
@@ -46,6 +49,7 @@ def command(
     file: str,
     top: int,
     listed: bool,
+    config: ConfigChoice,
     reading: Reading,
     strict: bool,
     fmt: str,
@@ -56,6 +60,8 @@ def command(
     expandable ones: at the peak, and over the recording; and who made it give memory back. With
     --format json all changes too, as a series.
     """
+
+    del config  # `reading` has what it says of the user's code
 
     def work() -> SegmentsReport:
         from memreplay.analysis.segments import segments_report

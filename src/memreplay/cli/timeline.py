@@ -8,11 +8,11 @@ import click
 
 from memreplay.cli.by import ByType
 from memreplay.cli.errors import attempt
+from memreplay.cli.filtering import filter_options
 from memreplay.cli.options import (
     STRICT_EXIT_CODES,
     config_options,
     file_argument,
-    filter_options,
     from_zero,
     output_options,
     part_options,

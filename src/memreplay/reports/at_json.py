@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from memreplay.reports.calltree import tree_json
 from memreplay.reports.filters import filters_json
-from memreplay.reports.holders_json import frame_json, group_json, part_json
+from memreplay.reports.holders_json import code_json, frame_json, group_json, part_json
 from memreplay.reports.moment_json import moment_json
 from memreplay.reports.strict_json import to_json
 from memreplay.results.at import AtReport, DeviceAt, DeviceStages, LiveAllocation
@@ -91,23 +91,20 @@ def _device(found: DeviceAt, report: AtReport) -> dict[str, object]:
         stacks = {one.stack: one for one in found.allocations}
         at = {stack: place for place, stack in enumerate(stacks)}
         out["allocations"] = [_allocation(one, at[one.stack]) for one in found.allocations]
-        out["stacks"] = [_stack(one) for one in stacks.values()]
+        out["stacks"] = [code_json(one) for one in stacks.values()]
     if found.found is not None:
         one = found.found
         row = _allocation(one.allocation, 0)
         del row["stack"]
-        out["found"] = {"number": one.number, "total": one.total, **row, **_stack(one.allocation)}
+        out["found"] = {
+            "number": one.number,
+            "total": one.total,
+            **row,
+            **code_json(one.allocation),
+        }
     if found.tree is not None:
         out["tree"] = tree_json(found.tree)
     return out
-
-
-def _stack(one: LiveAllocation) -> dict[str, object]:
-    return {
-        "label": one.label,
-        "user": list(one.user),
-        "frames": [frame_json(frame) for frame in one.frames],
-    }
 
 
 def _allocation(one: LiveAllocation, stack: int) -> dict[str, object]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from memreplay.analysis.operators import backward_of
 from memreplay.reports.document import Place, Row, Table
 from memreplay.reports.holders_json import frame_json
 from memreplay.reports.holders_text import place_of, share
-from memreplay.reports.operators import backward_of
 from memreplay.reports.units import count, counted, percent, size
 from memreplay.results.calltree import Call, CallTree
 

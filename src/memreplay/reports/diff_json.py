@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memreplay.reports.filters import filters_json
-from memreplay.reports.holders_json import frame_json
+from memreplay.reports.holders_json import code_json
 from memreplay.reports.moment_json import moment_json
 from memreplay.reports.strict_json import to_json
 from memreplay.results.diff import DeviceDiff, DiffReport, DiffRow, Side
@@ -67,7 +67,7 @@ def _side(side: Side) -> dict[str, object]:
 
 def _row(row: DiffRow) -> dict[str, object]:
     return {
-        "label": row.label,
+        **code_json(row),
         "status": row.status,
         "base_bytes": row.base_bytes,
         "new_bytes": row.new_bytes,
@@ -77,6 +77,4 @@ def _row(row: DiffRow) -> dict[str, object]:
         "base_groups": row.base_groups,
         "new_groups": row.new_groups,
         "below": row.below,
-        "user": list(row.user),
-        "frames": [frame_json(frame) for frame in row.frames],
     }

@@ -126,7 +126,16 @@ def _table(found: DeviceDiff, report: DiffReport) -> Table:
 
 
 def _row(row: DiffRow, report: DiffReport) -> Row:
-    group = Group(row.label, row.new_bytes, row.new_count, 0.0, row.frames, row.user, row.of)
+    group = Group(
+        row.label,
+        row.new_bytes,
+        row.new_count,
+        0.0,
+        row.frames,
+        row.user,
+        row.of,
+        row.libraries,
+    )
     shown = group_row(group, report.by, all_frames=report.all_frames)
     numbers = (
         signed_size(row.change_bytes),

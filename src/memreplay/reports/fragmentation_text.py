@@ -27,7 +27,7 @@ _POINTS = {
 }
 _PEAKS = {_POINTS["peak"], _POINTS["reserved"]}
 # What the first line is about.
-_MOMENTS: dict[Moment, str] = {
+MOMENTS: dict[Moment, str] = {
     "asked": "",
     "oom": "when a request failed",
     "reserved": "at the peak of reserved memory",
@@ -88,7 +88,7 @@ def _headline(device: DeviceFragmentation) -> tuple[str, ...]:
         if device.trace_events and "no_events" not in device.reasons:
             return (f"{words}; no events in this range",)
         return (f"{words} in the final state",)
-    where, *when = moment_phrases(_MOMENTS[device.moment], device, ",")
+    where, *when = moment_phrases(MOMENTS[device.moment], device, ",")
     return (words, where.replace(" ,", ",").strip(", "), *when)
 
 

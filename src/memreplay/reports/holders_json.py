@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from memreplay.model import By, Frame, Group, Part
 
 
@@ -24,15 +26,35 @@ def part_json(part: Part, by: By) -> dict[str, object]:
 
 
 def group_json(group: Group) -> dict[str, object]:
-    """One group; `user` and `libraries` index into `frames`."""
+    """One group."""
     return {
         "bytes": group.bytes,
         "count": group.count,
         "share": group.share,
-        "label": group.label,
-        "user": list(group.user),
-        "libraries": list(group.libraries),
-        "frames": [frame_json(frame) for frame in group.frames],
+        **code_json(group),
+    }
+
+
+class Coded(Protocol):
+    """What has a stack: a group, a row of several, an allocation."""
+
+    @property
+    def label(self) -> str: ...
+    @property
+    def frames(self) -> tuple[Frame, ...]: ...
+    @property
+    def user(self) -> tuple[int, ...]: ...
+    @property
+    def libraries(self) -> tuple[int, ...]: ...
+
+
+def code_json(one: Coded) -> dict[str, object]:
+    """What it is called, and its frames; `user` and `libraries` index into these."""
+    return {
+        "label": one.label,
+        "user": list(one.user),
+        "libraries": list(one.libraries),
+        "frames": [frame_json(frame) for frame in one.frames],
     }
 
 

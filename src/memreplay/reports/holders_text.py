@@ -8,10 +8,10 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Protocol
 
 from memreplay.analysis.grouping import part_label
+from memreplay.analysis.operators import backward_of, operator_of
 from memreplay.analysis.plumbing import library_of
 from memreplay.model import By, Frame, Group, MeasureName, Part
 from memreplay.reports.document import Below, Place, Row, Style, Table
-from memreplay.reports.operators import backward_of, operator_of
 from memreplay.reports.units import count, counted, percent, size
 
 if TYPE_CHECKING:
@@ -122,8 +122,7 @@ def _first_difference(stacks: list[tuple[Frame, ...]]) -> int | None:
 
 def _code(group: Group | DiffRow) -> tuple[Frame, ...]:
     """The frames that are of no plumbing, innermost first."""
-    libraries = getattr(group, "libraries", ())
-    return tuple(group.frames[i] for i in sorted((*group.user, *libraries)))
+    return tuple(group.frames[i] for i in sorted((*group.user, *group.libraries)))
 
 
 def group_row(group: Group, by: By, *, all_frames: bool, more: tuple[str, ...] = ()) -> Row:

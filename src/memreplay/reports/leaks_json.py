@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memreplay.reports.filters import filters_json
-from memreplay.reports.holders_json import group_json
+from memreplay.reports.holders_json import code_json
 from memreplay.reports.steps_json import source_json
 from memreplay.reports.strict_json import to_json
 from memreplay.results.leaks import DeviceLeaks, GrownGroup, LeaksReport
@@ -77,7 +77,6 @@ def _device(device: DeviceLeaks) -> dict[str, object]:
 
 
 def _grown(one: GrownGroup) -> dict[str, object]:
-    group = group_json(one.group)
     return {
         "bytes_per_step": one.rate,
         "bytes_per_step_error": one.rate_error,
@@ -92,7 +91,5 @@ def _grown(one: GrownGroup) -> dict[str, object]:
         "stopped": one.stopped,
         "old_count": one.group.count,
         "old_bytes": one.old_bytes,
-        "label": group["label"],
-        "user": group["user"],
-        "frames": group["frames"],
+        **code_json(one.group),
     }

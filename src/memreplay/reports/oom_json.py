@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memreplay.model import By
-from memreplay.reports.holders_json import group_json, part_json
+from memreplay.reports.holders_json import code_json, group_json, part_json
 from memreplay.reports.mapped_json import pin_json, pool_json
 from memreplay.reports.strict_json import to_json
 from memreplay.results.oom import DeviceOoms, LastState, Oom, OomReport
@@ -65,7 +65,6 @@ def _end(end: LastState, by: By) -> dict[str, object]:
 
 
 def _oom(oom: Oom, by: By) -> dict[str, object]:
-    asked_by = group_json(oom.asked_by)
     found: dict[str, object] = {
         "number": oom.number,
         "event_index": oom.event_index,
@@ -78,7 +77,7 @@ def _oom(oom: Oom, by: By) -> dict[str, object]:
         "pool_assumed": oom.pool_assumed,
         "stream": oom.stream,
         "kind": oom.kind,
-        "asked_by": {name: asked_by[name] for name in ("label", "user", "frames")},
+        "asked_by": code_json(oom.asked_by),
         "device_free_bytes": oom.device_free_bytes,
         "outside_bytes": oom.outside_bytes,
         "outside_known": oom.outside_known,

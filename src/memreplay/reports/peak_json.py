@@ -46,7 +46,7 @@ def _device(peak: DevicePeak, by: By) -> dict[str, object]:
         "events": peak.events,
         "trace_events": peak.trace_events,
         "live_count": peak.live_count,
-        "annotation": peak.annotation,
+        "annotation": peak.annotations[-1] if peak.annotations else None,
         "step": None if peak.step is None else _step(peak.step),
         "categories": [
             {"category": one.name, "bytes": one.bytes, "count": one.live_count}
@@ -72,7 +72,8 @@ def _device(peak: DevicePeak, by: By) -> dict[str, object]:
 
 def _step(step: StepAt) -> dict[str, object]:
     return {
-        "annotation": step.name,
+        "annotation": step.source.name if step.source.kind == "annotation" else None,
+        "found": step.source.kind,
         "number": step.number,
         "of": step.of,
         "inside": step.inside,

@@ -25,6 +25,7 @@ from memreplay.reports.units import (
     signed_duration,
     size,
 )
+from memreplay.reports.where import where_words
 from memreplay.results.peak import DevicePeak, PeakReport
 
 _MOST_CATEGORIES = 4
@@ -125,31 +126,12 @@ def _pairs(peak: DevicePeak, report: PeakReport) -> tuple[tuple[str, str], ...]:
     when = " at the peak" if peak.events else ""
     if peak.measure != "reserved":
         pairs.append(("live", counted(peak.live_count, "block") + when))
-    where = _where(peak)
+    where = where_words(peak.step, peak.annotations[-1:])
     if where:
         pairs.append(("where", where))
     if any(one.name != UNKNOWN for one in peak.categories) and report.by != "category":
         pairs.append(("kinds", _categories(peak)))
     return tuple(pairs)
-
-
-def _where(peak: DevicePeak) -> str:
-    """`step 3 of 10, forward`: the step and the innermost annotation, as far as they are known."""
-    words = []
-    step = peak.step
-    if step is not None:
-        number = f"{count(step.number)} of {count(step.of)}"
-        if step.inside and peak.annotation is not None and peak.annotation.startswith(step.name):
-            return f"{peak.annotation}, {number}"
-        if step.inside:
-            words.append(f"{step.name} {number}")
-        elif step.number > step.of:
-            words.append(f"after the last of {counted(step.of, step.name)}")
-        else:
-            words.append(f"before {step.name} {number}")
-    if peak.annotation is not None:
-        words.append(f"annotation {peak.annotation}")
-    return ", ".join(words)
 
 
 def _categories(peak: DevicePeak) -> str:

@@ -64,7 +64,7 @@ def _device(
         "reserved_exactness": device.reserved_exactness,
         "total_bytes": device.total_bytes,
         "total_known": device.total_known,
-        "annotations": list(device.annotations),
+        "annotations": list(device.peak.annotations),
         "step": None if step is None else {"index": step.number, "name": step.name},
         "category": device.peak_category,
         "unused": None if device.unused is None else _unused(device.unused),

@@ -20,12 +20,14 @@ from memreplay.reports.document import (
     Row,
     Table,
 )
-from memreplay.reports.fit import clean, cut_right
+from memreplay.reports.fit import clean
+from memreplay.reports.fragmentation_text import MOMENTS
 from memreplay.reports.holders_text import group_row, holder_tables, share
 from memreplay.reports.oom_text import CAUSES
 from memreplay.reports.reasons import REASONS
 from memreplay.reports.steps_text import source_words
 from memreplay.reports.units import count, counted, duration, percent, signed_duration, size
+from memreplay.reports.where import where_words
 from memreplay.results.report import DeviceOverview, Overview
 
 SHOWN_ADVICE = 4
@@ -34,13 +36,8 @@ SHOWN_CATEGORIES = 4
 SHOWN_OTHERS = 15  # devices
 MOST_CALLERS = 2
 TRIFLE = 0.0005  # a share that would be shown as 0.0%
-_MOMENTS = {
-    "oom": "when a request failed",
-    "reserved": "at the peak of reserved memory",
-    "final": "in the final state",
-}
 AT_PEAK = 0.9  # of the peak: an end that may be where a request failed
-NAME_WIDTH = 40  # of an annotation
+SHOWN_ANNOTATIONS = 3
 
 
 def report_document(report: Overview) -> Document:
@@ -182,15 +179,11 @@ def _peak(device: DeviceOverview) -> str:
 
 
 def _where(device: DeviceOverview) -> str:
-    words = []
-    if device.step is not None and device.steps is not None:
+    peak = device.peak
+    words = list(filter(None, (where_words(peak.step, peak.annotations[-SHOWN_ANNOTATIONS:]),)))
+    if peak.step is None and device.step is not None and device.steps is not None:
         of = f"step {count(device.step.number)} of {count(len(device.steps.steps))}"
-        words.append(f"{of} ({_source(device)})")
-    said = device.step.name if device.step is not None else ""
-    names = [name for name in device.annotations if name != said]
-    if names:
-        shown = [cut_right(clean(name), NAME_WIDTH) for name in names[-3:]]
-        words.append("annotation " + " > ".join(shown))
+        words.insert(0, f"{of} ({_source(device)})")
     if device.peak_category != UNKNOWN:
         words.append(f"code of category {device.peak_category}")
     return ", ".join(words)
@@ -207,18 +200,14 @@ def _categories(device: DeviceOverview) -> str:
         return _missing(device, "categories")
     if not found.live_bytes:
         return "nothing was held"
-    if found.unknown_bytes == found.live_bytes and not device.peak.baseline_held_bytes:
+    if found.unknown_bytes == found.live_bytes:
         return f"not known: no rule fits any stack of the {size(found.live_bytes)}"
     sums: dict[str, int] = {}
     for one in found.caught:
         # What stands behind a colon in a category of ours explains it.
         name = one.category if one.own else one.category.partition(": ")[0]
         sums[name] = sums.get(name, 0) + one.bytes
-    before = 0 if device.peak.events == 0 else device.peak.baseline_held_bytes
-    before = min(before, found.unknown_bytes)
-    if before:
-        sums["before the recording"] = sums.get("before the recording", 0) + before
-    sums[UNKNOWN] = found.unknown_bytes - before
+    sums[UNKNOWN] = sums.get(UNKNOWN, 0) + found.unknown_bytes
     rows = sorted(((n, name) for name, n in sums.items() if n), reverse=True)
     shown = [f"{size(n)} {name} ({percent(n / found.live_bytes)})" for n, name in rows]
     rest = sum(n for n, _ in rows[SHOWN_CATEGORIES:])
@@ -228,7 +217,7 @@ def _categories(device: DeviceOverview) -> str:
 
 def _unused(device: DeviceOverview) -> str:
     point = device.unused
-    if point is None:
+    if point is None or device.fragmentation is None:
         return _missing(device, "fragmentation")
     if not point.reserved_bytes:
         return "no memory was reserved that the file knows of"
@@ -236,7 +225,7 @@ def _unused(device: DeviceOverview) -> str:
         return "more was active than reserved: segment events are missing in the file"
     part = percent(share(point.unused_bytes, point.reserved_bytes))
     words = f"{size(point.unused_bytes)} ({part}) of {size(point.reserved_bytes)}"
-    return f"{words} reserved, {_MOMENTS.get(device.unused_moment, 'when most was in use')}"
+    return f"{words} reserved, {MOMENTS[device.fragmentation.moment] or 'in the final state'}"
 
 
 def _leaks(device: DeviceOverview) -> str:

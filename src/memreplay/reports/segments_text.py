@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from memreplay.analysis.operators import backward_of, operator_of
 from memreplay.model import Frame
 from memreplay.reports.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
-from memreplay.reports.operators import backward_of, operator_of
 from memreplay.reports.reasons import reason_notes
 from memreplay.reports.units import count, counted, percent, signed_duration, signed_size, size
 from memreplay.results.segments import ChangeGroup, DeviceSegments, SegmentChange, SegmentsReport

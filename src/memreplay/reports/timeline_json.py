@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memreplay.reports.filters import filters_json
-from memreplay.reports.holders_json import frame_json
+from memreplay.reports.holders_json import code_json
 from memreplay.reports.strict_json import to_json
 from memreplay.results.timeline import Layer, Marks, Series, TimelineReport
 
@@ -65,9 +65,7 @@ def _series(series: Series, report: TimelineReport) -> dict[str, object]:
 
 def _layer(layer: Layer) -> dict[str, object]:
     return {
-        "label": layer.group.label,
-        "frames": [frame_json(frame) for frame in layer.group.frames],
-        "user": list(layer.group.user),
+        **code_json(layer.group),
         "peak_bytes": layer.peak_bytes,
         "peak_event_index": layer.event_index,
         "bytes": layer.bytes,

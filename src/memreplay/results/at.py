@@ -21,8 +21,8 @@ class LiveAllocation(Brief):
     never below 0. `age_events` counts the events since. `free_event` is when the measure
     lets go of it (None: not in this recording), `free_us` its time, `freed_at` the frame that is
     put down to, where the free was recorded with a stack of its own. `stream` and `pool` are None
-    where they are not known. `stack` is a number that those of one stack share, `label`, `frames`
-    and `user` are as in Group.
+    where they are not known. `stack` is a number that those of one stack share, `label`, `frames`,
+    `user` and `libraries` are as in Group.
     """
 
     address: int
@@ -40,6 +40,7 @@ class LiveAllocation(Brief):
     label: str
     frames: tuple[Frame, ...]
     user: tuple[int, ...]
+    libraries: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

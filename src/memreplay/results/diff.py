@@ -15,10 +15,10 @@ Status = Literal["grew", "shrank", "new", "gone", "same"]
 class DiffRow(Brief):
     """One group in both snapshots: its bytes and allocations in each.
 
-    `label`, `frames`, `user` and `of` are as in Group, of the new snapshot where it has the group.
-    A row may be of several groups, `base_groups` and `new_groups` of each: then `frames` is what
-    they have in common. `below` these: of functions that they call, which one snapshot alone has
-    (split off, inlined), not of the first line itself.
+    `label`, `frames`, `user`, `libraries` and `of` are as in Group, of the new snapshot where it
+    has the group. A row may be of several groups, `base_groups` and `new_groups` of each: then
+    `frames` is what they have in common. `below` these: of functions that they call, which one
+    snapshot alone has (split off, inlined), not of the first line itself.
     """
 
     label: str
@@ -33,6 +33,7 @@ class DiffRow(Brief):
     base_groups: int = 0
     new_groups: int = 0
     below: bool = False
+    libraries: tuple[int, ...] = ()
 
     @property
     def change_bytes(self) -> int:

@@ -10,6 +10,7 @@ from memreplay.model import By, Exactness, Filters, Group, MeasureName, Part, Pe
 
 if TYPE_CHECKING:
     from memreplay.results.calltree import CallTree
+    from memreplay.results.steps import StepSource
 
 
 class CategoryBytes(NamedTuple):
@@ -21,13 +22,13 @@ class CategoryBytes(NamedTuple):
 
 
 class StepAt(NamedTuple):
-    """Which step a moment is in: the `number`-th, from 1, of `of` annotations of this name (before
-    its #).
+    """Which step a moment is in: the `number`-th, from 1, of the `of` that `source` says.
 
-    `inside` says that it is in the annotation itself; else it is before that one, and after the one
-    before; after the last, `number` is one more than there are.
+    `inside` says that it is in the step itself, called `name`; else it is before that one, and
+    after the one before; after the last, `number` is one more than there are.
     """
 
+    source: StepSource
     name: str
     number: int
     of: int
@@ -49,9 +50,10 @@ class DevicePeak(Brief):
     of those cut are in `rest_bytes` and `rest_count`, so that everything always adds up to
     `peak_bytes`. `exactness` says whether the series is exact ("estimated": the reasons tell why);
     `trusted` also whether it is all that happened. `peaks` are the highest separate maxima, when
-    they were asked for; `parts` those of pools or streams, when grouped by these. `annotation` is
-    the innermost annotation that was open, `step` the step by annotations; `categories` are those
-    of all that was held, largest first, empty of reserved memory.
+    they were asked for; `parts` those of pools or streams, when grouped by these. `annotations`
+    are those that were open, the outermost first, and `step` is the step by them, as `memreplay
+    steps` has it; `categories` are those of all that was held, largest first, empty of reserved
+    memory.
     """
 
     device: int
@@ -77,7 +79,7 @@ class DevicePeak(Brief):
     peaks: tuple[PeakPoint, ...] = ()
     parts: tuple[Part, ...] = ()
     tree: CallTree | None = None
-    annotation: str | None = None
+    annotations: tuple[str, ...] = ()
     step: StepAt | None = None
     categories: tuple[CategoryBytes, ...] = ()
 

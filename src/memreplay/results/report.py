@@ -51,12 +51,8 @@ class DeviceOverview(Brief):
     `trusted`, `exactness` (of requested bytes) and `reasons` are the verdict of `memreplay
     summary`. `reserved_bytes` is the peak of reserved memory. `total_bytes` is the card's memory,
     or the most that was seen of it (`total_known` says which), None where nothing is known.
-    `annotations` were open at the peak of requested bytes, the outermost first; `step` is the one
-    that it lies in, `peak_category` the category of the allocation that made it. `unused` is the
-    moment that `memreplay fragmentation` tells of, and `unused_moment` what it calls it; where that
-    is empty, the one at which most was active, of those with nearly as much reserved as ever.
-    `leaks_judged`
-    says whether there were steps enough to judge leaks by.
+    `step` is the one that the peak of requested bytes lies in, `peak_category` the category of the
+    allocation that made it. `unused` is the moment that `memreplay fragmentation` tells of.
     """
 
     device: int
@@ -69,12 +65,9 @@ class DeviceOverview(Brief):
     reserved_exactness: Exactness
     total_bytes: int | None
     total_known: bool
-    annotations: tuple[str, ...]
     step: Step | None
     peak_category: str
     unused: UnusedPoint | None
-    unused_moment: str
-    leaks_judged: bool
     categories: DeviceCategories | None
     fragmentation: DeviceFragmentation | None
     steps: DeviceSteps | None
@@ -87,6 +80,11 @@ class DeviceOverview(Brief):
     def ran_out(self) -> bool:
         """Whether a request failed."""
         return self.oom is not None and self.oom.ooms_total > 0
+
+    @property
+    def leaks_judged(self) -> bool:
+        """Whether there were steps enough to judge leaks by."""
+        return self.leaks is not None and self.leaks.judged
 
 
 @dataclass(frozen=True, slots=True)

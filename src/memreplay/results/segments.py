@@ -12,8 +12,8 @@ from memreplay.model import Exactness, Frame, Group, SegmentChanges
 class SegmentChange(Brief):
     """One segment event, for people: `place` is the frame that its stack is put down to.
 
-    `is_user` says whether that is the user's own code; `frames` is the whole stack, innermost
-    first.
+    `is_user` says whether that is code: the user's own, or a library's in a stack without any;
+    `frames` is the whole stack, innermost first.
     """
 
     event_index: int

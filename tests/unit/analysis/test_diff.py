@@ -12,8 +12,11 @@ from hypothesis import strategies as st
 
 import memreplay as mr
 from memreplay.analysis.diff import diff_report
+from memreplay.analysis.peak import peak_report
 from memreplay.errors import UsageError
 from memreplay.model import By, MeasureName, When
+from memreplay.reports.diff_text import diff_document
+from memreplay.reports.plain import render_plain
 from memreplay.results.diff import DeviceDiff, DiffReport
 from tests import build
 from tests.allocator_strategies import Recording, record, recordings
@@ -281,3 +284,36 @@ def test_a_moment_that_one_lacks() -> None:
     last = new.replay().events - 1
     with pytest.raises(UsageError, match=f"has no event {last}"):
         diff_report(base, new, when=When("event", last))
+
+
+LIBRARY = "/v/lib/python3.12/site-packages/einops/"
+
+
+@pytest.mark.parametrize("moved", [0, 3])
+def test_a_library_between_is_named_as_in_peak(moved: int) -> None:
+    def side(size: int, at: int) -> mr.Snapshot:
+        made = SnapshotBuilder()
+        for k, line in enumerate((288, 290)):
+            stack = [
+                ("einsum", LIBRARY + "_backends.py", line),
+                ("forward", "/home/ana/layers.py", 22 + at),
+                ("main", "/home/ana/train.py", 9),
+            ]
+            made.alloc(0x10000 * (k + 1), size, frames=stack)
+        return opened(made.build())
+
+    new = side(9_000, moved)
+    (device,) = diff_report(side(5_000, 0), new).devices
+    groups = {group.frames: group for group in peak_report(new).devices[0].groups}
+    assert device.rows
+    for row in device.rows:
+        assert [row.frames[i].file for i in row.user] == [
+            "/home/ana/layers.py",
+            "/home/ana/train.py",
+        ]
+        if row.frames in groups:
+            assert row.libraries == groups[row.frames].libraries == (0,)
+        assert not set(row.libraries) & set(row.user)
+    assert any(row.libraries for row in device.rows)
+    report = diff_report(side(5_000, 0), new)
+    assert "via einops: einsum" in render_plain(diff_document(report), width=120)

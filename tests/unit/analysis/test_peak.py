@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,13 +12,14 @@ from hypothesis import strategies as st
 import memreplay as mr
 from memreplay.analysis.dimensions import OUTSIDE
 from memreplay.analysis.grouping import BEFORE_RECORDING, NO_EVENTS, NO_STACK, part_label
-from memreplay.analysis.peak import peak_report, where_in
-from memreplay.model import MEASURES, By, Frame, MeasureName, Span
-from memreplay.results.peak import StepAt
+from memreplay.analysis.peak import peak_report
+from memreplay.analysis.steps import steps_report
+from memreplay.model import MEASURES, By, Frame, MeasureName
 from tests import build, oracle
 from tests.allocator import Truth
 from tests.allocator_strategies import Recording, record, recordings
-from tests.build import SnapshotBuilder
+from tests.build import START_US, SnapshotBuilder
+from tests.conftest import ROOT
 from tests.oracle_ways import Named
 from tests.strategies import traces
 
@@ -316,48 +318,84 @@ def test_where_it_was_and_what_it_was_are_those_of_the_groups(snapshot: Any) -> 
         assert sum(one.bytes for one in device.categories) == device.peak_bytes
         if device.event_index >= 0:
             named = Named(snapshot, snap, usage).label("annotation", device.event_index)
-            assert (device.annotation or OUTSIDE) == named
+            assert (device.annotations or (OUTSIDE,))[-1] == named
         else:
-            assert device.annotation is None
+            assert device.annotations == ()
 
 
-def span(name: str, start: int, end: int | None) -> Span:
-    return Span(name, start, end, start, end)
+def train(marks: list[tuple[str, int, int | None]], peak: int) -> mr.Snapshot:
+    """An allocation each ten microseconds, each freed next, the most at event `peak`; annotations
+    from and to such events."""
+    made = SnapshotBuilder()
+    for k in range(0, 60, 2):
+        size = 9_000 if k == peak else 512
+        made.alloc(0x1000, size, time_us=START_US + 10 * k)
+        made.free_completed(0x1000, size, time_us=START_US + 10 * k + 10)
+    for name, start, end in marks:
+        made.annotation(name, "START", START_US + 10 * start - 5)
+        if end is not None:
+            made.annotation(name, "END", START_US + 10 * end + 5)
+    return snap_of(made)
 
 
 PROFILED = [
-    span("ProfilerStep#7", 0, 10),
-    span("forward", 1, 4),
-    span("Optimizer.step#Adam.step", 5, 9),
-    span("ProfilerStep#8", 12, None),
+    ("ProfilerStep#7", 10, 19),
+    ("forward", 11, 14),
+    ("Optimizer.step#Adam.step", 15, 18),
+    ("ProfilerStep#8", 30, 39),
+    ("ProfilerStep#9", 50, None),
 ]
-OPTIMIZED = [
-    span("Optimizer.step#Adam.step", 5, 9),
-    span("Optimizer.step#SGD.step", 9, 10),
-    span("Optimizer.step#Adam.step", 15, 19),
-]
+ADAM = "Optimizer.step#Adam.step"
+OPTIMIZED = [(ADAM, 6, 9), ("Optimizer.step#SGD.step", 10, 12), (ADAM, 26, 29), (ADAM, 46, 49)]
 
 
 @pytest.mark.parametrize(
-    "every, event, annotation, step",
+    "marks, peak, annotations, step",
     [
-        ([], 3, None, None),
-        ([span("forward", 1, 4)], 4, "forward", None),
-        ([span("forward", 1, 4)], 1, None, None),
-        ([span("forward", 1, 4)], 5, None, None),
-        (PROFILED, -1, None, StepAt("ProfilerStep", 1, 2, inside=False)),
-        (PROFILED, 2, "forward", StepAt("ProfilerStep", 1, 2, inside=True)),
-        (PROFILED, 5, "ProfilerStep#7", StepAt("ProfilerStep", 1, 2, inside=True)),
-        (PROFILED, 7, "Optimizer.step#Adam.step", StepAt("ProfilerStep", 1, 2, inside=True)),
-        (PROFILED, 11, None, StepAt("ProfilerStep", 2, 2, inside=False)),
-        (PROFILED, 99, "ProfilerStep#8", StepAt("ProfilerStep", 2, 2, inside=True)),
-        (OPTIMIZED, 3, None, StepAt("Optimizer.step", 1, 2, inside=False)),
-        (OPTIMIZED, 9, "Optimizer.step#Adam.step", StepAt("Optimizer.step", 1, 2, inside=True)),
-        (OPTIMIZED, 10, "Optimizer.step#SGD.step", StepAt("Optimizer.step", 2, 2, inside=False)),
-        (OPTIMIZED, 20, None, StepAt("Optimizer.step", 3, 2, inside=False)),
+        ([], 4, (), None),
+        ([("forward", 2, 6)], 4, ("forward",), None),
+        (PROFILED, 4, (), ("", 1, 2, False)),
+        (PROFILED, 12, ("ProfilerStep#7", "forward"), ("ProfilerStep#7", 1, 2, True)),
+        (PROFILED, 24, (), ("", 2, 2, False)),
+        (PROFILED, 34, ("ProfilerStep#8",), ("ProfilerStep#8", 2, 2, True)),
+        # The last one has no end, so it is no step.
+        (PROFILED, 54, ("ProfilerStep#9",), ("", 3, 2, False)),
+        (OPTIMIZED, 12, ("Optimizer.step#SGD.step",), (ADAM, 1, 2, True)),
+        (OPTIMIZED, 28, (ADAM,), (ADAM, 1, 2, True)),
+        (OPTIMIZED, 40, (), (ADAM, 2, 2, True)),
+        (OPTIMIZED, 54, (), ("", 3, 2, False)),
     ],
 )
-def test_the_step_of_an_event(
-    every: list[Span], event: int, annotation: str | None, step: StepAt | None
+def test_the_step_is_that_of_the_steps_command(
+    marks: list[tuple[str, int, int | None]],
+    peak: int,
+    annotations: tuple[str, ...],
+    step: tuple[str, int, int, bool] | None,
 ) -> None:
-    assert where_in(every, event) == (annotation, step)
+    snap = train(marks, peak)
+    (found,) = peak_report(snap).devices
+    assert found.event_index == peak
+    assert found.annotations == annotations
+    assert (found.step[1:] if found.step else None) == step
+    assert_as_steps_has_it(snap)
+
+
+def assert_as_steps_has_it(snap: mr.Snapshot) -> None:
+    """Nobody is told two things about the step of the peak."""
+    for peak in peak_report(snap).devices:
+        at = peak.step
+        if at is None:
+            continue
+        there = {one.device: one for one in steps_report(snap).devices}[peak.device]
+        assert (at.source, at.of) == (there.source, len(there.steps))
+        inside = [
+            one for one in there.steps if one.first_event <= peak.event_index <= one.last_event
+        ]
+        assert [one.number for one in inside] == ([at.number] if at.inside else [])
+        before = sum(one.last_event < peak.event_index for one in there.steps)
+        assert at.number == before + 1
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.pkl.gz")), ids=lambda p: p.name)
+def test_the_step_of_the_examples(path: Path) -> None:
+    assert_as_steps_has_it(mr.open(path))

@@ -55,3 +55,26 @@ def test_no_events(runner: CliRunner, tmp_path: Path) -> None:
     done = runner.invoke(app, ["segments", str(bare)])
     assert done.exit_code == 0
     assert "2.0 MiB in 1 segment" in done.stdout
+
+
+def test_whose_code_it_is(
+    runner: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = SnapshotBuilder()
+    stack = [("take", "/home/ana/lib/pool.py", 7), ("main", "/home/ana/gpt/train.py", 3)]
+    made.event("segment_alloc", A, 2 * MIB, frames=stack)
+    path = tmp_path / "snap.pkl"
+    path.write_bytes(build.dump(made.build()))
+
+    def places(*options: str) -> list[str]:
+        done = runner.invoke(app, ["segments", str(path), "--format", "json", *options])
+        (device,) = json.loads(done.stdout)["devices"]
+        at_peak = [group["frames"][group["user"][0]] for group in device["at_peak"]]
+        return [place["file"] for place in (*at_peak, *(one["place"] for one in device["taken"]))]
+
+    assert places() == [stack[0][1]] * 2
+    assert places("--project", "gpt") == [stack[1][1]] * 2
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "memreplay.toml").write_text('project = ["gpt"]\n')
+    assert places() == [stack[1][1]] * 2
+    assert places("--no-config") == [stack[0][1]] * 2

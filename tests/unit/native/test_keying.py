@@ -16,9 +16,9 @@ import memreplay as mr
 from memreplay import _core, _groups, _timeline
 from memreplay._groups import BASELINE, NO_STACK, Keys
 from memreplay.analysis.dimensions import Dimensions
+from memreplay.analysis.operators import backward_of, operator_of
 from memreplay.analysis.plumbing import LIBRARY, file_rank, ranks
 from memreplay.model import Frame
-from memreplay.reports.operators import backward_of, operator_of
 from tests import build
 from tests.allocator_strategies import Recording, record, recordings
 from tests.build import FrameSpec, SnapshotBuilder

@@ -12,6 +12,7 @@ from memreplay.reports.peak_text import peak_document
 from memreplay.reports.plain import render_plain
 from memreplay.results.calltree import Call, CallTree
 from memreplay.results.peak import CategoryBytes, PeakReport, StepAt
+from memreplay.results.steps import StepSource
 from tests.unit.reports.results import (
     ATTENTION,
     BY_POOL,
@@ -364,20 +365,10 @@ def pairs_of(**changes: object) -> list[str]:
 
 
 def test_where_it_was_and_what_it_holds() -> None:
-    adam = "Optimizer.step#Adam.step"
-    for annotation, step, words in (
-        ("forward", None, "annotation forward"),
-        (None, StepAt("ProfilerStep", 3, 10, inside=False), "before ProfilerStep 3 of 10"),
-        (None, StepAt("ProfilerStep", 11, 10, inside=False), "after the last of 10 ProfilerSteps"),
-        ("ProfilerStep#7", StepAt("ProfilerStep", 3, 10, inside=True), "ProfilerStep#7, 3 of 10"),
-        (adam, StepAt("Optimizer.step", 3, 10, inside=True), f"{adam}, 3 of 10"),
-        (
-            "forward",
-            StepAt("ProfilerStep", 3, 10, inside=True),
-            "ProfilerStep 3 of 10, annotation forward",
-        ),
-    ):
-        assert pairs_of(annotation=annotation, step=step) == [f"where     {words}"]
+    step = StepAt(StepSource("annotation", "ProfilerStep", 1.0), "", 3, 10, inside=False)
+    assert pairs_of(step=step, annotations=("train", "forward")) == [
+        "where     before step 3 of 10 (ProfilerStep), annotation forward"
+    ]
     assert pairs_of() == []
     unknown = CategoryBytes("unknown", 10 * GIB, 5)
     assert pairs_of(categories=(unknown,)) == []

@@ -80,6 +80,17 @@ def test_categories_add_up_to_the_peak(name: str) -> None:
     assert sum(one.bytes for one in found.caught) + found.unknown_bytes == found.live_bytes
 
 
+def test_categories_are_those_of_peak() -> None:
+    """What was there before has a rule: nothing else is put to it."""
+    (device,) = of("transformer_step.pkl.gz").devices
+    assert [(one.name.partition(": ")[0], one.bytes) for one in device.peak.categories][1:] == [
+        ("before the recording", 1_325_053_952),
+        ("unknown", 32_768),
+    ]
+    page = " ".join(text(of("transformer_step.pkl.gz")).split())
+    assert "1.2 GiB before the recording (24.1%), 32.0 KiB unknown (<0.1%)" in page
+
+
 def test_doubts_are_said_first() -> None:
     reasons = ("unmatched_frees", "ring_overflow", "segments_disagree")
     page = " ".join(
@@ -112,7 +123,6 @@ def test_parts_that_are_missing_say_why() -> None:
             steps=None,
             step=None,
             leaks=None,
-            leaks_judged=False,
             oom=None,
             missing=missing,
         )

@@ -1,9 +1,9 @@
-"""Tests of reports/operators.py."""
+"""Tests of analysis/operators.py."""
 
 from __future__ import annotations
 
+from memreplay.analysis.operators import backward_of, operator_of
 from memreplay.model import Frame
-from memreplay.reports.operators import backward_of, operator_of
 
 
 def frames(*functions: str) -> tuple[Frame, ...]:
