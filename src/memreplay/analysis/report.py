@@ -46,10 +46,12 @@ def overview(
     total_memory: int | None = None,
     rules: tuple[Rule, ...] = DEFAULT_RULES,
     strict: bool = False,
+    fold: bool = False,
 ) -> Overview:
     """What each command says of the snapshot, a part that does not apply left out with the reason.
 
-    `total_memory` is the card's, in bytes. Raises UsageError where the file says that the card has
+    `total_memory` is the card's, in bytes. With `fold` stacks that differ in plumbing alone are one
+    group of those that hold the peak. Raises UsageError where the file says that the card has
     more than that.
     """
     missing: list[Missing] = []
@@ -66,7 +68,7 @@ def overview(
             snap, most=1, total_bytes=total_memory, top=HOLDERS, rules=rules, strict=strict
         )
 
-    peak = peak_report(snap, top=HOLDERS, rules=rules, strict=strict)
+    peak = peak_report(snap, top=HOLDERS, rules=rules, strict=strict, fold=fold)
     # That the card is larger than was said is an error of the command, not of one part.
     oom = part("oom", ooms) if total_memory is None else ooms()
     reports: dict[PartName, Any] = {

@@ -89,7 +89,9 @@ def command(
         from memreplay.analysis.report import overview
 
         with opened(file, reading) as snapshot:
-            return overview(snapshot, total_memory=total, rules=rules, strict=strict)
+            return overview(
+                snapshot, total_memory=total, rules=rules, strict=strict, fold=fmt != "json"
+            )
 
     report, exit_code = attempt(file, work)
     if report is not None:
