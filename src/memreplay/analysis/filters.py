@@ -86,11 +86,20 @@ def asked_for(pattern: str) -> str:
 
 def searches(pattern: str) -> list[re.Pattern[str]]:
     """What is searched for a pattern: the regular expression, and the same text to the letter, as a
-    name of C++ is none. A line's number at the end is the whole number."""
+    name of C++ is none. A line's number at the end is the whole number.
+
+    Where a report has cut a name (`…`), what is left of it may be no regular expression.
+    """
     text = asked_for(pattern)
     letters = ".*".join(map(re.escape, text.split(".*")))
     end = r"(?!\d)" if re.search(r":\d+$", text) else ""
-    return [compiled(one + end, repr(pattern)) for one in dict.fromkeys((text, letters))]
+    found = [compiled(letters + end, repr(pattern))]
+    try:
+        return [compiled(text + end, repr(pattern)), *found] if text != letters else found
+    except UsageError:
+        if "…" not in pattern:
+            raise
+    return found
 
 
 def _bits_of_frames(

@@ -18,6 +18,8 @@ from itertools import chain
 from memreplay.analysis.code import Code, Indices, One, Path, Stack, Stacks, Way, users_of
 from memreplay.analysis.lines import MOST_IN_ORDER
 
+MOST_UNLIKE = 4  # times what one side holds is at most what took its place on the other
+
 
 @dataclass(slots=True)
 class Match:
@@ -233,11 +235,25 @@ def _by_callers(code: Code, some: list[One]) -> list[Match]:
     """Matches of stacks whose places one side alone has: by the callers that both know."""
     found: list[Match] = []
     for group in _grouped(some, lambda one: (one.kind, code.callers(one) or (one.side, one.index))):
-        if len({one.side for one in group}) == 2:
+        if len({one.side for one in group}) == 2 and _took_its_place(group):
             found.append(_match(code, group, below=True))
         else:
             found += [_match(code, [one]) for one in group]
     return found
+
+
+def _took_its_place(group: list[One]) -> bool:
+    """Whether what one side alone has may be what the other side alone has: by how much it is.
+
+    Code that was split off or inlined holds about what it held. Next to nothing on one side is no
+    reason to put what the other holds down to a caller, and not to the lines that allocate.
+    """
+    sums = [0, 0]
+    for one in group:
+        if one.n_bytes is None:
+            return True
+        sums[one.side] += one.n_bytes
+    return min(sums) * MOST_UNLIKE >= max(sums)
 
 
 def _match(code: Code, group: list[One], *, below: bool = False) -> Match:

@@ -18,12 +18,12 @@ def _pattern(
 ) -> tuple[str, ...]:
     """Refuses what is not a regular expression, before a large file is read."""
     if value:
-        from memreplay.analysis.patterns import compiled
+        from memreplay.analysis.filters import searches
         from memreplay.errors import UsageError
 
         try:
             for text in value:
-                compiled(text, repr(text))
+                searches(text)
         except UsageError as error:
             raise click.BadParameter(str(error)) from None
     return value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from memreplay.analysis.grouping import pool_label, stream_label
 from memreplay.reports.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
 from memreplay.reports.headline import moment_phrases
 from memreplay.reports.holders_text import share
@@ -135,7 +136,7 @@ def _course(device: DeviceFragmentation) -> Table:
     by_event = {point.event_index: point for point in device.points}
     rows = tuple(_point(by_event[event], names, device) for event, names in named.items())
     titles = ("when", "event", "time", "reserved", "active", "unused", "share")
-    return Table(titles, ("left", *("right",) * 6), rows)
+    return Table(titles, ("left", *("right",) * 6), rows, spare=(2, 4))
 
 
 def _point(point: UnusedPoint, names: list[str], device: DeviceFragmentation) -> Row:
@@ -159,7 +160,8 @@ def _point(point: UnusedPoint, names: list[str], device: DeviceFragmentation) ->
 
 def _shares(device: DeviceFragmentation) -> Table:
     titles = ("free", "largest", "can go", "in use", "reserved", "segments", "of requests of")
-    return Table(titles, (*("right",) * 6, "left"), tuple(map(_share, device.shares)))
+    aligns = (*("right",) * 6, "left")
+    return Table(titles, aligns, tuple(map(_share, device.shares)), spare=(5, 1, 3))
 
 
 def _share(one: PoolShare) -> Row:
@@ -175,8 +177,11 @@ def _share(one: PoolShare) -> Row:
             size(sums.in_use_bytes),
             size(sums.reserved_bytes),
             count(sums.segments),
-            # The kind first: streams are long numbers, and narrow terminals cut the end.
-            f"{one.kind}, {place_words(one.pool, one.stream)}",
+            # Streams are long numbers, which a narrow terminal has no room for in the same line.
+            Place(
+                f"{one.kind}, {pool_label(one.pool)}",
+                note=stream_label(one.stream) if one.stream else "",
+            ),
         )
     )
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain, zip_longest
+from itertools import zip_longest
 from typing import TypeVar
 
 from memreplay.reports.document import (
@@ -27,6 +28,7 @@ from memreplay.reports.fit import cell_width, clean, cut_right, fit_place, place
 
 MIN_WIDTH = 40  # narrower than this, a table has no room for its last column
 _MIN_LAST = 36  # a last column narrower than this takes the room of the spare ones
+_WIDE = 1000  # wider than any place is
 _MIN_BESIDE = 56  # of a table that stands beside another
 _MAX_BAR = 40
 _GAP = "  "
@@ -108,28 +110,63 @@ def _lay_table(table: Table, width: int) -> list[Line]:
         for column in range(len(table.titles) - 1)
     ]
     margin = sum(widths) + len(_GAP) * len(widths)
-    if table.spare and width - margin < _MIN_LAST:
-        return _lay_table(_without(table, table.spare[0]), width)
     room = max(width - margin, 8)
+    least = min(_MIN_LAST, max(_whole(row.cells[-1]) for row in (head, *table.rows)))
     if table.aligns[-1] == "right":  # nothing to shorten: a column of numbers is as wide as it is
-        room = max(cell_width(fit(row.cells[-1], room)) for row in (head, *table.rows))
+        room = least = max(cell_width(fit(row.cells[-1], room)) for row in (head, *table.rows))
+    if table.spare and width - margin < least:
+        return _lay_table(_without(table, table.spare[0]), width)
     widths.append(room)
     lines: list[Line] = []
-    for row in chain((head,), table.rows):
+    shown = (head, *table.rows)
+    for row, place in zip(shown, _places(shown, room, fit), strict=True):
         cells = [
             _pad(fit(cell, cell_room), cell_room, align)
             for cell, cell_room, align in zip(row.cells, widths, table.aligns, strict=True)
         ]
-        last = row.cells[-1]
-        more: list[str] = []
-        if isinstance(last, Place):
-            cells[-1], *more = place_lines(last, room)
-        lines.append(((_GAP.join(cells).rstrip(), row.style),))
-        lines += [((" " * margin + text, row.style),) for text in more]
-        for place, style in row.below:
-            for text in place_lines(place, room - len(_GAP)):
-                lines.append(((" " * (margin + len(_GAP)) + text, style),))
+        (first, style), *below = place
+        if isinstance(row.cells[-1], Place):
+            cells[-1] = first
+        lines.append(((_GAP.join(cells).rstrip(), style),))
+        lines += [((" " * margin + text, style),) for text, style in below]
     return lines
+
+
+def _places(
+    rows: Sequence[Row], room: int, fit: Callable[[Words, int], str]
+) -> list[list[tuple[str, Style]]]:
+    """The lines of each row's last cell, and of what is below it.
+
+    A note that has no room in its line gets one of its own where rows would look alike without it.
+    """
+    found = []
+    alike: dict[tuple[tuple[str, Style], ...], list[int]] = {}
+    for number, row in enumerate(rows):
+        last = row.cells[-1]
+        texts = place_lines(last, room) if isinstance(last, Place) else [fit(last, room)]
+        lines = [(text, row.style) for text in texts]
+        for place, style in row.below:
+            lines += [(_GAP + text, style) for text in place_lines(place, room - len(_GAP))]
+        alike.setdefault(tuple(lines), []).append(number)
+        found.append(lines)
+    for some in alike.values():
+        notes = {last.note for i in some if isinstance(last := rows[i].cells[-1], Place)}
+        for i in some if len(notes) > 1 else ():
+            last = rows[i].cells[-1]
+            if isinstance(last, Place) and last.note:
+                at = len(found[i]) - sum(
+                    len(place_lines(place, room - len(_GAP))) for place, _ in rows[i].below
+                )
+                note = cut_right(clean(last.note), room - len(_GAP))
+                found[i].insert(at, (_GAP + note, rows[i].style))
+    return found
+
+
+def _whole(words: Words) -> int:
+    """The cells that a last cell would take if it were not shortened, without its note."""
+    if isinstance(words, Place):
+        return cell_width(fit_place(replace(words, note=""), _WIDE))
+    return _MIN_LAST if isinstance(words, Bar) else cell_width(words)
 
 
 def _without(table: Table, column: int) -> Table:

@@ -38,7 +38,7 @@ def pins_table(
         rows.append(Row((size(rest[0]), left, "", count(rest[1]), "", words), style="dim"))
     where = "pinned by, and its callers" if by == "stack" else f"pinned by {title_of(by)}"
     titles = ("pinned", "share", "alone", "blocks", "segments", where)
-    return Table(titles, (*("right",) * 5, "left"), tuple(rows))
+    return Table(titles, (*("right",) * 5, "left"), tuple(rows), spare=(4, 1, 2))
 
 
 def elapsed(time_us: int | None, start_us: int | None) -> str:

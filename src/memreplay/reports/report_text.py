@@ -22,7 +22,7 @@ from memreplay.reports.document import (
 )
 from memreplay.reports.fit import clean
 from memreplay.reports.fragmentation_text import MOMENTS
-from memreplay.reports.holders_text import group_row, holder_tables, share
+from memreplay.reports.holders_text import group_row, holder_tables, share, told_apart
 from memreplay.reports.oom_text import CAUSES
 from memreplay.reports.reasons import REASONS
 from memreplay.reports.steps_text import source_words
@@ -255,19 +255,19 @@ def _holders(device: DeviceOverview) -> list[Block]:
     (table,) = holder_tables(peak, peak.peak_bytes, "stack", all_frames=False) or (None,)
     if table is None:
         return []
-    rows = table.rows
+    whole = [group_row(group, "stack", all_frames=False) for group in peak.groups]
     for callers in range(1, MOST_CALLERS + 1):
-        rows = tuple(replace(row, below=row.below[:callers]) for row in table.rows)
+        rows = [replace(row, below=row.below[:callers]) for row in whole]
         shown = [(row.cells[-1], row.below) for row in rows]
         if len(set(shown)) == len(shown):
             break
-    else:  # they differ in what is not shown
-        rows = tuple(replace(row, below=row.below[:1]) for row in table.rows)
-    last = rows[-1]
+    else:  # they differ further out: in one frame more
+        rows = told_apart([replace(row, below=row.below[:1]) for row in whole], peak.groups)
     if peak.groups_total > len(peak.groups):
         words = f"{counted(peak.groups_total - len(peak.groups), 'more group')}"
-        rows = (*rows[:-1], replace(last, cells=(*last.cells[:-1], words)))
-    return [replace(table, rows=rows)]
+        rest = table.rows[-1]
+        rows.append(replace(rest, cells=(*rest.cells[:-1], words)))
+    return [replace(table, rows=tuple(rows))]
 
 
 def commands(device: DeviceOverview, file: str) -> list[str]:

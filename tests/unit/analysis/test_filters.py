@@ -190,6 +190,7 @@ NODE = ("torch::autograd::generated::BmmBackward0::apply(std::vector<at::Tensor>
         (MODEL, r"gpt/model\.py:forward$"),
         (MODEL, r"^forward .*:39\d$"),
         (CPP, "at::native::add(c10::ArrayRef<long>, int*)"),
+        (CPP, "at::native::add(c10::Array…"),
         (NODE, "BmmBackward0 (autograd)"),
         (NODE, "BmmBackward0 (autograd)  aten::bmm"),
         (("at::_ops::bmm::call(at::Tensor)", "??", 0), "aten::bmm"),

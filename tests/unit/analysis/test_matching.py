@@ -353,3 +353,17 @@ def test_stacks_of_the_same_functions() -> None:
 def test_moved_by_any_number_of_lines_nothing_changes(base: Sized) -> None:
     moved = {tuple(replace(f, line=f.line + 2) for f in one): size for one, size in base.items()}
     assert changes(base, moved) == []
+
+
+def test_next_to_nothing_at_a_caller_does_not_take_what_new_lines_hold_away_from_them() -> None:
+    loop = "/r/t.py:main:1"
+    base = {stack("/r/log.py:mean:3", loop): 8}
+    new = {stack("/r/opt.py:step:82", loop): 1000, stack("/r/opt.py:step:84", loop): 900}
+    ours, theirs = (Stacks(list(one), n_bytes=list(one.values())) for one in (base, new))
+    found = match_stacks(ours, theirs)
+    assert pairs(found) == {((), (0,)), ((), (1,)), ((0,), ())}
+    assert not any(one.below for one in found)
+    # What holds about as much may have been split off.
+    ours = Stacks(list(base), n_bytes=[1200])
+    (one,) = match_stacks(ours, theirs)
+    assert (one.base, one.new, one.below) == ([0], [0, 1], True)

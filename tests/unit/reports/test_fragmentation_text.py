@@ -101,3 +101,11 @@ def test_the_kind_is_read_on_a_narrow_terminal() -> None:
     lines = render_plain(fragmentation_document(report), width=80).splitlines()
     for kind in ("large", "small"):
         assert any(f"  {kind}, default " in line for line in lines)
+
+
+def test_who_pins_it_is_read_on_a_narrow_terminal() -> None:
+    for width in (64, 80):
+        lines = text(scattered().dump()[0], width)
+        assert all(len(line) <= width for line in lines)
+        assert any(line.endswith("large, default pool") for line in lines)
+        assert not any(line.endswith("…") for line in lines)

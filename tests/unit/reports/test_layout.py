@@ -157,3 +157,36 @@ def test_spare_columns_go_while_the_last_is_too_narrow() -> None:
     assert titles == [["1", "2", "3", "4"], ["1", "3", "4"], ["1", "3", "4"], ["1", "4"]]
     first = render_plain((spared,), width=59).splitlines()[1]
     assert first == "aaaaaaaaaa  forward  /home/ada/run/src/model/layers.py:88"[:60]
+
+
+def test_notes_that_tell_rows_apart_are_shown_where_there_is_no_room_beside() -> None:
+    def table(*notes: str) -> Table:
+        rows = tuple(
+            Row(("1", Place("forward", "/a/b/layers.py", 88, note)), ((Place("main"), "dim"),))
+            for note in notes
+        )
+        return Table(("n", "where"), ("right", "left"), rows)
+
+    assert render_plain((table("aten::mul_Tensor", "aten::sigmoid"),), width=40).splitlines() == [
+        "n  where",
+        "1  forward  /a/b/layers.py:88",
+        "     aten::mul_Tensor",
+        "     main",
+        "1  forward  /a/b/layers.py:88",
+        "     aten::sigmoid",
+        "     main",
+    ]
+    # One that tells nothing apart is left out, and with room there is no line for it.
+    assert "aten::" not in render_plain((table("aten::mul_Tensor"),), width=40)
+    assert (
+        len(render_plain((table("aten::mul_Tensor", "aten::sigmoid"),), width=80).split("\n")) == 5
+    )
+
+
+def test_spare_columns_of_numbers_go_where_there_is_no_room() -> None:
+    rows = (Row(("what is said of it at some length", "1.0 GiB", "2.0 GiB")),)
+    table = Table(("when", "spare", "kept"), ("left", "right", "right"), rows, spare=(1,))
+    assert "spare" in render_plain((table,), width=60)
+    narrow = render_plain((table,), width=44)
+    assert "spare" not in narrow
+    assert narrow.splitlines()[1] == "what is said of it at some length  2.0 GiB"

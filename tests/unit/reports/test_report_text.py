@@ -9,6 +9,7 @@ import pytest
 
 import memreplay as mr
 from memreplay.analysis.advice import advice_of
+from memreplay.analysis.peak import peak_report
 from memreplay.analysis.report import overview
 from memreplay.reports.plain import render_plain
 from memreplay.reports.report_text import commands, report_document
@@ -199,3 +200,21 @@ def test_commands_are_to_be_copied(event: int, words: str) -> None:
     assert f"memreplay fragmentation FILE {words}" in commands(one, "<stdin>")
     found = commands(one, "my snap.pkl")
     assert f"memreplay fragmentation 'my snap.pkl' {words}" in found
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("width", [80, 160])
+def test_who_held_it_is_as_peak_says_and_no_two_rows_look_alike(name: str, width: int) -> None:
+    snap = mr.open(ROOT / "examples" / name)
+    report = overview(snap, fold=True)
+    peak = peak_report(snap, top=5, fold=True)
+    assert report.peak == peak
+    lines = text(report, width).splitlines()
+    at = next(i for i, line in enumerate(lines) if line.split()[:2] == ["bytes", "share"])
+    rows: list[list[str]] = []
+    where = lines[at].index("allocated at")
+    for line in lines[at + 1 : lines.index("", at)]:
+        if line[:where].strip():
+            rows.append([])
+        rows[-1].append(line[where:])
+    assert len({tuple(row) for row in rows}) == len(rows)
