@@ -67,6 +67,7 @@ def overview(
         )
 
     peak = peak_report(snap, top=HOLDERS, rules=rules, strict=strict)
+    seen = peak_report(snap, top=HOLDERS, rules=rules, strict=strict, fold=True)
     # That the card is larger than was said is an error of the command, not of one part.
     oom = part("oom", ooms) if total_memory is None else ooms()
     reports: dict[PartName, Any] = {
@@ -100,7 +101,7 @@ def overview(
             tuple(missing),
             grouper,
         )
-        for one in peak.devices
+        for one in seen.devices
     ]
     return Overview(
         file=snap.file,

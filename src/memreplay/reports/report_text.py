@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from dataclasses import replace
 
 from memreplay.analysis.categories import UNKNOWN
@@ -32,7 +33,6 @@ SHOWN_ADVICE = 4
 SHOWN_COMMANDS = 3
 SHOWN_CATEGORIES = 4
 SHOWN_OTHERS = 15  # devices
-MOST_CALLERS = 2
 TRIFLE = 0.0005  # a share that would be shown as 0.0%
 _MOMENTS = {
     "oom": "when a request failed",
@@ -266,19 +266,29 @@ def _holders(device: DeviceOverview) -> list[Block]:
     (table,) = holder_tables(peak, peak.peak_bytes, "stack", all_frames=False) or (None,)
     if table is None:
         return []
-    rows = table.rows
-    for callers in range(1, MOST_CALLERS + 1):
-        rows = tuple(replace(row, below=row.below[:callers]) for row in table.rows)
-        shown = [(row.cells[-1], row.below) for row in rows]
-        if len(set(shown)) == len(shown):
-            break
-    else:  # they differ in what is not shown
-        rows = tuple(replace(row, below=row.below[:1]) for row in table.rows)
+    rows = _shortest(table.rows)
     last = rows[-1]
     if peak.groups_total > len(peak.groups):
         words = f"{counted(peak.groups_total - len(peak.groups), 'more group')}"
         rows = (*rows[:-1], replace(last, cells=(*last.cells[:-1], words)))
     return [replace(table, rows=rows)]
+
+
+def _shortest(rows: tuple[Row, ...]) -> tuple[Row, ...]:
+    """The rows with a caller each, and more of them where rows would look alike."""
+    shown = [1] * len(rows)
+    while True:
+        found = [replace(row, below=row.below[:n]) for row, n in zip(rows, shown, strict=True)]
+        seen = Counter((row.cells[-1], row.below) for row in found)
+        longer = [
+            i
+            for i, row in enumerate(found)
+            if seen[row.cells[-1], row.below] > 1 and shown[i] < len(rows[i].below)
+        ]
+        if not longer:
+            return tuple(found)
+        for i in longer:
+            shown[i] += 1
 
 
 def commands(device: DeviceOverview, file: str) -> list[str]:

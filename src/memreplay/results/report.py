@@ -56,7 +56,8 @@ class DeviceOverview(Brief):
     moment that `memreplay fragmentation` tells of, and `unused_moment` what it calls it; where that
     is empty, the one at which most was active, of those with nearly as much reserved as ever.
     `leaks_judged`
-    says whether there were steps enough to judge leaks by.
+    says whether there were steps enough to judge leaks by. In `peak` stacks that look alike to
+    people are one group.
     """
 
     device: int

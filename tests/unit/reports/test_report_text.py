@@ -10,6 +10,7 @@ import pytest
 import memreplay as mr
 from memreplay.analysis.advice import advice_of
 from memreplay.analysis.report import overview
+from memreplay.reports.document import Table
 from memreplay.reports.plain import render_plain
 from memreplay.reports.report_text import commands, report_document
 from memreplay.results.report import DeviceOverview, Missing, Overview
@@ -149,6 +150,18 @@ def test_an_end_at_the_peak_may_be_where_memory_ran_out() -> None:
     made.segment(0x1000, 512, blocks=[made.block(0x1000, 512)])
     page = text(overview(mr.open(build.dump(made.build()))))
     assert "out of memory  not known: no allocation was recorded" in page
+
+
+def test_holders_that_differ_in_their_callers_alone_show_where() -> None:
+    made = SnapshotBuilder()
+    for n, outer in enumerate((7, 7, 8, 9)):
+        frames = [("forward", "model.py", line) for line in (1, 2, 3, outer)]
+        made.alloc(0x1000 * (n + 1), 512, frames=[*frames, ("main", "run.py", 20 + n // 2)])
+    made.alloc(0x9000, 64, frames=[("load", "data.py", 1), ("main", "data.py", 2)])
+    report = overview(mr.open(build.dump(made.finish_segments().build())))
+    (table,) = (block for block in report_document(report) if isinstance(block, Table))
+    assert len({(row.cells[-1], row.below) for row in table.rows}) == len(table.rows) > 2
+    assert len(table.rows[-1].below) == 1
 
 
 def test_nothing() -> None:
