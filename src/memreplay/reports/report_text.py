@@ -23,6 +23,7 @@ from memreplay.reports.document import (
 )
 from memreplay.reports.fit import clean, cut_right
 from memreplay.reports.holders_text import group_row, holder_tables, share
+from memreplay.reports.leaks_text import odds_words
 from memreplay.reports.oom_text import CAUSES
 from memreplay.reports.reasons import REASONS
 from memreplay.reports.steps_text import source_words
@@ -249,10 +250,16 @@ def _leaks(device: DeviceOverview) -> str:
         stacks = counted(leaks.leaks_total, "stack")
         keep = "keeps" if leaks.leaks_total == 1 else "keep"
         words = f"{stacks} {keep} {size(leaks.leak_rate)} more a {unit}, {over}"
+        if leaks.leaks:
+            words += f" (odds {odds_words(min(one.odds for one in leaks.leaks))})"
     elif leaks.whole_rate:
         words = f"memory grows by {size(leaks.whole_rate)} a {unit} {over}, no stack by itself"
     else:
-        return f"none {over}"
+        maybe = [one for one in leaks.once if one.odds >= 1]
+        if not maybe:
+            return f"none {over}"
+        first = max(maybe, key=lambda one: one.odds)
+        return f"none is sure {over}; {first.group.label} may leak (odds {odds_words(first.odds)})"
     out = leaks.runs_out
     if out is not None:
         after = f" ({duration(out.us)})" if out.us is not None else ""

@@ -55,11 +55,23 @@ def test_any_width(name: str, width: int) -> None:
 def test_the_page_of_a_leak() -> None:
     page = text(of("leaky_training.pkl.gz"))
     assert "device 0: peak 24.1 MiB, no request failed, these numbers can be trusted" in page
-    assert "1 stack keeps 64.0 KiB more a step, over 40 steps" in page
+    assert "1 stack keeps 64.0 KiB more a step, over 40 steps (odds >1,000:1)" in page
     assert "step 29 of 40" in page
     assert "train.py:54 keeps 64.0 KiB more a step, over 40 steps" in page
     assert page.index("leak ") < page.index("activations  they hold")
     assert f"memreplay leaks {ROOT / 'examples' / 'leaky_training.pkl.gz'}" in page
+
+
+def test_what_may_leak_is_said_with_its_odds() -> None:
+    (device,) = of("leaky_training.pkl.gz").devices
+    assert device.leaks is not None
+    first, *rest = device.leaks.once
+    leaks = replace(
+        device.leaks, leaks=(), leaks_total=0, whole_rate=0, once=(*rest, replace(first, odds=2.5))
+    )
+    page = " ".join(text(changed("leaky_training.pkl.gz", leaks=leaks)).split())
+    assert "leaks none is sure over 40 steps;" in page
+    assert "/home/ana/tiny/model.py:23 may leak (odds 2:1)" in page
 
 
 def test_the_page_of_memory_that_ran_out() -> None:
