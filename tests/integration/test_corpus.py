@@ -23,15 +23,18 @@ from memreplay.analysis.grouping import Grouper
 from memreplay.analysis.leaks import leaks_report
 from memreplay.analysis.operators import operator_of
 from memreplay.analysis.peak import peak_report
+from memreplay.analysis.report import HOLDERS, overview
 from memreplay.analysis.sides import BaselineSide, Scope, SnapshotSide
 from memreplay.analysis.steps import steps_report
 from memreplay.analysis.torch_categories import category_events
 from memreplay.analysis.tracks import trace_report
 from memreplay.cli.app import app
 from memreplay.model import WAYS, Filters, Group, MeasureName, When
+from memreplay.reports.document import Table
 from memreplay.reports.dump import render_dump
 from memreplay.reports.holders_text import group_rows
 from memreplay.reports.memory_timeline import render_coalesced
+from memreplay.reports.report_text import report_document
 from tests import oracle, oracle_allocations, oracle_measures
 from tests.compare import assert_like_oracle
 from tests.dumped import expected_tables, read_dump
@@ -348,6 +351,17 @@ def test_no_two_rows_of_the_holders_look_alike(corpus_file: Path) -> None:
             if group.user:
                 slow[_seen(group)] += group.bytes
         assert mine == slow
+
+
+def test_no_two_holders_on_a_report_look_alike(corpus_file: Path) -> None:
+    snap = mr.open(corpus_file)
+    report = overview(snap)
+    folded = {one.device: one for one in peak_report(snap, top=HOLDERS, fold=True).devices}
+    for device in report.devices:
+        assert device.peak.groups == folded[device.device].groups
+    tables = [block for block in report_document(report) if isinstance(block, Table)]
+    for table in tables[:1]:
+        assert len({(row.cells[-1], row.below) for row in table.rows}) == len(table.rows)
 
 
 def _seen(group: Group) -> str:

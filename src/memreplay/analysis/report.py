@@ -44,7 +44,6 @@ def overview(
     rules: tuple[Rule, ...] = DEFAULT_RULES,
     fold: bool = False,
     strict: bool = False,
-    fold: bool = False,
 ) -> Overview:
     """What each command says of the snapshot, a part that does not apply left out with the reason.
 

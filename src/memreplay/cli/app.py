@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from memreplay.cli.errors import catching
-from memreplay.cli.options import EXIT_CODES
+from memreplay.cli.options import ALL_EXIT_CODES
 
 # name: (module that holds it as `command`, help in the list of commands). The help stands here so
 # that `memreplay --help` imports no subcommand; a test holds it against each command's own.
@@ -128,7 +128,7 @@ Examples:
   memreplay peak snap.pkl --top 5
   memreplay peak snap.pkl --format json | jq '.devices[].peak_bytes'
 
-{EXIT_CODES}""",
+{ALL_EXIT_CODES}""",
 )
 @click.option(
     "--version",

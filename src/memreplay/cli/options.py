@@ -26,6 +26,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 EXIT_CODES = (
     "Exit codes: 0 fine, 2 wrong usage, 3 not a readable snapshot, 4 a snapshot that is cut off."
 )
+# Of the program, whichever command it runs.
+ALL_EXIT_CODES = EXIT_CODES.replace(
+    "0 fine,", "0 fine, 1 a finding (gate, leaks --fail, --strict),"
+).replace("that is cut off.", "that is cut off, 5 nothing to be told (steps, leaks).")
 # Of commands that have --strict.
 STRICT_EXIT_CODES = EXIT_CODES.replace("0 fine,", "0 fine, 1 not to be trusted (--strict),")
 # Of commands that look at what not every file has.

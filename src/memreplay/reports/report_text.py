@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from dataclasses import replace
 
 from memreplay.analysis.categories import UNKNOWN
@@ -22,7 +23,8 @@ from memreplay.reports.document import (
 )
 from memreplay.reports.fit import clean
 from memreplay.reports.fragmentation_text import MOMENTS
-from memreplay.reports.holders_text import group_row, holder_tables, share, told_apart
+from memreplay.reports.holders_text import group_row, holder_tables, share
+from memreplay.reports.leaks_text import odds_words
 from memreplay.reports.oom_text import CAUSES
 from memreplay.reports.reasons import REASONS
 from memreplay.reports.steps_text import source_words
@@ -34,7 +36,6 @@ SHOWN_ADVICE = 4
 SHOWN_COMMANDS = 3
 SHOWN_CATEGORIES = 4
 SHOWN_OTHERS = 15  # devices
-MOST_CALLERS = 2
 TRIFLE = 0.0005  # a share that would be shown as 0.0%
 AT_PEAK = 0.9  # of the peak: an end that may be where a request failed
 SHOWN_ANNOTATIONS = 3
@@ -238,10 +239,16 @@ def _leaks(device: DeviceOverview) -> str:
         stacks = counted(leaks.leaks_total, "stack")
         keep = "keeps" if leaks.leaks_total == 1 else "keep"
         words = f"{stacks} {keep} {size(leaks.leak_rate)} more a {unit}, {over}"
+        if leaks.leaks:
+            words += f" (odds {odds_words(min(one.odds for one in leaks.leaks))})"
     elif leaks.whole_rate:
         words = f"memory grows by {size(leaks.whole_rate)} a {unit} {over}, no stack by itself"
     else:
-        return f"none {over}"
+        maybe = [one for one in leaks.once if one.odds >= 1]
+        if not maybe:
+            return f"none {over}"
+        first = max(maybe, key=lambda one: one.odds)
+        return f"none is sure {over}; {first.group.label} may leak (odds {odds_words(first.odds)})"
     out = leaks.runs_out
     if out is not None:
         after = f" ({duration(out.us)})" if out.us is not None else ""
@@ -255,19 +262,29 @@ def _holders(device: DeviceOverview) -> list[Block]:
     (table,) = holder_tables(peak, peak.peak_bytes, "stack", all_frames=False) or (None,)
     if table is None:
         return []
-    whole = [group_row(group, "stack", all_frames=False) for group in peak.groups]
-    for callers in range(1, MOST_CALLERS + 1):
-        rows = [replace(row, below=row.below[:callers]) for row in whole]
-        shown = [(row.cells[-1], row.below) for row in rows]
-        if len(set(shown)) == len(shown):
-            break
-    else:  # they differ further out: in one frame more
-        rows = told_apart([replace(row, below=row.below[:1]) for row in whole], peak.groups)
+    rows = _shortest(table.rows)
+    last = rows[-1]
     if peak.groups_total > len(peak.groups):
         words = f"{counted(peak.groups_total - len(peak.groups), 'more group')}"
-        rest = table.rows[-1]
-        rows.append(replace(rest, cells=(*rest.cells[:-1], words)))
-    return [replace(table, rows=tuple(rows))]
+        rows = (*rows[:-1], replace(last, cells=(*last.cells[:-1], words)))
+    return [replace(table, rows=rows)]
+
+
+def _shortest(rows: tuple[Row, ...]) -> tuple[Row, ...]:
+    """The rows with a caller each, and more of them where rows would look alike."""
+    shown = [1] * len(rows)
+    while True:
+        found = [replace(row, below=row.below[:n]) for row, n in zip(rows, shown, strict=True)]
+        seen = Counter((row.cells[-1], row.below) for row in found)
+        longer = [
+            i
+            for i, row in enumerate(found)
+            if seen[row.cells[-1], row.below] > 1 and shown[i] < len(rows[i].below)
+        ]
+        if not longer:
+            return tuple(found)
+        for i in longer:
+            shown[i] += 1
 
 
 def commands(device: DeviceOverview, file: str) -> list[str]:

@@ -34,6 +34,7 @@ _SAFE = {
 }
 # What DuckDB puts before what it says.
 _KIND = re.compile(r"\A(?:[A-Z][A-Za-z]* )+Error: ")
+_COLUMN = re.compile(r'column "?(\w+)"? not found|does not have a column named "?(\w+)"?')
 _PLACE = re.compile(r"\n\s*LINE \d+:.*\Z", re.DOTALL)
 
 
@@ -66,6 +67,7 @@ class Queries:
     def __init__(self, tables: Mapping[str, Joined], *, allow_files: bool = False) -> None:
         self._duckdb = duckdb()
         self._allow_files = allow_files
+        self._columns = {name: table.schema.names for name, table in tables.items()}
         self._connection = self._duckdb.connect(":memory:", config={} if allow_files else _SAFE)
         for name, table in tables.items():
             self._connection.register(name, table)
@@ -129,8 +131,17 @@ class Queries:
         if not isinstance(item, (self._duckdb.Error, OSError, ValueError)):
             raise item
         denied = isinstance(item, self._duckdb.PermissionException) and not self._allow_files
-        hint = "; --allow-files lets a query do this" if denied else ""
+        hint = "; --allow-files lets a query do this" if denied else self._whose(str(item))
         raise UsageError(_words(str(item)) + hint) from None
+
+    def _whose(self, message: str) -> str:
+        """Which tables have the column that a query looks for in another one."""
+        missed = _COLUMN.search(message)
+        if missed is None:
+            return ""
+        column = (missed[1] or missed[2]).lower()
+        tables = [name for name, columns in self._columns.items() if column in columns]
+        return f" (it is a column of {', '.join(tables)})" if tables else ""
 
 
 def _words(message: str) -> str:

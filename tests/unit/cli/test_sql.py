@@ -177,6 +177,7 @@ def test_several_statements(runner: CliRunner, path: str) -> None:
     "query, words",
     [
         ("select foo from events", 'SQL: Referenced column "foo" not found in FROM clause!'),
+        ("select function from allocations", "(it is a column of frames, flat)"),
         ("selec 1", "SQL: syntax error at or near \"selec\" (line 1, at 'selec 1')"),
         ("select * from nothing", "SQL: Table with name nothing does not exist!"),
         ("select cast(action as int) from events", "SQL: Could not convert string 'alloc'"),

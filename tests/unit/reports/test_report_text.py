@@ -11,6 +11,7 @@ import memreplay as mr
 from memreplay.analysis.advice import advice_of
 from memreplay.analysis.peak import peak_report
 from memreplay.analysis.report import overview
+from memreplay.reports.document import Table
 from memreplay.reports.plain import render_plain
 from memreplay.reports.report_text import commands, report_document
 from memreplay.results.report import DeviceOverview, Missing, Overview
@@ -55,11 +56,23 @@ def test_any_width(name: str, width: int) -> None:
 def test_the_page_of_a_leak() -> None:
     page = text(of("leaky_training.pkl.gz"))
     assert "device 0: peak 24.1 MiB, no request failed, these numbers can be trusted" in page
-    assert "1 stack keeps 64.0 KiB more a step, over 40 steps" in page
+    assert "1 stack keeps 64.0 KiB more a step, over 40 steps (odds >1,000:1)" in page
     assert "step 29 of 40" in page
     assert "train.py:54 keeps 64.0 KiB more a step, over 40 steps" in page
     assert page.index("leak ") < page.index("activations  they hold")
     assert f"memreplay leaks {ROOT / 'examples' / 'leaky_training.pkl.gz'}" in page
+
+
+def test_what_may_leak_is_said_with_its_odds() -> None:
+    (device,) = of("leaky_training.pkl.gz").devices
+    assert device.leaks is not None
+    first, *rest = device.leaks.once
+    leaks = replace(
+        device.leaks, leaks=(), leaks_total=0, whole_rate=0, once=(*rest, replace(first, odds=2.5))
+    )
+    page = " ".join(text(changed("leaky_training.pkl.gz", leaks=leaks)).split())
+    assert "leaks none is sure over 40 steps;" in page
+    assert "/home/ana/tiny/model.py:23 may leak (odds 2:1)" in page
 
 
 def test_the_page_of_memory_that_ran_out() -> None:
@@ -160,6 +173,18 @@ def test_an_end_at_the_peak_may_be_where_memory_ran_out() -> None:
     made.segment(0x1000, 512, blocks=[made.block(0x1000, 512)])
     page = text(overview(mr.open(build.dump(made.build()))))
     assert "out of memory  not known: no allocation was recorded" in page
+
+
+def test_holders_that_differ_in_their_callers_alone_show_where() -> None:
+    made = SnapshotBuilder()
+    for n, outer in enumerate((7, 7, 8, 9)):
+        frames = [("forward", "model.py", line) for line in (1, 2, 3, outer)]
+        made.alloc(0x1000 * (n + 1), 512, frames=[*frames, ("main", "run.py", 20 + n // 2)])
+    made.alloc(0x9000, 64, frames=[("load", "data.py", 1), ("main", "data.py", 2)])
+    report = overview(mr.open(build.dump(made.finish_segments().build())))
+    (table,) = (block for block in report_document(report) if isinstance(block, Table))
+    assert len({(row.cells[-1], row.below) for row in table.rows}) == len(table.rows) > 2
+    assert len(table.rows[-1].below) == 1
 
 
 def test_nothing() -> None:
