@@ -130,22 +130,22 @@ _STEPS = ("ProfilerStep", "Optimizer.step")
 
 def where_in(every: Sequence[Span], event: int) -> tuple[str | None, StepAt | None]:
     """The innermost annotation that is open after an event, and the step that it is in."""
-    there = [
-        span
-        for span in every
-        if span.start_event < event and (span.end_event is None or event <= span.end_event)
-    ]
+    there = [span for span in every if _open_after(span, event)]
     annotation = there[-1].name if there else None
     for name in _STEPS:
         marks = [span for span in every if span.name.partition("#")[0] == name]
         if marks:
             # Several optimizers leave several in a step: those of the first stand for it.
             marks = [span for span in marks if name != _STEPS[1] or span.name == marks[0].name]
-            inside = [number for number, span in enumerate(marks, 1) if span in there]
+            inside = [number for number, span in enumerate(marks, 1) if _open_after(span, event)]
             over = sum(span.end_event is not None and span.end_event < event for span in marks)
             number = inside[-1] if inside else over + 1
             return annotation, StepAt(name, number, len(marks), bool(inside))
     return annotation, None
+
+
+def _open_after(span: Span, event: int) -> bool:
+    return span.start_event < event and (span.end_event is None or event <= span.end_event)
 
 
 def categories_at(grouper: Grouper, usage: Usage, event: int) -> tuple[CategoryBytes, ...]:
