@@ -56,6 +56,7 @@ INTERPRETER_FUNCTION = re.compile(
 PYTHON_NAME = re.compile(r"^[\w.<>]+$")
 # The C++ functions that stand for an operator, and for a node of autograd.
 OPERATOR = re.compile(r"at::_ops::(\w+)::(?:call|redispatch)\b")
+_LONGEST = 160  # characters of a folder in an error
 NODE = re.compile(r"torch::autograd::(?:generated::)?(\w+)::apply\b")
 
 
@@ -145,6 +146,10 @@ def check_project(tables: Tables, project: Sequence[str]) -> None:
         for file in sorted(files)
         if file_rank(file) <= LIBRARY
     )
-    there = ", ".join(folder for folder, _ in folders.most_common(4) if folder)
+    there = ", ".join(
+        folder if len(folder) <= _LONGEST else f"…{folder[1 - _LONGEST :]}"
+        for folder, _ in folders.most_common(4)
+        if folder
+    )
     named = " or ".join(project)
     raise UsageError(f"no code lies in {named}; there are: {there or 'no folders of code'}")
