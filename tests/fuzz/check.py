@@ -32,6 +32,7 @@ DEVICES = 4  # looked at of each input
 PLACELESS = (
     "the file is empty",
     "not a memory snapshot: a dict with neither",
+    "not a memory snapshot, but ",
     "truncated file",
     "the allocator settings hold too many",
     "the sizes of device ",

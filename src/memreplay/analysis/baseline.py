@@ -105,14 +105,16 @@ def _annotations(side: SnapshotSide, device: int, measure: MeasureName) -> list[
     names.pop("", None)
     if len(names) <= MOST_ANNOTATIONS:
         return list(names)
+    from memreplay.analysis.highest import Highest
+
     usage = side.usage(device, Scope(measure))
+    top = Highest(usage)
     highest: dict[str, int] = {}
     for span in side.spans(device):
         name = span.name.partition("#")[0]
         last = usage.replay.start + usage.replay.events
         end = last if span.end_event is None else span.end_event
-        top = usage.highest(span.start_event, end).bytes
-        highest[name] = max(top, highest.get(name, 0))
+        highest[name] = max(top.within(span.start_event, end)[0], highest.get(name, 0))
     return sorted(names, key=lambda name: (-highest[name], name))[:MOST_ANNOTATIONS]
 
 

@@ -7,6 +7,7 @@ import re
 from array import array
 from collections.abc import Sequence
 from dataclasses import replace
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from memreplay import _core, _groups, _measures
@@ -244,15 +245,20 @@ class Dimensions:
             if end > begin:
                 changes += [(begin, True, number, text), (end, False, number, text)]
         changes.sort()
+        # Numbers are in the order in which they began: the highest that is open is the innermost.
+        # What ended stays in the heap until it is on top: no change looks at all that are open.
         open_now: dict[int, int] = {}
+        heap: list[int] = []
         runs: list[tuple[int, int]] = []
         for event, begins, number, text in changes:
             if begins:
                 open_now[number] = text
+                heappush(heap, -number)
             else:
                 del open_now[number]
-            # Numbers are in the order in which they began, and so is the dict, but for ends.
-            runs.append((event, open_now[max(open_now)] if open_now else 0))
+            while heap and -heap[0] not in open_now:
+                heappop(heap)
+            runs.append((event, open_now[-heap[0]] if heap else 0))
         self._texts[replay.device, "annotation"] = list(texts)
         return _groups.run_keys(replay.native, runs, 0)
 

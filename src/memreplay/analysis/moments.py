@@ -125,9 +125,12 @@ def _in_span(usage: Usage, span: Span, edge: Edge) -> int:
 def highest_within(usage: Usage, every: Sequence[Span], name: str) -> PeakPoint | None:
     """The highest moment within any annotation of this name, or with this before its #, the first
     of equal ones; None where none of `every` that was read is one."""
+    from memreplay.analysis.highest import Highest
+
     replay = usage.replay
     last = replay.start + replay.events
-    found: PeakPoint | None = None
+    highest = Highest(usage)
+    found: tuple[int, int] | None = None
     for span in every:
         if name not in (span.name, span.name.partition("#")[0]):
             continue
@@ -136,10 +139,10 @@ def highest_within(usage: Usage, every: Sequence[Span], name: str) -> PeakPoint 
         after = span.start_event == last and not replay.native.reaches_end
         if before or after:  # of the range that was read
             continue
-        top = usage.highest(span.start_event, end)
-        if found is None or top.bytes > found.bytes:
+        top = highest.within(span.start_event, end)
+        if found is None or top[0] > found[0]:
             found = top
-    return found
+    return None if found is None else usage.highest(found[1], found[1])
 
 
 def _read(replay: Replay, event: int) -> int:

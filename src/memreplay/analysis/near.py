@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 MOST_NAMES = 2_000  # that are compared: the work is by letter
 _SHOWN = 3
+_LONGEST = 80  # characters of a name from the file
 _AT_LINE = re.compile(r"([^/\s:]+):(\d+)$")
 
 
@@ -34,7 +35,7 @@ def names_near(snap: Snapshot, pattern: str) -> str:
     if at_line and file in lines:
         wanted = int(at_line[2])
         near = sorted(lines[file], key=lambda one: (abs(one[0] - wanted), one))[:_SHOWN]
-        return "near it: " + ", ".join(f"{file}:{line} ({name})" for line, name in near)
+        return "near it: " + ", ".join(f"{_cut(file)}:{line} ({_cut(name)})" for line, name in near)
     functions = Counter(name for some in lines.values() for _, name in some)
     names = [name for name, _ in functions.most_common(MOST_NAMES)]
     names = list(dict.fromkeys([*list(lines)[:MOST_NAMES], *names]))
@@ -44,8 +45,12 @@ def names_near(snap: Snapshot, pattern: str) -> str:
         near_names += get_close_matches(word, names, _SHOWN, 0.6)
     chosen = list(dict.fromkeys(near_names))[:_SHOWN]
     if chosen:
-        return "near it: " + ", ".join(chosen)
-    return f"its code is in {', '.join(list(lines)[:_SHOWN])}"
+        return "near it: " + ", ".join(map(_cut, chosen))
+    return f"its code is in {', '.join(map(_cut, list(lines)[:_SHOWN]))}"
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
 
 
 def _lines(snap: Snapshot) -> dict[str, set[tuple[int, str]]]:

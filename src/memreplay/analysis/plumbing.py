@@ -54,6 +54,7 @@ INTERPRETER_FUNCTION = re.compile(
     r"_(?:wrapped_)?call_impl$|<module>$"
 )
 PYTHON_NAME = re.compile(r"^[\w.<>]+$")
+_LONGEST = 160  # characters of a folder in an error
 
 
 def file_rank(file: str, project: Sequence[str] = ()) -> int:
@@ -142,6 +143,10 @@ def check_project(tables: Tables, project: Sequence[str]) -> None:
         for file in sorted(files)
         if file_rank(file) <= LIBRARY
     )
-    there = ", ".join(folder for folder, _ in folders.most_common(4) if folder)
+    there = ", ".join(
+        folder if len(folder) <= _LONGEST else f"…{folder[1 - _LONGEST :]}"
+        for folder, _ in folders.most_common(4)
+        if folder
+    )
     named = " or ".join(project)
     raise UsageError(f"no code lies in {named}; there are: {there or 'no folders of code'}")

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from memreplay import _measures
 from memreplay.analysis.annotations import spans
+from memreplay.analysis.highest import Highest
 from memreplay.results.at import DeviceStages, Stage
 
 if TYPE_CHECKING:
     from memreplay.model import Span, Verdict
     from memreplay.replay import Usage
     from memreplay.snapshot import Snapshot
-
-BLOCK = 4096  # events whose maximum is kept, so that long annotations are not looked through
 
 
 def device_stages(snap: Snapshot, usage: Usage, trust: Verdict, top: int) -> DeviceStages:
@@ -24,7 +20,7 @@ def device_stages(snap: Snapshot, usage: Usage, trust: Verdict, top: int) -> Dev
     `top` keeps the ones that reach highest (0: all).
     """
     replay = usage.replay
-    highest = _Highest(usage)
+    highest = Highest(usage)
     found: list[Stage] = []
     ends: list[float] = []
     for span in spans(snap, replay):
@@ -53,7 +49,7 @@ def device_stages(snap: Snapshot, usage: Usage, trust: Verdict, top: int) -> Dev
     )
 
 
-def _stage(usage: Usage, span: Span, depth: int, highest: _Highest) -> Stage | None:
+def _stage(usage: Usage, span: Span, depth: int, highest: Highest) -> Stage | None:
     """None for one that ends before, or begins after, what was read."""
     replay = usage.replay
     last = replay.start + replay.events
@@ -76,39 +72,3 @@ def _stage(usage: Usage, span: Span, depth: int, highest: _Highest) -> Stage | N
         peak_event=peak_event,
         end_bytes=None if span.end_event in (None, after) else usage.bytes_at(end),
     )
-
-
-class _Highest:
-    """The highest of a measure within many ranges of events."""
-
-    def __init__(self, usage: Usage) -> None:
-        self.usage = usage
-        self.column = usage.column
-        self.base = usage.replay.first_event
-        series = np.asarray(self.column)
-        starts = np.arange(0, len(series), BLOCK)
-        self.blocks = np.maximum.reduceat(series, starts) if len(series) else series
-
-    def within(self, first: int, last: int) -> tuple[int, int]:
-        """(bytes, event) after the events `first` to `last`, the first of equal ones."""
-        best: tuple[int, int] | None = None
-        if first < self.base:
-            best = self.usage.start_bytes, first
-        start, stop = max(first - self.base, 0), last - self.base
-        whole, after = -(-start // BLOCK), (stop + 1) // BLOCK
-        if after - whole < 2:
-            pieces = [(start, stop)]
-        else:
-            at = whole + int(np.argmax(self.blocks[whole:after]))
-            pieces = [
-                (start, whole * BLOCK - 1),
-                (at * BLOCK, (at + 1) * BLOCK - 1),
-                (after * BLOCK, stop),
-            ]
-        for begin, end in pieces:
-            if begin <= end:
-                n_bytes, event = _measures.highest(self.column, begin, end)
-                if best is None or n_bytes > best[0]:
-                    best = n_bytes, event + self.base
-        assert best is not None  # `last` is `first` at least, and one of them was read
-        return best

@@ -57,12 +57,13 @@ def fit_path(path: str, width: int) -> str:
     """The path, or the most of its last parts that fit: `…/models/gpt.py:12`."""
     if cell_width(path) <= width:
         return path
-    slash = path.find("/", 1)
-    while slash >= 0:
-        tail = ELLIPSIS + path[slash:]
-        if cell_width(tail) <= width:
-            return tail
-        slash = path.find("/", slash + 1)
+    # From the end on: a path from a file may have any number of parts.
+    start, room = len(path), width - 1
+    while start > 0 and (room := room - _char_width(path[start - 1])) >= 0:
+        start -= 1
+    slash = path.find("/", max(start, 1))
+    if slash >= 0:
+        return ELLIPSIS + path[slash:]
     return cut_left(path.rpartition("/")[2], width)
 
 

@@ -230,6 +230,15 @@ def test_what_no_frame_has_is_an_error_that_names_what_comes_near(asked: str, wo
         peak_report(bare, filters=Filters(include=(asked,)))
 
 
+@pytest.mark.parametrize("asked", ["zzz", "x" * 9_990 + "q", "x" * 10_000 + ".py:7"])
+def test_names_without_end_are_cut(asked: str) -> None:
+    one = place(100, "x" * 10_000, "/a/" + "x" * 10_000 + ".py", 8)
+    with pytest.raises(UsageError) as error:
+        peak_report(one, filters=Filters(include=(asked,), exclude=()))
+    assert "x…" in str(error.value)
+    assert len(str(error.value)) < len(asked) + 400
+
+
 def test_of_two_snapshots_one_must_have_it() -> None:
     one, other = place(100, *MODEL), place(50, "main", "train.py", 3)
     (diff,) = diff_report(one, other, filters=Filters(include=("model.py",))).devices

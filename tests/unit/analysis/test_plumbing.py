@@ -107,6 +107,10 @@ def test_a_project_without_code_is_refused() -> None:
     with pytest.raises(UsageError, match=r"no code lies in bert or a/b; there are: /home/ana/gpt$"):
         check_project(snap.native, ["bert", "a/b"])
     check_project(mr.open(build.dump(SnapshotBuilder().alloc(1, 2).build())).native, ["bert"])
+    long = SnapshotBuilder().alloc(1, 2, frames=[("f", "/a" * 10_000 + "/m.py", 1)])
+    with pytest.raises(UsageError, match=r"there are: …[a/]+$") as error:
+        check_project(mr.open(build.dump(long.build())).native, ["bert"])
+    assert len(str(error.value)) < 250
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import memreplay as mr
-from memreplay.analysis import stages
+from memreplay.analysis import highest
 from memreplay.analysis.at import at_report
 from memreplay.errors import UsageError
 from memreplay.model import Moment
@@ -47,7 +47,7 @@ def found_in(builder: SnapshotBuilder, *, top: int = 0, start: int | None = None
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=30), SPANS.filter(bool), st.integers(0, 9))
 def test_equals_brute_force(sizes: list[int], spans: list[tuple[int, int]], skip: int) -> None:
-    block, stages.BLOCK = stages.BLOCK, 4
+    block, highest.BLOCK = highest.BLOCK, 4
     try:
         first = min(skip, len(sizes) - 1) if skip > 4 else 0
         builder = recording(sizes, spans)
@@ -73,7 +73,7 @@ def test_equals_brute_force(sizes: list[int], spans: list[tuple[int, int]], skip
         got = {one.name: (one.start_bytes, one.peak_bytes, one.end_bytes) for one in found.stages}
         assert got == want
     finally:
-        stages.BLOCK = block
+        highest.BLOCK = block
 
 
 def test_those_that_reach_highest_stay_in_their_order() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,6 +42,20 @@ def test_relative_paths_keep_their_name() -> None:
     assert fit.fit_path("train.py:63", 8) == "…n.py:63"
     assert fit.fit_path("run/train.py:63", 12) == "train.py:63"
     assert fit.fit_path("run/train.py:63", 13) == "…/train.py:63"
+
+
+@given(st.text("/a\u0301\u540d", max_size=12), st.integers(1, 14))
+def test_as_many_parts_of_a_path_as_fit(path: str, width: int) -> None:
+    tails = [path] + ["\u2026" + path[i:] for i in range(1, len(path)) if path[i] == "/"]
+    fitting = [tail for tail in tails if fit.cell_width(tail) <= width]
+    name = fit.cut_left(path.rpartition("/")[2], width)
+    assert fit.fit_path(path, width) == (fitting[0] if fitting else name)
+
+
+def test_a_path_of_many_parts() -> None:
+    begun = time.process_time()
+    assert fit.fit_path("/" * 100_000 + "a.py", 8) == "\u2026///a.py"
+    assert time.process_time() - begun < 1  # 0.00 s
 
 
 def test_clean_lets_nothing_reach_the_terminal() -> None:
