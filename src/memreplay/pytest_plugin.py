@@ -41,7 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--memreplay-update",
         action="store_true",
-        help="Write the baselines of marked tests anew, from what they do now.",
+        help="Rewrite the baselines of marked tests from this run.",
     )
 
 

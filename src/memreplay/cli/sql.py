@@ -67,7 +67,7 @@ Examples:
 @click.option(
     "--allow-files",
     is_flag=True,
-    help="Let the query read and write files and the network, as DuckDB does; off without this.",
+    help="Let the query read and write files and use the network, as DuckDB can (default: off).",
 )
 @output_options
 @config_options
@@ -86,12 +86,13 @@ def command(
 ) -> None:
     """SQL over the tables of a snapshot.
 
-    Runs QUERY (- reads it from standard input) on DuckDB. The tables are those of export, made when
-    the query reads them: events, allocations, stacks, frames, segments, blocks, annotations, usage;
-    and flat, the allocations with function, file, line and module. Of several FILEs each table has
-    all rows, and a column snapshot. Without a QUERY it shows the tables and their columns.
+    Runs QUERY (- reads it from standard input) in DuckDB, on the tables of export: events,
+    allocations, stacks, frames, segments, blocks, annotations, usage; and on flat, the allocations
+    with function, file, line and module. A table is made when the query reads it. With several
+    FILEs, each table has the rows of all of them, and a column snapshot. Without a QUERY, the
+    tables and their columns are shown.
 
-    The query sees these tables alone: no files, no network. Needs DuckDB and pyarrow: pip install
+    The query sees only these tables: no files, no network. Needs DuckDB and pyarrow: pip install
     'memreplay[sql]'.
     """
     from memreplay.tables.querying import duckdb

@@ -202,7 +202,7 @@ def test_notes_go_to_stderr(runner: CliRunner, path: Path) -> None:
         (("--format", "pprof", "--what", "allocated", "--at", "end"), "give no --at"),
         (("--format", "collapsed", "--at", "NoSuch"), "no annotation 'NoSuch'"),
         (("--measure", "wrong", "--format", "chrome"), "'wrong' is not one of"),
-        (("--points", "-1", "--format", "chrome"), "-1 is not in 0 to 1,000,000"),
+        (("--points", "-1", "--format", "chrome"), "-1 is not between 0 and 1,000,000"),
     ],
 )
 def test_what_does_not_fit(
