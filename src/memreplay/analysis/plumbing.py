@@ -147,4 +147,4 @@ def check_project(tables: Tables, project: Sequence[str]) -> None:
     )
     there = ", ".join(folder for folder, _ in folders.most_common(4) if folder)
     named = " or ".join(project)
-    raise UsageError(f"no code lies in {named}; there are: {there or 'no folders of code'}")
+    raise UsageError(f"no code is in {named}; there are: {there or 'no folders of code'}")

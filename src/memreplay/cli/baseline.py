@@ -135,6 +135,6 @@ def _doubts(baseline: Baseline, strict: bool) -> str:
             return clean(
                 f"{baseline.file}: {baseline.measure} bytes of device {device.device} cannot be"
                 f" trusted ({', '.join(found)}; memreplay summary says more); --allow-untrusted"
-                " makes a baseline all the same"
+                " writes a baseline anyway"
             )
     return ""

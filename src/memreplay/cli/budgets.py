@@ -101,8 +101,8 @@ def all_budgets(
         budgets = (Budget(where="the command line", **budget), *budgets)
     if not budgets:
         options = ", ".join(f"--{name.replace('_', '-')}" for name in LIMITS)
-        raise UsageError(f"there is no limit: give one of {options}, or [[gate]] in memreplay.toml")
+        raise UsageError(f"no limit is set: give one of {options}, or [[gate]] in memreplay.toml")
     for one in budgets:
         if one.needs_base and base is None:
-            raise UsageError(f"{one.where} limits growth: say since what with --base")
+            raise UsageError(f"{one.where} limits growth: give the base with --base")
     return budgets

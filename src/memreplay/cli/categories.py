@@ -95,11 +95,11 @@ def command(
     then the defaults.
     """
     if over_time and at is not None:
-        raise UsageError("--over-time is of all moments, and --at of one")
+        raise UsageError("--over-time shows all moments, --at only one: give one of them")
     if fmt == "csv" and not over_time:
         raise UsageError("--format csv is for --over-time")
     if over_time and measure == "reserved":
-        raise UsageError("reserved memory is of segments, and has no categories")
+        raise UsageError("reserved memory consists of segments, which have no categories")
     rules = config.rules()
     width = terminal_width()
 

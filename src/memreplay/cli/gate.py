@@ -40,7 +40,7 @@ def _targets(
         fmt, equals, path = text.partition("=")
         if not equals or not path or fmt not in FORMATS:
             raise click.BadParameter(
-                f"{text!r} is no FORMAT=FILE; formats: {', '.join(FORMATS)} (as junit=gate.xml)"
+                f"{text!r} is not FORMAT=FILE; formats: {', '.join(FORMATS)} (as junit=gate.xml)"
             )
         found.append((fmt, path))
     return tuple(found)
@@ -148,7 +148,7 @@ def _check_targets(
         if real in read:
             raise UsageError(f"cannot write {path}: it is one of the files that are read")
         if real in seen:
-            raise UsageError(f"cannot write {path}: two formats are to go there")
+            raise UsageError(f"cannot write {path}: two formats would go there")
         seen.add(real)
 
 

@@ -168,8 +168,8 @@ def _unsure(report: LeaksReport) -> str:
     for device in report.devices:
         if device.source is not None and device.source.kind == "windows":
             return (
-                f"device {device.device}: no steps were found, so nobody can say that nothing"
-                f" leaks; --windows {device.steps} takes equal parts for steps"
+                f"device {device.device}: no steps were found, so the file cannot show that"
+                f" nothing leaks; --windows {device.steps} takes equal parts as steps"
             )
         if not device.judged and device.events:
             return f"device {device.device}: {device.missing}"

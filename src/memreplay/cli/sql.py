@@ -102,7 +102,7 @@ def command(
         raise UsageError("--list shows the tables: give no query")
     fmt = fmt or _by_ending(output)
     if query is None and (fmt != "text" or output is not None):
-        raise UsageError("there is no query to write the result of: give one after FILE")
+        raise UsageError("without a query there is no result to write: give one after FILE")
     _check_extra()
     duckdb()
     # Rows are for reading on a terminal too.
@@ -146,7 +146,8 @@ def _by_ending(output: str | None) -> str:
     ending = os.path.splitext(output)[1].lower()
     if ending and ending not in _ENDINGS:
         raise UsageError(
-            f"{output}: no format ends so; these do: {', '.join(_ENDINGS)}; or give --format"
+            f"{output}: no format has this ending; known endings: {', '.join(_ENDINGS)}; or give"
+            " --format"
         )
     return _ENDINGS.get(ending, "text")
 

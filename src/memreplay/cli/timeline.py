@@ -155,7 +155,7 @@ def command(
     memory.
     """
     if absolute and x == "event":
-        raise UsageError("--absolute shows points in time, and --x event shows no times")
+        raise UsageError("--absolute shows points in time, but --x event shows no times")
     if output is not None or fmt in PICTURES:
         check_output(output, force=force, picture=fmt in PICTURES, read=[file])
     if fmt in PICTURES:

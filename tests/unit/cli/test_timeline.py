@@ -86,7 +86,7 @@ def test_csv_into_a_file(runner: CliRunner, path: str, tmp_path: Path) -> None:
     assert out.read_text().count("\n") == 1 + 9 + 9
     again = ask(runner, path, "--format", "csv", "-o", str(out))
     assert again.exit_code == 2
-    assert "is there already" in again.stderr
+    assert "already exists" in again.stderr
     assert ask(runner, path, "--format", "csv", "-o", str(out), "--force").exit_code == 0
 
 
