@@ -73,7 +73,7 @@ def test_what_the_steps_were_found_by() -> None:
     assert "note: no annotation or optimizer" in found_by(StepSource("whole", "", 0.0))
     assert "the rise and fall of memory" in found_by(StepSource("usage", "", 0.5))
     assert "as given by --period" in found_by(StepSource("given", "", 1.0))
-    assert "a step here is 7 repetitions" in found_by(StepSource("given", "", 1.0, 7))
+    assert "each step here is 7 repetitions" in found_by(StepSource("given", "", 1.0, 7))
 
 
 def test_steps_without_times_or_odd_ones() -> None:
