@@ -64,8 +64,8 @@ PLAIN = (
     " numbers and texts instead"
 )
 STRANGE = (
-    "nothing was executed; no memory snapshot does so: do not unpickle this file, and ask for one"
-    " that torch.cuda.memory._dump_snapshot(path) wrote"
+    "nothing was executed; a memory snapshot never does this: do not unpickle this file, and ask"
+    " for one that torch.cuda.memory._dump_snapshot(path) wrote"
 )
 
 
@@ -87,13 +87,13 @@ def _counted(n: int, noun: str) -> str:
 
 def _cut_hint(events: int, segments: int) -> str:
     if not events and not segments:
-        return "the dump was cut off before anything in it was whole: dump again"
+        return "the dump was cut off before anything in it was complete: dump again"
     return f"the dump was cut off; {_salvaging(events, segments)}"
 
 
 def _salvaging(events: int, segments: int) -> str:
     whole = _counted(events, "event") if events else _counted(segments, "segment") + ", no event"
-    return f"read what is whole ({whole}) with --salvage"
+    return f"read the intact part ({whole}) with --salvage"
 
 
 def cut_stream(cut: TruncatedError, events: int, segments: int) -> TruncatedError:

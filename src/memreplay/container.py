@@ -47,7 +47,7 @@ FOREIGN = (
     (b"ARROW1", "not a memory snapshot, but an Arrow file", TABLES),
     (b"<!DOCTYPE", "not a memory snapshot, but an HTML page", RECORD),
     (b"<html", "not a memory snapshot, but an HTML page", RECORD),
-    (b"7z\xbc\xaf\x27\x1c", "7z archives are not read", UNPACK),
+    (b"7z\xbc\xaf\x27\x1c", "7z archives are not supported", UNPACK),
 )
 
 # The first bytes of what is unwrapped. A zstd file may begin with a frame to skip (pzstd's do).
@@ -438,7 +438,7 @@ def _only_file(archive: ZipFile) -> ZipInfo:
             raise SnapshotError(TORCH_SAVE, offset=0, hint=RECORD)
         shown = ", ".join(map(printable, names[:SHOWN])) + (", …" if len(names) > SHOWN else "")
         raise SnapshotError(
-            f"a zip archive of {len(names)} files, where one is read: {shown}",
+            f"a zip archive of {len(names)} files, but it must hold just one: {shown}",
             hint="unpack it, and name the snapshot",
         )
     (info,) = files

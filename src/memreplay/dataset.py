@@ -160,12 +160,12 @@ def _said(files: Mapping[str, _File]) -> dict[str, Any]:
             raise SnapshotError(f"{file.name}: not written by memreplay export", hint=RESTORE)
         if metadata.get(b"memreplay.schema") != VERSION:
             raise SnapshotError(
-                f"{file.name}: of another version of memreplay's tables", hint=RESTORE
+                f"{file.name}: from another version of memreplay's tables", hint=RESTORE
             )
         said = _parsed(metadata.get(b"memreplay.snapshot", b""), file.name)
         if found is not None and said != found:
             raise SnapshotError(
-                f"{file.name}: not of the same snapshot as the other tables", hint=RESTORE
+                f"{file.name}: from another snapshot than the other tables", hint=RESTORE
             )
         if said["rows"].get(name) != file.rows:
             raise SnapshotError(
@@ -218,7 +218,7 @@ def _parsed(text: bytes, path: str) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError, RecursionError):
         whole = False
     if not whole:
-        raise SnapshotError(f"{path}: does not say of which snapshot it is", hint=RESTORE)
+        raise SnapshotError(f"{path}: does not say which snapshot it belongs to", hint=RESTORE)
     found: dict[str, Any] = said
     return found
 
@@ -247,7 +247,8 @@ def _add(adding: Adding, name: str, file: _File, said: dict[str, Any]) -> None:
         ADD[name](adding, file.batches, said["traces"])
     except WrongRowError:
         raise SnapshotError(
-            f"{file.name}: a row refers to what is not there, or has a size that no memory has",
+            f"{file.name}: a row refers to something that does not exist, or has an impossible"
+            " size",
             hint=RESTORE,
         ) from None
     except (pa.ArrowException, OSError, *_DAMAGE) as error:

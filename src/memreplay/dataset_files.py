@@ -117,7 +117,8 @@ def _of_folder(folder: str) -> Dataset | None:
             raise SnapshotError(f"there is no events.{ending} in the folder", hint=WHOLE)
         if "events" in found and len(found) > 1:
             raise SnapshotError(
-                f"the tables in the folder are {ending}, and only parquet and arrow are read again",
+                f"the tables in the folder are {ending}, and only parquet and arrow can be read"
+                " back",
                 hint="export the snapshot as one of these",
             )
     return None

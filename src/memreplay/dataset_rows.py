@@ -128,7 +128,7 @@ class _Words:
         pair = _POOL.fullmatch(word)
         numbers = [int(one) for one in pair.groups()] if pair else []
         if not pair or not all(-(2**63) <= one < 2**63 for one in numbers):
-            raise ValueError(f"{word[:40]!r} is no pool")
+            raise ValueError(f"{word[:40]!r} is not a pool")
         return self.adding.pool(*numbers)
 
 

@@ -41,7 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--memreplay-update",
         action="store_true",
-        help="Write the baselines of marked tests anew, from what they do now.",
+        help="Rewrite the baselines of marked tests from this run.",
     )
 
 
@@ -182,7 +182,7 @@ def _wanted(item: pytest.Item, marker: pytest.Mark) -> tuple[Budget, Path | None
     for node in item.listchain():
         if sum(one.name == MARKER for one in node.own_markers) > 1:
             raise pytest.UsageError(
-                f"{item.nodeid}: {where} is there twice, and one alone would count; give all limits"
+                f"{item.nodeid}: {where} is given twice, and only one would count; give all limits"
                 " in one"
             )
     if marker.args:
@@ -200,7 +200,7 @@ def _wanted(item: pytest.Item, marker: pytest.Mark) -> tuple[Budget, Path | None
         raise pytest.UsageError(f"{item.nodeid}: {error}") from None
     if budget.needs_base and baseline is None:
         raise pytest.UsageError(
-            f"{item.nodeid}: {where} limits growth: say since what with baseline='base.json'"
+            f"{item.nodeid}: {where} limits growth: give the base with baseline='base.json'"
         )
     return budget, None if baseline is None else item.path.parent / baseline, trusting
 

@@ -159,7 +159,7 @@ def analyse(snap: mr.Snapshot, dice: int) -> None:
         must(held == peak.peak_bytes == replay.peak.bytes == facts.peak_bytes, "groups and peak")
         live = replay.live_at(event=replay.peak.event_index)
         must(count == peak.live_count == len(live), "groups and allocations")
-        must(peak.rest_bytes >= 0 and peak.rest_count >= 0, "groups of more than there is")
+        must(peak.rest_bytes >= 0 and peak.rest_count >= 0, "groups of too large")
         if len(peak.groups) == peak.groups_total:
             must(peak.rest_bytes == peak.rest_count == 0, "a rest beside all groups")
         must(sum(facts.actions.values()) == facts.events, "events by action")

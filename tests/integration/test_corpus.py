@@ -196,7 +196,7 @@ def test_each_is_one_step_or_nothing(corpus_file: Path) -> None:
         return
     assert (report.judged, report.leaking) == (False, False)
     (device,) = report.devices
-    assert device.missing.startswith("1 step tells no growth from a start")
+    assert device.missing.startswith("1 step is too few to tell a leak from a start-up")
     assert sum(one.group.bytes for one in device.once) <= device.once_bytes
 
 

@@ -108,6 +108,6 @@ def test_a_whole_file_is_not_marked() -> None:
 def test_the_error_says_how_far_it_got() -> None:
     data = build.dump(small())
     with pytest.raises(
-        mr.TruncatedError, match=r"read what is whole \(\d events?\) with --salvage"
+        mr.TruncatedError, match=r"read the intact part \(\d events?\) with --salvage"
     ):
         mr.open(data[: len(data) * 3 // 4])

@@ -366,7 +366,7 @@ def test_zeros_may_follow_and_nothing_else(kind: str) -> None:
         mr.open(data + b"garbage..." * 10)
 
 
-WHOLE = r"cut off: copy .* again, or read what is whole \(300 events\) with --salvage$"
+WHOLE = r"cut off: copy .* again, or read the intact part \(300 events\) with --salvage$"
 
 
 def test_a_cut_says_what_is_whole() -> None:

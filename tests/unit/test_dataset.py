@@ -193,7 +193,7 @@ def test_damage_is_an_error_or_another_snapshot(fmt: str, tmp_path: Path) -> Non
 def test_tables_of_two_snapshots(folder: Path, tmp_path: Path) -> None:
     other = export(mr.open(ROOT / "examples" / "serving_oom.pkl.gz"), tmp_path / "o", "parquet")
     shutil.copy(other / "stacks.parquet", folder / "stacks.parquet")
-    fails(folder, r"stacks\.parquet: not of the same snapshot as the other tables")
+    fails(folder, r"stacks\.parquet: from another snapshot than the other tables")
 
 
 def test_two_snapshots_as_arrow_and_as_parquet(folder: Path, tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ def test_another_version(folder: Path) -> None:
         return made.replace_schema_metadata({**made.schema.metadata, b"memreplay.schema": b"99"})
 
     rewrite(folder, "frames", change)
-    fails(folder, r"frames\.parquet: of another version of memreplay's tables")
+    fails(folder, r"frames\.parquet: from another version of memreplay's tables")
 
 
 WHOLE = (
@@ -238,7 +238,7 @@ def test_no_word_of_the_snapshot(said: bytes, folder: Path) -> None:
         return made.replace_schema_metadata({**made.schema.metadata, b"memreplay.snapshot": said})
 
     rewrite(folder, "frames", change)
-    fails(folder, r"frames\.parquet: does not say of which snapshot it is")
+    fails(folder, r"frames\.parquet: does not say which snapshot it belongs to")
 
 
 @pytest.mark.parametrize(
@@ -266,7 +266,7 @@ def test_what_no_snapshot_says(
 def test_what_is_no_pool(pool: str, folder: Path) -> None:
     words = pa.array([pool]).dictionary_encode().cast(pa.dictionary(pa.int32(), pa.string()))
     rewrite(folder, "events", with_column("pool", pa.concat_arrays([words] * 4)))
-    fails(folder, "is no pool")
+    fails(folder, "is not a pool")
 
 
 def test_columns_of_another_type(folder: Path) -> None:
@@ -322,13 +322,13 @@ LONG = "x" * 5_000
 @pytest.mark.parametrize("truncated", ["a\nb", "\x1b[31mred", LONG])
 def test_a_truncation_of_more_than_a_plain_line(truncated: str, folder: Path) -> None:
     said_of(folder, truncated=truncated)
-    fails(folder, "does not say of which snapshot it is")
+    fails(folder, "does not say which snapshot it belongs to")
 
 
 @pytest.mark.parametrize("rows", [LONG, "\x1b[31m", None, 1.5, [1]])
 def test_rows_that_are_no_number(rows: Any, folder: Path) -> None:
     said_of(folder, rows={"frames": rows})
-    fails(folder, "does not say of which snapshot it is")
+    fails(folder, "does not say which snapshot it belongs to")
 
 
 def test_what_pyarrow_quotes_of_a_file_is_printable(folder: Path) -> None:

@@ -136,7 +136,7 @@ def test_step():
     )
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        ["FAIL no-leaks could not be judged: 1 step tells no growth from a start*"]
+        ["FAIL no-leaks could not be judged: 1 step is too few to tell a leak from a start-up*"]
     )
 
 
@@ -315,9 +315,9 @@ def test_without_torch(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatc
     [
         ("", "limits nothing: give one of max_peak, "),
         ("'2GiB'", "takes names: max_peak='2GiB'"),
-        ("max_peak='lots'", "max_peak: 'lots' is no size"),
+        ("max_peak='lots'", "max_peak: 'lots' is not a size"),
         ("max_peek='2GiB'", "unknown key 'max_peek'; there are: "),
-        ("max_growth='2%'", "limits growth: say since what with baseline='base.json'"),
+        ("max_growth='2%'", "limits growth: give the base with baseline='base.json'"),
         ("max_peak='1B', baseline=3", "baseline must be a path"),
         ("max_peak='1B', allow_untrusted='no'", "allow_untrusted must be true or false"),
     ],
@@ -453,7 +453,7 @@ def test_two_marks_are_one_too_many(gpu: pytest.Pytester, decorators: str) -> No
     argument = "n" if "parametrize" in decorators else ""
     result = run(gpu, f"{decorators}\ndef test_step({argument}):\n    pass\n")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: *@pytest.mark.memreplay is there twice, *"])
+    result.stderr.fnmatch_lines(["ERROR: *@pytest.mark.memreplay appears twice, *"])
 
 
 def test_no_baseline_of_what_cannot_be_trusted(gpu: pytest.Pytester) -> None:

@@ -35,20 +35,20 @@ def life_of(usage: Usage, when: When) -> Life:
     Indices count from the first event that was read. The address may be anywhere in it.
     """
     if usage.measure == "reserved":
-        raise UsageError("reserved memory is of segments, and has no allocations to find")
+        raise UsageError("reserved memory consists of segments, so it has no allocations to find")
     blocks, events = _carried(usage, when.value), _allocated(usage, when.value)
     device, total = usage.replay.device, len(blocks) + len(events)
     if not total:
         raise UsageError(
-            f"device {device}: no allocation that was read, and counts, had the address"
+            f"device {device}: no allocation that was read and counts contained the address"
             f" {when.value:#x} in it"
         )
     number = int(when.name or 1)
     if number == 0 or not -total <= number <= total:
         times = "once" if total == 1 else f"{total} times"
         raise UsageError(
-            f"device {device}: {when.value:#x} is allocated {times}; they count from 1 (from the"
-            f" last, -1): there is no #{number}"
+            f"device {device}: {when.value:#x} is allocated {times}, counted from 1 (or from -1,"
+            f" the last): there is no #{number}"
         )
     at = number - 1 if number > 0 else total + number
     if at < len(blocks):

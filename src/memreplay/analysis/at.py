@@ -56,7 +56,7 @@ def at_report(
     by = fitting_by(measure, by, asked_for=True)
     check_reserved(by, measure, pool, stream)
     if listed and measure == "reserved":
-        raise UsageError("reserved memory consists of segments, and has no allocations to list")
+        raise UsageError("reserved memory consists of segments, so it has no allocations to list")
     grouper = Grouper(snap, by, rules, fold=fold)
     usages = chosen_usages(snap, snap.devices, measure, pool, stream, filters)
     verdicts = [(strict_verdict if strict else verdict)(snap, usage) for usage in usages]

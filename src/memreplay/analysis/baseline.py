@@ -37,7 +37,9 @@ def baseline_of(
     that no rule has, and for a snapshot of nothing.
     """
     if measure == "reserved":
-        raise UsageError("reserved memory has no stacks; a baseline's groups need another measure")
+        raise UsageError(
+            "reserved memory has no stacks: choose another measure for a baseline's groups"
+        )
     if not snap.devices:
         raise UsageError("it has neither events nor segments: nothing was recorded")
     rules = DEFAULT_RULES if rules is None else rules

@@ -35,17 +35,19 @@ def is_baseline(data: bytes) -> bool:
 def parse_baseline(data: bytes) -> Baseline:
     """The baseline that a file holds. Raises SnapshotError, in one line, for any other file."""
     if len(data) > MAX_BYTES:
-        raise SnapshotError("too long for a baseline", hint="make it anew with memreplay baseline")
+        raise SnapshotError(
+            "too long for a baseline", hint="write it again with memreplay baseline"
+        )
     try:
         found = _parsed(data)
     except (ValueError, RecursionError) as error:
-        raise _broken(f"it is no JSON: {error}") from None
+        raise _broken(f"it is not JSON: {error}") from None
     if not isinstance(found, dict):
-        raise _broken("it is no object")
+        raise _broken("it is not an object")
     schema = found.get("schema")
     if schema != SCHEMA:
         raise SnapshotError(
-            f"this is {_shown(schema)}, and no {SCHEMA}",
+            f"this is {_shown(schema)}, not {SCHEMA}",
             hint="make one with memreplay baseline",
         )
     return _Reader(found).baseline()
@@ -70,7 +72,7 @@ class _Reader:
         found = self.found
         devices = tuple(self.device(_object(one, "a device")) for one in _list(found, "devices"))
         if len({device.device for device in devices}) != len(devices):
-            raise _broken("a device is there twice")
+            raise _broken("a device appears twice")
         return Baseline(
             file=_text(found, "file"),
             measure=_measure(found),
@@ -82,13 +84,13 @@ class _Reader:
 
     def frame(self, row: object) -> Frame:
         if not isinstance(row, list) or len(row) != 3:
-            raise _broken("a frame is no list of function, file and line")
+            raise _broken("a frame is not a list of function, file and line")
         function, file, line = row
         texts = isinstance(function, str) and isinstance(file, str)
         # A line may be below 0: that is what the snapshot said.
         number = isinstance(line, int) and not isinstance(line, bool) and _is_count(abs(line))
         if not texts or not number:
-            raise _broken("a frame is no list of function, file and line")
+            raise _broken("a frame is not a list of function, file and line")
         return Frame(function, file, line)
 
     def device(self, found: dict[str, Any]) -> BaselineDevice:
@@ -130,7 +132,7 @@ class _Reader:
     def group(self, found: dict[str, Any]) -> Group:
         ids = _list(found, "frames")
         if not all(_is_count(i) and i < len(self.frames) for i in ids):
-            raise _broken("a group names a frame that is not there")
+            raise _broken("a group names a frame that does not exist")
         frames = tuple(self.frames[i] for i in ids)
         users = found.get("user")
         if not isinstance(users, bool):
@@ -146,12 +148,14 @@ class _Reader:
 
 
 def _broken(what: str) -> SnapshotError:
-    return SnapshotError(f"a broken baseline: {what}", hint="make it anew with memreplay baseline")
+    return SnapshotError(
+        f"a broken baseline: {what}", hint="write it again with memreplay baseline"
+    )
 
 
 def _object(found: object, name: str) -> dict[str, Any]:
     if not isinstance(found, dict):
-        raise _broken(f"{name} is no object")
+        raise _broken(f"{name} is not an object")
     return found
 
 
@@ -165,14 +169,14 @@ def _list(found: dict[str, Any], key: str) -> list[Any]:
 def _texts(found: dict[str, Any], key: str) -> list[str]:
     values = _list(found, key)
     if not all(isinstance(value, str) for value in values):
-        raise _broken(f"`{key}` must be a list of texts")
+        raise _broken(f"`{key}` must be a list of strings")
     return values
 
 
 def _text(found: dict[str, Any], key: str) -> str:
     value = found.get(key)
     if not isinstance(value, str):
-        raise _broken(f"`{key}` must be a text")
+        raise _broken(f"`{key}` must be a string")
     return value
 
 
@@ -191,7 +195,7 @@ def _moment(found: object) -> Moment | None:
             # A point in time may be before 1970.
             if isinstance(value, int) and not isinstance(value, bool) and _is_count(abs(value)):
                 return Moment(kind, value)
-    raise _broken("a bound of range is no moment")
+    raise _broken("a bound of range is not a moment")
 
 
 def _text_or_none(found: dict[str, Any], key: str) -> str | None:
@@ -212,7 +216,7 @@ def _is_count(value: object) -> bool:
 def _count(found: dict[str, Any], key: str) -> int:
     value = found.get(key)
     if not _is_count(value):
-        raise _broken(f"`{key}` must be a number from 0 on")
+        raise _broken(f"`{key}` must be a number, 0 or more")
     return value  # type: ignore[return-value, unused-ignore]
 
 

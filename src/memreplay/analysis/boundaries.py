@@ -82,8 +82,10 @@ def find_steps(
             return Found(None, (), _no_such(snap, replay, every, annotation))
         pieces = _pieces(replay, named, annotation, lost=_lost(snap, replay))
         if not pieces:
-            words = f"annotation {annotation!r} marks no whole step in this recording"
-            return Found(None, (), f"{words}; record from before one begins until after it ends")
+            words = f"no {annotation!r} annotation is complete in this recording"
+            return Found(
+                None, (), f"{words}; start recording before a step begins, and dump after it ends"
+            )
         return _together(StepSource("annotation", annotation, 1.0), pieces, MOST_STEPS)
     known = known_steps(snap, replay)
     return known if known.source is not None else _guessed(usage)
@@ -294,7 +296,7 @@ def _whole(usage: Usage) -> Found:
     replay = usage.replay
     allocated = churn(usage)
     if allocated <= 0 or (allocated > MOST_CHURN and not _one_pass(replay)):
-        why = f"no annotation marks steps, and nothing in the trace repeats as they do; {_ADVICE}"
+        why = f"no annotation marks steps, and nothing in the trace repeats like steps; {_ADVICE}"
         return Found(None, (), why)
     return Found(StepSource("whole", "", 0.0), (Piece(0, replay.events),))
 
@@ -342,9 +344,9 @@ def _no_such(snap: Snapshot, replay: Replay, every: Sequence[Span], name: str) -
             " or give --period"
         )
     if not replay.has_times:
-        return "the events have no times, so that annotations stand nowhere; give --period"
+        return "the events have no times, so annotations cannot be placed; give --period"
     if not every:
-        return f"device {replay.device} has no annotations at its events; give --period"
+        return f"device {replay.device} has no annotations during its events; give --period"
     names = list(dict.fromkeys(span.name.partition("#")[0] for span in every))
     there = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
     return f"device {replay.device} has no annotation {name!r}; there are: {there}"

@@ -53,11 +53,13 @@ class Budget:
         if self.category is not None or self.annotation is not None:
             for limit in limits:
                 if limit in _OF_ALL:
-                    raise UsageError(f"{self.where}: {limit} is of all memory, not of one {part}")
+                    raise UsageError(f"{self.where}: {limit} limits all memory, not one {part}")
         if self.category is not None and (self.measure == "reserved" or "max_reserved" in limits):
-            raise UsageError(f"{self.where}: reserved memory is of segments, and has no categories")
+            raise UsageError(
+                f"{self.where}: reserved memory consists of segments, which have no categories"
+            )
         if self.measure == "reserved" and self.no_leaks:
-            raise UsageError(f"{self.where}: leaks are of allocations, not of reserved memory")
+            raise UsageError(f"{self.where}: leaks are in allocations, not in reserved memory")
 
     @property
     def limits(self) -> tuple[LimitKind, ...]:
@@ -93,7 +95,7 @@ def budgets_of(config: Mapping[str, object], source: str) -> tuple[Budget, ...]:
 def _parsed(given: object, number: int, source: str) -> Budget:
     where = f"{source}: gate table {number}"
     if not isinstance(given, Mapping):
-        raise UsageError(f"{where} is no table")
+        raise UsageError(f"{where} is not a table")
     name = given.get("name")
     if isinstance(name, str) and name:
         where += f" ({name!r})"
@@ -123,9 +125,9 @@ def _value(key: str, value: object, where: str) -> object:
             raise UsageError(f"{where}: {key} must be true or false")
     elif key == "device":
         if not isinstance(value, int) or isinstance(value, bool) or value < -1:
-            raise UsageError(f"{where}: device must be a number from -1 on")
+            raise UsageError(f"{where}: device must be a number, -1 or more")
     elif not isinstance(value, str) or not value:
-        raise UsageError(f"{where}: {key} must be a text")
+        raise UsageError(f"{where}: {key} must be a string")
     elif key == "measure" and value not in MEASURES:
         there = ", ".join(MEASURES)
         raise UsageError(f"{where}: no measure is called {value!r}; there are: {there}")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from memreplay.analysis.grouping import Grouper
     from memreplay.replay import Usage
 
-TREE_ALONE = "a tree is of stacks: without --by, and of a measure of allocations"
+TREE_ALONE = "a tree shows call stacks: leave out --by, and --measure reserved"
 
 
 @dataclass(frozen=True, slots=True)

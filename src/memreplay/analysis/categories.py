@@ -134,20 +134,20 @@ def _parsed(given: object, number: int, source: str) -> Rule:
     name = given.get("name") if isinstance(given, Mapping) else None
     where = f"{source}: category rule {number}" + (f" ({name!r})" if name else "")
     if not isinstance(given, Mapping):
-        raise UsageError(f"{where} is no table")
+        raise UsageError(f"{where} is not a table")
     for key, value in given.items():
         if key not in _KEYS:
             raise UsageError(f"{where}: unknown key {key!r}; there are: {', '.join(_KEYS)}")
         if not isinstance(value, str):
-            raise UsageError(f"{where}: {key} must be a text")
+            raise UsageError(f"{where}: {key} must be a string")
     if not name or not name.strip():
         raise UsageError(f"{where} has no name")
     if name == UNKNOWN:
-        raise UsageError(f"{where}: {UNKNOWN} is what no rule holds for; give it another name")
+        raise UsageError(f"{where}: {UNKNOWN} stands for what no rule matches; choose another name")
     if given.get("where", "any") not in WHERE:
         raise UsageError(f"{where}: where must be any or own, not {given['where']!r}")
     if not any(key in given for key in CONDITIONS):
-        raise UsageError(f"{where} asks nothing: give one of {', '.join(CONDITIONS)}")
+        raise UsageError(f"{where} has no condition: give one of {', '.join(CONDITIONS)}")
     rule = Rule(**given)
     for key in CONDITIONS:
         pattern = getattr(rule, key)

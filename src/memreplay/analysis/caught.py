@@ -47,7 +47,7 @@ def categories_report(
     With `fold` stacks that differ in plumbing alone are one group.
     """
     if measure == "reserved":
-        raise UsageError("reserved memory is of segments, and has no categories")
+        raise UsageError("reserved memory consists of segments, which have no categories")
     grouper = Grouper(snap, "stack", rules, fold=fold)
     usages = chosen_usages(snap, snap.devices, measure, pool, stream, filters)
     return CategoriesReport(

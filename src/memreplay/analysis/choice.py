@@ -35,7 +35,9 @@ def fitting_by(measure: MeasureName, by: By | None, *, asked_for: bool = False) 
 def check_reserved(by: By, measure: MeasureName, *parts: object) -> None:
     """Raises UsageError for reserved memory by who asked for it, of one pool or stream alone."""
     if measure == "reserved" and by in BY_STACK and any(part is not None for part in parts):
-        raise UsageError(f"reserved memory by {by} is of all pools and streams: name none")
+        raise UsageError(
+            f"reserved memory by {by} covers all pools and streams: leave out --pool and --stream"
+        )
 
 
 def device_pairs(base: Collection[int], new: Collection[int]) -> list[tuple[int, int]]:

@@ -57,7 +57,9 @@ def diff_report(
     before: ComparedSide
     if isinstance(base, BaselineSide):
         if by != "stack" or filters:
-            raise UsageError(f"{base.file} is a baseline: it has groups by stack, of all memory")
+            raise UsageError(
+                f"{base.file} is a baseline: it only has groups by stack, and of all memory"
+            )
         before = base
     else:
         before = SnapshotSide(base, by=by, rules=rules, filters=filters, strict=strict)

@@ -48,12 +48,14 @@ class Filtering:
                 from memreplay.analysis.near import names_near  # late: for a mistake alone
 
                 near = names_near(self.snap, asked_for(pattern))
-                raise UsageError(f"{option} {pattern!r} is found in no frame; {near}")
+                raise UsageError(f"{option} {pattern!r} matches no frame; {near}")
 
     def filtered(self, usage: Usage) -> Usage:
         """The measure of the allocations that pass. Raises UsageError for reserved memory."""
         if usage.measure == "reserved":
-            raise UsageError("reserved memory is of segments: filters are of allocations")
+            raise UsageError(
+                "reserved memory consists of segments; filters only apply to allocations"
+            )
         return usage.only(self._kept)
 
     def _kept(self, usage: Usage, measure: Measure) -> Measure:

@@ -176,10 +176,10 @@ class _Gate:
         found = replace(found, base_bytes=base)
         if kind in ("max_growth", "max_growth_bytes"):
             if self.base is None:
-                raise UsageError(f"{budget.where} limits growth: give what it is since with --base")
+                raise UsageError(f"{budget.where} limits growth: give the base with --base")
             if not device_pairs(self.base.devices, self.side.devices):
                 raise UsageError(
-                    f"{budget.where} limits growth, and {self.base.file} has none of its devices"
+                    f"{budget.where} limits growth, but {self.base.file} has none of its devices"
                 )
             if base is None:
                 lacks = "device" if partner is None else f"annotation {start.annotation!r}"

@@ -40,7 +40,7 @@ def ways_of(by: By) -> tuple[Way, ...]:
     ways = tuple(dict.fromkeys(way.strip() for way in by.split(",")))
     for way in ways:
         if way not in WAYS:
-            raise UsageError(f"nothing is grouped by {way!r}; there are: {', '.join(WAYS)}")
+            raise UsageError(f"cannot group by {way!r}; there are: {', '.join(WAYS)}")
     return ways  # type: ignore[return-value]
 
 

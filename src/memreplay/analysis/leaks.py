@@ -67,10 +67,11 @@ def leaks_report(
     """
     if measure == "reserved":
         raise UsageError(
-            "reserved memory is of segments, which no stack holds; leaks are of others"
+            "reserved memory consists of segments, which no stack holds: look for leaks by"
+            " another measure"
         )
     if windows is not None and (annotation is not None or period is not None):
-        raise UsageError("windows stand in for steps: give no annotation and no period with them")
+        raise UsageError("windows take the place of steps: leave out the annotation and the period")
     grouper = Grouper(snap, by, rules)
     filtering = filtering_of(snap, filters)
     devices = [
@@ -177,16 +178,16 @@ def _without_steps(usage: Usage) -> Found:
     found = windows(usage, WINDOWS)
     if found.source is None:
         events = f"{usage.replay.events} event" + "s" * (usage.replay.events > 1)
-        return Found(None, (), f"no steps were found, and of {events} nobody can tell")
+        return Found(None, (), f"no steps were found, and {events} cannot tell a leak")
     allocated = churn(usage)
     if allocated >= MOST_CHURN:
         return found
     return Found(
         None,
         (),
-        f"no steps were found, and the recording is short enough to be one step (it allocates"
-        f" {allocated:.1f} times what memory rises by); record {LEAST_STEPS} steps"
-        f" or more, or look all the same with --windows {WINDOWS}",
+        "no steps were found, and the recording may be a single step (it allocates only"
+        f" {allocated:.1f} times as much as memory rises by); record {LEAST_STEPS} steps or more,"
+        f" or try --windows {WINDOWS}",
     )
 
 
@@ -194,9 +195,10 @@ def _few(steps: int) -> str:
     """Why steps cannot be judged; empty where they can."""
     if steps >= LEAST_STEPS:
         return ""
-    there = "1 step tells" if steps == 1 else f"{steps} steps tell"
+    there = "1 step is" if steps == 1 else f"{steps} steps are"
     return (
-        f"{there} no growth from a start; record {LEAST_STEPS} or more, or give --windows {WINDOWS}"
+        f"{there} too few to tell a leak from a start-up; record {LEAST_STEPS} or more, or give"
+        f" --windows {WINDOWS}"
     )
 
 

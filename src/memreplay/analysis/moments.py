@@ -76,8 +76,8 @@ def _named(snap: Snapshot, replay: Replay, name: str) -> Span:
     if k == 0 or not -len(found) <= k <= len(found):
         times = "once" if len(found) == 1 else f"{len(found)} times"
         raise UsageError(
-            f"annotation {base!r} is there {times}; they count from 1 (from the last, -1): there"
-            f" is no #{number}"
+            f"annotation {base!r} occurs {times}, counted from 1 (or from -1, the last): there is"
+            f" no #{number}"
         )
     return found[k - 1 if k > 0 else k]
 

@@ -132,10 +132,6 @@ def where_in(snap: Snapshot, replay: Replay, event: int) -> tuple[tuple[str, ...
     return open_at(every, event), step_at(known_steps(snap, replay), replay, event)
 
 
-def _open_after(span: Span, event: int) -> bool:
-    return span.start_event < event and (span.end_event is None or event <= span.end_event)
-
-
 def categories_at(grouper: Grouper, usage: Usage, event: int) -> tuple[CategoryBytes, ...]:
     """The categories of all that is held after an event, the largest first."""
     dimensions = grouper.dimensions

@@ -149,4 +149,4 @@ def check_project(tables: Tables, project: Sequence[str]) -> None:
         if folder
     )
     named = " or ".join(project)
-    raise UsageError(f"no code lies in {named}; there are: {there or 'no folders of code'}")
+    raise UsageError(f"no code is in {named}; there are: {there or 'no folders of code'}")

@@ -62,7 +62,7 @@ def ranks_of(names: Sequence[str]) -> tuple[dict[int, str], tuple[str, ...]]:
     for rank, name in sorted(zip(numbers, ranked, strict=True)):
         if rank in found:
             raise UsageError(
-                f"two files are of rank {rank}, {_short(found[rank])} and {_short(name)}; each rank"
+                f"two files have rank {rank}, {_short(found[rank])} and {_short(name)}; each rank"
                 " has one file (name the folder of one dump)"
             )
         found[rank] = name

@@ -27,7 +27,7 @@ def untimed_note(replay: Replay) -> tuple[str, ...]:
     """What is to be said where events are shown in place of times."""
     if replay.events == 0 or is_timed(replay):
         return ()
-    why = "have no times" if replay.time_range is None else "are all of one time"
+    why = "have no times" if replay.time_range is None else "all have the same time"
     return (f"device {replay.device}: its events {why}; an event is 1 us here",)
 
 

@@ -220,12 +220,12 @@ class SnapshotSide:
 
     def _category_alone(self, usage: Usage, category: str) -> Usage:
         if usage.measure == "reserved":
-            raise UsageError("reserved memory is of segments, and has no categories")
+            raise UsageError("reserved memory consists of segments, which have no categories")
         grouper = self.grouper("category")
         names = grouper.dimensions.rules
         if category not in {names.name(i) for i in range(len(names.rules) + 1)}:
             there = ", ".join(dict.fromkeys(rule.name for rule in names.rules))
-            raise UsageError(f"no rule is of the category {category!r}; there are: {there}")
+            raise UsageError(f"no rule has the category {category!r}; there are: {there}")
 
         def narrow(narrowed: Usage, measure: Measure) -> Measure:
             keys = grouper.keys(narrowed)
@@ -270,7 +270,7 @@ class BaselineSide:
         if scope.measure != self.baseline.measure:
             raise UsageError(
                 f"{self.file} is a baseline of {self.baseline.measure} bytes: it has no groups of"
-                f" {scope.measure} ones"
+                f" {scope.measure} bytes"
             )
         peak = self._peak(device, scope)
         if peak is None:
@@ -299,7 +299,7 @@ class BaselineSide:
 
     def _peak(self, device: int, scope: Scope) -> BaselinePeak | None:
         if scope.when != PEAK or scope.pool is not None or scope.stream is not None:
-            raise UsageError(f"{self.file} is a baseline: it has the peak of all memory alone")
+            raise UsageError(f"{self.file} is a baseline: it only has the peak of all memory")
         wanted = scope.measure, scope.category, scope.annotation
         peaks = self._device(device).peaks
         for peak in peaks:
@@ -311,8 +311,8 @@ class BaselineSide:
             return BaselinePeak(scope.measure, scope.category, None, 0, 0, -1)
         of = "" if scope.category is None else f" of the category {scope.category!r}"
         raise UsageError(
-            f"{self.file} has no {scope.measure} bytes{of}: make it"
-            " anew, with the same configuration (memreplay baseline)"
+            f"{self.file} has no {scope.measure} bytes{of}: write it again with the same"
+            " configuration (memreplay baseline)"
         )
 
 

@@ -35,7 +35,7 @@ def parse_size(given: object) -> int:
             raise _without_unit(str(given), str(int(given)))
     match = _SIZE.fullmatch(given.strip()) if isinstance(given, str) and len(given) < 80 else None
     if match is None or _digits(match) > 18:
-        raise SizeError(f"{_shown(given)} is no size: give 38GiB, 38GB (1000s), 512MiB or 64B")
+        raise SizeError(f"{_shown(given)} is not a size: give 38GiB, 38GB (1000s), 512MiB or 64B")
     digits, scale = _decimal(match)
     if match["unit"]:
         decimal = match["bytes"] and not match["binary"]
@@ -43,7 +43,7 @@ def parse_size(given: object) -> int:
     if match["power"]:
         digits *= 10 ** int(match["power"])
     if digits // scale >= MOST_BYTES:
-        raise SizeError(f"{_shown(given)} is more than there is")
+        raise SizeError(f"{_shown(given)} is too large")
     if digits and not match["unit"] and not match["plain"]:
         raise _without_unit(repr(given), match[0])
     return digits // scale
@@ -53,7 +53,7 @@ def parse_share(given: object) -> float:
     """`2%` as 0.02. Raises SizeError for anything else: what 0.02 or 2 alone mean is not plain."""
     match = _SHARE.fullmatch(given.strip()) if isinstance(given, str) and len(given) < 80 else None
     if match is None:
-        raise SizeError(f"{_shown(given)} is no share: give a percentage, as 2% or 0.5%")
+        raise SizeError(f"{_shown(given)} is not a percentage: give 2% or 0.5%")
     digits, scale = _decimal(match)
     return digits / (100 * scale)
 

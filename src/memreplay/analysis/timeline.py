@@ -155,7 +155,7 @@ def _layers(
         found, total = grouper.highest_groups(usage, usage.peak.event_index, top)
     if (len(found) + 1) * len(buckets) > MOST_LAYERED:
         raise UsageError(
-            f"{len(found):,} groups in {len(buckets):,} buckets are too much; give a --top or fewer"
+            f"{len(found):,} groups in {len(buckets):,} buckets are too many; give --top or fewer"
             " --points"
         )
     keys = [number for number, *_ in found]

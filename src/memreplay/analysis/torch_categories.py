@@ -67,10 +67,10 @@ def category_events(
     else to unknown. Raises UsageError for reserved memory, and for several devices.
     """
     if measure == "reserved":
-        raise UsageError("reserved memory is of segments, and has no categories")
+        raise UsageError("reserved memory consists of segments, which have no categories")
     if len(snap.devices) != 1:
         there = ", ".join(map(str, snap.devices)) or "none"
-        raise UsageError(f"it is of one device: give --device; this snapshot has: {there}")
+        raise UsageError(f"it can only hold one device: give --device; this snapshot has: {there}")
     (usage,) = chosen_usages(snap, snap.devices, measure, pool, stream, filters)
     replay, native = usage.replay, usage.native
     dimensions = Dimensions(snap, DEFAULT_RULES if rules is None else rules)

@@ -204,7 +204,7 @@ class _Maker:
             found[1].append(one.end_ns)
         if left_out:
             self.notes.append(
-                f"device {replay.device}: {left_out:,} annotations cross more than {MOST_LANES}"
+                f"device {replay.device}: {left_out:,} annotations overlap more than {MOST_LANES}"
                 " others, and are left out"
             )
         return tuple(tuple(lane) for lane, _ in lanes)

@@ -39,7 +39,7 @@ def stacks_report(
     where none has it, for reserved memory, and for a pool or stream that is not there.
     """
     if measure == "reserved":
-        raise UsageError("reserved memory is of segments, and has no stacks")
+        raise UsageError("reserved memory consists of segments, which have no stacks")
     usages = chosen_usages(snap, snap.devices, measure, pool, stream, filters)
     paths = Paths(snap, all_frames)
     found: list[DeviceStacks] = []

@@ -100,9 +100,9 @@ def command(
 ) -> None:
     """What was allocated over the recording, and for how long.
 
-    Counts every allocation in FILE ('-' for standard input), or in a range of it: how many, of what
-    sizes, how long they lived, how many were temporary, and the code that made them, that of the
-    most bytes first.
+    Counts every allocation in FILE ('-' for standard input), or in a range of it: how many, how
+    large, how long they lived, and how many were temporary. Shows the code that made them, most
+    bytes first.
     """
 
     rules = config.rules_for(by)

@@ -24,7 +24,7 @@ COMMANDS = {
     ),
     "categories": (
         "memreplay.cli.categories",
-        "What each rule of categories caught.",
+        "What each category rule caught.",
     ),
     "diff": ("memreplay.cli.diff", "What changed between two snapshots."),
     "gate": ("memreplay.cli.gate", "Whether memory is within its budgets."),

@@ -76,7 +76,7 @@ Examples:
     "--edge",
     type=click.Choice(["start", "end", "peak"]),
     help="Where in the annotation: before its first event (start, the default), after its last"
-    " (end), or at the highest between (peak).",
+    " (end), or at the highest moment in between (peak).",
 )
 @click.option(
     "--peak", "peaks", type=int, multiple=True, metavar="N", help="At the N-th highest peak."
@@ -107,7 +107,7 @@ Examples:
     "--annotations",
     "stages",
     is_flag=True,
-    help="All annotations in a table: usage at the start and the end, and the peak within.",
+    help="Show all annotations in a table: usage at the start and the end, and the peak within.",
 )
 @measure_option
 @by_option
@@ -151,8 +151,8 @@ def command(
     """What was held at a moment.
 
     Shows the allocations that are live in FILE ('-' for standard input) after an event, at a time,
-    at an annotation, a peak, the start or the end, or when an address was allocated, grouped as
-    `memreplay peak` groups them, and with --list one by one too. Several moments may be given.
+    at an annotation, at a peak, at the start or the end, or when an address was allocated. They are
+    grouped as in `memreplay peak`; --list also shows them one by one. You can give several moments.
     """
     moments = _moments(events, times, annotations, edge, peaks, at_start, at_end, ats)
     moments += addresses

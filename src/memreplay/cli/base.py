@@ -45,7 +45,7 @@ def base_for(base: str, file: str) -> str:
     for one in names:
         if os.path.isfile(os.path.join(base, one)):
             return os.path.join(base, one)
-    raise UsageError(f"{base} has no base for it: none of {', '.join(names)} is there")
+    raise UsageError(f"{base} has no base for it: there is no {' or '.join(names)}")
 
 
 def is_baseline_file(path: str) -> bool:

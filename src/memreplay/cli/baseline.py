@@ -45,7 +45,7 @@ Examples:
     type=click.Choice(["requested", "held", "active", "allocated"]),
     default="held",
     show_default=True,
-    help="Which bytes to keep groups of; the peaks of all measures are kept.",
+    help="Which bytes to keep groups for; the peaks of all measures are kept.",
 )
 @click.option(
     "--top",
@@ -59,7 +59,7 @@ Examples:
 @click.option(
     "--allow-untrusted",
     is_flag=True,
-    help="Write one even if the snapshot contradicts itself.",
+    help="Write the baseline even if the snapshot contradicts itself.",
 )
 @config_options
 @reading_options
@@ -80,9 +80,10 @@ def command(
 ) -> None:
     """Save the part of a snapshot that a gate needs.
 
-    Writes the peaks of FILE ('-' for standard input), and the largest groups at them, as a small
-    JSON file to commit: `memreplay gate --base` and `memreplay diff` take it in place of the
-    snapshot. It also keeps categories, annotations, and what the [[gate]] tables ask for.
+    Writes the peaks of FILE ('-' for standard input) and the largest groups at each of them to a
+    small JSON file that you can commit. `memreplay gate --base` and `memreplay diff` take it in
+    place of the snapshot. It also keeps categories, annotations, and what the [[gate]] tables ask
+    for.
     """
     from memreplay.analysis.budgets import budgets_of
 
@@ -134,6 +135,6 @@ def _doubts(baseline: Baseline, strict: bool) -> str:
             return clean(
                 f"{baseline.file}: {baseline.measure} bytes of device {device.device} cannot be"
                 f" trusted ({', '.join(found)}; memreplay summary says more); --allow-untrusted"
-                " makes a baseline all the same"
+                " writes a baseline anyway"
             )
     return ""

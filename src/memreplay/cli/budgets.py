@@ -44,40 +44,44 @@ def budget_options(function: F) -> F:
 
 _OPTIONS = (
     click.option(
-        "--max-peak", type=SizeType(), metavar="SIZE", help="The peak may be this high (38GiB)."
+        "--max-peak",
+        type=SizeType(),
+        metavar="SIZE",
+        help="Fail if the peak is above this (38GiB).",
     ),
     click.option(
         "--max-growth",
         type=ShareType(),
         metavar="PERCENT",
-        help="The peak may be higher than the base's by this (2%).",
+        help="Fail if the peak is above the base's by more than this (2%).",
     ),
     click.option(
         "--max-growth-bytes",
         type=SizeType(),
         metavar="SIZE",
-        help="The peak may be higher than the base's by this (256MiB).",
+        help="Fail if the peak is above the base's by more than this (256MiB).",
     ),
     click.option(
         "--max-reserved",
         type=SizeType(),
         metavar="SIZE",
-        help="The peak of reserved memory may be this high.",
+        help="Fail if the peak of reserved memory is above this.",
     ),
     click.option(
         "--max-fragmentation",
         type=ShareType(),
         metavar="PERCENT",
-        help="This much of the reserved memory may never be in use (20%).",
+        help="Fail if more than this share of the reserved memory was never in use (20%).",
     ),
-    click.option("--no-leaks", is_flag=True, help="Nothing may grow from step to step."),
-    click.option("--no-oom", is_flag=True, help="No request may fail."),
+    click.option("--no-leaks", is_flag=True, help="Fail if memory grows from step to step."),
+    click.option("--no-oom", is_flag=True, help="Fail if a request for memory failed."),
     click.option(
         "--measure",
         type=click.Choice(["requested", "held", "active", "allocated", "reserved"]),
         default="held",
         show_default=True,
-        help="Which bytes the peak and its growth are of: held does not depend on GPU timing.",
+        help="Which bytes the limits on the peak and its growth count; held does not depend on"
+        " GPU timing.",
     ),
 )
 
@@ -97,8 +101,8 @@ def all_budgets(
         budgets = (Budget(where="the command line", **budget), *budgets)
     if not budgets:
         options = ", ".join(f"--{name.replace('_', '-')}" for name in LIMITS)
-        raise UsageError(f"there is no limit: give one of {options}, or [[gate]] in memreplay.toml")
+        raise UsageError(f"no limit is set: give one of {options}, or [[gate]] in memreplay.toml")
     for one in budgets:
         if one.needs_base and base is None:
-            raise UsageError(f"{one.where} limits growth: say since what with --base")
+            raise UsageError(f"{one.where} limits growth: give the base with --base")
     return budgets

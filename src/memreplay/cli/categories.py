@@ -54,7 +54,8 @@ Examples:
 @click.option(
     "--over-time",
     is_flag=True,
-    help="The bytes of each category over the events, as `memreplay timeline --by category`.",
+    help="Show the bytes of each category over the events, as `memreplay timeline --by category`"
+    " does.",
 )
 @part_options
 @filter_options
@@ -86,19 +87,19 @@ def command(
     strict: bool,
     fmt: str,
 ) -> None:
-    """What each rule of categories caught.
+    """What each category rule caught.
 
-    Shows, for the peak of each device in FILE ('-' for standard input) or another moment (--at),
-    how much each rule caught, and the largest stacks that none did: those to write the next rule
-    for. Rules are those of the configuration ([[category]], see docs/categories.md), then the
-    defaults.
+    Shows how much each rule caught at the peak of each device in FILE ('-' for standard input), or
+    at another moment (--at), and the largest stacks that no rule caught, so that you can write the
+    next rule. The rules of the configuration ([[category]], see docs/categories.md) come first,
+    then the defaults.
     """
     if over_time and at is not None:
-        raise UsageError("--over-time is of all moments, and --at of one")
+        raise UsageError("--over-time shows all moments, --at only one: give one of them")
     if fmt == "csv" and not over_time:
         raise UsageError("--format csv is for --over-time")
     if over_time and measure == "reserved":
-        raise UsageError("reserved memory is of segments, and has no categories")
+        raise UsageError("reserved memory consists of segments, which have no categories")
     rules = config.rules()
     width = terminal_width()
 

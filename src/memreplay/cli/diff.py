@@ -57,15 +57,15 @@ Examples:
 @measure_option
 @by_option
 @top_option
-@click.option("--exact", is_flag=True, help="Match nothing but equal stacks, line for line.")
-@click.option("--all", "unchanged", is_flag=True, help="Show what did not change, too.")
+@click.option("--exact", is_flag=True, help="Match only stacks that are equal, line for line.")
+@click.option("--all", "unchanged", is_flag=True, help="Also show what did not change.")
 @all_frames_option
 @click.option(
     "--rank",
     type=RankType(),
     metavar="N|worst",
-    help="Of two folders: show the groups of this rank, or of the one that is highest in NEW"
-    " (default: of the one that grew most).",
+    help="With two folders: show the groups of this rank, or of the rank that is highest in NEW"
+    " (default: the rank that grew most).",
 )
 @part_options
 @filter_options
@@ -96,13 +96,13 @@ def command(
 ) -> None:
     """What changed between two snapshots.
 
-    Compares the peak of NEW with that of BASE (or another moment: --at), and shows which code the
-    change is in: what grew, shrank, is new or gone. The changes add up to the whole change. Code
-    that only moved (other lines, another folder, a renamed function) is matched; --exact switches
-    that off. BASE may be a baseline file (`memreplay baseline`).
+    Compares the peak of NEW with that of BASE (or another moment: --at), and shows which code
+    changed: what grew, shrank, is new or gone. The changes add up to the whole change. Code that
+    only moved (other lines, another folder, a renamed function) is matched; --exact switches that
+    off. BASE may be a baseline file (`memreplay baseline`).
 
-    BASE and NEW may be two folders with a file a rank (rank0.pkl, …): then each rank is compared
-    with the same rank of the other run, and the groups are of one of them.
+    BASE and NEW may also be two folders with one file per rank (rank0.pkl, …). Each rank is then
+    compared with the same rank of the other run, and the groups are those of one rank.
     """
 
     from memreplay.model import When

@@ -44,8 +44,8 @@ def command(
 ) -> None:
     """Everything that was read, event by event.
 
-    Writes every segment, block, event, stack and annotation of FILE ('-' for standard input) as a
-    line. For debugging, and for programs that want the whole snapshot without unpickling it.
+    Writes every segment, block, event, stack and annotation of FILE ('-' for standard input), one
+    per line. For debugging, and for programs that want the whole snapshot without unpickling it.
     """
     check_output(output, force=force, read=[file])
 

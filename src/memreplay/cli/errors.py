@@ -20,7 +20,7 @@ NOT_READABLE = 3
 INTERRUPTED = 130
 PIPE_CLOSED = 141
 CANNOT_WRITE = 2
-CUT_OFF = "the snapshot is cut off: this is of what is whole of it"
+CUT_OFF = "the snapshot is cut off: these are the numbers of its intact part"
 
 
 def attempt(file: str, work: Callable[[], T]) -> tuple[T | None, int]:

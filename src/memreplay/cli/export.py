@@ -95,42 +95,44 @@ Examples:
     "fmt",
     type=click.Choice(list(FORMATS)),
     metavar="FORMAT",
-    help=f"What to write: {', '.join(FORMATS)} (default: by the ending"
-    " of OUT; parquet where it has none, and into a folder).",
+    help=f"What to write: {', '.join(FORMATS)} (default: by the ending of OUT; parquet for a"
+    " folder, or without an ending).",
 )
 @click.option(
     "-o",
     "--output",
     type=click.Path(allow_dash=True, path_type=str),
     metavar="OUT",
-    help="A file, which is whole or not there; or a folder (OUT/), for one file a table.",
+    help="Write to this file, which is never left half-written, or to a folder (OUT/), one file"
+    " per table.",
 )
 @click.option(
     "--tables",
     metavar="NAME[,NAME...]",
-    help="Which tables: events, allocations, stacks, frames, segments, blocks, annotations, usage"
-    " (default: all into a folder; into a file the one in its name, else allocations).",
+    help="Which tables: events, allocations, stacks, frames, segments, blocks, annotations,"
+    " usage (default: all of them in a folder; in a file the one in its name, else"
+    " allocations).",
 )
 @click.option(
     "--flat",
     is_flag=True,
-    help="Allocations with function, file, line and module as columns, so that nothing need be"
-    " joined.",
+    help="Add function, file, line and module as columns to the allocations, so that you need no"
+    " join.",
 )
 @click.option(
     "--partition",
     type=click.Choice(["rank"]),
-    help="Several snapshots into one dataset: OUT/TABLE/rank=N/NAME.parquet, with their file and"
+    help="Write several snapshots as one dataset: OUT/TABLE/rank=N/NAME.parquet, with file and"
     " host as columns.",
 )
-@click.option("--force", is_flag=True, help="Write to a terminal, and over what is there.")
+@click.option("--force", is_flag=True, help="Write to a terminal, and overwrite what is there.")
 @measures_option
 @at_option
 @click.option(
     "--what",
     type=click.Choice(["live", "allocated"]),
-    help="Of flame graphs: what is live at a moment (default), or all that was allocated over the"
-    " events that are read.",
+    help="For flame graphs: what is live at a moment (default), or everything that was allocated"
+    " in the events that are read.",
 )
 @points_option
 @all_frames_option
@@ -161,14 +163,15 @@ def command(
 ) -> None:
     """A snapshot as tables or traces for other programs.
 
-    Traces (perfetto, chrome): measures over time, pools, annotations; with perfetto, who held
-    memory at the peak. Flame graphs (speedscope, collapsed, pprof): who held it at the peak, or at
-    another moment, in bytes. memory-timeline: the files of torch.profiler, by category; of one
-    device. A name that ends in .gz is compressed. What was written is said on stderr.
+    Traces (perfetto, chrome) show the measures over time, pools and annotations; perfetto also
+    shows who held memory at the peak. Flame graphs (speedscope, collapsed, pprof) show who held it
+    at the peak, or at another moment, in bytes. memory-timeline writes the files of torch.profiler:
+    bytes by category, for one device. A name that ends in .gz is compressed. A line on stderr says
+    what was written.
 
-    Tables (parquet, arrow, csv, ndjson, json): every event, allocation with its lifetime, stack and
-    block, and every measure over time; docs/schema.md has their columns. Needs pyarrow:
-    pip install 'memreplay[parquet]'.
+    Tables (parquet, arrow, csv, ndjson, json) hold every event, every allocation with its lifetime,
+    every stack and block, and every measure over time; docs/schema.md lists their columns. They
+    need pyarrow: pip install 'memreplay[parquet]'.
     """
     fmt = format_of(output, fmt, folder=partition is not None)
     export = Export(

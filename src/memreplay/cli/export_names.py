@@ -88,7 +88,7 @@ def format_of(output: str | None, fmt: str | None, *, folder: bool) -> str:
     _check_picture(output, fmt)
     by_name = _by_ending(output)
     if fmt is None and by_name is None:
-        raise UsageError(f"{output}: no format ends so; {_endings()}; or give --format")
+        raise UsageError(f"{output}: no format has this ending; {_endings()}; or give --format")
     found = fmt or by_name
     assert found is not None
     if found in TABLES and output.lower().endswith(".gz"):
@@ -125,7 +125,7 @@ def _check_picture(output: str, fmt: str | None) -> None:
         return
     of_torch = fmt == "memory-timeline" or "timeline" in os.path.basename(name)
     raise UsageError(
-        f"{output}: no format is a page or a picture"
+        f"{output}: export writes no pages or pictures"
         + (
             "; memory-timeline is .timeline.json or .raw.json. For a picture of the same:"
             " memreplay timeline FILE --by category --format png -o OUT.png"
@@ -137,7 +137,7 @@ def _check_picture(output: str, fmt: str | None) -> None:
 
 def _endings() -> str:
     """The usual ending of each format."""
-    return "these do: " + ", ".join(endings[0] for _, endings in FORMATS.values())
+    return "known endings: " + ", ".join(endings[0] for _, endings in FORMATS.values())
 
 
 def table_of(output: str | None, tables: Sequence[str]) -> tuple[str, bool]:

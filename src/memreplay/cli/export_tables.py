@@ -34,7 +34,7 @@ def export(asked: Export) -> int:
     check_extra()
     named = None if asked.tables is None else tables_named(asked.tables)
     if asked.flat and named is not None and "allocations" not in named:
-        raise UsageError(f"--flat is of the table allocations; --tables says {asked.tables}")
+        raise UsageError(f"--flat is for the table allocations, but --tables says {asked.tables}")
     rules = asked.config.rules()
     if asked.partition is not None:
         from memreplay.cli.export_dataset import export_dataset

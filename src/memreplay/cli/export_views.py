@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 _COMPRESSED = {"pprof": (".pb", ".pprof")}
 # A graph of nothing: flamegraph.pl refuses it, and a page shows nothing and does not say why.
 _EMPTY = {
-    "live": "nothing was live then, of what the options leave: the graph is empty",
-    "allocated": "nothing was allocated, of what the options leave: the graph is empty",
+    "live": "nothing that the options select was live then: the graph is empty",
+    "allocated": "nothing that the options select was allocated: the graph is empty",
 }
 BINARY = ("perfetto", "pprof")
 _GRAPH = {"live": "who held memory", "allocated": "who allocated"}
@@ -37,7 +37,7 @@ _GRAPH = {"live": "who held memory", "allocated": "who allocated"}
 def export(asked: Export) -> int:
     """Writes what was asked for; the exit code. Raises UsageError, OSError."""
     if len(asked.files) > 1:
-        raise UsageError(f"{asked.fmt} is of one snapshot: name one FILE")
+        raise UsageError(f"{asked.fmt} holds one snapshot: name one FILE")
     if asked.output is not None and (asked.output.endswith("/") or os.path.isdir(asked.output)):
         raise UsageError(f"{asked.output} is a folder: {asked.fmt} is one file")
     compressed = is_compressed(asked.fmt, asked.output)
@@ -90,14 +90,14 @@ def _notes(
 def _one_measure(asked: Export) -> MeasureName:
     names = asked.measures or ("requested",)
     if len(names) > 1:
-        raise UsageError(f"{asked.fmt} is of one measure: give one --measure")
+        raise UsageError(f"{asked.fmt} holds one measure: give one --measure")
     return cast("MeasureName", names[0])
 
 
 def _stacks(asked: Export) -> Render:
     measure = _one_measure(asked)
     if asked.what == "allocated" and asked.at is not None:
-        raise UsageError("what was allocated is of all events that are read: give no --at")
+        raise UsageError("--what allocated covers all events that are read: leave out --at")
 
     def render(snapshot: Snapshot) -> Rendered:
         from memreplay.analysis.weighted import stacks_report

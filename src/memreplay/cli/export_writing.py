@@ -51,7 +51,7 @@ def check_unmixed(path: str, *, ranks: bool) -> None:
         found = [one for one in files if one.partition(".")[0] in TABLES]
         there, whose = min(found, default=None), "one snapshot"
     if there is not None:
-        raise UsageError(f"{path} has tables of {whose} ({there}): name another folder")
+        raise UsageError(f"{path} has tables from {whose} ({there}): name another folder")
 
 
 def read(asked: Export, file: str) -> tuple[Snapshot | None, int]:

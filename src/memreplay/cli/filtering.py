@@ -66,8 +66,8 @@ _FILTERS: dict[str, Callable[[Any], Any]] = {
         multiple=True,
         callback=_pattern,
         metavar="REGEX",
-        help="Only allocations with a frame in whose function, file:line or file:function this is"
-        " found; a place as it is shown will do; several: any.",
+        help="Only allocations with a frame whose function, file:line or file:function matches"
+        " this; a place copied from a table works too. Repeat to match any of several.",
     ),
     "exclude": _filter(
         "--exclude",
@@ -75,7 +75,7 @@ _FILTERS: dict[str, Callable[[Any], Any]] = {
         multiple=True,
         callback=_pattern,
         metavar="REGEX",
-        help="No allocations with such a frame.",
+        help="Leave out allocations with such a frame.",
     ),
     "min_bytes": _filter(
         "--min-bytes",
@@ -101,6 +101,6 @@ _FILTERS: dict[str, Callable[[Any], Any]] = {
         "--no-baseline",
         "no_baseline",
         is_flag=True,
-        help="Nothing that was allocated before the first event.",
+        help="Leave out what was allocated before the first event.",
     ),
 }

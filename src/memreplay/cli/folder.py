@@ -106,7 +106,7 @@ def folder_output(
     """
     path = os.path.realpath(path)
     if os.path.exists(path) and not os.path.isdir(path):
-        raise UsageError(f"{path} is there already, and no folder")
+        raise UsageError(f"{path} exists, and is not a folder")
     fresh = not os.path.exists(path)
     if not fresh:
         _check(path, names, others, force=force)
@@ -138,18 +138,18 @@ def _make_folders(path: str, made: list[str]) -> None:
 def _check(path: str, names: Sequence[str], others: Sequence[str], *, force: bool) -> None:
     for whole in (os.path.join(path, name) for name in names):
         if os.path.isdir(whole) and not os.path.islink(whole):
-            raise UsageError(f"{whole} is a folder, where a file is to go")
+            raise UsageError(f"{whole} is a folder, but a file has to go there")
         while (whole := os.path.dirname(whole)) != path:
             if os.path.lexists(whole) and not os.path.isdir(whole):
-                raise UsageError(f"{whole} is there already, and no folder")
+                raise UsageError(f"{whole} exists, and is not a folder")
     there = [name for name in names if os.path.lexists(os.path.join(path, name))]
     if there and not force:
         raise UsageError(
-            f"{os.path.join(path, there[0])} is there already; give --force to replace it"
+            f"{os.path.join(path, there[0])} already exists; give --force to replace it"
         )
     foreign = [name for name in others if os.path.lexists(os.path.join(path, name))]
     if foreign:
         raise UsageError(
-            f"{os.path.join(path, foreign[0])} may be of another snapshot: remove it, export it"
-            " too, or name another folder"
+            f"{os.path.join(path, foreign[0])} may belong to another snapshot: remove it, export"
+            " it too, or name another folder"
         )

@@ -84,10 +84,10 @@ def command(
 ) -> None:
     """What is reserved and not in use, and who pins it.
 
-    Shows how far reserved and active memory of each device in FILE ('-' for standard input) went
-    apart, and at one moment (--at; if not given, where a request failed, else where most was
-    reserved or active) where the free memory lies, what empty_cache() would give back, and which
-    live blocks keep the rest from going.
+    Shows how much reserved memory each device in FILE ('-' for standard input) did not use over the
+    recording. For one moment, it also shows where the free memory lies, what empty_cache() would
+    give back, and which live blocks pin the rest. --at names the moment; by default it is where a
+    request failed, else where most was reserved or active.
     """
     picture = fmt in PICTURES
     if picture:

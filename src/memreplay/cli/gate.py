@@ -40,7 +40,7 @@ def _targets(
         fmt, equals, path = text.partition("=")
         if not equals or not path or fmt not in FORMATS:
             raise click.BadParameter(
-                f"{text!r} is no FORMAT=FILE; formats: {', '.join(FORMATS)} (as junit=gate.xml)"
+                f"{text!r} is not FORMAT=FILE; formats: {', '.join(FORMATS)} (as junit=gate.xml)"
             )
         found.append((fmt, path))
     return tuple(found)
@@ -56,26 +56,26 @@ Examples:
   memreplay gate run/ --base ci/bases/ --max-growth 2% --format github
   memreplay gate snap.pkl --config memreplay.toml --write junit=gate.xml --write sarif=gate.sarif
 
-{EXIT_CODES.replace("0 fine,", "0 within the budgets, 1 not, or not to be judged,")}
-With several files, the highest of theirs.""",
+{EXIT_CODES.replace("0 fine,", "0 within the budgets, 1 over a budget or not judged,")}
+With several files, the highest code counts.""",
 )
 @files_argument
 @click.option(
     "--base",
     metavar="BASE",
-    help="What memory grew since: a snapshot, a baseline (`memreplay baseline`), or a folder with"
-    " one for each FILE, by name.",
+    help="Measure growth against this: a snapshot, a baseline (`memreplay baseline`), or a"
+    " folder with one for each FILE, matched by name.",
 )
 @budget_options
 @click.option(
     "--allow-untrusted",
     is_flag=True,
-    help="Judge snapshots that contradict themselves all the same.",
+    help="Judge snapshots even if they contradict themselves.",
 )
 @click.option(
     "--strict",
     is_flag=True,
-    help="Hold everything in the file against the numbers, and fail where the recorder's buffer"
+    help="Check the numbers against everything in the file, and fail if the recorder's buffer"
     " overflowed.",
 )
 @config_options
@@ -86,7 +86,8 @@ With several files, the highest of theirs.""",
     type=click.Choice(FORMATS),
     default="text",
     show_default=True,
-    help="For people, for programs, for a pull request, as annotations, or as a report of tests.",
+    help="Text for people, JSON for programs, Markdown for a pull request, GitHub annotations,"
+    " or a JUnit or SARIF report.",
 )
 @click.option(
     "--write",
@@ -94,7 +95,7 @@ With several files, the highest of theirs.""",
     multiple=True,
     callback=_targets,
     metavar="FORMAT=FILE",
-    help="Write another format into a file as well; several times for several.",
+    help="Also write another format to a file; may be repeated.",
 )
 @click.pass_context
 def command(
@@ -111,10 +112,10 @@ def command(
 ) -> None:
     """Whether memory is within its budgets.
 
-    Holds each FILE ('-' for standard input, a folder for the snapshots in it) against limits, given
-    here and in the configuration ([[gate]], see docs/gate.md), and says in one line whether they
-    were kept, or what broke them: by how much, and in which code. Where $GITHUB_STEP_SUMMARY is
-    set, a table goes there too.
+    Checks each FILE ('-' for standard input, or a folder of snapshots) against limits, given here
+    and in the configuration ([[gate]], see docs/gate.md). The first line says whether they were
+    kept, or which one was broken: by how much, and in which code. If $GITHUB_STEP_SUMMARY is set, a
+    table is appended there too.
     """
     budgets = all_budgets(budget, config, base)
     speak_of_categories = any(one.category is not None for one in budgets)
@@ -147,7 +148,7 @@ def _check_targets(
         if real in read:
             raise UsageError(f"cannot write {path}: it is one of the files that are read")
         if real in seen:
-            raise UsageError(f"cannot write {path}: two formats are to go there")
+            raise UsageError(f"cannot write {path}: two formats would go there")
         seen.add(real)
 
 

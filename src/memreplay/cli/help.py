@@ -33,8 +33,8 @@ Examples:
 def command(topic: str | None) -> None:
     """Print a page of the documentation.
 
-    TOPIC is one of the pages that are listed without it; most commands have one. It is Markdown, as
-    it stands in docs/.
+    Without TOPIC, lists the pages; most commands have one. A page is printed as Markdown, as it is
+    in docs/.
     """
     pages = _pages()
     if topic is None:

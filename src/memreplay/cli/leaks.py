@@ -46,7 +46,7 @@ Examples:
   memreplay leaks snap.pkl --min-bytes 1KiB --fail
   memreplay leaks snap.pkl --format json | jq '.devices[].leaks[] | [.bytes_per_step, .label]'
 
-{TELLING_EXIT_CODES.replace("(--strict)", "(--strict) or leaking (--fail)")}""",
+{TELLING_EXIT_CODES.replace("(--strict)", "(--strict) or leaks (--fail)")}""",
 )
 @file_argument
 @measure_option
@@ -55,7 +55,7 @@ Examples:
     "--windows",
     type=click.IntRange(5, 4096),
     metavar="N",
-    help="N equal parts of the trace instead of steps; 20 where a file has none.",
+    help="Use N equal parts of the trace instead of steps (20 if a file has no steps).",
 )
 @click.option(
     "--older-than",
@@ -71,20 +71,20 @@ Examples:
     metavar="SIZE",
     default="1B",
     show_default=True,
-    help="A stack that grows by less a step is no leak.",
+    help="Do not call it a leak if it grows by less than this a step.",
 )
 @click.option(
     "--total-memory",
     type=SizeType(least=1),
     metavar="SIZE",
-    help="The device's memory (80GiB), to say when it runs out; else as an oom event says.",
+    help="The device's memory (80GiB), to say when it runs out; by default what an oom event says.",
 )
 @click.option(
     "--fail",
     is_flag=True,
-    help="Exit with 1 when anything leaks, with 5 where nobody can say that nothing does.",
+    help="Exit with 1 if anything leaks, and with 5 if the file cannot tell.",
 )
-@by_option_for("allocations: each group is judged by itself")
+@by_option_for("allocations")
 @top_option
 @all_frames_option
 @part_options
@@ -118,9 +118,9 @@ def command(
 ) -> None:
     """Which code holds more and more from step to step.
 
-    Looks at what each stack (or group: --by) has live at the ends of the steps in FILE, and shows
-    those that grow all along, with bytes a step; and apart from them what grew once and stopped,
-    such as the optimizer's state in the first step. Steps are found as by `memreplay steps`.
+    Adds up what each stack (or group: --by) has live at the end of each step in FILE. Shows those
+    that keep growing, with bytes per step; and in a second table what grew once and stopped, such
+    as the optimizer's state in the first step. Steps are found as in `memreplay steps`.
     """
 
     rules = config.rules_for(by)
@@ -168,8 +168,8 @@ def _unsure(report: LeaksReport) -> str:
     for device in report.devices:
         if device.source is not None and device.source.kind == "windows":
             return (
-                f"device {device.device}: no steps were found, so nobody can say that nothing"
-                f" leaks; --windows {device.steps} takes equal parts for steps"
+                f"device {device.device}: no steps were found, so the file cannot show that"
+                f" nothing leaks; --windows {device.steps} takes equal parts as steps"
             )
         if not device.judged and device.events:
             return f"device {device.device}: {device.missing}"

@@ -48,15 +48,15 @@ Examples:
     "number",
     type=click.IntRange(min=1),
     metavar="N",
-    help="The one to tell of [1].",
+    help="Explain the N-th event [1].",
 )
-@click.option("--all", "every", is_flag=True, help="Tell of all in detail.")
+@click.option("--all", "every", is_flag=True, help="Explain all of them in detail.")
 @click.option(
     "--total-memory",
     "total",
     type=SizeType(least=1),
     metavar="SIZE",
-    help="The card's memory (80GiB): then what else was on it is known.",
+    help="The card's memory (80GiB), to show what else was on it.",
 )
 @by_option_for("allocations")
 @screen_top_option
@@ -82,10 +82,10 @@ def command(
 ) -> None:
     """Why a request failed, and what would have helped.
 
-    Finds the out-of-memory events in FILE ('-' for standard input), and tells of the first: what
-    was asked and by whom, why the memory that was cached did not serve, the cause by name, what
-    would have helped, and what was live. A file without one is fine (exit code 0, too): then the
-    state at its end is shown, where the program may have failed. More: memreplay help oom.
+    Finds the out-of-memory events in FILE ('-' for standard input), and explains the first one:
+    what was asked for and by which code, why the cached memory did not serve, the cause by name,
+    what would have helped, and what was live. If the file has none, it shows the state at the end,
+    where the program may have failed; the exit code is 0 then, too. More: memreplay help oom.
     """
     if every and number is not None:
         raise UsageError("--all and --oom exclude each other")

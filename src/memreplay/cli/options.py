@@ -31,10 +31,10 @@ ALL_EXIT_CODES = EXIT_CODES.replace(
     "0 fine,", "0 fine, 1 a finding (gate, leaks --fail, --strict),"
 ).replace("that is cut off.", "that is cut off, 5 nothing to be told (steps, leaks).")
 # Of commands that have --strict.
-STRICT_EXIT_CODES = EXIT_CODES.replace("0 fine,", "0 fine, 1 not to be trusted (--strict),")
+STRICT_EXIT_CODES = EXIT_CODES.replace("0 fine,", "0 fine, 1 untrusted numbers (--strict),")
 # Of commands that look at what not every file has.
 TELLING_EXIT_CODES = STRICT_EXIT_CODES.replace(
-    "that is cut off.", "that is cut off, 5 nothing to be told: no steps, or too few."
+    "that is cut off.", "that is cut off, 5 no answer: no steps, or too few."
 )
 
 # A path stays unchecked here: that a file is missing is no wrong usage, and has its own exit code.
@@ -99,7 +99,7 @@ def screen_top_option(function: F) -> F:
         type=int,
         callback=_screen_top,
         metavar="N",
-        help=f"The N largest; 0 for all (default: {SCREEN_ROWS}; as JSON {JSON_ROWS}).",
+        help=f"Show the N largest; 0 for all (default: {SCREEN_ROWS}, or {JSON_ROWS} in JSON).",
     )(function)
 
 
@@ -114,7 +114,7 @@ def rows_of(top: int | None, fmt: str) -> int:
 
 _WAYS = (
     " by: stack (default), frame (the user's), innermost, function, file, directory, module,"
-    " category, annotation, compile_context, user_metadata, stream, pool or size; several at once"
+    " category, annotation, compile_context, user_metadata, stream, pool or size; combine several"
     " as category,file."
 )
 
@@ -122,8 +122,9 @@ _WAYS = (
 def by_option(function: F) -> F:
     """--by WAY[,WAY...]."""
     return _by(
-        f"What to group allocations{_WAYS} Reserved memory goes by pool (default) or stream; in"
-        " peak and at also by stack, frame, innermost, file, function: who asked for its segments."
+        f"What to group allocations{_WAYS} Reserved memory is grouped by pool (default) or stream;"
+        " in peak and at also by stack, frame, innermost, file or function: who asked for its"
+        " segments."
     )(function)
 
 
@@ -144,8 +145,8 @@ def measure_option(function: F) -> F:
         default="requested",
         show_default=True,
         help="Which bytes: requested (as asked for, until the free completes), held (until the"
-        " free is requested: does not depend on timing), active and allocated (the same two, in"
-        " whole blocks), reserved (segments).",
+        " free is requested, so it does not depend on timing), active and allocated (the"
+        " same two, in whole blocks), reserved (segments).",
     )(function)
 
 
@@ -181,7 +182,7 @@ MOST_POINTS = 1_000_000
 
 def _points(_ctx: click.Context, _param: click.Parameter, value: int | None) -> int | None:
     if value is not None and not 0 <= value <= MOST_POINTS:
-        raise click.BadParameter(f"{value} is not in 0 to {MOST_POINTS:,}")
+        raise click.BadParameter(f"{value} is not between 0 and {MOST_POINTS:,}")
     return value
 
 
@@ -192,8 +193,8 @@ def points_option(function: F) -> F:
         type=int,
         callback=_points,
         metavar="N",
-        help="Of traces: show the lowest, highest and last value in each of N equal parts of the"
-        " time (default: 10000; 0: after every event).",
+        help="For traces: show the lowest, highest and last value in each of N equal parts of"
+        " the time (default: 10000; 0: after every event).",
     )(function)
 
 
@@ -203,9 +204,10 @@ def at_option(function: F) -> F:
         "--at",
         type=WhenType(),
         metavar="WHEN",
-        help="The moment: peak (peak:2 the second), start, end, an event (1200), a time since the"
-        " start (1.5s), @SECONDS since the epoch, a UTC time, or an annotation (NAME, NAME#2 the"
-        " second of that name; NAME:end where it ends, NAME:peak the highest in it).",
+        help="The moment: peak (peak:2 for the second), start, end, an event (1200), a time"
+        " since the start (1.5s), @SECONDS since the epoch, a UTC time, or an annotation"
+        " (NAME; NAME#2 for the second of that name, NAME:end for its end, NAME:peak for the"
+        " peak within it).",
     )(function)
 
 
@@ -215,12 +217,12 @@ def step_options(function: F) -> F:
         "--step-annotation",
         "annotation",
         metavar="NAME",
-        help="A step is each annotation of this name, or of this name before a #; by default those"
-        " of ProfilerStep, else of Optimizer.step; else steps end with the optimizer, by its"
-        " stack, or are what repeats in the trace.",
+        help="Take each annotation called NAME, or NAME#…, as a step. By default ProfilerStep,"
+        " else Optimizer.step; else steps end where the stacks show the optimizer, or are"
+        " what repeats in the trace.",
     )
     period = click.option(
-        "--period", type=click.IntRange(1), metavar="N", help="A step is N events."
+        "--period", type=click.IntRange(1), metavar="N", help="Take every N events as a step."
     )
     return annotation(period(function))
 
@@ -292,8 +294,8 @@ def limit_option(function: F) -> F:
         type=LimitType(),
         multiple=True,
         metavar="NAME=N",
-        help="Raise a limit on what a file may ask for, as string_bytes=128M (memreplay help"
-        " library lists them).",
+        help="Raise a limit on what a file may ask for, such as string_bytes=128M (memreplay"
+        " help library lists the limits).",
     )(function)
 
 
@@ -305,15 +307,15 @@ _READING = (
         type=MomentType(),
         metavar="MOMENT",
         help="Start at this event: an index (1200), a time since the start (1.5s, 300ms), a UTC"
-        " time (2026-01-21T10:15:00) or @SECONDS since the epoch. What is live by then is the"
-        " baseline.",
+        " time (2026-01-21T10:15:00) or @SECONDS since the epoch. What is live then becomes"
+        " the baseline.",
     ),
     click.option(
         "--to",
         "stop",
         type=MomentType(),
         metavar="MOMENT",
-        help="Stop before this event (given as for --from).",
+        help="Stop before this event (same forms as --from).",
     ),
     click.option(
         "--salvage",
@@ -365,7 +367,9 @@ def config_options(function: F) -> F:
         **kwargs: Any,
     ) -> Any:
         if no_config and config_file is not None:
-            raise click.UsageError("--config names a configuration, and --no-config wants none")
+            raise click.UsageError(
+                "--config and --no-config contradict each other: give one of them"
+            )
         return function(*args, config=ConfigChoice(config_file, no_config, project), **kwargs)
 
     file = click.option(
@@ -382,8 +386,8 @@ def config_options(function: F) -> F:
         multiple=True,
         callback=_folders,
         metavar="DIR",
-        help="Your code is what lies in this folder (src/gpt) or package (transformers), and"
-        " nothing else; several: any. Default: what is not installed.",
+        help="Take only the code in this folder (src/gpt) or package (transformers) as yours;"
+        " may be repeated. Default: all code that is not installed.",
     )
     return file(none(project(command)))  # type: ignore[return-value]
 

@@ -109,7 +109,7 @@ def check_output(
         return
     check_not_read(path, read)
     if os.path.isfile(path) and not force:
-        raise UsageError(f"{path} is there already; give --force to replace it")
+        raise UsageError(f"{path} already exists; give --force to replace it")
     folder = os.path.dirname(os.path.realpath(path))
     if not os.path.isdir(folder):
         raise UsageError(f"cannot write {path}: there is no directory {folder}")

@@ -82,9 +82,9 @@ def command(
 ) -> None:
     """How high memory went, when, and who held it.
 
-    Replays the allocations of each device in FILE ('-' for standard input), and shows the moment at
-    which most was requested (or held, active, allocated, reserved: --measure), with the code that
-    held it, the largest first.
+    Replays the allocations of each device in FILE ('-' for standard input). Shows the moment when
+    most memory was requested (or held, active, allocated, reserved: --measure), and the code that
+    held it, largest first.
     """
 
     rules = config.rules()

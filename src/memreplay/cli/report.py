@@ -49,7 +49,7 @@ Examples:
     "total",
     type=SizeType(least=1),
     metavar="SIZE",
-    help="The card's memory (80GiB), to say how close it came.",
+    help="The card's memory (80GiB), to say how close the run came to it.",
 )
 @config_options
 @reading_options
@@ -77,9 +77,10 @@ def command(
 ) -> None:
     """One page about a snapshot, in words.
 
-    Says of FILE ('-' for standard input) whether its numbers can be trusted, whether memory ran
+    Says whether the numbers in FILE ('-' for standard input) can be trusted, whether memory ran
     out, how high it went and who held it, what was reserved and not used, whether anything leaks,
-    and what to do next. Of several devices the worst has the page, each other one a line.
+    and what to do next. With several devices, the page is about the worst one, and each of the
+    others gets one line.
     """
     if output is not None:
         check_output(output, force=force, read=[file])

@@ -56,9 +56,9 @@ def command(
 ) -> None:
     """What was reserved when, and why.
 
-    Who asked for the memory that the allocator holds from the driver, segments and mapped ranges of
-    expandable ones: at the peak, and over the recording; and who made it give memory back. With
-    --format json all changes too, as a series.
+    Shows which code made the allocator take memory from the driver (segments, and mapped ranges of
+    expandable ones), at the peak and over the recording, and which code made it give memory back.
+    --format json also has all changes, as a series.
     """
 
     del config  # `reading` has what it says of the user's code

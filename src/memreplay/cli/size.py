@@ -34,7 +34,7 @@ class SizeType(_SizeType):
         except SizeError as error:
             self.fail(str(error), param, ctx)
         if size < self.least:
-            self.fail(f"{value!r} is too little here", param, ctx)
+            self.fail(f"{value!r} is too small here", param, ctx)
         return size
 
 

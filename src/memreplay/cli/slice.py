@@ -77,8 +77,9 @@ def command(
     """A part of a snapshot, as a smaller snapshot.
 
     Keeps the events from --from to --to, the segments as they are at the end of that range, and
-    what was live before it, with stacks, so that memory over time stays the same. It is for the
-    official viewer (pytorch.org/memory_viz), torch.cuda._memory_viz and memreplay itself.
+    what was live before it, with stacks, so that memory over time stays the same. The official
+    viewer (pytorch.org/memory_viz), torch.cuda._memory_viz and memreplay itself can read the
+    result.
     """
     from memreplay.packing import by_name, packed
 

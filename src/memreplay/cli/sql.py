@@ -67,7 +67,7 @@ Examples:
 @click.option(
     "--allow-files",
     is_flag=True,
-    help="Let the query read and write files and the network, as DuckDB does; off without this.",
+    help="Let the query read and write files and use the network, as DuckDB can (default: off).",
 )
 @output_options
 @config_options
@@ -86,12 +86,13 @@ def command(
 ) -> None:
     """SQL over the tables of a snapshot.
 
-    Runs QUERY (- reads it from standard input) on DuckDB. The tables are those of export, made when
-    the query reads them: events, allocations, stacks, frames, segments, blocks, annotations, usage;
-    and flat, the allocations with function, file, line and module. Of several FILEs each table has
-    all rows, and a column snapshot. Without a QUERY it shows the tables and their columns.
+    Runs QUERY (- reads it from standard input) in DuckDB, on the tables of export: events,
+    allocations, stacks, frames, segments, blocks, annotations, usage; and on flat, the allocations
+    with function, file, line and module. A table is made when the query reads it. With several
+    FILEs, each table has the rows of all of them, and a column snapshot. Without a QUERY, the
+    tables and their columns are shown.
 
-    The query sees these tables alone: no files, no network. Needs DuckDB and pyarrow: pip install
+    The query sees only these tables: no files, no network. Needs DuckDB and pyarrow: pip install
     'memreplay[sql]'.
     """
     from memreplay.tables.querying import duckdb
@@ -101,7 +102,7 @@ def command(
         raise UsageError("--list shows the tables: give no query")
     fmt = fmt or _by_ending(output)
     if query is None and (fmt != "text" or output is not None):
-        raise UsageError("there is no query to write the result of: give one after FILE")
+        raise UsageError("without a query there is no result to write: give one after FILE")
     _check_extra()
     duckdb()
     # Rows are for reading on a terminal too.
@@ -145,7 +146,8 @@ def _by_ending(output: str | None) -> str:
     ending = os.path.splitext(output)[1].lower()
     if ending and ending not in _ENDINGS:
         raise UsageError(
-            f"{output}: no format ends so; these do: {', '.join(_ENDINGS)}; or give --format"
+            f"{output}: no format has this ending; known endings: {', '.join(_ENDINGS)}; or give"
+            " --format"
         )
     return _ENDINGS.get(ending, "text")
 

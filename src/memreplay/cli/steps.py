@@ -62,11 +62,11 @@ def command(
 ) -> None:
     """What each step of a program does to memory.
 
-    Finds the steps of a training or inference loop in FILE, and shows of each its peak, what is
-    live at its end, by how much that grew, and what it allocated; and which step is unlike the
-    others. Steps are those of the profiler (ProfilerStep) or the optimizer (Optimizer.step);
-    without these annotations they end where the optimizer worked, by its stack; else they are what
-    repeats in the trace, or all of it.
+    Finds the steps of a training or inference loop in FILE. Shows the peak of each step, what is
+    live at its end, how much that grew, and what it allocated; and which steps differ from the
+    others. Steps are those that annotations mark (ProfilerStep, or Optimizer.step). Without these,
+    a step ends where the stacks show the optimizer at work; else steps are what repeats in the
+    trace, or all of it.
     """
 
     def work() -> StepsReport:

@@ -32,7 +32,7 @@ Examples:
   memreplay summary snap.pkl --strict && echo exact
   memreplay summary rank*.pkl --format json | jq -r '[.file, .devices[0].peak_bytes] | @tsv'
 
-{STRICT_EXIT_CODES} With several files, the highest of theirs.""",
+{STRICT_EXIT_CODES} With several files, the highest code counts.""",
 )
 @files_argument
 @reading_options
@@ -44,9 +44,9 @@ def command(
 ) -> None:
     """What is in a snapshot, and whether it can be trusted.
 
-    Shows the form of each FILE ('-' for standard input), its events, memory and settings, and
+    Shows the format of each FILE ('-' for standard input), its events, memory and settings, and
     whether a replay of it is exact, or what to record differently. With --format json, one file
-    gives one indented object, several give one object a line.
+    gives one indented object; several files give one object per line.
     """
     worst, written = 0, False
     for file in files:

@@ -53,7 +53,7 @@ def _measures(
 
 def _points(_ctx: click.Context, _param: click.Parameter, value: int | None) -> int | None:
     if value is not None and not 1 <= value <= MOST_POINTS:
-        raise click.BadParameter(f"{value} is not in 1 to {MOST_POINTS:,}")
+        raise click.BadParameter(f"{value} is not between 1 and {MOST_POINTS:,}")
     return value
 
 
@@ -93,8 +93,9 @@ Examples:
     "--by",
     type=ByType(),
     metavar="WAY[,WAY...]",
-    help="Stack the groups that hold most at any time, by what `memreplay peak` groups by: stack,"
-    " frame, file, category, annotation, stream, pool, size …; several at once as category,file.",
+    help="Stack the groups that hold most at any time, grouped as in `memreplay peak`: stack,"
+    " frame, file, category, annotation, stream, pool, size …; combine several as"
+    " category,file.",
 )
 @click.option(
     "--top",
@@ -103,7 +104,7 @@ Examples:
     metavar="N",
     default=8,
     show_default=True,
-    help="How many of them; 0 for all.",
+    help="How many groups to show; 0 for all.",
 )
 @click.option(
     "--points",
@@ -149,11 +150,12 @@ def command(
 ) -> None:
     """Memory over time, as a picture.
 
-    Draws the bytes of each device in FILE ('-' for standard input) over time or events, with
-    every spike, with annotations and where memory ran out; with --by as layers by who held them.
+    Draws the memory of each device in FILE ('-' for standard input) over time or events. Every
+    spike shows; annotations and out-of-memory events are marked. --by draws layers by who held the
+    memory.
     """
     if absolute and x == "event":
-        raise UsageError("--absolute shows points in time, and --x event shows no times")
+        raise UsageError("--absolute shows points in time, but --x event shows no times")
     if output is not None or fmt in PICTURES:
         check_output(output, force=force, picture=fmt in PICTURES, read=[file])
     if fmt in PICTURES:

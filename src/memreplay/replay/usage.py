@@ -259,7 +259,7 @@ class Usage:
         """Which allocations count, from when to when. Raises UsageError for reserved memory."""
         replay = self.replay
         if self.measure == "reserved":
-            raise UsageError("reserved memory is of segments, not of allocations")
+            raise UsageError("reserved memory consists of segments, not of allocations")
         if self.measure in ("held", "allocated"):
             found = replay.holding.measure()
         else:

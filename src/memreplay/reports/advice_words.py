@@ -30,8 +30,8 @@ WORDS = {
     "attention_scores": "softmax results and their gradients hold {held}{at}; if they are"
     " attention scores, torch.nn.functional.scaled_dot_product_attention() does not store them",
     "loss": "the loss and its gradients hold {held}{at}; compute it over chunks of the tokens",
-    "foreach": "intermediate results of all parameters at once hold {held}; with fused=True the"
-    " optimizer makes none, with foreach=False those of one parameter at a time",
+    "foreach": "intermediate results for all parameters at once hold {held}; fused=True makes"
+    " none, foreach=False only those of one parameter at a time",
     "checkpoint": "they hold {held}; torch.utils.checkpoint recomputes most of them in the"
     " backward pass, and a smaller batch makes fewer",
     "inference_mode": "they hold {held}, and no backward pass was recorded; if you need no"
@@ -45,12 +45,12 @@ WORDS = {
     " PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True lets requests of any size use it",
     "unused": "{bytes} ({part}) of what was reserved was free, although segments are expandable;"
     " memreplay fragmentation shows who pins it",
-    "near_full": "{bytes} of {of} were reserved at most: {left} are left",
+    "near_full": "at most {bytes} of {of} was reserved, so {left} is left",
     "record_earlier": "{held} was allocated before the recording;"
     f" call {_RECORD}() first thing in the program, to see by which code",
     "record_stacks": "none of {events} has a stack, so nothing says which code held the memory;"
     f' call {_RECORD}(stacks="all")',
-    "record_steps": "{events} show no 5 steps to judge leaks by; record more of them",
+    "record_steps": "{events} do not show 5 steps, too few to judge leaks by; record more steps",
     "leak": "{place} keeps {bytes} more a step, over {steps}; look for a list that keeps"
     " tensors, or a loss kept with its graph (use .item() or .detach())",
     "growth": "memory grows by {bytes} a step over {steps}, but no stack does by itself; look at it"
@@ -94,7 +94,7 @@ def _of_oom(one: Advice, device: DeviceOverview) -> str:
         least = size(oom.missing_bytes)
         if oom.missing_bytes > oom.active_bytes:
             return f"ask for less: {least} were missing, more than was in use"
-        return f"{least} less would have done; the largest holder then had {size(one.bytes)}"
+        return f"{least} less would have been enough; the largest holder then had {size(one.bytes)}"
     remedy = next((each for each in oom.remedies if each.name == one.word), None)
     return one.word if remedy is None else remedy_words(remedy, oom)
 

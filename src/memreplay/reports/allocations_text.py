@@ -37,10 +37,11 @@ from memreplay.results.allocations import (
 _MOST_SIZES = 16  # rows of the histogram of sizes
 _STEPS = (1, 2, 5, 10)  # powers of two that a row of it may stand for
 _INSTEAD = {
-    "ring_overflow": "the recorder's ring buffer was full: what was allocated before the first"
-    " event that is left is not counted, and an earlier and higher peak would not show",
+    "ring_overflow": "the recorder's ring buffer was full: what was allocated before the oldest"
+    " event left is not counted, and an earlier, higher peak may be missing",
     "synthetic_pool_events": "CUDA graph trees set a pool back to a checkpoint: those frees and"
-    " allocations are PyTorch's own, no code ran for them, and they count here all the same",
+    " allocations are PyTorch's own: no code ran for them, but they"
+    " count here",
 }
 
 

@@ -64,7 +64,7 @@ def _pairs(found: DeviceCategories, report: CategoriesReport) -> tuple[tuple[str
     own = sum(one.own for one in found.caught)
     rules = counted(len(found.caught), "rule")
     if own:
-        rules += f", {count(own)} of them of the configuration"
+        rules += f", {count(own)} of them from the configuration"
     pairs.append(("rules", rules))
     return tuple(pairs)
 
@@ -102,5 +102,5 @@ def _unknown_table(found: DeviceCategories, report: CategoriesReport) -> Table:
         part = percent(share(n_bytes, found.live_bytes))
         words = f"{counted(left, 'more stack')} (--top 0 shows all)"
         rows.append(Row((size(n_bytes), part, count(n), words), style="dim"))
-    titles = ("bytes", "share", "count", "unknown: no rule holds for")
+    titles = ("bytes", "share", "count", "unknown: no rule matches")
     return Table(titles, ("right", "right", "right", "left"), tuple(rows))

@@ -36,11 +36,13 @@ def diff_document(report: DiffReport) -> Document:
     for device in report.devices:
         blocks += device_section(device, report)
     if report.ranges is not None:
-        blocks.append(Note(f"{ranges_words(*report.ranges)}: other events are compared", "warning"))
+        blocks.append(
+            Note(f"{ranges_words(*report.ranges)}, so different events are compared", "warning")
+        )
     for devices, file in ((report.only_base, report.base_file), (report.only_new, report.new_file)):
         if devices:
             names = "device " + ", ".join(map(str, devices))
-            blocks.append(Note(f"{names} is in {file} alone, and not compared"))
+            blocks.append(Note(f"{names} is only in {file}, and not compared"))
     return tuple(blocks)
 
 

@@ -99,9 +99,9 @@ def _pairs(device: DeviceFragmentation) -> tuple[tuple[str, str], ...]:
     free = "nothing"
     if sums.free_bytes:
         free = f"{size(sums.free_bytes)} in {counted(sums.blocks_free, 'block')}, the largest "
-        free += (
-            f"{size(sums.largest_free_bytes)} ({percent(device.scattered_share)} lies elsewhere)"
-        )
+        free += size(sums.largest_free_bytes)
+        if sums.blocks_free > 1:
+            free += f" (the others hold {percent(device.scattered_share)})"
     pairs.append(("free", free))
     back = f"gives back {size(device.returned_bytes)}"
     if device.returned_pending_bytes:
@@ -112,17 +112,19 @@ def _pairs(device: DeviceFragmentation) -> tuple[tuple[str, str], ...]:
     pinned = "nothing"
     if device.pinned_bytes:
         part = percent(share(device.pinned_bytes, sums.free_bytes))
-        pinned = f"{size(device.pinned_bytes)} ({part} of what is free) by blocks in use beside it"
+        pinned = (
+            f"{size(device.pinned_bytes)} ({part} of what is free), by blocks in use next to it"
+        )
     pairs.append(("pinned", pinned))
     if sums.pending_bytes:
         waits = f"{size(sums.pending_bytes)} in {counted(sums.blocks_pending, 'block')}"
         pairs.append(("pending", f"{waits}, freed and waiting for another stream"))
-    pairs.append(("slack", f"{size(device.slack_bytes)} that blocks have above what was requested"))
+    pairs.append(("slack", f"{size(device.slack_bytes)} in blocks beyond what was requested"))
     if device.mean_unused_bytes is not None:
         pairs.append(("on average", f"{size(device.mean_unused_bytes)} not in use over time"))
     if device.outside_bytes:
         odd = counted(device.outside_count, "live block")
-        pairs.append(("outside", f"{size(device.outside_bytes)} of {odd} that fit in no segment"))
+        pairs.append(("outside", f"{size(device.outside_bytes)} in {odd} that fit in no segment"))
     return tuple(pairs)
 
 

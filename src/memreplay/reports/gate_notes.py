@@ -15,14 +15,14 @@ def gate_notes(file: GatedFile) -> tuple[str, ...]:
         devices = ", ".join(map(str, file.overflowed))
         notes.append(
             f"device {devices}: the recorder's ring buffer was full: what is left is exact, but an"
-            " earlier and higher peak would not show (--strict fails on it)"
+            " earlier, higher peak may be missing (--strict fails on it)"
         )
     if file.rules_changed:
         notes.append(
-            "the rules of categories are not those of the baseline, so what is of a category may"
-            " have changed without the program; make the baseline anew"
+            "the category rules differ from the baseline's, so categories may have changed"
+            " although the program did not; write the baseline again"
         )
     if file.ranges is not None:
-        notes.append(f"{ranges_words(*file.ranges)}; give the gate the same as the baseline")
+        notes.append(f"{ranges_words(*file.ranges)}; give both the same range")
     skipped = [one for one in file.findings if one.outcome in ("skipped", "not_judged")]
     return (*notes, *(finding_words(one, file) for one in skipped))

@@ -8,7 +8,7 @@ from memreplay.reports.units import count, counted, percent, signed_size, size
 from memreplay.results.gate import Cause, Finding, GatedFile, GateReport
 
 MOST_CELLS = 100  # of a function or a file, which a snapshot may make as long as it likes
-UNTRUSTED_HINT = "--allow-untrusted judges all the same"
+UNTRUSTED_HINT = "--allow-untrusted judges it anyway"
 
 
 def headline(report: GateReport) -> str:
@@ -225,7 +225,7 @@ def _leaks(finding: Finding) -> str:
         return f"no leaks{where} over {steps}"
     words = f"leak{where} {size(finding.actual_bytes or 0)} a step over {steps}"
     places = [f"{size(one.bytes)} in {cause_words(one)}" for one in finding.causes[:1]]
-    return words + _in_parentheses(places or ["not in one stack all along"])
+    return words + _in_parentheses(places or ["no single stack grows all along"])
 
 
 def _ooms(finding: Finding) -> str:
@@ -249,7 +249,7 @@ def _trust(finding: Finding, file: GatedFile | None) -> str:
 def _skipped(finding: Finding, file: GatedFile | None) -> str:
     if finding.kind == "trust":
         whose = _whose(finding, file)
-        return f"{whose}cannot be trusted, and counts all the same: {_reasons(finding)}"
+        return f"{whose}cannot be trusted, but counts anyway: {_reasons(finding)}"
     where = f" on device {finding.device}" if finding.device else ""
     if finding.outcome == "not_judged":
         return f"{limit_name(finding)}{where} could not be judged: {finding.detail}"

@@ -27,7 +27,7 @@ def leaks_document(report: LeaksReport) -> Document:
 def _section(device: DeviceLeaks, report: LeaksReport) -> list[Block]:
     name = f"device {device.device}"
     if device.source is None:
-        return [Heading((f"{name}: not looked for leaks",)), Note(device.missing)]
+        return [Heading((f"{name}: cannot look for leaks",)), Note(device.missing)]
     blocks: list[Block] = [Heading((f"{name}: {_headline(device, report)}",))]
     blocks.append(Pairs(tuple(_pairs(device, report))))
     if device.leaks:
@@ -35,8 +35,8 @@ def _section(device: DeviceLeaks, report: LeaksReport) -> list[Block]:
     elif device.whole_rate:
         blocks.append(
             Note(
-                f"memory as a whole grows by {_rate(device, device.whole_rate)}, but no"
-                f" {_one(report)} by itself does so all along: different ones take turns",
+                f"memory as a whole grows by {_rate(device, device.whole_rate)}, but no single"
+                f" {_one(report)} grows all along: different ones take turns",
                 "warning",
             )
         )
@@ -47,14 +47,14 @@ def _section(device: DeviceLeaks, report: LeaksReport) -> list[Block]:
         if back > max(grew, 0):
             blocks.append(
                 Note(
-                    f"{size(back)} were given back meanwhile, mostly by what had been there before:"
-                    " what took its place is in this table too"
+                    f"{size(back)} was given back meanwhile, mostly from before the first step:"
+                    " what replaced it is in this table too"
                 )
             )
     blocks += [
         Note(
-            f"{one.group.label} may leak: the odds are {odds_words(one.odds)}, and from"
-            f" {odds_words(LEAST_ODDS)} on it is called a leak; record more steps"
+            f"{one.group.label} may leak: the odds are {odds_words(one.odds)}, and it takes"
+            f" {odds_words(LEAST_ODDS)} to call it a leak; record more steps"
         )
         for one in device.once[:ONCE_SHOWN]
         if one.odds >= 1
@@ -81,7 +81,7 @@ def _one(report: LeaksReport) -> str:
 
 def _headline(device: DeviceLeaks, report: LeaksReport) -> str:
     if not device.judged:
-        return f"{counted(device.steps, 'step')}, which cannot tell a leak"
+        return f"{counted(device.steps, 'step')}, too few to tell a leak"
     if device.leaks_total:
         groups = counted(device.leaks_total, _one(report))
         return f"{groups} leak{'s' * (device.leaks_total == 1)} {_rate(device, device.leak_rate)}"
@@ -110,7 +110,7 @@ def _pairs(device: DeviceLeaks, report: LeaksReport) -> list[tuple[str, str]]:
     growth = (
         f"{signed_size(device.warm_bytes - device.start_bytes)} up to {warm}, which is not judged;"
         f" {signed_size(device.end_bytes - device.warm_bytes)} in the {count(later)} after it,"
-        f" {size(device.leak_bytes)} of that by leaks"
+        f" {size(device.leak_bytes)} of it from leaks"
     )
     pairs = [
         ("measure", f"{device.measure}, {device.exactness}"),
@@ -120,8 +120,8 @@ def _pairs(device: DeviceLeaks, report: LeaksReport) -> list[tuple[str, str]]:
     ]
     pairs += _part_pairs(report)
     old = (
-        f"{counted(device.old_count, 'allocation')} of {size(device.old_bytes)} made after {warm}"
-        f" and still there {counted(report.older_than, unit)} later, and at the end"
+        f"{counted(device.old_count, 'allocation')} of {size(device.old_bytes)}, made after {warm}"
+        f" and still live {counted(report.older_than, unit)} later and at the end"
     )
     pairs.append(("old", old if device.old_count else "none"))
     if device.runs_out is not None:
@@ -223,21 +223,21 @@ def _notes(device: DeviceLeaks) -> list[Block]:
     if device.source.kind == "windows":
         notes.append(
             Note(
-                "windows stand in for steps: what grows through all of the recording counts as a"
-                " leak, and so it would if the recording were of one step that is not over"
+                "windows stand in for steps: what grows throughout the recording counts as a"
+                " leak, even if the recording is part of a single step"
             )
         )
     elif not device.judged:
         notes.append(Note(device.missing))
     elif device.steps - device.warm_up < 10:
         notes.append(
-            Note(f"{counted(device.steps, 'step')} are few: a verdict on more of them is surer")
+            Note(f"{counted(device.steps, 'step')} are few: with more of them the verdict is surer")
         )
     if device.source.taken_together > 1:
         together = counted(device.source.taken_together, "repetition")
-        notes.append(Note(f"there are so many steps that one here is {together}"))
+        notes.append(Note(f"there are so many steps that each one here is {together}"))
     if (device.leaks_total or device.whole_rate) and device.runs_out is None:
         notes.append(
-            Note("--total-memory 80GiB says after how many steps that much memory runs out")
+            Note("give --total-memory 80GiB to see after how many steps that much memory runs out")
         )
     return notes

@@ -10,8 +10,8 @@ from memreplay.reports.units import count, counted, percent, signed_duration, si
 from memreplay.results.fragmentation import Kind, Pin
 
 NO_SEGMENTS = (
-    "no memory was reserved that this file knows of: it has neither segments nor segment events;"
-    " dump with torch.cuda.memory._dump_snapshot(), which writes both"
+    "this file shows no reserved memory: it has neither segments nor segment events; dump with"
+    " torch.cuda.memory._dump_snapshot(), which writes both"
 )
 
 

@@ -12,43 +12,44 @@ from memreplay.results.oom import Cause, DeviceOoms, LastState, Oom, OomReport, 
 LISTED = 20  # ooms that stand in the list before the one in detail
 
 CAUSES: dict[Cause, str] = {
-    "fragmentation": "enough was free of the right pool and stream, but in blocks too small",
-    "other_stream": "enough was free, but on other streams, whose blocks this one may not take",
+    "fragmentation": "enough was free in the right pool and stream, but only in blocks that were"
+    " too small",
+    "other_stream": "enough was free, but on other streams, whose blocks this request may not take",
     "other_pool": "enough was free, but in other pools, whose blocks this request may not take",
     "split_limit": "a free block was large enough, but max_split_size keeps it for larger requests",
     "pending_frees": "enough was freed, but another stream was not done with it in time",
-    "capacity": "what was live did not leave enough: no better use of the cache would have helped",
-    "other_processes": "the card was taken by others: alone on it the request would have fit",
-    "process_limit": "the device had enough free: the process may not take it (a limit such as"
-    " set_per_process_memory_fraction), or the driver refused",
+    "capacity": "too much was live: better use of the cache would not have helped",
+    "other_processes": "others were using the card: without them the request would have fit",
+    "process_limit": "the device had enough free, but the process may not take it (a limit such"
+    " as set_per_process_memory_fraction), or the driver refused",
 }
 _PARTS = {
     "too_small": "right pool and stream, but the blocks are too small",
     "split_limit": "large enough, but kept by max_split_size",
     "other_stream": "of another stream",
     "other_pool": "of another pool",
-    "too_late": "would serve now: its free completed while this failed",
+    "too_late": "would serve now: its free completed while this request failed",
 }
 _REMEDIES = {
     "process_limit": "raise or drop torch.cuda.set_per_process_memory_fraction()",
-    "empty_cache": "torch.cuda.empty_cache() before: while a graph is captured nothing is given"
-    " back",
+    "empty_cache": "call torch.cuda.empty_cache() first: nothing is given back while a graph is"
+    " captured",
     "expandable_segments": "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True joins free pages",
     "max_split_size": "PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:N (N above 20) keeps smaller"
     " requests out of larger blocks",
     "pending_frees": "wait for the other stream first, or use record_stream() less",
     "one_stream": "allocate on one stream",
     "private_pools": "let CUDA graphs share a pool; release graphs and MemPools that are done",
-    "other_processes": "end what else runs on the card",
+    "other_processes": "stop what else runs on the card",
 }
 _SPLIT_LIMITED = "raise max_split_size_mb in PYTORCH_CUDA_ALLOC_CONF, or drop it"
 NO_OOM = "no out-of-memory event in this {where}. "
-THE_END = "Where the program ran out of memory all the same, its end is the likely moment"
+THE_END = "If the program did run out of memory, that was most likely at the end"
 # What to do where one failed all the same.
 NEXT_TIME = (
-    "If a request failed, recording was off by then or its event was overwritten; next time, keep"
-    " recording on and dump in torch._C._cuda_attach_out_of_memory_observer(), which runs before"
-    " anything is let go (memreplay help recording)"
+    "If a request failed, recording was already off, or its event was overwritten; next time,"
+    " keep recording on and dump in torch._C._cuda_attach_out_of_memory_observer(), which runs"
+    " before anything is freed (memreplay help recording)"
 )
 # How much of the peak is still active at an end that is likely where the request failed.
 AT_PEAK = 0.9
@@ -88,16 +89,16 @@ def _end(end: LastState, device: DeviceOoms, report: OomReport) -> list[Block]:
     when = () if end.time_us is None else (elapsed(end.time_us, device.start_us),)
     where = () if not device.events else (f"after event {count(end.event_index)}", *when)
     if end.active_bytes >= AT_PEAK * end.peak_bytes:
-        likely = "likely: next to the most that was ever active"
+        likely = "likely: close to the most that was ever active"
     else:
         likely = (
-            f"not likely: {size(end.peak_bytes)} was active before, and let go since; memreplay at"
-            f" FILE --at {end.peak_event} shows who held it"
+            f"not likely: {size(end.peak_bytes)} was active earlier, and has been freed since;"
+            f" memreplay at FILE --at {end.peak_event} shows who held it"
         )
     free = f"{size(end.cached_bytes)}, the largest block {size(end.largest_free_bytes)}"
     pairs = (
         ("if it failed here", likely),
-        ("cached", f"{free}: a larger request needs memory of the driver"),
+        ("cached", f"{free}: a larger request needs memory from the driver"),
         ("what failed", "not in the file: neither the request nor what the driver had free"),
         ("measure", f"blocks, {device.exactness}"),
     )
@@ -181,7 +182,7 @@ def _headline(oom: Oom, device: DeviceOoms) -> tuple[str, ...]:
 def _pairs(oom: Oom, device: DeviceOoms) -> tuple[tuple[str, str], ...]:
     where = part_words(oom.pool, oom.stream, oom.kind)
     assumed = " (the pool is assumed: the event does not say)" if oom.pool_assumed else ""
-    asked = f"{size(oom.request_bytes)}, of the {where}{assumed}"
+    asked = f"{size(oom.request_bytes)}, from the {where}{assumed}"
     driver = f"{size(oom.needed_bytes)} needed for it; "
     if oom.device_free_bytes is None:
         driver += "how much was free is not known"
@@ -189,7 +190,7 @@ def _pairs(oom: Oom, device: DeviceOoms) -> tuple[tuple[str, str], ...]:
         driver += f"{size(oom.device_free_bytes)} free, {size(oom.missing_bytes)} missing"
     live = f"{size(oom.active_bytes)} active in {counted(oom.live_count, 'block')},"
     slack = oom.active_bytes - oom.requested_bytes
-    cached = f"{size(oom.cached_bytes)} cached: free, and of no use to this request"
+    cached = f"{size(oom.cached_bytes)} cached: free, but no use to this request"
     pairs = [
         ("why", CAUSES[oom.cause]),
         ("asked", asked),
@@ -207,14 +208,16 @@ def _pairs(oom: Oom, device: DeviceOoms) -> tuple[tuple[str, str], ...]:
 
 def _card(oom: Oom, device: DeviceOoms) -> str:
     if device.total_bytes is None:
-        return "its size is not known; --total-memory 80GiB says it"
+        return "its size is not known; give --total-memory 80GiB"
     if device.total_known:
-        besides = f"{size(oom.outside_bytes)} taken besides: other processes, CUDA's own, libraries"
+        besides = (
+            f"{size(oom.outside_bytes)} taken by others: other processes, CUDA itself, libraries"
+        )
         return f"{size(device.total_bytes)}, {besides}"
     words = f"at least {size(device.total_bytes)} (its size is not in the file)"
     if oom.outside_bytes:
-        words += f", at least {size(oom.outside_bytes)} taken besides"
-    return f"{words}; with --total-memory 80GiB: what else was on it"
+        words += f", at least {size(oom.outside_bytes)} taken by others"
+    return f"{words}; --total-memory 80GiB shows what else was on it"
 
 
 def _asked_by(oom: Oom, report: OomReport) -> Table:
@@ -250,7 +253,8 @@ def remedy_words(one: Remedy, oom: Oom) -> str:
         if oom.missing_bytes > oom.active_bytes:
             return f"not enough: {size(oom.missing_bytes)} less, more than was active; ask for less"
         return (
-            f"{size(oom.missing_bytes)} less; the largest below holds {size(one.bytes)}: {enough}"
+            f"{size(oom.missing_bytes)} less; the largest group below holds {size(one.bytes)}:"
+            f" {enough}"
         )
     words = _REMEDIES[one.name]
     if one.name == "max_split_size" and any(part.name == "split_limit" for part in oom.parts):

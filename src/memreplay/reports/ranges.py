@@ -10,7 +10,7 @@ MOST_DEVICES = 3  # that are named
 
 def ranges_words(base: EventRange, new: EventRange) -> str:
     """That two sides are of other events, in one line."""
-    return f"the base is of {_words(base)}, this of {_words(new)}"
+    return f"the base covers {_words(base)}, this covers {_words(new)}"
 
 
 def empty_words(asked: EventRange, devices: list[tuple[int, int]]) -> str:

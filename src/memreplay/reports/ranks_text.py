@@ -100,7 +100,7 @@ def _exactness(report: RanksReport) -> str:
         return "exact"
     if len(estimated) == len(report.ranks):
         return "estimated"
-    return f"exact but in {ranks_words(estimated)}"
+    return f"exact except in {ranks_words(estimated)}"
 
 
 def _estimated(report: RanksReport) -> list[int]:
@@ -189,7 +189,7 @@ def _devices(one: RankDiff) -> str:
 def _notes(report: RanksReport) -> list[Note]:
     """What is not compared, then what speaks against the numbers: each once, with its ranks."""
     notes = [
-        Note(f"{_subject(ranks)} in {folder} alone, and not compared")
+        Note(f"{_subject(ranks)} only in {folder}, and not compared")
         for ranks, folder in (
             (report.only_base, report.base_folder),
             (report.only_new, report.new_folder),
@@ -203,13 +203,13 @@ def _notes(report: RanksReport) -> list[Note]:
         names = ", ".join(report.unranked[:_NAMES])
         more = len(report.unranked) - _NAMES
         names += f" and {more} more" if more > 0 else ""
-        notes.append(Note(f"left out, as there is no rank in the name: {names}"))
+        notes.append(Note(f"left out, with no rank in the name: {names}"))
     others = [one.rank for one in report.ranks if one.other_devices]
     if others:
         notes.append(
             Note(
-                f"other devices too: {ranks_words(others)}; compared is the one that has most in"
-                " the new run (--device chooses another)"
+                f"several devices in {ranks_words(others)}: the one that has most in the new run"
+                " is compared (--device chooses another)"
             )
         )
     return notes + _reasons(report)

@@ -19,21 +19,22 @@ class Reason(NamedTuple):
 
 _RECORD = "torch.cuda.memory._record_memory_history"
 _WITHOUT_GAPS = "record without a pause and without skip_actions"
-_IN_PEACE = "dump while recording, with no allocation going on"
+_IN_PEACE = "dump while recording is on and nothing is being allocated"
 
 REASONS: dict[str, Reason] = {
     "truncated": Reason(
-        "the file is cut off, and this is what was whole: what came after is not in these numbers,"
-        " and blocks that were allocated after the cut count as live from the start",
-        "dump again, and check the disk's space and that the process is not killed meanwhile",
+        "the file is cut off, and these are the numbers of its intact part: later events are"
+        " missing, and blocks that were allocated after the cut count as live from the start",
+        "dump again, and check that the disk has space and that nothing kills the process"
+        " meanwhile",
     ),
     "no_events": Reason(
         "no events were recorded, so only the final state is known",
         f"call {_RECORD}() before the work of interest, and dump before switching it off",
     ),
     "no_allocations": Reason(
-        "no allocation was recorded: the peak shown is the state at the end, and an earlier one"
-        " would not show",
+        "no allocation was recorded: the peak shown is the state at the end, and an earlier,"
+        " higher one may be missing",
         f"call {_RECORD}() before the work of interest",
     ),
     "no_segments": Reason(
@@ -42,38 +43,38 @@ REASONS: dict[str, Reason] = {
         "dump with torch.cuda.memory._dump_snapshot(), which writes both",
     ),
     "ring_overflow": Reason(
-        "the recorder's ring buffer was full: what is left is exact, but an earlier and higher peak"
-        " would not show",
+        "the recorder's ring buffer was full: what is left is exact, but an earlier, higher peak"
+        " may be missing",
         f"raise max_entries in {_RECORD}(max_entries=...), or dump sooner",
     ),
     "unmatched_frees": Reason(
-        "blocks were freed that were not live by then, so events are missing", _WITHOUT_GAPS
+        "blocks were freed that were not live, so events are missing", _WITHOUT_GAPS
     ),
     "double_allocs": Reason(
         "addresses were allocated while they were still live, so frees are missing", _WITHOUT_GAPS
     ),
     "size_mismatches": Reason(
-        "frees give another size than the allocation that they belong to, so events are missing",
+        "some frees have a different size than their allocation, so events are missing",
         _WITHOUT_GAPS,
     ),
     "unmatched_requests": Reason(
-        "frees were requested of blocks that are not live by then or never come free, so events are"
-        " missing",
-        _WITHOUT_GAPS,
-    ),
-    "start_impossible": Reason(
-        "blocks that count as live from the start lie over each other, or in memory that was"
-        " reserved later or given back before their end: allocations are missing, and the start is"
-        " too high",
-        _WITHOUT_GAPS,
-    ),
-    "measures_disagree": Reason(
-        "at some event more is requested than active, or more than was reserved, which cannot be:"
+        "frees were requested for blocks that were not live, or that never became free, so"
         " events are missing",
         _WITHOUT_GAPS,
     ),
+    "start_impossible": Reason(
+        "blocks that count as live from the start overlap each other, or lie in memory that was"
+        " reserved later or given back too early: allocations are missing, and the start is too"
+        " high",
+        _WITHOUT_GAPS,
+    ),
+    "measures_disagree": Reason(
+        "after some event more is requested than active, or more than is reserved, which is"
+        " impossible: events are missing",
+        _WITHOUT_GAPS,
+    ),
     "segments_disagree": Reason(
-        "the trace does not end where the segments in the same file do", _IN_PEACE
+        "the end of the trace does not match the segments in the same file", _IN_PEACE
     ),
     "segment_events_disagree": Reason(
         "segment events are missing: they do not lead to the segments in the file, or do not fit"
@@ -81,12 +82,12 @@ REASONS: dict[str, Reason] = {
         "dump while recording, and record without skip_actions",
     ),
     "segment_events_unseen": Reason(
-        "segments with nothing in them at the start were cached then, or came later without an"
-        " event: the file does not tell which, so reserved bytes are estimated",
+        "segments that were empty at the start were either cached then or reserved later without"
+        " an event; the file does not say which, so reserved bytes are estimated",
         "record without skip_actions",
     ),
     "blocks_misplaced": Reason(
-        "some allocations lie where the trace leaves no free block, so events are missing, and"
+        "some allocations lie where the trace has no free block, so events are missing, and"
         " active and allocated bytes are estimated",
         _WITHOUT_GAPS,
     ),
@@ -96,23 +97,23 @@ REASONS: dict[str, Reason] = {
         "start recording earlier",
     ),
     "blocks_disagree": Reason(
-        "the replay ends with other blocks than the file's segments have, so active and allocated"
-        " bytes are estimated",
+        "the blocks at the end of the replay differ from those in the file's segments, so active"
+        " and allocated bytes are estimated",
         _IN_PEACE,
     ),
     "snapshot_events_disagree": Reason(
-        "a snapshot event in the trace gives another total of active bytes than the replay has"
-        " there, so events are missing",
+        "a snapshot event in the trace has a different total of active bytes than the replay, so"
+        " events are missing",
         _WITHOUT_GAPS,
     ),
     "skip_actions": Reason(
-        "frees complete that nothing in the trace requested (that was not recorded, or just before"
-        " the first event), so what the program held is estimated",
+        "some frees complete without a request in the trace (it was not recorded, or came just"
+        " before the first event), so what the program held is estimated",
         "record without skip_actions",
     ),
     "pending_at_start": Reason(
-        "the free of some blocks completes that nothing requested: they are taken to have waited"
-        " for a stream when the recording began, so what the program held is estimated",
+        "some frees complete without a request: those blocks are taken to have been waiting for"
+        " a stream when the recording began, so what the program held is estimated",
         "",
     ),
     "tail_race": Reason(
@@ -123,24 +124,24 @@ REASONS: dict[str, Reason] = {
         f"dump before {_RECORD}(enabled=None)",
     ),
     "recording_begun_late": Reason(
-        "what was in use when the recording began counts, but mostly without the code that"
-        " allocated it",
+        "memory that was in use when the recording began counts, but mostly without the code"
+        " that allocated it",
         f"to see that too, call {_RECORD}() first thing in the program",
     ),
     "pending_frees": Reason(
         "some freed blocks still wait for another stream at the end: they count as requested and"
-        " active, no more as held and allocated",
+        " active, but no longer as held and allocated",
         "",
     ),
     "synthetic_pool_events": Reason(
         "CUDA graph trees set a pool back to a checkpoint: those frees and allocations are"
-        " PyTorch's own, and a spike among them is no peak of the program; peak --by pool shows"
-        " pools apart",
+        " PyTorch's own, and a spike among them is not a peak of the program; peak --by pool"
+        " shows each pool",
         "",
     ),
     "no_requested_sizes": Reason(
-        "blocks carry no requested sizes (an old PyTorch wrote them), so their rounded sizes stand"
-        " in",
+        "blocks carry no requested sizes (an old PyTorch wrote them), so their rounded sizes are"
+        " used instead",
         "record with a newer PyTorch",
     ),
 }

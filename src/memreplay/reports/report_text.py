@@ -53,7 +53,7 @@ def report_document(report: Overview) -> Document:
         blocks += [Heading((counted(len(others), "other device"),)), _others(others[:SHOWN_OTHERS])]
         if len(others) > SHOWN_OTHERS:
             more = count(len(others) - SHOWN_OTHERS)
-            blocks.append(Note(f"{more} more (--device N has the page of one, --format json all)"))
+            blocks.append(Note(f"{more} more (--device N shows one, --format json all)"))
     return tuple(blocks)
 
 
@@ -140,7 +140,7 @@ def _oom(device: DeviceOverview) -> str:
         none = f"no request failed in {counted(peak.events, 'event')}"
         part = percent(share(peak.final_bytes, peak.peak_bytes))
         if peak.final_bytes >= AT_PEAK * peak.peak_bytes:
-            return f"{none}; if one did, then at the end, at {part} of the peak"
+            return f"{none}; if one did, it was at the end, at {part} of the peak"
         return f"{none}, and the end is at {part} of the peak"
     oom = device.oom.ooms[0]
     by = ""
@@ -221,7 +221,7 @@ def _unused(device: DeviceOverview) -> str:
     if point is None or device.fragmentation is None:
         return _missing(device, "fragmentation")
     if not point.reserved_bytes:
-        return "no memory was reserved that the file knows of"
+        return "the file shows no reserved memory"
     if point.unused_bytes < 0:
         return "more was active than reserved: segment events are missing in the file"
     part = percent(share(point.unused_bytes, point.reserved_bytes))

@@ -29,7 +29,7 @@ def _events(device: SlicedDevice) -> str:
 def _leading(device: SlicedDevice) -> str:
     if not device.leading_events:
         return ""
-    return f"; {count(device.leading_events)} before them for what was live then"
+    return f"; {count(device.leading_events)} added before them for what was live then"
 
 
 def _pending(device: SlicedDevice) -> str:

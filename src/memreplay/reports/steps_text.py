@@ -16,8 +16,8 @@ from memreplay.results.steps import DeviceSteps, Odd, Outside, Step, StepSource,
 
 _QUANTITIES = {"peak_bytes": "peak", "allocated_bytes": "allocated", "duration_us": "duration"}
 _FOUND = {
-    "stacks": "by runs of allocations with the same stacks, which come back once in each",
-    "sizes": "by runs of allocations of the same sizes, which come back once in each",
+    "stacks": "by runs of allocations with the same stacks, which recur once in each",
+    "sizes": "by runs of allocations of the same sizes, which recur once in each",
     "usage": "by the rise and fall of memory",
 }
 SURE = 0.85
@@ -42,7 +42,7 @@ def _section(device: DeviceSteps, report: StepsReport) -> list[Block]:
     blocks += _table(device, report.top)
     if device.source.taken_together > 1:
         together = counted(device.source.taken_together, "repetition")
-        blocks.append(Note(f"there are so many that a step here is {together}"))
+        blocks.append(Note(f"there are so many that each step here is {together}"))
     blocks += guess_notes(device.source)
     blocks += reason_notes(device.reasons, trusted=device.trusted)
     return blocks
@@ -58,7 +58,7 @@ def source_words(source: StepSource) -> str:
     if source.kind == "given":
         return "as given by --period"
     if source.kind == "whole":
-        return "all that was read, as one: a guess"
+        return "everything that was read, as one: a guess"
     if source.kind == "windows":
         return "windows: equal parts of the events"
     return f"{_FOUND[source.kind]}: {_sure(source)} (score {source.score:.2f})"
@@ -74,15 +74,15 @@ def guess_notes(source: StepSource) -> list[Block]:
     if source.kind == "whole":
         return [
             Note(
-                "no annotation and no optimizer marks a step here, and nothing repeats as steps do;"
-                " --step-annotation and --period say what a step is"
+                "no annotation or optimizer marks a step here, and nothing repeats like steps;"
+                " say what a step is with --step-annotation or --period"
             )
         ]
     if source.kind not in _FOUND:
         return []
     return [
         Note(
-            "nothing names these steps, and they may be other repetitions: the batches of a step"
+            "nothing names these steps, so they may be other repetitions: the batches of a step"
             " that accumulates gradients, or several steps; annotate steps with"
             " torch.profiler.record_function() and name them with --step-annotation"
         )

@@ -228,11 +228,11 @@ def test_filters_leave_some() -> None:
     assert left(min_bytes=20) == (2, 120, 120, 0)
     assert left(include=("model",), live_at_end=True) == (1, 20, 20, 0)
     assert left(min_bytes=1 << 30) == (0, 0, 0, 0)
-    with pytest.raises(UsageError, match="'nothing' is found in no frame"):
+    with pytest.raises(UsageError, match="'nothing' matches no frame"):
         left(include=("nothing",))
     with pytest.raises(UsageError, match="not allocated in the recording"):
         left(baseline=True)
-    with pytest.raises(UsageError, match="nothing is grouped by 'colour'"):
+    with pytest.raises(UsageError, match="cannot group by 'colour'"):
         only(builder, by="colour")
 
 

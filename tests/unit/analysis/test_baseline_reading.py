@@ -107,15 +107,15 @@ def test_a_broken_one_is_refused_in_one_line(
 @pytest.mark.parametrize(
     "data, words",
     [
-        (b'{"schema": "memreplay.baseline/1"', "it is no JSON"),
-        (b'{"schema": "memreplay.baseline/1", "frames": ' + b"[" * 100_000, "it is no JSON"),
-        (b'{"schema": "memreplay.baseline/1", "x": ' + b"9" * 100_000 + b"}", "it is no JSON"),
-        (b'{"schema": "memreplay.peak/1"}', "this is 'memreplay.peak/1', and no memreplay.bas"),
-        (b'{"schema": "memreplay.baseline/2"}', "and no memreplay.baseline/1"),
+        (b'{"schema": "memreplay.baseline/1"', "it is not JSON"),
+        (b'{"schema": "memreplay.baseline/1", "frames": ' + b"[" * 100_000, "it is not JSON"),
+        (b'{"schema": "memreplay.baseline/1", "x": ' + b"9" * 100_000 + b"}", "it is not JSON"),
+        (b'{"schema": "memreplay.peak/1"}', "this is 'memreplay.peak/1', not memreplay.bas"),
+        (b'{"schema": "memreplay.baseline/2"}', "not memreplay.baseline/1"),
         (b'{"schema": "memreplay.baseline/1"}', "`frames` must be a list"),
-        (b"[]", "it is no object"),
+        (b"[]", "it is not an object"),
         (b" " * (MAX_BYTES + 1), "too long for a baseline"),
-        (b'{"schema": "memreplay.\xff', "it is no JSON"),
+        (b'{"schema": "memreplay.\xff', "it is not JSON"),
     ],
 )
 def test_what_is_none(data: bytes, words: str) -> None:
@@ -135,14 +135,14 @@ def test_groups_that_do_not_add_up() -> None:
 @pytest.mark.parametrize(
     "given, words",
     [
-        (None, "range is no object"),
-        ([], "range is no object"),
-        ({"start": 5}, "a bound of range is no object"),
-        ({"stop": {"kind": "day", "value": 1}}, "a bound of range is no moment"),
-        ({"stop": {"kind": ["event"], "value": 1}}, "a bound of range is no moment"),
-        ({"start": {"kind": "event", "value": True}}, "a bound of range is no moment"),
-        ({"start": {"kind": "event", "value": 2**62}}, "a bound of range is no moment"),
-        ({"start": {"kind": "event"}}, "a bound of range is no moment"),
+        (None, "range is not an object"),
+        ([], "range is not an object"),
+        ({"start": 5}, "a bound of range is not an object"),
+        ({"stop": {"kind": "day", "value": 1}}, "a bound of range is not a moment"),
+        ({"stop": {"kind": ["event"], "value": 1}}, "a bound of range is not a moment"),
+        ({"start": {"kind": "event", "value": True}}, "a bound of range is not a moment"),
+        ({"start": {"kind": "event", "value": 2**62}}, "a bound of range is not a moment"),
+        ({"start": {"kind": "event"}}, "a bound of range is not a moment"),
     ],
 )
 def test_a_range_that_is_none(given: object, words: str) -> None:

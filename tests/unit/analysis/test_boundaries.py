@@ -105,7 +105,7 @@ def test_any_annotation_by_its_name_or_what_stands_before_a_hash() -> None:
     open_ended = marked(events(), "late", (5, None))
     none = found(open_ended, annotation="late")
     assert none.source is None
-    assert "'late' marks no whole step" in none.missing
+    assert "no 'late' annotation is complete" in none.missing
     other = found(made, annotation="step")
     assert other.missing == "device 0 has no annotation 'step'; there are: decode, decoder"
     assert "no annotations" in found(events(), annotation="step").missing

@@ -178,9 +178,9 @@ def test_a_deep_stack() -> None:
 
 def test_what_has_no_tree() -> None:
     for options in ({"measure": "reserved"}, {"by": "file"}):
-        with pytest.raises(UsageError, match="a tree is of stacks"):
+        with pytest.raises(UsageError, match="a tree shows call stacks"):
             peak_report(snap(), tree=TreeShape(), **options)  # type: ignore[arg-type]
-        with pytest.raises(UsageError, match="a tree is of stacks"):
+        with pytest.raises(UsageError, match="a tree shows call stacks"):
             at_report(snap(), [When("end")], tree=TreeShape(), **options)  # type: ignore[arg-type]
     assert shape_of(None, whole=True) is None
     usage = snap().replay().measure()

@@ -79,5 +79,5 @@ def test_own_rules_moments_and_filters() -> None:
     report = categories_report(snap, rules=rules, filters=Filters(include=("model",)))
     assert report.filters == Filters(include=("model",))
     assert (report.devices[0].caught[0].bytes, report.devices[0].unknown_bytes) == (0, 100)
-    with pytest.raises(UsageError, match="has no categories"):
+    with pytest.raises(UsageError, match="have no categories"):
         categories_report(snap, measure="reserved")

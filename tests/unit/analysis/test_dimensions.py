@@ -226,7 +226,7 @@ def test_of_two_ways_with_frames_the_last_has_them() -> None:
 
 def test_ways() -> None:
     assert ways_of("category, file,category") == ("category", "file")
-    with pytest.raises(UsageError, match="nothing is grouped by 'colour'; there are: stack, "):
+    with pytest.raises(UsageError, match="cannot group by 'colour'; there are: stack, "):
         ways_of("file,colour")
     assert OFFERED == WAYS
 

@@ -150,7 +150,7 @@ def test_parts_are_of_what_passes() -> None:
 
 
 def test_what_cannot_be_filtered() -> None:
-    with pytest.raises(UsageError, match="reserved memory is of segments"):
+    with pytest.raises(UsageError, match="reserved memory consists of segments"):
         peak_report(snap(), measure="reserved", filters=Filters(min_bytes=1))
     with pytest.raises(UsageError, match="is not a regular expression"):
         peak_report(snap(), filters=Filters(include=("(",)))
@@ -223,7 +223,7 @@ def test_what_no_frame_has_is_an_error_that_names_what_comes_near(asked: str, wo
     ):
         with pytest.raises(UsageError) as error:
             peak_report(one, filters=filters)
-        assert f"{option} {asked!r} is found in no frame; " in str(error.value)
+        assert f"{option} {asked!r} matches no frame; " in str(error.value)
         assert words in str(error.value)
     bare = mr.open(build.dump(SnapshotBuilder().alloc(512, 1).build()))
     with pytest.raises(UsageError, match=r"no frames of Python code|only-baseline"):
@@ -243,5 +243,5 @@ def test_of_two_snapshots_one_must_have_it() -> None:
     one, other = place(100, *MODEL), place(50, "main", "train.py", 3)
     (diff,) = diff_report(one, other, filters=Filters(include=("model.py",))).devices
     assert diff.change_bytes == -100
-    with pytest.raises(UsageError, match=r"found in no frame; near it: train.py"):
+    with pytest.raises(UsageError, match=r"matches no frame; near it: train.py"):
         diff_report(one, other, filters=Filters(include=("trian.py",)))

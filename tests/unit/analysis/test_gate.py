@@ -260,7 +260,7 @@ def test_other_devices() -> None:
     assert (judged.outcome, judged.base_bytes) == ("passed", 20)
     assert (finding.outcome, finding.detail) == ("skipped", "the base has no such device")
     # The base of something else altogether is no base.
-    with pytest.raises(UsageError, match=r"the budget limits growth, and .* has none of its dev"):
+    with pytest.raises(UsageError, match=r"the budget limits growth, but .* has none of its dev"):
         gate_file(one_device, [budget], base=SnapshotSide(base))
     # A peak is held against its limit all the same.
     gate_file(one_device, [Budget(max_peak=100)], base=SnapshotSide(base))
@@ -277,9 +277,9 @@ def test_what_is_not_there() -> None:
         gate_file(snap, [Budget(device=3, max_peak=1)])
     with pytest.raises(UsageError, match="annotation 'step', which device 0 does not have"):
         gate_file(snap, [Budget(annotation="step", max_peak=1)])
-    with pytest.raises(UsageError, match="no rule is of the category 'x'; there are: weights"):
+    with pytest.raises(UsageError, match="no rule has the category 'x'; there are: weights"):
         gate_file(snap, [Budget(category="x", max_peak=1)])
-    with pytest.raises(UsageError, match="limits growth: give what it is since with --base"):
+    with pytest.raises(UsageError, match="limits growth: give the base with --base"):
         gate_file(snap, [Budget(max_growth=0.1)])
     with pytest.raises(UsageError, match="neither events nor segments"):
         gate_file(opened(SnapshotBuilder().build()), [Budget(max_peak=1)])
@@ -325,7 +325,7 @@ def test_leaks() -> None:
     (one,) = of_kind(gate_file(example("transformer_step"), [Budget(no_leaks=True)]), "no_leaks")
     # What judged nothing has not passed.
     assert (one.outcome, one.failed) == ("not_judged", True)
-    assert "1 step tells no growth" in one.detail
+    assert "1 step is too few to tell" in one.detail
 
 
 def test_leaks_where_nothing_happened() -> None:
@@ -427,7 +427,9 @@ def test_a_baseline_without_what_is_asked() -> None:
     snap = example("transformer_step")
     base = as_file(snap)
     rules = (Rule("mine", "model.py"), *DEFAULT_RULES)
-    with pytest.raises(UsageError, match="has no held bytes of the category 'mine': make it anew"):
+    with pytest.raises(
+        UsageError, match="has no held bytes of the category 'mine': write it again"
+    ):
         gate_file(snap, [Budget(category="mine", max_growth=1.0)], base=base, rules=rules)
     with pytest.raises(UsageError, match="no active bytes of the category 'activations'"):
         gate_file(
@@ -448,7 +450,7 @@ def test_a_baseline_of_no_peaks_is_told_in_plain_words() -> None:
     snap = example("transformer_step")
     made = baseline_of(snap)
     made = replace(made, devices=(replace(made.devices[0], peaks=()),))
-    with pytest.raises(UsageError, match=r"base.json has no held bytes: make it anew"):
+    with pytest.raises(UsageError, match=r"base.json has no held bytes: write it again"):
         gate_file(snap, [Budget(max_growth=1.0)], base=BaselineSide(made, "base.json"))
 
 
@@ -529,9 +531,9 @@ def test_leaks_of_no_one_stack(monkeypatch: pytest.MonkeyPatch) -> None:
     (one,) = of_kind(gate_file(snap, budget), "no_leaks")
     assert one.outcome == "not_judged"
     assert one.detail == "no steps were found (memreplay leaks says more)"
-    found = replace(found, judged=False, missing="4 steps tell no growth from a start; record 5")
+    found = replace(found, judged=False, missing="4 steps are too few to tell; record 5")
     (one,) = of_kind(gate_file(snap, budget), "no_leaks")
-    assert one.detail.startswith("4 steps tell no growth from a start (")
+    assert one.detail.startswith("4 steps are too few to tell (")
 
 
 def test_what_a_baseline_left_out_is_never_a_cause() -> None:

@@ -190,7 +190,7 @@ def test_few_steps() -> None:
     assert labels == [PLACE, "log /home/ana/tiny/train.py:63"]
     few = device_of(training(steps=4))
     assert (few.judged, few.leaks, few.whole_rate) == (False, (), 0)
-    assert few.missing.startswith("4 steps tell no growth from a start; record 5")
+    assert few.missing.startswith("4 steps are too few to tell a leak from a start-up; record 5")
     # What stayed is told all the same.
     stayed = {one.group.label: one.group.bytes for one in few.once}
     assert stayed[PLACE] == 4 * 64 * KIB
@@ -201,7 +201,7 @@ def test_few_steps() -> None:
 def test_a_recording_of_one_step_is_not_judged() -> None:
     one = device_of(training(steps=1, evaluate_every=1))
     assert (one.steps, one.judged) == (1, False)
-    assert one.missing.startswith("1 step tells no growth from a start")
+    assert one.missing.startswith("1 step is too few to tell a leak from a start-up")
     with pytest.raises(UsageError, match="cannot look for leaks: no events"):
         device_of(build.dump(SnapshotBuilder().segment(1 << 30, 1 << 21).build()))
     with pytest.raises(UsageError, match="no annotation 'x'"):
@@ -209,9 +209,9 @@ def test_a_recording_of_one_step_is_not_judged() -> None:
 
 
 def test_wrong_usage() -> None:
-    with pytest.raises(UsageError, match="reserved memory is of segments"):
+    with pytest.raises(UsageError, match="reserved memory consists of segments"):
         device_of(training(), measure="reserved")
-    with pytest.raises(UsageError, match="windows stand in for steps"):
+    with pytest.raises(UsageError, match="windows take the place of steps"):
         device_of(training(), windows=20, period=5)
 
 

@@ -85,9 +85,9 @@ def test_which_event(when: When, event: int) -> None:
         (When("annotation", name="step#--1"), "no annotation 'step#--1'"),
         (When("annotation", name="step#"), "no annotation 'step#'"),
         (When("annotation", name="step#" + 5000 * "9"), "no annotation 'step#999"),
-        (When("annotation", name="step#3"), "'step' is there 2 times"),
+        (When("annotation", name="step#3"), "'step' occurs 2 times"),
         (When("annotation", name="step#0"), "there is no #0"),
-        (When("annotation", name="open#2"), "'open' is there once"),
+        (When("annotation", name="open#2"), "'open' occurs once"),
         (When("annotation", name="open", edge="end"), "does not end in this recording"),
     ],
 )

@@ -104,7 +104,7 @@ def test_a_project_without_code_is_refused() -> None:
     frames = [("f", "/home/ana/gpt/model.py", 1), ("g", "/v/site-packages/torch/x.py", 2)]
     snap = mr.open(build.dump(SnapshotBuilder().alloc(1, 2, frames=frames).build()))
     check_project(snap.native, ["gpt"])
-    with pytest.raises(UsageError, match=r"no code lies in bert or a/b; there are: /home/ana/gpt$"):
+    with pytest.raises(UsageError, match=r"no code is in bert or a/b; there are: /home/ana/gpt$"):
         check_project(snap.native, ["bert", "a/b"])
     check_project(mr.open(build.dump(SnapshotBuilder().alloc(1, 2).build())).native, ["bert"])
     long = SnapshotBuilder().alloc(1, 2, frames=[("f", "/a" * 10_000 + "/m.py", 1)])

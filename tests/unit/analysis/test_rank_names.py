@@ -62,10 +62,10 @@ ERRORS = {
     "one file, two numbers": (["1_2.pkl"], "which number is the rank in 1_2.pkl is not clear"),
     "two ranks differ": (["rank0_rank2.pkl", "rank1_rank3.pkl"], "which number is the rank"),
     "not as many": (["0.pkl", "1_5.pkl"], "which number is the rank in 0.pkl, 1_5.pkl"),
-    "twice": (["a_rank3.pkl", "rank03.pkl"], "two files are of rank 3, a_rank3.pkl and rank03.pkl"),
+    "twice": (["a_rank3.pkl", "rank03.pkl"], "two files have rank 3, a_rank3.pkl and rank03.pkl"),
     "two dumps": (
         ["iteration_10/rank0.pkl", "iteration_20/rank0.pkl"],
-        "two files are of rank 0, iteration_10/rank0.pkl and iteration_20/rank0.pkl",
+        "two files have rank 0, iteration_10/rank0.pkl and iteration_20/rank0.pkl",
     ),
     "sizes": (
         ["memory_ctx256_fullstep.pickle", "memory_ctx512_fullstep.pickle"],
@@ -80,7 +80,7 @@ ERRORS = {
     "steps": (["step_0.pkl", "step_1.pkl"], "and the numbers 0, 1 come after 'step'"),
     "iterations": (["it/Iteration-0/a.pkl"], "no rank in the name it/Iteration-0/a.pkl"),
     "times": (["1700000000.pkl", "1700000060.pkl"], "which number is the rank"),
-    "the same number": (["5.pkl", "5.pickle"], "two files are of rank 5"),
+    "the same number": (["5.pkl", "5.pickle"], "two files have rank 5"),
     "many": ([f"{i}_{i + 1}.pkl" for i in range(9)], "0_1.pkl, 1_2.pkl, 2_3.pkl, … is not clear"),
     "long": (["x" * 300 + ".pkl"], f"name …{'x' * 55}.pkl: name"),
 }

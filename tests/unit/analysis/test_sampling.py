@@ -79,7 +79,9 @@ def test_what_is_said_without_times() -> None:
     words = "device 0: its events have no times; an event is 1 us here"
     assert untimed_note(views.opened(made.build()).replay(0)) == (words,)
     one = views.opened(SnapshotBuilder().alloc(0x1000, 1).build()).replay(0)
-    assert untimed_note(one) == ("device 0: its events are all of one time; an event is 1 us here",)
+    assert untimed_note(one) == (
+        "device 0: its events all have the same time; an event is 1 us here",
+    )
     assert untimed_note(views.opened(views.everything()).replay(0)) == ()
 
 

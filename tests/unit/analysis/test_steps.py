@@ -127,7 +127,7 @@ def test_no_steps() -> None:
     with pytest.raises(UsageError, match="no steps: the file has neither events nor segments"):
         device_of(SnapshotBuilder())
     made = SnapshotBuilder().segment(A, 1 << 21).event("snapshot", 0, 0)
-    with pytest.raises(NothingToTellError, match="nothing in the trace repeats as they do") as told:
+    with pytest.raises(NothingToTellError, match="nothing in the trace repeats like steps") as told:
         device_of(made)
     assert told.value.exit_code == 5
     with pytest.raises(UsageError, match="no annotation 'x'") as wrong:

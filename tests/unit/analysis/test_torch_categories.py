@@ -75,7 +75,7 @@ def test_times_nobody_has() -> None:
 
 def test_reserved_and_several_devices_are_refused() -> None:
     snap = views.opened(views.everything())
-    with pytest.raises(UsageError, match="has no categories"):
+    with pytest.raises(UsageError, match="have no categories"):
         category_events(snap, measure="reserved")
     with pytest.raises(UsageError, match="give --device; this snapshot has: 0, 1"):
         category_events(snap)

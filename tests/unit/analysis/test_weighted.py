@@ -110,5 +110,5 @@ def test_filters_and_pools() -> None:
 
 
 def test_reserved_memory_has_no_stacks() -> None:
-    with pytest.raises(UsageError, match="has no stacks"):
+    with pytest.raises(UsageError, match="have no stacks"):
         stacks_report(views.opened(views.everything()), measure="reserved")

@@ -25,5 +25,5 @@ def test_addresses(text: str, when: When) -> None:
 
 @pytest.mark.parametrize("text", ["", "ff", "0x", "-1", "1#", "0x1#a", str(2**64), "\u0661"])
 def test_what_is_none(text: str) -> None:
-    with pytest.raises(click.BadParameter, match="is no address: give 0x"):
+    with pytest.raises(click.BadParameter, match="is not an address: give 0x"):
         AddressType().convert(text, None, None)

@@ -138,12 +138,12 @@ def test_an_address(runner: CliRunner, path: str, address: str, event: int, live
 @pytest.mark.parametrize(
     "address, words",
     [
-        ("0x100", "no allocation that was read, and counts, had the address 0x100 in it"),
-        ("0x200#3", "0x200 is allocated once; they count from 1"),
-        ("0x400#0", "0x400 is allocated 2 times; they count from 1"),
-        ("0x1ffffffffffffffff", "is no address"),
-        ("99999999999999999999", "is no address"),
-        ("here", "is no address"),
+        ("0x100", "no allocation that was read and counts contained the address 0x100 in it"),
+        ("0x200#3", "0x200 is allocated once, counted from 1"),
+        ("0x400#0", "0x400 is allocated 2 times, counted from 1"),
+        ("0x1ffffffffffffffff", "is not an address"),
+        ("99999999999999999999", "is not an address"),
+        ("here", "is not an address"),
     ],
 )
 def test_no_such_address(runner: CliRunner, path: str, address: str, words: str) -> None:

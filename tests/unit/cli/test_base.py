@@ -90,5 +90,5 @@ def test_the_base_of_each_file(tmp_path: Path) -> None:
     assert base_for(folder, "new/rank0.pkl.gz") == str(tmp_path / "rank0.json")
     assert base_for(folder, "new/rank1.pkl.gz") == str(tmp_path / "rank1.pkl.gz")
     assert base_for(folder, "rank2.pkl") == str(tmp_path / "rank2.pkl.json")
-    with pytest.raises(UsageError, match="has no base for it: none of rank3"):
+    with pytest.raises(UsageError, match="has no base for it: there is no rank3"):
         base_for(folder, "rank3.pkl")

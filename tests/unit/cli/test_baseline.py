@@ -36,7 +36,7 @@ def test_a_small_file_and_the_same_bytes(runner: CliRunner, tmp_path: Path) -> N
     assert baseline(runner, EXAMPLE).stdout_bytes == data
     done = baseline(runner, EXAMPLE, "-o", "base.json")
     assert done.exit_code == 2
-    assert "base.json is there already; give --force to replace it" in done.stderr
+    assert "base.json already exists; give --force to replace it" in done.stderr
     assert baseline(runner, EXAMPLE, "-o", "base.json", "--force", "--top", "1").exit_code == 0
     assert len((tmp_path / "base.json").read_bytes()) < len(data)
 
@@ -68,7 +68,7 @@ def test_errors(runner: CliRunner, tmp_path: Path) -> None:
     (tmp_path / "memreplay.toml").write_text("[[gate]]\nmax_peak = 'x'\n", encoding="utf-8")
     done = baseline(runner, EXAMPLE)
     assert (done.exit_code, done.stdout) == (2, "")
-    assert "memreplay.toml: gate table 1: max_peak: 'x' is no size" in done.stderr
+    assert "memreplay.toml: gate table 1: max_peak: 'x' is not a size" in done.stderr
 
 
 def test_diff_takes_it(runner: CliRunner) -> None:
@@ -92,11 +92,14 @@ def test_diff_takes_it(runner: CliRunner) -> None:
 @pytest.mark.parametrize(
     "options, words",
     [
-        (["--at", "end"], "base.json is a baseline: it has the peak of all memory alone"),
-        (["--by", "file"], "base.json is a baseline: it has groups by stack, of all memory"),
-        (["--min-bytes", "4K"], "base.json is a baseline: it has groups by stack"),
+        (["--at", "end"], "base.json is a baseline: it only has the peak of all memory"),
+        (
+            ["--by", "file"],
+            "base.json is a baseline: it only has groups by stack, and of all memory",
+        ),
+        (["--min-bytes", "4K"], "base.json is a baseline: it only has groups by stack"),
         (["--measure", "active"], "base.json is a baseline of held bytes: it has no groups of act"),
-        (["--pool", "default"], "base.json is a baseline: it has the peak of all memory alone"),
+        (["--pool", "default"], "base.json is a baseline: it only has the peak of all memory"),
     ],
 )
 def test_what_a_baseline_cannot_answer(runner: CliRunner, options: list[str], words: str) -> None:
@@ -139,24 +142,24 @@ def test_the_range_is_in_it_and_another_one_is_told(runner: CliRunner, tmp_path:
     check_against("baseline-1.json", found)
     del whole["range"]
     (tmp_path / "old.json").write_text(json.dumps(whole))
-    other = "the base is of --from 100 --to 20ms, this of all events"
+    other = "the base covers --from 100 --to 20ms, this covers all events"
     for base, more, words in (
         ("part.json", [], other),
         ("part.json", part, ""),
         ("all.json", [], ""),
-        ("all.json", part[:2], "the base is of all events, this of --from 100"),
+        ("all.json", part[:2], "the base covers all events, this covers --from 100"),
         ("old.json", part, ""),  # nobody knows
     ):
         gate = ["gate", EXAMPLE, "--base", base, "--max-growth-bytes", "1TiB", *more]
         done = runner.invoke(app, gate)
         assert done.exit_code == 0
-        assert (words or "the base is of") in done.stdout.replace("\n", " ") or not words
-        assert ("the base is of" in done.stdout) is bool(words)
+        assert (words or "the base covers") in done.stdout.replace("\n", " ") or not words
+        assert ("the base covers" in done.stdout) is bool(words)
         notes = json.loads(runner.invoke(app, [*gate, "--format", "json"]).stdout)
         assert len(notes["files"][0]["notes"]) == bool(words)
         diff = ["diff", base, EXAMPLE, *more]
         done = runner.invoke(app, diff)
-        assert (done.exit_code, "the base is of" in done.stdout) == (0, bool(words))
+        assert (done.exit_code, "the base covers" in done.stdout) == (0, bool(words))
         found = json.loads(runner.invoke(app, [*diff, "--format", "json"]).stdout)
         check_against("diff-1.json", found)
         assert found["ranges_differ"] is bool(words)

@@ -50,8 +50,8 @@ def test_there_is_an_option_for_each_limit() -> None:
 def test_as_budgets() -> None:
     (found,) = all_budgets({"measure": "active", "max_peak": 7}, NONE, None)
     assert (found.measure, found.max_peak) == ("active", 7)
-    with pytest.raises(UsageError, match=r"there is no limit: give one of --max-peak, .* or \[\["):
+    with pytest.raises(UsageError, match=r"no limit is set: give one of --max-peak, .* or \[\["):
         all_budgets({"measure": "held"}, NONE, None)
-    with pytest.raises(UsageError, match="the command line limits growth: say since what"):
+    with pytest.raises(UsageError, match="the command line limits growth: give the base"):
         all_budgets({"measure": "held", "max_growth_bytes": 0}, NONE, None)
     assert all_budgets({"measure": "held", "max_growth_bytes": 0}, NONE, "base.json")

@@ -48,7 +48,7 @@ def test_text(runner: CliRunner, path: str) -> None:
     assert ["0", "B", "0%", "0", "2", "nothing", "(nothing)"] in words
     assert ["100", "B", "76.9%", "1", "-", "unknown", "(see", "below)"] in words
     assert ["100", "B", "76.9%", "1", "f", "model.py:1"] in words
-    assert ["rules", "19", "rules,", "2", "of", "them", "of", "the", "configuration"] in words
+    assert ["rules", "19", "rules,", "2", "of", "them", "from", "the", "configuration"] in words
     whole = ask(runner, path, "--all-frames", "--top", "1").stdout
     assert "main  train.py:9" in whole
 
@@ -67,7 +67,7 @@ def test_nothing_is_left(runner: CliRunner, path: str) -> None:
     assert "no allocation passes the filters" in ask(runner, path, "--min-bytes", "1T").stdout
     nowhere = ask(runner, path, "--include", "nowhere")
     assert (nowhere.exit_code, nowhere.stdout) == (2, "")
-    assert "--include 'nowhere' is found in no frame" in nowhere.stderr
+    assert "--include 'nowhere' matches no frame" in nowhere.stderr
     assert "nothing was held" in ask(runner, path, "--at", "start").stdout
 
 
@@ -85,10 +85,10 @@ def test_over_time(runner: CliRunner, path: str) -> None:
 @pytest.mark.parametrize(
     "options, words",
     [
-        (["--over-time", "--at", "end"], "--at of one"),
+        (["--over-time", "--at", "end"], "--at only one"),
         (["--format", "csv"], "is for --over-time"),
-        (["--measure", "reserved"], "has no categories"),
-        (["--over-time", "--measure", "reserved"], "has no categories"),
+        (["--measure", "reserved"], "have no categories"),
+        (["--over-time", "--measure", "reserved"], "have no categories"),
     ],
 )
 def test_what_it_cannot_be_asked(

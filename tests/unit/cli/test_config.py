@@ -75,7 +75,7 @@ def test_defaults_may_be_dropped(folder: Path) -> None:
         ("x = 1", "unknown key 'x'; there are: category, category_defaults, gate"),
         ("category_defaults = 1", "category_defaults must be true or false"),
         ("category = 1", "`category` must be a list of tables"),
-        ("[[category]]\nname = 'a'", "category rule 1 ('a') asks nothing"),
+        ("[[category]]\nname = 'a'", "category rule 1 ('a') has no condition"),
         ("[[category]]\nname = 'a'\nframes = '('", "is not a regular expression"),
         ("x = " + "9" * 5000, "not valid TOML"),
         ("x = " + "[" * 100_000, "not valid TOML"),

@@ -42,9 +42,7 @@ def test_a_file(runner: CliRunner, path: Path, tmp_path: Path) -> None:
     assert out.read_text() == runner.invoke(app, ["dump", str(path)]).stdout
     again = runner.invoke(app, ["dump", str(path), "-o", str(out), "--format", "ndjson"])
     assert again.exit_code == 2
-    assert again.stderr == (
-        f"memreplay: error: {out} is there already; give --force to replace it\n"
-    )
+    assert again.stderr == (f"memreplay: error: {out} already exists; give --force to replace it\n")
     assert out.read_text().startswith("snapshot ")
     forced = ["dump", str(path), "-o", str(out), "--format", "ndjson", "--force"]
     assert runner.invoke(app, forced).exit_code == 0

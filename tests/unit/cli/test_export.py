@@ -174,7 +174,7 @@ def test_a_name_without_an_ending_that_is_no_folder(
     out.write_text("mine")
     result = runner.invoke(app, [*args, str(out)])
     assert (result.exit_code, out.read_text()) == (2, "mine")
-    assert "out is there already; give --force to replace it" in result.stderr
+    assert "out already exists; give --force to replace it" in result.stderr
     assert runner.invoke(app, [*args, str(out), "--force"]).exit_code == 0
     assert out.read_text().startswith('"device","address"')
 
@@ -184,7 +184,9 @@ def test_an_ending_that_means_nothing(runner: CliRunner, path: Path, tmp_path: P
         result = runner.invoke(app, ["export", str(path), "-o", str(tmp_path / name)])
         assert result.exit_code == 2
         usual = ", ".join(endings[0] for _, endings in FORMATS.values())
-        assert f"{name}: no format ends so; these do: {usual}; or give --format" in result.stderr
+        assert (
+            f"{name}: no format has this ending; known endings: {usual}; or give --format"
+        ) in result.stderr
     args = ["--tables", "usage", "--format", "parquet"]
     for rest in (["-o", f"{tmp_path}/x.txt", *args], ["-o", f"{tmp_path}/run.1/"]):
         assert runner.invoke(app, ["export", str(path), *rest]).exit_code == 0
@@ -204,12 +206,12 @@ def test_nothing_is_overwritten_without_force(
     path.write_bytes(snapshot([1]))
     result = runner.invoke(app, args)
     assert result.exit_code == 2
-    assert "events.parquet is there already; give --force to replace it" in result.stderr
+    assert "events.parquet already exists; give --force to replace it" in result.stderr
     assert (out / "usage.parquet").read_bytes() == before
     # One table of another snapshot beside the rest would be a lie.
     result = runner.invoke(app, [*args, "--tables", "usage", "--force"])
     assert result.exit_code == 2
-    assert "events.parquet may be of another snapshot" in result.stderr
+    assert "events.parquet may belong to another snapshot" in result.stderr
     assert (out / "usage.parquet").read_bytes() == before
     assert runner.invoke(app, [*args, "--force"]).exit_code == 0
     assert pq.read_table(out / "allocations.parquet")["bytes"].to_pylist() == [1]
@@ -233,7 +235,7 @@ def test_salvage(runner: CliRunner, path: Path, tmp_path: Path) -> None:
     data = snapshot([64] * 50)
     path.write_bytes(data[: len(data) // 2])
     args = ["export", str(path), "--salvage", "-o", f"{tmp_path}/x.parquet"]
-    said = "memreplay: the snapshot is cut off: this is of what is whole of it\n"
+    said = "memreplay: the snapshot is cut off: these are the numbers of its intact part\n"
     result = runner.invoke(app, args)
     assert (result.exit_code, result.stderr.count("\n")) == (0, 2)
     assert result.stderr.endswith(said)
@@ -350,7 +352,7 @@ def test_a_flat_table_says_who_allocated(runner: CliRunner, path: Path, tmp_path
     again, snap = mr.open(tmp_path / "t"), mr.open(path)
     assert b"".join(again.native.dump(True)) == b"".join(snap.native.dump(True))
     for args, words in (
-        (["-o", "x.csv", "--flat", "--tables", "usage"], "--flat is of the table allocations; "),
+        (["-o", "x.csv", "--flat", "--tables", "usage"], "--flat is for the table allocations, "),
         (["-o", "x.trace.json", "--flat"], "--flat is for parquet, "),
     ):
         result = runner.invoke(app, ["export", str(path), *args])
@@ -411,10 +413,10 @@ def test_ranks_and_one_snapshot_do_not_go_into_the_same_folder(
     assert [runner.invoke(app, args).exit_code for args in (plain, parted)] == [0, 0]
     before = left(tmp_path)
     for args, words in (
-        ([*plain[:-1], f"{tmp_path}/parted/"], "parted/ has tables of ranks (events/rank=0)"),
+        ([*plain[:-1], f"{tmp_path}/parted/"], "parted/ has tables from ranks (events/rank=0)"),
         (
             [*parted[:-1], f"{tmp_path}/plain/"],
-            "plain/ has tables of one snapshot (allocations.parquet)",
+            "plain/ has tables from one snapshot (allocations.parquet)",
         ),
     ):
         for more in ([], ["--force"], ["--tables", "blocks"], ["--format", "csv"]):

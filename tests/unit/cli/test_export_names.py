@@ -56,7 +56,10 @@ def test_the_format_of_a_name(name: str, fmt: str) -> None:
         (
             "x.txt",
             None,
-            "x.txt: no format ends so; these do: .parquet, .arrow, .csv, .ndjson, .json, .pf",
+            (
+                "x.txt: no format has this ending; known endings: .parquet, .arrow, .csv, .ndjson,"
+                " .json, .pf"
+            ),
         ),
         ("x.json.gz", None, "tables are not written as gzip"),
         ("x.csv.gz", "csv", "tables are not written as gzip"),
@@ -71,7 +74,7 @@ def test_the_format_of_a_name(name: str, fmt: str) -> None:
         (
             "x.svg",
             None,
-            "x.svg: no format is a page or a picture; memreplay timeline FILE --format png",
+            "x.svg: export writes no pages or pictures; memreplay timeline FILE --format png",
         ),
     ],
 )

@@ -166,13 +166,18 @@ def test_notes_go_to_stderr(runner: CliRunner, path: Path) -> None:
     whole = path.read_bytes()
     cut.write_bytes(whole[: len(whole) // 2])
     result = run(runner, cut, "--format", "collapsed", "--salvage")
-    assert result.stderr.endswith("the snapshot is cut off: this is of what is whole of it\n")
-    empty = "of what the options leave: the graph is empty\n"
+    assert result.stderr.endswith(
+        "the snapshot is cut off: these are the numbers of its intact part\n"
+    )
+    empty = ": the graph is empty\n"
     for more, words in (
-        (("--min-bytes", "1TiB"), f"memreplay: nothing was live then, {empty}"),
+        (
+            ("--min-bytes", "1TiB"),
+            f"memreplay: nothing that the options select was live then{empty}",
+        ),
         (
             ("--what", "allocated", "--min-bytes", "1TiB"),
-            f"memreplay: nothing was allocated, {empty}",
+            f"memreplay: nothing that the options select was allocated{empty}",
         ),
     ):
         for fmt in ("speedscope", "collapsed", "pprof"):
@@ -197,12 +202,12 @@ def test_notes_go_to_stderr(runner: CliRunner, path: Path) -> None:
         (("--format", "chrome", "--tables", "usage"), "--tables is for parquet"),
         (("--format", "pprof", "--partition", "rank"), "--partition is for parquet"),
         (("--format", "memory-timeline", "--all-frames"), "--all-frames is for"),
-        (("--format", "pprof", "--measure", "held,active"), "pprof is of one measure"),
-        (("--format", "collapsed", "--measure", "reserved"), "has no stacks"),
-        (("--format", "pprof", "--what", "allocated", "--at", "end"), "give no --at"),
+        (("--format", "pprof", "--measure", "held,active"), "pprof holds one measure"),
+        (("--format", "collapsed", "--measure", "reserved"), "have no stacks"),
+        (("--format", "pprof", "--what", "allocated", "--at", "end"), "leave out --at"),
         (("--format", "collapsed", "--at", "NoSuch"), "no annotation 'NoSuch'"),
         (("--measure", "wrong", "--format", "chrome"), "'wrong' is not one of"),
-        (("--points", "-1", "--format", "chrome"), "-1 is not in 0 to 1,000,000"),
+        (("--points", "-1", "--format", "chrome"), "-1 is not between 0 and 1,000,000"),
     ],
 )
 def test_what_does_not_fit(
@@ -227,7 +232,7 @@ def test_one_snapshot_at_a_time(runner: CliRunner, path: Path) -> None:
     result = run(runner, path, path, "--format", "pprof")
     assert (result.exit_code, result.stderr) == (
         2,
-        "memreplay: error: pprof is of one snapshot: name one FILE\n",
+        "memreplay: error: pprof holds one snapshot: name one FILE\n",
     )
 
 

@@ -204,7 +204,7 @@ def test_a_folder_in_the_place_of_a_file_is_not_replaced(out: Path) -> None:
 def test_a_file_in_the_place_of_a_folder(out: Path) -> None:
     (out / "new").write_bytes(b"mine")
     before = tree(out)
-    with pytest.raises(UsageError, match=r"new is there already, and no folder"):
+    with pytest.raises(UsageError, match=r"new exists, and is not a folder"):
         put(out)
     assert tree(out) == before
 

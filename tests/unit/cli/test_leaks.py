@@ -92,10 +92,10 @@ def test_ways_and_filters(runner: CliRunner, path: str) -> None:
 @pytest.mark.parametrize(
     "options, words",
     [
-        (["--measure", "reserved"], "reserved memory is of segments"),
+        (["--measure", "reserved"], "reserved memory consists of segments"),
         (["--windows", "4"], "4 is not in the range"),
-        (["--windows", "9", "--period", "3"], "windows stand in for steps"),
-        (["--min-bytes", "much"], "'much' is no size"),
+        (["--windows", "9", "--period", "3"], "windows take the place of steps"),
+        (["--min-bytes", "much"], "'much' is not a size"),
         (["--by", "colour"], "'colour' is not one of stack, "),
         (["--only-baseline"], "No such option"),
         (["--step-annotation", "x"], "no annotation 'x'"),
@@ -112,14 +112,14 @@ def test_too_little_and_strict(runner: CliRunner, tmp_path: Path) -> None:
     file.write_bytes(leaky.snapshot_bytes(leaky.Options(steps=3)))
     done = runner.invoke(app, ["leaks", str(file), "--fail"])
     assert (done.exit_code, done.stderr) == (5, "")
-    assert "device 0: 3 steps, which cannot tell a leak" in done.stdout
-    assert "3 steps tell no growth from a start; record 5 or more" in done.stdout
+    assert "device 0: 3 steps, too few to tell a leak" in done.stdout
+    assert "3 steps are too few to tell a leak from a start-up; record 5 or more" in done.stdout
     done = runner.invoke(app, ["leaks", str(file), "--format", "json"])
     assert done.exit_code == 5
     report = json.loads(done.stdout)
     check_against("leaks-1.json", report)
     assert (report["judged"], report["leaking"]) == (False, False)
-    assert report["devices"][0]["not_judged"].startswith("3 steps tell no growth")
+    assert report["devices"][0]["not_judged"].startswith("3 steps are too few to tell")
     file.write_bytes(build.dump(SnapshotBuilder().segment(1 << 30, 1 << 21).build()))
     done = runner.invoke(app, ["leaks", str(file)])
     assert (done.exit_code, done.stdout) == (5, "")

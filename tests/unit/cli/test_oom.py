@@ -76,7 +76,7 @@ def test_a_card_that_is_too_small(runner: CliRunner, path: str) -> None:
     assert "--total-memory is below what device 0 had" in done.stderr
     done = ask(runner, path, "--total-memory", "much")
     assert done.exit_code == 2
-    assert "is no size" in done.stderr
+    assert "is not a size" in done.stderr
 
 
 def test_a_file_without_any_is_fine(runner: CliRunner, tmp_path: Path) -> None:

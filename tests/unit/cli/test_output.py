@@ -192,7 +192,7 @@ def test_a_file_that_is_read_is_not_written_over(tmp_path: Path) -> None:
 def test_where_output_should_not_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     there = tmp_path / "there"
     there.write_bytes(b"")
-    with pytest.raises(UsageError, match="there is there already; give --force"):
+    with pytest.raises(UsageError, match="there already exists; give --force"):
         output.check_output(str(there), force=False)
     output.check_output(str(there), force=True)
     output.check_output(str(tmp_path / "new"), force=False)

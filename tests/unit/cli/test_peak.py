@@ -173,7 +173,7 @@ def test_categories_are_those_of_the_configuration(
     assert result.stderr.startswith(f"memreplay: error: {config}: not valid TOML")
     result = runner.invoke(app, [*arguments, "--no-config"])
     assert result.exit_code == 2
-    assert "--no-config wants none" in result.stderr
+    assert "--no-config contradict" in result.stderr
     assert runner.invoke(app, ["peak", "s", "--no-config", "--by", "category"]).exit_code == 0
 
 

@@ -64,8 +64,8 @@ def test_text(diff: Diff, run: Path) -> None:
     assert "grew most    rank 1, 950 B -> 1.5 KiB, +600 B (+63.2%)" in result.stdout
     # Where the folder's name is long, lines are broken.
     words = " ".join(result.stdout.split())
-    assert f"note: rank 0 is in {run}/base alone, and not compared" in words
-    assert f"note: rank 4 is in {run}/new alone, and not compared" in result.stdout
+    assert f"note: rank 0 is only in {run}/base, and not compared" in words
+    assert f"note: rank 4 is only in {run}/new, and not compared" in result.stdout
     assert f"{run}/new/rank1.pkl  (new)" in result.stdout
     assert "rank 1, device 0: peak 950 B -> 1.5 KiB requested" in result.stdout
     assert "forward  model.py:7" in result.stdout
@@ -201,7 +201,7 @@ def test_a_stray_device_is_no_matter(runner: CliRunner, tmp_path: Path) -> None:
     assert [(one["device"], one["change_bytes"]) for one in found["ranks"]] == [(1, 100)]
     assert [one["device"] for one in found["detail"]["devices"]] == [1]
     text = runner.invoke(app, args).stdout
-    assert "note: other devices too: rank 1; compared is the one that has most" in text
+    assert "note: several devices in rank 1: the one that has most" in text
 
 
 def test_no_device_in_common(diff: Diff, run: Path) -> None:
@@ -236,7 +236,7 @@ def test_folders_that_cannot_be_compared(runner: CliRunner, run: Path) -> None:
         "the two have no rank in common: ranks 0 to 3 in the base, ranks 7, 8 in the new run"
     )
     put(run / "doubled", a_rank0=1, b_rank0=1)
-    assert "doubled: two files are of rank 0" in fails(2, str(run / "doubled"), base)
+    assert "doubled: two files have rank 0" in fails(2, str(run / "doubled"), base)
     assert "reserved memory is grouped by pool" in fails(
         2, base, base, "--measure", "reserved", "--by", "stack"
     )

@@ -61,7 +61,7 @@ def test_output_is_a_file_of_the_same(
     assert out.read_text(encoding="utf-8") == ask(runner, path, "--format", fmt).stdout
     again = ask(runner, path, "--format", fmt, "-o", str(out))
     assert again.exit_code == 2
-    assert "is there already; give --force to replace it" in again.stderr
+    assert "already exists; give --force to replace it" in again.stderr
     assert ask(runner, path, "-o", str(out), "--force").exit_code == 0
     over = ask(runner, path, "-o", path, "--force")
     assert over.exit_code == 2

@@ -31,7 +31,9 @@ def test_a_range(runner: CliRunner, path: Path, tmp_path: Path) -> None:
     out = tmp_path / "small.pkl"
     result = runner.invoke(app, ["slice", str(path), "--from", "4", "-o", str(out)])
     assert (result.exit_code, result.stdout) == (0, "")
-    assert result.stderr == "device 0: events 4 to 9 (6); 1 before them for what was live then\n"
+    assert result.stderr == (
+        "device 0: events 4 to 9 (6); 1 added before them for what was live then\n"
+    )
     assert mr.open(out).replay().peak.bytes == mr.open(path).replay().peak.bytes
     events = pickle.loads(out.read_bytes())["device_traces"][0]
     assert [event.get("memreplay_carried") for event in events] == [True, *[None] * 6]
@@ -40,7 +42,7 @@ def test_a_range(runner: CliRunner, path: Path, tmp_path: Path) -> None:
     before = out.read_bytes()
     again = runner.invoke(app, ["slice", str(path), "-o", str(out)])
     assert (again.exit_code, out.read_bytes()) == (2, before)
-    assert again.stderr == f"memreplay: error: {out} is there already; give --force to replace it\n"
+    assert again.stderr == f"memreplay: error: {out} already exists; give --force to replace it\n"
     assert runner.invoke(app, ["slice", str(path), "-o", str(out), "--force"]).exit_code == 0
     assert out.read_bytes() != before
 

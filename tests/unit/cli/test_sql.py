@@ -236,8 +236,11 @@ def test_what_is_refused(runner: CliRunner, path: str) -> None:
     for args, words in (
         (["select 1"], "name a FILE before the query"),
         ([path, "select 1", "--list"], "--list shows the tables: give no query"),
-        ([path, "--format", "csv"], "there is no query to write the result of"),
-        ([path, "select 1", "-o", "x.xml"], "x.xml: no format ends so; these do: .csv, .json"),
+        ([path, "--format", "csv"], "without a query there is no result to write"),
+        (
+            [path, "select 1", "-o", "x.xml"],
+            "x.xml: no format has this ending; known endings: .csv, .json",
+        ),
     ):
         assert words in refused(sql(runner, *args))
     missing = sql(runner, path, "missing.pkl", "select 1")
@@ -273,7 +276,9 @@ def test_a_range_and_what_is_cut_off(runner: CliRunner, path: str, tmp_path: Pat
     cut.write_bytes(Path(path).read_bytes()[:-60])
     result = sql(runner, cut, "select 1 as a", "--salvage")
     assert (result.exit_code, result.stdout) == (0, "a\n1\n")
-    assert result.stderr == "memreplay: the snapshot is cut off: this is of what is whole of it\n"
+    assert result.stderr == (
+        "memreplay: the snapshot is cut off: these are the numbers of its intact part\n"
+    )
 
 
 def test_a_reader_that_goes_away() -> None:

@@ -86,7 +86,7 @@ def test_csv_into_a_file(runner: CliRunner, path: str, tmp_path: Path) -> None:
     assert out.read_text().count("\n") == 1 + 9 + 9
     again = ask(runner, path, "--format", "csv", "-o", str(out))
     assert again.exit_code == 2
-    assert "is there already" in again.stderr
+    assert "already exists" in again.stderr
     assert ask(runner, path, "--format", "csv", "-o", str(out), "--force").exit_code == 0
 
 
@@ -139,8 +139,8 @@ def test_without_matplotlib(runner: CliRunner, path: str, monkeypatch: pytest.Mo
     [
         (["--measure", "reserved", "--by", "file"], "grouped by pool or stream"),
         (["--measure", "peak"], "'peak' is not one of requested, held"),
-        (["--points", "0"], "0 is not in 1 to 1,000,000"),
-        (["--points", "1000001"], "not in 1 to"),
+        (["--points", "0"], "0 is not between 1 and 1,000,000"),
+        (["--points", "1000001"], "not between 1 and"),
         (["--top", "-1"], "-1 is below 0"),
         (["--pool", "9:9"], "no pool 9:9"),
         (["--x", "event", "--absolute"], "--absolute shows points in time"),

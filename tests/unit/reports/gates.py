@@ -94,7 +94,11 @@ SKIPPED = replace(
     LEAK, outcome="skipped", causes=(), actual_bytes=None, detail="no steps were found"
 )
 
-NOT_JUDGED = replace(SKIPPED, outcome="not_judged", detail="1 step tells no growth from a start")
+NOT_JUDGED = replace(
+    SKIPPED,
+    outcome="not_judged",
+    detail="1 step is too few to tell a leak from a start-up",
+)
 
 
 def report(

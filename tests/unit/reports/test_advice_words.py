@@ -57,7 +57,7 @@ def test_remedies_speak_as_oom_does() -> None:
     words = {one.name: advice_words(one, found) for one in found.advice}
     assert words["oom_expandable_segments"].startswith("at most 235.5 MiB, enough: PYTORCH_CUDA")
     assert words["oom_less_live"] == (
-        "128.0 MiB less would have done; the largest holder then had 300.0 MiB"
+        "128.0 MiB less would have been enough; the largest holder then had 300.0 MiB"
     )
     assert found.oom is not None
     first = replace(found.oom.ooms[0], missing_bytes=1 << 40)

@@ -256,4 +256,4 @@ def test_an_empty_file() -> None:
 
 def test_a_full_ring_buffer_is_told_in_terms_of_what_was_allocated() -> None:
     shown = " ".join(text(replace(FOUND, trusted=False, reasons=("ring_overflow",))).split())
-    assert "what was allocated before the first event that is left is not counted" in shown
+    assert "what was allocated before the oldest event left is not counted" in shown

@@ -46,7 +46,7 @@ def test_another_moment_and_what_is_not_compared() -> None:
     report = replace(REPORT, when=When("end"), only_new=(2, 3))
     text = lines(report)
     assert "device 0: the end 10.0 GiB -> 12.0 GiB held, +2.0 GiB (+20.0%)" in text
-    assert "note: device 2, 3 is in /runs/b.pkl alone, and not compared" in text
+    assert "note: device 2, 3 is only in /runs/b.pkl, and not compared" in text
 
 
 def test_devices_of_two_numbers() -> None:

@@ -32,9 +32,9 @@ def test_text(width: int) -> None:
         "device 0: 100.0 MiB of 200.0 MiB reserved not in use (50.0%), when a request failed, event"
     )
     assert first in whole
-    assert "free 100.0 MiB in 20 blocks, the largest 5.0 MiB (95.0% lies elsewhere)" in whole
+    assert "free 100.0 MiB in 20 blocks, the largest 5.0 MiB (the others hold 95.0%)" in whole
     assert "empty_cache()  gives back 0 B" in lines
-    assert "slack          0 B that blocks have above what was requested" in lines
+    assert "slack          0 B in blocks beyond what was requested" in lines
     assert any(
         line.startswith("100.0 MiB  100.0%  100.0 MiB      20        10  ") for line in lines
     )
@@ -80,7 +80,7 @@ def test_no_events() -> None:
 def test_no_segments() -> None:
     made = SnapshotBuilder().alloc(0x1000, 512).free_completed(0x1000, 512)
     lines = " ".join(text(made.build()))
-    assert "no memory was reserved that this file knows of" in lines
+    assert "this file shows no reserved memory" in lines
     assert "neither events nor segments" in " ".join(text(SnapshotBuilder().build()))
 
 
@@ -90,7 +90,7 @@ def test_blocks_outside_are_told() -> None:
     snapshot = made.dump()[0]
     snapshot["device_traces"][0].append({"action": "alloc", "addr": 4096, "size": 512, "stream": 0})
     lines = text(snapshot, at=When("end"))
-    assert "outside        512 B of 1 live block that fit in no segment" in lines
+    assert "outside        512 B in 1 live block that fit in no segment" in lines
 
 
 def test_the_kind_is_read_on_a_narrow_terminal() -> None:

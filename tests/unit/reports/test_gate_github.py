@@ -42,7 +42,7 @@ def test_a_pass_is_a_notice() -> None:
 def test_what_could_not_be_judged_is_an_error() -> None:
     assert render_gate_github(report(NOT_JUDGED), nowhere) == (
         "::error title=memreplay gate%3A no-leaks could not be judged::"
-        "no-leaks could not be judged: 1 step tells no growth from a start"
+        "no-leaks could not be judged: 1 step is too few to tell a leak from a start-up"
     )
 
 

@@ -19,7 +19,7 @@ def test_a_summary() -> None:
 
 def test_what_could_not_be_judged() -> None:
     lines = render_gate_markdown(report(NOT_JUDGED)).splitlines()
-    words = "no-leaks could not be judged: 1 step tells no growth from a start"
+    words = "no-leaks could not be judged: 1 step is too few to tell a leak from a start-up"
     assert lines[0] == "### memreplay gate failed"
     assert lines[2] == f"**FAIL {words}**"
     assert "| FAIL | no-leaks | device 0 | not judged | none |  |" in lines

@@ -53,7 +53,7 @@ def test_the_line_that_passes() -> None:
 
 
 def test_what_could_not_be_judged_fails() -> None:
-    words = "no-leaks could not be judged: 1 step tells no growth from a start"
+    words = "no-leaks could not be judged: 1 step is too few to tell a leak from a start-up"
     assert headline(report(NOT_JUDGED)) == f"FAIL {words}"
     assert headline(report(KEPT, NOT_JUDGED)) == f"FAIL {words}"
     # What is broken goes first.
@@ -68,7 +68,7 @@ def test_what_could_not_be_judged_fails() -> None:
 def test_what_cannot_be_trusted_goes_first() -> None:
     line = headline(report(PEAK, TRUST))
     assert line.startswith("FAIL held bytes cannot be trusted: unmatched_frees (blocks were freed")
-    assert line.endswith("; --allow-untrusted judges all the same; 1 more failed")
+    assert line.endswith("; --allow-untrusted judges it anyway; 1 more failed")
 
 
 def test_several_files_are_named() -> None:
@@ -130,10 +130,10 @@ def test_a_limit_of_0_bytes_is_a_limit() -> None:
         ),
         (replace(OOM, count=1), "out of memory: 1 request failed, of 192.0 MiB in Attention"),
         (replace(LEAK, outcome="passed"), "no leaks over 40 steps"),
-        (replace(LEAK, causes=()), "leak 64.0 KiB a step over 40 steps (not in one stack all"),
+        (replace(LEAK, causes=()), "leak 64.0 KiB a step over 40 steps (no single stack grows"),
         (replace(PEAK, device=3), "peak held on device 3 41.2 GiB > 38 GiB"),
         (TRUSTED, "held bytes can be trusted"),
-        (replace(TRUST, outcome="skipped"), "held bytes cannot be trusted, and counts all the"),
+        (replace(TRUST, outcome="skipped"), "held bytes cannot be trusted, but counts anyway"),
         (replace(TRUST, of_base=True), "base: held bytes cannot be trusted"),
         (replace(PEAK, causes=GREW[1:]), "+256.0 MiB in (allocated before the recording))"),
         (

@@ -45,7 +45,7 @@ def test_a_leak() -> None:
     assert " ".join(row.split()[:10]) == "64.0 KiB >1,000:1 +1.2 MiB 1.9 MiB 20 of 20"
     assert any("+8.1 MiB" in line and "model.py:23" in line for line in lines)
     assert "2 more stacks (--format json --top 0)" in text(report())
-    assert "note: --total-memory 80GiB says" in text(report())
+    assert "note: give --total-memory 80GiB" in text(report())
 
 
 def test_the_odds_and_the_error() -> None:
@@ -58,7 +58,7 @@ def test_the_odds_and_the_error() -> None:
 def test_what_may_leak() -> None:
     one = report().devices[0]
     made = changed(report(), once=(replace(one.once[0], odds=2.6), *one.once[1:]))
-    assert "model.py:23 may leak: the odds are 2:1, and from 3:1 on it is called a leak" in (
+    assert "model.py:23 may leak: the odds are 2:1, and it takes 3:1 to call it a leak" in (
         " ".join(made.split())
     )
     assert "may leak" not in text(report())
@@ -66,7 +66,7 @@ def test_what_may_leak() -> None:
 
 def test_too_few_steps() -> None:
     made = changed(report(), judged=False, steps=2, missing="2 steps tell nothing", leaks=())
-    assert "device 0: 2 steps, which cannot tell a leak" in made
+    assert "device 0: 2 steps, too few to tell a leak" in made
     assert "after the last of 2: +" in made
     assert "note: 2 steps tell nothing" in made
     assert "not judged" not in made
@@ -119,7 +119,7 @@ def test_windows_and_guesses() -> None:
     source = report().devices[0].source
     assert source is not None
     guess = replace(source, kind="usage", score=0.2, taken_together=3)
-    assert "note: nothing names these steps, and they may be other repetitions" in changed(
+    assert "note: nothing names these steps, so they may be other repetitions" in changed(
         report(), source=guess
     )
     assert "one here is 3 repetitions" in changed(report(), source=guess)
@@ -132,7 +132,7 @@ def test_few_steps() -> None:
 
 def test_what_was_given_back() -> None:
     made = changed(report(), once_bytes=GIB, leak_bytes=0, start_bytes=5, end_bytes=5)
-    assert "note: 1.0 GiB were given back meanwhile" in made
+    assert "note: 1.0 GiB was given back meanwhile" in made
     assert "given back" not in text(report())
 
 
@@ -142,7 +142,7 @@ def test_parts_and_devices_that_were_not_looked_at() -> None:
     made = text(replace(one, devices=(*one.devices, none)))
     assert "pool     0:1 alone" in made
     assert "stream   7 alone" in made
-    assert "device 1: not looked for leaks\nnote: no events were recorded" in made
+    assert "device 1: cannot look for leaks\nnote: no events were recorded" in made
 
 
 def test_all_frames() -> None:

@@ -39,11 +39,13 @@ def test_text(width: int) -> None:
     assert all(len(line) <= width for line in lines)
     whole = " ".join(line.strip() for line in lines)
     assert "device 0: 30.0 MiB failed at event 90 of 91: fragmentation" in whole
-    assert "enough was free of the right pool and stream, but in blocks too small" in whole
+    assert (
+        "enough was free in the right pool and stream, but only in blocks that were too small"
+    ) in whole
     assert "0 B free, 30.0 MiB missing" in whole
     assert "right pool and stream, but the blocks are too small" in whole
     assert "at most 100.0 MiB, enough: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True" in whole
-    assert "30.0 MiB less; the largest below holds 100.0 MiB: enough" in whole
+    assert "30.0 MiB less; the largest group below holds 100.0 MiB: enough" in whole
     assert "attention /srv/model.py:52" in " ".join(whole.split())
 
 
@@ -51,7 +53,7 @@ def test_the_card() -> None:
     whole = " ".join(line.strip() for line in text(found(crowded())))
     assert "at least 4.0 GiB (its size is not in the file)" in whole
     whole = " ".join(line.strip() for line in text(found(crowded(), total_bytes=16 * GIB)))
-    assert "16.0 GiB, 12.0 GiB taken besides" in whole
+    assert "16.0 GiB, 12.0 GiB taken by others" in whole
     assert ": other_processes" in whole
 
 
@@ -105,13 +107,15 @@ def test_none_but_a_likely_end() -> None:
         assert all(len(line) <= width for line in lines)
         whole = " ".join(" ".join(lines).split())
         assert "device 0: 130.0 MiB of 130.0 MiB active at the end, after event 3" in whole
-        assert "if it failed here likely: next to the most that was ever active" in whole
+        assert "if it failed here likely: close to the most that was ever active" in whole
         assert "append /srv/cache.py:27" in whole
         assert "memreplay help recording" in whole
     assert first is not None
     device.free(first)
     whole = " ".join(" ".join(text(found(made), 160)).split())
-    assert "not likely: 130.0 MiB was active before, and let go since; memreplay at FILE" in whole
+    assert (
+        "not likely: 130.0 MiB was active earlier, and has been freed since; memreplay at FILE"
+    ) in whole
     assert "FILE --at 3 shows" in whole
     assert "cached 30.0 MiB, the largest block 30.0 MiB" in whole
 
@@ -143,4 +147,4 @@ def test_a_file_without_segments() -> None:
     trace = snapshot["device_traces"][0]
     trace[:] = [event for event in trace if not event["action"].startswith("segment")]
     lines = text(oom_report(mr.open(build.dump(snapshot))))
-    assert any(line.startswith("note: no memory was reserved that this file") for line in lines)
+    assert any(line.startswith("note: this file shows no reserved memory") for line in lines)

@@ -23,7 +23,7 @@ RANGES = [
 
 @pytest.mark.parametrize("found, words", RANGES)
 def test_words_are_those_of_the_options(found: EventRange, words: str) -> None:
-    assert ranges_words(EventRange(), found) == f"the base is of all events, this of {words}"
+    assert ranges_words(EventRange(), found) == f"the base covers all events, this covers {words}"
     parts = words.split()
     if parts[0].startswith("--"):
         spelled = dict(zip(parts[::2], parts[1::2], strict=True))

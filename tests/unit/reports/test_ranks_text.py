@@ -130,14 +130,14 @@ def test_what_is_not_compared() -> None:
         unranked=("/runs/a/x.pkl", "/runs/a/y.pkl", "/runs/b/z.pkl", "/runs/b/w\x1b.pkl"),
     )
     text = lines(report, 160)
-    assert "note: ranks 4 to 6, 9 are in /runs/a alone, and not compared" in text
-    assert "note: rank 8 is in /runs/b alone, and not compared" in text
+    assert "note: ranks 4 to 6, 9 are only in /runs/a, and not compared" in text
+    assert "note: rank 8 is only in /runs/b, and not compared" in text
     assert "warning: rank 7 could not be compared: the errors say why" in text
     assert (
-        "note: left out, as there is no rank in the name: /runs/a/x.pkl, /runs/a/y.pkl,"
+        "note: left out, with no rank in the name: /runs/a/x.pkl, /runs/a/y.pkl,"
         " /runs/b/z.pkl and 1 more" in text
     )
-    assert any("note: other devices too: rank 0; compared is" in line for line in text)
+    assert any("note: several devices in rank 0: the one" in line for line in text)
 
 
 def test_doubts_are_said_once_with_their_ranks() -> None:
@@ -147,7 +147,7 @@ def test_doubts_are_said_once_with_their_ranks() -> None:
 
     ranks = (RANKS[0], *(doubted(one, "no_segments") for one in RANKS[1:]))
     text = lines(report_of(*ranks), 300)
-    assert "measure      held, exact but in ranks 1 to 3" in text
+    assert "measure      held, exact except in ranks 1 to 3" in text
     assert sum("warning:" in line for line in text) == 1
     assert any(line.startswith("warning: new, ranks 1 to 3: the file has no") for line in text)
     text = lines(report_of(*(doubted(one, "no_segments") for one in RANKS)), 300)

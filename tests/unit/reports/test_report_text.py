@@ -111,7 +111,7 @@ def test_doubts_are_said_first() -> None:
         text(changed("transformer_step.pkl.gz", trusted=False, reasons=reasons)).split()
     )
     assert "these numbers are in doubt" in page
-    assert "trust no: blocks were freed that were not live by then" in page
+    assert "trust no: blocks were freed that were not live" in page
     assert "the recorder's ring buffer was full" in page
     assert "and 1 more reason (summary lists them)" in page
 
@@ -167,7 +167,8 @@ def test_an_end_at_the_peak_may_be_where_memory_ran_out() -> None:
     made = SnapshotBuilder().alloc(0x1000, 512).alloc(0x2000, 512).finish_segments()
     page = " ".join(text(overview(mr.open(build.dump(made.build())))).split())
     assert (
-        "no request failed in 2 events; if one did, then at the end, at 100.0% of the peak" in page
+        "no request failed in 2 events; if one did, it was at the end, at 100.0% of the peak"
+        in page
     )
     made = SnapshotBuilder().segment_alloc(0x1000, 512)
     made.segment(0x1000, 512, blocks=[made.block(0x1000, 512)])
@@ -210,7 +211,7 @@ def test_of_very_many_devices_the_worst_have_a_line() -> None:
     page = text(overview(mr.open(build.dump(made.finish_segments().build()))))
     assert "device 39: peak 20.0 KiB" in page
     assert "39 other devices" in page
-    assert "24 more (--device N has the page of one, --format json all)" in page
+    assert "24 more (--device N shows one, --format json all)" in page
     assert len(page.splitlines()) <= LINES
 
 

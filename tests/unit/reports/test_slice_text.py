@@ -45,11 +45,11 @@ def line(**fields: Any) -> str:
         ({"events": 5, "written_events": 0}, "device 0: 0 of events 0 to 4 (5)"),
         (
             {"leading_events": 1_234},
-            "device 0: no events; 1,234 before them for what was live then",
+            "device 0: no events; 1,234 added before them for what was live then",
         ),
         (
             {"events": 5, "written_events": 5, "leading_events": 1},
-            "device 0: events 0 to 4 (5); 1 before them for what was live then",
+            "device 0: events 0 to 4 (5); 1 added before them for what was live then",
         ),
         (
             {"small_allocations": 1_234, "small_bytes": 3 << 20},
@@ -67,7 +67,7 @@ def line(**fields: Any) -> str:
             {"events": 9, "written_events": 4, "leading_events": 2}
             | {"small_allocations": 3, "small_bytes": 512},
             (
-                "device 0: 4 of events 0 to 8 (9); 2 before them for what was live then; "
+                "device 0: 4 of events 0 to 8 (9); 2 added before them for what was live then; "
                 "left out: 3 small allocations of 512 B in all"
             ),
         ),

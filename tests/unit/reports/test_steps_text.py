@@ -68,12 +68,12 @@ def test_what_the_steps_were_found_by() -> None:
         (StepSource("sizes", "", 0.95), "a guess"),
     ):
         assert f": {how} (score" in found_by(source)
-        assert "note: nothing names these steps, and they may be other" in found_by(source)
-    assert "all that was read, as one: a guess" in found_by(StepSource("whole", "", 0.0))
-    assert "note: no annotation and no optimizer" in found_by(StepSource("whole", "", 0.0))
+        assert "note: nothing names these steps, so they may be other" in found_by(source)
+    assert "everything that was read, as one: a guess" in found_by(StepSource("whole", "", 0.0))
+    assert "note: no annotation or optimizer" in found_by(StepSource("whole", "", 0.0))
     assert "the rise and fall of memory" in found_by(StepSource("usage", "", 0.5))
     assert "as given by --period" in found_by(StepSource("given", "", 1.0))
-    assert "a step here is 7 repetitions" in found_by(StepSource("given", "", 1.0, 7))
+    assert "each step here is 7 repetitions" in found_by(StepSource("given", "", 1.0, 7))
 
 
 def test_steps_without_times_or_odd_ones() -> None:

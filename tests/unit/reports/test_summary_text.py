@@ -65,10 +65,10 @@ active_allocated     900  4.0 GiB    4.0 GiB
 inactive              40  7.0 GiB          -
 
 warning: the recorder's ring buffer was full: what is left is exact, but an
-  earlier and higher peak would not show; next time, raise max_entries in
+  earlier, higher peak may be missing; next time, raise max_entries in
   torch.cuda.memory._record_memory_history(max_entries=...), or dump sooner
-warning: blocks were freed that were not live by then, so events are missing;
-  next time, record without a pause and without skip_actions
+warning: blocks were freed that were not live, so events are missing; next
+  time, record without a pause and without skip_actions
 warning: made up later"""
 
 
