@@ -160,8 +160,12 @@ def _point(point: UnusedPoint, names: list[str], device: DeviceFragmentation) ->
 
 def _shares(device: DeviceFragmentation) -> Table:
     titles = ("free", "largest", "can go", "in use", "reserved", "segments", "of requests of")
-    aligns = (*("right",) * 6, "left")
-    return Table(titles, aligns, tuple(map(_share, device.shares)), spare=(5, 1, 3))
+    return Table(
+        titles,
+        (*("right",) * 6, "left"),
+        tuple(map(_share, device.shares)),
+        spare=(5, 1, 3),
+    )
 
 
 def _share(one: PoolShare) -> Row:

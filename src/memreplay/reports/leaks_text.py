@@ -172,8 +172,12 @@ def _leaks_table(device: DeviceLeaks, report: LeaksReport) -> Table:
         words = f"{counted(more, f'more {_one(report)}')} (--top 0 shows all)"
         rows.append(Row((size(rate), "", signed_size(grew), "", "", "", words), style="dim"))
     titles = (f"leaks a {unit}", "odds", "growth", "live", "grew in", "old")
-    aligns = (*("right",) * 6, "left")
-    return Table((*titles, title_of(report.by)), aligns, tuple(rows), spare=(5, 4, 3))
+    return Table(
+        (*titles, title_of(report.by)),
+        (*("right",) * 6, "left"),
+        tuple(rows),
+        spare=(5, 4, 3),
+    )
 
 
 def _with_error(one: GrownGroup) -> str:
@@ -208,8 +212,12 @@ def _once_table(device: DeviceLeaks, report: LeaksReport) -> Table:
         rows.append(Row((signed_size(rest), "", "", "", words), style="dim"))
     grew = "grew, no leak" if device.judged else "grew"
     titles = (grew, f"stopped at {_unit(device)}", "live", "old")
-    aligns = (*("right",) * 4, "left")
-    return Table((*titles, title_of(report.by)), aligns, tuple(rows), spare=(3, 1))
+    return Table(
+        (*titles, title_of(report.by)),
+        (*("right",) * 4, "left"),
+        tuple(rows),
+        spare=(3, 1),
+    )
 
 
 def _place(one: GrownGroup, report: LeaksReport, *numbers: str) -> Row:
