@@ -94,6 +94,8 @@ def _of_oom(one: Advice, device: DeviceOverview) -> str:
         least = size(oom.missing_bytes)
         if oom.missing_bytes > oom.active_bytes:
             return f"ask for less: {least} were missing, more than was in use"
+        if not oom.missing_bytes:
+            return f"how much less is not known; the largest holder then had {size(one.bytes)}"
         return f"{least} less would have been enough; the largest holder then had {size(one.bytes)}"
     remedy = next((each for each in oom.remedies if each.name == one.word), None)
     return one.word if remedy is None else remedy_words(remedy, oom)

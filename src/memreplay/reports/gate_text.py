@@ -10,10 +10,11 @@ from memreplay.reports.gate_words import (
     causes_words,
     limit_words,
     of_words,
+    pytorch_words,
     rule_words,
 )
 from memreplay.reports.units import signed_size, size
-from memreplay.results.gate import Finding, GatedFile, GateReport
+from memreplay.results.gate import Cause, Finding, GatedFile, GateReport
 
 MOST_CELLS = 40  # of a budget's name
 WORDS = {"passed": "ok", "failed": "FAIL", "not_judged": "FAIL", "skipped": "-"}
@@ -66,6 +67,13 @@ def _actual(finding: Finding) -> str:
     return actual_words(finding) if finding.kind != "trust" else "no"
 
 
+def _place(cause: Cause) -> Place | str:
+    if not cause.file:
+        return cause.label
+    short = pytorch_words(cause)
+    return Place(short) if short else Place(cause.function, cause.file, cause.line)
+
+
 def _causes(finding: Finding) -> list[Block]:
     grown = finding.causes[0].change_bytes is not None
     rows = tuple(
@@ -73,7 +81,7 @@ def _causes(finding: Finding) -> list[Block]:
             (
                 signed_size(one.change_bytes) if one.change_bytes is not None else size(one.bytes),
                 size(one.bytes) if one.change_bytes is not None else "",
-                Place(one.function, one.file, one.line) if one.file else one.label,
+                _place(one),
             )
         )
         for one in finding.causes

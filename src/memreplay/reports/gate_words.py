@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from memreplay.model import Frame
 from memreplay.reports.fit import clean, cut_right
+from memreplay.reports.operators import backward_of, operator_of
 from memreplay.reports.reasons import REASONS
 from memreplay.reports.units import count, counted, percent, signed_size, size
 from memreplay.results.gate import Cause, Finding, GatedFile, GateReport
@@ -169,10 +171,25 @@ def actual_words(finding: Finding) -> str:
     return size(finding.actual_bytes)
 
 
+def pytorch_words(cause: Cause) -> str:
+    """What PyTorch's own C++ is called for short: `BmmBackward0 (autograd)`; empty for others."""
+    frames = (Frame(cause.function, cause.file, cause.line),)
+    words = ""
+    if node := backward_of(frames):
+        words = f"{node} (autograd)"
+    elif operator := operator_of(frames):
+        words = f"{operator} (PyTorch's own)"
+    elif cause.function.startswith(("at::", "c10::", "torch::")):  # without what it takes
+        words = cause.function.partition("(")[0]
+    return cut_right(clean(words), MOST_CELLS)
+
+
 def cause_words(cause: Cause) -> str:
-    """`forward model.py:72`, or what stands for no place."""
+    """`forward model.py:72`, or what stands for no place: `BmmBackward0 (autograd)`."""
     if not cause.file:
         return cut_right(clean(cause.label), MOST_CELLS)
+    if short := pytorch_words(cause):
+        return short
     name = cut_right(clean(cause.file.replace("\\", "/").rpartition("/")[2]), MOST_CELLS)
     function = cut_right(clean(cause.function), MOST_CELLS)
     return f"{function} {name}".strip() + (f":{cause.line}" if cause.line else "")

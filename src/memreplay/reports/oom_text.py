@@ -252,6 +252,8 @@ def remedy_words(one: Remedy, oom: Oom) -> str:
     if one.name == "less_live":
         if oom.missing_bytes > oom.active_bytes:
             return f"not enough: {size(oom.missing_bytes)} less, more than was active; ask for less"
+        if not oom.missing_bytes:  # the device had it, and a limit that no file names forbade it
+            return f"how much less is not known; the largest below holds {size(one.bytes)}"
         return (
             f"{size(oom.missing_bytes)} less; the largest group below holds {size(one.bytes)}:"
             f" {enough}"

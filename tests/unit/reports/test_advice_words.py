@@ -16,6 +16,7 @@ from memreplay.reports.advice_words import (
     advice_words,
     place_words,
 )
+from memreplay.reports.oom_text import remedy_words
 from memreplay.reports.reasons import REASONS
 from memreplay.results.report import Advice, DeviceOverview
 from tests.conftest import ROOT
@@ -64,6 +65,12 @@ def test_remedies_speak_as_oom_does() -> None:
     hopeless = replace(found, oom=replace(found.oom, ooms=(first,)))
     said = advice_words(Advice("oom_less_live", word="less_live"), hopeless)
     assert said == "ask for less: 1.0 TiB were missing, more than was in use"
+    limited = replace(found.oom.ooms[0], missing_bytes=0)
+    refused = replace(found, oom=replace(found.oom, ooms=(limited,)))
+    said = advice_words(Advice("oom_less_live", 300 << 20, word="less_live"), refused)
+    assert said == "how much less is not known; the largest holder then had 300.0 MiB"
+    remedy = next(one for one in limited.remedies if one.name == "less_live")
+    assert remedy_words(remedy, limited).startswith("how much less is not known; the largest below")
     assert advice_words(Advice("oom_x", word="x"), replace(found, oom=None)) == "x"
 
 

@@ -174,3 +174,23 @@ def test_names_of_a_snapshot_stay_on_their_line() -> None:
     long = Cause("x" * 10_000, 1, 1, "f" * 10_000, "/" + "y" * 10_000, 3)
     assert len(headline(report(replace(PEAK, causes=(long,))))) < 400
     assert all(finding_words(one, file) for file in WHOLE.files for one in file.findings)
+
+
+@pytest.mark.parametrize(
+    "function, words",
+    [
+        (
+            "torch::autograd::generated::BmmBackward0::apply(std::vector<at::Tensor>&&)",
+            "BmmBackward0 (autograd)",
+        ),
+        ("at::_ops::sum::redispatch(c10::DispatchKeySet)", "aten::sum (PyTorch's own)"),
+        (
+            "at::native::structured_sum_out::impl(at::Tensor)",
+            "at::native::structured_sum_out::impl",
+        ),
+        ("forward", "forward libtorch_cpu.so:34082790"),
+    ],
+)
+def test_code_of_pytorch_has_its_short_name(function: str, words: str) -> None:
+    cause = Cause(function, 7, 7, function, "/v/torch/lib/libtorch_cpu.so", 34082790)
+    assert cause_words(cause) == words
