@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from dataclasses import replace
 
 from memreplay.analysis.categories import UNKNOWN
@@ -255,14 +256,18 @@ def _holders(device: DeviceOverview) -> list[Block]:
     (table,) = holder_tables(peak, peak.peak_bytes, "stack", all_frames=False) or (None,)
     if table is None:
         return []
-    rows = table.rows
-    for callers in range(1, MOST_CALLERS + 1):
-        rows = tuple(replace(row, below=row.below[:callers]) for row in table.rows)
-        shown = [(row.cells[-1], row.below) for row in rows]
-        if len(set(shown)) == len(shown):
-            break
-    else:  # they differ in what is not shown
-        rows = tuple(replace(row, below=row.below[:1]) for row in table.rows)
+    few, more = (
+        tuple(replace(row, below=row.below[:callers]) for row in table.rows)
+        for callers in (1, MOST_CALLERS)
+    )
+    # What looks like another one says more, where that tells them apart.
+    seen, known = (Counter((row.cells[-1], row.below) for row in some) for some in (few, more))
+    rows = tuple(
+        long
+        if seen[short.cells[-1], short.below] > 1 and known[long.cells[-1], long.below] == 1
+        else short
+        for short, long in zip(few, more, strict=True)
+    )
     last = rows[-1]
     if peak.groups_total > len(peak.groups):
         words = f"{counted(peak.groups_total - len(peak.groups), 'more group')}"
