@@ -26,7 +26,7 @@ LINES, COLUMNS = 45, 80
 
 
 def of(name: str, **options: Any) -> Overview:
-    return overview(mr.open(ROOT / "examples" / name), **options)
+    return overview(mr.open(ROOT / "examples" / name), fold=True, **options)
 
 
 def text(report: Overview, width: int = COLUMNS) -> str:
