@@ -150,8 +150,8 @@ cdef inline void fast_follow(VM* vm, uint32_t id) noexcept nogil:
     vm.raw_last = id
 
 
-cdef inline int fast_stack(VM* vm, const uint8_t** pp, const uint8_t* end,
-                           uint32_t* stack) noexcept nogil:
+cdef inline int fast_stack(VM* vm, const uint8_t** pp, const uint8_t* end, const uint32_t* memo,
+                           uint64_t memo_len, uint32_t* stack) noexcept nogil:
     # A frames list's GETs and APPENDS. Memo ids are absolute, so equal bytes are equal stacks: the
     # one that followed this stack last time is tried first, then all that were ever seen.
     cdef const uint8_t* p = pp[0]
@@ -194,6 +194,9 @@ cdef inline int fast_stack(VM* vm, const uint8_t** pp, const uint8_t* end,
     h = hash_span(p, n, vm.raw.seed)
     id = spans_find(&vm.raw, p, n, h)
     if id == NONE32:
+        # A stack's first batch is no stack, and must not be kept as one.
+        if q[0] == MARK or fast_frame_follows(q, memo, memo_len):
+            return FAST_NO
         code = fast_decode(vm, p, q - 1, stack)
         if code != FAST_YES:
             return code
@@ -324,7 +327,7 @@ cdef inline int fast_event(VM* vm, const uint8_t** pp, const uint8_t* end) noexc
                 return FAST_NO
             if p[0] == MARK:
                 p += 1
-                code = fast_stack(vm, &p, end, &e.stack)
+                code = fast_stack(vm, &p, end, memo, n, &e.stack)
                 if code != FAST_YES:
                     return code
                 if e.stack > INDEX_MASK:

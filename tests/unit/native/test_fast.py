@@ -139,6 +139,15 @@ def test_a_frames_list_in_several_batches() -> None:
     assert snap.native.fast_events == 4
 
 
+@pytest.mark.parametrize("n", [999, 1000, 1001, 1002, 2001])
+def test_the_first_batch_of_a_stack_is_no_stack(n: int) -> None:
+    builder = SnapshotBuilder().alloc(A, 1, frames=FRAMES)  # has all frames; the others get them
+    for i in range(1, 5):
+        builder.alloc(A + 512 * i, 1, frames=[FRAMES[i], *[FRAMES[0]] * (n - 1)])
+    snap = read_both(build.dump(builder.build()))
+    assert snap.native.n_stacks == 6  # with the empty one
+
+
 def test_empty_frames_lists() -> None:
     def fill(ops: Ops) -> None:
         for _ in range(3):
