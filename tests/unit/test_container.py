@@ -418,7 +418,9 @@ def test_a_window_beyond_measure() -> None:
 
 def test_zips_of_several_files_or_none() -> None:
     files = [(f"{i}.pkl", b"") for i in range(7)]
-    with pytest.raises(mr.SnapshotError, match=r"of 2 files, where one is read: 0\.pkl, 1\.pkl;"):
+    with pytest.raises(
+        mr.SnapshotError, match=r"of 2 files, but it must hold just one: 0\.pkl, 1\.pkl;"
+    ):
         mr.open(zipped(*files[:2]))
     with pytest.raises(mr.SnapshotError, match=r"of 7 files.*: 0.*, 4\.pkl, …; unpack it"):
         mr.open(zipped(*files))

@@ -244,15 +244,15 @@ def test_no_word_of_the_snapshot(said: bytes, folder: Path) -> None:
 @pytest.mark.parametrize(
     "name, column, values, words",
     [
-        ("events", "stack_id", [0, 99, 0, 0], "a row refers to what is not there"),
-        ("events", "bytes", [1, 2, -3, 4], "a size that no memory has"),
-        ("events", "bytes", [1, 2, 2**62 + 1, 4], "a size that no memory has"),
+        ("events", "stack_id", [0, 99, 0, 0], "a row refers to something that does not exist"),
+        ("events", "bytes", [1, 2, -3, 4], "an impossible size"),
+        ("events", "bytes", [1, 2, 2**62 + 1, 4], "an impossible size"),
         ("events", "index", [0, 2, 1, 0], "not in their order"),
         ("events", "index", [0, 1, 2, 1], "not in their order"),
         ("events", "device", [0, 0, 0, 2], "in the wrong place"),
         ("events", "device", [0, 0, 1, 1], "not in their order"),
         ("events", "device", [-1, 0, 0, 1], "in the wrong place"),
-        ("stacks", "frame_ids", [[], [9], []], "a row refers to what is not there"),
+        ("stacks", "frame_ids", [[], [9], []], "a row refers to something that does not exist"),
     ],
 )
 def test_what_no_snapshot_says(

@@ -87,7 +87,9 @@ def test_tables_of_lines_are_not_read_again(tmp_path: Path, ending: str) -> None
     with pytest.raises(IsADirectoryError):
         mr.open(tmp_path)
     (tmp_path / f"stacks.{ending}").write_bytes(b"")
-    refused(tmp_path, f"the tables in the folder are {ending}, and only parquet and arrow are read")
+    refused(
+        tmp_path, f"the tables in the folder are {ending}, and only parquet and arrow can be read"
+    )
 
 
 def test_a_rank_of_several(ranks: Path, fmt: str, monkeypatch: pytest.MonkeyPatch) -> None:

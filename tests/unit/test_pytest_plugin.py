@@ -453,7 +453,7 @@ def test_two_marks_are_one_too_many(gpu: pytest.Pytester, decorators: str) -> No
     argument = "n" if "parametrize" in decorators else ""
     result = run(gpu, f"{decorators}\ndef test_step({argument}):\n    pass\n")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: *@pytest.mark.memreplay appears twice, *"])
+    result.stderr.fnmatch_lines(["ERROR: *@pytest.mark.memreplay is given twice, *"])
 
 
 def test_no_baseline_of_what_cannot_be_trusted(gpu: pytest.Pytester) -> None:

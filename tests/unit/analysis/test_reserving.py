@@ -175,5 +175,5 @@ def test_what_cannot_be_asked() -> None:
         match=r"by pool or stream, or by who asked for it \(stack, .*\), not by category",
     ):
         peak_report(snap, measure="reserved", by="category")
-    with pytest.raises(UsageError, match="by stack is of all pools and streams: name none"):
+    with pytest.raises(UsageError, match="by stack covers all pools and streams"):
         peak_report(snap, measure="reserved", by="stack", stream=0)

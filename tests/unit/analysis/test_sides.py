@@ -86,9 +86,9 @@ def test_what_a_baseline_does_not_have() -> None:
     snap = mr.open(ROOT / "examples" / "transformer_step.pkl.gz")
     side = BaselineSide(baseline_of(snap), "base.json")
     for scope, words in (
-        (Scope("held", When("end")), "has the peak of all memory alone"),
-        (Scope("held", pool=(0, 0)), "has the peak of all memory alone"),
-        (Scope("held", stream=0), "has the peak of all memory alone"),
+        (Scope("held", When("end")), "it only has the peak of all memory"),
+        (Scope("held", pool=(0, 0)), "it only has the peak of all memory"),
+        (Scope("held", stream=0), "it only has the peak of all memory"),
         (Scope("held", category="mine"), "has no held bytes of the category 'mine'"),
     ):
         with pytest.raises(UsageError, match=words):

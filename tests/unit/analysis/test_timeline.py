@@ -158,5 +158,5 @@ def test_what_cannot_be() -> None:
 def test_too_many_layers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timeline, "MOST_LAYERED", 11)
     assert report(two_devices(), by="file", top=1, x="event").devices
-    with pytest.raises(UsageError, match="2 groups in 4 buckets are too much"):
+    with pytest.raises(UsageError, match="2 groups in 4 buckets are too many"):
         report(two_devices(), by="file", top=0, x="event")

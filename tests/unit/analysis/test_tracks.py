@@ -111,7 +111,7 @@ def test_too_many_pools_and_lanes_are_noted(monkeypatch: pytest.MonkeyPatch) -> 
     report = trace_report(views.opened(views.everything()), measures=["requested"])
     assert report.notes == (
         "device 0: requested: 1 pools of 2 have tracks, the largest",
-        "device 0: 1 annotations cross more than 1 others, and are left out",
+        "device 0: 1 annotations overlap more than 1 others, and are left out",
     )
 
 
