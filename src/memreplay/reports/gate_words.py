@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from memreplay.analysis.operators import backward_of, operator_of
 from memreplay.model import Frame
 from memreplay.reports.fit import clean, cut_right
-from memreplay.reports.operators import backward_of, operator_of
 from memreplay.reports.reasons import REASONS
 from memreplay.reports.units import count, counted, percent, signed_size, size
 from memreplay.results.gate import Cause, Finding, GatedFile, GateReport
