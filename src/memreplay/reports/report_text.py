@@ -182,8 +182,11 @@ def _peak(device: DeviceOverview) -> str:
 def _where(device: DeviceOverview) -> str:
     peak = device.peak
     words = list(filter(None, (where_words(peak.step, peak.annotations[-SHOWN_ANNOTATIONS:]),)))
-    if peak.step is None and device.step is not None and device.steps is not None:
-        of = f"step {count(device.step.number)} of {count(len(device.steps.steps))}"
+    steps = device.steps
+    # That all which was read is one step says nothing of where in it a peak is.
+    told = steps is not None and (steps.source is None or steps.source.kind != "whole")
+    if peak.step is None and device.step is not None and steps is not None and told:
+        of = f"step {count(device.step.number)} of {count(len(steps.steps))}"
         words.insert(0, f"{of} ({_source(device)})")
     if device.peak_category != UNKNOWN:
         words.append(f"code of category {device.peak_category}")
