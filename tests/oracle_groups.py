@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 from memreplay.analysis.categories import DEFAULT_RULES, Rule
@@ -16,7 +17,7 @@ from memreplay.analysis.plumbing import file_rank, function_rank
 from memreplay.model import Filters
 from tests import oracle
 from tests.oracle import FrameTuple, Lifetime
-from tests.oracle_origins import Recorded, plain_origin
+from tests.oracle_origins import Recorded, origins, plain_origin
 
 BEFORE = "(allocated before the recording)"
 NO_STACK = "(recorded without a stack)"
@@ -154,13 +155,28 @@ class Groups:
         return f"{units(low)} to {units(low * 2)}"
 
     def category(self, one: Lifetime) -> str:
+        """By its stack and by where it comes from."""
+        if one.alloc_index < 0:
+            return self._category(one, plain_origin(self.recorded, one))
+        return self._category(one, self.origins[one.alloc_index])
+
+    def category_by_stack(self, one: Lifetime) -> str:
+        """Where it comes from does not count."""
+        return self._category(one, None)
+
+    @cached_property
+    def origins(self) -> dict[int, str | None]:
+        """By their events, of what was allocated in the recording."""
+        return origins(self.snapshot, self.device, self.category_by_stack)
+
+    def _category(self, one: Lifetime, origin: str | None) -> str:
         texts = [f"{file}:{function}" for function, file, _ in one.frames]
         for rule in self.rules:
             asked: list[tuple[str | None, Sequence[str | None]]] = [
                 (rule.compile_context, [self.carried(one, "compile_context")]),
                 (rule.user_metadata, [self.carried(one, "user_metadata")]),
                 (rule.annotation, [self.annotated(one)]),
-                (rule.origin, [plain_origin(self.recorded, one)]),
+                (rule.origin, [origin]),
             ]
             if rule.frames is not None:
                 where = texts

@@ -6,7 +6,15 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from memreplay.analysis.origins import BEFORE, EITHER_CAST, NO_PYTHON, WEIGHT_CAST
+from memreplay.analysis.origins import (
+    BEFORE,
+    CAST,
+    EITHER_CAST,
+    EXIT,
+    LOWER,
+    NO_PYTHON,
+    WEIGHT_CAST,
+)
 from tests import oracle
 from tests.oracle import FrameTuple, Lifetime
 
@@ -51,7 +59,8 @@ def origins(snapshot: Any, device: int, category: Any) -> dict[int, str | None]:
             continue
         place = cast_at(one.frames)
         cached = one.free_index is not None and any(
-            frame["name"] == "__exit__" for frame in events[one.free_index].get("frames", ())
+            EXIT.search(f"{frame['filename']}:{frame['name']}")
+            for frame in events[one.free_index].get("frames", ())
         )
         if place is None:
             found[one.alloc_index] = (
@@ -99,8 +108,14 @@ def by_sources(replayed: oracle.OracleReplay, cast: Lifetime, category: Any) -> 
 
 def cast_at(frames: tuple[FrameTuple, ...]) -> FrameTuple | None:
     """The frame that casts an argument of an operator, which must be one of low precision."""
-    if any(function.startswith("at::_ops::linear::") for function, _, _ in frames):
+    if any(LOWER.search(said(frame)) for frame in frames):
         for frame in frames:
-            if frame[0].startswith("at::autocast::cached_cast("):
+            if CAST.search(said(frame)):
                 return frame
     return None
+
+
+def said(frame: FrameTuple) -> str:
+    """`file:function`, in which patterns are searched."""
+    function, file, _ = frame
+    return f"{file}:{function}"

@@ -356,7 +356,7 @@ def test_no_two_rows_of_the_holders_look_alike(corpus_file: Path) -> None:
 
 def test_no_two_holders_on_a_report_look_alike(corpus_file: Path) -> None:
     snap = mr.open(corpus_file)
-    report = overview(snap)
+    report = overview(snap, fold=True)
     folded = {one.device: one for one in peak_report(snap, top=HOLDERS, fold=True).devices}
     for device in report.devices:
         assert device.peak.groups == folded[device.device].groups

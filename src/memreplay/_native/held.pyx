@@ -61,7 +61,7 @@ cdef void complete(Held* h, const Replay* r) noexcept nogil:
         elif base[i].pending == PENDING_UNLESS_SEEN and (recorded or base[i].block != NONE32):
             base_end[i] = NEVER_HELD
             # The request may be among the events before a range.
-            h.presumed += base[i].block == NONE32 and r.window == NULL
+            h.presumed += base[i].block == NONE32 and (r.window == NULL or r.window.begin == 0)
         elif base[i].end != NONE32:
             base_end[i] = base[i].end
             h.unrequested += 1

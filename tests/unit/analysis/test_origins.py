@@ -145,7 +145,7 @@ def recordings(draw: st.DrawFn) -> Any:
 def test_equals_the_oracle(snapshot: Any) -> None:
     rules = [rule for rule in DEFAULT_RULES if rule.frames is not None]
     groups = oracle_groups.Groups(snapshot, 0, rules)
-    expected = oracle_origins.origins(snapshot, 0, groups.category)
+    expected = oracle_origins.origins(snapshot, 0, groups.category_by_stack)
     assert origins(snapshot) == [expected[event] for event in sorted(expected)]
 
 
