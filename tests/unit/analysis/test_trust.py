@@ -20,7 +20,7 @@ from memreplay.analysis.trust import (
 from memreplay.model import MEASURES
 from tests import build
 from tests.allocator import MIB, Device, Machine
-from tests.allocator_strategies import Recording, recordings
+from tests.allocator_strategies import Recording, record, recordings
 from tests.build import Snapshot, SnapshotBuilder
 
 
@@ -541,3 +541,13 @@ def test_strict_looks_at_what_the_measure_does_not_need() -> None:
     assert not whole.trusted
     assert whole.exact == own.exact
     assert set(own.reasons) <= set(whole.reasons)
+
+
+def test_a_device_that_is_read_alone_has_the_same_verdict() -> None:
+    """Nothing before its first event is left out: what is pending at the start is known."""
+    data = build.dump(record(0, steps=28, max_entries=3, private_pools=False).snapshot)
+    whole, alone = mr.open(data), mr.open(data, device=0)
+    for name in MEASURES:
+        found, want = (verdict(snap, snap.replay(0).measure(name)) for snap in (alone, whole))
+        assert found == want, name
+    assert "pending_at_start" in device_verdict(whole, whole.replay(0)).reasons
