@@ -30,7 +30,8 @@ def written(data: bytes | None, snap: mr.Snapshot, dice: int) -> None:
         return
     lines_of(snap)
     flat_table(snap)
-    slice_of(snap, dice)
+    if not snap.range_is_empty:  # commands refuse one without events
+        slice_of(snap, dice)
     if dice % 4 == 0:
         dataset_of(snap, dice // 4)
     if data is not None and snap.truncation is None and dice % 2 == 0:

@@ -12,6 +12,7 @@ from memreplay.results.baseline import SCHEMA, Baseline, BaselineDevice, Baselin
 
 MAX_BYTES = 4 << 20  # a baseline of all groups of a large file is some 100 KB
 _MOST = 2**62
+_MOST_BYTES = 2**63  # what replays check their sums against
 KINDS: tuple[MomentKind, ...] = ("event", "elapsed", "time")
 _LIKE_ONE = re.compile(rb'\s*\{\s*"schema"\s*:\s*"memreplay\.')
 
@@ -114,12 +115,12 @@ class _Reader:
             measure=_measure(found),
             category=_text_or_none(found, "category"),
             annotation=_text_or_none(found, "annotation"),
-            bytes=_count(found, "bytes"),
+            bytes=_bytes(found, "bytes"),
             count=_count(found, "count"),
             event_index=event,
             groups=groups,
             groups_total=_count(found, "groups_total"),
-            rest_bytes=_count(found, "rest_bytes"),
+            rest_bytes=_bytes(found, "rest_bytes"),
             rest_count=_count(found, "rest_count"),
         )
         if groups or peak.groups_total:
@@ -139,7 +140,7 @@ class _Reader:
             raise _broken("`user` must be true or false")
         return Group(
             label=_text(found, "label"),
-            bytes=_count(found, "bytes"),
+            bytes=_bytes(found, "bytes"),
             count=_count(found, "count"),
             share=0.0,
             frames=frames,
@@ -218,6 +219,14 @@ def _count(found: dict[str, Any], key: str) -> int:
     if not _is_count(value):
         raise _broken(f"`{key}` must be a number, 0 or more")
     return value  # type: ignore[return-value, unused-ignore]
+
+
+def _bytes(found: dict[str, Any], key: str) -> int:
+    """A sum of sizes, which may be larger than any size."""
+    value = found.get(key)
+    if isinstance(value, int) and not isinstance(value, bool) and _MOST <= value < _MOST_BYTES:
+        return value
+    return _count(found, key)
 
 
 def _shown(value: object) -> str:

@@ -37,6 +37,13 @@ def test_what_was_written_is_read(recording: Recording) -> None:
         assert parse_baseline(text.encode()) == baseline
 
 
+def test_sums_may_be_larger_than_any_size() -> None:
+    builder = SnapshotBuilder().alloc(512, 2**62 - 7).alloc(2**62 + 4096, 2**61)
+    baseline = baseline_of(mr.open(build.dump(builder.build())))
+    assert baseline.devices[0].peaks[0].bytes == 2**62 + 2**61 - 7
+    assert parse_baseline(render_baseline_json(baseline).encode()) == baseline
+
+
 def test_a_device_that_a_segment_names_below_0_is_read_again() -> None:
     segment = {"device": -1, "address": 1 << 21, "total_size": 1 << 21, "blocks": []}
     snap = mr.open(build.dump({"segments": [segment], "device_traces": [[]]}))
