@@ -102,15 +102,15 @@ def test_a_file_that_moved_as_one_is_the_same(
 def test_functions_of_very_many_lines() -> None:
     many = 4 * int(MOST_PAIRS**0.5)
     base, new = plain(*range(0, 2 * many, 2)), plain(*range(0, 2 * many, 3))
-    start = time.perf_counter()
+    start = time.process_time()
     found = aligned(base, new)
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
     assert found == {line: line for line in base if line in new}
     assert aligned(base, plain(*range(1, 2 * many, 2)))[1] == 0
     few = plain(*range(1, 1 << 9, 2)), plain(*range(4, 1 << 9, 3))
-    start = time.perf_counter()
+    start = time.process_time()
     aligned(*few)
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
 
 
 def test_very_many_files() -> None:
@@ -118,9 +118,9 @@ def test_very_many_files() -> None:
         lines = plain(*range(shift, 600 + shift, 3))
         return {f"m{i}.py": {"f": lines} for i in range(200)}
 
-    start = time.perf_counter()
+    start = time.process_time()
     found = align_files(files(0), files(4))
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10
     # Compared each with each as long as there is time, and then by their order.
     assert {one.compared for one in found.values()} == {True, False}
     assert all(one.new["f", 4] == 0 for one in found.values())
