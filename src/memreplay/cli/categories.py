@@ -91,7 +91,7 @@ def command(
 
     Shows how much each rule caught at the peak of each device in FILE ('-' for standard input), or
     at another moment (--at), and the largest stacks that no rule caught, so that you can write the
-    next rule. The rules of the configuration ([[category]], see docs/categories.md) come first,
+    next rule. The rules of the configuration ([[category]], memreplay help categories) come first,
     then the defaults.
     """
     if over_time and at is not None:

@@ -170,8 +170,8 @@ def command(
     what was written.
 
     Tables (parquet, arrow, csv, ndjson, json) hold every event, every allocation with its lifetime,
-    every stack and block, and every measure over time; docs/schema.md lists their columns. They
-    need pyarrow: pip install 'memreplay[parquet]'.
+    every stack and block, and every measure over time; memreplay help schema lists their columns.
+    They need pyarrow: pip install 'memreplay[parquet]'.
     """
     fmt = format_of(output, fmt, folder=partition is not None)
     export = Export(

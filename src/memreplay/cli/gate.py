@@ -113,7 +113,7 @@ def command(
     """Whether memory is within its budgets.
 
     Checks each FILE ('-' for standard input, or a folder of snapshots) against limits, given here
-    and in the configuration ([[gate]], see docs/gate.md). The first line says whether they were
+    and in the configuration ([[gate]], memreplay help gate). The first line says whether they were
     kept, or which one was broken: by how much, and in which code. If $GITHUB_STEP_SUMMARY is set, a
     table is appended there too.
     """

@@ -60,7 +60,7 @@ Examples:
     type=click.Choice(["text", "markdown", "json"]),
     default="text",
     show_default=True,
-    help="For people, for a pull request or an issue, or for programs (see docs/json.md).",
+    help="For people, for a pull request or an issue, or for programs (memreplay help json).",
 )
 @output_options
 @click.pass_context
