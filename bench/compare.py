@@ -77,7 +77,7 @@ OWN = (
     ("export", "--format", "collapsed"),
     ("export", "--format", "perfetto"),
 )
-THEIRS = "from memreplay.cli.app import COMMANDS; print(*COMMANDS)"
+THEIRS = "from memreplay.commands.app import COMMANDS; print(*COMMANDS)"
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ import pytest
 
 import memreplay as mr
 from compare import generated
-from memreplay.analysis.at import at_report
-from memreplay.analysis.grouping import Grouper
-from memreplay.analysis.peak import peak_report
-from memreplay.model import By, When
+from memreplay.analysis.groups.grouping import Grouper
+from memreplay.commands.at.find import at_report
+from memreplay.commands.peak.find import peak_report
+from memreplay.snapshot.model import By, When
 
 # pytest-benchmark's fixture is only partly typed.
 BenchmarkFixture = Any

@@ -6,7 +6,8 @@ import json
 from typing import Any
 
 import memreplay as mr
-from memreplay import _core, _groups
+from memreplay import _core
+from memreplay.engine.query import _groups
 from tests import oracle
 
 ANY_RANK = 0

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import memreplay as mr
-from memreplay.analysis.trust import device_verdict, verdict
-from memreplay.model import MEASURES, MeasureName
+from memreplay.analysis.trust.trust import device_verdict, verdict
+from memreplay.snapshot.model import MEASURES, MeasureName
 from tests import build
 from tests.allocator_strategies import SETTINGS, Recording, record
 

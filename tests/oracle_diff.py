@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from memreplay.analysis.sides import Scope, SnapshotSide
-from memreplay.model import Frame, Group
-from memreplay.results.diff import DiffRow
-from memreplay.snapshot import Snapshot
+from memreplay.analysis.comparing.records import DiffRow
+from memreplay.analysis.comparing.sides import Scope, SnapshotSide
+from memreplay.snapshot.model import Frame, Group
+from memreplay.snapshot.snapshot import Snapshot
 
 Place = tuple[str, str, int]  # function, file, line
 

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from memreplay.analysis.categories import DEFAULT_RULES, Rule
-from memreplay.analysis.plumbing import file_rank, function_rank
-from memreplay.model import Filters
+from memreplay.analysis.categories.rules import DEFAULT_RULES, Rule
+from memreplay.analysis.code.plumbing import file_rank, function_rank
+from memreplay.snapshot.model import Filters
 from tests import oracle
 from tests.oracle import FrameTuple, Lifetime
 from tests.oracle_origins import Recorded, origins, plain_origin

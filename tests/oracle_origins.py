@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from memreplay.analysis.origins import (
+from memreplay.analysis.categories.origins import (
     BEFORE,
     CAST,
     EITHER_CAST,

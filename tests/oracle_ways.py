@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import memreplay as mr
-from memreplay.analysis.annotations import spans
-from memreplay.analysis.categories import DEFAULT_RULES, Rule
-from memreplay.analysis.dimensions import BEFORE_RECORDING, NO_EVENTS, NO_STACK, OUTSIDE
-from memreplay.analysis.grouping import pool_label, stream_label
-from memreplay.analysis.plumbing import ranks
-from memreplay.replay import Usage
+from memreplay.analysis.categories.rules import DEFAULT_RULES, Rule
+from memreplay.analysis.code.plumbing import ranks
+from memreplay.analysis.groups.dimensions import BEFORE_RECORDING, NO_EVENTS, NO_STACK, OUTSIDE
+from memreplay.analysis.groups.grouping import pool_label, stream_label
+from memreplay.analysis.moments.annotations import spans
+from memreplay.snapshot.usage import Usage
 from tests import oracle
 from tests.oracle_origins import Recorded, plain_origin
 

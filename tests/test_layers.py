@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import pytest
 
-from memreplay.cli.app import COMMANDS
+from memreplay.commands.app import COMMANDS
 
 PACKAGE = "memreplay"
 LAYERS = (
@@ -353,7 +353,7 @@ PLANTED = [
     ("analysis/a.py", "from memreplay import Snapshot", "imports memreplay.Snapshot of a later"),
     (
         "snapshot.py",
-        "def f():\n    import memreplay.analysis.peak",
+        "def f():\n    import memreplay.commands.peak.find",
         "snapshot.py:3: `snapshot` imp",
     ),
     (
@@ -363,7 +363,7 @@ PLANTED = [
     ),
     (
         "reports/r.py",
-        "from importlib import import_module\nm = import_module('memreplay.cli.peak')",
+        "from importlib import import_module\nm = import_module('memreplay.commands.peak.command')",
         "reports/r.py:3: `reports` imports",
     ),
     ("model.py", "from .errors import SnapshotError", "model.py:2: a leaf imports"),
@@ -377,7 +377,7 @@ PLANTED = [
         "from ..snapshot cimport (\n    a)",
         "_native/n.pxd:2: `_native` imports",
     ),
-    ("_core.pyx", "import memreplay.snapshot", "_core.pyx:2: `_core` imports"),
+    ("_core.pyx", "import memreplay.snapshot.snapshot", "_core.pyx:2: `_core` imports"),
     ("_core.pyx", "import numpy as np", "_core.pyx:2: native code imports numpy"),
     ("_core.pyx", "    cimport numpy", "_core.pyx:2: native code imports numpy"),
     ("_native/n.pyx", "from torch cimport x", "_native/n.pyx:2: native code imports torch"),

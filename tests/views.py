@@ -6,8 +6,8 @@ from collections import Counter
 from typing import Any
 
 import memreplay as mr
-from memreplay.analysis.plumbing import file_rank
-from memreplay.model import Frame
+from memreplay.analysis.code.plumbing import file_rank
+from memreplay.snapshot.model import Frame
 from tests import build, oracle
 from tests.build import START_US, FrameSpec, SnapshotBuilder
 

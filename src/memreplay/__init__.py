@@ -23,10 +23,12 @@ if TYPE_CHECKING:
         UnsafePickleError,
         UsageError,
     )
-    from memreplay.model import Frame, Lifetimes, Limits, LiveSet, PeakPoint
-    from memreplay.replay import Replay, Usage
-    from memreplay.snapshot import Snapshot, open  # noqa: A004
-    from memreplay.tables import Table
+    from memreplay.export.tables import Table
+    from memreplay.io.limits import Limits
+    from memreplay.snapshot.model import Frame, Lifetimes, LiveSet, PeakPoint
+    from memreplay.snapshot.replay import Replay
+    from memreplay.snapshot.snapshot import Snapshot, open  # noqa: A004
+    from memreplay.snapshot.usage import Usage
 
 __version__ = "0.1.0"
 
@@ -87,7 +89,7 @@ def __getattr__(name: str) -> object:
 
 def _table(snapshot: Snapshot, name: str, *, flat: bool = False) -> Table:
     """What `Snapshot.table` gives; loaded when one is asked for."""
-    from memreplay.tables import table
+    from memreplay.export.tables import table
 
     return table(snapshot, name, flat=flat)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 def main() -> None:
     """Run the command line; ends with SystemExit."""
     try:
-        from memreplay.cli.app import app
+        from memreplay.commands.app import app
 
         # A name is given, so that `python -m memreplay` speaks of `memreplay` too.
         app(prog_name="memreplay")
@@ -28,7 +28,7 @@ def run() -> None:
     import os
     import sys
 
-    from memreplay.cli.ending import take_signals
+    from memreplay.commands.shared.ending import take_signals
 
     # Imports make many objects and no garbage.
     gc.set_threshold(50_000)

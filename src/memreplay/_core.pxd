@@ -1,8 +1,8 @@
 # What the other façades need of the reader's: the tables, seeds, and errors.
 from libc.stdint cimport uint32_t, uint64_t
-from memreplay._native cimport tables as _tables
-from memreplay._native.hashmap cimport Spans
-from memreplay._native.status cimport Status
+from memreplay.engine.read cimport tables as _tables
+from memreplay.engine.base.hashmap cimport Spans
+from memreplay.engine.base.status cimport Status
 
 cdef class Tables:
     cdef _tables.Tables t

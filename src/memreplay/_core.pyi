@@ -5,7 +5,7 @@ from typing import Final, final
 
 from typing_extensions import Never
 
-from memreplay._native.column import Column
+from memreplay.engine.read.column import Column
 from memreplay.errors import TruncatedError
 
 ABSENT_TIME: Final[int]

@@ -8,23 +8,23 @@ it.
 cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
-from memreplay._native cimport json as _json
-from memreplay._native cimport tables as _tables
-from memreplay._native cimport value as _value
-from memreplay._native cimport vm as _vm
-from memreplay._native.column cimport Column, column, field_column
-from memreplay._native.cursor cimport Cursor
-from memreplay._native.dump cimport dump_lines
-from memreplay._native.hashmap cimport NONE32, Spans, span_at, spans_len
-from memreplay._native.intake cimport Intake
-from memreplay._native.keys cimport S_ACTION, S_STATE, key_name
-from memreplay._native.limits cimport Limits
-from memreplay._native.status cimport DONE, ERR_TRUNCATED, OK, Status
+from memreplay.engine.read cimport json as _json
+from memreplay.engine.read cimport tables as _tables
+from memreplay.engine.read cimport value as _value
+from memreplay.engine.read cimport vm as _vm
+from memreplay.engine.read.column cimport Column, column, field_column
+from memreplay.engine.base.cursor cimport Cursor
+from memreplay.engine.write.dump cimport dump_lines
+from memreplay.engine.base.hashmap cimport NONE32, Spans, span_at, spans_len
+from memreplay.engine.read.intake cimport Intake
+from memreplay.engine.read.keys cimport S_ACTION, S_STATE, key_name
+from memreplay.engine.base.limits cimport Limits
+from memreplay.engine.base.status cimport DONE, ERR_TRUNCATED, OK, Status
 
 import os
 import struct
 
-from memreplay._diagnosis import cut_stream, diagnose
+from memreplay.engine.base.diagnosis import cut_stream, diagnose
 from memreplay.errors import LimitError
 
 ABSENT_TIME = _tables.ABSENT_TIME

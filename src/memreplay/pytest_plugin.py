@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from memreplay.analysis.budgets import Budget
-    from memreplay.results.gate import GateReport
+    from memreplay.analysis.comparing.budgets import Budget
+    from memreplay.commands.gate.result import GateReport
 
 MARKER = "memreplay"
 WIDTH = 100
@@ -175,7 +175,7 @@ def _wanted(item: pytest.Item, marker: pytest.Mark) -> tuple[Budget, Path | None
 
     Raises pytest.UsageError for a marker that means nothing.
     """
-    from memreplay.analysis.budgets import budget_of
+    from memreplay.analysis.comparing.budgets import budget_of
     from memreplay.errors import UsageError
 
     where = f"@pytest.mark.{MARKER}"
@@ -208,8 +208,8 @@ def _wanted(item: pytest.Item, marker: pytest.Mark) -> tuple[Budget, Path | None
 def _judge(item: pytest.Item, marker: pytest.Mark, path: Path, kept: Path | None) -> str:
     """What the test broke, in words; empty where it kept its limits."""
     import memreplay
+    from memreplay.commands.gate.result import GateReport
     from memreplay.errors import MemreplayError
-    from memreplay.results.gate import GateReport
 
     budget, baseline, trusting = _wanted(item, marker)
     try:
@@ -231,7 +231,7 @@ def _judge(item: pytest.Item, marker: pytest.Mark, path: Path, kept: Path | None
 
 
 def _gated(snap: Any, budget: Budget, baseline: Path | None, trusting: bool) -> Any:
-    from memreplay.analysis.gate import gate_file
+    from memreplay.commands.gate.find import gate_file
 
     base = None if baseline is None else _read_baseline(baseline)
     return gate_file(snap, (budget,), base=base, allow_untrusted=trusting)
@@ -239,8 +239,8 @@ def _gated(snap: Any, budget: Budget, baseline: Path | None, trusting: bool) -> 
 
 def _read_baseline(path: Path) -> Any:
     """The side of a comparison that a baseline is. Raises SnapshotError, OSError, UsageError."""
-    from memreplay.analysis.baseline_reading import MAX_BYTES, parse_baseline
-    from memreplay.analysis.sides import BaselineSide
+    from memreplay.analysis.comparing.baseline_reading import MAX_BYTES, parse_baseline
+    from memreplay.analysis.comparing.sides import BaselineSide
     from memreplay.errors import UsageError
 
     try:
@@ -254,9 +254,9 @@ def _read_baseline(path: Path) -> Any:
 
 
 def _write_baseline(snap: Any, budget: Budget, path: Path, trusting: bool) -> None:
-    from memreplay.analysis.baseline import baseline_of
-    from memreplay.analysis.gate import doubts
-    from memreplay.reports.baseline_json import render_baseline_json
+    from memreplay.analysis.comparing.baseline import baseline_of
+    from memreplay.analysis.comparing.baseline_json import render_baseline_json
+    from memreplay.commands.gate.find import doubts
 
     made = baseline_of(snap, measure=budget.measure, budgets=(budget,))
     if not trusting and any(doubts(one.reasons[budget.measure]) for one in made.devices):
@@ -269,9 +269,9 @@ def _write_baseline(snap: Any, budget: Budget, path: Path, trusting: bool) -> No
 
 def _words(report: GateReport, kept: Path | None) -> str:
     """The line that says it all, the limits, and the groups that broke them."""
-    from memreplay.reports.gate_text import gate_document
-    from memreplay.reports.gate_words import headline
-    from memreplay.reports.plain import render_plain
+    from memreplay.commands.gate.text import gate_document
+    from memreplay.commands.gate.words import headline
+    from memreplay.render.plain import render_plain
 
     # The first heading is the file, which is gone by then.
     text = render_plain(gate_document(report)[1:], width=WIDTH).strip("\n")

@@ -10,15 +10,15 @@ import zlib
 from typing import Any
 
 import memreplay as mr
-from memreplay.analysis.peak import peak_report
-from memreplay.analysis.summary import summarize
-from memreplay.container import MAGIC
-from memreplay.model import By, MeasureName, Moment
-from memreplay.reports.peak_json import render_peak_json
-from memreplay.reports.peak_text import peak_document
-from memreplay.reports.plain import render_plain
-from memreplay.reports.summary_json import render_summary_json
-from memreplay.reports.summary_text import summary_document
+from memreplay.commands.peak.find import peak_report
+from memreplay.commands.peak.json import render_peak_json
+from memreplay.commands.peak.text import peak_document
+from memreplay.commands.summary.find import summarize
+from memreplay.commands.summary.json import render_summary_json
+from memreplay.commands.summary.text import summary_document
+from memreplay.io.container import MAGIC
+from memreplay.render.plain import render_plain
+from memreplay.snapshot.model import By, MeasureName, Moment
 from tests import build, oracle
 from tests.compare import assert_like_oracle
 from tests.fuzz import datasets

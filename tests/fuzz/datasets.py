@@ -9,10 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memreplay.dataset_files import FORMATS, TABLES
-from memreplay.tables import table
-from memreplay.tables.ipc import write_arrow
-from memreplay.tables.parquet import write_parquet
+from memreplay.export.tables import table
+from memreplay.export.tables.ipc import write_arrow
+from memreplay.export.tables.parquet import write_parquet
+from memreplay.io.dataset_files import FORMATS, TABLES
 from tests.fuzz import plain, raw
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import memreplay as mr
 
 MAGIC = b"memreplay fuzz dataset\n"
-SAID = b"memreplay.snapshot"
+SAID = b"memreplay.snapshot.snapshot"
 WRITERS = {"arrow": write_arrow, "parquet": write_parquet}
 TEXTS = ("alloc", "active_allocated", "0:1", "-1:9223372036854775807", ":", '{"a": 1}', '{"a', "")
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import memreplay as mr
-from memreplay.analysis import grouping
+from memreplay.analysis.groups import grouping
 from tests import build
 from tests.build import SnapshotBuilder
 from tests.fuzz import check as judge

@@ -8,10 +8,10 @@ from collections import Counter
 from typing import Any
 
 import memreplay as mr
-from memreplay.analysis.slicing import cut
-from memreplay.conversion import as_json, convert
-from memreplay.dataset_files import FORMATS
-from memreplay.model import MEASURES
+from memreplay.commands.slice.find import cut
+from memreplay.io.dataset_files import FORMATS
+from memreplay.snapshot.conversion import as_json, convert
+from memreplay.snapshot.model import MEASURES
 from tests.fuzz import datasets
 
 WRITTEN_EVENTS = 5_000

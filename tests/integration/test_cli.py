@@ -329,7 +329,7 @@ def test_version_and_help_load_nothing_heavy() -> None:
         "import sys; from memreplay.__main__ import main\n"
         "try: main()\n"
         "except SystemExit: pass\n"
-        "heavy = {'numpy', 'rich', 'memreplay._core', 'memreplay.snapshot'}\n"
+        "heavy = {'numpy', 'rich', 'memreplay._core', 'memreplay.snapshot.snapshot'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )
     for flag in ("--version", "--help"):

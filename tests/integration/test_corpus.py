@@ -13,36 +13,36 @@ import pytest
 from click.testing import CliRunner
 
 import memreplay as mr
-from memreplay.analysis.allocations import allocations_report
-from memreplay.analysis.baseline import baseline_of
-from memreplay.analysis.budgets import Budget
-from memreplay.analysis.diff import diff_report
-from memreplay.analysis.filters import Filtering
-from memreplay.analysis.gate import gate_file
-from memreplay.analysis.grouping import Grouper
-from memreplay.analysis.leaks import leaks_report
-from memreplay.analysis.operators import operator_of
-from memreplay.analysis.peak import peak_report
-from memreplay.analysis.report import HOLDERS, overview
-from memreplay.analysis.sides import BaselineSide, Scope, SnapshotSide
-from memreplay.analysis.steps import steps_report
-from memreplay.analysis.torch_categories import category_events
-from memreplay.analysis.tracks import trace_report
-from memreplay.cli.app import app
-from memreplay.model import WAYS, Filters, Group, MeasureName, When
-from memreplay.reports.document import Table
-from memreplay.reports.dump import render_dump
-from memreplay.reports.holders_text import group_rows
-from memreplay.reports.memory_timeline import render_coalesced
-from memreplay.reports.report_text import report_document
+from memreplay.analysis.code.operators import operator_of
+from memreplay.analysis.comparing.baseline import baseline_of
+from memreplay.analysis.comparing.budgets import Budget
+from memreplay.analysis.comparing.sides import BaselineSide, Scope, SnapshotSide
+from memreplay.analysis.groups.grouping import Grouper
+from memreplay.analysis.selecting.filters import Filtering
+from memreplay.commands.allocations.find import allocations_report
+from memreplay.commands.app import app
+from memreplay.commands.diff.find import diff_report
+from memreplay.commands.dump.text import render_dump
+from memreplay.commands.gate.find import gate_file
+from memreplay.commands.leaks.find import leaks_report
+from memreplay.commands.peak.find import peak_report
+from memreplay.commands.report.find import HOLDERS, overview
+from memreplay.commands.report.text import report_document
+from memreplay.commands.steps.find import steps_report
+from memreplay.export.viewers.memory_timeline import render_coalesced
+from memreplay.export.viewers.torch_categories import category_events
+from memreplay.export.viewers.tracks import trace_report
+from memreplay.render.document import Table
+from memreplay.render.holders import group_rows
+from memreplay.snapshot.model import WAYS, Filters, Group, MeasureName, When
 from tests import oracle, oracle_allocations, oracle_measures
 from tests.compare import assert_like_oracle
 from tests.dumped import expected_tables, read_dump
 from tests.oracle_diff import check_lines, lines_held
 from tests.oracle_groups import Groups
-from tests.unit.analysis.test_report import assert_equals_the_commands
-from tests.unit.reports.test_report_json import check
-from tests.unit.reports.test_report_text import COLUMNS, LINES, text
+from tests.unit.commands.report.test_find import assert_equals_the_commands
+from tests.unit.commands.report.test_json import check
+from tests.unit.commands.report.test_text import COLUMNS, LINES, text
 
 # The exact requested peak of each file, and the first event after which it is reached.
 PEAKS = {

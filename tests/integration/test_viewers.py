@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 import memreplay as mr
-from memreplay.model import MEASURES
+from memreplay.snapshot.model import MEASURES
 from tests import build, views
 from tests.conftest import ROOT
 

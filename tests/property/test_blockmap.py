@@ -10,17 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memreplay as mr
-from memreplay import _blockmap, _groups
-from memreplay.analysis.grouping import Grouper
-from memreplay.analysis.mapped import pins_of
-from memreplay.model import WAYS
+from memreplay.analysis.groups.grouping import Grouper
+from memreplay.analysis.groups.mapped import pins_of
+from memreplay.engine.query import _blockmap, _groups
+from memreplay.snapshot.model import WAYS
 from tests import build
 from tests.allocator import MIB, PoolId
 from tests.allocator_strategies import SETTINGS
 from tests.oracle_ways import Named
 from tests.pictures import Picture, Pictures, Range, Tile, pinned, record_pictures, units
 from tests.property.test_measures import is_exact
-from tests.unit.native.test_keying import KINDS, Asked, spelled
+from tests.unit.engine.query.test_keying import KINDS, Asked, spelled
 
 STATES = {_blockmap.FREE: "free", _blockmap.IN_USE: "in_use", _blockmap.PENDING: "pending"}
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import memreplay as mr
-from memreplay.analysis.diff import diff_report
-from memreplay.analysis.sides import Scope
-from memreplay.results.diff import DeviceDiff
+from memreplay.analysis.comparing.sides import Scope
+from memreplay.commands.diff.find import diff_report
+from memreplay.commands.diff.result import DeviceDiff
 from tests import build
 from tests.build import FrameSpec, SnapshotBuilder
 from tests.oracle_diff import Place, check_lines, lines_held

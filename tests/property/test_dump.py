@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import memreplay as mr
-from memreplay.reports.dump import render_dump
+from memreplay.commands.dump.text import render_dump
 from tests import build
 from tests.build import Ops
 from tests.dumped import expected_tables, read_dump

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memreplay as mr
-from memreplay import _groups, _growth
-from memreplay.analysis.leaks import leaks_report
-from memreplay.analysis.steps import steps_report
+from memreplay.commands.leaks.find import leaks_report
+from memreplay.commands.steps.find import steps_report
+from memreplay.commands.steps.result import Outside, Step
+from memreplay.engine.query import _groups, _growth
 from memreplay.errors import UsageError
-from memreplay.model import MEASURES
-from memreplay.results.steps import Outside, Step
+from memreplay.snapshot.model import MEASURES
 from tests import build, oracle, oracle_steps
 from tests.allocator_strategies import Recording, recordings
 from tests.build import Snapshot

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memreplay as mr
-from memreplay.analysis.oom import oom_report
-from memreplay.results.oom import Oom
+from memreplay.commands.oom.find import oom_report
+from memreplay.commands.oom.result import Oom
 from tests import build
 from tests.allocator import (
     DEFAULT_POOL,

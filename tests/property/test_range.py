@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import memreplay as mr
-from memreplay.model import Moment
-from memreplay.reports.dump import render_dump
+from memreplay.commands.dump.text import render_dump
+from memreplay.snapshot.model import Moment
 from tests import build, oracle
 from tests.build import SnapshotBuilder
 from tests.compare import stack_of

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 
 import memreplay as mr
-from memreplay.analysis.peak import peak_report
-from memreplay.analysis.summary import summarize
+from memreplay.commands.peak.find import peak_report
+from memreplay.commands.summary.find import summarize
 from tests import build, oracle
 from tests.build import SnapshotBuilder
 from tests.strategies import traces

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import memreplay as mr
-from memreplay.analysis.slicing import cut
+from memreplay.commands.slice.find import cut
 from tests import build, oracle
 from tests.allocator_strategies import Recording, recordings
 from tests.build import SnapshotBuilder

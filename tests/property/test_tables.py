@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import memreplay as mr
-from memreplay import _measures
-from memreplay.analysis.dimensions import NO_MODULE
-from memreplay.tables import batching, table
-from memreplay.tables.arrow import spelled as unpaired
+from memreplay.analysis.groups.dimensions import NO_MODULE
+from memreplay.engine.replay import _measures
+from memreplay.export.tables import batching, table
+from memreplay.export.tables.arrow import spelled as unpaired
 from tests import build, oracle
 from tests.allocator_strategies import Recording, recordings
 from tests.dumped import expected_tables

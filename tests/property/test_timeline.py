@@ -11,17 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memreplay as mr
-from memreplay import _measures, _timeline
-from memreplay.analysis.grouping import BEFORE_RECORDING, NO_EVENTS, NO_STACK, Grouper
-from memreplay.analysis.timeline import timeline_report
+from memreplay.analysis.groups.grouping import BEFORE_RECORDING, NO_EVENTS, NO_STACK, Grouper
+from memreplay.commands.timeline.find import timeline_report
+from memreplay.commands.timeline.result import Axis, Series
+from memreplay.engine.replay import _measures, _timeline
 from memreplay.errors import UsageError
-from memreplay.model import MEASURES, Buckets, By, MeasureName
-from memreplay.replay import Usage
-from memreplay.results.timeline import Axis, Series
+from memreplay.snapshot.model import MEASURES, Buckets, By, MeasureName
+from memreplay.snapshot.usage import Usage
 from tests import build
 from tests.allocator_strategies import Recording, record, recordings
 from tests.strategies import traces
-from tests.unit.native.measured import A, column, replay
+from tests.unit.engine.replay.measured import A, column, replay
 
 HUGE = 2**62
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import memreplay as mr
-from memreplay.analysis.trust import REMARKS, device_verdict, verdict
-from memreplay.model import MEASURES
+from memreplay.analysis.trust.trust import REMARKS, device_verdict, verdict
+from memreplay.snapshot.model import MEASURES
 from tests import build
 from tests.damage import DAMAGE, NO_DAMAGE, count, judge, main, program, simulated
 

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import memreplay as mr
-from memreplay import _core, _timeline
-from memreplay._native.column import FIELDS, Column
+from memreplay import _core
+from memreplay.engine.read.column import FIELDS, Column
+from memreplay.engine.replay import _timeline
 from tests import build
 from tests.build import SnapshotBuilder
 

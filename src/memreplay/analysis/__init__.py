@@ -1,1 +1,1 @@
-"""What the numbers mean: pure functions from a snapshot to the results of `memreplay.model`."""
+"""What the numbers mean: pure functions from a snapshot to the results of `memreplay.snapshot.model`."""

@@ -1,7 +1,0 @@
-# Metadata (compile_context, user_metadata) as text ids.
-from libc.stdint cimport uint32_t
-from memreplay._native.tables cimport Tables
-from memreplay._native.value cimport Value
-
-cdef uint32_t key_text(Tables* t, const Value* k) noexcept nogil
-cdef int want_metadata(Tables* t, const Value* v, uint32_t* out) noexcept nogil

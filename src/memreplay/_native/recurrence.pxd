@@ -1,7 +1,0 @@
-# Where a trace comes back to the same run of allocations.
-from libc.stdint cimport int64_t, uint64_t
-from memreplay._native.growbuf cimport Buf
-from memreplay._native.replay cimport Replay
-
-cdef int find_recurrence(const Replay* r, const int64_t* usage, int64_t start, bint by_size,
-                         uint64_t seed, Buf* at, double* score) noexcept nogil

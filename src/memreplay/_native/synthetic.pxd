@@ -1,7 +1,0 @@
-# Events that no program asked for: those of CUDA graph trees that set a pool back to a checkpoint.
-from libc.stdint cimport uint64_t
-from memreplay._native.growbuf cimport Buf
-from memreplay._native.replay cimport Replay
-
-cdef int mark_synthetic(const Replay* r, Buf* stacks) noexcept nogil
-cdef uint64_t count_synthetic(const Replay* r, const Buf* stacks) noexcept nogil

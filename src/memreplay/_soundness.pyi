@@ -1,7 +1,0 @@
-"""The façade over checks of a replay: can what was live and what was reserved both be true?"""
-
-from memreplay._measures import Reserved
-from memreplay._native.column import Column
-
-def soundness(reserved: Reserved) -> dict[str, int]: ...
-def first_above(low: Column, low_start: int, high: Column, high_start: int) -> int | None: ...

@@ -1,0 +1,1 @@
+"""Rules of categories, and where allocations come from."""

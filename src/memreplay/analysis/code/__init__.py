@@ -1,0 +1,1 @@
+"""What frames say: whose code, which operator, what a pattern matches."""

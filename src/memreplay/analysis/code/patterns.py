@@ -1,0 +1,62 @@
+"""Regular expressions that people give: read, and searched in the frames of a snapshot."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from array import array
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from memreplay.analysis.code.needles import Sieve
+from memreplay.errors import UsageError
+
+if TYPE_CHECKING:
+    from memreplay.snapshot.snapshot import Snapshot
+
+
+def compiled(pattern: str, what: str) -> re.Pattern[str]:
+    """The regular expression. Raises UsageError that says what it is: `what` and its mistake."""
+    try:
+        with warnings.catch_warnings():
+            # A set that a later Python may read otherwise (`[[a]`) is no mistake yet.
+            warnings.simplefilter("ignore", FutureWarning)
+            return re.compile(pattern)
+    except re.error as error:
+        raise UsageError(f"{what} is not a regular expression: {error}") from None
+    except (OverflowError, RecursionError):
+        raise UsageError(
+            f"{what} is not a regular expression: too large, or nested too deep"
+        ) from None
+
+
+def bits_of_frames(snap: Snapshot, patterns: Sequence[tuple[int, re.Pattern[str]]]) -> array[int]:
+    """Of each frame the bits of those that are found in its `file:function`, as u64.
+
+    Each text is searched once, however many lines of it are frames.
+    """
+    native = snap.native
+    if not patterns:
+        return array("Q", bytes(8 * native.n_frames))
+    known: dict[tuple[int, int], int] = {}
+    texts: list[str] = []
+    of_frame: list[int] = []
+    for i in range(native.n_frames):
+        function, file, _ = native.frame(i)
+        number = known.get((function, file))
+        if number is None:
+            number = known[function, file] = len(texts)
+            texts.append(f"{native.string(file)}:{native.string(function)}")
+        of_frame.append(number)
+    of_text: list[int] = []
+    for text, left in zip(
+        texts, Sieve(pattern for _, pattern in patterns).left(texts), strict=True
+    ):
+        bits = 0
+        while left:
+            bit, pattern = patterns[(left & -left).bit_length() - 1]
+            left &= left - 1
+            if pattern.search(text):
+                bits |= bit
+        of_text.append(bits)
+    return array("Q", [of_text[number] for number in of_frame])

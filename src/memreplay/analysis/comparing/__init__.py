@@ -1,0 +1,1 @@
+"""Two snapshots side by side."""

@@ -1,0 +1,161 @@
+"""Boils a snapshot down to the baseline that a gate and a diff hold later ones against."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from memreplay.analysis.categories.rules import DEFAULT_RULES
+from memreplay.analysis.comparing.baseline_record import Baseline, BaselineDevice, BaselinePeak
+from memreplay.analysis.comparing.sides import REST, Scope, Sided, SnapshotSide, trimmed
+from memreplay.errors import UsageError
+from memreplay.snapshot.model import MEASURES, Group, MeasureName
+
+if TYPE_CHECKING:
+    from memreplay.analysis.categories.rules import Rule
+    from memreplay.analysis.comparing.budgets import Budget
+    from memreplay.snapshot.snapshot import Snapshot
+
+TOP = 50  # groups that are kept of a device's peak
+TOP_OF_A_PART = 10  # and of a category's, or an annotation's
+MOST_ANNOTATIONS = 32
+
+
+def baseline_of(
+    snap: Snapshot,
+    *,
+    measure: MeasureName = "held",
+    rules: tuple[Rule, ...] | None = None,
+    budgets: Iterable[Budget] = (),
+    top: int = TOP,
+    strict: bool = False,
+) -> Baseline:
+    """The peaks of every device: of all measures, and of `measure` with its groups, also by
+    category, by annotation, and of what `budgets` speak of.
+
+    `top` groups are kept of a peak (0: all). Raises UsageError for reserved memory, for a category
+    that no rule has, and for a snapshot of nothing.
+    """
+    if measure == "reserved":
+        raise UsageError(
+            "reserved memory has no stacks: choose another measure for a baseline's groups"
+        )
+    if not snap.devices:
+        raise UsageError("it has neither events nor segments: nothing was recorded")
+    rules = DEFAULT_RULES if rules is None else rules
+    side = SnapshotSide(snap, rules=rules, strict=strict)
+    asked = tuple(budgets)
+    return Baseline(
+        file=snap.file.replace("\\", "/").rstrip("/").rpartition("/")[2],
+        measure=measure,
+        rules=fingerprint(rules),
+        categories=_categories(rules),
+        devices=tuple(
+            BaselineDevice(
+                device=device,
+                peaks=tuple(_peaks(side, device, measure, rules, asked, top)),
+                reasons={name: side.verdict(device, name).reasons for name in MEASURES},
+            )
+            for device in snap.devices
+        ),
+        range=snap.range,
+    )
+
+
+def fingerprint(rules: tuple[Rule, ...]) -> str:
+    """The same text for the same rules of categories."""
+    import hashlib  # late: a gate mostly does without it
+
+    spelled = "\n".join(repr(rule) for rule in rules)
+    return hashlib.sha256(spelled.encode("utf-8", "backslashreplace")).hexdigest()[:16]
+
+
+def _peaks(
+    side: SnapshotSide,
+    device: int,
+    measure: MeasureName,
+    rules: tuple[Rule, ...],
+    budgets: tuple[Budget, ...],
+    top: int,
+) -> Iterator[BaselinePeak]:
+    whole = [Scope(name) for name in dict.fromkeys((measure, *MEASURES))]
+    parts = [Scope(measure, category=name) for name in _categories(rules)]
+    parts += [Scope(measure, annotation=name) for name in _annotations(side, device, measure)]
+    for budget in budgets:
+        if budget.device in (None, device):
+            parts.append(
+                Scope(budget.measure, category=budget.category, annotation=budget.annotation)
+            )
+            if budget.max_reserved is not None:
+                parts.append(Scope("reserved", annotation=budget.annotation))
+    for scope in dict.fromkeys([*whole, *parts]):
+        most = top if scope in whole else TOP_OF_A_PART
+        found = _peak(side, device, scope, most, grouped=scope.measure == measure)
+        if found is not None:
+            yield found
+
+
+def _categories(rules: tuple[Rule, ...]) -> tuple[str, ...]:
+    from memreplay.analysis.categories.rules import UNKNOWN
+
+    return (*dict.fromkeys(rule.name for rule in rules), UNKNOWN)
+
+
+def _annotations(side: SnapshotSide, device: int, measure: MeasureName) -> list[str]:
+    """The names before a #, of as many annotations as reach highest."""
+    names = dict.fromkeys(span.name.partition("#")[0] for span in side.spans(device))
+    names.pop("", None)
+    if len(names) <= MOST_ANNOTATIONS:
+        return list(names)
+    from memreplay.analysis.moments.highest import Highest
+
+    usage = side.usage(device, Scope(measure))
+    top = Highest(usage)
+    highest: dict[str, int] = {}
+    for span in side.spans(device):
+        name = span.name.partition("#")[0]
+        last = usage.replay.start + usage.replay.events
+        end = last if span.end_event is None else span.end_event
+        highest[name] = max(top.within(span.start_event, end)[0], highest.get(name, 0))
+    return sorted(names, key=lambda name: (-highest[name], name))[:MOST_ANNOTATIONS]
+
+
+def as_kept(found: Sided, scope: Scope) -> Sided:
+    """What a baseline keeps of it, as it is read again: both forms of a base blame the same."""
+    part = scope.category is not None or scope.annotation is not None
+    groups = trimmed(found.groups)
+    kept = groups[: TOP_OF_A_PART if part else TOP]
+    left = groups[len(kept) :]
+    if not left:
+        return Sided(found.side, groups)
+    n_bytes, count = sum(group.bytes for group in left), sum(group.count for group in left)
+    return Sided(
+        found.side, [*kept, Group(REST, n_bytes, count, 0.0)], min(group.bytes for group in kept)
+    )
+
+
+def _peak(
+    side: SnapshotSide, device: int, scope: Scope, top: int, *, grouped: bool
+) -> BaselinePeak | None:
+    level = side.level(device, scope)
+    if level is None:
+        return None
+    part = scope.category, scope.annotation
+    if grouped and scope.category is not None and scope.annotation is None and not level.bytes:
+        return None  # as all categories that are not there
+    if not grouped:
+        return BaselinePeak(scope.measure, *part, level.bytes, 0, level.event_index)
+    found = side.at(device, scope)
+    groups = trimmed(found.groups)
+    kept = groups[:top] if top else groups
+    return BaselinePeak(
+        scope.measure,
+        *part,
+        level.bytes,
+        found.side.count,
+        level.event_index,
+        groups=tuple(kept),
+        groups_total=len(groups),
+        rest_bytes=sum(group.bytes for group in groups[len(kept) :]),
+        rest_count=sum(group.count for group in groups[len(kept) :]),
+    )

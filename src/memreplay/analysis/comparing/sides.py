@@ -1,0 +1,372 @@
+"""The two sides of a comparison: a snapshot, or a baseline that was made of one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from memreplay.analysis.comparing.baseline_record import BaselinePeak
+from memreplay.analysis.comparing.records import Side
+from memreplay.analysis.selecting.choice import filtering_of
+from memreplay.analysis.trust.trust import graded, strict_verdict, verdict
+from memreplay.errors import UsageError
+from memreplay.snapshot.model import (
+    By,
+    EventRange,
+    Filters,
+    Frame,
+    Group,
+    MeasureName,
+    Verdict,
+    When,
+)
+
+if TYPE_CHECKING:
+    from memreplay.analysis.categories.rules import Rule
+    from memreplay.analysis.comparing.baseline_record import Baseline, BaselineDevice
+    from memreplay.analysis.groups.grouping import Grouper
+    from memreplay.engine.replay._timeline import Measure
+    from memreplay.snapshot.model import Span
+    from memreplay.snapshot.snapshot import Snapshot
+    from memreplay.snapshot.usage import Usage
+
+PEAK = When("peak", 1)
+MOST_SEEN = 100_000  # frames of the user's code that are compared
+REST = "(smaller groups of the baseline)"
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What is compared: a measure at a moment, of everything or of a part of it.
+
+    `annotation` is of all annotations of that name, or with this before their #: the highest moment
+    within any of them, whatever `when` says.
+    """
+
+    measure: MeasureName
+    when: When = PEAK
+    category: str | None = None
+    annotation: str | None = None
+    pool: tuple[int, int] | None = None
+    stream: int | None = None
+
+
+class Level(NamedTuple):
+    """The bytes of a scope, and the event after which they are so."""
+
+    bytes: int
+    event_index: int
+
+
+class Sided(NamedTuple):
+    """A scope on one side: its totals and its groups.
+
+    Groups that a baseline left out are one of the label REST, and hold at most `most_left_out`
+    bytes each; None where there are none. `seen` is the user's code that was recorded, whether it
+    holds anything then or not.
+    """
+
+    side: Side
+    groups: list[Group]
+    most_left_out: int | None = None
+    seen: tuple[Frame, ...] = ()
+
+
+class ComparedSide(Protocol):
+    """A snapshot or a baseline. Each question raises UsageError for what it does not have."""
+
+    @property
+    def file(self) -> str: ...
+    @property
+    def devices(self) -> tuple[int, ...]: ...
+    @property
+    def truncated(self) -> bool: ...
+    @property
+    def range(self) -> EventRange | None:
+        """Which events are read; None where a baseline does not say."""
+        ...
+
+    @property
+    def trimmed(self) -> bool:
+        """Whether its stacks are cut down to the user's frames; the other side's should be, too."""
+        ...
+
+    def level(self, device: int, scope: Scope) -> Level | None:
+        """How high it went; None where there is no such annotation."""
+        ...
+
+    def verdict(self, device: int, measure: MeasureName) -> Verdict:
+        """Whether a measure can be trusted."""
+        ...
+
+    def at(self, device: int, scope: Scope) -> Sided:
+        """A device there: its totals, and all its groups."""
+        ...
+
+
+class SnapshotSide:
+    """A snapshot, grouped one way; strings and frames are classified when first needed."""
+
+    trimmed = False
+
+    def __init__(
+        self,
+        snap: Snapshot,
+        *,
+        by: By = "stack",
+        rules: tuple[Rule, ...] | None = None,
+        filters: Filters | None = None,
+        strict: bool = False,
+    ) -> None:
+        self.snap = snap
+        self.by = by
+        self.rules = rules
+        self.filtering = filtering_of(snap, filters, checked=False)
+        self.strict = strict
+        self._groupers: dict[By, Grouper] = {}
+        self._usages: dict[tuple[int, Scope], Usage] = {}
+        self._seen: tuple[Frame, ...] | None = None
+        self._levels: dict[tuple[int, Scope], Level | None] = {}
+
+    @property
+    def file(self) -> str:
+        return self.snap.file
+
+    @property
+    def devices(self) -> tuple[int, ...]:
+        return self.snap.devices
+
+    @property
+    def truncated(self) -> bool:
+        return self.snap.truncation is not None
+
+    @property
+    def range(self) -> EventRange:
+        return self.snap.range
+
+    def grouper(self, by: By | None = None) -> Grouper:
+        """What groups the live sets, made once."""
+        by = self.by if by is None else by
+        if by not in self._groupers:
+            from memreplay.analysis.groups.grouping import (
+                Grouper,  # late: a peak alone needs no groups
+            )
+
+            self._groupers[by] = Grouper(self.snap, by, self.rules)
+        return self._groupers[by]
+
+    def spans(self, device: int) -> tuple[Span, ...]:
+        """The annotations of a device."""
+        from memreplay.analysis.moments.annotations import spans
+
+        return spans(self.snap, self.snap.replay(device))
+
+    def usage(self, device: int, scope: Scope) -> Usage:
+        """The measure of what is in the scope. Raises UsageError for an unknown category."""
+        key = device, scope
+        if key not in self._usages:
+            replay = self.snap.replay(device)
+            usage = replay.measure(scope.measure, pool=scope.pool, stream=scope.stream)
+            if self.filtering is not None:
+                usage = self.filtering.filtered(usage)
+            if scope.category is not None:
+                usage = self._category_alone(usage, scope.category)
+            self._usages[key] = usage
+        return self._usages[key]
+
+    def level(self, device: int, scope: Scope) -> Level | None:
+        """How high it went; None where there is no such annotation."""
+        key = device, scope
+        if key not in self._levels:
+            self._levels[key] = self._level(device, scope)
+        return self._levels[key]
+
+    def _level(self, device: int, scope: Scope) -> Level | None:
+        usage = self.usage(device, scope)
+        if scope.annotation is None and scope.when == PEAK:
+            return Level(usage.peak.bytes, usage.peak.event_index)
+        from memreplay.analysis.moments.moments import highest_within, resolve
+
+        if scope.annotation is not None:
+            found = highest_within(usage, self.spans(device), scope.annotation)
+            return None if found is None else Level(found.bytes, found.event_index)
+        event = resolve(self.snap, usage, scope.when)
+        return Level(usage.bytes_at(event), event)
+
+    def verdict(self, device: int, measure: MeasureName) -> Verdict:
+        """Whether a measure of a device can be trusted."""
+        usage = self.snap.replay(device).measure(measure)
+        return (strict_verdict if self.strict else verdict)(self.snap, usage)
+
+    def at(self, device: int, scope: Scope) -> Sided:
+        """A device there: its totals, and all its groups."""
+        usage = self.usage(device, scope)
+        level = self.level(device, scope)
+        if level is None:
+            raise UsageError(f"device {device} has no annotation {scope.annotation!r}")
+        # Of what is filtered, so that what cannot be checked of a part is no doubt of it.
+        trust = (strict_verdict if self.strict else verdict)(self.snap, usage)
+        groups, _, count, _ = self.grouper().holders(usage, level.event_index, 0)
+        side = Side(
+            file=self.file,
+            bytes=level.bytes,
+            count=count,
+            event_index=level.event_index,
+            time_us=usage.replay.time_us(level.event_index),
+            exactness="exact" if trust.exact else "estimated",
+            trusted=trust.trusted,
+            reasons=trust.reasons,
+        )
+        return Sided(side, list(groups), seen=self._seen_code())
+
+    def _seen_code(self) -> tuple[Frame, ...]:
+        """The user's code in all stacks of the recording."""
+        if self._seen is None:
+            native, rank = self.snap.native, self.grouper().file_rank
+            ids = (i for i in range(native.n_frames) if not rank[native.frame(i)[1]])
+            self._seen = tuple(map(self.snap.frame, islice(ids, MOST_SEEN)))
+        return self._seen
+
+    def _category_alone(self, usage: Usage, category: str) -> Usage:
+        if usage.measure == "reserved":
+            raise UsageError("reserved memory consists of segments, which have no categories")
+        grouper = self.grouper("category")
+        names = grouper.dimensions.rules
+        if category not in {names.name(i) for i in range(len(names.rules) + 1)}:
+            there = ", ".join(dict.fromkeys(rule.name for rule in names.rules))
+            raise UsageError(f"no rule has the category {category!r}; there are: {there}")
+
+        def narrow(narrowed: Usage, measure: Measure) -> Measure:
+            keys = grouper.keys(narrowed)
+            keys.meet()
+            found = memoryview(keys.names()).tolist()
+            keys.keep(measure, bytes(names.name(name) == category for name in found))
+            return measure
+
+        return usage.only(narrow)
+
+
+class BaselineSide:
+    """What a baseline file has of a snapshot: peaks, and groups by stack."""
+
+    trimmed = True
+    truncated = False
+
+    def __init__(self, baseline: Baseline, file: str) -> None:
+        self.baseline = baseline
+        self.file = file
+        self._devices = {device.device: device for device in baseline.devices}
+
+    @property
+    def devices(self) -> tuple[int, ...]:
+        return tuple(self._devices)
+
+    @property
+    def range(self) -> EventRange | None:
+        return self.baseline.range
+
+    def level(self, device: int, scope: Scope) -> Level | None:
+        """How high it went; None where the baseline has nothing of the annotation."""
+        peak = self._peak(device, scope)
+        return None if peak is None else Level(peak.bytes, peak.event_index)
+
+    def verdict(self, device: int, measure: MeasureName) -> Verdict:
+        """As it was when the baseline was made."""
+        return graded(self._device(device).reasons.get(measure, ()))
+
+    def at(self, device: int, scope: Scope) -> Sided:
+        """A device at its peak: its totals, and its groups."""
+        if scope.measure != self.baseline.measure:
+            raise UsageError(
+                f"{self.file} is a baseline of {self.baseline.measure} bytes: it has no groups of"
+                f" {scope.measure} bytes"
+            )
+        peak = self._peak(device, scope)
+        if peak is None:
+            raise UsageError(f"{self.file} has no annotation {scope.annotation!r}")
+        trust = self.verdict(device, scope.measure)
+        side = Side(
+            file=self.file,
+            bytes=peak.bytes,
+            count=peak.count,
+            event_index=peak.event_index,
+            time_us=None,
+            exactness="exact" if trust.exact else "estimated",
+            trusted=trust.trusted,
+            reasons=trust.reasons,
+        )
+        groups = list(peak.groups)
+        if len(groups) >= peak.groups_total:
+            return Sided(side, groups)
+        groups.append(Group(REST, peak.rest_bytes, peak.rest_count, 0.0))
+        return Sided(side, groups, min((group.bytes for group in peak.groups), default=peak.bytes))
+
+    def _device(self, device: int) -> BaselineDevice:
+        if device not in self._devices:
+            raise UsageError(f"{self.file} has no device {device}")
+        return self._devices[device]
+
+    def _peak(self, device: int, scope: Scope) -> BaselinePeak | None:
+        if scope.when != PEAK or scope.pool is not None or scope.stream is not None:
+            raise UsageError(f"{self.file} is a baseline: it only has the peak of all memory")
+        wanted = scope.measure, scope.category, scope.annotation
+        peaks = self._device(device).peaks
+        for peak in peaks:
+            if (peak.measure, peak.category, peak.annotation) == wanted:
+                return peak
+        if scope.annotation is not None:
+            return None
+        if scope.measure == self.baseline.measure and scope.category in self.baseline.categories:
+            return BaselinePeak(scope.measure, scope.category, None, 0, 0, -1)
+        of = "" if scope.category is None else f" of the category {scope.category!r}"
+        raise UsageError(
+            f"{self.file} has no {scope.measure} bytes{of}: write it again with the same"
+            " configuration (memreplay baseline)"
+        )
+
+
+def other_ranges(base: ComparedSide, new: ComparedSide) -> tuple[EventRange, EventRange] | None:
+    """Which events each side is of, where they are others; None where not, or nobody knows."""
+    if base.range is None or new.range is None or not base.range.differs(new.range):
+        return None
+    return base.range, new.range
+
+
+def frame_words(frame: Frame) -> str:
+    """A frame as labels of groups have it."""
+    if not frame.line and frame.file in ("", "??"):
+        return frame.function
+    end = f":{frame.line}" if frame.line else ""
+    return f"{frame.function} {frame.file}{end}"
+
+
+def placed(group: Group) -> Frame | None:
+    """The frame that a group's stack is put down to; None where it has none."""
+    if group.user:
+        return group.frames[group.user[0]]
+    label = next((one.text for one in group.of if one.frames), group.label)
+    return next((frame for frame in group.frames if frame_words(frame) == label), None)
+
+
+def trimmed(groups: Iterable[Group]) -> list[Group]:
+    """The groups with nothing but the user's frames (without any, the one that the stack is put
+    down to), those that are then the same added up; the largest first."""
+    found: dict[tuple[str, tuple[Frame, ...]], Group] = {}
+    for group in groups:
+        frames = tuple(group.frames[i] for i in group.user)
+        user = tuple(range(len(frames)))
+        if not frames and group.frames:
+            put_down = placed(group)
+            frames = group.frames[:1] if put_down is None else (put_down,)
+        key = group.label, frames
+        before = found.get(key)
+        n_bytes, count = group.bytes, group.count
+        if before is not None:
+            n_bytes, count = n_bytes + before.bytes, count + before.count
+        found[key] = Group(group.label, n_bytes, count, 0.0, frames, user)
+    return sorted(
+        found.values(),
+        key=lambda one: (-one.bytes, one.label, [(f.file, f.line, f.function) for f in one.frames]),
+    )

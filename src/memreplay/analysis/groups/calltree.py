@@ -1,0 +1,83 @@
+"""Live sets as trees of calls, outermost first."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from memreplay.analysis.groups.tree import Call, CallTree
+from memreplay.engine.query import _groups
+
+if TYPE_CHECKING:
+    from memreplay.analysis.groups.grouping import Grouper
+    from memreplay.snapshot.usage import Usage
+
+TREE_ALONE = "a tree shows call stacks: leave out --by, and --measure reserved"
+
+
+@dataclass(frozen=True, slots=True)
+class TreeShape:
+    """How much of a tree is wanted: levels (0: all), and calls of at least this share; with
+    `whole` also the frames that are not the user's."""
+
+    depth: int = 0
+    share: float = 0.01
+    whole: bool = False
+
+
+def shape_of(asked: tuple[int, float] | None, *, whole: bool) -> TreeShape | None:
+    """The shape of (depth, share), None where no tree is asked for."""
+    return None if asked is None else TreeShape(*asked, whole=whole)
+
+
+def call_tree(usage: Usage, event: int, grouper: Grouper, shape: TreeShape) -> CallTree:
+    """The live set after an event as a tree."""
+    dimensions = grouper.dimensions
+    live = usage.listed(event)
+    whole = usage.bytes_at(event)
+    least = math.ceil(whole * shape.share)
+    rows = _groups.call_tree(
+        dimensions.keys(usage, "stack"), live, usage.native, shape.whole, shape.depth, least
+    )
+    # Of each row what its calls below that are shown hold, and how many they are.
+    below = [[0, 0] for _ in rows]
+    above: list[int] = []
+    outermost = 0
+    for at, (level, _, n_bytes, *_) in enumerate(rows):
+        del above[level - 1 :]
+        if above:
+            below[above[-1]][0] += n_bytes
+            below[above[-1]][1] += 1
+        else:
+            outermost += n_bytes
+        above.append(at)
+    calls = []
+    for (level, ids, n_bytes, count, own, own_count, children), (shown, lines) in zip(
+        rows, below, strict=True
+    ):
+        names = {_groups.CALL_NO_STACK: _groups.NO_STACK, _groups.CALL_BASELINE: _groups.BASELINE}
+        special = names.get(ids[0])
+        label = (
+            dimensions.frame_label(ids[-1])
+            if special is None
+            else dimensions.label(usage, "stack", special).text
+        )
+        frames = () if special is not None else tuple(map(grouper.snap.frame, ids))
+        share = n_bytes / whole if whole else 0.0
+        hidden = n_bytes - own - shown
+        calls.append(
+            Call(
+                level,
+                label,
+                frames,
+                n_bytes,
+                count,
+                share,
+                own,
+                own_count,
+                children - lines,
+                hidden,
+            )
+        )
+    return CallTree(tuple(calls), whole - outermost)

@@ -1,0 +1,432 @@
+"""What allocations may be grouped by: the keys of each way, and what its groups are called."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from array import array
+from collections.abc import Sequence
+from dataclasses import replace
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+from memreplay import _core
+from memreplay.analysis.categories.origins import ORIGINS, Origins
+from memreplay.analysis.categories.rules import DEFAULT_RULES, RuleSet
+from memreplay.analysis.code.operators import node_in, operator_in
+from memreplay.analysis.code.plumbing import LIBRARY, code_of, ranks
+from memreplay.analysis.moments.annotations import spans
+from memreplay.engine.query import _groups
+from memreplay.engine.replay import _measures
+from memreplay.snapshot.model import By, Frame, Label, Part, Way
+
+if TYPE_CHECKING:
+    from memreplay.analysis.categories.rules import Rule
+    from memreplay.engine.query._groups import Keys
+    from memreplay.snapshot.replay import Replay
+    from memreplay.snapshot.snapshot import Snapshot
+    from memreplay.snapshot.usage import Usage
+
+# What stands for the groups that have no stack.
+BEFORE_RECORDING = "(allocated before the recording)"
+NO_EVENTS = "(no events were recorded)"
+NO_STACK = "(recorded without a stack)"
+
+OUTSIDE = "(outside of annotations)"
+NO_MODULE = "(in no module's forward)"
+NO_NAME = "(no name)"
+FORWARD = re.compile(r"(?:^|\.)forward$")
+# PyTorch's own modules are plumbing, and yet say more than what calls them.
+MODULE_FILE = re.compile(r"/torch/nn/(?:modules|parallel|quantized|qat|quantizable)/")
+NO_SIZE = 64  # the name of sizes below 1 byte
+
+
+class Dimensions:
+    """The ways to group one snapshot's allocations; strings and frames are classified once."""
+
+    def __init__(
+        self, snap: Snapshot, rules: tuple[Rule, ...] = DEFAULT_RULES, *, fold: bool = False
+    ) -> None:
+        self.snap = snap
+        self.fold = fold
+        self.file_rank, self.function_rank = ranks(snap.native, snap.project)
+        self.rules = RuleSet(rules)
+        self._keys: dict[tuple[object, ...], Keys] = {}
+        self._pairs: dict[tuple[object, ...], Keys] = {}
+        self._met: dict[int, Keys] = {}
+        self._origins: Origins | None = None
+        self._frames: tuple[list[int], list[int]] | None = None
+        self._stacks: dict[int, Label] = {}
+        self._texts: dict[tuple[int, str], list[str]] = {}
+
+    @property
+    def hides_casts(self) -> bool:
+        """Whether rules ask for autocast's casts of weights where the stacks hide some of them."""
+        origins = self._origins
+        return origins is not None and origins.casts and origins.only_python
+
+    def keys(self, usage: Usage, by: Way) -> Keys:
+        """The groups of a device's allocations, one way."""
+        # Sizes are those of the measure; all else is the same for every one.
+        key = (usage.replay.device, by, usage.measure if by == "size" else None)
+        if key not in self._keys:
+            self._keys[key] = self._made(usage, by)
+        return self._keys[key]
+
+    def keys_of_all(self, usage: Usage, ways: Sequence[Way]) -> Keys:
+        """The groups by several ways at once."""
+        found = self.keys(usage, ways[0])
+        for i in range(1, len(ways)):
+            key = (found, ways[: i + 1], usage.measure if "size" in ways else None)
+            if key not in self._pairs:
+                self._pairs[key] = _groups.pair(found, self.keys(usage, ways[i]))
+            found = self._pairs[key]
+        return found
+
+    def labels(self, usage: Usage, ways: Sequence[Way], name: int) -> tuple[Label, ...]:
+        """What each of the ways calls a group by all of them."""
+        keys = self.keys_of_all(usage, ways)
+        labels: list[Label] = []
+        for way in reversed(ways[1:]):
+            first, second = keys.of
+            labels.append(self.label(usage, way, memoryview(second.names())[name & 0xFFFFFFFF]))
+            name = memoryview(first.names())[name >> 32]
+            keys = first
+        labels.append(self.label(usage, ways[0], name))
+        return tuple(reversed(labels))
+
+    def label(self, usage: Usage, by: Way, name: int) -> Label:
+        """What the group of this name is called."""
+        if by == "size":
+            return Label(_size_label(name))
+        if by == "category":
+            return Label(self.rules.name(name))
+        if by in ("stream", "pool"):
+            return Label(self._class_label(usage.replay, by, name))
+        if by in ("annotation", "compile_context", "user_metadata"):
+            text = self._texts[usage.replay.device, by][name]
+            return Label(text if text.strip() else NO_NAME)
+        if name == _groups.BASELINE:
+            return Label(BEFORE_RECORDING if self.snap.has_events else NO_EVENTS)
+        if name == _groups.NO_STACK:
+            return Label(NO_STACK)
+        if by == "stack":
+            return self.stack_label(usage, name)
+        if by == "module":
+            return self._module_label(usage, name)
+        if by == "directory":
+            return Label(self._texts[usage.replay.device, by][name] or "(no directory)")
+        if by in ("frame", "innermost"):
+            user = () if self.is_plumbing(name) else (0,)
+            return Label(self.frame_label(name), (self.snap.frame(name),), user)
+        text = self.snap.native.string(name)
+        if by == "file":
+            user = () if self.file_rank[name] > LIBRARY else (0,)
+            return Label(text or "(no file)", (Frame("", text, 0),), user)
+        return Label(text or "(no function)", (Frame(text, "", 0),))
+
+    # ---- keys
+
+    def _made(self, usage: Usage, by: Way) -> Keys:
+        replay = usage.replay
+        if by == "size":
+            return _groups.size_keys(usage.native)
+        if by == "category":
+            return _groups.first_rule(self._rules_met(replay), array("Q", self.rules.alike()))
+        if by == "annotation":
+            return self._by_annotation(replay)
+        if by in ("compile_context", "user_metadata"):
+            return self._by_column(replay, by)
+        if by == "directory":
+            return self._by_directory(usage)
+        if by in ("stream", "pool"):
+            classes = replay.classes(by)
+            return _groups.row_keys(replay.native, classes.of_events(), classes.of_baseline())
+        if by == "module":
+            return self._by_modules(replay)
+        return self._by_stack(replay, by)
+
+    def _by_stack(self, replay: Replay, kind: str) -> Keys:
+        ranks = self.file_rank, self.function_rank
+        if kind == "stack" and self.fold:
+            return _groups.stack_keys(replay.native, "shown", *ranks, self._operators())
+        return _groups.stack_keys(replay.native, kind, *ranks)
+
+    def _operators(self) -> array[int]:
+        """Of each frame the first that is of the same operator or node; ABSENT_ID of others."""
+        native = self.snap.native
+        names: dict[int, tuple[bool, str]] = {}
+        for i in native.frame_strings()[1]:
+            text = native.string(i)
+            node = node_in(text)
+            if node or (name := operator_in(text)):
+                names[i] = (True, node) if node else (False, name)
+        found = array("I", [_core.ABSENT_ID]) * native.n_frames
+        first: dict[tuple[bool, str], int] = {}
+        if names:
+            for frame, function in enumerate(memoryview(native.rows("frame", "name"))):
+                if function in names:
+                    key = names[function]
+                    found[frame] = first.setdefault(key, frame) | key[0] * _groups.NODE_BIT
+        return found
+
+    def _by_modules(self, replay: Replay) -> Keys:
+        """By the modules' forward functions, the user's and those of PyTorch's own modules.
+
+        Where functions are named with their class, any line of one stands for it.
+        """
+        native = self.snap.native
+        files, functions = native.frame_strings()
+        forward = {i for i in functions if FORWARD.search(native.string(i))}
+        with_class = {i for i in forward if "." in native.string(i)}
+        modules = {
+            i for i in files if self.file_rank[i] <= LIBRARY or MODULE_FILE.search(native.string(i))
+        }
+        first: dict[tuple[int, int], int] = {}
+        found = array("I", [_core.ABSENT_ID]) * native.n_frames
+        for i in range(native.n_frames):
+            function, file, _ = native.frame(i)
+            if function in forward and file in modules:
+                stands = first.setdefault((function, file), i)
+                found[i] = stands if function in with_class else i
+        return _groups.stack_keys(
+            replay.native, "modules", self.file_rank, self.function_rank, found
+        )
+
+    def _by_directory(self, usage: Usage) -> Keys:
+        files = self.keys(usage, "file")
+        files.meet()
+        texts: dict[str, int] = {}
+        names = array("Q")
+        for name in memoryview(files.names()).tolist():
+            if name in (_groups.BASELINE, _groups.NO_STACK):
+                names.append(name)
+            else:
+                directory = posixpath.dirname(self.snap.native.string(name))
+                names.append(texts.setdefault(directory, len(texts)))
+        self._texts[usage.replay.device, "directory"] = list(texts)
+        return _groups.renamed(files, names)
+
+    def _by_column(self, replay: Replay, by: Way) -> Keys:
+        """By what each event carries; what the baseline's would have carried is not known."""
+        rows = self._rows(replay, by)
+        texts: dict[str, int] = {}
+        names = array("Q")
+        for name in memoryview(rows.names()).tolist():
+            text = self._carried(by, name)
+            names.append(texts.setdefault(f"(no {by})" if text is None else text, len(texts)))
+        self._texts[replay.device, by] = list(texts)
+        return _groups.renamed(rows, names)
+
+    def _rows(self, replay: Replay, by: str) -> Keys:
+        """By the id that each event carries, ABSENT_ID for none."""
+        column = replay.native.tables.column(by)
+        if isinstance(column, int):
+            return _groups.row_keys(replay.native, column & _core.ABSENT_ID, _core.ABSENT_ID)
+        first = replay.native.first_row
+        of_event = memoryview(column)[first : first + replay.events]
+        return _groups.row_keys(replay.native, of_event, _core.ABSENT_ID)
+
+    def _carried(self, key: str, name: int) -> str | None:
+        """The text of an id, None where it says nothing: PyTorch writes `N/A` and empty texts."""
+        if name == _core.ABSENT_ID:
+            return None
+        found = self.snap.metadata(name)
+        text = found if isinstance(found, str) else self.snap.native.string(name)[1:]
+        return None if text == "" or (key == "compile_context" and text == "N/A") else text
+
+    def _by_annotation(self, replay: Replay) -> Keys:
+        """By the innermost annotation that was open: of those the one that began last."""
+        texts = {OUTSIDE: 0}
+        changes: list[tuple[int, bool, int, int]] = []
+        for number, span in enumerate(spans(self.snap, replay)):
+            text = texts.setdefault(span.name, len(texts))
+            begin = span.start_event + 1 - replay.first_event
+            end = replay.events
+            if span.end_event is not None:
+                end = span.end_event + 1 - replay.first_event
+            if end > begin:
+                changes += [(begin, True, number, text), (end, False, number, text)]
+        changes.sort()
+        # Numbers are in the order in which they began: the highest that is open is the innermost.
+        # What ended stays in the heap until it is on top: no change looks at all that are open.
+        open_now: dict[int, int] = {}
+        heap: list[int] = []
+        runs: list[tuple[int, int]] = []
+        for event, begins, number, text in changes:
+            if begins:
+                open_now[number] = text
+                heappush(heap, -number)
+            else:
+                del open_now[number]
+            while heap and -heap[0] not in open_now:
+                heappop(heap)
+            runs.append((event, open_now[-heap[0]] if heap else 0))
+        self._texts[replay.device, "annotation"] = list(texts)
+        return _groups.run_keys(replay.native, runs, 0)
+
+    def of_rules(self, usage: Usage) -> Keys:
+        """The groups by the rule that decides: names are its number, or NO_RULE."""
+        return _groups.first_rule(self._rules_met(usage.replay))
+
+    def _rules_met(self, replay: Replay) -> Keys:
+        """By the set of rules, a bit each, that hold."""
+        if replay.device not in self._met:
+            self._met[replay.device] = self._meeting(replay)
+        return self._met[replay.device]
+
+    def _meeting(self, replay: Replay) -> Keys:
+        met_anywhere, met_as_own = self._of_frames()
+        anywhere, own = array("Q", met_anywhere), array("Q", met_as_own)
+        always = self.rules.always("frames")
+        others: list[Keys] = []
+        masks = self._masks()
+        for key in ("annotation", "compile_context", "user_metadata", "origin"):
+            if self.rules.asks(key):
+                names: list[str | None]
+                if key == "origin":
+                    if masks is not None:
+                        continue
+                    rows = self._by_origin(replay)
+                    names = [ORIGINS[name] for name in memoryview(rows.names()).tolist()]
+                elif key == "annotation":
+                    rows = self._by_annotation(replay)
+                    texts: list[str | None] = [None, *self._texts[replay.device, key][1:]]
+                    names = [texts[name] for name in memoryview(rows.names()).tolist()]
+                else:
+                    rows = self._rows(replay, key)
+                    ids = memoryview(rows.names()).tolist()
+                    names = [self._carried(key, name) for name in ids]
+                sets = [self.rules.of_text(key, name) for name in names]
+                if len(set(sets)) == 1:
+                    always &= sets[0]
+                    anywhere = array("Q", [bits & (sets[0]) for bits in anywhere])
+                    own = array("Q", [bits & (sets[0]) for bits in own])
+                else:
+                    others.append(_groups.renamed(rows, array("Q", sets)))
+        met = _groups.rule_keys(
+            replay.native, anywhere, own, always, self.file_rank, self.function_rank, masks
+        )
+        for rules in others:
+            met = _groups.rules_of_both(met, rules)
+        return met
+
+    def _masks(self) -> array[int] | None:
+        """The rules that can hold for what has a stack, has none, and was there before without
+        one: all that origins say where autocast cast nothing. None where it did."""
+        if not self.rules.asks("origin"):
+            return None
+        if self._origins is None:
+            self._origins = Origins(self.snap)
+        if self._origins.casts:
+            return None
+        origins = (None, *self._origins.of_stackless())
+        return array("Q", [self.rules.of_text("origin", origin) for origin in origins])
+
+    def _by_origin(self, replay: Replay) -> Keys:
+        """By the number of ORIGINS. The default rules say what a cast may be of."""
+        assert self._origins is not None
+        before = len(self.rules.rules) - len(DEFAULT_RULES)
+        if before >= 0 and self.rules.rules[before:] == DEFAULT_RULES:
+            anywhere, own = ([bits >> before for bits in met] for met in self._of_frames())
+        else:
+            anywhere, own = RuleSet(DEFAULT_RULES).of_frames(self.snap)
+        met = _groups.rule_keys(
+            replay.native,
+            array("Q", anywhere),
+            array("Q", own),
+            0,
+            self.file_rank,
+            self.function_rank,
+        )
+        names = [rule.name for rule in DEFAULT_RULES]
+        return self._origins.keys(replay, _groups.first_rule(met), names)
+
+    def _of_frames(self) -> tuple[list[int], list[int]]:
+        if self._frames is None:
+            self._frames = self.rules.of_frames(self.snap)
+        return self._frames
+
+    # ---- labels
+
+    def _class_label(self, replay: Replay, by: Way, name: int) -> str:
+        key = None if name == _measures.UNKNOWN_CLASS else replay.classes(by).keys()[name]
+        return stream_label(key) if by == "stream" else pool_label(replay.pool_of(key))
+
+    def is_plumbing(self, frame: int) -> bool:
+        """Whether a frame is neither the user's own code nor that of a library."""
+        return self.rank(frame) > LIBRARY
+
+    def rank(self, frame: int) -> int:
+        """Whose a frame is by its file: USER, LIBRARY, or plumbing."""
+        return self.file_rank[self.snap.native.frame(frame)[1]]
+
+    def frame_label(self, frame: int) -> str:
+        """A frame in a few words."""
+        at = self.snap.frame(frame)
+        if not at.line and at.file in ("", "??"):
+            return at.function
+        return f"{at.function} {at.file}:{at.line}" if at.line else f"{at.function} {at.file}"
+
+    def stack_label(self, usage: Usage, stack: int) -> Label:
+        """A stack, called after the frame that it is put down to. Spelled out once."""
+        if stack in self._stacks:
+            return self._stacks[stack]
+        ids = self.snap.native.stack(stack)
+        user, libraries = code_of(list(map(self.rank, ids)))
+        shown = usage.native.label_frame(stack, self.file_rank, self.function_rank)
+        frames = tuple(map(self.snap.frame, ids))
+        found = self._stacks[stack] = Label(self.frame_label(shown), frames, user, libraries)
+        return found
+
+    def _module_label(self, usage: Usage, path: int) -> Label:
+        """`Block > Attention`: classes where frames name them, else the calls: `m.py:1 > :2`."""
+        ids = self.keys(usage, "module").path(path)
+        if not ids:
+            return Label(NO_MODULE)
+        words: list[str] = []
+        frames: list[Frame] = []
+        for frame in map(self.snap.frame, ids):
+            if "." in frame.function:
+                words.append(frame.function.removesuffix(".forward"))
+                frames.append(replace(frame, line=0))
+            elif frames and frames[-1].line and frames[-1].file == frame.file:
+                words.append(f":{frame.line}")
+                frames.append(frame)
+            else:
+                words.append(f"{posixpath.basename(frame.file)}:{frame.line}")
+                frames.append(frame)
+        inward = tuple(reversed(frames))
+        return Label(" > ".join(words), inward, tuple(range(len(inward))))
+
+
+def part_label(part: Part, by: By) -> str:
+    """What a pool or stream is called."""
+    return stream_label(part.stream) if by == "stream" else pool_label(part.pool)
+
+
+def stream_label(stream: int | None) -> str:
+    """What a stream is called; None where it is not known."""
+    if stream is None:
+        return "(stream not known)"
+    return "default stream" if stream == 0 else f"stream {stream}"
+
+
+def pool_label(pool: tuple[int, int] | None) -> str:
+    """What a pool is called; None where it is not known."""
+    if pool is None:
+        return "(pool not known)"
+    if pool == (0, 0):
+        return "default pool"
+    first, second = pool
+    kind = "graph pool" if first else "MemPool"
+    return f"{kind} {first}:{second}"
+
+
+def _size_label(name: int) -> str:
+    if name >= NO_SIZE:
+        return "0 B"
+    units = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+    low = f"{1 << name % 10} {units[name // 10]}"
+    high = f"{1 << (name + 1) % 10} {units[(name + 1) // 10]}"
+    return f"{low} to {high}"

@@ -1,0 +1,148 @@
+"""Live sets as groups for people, by any of the ways of `dimensions`, or by several at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memreplay.analysis.categories.rules import DEFAULT_RULES, Rule
+from memreplay.analysis.groups.dimensions import (
+    BEFORE_RECORDING,
+    NO_EVENTS,
+    NO_STACK,
+    Dimensions,
+    part_label,
+    pool_label,
+    stream_label,
+)
+from memreplay.engine.query import _groups
+from memreplay.errors import UsageError
+from memreplay.snapshot.model import WAYS, By, Group, Part, Way
+
+if TYPE_CHECKING:
+    from memreplay.engine.query._groups import Keys
+    from memreplay.snapshot.snapshot import Snapshot
+    from memreplay.snapshot.usage import Usage
+
+__all__ = [
+    "BEFORE_RECORDING",
+    "NO_EVENTS",
+    "NO_STACK",
+    "Grouper",
+    "part_label",
+    "pool_label",
+    "stream_label",
+    "ways_of",
+]
+
+
+def ways_of(by: By) -> tuple[Way, ...]:
+    """The ways that `by` names. Raises UsageError for one that there is not."""
+    ways = tuple(dict.fromkeys(way.strip() for way in by.split(",")))
+    for way in ways:
+        if way not in WAYS:
+            raise UsageError(f"cannot group by {way!r}; there are: {', '.join(WAYS)}")
+    return ways  # type: ignore[return-value]
+
+
+class Grouper:
+    """Groups live sets of one snapshot; classifies its strings and frames once.
+
+    With `fold` stacks that look alike to people are one group by stack: those of the same frames of
+    code, that differ in plumbing alone. Its frames are those of one of them.
+    """
+
+    def __init__(
+        self, snap: Snapshot, by: By, rules: tuple[Rule, ...] | None = None, *, fold: bool = False
+    ) -> None:
+        self.snap = snap
+        self.by = by
+        self.ways = ways_of(by)
+        self.dimensions = Dimensions(snap, DEFAULT_RULES if rules is None else rules, fold=fold)
+        self.file_rank = self.dimensions.file_rank
+        self.function_rank = self.dimensions.function_rank
+
+    def groups(self, usage: Usage, event: int, top: int) -> tuple[tuple[Group, ...], int, int]:
+        """(the `top` largest groups, how many there are, allocations in all) live after `event`."""
+        return self.keyed_groups(usage, event, top)[1:]
+
+    def holders(
+        self, usage: Usage, event: int, top: int
+    ) -> tuple[tuple[Group, ...], int, int, tuple[Part, ...]]:
+        """As `groups`, and after it the parts: by pool or stream alone groups are made of them.
+        Other groups of reserved memory are of its segments, by who asked for them."""
+        if self.by in ("pool", "stream"):
+            parts = usage.parts(self.by, event)
+            return *self.parts(parts, top), parts
+        if usage.measure == "reserved":
+            from memreplay.analysis.groups.reserving import reserved_groups
+
+            return *reserved_groups(self, usage, event, top), ()
+        return *self.groups(usage, event, top), ()
+
+    def parts(self, parts: tuple[Part, ...], top: int) -> tuple[tuple[Group, ...], int, int]:
+        """The same of pools or streams: those that hold anything."""
+        whole = sum(part.bytes for part in parts)
+        there = [part for part in parts if part.bytes or part.count]
+        groups = tuple(
+            Group(part_label(part, self.by), part.bytes, part.count, part.bytes / whole)
+            for part in (there[:top] if top else there)
+            if whole
+        )
+        return groups, len(there), sum(part.count for part in there)
+
+    def group(self, usage: Usage, name: int, size: int, count: int, whole: int) -> Group:
+        """One group of `keys`, by its name."""
+        labels = self.dimensions.labels(usage, self.ways, name)
+        shown = next((label for label in reversed(labels) if label.frames), labels[0])
+        text = ", ".join(label.text for label in labels)
+        share = size / whole if whole else 0.0
+        of = labels if len(labels) > 1 else ()
+        return Group(text, size, count, share, shown.frames, shown.user, of, shown.libraries)
+
+    def keyed_groups(
+        self, usage: Usage, event: int, top: int
+    ) -> tuple[list[int], tuple[Group, ...], int, int]:
+        """As `groups`, after the numbers by which `Usage.layers` knows them."""
+        keys = self.keys(usage)
+        found, total, whole, count = keys.sums(usage.listed(event), usage.native, top)
+        groups = (self.group(usage, name, n, c, whole) for name, _, n, c, _ in found)
+        return [number for _, number, _, _, _ in found], tuple(groups), total, count
+
+    def highest_groups(
+        self, usage: Usage, event: int, top: int
+    ) -> tuple[list[tuple[int, Group, int, int]], int]:
+        """([(number, group, bytes, event)], how many) of the `top` groups that hold most at any
+        time: the number by which `Usage.layers` knows them, what they hold after `event`, and the
+        most that they ever hold with the first event after which they do."""
+        keys = self.keys(usage)
+        bests, total = usage.bests(keys, top)
+        wanted = {number for _, number, _, _ in bests}
+        found, _, whole, _ = keys.sums(usage.listed(event), usage.native, 0)
+        there = {number: (n, c) for _, number, n, c, _ in found if number in wanted}
+        return [
+            (number, self.group(usage, name, *there.get(number, (0, 0)), whole), most, at)
+            for name, number, most, at in bests
+        ], total
+
+    def keys(self, usage: Usage) -> Keys:
+        """Which group each allocation is in."""
+        return self.dimensions.keys_of_all(usage, self.ways)
+
+    def stack_name(self, stack: int, *, baseline: bool) -> int:
+        """The name by stack of the group that an allocation, or a baseline block, is in."""
+        if stack:  # 0 is the stack of no frames
+            return stack
+        return _groups.BASELINE if baseline else _groups.NO_STACK
+
+    def stack_group(self, usage: Usage, name: int, size: int, count: int, share: float) -> Group:
+        """What has one stack, however groups are made."""
+        label = self.dimensions.label(usage, "stack", name)
+        return Group(label.text, size, count, share, label.frames, label.user, (), label.libraries)
+
+    def stack_label(self, usage: Usage, name: int) -> str:
+        """What one stack is called, however groups are made."""
+        return self.dimensions.label(usage, "stack", name).text
+
+    def label_frame(self, usage: Usage, stack: int) -> int:
+        """The frame that a stack is put down to; ABSENT_ID for the stack of no frames."""
+        return usage.native.label_frame(stack, self.file_rank, self.function_rank)

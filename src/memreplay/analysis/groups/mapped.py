@@ -1,0 +1,65 @@
+"""What the reports of block maps share: sums, pins, pools, and whether a map can be trusted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memreplay.analysis.groups.records import MapSums, Pin
+from memreplay.analysis.trust.trust import strict_verdict, verdict
+from memreplay.snapshot.model import Verdict
+
+if TYPE_CHECKING:
+    from memreplay.analysis.groups.grouping import Grouper
+    from memreplay.engine.query._blockmap import BlockMap
+    from memreplay.snapshot.replay import Replay
+    from memreplay.snapshot.snapshot import Snapshot
+    from memreplay.snapshot.usage import Usage
+
+
+def map_verdict(snap: Snapshot, replay: Replay, *, strict: bool) -> Verdict:
+    """Whether block maps can be trusted: they need segments, the sizes of blocks, and requests."""
+    judge = strict_verdict if strict else verdict
+    found = [judge(snap, replay.measure(name)) for name in ("reserved", "allocated")]
+    return Verdict(
+        trusted=all(one.trusted for one in found),
+        exact=all(one.exact for one in found),
+        reasons=tuple(dict.fromkeys(reason for one in found for reason in one.reasons)),
+    )
+
+
+def map_sums(sums: dict[str, int]) -> MapSums:
+    """The engine's sums as a result."""
+    return MapSums(
+        segments=sums["segments"],
+        unused_segments=sums["unused"],
+        reserved_bytes=sums["size"],
+        in_use_bytes=sums["in_use"],
+        pending_bytes=sums["pending"],
+        free_bytes=sums["free"],
+        requested_bytes=sums["requested"],
+        returnable_bytes=sums["returnable"],
+        largest_free_bytes=sums["largest"],
+        blocks_in_use=sums["blocks_in_use"],
+        blocks_pending=sums["blocks_pending"],
+        blocks_free=sums["blocks_free"],
+    )
+
+
+def pool_of(replay: Replay, found: BlockMap, pool: int | None) -> tuple[int, int] | None:
+    """A map's pool as two numbers; None where it is not known."""
+    if pool is None and not found.has_private_pools:
+        return 0, 0
+    return replay.pool_of(pool)
+
+
+def pins_of(
+    usage: Usage, found: BlockMap, grouper: Grouper, top: int
+) -> tuple[tuple[Pin, ...], int, int, int]:
+    """(the `top` groups that pin most, how many there are, bytes and blocks of those left out)."""
+    rows, total, whole, count = found.pins(grouper.keys(usage), top)
+    pins = tuple(
+        Pin(grouper.group(usage, name, size, blocks, whole), segments, alone)
+        for name, size, blocks, segments, alone in rows
+    )
+    rest = whole - sum(pin.group.bytes for pin in pins)
+    return pins, total, rest, count - sum(pin.group.count for pin in pins)

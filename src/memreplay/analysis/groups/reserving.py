@@ -1,0 +1,133 @@
+"""Who asked for the segments that are reserved at a moment."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from memreplay.analysis.groups.dimensions import NO_EVENTS, NO_STACK
+from memreplay.snapshot.model import By, Group, Label
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from memreplay.analysis.groups.grouping import Grouper
+    from memreplay.snapshot.replay import Replay
+    from memreplay.snapshot.snapshot import Snapshot
+    from memreplay.snapshot.usage import Usage
+
+BEFORE = "(reserved before the recording)"
+AGAINST = "(segment events that contradict each other)"
+_NONE, _UNKNOWN, _ODD = -1, -2, -3  # in the place of what a group is of
+Name = int  # of a group: its stack, frame or text, or one of the above
+
+
+def reserved_groups(
+    grouper: Grouper, usage: Usage, event: int, top: int
+) -> tuple[tuple[Group, ...], int, int]:
+    """(the `top` largest groups, how many there are, segments in all) of what is reserved after an
+    event, by who asked for it. They add up to what is reserved."""
+    asked = asked_for(grouper.snap, usage.replay, event)
+    whole = usage.bytes_at(event)
+    n_bytes: Counter[Name] = Counter()
+    segments: Counter[Name] = Counter()
+    for stack, size, count in asked:
+        name = _name(grouper, usage.replay, stack)
+        n_bytes[name] += size
+        segments[name] += count
+    # A segment that came twice counts once by address, and twice in the sum.
+    if left := whole - sum(n_bytes.values()):
+        n_bytes[_ODD] += left
+    order = sorted(n_bytes, key=lambda name: (-n_bytes[name], name))
+    groups = []
+    for name in order[:top] if top else order:
+        label = _label(grouper, usage.replay, name)
+        share = n_bytes[name] / whole if whole else 0.0
+        groups.append(
+            Group(
+                label.text,
+                n_bytes[name],
+                segments[name],
+                share,
+                label.frames,
+                label.user,
+                (),
+                label.libraries,
+            )
+        )
+    return tuple(groups), len(order), sum(segments.values())
+
+
+def asked_for(snap: Snapshot, replay: Replay, event: int) -> list[tuple[int, int, int]]:
+    """(stack, bytes, segments or mapped ranges) of what is reserved after an event, by the stack
+    that asked for it: below 0 where that is not known, or none was recorded."""
+    start, end, source = _pieces(replay, event)
+    if not len(source):
+        return []
+    regions = len(replay.reserved.regions())
+    stack = np.full(len(source), _UNKNOWN, dtype=np.int64)
+    later = source >= regions
+    said = replay.segment_changes.stack[source[later] - regions].astype(np.int64)
+    stack[later] = np.where(said > 0, said, _NONE)
+    stack[~later] = _stacks_before(snap, replay)[source[~later]]
+    known, which = np.unique(stack, return_inverse=True)
+    n_bytes = np.zeros(len(known), dtype=np.int64)
+    np.add.at(n_bytes, which, (end - start).astype(np.int64))
+    pairs = np.unique(np.stack([which, source]), axis=1)[0]
+    counts = np.bincount(pairs, minlength=len(known))
+    return list(zip(known.tolist(), n_bytes.tolist(), counts.tolist(), strict=True))
+
+
+def _pieces(
+    replay: Replay, event: int
+) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int64]]:
+    """Start, end and what brought it, of what is reserved after an event."""
+    start, end, source = map(np.asarray, replay.reserved.pieces(event - replay.first_event))
+    return start, end, source.astype(np.int64)
+
+
+def _stacks_before(snap: Snapshot, replay: Replay) -> NDArray[np.int64]:
+    """Who asked for each region that was reserved at the start: its segment says it, where that is
+    there to the end as it was. An expandable one grew by many requests, and says the first."""
+    regions = replay.reserved.regions()
+    found = np.full(len(regions), _UNKNOWN, dtype=np.int64)
+    segments = snap.segments
+    mine = np.flatnonzero((segments.device == replay.device) & ~segments.is_expandable)
+    whole = replay.first_event + replay.events == snap.trace_events(replay.device)
+    if not len(mine) or not whole or replay.reserved.misfits:
+        return found
+    mine = mine[np.argsort(segments.address[mine], kind="stable")]
+    address = np.asarray(segments.address[mine])
+    stop = address + np.asarray(segments.total_size[mine]).astype(np.uint64)
+    start, end, source = _pieces(replay, replay.first_event + replay.events - 1)
+    kept = source < len(regions)
+    start, end, source = start[kept], end[kept], source[kept]
+    at = np.searchsorted(address, start, side="right") - 1
+    same = (at >= 0) & (address[at] == start) & (stop[at] == end)
+    said = np.asarray(segments.stack[mine])[at[same]].astype(np.int64)
+    found[source[same]] = np.where(said > 0, said, _UNKNOWN)
+    return found
+
+
+def _name(grouper: Grouper, replay: Replay, stack: int) -> Name:
+    """The group that a stack is in: it itself, its frame, its file or its function."""
+    if stack < 0 or grouper.by == "stack":
+        return stack
+    native = grouper.snap.native
+    if grouper.by == "innermost":
+        return int(native.stack(stack)[0])
+    frame = grouper.label_frame(replay.measure(), stack)
+    if grouper.by == "frame":
+        return frame
+    function, file, _ = native.frame(frame)
+    return int(file if grouper.by == "file" else function)
+
+
+def _label(grouper: Grouper, replay: Replay, name: Name) -> Label:
+    if name < 0:
+        said = BEFORE if grouper.snap.has_events else NO_EVENTS
+        return Label({_NONE: NO_STACK, _UNKNOWN: said, _ODD: AGAINST}[name])
+    by: By = grouper.by
+    return grouper.dimensions.label(replay.measure(), by, name)  # type: ignore[arg-type]

@@ -1,0 +1,1 @@
+"""Events that people mean: moments, annotations, addresses."""

@@ -1,0 +1,81 @@
+"""Annotations paired: from where to where each one goes, in time and in events."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memreplay import _core
+from memreplay.snapshot.model import Span
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memreplay.snapshot.replay import Replay
+    from memreplay.snapshot.snapshot import Snapshot
+
+
+def spans(snap: Snapshot, replay: Replay, only: str | None = None) -> tuple[Span, ...]:
+    """The annotations of a device (those called `only` alone), in the order in which they begin.
+
+    An END ends the last annotation of its name that is open; one that ends nothing is left out, and
+    one with an earlier time than its START ends there, as an event's moment is the latest time up
+    to it. Without times there are none, as nothing says between which events they were.
+    """
+    if replay.spans is None:
+        found = _paired(snap, replay, only)
+        if only is None:
+            replay.spans = found
+        return found
+    return replay.spans if only is None else tuple(s for s in replay.spans if s.name == only)
+
+
+def open_at(every: Sequence[Span], event: int) -> tuple[str, ...]:
+    """The names of those that are open after an event, the outermost first."""
+    return tuple(
+        span.name
+        for span in every
+        if span.start_event < event and (span.end_event is None or event <= span.end_event)
+    )
+
+
+def _paired(snap: Snapshot, replay: Replay, only: str | None) -> tuple[Span, ...]:
+    """The same, from the file's rows."""
+    if not snap.native.n_annotations or not replay.has_times:
+        return ()
+    names, stages, devices, times = (
+        memoryview(snap.native.rows("annotation", field))
+        for field in ("name", "stage", "device", "time")
+    )
+    rows: Sequence[int] = range(len(names))
+    if only is not None:
+        # A file may have millions of others: no object of Python's is made for these.
+        called = {name for name in set(names) if snap.text(name) == only}
+        rows = [row for row, name in enumerate(names) if name in called] if called else ()
+    known: dict[int, str | None] = {}
+    # [name, start, end] each, in the order of the file; `open_at` has those without an end yet.
+    found: list[tuple[int, int, list[int]]] = []
+    open_at: dict[int, list[int]] = {}
+    for row in rows:
+        name, stage, time = names[row], stages[row], times[row]
+        if devices[row] != replay.device or time == _core.ABSENT_TIME:
+            continue
+        if stage not in known:
+            known[stage] = snap.text(stage)
+        if known[stage] == "START":
+            open_at.setdefault(name, []).append(len(found))
+            found.append((name, time, []))
+        elif known[stage] == "END" and open_at.get(name):
+            _, start, end = found[open_at[name].pop()]
+            end.append(max(start, time))
+    found.sort(key=lambda one: one[1])
+    spelled = {name: snap.text(name) or "" for name, _, _ in found}
+    return tuple(
+        Span(
+            name=spelled[name],
+            start_us=start,
+            end_us=end[0] if end else None,
+            start_event=replay.event_at(start - 1),
+            end_event=replay.event_at(end[0]) if end else None,
+        )
+        for name, start, end in found
+    )

@@ -1,0 +1,50 @@
+"""The highest of a measure within many ranges of events, without going through each one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from memreplay.engine.replay import _measures
+
+if TYPE_CHECKING:
+    from memreplay.snapshot.usage import Usage
+
+BLOCK = 4096  # events whose maximum is kept, so that long ranges are not looked through
+
+
+class Highest:
+    """The highest of a measure within many ranges of events."""
+
+    def __init__(self, usage: Usage) -> None:
+        self.usage = usage
+        self.column = usage.column
+        self.base = usage.replay.first_event
+        series = np.asarray(self.column)
+        starts = np.arange(0, len(series), BLOCK)
+        self.blocks = np.maximum.reduceat(series, starts) if len(series) else series
+
+    def within(self, first: int, last: int) -> tuple[int, int]:
+        """(bytes, event) after the events `first` to `last`, the first of equal ones."""
+        best: tuple[int, int] | None = None
+        if first < self.base:
+            best = self.usage.start_bytes, first
+        start, stop = max(first - self.base, 0), last - self.base
+        whole, after = -(-start // BLOCK), (stop + 1) // BLOCK
+        if after - whole < 2:
+            pieces = [(start, stop)]
+        else:
+            at = whole + int(np.argmax(self.blocks[whole:after]))
+            pieces = [
+                (start, whole * BLOCK - 1),
+                (at * BLOCK, (at + 1) * BLOCK - 1),
+                (after * BLOCK, stop),
+            ]
+        for begin, end in pieces:
+            if begin <= end:
+                n_bytes, event = _measures.highest(self.column, begin, end)
+                if best is None or n_bytes > best[0]:
+                    best = n_bytes, event + self.base
+        assert best is not None  # `last` is `first` at least, and one of them was read
+        return best

@@ -1,0 +1,33 @@
+"""Annotations and failed requests in what was read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memreplay.analysis.moments.annotations import spans
+from memreplay.analysis.moments.records import OutOfMemory
+from memreplay.snapshot.model import Span
+
+if TYPE_CHECKING:
+    from memreplay.snapshot.replay import Replay
+    from memreplay.snapshot.snapshot import Snapshot
+
+
+def spans_read(snap: Snapshot, replay: Replay) -> tuple[Span, ...]:
+    """Annotations that were there at any time of the events.
+
+    A range, and a recording that kept its last events alone, leave many before them.
+    """
+    start, stop = replay.time_range or (0, 0)
+    return tuple(
+        span
+        for span in spans(snap, replay)
+        if span.start_us <= stop and (span.end_us is None or span.end_us >= start)
+    )
+
+
+def ooms_of(replay: Replay) -> tuple[OutOfMemory, ...]:
+    """Every event in which memory was out."""
+    found = replay.events_of("oom")
+    times = replay.times_us([event - replay.first_event for event in found])
+    return tuple(OutOfMemory(event, time) for event, time in zip(found, times, strict=True))

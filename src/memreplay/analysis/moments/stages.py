@@ -1,0 +1,74 @@
+"""Usage at the start and the end of every annotation, and the highest within."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memreplay.analysis.moments.annotations import spans
+from memreplay.analysis.moments.highest import Highest
+from memreplay.analysis.moments.records import DeviceStages, Stage
+
+if TYPE_CHECKING:
+    from memreplay.snapshot.model import Span, Verdict
+    from memreplay.snapshot.snapshot import Snapshot
+    from memreplay.snapshot.usage import Usage
+
+
+def device_stages(snap: Snapshot, usage: Usage, trust: Verdict, top: int) -> DeviceStages:
+    """Those of one device that have to do with what was read, in the order in which they begin.
+
+    `top` keeps the ones that reach highest (0: all).
+    """
+    replay = usage.replay
+    highest = Highest(usage)
+    found: list[Stage] = []
+    ends: list[float] = []
+    for span in spans(snap, replay):
+        end_us = float("inf") if span.end_us is None else span.end_us
+        # What begins when another ends is not in it.
+        while ends and (ends[-1] <= span.start_us or ends[-1] < end_us):
+            ends.pop()
+        stage = _stage(usage, span, len(ends), highest)
+        ends.append(end_us)
+        if stage is not None:
+            found.append(stage)
+    kept = found
+    if top and len(found) > top:
+        order = sorted(range(len(found)), key=lambda i: (-found[i].peak_bytes, i))
+        kept = [found[i] for i in sorted(order[:top])]
+    return DeviceStages(
+        device=replay.device,
+        measure=usage.measure,
+        exactness="exact" if trust.exact else "estimated",
+        start_us=replay.origin_us,
+        peak_bytes=usage.peak.bytes,
+        trusted=trust.trusted,
+        reasons=trust.reasons,
+        stages=tuple(kept),
+        stages_total=len(found),
+    )
+
+
+def _stage(usage: Usage, span: Span, depth: int, highest: Highest) -> Stage | None:
+    """None for one that ends before, or begins after, what was read."""
+    replay = usage.replay
+    last = replay.start + replay.events
+    end = last if span.end_event is None else span.end_event
+    # At the bounds of a range: what came before its first event, or after its last, is not known.
+    before = replay.start if replay.first_event > 0 else None
+    after = None if replay.native.reaches_end else last
+    if end == before or span.start_event == after:
+        return None
+    peak_bytes, peak_event = highest.within(span.start_event, end)
+    return Stage(
+        name=span.name,
+        depth=depth,
+        start_us=span.start_us,
+        end_us=span.end_us,
+        start_event=span.start_event,
+        end_event=span.end_event,
+        start_bytes=None if span.start_event == before else usage.bytes_at(span.start_event),
+        peak_bytes=peak_bytes,
+        peak_event=peak_event,
+        end_bytes=None if span.end_event in (None, after) else usage.bytes_at(end),
+    )

@@ -1,0 +1,1 @@
+"""Which devices, measures and allocations a report is of."""

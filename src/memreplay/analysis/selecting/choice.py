@@ -1,0 +1,94 @@
+"""What an analysis is of: the measure on each device that was chosen, and how it may be grouped."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from memreplay.errors import UsageError
+from memreplay.snapshot.model import By, Filters, MeasureName
+
+if TYPE_CHECKING:
+    from memreplay.analysis.selecting.filters import Filtering
+    from memreplay.snapshot.snapshot import Snapshot
+    from memreplay.snapshot.usage import Usage
+
+
+# How reserved memory may be grouped by who asked for its segments.
+BY_STACK = ("stack", "frame", "innermost", "file", "function")
+
+
+def fitting_by(measure: MeasureName, by: By | None, *, asked_for: bool = False) -> By:
+    """How to group: as asked, else by "stack" ("pool" for reserved memory, whose blocks have no
+    stacks). `asked_for` allows reserved memory by who asked for its segments.
+
+    Raises UsageError where the measure cannot be grouped so.
+    """
+    by = by or ("pool" if measure == "reserved" else "stack")
+    stacks = BY_STACK if asked_for else ()
+    if measure == "reserved" and by not in ("pool", "stream", *stacks):
+        more = f", or by who asked for it ({', '.join(stacks)})" if stacks else ""
+        raise UsageError(f"reserved memory is grouped by pool or stream{more}, not by {by}")
+    return by
+
+
+def check_reserved(by: By, measure: MeasureName, *parts: object) -> None:
+    """Raises UsageError for reserved memory by who asked for it, of one pool or stream alone."""
+    if measure == "reserved" and by in BY_STACK and any(part is not None for part in parts):
+        raise UsageError(
+            f"reserved memory by {by} covers all pools and streams: leave out --pool and --stream"
+        )
+
+
+def device_pairs(base: Collection[int], new: Collection[int]) -> list[tuple[int, int]]:
+    """The devices of two files that are compared, base and new: those that both have. Where there
+    is none such but one in each, these two: ranks of one job are on devices of their own."""
+    both = [(device, device) for device in new if device in base]
+    if not both and len(base) == len(new) == 1:
+        both = list(zip(base, new, strict=True))
+    return both
+
+
+def chosen_usages(
+    snap: Snapshot,
+    devices: tuple[int, ...],
+    measure: MeasureName,
+    pool: tuple[int, int] | None,
+    stream: int | None,
+    filters: Filters | None = None,
+) -> list[Usage]:
+    """The measure on each device that has the pool and stream, of the allocations that pass the
+    filters. Raises UsageError when no device has them, for filters of reserved memory, and for a
+    pattern that no frame meets."""
+    found = []
+    filtering = filtering_of(snap, filters)
+    missing = None
+    for device in devices:
+        usage = snap.replay(device).measure(measure, pool=pool, stream=stream)
+        try:
+            # Only now is it looked up.
+            _ = usage.start_bytes
+        except UsageError as error:
+            missing = missing or error
+        else:
+            found.append(usage if filtering is None else filtering.filtered(usage))
+    if missing is not None and not found:
+        raise missing
+    return found
+
+
+def filtering_of(
+    snap: Snapshot, filters: Filters | None, *, checked: bool = True
+) -> Filtering | None:
+    """The filters made ready for this snapshot; None where there are none.
+
+    Raises UsageError for a pattern that no frame meets, unless that is for others to check.
+    """
+    if not filters:
+        return None
+    from memreplay.analysis.selecting.filters import Filtering
+
+    found = Filtering(snap, filters)
+    if checked:
+        found.check()
+    return found

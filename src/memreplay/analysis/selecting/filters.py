@@ -1,0 +1,152 @@
+"""A measure of some allocations alone: those that pass the filters."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from typing import TYPE_CHECKING
+
+from memreplay.analysis.code.operators import operator_in
+from memreplay.analysis.code.patterns import compiled
+from memreplay.engine.query import _groups
+from memreplay.errors import UsageError
+
+if TYPE_CHECKING:
+    from memreplay.engine.replay._timeline import Measure
+    from memreplay.snapshot.model import Filters
+    from memreplay.snapshot.snapshot import Snapshot
+    from memreplay.snapshot.usage import Usage
+
+_INCLUDED, _EXCLUDED = 1, 2
+# What the text reports put around a place, which is in no frame.
+_BEFORE = re.compile(r"^(?:… |via (?:[\w.-]+: )?)")
+_BEHIND = re.compile(r"(?: +\((?:autograd|PyTorch's own)\)(?: +aten::\w+)?|(?<=\d) {2,}aten::\w+)$")
+
+
+class Filtering:
+    """The filters made ready for one snapshot; classifies its frames once.
+
+    `missing` are the patterns that no frame meets: (what it is called, the pattern) each.
+    """
+
+    def __init__(self, snap: Snapshot, filters: Filters) -> None:
+        if filters.baseline and filters.no_baseline:
+            raise UsageError("--only-baseline and --no-baseline leave nothing: give one of them")
+        self.snap = snap
+        self.filters = filters
+        self.missing: tuple[tuple[str, str], ...] = ()
+        self._ranks = bytes(snap.native.n_strings)
+        self._frames: array[int] | None = None
+        if filters.include or filters.exclude:
+            self._frames, self.missing = _bits_of_frames(snap, filters)
+
+    def check(self, other: Filtering | None = None) -> None:
+        """Raises UsageError for a pattern that no frame meets, nor one of the other snapshot where
+        there is one; it says what comes near."""
+        for option, pattern in self.missing:
+            if other is None or (option, pattern) in other.missing:
+                from memreplay.analysis.selecting.near import (
+                    names_near,  # late: for a mistake alone
+                )
+
+                near = names_near(self.snap, asked_for(pattern))
+                raise UsageError(f"{option} {pattern!r} matches no frame; {near}")
+
+    def filtered(self, usage: Usage) -> Usage:
+        """The measure of the allocations that pass. Raises UsageError for reserved memory."""
+        if usage.measure == "reserved":
+            raise UsageError(
+                "reserved memory consists of segments; filters only apply to allocations"
+            )
+        return usage.only(self._kept)
+
+    def _kept(self, usage: Usage, measure: Measure) -> Measure:
+        filters = self.filters
+        if filters.min_bytes or filters.live_at_end or filters.baseline or filters.no_baseline:
+            measure.narrow(
+                filters.min_bytes, filters.live_at_end, filters.baseline, filters.no_baseline
+            )
+        if self._frames is not None:
+            nothing = bytes(8 * len(self._frames))
+            keys = _groups.rule_keys(
+                usage.replay.native, self._frames, nothing, 0, self._ranks, self._ranks
+            )
+            keys.meet()
+            wanted = bytes(map(self._passes, memoryview(keys.names()).tolist()))
+            keys.keep(measure, wanted)
+        return measure
+
+    def _passes(self, bits: int) -> bool:
+        return not bits & _EXCLUDED and (not self.filters.include or bool(bits & _INCLUDED))
+
+
+def asked_for(pattern: str) -> str:
+    """What a pattern asks for where it was copied out of a report: without what stands around the
+    place, and with `.*` for a path's head that was cut off."""
+    text = _BEHIND.sub("", _BEFORE.sub("", pattern.strip()))
+    text = re.sub(r" {2,}", " ", text)
+    return text.replace("…", ".*")
+
+
+def searches(pattern: str) -> list[re.Pattern[str]]:
+    """What is searched for a pattern: the regular expression, and the same text to the letter, as a
+    name of C++ is none. A line's number at the end is the whole number.
+
+    Where a report has cut a name (`…`), what is left of it may be no regular expression.
+    """
+    text = asked_for(pattern)
+    letters = ".*".join(map(re.escape, text.split(".*")))
+    end = r"(?!\d)" if re.search(r":\d+$", text) else ""
+    found = [compiled(letters + end, repr(pattern))]
+    try:
+        return [compiled(text + end, repr(pattern)), *found] if text != letters else found
+    except UsageError:
+        if "…" not in pattern:
+            raise
+    return found
+
+
+def _bits_of_frames(
+    snap: Snapshot, filters: Filters
+) -> tuple[array[int], tuple[tuple[str, str], ...]]:
+    """Of each frame, whether any pattern is found in it: in its `file:function`, its `file:line`,
+    its `function file:line`, or the name of the operator that it is. And which patterns are found
+    in none."""
+    patterns = [
+        (bit, option, pattern, searches(pattern))
+        for bit, option, every in (
+            (_INCLUDED, "--include", filters.include),
+            (_EXCLUDED, "--exclude", filters.exclude),
+        )
+        for pattern in every
+    ]
+    native = snap.native
+    found = array("Q", bytes(8 * native.n_frames))
+    hits = [False] * len(patterns)
+    # Texts without the line are searched once, however many lines of them are frames.
+    known: dict[tuple[int, int], list[bool]] = {}
+    for i in range(native.n_frames):
+        function, file, line = native.frame(i)
+        name, path = native.string(function), native.string(file)
+        met = known.get((function, file))
+        if met is None:
+            operator = operator_in(name)
+            texts = [f"{path}:{name}", f"{name} {path}"]
+            texts += [f"aten::{operator}"] if operator else []
+            met = [_any(one, texts) for *_, one in patterns]
+            known[function, file] = met
+        texts = [f"{path}:{line}", f"{name} {path}:{line}"] if line else []
+        for number, (bit, _, _, one) in enumerate(patterns):
+            if met[number] or _any(one, texts):
+                found[i] |= bit
+                hits[number] = True
+    missing = tuple(
+        (option, pattern)
+        for hit, (_, option, pattern, _) in zip(hits, patterns, strict=True)
+        if not hit
+    )
+    return found, missing
+
+
+def _any(searched: list[re.Pattern[str]], texts: list[str]) -> bool:
+    return any(one.search(text) for one in searched for text in texts)

@@ -1,0 +1,72 @@
+"""What frames are called that comes near to a name that none of them has."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from memreplay.analysis.code.plumbing import LIBRARY, file_rank
+from memreplay.analysis.groups.dimensions import BEFORE_RECORDING
+
+if TYPE_CHECKING:
+    from memreplay.snapshot.snapshot import Snapshot
+
+MOST_NAMES = 2_000  # that are compared: the work is by letter
+_SHOWN = 3
+_LONGEST = 80  # characters of a name from the file
+_AT_LINE = re.compile(r"([^/\s:]+):(\d+)$")
+
+
+def names_near(snap: Snapshot, pattern: str) -> str:
+    """`near it: model.py:72 (forward), …`: lines of the file that is asked for, else files and
+    functions."""
+    asked = pattern.replace("\\", "").replace(".*", "").strip()
+    if asked == BEFORE_RECORDING:
+        return "memory from before the recording has none: --only-baseline shows it"
+    lines = _lines(snap)
+    if not lines:
+        return "the recording has no frames of Python code"
+    at_line = _AT_LINE.search(asked)
+    file = at_line[1] if at_line else ""
+    if file and file not in lines:
+        file = next(iter(get_close_matches(file, list(lines)[:MOST_NAMES], 1)), file)
+    if at_line and file in lines:
+        wanted = int(at_line[2])
+        near = sorted(lines[file], key=lambda one: (abs(one[0] - wanted), one))[:_SHOWN]
+        return "near it: " + ", ".join(f"{_cut(file)}:{line} ({_cut(name)})" for line, name in near)
+    functions = Counter(name for some in lines.values() for _, name in some)
+    names = [name for name, _ in functions.most_common(MOST_NAMES)]
+    names = list(dict.fromkeys([*list(lines)[:MOST_NAMES], *names]))
+    words = (file, *re.findall(r"[\w.]+", asked)) if file else re.findall(r"[\w.]+", asked)
+    near_names: list[str] = []
+    for word in words:
+        near_names += get_close_matches(word, names, _SHOWN, 0.6)
+    chosen = list(dict.fromkeys(near_names))[:_SHOWN]
+    if chosen:
+        return "near it: " + ", ".join(map(_cut, chosen))
+    return f"its code is in {', '.join(map(_cut, list(lines)[:_SHOWN]))}"
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
+
+
+def _lines(snap: Snapshot) -> dict[str, set[tuple[int, str]]]:
+    """The lines of code that are frames, with their functions, by the name of the file; the user's
+    files first."""
+    native = snap.native
+    ranks: dict[int, int] = {}
+    found: dict[tuple[int, str], set[tuple[int, str]]] = {}
+    for i in range(native.n_frames):
+        function, file, line = native.frame(i)
+        if file not in ranks:
+            ranks[file] = file_rank(native.string(file), snap.project)
+        if ranks[file] <= LIBRARY and line:
+            name = native.string(file).replace("\\", "/").rpartition("/")[2]
+            found.setdefault((ranks[file], name), set()).add((line, native.string(function)))
+    merged: dict[str, set[tuple[int, str]]] = {}
+    for (_, name), lines in sorted(found.items(), key=lambda one: one[0][0]):
+        merged.setdefault(name, set()).update(lines)
+    return merged

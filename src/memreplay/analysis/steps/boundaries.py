@@ -1,0 +1,352 @@
+"""Finds the steps of a training or inference loop: from annotations, else from the trace itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+from memreplay.analysis.moments.annotations import spans
+from memreplay.analysis.steps.records import Source, StepAt, StepSource
+from memreplay.analysis.trust.trust import overflowed
+from memreplay.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memreplay.snapshot.model import Span
+    from memreplay.snapshot.replay import Replay
+    from memreplay.snapshot.snapshot import Snapshot
+    from memreplay.snapshot.usage import Usage
+
+PROFILER_STEP = "ProfilerStep"
+OPTIMIZER_STEP = "Optimizer.step"
+# More steps than these are taken together, several to one.
+MOST_STEPS = 4096
+# What repeats in the trace with a lower score is no step: by runs of allocations that come back, by
+# single stacks that come once in each, by the rise and fall of memory.
+LEAST_RECURRENCE, LEAST_REPEATED, LEAST_WAVES = 0.6, 0.35, 0.46
+# Marks of the optimizer that are so many times its turns are those of several optimizers.
+SEVERAL = 1.5
+# A trace that allocates more than so many times its rise and fall is no single step.
+MOST_CHURN = 20
+WINDOWS = 20
+
+_ADVICE = (
+    "annotate steps with torch.profiler.record_function() and name them with --step-annotation,"
+    " record more of them, or give --period"
+)
+
+
+class Piece(NamedTuple):
+    """A step's events, counted from the first that was read: from `first` to before `stop`.
+
+    Times are those of the annotation, None where there is none.
+    """
+
+    first: int
+    stop: int
+    name: str = ""
+    start_us: int | None = None
+    end_us: int | None = None
+
+
+class Found(NamedTuple):
+    """The steps of a device, in order; none where `source` is None, and `missing` says why."""
+
+    source: StepSource | None
+    pieces: tuple[Piece, ...]
+    missing: str = ""
+
+
+def find_steps(
+    snap: Snapshot, usage: Usage, *, annotation: str | None = None, period: int | None = None
+) -> Found:
+    """The steps of a device: as asked for, else from annotations, else from what repeats.
+
+    Raises UsageError for a period that cannot be.
+    """
+    replay = usage.replay
+    if annotation is not None and period is not None:
+        raise UsageError("steps are given by an annotation or by a period, not by both")
+    if period is not None:
+        if period < 1:
+            raise UsageError("a period is of 1 event or more")
+        return _equal(replay.events, period)
+    if replay.events == 0:
+        return Found(None, (), "no events were recorded")
+    if annotation is not None:
+        every = spans(snap, replay)
+        named = _named(every, annotation)
+        if not named:
+            return Found(None, (), _no_such(snap, replay, every, annotation))
+        pieces = _pieces(replay, named, annotation, lost=_lost(snap, replay))
+        if not pieces:
+            words = f"no {annotation!r} annotation is complete in this recording"
+            return Found(
+                None, (), f"{words}; start recording before a step begins, and dump after it ends"
+            )
+        return _together(StepSource("annotation", annotation, 1.0), pieces, MOST_STEPS)
+    known = known_steps(snap, replay)
+    return known if known.source is not None else _guessed(usage)
+
+
+def known_steps(snap: Snapshot, replay: Replay) -> Found:
+    """The steps that annotations mark, or the optimizer's turns: without any guess, and in little
+    time. Where `find_steps` is asked for none, and there are these, they are what it finds."""
+    if replay.events == 0:
+        return Found(None, ())
+    every = spans(snap, replay)
+    lost = _lost(snap, replay) if every else None
+    marked = Found(None, ())
+    for name in (PROFILER_STEP, OPTIMIZER_STEP):
+        named = _named(every, name)
+        pieces = _pieces(replay, named, name, lost=lost)
+        if len(pieces) > 1:
+            turns = _turns(replay, zeroed=False) if name == OPTIMIZER_STEP else Found(None, ())
+            if turns.source is not None and len(named) >= SEVERAL * (len(turns.pieces) + 1) > 3:
+                return turns
+            return _together(StepSource("annotation", name, 1.0), pieces, MOST_STEPS)
+        if pieces and marked.source is None:
+            marked = Found(StepSource("annotation", name, 1.0), pieces)
+    turns = _turns(replay, zeroed=False)
+    if len(turns.pieces) < 2:
+        zeroed = _turns(replay, zeroed=True)
+        turns = zeroed if len(zeroed.pieces) > 1 else turns
+    # Of two turns the first step begins with the trace: one that is marked says more.
+    return turns if len(turns.pieces) > (1 if marked.source is None else 2) else marked
+
+
+def _lost(snap: Snapshot, replay: Replay) -> bool | None:
+    """Whether the recorder dropped the oldest events; None where that is not known."""
+    lost = overflowed(snap, replay.device)
+    return False if lost is None and replay.measure().start_bytes == 0 else lost
+
+
+def step_at(found: Found, replay: Replay, event: int) -> StepAt | None:
+    """The step that an event is in, else the one that it is before; None where there are none."""
+    if found.source is None:
+        return None
+    row = event - replay.first_event
+    number = next(
+        (number for number, piece in enumerate(found.pieces, 1) if row < piece.stop),
+        len(found.pieces) + 1,
+    )
+    after = number > len(found.pieces)
+    inside = not after and row >= found.pieces[number - 1].first
+    name = found.pieces[number - 1].name if inside else ""
+    return StepAt(found.source, name, number, len(found.pieces), inside)
+
+
+def windows(usage: Usage, count: int = WINDOWS) -> Found:
+    """Equal parts of the trace, for want of steps."""
+    events = usage.replay.events
+    cuts = [events * k // count for k in range(count + 1)]
+    pieces = tuple(Piece(a, b) for a, b in pairwise(cuts) if b > a)
+    if len(pieces) < count:
+        there = f"{events} events are" if events != 1 else "1 event is"
+        return Found(None, (), f"{there} too few for {count} windows")
+    return Found(StepSource("windows", "", 0.0), pieces)
+
+
+def at_most(found: Found, most: int) -> Found:
+    """The same steps, several taken together where there are more than `most`."""
+    return found if found.source is None else _together(found.source, found.pieces, most)
+
+
+def _named(every: Sequence[Span], name: str) -> list[Span]:
+    """The annotations of this name, or with this before their #; of several optimizers those of
+    one alone, as a step of each makes a step."""
+    found = [span for span in every if name in (span.name, span.name.partition("#")[0])]
+    if name == OPTIMIZER_STEP and found:
+        most, _ = Counter(span.name for span in found).most_common(1)[0]
+        found = [span for span in found if span.name == most]
+    return found
+
+
+def _pieces(
+    replay: Replay, named: list[Span], name: str, *, lost: bool | None
+) -> tuple[Piece, ...]:
+    """From START to END; of optimizers from the END of one to the END of the next.
+
+    `lost` says whether the recorder dropped the oldest events; None where that is not known.
+    """
+    base, last = replay.first_event, replay.start + replay.events
+    pieces: list[Piece] = []
+    before: Span | None = None
+    for span in sorted(named, key=lambda one: (one.start_us, one.end_us or 0)):
+        if span.end_us is None or span.end_event is None:
+            continue
+        # What lies outside of the range that was read, or on its edge, is not whole. Nor is one
+        # that began before the first event, where others ended by then: their events are lost.
+        if lost is None and span.end_event == replay.start:
+            lost = True
+        early = span.start_event == replay.start and (replay.first_event > 0 or lost)
+        late = span.end_event == last and not replay.native.reaches_end
+        if name == OPTIMIZER_STEP:
+            if before is not None and before.end_event is not None and not late:
+                edge = before.end_event == replay.start
+                if not edge and before.end_event < span.end_event:
+                    pieces.append(
+                        Piece(
+                            before.end_event + 1 - base,
+                            span.end_event + 1 - base,
+                            span.name,
+                            before.end_us,
+                            span.end_us,
+                        )
+                    )
+            before = span
+            continue
+        first = span.start_event + 1 - base
+        stop = span.end_event + 1 - base
+        if pieces:
+            # An event in the microsecond in which one ends and the next begins is the first one's.
+            first = max(first, pieces[-1].stop)
+        # Those without any event are mostly of a part of the program that was not recorded.
+        if first < stop and not early and not late:
+            pieces.append(Piece(first, stop, span.name, span.start_us, span.end_us))
+    if name == OPTIMIZER_STEP and len(pieces) < 2:
+        return _from_the_start(pieces, [one for one in named if one.end_event is not None], replay)
+    return tuple(pieces)
+
+
+def _from_the_start(
+    pieces: Sequence[Piece], named: Sequence[Span], replay: Replay
+) -> tuple[Piece, ...]:
+    """The same, where the optimizer stepped once or twice: what comes before its first END is a
+    step as well, or all that was recorded of one."""
+    base, last = replay.first_event, replay.start + replay.events
+    ended = [one for one in named if replay.start < (one.end_event or 0)]
+    if not ended or (ended[0].end_event == last and not replay.native.reaches_end):
+        return tuple(pieces)
+    first = min(ended, key=lambda one: one.end_event or 0)
+    assert first.end_event is not None
+    stop = first.end_event + 1 - base
+    if pieces and pieces[0].first != stop:
+        return tuple(pieces)
+    return (Piece(0, stop, first.name, None, None), *pieces)
+
+
+def _equal(events: int, period: int) -> Found:
+    count = events // period
+    if count < 2:
+        return Found(None, (), f"{events} events are not two periods of {period}")
+    together = -(-count // MOST_STEPS)
+    size = period * together
+    pieces = tuple(Piece(k * size, (k + 1) * size) for k in range(events // size))
+    return Found(StepSource("given", "", 1.0, together), pieces)
+
+
+def _guessed(usage: Usage) -> Found:
+    """Steps from what repeats; where nothing does, one step that ends with the optimizer's only
+    turn, else all that was read."""
+    repeated = _repeated(usage)
+    if repeated.source is not None:
+        return repeated
+    turns = _turns(usage.replay, zeroed=False)
+    return turns if turns.source is not None else _whole(usage)
+
+
+def _turns(replay: Replay, *, zeroed: bool) -> Found:
+    """Steps that end where a turn of the optimizer does; where these are one or two, the first
+    begins with the trace."""
+    if not replay.native.tally()["with_stack"]:
+        return Found(None, ())
+    from memreplay.engine.query import _growth
+
+    ends = memoryview(_growth.find_turns(replay.native, zeroed)).tolist()
+    cuts = [0, *ends] if 0 < len(ends) < 3 else ends
+    pieces = tuple(Piece(a, b) for a, b in pairwise(cuts) if b > a)
+    if not pieces:
+        return Found(None, ())
+    source = StepSource("optimizer", "zero_grad" if zeroed else "step", 1.0)
+    return _together(source, pieces, MOST_STEPS)
+
+
+def _repeated(usage: Usage) -> Found:
+    """Steps from runs of allocations that come back, by their stacks or in a trace without stacks
+    by their sizes; else from what comes once in each, or from the rise and fall of memory."""
+    from memreplay.engine.query import _growth
+
+    replay = usage.replay
+    whole = replay.measure()
+    series = replay.native, whole.column, whole.start_bytes
+    kind: Source = "stacks" if replay.native.tally()["with_stack"] else "sizes"
+    cuts, score = _growth.find_recurrence(*series, kind == "sizes")
+    if score < LEAST_RECURRENCE:
+        cuts, score, _ = _growth.find_period(*series, kind)
+        if score < LEAST_REPEATED and kind == "sizes":
+            kind = "usage"
+            cuts, score, _ = _growth.find_period(*series, kind)
+        if score < (LEAST_WAVES if kind == "usage" else LEAST_REPEATED):
+            return Found(None, ())
+    at = memoryview(cuts)
+    if len(at) <= _growth.LEAST_ROUNDS:
+        return Found(None, ())
+    together = -(-(len(at) - 1) // MOST_STEPS)
+    # Where the last repetition ends is not known, so it is none.
+    pieces = tuple(Piece(a, b) for a, b in pairwise(at[::together].tolist()))
+    return Found(StepSource(kind, "", round(score, 3), together), pieces)
+
+
+def _whole(usage: Usage) -> Found:
+    """All that was read as one step, where it may be one: it is short, or it goes once through the
+    layers of a module."""
+    replay = usage.replay
+    allocated = churn(usage)
+    if allocated <= 0 or (allocated > MOST_CHURN and not _one_pass(replay)):
+        why = f"no annotation marks steps, and nothing in the trace repeats like steps; {_ADVICE}"
+        return Found(None, (), why)
+    return Found(StepSource("whole", "", 0.0), (Piece(0, replay.events),))
+
+
+def _one_pass(replay: Replay) -> bool:
+    """Whether what comes back, by its sizes, does so in a module's forward() alone: by its stacks
+    nothing did."""
+    from memreplay.engine.query import _growth
+
+    if not replay.native.tally()["with_stack"]:
+        return False
+    whole = replay.measure()
+    _, score = _growth.find_recurrence(replay.native, whole.column, whole.start_bytes, True)
+    return score >= LEAST_RECURRENCE
+
+
+def churn(usage: Usage) -> float:
+    """How many times what memory rises and falls by is allocated."""
+    from memreplay.engine.query import _growth
+
+    replay = usage.replay
+    native = None if usage.measure == "reserved" else usage.native
+    ((_, _, _, _, allocated),) = _growth.step_sums(
+        replay.native, native, usage.column, usage.start_bytes, [(0, replay.events)]
+    )
+    return allocated / max(1, usage.peak.bytes - usage.minimum.bytes)
+
+
+def _together(source: StepSource, pieces: tuple[Piece, ...], most: int) -> Found:
+    count = -(-len(pieces) // most)
+    if count <= 1:
+        return Found(source, pieces)
+    merged = tuple(
+        Piece(group[0].first, group[-1].stop, group[0].name, group[0].start_us, group[-1].end_us)
+        for group in (pieces[k : k + count] for k in range(0, len(pieces) - count + 1, count))
+    )
+    count *= source.taken_together
+    return Found(StepSource(source.kind, source.name, source.score, count), merged)
+
+
+def _no_such(snap: Snapshot, replay: Replay, every: Sequence[Span], name: str) -> str:
+    if not snap.native.n_annotations:
+        return (
+            "this snapshot has no annotations; record them with torch.profiler.record_function(),"
+            " or give --period"
+        )
+    if not replay.has_times:
+        return "the events have no times, so annotations cannot be placed; give --period"
+    if not every:
+        return f"device {replay.device} has no annotations during its events; give --period"
+    names = list(dict.fromkeys(span.name.partition("#")[0] for span in every))
+    there = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+    return f"device {replay.device} has no annotation {name!r}; there are: {there}"

@@ -1,0 +1,1 @@
+"""Whether numbers can be trusted."""

@@ -1,0 +1,346 @@
+"""The verdict on a replay: whether its numbers can be trusted, and if not, the reasons by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memreplay import _core
+from memreplay.snapshot.model import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memreplay.snapshot.replay import Replay
+    from memreplay.snapshot.snapshot import Snapshot
+    from memreplay.snapshot.usage import Usage
+
+
+# Reasons for which what is shown is exact, though more may have happened.
+EXACT_ALL_THE_SAME = {
+    "no_allocations",
+    "no_events",
+    "pending_frees",
+    "recording_begun_late",
+    "ring_overflow",
+    "synthetic_pool_events",
+}
+# What is left is exact, and what came before is lost.
+EVENTS_LOST_BEFORE = "ring_overflow"
+# Reasons that are no doubt. Blocks whose size is assumed may be larger by 1 MiB each, no more.
+REMARKS = EXACT_ALL_THE_SAME - {"no_events", "ring_overflow"} | {
+    "blocks_assumed",
+    "pending_at_start",
+    "segment_events_unseen",
+}
+
+# The actions by which reserved memory grows.
+_GROWTH = tuple(_core.ACTIONS.index(name) for name in ("segment_alloc", "segment_map"))
+
+_EVENTS_LOST = {
+    "unmatched_frees",
+    "double_allocs",
+    "size_mismatches",
+    "unmatched_requests",
+    "start_impossible",
+    "measures_disagree",
+}
+
+# What each block whose size is assumed may be larger by, at most.
+_SLACK_BYTES = 1 << 20
+
+# How many blocks may differ at the end of a trace before it is no race any more: the trace is read
+# out before the segments, and a few allocations may happen in between.
+TAIL_BLOCKS = 16
+
+
+def overflowed(snap: Snapshot, device: int | None = None) -> bool | None:
+    """Whether the recorder's ring buffer dropped events; None where the file does not say.
+
+    The flag is a scalar or a list (an entry a device), at top level or in the settings. Where only
+    the buffer's size is known, a trace of that length is taken to have overflowed.
+    """
+    flag = snap.kept("overflowed")
+    if flag is None:
+        flag = snap.settings.get("trace_alloc_overflowed")
+    if isinstance(flag, list):
+        if device is not None:
+            flag = flag[device] if device < len(flag) else None
+        else:
+            flag = any(flag)
+    if flag is not None:
+        return bool(flag)
+    limit = snap.kept("max_entries")
+    if limit is None:
+        limit = snap.settings.get("trace_alloc_max_entries")
+    if limit is None:
+        return None
+    sizes = limit if isinstance(limit, list) else [limit]
+    known = [most for most in sizes if type(most) is int and most > 0]
+    if len(known) < len(sizes):
+        return None
+    full = False
+    for at in snap.events_by_device if device is None else (device,):
+        if isinstance(limit, list) and at >= len(known):
+            return None
+        full |= snap.trace_events(at) >= known[at if isinstance(limit, list) else 0]
+    return full
+
+
+def verdict(snap: Snapshot, usage: Usage) -> Verdict:
+    """Whether a measure of a device can be trusted. The reasons are stable names; docs/numbers.md
+    has them.
+
+    It looks at what the measure itself needs; `device_verdict` looks at everything.
+    """
+    replay = usage.replay
+    reasons = _of_the_file(snap, replay)
+    if usage.measure == "reserved":
+        # Where events are missing, some of them may be of segments.
+        reasons += [one for one in _of_the_trace(replay) if one in _EVENTS_LOST]
+        reasons += _of_the_start(snap, replay)
+        reasons += _of_segments(snap, replay)
+        reasons += _of_the_end_of_all(snap, replay)
+    else:
+        reasons += _of_the_trace(replay)
+        reasons += _of_the_start(snap, replay)
+        reasons += _of_the_end(snap, usage)
+        if usage.measure in ("requested", "held") and snap.native.blocks_without_requested_size(
+            replay.device
+        ):
+            reasons.append("no_requested_sizes")
+        if usage.measure in ("held", "allocated"):
+            reasons += _of_requests(replay)
+        if usage.measure in ("active", "allocated"):
+            reasons += _of_blocks(snap, replay)
+    return graded(list(dict.fromkeys(reasons)))
+
+
+def device_verdict(snap: Snapshot, replay: Replay) -> Verdict:
+    """Whether a device's replay can be trusted, by everything that can be held against it."""
+    reasons = _of_the_file(snap, replay) + _of_the_trace(replay) + _of_the_start(snap, replay)
+    for measure in ("requested", "held", "active", "allocated"):
+        reasons += _of_the_end(snap, replay.measure(measure))
+    reasons += _of_segments(snap, replay)
+    if snap.native.blocks_without_requested_size(replay.device):
+        reasons.append("no_requested_sizes")
+    reasons += _of_requests(replay)
+    reasons += _of_blocks(snap, replay)
+    reasons += _of_the_tail(reasons, replay)
+    # Neither what is live where a range begins nor what came after a cut says when recording began.
+    if (
+        replay.events
+        and replay.baseline_bytes
+        and replay.first_event == 0
+        and snap.truncation is None
+    ):
+        reasons.append("recording_begun_late")
+    if replay.holding.pending:
+        reasons.append("pending_frees")
+    if replay.blocks.synthetic:
+        reasons.append("synthetic_pool_events")
+    return graded(list(dict.fromkeys(reasons)))
+
+
+def strict_verdict(snap: Snapshot, usage: Usage) -> Verdict:
+    """The verdict on a measure with everything that can be held against its device beside it.
+
+    A lost event may leave one measure without a contradiction, and show in another.
+    """
+    own = verdict(snap, usage)
+    whole = device_verdict(snap, usage.replay)
+    return Verdict(
+        trusted=own.trusted and whole.trusted,
+        exact=own.exact,
+        reasons=tuple(dict.fromkeys(own.reasons + whole.reasons)),
+    )
+
+
+def graded(reasons: Sequence[str]) -> Verdict:
+    """The verdict of these reasons."""
+    found = set(reasons)
+    return Verdict(
+        trusted=found <= REMARKS, exact=found <= EXACT_ALL_THE_SAME, reasons=tuple(reasons)
+    )
+
+
+def _of_the_file(snap: Snapshot, replay: Replay) -> list[str]:
+    reasons = []
+    if snap.truncation is not None:
+        reasons.append("truncated")
+    # A device that did nothing while others did was recorded all the same.
+    if not snap.has_events:
+        reasons.append("no_events")
+    # A device that gave everything back has no segments, and needs none.
+    if not snap.native.has_segments or (
+        replay.reconciliation_bytes and snap.native.n_segments == 0
+    ):
+        reasons.append("no_segments")
+    if overflowed(snap, replay.device):
+        reasons.append("ring_overflow")
+    return reasons
+
+
+def _of_the_trace(replay: Replay) -> list[str]:
+    reasons = []
+    if replay.events and replay.native.allocs == 0:
+        reasons.append("no_allocations")
+    if replay.unmatched_frees:
+        reasons.append("unmatched_frees")
+    if replay.double_allocs:
+        reasons.append("double_allocs")
+    if replay.size_mismatches:
+        reasons.append("size_mismatches")
+    return reasons
+
+
+def _of_the_start(snap: Snapshot, replay: Replay) -> list[str]:
+    """Whether what was live before the first event, and after each one, fits into what was
+    reserved."""
+    if not _has_all(snap):
+        return []
+    reasons = []
+    sound = replay.soundness
+    if sound["impossible"] or sound["overlaps"]:
+        reasons.append("start_impossible")
+    # A request whose free completes with the next event needs no look.
+    if sound["waiting"] and replay.holding.unmatched:
+        reasons.append("unmatched_requests")
+    # Where segment events were left out, what they lead to is what is wrong.
+    if sound["short_events"] and not _segments_apart(replay):
+        reasons.append("measures_disagree")
+    return reasons
+
+
+def _has_all(snap: Snapshot) -> bool:
+    """Whether events and segments are both there, to be held against each other."""
+    return snap.truncation is None and snap.native.n_segments > 0
+
+
+def _segments_apart(replay: Replay) -> bool:
+    """Whether segment events are missing: they do not lead to the final segments, or blocks lie
+    where nothing was reserved."""
+    found = replay.reserved
+    if found.misfits or found.odd:
+        return True
+    if replay.native.reaches_end and found.end_bytes != found.final_bytes:
+        return True
+    return bool(replay.soundness["outside"] or replay.blocks.outside or replay.blocks.passed)
+
+
+def _of_the_end(snap: Snapshot, usage: Usage) -> list[str]:
+    """Whether the measure ends where the segments in the same file do."""
+    if snap.truncation is not None or snap.native.n_segments == 0:
+        # What is cut off cannot agree, and what has no segments neither: that is said already.
+        return []
+    apart = usage.reconciliation_bytes
+    return ["segments_disagree"] if apart else []
+
+
+def _of_segments(snap: Snapshot, replay: Replay) -> list[str]:
+    if snap.truncation is not None or not snap.native.has_segments:
+        return []
+    if _segments_apart(replay):
+        return ["segment_events_disagree"]
+    return ["segment_events_unseen"] if _unseen(snap, replay) else []
+
+
+def _unseen(snap: Snapshot, replay: Replay) -> bool:
+    """Whether segments may have come in the course of the trace of which it says nothing: those
+    that nothing was in at the start, and whose first allocation is one that would make them.
+
+    Cached segments look the same. They are taken for such, but not where nothing was live at the
+    start, and not where no memory ever comes in a trace and a recording was on when they came.
+    """
+    blocks = replay.blocks
+    # Where a range was read, what made them may be among the other events.
+    if not blocks.fitting or replay.events < snap.trace_events(replay.device):
+        return False
+    if not replay.baseline_bytes:
+        return True
+    if not blocks.fitting_recorded:
+        return False
+    counts = dict(replay.native.tally()["actions"])
+    return not any(counts.get(code) for code in _GROWTH)
+
+
+def _of_the_end_of_all(snap: Snapshot, replay: Replay) -> list[str]:
+    """Whether what is live at the end is what the segments hold: else the process went on, and
+    nobody knows which segments came and went."""
+    if snap.truncation is not None or snap.native.n_segments == 0:
+        return []
+    ends = (replay.measure("requested"), replay.measure("held"))
+    apart = replay.blocks.end_strangers or any(end.reconciliation_bytes for end in ends)
+    return ["segments_disagree"] if apart else []
+
+
+def _of_requests(replay: Replay) -> list[str]:
+    """Frees that complete without a request: the recorder was told to skip those. Where it was
+    not, of a block that was there at the start, the request may have come before, or is lost."""
+    holding = replay.holding
+    reasons = ["skip_actions"] if holding.unrequested else []
+    if holding.presumed:
+        reasons.append("pending_at_start")
+    return reasons
+
+
+def _of_blocks(snap: Snapshot, replay: Replay) -> list[str]:
+    if snap.truncation is not None:
+        # What was allocated after the cut lies where the trace has something else.
+        return []
+    blocks = replay.blocks
+    reasons = []
+    if blocks.misplaced:
+        reasons.append("blocks_misplaced")
+    elif blocks.assumed:
+        reasons.append("blocks_assumed")
+    if blocks.end_misfits:
+        reasons.append("blocks_disagree")
+    if not snapshot_events_agree(replay):
+        reasons.append("snapshot_events_disagree")
+    if _has_all(snap) and not _active_fits(replay):
+        reasons.append("measures_disagree")
+    return reasons
+
+
+def _active_fits(replay: Replay) -> bool:
+    """Whether, after each event, active bytes are at least those that were requested, and at most
+    those that were reserved."""
+    from memreplay.engine.replay import _soundness
+
+    def above(low: Usage, high: Usage) -> bool:
+        found = _soundness.first_above(low.column, low.start_bytes, high.column, high.start_bytes)
+        return found is not None
+
+    active = replay.measure("active")
+    if above(replay.measure("requested"), active):
+        return False
+    # Where segment events are missing, reserved bytes are what is wrong.
+    return not above(active, replay.measure("reserved")) or _segments_apart(replay)
+
+
+def _of_the_tail(reasons: list[str], replay: Replay) -> list[str]:
+    """What an end that differs means: a dump in the midst of work, or one after recording."""
+    if _EVENTS_LOST & set(reasons):
+        return []
+    # Of blocks and segments alone no word: sizes that are estimated end apart without any race, and
+    # segment events may have been skipped.
+    ends = (replay.measure("requested"), replay.measure("held"))
+    if "segments_disagree" not in reasons or not any(end.reconciliation_bytes for end in ends):
+        return []
+    blocks = replay.blocks
+    few = blocks.end_misfits <= TAIL_BLOCKS and not blocks.misplaced
+    return ["tail_race"] if few else ["recording_stopped"]
+
+
+def snapshot_events_agree(replay: Replay) -> bool:
+    """Whether each `snapshot` event's total is what is active at that point.
+
+    They carry the sum of active blocks: a checksum in the midst of the trace. Where sizes of blocks
+    are assumed, as much more as these may have is no contradiction.
+    """
+    totals = replay.native.snapshot_events()
+    if not totals:
+        return True
+    series = memoryview(replay.measure("active").column)
+    most = replay.blocks.assumed * _SLACK_BYTES
+    return all(0 <= size - series[at] <= most for at, size in totals)

@@ -1,0 +1,140 @@
+"""`memreplay allocations`: what was allocated over the recording, and for how long."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from memreplay.commands.shared.filtering import filter_options_of
+from memreplay.commands.shared.options import (
+    STRICT_EXIT_CODES,
+    all_frames_option,
+    by_option_for,
+    config_options,
+    file_argument,
+    format_option,
+    from_zero,
+    part_options,
+    reading_options,
+    strict_option,
+    top_option,
+)
+from memreplay.commands.shared.output import render_document
+from memreplay.commands.shared.present import present
+from memreplay.commands.shared.source import Reading, opened
+
+if TYPE_CHECKING:
+    from memreplay.commands.allocations.result import AllocationsReport
+    from memreplay.commands.shared.config import ConfigChoice
+    from memreplay.snapshot.model import AllocationsSort, By, Filters, MeasureName
+
+
+@click.command(
+    "allocations",
+    epilog=f"""\b
+Examples:
+  memreplay allocations snap.pkl
+  memreplay allocations snap.pkl --by category,file --sort count
+  memreplay allocations snap.pkl --sort temporary --temporary 1
+  memreplay allocations snap.pkl --by size --from 2.5s --to 3s
+  memreplay allocations snap.pkl --top 0 --format json > allocations.json
+
+{STRICT_EXIT_CODES}""",
+)
+@file_argument
+@click.option(
+    "--measure",
+    type=click.Choice(["requested", "held", "active", "allocated"]),
+    default="requested",
+    show_default=True,
+    help="Which bytes, and until when an allocation lives: requested (as asked for, until the free"
+    " completes), held (until the free is requested), active and allocated (the same two, in whole"
+    " blocks).",
+)
+@by_option_for("allocations")
+@click.option(
+    "--sort",
+    type=click.Choice(["bytes", "count", "temporary", "mean-lifetime"]),
+    default="bytes",
+    show_default=True,
+    help="Which groups come first: those with the most bytes, allocations or temporary"
+    " allocations, or those that live longest.",
+)
+@click.option(
+    "--temporary",
+    "threshold",
+    type=int,
+    callback=from_zero,
+    metavar="N",
+    default=0,
+    show_default=True,
+    help="Count an allocation as temporary if at most N others are made before it is freed.",
+)
+@top_option
+@all_frames_option
+@part_options
+@filter_options_of("include", "exclude", "min_bytes", "live_at_end")
+@config_options
+@reading_options
+@strict_option
+@format_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    file: str,
+    measure: MeasureName,
+    by: By | None,
+    sort: AllocationsSort,
+    threshold: int,
+    top: int,
+    all_frames: bool,
+    pool: tuple[int, int] | None,
+    stream: int | None,
+    filters: Filters | None,
+    config: ConfigChoice,
+    reading: Reading,
+    strict: bool,
+    fmt: str,
+) -> None:
+    """What was allocated over the recording, and for how long.
+
+    Counts every allocation in FILE ('-' for standard input), or in a range of it: how many, how
+    large, how long they lived, and how many were temporary. Shows the code that made them, most
+    bytes first.
+    """
+
+    rules = config.rules_for(by)
+
+    def work() -> AllocationsReport:
+        from memreplay.commands.allocations.find import allocations_report
+
+        with opened(file, reading) as snapshot:
+            return allocations_report(
+                snapshot,
+                measure=measure,
+                by=by or "stack",
+                sort=sort,
+                top=top,
+                threshold=threshold,
+                all_frames=all_frames,
+                pool=pool,
+                stream=stream,
+                filters=filters,
+                rules=rules,
+                fold=fmt == "text" and not all_frames,
+                strict=strict,
+            )
+
+    present(ctx, file, work, partial(_render, fmt=fmt), strict=strict)
+
+
+def _render(report: AllocationsReport, fmt: str) -> str:
+    if fmt == "json":
+        from memreplay.commands.allocations.json import render_allocations_json
+
+        return render_allocations_json(report)
+    from memreplay.commands.allocations.text import allocations_document
+
+    return render_document(allocations_document(report))

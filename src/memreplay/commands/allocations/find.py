@@ -1,0 +1,197 @@
+"""What each device allocated over the recording, or a range of it: sizes, lifetimes, by whom."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from memreplay.analysis.groups.dimensions import NO_SIZE
+from memreplay.analysis.groups.grouping import Grouper
+from memreplay.analysis.selecting.choice import chosen_usages
+from memreplay.analysis.trust.trust import strict_verdict, verdict
+from memreplay.commands.allocations.result import (
+    AllocationGroup,
+    AllocationsReport,
+    AllocationSums,
+    DeviceAllocations,
+    ValueClass,
+)
+from memreplay.engine.query import _churn
+from memreplay.errors import UsageError
+from memreplay.snapshot.model import AllocationsSort, By, Filters, MeasureName
+
+if TYPE_CHECKING:
+    from memreplay.analysis.categories.rules import Rule
+    from memreplay.snapshot.snapshot import Snapshot
+    from memreplay.snapshot.usage import Usage
+
+
+MOST = 1 << 32  # above any number of allocations
+
+
+class _Row(NamedTuple):
+    """A sum as the engine gives it."""
+
+    name: int
+    made: int
+    bytes: int
+    temporary_count: int
+    temporary_bytes: int
+    live_count: int
+    live_bytes: int
+    lifetime_events: int
+    timed_count: int
+    lifetime_us: int
+
+
+def allocations_report(
+    snap: Snapshot,
+    *,
+    measure: MeasureName = "requested",
+    by: By = "stack",
+    sort: AllocationsSort = "bytes",
+    top: int = 20,
+    threshold: int = 0,
+    all_frames: bool = False,
+    pool: tuple[int, int] | None = None,
+    stream: int | None = None,
+    filters: Filters | None = None,
+    rules: tuple[Rule, ...] | None = None,
+    strict: bool = False,
+    fold: bool = False,
+) -> AllocationsReport:
+    """Every allocation of the events that were read, of each device that has any data.
+
+    `threshold` is how many others may be made on the device while a temporary allocation lives.
+    `top` cuts the groups (0: all of them). With `pool` or `stream` only that one counts; devices
+    that have it not are left out. Raises UsageError for reserved memory, which is of segments, and
+    for a pool or stream that is not there.
+
+    With `fold` stacks that differ in plumbing alone are one group.
+    """
+    if measure == "reserved":
+        raise UsageError("reserved memory consists of segments, not of allocations: see segments")
+    if filters is not None and filters.baseline:
+        raise UsageError("the baseline was not allocated in the recording: nothing would be left")
+    grouper = Grouper(snap, by, rules, fold=fold)
+    usages = chosen_usages(snap, snap.devices, measure, pool, stream, filters)
+    return AllocationsReport(
+        file=snap.file,
+        measure=measure,
+        by=by,
+        sort=sort,
+        threshold=threshold,
+        all_frames=all_frames,
+        truncated=snap.truncation is not None,
+        pool=pool,
+        stream=stream,
+        filters=filters,
+        devices=tuple(
+            _device(snap, usage, grouper, sort, top, threshold, strict) for usage in usages
+        ),
+    )
+
+
+def _device(
+    snap: Snapshot,
+    usage: Usage,
+    grouper: Grouper,
+    sort: AllocationsSort,
+    top: int,
+    threshold: int,
+    strict: bool,
+) -> DeviceAllocations:
+    replay = usage.replay
+    found = _churn.allocations(usage.native, grouper.keys(usage), sort, top, min(threshold, MOST))
+    whole = _Row(*found["whole"])
+    rows = [_Row(*row) for row in found["rows"]]
+    trust = (strict_verdict if strict else verdict)(snap, usage)
+    times = found["times"]
+    lifetimes_us = found["lifetimes_us"]
+    ended = whole.made - whole.live_count
+    return DeviceAllocations(
+        device=replay.device,
+        measure=usage.measure,
+        exactness="exact" if trust.exact else "estimated",
+        first_event=replay.first_event,
+        events=replay.events,
+        trace_events=snap.trace_events(replay.device),
+        duration_us=None if times is None else times[1] - times[0],
+        total=_sums(whole),
+        min_bytes=found["min_bytes"] if whole.made else None,
+        max_bytes=found["max_bytes"] if whole.made else None,
+        median_bytes=found["median_bytes"] if whole.made else None,
+        median_lifetime_events=found["median_events"] if ended else None,
+        median_lifetime_us=found["median_us"] if whole.timed_count else None,
+        sizes=_sizes(found["sizes"]),
+        lifetimes_events=_lifetimes(found["lifetimes_events"]),
+        lifetimes_us=None if lifetimes_us is None else _lifetimes(lifetimes_us),
+        untimed_count=found["untimed"][0],
+        untimed_bytes=found["untimed"][1],
+        grown_count=found["grown"],
+        peak_bytes=usage.peak.bytes,
+        baseline_count=found["carried"][0],
+        baseline_bytes=found["carried"][1],
+        baseline_freed_count=found["carried_freed"][0],
+        baseline_freed_bytes=found["carried_freed"][1],
+        groups=tuple(_group(usage, grouper, row, whole.bytes) for row in rows),
+        groups_total=found["groups"],
+        rest=_sums(_less(whole, rows)),
+        trusted=trust.trusted,
+        reasons=trust.reasons,
+    )
+
+
+def _group(usage: Usage, grouper: Grouper, row: _Row, whole: int) -> AllocationGroup:
+    """One group, named; by pool, stream or size alone with what these are."""
+    group = grouper.group(usage, row.name, row.bytes, row.made, whole)
+    sums = _sums(row)
+    if grouper.by == "size":
+        return AllocationGroup(group, sums, sizes=_size_range(row.name))
+    if grouper.by in ("pool", "stream"):
+        key = usage.replay.classes(grouper.by).keys()[row.name]
+        if grouper.by == "stream":
+            return AllocationGroup(group, sums, stream=key)
+        return AllocationGroup(group, sums, pool=usage.replay.pool_of(key))
+    return AllocationGroup(group, sums)
+
+
+def _sums(row: _Row) -> AllocationSums:
+    return AllocationSums(
+        count=row.made,
+        bytes=row.bytes,
+        mean_bytes=_mean(row.bytes, row.made),
+        temporary_count=row.temporary_count,
+        temporary_bytes=row.temporary_bytes,
+        live_count=row.live_count,
+        live_bytes=row.live_bytes,
+        mean_lifetime_events=_mean(row.lifetime_events, row.made - row.live_count),
+        mean_lifetime_us=_mean(row.lifetime_us, row.timed_count),
+    )
+
+
+def _less(whole: _Row, rows: list[_Row]) -> _Row:
+    """What of the whole is in none of these."""
+    return _Row(*(total - sum(parts) for total, *parts in zip(whole, *rows, strict=True)))
+
+
+def _mean(total: int, count: int) -> int | None:
+    # Of integers: the sums of a file that is made up may be more than a float tells apart.
+    return (total + count // 2) // count if count else None
+
+
+def _size_range(number: int) -> tuple[int, int]:
+    """Size class k is from 2 ** k up to and not including 2 ** (k + 1); NO_SIZE is the size 0."""
+    return (0, 0) if number == NO_SIZE else (1 << number, (2 << number) - 1)
+
+
+def _sizes(found: list[tuple[int, int, int]]) -> tuple[ValueClass, ...]:
+    classes = [ValueClass(*_size_range(number), *sums) for number, *sums in found]
+    return tuple(sorted(classes, key=lambda one: one.least))
+
+
+def _lifetimes(found: list[tuple[int, int, int]]) -> tuple[ValueClass, ...]:
+    """Class 0 is the lifetime 0, class k from 10 ** (k - 1) up to and not including 10 ** k."""
+    return tuple(
+        ValueClass(10 ** (number - 1) if number else 0, 10**number - 1, *sums)
+        for number, *sums in found
+    )

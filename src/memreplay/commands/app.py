@@ -1,0 +1,164 @@
+"""The group of subcommands, which imports one only when it is invoked."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import click
+
+from memreplay.commands.shared.errors import catching
+from memreplay.commands.shared.options import ALL_EXIT_CODES
+
+# name: (module that holds it as `command`, help in the list of commands). The help stands here so
+# that `memreplay --help` imports no subcommand; a test holds it against each command's own.
+COMMANDS = {
+    "report": ("memreplay.commands.report.command", "One page about a snapshot, in words."),
+    "summary": (
+        "memreplay.commands.summary.command",
+        "What is in a snapshot, and whether it can be trusted.",
+    ),
+    "peak": ("memreplay.commands.peak.command", "How high memory went, when, and who held it."),
+    "at": ("memreplay.commands.at.command", "What was held at a moment."),
+    "timeline": ("memreplay.commands.timeline.command", "Memory over time, as a picture."),
+    "allocations": (
+        "memreplay.commands.allocations.command",
+        "What was allocated over the recording, and for how long.",
+    ),
+    "categories": (
+        "memreplay.commands.categories.command",
+        "What each category rule caught.",
+    ),
+    "diff": ("memreplay.commands.diff.command", "What changed between two snapshots."),
+    "gate": ("memreplay.commands.gate.command", "Whether memory is within its budgets."),
+    "baseline": (
+        "memreplay.commands.baseline.command",
+        "Save the part of a snapshot that a gate needs.",
+    ),
+    "segments": ("memreplay.commands.segments.command", "What was reserved when, and why."),
+    "steps": ("memreplay.commands.steps.command", "What each step of a program does to memory."),
+    "leaks": (
+        "memreplay.commands.leaks.command",
+        "Which code holds more and more from step to step.",
+    ),
+    "fragmentation": (
+        "memreplay.commands.fragmentation.command",
+        "What is reserved and not in use, and who pins it.",
+    ),
+    "oom": ("memreplay.commands.oom.command", "Why a request failed, and what would have helped."),
+    "slice": ("memreplay.commands.slice.command", "A part of a snapshot, as a smaller snapshot."),
+    "convert": (
+        "memreplay.commands.convert.command",
+        "A snapshot in another form: compressed, JSON or pickle.",
+    ),
+    "export": (
+        "memreplay.commands.export.command",
+        "A snapshot as tables or traces for other programs.",
+    ),
+    "sql": ("memreplay.commands.sql.command", "SQL over the tables of a snapshot."),
+    "dump": ("memreplay.commands.dump.command", "Everything that was read, event by event."),
+    "help": ("memreplay.commands.help.command", "Print a page of the documentation."),
+    "completion": (
+        "memreplay.commands.completion.command",
+        "Print the script that completes commands.",
+    ),
+}
+
+
+class App(click.Group):
+    """A click group over `COMMANDS`, with the one place where errors become exit codes."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """The names in the order of the table: the order in which one needs them."""
+        return list(COMMANDS)
+
+    def get_command(
+        self,
+        ctx: click.Context,  # noqa: ARG002
+        cmd_name: str,
+    ) -> click.Command | None:
+        """The command, imported now; None where there is none of that name."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(COMMANDS[cmd_name][0]).command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does; of what is no command it says what may have been meant."""
+        name = args[0] if args else ""
+        if name and name not in COMMANDS and not name.startswith("-"):
+            ctx.fail(f"No such command {name!r}; {_meant(name)}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(
+        self,
+        ctx: click.Context,  # noqa: ARG002
+        formatter: click.HelpFormatter,
+    ) -> None:
+        """The list of commands, out of the table alone."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click does; --help and --version write in here."""
+        with catching(ctx):
+            return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the subcommand; whatever it raises on purpose becomes an exit code."""
+        with catching(ctx):
+            return super().invoke(ctx)
+
+
+_SNAPSHOT_ENDINGS = (".pickle", ".pkl", ".json", ".gz", ".zst", ".xz", ".bz2", ".zip", ".bin")
+
+
+def _meant(name: str) -> str:
+    """What may have been meant by a command that there is not: a file, or another command."""
+    import os
+
+    if os.path.exists(name) or "/" in name or name.lower().endswith(_SNAPSHOT_ENDINGS):
+        return f"to see who held the memory in a snapshot: memreplay peak {name}"
+    from difflib import get_close_matches  # late: for a mistake alone
+
+    near = get_close_matches(name, COMMANDS, 1, 0.65)
+    return f"did you mean {near[0]}?" if near else "memreplay --help lists them"
+
+
+def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
+    if not wanted or ctx.resilient_parsing:
+        return
+    from memreplay import __version__
+
+    click.echo(f"memreplay {__version__}")
+    ctx.exit()
+
+
+@click.group(
+    cls=App,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog=f"""\b
+Examples:
+  memreplay summary snap.pkl
+  memreplay report snap.pkl
+  memreplay peak snap.pkl --top 5
+  memreplay peak snap.pkl --format json | jq '.devices[].peak_bytes'
+
+{ALL_EXIT_CODES}""",
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version and exit.",
+)
+def app() -> None:
+    """Replay PyTorch memory snapshots: exact peaks, and who held them.
+
+    Reads what torch.cuda.memory._dump_snapshot() writes, compressed or not. It needs neither torch
+    nor a GPU, and never runs anything that the file holds.
+    """

@@ -1,0 +1,1 @@
+"""`memreplay at`."""

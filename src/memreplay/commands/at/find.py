@@ -1,0 +1,320 @@
+"""What each device held at a moment, as groups and as a list of allocations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from memreplay import _core
+from memreplay.analysis.groups.calltree import TREE_ALONE, TreeShape, call_tree
+from memreplay.analysis.groups.grouping import Grouper
+from memreplay.analysis.moments.moments import none_at_all, resolve
+from memreplay.analysis.selecting.choice import check_reserved, chosen_usages, fitting_by
+from memreplay.analysis.trust.trust import strict_verdict, verdict
+from memreplay.commands.at.result import AtReport, DeviceAt, FoundAllocation, LiveAllocation
+from memreplay.errors import UsageError
+from memreplay.snapshot.model import By, Filters, Frame, Group, MeasureName, When
+
+if TYPE_CHECKING:
+    from memreplay.analysis.categories.rules import Rule
+    from memreplay.engine.read.column import Column
+    from memreplay.snapshot.model import Verdict
+    from memreplay.snapshot.snapshot import Snapshot
+    from memreplay.snapshot.usage import Usage
+
+EMPTY_STACK = 0  # the id of the stack of no frames
+
+
+def at_report(
+    snap: Snapshot,
+    moments: Sequence[When],
+    *,
+    measure: MeasureName = "requested",
+    by: By | None = None,
+    top: int = 20,
+    listed: bool = False,
+    all_frames: bool = False,
+    pool: tuple[int, int] | None = None,
+    stream: int | None = None,
+    strict: bool = False,
+    filters: Filters | None = None,
+    rules: tuple[Rule, ...] | None = None,
+    tree: TreeShape | None = None,
+    stages: bool = False,
+    fold: bool = False,
+) -> AtReport:
+    """The live set of each device at each moment; options are as those of `peak_report`.
+
+    With `stages` the usage at every annotation too, `top` of them.
+    A device that does not have a moment is left out, and `missing` says why. Raises UsageError
+    where none has it, and for `listed` reserved memory, which is no allocations.
+
+    With `fold` stacks that differ in plumbing alone are one group.
+    """
+    if tree is not None and (measure == "reserved" or by is not None):
+        raise UsageError(TREE_ALONE)
+    by = fitting_by(measure, by, asked_for=True)
+    check_reserved(by, measure, pool, stream)
+    if listed and measure == "reserved":
+        raise UsageError("reserved memory consists of segments, so it has no allocations to list")
+    grouper = Grouper(snap, by, rules, fold=fold)
+    usages = chosen_usages(snap, snap.devices, measure, pool, stream, filters)
+    verdicts = [(strict_verdict if strict else verdict)(snap, usage) for usage in usages]
+    found: list[DeviceAt] = []
+    missing: list[str] = []
+    for when in moments:
+        there = [_resolved(snap, usage, when) for usage in usages]
+        errors = [event for event in there if isinstance(event, UsageError)]
+        if errors and len(errors) == len(there):
+            raise errors[0]
+        missing += map(str, errors)
+        for usage, event, trust in zip(usages, there, verdicts, strict=True):
+            if not isinstance(event, UsageError):
+                found.append(device_at(snap, usage, when, event, grouper, top, listed, trust, tree))
+    of_devices = None
+    if stages:
+        from memreplay.analysis.moments.stages import device_stages
+
+        of_devices = tuple(
+            device_stages(snap, usage, trust, top)
+            for usage, trust in zip(usages, verdicts, strict=True)
+        )
+        if usages and not any(one.stages_total for one in of_devices):
+            raise UsageError(none_at_all(snap, usages[0].replay))
+    return AtReport(
+        file=snap.file,
+        measure=measure,
+        by=by,
+        all_frames=all_frames,
+        listed=listed,
+        devices=tuple(found),
+        missing=tuple(dict.fromkeys(missing)),
+        stages=of_devices,
+        truncated=snap.truncation is not None,
+        pool=pool,
+        stream=stream,
+        filters=filters,
+    )
+
+
+def _resolved(snap: Snapshot, usage: Usage, when: When) -> int | UsageError:
+    """The event that is meant, or why the device has none."""
+    try:
+        return resolve(snap, usage, when)
+    except UsageError as error:
+        return error
+
+
+def device_at(
+    snap: Snapshot,
+    usage: Usage,
+    when: When,
+    event: int,
+    grouper: Grouper,
+    top: int,
+    listed: bool,
+    trust: Verdict,
+    tree: TreeShape | None = None,
+) -> DeviceAt:
+    """The live set of one device after one event."""
+    replay = usage.replay
+    groups, total, count, parts = grouper.holders(usage, event, top)
+    live = usage.bytes_at(event)
+    return DeviceAt(
+        device=replay.device,
+        measure=usage.measure,
+        exactness="exact" if trust.exact else "estimated",
+        when=when,
+        event_index=event,
+        time_us=replay.time_us(event),
+        start_us=replay.origin_us,
+        live_bytes=live,
+        live_count=count,
+        peak_bytes=usage.peak.bytes,
+        first_event=replay.first_event,
+        events=replay.events,
+        trace_events=snap.trace_events(replay.device),
+        groups=groups,
+        groups_total=total,
+        rest_bytes=live - sum(group.bytes for group in groups),
+        rest_count=count - sum(group.count for group in groups),
+        trusted=trust.trusted,
+        reasons=trust.reasons,
+        parts=parts,
+        allocations=_listed(usage, event, grouper, top) if listed else (),
+        tree=None if tree is None else call_tree(usage, event, grouper, tree),
+        found=_found(usage, event, grouper, when) if when.kind == "address" else None,
+    )
+
+
+def _found(usage: Usage, event: int, grouper: Grouper, when: When) -> FoundAllocation:
+    """The allocation that a moment of an address is of."""
+    from memreplay.analysis.moments.addresses import life_of
+
+    life = life_of(usage, when)
+    rows = _Rows(usage, event, grouper)
+    native = usage.native
+    if life.carried:
+        n_bytes = memoryview(native.baseline_weights())[life.row]
+        end = memoryview(native.baseline_ends())[life.row]
+        row = rows.carried(life.row, n_bytes, end)
+    else:
+        n_bytes = memoryview(native.weights())[life.row]
+        row = rows.allocated(life.row, n_bytes, memoryview(native.ends())[life.row])
+    return FoundAllocation(row, life.number, life.total)
+
+
+def _listed(usage: Usage, event: int, grouper: Grouper, top: int) -> tuple[LiveAllocation, ...]:
+    rows = _Rows(usage, event, grouper)
+    return tuple(
+        rows.carried(index, n_bytes, end) if carried else rows.allocated(index, n_bytes, end)
+        for index, carried, n_bytes, end in usage.largest(event, top)
+    )
+
+
+class _Rows:
+    """Spells out the rows of a device's live allocations after one event."""
+
+    def __init__(self, usage: Usage, event: int, grouper: Grouper) -> None:
+        replay = usage.replay
+        native = replay.native
+        self.snap = grouper.snap
+        self.usage = usage
+        self.grouper = grouper
+        self.replay = replay
+        self.event = event
+        self.first_row = native.first_row
+        self.now_us = replay.clock_us(event)
+        self.columns = {
+            name: _values(native.tables.column(name))
+            for name in ("action", "address", "stack", "stream", "pool")
+        }
+        self.base = {
+            name: memoryview(native.baseline(name)) for name in ("address", "stack", "block")
+        }
+        # Said once for all rows of one stack, or one pool.
+        self.groups: dict[int, Group] = {}
+        self.pools: dict[int, tuple[int, int] | None] = {}
+        self.time = _values(native.tables.column("time"))
+        self.clock = replay.clock
+
+    def allocated(self, index: int, n_bytes: int, end: int) -> LiveAllocation:
+        """An allocation of the trace, by its alloc event from the first that was read on."""
+        return self._spelled(
+            address=self._of_event("address", index),
+            n_bytes=n_bytes,
+            event=index + self.replay.first_event,
+            time=self._time_us(index),
+            stack=self._of_event("stack", index),
+            stream=self._of_event("stream", index),
+            pool=self._pool_of_event(index),
+            end=end,
+        )
+
+    def carried(self, index: int, n_bytes: int, end: int) -> LiveAllocation:
+        """A block of the baseline, by its number there."""
+        block = self.base["block"][index]
+        stream: int | None = None
+        pool: tuple[int, int] | None = None
+        if end != _core.ABSENT_ID:
+            stream, pool = self._of_event("stream", end), self._pool_of_event(end)
+        elif block != _core.ABSENT_ID:
+            stream, pool = self._of_segment(block)
+        return self._spelled(
+            address=self.base["address"][index],
+            n_bytes=n_bytes,
+            event=None,
+            time=None,
+            stack=self.base["stack"][index],
+            stream=stream,
+            pool=pool,
+            end=end,
+        )
+
+    def _spelled(
+        self,
+        *,
+        address: int,
+        n_bytes: int,
+        event: int | None,
+        time: int | None,
+        stack: int,
+        stream: int | None,
+        pool: tuple[int, int] | None,
+        end: int,
+    ) -> LiveAllocation:
+        name = self.grouper.stack_name(stack, baseline=event is None)
+        group = self.groups.get(name)
+        if group is None:
+            group = self.grouper.stack_group(self.usage, name, n_bytes, 1, 1.0)
+            self.groups[name] = group
+        ended = end != _core.ABSENT_ID
+        free_event = end + self.replay.first_event if ended else None
+        return LiveAllocation(
+            address=address,
+            bytes=n_bytes,
+            alloc_event=event,
+            alloc_us=time,
+            age_events=None if event is None else self.event - event,
+            age_us=self._age_us(event),
+            free_event=free_event,
+            free_us=self._time_us(end) if ended else None,
+            freed_at=self._freed_at(stack, end) if ended else None,
+            stream=stream,
+            pool=pool,
+            stack=name,
+            label=group.label,
+            frames=group.frames,
+            user=group.user,
+            libraries=group.libraries,
+        )
+
+    def _time_us(self, index: int) -> int | None:
+        """As `Replay.time_us`, of an event that is there."""
+        column = self.time
+        value = column if isinstance(column, int) else column[index + self.first_row]
+        return None if value == _core.ABSENT_TIME else value
+
+    def _age_us(self, alloc: int | None) -> int | None:
+        if alloc is None or self.now_us is None:
+            return None
+        if self.clock is None:
+            then = self._time_us(alloc - self.replay.first_event)
+            return None if then is None else self.now_us - then
+        value: int = self.clock[alloc - self.replay.first_event]
+        return None if value == _core.ABSENT_TIME else self.now_us - value
+
+    def _freed_at(self, stack: int, end: int) -> Frame | None:
+        """Where the free was, which a recording without the stacks of frees does not tell: they
+        carry their alloc's then."""
+        its = self._of_event("stack", end)
+        if its in (stack, EMPTY_STACK) or self.action(end) == "alloc":
+            return None
+        return self.snap.frame(self.grouper.label_frame(self.usage, its))
+
+    def action(self, index: int) -> str | None:
+        return self.snap.action_name(self._of_event("action", index))
+
+    def _of_event(self, name: str, index: int) -> int:
+        column = self.columns[name]
+        if isinstance(column, int):
+            return column
+        found: int = column[index + self.first_row]
+        return found
+
+    def _pool_of_event(self, index: int) -> tuple[int, int] | None:
+        pool = self._of_event("pool", index)
+        if pool not in self.pools:
+            self.pools[pool] = self.snap.pool_id(pool)
+        return self.pools[pool]
+
+    def _of_segment(self, block: int) -> tuple[int, tuple[int, int] | None]:
+        """Stream and pool of the final segment that holds a block."""
+        rows = self.snap.native.rows
+        segment = memoryview(rows("block", "segment"))[block]
+        pool = memoryview(rows("segment", "pool"))[segment]
+        return memoryview(rows("segment", "stream"))[segment], self.snap.pool_id(pool)
+
+
+def _values(column: Column | int) -> memoryview | int:
+    return column if isinstance(column, int) else memoryview(column)

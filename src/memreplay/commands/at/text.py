@@ -1,0 +1,244 @@
+"""Writes what was held at a moment as a document for people."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from memreplay.analysis.moments.records import DeviceStages
+from memreplay.commands.at.result import AtReport, DeviceAt, FoundAllocation, LiveAllocation
+from memreplay.render.calltree import tree_table
+from memreplay.render.document import (
+    Block,
+    Document,
+    Heading,
+    Note,
+    Pairs,
+    Place,
+    Row,
+    Table,
+)
+from memreplay.render.filters import NOTHING_LEFT, filter_pairs
+from memreplay.render.fit import clean, cut_right
+from memreplay.render.headline import moment_phrases
+from memreplay.render.holders import group_row, holder_tables, place_of, share
+from memreplay.render.reasons import reason_notes
+from memreplay.render.units import (
+    count,
+    counted,
+    duration,
+    percent,
+    range_words,
+    signed_duration,
+    size,
+    time_utc,
+)
+from memreplay.snapshot.model import Group, When
+
+DEEPEST = 20  # levels that are set in
+LONGEST = 80  # characters of an annotation's name
+
+
+def at_document(report: AtReport) -> Document:
+    """The file, then a section a device and moment: how much, who held it, the allocations."""
+    blocks: list[Block] = [Heading((Place(file=report.file),))]
+    if not report.devices and not report.stages:
+        blocks.append(Note("nothing to show: the file has neither events nor segments"))
+    for found in report.devices:
+        blocks += _section(found, report)
+    for device in report.stages or ():
+        blocks += _stages(device, report)
+    blocks += [Note(text) for text in report.missing]
+    return tuple(blocks)
+
+
+def _stages(found: DeviceStages, report: AtReport) -> list[Block]:
+    """A line an annotation, those within others below them."""
+    shown = counted(found.stages_total, "annotation")
+    blocks: list[Block] = [
+        Heading((f"device {found.device}: {found.measure} at {shown}",)),
+        Pairs(
+            (
+                ("measure", f"{found.measure}, {found.exactness}"),
+                *part_pairs(report),
+                *filter_pairs(report.filters),
+                ("peak", size(found.peak_bytes)),
+            )
+        ),
+    ]
+    rows = [
+        Row(
+            (
+                signed_duration(one.start_us - (found.start_us or 0)),
+                "no end" if one.end_us is None else duration(one.end_us - one.start_us),
+                _known(one.start_bytes),
+                size(one.peak_bytes),
+                _known(one.end_bytes),
+                "  " * min(one.depth, DEEPEST) + cut_right(clean(one.name), LONGEST),
+            )
+        )
+        for one in found.stages
+    ]
+    if len(rows) < found.stages_total:
+        left = f"{count(found.stages_total - len(rows))} more, none higher (--top 0 shows all)"
+        rows.append(Row((*("",) * 5, left), style="dim"))
+    titles = ("begins", "lasts", "at start", "peak within", "at end", "annotation")
+    if rows:
+        blocks.append(Table(titles, (*("right",) * 5, "left"), tuple(rows)))
+    else:
+        blocks.append(Note("no annotations"))
+    return [*blocks, *reason_notes(found.reasons, trusted=found.trusted)]
+
+
+def _known(n_bytes: int | None) -> str:
+    return "-" if n_bytes is None else size(n_bytes)
+
+
+def headlines(report: AtReport) -> Document:
+    """The first line of each moment on each device: how much."""
+    return tuple(Heading(_headline(found)) for found in report.devices)
+
+
+def _section(found: DeviceAt, report: AtReport) -> list[Block]:
+    blocks: list[Block] = [Heading(_headline(found)), Pairs(_pairs(found, report))]
+    if report.filters and not found.peak_bytes:
+        blocks.append(Note(NOTHING_LEFT))
+    if found.tree is None:
+        blocks += holder_tables(found, found.live_bytes, report.by, all_frames=report.all_frames)
+    else:
+        blocks += tree_table(found.tree, found.live_bytes)
+    if report.listed and found.allocations:
+        blocks.append(_allocations_table(found, report))
+    return [*blocks, *reason_notes(found.reasons, trusted=found.trusted)]
+
+
+def _headline(found: DeviceAt) -> tuple[str, ...]:
+    live = f"device {found.device}: {size(found.live_bytes)} {found.measure}"
+    if found.events == 0:
+        return (f"{live} in the final state", "no events were recorded")
+    return moment_phrases(live, found, "after")
+
+
+def _pairs(found: DeviceAt, report: AtReport) -> tuple[tuple[str, str], ...]:
+    pairs = [("moment", when_words(found.when)), ("measure", f"{found.measure}, {found.exactness}")]
+    pairs += part_pairs(report)
+    pairs += filter_pairs(report.filters)
+    if found.events < found.trace_events:
+        words = range_words(found.first_event, found.events, found.trace_events)
+        pairs.append(("range", words))
+    if found.found is not None:
+        pairs += _life_pairs(found.found)
+    part = percent(share(found.live_bytes, found.peak_bytes))
+    pairs.append(("peak", f"{size(found.peak_bytes)}, of which this is {part}"))
+    if found.measure != "reserved":
+        pairs.append(("live", counted(found.live_count, "block")))
+    return tuple(pairs)
+
+
+def _life_pairs(one: FoundAllocation) -> list[tuple[str, str]]:
+    """What is at the address: how much, from when to when, by whom."""
+    life = one.allocation
+    there = f"{size(life.bytes)} at 0x{life.address:x}"
+    if one.total > 1:
+        there += f", #{count(one.number)} of {counted(one.total, 'allocation')} with this address"
+    begins = "from before the recording" if life.alloc_event is None else "from event "
+    if life.alloc_event is not None:
+        begins += count(life.alloc_event)
+    if life.free_event is None:
+        lived = f"{begins} to the end"
+    else:
+        lived = f"{begins} to event {count(life.free_event)}"
+        if life.alloc_us is not None and life.free_us is not None:
+            lived += f", {duration(max(life.free_us - life.alloc_us, 0))}"
+        elif life.alloc_event is not None:
+            lived += f", {counted(life.free_event - life.alloc_event, 'event')}"
+    pairs = [("block", there), ("lives", lived), ("made at", life.label)]
+    if life.freed_at is not None:
+        at = place_of(life.freed_at)
+        pairs.append(("freed at", f"{at.function}  {at.file}:{at.line}"))
+    return pairs
+
+
+def part_pairs(report: AtReport) -> list[tuple[str, str]]:
+    """The pool and stream that alone count."""
+    pairs = []
+    if report.pool is not None:
+        pairs.append(("pool", f"{report.pool[0]}:{report.pool[1]} alone"))
+    if report.stream is not None:
+        pairs.append(("stream", f"{report.stream} alone"))
+    return pairs
+
+
+def when_words(when: When) -> str:
+    """A moment as people say it."""
+    if when.kind == "event":
+        return f"event {count(when.value)}"
+    if when.kind == "elapsed":
+        return f"{signed_duration(when.value)} after the first event"
+    if when.kind == "time":
+        return time_utc(when.value)
+    if when.kind == "peak":
+        return "the peak" if when.value == 1 else f"separate peak {when.value}, by height"
+    if when.kind == "annotation":
+        edge = {"start": "start of", "end": "end of", "peak": "peak within"}[when.edge]
+        return f"{edge} annotation {when.name}"
+    if when.kind == "address":
+        return f"address 0x{when.value:x} is allocated" + (f", #{when.name}" if when.name else "")
+    return {"start": "the start", "end": "the end"}[when.kind]
+
+
+def _allocations_table(found: DeviceAt, report: AtReport) -> Table:
+    """A line an allocation; stream and pool only where any is not the default."""
+    titles: tuple[str, ...] = ("bytes", "address", "age", "freed at")
+    several = [
+        ("stream", any(one.stream not in (0, None) for one in found.allocations)),
+        ("pool", any(one.pool not in ((0, 0), None) for one in found.allocations)),
+    ]
+    titles += tuple(name for name, shown in several if shown)
+    rows = []
+    shapes: dict[int, Row] = {}
+    for one in found.allocations:
+        numbers = {
+            "bytes": size(one.bytes),
+            "address": f"0x{one.address:x}",
+            "age": _age(one),
+            "freed at": "never" if one.free_event is None else count(one.free_event),
+            "stream": "-" if one.stream is None else str(one.stream),
+            "pool": "-" if one.pool is None else f"{one.pool[0]}:{one.pool[1]}",
+        }
+        if one.stack not in shapes:
+            shapes[one.stack] = _stack_row(one, report)
+        rows.append(
+            _allocation_row(tuple(numbers[title] for title in titles), one, shapes[one.stack])
+        )
+    left = found.live_count - len(found.allocations)
+    if left:
+        rest = found.live_bytes - sum(one.bytes for one in found.allocations)
+        empty = ("",) * (len(titles) - 1)
+        rows.append(
+            Row((size(rest), *empty, f"{count(left)} more (--top 0 shows all)"), style="dim")
+        )
+    aligns: list[Literal["left", "right"]] = ["right"] * len(titles)
+    return Table((*titles, "allocated at"), (*aligns, "left"), tuple(rows))
+
+
+def _age(one: LiveAllocation) -> str:
+    if one.alloc_event is None:
+        return "before"
+    if one.age_us is not None:
+        return duration(one.age_us)
+    return counted(one.age_events or 0, "event")
+
+
+def _stack_row(one: LiveAllocation, report: AtReport) -> Row:
+    """Where allocations of one stack were made, and what stands below."""
+    group = Group(one.label, one.bytes, 1, 1.0, one.frames, one.user, (), one.libraries)
+    row = group_row(group, "stack", all_frames=report.all_frames)
+    return Row(row.cells[-1:], row.below if report.all_frames else (), row.style)
+
+
+def _allocation_row(numbers: tuple[str, ...], one: LiveAllocation, row: Row) -> Row:
+    below = row.below
+    if one.freed_at is not None:
+        at = place_of(one.freed_at)
+        below = (*below, (Place(f"freed: {at.function}", at.file, at.line), "dim"))
+    return Row((*numbers, *row.cells), below, row.style)

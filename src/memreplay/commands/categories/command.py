@@ -1,0 +1,169 @@
+"""`memreplay categories`: what each rule of categories caught, and what none did."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from memreplay.commands.shared.filtering import filter_options
+from memreplay.commands.shared.options import (
+    STRICT_EXIT_CODES,
+    all_frames_option,
+    at_option,
+    config_options,
+    file_argument,
+    measure_option,
+    part_options,
+    reading_options,
+    strict_option,
+    top_option,
+)
+from memreplay.commands.shared.output import render_document, terminal_width
+from memreplay.commands.shared.present import present
+from memreplay.commands.shared.source import Reading, opened
+from memreplay.errors import UsageError
+
+if TYPE_CHECKING:
+    from memreplay.commands.categories.result import CategoriesReport
+    from memreplay.commands.shared.config import ConfigChoice
+    from memreplay.commands.timeline.result import TimelineReport
+    from memreplay.snapshot.model import Filters, MeasureName, When
+
+POINTS = 1_000
+
+
+@click.command(
+    "categories",
+    epilog=f"""\b
+Examples:
+  memreplay categories snap.pkl
+  memreplay categories snap.pkl --config memreplay.toml --top 5
+  memreplay categories snap.pkl --measure held --at end
+  memreplay categories snap.pkl --over-time
+  memreplay categories snap.pkl --over-time --format csv > categories.csv
+
+{STRICT_EXIT_CODES}""",
+)
+@file_argument
+@at_option
+@measure_option
+@top_option
+@all_frames_option
+@click.option(
+    "--over-time",
+    is_flag=True,
+    help="Show the bytes of each category over the events, as `memreplay timeline --by category`"
+    " does.",
+)
+@part_options
+@filter_options
+@config_options
+@reading_options
+@strict_option
+@click.option(
+    "--format",
+    "fmt",
+    type=click.Choice(["text", "csv", "json"]),
+    default="text",
+    show_default=True,
+    help="For people, or for programs (memreplay help json); csv with --over-time only.",
+)
+@click.pass_context
+def command(
+    ctx: click.Context,
+    file: str,
+    at: When | None,
+    measure: MeasureName,
+    top: int,
+    all_frames: bool,
+    over_time: bool,
+    pool: tuple[int, int] | None,
+    stream: int | None,
+    filters: Filters | None,
+    config: ConfigChoice,
+    reading: Reading,
+    strict: bool,
+    fmt: str,
+) -> None:
+    """What each category rule caught.
+
+    Shows how much each rule caught at the peak of each device in FILE ('-' for standard input), or
+    at another moment (--at), and the largest stacks that no rule caught, so that you can write the
+    next rule. The rules of the configuration ([[category]], memreplay help categories) come first,
+    then the defaults.
+    """
+    if over_time and at is not None:
+        raise UsageError("--over-time shows all moments, --at only one: give one of them")
+    if fmt == "csv" and not over_time:
+        raise UsageError("--format csv is for --over-time")
+    if over_time and measure == "reserved":
+        raise UsageError("reserved memory consists of segments, which have no categories")
+    rules = config.rules()
+    width = terminal_width()
+
+    def work() -> CategoriesReport:
+        from memreplay.commands.categories.find import PEAK, categories_report
+
+        with opened(file, reading) as snapshot:
+            return categories_report(
+                snapshot,
+                rules=rules,
+                fold=fmt == "text" and not all_frames,
+                measure=measure,
+                when=at or PEAK,
+                top=top,
+                all_frames=all_frames,
+                pool=pool,
+                stream=stream,
+                filters=filters,
+                strict=strict,
+            )
+
+    def series() -> TimelineReport:
+        from memreplay.commands.timeline.find import timeline_report
+        from memreplay.commands.timeline.text import text_points
+
+        with opened(file, reading) as snapshot:
+            return timeline_report(
+                snapshot,
+                measures=(measure,),
+                points=text_points(width) if fmt == "text" else POINTS,
+                by="category",
+                top=top,
+                pool=pool,
+                stream=stream,
+                filters=filters,
+                rules=rules,
+                strict=strict,
+            )
+
+    if over_time:
+        present(ctx, file, series, partial(_drawn, fmt=fmt, width=width), strict=strict)
+    else:
+        present(ctx, file, work, partial(_render, fmt=fmt), strict=strict)
+
+
+def _render(report: CategoriesReport, fmt: str) -> str:
+    if fmt == "json":
+        from memreplay.commands.categories.json import render_categories_json
+
+        return render_categories_json(report)
+    from memreplay.commands.categories.text import categories_document
+
+    return render_document(categories_document(report))
+
+
+def _drawn(report: TimelineReport, fmt: str, width: int) -> str:
+    if fmt == "json":
+        from memreplay.commands.timeline.json import render_timeline_json
+
+        return render_timeline_json(report)
+    if fmt == "csv":
+        from memreplay.commands.timeline.csv import render_timeline_csv
+
+        return render_timeline_csv(report)
+    from memreplay.commands.timeline.text import timeline_document
+
+    return render_document(timeline_document(report, width))

@@ -1,0 +1,124 @@
+"""What each rule of categories caught at a moment, and what none did."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memreplay.analysis.categories.rules import DEFAULT_RULES, Rule
+from memreplay.analysis.groups.grouping import Grouper
+from memreplay.analysis.moments.moments import resolve
+from memreplay.analysis.selecting.choice import chosen_usages
+from memreplay.analysis.trust.trust import strict_verdict, verdict
+from memreplay.commands.categories.result import CategoriesReport, Caught, DeviceCategories
+from memreplay.engine.query import _groups
+from memreplay.errors import UsageError
+from memreplay.snapshot.model import Filters, Group, MeasureName, When
+
+if TYPE_CHECKING:
+    from memreplay.snapshot.snapshot import Snapshot
+    from memreplay.snapshot.usage import Usage
+
+PEAK = When("peak", 1)
+HIDDEN_CASTS = (
+    "autocast ran, and the stacks are Python's alone: copies of weights that it made and the"
+    ' backward pass keeps count as activations; record with stacks="all" to tell them apart'
+)
+
+
+def categories_report(
+    snap: Snapshot,
+    *,
+    rules: tuple[Rule, ...] = DEFAULT_RULES,
+    measure: MeasureName = "requested",
+    when: When = PEAK,
+    top: int = 20,
+    all_frames: bool = False,
+    pool: tuple[int, int] | None = None,
+    stream: int | None = None,
+    strict: bool = False,
+    filters: Filters | None = None,
+    fold: bool = False,
+) -> CategoriesReport:
+    """What each rule caught of each device's live set at a moment; options as of `peak_report`.
+
+    `top` cuts the stacks that no rule caught. Raises UsageError for reserved memory, which has no
+    stacks, and for a moment that a device does not have.
+
+    With `fold` stacks that differ in plumbing alone are one group.
+    """
+    if measure == "reserved":
+        raise UsageError("reserved memory consists of segments, which have no categories")
+    grouper = Grouper(snap, "stack", rules, fold=fold)
+    usages = chosen_usages(snap, snap.devices, measure, pool, stream, filters)
+    return CategoriesReport(
+        file=snap.file,
+        measure=measure,
+        when=when,
+        all_frames=all_frames,
+        devices=tuple(
+            device_categories(snap, usage, resolve(snap, usage, when), grouper, top, strict)
+            for usage in usages
+        ),
+        truncated=snap.truncation is not None,
+        pool=pool,
+        stream=stream,
+        filters=filters,
+    )
+
+
+def device_categories(
+    snap: Snapshot, usage: Usage, event: int, grouper: Grouper, top: int, strict: bool = False
+) -> DeviceCategories:
+    """The live set of one device after one event, by rules."""
+    replay = usage.replay
+    of_rules, of_stacks = grouper.dimensions.of_rules(usage), grouper.keys(usage)
+    both = _groups.pair(of_rules, of_stacks)
+    # A row a rule and stack, the largest first.
+    found, _, whole, count = both.sums(usage.listed(event), usage.native, 0)
+    rule_names, stack_names = memoryview(of_rules.names()), memoryview(of_stacks.names())
+    rows: dict[int, list[tuple[int, int, int]]] = {}
+    for name, _, n_bytes, n, _ in found:
+        row = stack_names[name & 0xFFFFFFFF], n_bytes, n
+        rows.setdefault(rule_names[name >> 32], []).append(row)
+
+    def group(row: tuple[int, int, int]) -> Group:
+        return grouper.group(usage, *row, whole)
+
+    caught = []
+    for number, rule in enumerate(grouper.dimensions.rules.rules):
+        mine = rows.get(number, [])
+        held = sum(row[1] for row in mine)
+        caught.append(
+            Caught(
+                rule=number + 1,
+                category=rule.name,
+                own=rule not in DEFAULT_RULES,
+                bytes=held,
+                count=sum(row[2] for row in mine),
+                share=held / whole if whole else 0.0,
+                largest=group(mine[0]) if mine else None,
+            )
+        )
+    unknown = rows.get(_groups.NO_RULE, [])
+    trust = (strict_verdict if strict else verdict)(snap, usage)
+    return DeviceCategories(
+        device=replay.device,
+        measure=usage.measure,
+        exactness="exact" if trust.exact else "estimated",
+        event_index=event,
+        time_us=replay.time_us(event),
+        start_us=replay.origin_us,
+        live_bytes=whole,
+        live_count=count,
+        first_event=replay.first_event,
+        events=replay.events,
+        trace_events=snap.trace_events(replay.device),
+        caught=tuple(caught),
+        unknown_bytes=sum(row[1] for row in unknown),
+        unknown_count=sum(row[2] for row in unknown),
+        unknown=tuple(map(group, unknown[:top] if top else unknown)),
+        unknown_total=len(unknown),
+        trusted=trust.trusted,
+        reasons=trust.reasons,
+        notes=(HIDDEN_CASTS,) if grouper.dimensions.hides_casts else (),
+    )

@@ -1,0 +1,128 @@
+"""What changed between two snapshots: by group, at the peak of each or at another moment."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from memreplay.analysis.comparing.records import Status
+from memreplay.analysis.comparing.rows import compared, folded
+from memreplay.analysis.comparing.sides import (
+    PEAK,
+    BaselineSide,
+    ComparedSide,
+    Scope,
+    SnapshotSide,
+    other_ranges,
+)
+from memreplay.analysis.selecting.choice import device_pairs, fitting_by
+from memreplay.commands.diff.result import DeviceDiff, DiffReport
+from memreplay.errors import UsageError
+from memreplay.snapshot.model import By, Filters, MeasureName, When
+
+if TYPE_CHECKING:
+    from memreplay.analysis.categories.rules import Rule
+    from memreplay.snapshot.snapshot import Snapshot
+
+__all__ = ["PEAK", "diff_report"]
+
+
+def diff_report(
+    base: Snapshot | BaselineSide,
+    new: Snapshot,
+    *,
+    measure: MeasureName = "requested",
+    by: By | None = None,
+    when: When = PEAK,
+    top: int = 20,
+    exact: bool = False,
+    unchanged: bool = False,
+    all_frames: bool = False,
+    pool: tuple[int, int] | None = None,
+    stream: int | None = None,
+    strict: bool = False,
+    filters: Filters | None = None,
+    rules: tuple[Rule, ...] | None = None,
+) -> DiffReport:
+    """The change of each device that both have, at a moment of each; where they have none in common
+    but one each, of these two. The base may be a baseline, which has groups by stack at the peak of
+    one measure.
+
+    Rows that differ in plumbing alone are one, unless `all_frames` are asked for. `exact` matches
+    nothing but equal stacks, line for line; `unchanged` keeps rows that did not
+    change. `top` cuts the rows (0: none). Raises UsageError where the two have no device in common,
+    one of them does not have the moment, or a filter's pattern is found in neither.
+    """
+    by = fitting_by(measure, by)
+    after = SnapshotSide(new, by=by, rules=rules, filters=filters, strict=strict)
+    before: ComparedSide
+    if isinstance(base, BaselineSide):
+        if by != "stack" or filters:
+            raise UsageError(
+                f"{base.file} is a baseline: it only has groups by stack, and of all memory"
+            )
+        before = base
+    else:
+        before = SnapshotSide(base, by=by, rules=rules, filters=filters, strict=strict)
+        if after.filtering is not None:
+            after.filtering.check(before.filtering)  # code may be in one of the two alone
+    both = device_pairs(before.devices, after.devices)
+    if not both and (before.devices or after.devices):
+        raise UsageError(
+            f"the two have no device in common: {_listed(before)} in {before.file},"
+            f" {_listed(after)} in {after.file}"
+        )
+    scope = Scope(measure, when, pool=pool, stream=stream)
+    fold = by == "stack" and not exact and not all_frames
+    return DiffReport(
+        base_file=before.file,
+        new_file=after.file,
+        measure=measure,
+        by=by,
+        when=when,
+        exact=exact,
+        all_frames=all_frames,
+        devices=tuple(
+            _device(pair, scope, before, after, exact, fold, unchanged, top) for pair in both
+        ),
+        only_base=tuple(one for one in before.devices if one not in dict(both)),
+        only_new=tuple(one for one in after.devices if one not in dict(both).values()),
+        truncated=before.truncated or after.truncated,
+        filters=filters,
+        ranges=other_ranges(before, after),
+    )
+
+
+def _listed(side: ComparedSide) -> str:
+    return "device " + ", ".join(map(str, side.devices)) if side.devices else "none"
+
+
+def _device(
+    pair: tuple[int, int],
+    scope: Scope,
+    before: ComparedSide,
+    after: ComparedSide,
+    exact: bool,
+    fold: bool,
+    unchanged: bool,
+    top: int,
+) -> DeviceDiff:
+    base, new = before.at(pair[0], scope), after.at(pair[1], scope)
+    rows = compared(base, new, exact=exact, trim=before.trimmed)
+    if fold:
+        rows = folded(rows)
+    statuses: Counter[Status] = Counter(row.status for row in rows)
+    kept = [row for row in rows if unchanged or row.status != "same"]
+    shown = kept[:top] if top else kept
+    change = new.side.bytes - base.side.bytes
+    return DeviceDiff(
+        device=pair[1],
+        base_device=pair[0],
+        measure=scope.measure,
+        base=base.side,
+        new=new.side,
+        rows=tuple(shown),
+        rows_total=len(kept),
+        rest_change_bytes=change - sum(row.change_bytes for row in shown),
+        statuses=dict(statuses),
+    )

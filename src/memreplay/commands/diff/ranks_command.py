@@ -1,0 +1,229 @@
+"""`memreplay diff` of two folders: rank by rank, with one snapshot in memory at a time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from memreplay.commands.shared.base import is_baseline_file
+from memreplay.commands.shared.errors import NOT_TRUSTED, attempt
+from memreplay.commands.shared.folders import holds_files, snapshot_files
+from memreplay.commands.shared.output import render_document, write
+from memreplay.commands.shared.progress import Showing, several_progress
+from memreplay.commands.shared.source import Reading, opened
+from memreplay.errors import UsageError
+
+if TYPE_CHECKING:
+    from memreplay.commands.diff.ranks_result import RankDiff, RankSide, RanksReport
+    from memreplay.commands.diff.result import DiffReport
+    from memreplay.snapshot.model import By, Filters, MeasureName, When
+    from memreplay.snapshot.snapshot import Snapshot
+
+Files = dict[int, str]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of every rank, and of which one the groups are shown."""
+
+    measure: MeasureName
+    by: By | None
+    when: When
+    exact: bool
+    pool: tuple[int, int] | None
+    stream: int | None
+    filters: Filters | None
+    top: int
+    rank: int | str | None
+    strict: bool
+
+
+def are_folders(base: str, new: str) -> bool:
+    """Whether both are folders of ranks. Raises UsageError where only one is."""
+    ours, theirs = holds_files(base), holds_files(new)
+    if ours != theirs:
+        folder, other = (base, new) if ours else (new, base)
+        words = "is none" if os.path.exists(other) else "is not there"
+        raise UsageError(f"{folder} is a folder and {other} {words}: give two files or two folders")
+    return ours
+
+
+def compare_folders(
+    ctx: click.Context,
+    base: str,
+    new: str,
+    asked: Asked,
+    reading: Reading,
+    groups: Callable[[Snapshot, Snapshot], DiffReport],
+    fmt: str,
+) -> None:
+    """Write what changed from rank to rank; end with the highest exit code of all files.
+
+    `groups` is the diff of two snapshots: of one rank alone, whose files are read once more for it.
+    """
+    from memreplay.analysis.selecting.choice import fitting_by
+
+    fitting_by(asked.measure, asked.by)  # before anything is read
+    listed = [attempt(folder, partial(_rank_files, folder)) for folder in (base, new)]
+    if listed[0][0] is None or listed[1][0] is None:
+        ctx.exit(max(code for _, code in listed))
+    (ours, alone), (theirs, alone_too) = listed[0][0], listed[1][0]
+    both = [rank for rank in ours if rank in theirs]
+    _check_ranks(both, ours, theirs, asked.rank)
+    run = _Run(asked, reading, groups)
+    ranks = run.ranks({rank: (ours[rank], theirs[rank]) for rank in both})
+    report = run.report(base, new, ranks) if ranks else None
+    if report is not None:
+        report = replace(
+            report,
+            only_base=tuple(rank for rank in ours if rank not in theirs),
+            only_new=tuple(rank for rank in theirs if rank not in ours),
+            not_read=tuple(rank for rank in both if rank not in {one.rank for one in ranks}),
+            unranked=alone + alone_too,
+        )
+        write(_render(report, fmt))
+        if asked.strict and not all(one.trusted for one in report.ranks):
+            run.worst = max(run.worst, NOT_TRUSTED)
+    ctx.exit(run.worst)
+
+
+def _rank_files(folder: str) -> tuple[Files, tuple[str, ...]]:
+    """The path of each rank's file, and of those that are of none."""
+    from memreplay.analysis.comparing.rank_names import ranks_of
+
+    files = snapshot_files(folder)
+    for name in files:
+        if ".json" in name.lower() and is_baseline_file(os.path.join(folder, name)):
+            raise UsageError(
+                f"{name} in it is a baseline: memreplay gate RUN/ --base {folder} takes a folder of"
+                " them, and memreplay diff one of them and a snapshot"
+            )
+    found, unranked = ranks_of(files)
+    paths = {rank: os.path.join(folder, name) for rank, name in found.items()}
+    return paths, tuple(os.path.join(folder, name) for name in unranked)
+
+
+def _check_ranks(both: list[int], ours: Files, theirs: Files, wanted: int | str | None) -> None:
+    """Raises UsageError where there is nothing to compare, or not the rank that is wanted."""
+    from memreplay.commands.diff.ranks_text import ranks_words
+
+    if not both:
+        raise UsageError(
+            f"the two have no rank in common: {ranks_words(ours)} in the base,"
+            f" {ranks_words(theirs)} in the new run"
+        )
+    if isinstance(wanted, int) and wanted not in both:
+        raise UsageError(f"no rank {wanted}; both folders have {ranks_words(both)}")
+
+
+class _Run:
+    """Reads the files, one after the other; `worst` is the highest exit code so far."""
+
+    def __init__(
+        self,
+        asked: Asked,
+        reading: Reading,
+        groups: Callable[[Snapshot, Snapshot], DiffReport],
+    ) -> None:
+        self.asked = asked
+        self.reading = reading
+        self.groups = groups
+        self.worst = 0
+
+    def ranks(self, pairs: dict[int, tuple[str, str]]) -> list[RankDiff]:
+        """Each rank's change, without the ranks of which a file cannot be read: those are named on
+        stderr, both files of them."""
+        from memreplay.commands.diff.ranks_find import rank_diff
+
+        with several_progress(2 * len(pairs)) as showing:
+            sides = {
+                rank: [self._sides(file, showing) for file in files]
+                for rank, files in pairs.items()
+            }
+        found = []
+        for rank, (base, new) in sides.items():
+            if base is not None and new is not None:
+                pair = partial(rank_diff, rank, base, new)
+                one = self._attempt(", ".join(pairs[rank]), pair)
+                found += [] if one is None else [one]
+        return found
+
+    def _attempt(self, file: str, work: Callable[[], T]) -> T | None:
+        found, exit_code = attempt(file, work)
+        self.worst = max(self.worst, exit_code)
+        return found
+
+    def _sides(self, file: str, showing: Showing) -> dict[int, RankSide] | None:
+        def work() -> dict[int, RankSide]:
+            from memreplay.commands.diff.ranks_find import rank_sides
+
+            asked = self.asked
+            with opened(file, self.reading, showing) as snapshot:
+                return rank_sides(
+                    snapshot,
+                    measure=asked.measure,
+                    when=asked.when,
+                    pool=asked.pool,
+                    stream=asked.stream,
+                    filters=asked.filters,
+                    strict=asked.strict,
+                )
+
+        return self._attempt(file, work)
+
+    def report(self, base: str, new: str, ranks: list[RankDiff]) -> RanksReport:
+        """All of it, with the groups of one rank."""
+        from memreplay.analysis.selecting.choice import fitting_by
+        from memreplay.commands.diff.ranks_find import chosen_rank, spread_of
+        from memreplay.commands.diff.ranks_result import RanksReport
+
+        asked = self.asked
+        numbers = [one.rank for one in ranks]
+        chosen = chosen_rank(ranks, asked.rank)
+        detail = None if chosen is None else self._detail(chosen)
+        return RanksReport(
+            base_folder=base,
+            new_folder=new,
+            measure=asked.measure,
+            by=fitting_by(asked.measure, asked.by),
+            when=asked.when,
+            exact=asked.exact,
+            ranks=tuple(ranks),
+            base=spread_of(numbers, [one.base.bytes for one in ranks]),
+            new=spread_of(numbers, [one.new.bytes for one in ranks]),
+            change=spread_of(numbers, [one.change_bytes for one in ranks]),
+            detail_rank=None if chosen is None or detail is None else chosen.rank,
+            detail=detail,
+            filters=asked.filters,
+            top=asked.top,
+        )
+
+    def _detail(self, chosen: RankDiff) -> DiffReport | None:
+        """The groups of one rank, on the device that it is compared by."""
+        with several_progress(2) as showing, ExitStack() as open_files:
+            both = []
+            for side in (chosen.base, chosen.new):
+                file = opened(side.file, replace(self.reading, device=side.device), showing)
+                snapshot = self._attempt(side.file, partial(open_files.enter_context, file))
+                if snapshot is None:
+                    return None
+                both.append(snapshot)
+            files = f"{chosen.base.file}, {chosen.new.file}"
+            return self._attempt(files, partial(self.groups, *both))
+
+
+def _render(report: RanksReport, fmt: str) -> str:
+    if fmt == "json":
+        from memreplay.commands.diff.ranks_json import render_ranks_json
+
+        return render_ranks_json(report)
+    from memreplay.commands.diff.ranks_text import ranks_document
+
+    return render_document(ranks_document(report))

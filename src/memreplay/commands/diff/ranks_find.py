@@ -1,0 +1,117 @@
+"""The ranks of two runs compared: each rank's change, the worst, the median, the spread."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from memreplay.analysis.moments.moments import resolve
+from memreplay.analysis.selecting.choice import device_pairs, filtering_of
+from memreplay.analysis.trust.trust import strict_verdict, verdict
+from memreplay.commands.diff.ranks_result import RankDiff, RankSide, Spread
+from memreplay.errors import UsageError
+from memreplay.snapshot.model import Filters, MeasureName, When
+
+if TYPE_CHECKING:
+    from memreplay.analysis.selecting.filters import Filtering
+    from memreplay.snapshot.snapshot import Snapshot
+    from memreplay.snapshot.usage import Usage
+
+
+def rank_sides(
+    snap: Snapshot,
+    *,
+    measure: MeasureName,
+    when: When,
+    pool: tuple[int, int] | None = None,
+    stream: int | None = None,
+    filters: Filters | None = None,
+    strict: bool = False,
+) -> dict[int, RankSide]:
+    """A rank's snapshot at the moment, a side a device. No groups are made: it is as quick as a
+    replay.
+
+    Devices that do not have the moment, the pool or the stream are left out: beside the rank's own
+    there may be one on which a stray allocation is all there is. Raises UsageError where none has
+    it.
+    """
+    filtering = filtering_of(snap, filters, checked=False)
+    found: dict[int, RankSide] = {}
+    missing = None
+    for device in snap.devices:
+        usage = snap.replay(device).measure(measure, pool=pool, stream=stream)
+        try:
+            found[device] = _side(snap, usage, when, filtering, strict)
+        except UsageError as error:
+            missing = missing or error
+    if missing is not None and not found:
+        raise missing
+    return found
+
+
+def _side(
+    snap: Snapshot, usage: Usage, when: When, filtering: Filtering | None, strict: bool
+) -> RankSide:
+    if filtering is not None:
+        usage = filtering.filtered(usage)
+    event = resolve(snap, usage, when)
+    at_peak = when.kind == "peak" and when.value == 1
+    trust = (strict_verdict if strict else verdict)(snap, usage)
+    return RankSide(
+        file=snap.file,
+        device=usage.replay.device,
+        # The peak is at hand; another moment takes a pass over the events.
+        bytes=usage.peak.bytes if at_peak else usage.bytes_at(event),
+        event_index=event,
+        time_us=usage.replay.time_us(event),
+        exactness="exact" if trust.exact else "estimated",
+        trusted=trust.trusted,
+        reasons=trust.reasons,
+    )
+
+
+def rank_diff(rank: int, base: Mapping[int, RankSide], new: Mapping[int, RankSide]) -> RankDiff:
+    """One rank, by the device that both have and on which the new run has most; where each has one
+    alone, by that. Raises UsageError where they have no device in common."""
+    pairs = device_pairs(sorted(base), sorted(new))
+    if not pairs:
+        raise UsageError(
+            f"rank {rank} has no device in common: {_listed(base)} in the base, {_listed(new)} in"
+            " the new run"
+        )
+    ours, theirs = max(pairs, key=lambda pair: new[pair[1]].bytes)
+    others = sorted({*base, *new} - {ours, theirs})
+    return RankDiff(rank, base[ours], new[theirs], tuple(others))
+
+
+def _listed(sides: Mapping[int, RankSide]) -> str:
+    return "device " + ", ".join(map(str, sorted(sides))) if sides else "none"
+
+
+def spread_of(ranks: Sequence[int], n_bytes: Sequence[int]) -> Spread:
+    """How a number lies over the ranks; one number a rank, one rank at least."""
+    rows = sorted(zip(n_bytes, ranks, strict=True))
+    half = len(rows) // 2
+    middle = [rows[half][0]] if len(rows) % 2 else [rows[half - 1][0], rows[half][0]]
+    most = rows[-1][0]
+    return Spread(
+        min_bytes=rows[0][0],
+        min_rank=rows[0][1],
+        median_bytes=sum(middle) // len(middle),
+        max_bytes=most,
+        max_rank=next(rank for one, rank in rows if one == most),
+        sum_bytes=sum(n_bytes),
+    )
+
+
+def chosen_rank(ranks: Sequence[RankDiff], choice: int | str | None) -> RankDiff | None:
+    """The rank whose groups are shown. `choice` is its number (None where it is not among
+    `ranks`), "worst" for the highest in the new run, or None: the rank that grew most, where none
+    grew the one that shrank most, and where none changed the worst.
+    """
+    if isinstance(choice, int):
+        return next((one for one in ranks if one.rank == choice), None)
+    if choice == "worst" or not any(one.change_bytes for one in ranks):
+        return max(ranks, key=lambda one: one.new.bytes)
+    most = max(ranks, key=lambda one: one.change_bytes)
+    return most if most.change_bytes > 0 else min(ranks, key=lambda one: one.change_bytes)

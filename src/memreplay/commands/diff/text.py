@@ -1,0 +1,164 @@
+"""Writes a diff of two snapshots as a document for people."""
+
+from __future__ import annotations
+
+from memreplay.analysis.comparing.records import DiffRow, Side, Status
+from memreplay.commands.at.text import when_words
+from memreplay.commands.diff.result import DeviceDiff, DiffReport
+from memreplay.render.document import (
+    Below,
+    Block,
+    Document,
+    Heading,
+    Note,
+    Pairs,
+    Place,
+    Row,
+    Table,
+)
+from memreplay.render.filters import NOTHING_LEFT, filter_pairs
+from memreplay.render.holders import group_row, title_of, told_apart
+from memreplay.render.ranges import ranges_words
+from memreplay.render.reasons import reason_notes
+from memreplay.render.units import count, counted, percent, signed_count, signed_size, size
+from memreplay.snapshot.model import By, Group, When
+
+# What a row is of that is of several.
+_GROUPS = {"stack": "code path", "frame": "line", "innermost": "line", "file": "file"}
+_ORDER: tuple[Status, ...] = ("grew", "shrank", "new", "gone", "same")
+
+
+def diff_document(report: DiffReport) -> Document:
+    """Both files, then a section a device: the change, and which code it is in."""
+    blocks: list[Block] = [
+        Heading((Place(file=report.base_file, note="(base)"),)),
+        Heading((Place(file=report.new_file, note="(new)"),)),
+    ]
+    for device in report.devices:
+        blocks += device_section(device, report)
+    if report.ranges is not None:
+        blocks.append(
+            Note(f"{ranges_words(*report.ranges)}, so different events are compared", "warning")
+        )
+    for devices, file in ((report.only_base, report.base_file), (report.only_new, report.new_file)):
+        if devices:
+            names = "device " + ", ".join(map(str, devices))
+            blocks.append(Note(f"{names} is only in {file}, and not compared"))
+    return tuple(blocks)
+
+
+def device_section(found: DeviceDiff, report: DiffReport) -> list[Block]:
+    """A device: its change, which code it is in, and what speaks against the numbers."""
+    blocks = change_blocks(found, report, device_words(found.base_device, found.device))
+    for name, side in (("base", found.base), ("new", found.new)):
+        notes = reason_notes(side.reasons, trusted=side.trusted)
+        blocks += [Note(f"{name}: {note.text}", note.level) for note in notes]
+    return blocks
+
+
+def device_words(base: int, new: int) -> str:
+    """`device 0`, `device 0 -> device 3`."""
+    return f"device {new}" if base == new else f"device {base} -> device {new}"
+
+
+def change_blocks(found: DeviceDiff, report: DiffReport, name: str) -> list[Block]:
+    """The change of what is called `name`, and which code it is in."""
+    pairs = (*_pairs(found), *filter_pairs(report.filters))
+    blocks: list[Block] = [Heading(_headline(found, report, name)), Pairs(pairs)]
+    if report.filters and not (found.base.count or found.new.count):
+        blocks.append(Note(NOTHING_LEFT))
+    elif found.rows:
+        blocks.append(_table(found, report))
+    else:
+        blocks.append(Note("no group changed"))
+    return blocks
+
+
+def _headline(found: DeviceDiff, report: DiffReport, name: str) -> tuple[str, ...]:
+    what = "peak" if is_peak(report.when) else when_words(report.when)
+    sizes = f"{size(found.base.bytes)} -> {size(found.new.bytes)} {found.measure}"
+    return (f"{name}: {what} {sizes}", change_words(found.base.bytes, found.new.bytes))
+
+
+def is_peak(when: When) -> bool:
+    """Whether this moment is what a report is of unless it is told otherwise."""
+    return when.kind == "peak" and when.value == 1
+
+
+def change_words(base_bytes: int, new_bytes: int) -> str:
+    """`+355.7 MiB (+6.8%)`."""
+    change = new_bytes - base_bytes
+    words = signed_size(change)
+    if base_bytes and change:
+        words += f" ({'+' if change > 0 else '-'}{percent(abs(change) / base_bytes)})"
+    return words
+
+
+def _pairs(found: DeviceDiff) -> tuple[tuple[str, str], ...]:
+    groups = [
+        f"{count(found.statuses[status])} {status}"
+        for status in _ORDER
+        if found.statuses.get(status)
+    ]
+    return (
+        ("measure", f"{found.measure}, {_exactness(found)}"),
+        ("base", _where(found.base)),
+        ("new", _where(found.new)),
+        ("groups", ", ".join(groups) or "none"),
+    )
+
+
+def _exactness(found: DeviceDiff) -> str:
+    both = found.base.exactness, found.new.exactness
+    return both[0] if both[0] == both[1] else f"{both[0]} in base, {both[1]} in new"
+
+
+def _where(side: Side) -> str:
+    at = "the start" if side.event_index < 0 else f"event {count(side.event_index)}"
+    return f"{size(side.bytes)} in {counted(side.count, 'block')} at {at}"
+
+
+def _table(found: DeviceDiff, report: DiffReport) -> Table:
+    rows = told_apart([_row(row, report) for row in found.rows], found.rows)
+    left = found.rows_total - len(found.rows)
+    if left:
+        words = f"{counted(left, 'more group')} (--top 0 shows all)"
+        rows.append(Row((signed_size(found.rest_change_bytes), "", "", "", "", words), style="dim"))
+    titles = ("change", "base", "new", "count", "", title_of(report.by))
+    return Table(titles, (*("right",) * 4, "left", "left"), tuple(rows), spare=(3,))
+
+
+def _row(row: DiffRow, report: DiffReport) -> Row:
+    group = Group(
+        row.label,
+        row.new_bytes,
+        row.new_count,
+        0.0,
+        row.frames,
+        row.user,
+        row.of,
+        row.libraries,
+    )
+    shown = group_row(group, report.by, all_frames=report.all_frames)
+    numbers = (
+        signed_size(row.change_bytes),
+        size(row.base_bytes) if row.base_bytes or row.status != "new" else "-",
+        size(row.new_bytes) if row.new_bytes or row.status != "gone" else "-",
+        signed_count(row.new_count - row.base_count),
+        row.status,
+    )
+    return Row((*numbers, shown.cells[-1]), (*shown.below, *_merged(row, report.by)), shown.style)
+
+
+def _merged(row: DiffRow, by: By) -> Below:
+    """Of how many groups a row is, where it is of several, and whether of what it calls."""
+    words = []
+    if row.below and row.frames:
+        words.append("in what it calls")
+    if row.frames and max(row.base_groups, row.new_groups) > 1:
+        what = _GROUPS.get(by, "group")
+        if row.base_groups and row.new_groups and row.base_groups != row.new_groups:
+            words.append(f"{count(row.base_groups)} -> {counted(row.new_groups, what)}")
+        else:
+            words.append(counted(max(row.base_groups, row.new_groups), what))
+    return ((Place(f"({', '.join(words)})"), "dim"),) if words else ()

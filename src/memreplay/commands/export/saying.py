@@ -1,0 +1,49 @@
+"""Says on stderr what an export wrote: which table or view, how much of it, where."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from memreplay.commands.shared.errors import say
+from memreplay.render.units import counted, size
+
+if TYPE_CHECKING:
+    from memreplay.commands.export.command import Export
+
+# What opens a view; of the others there are many.
+_OPENS = {
+    "perfetto": "open it in ui.perfetto.dev",
+    "chrome": "open it in ui.perfetto.dev or chrome://tracing",
+    "speedscope": "open it in speedscope.app",
+    "pprof": "open it with go tool pprof",
+    "collapsed": "flamegraph.pl draws it",
+}
+
+
+def say_file(
+    asked: Export, what: str, rows: int, noun: str, choices: Sequence[str] | None = None
+) -> None:
+    """That `what` was written into the one file; `choices` are the tables where nobody chose one.
+
+    On stdout, which somebody asked for by its format, there is only a choice to tell.
+    """
+    hint = None if choices is None else f"--tables NAME for another: {', '.join(choices)}"
+    if asked.output is None or asked.output == "-":
+        if hint is not None:
+            say(f"this is {what}; {hint}")
+        return
+    said = [f"{what} as {asked.fmt}", counted(rows, noun)]
+    if os.path.isfile(asked.output):
+        said.append(size(os.path.getsize(asked.output)))
+    rest = hint or _OPENS.get(asked.fmt)
+    say(f"wrote {asked.output}: {', '.join(said)}" + (f"; {rest}" if rest else ""))
+
+
+def say_folder(path: str, fmt: str, rows: Mapping[str, int], names: Sequence[str]) -> None:
+    """That tables were written into a folder, with so many rows, as files of these names."""
+    whole = sum(os.path.getsize(os.path.join(path, name)) for name in names)
+    tables = ", ".join(f"{table} {n:,}" for table, n in rows.items())
+    files = counted(len(names), "file")
+    say(f"wrote {path}: {files} as {fmt}, {size(whole)}; rows: {tables}")

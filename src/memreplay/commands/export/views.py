@@ -1,0 +1,201 @@
+"""Exports for viewers: traces, flame graphs, profiles, and torch.profiler's memory timeline."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Callable, Iterator
+from typing import IO, TYPE_CHECKING, cast
+
+from memreplay.commands.export.saying import say_file
+from memreplay.commands.shared.errors import CUT_OFF, attempt, say
+from memreplay.commands.shared.output import byte_output, check_output
+from memreplay.commands.shared.source import opened
+from memreplay.errors import UsageError
+
+if TYPE_CHECKING:
+    from memreplay.commands.export.command import Export
+    from memreplay.export.viewers.records import CategoryEvents, StacksReport, TraceReport
+    from memreplay.snapshot.model import MeasureName
+    from memreplay.snapshot.snapshot import Snapshot
+
+    # The parts of the file, what to say of them, and what they are: a number of what.
+    Rendered = tuple[Iterator[bytes], tuple[str, ...], tuple[str, int, str]]
+    Render = Callable[[Snapshot], Rendered]
+
+# Always compressed, unless the name says that it is not.
+_COMPRESSED = {"pprof": (".pb", ".pprof")}
+# A graph of nothing: flamegraph.pl refuses it, and a page shows nothing and does not say why.
+_EMPTY = {
+    "live": "nothing that the options select was live then: the graph is empty",
+    "allocated": "nothing that the options select was allocated: the graph is empty",
+}
+BINARY = ("perfetto", "pprof")
+_GRAPH = {"live": "who held memory", "allocated": "who allocated"}
+
+
+def export(asked: Export) -> int:
+    """Writes what was asked for; the exit code. Raises UsageError, OSError."""
+    if len(asked.files) > 1:
+        raise UsageError(f"{asked.fmt} holds one snapshot: name one FILE")
+    if asked.output is not None and (asked.output.endswith("/") or os.path.isdir(asked.output)):
+        raise UsageError(f"{asked.output} is a folder: {asked.fmt} is one file")
+    compressed = is_compressed(asked.fmt, asked.output)
+    binary = compressed or asked.fmt in BINARY
+    check_output(asked.output, force=asked.force, binary=binary, read=asked.files)
+    render = _RENDER[asked.fmt](asked)
+
+    def work() -> Rendered:
+        with opened(asked.files[0], asked.reading) as snapshot:
+            return render(snapshot)
+
+    found, exit_code = attempt(asked.files[0], work)
+    if found is not None:
+        parts, notes, (what, number, noun) = found
+        with byte_output(asked.output) as out:
+            _write(parts, out, compressed)
+        say_file(asked, what, number, noun)
+        for note in notes:
+            say(note)
+    return exit_code
+
+
+def is_compressed(fmt: str, output: str | None) -> bool:
+    """Whether the file is gzip: by its name, or as the format wants it."""
+    name = (output or "").lower()
+    if name.endswith(".gz"):
+        return True
+    plain = _COMPRESSED.get(fmt)
+    return plain is not None and not name.endswith(plain)
+
+
+def _write(parts: Iterator[bytes], out: IO[bytes], compressed: bool) -> None:
+    if not compressed:
+        for part in parts:
+            out.write(part)
+        return
+    # No name and no time in it: the same input is the same file.
+    with gzip.GzipFile("", "wb", 6, out, mtime=0) as packed:
+        for part in parts:
+            packed.write(part)
+
+
+def _notes(
+    report: StacksReport | TraceReport | CategoryEvents, notes: tuple[str, ...]
+) -> tuple[str, ...]:
+    cut = (CUT_OFF,) if report.truncated else ()
+    return (*notes, *cut)
+
+
+def _one_measure(asked: Export) -> MeasureName:
+    names = asked.measures or ("requested",)
+    if len(names) > 1:
+        raise UsageError(f"{asked.fmt} holds one measure: give one --measure")
+    return cast("MeasureName", names[0])
+
+
+def _stacks(asked: Export) -> Render:
+    measure = _one_measure(asked)
+    if asked.what == "allocated" and asked.at is not None:
+        raise UsageError("--what allocated covers all events that are read: leave out --at")
+
+    def render(snapshot: Snapshot) -> Rendered:
+        from memreplay.export.viewers.weighted import stacks_report
+
+        report = stacks_report(
+            snapshot,
+            what=asked.what or "live",
+            when=asked.at,
+            measure=measure,
+            all_frames=asked.all_frames,
+            pool=asked.pool,
+            stream=asked.stream,
+            filters=asked.filters,
+        )
+        empty = () if any(device.stacks for device in report.devices) else (_EMPTY[report.what],)
+        stacks = sum(len(device.stacks) for device in report.devices)
+        notes = _notes(report, (*report.missing, *empty))
+        return _rendered(asked.fmt, report), notes, (_GRAPH[report.what], stacks, "stack")
+
+    return render
+
+
+def _rendered(fmt: str, report: StacksReport) -> Iterator[bytes]:
+    if fmt == "collapsed":
+        from memreplay.export.viewers.collapsed import render_collapsed
+
+        return render_collapsed(report)
+    if fmt == "pprof":
+        from memreplay.export.viewers.pprof import render_pprof
+
+        return render_pprof(report)
+    from memreplay.export.viewers.speedscope import render_speedscope
+
+    return iter((render_speedscope(report),))
+
+
+def _trace(asked: Export) -> Render:
+    def render(snapshot: Snapshot) -> Rendered:
+        from memreplay.export.viewers.tracks import POINTS, trace_report
+
+        report = trace_report(
+            snapshot,
+            measures=cast("tuple[MeasureName, ...]", asked.measures) or None,
+            points=POINTS if asked.points is None else asked.points,
+            stacks=asked.fmt == "perfetto",
+            when=asked.at,
+            all_frames=asked.all_frames,
+            pool=asked.pool,
+            stream=asked.stream,
+            filters=asked.filters,
+        )
+        notes = _notes(report, report.notes)
+        counters = sum(len(device.tracks) for device in report.devices)
+        about = ("memory over time", counters, "counter")
+        if asked.fmt == "perfetto":
+            from memreplay.export.viewers.perfetto import render_perfetto
+
+            return render_perfetto(report), notes, about
+        from memreplay.export.viewers.chrome_trace import render_chrome
+
+        return render_chrome(report), notes, about
+
+    return render
+
+
+def _memory_timeline(asked: Export) -> Render:
+    measure = _one_measure(asked)
+    rules = asked.config.rules()
+    raw = (asked.output or "").lower().endswith((".raw.json", ".raw.json.gz"))
+
+    def render(snapshot: Snapshot) -> Rendered:
+        from memreplay.export.viewers.memory_timeline import render_coalesced, render_raw
+        from memreplay.export.viewers.torch_categories import category_events
+
+        report = category_events(
+            snapshot,
+            measure=measure,
+            pool=asked.pool,
+            stream=asked.stream,
+            filters=asked.filters,
+            rules=rules,
+        )
+        about = (
+            f"{'raw ' if raw else ''}bytes by category over time",
+            len(report.bytes) + len(report.carried_bytes),
+            "change",
+        )
+        rendered = (render_raw if raw else render_coalesced)(report)
+        return rendered, _notes(report, report.notes), about
+
+    return render
+
+
+_RENDER: dict[str, Callable[[Export], Render]] = {
+    "perfetto": _trace,
+    "chrome": _trace,
+    "speedscope": _stacks,
+    "collapsed": _stacks,
+    "pprof": _stacks,
+    "memory-timeline": _memory_timeline,
+}

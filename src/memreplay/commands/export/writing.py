@@ -1,0 +1,155 @@
+"""Writes the tables of a snapshot: reads it, makes what they share, and writes two at a time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from importlib import import_module
+from threading import Thread
+from typing import IO, TYPE_CHECKING
+
+from memreplay.commands.shared.errors import CUT_OFF, attempt, say
+from memreplay.commands.shared.source import opened
+from memreplay.errors import UsageError
+from memreplay.io.readahead import several_cpus
+from memreplay.snapshot.model import MEASURES
+
+if TYPE_CHECKING:
+    from memreplay.analysis.categories.rules import Rule
+    from memreplay.commands.export.command import Export
+    from memreplay.commands.shared.folder import Folder
+    from memreplay.export.tables import Table
+    from memreplay.snapshot.snapshot import Snapshot
+
+    Write = Callable[[Table, IO[bytes]], None]
+
+FORMATS = ("parquet", "arrow", "csv", "ndjson", "json")
+_LONGEST = (
+    "usage",
+    "events",
+    "allocations",
+    "blocks",
+    "frames",
+    "stacks",
+    "segments",
+    "annotations",
+)
+
+
+def check_unmixed(path: str, *, ranks: bool) -> None:
+    """Raises UsageError where tables of `ranks`, or of one snapshot, would lie beside the other."""
+    from memreplay.export.tables.schema import TABLES
+    from memreplay.io.dataset_files import rank_folder
+
+    if not os.path.isdir(path):
+        return
+    if not ranks:
+        there, whose = rank_folder(path, TABLES), "ranks"
+    else:
+        files = [one for one in os.listdir(path) if os.path.splitext(one)[1][1:] in FORMATS]
+        found = [one for one in files if one.partition(".")[0] in TABLES]
+        there, whose = min(found, default=None), "one snapshot"
+    if there is not None:
+        raise UsageError(f"{path} has tables from {whose} ({there}): name another folder")
+
+
+def read(asked: Export, file: str) -> tuple[Snapshot | None, int]:
+    """The snapshot and 0, or None and the exit code of what is wrong with it."""
+    # What writes is imported while the file is read: both take as long for 500 MB.
+    loading = Thread(target=_load, args=(asked.fmt,))
+    loading.start()
+
+    def work() -> Snapshot:
+        with opened(file, asked.reading) as snapshot:
+            return snapshot
+
+    # Not waited for where a signal raises: it may wait for a lock of imports that this left taken.
+    found = attempt(file, work)
+    loading.join()
+    return found
+
+
+def _load(fmt: str) -> None:
+    """Imports all that writing takes."""
+    # Its own allocators keep what they are given back: 65 MiB more for 500 MB, and not faster. Read
+    # when pyarrow is loaded: what its C++ allocates is not under set_memory_pool().
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+    with suppress(ImportError):
+        import_module("memreplay.export.tables")
+        writer_of(fmt)
+        import_module("pyarrow.parquet" if fmt == "parquet" else "pyarrow")
+
+
+def writer_of(fmt: str) -> Write:
+    """What writes a table in a format."""
+    if fmt == "parquet":
+        from memreplay.export.tables.parquet import write_parquet
+
+        return write_parquet
+    if fmt == "arrow":
+        from memreplay.export.tables.ipc import write_arrow
+
+        return write_arrow
+    from memreplay.export.tables import lines
+
+    write: Write = getattr(lines, f"write_{fmt}")
+    return write
+
+
+def write_all(
+    snapshot: Snapshot,
+    names: Mapping[str, str],
+    create: Folder,
+    asked: Export,
+    rules: tuple[Rule, ...],
+    labels: Mapping[str, str | None] | None = None,
+) -> dict[str, int]:
+    """Writes tables, each into the file of its name, two at a time: encoding and compressing goes
+    on without the GIL. Gives the rows of each."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from memreplay.export.tables import table
+
+    write = writer_of(asked.fmt)
+
+    def one(name: str) -> int:
+        flat = flat_form(asked, name)
+        made = table(snapshot, name, rules=rules, labels=labels, flat=flat)
+        with create(names[name]) as out:
+            write(made, out)
+        return made.rows
+
+    # What threads share is made before they do: the replays, and what the measures are made of; the
+    # table that needs no measures is written meanwhile.
+    for device in snapshot.devices:
+        snapshot.replay(device)
+    order = sorted(names, key=_LONGEST.index)
+    with ThreadPoolExecutor(2 if several_cpus() else 1) as pool:
+        jobs = {name: pool.submit(one, name) for name in order if name == "events"}
+        try:
+            if {"allocations", "usage"} & set(names):
+                make_measures(snapshot)
+            jobs |= {name: pool.submit(one, name) for name in order if name != "events"}
+            return {name: jobs[name].result() for name in names}
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def flat_form(asked: Export, name: str) -> bool:
+    """Whether a table is written in its flat form."""
+    return asked.flat and name == "allocations"
+
+
+def make_measures(snapshot: Snapshot) -> None:
+    """What the tables `allocations` and `usage` both need of each device."""
+    for device in snapshot.devices:
+        for measure in MEASURES:
+            snapshot.replay(device).measure(measure).start_bytes  # noqa: B018 - made by this
+
+
+def say_cut_off(snapshot: Snapshot, whose: str = "") -> None:
+    """Says on stderr where tables are of a part of a snapshot."""
+    if snapshot.truncation is not None:
+        say(whose + CUT_OFF)

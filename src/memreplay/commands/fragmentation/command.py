@@ -1,0 +1,149 @@
+"""`memreplay fragmentation`: what is reserved and not in use, and who pins it."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from memreplay.commands.shared.errors import attempt
+from memreplay.commands.shared.options import (
+    STRICT_EXIT_CODES,
+    all_frames_option,
+    at_option,
+    by_option_for,
+    config_options,
+    file_argument,
+    output_options,
+    reading_options,
+    strict_option,
+    top_option,
+)
+from memreplay.commands.shared.output import (
+    byte_output,
+    check_output,
+    render_document,
+    terminal_width,
+)
+from memreplay.commands.shared.present import present, trust_code
+from memreplay.commands.shared.source import Reading, opened
+from memreplay.errors import UsageError
+
+if TYPE_CHECKING:
+    from memreplay.commands.fragmentation.result import FragmentationReport
+    from memreplay.commands.shared.config import ConfigChoice
+    from memreplay.snapshot.model import By, When
+
+PICTURES = ("png", "svg")
+# The columns of the map beside the bar, and how wide a bar is worth looking at.
+_BESIDE, _NARROWEST, _WIDEST = 52, 24, 100
+
+
+@click.command(
+    "fragmentation",
+    epilog=f"""\b
+Examples:
+  memreplay fragmentation snap.pkl
+  memreplay fragmentation snap.pkl --at peak --map
+  memreplay fragmentation snap.pkl --at end --by file --top 5
+  memreplay fragmentation snap.pkl --format png -o map.png
+  memreplay fragmentation snap.pkl --format json | jq '.devices[].pinned_bytes'
+
+{STRICT_EXIT_CODES}""",
+)
+@file_argument
+@at_option
+@by_option_for("the blocks that pin free memory")
+@top_option
+@all_frames_option
+@click.option("--map", "mapped", is_flag=True, help="Show the segments, the most free first.")
+@config_options
+@reading_options
+@strict_option
+@click.option(
+    "--format",
+    "fmt",
+    type=click.Choice(["text", "json", *PICTURES]),
+    default="text",
+    show_default=True,
+    help="For people, for programs (memreplay help json), or a picture of the segments (needs"
+    " memreplay[plot]).",
+)
+@output_options
+@click.pass_context
+def command(
+    ctx: click.Context,
+    file: str,
+    at: When | None,
+    by: By | None,
+    top: int,
+    all_frames: bool,
+    mapped: bool,
+    config: ConfigChoice,
+    reading: Reading,
+    strict: bool,
+    fmt: str,
+    output: str | None,
+    force: bool,
+) -> None:
+    """What is reserved and not in use, and who pins it.
+
+    Shows how much reserved memory each device in FILE ('-' for standard input) did not use over the
+    recording. For one moment, it also shows where the free memory lies, what empty_cache() would
+    give back, and which live blocks pin the rest. --at names the moment; by default it is where a
+    request failed, else where most was reserved or active.
+    """
+    picture = fmt in PICTURES
+    if picture:
+        check_output(output, force=force, picture=True, read=[file])
+    elif output is not None:
+        raise UsageError("-o is for pictures: give --format png or svg, or use > FILE")
+
+    rules = config.rules_for(by)
+
+    def work() -> FragmentationReport:
+        from memreplay.commands.fragmentation.find import fragmentation_report
+
+        with opened(file, reading) as snapshot:
+            return fragmentation_report(
+                snapshot,
+                at=at,
+                by=by or "stack",
+                top=top,
+                bars=_cells() if mapped and fmt == "text" else 0,
+                blocks=picture or (mapped and fmt == "json"),
+                all_frames=all_frames,
+                rules=rules,
+                fold=fmt == "text" and not all_frames,
+                strict=strict,
+            )
+
+    if not picture:
+        present(ctx, file, work, partial(_render, fmt=fmt), strict=strict)
+        return
+    from memreplay.commands.fragmentation.plot import render_fragmentation_plot
+    from memreplay.render.plot import check_plot
+
+    check_plot()
+    report, exit_code = attempt(file, work)
+    if report is not None:
+        drawn = render_fragmentation_plot(report, fmt)
+        with byte_output(output) as out:
+            out.write(drawn)
+        exit_code = trust_code(report, strict)
+    ctx.exit(exit_code)
+
+
+def _cells() -> int:
+    return max(_NARROWEST, min(_WIDEST, terminal_width() - _BESIDE))
+
+
+def _render(report: FragmentationReport, fmt: str) -> str:
+    if fmt == "json":
+        from memreplay.commands.fragmentation.json import render_fragmentation_json
+
+        return render_fragmentation_json(report)
+    from memreplay.commands.fragmentation.text import fragmentation_document
+
+    return render_document(fragmentation_document(report))

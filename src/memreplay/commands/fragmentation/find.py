@@ -1,0 +1,271 @@
+"""Reserved memory that is not in use: its course, where it lies at a moment, and who pins it."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Any
+
+from memreplay.analysis.groups.grouping import Grouper
+from memreplay.analysis.groups.mapped import map_sums, map_verdict, pins_of, pool_of
+from memreplay.analysis.groups.records import Kind
+from memreplay.analysis.moments.moments import resolve
+from memreplay.commands.fragmentation.result import (
+    DeviceFragmentation,
+    FragmentationReport,
+    MappedBlock,
+    MappedSegment,
+    Moment,
+    PoolShare,
+    UnusedPoint,
+)
+from memreplay.errors import UsageError
+from memreplay.snapshot.model import By, When
+
+if TYPE_CHECKING:
+    from typing import Literal
+
+    from memreplay.analysis.categories.rules import Rule
+    from memreplay.engine.query._blockmap import BlockMap
+    from memreplay.snapshot.replay import Replay
+    from memreplay.snapshot.snapshot import Snapshot
+
+PEAKS = 3  # of active bytes that are told
+FREE_LABEL = ""
+
+
+def fragmentation_report(
+    snap: Snapshot,
+    *,
+    at: When | None = None,
+    by: By = "stack",
+    top: int = 20,
+    bars: int = 0,
+    blocks: bool = False,
+    all_frames: bool = False,
+    rules: tuple[Rule, ...] | None = None,
+    strict: bool = False,
+    fold: bool = False,
+) -> FragmentationReport:
+    """Every device that was read. `at` is the moment of the block map, one that matters where it is
+    not given (`_telling`); its peaks are those of active bytes.
+
+    `top` cuts the groups that pin (0: all of them), and the segments where `bars` characters each
+    are asked for. `blocks` gives all segments with their blocks. A device without that moment is
+    left out, and `missing` says why. Raises UsageError where none has it.
+
+    With `fold` stacks that differ in plumbing alone are one group.
+    """
+    grouper = Grouper(snap, by, rules, fold=fold)
+    found: list[DeviceFragmentation] = []
+    missing: list[str] = []
+    for device in snap.devices:
+        replay = snap.replay(device)
+        points, mean = _course(replay)
+        moment, event = _telling(replay, points)
+        if at is not None:
+            moment = "asked"
+            try:
+                event = resolve(snap, replay.measure("active"), at)
+            except UsageError as error:
+                missing.append(str(error))
+                continue
+        block_map = replay.block_map(event)
+        found.append(
+            DeviceFragmentation(
+                device=device,
+                events=replay.events,
+                trace_events=snap.trace_events(device),
+                first_event=replay.first_event,
+                start_us=replay.time_us(replay.start),
+                points=points,
+                mean_unused_bytes=mean,
+                moment=moment,
+                event_index=event,
+                time_us=replay.time_us(event),
+                **_verdict(snap, replay, strict),
+                **_at_moment(replay, block_map, grouper, top),
+                map=_map(replay, block_map, grouper, top, bars, blocks),
+                map_total=block_map.n_segments,
+            )
+        )
+    if missing and not found:
+        raise UsageError(missing[0])
+    return FragmentationReport(
+        file=snap.file,
+        by=by,
+        all_frames=all_frames,
+        asked=at is not None,
+        truncated=snap.truncation is not None,
+        missing=tuple(dict.fromkeys(missing)),
+        devices=tuple(found),
+    )
+
+
+def _verdict(snap: Snapshot, replay: Replay, strict: bool) -> dict[str, Any]:
+    trust = map_verdict(snap, replay, strict=strict)
+    return {
+        "exactness": "exact" if trust.exact else "estimated",
+        "trusted": trust.trusted,
+        "reasons": trust.reasons,
+    }
+
+
+def _at_moment(replay: Replay, found: BlockMap, grouper: Grouper, top: int) -> dict[str, Any]:
+    """Where the free memory lies at the moment of the map, and who pins it."""
+    pins, total, rest_bytes, rest_count = pins_of(replay.measure("active"), found, grouper, top)
+    returned, returned_free = found.returnable
+    private, private_free = found.private_returnable
+    return {
+        "sums": map_sums(found.sums()),
+        "shares": _shares(replay, found),
+        "returned_bytes": returned,
+        "returned_pending_bytes": returned - returned_free,
+        "private_bytes": private,
+        "private_pending_bytes": private - private_free,
+        "pinned_bytes": found.pinned,
+        "pins": pins,
+        "pins_total": total,
+        "pins_rest_bytes": rest_bytes,
+        "pins_rest_count": rest_count,
+        "outside_bytes": found.outside[0],
+        "outside_count": found.outside[1],
+    }
+
+
+def _course(replay: Replay) -> tuple[tuple[UnusedPoint, ...], int | None]:
+    """The moments that tell how reserved and active bytes went apart, in the order of events, and
+    the mean over time of reserved less active bytes."""
+    from memreplay.engine.query import _blockmap
+    from memreplay.engine.replay import _measures
+
+    reserved, active = replay.measure("reserved"), replay.measure("active")
+    start = reserved.start_bytes - active.start_bytes
+    unused = _blockmap.unused(replay.blocks, reserved.column, active.column, start)
+    extremes = _measures.extremes(unused, start, replay.times)
+
+    def point(name: str, event: int) -> UnusedPoint:
+        whole, used = reserved.bytes_at(event), active.bytes_at(event)
+        return UnusedPoint(name, event, replay.time_us(event), whole, used, whole - used)
+
+    points = [point("most_unused", extremes[1] + replay.first_event)]
+    points += [point("peak", one.event_index) for one in active.peaks(PEAKS)]
+    points.append(point("reserved", _fullest(replay)))
+    points += [point("oom", event) for event in replay.events_of("oom")[:1]]
+    if replay.events:
+        points += [point("start", replay.start), point("end", replay.start + replay.events)]
+    points.sort(key=lambda one: one.event_index)
+    # Of the series themselves: `unused` is without what is brought a moment before its use.
+    whole, used = (
+        _measures.extremes(one.column, one.start_bytes, replay.times)[5]
+        for one in (reserved, active)
+    )
+    return tuple(points), None if whole is None or used is None else round(whole - used)
+
+
+def _fullest(replay: Replay) -> int:
+    """Where most is active while reserved memory is at its peak, the first time that it is.
+
+    Before that the memory that was asked for last is not in use yet.
+    """
+    peak = replay.measure("reserved").peak.event_index
+    # From its peak on it can only fall.
+    changes = memoryview(replay.reserved.events())
+    after = bisect_right(changes, peak - replay.first_event)
+    last = replay.start + replay.events
+    if after < len(changes):
+        last = changes[after] + replay.start
+    return replay.measure("active").highest(peak, last).event_index
+
+
+def _telling(replay: Replay, points: tuple[UnusedPoint, ...]) -> tuple[Moment, int]:
+    """The moment at which unused memory matters, and why of it: where a request failed, else where
+    most is reserved. What was cached when the recording began stood in nobody's way as long as no
+    more was asked for: then it is where most is active."""
+    if not replay.events:
+        return "final", replay.start
+    at = {one.name: one.event_index for one in reversed(points)}
+    if "oom" in at:
+        return "oom", at["oom"]
+    if replay.measure("reserved").peak.event_index >= replay.first_event:
+        return "reserved", at["reserved"]
+    return "peak", replay.measure("active").peak.event_index
+
+
+def _shares(replay: Replay, found: BlockMap) -> tuple[PoolShare, ...]:
+    return tuple(
+        PoolShare(pool_of(replay, found, pool), default, stream, _kind(small), map_sums(sums))
+        for pool, stream, small, default, sums in found.shares()
+    )
+
+
+def _kind(small: bool) -> Kind:
+    return "small" if small else "large"
+
+
+def _map(
+    replay: Replay,
+    found: BlockMap,
+    grouper: Grouper,
+    top: int,
+    bars: int,
+    blocks: bool,
+) -> tuple[MappedSegment, ...]:
+    if not bars and not blocks:
+        return ()
+    listed = _Blocks(replay, found, grouper) if blocks else None
+    rows = []
+    for i in found.largest(0 if blocks else top):
+        address, stream, pool, small, expandable, _, first, tiles, sums = found.segment(i)
+        rows.append(
+            MappedSegment(
+                address=address,
+                pool=pool_of(replay, found, pool),
+                stream=stream,
+                kind=_kind(small),
+                expandable=expandable,
+                sums=map_sums(sums),
+                bar=found.bar(i, bars) if bars else "",
+                blocks=() if listed is None else listed.of(first, tiles),
+            )
+        )
+    return tuple(rows)
+
+
+class _Blocks:
+    """The blocks of a map; each stack is spelled out once."""
+
+    def __init__(self, replay: Replay, found: BlockMap, grouper: Grouper) -> None:
+        from memreplay.engine.query import _blockmap
+
+        self.grouper = grouper
+        self.usage = replay.measure("active")
+        self.labels: dict[int, str] = {}
+        self.baseline = _blockmap.BASELINE
+        self.states: dict[int, Literal["in_use", "pending", "free"]] = {
+            _blockmap.FREE: "free",
+            _blockmap.IN_USE: "in_use",
+            _blockmap.PENDING: "pending",
+        }
+        self.columns = [
+            memoryview(found.tiles(name))
+            for name in ("address", "size", "requested", "state", "stack", "owner")
+        ]
+
+    def of(self, first: int, tiles: int) -> tuple[MappedBlock, ...]:
+        rows = zip(*(column[first : first + tiles] for column in self.columns), strict=True)
+        return tuple(
+            MappedBlock(
+                address,
+                size,
+                requested,
+                self.states[state],
+                self._label(stack, owner) if self.states[state] != "free" else FREE_LABEL,
+            )
+            for address, size, requested, state, stack, owner in rows
+        )
+
+    def _label(self, stack: int, owner: int) -> str:
+        name = self.grouper.stack_name(stack, baseline=owner >= self.baseline)
+        if name not in self.labels:
+            self.labels[name] = self.grouper.stack_label(self.usage, name)
+        return self.labels[name]

@@ -1,0 +1,212 @@
+"""Writes fragmentation as a document for people."""
+
+from __future__ import annotations
+
+from memreplay.analysis.groups.grouping import pool_label, stream_label
+from memreplay.commands.fragmentation.result import (
+    DeviceFragmentation,
+    FragmentationReport,
+    MappedSegment,
+    Moment,
+    PoolShare,
+    UnusedPoint,
+)
+from memreplay.render.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
+from memreplay.render.headline import moment_phrases
+from memreplay.render.holders import share
+from memreplay.render.mapped import NO_SEGMENTS, elapsed, pins_table, place_words
+from memreplay.render.reasons import reason_notes
+from memreplay.render.units import count, counted, percent, size
+
+_POINTS = {
+    "start": "start",
+    "most_unused": "most unused",
+    "peak": "peak of active",
+    "reserved": "peak of reserved",
+    "oom": "out of memory",
+    "end": "end",
+}
+_PEAKS = {_POINTS["peak"], _POINTS["reserved"]}
+# What the first line is about.
+MOMENTS: dict[Moment, str] = {
+    "asked": "",
+    "oom": "when a request failed",
+    "reserved": "at the peak of reserved memory",
+    "peak": "at the peak of active memory",
+    "final": "",
+}
+_MAP_KEY = "blocks are # mostly in use, + partly in use, ~ waiting for a stream, . free"
+
+
+def fragmentation_document(report: FragmentationReport) -> Document:
+    """A section a device: how much was unused when, then where it lay at the moment, and why."""
+    blocks: list[Block] = [Heading((Place(file=report.file),))]
+    if not report.devices:
+        blocks.append(Note("nothing to show: the file has neither events nor segments"))
+    for device in report.devices:
+        blocks += _section(device, report)
+    blocks += [Note(why) for why in report.missing]
+    return tuple(blocks)
+
+
+def _section(device: DeviceFragmentation, report: FragmentationReport) -> list[Block]:
+    said = frozenset(("no_events",))
+    blocks: list[Block] = [Heading(_headline(device))]
+    if not any(point.reserved_bytes for point in device.points):
+        blocks.append(Note(NO_SEGMENTS))
+        return [*blocks, *reason_notes(device.reasons, trusted=device.trusted, said=said)]
+    blocks.append(Pairs(_pairs(device)))
+    if device.events:
+        blocks.append(_course(device))
+    if device.sums.reserved_bytes:
+        blocks.append(_shares(device))
+    if device.pins:
+        blocks.append(
+            pins_table(
+                device.pins,
+                device.pins_total - len(device.pins),
+                (device.pins_rest_bytes, device.pins_rest_count),
+                device.pinned_bytes,
+                report.by,
+                all_frames=report.all_frames,
+            )
+        )
+    if any(segment.bar for segment in device.map):
+        blocks += _map(device)
+    blocks += reason_notes(device.reasons, trusted=device.trusted, said=said)
+    return blocks
+
+
+def _headline(device: DeviceFragmentation) -> tuple[str, ...]:
+    sums = device.sums
+    unused = sums.reserved_bytes - sums.in_use_bytes - sums.pending_bytes
+    part = percent(share(unused, sums.reserved_bytes))
+    words = (
+        f"device {device.device}: {size(unused)} of {size(sums.reserved_bytes)} reserved not in"
+        f" use ({part})"
+    )
+    if not device.events:
+        if device.trace_events and "no_events" not in device.reasons:
+            return (f"{words}; no events in this range",)
+        return (f"{words} in the final state",)
+    where, *when = moment_phrases(MOMENTS[device.moment], device, ",")
+    return (words, where.replace(" ,", ",").strip(", "), *when)
+
+
+def _pairs(device: DeviceFragmentation) -> tuple[tuple[str, str], ...]:
+    sums = device.sums
+    pairs = [("measure", f"reserved less active, {device.exactness}")]
+    free = "nothing"
+    if sums.free_bytes:
+        free = f"{size(sums.free_bytes)} in {counted(sums.blocks_free, 'block')}, the largest "
+        free += size(sums.largest_free_bytes)
+        if sums.blocks_free > 1:
+            free += f" (the others hold {percent(device.scattered_share)})"
+    pairs.append(("free", free))
+    back = f"gives back {size(device.returned_bytes)}"
+    if device.returned_pending_bytes:
+        back += f", {size(device.returned_pending_bytes)} of it waits for a stream now"
+    if device.private_bytes:
+        back += f"; at most {size(device.private_bytes)} more if private pools were released"
+    pairs.append(("empty_cache()", back))
+    pinned = "nothing"
+    if device.pinned_bytes:
+        part = percent(share(device.pinned_bytes, sums.free_bytes))
+        pinned = (
+            f"{size(device.pinned_bytes)} ({part} of what is free), by blocks in use next to it"
+        )
+    pairs.append(("pinned", pinned))
+    if sums.pending_bytes:
+        waits = f"{size(sums.pending_bytes)} in {counted(sums.blocks_pending, 'block')}"
+        pairs.append(("pending", f"{waits}, freed and waiting for another stream"))
+    pairs.append(("slack", f"{size(device.slack_bytes)} in blocks beyond what was requested"))
+    if device.mean_unused_bytes is not None:
+        pairs.append(("on average", f"{size(device.mean_unused_bytes)} not in use over time"))
+    if device.outside_bytes:
+        odd = counted(device.outside_count, "live block")
+        pairs.append(("outside", f"{size(device.outside_bytes)} in {odd} that fit in no segment"))
+    return tuple(pairs)
+
+
+def _course(device: DeviceFragmentation) -> Table:
+    """A row a moment: several names of one, such as start and peak, share a row."""
+    named: dict[int, list[str]] = {}
+    for point in device.points:
+        names = named.setdefault(point.event_index, [])
+        if _POINTS[point.name] not in names:
+            names.append(_POINTS[point.name])
+    by_event = {point.event_index: point for point in device.points}
+    rows = tuple(_point(by_event[event], names, device) for event, names in named.items())
+    titles = ("when", "event", "time", "reserved", "active", "unused", "share")
+    return Table(titles, ("left", *("right",) * 6), rows, spare=(2, 4))
+
+
+def _point(point: UnusedPoint, names: list[str], device: DeviceFragmentation) -> Row:
+    at_start = point.event_index < device.first_event
+    # The start and the end are known by their event, where there is more to say.
+    telling = [name for name in names if name not in ("start", "end")]
+    if set(telling) >= _PEAKS:
+        telling = ["peak of both", *(name for name in telling if name not in _PEAKS)]
+    return Row(
+        (
+            ", ".join(telling[:2] or names),
+            "start" if at_start else count(point.event_index),
+            elapsed(point.time_us, device.start_us),
+            size(point.reserved_bytes),
+            size(point.active_bytes),
+            size(point.unused_bytes),
+            percent(share(point.unused_bytes, point.reserved_bytes)),
+        )
+    )
+
+
+def _shares(device: DeviceFragmentation) -> Table:
+    titles = ("free", "largest", "can go", "in use", "reserved", "segments", "of requests of")
+    return Table(
+        titles, (*("right",) * 6, "left"), tuple(map(_share, device.shares)), spare=(5, 1, 3)
+    )
+
+
+def _share(one: PoolShare) -> Row:
+    sums = one.sums
+    can_go = size(sums.returnable_bytes)
+    if not one.is_default and sums.returnable_bytes:
+        can_go = f"<= {can_go}"
+    return Row(
+        (
+            size(sums.free_bytes),
+            size(sums.largest_free_bytes),
+            can_go,
+            size(sums.in_use_bytes),
+            size(sums.reserved_bytes),
+            count(sums.segments),
+            # Streams are long numbers, which a narrow terminal has no room for in the same line.
+            Place(
+                f"{one.kind}, {pool_label(one.pool)}",
+                note=stream_label(one.stream) if one.stream else "",
+            ),
+        )
+    )
+
+
+def _map(device: DeviceFragmentation) -> list[Block]:
+    rows = tuple(_segment(segment) for segment in device.map)
+    titles = ("free", "of", "blocks", "segment")
+    found: list[Block] = [Table(titles, ("right", "right", "left", "left"), rows), Note(_MAP_KEY)]
+    more = device.map_total - len(device.map)
+    if more:
+        shown = count(len(device.map))
+        found.append(
+            Note(
+                f"the {shown} of {counted(device.map_total, 'segment')} with the most free memory"
+                " (--top 0 shows all)"
+            )
+        )
+    return found
+
+
+def _segment(segment: MappedSegment) -> Row:
+    sums = segment.sums
+    kind = f"{segment.kind}, expandable" if segment.expandable else segment.kind
+    where = f"{kind}, {place_words(segment.pool, segment.stream)}"
+    return Row((size(sums.free_bytes), size(sums.reserved_bytes), segment.bar, where))

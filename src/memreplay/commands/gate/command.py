@@ -1,0 +1,310 @@
+"""`memreplay gate`: whether memory is within its budgets, and which code broke them."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from memreplay.commands.gate.limits import all_budgets, budget_options
+from memreplay.commands.gate.runner import append_summary, repository_paths
+from memreplay.commands.shared.base import base_for, opened_base
+from memreplay.commands.shared.errors import NOT_TRUSTED, told
+from memreplay.commands.shared.folders import holds_files, snapshot_files
+from memreplay.commands.shared.options import (
+    EXIT_CODES,
+    config_options,
+    files_argument,
+    reading_options,
+)
+from memreplay.commands.shared.output import byte_output, render_document, wants_colour, write
+from memreplay.commands.shared.source import Reading, opened
+from memreplay.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from memreplay.analysis.categories.rules import Rule
+    from memreplay.analysis.comparing.budgets import Budget
+    from memreplay.analysis.comparing.sides import ComparedSide
+    from memreplay.commands.gate.result import GatedFile, GateReport
+    from memreplay.commands.shared.config import ConfigChoice
+
+FORMATS = ("text", "json", "markdown", "github", "junit", "sarif")
+BROKEN = NOT_TRUSTED
+
+
+def _targets(
+    _ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]
+) -> tuple[tuple[str, str], ...]:
+    found = []
+    for text in value:
+        fmt, equals, path = text.partition("=")
+        if not equals or not path or fmt not in FORMATS:
+            raise click.BadParameter(
+                f"{text!r} is not FORMAT=FILE; formats: {', '.join(FORMATS)} (as junit=gate.xml)"
+            )
+        found.append((fmt, path))
+    return tuple(found)
+
+
+@click.command(
+    "gate",
+    epilog=f"""\b
+Examples:
+  memreplay gate snap.pkl --max-peak 38GiB
+  memreplay gate snap.pkl --base main.pkl --max-growth 2%
+  memreplay gate snap.pkl --base ci/base.json --max-growth-bytes 256MiB --no-oom
+  memreplay gate run/ --base ci/bases/ --max-growth 2% --format github
+  memreplay gate snap.pkl --config memreplay.toml --write junit=gate.xml --write sarif=gate.sarif
+
+{EXIT_CODES.replace("0 fine,", "0 within the budgets, 1 over a budget or not judged,")}
+With several files, the highest code counts.""",
+)
+@files_argument
+@click.option(
+    "--base",
+    metavar="BASE",
+    help="Measure growth against this: a snapshot, a baseline (`memreplay baseline`), or a"
+    " folder with one for each FILE, matched by name.",
+)
+@budget_options
+@click.option(
+    "--allow-untrusted",
+    is_flag=True,
+    help="Judge snapshots even if they contradict themselves.",
+)
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="Check the numbers against everything in the file, and fail if the recorder's buffer"
+    " overflowed.",
+)
+@config_options
+@reading_options
+@click.option(
+    "--format",
+    "fmt",
+    type=click.Choice(FORMATS),
+    default="text",
+    show_default=True,
+    help="Text for people, JSON for programs, Markdown for a pull request, GitHub annotations,"
+    " or a JUnit or SARIF report.",
+)
+@click.option(
+    "--write",
+    "targets",
+    multiple=True,
+    callback=_targets,
+    metavar="FORMAT=FILE",
+    help="Also write another format to a file; may be repeated.",
+)
+@click.pass_context
+def command(
+    ctx: click.Context,
+    files: tuple[str, ...],
+    base: str | None,
+    budget: dict[str, Any],
+    allow_untrusted: bool,
+    strict: bool,
+    config: ConfigChoice,
+    reading: Reading,
+    fmt: str,
+    targets: tuple[tuple[str, str], ...],
+) -> None:
+    """Whether memory is within its budgets.
+
+    Checks each FILE ('-' for standard input, or a folder of snapshots) against limits, given here
+    and in the configuration ([[gate]], memreplay help gate). The first line says whether they were
+    kept, or which one was broken: by how much, and in which code. If $GITHUB_STEP_SUMMARY is set, a
+    table is appended there too.
+    """
+    budgets = all_budgets(budget, config, base)
+    speak_of_categories = any(one.category is not None for one in budgets)
+    rules = config.rules() if speak_of_categories else None
+    gated: list[GatedFile] = []
+    with ExitStack() as until:
+        bases = _Bases(base, reading, rules, strict, until)
+        named = _named(files, gated)
+        _check_targets(targets, named, base)
+        for file in named:
+            side, without = bases.of(file)
+            work = partial(_judge, file, reading, budgets, side, rules, allow_untrusted, strict)
+            gated.append(without or _gated(file, work))
+    _present(ctx, gated, fmt, targets)
+
+
+def _check_targets(
+    targets: tuple[tuple[str, str], ...], files: list[str], base: str | None
+) -> None:
+    """Raises UsageError where a report should not go: asked before the work."""
+    read = {os.path.realpath(one) for one in (*files, base) if one is not None and one != "-"}
+    seen: set[str] = set()
+    for _, path in targets:
+        real = os.path.realpath(path)
+        folder = os.path.dirname(real)
+        if not os.path.isdir(folder):
+            raise UsageError(f"cannot write {path}: there is no directory {folder}")
+        if os.path.isdir(real):
+            raise UsageError(f"cannot write {path}: it is a directory")
+        if real in read:
+            raise UsageError(f"cannot write {path}: it is one of the files that are read")
+        if real in seen:
+            raise UsageError(f"cannot write {path}: two formats would go there")
+        seen.add(real)
+
+
+def _named(files: tuple[str, ...], gated: list[GatedFile]) -> list[str]:
+    """The files, and for a folder the snapshots in it; one that cannot be listed fails."""
+    from memreplay.commands.gate.result import GatedFile
+
+    found: list[str] = []
+    for file in files:
+        if file == "-" or not holds_files(file):
+            found.append(file)
+            continue
+        names, exit_code, words = told(file, partial(snapshot_files, file))
+        if names is None:
+            gated.append(GatedFile(file, error=words, exit_code=exit_code))
+        else:
+            found += [os.path.join(file, name) for name in names]
+    return found
+
+
+class _Bases:
+    """The base of each file; one that several share is read once."""
+
+    def __init__(
+        self,
+        base: str | None,
+        reading: Reading,
+        rules: tuple[Rule, ...] | None,
+        strict: bool,
+        until: ExitStack,
+    ) -> None:
+        self.base = base
+        self.reading = reading
+        self.rules = rules
+        self.strict = strict
+        self.until = until
+        self.known: dict[str, tuple[ComparedSide | None, int, str]] = {}
+
+    def of(self, file: str) -> tuple[ComparedSide | None, GatedFile | None]:
+        """The base, None without one; and, where something is wrong with it, what becomes of the
+        file for that."""
+        from memreplay.commands.gate.result import GatedFile
+
+        if self.base is None:
+            return None, None
+        name, exit_code, words = told(file, partial(base_for, self.base, file))
+        if name is None:
+            return None, GatedFile(file, error=words, exit_code=exit_code)
+        if name not in self.known:
+            self.known[name] = told(name, partial(self._opened, name))
+        side, exit_code, words = self.known[name]
+        if side is None:
+            return None, GatedFile(file, name, error=f"base {name}: {words}", exit_code=exit_code)
+        return side, None
+
+    def _opened(self, name: str) -> ComparedSide:
+        from memreplay.analysis.comparing.sides import BaselineSide, SnapshotSide
+
+        found = opened_base(name, self.reading, self.until)
+        if isinstance(found, BaselineSide):
+            return found
+        return SnapshotSide(found, rules=self.rules, strict=self.strict)
+
+
+def _judge(
+    file: str,
+    reading: Reading,
+    budgets: tuple[Budget, ...],
+    side: ComparedSide | None,
+    rules: tuple[Rule, ...] | None,
+    allow_untrusted: bool,
+    strict: bool,
+) -> GatedFile:
+    from memreplay.commands.gate.find import gate_file
+
+    with opened(file, reading) as snapshot:
+        return gate_file(
+            snapshot,
+            budgets,
+            base=side,
+            rules=rules,
+            allow_untrusted=allow_untrusted,
+            strict=strict,
+        )
+
+
+def _gated(file: str, work: Callable[[], GatedFile]) -> GatedFile:
+    """What was found; of a file that cannot be judged, why."""
+    found, exit_code, words = told(file, work)
+    if found is not None:
+        return found
+    from memreplay.commands.gate.result import GatedFile
+
+    return GatedFile(file, error=words, exit_code=exit_code)
+
+
+def _present(
+    ctx: click.Context, gated: list[GatedFile], fmt: str, targets: tuple[tuple[str, str], ...]
+) -> None:
+    from memreplay.commands.gate.result import GateReport
+
+    report = GateReport(tuple(gated))
+    paths = repository_paths()
+    write(_render(report, fmt, paths, coloured=wants_colour()))
+    for target, path in targets:
+        text = _render(report, target, paths, coloured=False)
+        try:
+            with byte_output(path) as out:
+                out.write(f"{text}\n".encode("utf-8", "replace"))
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise UsageError(f"cannot write {path}: {reason}") from None
+    append_summary(lambda: _render(report, "markdown", paths, coloured=False))
+    codes = [one.exit_code or (0 if one.passed else BROKEN) for one in gated]
+    ctx.exit(max(codes))
+
+
+def _render(
+    report: GateReport, fmt: str, paths: Callable[[str], str | None], *, coloured: bool
+) -> str:
+    if fmt == "json":
+        from memreplay.commands.gate.json import render_gate_json
+
+        return render_gate_json(report, paths)
+    if fmt == "markdown":
+        from memreplay.commands.gate.markdown import render_gate_markdown
+
+        return render_gate_markdown(report)
+    if fmt == "github":
+        from memreplay.commands.gate.github import render_gate_github
+
+        return render_gate_github(report, paths)
+    if fmt == "junit":
+        from memreplay.commands.gate.junit import render_gate_junit
+
+        return render_gate_junit(report)
+    if fmt == "sarif":
+        from memreplay import __version__
+        from memreplay.commands.gate.sarif import render_gate_sarif
+
+        return render_gate_sarif(report, paths, __version__)
+    return _text(report, coloured=coloured)
+
+
+def _text(report: GateReport, *, coloured: bool) -> str:
+    from memreplay.commands.gate.text import gate_document
+    from memreplay.commands.gate.words import headline
+
+    first = headline(report)
+    if coloured:
+        first = click.style(first, fg="green" if report.passed else "red", bold=True)
+    return f"{first}\n\n{render_document(gate_document(report))}"

@@ -1,0 +1,348 @@
+"""Holds a snapshot against budgets: which limits it keeps, and which code broke the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from memreplay.analysis.comparing.records import LimitKind
+from memreplay.analysis.comparing.sides import (
+    REST,
+    BaselineSide,
+    ComparedSide,
+    Scope,
+    SnapshotSide,
+    other_ranges,
+    placed,
+)
+from memreplay.analysis.selecting.choice import device_pairs
+from memreplay.analysis.selecting.sizes import share_of
+from memreplay.analysis.trust.trust import EVENTS_LOST_BEFORE, REMARKS
+from memreplay.commands.gate.result import Cause, Finding, GatedFile
+from memreplay.errors import UsageError
+from memreplay.snapshot.model import Group
+
+if TYPE_CHECKING:
+    from memreplay.analysis.categories.rules import Rule
+    from memreplay.analysis.comparing.budgets import Budget
+    from memreplay.analysis.comparing.records import DiffRow
+    from memreplay.snapshot.model import MeasureName
+    from memreplay.snapshot.snapshot import Snapshot
+
+CAUSES = 3
+_NOT_WHOLE = {"no_events", "truncated"}
+
+
+def doubts(reasons: Iterable[str], *, strict: bool = False) -> tuple[str, ...]:
+    """Those of the reasons for which a gate cannot say that a limit was kept, or broken.
+
+    Remarks are none; neither, unless `strict`, is a ring buffer that overflowed: what is left is
+    exact, and a limit that is broken in it is broken.
+    """
+    fine = REMARKS if strict else REMARKS | {EVENTS_LOST_BEFORE}
+    return tuple(reason for reason in reasons if reason not in fine)
+
+
+def gate_file(
+    snap: Snapshot,
+    budgets: Sequence[Budget],
+    *,
+    base: ComparedSide | None = None,
+    rules: tuple[Rule, ...] | None = None,
+    allow_untrusted: bool = False,
+    strict: bool = False,
+) -> GatedFile:
+    """Every limit of every budget held against each device that it is of.
+
+    Raises UsageError where a budget speaks of what the snapshot does not have (a device, a
+    category, an annotation), or asks for growth without a base.
+    """
+    return _Gate(snap, base, rules, allow_untrusted, strict).result(budgets)
+
+
+class _Gate:
+    def __init__(
+        self,
+        snap: Snapshot,
+        base: ComparedSide | None,
+        rules: tuple[Rule, ...] | None,
+        allow_untrusted: bool,
+        strict: bool,
+    ) -> None:
+        self.snap = snap
+        self.base = base
+        self.side = SnapshotSide(snap, rules=rules, strict=strict)
+        self.allow_untrusted = allow_untrusted
+        self.strict = strict
+        self.used: dict[tuple[bool, int, MeasureName], None] = {}
+
+    def result(self, budgets: Sequence[Budget]) -> GatedFile:
+        findings = [
+            self.held_against(budget, kind, device)
+            for budget in budgets
+            for device in self.devices(budget)
+            for kind in budget.limits
+        ]
+        if findings and all(one.outcome == "skipped" for one in findings):
+            # What judged nothing has not passed.
+            findings = [replace(one, outcome="not_judged") for one in findings]
+        trust = [self.trust(*one) for one in self.used]
+        overflowed = [
+            device
+            for of_base, device, measure in self.used
+            if not of_base and EVENTS_LOST_BEFORE in self.side.verdict(device, measure).reasons
+        ]
+        return GatedFile(
+            file=self.snap.file,
+            base_file=None if self.base is None else self.base.file,
+            findings=(*findings, *trust),
+            overflowed=tuple(dict.fromkeys(overflowed)),
+            rules_changed=self.rules_changed(budgets),
+            ranges=None if self.base is None else other_ranges(self.base, self.side),
+        )
+
+    def rules_changed(self, budgets: Sequence[Budget]) -> bool:
+        """Whether a budget of a category is held against a base that had other rules."""
+        if not isinstance(self.base, BaselineSide):
+            return False
+        if all(budget.category is None for budget in budgets):
+            return False
+        from memreplay.analysis.categories.rules import DEFAULT_RULES
+        from memreplay.analysis.comparing.baseline import fingerprint
+
+        rules = DEFAULT_RULES if self.side.rules is None else self.side.rules
+        return self.base.baseline.rules != fingerprint(rules)
+
+    def devices(self, budget: Budget) -> tuple[int, ...]:
+        """Those that a budget is of."""
+        there = self.side.devices
+        if not there:
+            raise UsageError("it has neither events nor segments: nothing was recorded")
+        if budget.device is None:
+            return there
+        if budget.device not in there:
+            listed = ", ".join(map(str, there))
+            raise UsageError(
+                f"{budget.where} is of device {budget.device}, which is not there; there are:"
+                f" {listed}"
+            )
+        return (budget.device,)
+
+    def partner(self, device: int) -> int | None:
+        """The base's device that one is held against, as for a diff; None where there is none."""
+        if self.base is None:
+            return None
+        pairs = device_pairs(self.base.devices, self.side.devices)
+        return next((base for base, new in pairs if new == device), None)
+
+    def held_against(self, budget: Budget, kind: LimitKind, device: int) -> Finding:
+        """One limit on one device."""
+        start = Finding(
+            rule=budget.name or kind.replace("_", "-"),
+            kind=kind,
+            outcome="passed",
+            device=device,
+            measure=budget.measure,
+            category=budget.category,
+            annotation=budget.annotation,
+        )
+        if kind == "max_fragmentation":
+            return self.fragmentation(start, budget)
+        if kind == "no_leaks":
+            return self.leaks(start)
+        if kind == "no_oom":
+            return self.ooms(start)
+        if kind == "max_reserved":
+            start = replace(start, measure="reserved")
+        return self.peak(start, budget, kind)
+
+    # ---- peaks and growth
+
+    def peak(self, start: Finding, budget: Budget, kind: LimitKind) -> Finding:
+        scope = Scope(start.measure, category=start.category, annotation=start.annotation)
+        level = self.side.level(start.device, scope)
+        if level is None:
+            raise UsageError(
+                f"{budget.where} is of annotation {budget.annotation!r}, which device"
+                f" {start.device} does not have"
+            )
+        self.used[False, start.device, start.measure] = None
+        found = replace(start, actual_bytes=level.bytes, event_index=level.event_index)
+        partner = self.partner(start.device)
+        base = None
+        if self.base is not None and partner is not None:
+            before = self.base.level(partner, scope)
+            base = None if before is None else before.bytes
+        found = replace(found, base_bytes=base)
+        if kind in ("max_growth", "max_growth_bytes"):
+            if self.base is None:
+                raise UsageError(f"{budget.where} limits growth: give the base with --base")
+            if not device_pairs(self.base.devices, self.side.devices):
+                raise UsageError(
+                    f"{budget.where} limits growth, but {self.base.file} has none of its devices"
+                )
+            if base is None:
+                lacks = "device" if partner is None else f"annotation {start.annotation!r}"
+                return replace(found, outcome="skipped", detail=f"the base has no such {lacks}")
+            assert partner is not None
+            self.used[True, partner, start.measure] = None
+            if kind == "max_growth":
+                assert budget.max_growth is not None
+                limit = base + share_of(base, budget.max_growth)
+                found = replace(found, limit_share=budget.max_growth)
+            else:
+                assert budget.max_growth_bytes is not None
+                limit = base + budget.max_growth_bytes
+        else:
+            given = budget.max_reserved if kind == "max_reserved" else budget.max_peak
+            assert given is not None
+            limit = given
+        found = replace(found, limit_bytes=limit)
+        if level.bytes <= limit:
+            return found
+        return replace(found, outcome="failed", causes=self.causes(start.device, scope, base))
+
+    def causes(self, device: int, scope: Scope, base_bytes: int | None) -> tuple[Cause, ...]:
+        """The lines that grew most since the base; without one, those that hold most.
+
+        Of a base that is a snapshot no more counts than what a baseline made of it has.
+        """
+        if scope.measure == "reserved":
+            return ()
+        new = self.side.at(device, scope)
+        partner = self.partner(device)
+        if self.base is not None and partner is not None and base_bytes is not None:
+            try:
+                before = self.base.at(partner, scope)
+            except UsageError:
+                before = None  # a baseline that has the peak of this, and no groups
+            if before is not None and new.side.bytes > before.side.bytes:
+                # Late: what passes needs no rows.
+                from memreplay.analysis.comparing.baseline import as_kept
+                from memreplay.analysis.comparing.rows import by_line, compared
+
+                if not self.base.trimmed:
+                    before = as_kept(before, scope)
+                rows = by_line(compared(before, new, trim=True))
+                grown = [row for row in rows if row.change_bytes > 0 and row.label != REST]
+                if grown:
+                    return _first([_cause_of_row(row) for row in grown])
+        return _first(_by_line([_cause(group) for group in new.groups]))
+
+    # ---- the others
+
+    def fragmentation(self, start: Finding, budget: Budget) -> Finding:
+        """What was reserved at its peak and could not have been in use: less the peak of active."""
+        assert budget.max_fragmentation is not None
+        reserved = self.side.usage(start.device, Scope("reserved")).peak
+        active = self.side.usage(start.device, Scope("active")).peak
+        measures: tuple[MeasureName, ...] = ("reserved", "active")
+        self.used |= dict.fromkeys((False, start.device, measure) for measure in measures)
+        unused = max(0, reserved.bytes - active.bytes)
+        limit = share_of(reserved.bytes, budget.max_fragmentation)
+        return replace(
+            start,
+            measure="reserved",
+            outcome="failed" if unused > limit else "passed",
+            limit_bytes=limit,
+            limit_share=budget.max_fragmentation,
+            actual_bytes=unused,
+            reserved_bytes=reserved.bytes,
+            event_index=reserved.event_index,
+        )
+
+    def leaks(self, start: Finding) -> Finding:
+        """Whether anything grows from step to step; without steps nobody can tell."""
+        from memreplay.commands.leaks.find import device_leaks
+
+        if not self.snap.replay(start.device).events and any(
+            self.snap.replay(device).events for device in self.side.devices
+        ):
+            # It was recorded, as others were, and nothing happened on it.
+            return replace(start, outcome="skipped", detail="nothing happened on it")
+        found = device_leaks(
+            self.snap, self.side.usage(start.device, Scope(start.measure)), top=CAUSES
+        )
+        if not found.judged or found.source is None or found.source.kind == "windows":
+            why = found.missing or "no steps were found"
+            why = f"{why.partition(';')[0]} (memreplay leaks says more)"
+            return replace(start, outcome="not_judged", detail=why)
+        self.used[False, start.device, start.measure] = None
+        rate = found.leak_rate or found.whole_rate
+        return replace(
+            start,
+            outcome="failed" if found.leaks_total or found.whole_rate else "passed",
+            limit_bytes=0,
+            actual_bytes=rate,
+            count=found.steps,
+            causes=tuple(replace(_cause(one.group), bytes=one.rate) for one in found.leaks),
+        )
+
+    def ooms(self, start: Finding) -> Finding:
+        """Whether a request failed; the first is told."""
+        replay = self.snap.replay(start.device)
+        events = replay.events_of("oom")
+        if _NOT_WHOLE & set(self.side.verdict(start.device, "requested").reasons):
+            self.used[False, start.device, "requested"] = None
+        if not events:
+            return replace(start, limit_bytes=0, actual_bytes=0, count=0)
+        request, stack = replay.request_of(events[0])
+        grouper = self.side.grouper()
+        usage = self.side.usage(start.device, Scope("requested"))
+        name = grouper.stack_name(stack, baseline=False)
+        return replace(
+            start,
+            outcome="failed",
+            limit_bytes=0,
+            actual_bytes=request,
+            event_index=events[0],
+            count=len(events),
+            causes=(_cause(grouper.stack_group(usage, name, request, 1, 0.0)),),
+        )
+
+    def trust(self, of_base: bool, device: int, measure: MeasureName) -> Finding:
+        """Whether the numbers that were used can be trusted."""
+        side = self.base if of_base else self.side
+        assert side is not None
+        found = doubts(side.verdict(device, measure).reasons, strict=self.strict)
+        return Finding(
+            rule="trust",
+            kind="trust",
+            outcome="passed" if not found else "skipped" if self.allow_untrusted else "failed",
+            device=device,
+            measure=measure,
+            reasons=found,
+            of_base=of_base,
+            detail="--allow-untrusted" if found and self.allow_untrusted else "",
+        )
+
+
+def _first(causes: list[Cause]) -> tuple[Cause, ...]:
+    """The largest, and if none of these has a place the largest that has."""
+    kept = causes[:CAUSES]
+    if not any(cause.file for cause in kept):
+        kept += [cause for cause in causes[CAUSES:] if cause.file][:1]
+    return tuple(kept)
+
+
+def _by_line(causes: list[Cause]) -> list[Cause]:
+    """The causes with those of one line in one, the largest first."""
+    found: dict[tuple[str, ...], Cause] = {}
+    for one in causes:
+        key = (one.function, one.file, str(one.line)) if one.file else (one.label,)
+        before = found.get(key)
+        found[key] = one if before is None else replace(before, bytes=before.bytes + one.bytes)
+    return sorted(found.values(), key=lambda one: -one.bytes)
+
+
+def _cause(group: Group) -> Cause:
+    frame = placed(group)
+    if frame is None:
+        return Cause(group.label, group.bytes)
+    return Cause(group.label, group.bytes, None, frame.function, frame.file, frame.line)
+
+
+def _cause_of_row(row: DiffRow) -> Cause:
+    cause = _cause(Group(row.label, row.new_bytes, row.new_count, 0.0, row.frames, row.user))
+    return replace(cause, change_bytes=row.change_bytes)

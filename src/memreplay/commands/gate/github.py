@@ -1,0 +1,59 @@
+"""Writes what a gate found as GitHub's workflow commands: annotations on files and lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from memreplay.commands.gate.notes import gate_notes
+from memreplay.commands.gate.result import GateReport
+from memreplay.commands.gate.words import finding_words, headline, rule_words
+from memreplay.render.fit import clean
+
+
+def render_gate_github(report: GateReport, in_repository: Callable[[str], str | None]) -> str:
+    """A command a line: an error for each that failed, and notices.
+
+    A place outside of the repository is in the message alone.
+    """
+    several = len(report.files) > 1
+    lines = []
+    for file in report.files:
+        prefix = f"{file.file.rpartition('/')[2]}: " if several else ""
+        if file.error:
+            lines.append(_command("error", f"{file.file}: {file.error}", "memreplay gate"))
+        for finding in file.findings:
+            if finding.failed:
+                place = finding.place
+                path = in_repository(place.file) if place is not None else None
+                line = place.line if place is not None and path is not None else 0
+                state = " could not be judged" if finding.outcome == "not_judged" else ""
+                title = f"memreplay gate: {rule_words(finding)}{state}"
+                text = prefix + finding_words(finding, file)
+                lines.append(_command("error", text, title, path, line))
+        untold = {finding_words(one, file) for one in file.findings if one.failed}
+        lines += [
+            _command("notice", prefix + note, "memreplay gate")
+            for note in gate_notes(file)
+            if note not in untold
+        ]
+    if report.passed:
+        lines.append(_command("notice", headline(report), "memreplay gate"))
+    return "\n".join(lines)
+
+
+def _command(kind: str, text: str, title: str, path: str | None = None, line: int = 0) -> str:
+    properties = []
+    if path is not None:
+        properties.append(f"file={_property(path)}")
+        if line > 0:
+            properties.append(f"line={line}")
+    properties.append(f"title={_property(title)}")
+    return f"::{kind} {','.join(properties)}::{_data(text)}"
+
+
+def _data(text: str) -> str:
+    return clean(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

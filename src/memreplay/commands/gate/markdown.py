@@ -1,0 +1,84 @@
+"""Writes what a gate found as Markdown, for the summary of a pull request."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from memreplay.commands.gate.notes import gate_notes
+from memreplay.commands.gate.result import Finding, GatedFile, GateReport
+from memreplay.commands.gate.text import WORDS
+from memreplay.commands.gate.words import (
+    actual_words,
+    cause_words,
+    causes_words,
+    headline,
+    limit_words,
+    of_words,
+    rule_words,
+)
+from memreplay.render.escaping import markdown_line, markdown_text
+from memreplay.render.units import signed_size, size
+
+_SPECIAL = re.compile(r"([\\`*_\[\]|~$])")
+_AT_START = re.compile(r"^([#+=-]|\d+(?=[.)]))")
+_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "&#64;", ":": "&#58;"}
+
+
+def render_gate_markdown(report: GateReport) -> str:
+    """A heading, the line that says it all, and the tables of each file."""
+    state = "passed" if report.passed else "failed"
+    parts = [f"### memreplay gate {state}", f"**{markdown_text(headline(report))}**"]
+    for file in report.files:
+        parts += _section(file, several=len(report.files) > 1)
+    return "\n\n".join(parts) + "\n"
+
+
+def _section(file: GatedFile, *, several: bool) -> list[str]:
+    base = "" if file.base_file is None else f", since {file.base_file}"
+    parts = [markdown_line(f"{file.file}{base}")] if several or base else []
+    if file.error:
+        return [*parts, markdown_line(file.error)]
+    shown = [one for one in file.findings if one.kind != "trust" or one.reasons]
+    if shown:
+        parts.append(
+            _table(
+                ("", "rule", "of", "actual", "limit", "since base"),
+                map(_limit_row, shown),
+                range(3, 6),
+            )
+        )
+    told: set[tuple[object, ...]] = set()
+    for finding in file.findings:
+        if finding.failed and finding.causes and finding.causes not in told:
+            told.add(finding.causes)
+            grown = finding.causes[0].change_bytes is not None
+            title = markdown_text(f"{rule_words(finding)}: {causes_words(finding)}")
+            rows = [
+                (
+                    size(one.bytes) if one.change_bytes is None else signed_size(one.change_bytes),
+                    cause_words(one),
+                )
+                for one in finding.causes
+            ]
+            parts.append(_table(("change" if grown else "bytes", title), rows, range(1)))
+    parts += [f"- {markdown_line(note)}" for note in gate_notes(file)]
+    return parts
+
+
+def _limit_row(finding: Finding) -> tuple[str, ...]:
+    trust = finding.kind == "trust"
+    return (
+        WORDS[finding.outcome],
+        rule_words(finding),
+        of_words(finding),
+        "not judged" if finding.outcome == "not_judged" else "" if trust else actual_words(finding),
+        "" if trust or finding.limit_bytes is None else limit_words(finding),
+        "" if finding.growth_bytes is None else signed_size(finding.growth_bytes),
+    )
+
+
+def _table(titles: tuple[str, ...], rows: Iterable[tuple[str, ...]], right: range) -> str:
+    marks = ["---:" if i in right else "---" for i in range(len(titles))]
+    cells = [titles, marks, *(map(markdown_text, row) for row in rows)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in cells)

@@ -1,0 +1,94 @@
+"""Writes what a gate found as a document for people; its first line is apart, and says it all."""
+
+from __future__ import annotations
+
+from memreplay.commands.gate.notes import gate_notes
+from memreplay.commands.gate.result import Cause, Finding, GatedFile, GateReport
+from memreplay.commands.gate.words import (
+    actual_words,
+    causes_words,
+    limit_words,
+    of_words,
+    pytorch_words,
+    rule_words,
+)
+from memreplay.render.document import Block, Document, Heading, Note, Place, Row, Table
+from memreplay.render.fit import clean, cut_right
+from memreplay.render.units import signed_size, size
+
+MOST_CELLS = 40  # of a budget's name
+WORDS = {"passed": "ok", "failed": "FAIL", "not_judged": "FAIL", "skipped": "-"}
+
+
+def gate_document(report: GateReport) -> Document:
+    """A section a file: its limits, what grew, and notes."""
+    return tuple(block for file in report.files for block in _section(file))
+
+
+def _section(file: GatedFile) -> list[Block]:
+    head = [Place(file=file.file)]
+    if file.base_file is not None:
+        head.append(Place(file=file.base_file, note="(base)"))
+    blocks: list[Block] = [Heading((place,)) for place in head]
+    if file.error:
+        return [*blocks, Note(file.error, "warning")]
+    blocks.append(_limits([one for one in file.findings if one.kind != "trust" or one.reasons]))
+    told: set[tuple[object, ...]] = set()
+    for finding in file.findings:
+        if finding.failed and finding.causes and finding.causes not in told:
+            told.add(finding.causes)
+            blocks += _causes(finding)
+    blocks += [Note(text, "warning" if file.overflowed else "note") for text in gate_notes(file)]
+    return blocks
+
+
+def _limits(findings: list[Finding]) -> Table:
+    rows = tuple(
+        Row(
+            (
+                WORDS[one.outcome],
+                cut_right(clean(rule_words(one)), MOST_CELLS),
+                _actual(one),
+                limit_words(one) if one.kind != "trust" and one.limit_bytes is not None else "",
+                "" if one.growth_bytes is None else signed_size(one.growth_bytes),
+                of_words(one),
+            ),
+            style="warning" if one.failed else "plain",
+        )
+        for one in findings
+    )
+    titles = ("", "rule", "actual", "limit", "since base", "of")
+    return Table(titles, ("left", "left", "right", "right", "right", "left"), rows)
+
+
+def _actual(finding: Finding) -> str:
+    if finding.outcome == "not_judged":
+        return "not judged"
+    return actual_words(finding) if finding.kind != "trust" else "no"
+
+
+def _place(cause: Cause) -> Place | str:
+    if not cause.file:
+        return cause.label
+    short = pytorch_words(cause)
+    return Place(short) if short else Place(cause.function, cause.file, cause.line)
+
+
+def _causes(finding: Finding) -> list[Block]:
+    grown = finding.causes[0].change_bytes is not None
+    rows = tuple(
+        Row(
+            (
+                signed_size(one.change_bytes) if one.change_bytes is not None else size(one.bytes),
+                size(one.bytes) if one.change_bytes is not None else "",
+                _place(one),
+            )
+        )
+        for one in finding.causes
+    )
+    titles = (
+        "change" if grown else "bytes",
+        "now" if grown else "",
+        f"{cut_right(clean(rule_words(finding)), MOST_CELLS)}: {causes_words(finding)}",
+    )
+    return [Table(titles, ("right", "right", "left"), rows)]

@@ -1,0 +1,62 @@
+"""`memreplay help`: prints a page of the documentation, which the package carries."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+
+from memreplay.commands.shared.output import terminal_width, write
+from memreplay.errors import UsageError
+
+PAGES = Path(__file__).parent.parent / "pages"  # docs/, by a link
+ENDING = ".md"
+WIDEST = 100
+# What a page begins with that says nothing of it: titles, commands, pictures, tables.
+_BESIDE = ("#", "    ", "|", "!", "`")
+
+
+def _completed(_ctx: click.Context, _param: click.Parameter, begun: str) -> list[str]:
+    return [name for name in _pages() if name.startswith(begun)]
+
+
+@click.command(
+    "help",
+    epilog="""\b
+Examples:
+  memreplay help
+  memreplay help oom
+  memreplay help numbers | less""",
+)
+@click.argument("topic", required=False, shell_complete=_completed)
+def command(topic: str | None) -> None:
+    """Print a page of the documentation.
+
+    Without TOPIC, lists the pages; most commands have one. A page is printed as Markdown, as it is
+    in docs/.
+    """
+    pages = _pages()
+    if topic is None:
+        formatter = click.HelpFormatter(width=min(WIDEST, terminal_width()))
+        formatter.write_dl([(name, _about(page)) for name, page in pages.items()])
+        write(formatter.getvalue().rstrip())
+        return
+    name = topic.removeprefix("docs/").removesuffix(ENDING)
+    if name not in pages:
+        raise UsageError(f"no page is called {topic!r}; there are: {', '.join(pages)}")
+    write(pages[name].read_text(encoding="utf-8").rstrip())
+
+
+def _pages() -> dict[str, Path]:
+    return {page.name.removesuffix(ENDING): page for page in sorted(PAGES.glob(f"*{ENDING}"))}
+
+
+def _about(page: Path) -> str:
+    """The first sentence of a page."""
+    for paragraph in page.read_text(encoding="utf-8").split("\n\n"):
+        lines = [line for line in paragraph.splitlines() if not line.startswith(_BESIDE)]
+        if lines:
+            words = re.sub(r"\[(.*?)\]\(.*?\)", r"\1", " ".join(lines))
+            return words.split(". ")[0].rstrip(".:") + "."
+    return ""

@@ -1,0 +1,369 @@
+"""Which code holds more and more from step to step, and when memory would end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from memreplay.analysis.groups.grouping import Grouper
+from memreplay.analysis.selecting.choice import chosen_usages, filtering_of
+from memreplay.analysis.steps.boundaries import (
+    MOST_CHURN,
+    WINDOWS,
+    Found,
+    at_most,
+    churn,
+    find_steps,
+    windows,
+)
+from memreplay.analysis.trust.trust import strict_verdict, verdict
+from memreplay.commands.leaks.result import DeviceLeaks, GrownGroup, LeaksReport, RunsOut
+from memreplay.commands.steps.find import Summed, median, sum_steps
+from memreplay.errors import NothingToTellError, UsageError
+from memreplay.snapshot.model import By, Filters, MeasureName
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memreplay.analysis.categories.rules import Rule
+    from memreplay.analysis.selecting.filters import Filtering
+    from memreplay.snapshot.replay import Replay
+    from memreplay.snapshot.snapshot import Snapshot
+    from memreplay.snapshot.usage import Usage
+
+    Rows = Sequence[tuple[Any, ...]]
+
+# Fewer steps do not tell growth from a start.
+LEAST_STEPS = 5
+OLDER_THAN = 3
+# With very many groups steps are taken together, so that no file costs groups times steps.
+MOST_CELLS = 1 << 27
+
+
+def leaks_report(
+    snap: Snapshot,
+    *,
+    measure: MeasureName = "requested",
+    annotation: str | None = None,
+    period: int | None = None,
+    windows: int | None = None,
+    older_than: int = OLDER_THAN,
+    min_bytes: int = 1,
+    total_memory: int | None = None,
+    top: int = 20,
+    all_frames: bool = False,
+    pool: tuple[int, int] | None = None,
+    stream: int | None = None,
+    by: By = "stack",
+    filters: Filters | None = None,
+    rules: tuple[Rule, ...] | None = None,
+    strict: bool = False,
+) -> LeaksReport:
+    """The leaks of each device (docs/leaks.md has the rule).
+
+    Steps are found as for `steps_report`; `windows` takes so many equal parts of the trace instead,
+    and so does a file without steps; they are the same whatever the filters leave. `by` is what is
+    judged: each stack, or each group of another kind. `total_memory` is the device's, in bytes.
+    A device with less than LEAST_STEPS steps is not judged. Raises UsageError for reserved memory,
+    and NothingToTellError where no device has steps.
+    """
+    if measure == "reserved":
+        raise UsageError(
+            "reserved memory consists of segments, which no stack holds: look for leaks by"
+            " another measure"
+        )
+    if windows is not None and (annotation is not None or period is not None):
+        raise UsageError("windows take the place of steps: leave out the annotation and the period")
+    grouper = Grouper(snap, by, rules)
+    filtering = filtering_of(snap, filters)
+    devices = [
+        device_leaks(
+            snap,
+            whole,
+            filtering=filtering,
+            annotation=annotation,
+            period=period,
+            windows=windows,
+            older_than=older_than,
+            min_bytes=min_bytes,
+            total_memory=total_memory,
+            top=top,
+            grouper=grouper,
+            strict=strict,
+        )
+        for whole in chosen_usages(snap, snap.devices, measure, pool, stream)
+    ]
+    if not any(device.source for device in devices):
+        why = devices[0].missing if devices else "the file has neither events nor segments"
+        asked = annotation is not None or period is not None
+        raise (UsageError if asked else NothingToTellError)(f"cannot look for leaks: {why}")
+    return LeaksReport(
+        file=snap.file,
+        measure=measure,
+        all_frames=all_frames,
+        older_than=older_than,
+        min_bytes=min_bytes,
+        devices=tuple(devices),
+        truncated=snap.truncation is not None,
+        pool=pool,
+        stream=stream,
+        by=by,
+        filters=filters,
+    )
+
+
+def device_leaks(
+    snap: Snapshot,
+    whole: Usage,
+    *,
+    filtering: Filtering | None = None,
+    annotation: str | None = None,
+    period: int | None = None,
+    windows: int | None = None,
+    older_than: int = OLDER_THAN,
+    min_bytes: int = 1,
+    total_memory: int | None = None,
+    top: int = 20,
+    grouper: Grouper | None = None,
+    strict: bool = False,
+) -> DeviceLeaks:
+    """The leaks of one device; without a source where there are no steps to look at.
+
+    `whole` says where the steps are, and what `filtering` leaves of it is looked at.
+    """
+    grouper = grouper or Grouper(snap, "stack")
+    usage = whole if filtering is None else filtering.filtered(whole)
+    found = _steps(snap, whole, grouper, annotation, period, windows)
+    trust = (strict_verdict if strict else verdict)(snap, usage)
+    search = _Search(usage, whole, found, older_than, min_bytes, top, grouper)
+    return search.result(
+        exact=trust.exact,
+        trusted=trust.trusted,
+        reasons=trust.reasons,
+        total_memory=total_memory,
+        oom_bytes=None if total_memory is not None else _oom_total(snap, usage.replay),
+    )
+
+
+def _most_groups(usage: Usage, grouper: Grouper) -> int:
+    """How many groups there are at most, 1 or more."""
+    if grouper.by == "stack":
+        return grouper.snap.native.n_stacks + 1
+    return max(1, grouper.keys(usage).meet())
+
+
+def _steps(
+    snap: Snapshot,
+    usage: Usage,
+    grouper: Grouper,
+    annotation: str | None,
+    period: int | None,
+    count: int | None,
+) -> Found:
+    if count is not None:
+        return windows(usage, count)
+    found = find_steps(snap, usage, annotation=annotation, period=period)
+    asked = annotation is not None or period is not None
+    if len(found.pieces) < LEAST_STEPS and not asked:
+        inside = sum(piece.stop - piece.first for piece in found.pieces)
+        # Steps that are most of the recording say that it is short.
+        if found.source is None or 2 * inside < usage.replay.events:
+            longer = _without_steps(usage)
+            found = longer if longer.source is not None or found.source is None else found
+    return at_most(found, max(LEAST_STEPS * 8, MOST_CELLS // _most_groups(usage, grouper)))
+
+
+def _without_steps(usage: Usage) -> Found:
+    """Windows, where the recording is long enough that it cannot be a single step."""
+    if usage.replay.events == 0:
+        return Found(None, (), "no events were recorded")
+    found = windows(usage, WINDOWS)
+    if found.source is None:
+        events = f"{usage.replay.events} event" + "s" * (usage.replay.events > 1)
+        return Found(None, (), f"no steps were found, and {events} cannot tell a leak")
+    allocated = churn(usage)
+    if allocated >= MOST_CHURN:
+        return found
+    return Found(
+        None,
+        (),
+        "no steps were found, and the recording may be a single step (it allocates only"
+        f" {allocated:.1f} times as much as memory rises by); record {LEAST_STEPS} steps or more,"
+        f" or try --windows {WINDOWS}",
+    )
+
+
+def _few(steps: int) -> str:
+    """Why steps cannot be judged; empty where they can."""
+    if steps >= LEAST_STEPS:
+        return ""
+    there = "1 step is" if steps == 1 else f"{steps} steps are"
+    return (
+        f"{there} too few to tell a leak from a start-up; record {LEAST_STEPS} or more, or give"
+        f" --windows {WINDOWS}"
+    )
+
+
+class _Search:
+    """The search on one device."""
+
+    def __init__(
+        self,
+        usage: Usage,
+        whole: Usage,
+        found: Found,
+        older_than: int,
+        min_bytes: int,
+        top: int,
+        grouper: Grouper,
+    ) -> None:
+        self.usage = usage
+        self.whole = whole
+        self.found = found
+        self.older_than = older_than
+        self.min_bytes = min_bytes
+        self.top = top
+        self.grouper = grouper
+
+    def result(
+        self,
+        *,
+        exact: bool,
+        trusted: bool,
+        reasons: tuple[str, ...],
+        total_memory: int | None,
+        oom_bytes: int | None,
+    ) -> DeviceLeaks:
+        """What is found there; no group where there are no steps."""
+        usage, replay = self.usage, self.usage.replay
+        pieces = self.found.pieces
+        summed = sum_steps(usage, pieces)
+        levels = [summed.level, *(step.end_bytes for step in summed.steps)]
+        warm = len(pieces) // 3
+        leak_rows: Rows = ()
+        once_rows: Rows = ()
+        leaks_total = once_total = whole_rate = 0
+        totals = (0, 0, 0, 0, 0, 0)
+        if pieces:
+            from memreplay.engine.query import _growth
+
+            moments = [pieces[0].first - 1, *(piece.stop - 1 for piece in pieces)]
+            leak_rows, leaks_total, once_rows, once_total, totals = _growth.groups_grown(
+                usage.native,
+                self.grouper.keys(usage),
+                moments,
+                warm,
+                self.older_than,
+                self.min_bytes,
+                self.top,
+            )
+            leaks, rate, *_ = _growth.judge(levels, warm, self.min_bytes)
+            whole_rate = rate if leaks else 0
+        leak_rate, leak_bytes, once_bytes, most, old_bytes, old_count = totals
+        if not leak_rate and 2 * most > levels[-1] - levels[warm]:
+            # Noise on what one stack grew by once, and no stacks that take turns.
+            whole_rate = 0
+        # What is left for more is less by all that is there, not by what the filters leave.
+        everything = summed if self.whole is usage else sum_steps(self.whole, pieces)
+        durations = [step.duration_us for step in summed.steps[warm:]]
+        timed = [one for one in durations if one is not None]
+        step_us = median(timed) if timed else None
+        return DeviceLeaks(
+            device=replay.device,
+            measure=usage.measure,
+            exactness="exact" if exact else "estimated",
+            first_event=replay.first_event,
+            events=replay.events,
+            source=self.found.source,
+            judged=len(pieces) >= LEAST_STEPS,
+            missing=_few(len(pieces)) if pieces else self.found.missing,
+            steps=len(pieces),
+            warm_up=warm,
+            first_step_event=pieces[0].first + replay.first_event if pieces else -1,
+            last_step_event=pieces[-1].stop - 1 + replay.first_event if pieces else -1,
+            step_us=step_us,
+            start_bytes=levels[0],
+            warm_bytes=levels[warm],
+            end_bytes=levels[-1],
+            whole_rate=whole_rate,
+            leaks=self._grown(leak_rows, levels[-1] - levels[warm], once=False),
+            leaks_total=leaks_total,
+            leak_rate=leak_rate,
+            leak_bytes=leak_bytes,
+            once=self._grown(once_rows, levels[-1] - levels[0], once=True),
+            once_total=once_total,
+            once_bytes=once_bytes,
+            old_count=old_count,
+            old_bytes=old_bytes,
+            runs_out=_runs_out(
+                everything, warm, leak_rate or whole_rate, total_memory, oom_bytes, step_us
+            ),
+            trusted=trusted,
+            reasons=reasons,
+        )
+
+    def _grown(self, rows: Rows, whole: int, *, once: bool) -> tuple[GrownGroup, ...]:
+        found = []
+        for row in rows:
+            name, rate, stayed, start, warm, before, end, since, rises, until, stopped, *old = row
+            old_bytes, old_count, error, odds = old
+            grew = stayed if once else end - before
+            found.append(
+                GrownGroup(
+                    group=self.grouper.group(
+                        self.usage, name, grew, old_count, max(whole, grew, 1)
+                    ),
+                    rate=int(rate),
+                    rate_error=int(error),
+                    odds=float(odds),
+                    start_bytes=start,
+                    warm_bytes=warm,
+                    end_bytes=end,
+                    since=since,
+                    rises=rises,
+                    until=until,
+                    stopped=bool(stopped),
+                    old_bytes=old_bytes,
+                )
+            )
+        return tuple(found)
+
+
+def _runs_out(
+    summed: Summed,
+    warm: int,
+    rate: int,
+    total_memory: int | None,
+    oom_bytes: int | None,
+    step_us: int | None,
+) -> RunsOut | None:
+    """From the highest of the later steps on; None without a leak, or where nothing says how much
+    memory there is."""
+    total = oom_bytes if total_memory is None else total_memory
+    if rate <= 0 or total is None:
+        return None
+    peak = max(step.peak_bytes for step in summed.steps[warm:])
+    steps = max(0, total - peak) // rate
+    return RunsOut(
+        total_bytes=total,
+        given=total_memory is not None,
+        peak_bytes=peak,
+        steps=steps,
+        us=None if step_us is None else steps * step_us,
+    )
+
+
+def _oom_total(snap: Snapshot, replay: Replay) -> int | None:
+    """What the device has for this process: free and reserved at an oom event, the most of them."""
+    native = snap.native
+    if not native.n_ooms:
+        return None
+    rows = memoryview(native.column("oom_event")).tolist()  # type: ignore[arg-type]
+    free = memoryview(native.column("oom_free")).tolist()  # type: ignore[arg-type]
+    first = replay.native.first_row
+    reserved = replay.measure("reserved")
+    found = [
+        n_bytes + reserved.bytes_at(row - first + replay.first_event)
+        for row, n_bytes in zip(rows, free, strict=True)
+        if first <= row < first + replay.events
+    ]
+    return max(found, default=None)

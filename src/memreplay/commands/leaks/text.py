@@ -1,0 +1,245 @@
+"""Writes what leaks as a document for people."""
+
+from __future__ import annotations
+
+from memreplay.commands.leaks.result import DeviceLeaks, GrownGroup, LeaksReport, RunsOut
+from memreplay.commands.steps.text import guess_notes, source_words
+from memreplay.render.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
+from memreplay.render.filters import filter_pairs
+from memreplay.render.holders import group_row, title_of, told_apart
+from memreplay.render.reasons import reason_notes
+from memreplay.render.units import count, counted, duration, signed_size, size
+
+LEAST_ERROR = 0.05
+LEAST_ODDS = 3  # of what is called a leak
+MOST_ODDS = 1000  # nobody needs more
+ONCE_SHOWN = 5  # rows of what grew once: it is told apart from leaks, and no more
+
+
+def leaks_document(report: LeaksReport) -> Document:
+    """A section a device: whether it leaks and how fast, who does, and what grew once."""
+    blocks: list[Block] = [Heading((Place(file=report.file),))]
+    for device in report.devices:
+        blocks += _section(device, report)
+    return tuple(blocks)
+
+
+def _section(device: DeviceLeaks, report: LeaksReport) -> list[Block]:
+    name = f"device {device.device}"
+    if device.source is None:
+        return [Heading((f"{name}: cannot look for leaks",)), Note(device.missing)]
+    blocks: list[Block] = [Heading((f"{name}: {_headline(device, report)}",))]
+    blocks.append(Pairs(tuple(_pairs(device, report))))
+    if device.leaks:
+        blocks.append(_leaks_table(device, report))
+    elif device.whole_rate:
+        blocks.append(
+            Note(
+                f"memory as a whole grows by {_rate(device, device.whole_rate)}, but no single"
+                f" {_one(report)} grows all along: different ones take turns",
+                "warning",
+            )
+        )
+    if device.once:
+        blocks.append(_once_table(device, report))
+        grew = device.end_bytes - device.start_bytes
+        back = device.once_bytes + device.leak_bytes - grew
+        if back > max(grew, 0):
+            blocks.append(
+                Note(
+                    f"{size(back)} was given back meanwhile, mostly from before the first step:"
+                    " what replaced it is in this table too"
+                )
+            )
+    blocks += [
+        Note(
+            f"{one.group.label} may leak: the odds are {odds_words(one.odds)}, and it takes"
+            f" {odds_words(LEAST_ODDS)} to call it a leak; record more steps"
+        )
+        for one in device.once[:ONCE_SHOWN]
+        if one.odds >= 1
+    ]
+    blocks += _notes(device)
+    blocks += guess_notes(device.source)
+    blocks += reason_notes(device.reasons, trusted=device.trusted)
+    return blocks
+
+
+def _unit(device: DeviceLeaks) -> str:
+    assert device.source is not None
+    return "window" if device.source.kind == "windows" else "step"
+
+
+def _rate(device: DeviceLeaks, rate: int) -> str:
+    return f"{size(rate)} a {_unit(device)}"
+
+
+def _one(report: LeaksReport) -> str:
+    """What a row stands for."""
+    return "stack" if report.by == "stack" else "group"
+
+
+def _headline(device: DeviceLeaks, report: LeaksReport) -> str:
+    if not device.judged:
+        return f"{counted(device.steps, 'step')}, too few to tell a leak"
+    if device.leaks_total:
+        groups = counted(device.leaks_total, _one(report))
+        return f"{groups} leak{'s' * (device.leaks_total == 1)} {_rate(device, device.leak_rate)}"
+    return f"memory grows, but no {_one(report)} leaks" if device.whole_rate else "no leak"
+
+
+def _pairs(device: DeviceLeaks, report: LeaksReport) -> list[tuple[str, str]]:
+    assert device.source is not None
+    unit = _unit(device)
+    if not device.judged:
+        grew = signed_size(device.end_bytes - device.start_bytes)
+        last = f"the last of {count(device.steps)}" if device.steps > 1 else "it"
+        live = f"{size(device.start_bytes)} before the first {unit}, {size(device.end_bytes)} after"
+        return [
+            ("measure", f"{device.measure}, {device.exactness}"),
+            (f"{unit}s", f"{count(device.steps)}, {source_words(device.source)}"),
+            ("live", f"{live} {last}: {grew}"),
+            *_part_pairs(report),
+        ]
+    later = device.steps - device.warm_up
+    warm = f"{unit} {count(device.warm_up)}"
+    live = (
+        f"{size(device.start_bytes)} before the first {unit}, {size(device.warm_bytes)} after"
+        f" {warm}, {size(device.end_bytes)} after the last"
+    )
+    growth = (
+        f"{signed_size(device.warm_bytes - device.start_bytes)} up to {warm}, which is not judged;"
+        f" {signed_size(device.end_bytes - device.warm_bytes)} in the {count(later)} after it,"
+        f" {size(device.leak_bytes)} of it from leaks"
+    )
+    pairs = [
+        ("measure", f"{device.measure}, {device.exactness}"),
+        (f"{unit}s", f"{count(device.steps)}, {source_words(device.source)}"),
+        ("live", live),
+        ("growth", growth),
+    ]
+    pairs += _part_pairs(report)
+    old = (
+        f"{counted(device.old_count, 'allocation')} of {size(device.old_bytes)}, made after {warm}"
+        f" and still live {counted(report.older_than, unit)} later and at the end"
+    )
+    pairs.append(("old", old if device.old_count else "none"))
+    if device.runs_out is not None:
+        pairs.append(("runs out", _runs_out(device.runs_out, unit)))
+    return pairs
+
+
+def _part_pairs(report: LeaksReport) -> list[tuple[str, str]]:
+    pairs = []
+    if report.pool is not None:
+        pairs.append(("pool", f"{report.pool[0]}:{report.pool[1]} alone"))
+    if report.stream is not None:
+        pairs.append(("stream", f"{report.stream} alone"))
+    return [*pairs, *filter_pairs(report.filters)]
+
+
+def _runs_out(found: RunsOut, unit: str) -> str:
+    where = "as given" if found.given else "free and reserved at an oom event"
+    total = f"{size(found.total_bytes)} ({where})"
+    if found.steps == 0:
+        return f"now: the peak of {size(found.peak_bytes)} leaves nothing of {total}"
+    after = f"in {counted(found.steps, f'more {unit}')}"
+    if found.us is not None:
+        after += f", about {duration(found.us)}"
+    return f"{after}, at the peak of {size(found.peak_bytes)} in {total}"
+
+
+def _leaks_table(device: DeviceLeaks, report: LeaksReport) -> Table:
+    unit = _unit(device)
+    rows = [
+        _place(
+            one,
+            report,
+            _with_error(one),
+            odds_words(one.odds),
+            signed_size(one.group.bytes),
+            size(one.end_bytes),
+            f"{count(one.rises)} of {count(device.steps - one.since)}",
+            count(one.group.count),
+        )
+        for one in device.leaks
+    ]
+    rows = told_apart(rows, [one.group for one in device.leaks])
+    more = device.leaks_total - len(device.leaks)
+    if more:
+        rate = device.leak_rate - sum(one.rate for one in device.leaks)
+        grew = device.leak_bytes - sum(one.group.bytes for one in device.leaks)
+        words = f"{counted(more, f'more {_one(report)}')} (--top 0 shows all)"
+        rows.append(Row((size(rate), "", signed_size(grew), "", "", "", words), style="dim"))
+    titles = (f"leaks a {unit}", "odds", "growth", "live", "grew in", "old")
+    return Table(
+        (*titles, title_of(report.by)), (*("right",) * 6, "left"), tuple(rows), spare=(5, 4, 3)
+    )
+
+
+def _with_error(one: GrownGroup) -> str:
+    """`13.0 KiB ±37%`, where it is not sure to a twentieth."""
+    share = one.rate_error / one.rate if one.rate else 0.0
+    return size(one.rate) + (f" ±{share:.0%}" if share >= LEAST_ERROR else "")
+
+
+def odds_words(odds: float) -> str:
+    """`9:1`: that it leaks, and does not stop."""
+    return f">{count(MOST_ODDS)}:1" if odds > MOST_ODDS else f"{count(int(odds))}:1"
+
+
+def _once_table(device: DeviceLeaks, report: LeaksReport) -> Table:
+    shown = device.once[:ONCE_SHOWN]
+    rows = [
+        _place(
+            one,
+            report,
+            signed_size(one.group.bytes),
+            count(one.until) if one.stopped else "not yet",
+            size(one.end_bytes),
+            count(one.group.count),
+        )
+        for one in shown
+    ]
+    rows = told_apart(rows, [one.group for one in shown])
+    more = device.once_total - len(shown)
+    if more:
+        rest = device.once_bytes - sum(one.group.bytes for one in shown)
+        words = f"{counted(more, f'more {_one(report)}')} (--format json --top 0)"
+        rows.append(Row((signed_size(rest), "", "", "", words), style="dim"))
+    grew = "grew, no leak" if device.judged else "grew"
+    titles = (grew, f"stopped at {_unit(device)}", "live", "old")
+    return Table(
+        (*titles, title_of(report.by)), (*("right",) * 4, "left"), tuple(rows), spare=(3, 1)
+    )
+
+
+def _place(one: GrownGroup, report: LeaksReport, *numbers: str) -> Row:
+    row = group_row(one.group, report.by, all_frames=report.all_frames)
+    return Row((*numbers, row.cells[-1]), row.below, row.style)
+
+
+def _notes(device: DeviceLeaks) -> list[Block]:
+    assert device.source is not None
+    notes: list[Block] = []
+    if device.source.kind == "windows":
+        notes.append(
+            Note(
+                "windows stand in for steps: what grows throughout the recording counts as a"
+                " leak, even if the recording is part of a single step"
+            )
+        )
+    elif not device.judged:
+        notes.append(Note(device.missing))
+    elif device.steps - device.warm_up < 10:
+        notes.append(
+            Note(f"{counted(device.steps, 'step')} are few: with more of them the verdict is surer")
+        )
+    if device.source.taken_together > 1:
+        together = counted(device.source.taken_together, "repetition")
+        notes.append(Note(f"there are so many steps that each one here is {together}"))
+    if (device.leaks_total or device.whole_rate) and device.runs_out is None:
+        notes.append(
+            Note("give --total-memory 80GiB to see after how many steps that much memory runs out")
+        )
+    return notes

@@ -1,0 +1,404 @@
+"""Requests that failed: what was asked, what was there, why that did not do, what would help."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from memreplay import _core
+from memreplay.analysis.groups.grouping import Grouper
+from memreplay.analysis.groups.mapped import map_verdict, pins_of
+from memreplay.commands.oom.result import (
+    CachedPart,
+    Cause,
+    DeviceOoms,
+    LastState,
+    Oom,
+    OomReport,
+    Remedy,
+)
+from memreplay.errors import UsageError
+from memreplay.snapshot.model import By
+
+if TYPE_CHECKING:
+    from memreplay.analysis.categories.rules import Rule
+    from memreplay.engine.query._blockmap import BlockMap
+    from memreplay.engine.read.column import Column
+    from memreplay.snapshot.model import Group
+    from memreplay.snapshot.replay import Replay
+    from memreplay.snapshot.snapshot import Snapshot
+
+_MIB = 1 << 20
+SMALL_LIMIT = _MIB  # the largest request of the small pool
+SMALL_SEGMENT = 2 * _MIB  # and what the driver is asked for, for it
+LARGE_SEGMENT = 20 * _MIB  # for requests below LARGE_REQUEST, and the handle of expandable ones
+LARGE_REQUEST = 10 * _MIB
+# What a process may hold on the card beside its segments: the CUDA context, kernels, NCCL.
+OWN_OVERHEAD = 1 << 30
+
+Judged = dict[str, tuple[int, int]]
+
+
+class _Asked(NamedTuple):
+    """A request that failed; `free` is what the driver had, 0 where it is not known."""
+
+    request: int
+    needed: int
+    free: int
+    expandable: bool
+
+    @property
+    def missing(self) -> int:
+        return max(0, self.needed - self.free)
+
+
+def oom_report(
+    snap: Snapshot,
+    *,
+    number: int = 1,
+    most: int = 0,
+    total_bytes: int | None = None,
+    by: By = "stack",
+    top: int = 20,
+    all_frames: bool = False,
+    rules: tuple[Rule, ...] | None = None,
+    strict: bool = False,
+    fold: bool = False,
+) -> OomReport:
+    """The out-of-memory events of every device that was read.
+
+    `number` is the one to tell in detail (0: all); with it, of each device the first `most` are
+    told (0: all of them). `total_bytes` is the memory of the card where it is known. Raises
+    UsageError where no device has so many, or where the card is said to be smaller than what was
+    seen of it.
+
+    With `fold` stacks that differ in plumbing alone are one group.
+    """
+    grouper = Grouper(snap, by, rules, fold=fold)
+    # What pins goes by code: a pool or stream is where it lies.
+    pinning = Grouper(snap, "stack", fold=fold) if by in ("pool", "stream") else grouper
+    devices = tuple(
+        _device(snap, snap.replay(device), grouper, pinning, number, most, total_bytes, top, strict)
+        for device in snap.devices
+    )
+    found = max((device.ooms_total for device in devices), default=0)
+    if not found:
+        devices = tuple(
+            replace(device, end=_last_state(snap, snap.replay(device.device), grouper, top))
+            for device in devices
+        )
+    if found and number > found:
+        there = "1 out-of-memory event" if found == 1 else f"{found} out-of-memory events"
+        raise UsageError(f"this snapshot has {there} on a device; there is no number {number}")
+    return OomReport(
+        file=snap.file,
+        by=by,
+        all_frames=all_frames,
+        chosen=number,
+        devices=devices,
+        truncated=snap.truncation is not None,
+    )
+
+
+def _device(
+    snap: Snapshot,
+    replay: Replay,
+    grouper: Grouper,
+    pinning: Grouper,
+    number: int,
+    most: int,
+    total_bytes: int | None,
+    top: int,
+    strict: bool,
+) -> DeviceOoms:
+    events = replay.events_of("oom")
+    free = _device_free(replay, events)
+    seen = _seen(replay, events, free)
+    if total_bytes is not None and seen is not None and total_bytes < seen:
+        raise UsageError(
+            f"--total-memory is below what device {replay.device} had: {seen} bytes were reserved"
+            " or free at an out-of-memory event"
+        )
+    trust = map_verdict(snap, replay, strict=strict)
+    card = total_bytes if total_bytes is not None else seen
+    one = _Telling(replay, grouper, pinning, card, total_bytes is not None, top)
+    return DeviceOoms(
+        device=replay.device,
+        events=replay.events,
+        trace_events=snap.trace_events(replay.device),
+        first_event=replay.first_event,
+        start_us=replay.time_us(replay.start),
+        exactness="exact" if trust.exact else "estimated",
+        trusted=trust.trusted,
+        reasons=trust.reasons,
+        total_bytes=card,
+        total_known=total_bytes is not None,
+        ooms=tuple(
+            one.tell(at, event, free.get(event))
+            for at, event in enumerate(events, 1)
+            if not number or not most or at <= most or at == number
+        ),
+        ooms_total=len(events),
+    )
+
+
+def _last_state(snap: Snapshot, replay: Replay, grouper: Grouper, top: int) -> LastState | None:
+    """The end of a trace in which nothing failed; None where it was not read, or is cut off, or
+    nothing was live then."""
+    event = replay.start + replay.events
+    active = replay.measure("active")
+    used = active.final_bytes
+    if not replay.native.reaches_end or snap.truncation is not None or not used:
+        return None
+    sums = replay.block_map(event).sums()
+    groups, total, count, parts = grouper.holders(active, event, top)
+    return LastState(
+        event_index=event,
+        time_us=replay.time_us(event),
+        peak_event=active.peak.event_index,
+        peak_bytes=active.peak.bytes,
+        reserved_bytes=replay.measure("reserved").final_bytes,
+        active_bytes=used,
+        cached_bytes=sums["free"],
+        largest_free_bytes=sums["largest"],
+        measure="active",
+        groups=groups,
+        groups_total=total,
+        rest_bytes=used - sum(group.bytes for group in groups),
+        rest_count=count - sum(group.count for group in groups),
+        live_count=count,
+        parts=parts,
+    )
+
+
+def _device_free(replay: Replay, events: list[int]) -> dict[int, int]:
+    """What the driver said was free, by event; as `addr` where there is no `device_free`."""
+    shift = replay.first_event - replay.native.first_row
+    pairs = zip(_rows(replay, "oom_event"), _rows(replay, "oom_free"), strict=True)
+    said: dict[int, int] = dict(pairs)
+    addresses = _rows(replay, "address")
+    found = {}
+    for event in events:
+        row = event - shift
+        value = said.get(row, addresses[row] or None)
+        if value is not None and value >= 0:
+            found[event] = value
+    return found
+
+
+def _seen(replay: Replay, events: list[int], free: dict[int, int]) -> int | None:
+    """The most of the card that was seen: reserved, and free beside it."""
+    reserved = replay.measure("reserved")
+    return max((reserved.bytes_at(one) + free[one] for one in events if one in free), default=None)
+
+
+class _Telling:
+    """Tells of the failed requests of one device."""
+
+    def __init__(
+        self,
+        replay: Replay,
+        grouper: Grouper,
+        pinning: Grouper,
+        card: int | None,
+        card_known: bool,
+        top: int,
+    ) -> None:
+        self.replay = replay
+        self.grouper = grouper
+        self.pinning = pinning
+        self.card = card
+        self.card_known = card_known
+        self.top = top
+        self.active = replay.measure("active")
+
+    def tell(self, number: int, event: int, free: int | None) -> Oom:
+        """One of them."""
+        replay, tables = self.replay, self.replay.native.tables
+        row = event - replay.first_event + replay.native.first_row
+        request: int = _rows(replay, "size")[row]
+        stream = _at(tables.column("stream"), row)
+        pool_id = _at(tables.column("pool"), row)
+        pool = None if pool_id == _core.ABSENT_ID else pool_id
+        small = request <= SMALL_LIMIT
+        found = replay.block_map(event)
+        sums = found.sums()
+        judged = found.judge(request, pool, stream, small)
+        reserved = replay.measure("reserved").bytes_at(event)
+        expandable = replay.rules.expandable
+        # Where the driver's word is missing, nothing is taken to have been free.
+        asked = _Asked(request, _needed(request, expandable=expandable), free or 0, expandable)
+        outside = 0 if self.card is None or free is None else self.card - reserved - free
+        groups, total, count, parts = self.grouper.holders(self.active, event, self.top)
+        pins, pins_total, pins_rest, pins_count = pins_of(
+            self.active, found, self.pinning, self.top
+        )
+        used = self.active.bytes_at(event)
+        default = (0, 0)
+        return Oom(
+            number=number,
+            event_index=event,
+            time_us=replay.time_us(event),
+            request_bytes=request,
+            needed_bytes=asked.needed,
+            pool=default if pool_id == _core.ABSENT_ID else replay.pool_of(pool_id) or default,
+            pool_assumed=pool_id == _core.ABSENT_ID and found.has_private_pools,
+            stream=stream,
+            kind="small" if small else "large",
+            asked_by=self._asked_by(row),
+            device_free_bytes=free,
+            reserved_bytes=reserved,
+            active_bytes=used,
+            allocated_bytes=replay.measure("allocated").bytes_at(event),
+            requested_bytes=replay.measure("requested").bytes_at(event),
+            outside_bytes=outside,
+            outside_known=self.card_known and free is not None,
+            cause=_cause(judged, asked, outside if self.card_known else 0),
+            cached_bytes=sums["free"],
+            parts=_parts(judged),
+            pending_bytes=sums["pending"],
+            missing_bytes=asked.missing,
+            remedies=_remedies(
+                judged,
+                asked,
+                outside,
+                groups[0].bytes if groups else 0,
+                returnable=found.returnable[0],
+                private=_free_of_private(found, pool),
+                limited=replay.rules.max_split_bytes >= 0,
+            ),
+            measure="active",
+            groups=groups,
+            groups_total=total,
+            rest_bytes=used - sum(group.bytes for group in groups),
+            rest_count=count - sum(group.count for group in groups),
+            live_count=count,
+            parts_live=parts,
+            pinned_bytes=found.pinned,
+            pins=pins,
+            pins_total=pins_total,
+            pins_rest_bytes=pins_rest,
+            pins_rest_count=pins_count,
+        )
+
+    def _asked_by(self, row: int) -> Group:
+        stack = _rows(self.replay, "stack")[row]
+        name = self.grouper.stack_name(stack, baseline=False)
+        return self.grouper.stack_group(self.active, name, 0, 0, 0.0)
+
+
+def _rows(replay: Replay, name: str) -> memoryview:
+    """A column of the table of events."""
+    column = replay.native.tables.column(name)
+    assert not isinstance(column, int)
+    return memoryview(column)
+
+
+def _at(column: Column | int, row: int) -> int:
+    """A number of a column that is one number where all rows have the same."""
+    if isinstance(column, int):
+        return column
+    value: int = memoryview(column)[row]
+    return value
+
+
+def _needed(request: int, *, expandable: bool) -> int:
+    """What the driver is asked for, for a request of this size; of expandable segments, which grow
+    from free blocks at their end, at most."""
+    if expandable:
+        handle = SMALL_SEGMENT if request <= SMALL_LIMIT else LARGE_SEGMENT
+        return -(-request // handle) * handle
+    if request <= SMALL_LIMIT:
+        return SMALL_SEGMENT
+    if request < LARGE_REQUEST:
+        return LARGE_SEGMENT
+    return -(-request // SMALL_SEGMENT) * SMALL_SEGMENT
+
+
+def _parts(judged: Judged) -> tuple[CachedPart, ...]:
+    names = ("too_small", "split_limit", "other_stream", "other_kind", "other_pool")
+    found = [CachedPart(name, *judged[name]) for name in names]
+    # Before it gives up the allocator waits for all streams, but then asks the driver alone.
+    found.append(CachedPart("too_late", *judged["fits"]))
+    return tuple(sorted((part for part in found if part.bytes), key=lambda part: -part.bytes))
+
+
+def _cause(judged: Judged, asked: _Asked, outside: int) -> Cause:
+    """Why the request failed, the first of these that holds; docs/oom.md says each in words.
+
+    `outside` is what is known to be on the card besides.
+    """
+    request = asked.request
+    bytes_of = {name: of for name, (of, _) in judged.items()}
+    largest = {name: one for name, (_, one) in judged.items()}
+    if asked.free >= asked.needed:
+        return "process_limit"
+    if bytes_of["fits"]:
+        return "pending_frees"
+    if bytes_of["split_limit"]:
+        return "split_limit"
+    if bytes_of["pending"] and largest["pending"] >= request:
+        return "pending_frees"
+    if bytes_of["too_small"] >= request:
+        return "fragmentation"
+    if largest["other_stream"] >= request:
+        return "other_stream"
+    if max(largest["other_pool"], largest["other_kind"]) >= request:
+        return "other_pool"
+    # None of them alone, but all together: then by the most bytes.
+    shares: dict[Cause, int] = {
+        "fragmentation": bytes_of["too_small"],
+        "other_stream": bytes_of["other_stream"],
+        "other_pool": bytes_of["other_pool"] + bytes_of["other_kind"],
+        "pending_frees": bytes_of["pending"] + bytes_of["pending_elsewhere"],
+    }
+    if asked.free + sum(shares.values()) >= request:
+        return max(shares, key=lambda name: shares[name])
+    if asked.free + outside - OWN_OVERHEAD >= asked.needed:
+        return "other_processes"
+    return "capacity"
+
+
+def _free_of_private(found: BlockMap, asked: int | None) -> int:
+    """What private pools have free, but for the one that was asked."""
+    return sum(
+        sums["free"]
+        for pool, _, _, default, sums in found.shares()
+        if not default and (pool is None or pool != asked)
+    )
+
+
+def _remedies(
+    judged: Judged,
+    asked: _Asked,
+    outside: int,
+    largest_group: int,
+    *,
+    returnable: int,
+    private: int,
+    limited: bool,
+) -> tuple[Remedy, ...]:
+    """What would have left memory to use, in the order in which one would try it."""
+    bytes_of = {name: of for name, (of, _) in judged.items()}
+    found: list[tuple[str, int]] = []
+    if asked.free >= asked.needed:
+        found.append(("process_limit", asked.free))
+    # The allocator does so itself before it gives up, but not while a graph is captured.
+    found.append(("empty_cache", returnable))
+    if not asked.expandable:
+        found.append(("expandable_segments", bytes_of["too_small"]))
+    found.append(("max_split_size", bytes_of["split_limit" if limited else "split_open"]))
+    waiting = bytes_of["fits"] + bytes_of["pending"] + bytes_of["pending_elsewhere"]
+    found.append(("pending_frees", waiting))
+    found.append(("one_stream", bytes_of["other_stream"]))
+    found.append(("private_pools", private))
+    found.append(("other_processes", max(0, outside - OWN_OVERHEAD)))
+    remedies = []
+    for name, of in found:
+        if of:
+            there = of + (0 if name == "process_limit" else asked.free)
+            # What goes back to the driver has to be had from it as a segment.
+            wanted = asked.needed if name == "empty_cache" else asked.request
+            remedies.append(Remedy(name, of, there >= wanted))
+    remedies.append(Remedy("less_live", largest_group, largest_group >= asked.missing))
+    return tuple(remedies)

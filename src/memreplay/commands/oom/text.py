@@ -1,0 +1,281 @@
+"""Writes out-of-memory events as a document for people."""
+
+from __future__ import annotations
+
+from memreplay.commands.oom.result import Cause, DeviceOoms, LastState, Oom, OomReport, Remedy
+from memreplay.render.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
+from memreplay.render.holders import group_row, holder_tables
+from memreplay.render.mapped import NO_SEGMENTS, elapsed, part_words, pins_table
+from memreplay.render.reasons import reason_notes
+from memreplay.render.units import count, counted, size, time_utc
+
+LISTED = 20  # ooms that stand in the list before the one in detail
+
+CAUSES: dict[Cause, str] = {
+    "fragmentation": "enough was free in the right pool and stream, but only in blocks that were"
+    " too small",
+    "other_stream": "enough was free, but on other streams, whose blocks this request may not take",
+    "other_pool": "enough was free, but in other pools, whose blocks this request may not take",
+    "split_limit": "a free block was large enough, but max_split_size keeps it for larger requests",
+    "pending_frees": "enough was freed, but another stream was not done with it in time",
+    "capacity": "too much was live: better use of the cache would not have helped",
+    "other_processes": "others were using the card: without them the request would have fit",
+    "process_limit": "the device had enough free, but the process may not take it (a limit such"
+    " as set_per_process_memory_fraction), or the driver refused",
+}
+_PARTS = {
+    "too_small": "right pool and stream, but the blocks are too small",
+    "split_limit": "large enough, but kept by max_split_size",
+    "other_stream": "of another stream",
+    "other_pool": "of another pool",
+    "too_late": "would serve now: its free completed while this request failed",
+}
+_REMEDIES = {
+    "process_limit": "raise or drop torch.cuda.set_per_process_memory_fraction()",
+    "empty_cache": "call torch.cuda.empty_cache() first: nothing is given back while a graph is"
+    " captured",
+    "expandable_segments": "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True joins free pages",
+    "max_split_size": "PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:N (N above 20) keeps smaller"
+    " requests out of larger blocks",
+    "pending_frees": "wait for the other stream first, or use record_stream() less",
+    "one_stream": "allocate on one stream",
+    "private_pools": "let CUDA graphs share a pool; release graphs and MemPools that are done",
+    "other_processes": "stop what else runs on the card",
+}
+_SPLIT_LIMITED = "raise max_split_size_mb in PYTORCH_CUDA_ALLOC_CONF, or drop it"
+NO_OOM = "no out-of-memory event in this {where}. "
+THE_END = "If the program did run out of memory, that was most likely at the end"
+# What to do where one failed all the same.
+NEXT_TIME = (
+    "If a request failed, recording was already off, or its event was overwritten; next time,"
+    " keep recording on and dump in torch._C._cuda_attach_out_of_memory_observer(), which runs"
+    " before anything is freed (memreplay help recording)"
+)
+# How much of the peak is still active at an end that is likely where the request failed.
+AT_PEAK = 0.9
+
+
+def oom_document(report: OomReport) -> Document:
+    """All failed requests shortly, then one of each device (or all) in detail."""
+    blocks: list[Block] = [Heading((Place(file=report.file),))]
+    if not any(device.ooms_total for device in report.devices):
+        whole = all(device.events == device.trace_events for device in report.devices)
+        ends = any(device.end for device in report.devices)
+        words = NO_OOM.format(where="file" if whole else "range")
+        blocks.append(Note(words + (THE_END if ends else NEXT_TIME)))
+        for device in report.devices:
+            if device.end is not None:
+                blocks += _end(device.end, device, report)
+        if ends:
+            blocks.append(Note(NEXT_TIME[0].lower() + NEXT_TIME[1:]))
+        for device in report.devices:
+            # What is cut off may have had one.
+            if "truncated" in device.reasons:
+                blocks += reason_notes(("truncated",), trusted=device.trusted)
+                break
+        return tuple(blocks)
+    for device in report.devices:
+        if device.ooms:
+            blocks += _section(device, report)
+    return tuple(blocks)
+
+
+def _end(end: LastState, device: DeviceOoms, report: OomReport) -> list[Block]:
+    """Who held what at the end, which is where a program that was out of memory dumped."""
+    words = (
+        f"device {device.device}: {size(end.active_bytes)} of {size(end.reserved_bytes)} active at"
+        " the end"
+    )
+    when = () if end.time_us is None else (elapsed(end.time_us, device.start_us),)
+    where = () if not device.events else (f"after event {count(end.event_index)}", *when)
+    if end.active_bytes >= AT_PEAK * end.peak_bytes:
+        likely = "likely: close to the most that was ever active"
+    else:
+        likely = (
+            f"not likely: {size(end.peak_bytes)} was active earlier, and has been freed since;"
+            f" memreplay at FILE --at {end.peak_event} shows who held it"
+        )
+    free = f"{size(end.cached_bytes)}, the largest block {size(end.largest_free_bytes)}"
+    pairs = (
+        ("if it failed here", likely),
+        ("cached", f"{free}: a larger request needs memory from the driver"),
+        ("what failed", "not in the file: neither the request nor what the driver had free"),
+        ("measure", f"blocks, {device.exactness}"),
+    )
+    blocks: list[Block] = [Heading((words, *where)), Pairs(pairs)]
+    if end.groups or end.rest_count:
+        blocks += holder_tables(end, end.active_bytes, report.by, all_frames=report.all_frames)
+    return [*blocks, *reason_notes(device.reasons, trusted=device.trusted)]
+
+
+def _section(device: DeviceOoms, report: OomReport) -> list[Block]:
+    blocks: list[Block] = []
+    if device.ooms_total > 1:
+        failed = f"device {device.device}: {counted(device.ooms_total, 'request')} failed"
+        blocks += [Heading((failed,)), *_listed(device)]
+    chosen = [one for one in device.ooms if report.chosen in (0, one.number)]
+    for oom in chosen:
+        blocks += _detail(oom, device, report)
+    if any(oom.reserved_bytes == 0 for oom in chosen):
+        blocks.append(Note(NO_SEGMENTS))
+    blocks += reason_notes(device.reasons, trusted=device.trusted)
+    return blocks
+
+
+def _listed(device: DeviceOoms) -> list[Block]:
+    titles = ("oom", "event", "time", "asked", "device free", "cached", "active", "cause")
+    rows = tuple(
+        Row(
+            (
+                count(one.number),
+                count(one.event_index),
+                elapsed(one.time_us, device.start_us),
+                size(one.request_bytes),
+                _free(one),
+                size(one.cached_bytes),
+                size(one.active_bytes),
+                one.cause,
+            )
+        )
+        for one in device.ooms[:LISTED]
+    )
+    found: list[Block] = [Table(titles, (*("right",) * 7, "left"), rows)]
+    more = device.ooms_total - len(rows)
+    if more:
+        found.append(Note(f"{count(more)} more failed (--format json has all)"))
+    return found
+
+
+def _free(oom: Oom) -> str:
+    return "?" if oom.device_free_bytes is None else size(oom.device_free_bytes)
+
+
+def _detail(oom: Oom, device: DeviceOoms, report: OomReport) -> list[Block]:
+    blocks: list[Block] = [
+        Heading(_headline(oom, device)),
+        Pairs(_pairs(oom, device)),
+        _asked_by(oom, report),
+    ]
+    if oom.parts or oom.pending_bytes:
+        blocks.append(_cached(oom))
+    blocks += [Heading(("what would have helped",)), _remedies(oom)]
+    blocks += [_Live(oom).table(report)] if oom.groups or oom.rest_count else []
+    if oom.pins:
+        rest = oom.pins_rest_bytes, oom.pins_rest_count
+        more = oom.pins_total - len(oom.pins)
+        by = "stack" if report.by in ("pool", "stream") else report.by
+        blocks.append(
+            pins_table(oom.pins, more, rest, oom.pinned_bytes, by, all_frames=report.all_frames)
+        )
+    return blocks
+
+
+def _headline(oom: Oom, device: DeviceOoms) -> tuple[str, ...]:
+    which = f" (oom {count(oom.number)})" if device.ooms_total > 1 else ""
+    event = f"at event {count(oom.event_index)} of {count(device.trace_events)}"
+    words = f"device {device.device}: {size(oom.request_bytes)} failed {event}{which}: {oom.cause}"
+    if oom.time_us is None:
+        return (words,)
+    return (words, f"{elapsed(oom.time_us, device.start_us)} ({time_utc(oom.time_us)})")
+
+
+def _pairs(oom: Oom, device: DeviceOoms) -> tuple[tuple[str, str], ...]:
+    where = part_words(oom.pool, oom.stream, oom.kind)
+    assumed = " (the pool is assumed: the event does not say)" if oom.pool_assumed else ""
+    asked = f"{size(oom.request_bytes)}, from the {where}{assumed}"
+    driver = f"{size(oom.needed_bytes)} needed for it; "
+    if oom.device_free_bytes is None:
+        driver += "how much was free is not known"
+    else:
+        driver += f"{size(oom.device_free_bytes)} free, {size(oom.missing_bytes)} missing"
+    live = f"{size(oom.active_bytes)} active in {counted(oom.live_count, 'block')},"
+    slack = oom.active_bytes - oom.requested_bytes
+    cached = f"{size(oom.cached_bytes)} cached: free, but no use to this request"
+    pairs = [
+        ("why", CAUSES[oom.cause]),
+        ("asked", asked),
+        ("the driver", driver),
+        ("reserved", f"{size(oom.reserved_bytes)}: {live} {cached}"),
+    ]
+    if slack or oom.pending_bytes:
+        words = [f"{size(slack)} slack"] if slack else []
+        words += [f"{size(oom.pending_bytes)} waiting for streams"] if oom.pending_bytes else []
+        pairs.append(("of active", ", ".join(words)))
+    pairs.append(("the card", _card(oom, device)))
+    pairs.append(("measure", f"blocks, {device.exactness}"))
+    return tuple(pairs)
+
+
+def _card(oom: Oom, device: DeviceOoms) -> str:
+    if device.total_bytes is None:
+        return "its size is not known; give --total-memory 80GiB"
+    if device.total_known:
+        besides = (
+            f"{size(oom.outside_bytes)} taken by others: other processes, CUDA itself, libraries"
+        )
+        return f"{size(device.total_bytes)}, {besides}"
+    words = f"at least {size(device.total_bytes)} (its size is not in the file)"
+    if oom.outside_bytes:
+        words += f", at least {size(oom.outside_bytes)} taken by others"
+    return f"{words}; --total-memory 80GiB shows what else was on it"
+
+
+def _asked_by(oom: Oom, report: OomReport) -> Table:
+    row = group_row(oom.asked_by, "stack", all_frames=report.all_frames)
+    return Table(("asked by, and its callers",), ("left",), (Row(row.cells[3:], row.below),))
+
+
+def _cached(oom: Oom) -> Table:
+    rows = [
+        Row((size(part.bytes), size(part.largest_bytes), _why(part.name, oom)))
+        for part in oom.parts
+    ]
+    if oom.pending_bytes:
+        rows.append(Row((size(oom.pending_bytes), "-", "not free yet: waits for a stream")))
+    titles = ("cached", "largest", "why it did not serve")
+    return Table(titles, ("right", "right", "left"), tuple(rows))
+
+
+def _why(name: str, oom: Oom) -> str:
+    if name == "other_kind":
+        return f"of the same pool, for {'large' if oom.kind == 'small' else 'small'} requests"
+    return _PARTS[name]
+
+
+def _remedies(oom: Oom) -> Pairs:
+    return Pairs(tuple((one.name, remedy_words(one, oom)) for one in oom.remedies))
+
+
+def remedy_words(one: Remedy, oom: Oom) -> str:
+    """How many bytes a remedy would have given, whether that is enough, and how to do it."""
+    enough = "enough" if one.enough else "not enough"
+    if one.name == "less_live":
+        if oom.missing_bytes > oom.active_bytes:
+            return f"not enough: {size(oom.missing_bytes)} less, more than was active; ask for less"
+        if not oom.missing_bytes:  # the device had it, and a limit that no file names forbade it
+            return f"how much less is not known; the largest below holds {size(one.bytes)}"
+        return (
+            f"{size(oom.missing_bytes)} less; the largest group below holds {size(one.bytes)}:"
+            f" {enough}"
+        )
+    words = _REMEDIES[one.name]
+    if one.name == "max_split_size" and any(part.name == "split_limit" for part in oom.parts):
+        words = _SPLIT_LIMITED
+    return f"at most {size(one.bytes)}, {enough}: {words}"
+
+
+class _Live:
+    """The live set in the shape that tables of holders have."""
+
+    def __init__(self, oom: Oom) -> None:
+        self.measure = oom.measure
+        self.groups = oom.groups
+        self.groups_total = oom.groups_total
+        self.rest_bytes = oom.rest_bytes
+        self.rest_count = oom.rest_count
+        self.parts = oom.parts_live
+        self.whole = oom.active_bytes
+
+    def table(self, report: OomReport) -> Table:
+        (table,) = holder_tables(self, self.whole, report.by, all_frames=report.all_frames)
+        return table

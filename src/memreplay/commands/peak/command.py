@@ -1,0 +1,122 @@
+"""`memreplay peak`: how high, when, and who held the memory."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from memreplay.commands.shared.filtering import filter_options
+from memreplay.commands.shared.options import (
+    STRICT_EXIT_CODES,
+    all_frames_option,
+    by_option,
+    config_options,
+    file_argument,
+    format_option,
+    measure_option,
+    part_options,
+    peaks_option,
+    reading_options,
+    rows_of,
+    screen_top_option,
+    strict_option,
+    tree_options,
+    tree_shape,
+)
+from memreplay.commands.shared.output import render_document
+from memreplay.commands.shared.present import present
+from memreplay.commands.shared.source import Reading, opened
+
+if TYPE_CHECKING:
+    from memreplay.commands.peak.result import PeakReport
+    from memreplay.commands.shared.config import ConfigChoice
+    from memreplay.snapshot.model import By, Filters, MeasureName
+
+
+@click.command(
+    "peak",
+    epilog=f"""\b
+Examples:
+  memreplay peak snap.pkl
+  memreplay peak snap.pkl.gz --by file --top 10
+  memreplay peak snap.pkl --device 0 --all-frames | less
+  memreplay peak snap.pkl --from 2.5s --to 3s
+  memreplay peak snap.pkl --measure reserved --by pool
+  memreplay peak snap.pkl --measure held --peaks 5 --strict
+  memreplay peak snap.pkl --top 0 --format json > peak.json
+
+{STRICT_EXIT_CODES}""",
+)
+@file_argument
+@measure_option
+@by_option
+@screen_top_option
+@all_frames_option
+@tree_options
+@peaks_option
+@part_options
+@filter_options
+@config_options
+@reading_options
+@strict_option
+@format_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    file: str,
+    measure: MeasureName,
+    by: By | None,
+    top: int | None,
+    all_frames: bool,
+    peaks: int,
+    pool: tuple[int, int] | None,
+    stream: int | None,
+    tree: tuple[int, float] | None,
+    filters: Filters | None,
+    config: ConfigChoice,
+    reading: Reading,
+    strict: bool,
+    fmt: str,
+) -> None:
+    """How high memory went, when, and who held it.
+
+    Replays the allocations of each device in FILE ('-' for standard input). Shows the moment when
+    most memory was requested (or held, active, allocated, reserved: --measure), and the code that
+    held it, largest first.
+    """
+
+    rules = config.rules()
+
+    def work() -> PeakReport:
+        from memreplay.commands.peak.find import peak_report
+
+        with opened(file, reading) as snapshot:
+            return peak_report(
+                snapshot,
+                measure=measure,
+                by=by,
+                top=rows_of(top, fmt),
+                peaks=peaks,
+                all_frames=all_frames,
+                pool=pool,
+                stream=stream,
+                filters=filters,
+                rules=rules,
+                fold=fmt == "text" and not all_frames and tree is None,
+                tree=tree_shape(tree, whole=all_frames),
+                strict=strict,
+            )
+
+    present(ctx, file, work, partial(_render, fmt=fmt), strict=strict)
+
+
+def _render(report: PeakReport, fmt: str) -> str:
+    if fmt == "json":
+        from memreplay.commands.peak.json import render_peak_json
+
+        return render_peak_json(report)
+    from memreplay.commands.peak.text import headlines, peak_document
+
+    return render_document(peak_document(report), last=headlines(report))

@@ -1,0 +1,145 @@
+"""The peak of each device, and who held the memory then."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memreplay.analysis.groups.grouping import Grouper
+from memreplay.analysis.moments.annotations import open_at, spans
+from memreplay.analysis.selecting.choice import check_reserved, chosen_usages, fitting_by
+from memreplay.analysis.steps.records import StepAt
+from memreplay.analysis.trust.trust import strict_verdict, verdict
+from memreplay.commands.peak.result import CategoryBytes, DevicePeak, PeakReport
+from memreplay.errors import UsageError
+from memreplay.snapshot.model import By, Filters, MeasureName
+
+if TYPE_CHECKING:
+    from memreplay.analysis.categories.rules import Rule
+    from memreplay.analysis.groups.calltree import TreeShape
+    from memreplay.snapshot.replay import Replay
+    from memreplay.snapshot.snapshot import Snapshot
+    from memreplay.snapshot.usage import Usage
+
+
+def peak_report(
+    snap: Snapshot,
+    *,
+    measure: MeasureName = "requested",
+    by: By | None = None,
+    top: int = 20,
+    peaks: int = 0,
+    all_frames: bool = False,
+    device: int | None = None,
+    pool: tuple[int, int] | None = None,
+    stream: int | None = None,
+    strict: bool = False,
+    filters: Filters | None = None,
+    rules: tuple[Rule, ...] | None = None,
+    tree: TreeShape | None = None,
+    fold: bool = False,
+) -> PeakReport:
+    """The peak of one device, or of each that has any data, with its live set grouped.
+
+    `by` is "stack" unless it is given ("pool" for reserved memory). `top` cuts
+    the groups of each device (0: all of them); `peaks` is how many separate maxima to give. With
+    `pool` or `stream` only that one counts; devices that have it not are left out. `strict` holds
+    everything against the device that a summary does, not only what concerns the measure. Raises
+    UsageError for a device, pool or stream that is not there.
+
+    With `fold` stacks that differ in plumbing alone are one group.
+    """
+    if tree is not None and (measure == "reserved" or by is not None):
+        from memreplay.analysis.groups.calltree import TREE_ALONE  # late: few ask for a tree
+
+        raise UsageError(TREE_ALONE)
+    by = fitting_by(measure, by, asked_for=True)
+    check_reserved(by, measure, pool, stream)
+    devices = snap.devices if device is None else (device,)
+    grouper = Grouper(snap, by, rules, fold=fold)
+    usages = chosen_usages(snap, devices, measure, pool, stream, filters)
+    return PeakReport(
+        file=snap.file,
+        measure=measure,
+        by=by,
+        all_frames=all_frames,
+        truncated=snap.truncation is not None,
+        pool=pool,
+        stream=stream,
+        filters=filters,
+        devices=tuple(
+            device_peak(snap, usage, grouper, top, peaks, strict, tree) for usage in usages
+        ),
+    )
+
+
+def device_peak(
+    snap: Snapshot,
+    usage: Usage,
+    grouper: Grouper,
+    top: int,
+    peaks: int = 0,
+    strict: bool = False,
+    tree: TreeShape | None = None,
+) -> DevicePeak:
+    """The peak of one device."""
+    replay = usage.replay
+    point = usage.peak
+    groups, total, count, parts = grouper.holders(usage, point.event_index, top)
+    trust = (strict_verdict if strict else verdict)(snap, usage)
+    reserved = usage.measure == "reserved"
+    annotations, step = where_in(snap, replay, point.event_index)
+    calls = None
+    if tree is not None:
+        from memreplay.analysis.groups.calltree import call_tree
+
+        calls = call_tree(usage, point.event_index, grouper, tree)
+    return DevicePeak(
+        device=replay.device,
+        measure=usage.measure,
+        exactness="exact" if trust.exact else "estimated",
+        peak_bytes=point.bytes,
+        event_index=point.event_index,
+        time_us=point.time_us,
+        start_us=replay.time_us(replay.start),
+        baseline_bytes=usage.start_bytes,
+        baseline_held_bytes=0 if reserved else usage.baseline_held(point.event_index),
+        final_bytes=usage.final_bytes,
+        first_event=replay.first_event,
+        events=replay.events,
+        trace_events=snap.trace_events(replay.device),
+        live_count=count,
+        groups=groups,
+        groups_total=total,
+        rest_bytes=point.bytes - sum(g.bytes for g in groups),
+        rest_count=count - sum(g.count for g in groups),
+        trusted=trust.trusted,
+        reasons=trust.reasons,
+        peaks=usage.peaks(peaks) if peaks else (),
+        parts=parts,
+        tree=calls,
+        annotations=annotations,
+        step=step,
+        categories=() if reserved else categories_at(grouper, usage, point.event_index),
+    )
+
+
+def where_in(snap: Snapshot, replay: Replay, event: int) -> tuple[tuple[str, ...], StepAt | None]:
+    """The annotations that are open after an event, the outermost first, and the step that it is
+    in: as `memreplay steps` finds it, where annotations show that there are steps."""
+    every = spans(snap, replay)
+    if not every:
+        return (), None  # to look for the optimizer would cost time in each of the files
+    from memreplay.analysis.steps.boundaries import known_steps, step_at  # late: few files have any
+
+    return open_at(every, event), step_at(known_steps(snap, replay), replay, event)
+
+
+def categories_at(grouper: Grouper, usage: Usage, event: int) -> tuple[CategoryBytes, ...]:
+    """The categories of all that is held after an event, the largest first."""
+    dimensions = grouper.dimensions
+    keys = dimensions.keys(usage, "category")
+    found, *_ = keys.sums(usage.listed(event), usage.native, 0)
+    return tuple(
+        CategoryBytes(dimensions.label(usage, "category", name).text, n_bytes, count)
+        for name, _, n_bytes, count, _ in found
+    )

@@ -1,0 +1,145 @@
+"""Writes a peak report as a document for people."""
+
+from __future__ import annotations
+
+from memreplay.analysis.categories.rules import UNKNOWN
+from memreplay.commands.peak.result import DevicePeak, PeakReport
+from memreplay.render.document import (
+    Block,
+    Document,
+    Heading,
+    Note,
+    Pairs,
+    Place,
+    Row,
+    Table,
+)
+from memreplay.render.filters import NOTHING_LEFT, filter_pairs
+from memreplay.render.headline import moment_phrases
+from memreplay.render.holders import holder_tables, share
+from memreplay.render.reasons import reason_notes
+from memreplay.render.units import (
+    count,
+    counted,
+    percent,
+    range_words,
+    signed_duration,
+    size,
+)
+from memreplay.render.where import where_words
+
+_MOST_CATEGORIES = 4
+
+
+def peak_document(report: PeakReport) -> Document:
+    """The file, then a section a device: when, how high, what was there before, who held it."""
+    blocks: list[Block] = [Heading((Place(file=report.file),))]
+    if not report.devices:
+        blocks.append(Note("nothing to show: the file has neither events nor segments"))
+    for peak in report.devices:
+        blocks += _section(peak, report)
+    return tuple(blocks)
+
+
+def headlines(report: PeakReport) -> Document:
+    """The first line of each device that did anything: how high, and when."""
+    return tuple(Heading(_headline(peak)) for peak in report.devices if not is_idle(peak))
+
+
+def _section(peak: DevicePeak, report: PeakReport) -> list[Block]:
+    blocks: list[Block] = [Heading(_headline(peak))]
+    if is_idle(peak) and len(report.devices) > 1:
+        return blocks
+    blocks.append(Pairs(_pairs(peak, report)))
+    if peak.peaks:
+        blocks.append(_peaks_table(peak))
+    if report.filters and not peak.peak_bytes:
+        blocks.append(Note(NOTHING_LEFT))
+    if peak.tree is None:
+        blocks += holder_tables(peak, peak.peak_bytes, report.by, all_frames=report.all_frames)
+    else:
+        from memreplay.render.calltree import tree_table  # late: few ask for a tree
+
+        blocks += tree_table(peak.tree, peak.peak_bytes)
+    said = frozenset(("no_events",))
+    blocks += reason_notes(peak.reasons, trusted=peak.trusted, said=said)
+    return blocks
+
+
+def _peaks_table(peak: DevicePeak) -> Table:
+    rows = tuple(
+        Row((size(one.bytes), _event(one.event_index, peak), _when(one.time_us, peak)))
+        for one in peak.peaks
+    )
+    return Table(("highest peaks", "event", "time"), ("right", "right", "left"), rows)
+
+
+def _event(index: int, peak: DevicePeak) -> str:
+    return "start" if index < peak.first_event else count(index)
+
+
+def _when(time_us: int | None, peak: DevicePeak) -> str:
+    if time_us is None or peak.start_us is None:
+        return "-"
+    return signed_duration(time_us - peak.start_us)
+
+
+def is_idle(peak: DevicePeak) -> bool:
+    """Whether the device did nothing while others were recorded."""
+    return peak.trace_events == 0 and "no_events" not in peak.reasons
+
+
+def _headline(peak: DevicePeak) -> tuple[str, ...]:
+    high = f"{size(peak.peak_bytes)} {peak.measure}"
+    if peak.events == 0 and peak.trace_events:
+        return (f"device {peak.device}: no events in this range; {high} there",)
+    if is_idle(peak):
+        # It has no rows below that would say it.
+        high += " (estimated)" if peak.exactness == "estimated" else ""
+        return (f"device {peak.device}: no events; {high} all along",)
+    if peak.events == 0:
+        return (f"device {peak.device}: no events were recorded; {high} in the final state",)
+    return moment_phrases(f"device {peak.device}: peak {high}", peak)
+
+
+def _pairs(peak: DevicePeak, report: PeakReport) -> tuple[tuple[str, str], ...]:
+    pairs = [("measure", f"{peak.measure}, {peak.exactness}")]
+    if report.pool is not None:
+        pairs.append(("pool", f"{report.pool[0]}:{report.pool[1]} alone"))
+    if report.stream is not None:
+        pairs.append(("stream", f"{report.stream} alone"))
+    pairs += filter_pairs(report.filters)
+    if peak.events < peak.trace_events:
+        pairs.append(("range", range_words(peak.first_event, peak.events, peak.trace_events)))
+    # At the start the peak is the baseline, and without events both are the final state.
+    if peak.event_index >= peak.first_event:
+        before = "before the range" if peak.first_event else "before the first event"
+        baseline = f"{size(peak.baseline_bytes)} {before}"
+        if peak.baseline_held_bytes:
+            whole = peak.baseline_held_bytes == peak.baseline_bytes
+            held = "all" if whole else size(peak.baseline_held_bytes)
+            part = percent(share(peak.baseline_held_bytes, peak.peak_bytes))
+            baseline += f", {held} of it in the peak ({part})"
+        pairs.append(("baseline", baseline))
+    if peak.events:
+        pairs.append(("end", f"{size(peak.final_bytes)} after the last event"))
+    when = " at the peak" if peak.events else ""
+    if peak.measure != "reserved":
+        pairs.append(("live", counted(peak.live_count, "block") + when))
+    where = where_words(peak.step, peak.annotations[-1:])
+    if where:
+        pairs.append(("where", where))
+    if any(one.name != UNKNOWN for one in peak.categories) and report.by != "category":
+        pairs.append(("kinds", _categories(peak)))
+    return tuple(pairs)
+
+
+def _categories(peak: DevicePeak) -> str:
+    """`activations 3.9 GiB (75.9%), …`: the largest categories."""
+    shown = peak.categories[:_MOST_CATEGORIES]
+    words = [
+        f"{one.name} {size(one.bytes)} ({percent(share(one.bytes, peak.peak_bytes))})"
+        for one in shown
+    ]
+    more = len(peak.categories) - len(shown)
+    return ", ".join(words) + (f", {count(more)} more (--by category)" if more else "")

@@ -1,0 +1,193 @@
+"""One page about a snapshot: what the other commands find, once, over the same replay."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from memreplay.analysis.categories.rules import DEFAULT_RULES, UNKNOWN, Rule
+from memreplay.analysis.groups.grouping import Grouper
+from memreplay.analysis.trust.trust import device_verdict, verdict
+from memreplay.commands.categories.find import categories_report
+from memreplay.commands.fragmentation.find import fragmentation_report
+from memreplay.commands.leaks.find import leaks_report
+from memreplay.commands.oom.find import oom_report
+from memreplay.commands.peak.find import peak_report
+from memreplay.commands.report.advice import advice_of, facts_of
+from memreplay.commands.report.result import DeviceOverview, Missing, Overview, PartName
+from memreplay.commands.steps.find import steps_report
+from memreplay.errors import MemreplayError
+
+if TYPE_CHECKING:
+    from memreplay.commands.fragmentation.result import DeviceFragmentation, UnusedPoint
+    from memreplay.commands.oom.result import OomReport
+    from memreplay.commands.peak.result import DevicePeak
+    from memreplay.commands.steps.result import DeviceSteps, Step
+    from memreplay.snapshot.replay import Replay
+    from memreplay.snapshot.snapshot import Snapshot
+    from memreplay.snapshot.usage import Usage
+
+HOLDERS = 5  # groups that hold the memory at the peak
+OTHERS = 3  # rows of the other parts
+# What errors begin with, which say why a whole command has no answer.
+_BEGINNINGS = ("cannot look for leaks: ", "no steps: ")
+_REMARK = re.compile(r" \([^()]*\)")
+
+T = TypeVar("T")
+
+
+def overview(
+    snap: Snapshot,
+    *,
+    total_memory: int | None = None,
+    rules: tuple[Rule, ...] = DEFAULT_RULES,
+    fold: bool = False,
+    strict: bool = False,
+) -> Overview:
+    """What each command says of the snapshot, a part that does not apply left out with the reason.
+
+    `total_memory` is the card's, in bytes. With `fold` stacks that look alike to people are one
+    holder, as in `memreplay peak`. Raises UsageError where the file says that the card has
+    more than that.
+    """
+    missing: list[Missing] = []
+
+    def part(name: PartName, work: Callable[[], T]) -> T | None:
+        try:
+            return work()
+        except MemreplayError as error:
+            missing.append(Missing(name, _reason(str(error))))
+            return None
+
+    def ooms() -> OomReport:
+        return oom_report(
+            snap, most=1, total_bytes=total_memory, top=HOLDERS, rules=rules, strict=strict
+        )
+
+    folded = peak_report(snap, top=HOLDERS, rules=rules, fold=True, strict=strict)
+    peak = folded
+    if not fold:
+        peak = peak_report(snap, top=HOLDERS, rules=rules, strict=strict)
+    # That the card is larger than was said is an error of the command, not of one part.
+    oom = part("oom", ooms) if total_memory is None else ooms()
+    reports: dict[PartName, Any] = {
+        "categories": part(
+            "categories",
+            lambda: categories_report(snap, rules=rules, top=OTHERS, strict=strict),
+        ),
+        "fragmentation": part(
+            "fragmentation",
+            lambda: fragmentation_report(snap, top=OTHERS, rules=rules, strict=strict),
+        ),
+        "steps": part("steps", lambda: steps_report(snap, strict=strict)),
+        "leaks": part(
+            "leaks",
+            lambda: leaks_report(
+                snap, total_memory=total_memory, top=OTHERS, rules=rules, strict=strict
+            ),
+        ),
+        "oom": oom,
+    }
+    grouper = Grouper(snap, "category", rules)
+    parts: dict[PartName, dict[int, Any]] = {
+        name: {} if report is None else {one.device: one for one in report.devices}
+        for name, report in reports.items()
+    }
+    devices = [
+        _device(
+            snap,
+            one,
+            looks,
+            {name: found.get(one.device) for name, found in parts.items()},
+            tuple(missing),
+            grouper,
+        )
+        for one, looks in zip(peak.devices, folded.devices, strict=True)
+    ]
+    return Overview(
+        file=snap.file,
+        devices=tuple(sorted(devices, key=_how_bad, reverse=True)),
+        peak=peak,
+        truncated=snap.truncation is not None,
+        **reports,
+    )
+
+
+def _how_bad(one: DeviceOverview) -> tuple[bool, int, int, int]:
+    """What ran out of memory is worst, then what went highest; of equal ones the first device."""
+    return one.ran_out, one.reserved_bytes, one.peak.peak_bytes, -one.device
+
+
+def _device(
+    snap: Snapshot,
+    peak: DevicePeak,
+    folded: DevicePeak,
+    parts: dict[str, Any],
+    missing: tuple[Missing, ...],
+    grouper: Grouper,
+) -> DeviceOverview:
+    replay = snap.replay(peak.device)
+    why = list(missing)
+    searched: tuple[PartName, ...] = ("steps", "leaks")
+    for name in searched:
+        one = parts[name]
+        if one is not None and one.missing:
+            why.append(Missing(name, _reason(one.missing)))
+    reserved = replay.measure("reserved")
+    whole = device_verdict(snap, replay)
+    oom = parts["oom"]
+    made = DeviceOverview(
+        device=peak.device,
+        trusted=whole.trusted,
+        exactness=peak.exactness,
+        reasons=whole.reasons,
+        peak=peak,
+        reserved_bytes=reserved.peak.bytes,
+        reserved_event=reserved.peak.event_index,
+        reserved_exactness="exact" if verdict(snap, reserved).exact else "estimated",
+        total_bytes=None if oom is None else oom.total_bytes,
+        total_known=oom is not None and oom.total_known,
+        step=_step_at(parts["steps"], peak.event_index),
+        peak_category=_category_at(replay, peak.event_index, grouper),
+        unused=_told(parts["fragmentation"]),
+        missing=tuple(why),
+        **parts,
+    )
+    # Advice is the same, however its holders are shown.
+    advice = advice_of(replace(made, peak=folded), facts_of(snap, replay))
+    return replace(made, advice=advice)
+
+
+def _reason(text: str) -> str:
+    """Why there is no answer, without how the command would be asked otherwise."""
+    for beginning in _BEGINNINGS:
+        text = text.removeprefix(beginning)
+    return _REMARK.sub("", text.partition(";")[0])
+
+
+def _step_at(steps: DeviceSteps | None, event: int) -> Step | None:
+    if steps is None:
+        return None
+    return next((one for one in steps.steps if one.first_event <= event <= one.last_event), None)
+
+
+def _category_at(replay: Replay, event: int, grouper: Grouper) -> str:
+    """The category of what an event allocated: the one that has more than before it."""
+    if event < replay.first_event:
+        return UNKNOWN
+    usage = replay.measure("requested")
+    after, before = (_sums(grouper, usage, at) for at in (event, event - 1))
+    return next((name for name, n in after.items() if n > before.get(name, 0)), UNKNOWN)
+
+
+def _sums(grouper: Grouper, usage: Usage, event: int) -> dict[str, int]:
+    return {group.label: group.bytes for group in grouper.groups(usage, event, 0)[0]}
+
+
+def _told(found: DeviceFragmentation | None) -> UnusedPoint | None:
+    """Of the moments the one that `memreplay fragmentation` tells of."""
+    if found is None:
+        return None
+    return next((one for one in found.points if one.event_index == found.event_index), None)

@@ -1,0 +1,321 @@
+"""Writes a report's one page as a document for people."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from dataclasses import replace
+
+from memreplay.analysis.categories.rules import UNKNOWN
+from memreplay.analysis.trust.trust import REMARKS
+from memreplay.commands.fragmentation.text import MOMENTS
+from memreplay.commands.leaks.text import odds_words
+from memreplay.commands.oom.text import CAUSES
+from memreplay.commands.report.advice_words import advice_title, advice_words, place_words
+from memreplay.commands.report.result import DeviceOverview, Overview
+from memreplay.commands.steps.text import source_words
+from memreplay.render.document import (
+    Block,
+    Document,
+    Heading,
+    Line,
+    Note,
+    Pairs,
+    Picture,
+    Place,
+    Row,
+    Table,
+)
+from memreplay.render.fit import clean
+from memreplay.render.holders import group_row, holder_tables, share
+from memreplay.render.reasons import REASONS
+from memreplay.render.units import count, counted, duration, percent, signed_duration, size
+from memreplay.render.where import where_words
+
+SHOWN_ADVICE = 4
+SHOWN_COMMANDS = 3
+SHOWN_CATEGORIES = 4
+SHOWN_OTHERS = 15  # devices
+TRIFLE = 0.0005  # a share that would be shown as 0.0%
+AT_PEAK = 0.9  # of the peak: an end that may be where a request failed
+SHOWN_ANNOTATIONS = 3
+
+
+def report_document(report: Overview) -> Document:
+    """The worst device on a page, and a line for each other one."""
+    blocks: list[Block] = [Heading((Place(file=report.file),))]
+    if not report.devices:
+        blocks.append(Note("nothing to report: the file has neither events nor segments"))
+        return tuple(blocks)
+    worst, *others = report.devices
+    blocks += _page(worst, report)
+    if others:
+        blocks += [Heading((counted(len(others), "other device"),)), _others(others[:SHOWN_OTHERS])]
+        if len(others) > SHOWN_OTHERS:
+            more = count(len(others) - SHOWN_OTHERS)
+            blocks.append(Note(f"{more} more (--device N shows one, --format json all)"))
+    return tuple(blocks)
+
+
+def _page(device: DeviceOverview, report: Overview) -> list[Block]:
+    blocks: list[Block] = [Heading(_headline(device)), Pairs(_pairs(device))]
+    blocks += _holders(device)
+    rows = _advice(device)
+    if rows:
+        blocks += [Heading(("what to do next",)), Pairs(rows)]
+    lines = tuple(_line(command) for command in commands(device, report.file)[:SHOWN_COMMANDS])
+    return [*blocks, Picture(lines)]
+
+
+def _advice(device: DeviceOverview) -> tuple[tuple[str, str], ...]:
+    """The first pieces of advice; what is part of another one is not said again."""
+    found: list[tuple[str, str]] = []
+    for one in device.advice:
+        row = advice_title(one), advice_words(one, device)
+        if not any(row[0] == title and row[1] in words for title, words in found):
+            found = [old for old in found if not (old[0] == row[0] and old[1] in row[1])]
+            found.append(row)
+    return tuple(found[:SHOWN_ADVICE])
+
+
+def _line(text: str) -> Line:
+    return ((text, "plain"),)
+
+
+def _headline(device: DeviceOverview) -> tuple[str, ...]:
+    peak = size(device.peak.peak_bytes)
+    name = f"device {device.device}"
+    ran = "memory ran out" if device.ran_out else "no request failed"
+    if not device.ran_out and not device.peak.events:
+        ran = "no events were recorded"
+    elif not device.ran_out and "no_allocations" in device.reasons:
+        ran = "no allocation was recorded"
+    trust = "these numbers can be trusted" if device.trusted else "these numbers are in doubt"
+    return (f"{name}: peak {peak}", ran, trust)
+
+
+def _pairs(device: DeviceOverview) -> tuple[tuple[str, str], ...]:
+    pairs = [
+        ("trust", _trust(device)),
+        ("out of memory", _oom(device)),
+        ("reserved", _reserved(device)),
+        ("peak", _peak(device)),
+    ]
+    where = _where(device)
+    if where:
+        pairs.append(("during", where))
+    pairs.append(("categories", _categories(device)))
+    pairs.append(("unused", _unused(device)))
+    pairs.append(("leaks", _leaks(device)))
+    return tuple(pairs)
+
+
+def _missing(device: DeviceOverview, part: str) -> str:
+    return next((one.why for one in device.missing if one.part == part), "the file does not say")
+
+
+def _trust(device: DeviceOverview) -> str:
+    doubts = [reason for reason in device.reasons if reason not in REMARKS]
+    if device.trusted:
+        if device.exactness == "exact":
+            return "yes, to the byte: nothing in the file contradicts them"
+        return "yes, though the peak is an estimate"
+    known = [REASONS[reason].what if reason in REASONS else reason for reason in doubts[:2]]
+    more = ""
+    if len(doubts) > 2:
+        more = f", and {counted(len(doubts) - 2, 'more reason')} (summary lists them)"
+    return f"no: {'; '.join(known) or 'the numbers may be inexact'}{more}"
+
+
+def _oom(device: DeviceOverview) -> str:
+    if device.oom is None:
+        return _missing(device, "oom")
+    if not device.oom.ooms:
+        peak = device.peak
+        if not peak.events:
+            return "not known: no events were recorded"
+        if "no_allocations" in device.reasons:
+            return "not known: no allocation was recorded"
+        # Who dumps after an error may have no event of it: then the end is where to look.
+        none = f"no request failed in {counted(peak.events, 'event')}"
+        part = percent(share(peak.final_bytes, peak.peak_bytes))
+        if peak.final_bytes >= AT_PEAK * peak.peak_bytes:
+            return f"{none}; if one did, it was at the end, at {part} of the peak"
+        return f"{none}, and the end is at {part} of the peak"
+    oom = device.oom.ooms[0]
+    by = ""
+    if oom.asked_by.user:
+        by = f" by {place_words(oom.asked_by.frames[oom.asked_by.user[0]])}"
+    total = device.oom.ooms_total
+    asked = f"{size(oom.request_bytes)}{by}"
+    asked = (
+        f"{count(total)} requests failed, the first of {asked}" if total > 1 else f"{asked} failed"
+    )
+    state = f"{size(oom.active_bytes)} in use, {size(oom.cached_bytes)} cached"
+    why = CAUSES.get(oom.cause, oom.cause)
+    return f"yes: {asked} at event {count(oom.event_index)} with {state}: {why}"
+
+
+def _reserved(device: DeviceOverview) -> str:
+    reserved = size(device.reserved_bytes)
+    about = " (estimated)" if device.reserved_exactness == "estimated" else ""
+    if device.total_bytes is None:
+        return f"{reserved}{about} at most; the card's size is unknown (--total-memory)"
+    part = percent(share(device.reserved_bytes, device.total_bytes))
+    least = "" if device.total_known else "at least "
+    return f"{reserved}{about} at most, {part} of a card of {least}{size(device.total_bytes)}"
+
+
+def _peak(device: DeviceOverview) -> str:
+    peak = device.peak
+    words = f"{size(peak.peak_bytes)} requested in {counted(peak.live_count, 'block')}"
+    if not peak.events:
+        return f"{words} in the final state"
+    if peak.event_index < peak.first_event:
+        return f"{words} at the start, before the first of {counted(peak.events, 'event')}"
+    words += f" at event {count(peak.event_index)} of {count(peak.trace_events)}"
+    if peak.time_us is not None and peak.start_us is not None:
+        words += f", {signed_duration(peak.time_us - peak.start_us)}"
+    return words
+
+
+def _where(device: DeviceOverview) -> str:
+    peak = device.peak
+    words = list(filter(None, (where_words(peak.step, peak.annotations[-SHOWN_ANNOTATIONS:]),)))
+    steps = device.steps
+    # That all which was read is one step says nothing of where in it a peak is.
+    told = steps is not None and (steps.source is None or steps.source.kind != "whole")
+    if peak.step is None and device.step is not None and steps is not None and told:
+        of = f"step {count(device.step.number)} of {count(len(steps.steps))}"
+        words.insert(0, f"{of} ({_source(device)})")
+    if device.peak_category != UNKNOWN:
+        words.append(f"code of category {device.peak_category}")
+    return ", ".join(words)
+
+
+def _source(device: DeviceOverview) -> str:
+    source = device.steps.source if device.steps else None
+    return "as found" if source is None else source_words(source)
+
+
+def _categories(device: DeviceOverview) -> str:
+    found = device.categories
+    if found is None:
+        return _missing(device, "categories")
+    if not found.live_bytes:
+        return "nothing was held"
+    if found.unknown_bytes == found.live_bytes:
+        return f"not known: no rule fits any stack of the {size(found.live_bytes)}"
+    sums: dict[str, int] = {}
+    for one in found.caught:
+        # What stands behind a colon in a category of ours explains it.
+        name = one.category if one.own else one.category.partition(": ")[0]
+        sums[name] = sums.get(name, 0) + one.bytes
+    sums[UNKNOWN] = sums.get(UNKNOWN, 0) + found.unknown_bytes
+    rows = sorted(((n, name) for name, n in sums.items() if n), reverse=True)
+    shown = [f"{size(n)} {name} ({percent(n / found.live_bytes)})" for n, name in rows]
+    rest = sum(n for n, _ in rows[SHOWN_CATEGORIES:])
+    words = ", ".join(shown[:SHOWN_CATEGORIES])
+    return f"{words}, {size(rest)} others" if rest > TRIFLE * found.live_bytes else words
+
+
+def _unused(device: DeviceOverview) -> str:
+    point = device.unused
+    if point is None or device.fragmentation is None:
+        return _missing(device, "fragmentation")
+    if not point.reserved_bytes:
+        return "the file shows no reserved memory"
+    if point.unused_bytes < 0:
+        return "more was active than reserved: segment events are missing in the file"
+    part = percent(share(point.unused_bytes, point.reserved_bytes))
+    words = f"{size(point.unused_bytes)} ({part}) of {size(point.reserved_bytes)}"
+    return f"{words} reserved, {MOMENTS[device.fragmentation.moment] or 'in the final state'}"
+
+
+def _leaks(device: DeviceOverview) -> str:
+    leaks = device.leaks
+    if leaks is None or leaks.source is None or not device.leaks_judged:
+        return f"not judged: {_missing(device, 'leaks')}"
+    unit = "window" if leaks.source.kind == "windows" else "step"
+    over = f"over {counted(leaks.steps, unit)}"
+    if leaks.leaks_total:
+        stacks = counted(leaks.leaks_total, "stack")
+        keep = "keeps" if leaks.leaks_total == 1 else "keep"
+        words = f"{stacks} {keep} {size(leaks.leak_rate)} more a {unit}, {over}"
+        if leaks.leaks:
+            words += f" (odds {odds_words(min(one.odds for one in leaks.leaks))})"
+    elif leaks.whole_rate:
+        words = f"memory grows by {size(leaks.whole_rate)} a {unit} {over}, no stack by itself"
+    else:
+        maybe = [one for one in leaks.once if one.odds >= 1]
+        if not maybe:
+            return f"none {over}"
+        first = max(maybe, key=lambda one: one.odds)
+        return f"none is sure {over}; {first.group.label} may leak (odds {odds_words(first.odds)})"
+    out = leaks.runs_out
+    if out is not None:
+        after = f" ({duration(out.us)})" if out.us is not None else ""
+        words += f"; {size(out.total_bytes)} are full after {counted(out.steps, unit)} more{after}"
+    return words
+
+
+def _holders(device: DeviceOverview) -> list[Block]:
+    """The table of `memreplay peak`, with as few callers as tell its rows apart."""
+    peak = device.peak
+    (table,) = holder_tables(peak, peak.peak_bytes, "stack", all_frames=False) or (None,)
+    if table is None:
+        return []
+    rows = _shortest(table.rows)
+    last = rows[-1]
+    if peak.groups_total > len(peak.groups):
+        words = f"{counted(peak.groups_total - len(peak.groups), 'more group')}"
+        rows = (*rows[:-1], replace(last, cells=(*last.cells[:-1], words)))
+    return [replace(table, rows=rows)]
+
+
+def _shortest(rows: tuple[Row, ...]) -> tuple[Row, ...]:
+    """The rows with a caller each, and more of them where rows would look alike."""
+    shown = [1] * len(rows)
+    while True:
+        found = [replace(row, below=row.below[:n]) for row, n in zip(rows, shown, strict=True)]
+        seen = Counter((row.cells[-1], row.below) for row in found)
+        longer = [
+            i
+            for i, row in enumerate(found)
+            if seen[row.cells[-1], row.below] > 1 and shown[i] < len(rows[i].below)
+        ]
+        if not longer:
+            return tuple(found)
+        for i in longer:
+            shown[i] += 1
+
+
+def commands(device: DeviceOverview, file: str) -> list[str]:
+    """What to run to see more: what the advice names, then what everybody asks next."""
+    # Standard input and bytes have a name in angle brackets.
+    name = "FILE" if file.startswith("<") else clean(shlex.quote(file))
+    asked = [one.command for one in device.advice[:SHOWN_ADVICE] if one.command]
+    asked += ["peak", "timeline --by category" if device.peak.events else "fragmentation"]
+    found = []
+    for command in dict.fromkeys(asked):
+        first, _, rest = command.partition(" ")
+        found.append(" ".join(filter(None, ("memreplay", first, name, rest))))
+    return found
+
+
+def _others(devices: list[DeviceOverview]) -> Table:
+    titles = ("device", "peak", "reserved", "failed", "trusted", "largest holder")
+    rows = []
+    for one in devices:
+        ran = "?" if one.oom is None else count(one.oom.ooms_total)
+        cells = (
+            count(one.device),
+            size(one.peak.peak_bytes),
+            size(one.reserved_bytes),
+            ran,
+            "yes" if one.trusted else "no",
+        )
+        holder = next(iter(one.peak.groups), None)
+        place = "-" if holder is None else group_row(holder, "stack", all_frames=False).cells[-1]
+        rows.append(Row((*cells, place)))
+    return Table(titles, (*("right",) * 5, "left"), tuple(rows))

@@ -1,0 +1,163 @@
+"""The segments of each device over time: what was reserved and given back, when, and who asked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from memreplay import _core
+from memreplay.analysis.code.plumbing import LIBRARY
+from memreplay.analysis.groups.grouping import Grouper
+from memreplay.analysis.groups.reserving import reserved_groups
+from memreplay.analysis.trust.trust import strict_verdict, verdict
+from memreplay.commands.segments.result import (
+    ChangeGroup,
+    DeviceSegments,
+    SegmentChange,
+    SegmentsReport,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from memreplay.snapshot.model import SegmentChanges
+    from memreplay.snapshot.replay import Replay
+    from memreplay.snapshot.snapshot import Snapshot
+
+
+def segments_report(snap: Snapshot, *, top: int = 20, strict: bool = False) -> SegmentsReport:
+    """Every device that was read; `top` is how many of the largest changes to tell (0: all).
+
+    `strict` holds everything against a device that a summary does.
+    """
+    grouper = Grouper(snap, "frame")
+    devices = tuple(
+        _device(snap, snap.replay(device), grouper, top, strict) for device in snap.devices
+    )
+    pools = {int(i) for device in devices for i in np.unique(device.changes.pool)}
+    codes = {int(code) for device in devices for code in np.unique(device.changes.action)}
+    return SegmentsReport(
+        file=snap.file,
+        truncated=snap.truncation is not None,
+        pools={i: snap.native.pool(i) for i in pools if i != _core.ABSENT_ID},
+        actions={code: snap.action_name(code) or "" for code in codes},
+        devices=devices,
+    )
+
+
+def _device(
+    snap: Snapshot, replay: Replay, grouper: Grouper, top: int, strict: bool
+) -> DeviceSegments:
+    usage = replay.measure("reserved")
+    changes = replay.segment_changes
+    rank = grouper.file_rank, grouper.function_rank
+    trust = (strict_verdict if strict else verdict)(snap, usage)
+    return DeviceSegments(
+        device=replay.device,
+        first_event=replay.first_event,
+        events=replay.events,
+        start_us=replay.time_us(replay.start),
+        start_segments=len(replay.reserved.regions()),
+        start_bytes=usage.start_bytes,
+        peak_bytes=usage.peak.bytes,
+        event_index=usage.peak.event_index,
+        final_bytes=usage.final_bytes,
+        actions=_actions(snap, changes),
+        exactness="exact" if trust.exact else "estimated",
+        trusted=trust.trusted,
+        reasons=trust.reasons,
+        largest=_largest(snap, replay, changes, rank, top),
+        changes=changes,
+        taken=_groups(snap, replay, changes, changes.bytes > 0, rank),
+        given_back=_groups(snap, replay, changes, changes.bytes < 0, rank),
+        at_peak=reserved_groups(grouper, usage, usage.peak.event_index, 0)[0],
+    )
+
+
+def _groups(
+    snap: Snapshot,
+    replay: Replay,
+    changes: SegmentChanges,
+    some: NDArray[np.bool_],
+    rank: tuple[bytes, bytes],
+) -> tuple[ChangeGroup, ...]:
+    """Some of the changes, the most bytes first: by the user's frame that their stack is put down
+    to; those without one by stack, as another operator may have run in each."""
+    rows = np.flatnonzero(some)
+    stacks, which = np.unique(changes.stack[rows], return_inverse=True)
+    label = replay.measure().native.label_frame
+    frames = [label(stack, *rank) for stack in stacks.tolist()]
+    is_user = [
+        frame != _core.ABSENT_ID and rank[0][snap.native.frame(frame)[1]] <= LIBRARY
+        for frame in frames
+    ]
+    names = [
+        (0, frame) if user else (1, stack)
+        for frame, user, stack in zip(frames, is_user, stacks.tolist(), strict=True)
+    ]
+    numbers = {name: i for i, name in enumerate(dict.fromkeys(names))}
+    of = np.array([numbers[name] for name in names], dtype=np.int64)[which]
+    order = np.argsort(of, kind="stable")
+    n_bytes = np.abs(changes.bytes[rows])
+    found = []
+    for mine in np.split(order, np.cumsum(np.bincount(of, minlength=len(numbers)))[:-1]):
+        if not len(mine):  # there are no changes
+            continue
+        at = int(which[mine[0]])
+        largest = rows[mine[np.argmax(n_bytes[mine])]]
+        found.append(
+            ChangeGroup(
+                place=None if frames[at] == _core.ABSENT_ID else snap.frame(frames[at]),
+                is_user=is_user[at],
+                frames=snap.stack(int(changes.stack[largest])),
+                bytes=int(n_bytes[mine].sum()),
+                count=len(mine),
+                least_bytes=int(n_bytes[mine].min()),
+                most_bytes=int(n_bytes[mine].max()),
+                first_event=int(changes.event[rows[mine[0]]]),
+                last_event=int(changes.event[rows[mine[-1]]]),
+            )
+        )
+    return tuple(sorted(found, key=lambda one: (-one.bytes, one.first_event)))
+
+
+def _actions(snap: Snapshot, changes: SegmentChanges) -> dict[str, int]:
+    codes, counts = np.unique(changes.action, return_counts=True)
+    return {
+        snap.action_name(int(code)) or "": int(count)
+        for code, count in zip(codes, counts, strict=True)
+    }
+
+
+def _largest(
+    snap: Snapshot, replay: Replay, changes: SegmentChanges, rank: tuple[bytes, bytes], top: int
+) -> tuple[SegmentChange, ...]:
+    """The largest changes (of equal ones the first), in the order of the trace."""
+    rows = np.arange(len(changes))
+    if top and top < len(rows):
+        by_size = np.argsort(-np.abs(changes.bytes), kind="stable")
+        rows = np.sort(by_size[:top])
+    label = replay.measure().native.label_frame
+    found = []
+    for row in rows.tolist():
+        stack = int(changes.stack[row])
+        frame = label(stack, *rank)
+        known = frame != _core.ABSENT_ID
+        time = int(changes.time_us[row])
+        found.append(
+            SegmentChange(
+                event_index=int(changes.event[row]),
+                time_us=None if time == _core.ABSENT_TIME else time,
+                action=snap.action_name(int(changes.action[row])) or "",
+                address=int(changes.address[row]),
+                bytes=int(changes.bytes[row]),
+                reserved_bytes=int(changes.reserved[row]),
+                stream=int(changes.stream[row]),
+                pool=snap.pool_id(int(changes.pool[row])),
+                place=snap.frame(frame) if known else None,
+                is_user=known and rank[0][snap.native.frame(frame)[1]] <= LIBRARY,
+                frames=snap.stack(stack),
+            )
+        )
+    return tuple(found)

@@ -1,0 +1,165 @@
+"""Writes the segments over time, by who asked for them and gave them back, for people."""
+
+from __future__ import annotations
+
+from memreplay.analysis.code.operators import backward_of, operator_of
+from memreplay.commands.segments.result import (
+    ChangeGroup,
+    DeviceSegments,
+    SegmentChange,
+    SegmentsReport,
+)
+from memreplay.render.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
+from memreplay.render.reasons import reason_notes
+from memreplay.render.units import count, counted, percent, signed_duration, signed_size, size
+from memreplay.snapshot.model import Frame
+
+
+def segments_document(report: SegmentsReport, *, top: int = 20, listed: bool = False) -> Document:
+    """A section a device: how much at the start, the peak and the end; who asked for it and gave it
+    back, `top` rows each (0: all), or, `listed`, the largest changes one by one."""
+    blocks: list[Block] = [Heading((Place(file=report.file),))]
+    if not report.devices:
+        blocks.append(Note("nothing to show: the file has neither events nor segments"))
+    for device in report.devices:
+        blocks += _section(device, top, listed)
+    return tuple(blocks)
+
+
+def _section(device: DeviceSegments, top: int, listed: bool) -> list[Block]:
+    when = f"at event {count(device.event_index)}"
+    if device.event_index < device.first_event:
+        when = "at the start"
+    high = f"device {device.device}: peak {size(device.peak_bytes)} reserved {when}"
+    start = f"{size(device.start_bytes)} in {counted(device.start_segments, 'segment')}"
+    pairs = [("start", start), ("end", size(device.final_bytes))]
+    changes = ", ".join(f"{name} {count(n)}" for name, n in device.actions.items())
+    pairs.append(("changes", changes or "none"))
+    blocks: list[Block] = [Heading((high,)), Pairs(tuple(pairs))]
+    if listed:
+        blocks += _listed(device)
+    else:
+        if device.peak_bytes:
+            blocks.append(_peak_table(device, top))
+        blocks += _changes_table(device.taken, "taken", "asked for by", top)
+        blocks += _changes_table(device.given_back, "given back", "given back by", top)
+    blocks += reason_notes(device.reasons, trusted=device.trusted)
+    return blocks
+
+
+def _listed(device: DeviceSegments) -> list[Block]:
+    blocks: list[Block] = []
+    if device.largest:
+        blocks.append(_table(device))
+    more = len(device.changes) - len(device.largest)
+    if more:
+        blocks.append(
+            Note(
+                f"the {count(len(device.largest))} largest of"
+                f" {counted(len(device.changes), 'change')} (--top 0 shows all)"
+            )
+        )
+    return blocks
+
+
+def _peak_table(device: DeviceSegments, top: int) -> Table:
+    """Who asked for what is reserved at the peak."""
+    rows: dict[Place | str, list[int]] = {}
+    for group in device.at_peak:
+        frame = group.frames[0] if group.frames else None
+        place = _named(frame, bool(group.user), group.frames) if frame else Place(group.label)
+        row = rows.setdefault(place, [0, 0])
+        row[0] += group.bytes
+        row[1] += group.count
+    order = sorted(rows.items(), key=lambda one: -one[1][0])
+    shown = order[:top] if top else order
+    whole = device.peak_bytes
+    cells = [
+        Row((size(n), percent(n / whole), count(segments), place)) for place, (n, segments) in shown
+    ]
+    if rest := order[len(shown) :]:
+        left = sum(n for _, (n, _) in rest)
+        segments = sum(segments for _, (_, segments) in rest)
+        words = f"{count(len(rest))} more (--top 0 shows all)"
+        cells.append(Row((size(left), percent(left / whole), count(segments), words), style="dim"))
+    titles = ("at the peak", "share", "segments", "asked for by")
+    return Table(titles, (*("right",) * 3, "left"), tuple(cells))
+
+
+def _changes_table(groups: tuple[ChangeGroup, ...], what: str, who: str, top: int) -> list[Block]:
+    """Changes by place, those that are shown alike in one row."""
+    alike: dict[Place | str, list[ChangeGroup]] = {}
+    for group in groups:
+        place = "-" if group.place is None else _named(group.place, group.is_user, group.frames)
+        alike.setdefault(place, []).append(group)
+    order = sorted(alike.items(), key=lambda one: -sum(group.bytes for group in one[1]))
+    shown = order[:top] if top else order
+    rows = [_changes_row(some, place) for place, some in shown]
+    if rest := [group for _, some in order[len(shown) :] for group in some]:
+        words = f"{count(len(order) - len(shown))} more (--top 0 shows all)"
+        rows.append(_changes_row(rest, words))
+    titles = (what, "times", "each", "events", who)
+    aligns = (*("right",) * 4, "left")
+    return [Table(titles, aligns, tuple(rows), spare=(3, 2, 1))] if rows else []  # type: ignore[arg-type]
+
+
+def _changes_row(some: list[ChangeGroup], place: Place | str) -> Row:
+    least, most = min(one.least_bytes for one in some), max(one.most_bytes for one in some)
+    first, last = min(one.first_event for one in some), max(one.last_event for one in some)
+    return Row(
+        (
+            size(sum(one.bytes for one in some)),
+            count(sum(one.count for one in some)),
+            size(most) if least == most else _sizes(least, most),
+            count(first) if first == last else f"{count(first)} to {count(last)}",
+            place,
+        )
+    )
+
+
+def _table(device: DeviceSegments) -> Table:
+    titles = ("event", "time", "change", "reserved", "", "pool", "asked for by")
+    rows = tuple(_row(change, device) for change in device.largest)
+    return Table(titles, (*("right",) * 4, *("left",) * 3), rows, spare=(5, 1, 3))
+
+
+def _row(change: SegmentChange, device: DeviceSegments) -> Row:
+    time = "-"
+    if change.time_us is not None and device.start_us is not None:
+        time = signed_duration(change.time_us - device.start_us)
+    pool = "-" if change.pool is None else f"{change.pool[0]}:{change.pool[1]}"
+    return Row(
+        (
+            count(change.event_index),
+            time,
+            signed_size(change.bytes),
+            size(change.reserved_bytes),
+            change.action.removeprefix("segment_"),
+            pool,
+            _place(change),
+        )
+    )
+
+
+def _sizes(least: int, most: int) -> str:
+    """`98.0 to 100.0 MiB`: the unit once where it is one."""
+    low, high = size(least), size(most)
+    number, _, unit = low.partition(" ")
+    return f"{number if high.endswith(' ' + unit) else low} to {high}"
+
+
+def _place(change: SegmentChange) -> Place | str:
+    if change.place is None:
+        return "-"
+    return _named(change.place, change.is_user, change.frames)
+
+
+def _named(place: Frame, is_user: bool, frames: tuple[Frame, ...]) -> Place:
+    """The user's code; else what ran: no Python code of the user's is on autograd's threads."""
+    if not is_user:
+        if node := backward_of(frames):
+            return Place(f"{node} (autograd)")
+        if operator := operator_of(frames):
+            return Place(f"{operator} (PyTorch's own)")
+    file = "" if place.file == "??" else place.file
+    return Place(place.function, file, place.line)

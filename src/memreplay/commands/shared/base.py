@@ -1,0 +1,97 @@
+"""Opens what a comparison begins from: a snapshot or a baseline file, told by content."""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+import sys
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+from memreplay.commands.shared.folders import holds_files
+from memreplay.commands.shared.source import Reading, opened
+from memreplay.errors import UsageError
+
+if TYPE_CHECKING:
+    from memreplay.analysis.comparing.sides import BaselineSide
+    from memreplay.snapshot.snapshot import Snapshot
+
+SUFFIXES = (".gz", ".zst", ".xz", ".bz2", ".zip")
+
+
+def opened_base(file: str, reading: Reading, until: ExitStack) -> Snapshot | BaselineSide:
+    """The base that `file` names (`-` is standard input), closed with `until`.
+
+    Raises SnapshotError for what is neither, OSError for what cannot be opened.
+    """
+    baseline, rest = _peeked(file, until)
+    if baseline is not None:
+        return baseline
+    return until.enter_context(opened(file, reading, stream=rest))
+
+
+def base_for(base: str, file: str) -> str:
+    """The base of one snapshot: `base` itself, or, where that is a folder, the file in it of the
+    same name, or of that name with .json for what follows it. Raises UsageError for none."""
+    if not holds_files(base):
+        return base
+    name = os.path.basename(file)
+    bare = name
+    for suffix in SUFFIXES:
+        bare = bare.removesuffix(suffix)
+    bare = os.path.splitext(bare)[0]
+    names = dict.fromkeys((f"{bare}.json", f"{name}.json", name))
+    for one in names:
+        if os.path.isfile(os.path.join(base, one)):
+            return os.path.join(base, one)
+    raise UsageError(f"{base} has no base for it: there is no {' or '.join(names)}")
+
+
+def is_baseline_file(path: str) -> bool:
+    """Whether a file is meant as a baseline, or another file of memreplay's own."""
+    from memreplay.analysis.comparing.baseline_reading import MAX_BYTES, is_baseline
+
+    with open(path, "rb") as file:
+        return is_baseline(file.read(MAX_BYTES + 1))
+
+
+def _peeked(file: str, until: ExitStack) -> tuple[BaselineSide | None, BinaryIO | None]:
+    """The baseline, if it is one; else what to read instead of the file, if it cannot be opened
+    again."""
+    if "://" in file or os.path.isdir(file):
+        return None, None
+    if file == "-":
+        source = cast("io.BufferedReader", sys.stdin.buffer)
+    else:
+        source = until.enter_context(open(file, "rb"))  # noqa: SIM115
+    again = file != "-" and stat.S_ISREG(os.fstat(source.fileno()).st_mode)
+    peek = getattr(source, "peek", None)
+    head = bytes(peek(1)) if peek is not None else b""
+    if not head.lstrip().startswith(b"{"):
+        return None, None if again else source
+    from memreplay.analysis.comparing.baseline_reading import MAX_BYTES, is_baseline, parse_baseline
+
+    data = source.read(MAX_BYTES + 1)
+    if is_baseline(data):
+        from memreplay.analysis.comparing.sides import BaselineSide
+
+        return BaselineSide(parse_baseline(data), file), None
+    # A snapshot as JSON.
+    return None, None if again else cast("BinaryIO", _Joined(data, source, file))
+
+
+class _Joined(io.RawIOBase):
+    """What was read of a pipe, and then the rest of it."""
+
+    def __init__(self, head: bytes, rest: BinaryIO, name: str) -> None:
+        self.name = name
+        self._head = io.BytesIO(head)
+        self._rest = rest
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, into: object) -> int:
+        found = self._head.readinto(into)  # type: ignore[arg-type]
+        return found or self._rest.readinto(into)  # type: ignore[attr-defined]

@@ -1,0 +1,460 @@
+"""Each option and argument that subcommands share, once."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from memreplay.commands.shared.by import ByType
+from memreplay.commands.shared.config import ConfigChoice
+from memreplay.commands.shared.limit import LimitType
+from memreplay.commands.shared.moment import MomentType
+from memreplay.commands.shared.pool import PoolType, StreamType
+from memreplay.commands.shared.source import Reading
+from memreplay.commands.shared.when import WhenType
+
+if TYPE_CHECKING:
+    from memreplay.analysis.groups.calltree import TreeShape
+    from memreplay.snapshot.model import Moment
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# click joins the lines of a paragraph: this one may end every command's help.
+EXIT_CODES = (
+    "Exit codes: 0 fine, 2 wrong usage, 3 not a readable snapshot, 4 a snapshot that is cut off."
+)
+# Of the program, whichever command it runs.
+ALL_EXIT_CODES = EXIT_CODES.replace(
+    "0 fine,", "0 fine, 1 a finding (gate, leaks --fail, --strict),"
+).replace("that is cut off.", "that is cut off, 5 nothing to be told (steps, leaks).")
+# Of commands that have --strict.
+STRICT_EXIT_CODES = EXIT_CODES.replace("0 fine,", "0 fine, 1 untrusted numbers (--strict),")
+# Of commands that look at what not every file has.
+TELLING_EXIT_CODES = STRICT_EXIT_CODES.replace(
+    "that is cut off.", "that is cut off, 5 no answer: no steps, or too few."
+)
+
+# A path stays unchecked here: that a file is missing is no wrong usage, and has its own exit code.
+_PATH = click.Path(allow_dash=True, path_type=str)
+
+
+def file_argument(function: F) -> F:
+    """FILE: one snapshot, `-` for standard input."""
+    return click.argument("file", type=_PATH)(function)
+
+
+def path_argument(name: str) -> Callable[[F], F]:
+    """One snapshot of several that have names of their own."""
+    return click.argument(name, type=_PATH)
+
+
+def files_argument(function: F) -> F:
+    """FILE...: one snapshot or more."""
+    return click.argument("files", metavar="FILE...", type=_PATH, nargs=-1, required=True)(function)
+
+
+def format_option(function: F) -> F:
+    """--format text|json."""
+    return click.option(
+        "--format",
+        "fmt",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        show_default=True,
+        help="Text for people, or JSON for programs (memreplay help json).",
+    )(function)
+
+
+def from_zero(_ctx: click.Context, _param: click.Parameter, value: int) -> int:
+    """Refuses what is below 0; a range of click's own would stand in the help as x>=0."""
+    if value < 0:
+        raise click.BadParameter(f"{value} is below 0")
+    return value
+
+
+def top_option(function: F) -> F:
+    """--top N, 0 for all."""
+    return click.option(
+        "--top",
+        type=int,
+        callback=from_zero,
+        metavar="N",
+        default=20,
+        show_default=True,
+        help="Show the N largest; 0 for all.",
+    )(function)
+
+
+# Rows of holders take three lines: so many fit a screen. Programs get more.
+SCREEN_ROWS, JSON_ROWS = 10, 20
+
+
+def screen_top_option(function: F) -> F:
+    """--top N, 0 for all, of who held memory; by default as many as fit a screen."""
+    return click.option(
+        "--top",
+        type=int,
+        callback=_screen_top,
+        metavar="N",
+        help=f"Show the N largest; 0 for all (default: {SCREEN_ROWS}, or {JSON_ROWS} in JSON).",
+    )(function)
+
+
+def _screen_top(ctx: click.Context, param: click.Parameter, value: int | None) -> int | None:
+    return None if value is None else from_zero(ctx, param, value)
+
+
+def rows_of(top: int | None, fmt: str) -> int:
+    """How many rows of holders to show, where --top may not have been given."""
+    return top if top is not None else JSON_ROWS if fmt == "json" else SCREEN_ROWS
+
+
+_WAYS = (
+    " by: stack (default), frame (the user's), innermost, function, file, directory, module,"
+    " category, annotation, compile_context, user_metadata, stream, pool or size; combine several"
+    " as category,file."
+)
+
+
+def by_option(function: F) -> F:
+    """--by WAY[,WAY...]."""
+    return _by(
+        f"What to group allocations{_WAYS} Reserved memory is grouped by pool (default) or stream;"
+        " in peak and at also by stack, frame, innermost, file or function: who asked for its"
+        " segments."
+    )(function)
+
+
+def by_option_for(what: str) -> Callable[[F], F]:
+    """The same where no memory is reserved memory: `what` is grouped."""
+    return _by(f"What to group {what}{_WAYS}")
+
+
+def _by(text: str) -> Callable[[F], F]:
+    return click.option("--by", type=ByType(), metavar="WAY[,WAY...]", help=text)
+
+
+def measure_option(function: F) -> F:
+    """--measure."""
+    return click.option(
+        "--measure",
+        type=click.Choice(["requested", "held", "active", "allocated", "reserved"]),
+        default="requested",
+        show_default=True,
+        help="Which bytes: requested (as asked for, until the free completes), held (until the"
+        " free is requested, so it does not depend on timing), active and allocated (the"
+        " same two, in whole blocks), reserved (segments).",
+    )(function)
+
+
+# Spelled out, as `model` is loaded late; a test compares the two.
+MEASURES = ("requested", "held", "active", "allocated", "reserved")
+
+
+def _measures(
+    _ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]
+) -> tuple[str, ...]:
+    names = [name.strip() for text in value for name in text.split(",")]
+    for name in names:
+        if name not in MEASURES:
+            raise click.BadParameter(f"{name!r} is not one of {', '.join(MEASURES)}")
+    return tuple(dict.fromkeys(names))
+
+
+def measures_option(function: F) -> F:
+    """--measure, several: as an argument `measures`, empty where none is named."""
+    return click.option(
+        "--measure",
+        "measures",
+        multiple=True,
+        callback=_measures,
+        metavar="NAME[,NAME]",
+        help="Which bytes: requested, held, active, allocated, reserved (default: all in a trace,"
+        " else requested).",
+    )(function)
+
+
+MOST_POINTS = 1_000_000
+
+
+def _points(_ctx: click.Context, _param: click.Parameter, value: int | None) -> int | None:
+    if value is not None and not 0 <= value <= MOST_POINTS:
+        raise click.BadParameter(f"{value} is not between 0 and {MOST_POINTS:,}")
+    return value
+
+
+def points_option(function: F) -> F:
+    """--points N, 0 for all events."""
+    return click.option(
+        "--points",
+        type=int,
+        callback=_points,
+        metavar="N",
+        help="For traces: show the lowest, highest and last value in each of N equal parts of"
+        " the time (default: 10000; 0: after every event).",
+    )(function)
+
+
+def at_option(function: F) -> F:
+    """--at WHEN."""
+    return click.option(
+        "--at",
+        type=WhenType(),
+        metavar="WHEN",
+        help="The moment: peak (peak:2 for the second), start, end, an event (1200), a time"
+        " since the start (1.5s), @SECONDS since the epoch, a UTC time, or an annotation"
+        " (NAME; NAME#2 for the second of that name, NAME:end for its end, NAME:peak for the"
+        " peak within it).",
+    )(function)
+
+
+def step_options(function: F) -> F:
+    """--step-annotation and --period."""
+    annotation = click.option(
+        "--step-annotation",
+        "annotation",
+        metavar="NAME",
+        help="Take each annotation called NAME, or NAME#…, as a step. By default ProfilerStep,"
+        " else Optimizer.step; else steps end where the stacks show the optimizer, or are"
+        " what repeats in the trace.",
+    )
+    period = click.option(
+        "--period", type=click.IntRange(1), metavar="N", help="Take every N events as a step."
+    )
+    return annotation(period(function))
+
+
+def peaks_option(function: F) -> F:
+    """--peaks N."""
+    return click.option(
+        "--peaks",
+        type=int,
+        callback=from_zero,
+        metavar="N",
+        default=0,
+        help="Also list the N highest separate peaks.",
+    )(function)
+
+
+def part_options(function: F) -> F:
+    """--pool and --stream."""
+    pool = click.option(
+        "--pool",
+        type=PoolType(),
+        metavar="ID",
+        help="Only this memory pool: two numbers (0:1), or default.",
+    )
+    stream = click.option(
+        "--stream", type=StreamType(), metavar="N", help="Only this stream's allocations."
+    )
+    return pool(stream(function))
+
+
+def strict_option(function: F) -> F:
+    """--strict."""
+    return click.option(
+        "--strict",
+        is_flag=True,
+        help="Check the numbers against everything in the file; exit with 1 if they cannot be"
+        " trusted.",
+    )(function)
+
+
+def reading_options(function: F) -> F:
+    """--device, --from, --to, --salvage, --limit: what to read, as one argument `reading`."""
+
+    @functools.wraps(function)
+    def command(
+        *args: Any,
+        device: int | None,
+        start: Moment | None,
+        stop: Moment | None,
+        salvage: bool,
+        limits: tuple[tuple[str, int], ...],
+        **kwargs: Any,
+    ) -> Any:
+        config = kwargs.get("config")  # of config_options, which stands above these
+        project, asked = (config.project(), bool(config.folders)) if config else ((), False)
+        reading = Reading(device, start, stop, salvage, limits, project, asked)
+        return function(*args, reading=reading, **kwargs)
+
+    for option in reversed(_READING):
+        command = option(command)
+    return command  # type: ignore[return-value]
+
+
+def limit_option(function: F) -> F:
+    """--limit, as `limits`."""
+    return click.option(
+        "--limit",
+        "limits",
+        type=LimitType(),
+        multiple=True,
+        metavar="NAME=N",
+        help="Raise a limit on what a file may ask for, such as string_bytes=128M (memreplay"
+        " help library lists the limits).",
+    )(function)
+
+
+_READING = (
+    click.option("--device", type=int, metavar="N", help="Only this device (default: all)."),
+    click.option(
+        "--from",
+        "start",
+        type=MomentType(),
+        metavar="MOMENT",
+        help="Start at this event: an index (1200), a time since the start (1.5s, 300ms), a UTC"
+        " time (2026-01-21T10:15:00) or @SECONDS since the epoch. What is live then becomes"
+        " the baseline.",
+    ),
+    click.option(
+        "--to",
+        "stop",
+        type=MomentType(),
+        metavar="MOMENT",
+        help="Stop before this event (same forms as --from).",
+    ),
+    click.option(
+        "--salvage",
+        is_flag=True,
+        help="Read the intact part of a file that is cut off, and say so.",
+    ),
+    limit_option,
+)
+
+
+def force_option(function: F) -> F:
+    """--force, of one file that is written."""
+    return click.option(
+        "--force", is_flag=True, help="Write to a terminal, and overwrite a file that exists."
+    )(function)
+
+
+def output_options(function: F) -> F:
+    """-o, --output and --force, for what `output.byte_output` writes."""
+    output = click.option(
+        "-o",
+        "--output",
+        type=click.Path(dir_okay=False, allow_dash=True, path_type=str),
+        metavar="OUT",
+        help="Write to this file, which is never left half-written.",
+    )
+    return output(force_option(function))
+
+
+def all_frames_option(function: F) -> F:
+    """--all-frames."""
+    return click.option(
+        "--all-frames",
+        is_flag=True,
+        help="Show whole stacks, with PyTorch's, Python's and C++ frames.",
+    )(function)
+
+
+def config_options(function: F) -> F:
+    """--config, --no-config and --project: which configuration to read, and whose code is the
+    user's, as one argument `config`."""
+
+    @functools.wraps(function)
+    def command(
+        *args: Any,
+        config_file: str | None,
+        no_config: bool,
+        project: tuple[str, ...],
+        **kwargs: Any,
+    ) -> Any:
+        if no_config and config_file is not None:
+            raise click.UsageError(
+                "--config and --no-config contradict each other: give one of them"
+            )
+        return function(*args, config=ConfigChoice(config_file, no_config, project), **kwargs)
+
+    file = click.option(
+        "--config",
+        "config_file",
+        type=click.Path(dir_okay=False, path_type=str),
+        metavar="FILE",
+        help="The configuration, a TOML file (default: memreplay.toml, or pyproject.toml with"
+        " [tool.memreplay], in this folder or one above).",
+    )
+    none = click.option("--no-config", is_flag=True, help="Ignore any configuration file.")
+    project = click.option(
+        "--project",
+        multiple=True,
+        callback=_folders,
+        metavar="DIR",
+        help="Take only the code in this folder (src/gpt) or package (transformers) as yours;"
+        " may be repeated. Default: all code that is not installed.",
+    )
+    return file(none(project(command)))  # type: ignore[return-value]
+
+
+def _folders(
+    _ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]
+) -> tuple[str, ...]:
+    if not all(one.strip("/\\") for one in value):
+        raise click.BadParameter("name a folder")
+    return value
+
+
+def _share(_ctx: click.Context, _param: click.Parameter, value: str) -> float:
+    """`1%` or `0.01`."""
+    text = value.strip()
+    try:
+        found = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found <= 1:
+        raise click.BadParameter(f"{value!r} is not a share: give 1% or 0.01, to 100%")
+    return found
+
+
+def tree_options(function: F) -> F:
+    """--tree, --tree-depth, --tree-share, as one argument `tree`: (depth, share), None without."""
+
+    @functools.wraps(function)
+    def command(*args: Any, tree: bool, depth: int, share: float, **kwargs: Any) -> Any:
+        return function(*args, tree=(depth, share) if tree else None, **kwargs)
+
+    for option in reversed(_TREE):
+        command = option(command)
+    return command  # type: ignore[return-value]
+
+
+def tree_shape(asked: tuple[int, float] | None, *, whole: bool) -> TreeShape | None:
+    """The shape of the tree that is asked for; None where none is."""
+    if asked is None:
+        return None
+    from memreplay.analysis.groups.calltree import shape_of  # late: few ask for a tree
+
+    return shape_of(asked, whole=whole)
+
+
+_TREE = (
+    click.option(
+        "--tree",
+        is_flag=True,
+        help="Show who held it as a tree of calls, the outermost first, instead of groups.",
+    ),
+    click.option(
+        "--tree-depth",
+        "depth",
+        type=int,
+        callback=from_zero,
+        metavar="N",
+        default=0,
+        help="With --tree: show only this many levels; 0 for all.",
+    ),
+    click.option(
+        "--tree-share",
+        "share",
+        callback=_share,
+        metavar="SHARE",
+        default="1%",
+        show_default=True,
+        help="With --tree: only calls that hold at least this share.",
+    ),
+)

@@ -1,0 +1,49 @@
+"""Makes a report of a file, writes it, and ends the command: what every such command does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+import click
+
+from memreplay.commands.shared.errors import NOT_TRUSTED, attempt
+from memreplay.commands.shared.output import write
+
+
+class Judged(Protocol):
+    """A device's part of a report."""
+
+    @property
+    def trusted(self) -> bool: ...
+
+
+class Report(Protocol):
+    """What a command found, a part a device."""
+
+    @property
+    def devices(self) -> Sequence[Judged]: ...
+
+
+R = TypeVar("R", bound=Report)
+
+
+def present(
+    ctx: click.Context,
+    file: str,
+    work: Callable[[], R],
+    render: Callable[[R], str],
+    *,
+    strict: bool = False,
+) -> None:
+    """Write what `work`, which reads `file`, finds; end with its exit code, or its error's."""
+    report, exit_code = attempt(file, work)
+    if report is not None:
+        write(render(report))
+        exit_code = trust_code(report, strict)
+    ctx.exit(exit_code)
+
+
+def trust_code(report: Report, strict: bool) -> int:
+    """NOT_TRUSTED for a report that `strict` does not let pass, else 0."""
+    return NOT_TRUSTED if strict and not all(one.trusted for one in report.devices) else 0

@@ -1,0 +1,111 @@
+"""Shows a progress bar on stderr while large files are read."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TYPE_CHECKING
+
+from memreplay.commands.shared.ending import undone_by_signals
+from memreplay.commands.shared.errors import name_of
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+# Most files are read before this, and a bar that only flashes is a nuisance.
+DELAY_S = 1.0
+Update = Callable[[int, "int | None"], None]
+Showing = Callable[[str], AbstractContextManager["Update | None"]]
+
+
+@contextmanager
+def reading_progress(file: str) -> Iterator[Update | None]:
+    """A callback for (bytes done, bytes in all or None); None where nobody would see a bar."""
+    with several_progress(1) as showing, showing(file) as update:
+        yield update
+
+
+@contextmanager
+def several_progress(files: int) -> Iterator[Showing]:
+    """One bar for so many files, one after the other: makes `reading_progress` of each."""
+    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+        yield lambda _file: nullcontext(None)
+        return
+    bar = _LateBar(files)
+    try:
+        with undone_by_signals(bar.wipe):
+            yield bar.of_file
+    finally:
+        bar.close()
+
+
+class _LateBar:
+    """A bar that appears once the work has taken a while, and rich is imported only then."""
+
+    def __init__(self, files: int) -> None:
+        self._files = files
+        self._number = 0
+        self._file = ""
+        self._start = time.monotonic()
+        self._bar: Progress | None = None
+        self._task: TaskID | None = None
+
+    @contextmanager
+    def of_file(self, file: str) -> Iterator[Update]:
+        """Go on with the next file; after an error of it the bar goes, as a message follows."""
+        self._file = file
+        self._number += 1
+        if self._bar is not None and self._task is not None:
+            self._bar.reset(self._task, description=self._words(), total=None)
+        try:
+            yield self.update
+        except BaseException:
+            self.close()
+            raise
+
+    def _words(self) -> str:
+        name = _short_name(self._file)
+        return name if self._files == 1 else f"{self._number} of {self._files}  {name}"
+
+    def update(self, done: int, total: int | None) -> None:
+        if self._bar is None:
+            if time.monotonic() - self._start < DELAY_S:
+                return
+            self._bar = _make_bar()
+            self._task = self._bar.add_task(self._words(), total=total)
+            self._bar.start()
+        if self._task is not None:
+            self._bar.update(self._task, completed=done, total=total)
+
+    def wipe(self) -> None:
+        """Leaves the terminal as it was, where nothing else can be called."""
+        if self._bar is not None:
+            os.write(2, b"\r\x1b[2K\x1b[?25h")  # the line cleared, the cursor shown
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+
+def _make_bar() -> Progress:
+    from rich import progress
+    from rich.console import Console
+
+    return progress.Progress(
+        progress.TextColumn("{task.description}", markup=False),
+        progress.BarColumn(),
+        progress.DownloadColumn(binary_units=True),
+        progress.TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,  # it leaves nothing behind above the report
+    )
+
+
+def _short_name(file: str) -> str:
+    from memreplay.render.fit import clean, fit_path
+
+    return fit_path(clean(os.path.basename(name_of(file))), 30)

@@ -1,0 +1,94 @@
+"""Opens the snapshot that an argument names, with a progress bar while it is read."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, BinaryIO
+
+from memreplay.commands.shared.progress import Showing, reading_progress
+from memreplay.errors import UsageError
+
+if TYPE_CHECKING:
+    from memreplay.snapshot.model import Moment
+    from memreplay.snapshot.snapshot import Snapshot
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What to read of a snapshot: one device or all, a range of events or all, cut off or whole;
+    and whose code in it is the user's."""
+
+    device: int | None = None
+    start: Moment | None = None
+    stop: Moment | None = None
+    salvage: bool = False
+    limits: tuple[tuple[str, int], ...] = ()
+    project: tuple[str, ...] = ()
+    project_asked: bool = False  # by an option, and not by a configuration that is of many files
+
+
+@contextmanager
+def opened(
+    file: str,
+    reading: Reading,
+    showing: Showing = reading_progress,
+    stream: BinaryIO | None = None,
+) -> Iterator[Snapshot]:
+    """The snapshot in `file`, or on standard input for `-`, closed afterwards. `stream` is read
+    instead of it where it is given. Raises UsageError for a range without any event.
+
+    `showing` makes the bar; a command over many files has one of its own.
+
+    Ask it all questions inside: the bar is gone when this ends, and output may be written.
+    """
+    import memreplay as mr  # late: it loads the native core
+
+    source: str | BinaryIO = sys.stdin.buffer if file == "-" else file
+    source = stream or source
+    with (
+        showing(file) as progress,
+        mr.open(
+            source,
+            progress=progress,
+            limits=mr.Limits(**dict(reading.limits)),
+            salvage=reading.salvage,
+            start=reading.start,
+            stop=reading.stop,
+            device=reading.device,
+            project=reading.project,
+        ) as snapshot,
+    ):
+        if snapshot.range_is_empty:
+            raise UsageError(_empty_range(snapshot, source, reading))
+        if reading.project_asked:
+            from memreplay.analysis.code.plumbing import check_project
+
+            check_project(snapshot.native, reading.project)
+        yield snapshot
+
+
+def _empty_range(snapshot: Snapshot, source: str | BinaryIO, reading: Reading) -> str:
+    """That there is nothing to show, and the range there is: in times where these were asked for,
+    which costs reading the file once more."""
+    from memreplay.render.ranges import empty_words, times_words
+
+    devices = [(device, snapshot.trace_events(device)) for device in snapshot.devices]
+    words = empty_words(snapshot.range, devices)
+    kinds = {one.kind for one in (reading.start, reading.stop) if one is not None}
+    first = next((one for one in devices if one[1]), None)
+    if first is None or kinds <= {"event"} or not isinstance(source, str):
+        return words
+    import memreplay as mr
+
+    device, events = first
+    last = mr.open(
+        source,
+        limits=mr.Limits(**dict(reading.limits)),
+        salvage=reading.salvage,
+        start=events - 1,
+        device=device,
+    ).replay(device)
+    return words + times_words(last.origin_us, last.time_us(events - 1))

@@ -1,0 +1,42 @@
+"""What `memreplay slice` wrote."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from memreplay.snapshot.brief import Brief
+
+
+@dataclass(frozen=True)
+class SlicedDevice(Brief):
+    """One device's part of a slice.
+
+    `first_event` and `events` are of the range in the file; `written_events` are left of them, and
+    before these stand `leading_events` for what was live and would not be told otherwise. Of
+    allocations below --min-bytes, the range's and those live before it, `small_allocations` and
+    `small_bytes` were left out.
+
+    Where the range ends between the request of a free and its completion, `pending_blocks` of
+    `pending_bytes` stand in the slice's segments as pending, and PyTorch's viewer does not show
+    them at any time. `settled_stop` is the last earlier end of the range where none is; None where
+    there is no such end.
+    """
+
+    device: int
+    first_event: int
+    events: int
+    written_events: int
+    leading_events: int
+    small_allocations: int
+    small_bytes: int
+    pending_blocks: int
+    pending_bytes: int
+    settled_stop: int | None
+
+
+@dataclass(frozen=True)
+class Sliced(Brief):
+    """All devices of a slice, ascending."""
+
+    file: str
+    devices: tuple[SlicedDevice, ...]

@@ -1,0 +1,52 @@
+"""What a slice holds, in a line a device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from memreplay.commands.slice.result import Sliced, SlicedDevice
+from memreplay.render.units import count, counted, size
+
+
+def lines(sliced: Sliced) -> Iterator[str]:
+    """One line a device, and a warning where the official viewer would not show all of it."""
+    for device in sliced.devices:
+        yield f"device {device.device}: {_events(device)}{_leading(device)}{_small(device)}"
+        if device.pending_blocks:
+            yield _pending(device)
+
+
+def _events(device: SlicedDevice) -> str:
+    if not device.events:
+        return "no events"
+    last = device.first_event + device.events - 1
+    named = f"events {count(device.first_event)} to {count(last)}"
+    if device.written_events == device.events:
+        return f"{named} ({count(device.events)})"
+    return f"{count(device.written_events)} of {named} ({count(device.events)})"
+
+
+def _leading(device: SlicedDevice) -> str:
+    if not device.leading_events:
+        return ""
+    return f"; {count(device.leading_events)} added before them for what was live then"
+
+
+def _pending(device: SlicedDevice) -> str:
+    what = counted(device.pending_blocks, "block")
+    words = (
+        f"warning: device {device.device}: the slice ends between the request of a free and its"
+        f" completion, for {what} of {size(device.pending_bytes)}: PyTorch's viewer leaves"
+        f" {'that' if device.pending_blocks == 1 else 'those'} out of the whole curve"
+    )
+    if device.settled_stop is None:
+        return words
+    return f"{words}; with --to {device.settled_stop} none is pending"
+
+
+def _small(device: SlicedDevice) -> str:
+    if not device.small_allocations:
+        return ""
+    what = counted(device.small_allocations, "small allocation")
+    total = "" if device.small_allocations == 1 else " in all"
+    return f"; left out: {what} of {size(device.small_bytes)}{total}"

@@ -1,0 +1,110 @@
+"""Writes the rows of a query as an aligned table, and what tables there are, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+
+from memreplay.render.fit import cell_width, clean, cut_right, fit_path
+from memreplay.render.units import counted
+
+NULL = "null"
+_GAP = "  "
+_NARROWEST = 12  # a column of text is not cut below this
+_KEPT = 1 << 16  # texts of a column
+_MEASURED = 2_000  # rows whose cells say how wide a column is; those after them follow
+
+Column = Sequence[str | None]
+
+
+def table_lines(
+    names: Sequence[str],
+    right: Sequence[bool],
+    batches: Iterable[Sequence[Column]],
+    width: int | None,
+) -> Iterator[str]:
+    """The lines of a table, as its rows come: batches of columns of texts, None for null. `right`
+    says which columns are of numbers.
+
+    No line is wider than `width` if cutting texts can do it; None cuts nothing.
+    """
+    coming = iter(batches)
+    first: list[Sequence[Column]] = []
+    rows = 0
+    for batch in coming:
+        first.append(batch)
+        rows += len(batch[0])
+        if rows >= _MEASURED:
+            break
+    titles = [clean(name) for name in names]
+    widths = [
+        max(
+            [cell_width(title), *(cell_width(cell) for batch in first for cell in _cells(batch[i]))]
+        )
+        for i, title in enumerate(titles)
+    ]
+    if width is not None:
+        _narrow(widths, right, width)
+    columns = [_Column(*one) for one in zip(widths, right, strict=True)]
+    for batch in chain([[[title] for title in titles]], first, coming):
+        padded = (column.padded(cells) for column, cells in zip(columns, batch, strict=True))
+        for row in zip(*padded, strict=True):
+            yield _GAP.join(row).rstrip()
+
+
+def _cells(column: Column) -> Iterable[str]:
+    """Its different texts."""
+    return [NULL if text is None else clean(text) for text in set(column)]
+
+
+class _Column(dict[str | None, str]):
+    """A column of some width: its texts as they are shown, each made once."""
+
+    def __init__(self, width: int, right: bool) -> None:
+        super().__init__()
+        self.width = width
+        self.right = right
+
+    def padded(self, column: Column) -> list[str]:
+        if len(self) > _KEPT:
+            self.clear()
+        return [self[text] for text in column]
+
+    def __missing__(self, text: str | None) -> str:
+        cell = NULL if text is None else clean(text)
+        if cell_width(cell) > self.width and not self.right:
+            cell = fit_path(cell, self.width) if "/" in cell else cut_right(cell, self.width)
+        pad = " " * (self.width - cell_width(cell))
+        found = self[text] = pad + cell if self.right else cell + pad
+        return found
+
+
+def _narrow(widths: list[int], right: Sequence[bool], width: int) -> None:
+    """Takes from the widest columns of text what the table is too wide."""
+    texts = [i for i, number in enumerate(right) if not number and widths[i] > _NARROWEST]
+    over = sum(widths) + len(_GAP) * (len(widths) - 1) - width
+    while over > 0 and texts:
+        widest = max(texts, key=lambda i: widths[i])
+        next_width = max([_NARROWEST, *(widths[i] for i in texts if widths[i] < widths[widest])])
+        same = [i for i in texts if widths[i] == widths[widest]]
+        part = min(widths[widest] - next_width, -(-over // len(same)))
+        for i in same:
+            widths[i] -= part
+        over -= part * len(same)
+        texts = [i for i in texts if widths[i] > _NARROWEST]
+
+
+def tables_text(tables: Sequence[tuple[str, int, Sequence[str]]], width: int) -> str:
+    """What tables there are: name, rows, columns with their types."""
+    lines: list[str] = []
+    for name, rows, columns in tables:
+        lines.append(f"{name}  {counted(rows, 'row')}")
+        line = ""
+        for column in columns:
+            after = f"{line}, {column}" if line else f"  {column}"
+            if line and cell_width(after) >= width:
+                lines.append(line + ",")
+                after = f"  {column}"
+            line = after
+        lines.append(line)
+    return "\n".join(lines)

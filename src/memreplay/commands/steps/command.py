@@ -1,0 +1,97 @@
+"""`memreplay steps`: what each step of a program does to memory."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from memreplay.commands.shared.options import (
+    TELLING_EXIT_CODES,
+    file_argument,
+    format_option,
+    measure_option,
+    part_options,
+    reading_options,
+    step_options,
+    strict_option,
+    top_option,
+)
+from memreplay.commands.shared.output import render_document
+from memreplay.commands.shared.present import present
+from memreplay.commands.shared.source import Reading, opened
+
+if TYPE_CHECKING:
+    from memreplay.commands.steps.result import StepsReport
+    from memreplay.snapshot.model import MeasureName
+
+
+@click.command(
+    "steps",
+    epilog=f"""\b
+Examples:
+  memreplay steps snap.pkl
+  memreplay steps snap.pkl --top 0 --measure held
+  memreplay steps snap.pkl --step-annotation decode
+  memreplay steps snap.pkl --format json | jq '.devices[0].steps[].peak_bytes'
+
+{TELLING_EXIT_CODES}""",
+)
+@file_argument
+@measure_option
+@step_options
+@top_option
+@part_options
+@reading_options
+@strict_option
+@format_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    file: str,
+    measure: MeasureName,
+    annotation: str | None,
+    period: int | None,
+    top: int,
+    pool: tuple[int, int] | None,
+    stream: int | None,
+    reading: Reading,
+    strict: bool,
+    fmt: str,
+) -> None:
+    """What each step of a program does to memory.
+
+    Finds the steps of a training or inference loop in FILE. Shows the peak of each step, what is
+    live at its end, how much that grew, and what it allocated; and which steps differ from the
+    others. Steps are those that annotations mark (ProfilerStep, or Optimizer.step). Without these,
+    a step ends where the stacks show the optimizer at work; else steps are what repeats in the
+    trace, or all of it.
+    """
+
+    def work() -> StepsReport:
+        from memreplay.commands.steps.find import steps_report
+
+        with opened(file, reading) as snapshot:
+            return steps_report(
+                snapshot,
+                measure=measure,
+                annotation=annotation,
+                period=period,
+                top=top,
+                pool=pool,
+                stream=stream,
+                strict=strict,
+            )
+
+    present(ctx, file, work, partial(_render, fmt=fmt), strict=strict)
+
+
+def _render(report: StepsReport, fmt: str) -> str:
+    if fmt == "json":
+        from memreplay.commands.steps.json import render_steps_json
+
+        return render_steps_json(report)
+    from memreplay.commands.steps.text import steps_document
+
+    return render_document(steps_document(report))

@@ -1,0 +1,246 @@
+"""What each step of a program allocated, how high it went, and what was left of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from memreplay.analysis.selecting.choice import chosen_usages
+from memreplay.analysis.steps.boundaries import Found, Piece, find_steps
+from memreplay.analysis.trust.trust import strict_verdict, verdict
+from memreplay.commands.steps.result import DeviceSteps, Odd, Outside, Steady, Step, StepsReport
+from memreplay.errors import NothingToTellError, UsageError
+from memreplay.snapshot.model import MeasureName
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memreplay.snapshot.snapshot import Snapshot
+    from memreplay.snapshot.usage import Usage
+
+# Scales that make a median deviation, and a mean one, what a standard deviation is of normal noise.
+MEDIAN_SCALE, MEAN_SCALE = 1.4826, 1.2533
+ODD_SCORE = 3.5
+ODD_SHARE = 0.05  # and by less than this of the median nothing is odd
+LEAST_STEADY = 5  # steps among which one may be odd
+QUIET = 10  # steps without a rise that end the warm-up
+
+
+def steps_report(
+    snap: Snapshot,
+    *,
+    measure: MeasureName = "requested",
+    annotation: str | None = None,
+    period: int | None = None,
+    top: int = 20,
+    pool: tuple[int, int] | None = None,
+    stream: int | None = None,
+    strict: bool = False,
+) -> StepsReport:
+    """The steps of each device.
+
+    Steps are those of `annotation` (its name up to a #), or of `period` events each; where neither
+    is given they are found (docs/steps.md). Raises NothingToTellError when no device has any;
+    UsageError when none has those that were asked for.
+    """
+    usages = chosen_usages(snap, snap.devices, measure, pool, stream)
+    devices = tuple(
+        _device_steps(
+            snap, usage, find_steps(snap, usage, annotation=annotation, period=period), strict
+        )
+        for usage in usages
+    )
+    if not any(device.steps for device in devices):
+        why = devices[0].missing if devices else "the file has neither events nor segments"
+        asked = annotation is not None or period is not None
+        raise (UsageError if asked else NothingToTellError)(f"no steps: {why}")
+    return StepsReport(
+        file=snap.file,
+        measure=measure,
+        top=top,
+        devices=devices,
+        truncated=snap.truncation is not None,
+        pool=pool,
+        stream=stream,
+    )
+
+
+class Summed(NamedTuple):
+    """The steps of a device with their sums, and the levels between them."""
+
+    steps: tuple[Step, ...]
+    before: Outside
+    between: Outside
+    after: Outside
+    level: int  # before the first step
+
+
+def sum_steps(usage: Usage, pieces: Sequence[Piece]) -> Summed:
+    """The steps, and what lies outside of them: each event is in one of the four."""
+    from memreplay.engine.query import _growth
+
+    replay = usage.replay
+    base = replay.first_event
+    # Steps and what lies between, in turn: gap, step, gap, step, …, gap.
+    spans: list[tuple[int, int]] = []
+    at = 0
+    for piece in pieces:
+        spans += [(at, piece.first), (piece.first, piece.stop)]
+        at = piece.stop
+    spans.append((at, replay.events))
+    native = None if usage.measure == "reserved" else usage.native
+    sums = _growth.step_sums(replay.native, native, usage.column, usage.start_bytes, spans)
+    level = before = sums[0][2]
+    steps = []
+    for number, (piece, found) in enumerate(zip(pieces, sums[1::2], strict=True), 1):
+        peak, peak_at, end, allocations, allocated = found
+        first, last = piece.first + base, piece.stop - 1 + base
+        start_us, end_us = piece.start_us, piece.end_us
+        if start_us is None and piece.first < piece.stop:
+            start_us, end_us = _times(usage, piece)
+        steps.append(
+            Step(
+                number=number,
+                name=piece.name,
+                first_event=first,
+                last_event=last,
+                start_us=start_us,
+                end_us=end_us,
+                peak_bytes=peak,
+                peak_event=peak_at + base,
+                end_bytes=end,
+                growth_bytes=end - before,
+                allocations=allocations,
+                allocated_bytes=allocated,
+            )
+        )
+        before = end
+    gaps = [
+        Outside(stop - first, peak, peak_at + base, allocations, allocated)
+        for (first, stop), (peak, peak_at, _, allocations, allocated) in zip(
+            spans[::2], sums[::2], strict=True
+        )
+    ]
+    return Summed(tuple(steps), gaps[0], _sum_gaps(gaps[1:-1]), gaps[-1], level)
+
+
+def _times(usage: Usage, piece: Piece) -> tuple[int | None, int | None]:
+    """Those of its first event, and of the first one after it (else of its last)."""
+    replay = usage.replay
+    last = min(piece.stop, replay.events - 1)
+    times = [replay.time_us(at + replay.first_event) for at in (piece.first, last)]
+    return times[0], times[1]
+
+
+def _sum_gaps(gaps: Sequence[Outside]) -> Outside:
+    high = max((g for g in gaps if g.events), key=lambda g: g.peak_bytes, default=None)
+    return Outside(
+        events=sum(g.events for g in gaps),
+        peak_bytes=high.peak_bytes if high else 0,
+        peak_event=high.peak_event if high else -1,
+        allocations=sum(g.allocations for g in gaps),
+        allocated_bytes=sum(g.allocated_bytes for g in gaps),
+    )
+
+
+def _device_steps(snap: Snapshot, usage: Usage, found: Found, strict: bool) -> DeviceSteps:
+    replay = usage.replay
+    trust = (strict_verdict if strict else verdict)(snap, usage)
+    summed = sum_steps(usage, found.pieces) if found.source else None
+    steps = summed.steps if summed else ()
+    warm = warm_up(steps)
+    return DeviceSteps(
+        device=replay.device,
+        measure=usage.measure,
+        exactness="exact" if trust.exact else "estimated",
+        first_event=replay.first_event,
+        events=replay.events,
+        start_us=replay.time_us(replay.start),
+        start_bytes=usage.start_bytes,
+        final_bytes=usage.final_bytes,
+        source=found.source,
+        missing=found.missing,
+        steps=steps,
+        before=summed.before if summed else None,
+        between=summed.between if summed else None,
+        after=summed.after if summed else None,
+        warm_up=warm,
+        steady=_steady(steps[warm:]),
+        odd=_odd(steps[warm:]),
+        trusted=trust.trusted,
+        reasons=trust.reasons,
+    )
+
+
+def median(values: Sequence[int]) -> int:
+    """The middle one, or the mean of the two in the middle."""
+    ordered = sorted(values)
+    middle = len(ordered) // 2
+    if len(ordered) % 2:
+        return ordered[middle]
+    return (ordered[middle - 1] + ordered[middle]) // 2
+
+
+def deviation(values: Sequence[int], middle: int) -> float:
+    """How far values mostly are from their median: by the median or the mean of the distances,
+    whichever is more."""
+    away = [abs(value - middle) for value in values]
+    return max(MEDIAN_SCALE * median(away), MEAN_SCALE * sum(away) / len(away))
+
+
+def warm_up(steps: Sequence[Step]) -> int:
+    """How many steps at the beginning, a third of all at most, grow as later ones do not."""
+    first = len(steps) // 3
+    later = [step.growth_bytes for step in steps[first:]]
+    if not first:
+        return 0
+    middle = median(later)
+    swing = median([step.peak_bytes - step.end_bytes for step in steps[first:]])
+    most = middle + max(3 * MEDIAN_SCALE * median([abs(g - middle) for g in later]), swing / 100)
+    found = 0
+    high = steps[0].end_bytes - steps[0].growth_bytes
+    for step in steps[:first]:
+        if step.number > found + QUIET:
+            break
+        # A rise that only makes up for a fall before it is none of a start.
+        if step.growth_bytes > most and step.end_bytes > high + most:
+            found = step.number
+        high = max(high, step.end_bytes)
+    return found
+
+
+def _steady(steps: Sequence[Step]) -> Steady | None:
+    if not steps:
+        return None
+    durations = [step.duration_us for step in steps]
+    timed = [one for one in durations if one is not None]
+    return Steady(
+        first=steps[0].number,
+        last=steps[-1].number,
+        peak_bytes=median([step.peak_bytes for step in steps]),
+        end_bytes=median([step.end_bytes for step in steps]),
+        growth_bytes=median([step.growth_bytes for step in steps]),
+        allocations=median([step.allocations for step in steps]),
+        allocated_bytes=median([step.allocated_bytes for step in steps]),
+        duration_us=median(timed) if len(timed) == len(steps) else None,
+    )
+
+
+def _odd(steps: Sequence[Step]) -> tuple[Odd, ...]:
+    """Steady steps far from the median, the farthest first (docs/steps.md has the rule)."""
+    if len(steps) < LEAST_STEADY:
+        return ()
+    found: list[tuple[float, Odd]] = []
+    for quantity in ("peak_bytes", "allocated_bytes", "duration_us"):
+        values = [getattr(step, quantity) for step in steps]
+        if None in values:
+            continue
+        middle = median(values)
+        scale = deviation(values, middle)
+        for step, value in zip(steps, values, strict=True):
+            away = abs(value - middle)
+            if away > ODD_SCORE * scale and away > ODD_SHARE * middle:
+                found.append(
+                    (away / middle if middle else 0.0, Odd(step.number, quantity, value, middle))
+                )
+    found.sort(key=lambda one: (-one[0], one[1].number))
+    return tuple(odd for _, odd in found)

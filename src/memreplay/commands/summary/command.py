@@ -1,0 +1,78 @@
+"""`memreplay summary`: what is in a snapshot, and can its numbers be trusted."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from memreplay.commands.shared.errors import attempt
+from memreplay.commands.shared.options import (
+    STRICT_EXIT_CODES,
+    files_argument,
+    format_option,
+    reading_options,
+    strict_option,
+)
+from memreplay.commands.shared.output import render_document, write
+from memreplay.commands.shared.present import trust_code
+from memreplay.commands.shared.source import Reading, opened
+
+if TYPE_CHECKING:
+    from memreplay.commands.summary.result import SnapshotSummary
+
+
+@click.command(
+    "summary",
+    epilog=f"""\b
+Examples:
+  memreplay summary snap.pkl
+  memreplay summary rank*.pkl
+  memreplay summary snap.pkl --strict && echo exact
+  memreplay summary rank*.pkl --format json | jq -r '[.file, .devices[0].peak_bytes] | @tsv'
+
+{STRICT_EXIT_CODES} With several files, the highest code counts.""",
+)
+@files_argument
+@reading_options
+@strict_option
+@format_option
+@click.pass_context
+def command(
+    ctx: click.Context, files: tuple[str, ...], reading: Reading, strict: bool, fmt: str
+) -> None:
+    """What is in a snapshot, and whether it can be trusted.
+
+    Shows the format of each FILE ('-' for standard input), its events, memory and settings, and
+    whether a replay of it is exact, or what to record differently. With --format json, one file
+    gives one indented object; several files give one object per line.
+    """
+    worst, written = 0, False
+    for file in files:
+        summary, exit_code = attempt(file, partial(_summarize, file, reading))
+        worst = max(worst, exit_code)
+        if summary is not None:
+            if written and fmt == "text":
+                write("")
+            write(_render(summary, fmt, several=len(files) > 1))
+            written = True
+            worst = max(worst, trust_code(summary, strict))
+    ctx.exit(worst)
+
+
+def _summarize(file: str, reading: Reading) -> SnapshotSummary:
+    from memreplay.commands.summary.find import summarize
+
+    with opened(file, reading) as snapshot:
+        return summarize(snapshot)
+
+
+def _render(summary: SnapshotSummary, fmt: str, *, several: bool) -> str:
+    if fmt == "json":
+        from memreplay.commands.summary.json import render_summary_json
+
+        return render_summary_json(summary, indent=None if several else 2)
+    from memreplay.commands.summary.text import summary_document
+
+    return render_document(summary_document(summary))

@@ -1,0 +1,122 @@
+"""What is in a snapshot, and whether a replay of it can be trusted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memreplay.analysis.trust.generation import changed_settings, generation
+from memreplay.analysis.trust.trust import device_verdict, overflowed, verdict
+from memreplay.commands.summary.result import (
+    DeviceSummary,
+    MeasureSummary,
+    SnapshotSummary,
+    StateBytes,
+)
+from memreplay.snapshot.model import MEASURES
+
+if TYPE_CHECKING:
+    from memreplay.snapshot.replay import Replay
+    from memreplay.snapshot.snapshot import Snapshot
+    from memreplay.snapshot.usage import Usage
+
+
+def summarize(snap: Snapshot) -> SnapshotSummary:
+    """Everything that `memreplay summary` shows; replays each device."""
+    native = snap.native
+    return SnapshotSummary(
+        file=snap.file,
+        file_bytes=snap.file_bytes,
+        stream_bytes=snap.stream_bytes,
+        container=snap.container,
+        protocol=snap.protocol,
+        truncated=snap.truncation is not None,
+        generation=generation(snap),
+        has_times=native.any_time,
+        has_stacks=native.n_stacks > 1,
+        annotations=native.n_annotations,
+        # Id 0 of both is the empty one.
+        stacks=native.n_stacks - 1,
+        frames=native.n_frames - 1,
+        overflowed=overflowed(snap),
+        settings=snap.settings,
+        settings_changed=changed_settings(snap.settings),
+        devices=tuple(device_summary(snap, device) for device in snap.devices),
+    )
+
+
+def device_summary(snap: Snapshot, device: int) -> DeviceSummary:
+    """One device of a snapshot. Raises UsageError when it is not there."""
+    replay = snap.replay(device)
+    tally = replay.native.tally()
+    states = _states(snap, tally["states"])
+    first_us, last_us = tally["times"] or (None, None)
+    trust = device_verdict(snap, replay)
+    return DeviceSummary(
+        device=device,
+        first_event=replay.first_event,
+        events=replay.events,
+        trace_events=snap.trace_events(device),
+        actions=_actions(snap, tally["actions"]),
+        first_us=first_us,
+        last_us=last_us,
+        events_with_stack=tally["with_stack"],
+        segments=tally["segments"],
+        reserved_bytes=tally["reserved_bytes"],
+        active_bytes=sum(s.size_bytes for s in states if s.state != "inactive"),
+        requested_bytes=replay.native.segment_requested_bytes,
+        states=states,
+        baseline_bytes=replay.baseline_bytes,
+        peak_bytes=replay.peak.bytes,
+        final_bytes=replay.final_bytes,
+        unmatched_frees=replay.unmatched_frees,
+        double_allocs=replay.double_allocs,
+        unknown_actions=replay.unknown_actions,
+        reconciliation_bytes=replay.reconciliation_bytes,
+        measures=tuple(measure_summary(snap, replay.measure(name)) for name in MEASURES),
+        pools=_classes(replay, "pool"),
+        streams=_classes(replay, "stream"),
+        blocks_proven=replay.blocks.proven,
+        blocks_assumed=replay.blocks.assumed,
+        pending_frees=replay.holding.pending,
+        synthetic_events=replay.blocks.synthetic,
+        trusted=trust.trusted,
+        reasons=trust.reasons,
+    )
+
+
+def measure_summary(snap: Snapshot, usage: Usage) -> MeasureSummary:
+    """One measure of one device, over the events that were read."""
+    trust = verdict(snap, usage)
+    return MeasureSummary(
+        measure=usage.measure,
+        exactness="exact" if trust.exact else "estimated",
+        reasons=trust.reasons,
+        start_bytes=usage.start_bytes,
+        peak_bytes=usage.peak.bytes,
+        event_index=usage.peak.event_index,
+        time_us=usage.peak.time_us,
+        minimum_bytes=usage.minimum.bytes,
+        mean_bytes=usage.mean_bytes,
+        final_bytes=usage.final_bytes,
+        reconciliation_bytes=usage.reconciliation_bytes,
+    )
+
+
+def _classes(replay: Replay, by: str) -> int:
+    """How many pools or streams are known; 0 where the file says none."""
+    return len(replay.classes(by).keys()) - 1
+
+
+def _actions(snap: Snapshot, counts: list[tuple[int, int]]) -> dict[str, int]:
+    """Events by action, in the order of action codes; "(none)" for events without one."""
+    found: dict[str, int] = {}
+    for code, events in counts:
+        name = snap.action_name(code) or "(none)"
+        found[name] = found.get(name, 0) + events
+    return found
+
+
+def _states(snap: Snapshot, counts: list[tuple[int, int, int, int]]) -> tuple[StateBytes, ...]:
+    """Blocks of a device by state, active ones first."""
+    found = [StateBytes(snap.state_name(code), *numbers) for code, *numbers in counts]
+    return tuple(sorted(found, key=lambda s: (s.state == "inactive", -s.size_bytes)))

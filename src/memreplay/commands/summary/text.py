@@ -1,0 +1,188 @@
+"""Writes a snapshot summary as a document for people."""
+
+from __future__ import annotations
+
+import json
+
+from memreplay.commands.summary.result import DeviceSummary, SnapshotSummary
+from memreplay.render.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
+from memreplay.render.reasons import reason_notes
+from memreplay.render.strict_json import json_safe
+from memreplay.render.units import (
+    count,
+    counted,
+    duration,
+    range_words,
+    size,
+    time_utc,
+)
+
+_CONTAINERS = {"zstd": "Zstandard", "parquet": "Parquet tables", "arrow": "Arrow tables"}
+
+
+def summary_document(summary: SnapshotSummary) -> Document:
+    """The file first, then a section a device, each opening with its verdict."""
+    blocks: list[Block] = [Heading((Place(file=summary.file),)), Pairs(_file_pairs(summary))]
+    if not summary.devices:
+        blocks.append(Note("nothing to show: the file has neither events nor segments"))
+    for device in summary.devices:
+        blocks += _section(device, summary.overflowed)
+    return tuple(blocks)
+
+
+def _file_pairs(summary: SnapshotSummary) -> tuple[tuple[str, str], ...]:
+    pairs = [("format", _format(summary)), ("written by", summary.generation)]
+    stacks = "none recorded"
+    if summary.has_stacks:
+        stacks = f"{count(summary.stacks)} distinct, of {counted(summary.frames, 'distinct frame')}"
+    pairs.append(("stacks", stacks))
+    if not summary.has_times:
+        pairs.append(("times", "none recorded"))
+    if summary.annotations:
+        pairs.append(("annotations", count(summary.annotations)))
+    # That it did overflow, the devices' warnings say, with what to do about it.
+    if summary.settings_changed:
+        changed = (f"{name} = {_value(v)}" for name, v in summary.settings_changed.items())
+        pairs += (("" if number else "settings", line) for number, line in enumerate(changed))
+    elif summary.settings:
+        pairs.append(("settings", "all at their defaults"))
+    return tuple(pairs)
+
+
+def _format(summary: SnapshotSummary) -> str:
+    kind = f"pickle, protocol {summary.protocol}" if summary.protocol >= 0 else "JSON"
+    unpacked = size(summary.stream_bytes)
+    if summary.container != "pickle":
+        packed = f"{_CONTAINERS.get(summary.container, summary.container)} of "
+        if summary.file_bytes is not None:
+            packed = f"{size(summary.file_bytes)} {packed}"
+        return f"{packed}{unpacked} {kind}"
+    return f"{unpacked} {kind}"
+
+
+def _section(device: DeviceSummary, overflowed: bool | None) -> list[Block]:
+    blocks: list[Block] = [Heading(_headline(device)), Pairs(_device_pairs(device, overflowed))]
+    if device.events:
+        blocks.append(_measures_table(device))
+    if device.states:
+        titles = ("blocks at the end", "count", "size", "requested")
+        rows = tuple(
+            Row(
+                (
+                    state.state,
+                    count(state.blocks),
+                    size(state.size_bytes),
+                    # What an inactive block was once asked for says nothing: it is free.
+                    "-" if state.state == "inactive" else size(state.requested_bytes),
+                )
+            )
+            for state in device.states
+        )
+        blocks.append(Table(titles, ("left", "right", "right", "right"), rows))
+    said = frozenset(("no_events",))
+    blocks += reason_notes(device.reasons, trusted=device.trusted, said=said)
+    return blocks
+
+
+def _measures_table(device: DeviceSummary) -> Table:
+    titles = ("measure", "start", "peak", "at event", "end", "")
+    rows = tuple(
+        Row(
+            (
+                one.measure,
+                size(one.start_bytes),
+                size(one.peak_bytes),
+                "start" if one.event_index < device.first_event else count(one.event_index),
+                size(one.final_bytes),
+                one.exactness,
+            )
+        )
+        for one in device.measures
+    )
+    return Table(titles, ("left", *("right",) * 4, "left"), rows)
+
+
+def _headline(device: DeviceSummary) -> tuple[str, ...]:
+    name = f"device {device.device}: "
+    if device.events == 0 and device.trace_events:
+        return (f"{name}no events in this range",)
+    if device.events == 0 and "no_events" not in device.reasons:
+        return (f"{name}no events",)
+    if device.events == 0:
+        return (f"{name}no events were recorded; only the final state is known",)
+    events = name + counted(device.events, "event")
+    if device.first_us is not None and device.last_us is not None and device.events > 1:
+        events += f" in {duration(device.last_us - device.first_us)}"
+    return (events, _verdict(device))
+
+
+def _verdict(device: DeviceSummary) -> str:
+    if not device.trusted:
+        return "a replay may be inexact"
+    if any(one.exactness == "estimated" for one in device.measures):
+        return "a replay can be trusted"
+    return "a replay is exact"
+
+
+def _device_pairs(device: DeviceSummary, overflowed: bool | None) -> tuple[tuple[str, str], ...]:
+    pairs = []
+    if device.events < device.trace_events:
+        words = range_words(device.first_event, device.events, device.trace_events)
+        pairs.append(("range", words))
+    if device.events and device.first_us is not None and device.last_us is not None:
+        pairs.append(("from", time_utc(device.first_us)))
+        pairs.append(("to", time_utc(device.last_us)))
+    if device.events:
+        actions = sorted(device.actions.items(), key=lambda item: (-item[1], item[0]))
+        pairs.append(("actions", ", ".join(f"{name} {count(n)}" for name, n in actions if n)))
+        pairs.append(("with a stack", _with_stack(device)))
+    if device.pools > 1 or device.streams > 1:
+        words = f"{counted(device.pools, 'pool')}, {counted(device.streams, 'stream')}"
+        pairs.append(("parts", f"{words} (peak --by pool, --by stream)"))
+    if device.segments:
+        held = f"{size(device.reserved_bytes)} reserved, {size(device.active_bytes)} of it active"
+        pairs.append(("segments", f"{count(device.segments)} at the end, {held}"))
+    if device.events:
+        pairs.append(("check", _check(device, overflowed)))
+    if device.unknown_actions:
+        pairs.append(("odd", counted(device.unknown_actions, "unknown action")))
+    return tuple(pairs)
+
+
+def _check(device: DeviceSummary, overflowed: bool | None) -> str:
+    """What the verdict rests on, said also where all is well."""
+    apart = max((abs(one.reconciliation_bytes or 0) for one in device.measures), default=0)
+    if device.reconciliation_bytes is None:
+        ends = "range ends before the trace"
+    elif device.segments:
+        # The trace's end against the segments in the same file.
+        ends = f"ends up to {count(apart)} B apart" if apart else "ends agree"
+    else:
+        ends = "no segments"
+    ring = {None: "overflow unknown", True: "ring overflowed", False: "no overflow"}[overflowed]
+    blocks = f"{count(device.blocks_proven)} block sizes proven"
+    if device.blocks_assumed:
+        blocks += f" and {count(device.blocks_assumed)} assumed"
+    return ", ".join(
+        (
+            ends,
+            blocks,
+            counted(device.unmatched_frees, "unmatched free"),
+            counted(device.double_allocs, "double alloc"),
+            ring,
+        )
+    )
+
+
+def _with_stack(device: DeviceSummary) -> str:
+    if device.events_with_stack == device.events:
+        return "all"
+    if device.events_with_stack == 0:
+        return "none"
+    return f"{count(device.events_with_stack)} of {counted(device.events, 'event')}"
+
+
+def _value(value: object) -> str:
+    """A setting's value as JSON, cut where somebody's file holds a novel."""
+    text = value if isinstance(value, str) and value else json.dumps(json_safe(value))
+    return text if len(text) <= 200 else text[:200] + "..."

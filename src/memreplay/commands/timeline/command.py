@@ -1,0 +1,234 @@
+"""`memreplay timeline`: measures over events, as a picture or as numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from memreplay.commands.shared.by import ByType
+from memreplay.commands.shared.errors import attempt
+from memreplay.commands.shared.filtering import filter_options
+from memreplay.commands.shared.options import (
+    STRICT_EXIT_CODES,
+    config_options,
+    file_argument,
+    from_zero,
+    output_options,
+    part_options,
+    reading_options,
+    strict_option,
+)
+from memreplay.commands.shared.output import (
+    byte_output,
+    check_output,
+    render_document,
+    terminal_width,
+    write,
+)
+from memreplay.commands.shared.present import trust_code
+from memreplay.commands.shared.source import Reading, opened
+from memreplay.errors import UsageError
+
+if TYPE_CHECKING:
+    from memreplay.commands.shared.config import ConfigChoice
+    from memreplay.commands.timeline.result import Axis, TimelineReport
+    from memreplay.snapshot.model import By, Filters, MeasureName
+
+_MEASURES = ("requested", "held", "active", "allocated", "reserved")  # a test compares the two
+PICTURES = ("png", "svg")
+MOST_POINTS = 1_000_000
+POINTS = 1_000
+
+
+def _measures(
+    _ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]
+) -> tuple[str, ...]:
+    names = [name.strip() for text in value for name in text.split(",")]
+    for name in names:
+        if name not in _MEASURES:
+            raise click.BadParameter(f"{name!r} is not one of {', '.join(_MEASURES)}")
+    return tuple(dict.fromkeys(names)) or ("requested",)
+
+
+def _points(_ctx: click.Context, _param: click.Parameter, value: int | None) -> int | None:
+    if value is not None and not 1 <= value <= MOST_POINTS:
+        raise click.BadParameter(f"{value} is not between 1 and {MOST_POINTS:,}")
+    return value
+
+
+@click.command(
+    "timeline",
+    epilog=f"""\b
+Examples:
+  memreplay timeline snap.pkl
+  memreplay timeline snap.pkl --measure requested,reserved --x event
+  memreplay timeline snap.pkl --by file --top 5
+  memreplay timeline snap.pkl --by stack --format png -o timeline.png
+  memreplay timeline snap.pkl --points 5000 --format csv -o timeline.csv
+
+{STRICT_EXIT_CODES}""",
+)
+@file_argument
+@click.option(
+    "--measure",
+    "measures",
+    multiple=True,
+    callback=_measures,
+    metavar="NAME[,NAME]",
+    help="Which bytes: requested (default), held, active, allocated, reserved; several in one"
+    " picture.",
+)
+@click.option(
+    "--x",
+    type=click.Choice(["event", "time"]),
+    help="The horizontal axis: time (the default where the file has times) or events.",
+)
+@click.option(
+    "--absolute",
+    is_flag=True,
+    help="Show points in time (UTC) instead of times since the first event.",
+)
+@click.option(
+    "--by",
+    type=ByType(),
+    metavar="WAY[,WAY...]",
+    help="Stack the groups that hold most at any time, grouped as in `memreplay peak`: stack,"
+    " frame, file, category, annotation, stream, pool, size …; combine several as"
+    " category,file.",
+)
+@click.option(
+    "--top",
+    type=int,
+    callback=from_zero,
+    metavar="N",
+    default=8,
+    show_default=True,
+    help="How many groups to show; 0 for all.",
+)
+@click.option(
+    "--points",
+    type=int,
+    callback=_points,
+    metavar="N",
+    help="Cut events or time into N buckets, each with its minimum and maximum (default: as many as"
+    f" fit the width for text, else {POINTS}).",
+)
+@part_options
+@filter_options
+@config_options
+@reading_options
+@strict_option
+@click.option(
+    "--format",
+    "fmt",
+    type=click.Choice(["text", "csv", "json", *PICTURES]),
+    default="text",
+    show_default=True,
+    help="A picture in characters, numbers (memreplay help timeline), or a picture for a page.",
+)
+@output_options
+@click.pass_context
+def command(
+    ctx: click.Context,
+    file: str,
+    measures: tuple[MeasureName, ...],
+    x: Axis | None,
+    absolute: bool,
+    by: By | None,
+    top: int,
+    points: int | None,
+    pool: tuple[int, int] | None,
+    stream: int | None,
+    filters: Filters | None,
+    config: ConfigChoice,
+    reading: Reading,
+    strict: bool,
+    fmt: str,
+    output: str | None,
+    force: bool,
+) -> None:
+    """Memory over time, as a picture.
+
+    Draws the memory of each device in FILE ('-' for standard input) over time or events. Every
+    spike shows; annotations and out-of-memory events are marked. --by draws layers by who held the
+    memory.
+    """
+    if absolute and x == "event":
+        raise UsageError("--absolute shows points in time, but --x event shows no times")
+    if output is not None or fmt in PICTURES:
+        check_output(output, force=force, picture=fmt in PICTURES, read=[file])
+    if fmt in PICTURES:
+        from memreplay.render.plot import check_plot
+
+        check_plot()
+    width = terminal_width()
+    if points is None:
+        points = POINTS
+        if fmt == "text":
+            from memreplay.commands.timeline.text import text_points
+
+            points = text_points(width)
+
+    rules = config.rules_for(by)
+
+    def work() -> TimelineReport:
+        from memreplay.commands.timeline.find import timeline_report
+
+        with opened(file, reading) as snapshot:
+            return timeline_report(
+                snapshot,
+                measures=measures,
+                x="time" if absolute else x,
+                points=points,
+                by=by,
+                top=top,
+                pool=pool,
+                stream=stream,
+                filters=filters,
+                rules=rules,
+                fold=fmt not in ("json", "csv"),
+                strict=strict,
+            )
+
+    report, exit_code = attempt(file, work)
+    if report is not None:
+        _write(report, fmt, absolute, width, output)
+        exit_code = trust_code(report, strict)
+    ctx.exit(exit_code)
+
+
+def _write(
+    report: TimelineReport, fmt: str, absolute: bool, width: int, output: str | None
+) -> None:
+    if fmt in PICTURES:
+        from memreplay.commands.timeline.plot import render_timeline_plot
+
+        picture = render_timeline_plot(report, fmt, absolute=absolute)
+    else:
+        text = _text(report, fmt, absolute, width, plain=output not in (None, "-"))
+        if output is None:
+            write(text)
+            return
+        picture = text.encode("utf-8", "replace") + b"\n"
+    with byte_output(output) as out:
+        out.write(picture)
+
+
+def _text(report: TimelineReport, fmt: str, absolute: bool, width: int, *, plain: bool) -> str:
+    if fmt == "json":
+        from memreplay.commands.timeline.json import render_timeline_json
+
+        return render_timeline_json(report)
+    if fmt == "csv":
+        from memreplay.commands.timeline.csv import render_timeline_csv
+
+        return render_timeline_csv(report)
+    from memreplay.commands.timeline.text import timeline_document
+
+    document = timeline_document(report, width, absolute=absolute)
+    if plain:
+        from memreplay.render.plain import render_plain
+
+        return render_plain(document, width=width)
+    return render_document(document)

@@ -1,0 +1,192 @@
+"""Measures over events in buckets, with who held them, and what else happened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from memreplay.analysis.groups.grouping import Grouper, part_label
+from memreplay.analysis.moments.marks import ooms_of, spans_read
+from memreplay.analysis.selecting.choice import chosen_usages, fitting_by
+from memreplay.analysis.trust.trust import strict_verdict, verdict
+from memreplay.commands.timeline.result import Axis, Layer, Marks, Series, TimelineReport
+from memreplay.errors import UsageError
+from memreplay.snapshot.model import By, Filters, Group, MeasureName
+
+if TYPE_CHECKING:
+    from memreplay.analysis.categories.rules import Rule
+    from memreplay.snapshot.model import Buckets
+    from memreplay.snapshot.replay import Replay
+    from memreplay.snapshot.snapshot import Snapshot
+    from memreplay.snapshot.usage import Usage
+
+# Numbers of layers: 8 bytes each in the engine, and about 40 in Python.
+MOST_LAYERED = 1 << 24
+
+
+def timeline_report(
+    snap: Snapshot,
+    *,
+    measures: Sequence[MeasureName] = ("requested",),
+    x: Axis | None = None,
+    points: int = 1000,
+    by: By | None = None,
+    top: int = 8,
+    pool: tuple[int, int] | None = None,
+    stream: int | None = None,
+    strict: bool = False,
+    filters: Filters | None = None,
+    rules: tuple[Rule, ...] | None = None,
+    fold: bool = False,
+) -> TimelineReport:
+    """Each measure on each device, in at most `points` buckets; other options as `peak_report`.
+
+    `x` is "time" unless it is given, where all devices with events have times that differ, else
+    "event". With `by`, each bucket is layered where it is highest: the `top` groups that hold most,
+    each at its own moment (0: all), and the rest. Raises UsageError for times that are not there.
+
+    With `fold` stacks that differ in plumbing alone are one group.
+    """
+    if by is not None:
+        for measure in measures:
+            fitting_by(measure, by)
+    usages = [
+        usage
+        for measure in dict.fromkeys(measures)
+        for usage in chosen_usages(snap, snap.devices, measure, pool, stream, filters)
+    ]
+    usages.sort(key=lambda usage: usage.replay.device)  # stable: measures stay as they were given
+    replays = {usage.replay.device: usage.replay for usage in usages}
+    axis = _axis(list(replays.values()), x)
+    grouper = None if by is None else Grouper(snap, by, rules, fold=fold)
+    return TimelineReport(
+        file=snap.file,
+        x=axis,
+        points=points,
+        by=by,
+        devices=tuple(
+            device_series(snap, usage, axis, points, grouper, top, strict) for usage in usages
+        ),
+        marks=tuple(
+            Marks(device, spans_read(snap, replay), ooms_of(replay))
+            for device, replay in replays.items()
+        ),
+        truncated=snap.truncation is not None,
+        pool=pool,
+        stream=stream,
+        filters=filters,
+    )
+
+
+def _axis(replays: list[Replay], wanted: Axis | None) -> Axis:
+    if wanted == "event":
+        return "event"
+    ranges = {replay.device: replay.time_range for replay in replays if replay.events}
+    timeless = [device for device, found in ranges.items() if found is None]
+    if wanted == "time":
+        if timeless:
+            raise UsageError(
+                f"the events of device {timeless[0]} have no times; draw them by event (--x event)"
+            )
+        return "time"
+    differ = any(found[0] != found[1] for found in ranges.values() if found is not None)
+    return "time" if differ and not timeless else "event"
+
+
+def device_series(
+    snap: Snapshot,
+    usage: Usage,
+    axis: Axis,
+    points: int,
+    grouper: Grouper | None,
+    top: int,
+    strict: bool = False,
+) -> Series:
+    """One measure of one device."""
+    replay = usage.replay
+    peak = usage.peak
+    buckets = usage.buckets(points, by_time=axis == "time")
+    layers: tuple[Layer, ...] = ()
+    rest: list[int] = []
+    total = 0
+    if grouper is not None:
+        layers, rest, total = _layers(usage, buckets, grouper, top)
+    trust = (strict_verdict if strict else verdict)(snap, usage)
+    start, stop = replay.time_range or (None, None)
+    return Series(
+        device=replay.device,
+        measure=usage.measure,
+        exactness="exact" if trust.exact else "estimated",
+        trusted=trust.trusted,
+        reasons=trust.reasons,
+        start_bytes=usage.start_bytes,
+        peak_bytes=peak.bytes,
+        event_index=peak.event_index,
+        time_us=peak.time_us,
+        minimum_bytes=min(buckets.min_bytes),
+        final_bytes=usage.final_bytes,
+        start_us=start,
+        stop_us=stop,
+        first_event=replay.first_event,
+        events=replay.events,
+        trace_events=snap.trace_events(replay.device),
+        buckets=buckets,
+        layers=layers,
+        rest_bytes=tuple(rest),
+        groups_total=total,
+    )
+
+
+def _layers(
+    usage: Usage, buckets: Buckets, grouper: Grouper, top: int
+) -> tuple[tuple[Layer, ...], list[int], int]:
+    """The groups that hold most at any time, the rest, and how many groups there are."""
+    by = grouper.by
+    reserved = usage.measure == "reserved"
+    if reserved:
+        found, total = _reserved_parts(usage, grouper, top)
+    else:
+        found, total = grouper.highest_groups(usage, usage.peak.event_index, top)
+    if (len(found) + 1) * len(buckets) > MOST_LAYERED:
+        raise UsageError(
+            f"{len(found):,} groups in {len(buckets):,} buckets are too many; give --top or fewer"
+            " --points"
+        )
+    keys = [number for number, *_ in found]
+    if reserved:
+        rows = usage.reserved_layers(by, keys, buckets.max_event)
+    else:
+        rows = usage.layers(grouper.keys(usage), keys, buckets.max_event)
+    layers = tuple(
+        Layer(group, row, most, event)
+        for (_, group, most, event), row in zip(found, rows, strict=False)
+    )
+    return layers, rows[-1], total
+
+
+def _reserved_parts(
+    usage: Usage, grouper: Grouper, top: int
+) -> tuple[list[tuple[int, Group, int, int]], int]:
+    """As `Grouper.highest_groups`, of pools or streams by what is reserved for them."""
+    parts = [
+        part
+        for part in usage.parts(grouper.by, usage.peak.event_index)
+        if part.reserved_peak_bytes > 0
+    ]
+    parts.sort(key=lambda part: (-part.reserved_peak_bytes, part.reserved_peak_event))
+    shown = parts[:top] if top else parts
+    whole = sum(part.bytes for part in parts)
+    return [
+        (
+            key,
+            Group(
+                part_label(part, grouper.by),
+                part.bytes,
+                part.count,
+                part.bytes / whole if whole else 0.0,
+            ),
+            part.reserved_peak_bytes,
+            part.reserved_peak_event,
+        )
+        for key, part in zip(usage.part_classes(grouper.by, shown), shown, strict=True)
+    ], len(parts)

@@ -1,0 +1,1 @@
+"""All that is compiled, in stages: base, read, replay, query, write."""

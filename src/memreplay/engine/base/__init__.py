@@ -1,0 +1,1 @@
+"""What every native stage stands on: buffers, hashes, the window, errors."""

@@ -1,0 +1,204 @@
+"""Turns the native status of a failed read into the error that says what, where, and what to do."""
+
+from __future__ import annotations
+
+from memreplay.errors import (
+    LimitError,
+    MemreplayError,
+    SnapshotError,
+    TruncatedError,
+    UnsafePickleError,
+)
+
+# The codes of engine/base/status.pxd.
+(
+    ERR_MEMORY,
+    ERR_TRUNCATED,
+    ERR_UNSAFE,
+    ERR_OPCODE,
+    ERR_STACK,
+    ERR_MEMO,
+    ERR_TYPE,
+    ERR_SHAPE,
+    ERR_NUMBER,
+    ERR_LIMIT,
+    ERR_TEXT,
+    ERR_JSON,
+) = range(3, 15)
+
+# Kinds of engine/read/value.pxd that can be at the top of a pickle, in words.
+TOP_KINDS = {
+    2: "None",
+    3: "a bool",
+    4: "a bool",
+    5: "a number",
+    6: "a number",
+    7: "a large number",
+    8: "a number",
+    9: "bytes, a tuple or a set",
+    10: "a text",
+    11: "a pair of numbers",
+}
+
+# The limits that memreplay.Limits sets.
+LIMITS = {
+    "nesting_depth",
+    "string_bytes",
+    "stack_values",
+    "memo_entries",
+    "kept_values",
+    "rows",
+    "devices",
+}
+# What the tables hold at most of one kind, whatever the limit (MAX_ROWS of engine/read/tables.pxd).
+MAX_ROWS = 1 << 27
+
+# What Python programs save by accident, by the package it comes from: no sign of an attack.
+USUAL = {"collections", "datetime", "decimal", "numpy", "pathlib", "torch"}
+
+RECORD = "record one with torch.cuda.memory._dump_snapshot(path)"
+RESAVE = "write it again with pickle.dump(snapshot, file, protocol=4)"
+DAMAGED = "the file is damaged, or not a snapshot"
+PLAIN = (
+    "nothing was executed; a snapshot is plain data: if you made this file, write dicts, lists,"
+    " numbers and texts instead"
+)
+STRANGE = (
+    "nothing was executed; a memory snapshot never does this: do not unpickle this file, and ask"
+    " for one that torch.cuda.memory._dump_snapshot(path) wrote"
+)
+
+
+def opcode_name(code: int) -> str | None:
+    """The pickletools name of an opcode byte; None for a byte that is no opcode."""
+    import pickletools
+
+    try:
+        # Not in typeshed, but as old as pickletools.
+        name: str = vars(pickletools)["code2op"][chr(code)].name
+    except KeyError:
+        return None
+    return name
+
+
+def _counted(n: int, noun: str) -> str:
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def _cut_hint(events: int, segments: int) -> str:
+    if not events and not segments:
+        return "the dump was cut off before anything in it was complete: dump again"
+    return f"the dump was cut off; {_salvaging(events, segments)}"
+
+
+def _salvaging(events: int, segments: int) -> str:
+    whole = _counted(events, "event") if events else _counted(segments, "segment") + ", no event"
+    return f"read the intact part ({whole}) with --salvage"
+
+
+def cut_stream(cut: TruncatedError, events: int, segments: int) -> TruncatedError:
+    """The error of a compressed stream that is cut off, with what was whole by then."""
+    if events or segments:
+        cut.hint = (
+            f"the file was cut off: copy or write it again, or {_salvaging(events, segments)}"
+        )
+    return cut
+
+
+def _limit_hint(name: str, allowed: int) -> str:
+    if name == "rows" and allowed >= MAX_ROWS:
+        return "no more fit in one table; record fewer (max_entries)"
+    if name in LIMITS:
+        return f"raise it with --limit {name}=N if the file is known to be good"
+    return DAMAGED
+
+
+def diagnose(
+    code: int,
+    offset: int,
+    opcode: int,
+    a: int,
+    b: int,
+    detail: str,
+    events: int = 0,
+    segments: int = 0,
+) -> MemreplayError | MemoryError:
+    """The exception for a status; `a`, `b` and `detail` mean what status.pxd says for each code.
+
+    `events` and `segments` are how many were whole by then.
+    """
+    name = opcode_name(opcode)
+    if code == ERR_MEMORY:
+        return MemoryError(f"no memory left for {detail or 'the snapshot'}")
+    if code == ERR_TRUNCATED:
+        return TruncatedError(
+            f"truncated {detail or 'pickle'}: need {a} byte{'s' * (a != 1)}, {b} left",
+            offset=offset,
+            opcode=name if b else None,
+            hint=_cut_hint(events, segments),
+        )
+    if code == ERR_UNSAFE:
+        return UnsafePickleError(
+            f"the pickle asks to load or call {detail}"
+            if detail
+            else "the pickle asks to load or call code",
+            offset=offset,
+            opcode=name,
+            hint=PLAIN if detail.partition(".")[0] in USUAL else STRANGE,
+        )
+    if code == ERR_OPCODE:
+        if detail == "protocol":
+            return SnapshotError(
+                f"pickle protocol {a} is not known", offset=offset, opcode=name, hint=RESAVE
+            )
+        if name is None:
+            return SnapshotError(
+                f"byte 0x{opcode:02x} is not a pickle opcode", offset=offset, hint=DAMAGED
+            )
+        return SnapshotError(
+            "no snapshot is written with this opcode", offset=offset, opcode=name, hint=RESAVE
+        )
+    if code in (ERR_STACK, ERR_TEXT):
+        return SnapshotError(f"broken pickle: {detail}", offset=offset, opcode=name, hint=DAMAGED)
+    if code == ERR_JSON:
+        return SnapshotError(f"broken JSON: {detail}", offset=offset, hint=DAMAGED)
+    if code == ERR_MEMO:
+        return SnapshotError(
+            f"broken pickle: memo entry {a} was never stored",
+            offset=offset,
+            opcode=name,
+            hint=DAMAGED,
+        )
+    if code == ERR_NUMBER:
+        return SnapshotError(
+            f"a number that does not fit in {detail!r}", offset=offset, opcode=name, hint=DAMAGED
+        )
+    if code == ERR_LIMIT:
+        return LimitError(
+            f"{detail} is {a}, over the limit of {b}",
+            offset=offset,
+            opcode=name,
+            hint=_limit_hint(detail.partition(" ")[0], b),
+        )
+    if detail == "top":
+        if a == 7:
+            return SnapshotError(
+                "not a memory snapshot, but a file that an old torch.save wrote",
+                offset=offset,
+                hint=RECORD,
+            )
+        what = TOP_KINDS.get(a, "something else")
+        return SnapshotError(f"not a memory snapshot: it holds {what}", offset=offset, hint=RECORD)
+    if code == ERR_TYPE:
+        return SnapshotError(
+            f"not a memory snapshot: {detail!r} holds a value of the wrong type",
+            offset=offset,
+            opcode=name,
+            hint=RECORD,
+        )
+    return SnapshotError(
+        f"not built like a memory snapshot: {detail}",
+        offset=offset,
+        opcode=name,
+        hint="PyTorch does not write it so; dump it again, or give each part its own copy",
+    )

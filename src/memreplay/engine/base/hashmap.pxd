@@ -1,0 +1,238 @@
+# Open addressing twice over: interned byte spans (span -> u32), and u64 -> u32.
+#
+# Both hash with a secret seed, so that a file cannot be written to collide.
+from libc.stdint cimport uint32_t, uint64_t, uint8_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcmp, memcpy
+from memreplay.engine.base.growbuf cimport Buf, buf_init, buf_free, buf_reserve, push_u64, push_bytes
+
+cdef extern from *:
+    ctypedef unsigned long long u128 "unsigned __int128"
+    const uint32_t NONE32 "0xFFFFFFFFu"   # no id, no index
+
+
+cdef inline uint64_t mix(uint64_t a, uint64_t b) noexcept nogil:
+    # The folded 128-bit product (the mixing step of the wyhash family).
+    cdef u128 r = (<u128> a) * b
+    return (<uint64_t> r) ^ (<uint64_t> (r >> 64))
+
+
+cdef inline uint64_t load64(const uint8_t* p) noexcept nogil:
+    cdef uint64_t v
+    memcpy(&v, p, 8)
+    return v
+
+
+cdef inline uint64_t hash_span(const uint8_t* p, size_t n, uint64_t seed) noexcept nogil:
+    # Both factors of each product hold the seed: nobody who does not know it can make one of them
+    # 0.
+    cdef uint64_t h = mix(seed ^ n, seed ^ <uint64_t> 0xE7037ED1A0B428DB)
+    cdef uint64_t tail = 0
+    while n >= 16:
+        h = mix(load64(p) ^ h, load64(p + 8) ^ seed ^ <uint64_t> 0x8EBC6AF09C88C6E3)
+        p += 16
+        n -= 16
+    if n >= 8:
+        h = mix(load64(p) ^ h, seed ^ <uint64_t> 0x589965CC75374CC3)
+        p += 8
+        n -= 8
+    if n:
+        memcpy(&tail, p, n)
+        h = mix(tail ^ h, seed ^ <uint64_t> 0x1D8E4E27C47D124F)
+    return mix(h ^ seed, seed ^ <uint64_t> 0xA0761D6478BD642F)
+
+
+cdef struct Spans:
+    # Interned byte spans: equal bytes have one id; ids count up from 0.
+    Buf data        # u8: the spans, one after the other
+    Buf offsets     # u64: ids + 1 of them; span i is data[offsets[i]:offsets[i + 1]]
+    uint32_t* slot  # id + 1, 0 is free
+    uint32_t* tag   # upper half of the hash
+    uint64_t mask   # slots - 1
+    uint64_t seed
+
+
+cdef inline int spans_init(Spans* t, uint64_t seed) noexcept nogil:
+    buf_init(&t.data, 1)
+    buf_init(&t.offsets, 8)
+    t.seed = seed
+    t.mask = 1023
+    t.slot = <uint32_t*> calloc(t.mask + 1, 4)
+    t.tag = <uint32_t*> calloc(t.mask + 1, 4)
+    if t.slot == NULL or t.tag == NULL:
+        return -1
+    return push_u64(&t.offsets, 0)
+
+
+cdef inline void spans_free(Spans* t) noexcept nogil:
+    buf_free(&t.data)
+    buf_free(&t.offsets)
+    spans_drop_index(t)
+
+
+cdef inline void spans_drop_index(Spans* t) noexcept nogil:
+    # After this the table can be read by id but takes nothing new.
+    free(t.slot)
+    free(t.tag)
+    t.slot = NULL
+    t.tag = NULL
+
+
+cdef inline uint32_t spans_len(const Spans* t) noexcept nogil:
+    return <uint32_t> (t.offsets.len - 1) if t.offsets.len else 0
+
+
+cdef inline const uint8_t* span_at(const Spans* t, uint32_t i, size_t* n) noexcept nogil:
+    cdef uint64_t* o = <uint64_t*> t.offsets.data
+    n[0] = <size_t> (o[i + 1] - o[i])
+    return <const uint8_t*> t.data.data + o[i]
+
+
+cdef inline int spans_grow(Spans* t) noexcept nogil:
+    cdef uint64_t mask = t.mask * 2 + 1
+    cdef uint64_t i, j, h
+    cdef uint32_t* slot = <uint32_t*> calloc(mask + 1, 4)
+    cdef uint32_t* tag = <uint32_t*> calloc(mask + 1, 4)
+    cdef size_t n
+    cdef const uint8_t* p
+    if slot == NULL or tag == NULL:
+        free(slot)
+        free(tag)
+        return -1
+    for i in range(t.mask + 1):
+        if t.slot[i]:
+            p = span_at(t, t.slot[i] - 1, &n)
+            h = hash_span(p, n, t.seed)
+            j = h & mask
+            while slot[j]:
+                j = (j + 1) & mask
+            slot[j] = t.slot[i]
+            tag[j] = t.tag[i]
+    free(t.slot)
+    free(t.tag)
+    t.slot = slot
+    t.tag = tag
+    t.mask = mask
+    return 0
+
+
+cdef inline uint32_t spans_find(const Spans* t, const void* p, size_t n, uint64_t h) noexcept nogil:
+    cdef uint64_t j = h & t.mask
+    cdef uint32_t tag = <uint32_t> (h >> 32)
+    cdef size_t m
+    cdef const uint8_t* q
+    while t.slot[j]:
+        if t.tag[j] == tag:
+            q = span_at(t, t.slot[j] - 1, &m)
+            if m == n and (n == 0 or memcmp(p, q, n) == 0):
+                return t.slot[j] - 1
+        j = (j + 1) & t.mask
+    return NONE32
+
+
+cdef inline uint32_t spans_add(Spans* t, const void* p, size_t n, uint64_t h) noexcept nogil:
+    # Adds a span that is known to be new; NONE32 when memory is out.
+    cdef uint64_t j
+    cdef uint32_t id = spans_len(t)
+    if (<uint64_t> id + 1) * 4 > (t.mask + 1) * 3 and spans_grow(t) < 0:
+        return NONE32
+    if push_bytes(&t.data, p, n) < 0 or push_u64(&t.offsets, t.data.len) < 0:
+        return NONE32
+    j = h & t.mask
+    while t.slot[j]:
+        j = (j + 1) & t.mask
+    t.slot[j] = id + 1
+    t.tag[j] = <uint32_t> (h >> 32)
+    return id
+
+
+cdef inline uint32_t spans_intern(Spans* t, const void* p, size_t n) noexcept nogil:
+    # The id of these bytes, new or old; NONE32 when memory is out.
+    cdef uint64_t h = hash_span(<const uint8_t*> p, n, t.seed)
+    cdef uint32_t id = spans_find(t, p, n, h)
+    return id if id != NONE32 else spans_add(t, p, n, h)
+
+
+cdef inline uint32_t spans_intern_near(Spans* t, const void* p, size_t n,
+                                       uint32_t* last) noexcept nogil:
+    # spans_intern for a place where the span is mostly the one that stood there last.
+    cdef size_t m = 0
+    cdef const uint8_t* q
+    if last[0] < spans_len(t):
+        q = span_at(t, last[0], &m)
+        if m == n and memcmp(p, q, n) == 0:
+            return last[0]
+    last[0] = spans_intern(t, p, n)
+    return last[0]
+
+
+cdef struct Slot64:
+    uint64_t key
+    uint32_t value
+    uint32_t used
+
+
+cdef struct Map64:
+    # u64 -> u32. Nothing is ever removed: a key that is gone keeps its slot with another value.
+    Slot64* slots
+    uint64_t mask
+    uint64_t used
+    uint64_t seed
+
+
+cdef inline int map64_init(Map64* m, uint64_t seed) noexcept nogil:
+    m.mask = 255
+    m.used = 0
+    m.seed = seed | 1
+    m.slots = <Slot64*> calloc(m.mask + 1, sizeof(Slot64))
+    return 0 if m.slots != NULL else -1
+
+
+cdef inline void map64_free(Map64* m) noexcept nogil:
+    free(m.slots)
+    m.slots = NULL
+
+
+cdef inline int map64_grow(Map64* m) noexcept nogil:
+    cdef uint64_t mask = m.mask * 2 + 1
+    cdef uint64_t i, j
+    cdef Slot64* slots = <Slot64*> calloc(mask + 1, sizeof(Slot64))
+    if slots == NULL:
+        return -1
+    for i in range(m.mask + 1):
+        if m.slots[i].used:
+            j = mix(m.slots[i].key ^ m.seed, m.seed ^ <uint64_t> 0x9E3779B97F4A7C15) & mask
+            while slots[j].used:
+                j = (j + 1) & mask
+            slots[j] = m.slots[i]
+    free(m.slots)
+    m.slots = slots
+    m.mask = mask
+    return 0
+
+
+cdef inline uint32_t map64_get(const Map64* m, uint64_t key, uint32_t absent) noexcept nogil:
+    # The key's value, or `absent` where it is not there.
+    cdef uint64_t j = mix(key ^ m.seed, m.seed ^ <uint64_t> 0x9E3779B97F4A7C15) & m.mask
+    while m.slots[j].used:
+        if m.slots[j].key == key:
+            return m.slots[j].value
+        j = (j + 1) & m.mask
+    return absent
+
+
+cdef inline Slot64* map64_at(Map64* m, uint64_t key, uint32_t fresh) noexcept nogil:
+    # The slot of key, made with value `fresh` when it is new; NULL when memory is out.
+    cdef uint64_t j
+    if m.used * 3 > (m.mask + 1) * 2 and map64_grow(m) < 0:
+        return NULL
+    j = mix(key ^ m.seed, m.seed ^ <uint64_t> 0x9E3779B97F4A7C15) & m.mask
+    while m.slots[j].used:
+        if m.slots[j].key == key:
+            return &m.slots[j]
+        j = (j + 1) & m.mask
+    m.slots[j].key = key
+    m.slots[j].value = fresh
+    m.slots[j].used = 1
+    m.used += 1
+    return &m.slots[j]

@@ -1,0 +1,1 @@
+"""Groups, steps and pieces of measures."""

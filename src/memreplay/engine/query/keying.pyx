@@ -1,0 +1,403 @@
+"""Which group each allocation is in.
+
+A stack's group is found when it is first asked for: most stacks of a file are in no live set that
+anyone looks at. Groups of rows (streams, pools, sizes, annotations) are given from outside. Any two
+make a pair, so that several at once are pairs of pairs.
+"""
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport qsort
+from libc.string cimport memset
+from memreplay.engine.replay.label cimport CODE, label_frame
+from memreplay.engine.base.growbuf cimport (
+    buf_free, buf_init, buf_reserve, push_item, push_u32, push_u64, push_zeroed
+)
+from memreplay.engine.base.hashmap cimport (
+    NONE32, Slot64, map64_at, map64_free, map64_init, span_at, spans_free, spans_init,
+    spans_intern, spans_len
+)
+from memreplay.engine.replay.lives cimport NEVER
+from memreplay.engine.base.status cimport ERR_MEMORY, OK
+from memreplay.engine.read.tables cimport *
+
+
+cdef void keys_free(Keys* k) noexcept nogil:
+    buf_free(&k.of_stack)
+    buf_free(&k.of_event)
+    buf_free(&k.of_base)
+    buf_free(&k.names)
+    buf_free(&k.path)
+    buf_free(&k.first_stack)
+    buf_free(&k.renamed)
+    buf_free(&k.sums)
+    buf_free(&k.touched)
+    map64_free(&k.known)
+    spans_free(&k.paths)
+
+
+cdef int unset(Buf* b, uint64_t n) noexcept nogil:
+    if buf_reserve(b, n) < 0:
+        return -1
+    b.len = n
+    if n:
+        memset(b.data, 0xFF, n * sizeof(uint32_t))
+    return 0
+
+
+cdef int keys_init(Keys* k, const Replay* r, int kind, uint64_t seed) noexcept nogil:
+    # What the kind needs beside this (ranks, another's groups) is set afterwards; `k` is zero.
+    k.replay = r
+    k.kind = kind
+    k.every = NONE32
+    buf_init(&k.of_stack, 4)
+    buf_init(&k.of_event, 4)
+    buf_init(&k.of_base, 4)
+    buf_init(&k.names, 8)
+    buf_init(&k.path, 4)
+    buf_init(&k.first_stack, 4)
+    buf_init(&k.renamed, 8)
+    buf_init(&k.sums, sizeof(Sum))
+    buf_init(&k.touched, 4)
+    if map64_init(&k.known, seed) < 0 or spans_init(&k.paths, seed + 1) < 0:
+        return ERR_MEMORY
+    return OK
+
+
+cdef uint32_t named(Keys* k, uint64_t name) noexcept nogil:
+    # The group of this name, new or old; NONE32 when memory is out.
+    cdef Slot64* slot = map64_at(&k.known, name, NONE32)
+    if slot == NULL:
+        return NONE32
+    if slot.value == NONE32:
+        if push_u64(&k.names, name) < 0 or push_zeroed(&k.sums) < 0:
+            return NONE32
+        slot.value = <uint32_t> k.names.len - 1
+    return slot.value
+
+
+cdef int keys_rows(Keys* k, const uint32_t* of_event, uint32_t of_all,
+                   const uint32_t* of_base) noexcept nogil:
+    # Takes the groups of rows: any number an event, or where that is NULL one for all events, and
+    # one a baseline block. Neighbours are alike.
+    cdef uint64_t i
+    cdef uint32_t last = NONE32
+    cdef uint32_t group = NONE32
+    k.by_row = True
+    if unset(&k.of_base, k.replay.baseline.len) < 0:
+        return ERR_MEMORY
+    if of_event == NULL and k.replay.events:
+        k.every = named(k, of_all)
+        if k.every == NONE32:
+            return ERR_MEMORY
+    elif unset(&k.of_event, k.replay.events) < 0:
+        return ERR_MEMORY
+    for i in range(k.of_event.len):
+        if group == NONE32 or of_event[i] != last:
+            last = of_event[i]
+            group = named(k, last)
+            if group == NONE32:
+                return ERR_MEMORY
+        (<uint32_t*> k.of_event.data)[i] = group
+    for i in range(k.replay.baseline.len):
+        group = named(k, of_base[i])
+        if group == NONE32:
+            return ERR_MEMORY
+        (<uint32_t*> k.of_base.data)[i] = group
+    return OK
+
+
+cdef uint64_t modules_of(Keys* k, uint32_t stack) noexcept nogil:
+    # The path of the forward functions in a stack, outermost first. Frames of one function that
+    # follow each other (a wrapper that calls its own like) stand as they are.
+    cdef size_t n = 0
+    cdef size_t i
+    cdef const uint32_t* ids = <const uint32_t*> span_at(&k.replay.tables.stacks, stack, &n)
+    cdef uint32_t id
+    k.path.len = 0
+    for i in range(n // 4, 0, -1):
+        id = k.forwards[ids[i - 1]]
+        if id != NONE32 and push_u32(&k.path, id) < 0:
+            return NAME_NO_STACK
+    id = spans_intern(&k.paths, k.path.data if k.path.len else <const void*> &k.kind,
+                      k.path.len * sizeof(uint32_t))
+    return id
+
+
+cdef int push_shown(Keys* k, uint32_t stack) noexcept nogil:
+    # What people see of a stack, outermost first: the frames of code, and the operator that the
+    # innermost of them called. Of a stack without code the outermost node of autograd and the
+    # outermost operator; of one without these all frames.
+    cdef const FrameKey* frames = <const FrameKey*> k.replay.tables.frames.data.data
+    cdef size_t n = 0
+    cdef size_t i
+    cdef const uint32_t* ids = <const uint32_t*> span_at(&k.replay.tables.stacks, stack, &n)
+    cdef uint32_t node = NONE32
+    cdef uint32_t called = NONE32
+    cdef uint32_t id
+    k.path.len = 0
+    for i in range(n // 4, 0, -1):
+        id = ids[i - 1]
+        if k.file_rank[frames[id].file] <= CODE:
+            called = NONE32
+            if push_u32(&k.path, id) < 0:
+                return -1
+            continue
+        id = k.forwards[id]
+        if id == NONE32:
+            continue
+        if id & NODE_BIT:
+            if node == NONE32:
+                node = id
+        elif called == NONE32:
+            called = id
+    if k.path.len == 0 and node != NONE32 and push_u32(&k.path, node) < 0:
+        return -1
+    if called != NONE32:
+        return push_u32(&k.path, called)
+    for i in range(n // 4 if k.path.len == 0 else 0):
+        if push_u32(&k.path, ids[i]) < 0:
+            return -1
+    return 0
+
+
+cdef uint64_t shown_stack(Keys* k, uint32_t stack) noexcept nogil:
+    # The first stack that was met of those that look like this one.
+    cdef uint32_t id
+    if push_shown(k, stack) < 0:
+        return NAME_NO_STACK
+    id = spans_intern(&k.paths, k.path.data, k.path.len * sizeof(uint32_t))
+    if id == NONE32 or (id >= k.first_stack.len and push_u32(&k.first_stack, stack) < 0):
+        return NAME_NO_STACK
+    return (<const uint32_t*> k.first_stack.data)[id]
+
+
+cdef uint64_t rules_of(Keys* k, uint32_t stack) noexcept nogil:
+    # The rules that the frames of a stack meet. `renamed` may hold those that are possible: for
+    # what has a stack, for what was recorded without one, for what was there before and has none.
+    cdef size_t n = 0
+    cdef size_t i
+    cdef const uint32_t* ids
+    cdef uint64_t found = k.always
+    cdef const uint64_t* mask = <const uint64_t*> k.renamed.data
+    if stack == EMPTY_STACK:
+        return found & mask[1] if k.renamed.len else found
+    if stack == spans_len(&k.replay.tables.stacks):
+        return found & mask[2] if k.renamed.len else found
+    ids = <const uint32_t*> span_at(&k.replay.tables.stacks, stack, &n)
+    for i in range(n // 4):
+        found |= k.any_frame[ids[i]]
+    found |= k.own_frame[label_frame(k.replay, stack, k.file_rank, k.function_rank)]
+    return found & mask[0] if k.renamed.len else found
+
+
+cdef inline uint64_t name_in(const Keys* k, uint32_t group) noexcept nogil:
+    return (<const uint64_t*> k.names.data)[group]
+
+
+cdef uint64_t derived(Keys* k, uint32_t first, uint32_t second) noexcept nogil:
+    # The name by a kind that is made of other groups: of one of `k.first` and one of `k.second`.
+    cdef uint64_t rules
+    if k.kind == BY_PAIR:
+        return (<uint64_t> first << 32) | second
+    if k.kind == BY_BOTH:
+        return name_in(k.first, first) & name_in(k.second, second)
+    if k.kind == BY_FIRST:
+        rules = name_in(k.first, first)
+        if rules == 0:
+            return NO_RULE
+        # Rules may stand for others of the same name.
+        if k.renamed.len:
+            return (<const uint64_t*> k.renamed.data)[ctz64(rules)]
+        return ctz64(rules)
+    # Groups that came after the names were given have none.
+    if first < k.renamed.len:
+        return (<const uint64_t*> k.renamed.data)[first]
+    return NAME_NO_STACK
+
+
+cdef uint64_t name_of_stack(Keys* k, uint32_t stack) noexcept nogil:
+    cdef size_t n = 0
+    cdef const uint32_t* ids
+    cdef const FrameKey* frames = <const FrameKey*> k.replay.tables.frames.data.data
+    cdef uint32_t frame
+    if k.kind == BY_MASK:
+        return rules_of(k, stack)
+    if stack == EMPTY_STACK:
+        return NAME_NO_STACK
+    if stack == spans_len(&k.replay.tables.stacks):
+        return NAME_BASELINE
+    if k.kind == BY_STACK:
+        return stack
+    if k.kind == BY_SHOWN:
+        return shown_stack(k, stack)
+    if k.kind == BY_MODULES:
+        return modules_of(k, stack)
+    if k.kind == BY_INNERMOST:
+        ids = <const uint32_t*> span_at(&k.replay.tables.stacks, stack, &n)
+        return ids[0]
+    frame = label_frame(k.replay, stack, k.file_rank, k.function_rank)
+    if k.kind == BY_FRAME:
+        return frame
+    return frames[frame].file if k.kind == BY_FILE else frames[frame].name
+
+
+cdef uint32_t group_of_stack(Keys* k, uint32_t stack) noexcept nogil:
+    # `stack` is the number of stacks for baseline blocks without one. NONE32 when memory is out.
+    cdef uint32_t* at
+    cdef uint32_t first
+    cdef uint32_t second = 0
+    if k.of_stack.len == 0 and unset(&k.of_stack, spans_len(&k.replay.tables.stacks) + 1) < 0:
+        return NONE32
+    at = <uint32_t*> k.of_stack.data + stack
+    if at[0] == NONE32 and k.first != NULL:
+        first = group_of_stack(k.first, stack)
+        if k.second != NULL:
+            second = group_of_stack(k.second, stack)
+        if first != NONE32 and second != NONE32:
+            at[0] = named(k, derived(k, first, second))
+    elif at[0] == NONE32:
+        at[0] = named(k, name_of_stack(k, stack))
+    return at[0]
+
+
+cdef uint32_t group_of_event(Keys* k, uint64_t event) noexcept nogil:
+    # Of an alloc event. NONE32 when memory is out.
+    cdef uint32_t* at
+    cdef uint32_t first
+    cdef uint32_t second = 0
+    if not k.by_row:
+        return group_of_stack(
+            k, (<const uint32_t*> k.replay.tables.stack.data)[k.replay.first + event])
+    if k.every != NONE32:
+        return k.every
+    if k.of_event.len == 0 and unset(&k.of_event, k.replay.events) < 0:
+        return NONE32
+    at = <uint32_t*> k.of_event.data + event
+    if at[0] == NONE32:
+        first = group_of_event(k.first, event)
+        if k.second != NULL:
+            second = group_of_event(k.second, event)
+        if first != NONE32 and second != NONE32:
+            at[0] = named(k, derived(k, first, second))
+    return at[0]
+
+
+cdef uint32_t group_of_base(Keys* k, uint64_t block) noexcept nogil:
+    # Of a baseline block. NONE32 when memory is out.
+    cdef uint32_t* at
+    cdef uint32_t first, stack
+    cdef uint32_t second = 0
+    if not k.by_row:
+        stack = (<const Baseline*> k.replay.baseline.data)[block].stack
+        if stack == EMPTY_STACK:
+            stack = spans_len(&k.replay.tables.stacks)
+        return group_of_stack(k, stack)
+    if k.of_base.len == 0 and unset(&k.of_base, k.replay.baseline.len) < 0:
+        return NONE32
+    at = <uint32_t*> k.of_base.data + block
+    if at[0] == NONE32:
+        first = group_of_base(k.first, block)
+        if k.second != NULL:
+            second = group_of_base(k.second, block)
+        if first != NONE32 and second != NONE32:
+            at[0] = named(k, derived(k, first, second))
+    return at[0]
+
+
+cdef int by_size(const void* a, const void* b) noexcept nogil:
+    # Most bytes first, then most allocations, then the name: the same order every time.
+    cdef const Sum* x = <const Sum*> a
+    cdef const Sum* y = <const Sum*> b
+    if x.bytes != y.bytes:
+        return -1 if x.bytes > y.bytes else 1
+    if x.count != y.count:
+        return -1 if x.count > y.count else 1
+    return (x.name > y.name) - (x.name < y.name)
+
+
+cdef inline int add(Keys* k, uint32_t group, int64_t n_bytes, uint32_t stack) noexcept nogil:
+    cdef Sum* sum
+    if group == NONE32:
+        return ERR_MEMORY
+    sum = <Sum*> k.sums.data + group
+    if sum.count == 0:
+        if push_u32(&k.touched, group) < 0:
+            return ERR_MEMORY
+        sum.stack = stack
+    # Sizes of blocks in a file that is made up may be too large to add; they wrap.
+    sum.bytes = <int64_t> (<uint64_t> sum.bytes + <uint64_t> n_bytes)
+    sum.count += 1
+    return OK
+
+
+cdef int keys_sum(Keys* k, const Lives* l, const Buf* allocs, const Buf* baseline,
+                  Buf* out) noexcept nogil:
+    # Fills `out` (of Sum) with the groups of these allocations (event indices) and baseline blocks
+    # (indices), the largest first.
+    cdef const uint32_t* stack = <const uint32_t*> k.replay.tables.stack.data + k.replay.first
+    cdef const Baseline* base = <const Baseline*> k.replay.baseline.data
+    cdef const int64_t* base_bytes = <const int64_t*> l.base_bytes.data
+    cdef const uint32_t* listed = <const uint32_t*> allocs.data
+    cdef uint64_t i
+    cdef uint32_t group
+    cdef int code = OK
+    for i in range(allocs.len):
+        if code == OK:
+            code = add(k, group_of_event(k, listed[i]), l.bytes[listed[i]], stack[listed[i]])
+    listed = <const uint32_t*> baseline.data
+    for i in range(baseline.len):
+        if code == OK:
+            code = add(k, group_of_base(k, listed[i]), base_bytes[listed[i]],
+                       base[listed[i]].stack)
+    for i in range(k.touched.len):
+        group = (<const uint32_t*> k.touched.data)[i]
+        (<Sum*> k.sums.data)[group].name = (<const uint64_t*> k.names.data)[group]
+        (<Sum*> k.sums.data)[group].group = group
+        if code == OK and push_item(out, <Sum*> k.sums.data + group) < 0:
+            code = ERR_MEMORY
+        memset(<Sum*> k.sums.data + group, 0, sizeof(Sum))
+    k.touched.len = 0
+    if code == OK and out.len:
+        qsort(out.data, out.len, sizeof(Sum), by_size)
+    return code
+
+
+cdef int keys_meet(Keys* k) noexcept nogil:
+    # Every group that an allocation or a baseline block is in.
+    cdef const uint8_t* action = <const uint8_t*> k.replay.tables.action.data + k.replay.first
+    cdef uint64_t i
+    if not k.by_row:
+        # There are far fewer stacks than events, and those of frees do no harm.
+        for i in range(<uint64_t> spans_len(&k.replay.tables.stacks) + 1):
+            if group_of_stack(k, <uint32_t> i) == NONE32:
+                return ERR_MEMORY
+        return OK
+    for i in range(k.replay.events):
+        if action[i] == A_ALLOC and group_of_event(k, i) == NONE32:
+            return ERR_MEMORY
+    for i in range(k.replay.baseline.len):
+        if group_of_base(k, i) == NONE32:
+            return ERR_MEMORY
+    return OK
+
+
+cdef int keys_keep(Keys* k, Lives* l, const uint8_t* wanted) noexcept nogil:
+    # From now on only allocations of the wanted groups count (of those that did). All are met.
+    cdef const uint8_t* action = <const uint8_t*> k.replay.tables.action.data + k.replay.first
+    cdef uint64_t n = k.replay.events
+    cdef uint32_t* base_end = <uint32_t*> l.base_end.data
+    cdef uint8_t* keep
+    cdef uint64_t i
+    cdef bint fresh = l.keep.len == 0
+    if buf_reserve(&l.keep, n + 1 - l.keep.len) < 0:
+        return ERR_MEMORY
+    # One more than there are events: an empty one means that all count.
+    l.keep.len = n + 1
+    keep = <uint8_t*> l.keep.data
+    for i in range(n):
+        keep[i] = ((fresh or keep[i]) and action[i] == A_ALLOC
+                   and wanted[group_of_event(k, i)])
+    for i in range(l.base_end.len):
+        if not wanted[group_of_base(k, i)]:
+            base_end[i] = NEVER
+    return OK

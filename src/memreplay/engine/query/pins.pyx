@@ -1,0 +1,102 @@
+"""Who pins what is free.
+
+The free bytes of a unit with blocks in use are pinned by these, an equal part by each
+(docs/fragmentation.md). Units are those of blockmap.
+"""
+
+from libc.stdint cimport uint32_t, uint64_t
+from libc.stdlib cimport qsort
+from libc.string cimport memset
+from memreplay.engine.replay.blockmap cimport (
+    TILE_IN_USE, Tile, Unit, next_unit, segments_of, tiles_of
+)
+from memreplay.engine.base.growbuf cimport buf_free, buf_init, push_item, push_zeroed
+from memreplay.engine.base.hashmap cimport NONE32
+from memreplay.engine.query.keying cimport group_at, group_of_base
+from memreplay.engine.replay.replay cimport CARRIED
+from memreplay.engine.base.status cimport ERR_MEMORY, OK
+
+
+cdef inline uint32_t group_of(Keys* keys, Buf* sums, const Tile* t) noexcept nogil:
+    # The group of who allocated a block, with a sum of its own; NONE32 when memory is out.
+    cdef uint32_t group
+    if t.owner & CARRIED:
+        group = group_of_base(keys, t.owner & ~CARRIED)
+    else:
+        group = group_at(keys, t.owner)
+    while group != NONE32 and sums.len <= group:
+        if push_zeroed(sums) < 0:
+            return NONE32
+    return group
+
+
+cdef int pin_unit(const BlockMap* m, Keys* keys, uint32_t segment, const Unit* u,
+                  uint32_t* counted, Buf* sums) noexcept nogil:
+    # Shares its free bytes out among its blocks in use; the first ones have the odd bytes.
+    cdef const Tile* t = tiles_of(m) + segments_of(m)[segment].first
+    cdef uint64_t odd = u.free % u.in_use
+    cdef uint32_t i, group
+    cdef uint32_t first = NONE32
+    cdef bint alone = True
+    cdef Pin* pin
+    for i in range(u.first, u.stop):
+        if t[i].state != TILE_IN_USE:
+            continue
+        group = group_of(keys, sums, &t[i])
+        if group == NONE32:
+            return ERR_MEMORY
+        alone = alone and (first == NONE32 or first == group)
+        first = group
+        pin = <Pin*> sums.data + group
+        pin.bytes += u.free // u.in_use
+        if odd:
+            pin.bytes += 1
+            odd -= 1
+        # A block at the border of two handles comes twice.
+        if i >= counted[0]:
+            pin.blocks += 1
+            counted[0] = i + 1
+        if pin.seen != segment + 1:
+            pin.seen = segment + 1
+            pin.segments += 1
+    if alone:
+        (<Pin*> sums.data)[first].alone += u.free
+    return OK
+
+
+cdef int most_pinned(const void* x, const void* y) noexcept nogil:
+    cdef const Pin* p = <const Pin*> x
+    cdef const Pin* q = <const Pin*> y
+    if p.bytes != q.bytes:
+        return -1 if p.bytes > q.bytes else 1
+    if p.blocks != q.blocks:
+        return -1 if p.blocks > q.blocks else 1
+    return (p.name > q.name) - (p.name < q.name)
+
+
+cdef int blockmap_pins(const BlockMap* m, Keys* keys, Buf* out) noexcept nogil:
+    # Fills `out` (of Pin) with the groups that pin anything, the most bytes first. They add up to
+    # m.pinned.
+    cdef Buf sums
+    cdef Unit u
+    cdef uint32_t counted
+    cdef uint64_t i
+    cdef int code = OK
+    cdef Pin* pin
+    buf_init(&sums, sizeof(Pin))
+    for i in range(m.segments.len):
+        memset(&u, 0, sizeof(Unit))
+        counted = 0
+        while code == OK and next_unit(m, segments_of(m) + i, &u):
+            if u.free and u.in_use:
+                code = pin_unit(m, keys, <uint32_t> i, &u, &counted, &sums)
+    for i in range(sums.len):
+        pin = <Pin*> sums.data + i
+        if code == OK and pin.blocks:
+            pin.name = (<const uint64_t*> keys.names.data)[i]
+            if push_item(out, pin) < 0:
+                code = ERR_MEMORY
+    buf_free(&sums)
+    if code == OK and out.len:
+        qsort(out.data, out.len, sizeof(Pin), most_pinned)
+    return code

@@ -1,0 +1,6 @@
+# Where an optimizer worked, by the stacks of what it allocated and what it gave back.
+from libc.stdint cimport uint32_t
+from memreplay.engine.base.growbuf cimport Buf
+from memreplay.engine.replay.replay cimport Replay
+
+cdef int find_turns(const Replay* r, bint zeroed, Buf* at) noexcept nogil

@@ -1,0 +1,220 @@
+"""Finds the turns of an optimizer: the stretches of a trace in which it steps.
+
+PyTorch wraps step() of every optimizer (`wrapper` of torch/optim/optimizer.py), so that what it
+allocates is known by its stack. Where it allocates nothing (SGD, fused kernels), what zero_grad()
+gives back stands in for it. A turn ends where something else is allocated. Between two turns a
+step's work lies; a thread that allocates a little while the optimizer steps ends no turn.
+
+Several optimizers are told apart by who calls them: the one that has most turns counts, of equals
+the first.
+"""
+
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, qsort
+from libc.string cimport memcmp
+from memreplay.engine.base.growbuf cimport Buf, buf_free, buf_init, push_u32
+from memreplay.engine.base.hashmap cimport NONE32, span_at, spans_len
+from memreplay.engine.base.status cimport ERR_MEMORY, OK
+from memreplay.engine.read.tables cimport (
+    A_ALLOC, A_FREE_COMPLETED, A_FREE_REQUESTED, EMPTY_STACK, FrameKey
+)
+
+cdef enum:
+    # What a frame's name and file say of a stack.
+    PLAIN
+    OPTIMIZER    # the optimizer is at work, from here on inwards
+    ZERO_GRAD
+    PROGRAM      # unless it calls the program back, which is at work then
+    WRAPPED      # what torch wraps around them
+    # Gaps of a quarter of this one or more end a turn: those not smaller hold so many tenths of
+    # what others allocate between turns.
+    TENTHS = 8
+
+
+cdef inline bint is_text(const uint8_t* text, size_t n, const char* wanted,
+                         size_t m) noexcept nogil:
+    return n == m and memcmp(text, wanted, m) == 0
+
+
+cdef inline bint has_text(const uint8_t* text, size_t n, const char* wanted,
+                          size_t m) noexcept nogil:
+    cdef size_t i
+    for i in range(m, n + 1):
+        if memcmp(text + i - m, wanted, m) == 0:
+            return True
+    return False
+
+
+cdef int kind_of(const Replay* r, const FrameKey* frame) noexcept nogil:
+    cdef size_t n = 0
+    cdef size_t m = 0
+    cdef const uint8_t* name = span_at(&r.tables.strings, frame.name, &n)
+    cdef const uint8_t* file = span_at(&r.tables.strings, frame.file, &m)
+    if is_text(name, n, b"forward", 7) or is_text(name, n, b"backward", 8) \
+            or is_text(name, n, b"closure", 7):
+        return PROGRAM
+    if is_text(name, n, b"zero_grad", 9):
+        return ZERO_GRAD
+    if has_text(file, m, b"torch/_dynamo/", 14) or has_text(file, m, b"torch/_compile.py", 17):
+        return WRAPPED
+    if not is_text(name, n, b"step", 4) and not is_text(name, n, b"wrapper", 7):
+        return PLAIN
+    if name[0] == b"w":
+        # The scheduler of learning rates wraps it once more.
+        return OPTIMIZER if has_text(file, m, b"optim/optimizer.py", 18) \
+            or has_text(file, m, b"optim/lr_scheduler.py", 21) else PLAIN
+    if has_text(file, m, b"lr_scheduler", 12) or has_text(file, m, b"swa_utils", 9):
+        return PLAIN
+    return OPTIMIZER if has_text(file, m, b"/optim/", 7) or has_text(file, m, b"optimizer", 9) \
+        else PLAIN
+
+
+cdef uint32_t caller_of(const uint8_t* kinds, const uint32_t* stack, size_t n,
+                        int wanted) noexcept nogil:
+    # The frame that calls the optimizer (its own outermost one, where the stack was cut), or
+    # NONE32 for the stack of something else. Frames come innermost first.
+    cdef uint32_t found = NONE32
+    cdef bint inside = False
+    cdef size_t i
+    for i in range(n):
+        if kinds[stack[i]] == wanted:
+            inside = True
+            found = stack[i]
+        elif inside and kinds[stack[i]] != WRAPPED:
+            found = stack[i]
+            inside = False
+        elif kinds[stack[i]] == PROGRAM and found == NONE32:
+            return NONE32
+    return found
+
+
+cdef uint32_t* callers(const Replay* r, int wanted) noexcept nogil:
+    # Of each stack; NULL when memory is out.
+    cdef const FrameKey* frames = <const FrameKey*> r.tables.frames.data.data
+    cdef uint32_t n_frames = spans_len(&r.tables.frames)
+    cdef uint32_t n_stacks = spans_len(&r.tables.stacks)
+    cdef uint8_t* kinds = <uint8_t*> calloc(<uint64_t> n_frames + 1, 1)
+    cdef uint32_t* found = <uint32_t*> calloc(<uint64_t> n_stacks + 1, sizeof(uint32_t))
+    cdef const uint32_t* stack
+    cdef size_t n = 0
+    cdef uint32_t i
+    if kinds == NULL or found == NULL:
+        free(kinds)
+        free(found)
+        return NULL
+    for i in range(n_frames):
+        kinds[i] = kind_of(r, &frames[i])
+    for i in range(n_stacks):
+        stack = <const uint32_t*> span_at(&r.tables.stacks, i, &n)
+        found[i] = caller_of(kinds, stack, n // 4, wanted) if i != EMPTY_STACK else NONE32
+    free(kinds)
+    return found
+
+
+cdef inline uint32_t turn_of(const uint8_t* action, const uint32_t* stack, const uint32_t* caller,
+                             bint zeroed, uint64_t i) noexcept nogil:
+    # Who called the optimizer that is at work in an event; NONE32 if it is not.
+    if zeroed:
+        if action[i] != A_FREE_REQUESTED and action[i] != A_FREE_COMPLETED:
+            return NONE32
+    elif action[i] != A_ALLOC:
+        return NONE32
+    return caller[stack[i]]
+
+
+cdef uint32_t busiest(const Replay* r, const uint32_t* caller, bint zeroed,
+                      uint32_t* turns, uint32_t* before) noexcept nogil:
+    # The caller with most turns, of equals the first. `before`: what others had allocated when a
+    # caller's optimizer was last at work, and one.
+    cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
+    cdef const uint32_t* stack = <const uint32_t*> r.tables.stack.data + r.first
+    cdef uint32_t best = NONE32
+    cdef uint32_t others = 1
+    cdef uint32_t who
+    cdef uint64_t i
+    for i in range(r.events):
+        who = turn_of(action, stack, caller, zeroed, i)
+        if who == NONE32:
+            others += action[i] == A_ALLOC and caller[stack[i]] == NONE32
+            continue
+        turns[who] += before[who] != others
+        before[who] = others
+        if best == NONE32 or turns[who] > turns[best] + 1:
+            # One more is no more: the trace may end in between.
+            best = who
+    return best
+
+
+cdef int ascending(const void* a, const void* b) noexcept nogil:
+    cdef uint32_t x = (<const uint32_t*> a)[0]
+    cdef uint32_t y = (<const uint32_t*> b)[0]
+    return (x > y) - (x < y)
+
+
+cdef uint32_t least_gap(const Buf* gaps) noexcept nogil:
+    # What others allocate at least between two turns.
+    cdef uint32_t* gap = <uint32_t*> gaps.data
+    cdef uint64_t total = 0
+    cdef uint64_t held = 0
+    cdef uint64_t i
+    qsort(gap, gaps.len, sizeof(uint32_t), ascending)
+    for i in range(gaps.len):
+        total += gap[i]
+    i = gaps.len
+    while i > 0 and held * 10 < total * TENTHS:
+        i -= 1
+        held += gap[i]
+    return max(<uint32_t> 1, gap[i] // 4) if gaps.len else 1
+
+
+cdef int cut(const Replay* r, const uint32_t* caller, bint zeroed, uint32_t who, uint32_t least,
+             Buf* gaps, Buf* at) noexcept nogil:
+    # Fills `gaps`, or `at` with the event after each turn: the next allocation of others, or the
+    # end of the trace.
+    cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
+    cdef const uint32_t* stack = <const uint32_t*> r.tables.stack.data + r.first
+    cdef uint32_t gap = 0
+    cdef uint32_t stop = NONE32     # the event after the turn, as far as is known
+    cdef bint begun = False
+    cdef uint64_t i
+    for i in range(r.events):
+        if turn_of(action, stack, caller, zeroed, i) == who:
+            if begun and gap > 0 and gaps != NULL and push_u32(gaps, gap) < 0:
+                return ERR_MEMORY
+            if begun and gap >= least and at != NULL and push_u32(at, stop) < 0:
+                return ERR_MEMORY
+            begun = True
+            gap = 0
+            stop = NONE32
+        elif action[i] == A_ALLOC and caller[stack[i]] == NONE32:
+            if stop == NONE32:
+                stop = <uint32_t> i
+            gap += 1
+    if begun and at != NULL:
+        return OK if push_u32(at, min(stop, <uint32_t> r.events)) == 0 else ERR_MEMORY
+    return OK
+
+
+cdef int find_turns(const Replay* r, bint zeroed, Buf* at) noexcept nogil:
+    # Fills `at` with the event after each turn; leaves it empty where there is none.
+    cdef uint32_t* caller = callers(r, ZERO_GRAD if zeroed else OPTIMIZER)
+    cdef uint64_t n = <uint64_t> spans_len(&r.tables.frames) + 1
+    cdef uint32_t* turns = <uint32_t*> calloc(n, sizeof(uint32_t))
+    cdef uint32_t* before = <uint32_t*> calloc(n, sizeof(uint32_t))
+    cdef uint32_t who
+    cdef Buf gaps
+    cdef int code = OK
+    buf_init(&gaps, sizeof(uint32_t))
+    if caller == NULL or turns == NULL or before == NULL:
+        code = ERR_MEMORY
+    if code == OK:
+        who = busiest(r, caller, zeroed, turns, before)
+        if who != NONE32:
+            code = cut(r, caller, zeroed, who, 1, &gaps, NULL)
+            if code == OK:
+                code = cut(r, caller, zeroed, who, least_gap(&gaps), NULL, at)
+    free(caller)
+    free(turns)
+    free(before)
+    buf_free(&gaps)
+    return code

@@ -1,0 +1,294 @@
+"""The façade over rows that are added: what Python may call to fill tables from a dataset.
+
+No algorithm is in here.
+"""
+
+cimport cython
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memset
+from memreplay._core cimport Tables, error_of
+from memreplay.engine.read cimport adding as _adding
+from memreplay.engine.read cimport tables as _tables
+from memreplay.engine.read.column cimport Column, Owned, column, owned
+from memreplay.engine.base.growbuf cimport buf_reserve, push_u32
+from memreplay.engine.base.hashmap cimport NONE32, spans_intern, spans_len
+from memreplay.engine.read.keys cimport S_ACTION
+from memreplay.engine.base.status cimport OK
+
+
+class WrongRowError(ValueError):
+    """A row that no snapshot can have: its number, in what was given."""
+
+
+def same_length(n: int, *others: int) -> None:
+    """Raises ValueError unless all are `n`."""
+    if any(other != n for other in others):
+        raise ValueError("columns of one table are of one length")
+
+
+def decoded(
+    const int32_t[::1] at, const uint32_t[::1] codes, uint32_t missing, valid, uint64_t offset
+) -> Column:
+    """u32 the code of each row: `codes[at[i]]`, or `missing` where bit `offset + i` of `valid` (a
+    buffer of bits, the lowest first, or None) is not set. Raises WrongRowError with the first row
+    whose index is past the end, and ValueError."""
+    cdef Owned out = owned(4)
+    cdef _adding.Coded c
+    cdef const uint8_t[::1] bits = valid
+    cdef uint64_t n = at.shape[0]
+    cdef uint64_t row
+    if bits is not None and (offset > <uint64_t> bits.shape[0] * 8
+                             or n > <uint64_t> bits.shape[0] * 8 - offset):
+        raise ValueError("a bit a row")
+    if buf_reserve(&out.buf, n) < 0:
+        raise MemoryError
+    if n:
+        c.at = &at[0]
+        c.valid = NULL if bits is None else &bits[0]
+        c.offset = offset
+        c.codes = &codes[0] if codes.shape[0] else NULL
+        c.words = codes.shape[0]
+        c.missing = missing
+        with nogil:
+            row = _adding.decode(&c, n, <uint32_t*> out.buf.data)
+        if row != _adding.ALL_FIT:
+            raise WrongRowError(row)
+    return column(out, out.buf.data, n, b"I")
+
+
+@cython.final
+cdef class Adding:
+    """Tables that are being filled, as `_core.read` hands them to `then`.
+
+    Ids of strings and pools are those of the tables; frames and stacks are numbered as they are
+    added, from 0. Each method takes a batch, a buffer a column, and raises WrongRowError with the
+    first row that is wrong, LimitError or MemoryError.
+    """
+
+    cdef Tables tables
+    cdef Owned frame_of    # u32 a frame of the dataset: its id
+    cdef Owned stack_of    # u32 a stack of the dataset: its id
+
+    def __cinit__(self, Tables tables not None):
+        if tables.t.strings.slot == NULL:
+            raise ValueError("these tables are closed")
+        self.tables = tables
+        self.frame_of = owned(4)
+        self.stack_of = owned(4)
+
+    cdef int _check(self, uint64_t row) except -1:
+        if self.tables.t.status.code != OK:
+            raise error_of(&self.tables.t.status)
+        if row != _adding.ALL_FIT:
+            raise WrongRowError(row)
+        return 0
+
+    def intern(self, const uint8_t[::1] data, const int32_t[::1] offsets) -> Column:
+        """u32 the id of each text: `data[offsets[i]:offsets[i + 1]]` (UTF-8)."""
+        cdef Owned out = owned(4)
+        cdef Py_ssize_t n = offsets.shape[0] - 1
+        cdef Py_ssize_t i
+        cdef uint32_t found
+        for i in range(n):
+            if not 0 <= offsets[i] <= offsets[i + 1] <= data.shape[0]:
+                raise WrongRowError(i)
+            found = spans_intern(&self.tables.t.strings,
+                                 &data[0] + offsets[i] if data.shape[0] else NULL,
+                                 offsets[i + 1] - offsets[i])
+            if found == NONE32 or push_u32(&out.buf, found) < 0:
+                raise MemoryError
+        return column(out, out.buf.data, out.buf.len, b"I")
+
+    def pool(self, first: int, second: int) -> int:
+        """The id of a pool."""
+        cdef int64_t[2] pair
+        pair[0] = first
+        pair[1] = second
+        cdef uint32_t found = spans_intern(&self.tables.t.pairs, &pair, sizeof(pair))
+        if found == NONE32:
+            raise MemoryError
+        return found
+
+    def action(self, name: bytes) -> int:
+        """The code of an action."""
+        cdef uint32_t text = spans_intern(&self.tables.t.strings, <const char*> name, len(name))
+        cdef uint32_t* others = <uint32_t*> self.tables.t.other_actions.data
+        cdef size_t i
+        if text == NONE32:
+            raise MemoryError
+        if S_ACTION <= text < S_ACTION + _tables.A_KNOWN:
+            return text - S_ACTION
+        for i in range(self.tables.t.other_actions.len):
+            if others[i] == text:
+                return _tables.A_OTHER + i
+        if self.tables.t.other_actions.len >= _tables.A_LAST - _tables.A_OTHER:
+            return _tables.A_LAST
+        if push_u32(&self.tables.t.other_actions, text) < 0:
+            raise MemoryError
+        return _tables.A_OTHER + self.tables.t.other_actions.len - 1
+
+    def frames(
+        self, const uint32_t[::1] function, const uint32_t[::1] file, const int64_t[::1] line,
+        const uint32_t[::1] op, const uint32_t[::1] name, const uint32_t[::1] target,
+        const uint32_t[::1] trace
+    ) -> None:
+        """Frames: ids of strings, 0 for none."""
+        cdef _tables.FrameKey f
+        cdef uint32_t texts = spans_len(&self.tables.t.strings)
+        cdef uint32_t found
+        cdef Py_ssize_t i
+        same_length(function.shape[0], file.shape[0], line.shape[0], op.shape[0], name.shape[0],
+                    target.shape[0], trace.shape[0])
+        for i in range(function.shape[0]):
+            memset(&f, 0, sizeof(f))
+            f.name = function[i]
+            f.file = file[i]
+            f.line = line[i]
+            f.fx_op = op[i]
+            f.fx_name = name[i]
+            f.fx_target = target[i]
+            f.fx_trace = trace[i]
+            if max(f.name, f.file, f.fx_op, f.fx_name, f.fx_target, f.fx_trace) >= texts:
+                raise WrongRowError(i)
+            found = spans_intern(&self.tables.t.frames, &f, sizeof(f))
+            if found == NONE32 or push_u32(&self.frame_of.buf, found) < 0:
+                raise MemoryError
+
+    def stacks(self, const int32_t[::1] offsets, const uint32_t[::1] frames) -> None:
+        """Stacks: `frames[offsets[i]:offsets[i + 1]]`, innermost first."""
+        cdef Owned ids = owned(4)
+        cdef const uint32_t* known = <const uint32_t*> self.frame_of.buf.data
+        cdef Py_ssize_t i, k
+        cdef uint32_t found
+        for i in range(offsets.shape[0] - 1):
+            if not 0 <= offsets[i] <= offsets[i + 1] <= frames.shape[0]:
+                raise WrongRowError(i)
+            ids.buf.len = 0
+            for k in range(offsets[i], offsets[i + 1]):
+                if frames[k] >= self.frame_of.buf.len:
+                    raise WrongRowError(i)
+                if push_u32(&ids.buf, known[frames[k]]) < 0:
+                    raise MemoryError
+            found = spans_intern(&self.tables.t.stacks, ids.buf.data, ids.buf.len * 4)
+            if found == NONE32 or push_u32(&self.stack_of.buf, found) < 0:
+                raise MemoryError
+
+    def trace(self, device: int) -> None:
+        """The trace of the next device; its events come next."""
+        if device != <int64_t> self.tables.t.traces.len:
+            raise WrongRowError(device)
+        _adding.add_trace(&self.tables.t, device)
+        self._check(_adding.ALL_FIT)
+
+    def events(
+        self, const uint8_t[::1] action, const uint64_t[::1] address, const int64_t[::1] size,
+        const int64_t[::1] time, const uint64_t[::1] stream, const uint32_t[::1] stack,
+        const uint32_t[::1] pool, const uint32_t[::1] compile_context,
+        const uint32_t[::1] user_metadata, const int64_t[::1] device_free,
+        const uint8_t[::1] has_device_free
+    ) -> None:
+        """Events of the last trace."""
+        cdef _adding.EventColumns c
+        cdef uint64_t n = action.shape[0]
+        cdef uint64_t row
+        same_length(n, address.shape[0], size.shape[0], time.shape[0], stream.shape[0],
+                    stack.shape[0], pool.shape[0], compile_context.shape[0],
+                    user_metadata.shape[0], device_free.shape[0], has_device_free.shape[0])
+        if n == 0:
+            return
+        if not self.tables.t.traces.len:
+            raise WrongRowError(0)
+        c.action = &action[0]
+        c.address = &address[0]
+        c.size = &size[0]
+        c.time = &time[0]
+        c.stream = &stream[0]
+        c.stack = &stack[0]
+        c.pool = &pool[0]
+        c.compile_context = &compile_context[0]
+        c.user_metadata = &user_metadata[0]
+        c.device_free = &device_free[0]
+        c.has_device_free = &has_device_free[0]
+        with nogil:
+            row = _adding.add_events(&self.tables.t, &c, n,
+                                     <const uint32_t*> self.stack_of.buf.data,
+                                     self.stack_of.buf.len)
+        self._check(row)
+
+    def segments(
+        self, const int32_t[::1] device, const uint64_t[::1] address, const int64_t[::1] total,
+        const int64_t[::1] allocated, const int64_t[::1] active, const int64_t[::1] requested,
+        const uint8_t[::1] has_requested, const uint64_t[::1] stream, const uint32_t[::1] kind,
+        const uint32_t[::1] pool, const uint32_t[::1] stack, const uint8_t[::1] expandable
+    ) -> None:
+        """Segments, in their order."""
+        cdef _adding.SegmentColumns c
+        cdef uint64_t n = device.shape[0]
+        cdef uint64_t row
+        same_length(n, address.shape[0], total.shape[0], allocated.shape[0], active.shape[0],
+                    requested.shape[0], has_requested.shape[0], stream.shape[0], kind.shape[0],
+                    pool.shape[0], stack.shape[0], expandable.shape[0])
+        if n == 0:
+            return
+        c.device = &device[0]
+        c.address = &address[0]
+        c.total = &total[0]
+        c.allocated = &allocated[0]
+        c.active = &active[0]
+        c.requested = &requested[0]
+        c.has_requested = &has_requested[0]
+        c.stream = &stream[0]
+        c.kind = &kind[0]
+        c.pool = &pool[0]
+        c.stack = &stack[0]
+        c.expandable = &expandable[0]
+        with nogil:
+            row = _adding.add_segments(&self.tables.t, &c, n,
+                                       <const uint32_t*> self.stack_of.buf.data,
+                                       self.stack_of.buf.len)
+        self._check(row)
+
+    def blocks(
+        self, const uint32_t[::1] segment, const uint64_t[::1] address, const int64_t[::1] size,
+        const int64_t[::1] requested, const uint8_t[::1] has_requested,
+        const uint8_t[::1] state, const uint32_t[::1] stack
+    ) -> None:
+        """Blocks, in the order of their segments."""
+        cdef _adding.BlockColumns c
+        cdef uint64_t n = segment.shape[0]
+        cdef uint64_t row
+        same_length(n, address.shape[0], size.shape[0], requested.shape[0],
+                    has_requested.shape[0], state.shape[0], stack.shape[0])
+        if n == 0:
+            return
+        c.segment = &segment[0]
+        c.address = &address[0]
+        c.size = &size[0]
+        c.requested = &requested[0]
+        c.has_requested = &has_requested[0]
+        c.state = &state[0]
+        c.stack = &stack[0]
+        with nogil:
+            row = _adding.add_blocks(&self.tables.t, &c, n,
+                                     <const uint32_t*> self.stack_of.buf.data,
+                                     self.stack_of.buf.len)
+        self._check(row)
+
+    def annotations(
+        self, const int32_t[::1] device, const int64_t[::1] time, const uint32_t[::1] stage,
+        const uint32_t[::1] name
+    ) -> None:
+        """Annotations, in their order."""
+        cdef _adding.AnnotationColumns c
+        cdef uint64_t n = device.shape[0]
+        cdef uint64_t row
+        same_length(n, time.shape[0], stage.shape[0], name.shape[0])
+        if n == 0:
+            return
+        c.device = &device[0]
+        c.time = &time[0]
+        c.stage = &stage[0]
+        c.name = &name[0]
+        with nogil:
+            row = _adding.add_annotations(&self.tables.t, &c, n)
+        self._check(row)

@@ -1,0 +1,178 @@
+"""Rows of columns that were made before, added to tables as if they had just been read.
+
+Events go through `push_event`, as a reader's do, so that a range leaves out what it leaves out of
+any file. Ids are checked, and so are sizes: nothing in the columns is trusted. What adds rows
+returns the first row that is wrong, or ALL_FIT; where t.status is set, memory or a limit is to
+blame instead.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from memreplay.engine.base.hashmap cimport NONE32, spans_len
+from memreplay.engine.read.opening cimport open_row, open_trace
+from memreplay.engine.base.status cimport OK
+from memreplay.engine.read.tables cimport *
+
+
+cdef int add_trace(Tables* t, int32_t device) noexcept nogil:
+    # The next trace, of this device: the next one too.
+    return open_trace(t, device, device)
+
+
+cdef uint64_t decode(const Coded* c, uint64_t n, uint32_t* out) noexcept nogil:
+    # The codes of n rows; the first whose index is past the end of the dictionary, or ALL_FIT.
+    cdef uint64_t i, bit
+    for i in range(n):
+        bit = c.offset + i
+        if c.valid != NULL and not c.valid[bit >> 3] >> (bit & 7) & 1:
+            out[i] = c.missing
+        elif <uint64_t> <uint32_t> c.at[i] < c.words:
+            out[i] = c.codes[c.at[i]]
+        else:
+            return i
+    return ALL_FIT
+
+
+# --- what a row may say ---------------------------------------------------------------------------
+
+cdef inline bint is_size(int64_t n) noexcept nogil:
+    return 0 <= n <= MAX_BYTES
+
+
+cdef inline bint is_text(const Tables* t, uint32_t id) noexcept nogil:
+    return id < spans_len(&t.strings)
+
+
+cdef inline bint is_text_or_none(const Tables* t, uint32_t id) noexcept nogil:
+    return id == NONE32 or is_text(t, id)
+
+
+cdef inline bint is_pool(const Tables* t, uint32_t id) noexcept nogil:
+    return id == NONE32 or id < spans_len(&t.pairs)
+
+
+cdef inline bint is_action(const Tables* t, uint8_t code) noexcept nogil:
+    return (code < A_KNOWN or code == A_NONE or code == A_LAST
+            or (code >= A_OTHER and <size_t> (code - A_OTHER) < t.other_actions.len))
+
+
+cdef inline bint is_event(const Tables* t, const EventColumns* c, uint64_t i) noexcept nogil:
+    return (is_action(t, c.action[i]) and is_size(c.size[i]) and is_pool(t, c.pool[i])
+            and is_text_or_none(t, c.compile_context[i])
+            and is_text_or_none(t, c.user_metadata[i]))
+
+
+cdef inline bint is_segment(const Tables* t, const SegmentColumns* c, uint64_t i) noexcept nogil:
+    return (is_size(c.total[i]) and is_size(c.allocated[i]) and is_size(c.active[i])
+            and is_size(c.requested[i]) and is_text(t, c.kind[i]) and is_pool(t, c.pool[i])
+            and (c.device[i] == -1 or 0 <= c.device[i] < <int64_t> t.max_devices))
+
+
+cdef inline bint is_block(const Tables* t, const BlockColumns* c, uint64_t i,
+                          uint32_t last) noexcept nogil:
+    # `last` is the segment of the block before.
+    return (is_size(c.size[i]) and is_size(c.requested[i]) and c.state[i] < STATES
+            and last <= c.segment[i] < t.segments.len)
+
+
+# --- rows -----------------------------------------------------------------------------------------
+
+cdef uint64_t add_events(Tables* t, const EventColumns* c, uint64_t n, const uint32_t* stack_of,
+                         uint64_t stacks) noexcept nogil:
+    # Events of the trace that was added last.
+    cdef Trace* trace = <Trace*> t.traces.data + t.traces.len - 1
+    cdef Event e
+    cdef uint64_t i
+    for i in range(n):
+        if c.stack[i] >= stacks or not is_event(t, c, i):
+            return i
+        e.action = c.action[i]
+        e.address = c.address[i]
+        e.size = c.size[i]
+        e.time = c.time[i]
+        e.stream = c.stream[i]
+        e.stack = stack_of[c.stack[i]]
+        e.pool = c.pool[i]
+        e.compile_context = c.compile_context[i]
+        e.user_metadata = c.user_metadata[i]
+        e.carried = False
+        e.has_device_free = c.has_device_free[i]
+        e.device_free = c.device_free[i]
+        if push_event(t, &e) != OK:
+            return i
+        trace.count += 1
+        t.attached_events += 1
+    return ALL_FIT
+
+
+cdef uint64_t add_segments(Tables* t, const SegmentColumns* c, uint64_t n,
+                           const uint32_t* stack_of, uint64_t stacks) noexcept nogil:
+    cdef Segment* s
+    cdef uint32_t row = 0
+    cdef uint64_t i
+    for i in range(n):
+        if (c.stack[i] >= stacks or not is_segment(t, c, i)
+                or open_row(t, &t.segments, "rows of segments", &row) != OK):
+            return i
+        s = <Segment*> t.segments.data + row
+        s.device = c.device[i]
+        s.address = c.address[i]
+        s.total_size = c.total[i]
+        s.allocated_size = c.allocated[i]
+        s.active_size = c.active[i]
+        s.requested_size = c.requested[i]
+        s.stream = c.stream[i]
+        s.kind = c.kind[i]
+        s.pool = c.pool[i]
+        s.stack = stack_of[c.stack[i]]
+        s.flags = HAS_ADDRESS | HAS_TOTAL | HAS_BLOCKS
+        if c.has_requested[i]:
+            s.flags |= HAS_REQUESTED
+        if c.expandable[i]:
+            s.flags |= EXPANDABLE
+        t.attached_segments += 1
+    return ALL_FIT
+
+
+cdef uint64_t add_blocks(Tables* t, const BlockColumns* c, uint64_t n, const uint32_t* stack_of,
+                         uint64_t stacks) noexcept nogil:
+    # Blocks of segments that are there, in the order of these.
+    cdef Block* b
+    cdef uint32_t row = 0
+    cdef uint32_t last = 0
+    cdef uint64_t i
+    if t.blocks.len:
+        last = (<Block*> t.blocks.data)[t.blocks.len - 1].segment
+    for i in range(n):
+        if (c.stack[i] >= stacks or not is_block(t, c, i, last)
+                or open_row(t, &t.blocks, "rows of blocks", &row) != OK):
+            return i
+        last = c.segment[i]
+        b = <Block*> t.blocks.data + row
+        b.segment = last
+        b.address = c.address[i]
+        b.size = c.size[i]
+        b.requested = c.requested[i]
+        b.state = c.state[i]
+        b.stack = stack_of[c.stack[i]]
+        b.flags = HAS_ADDRESS | HAS_FRAMES
+        if c.has_requested[i]:
+            b.flags |= HAS_REQUESTED
+        t.attached_blocks += 1
+    return ALL_FIT
+
+
+cdef uint64_t add_annotations(Tables* t, const AnnotationColumns* c, uint64_t n) noexcept nogil:
+    cdef Annotation* a
+    cdef uint32_t row = 0
+    cdef uint64_t i
+    for i in range(n):
+        if (not is_text(t, c.stage[i]) or not is_text(t, c.name[i])
+                or open_row(t, &t.annotations, "rows of annotations", &row) != OK):
+            return i
+        a = <Annotation*> t.annotations.data + row
+        a.device = c.device[i]
+        a.time = c.time[i]
+        a.stage = c.stage[i]
+        a.name = c.name[i]
+        t.attached_annotations += 1
+    return ALL_FIT

@@ -1,0 +1,378 @@
+# The hot path: an event dict as every known writer lays it out, read without the value stack.
+#
+#     EMPTY_DICT [put] MARK  (GET key, value)*  SETITEMS [put]
+#
+# where a value is an integer, a GET of a string or a short string, TUPLE2 of integers, or a frames
+# list:
+#
+#     EMPTY_LIST [put] MARK  (GET frame)*  APPENDS [put]
+#
+# Whatever looks different is left, untouched, to the general path: nothing is changed before the
+# event is whole, but for memo entries past the memo's end and stacks interned, which do no harm.
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcmp
+from memreplay.engine.base.cursor cimport read_u16, read_u32, read_u64
+from memreplay.engine.base.growbuf cimport Buf, buf_reserve, push_item, push_u32
+from memreplay.engine.base.hashmap cimport (
+    NONE32, hash_span, span_at, spans_add, spans_find, spans_intern_near
+)
+from memreplay.engine.read.memo cimport INDEX_BITS, INDEX_MASK, memo_entry
+from memreplay.engine.read.opcodes cimport *
+from memreplay.engine.read.keys cimport *
+from memreplay.engine.read.parts cimport *
+from memreplay.engine.base.status cimport OK
+from memreplay.engine.read.tables cimport *
+from memreplay.engine.read.value cimport *
+from memreplay.engine.read.vm cimport VM, RawStack
+
+cdef enum Fast:
+    FAST_NO = 0       # not this shape
+    FAST_YES = 1
+    FAST_ROOM = 2     # the window ends in the middle
+    FAST_FAIL = 3     # an error, in the status
+
+cdef enum:
+    ROOM = 320                 # bytes that a key and its value need at most, but for frames lists
+    RAW_LIMIT = 32 << 20       # bytes of frames lists that are remembered
+
+
+cdef inline bint fast_put(const uint8_t** p, uint32_t* memo, uint64_t* n,
+                          uint32_t entry) noexcept nogil:
+    # An optional MEMOIZE, BINPUT or LONG_BINPUT of the next index; False when it is of another.
+    cdef uint8_t op = p[0][0]
+    if op == MEMOIZE:
+        p[0] += 1
+    elif op == BINPUT:
+        if p[0][1] != n[0]:
+            return False
+        p[0] += 2
+    elif op == LONG_BINPUT:
+        if read_u32(p[0] + 1) != n[0]:
+            return False
+        p[0] += 5
+    else:
+        return True
+    memo[n[0]] = entry
+    n[0] += 1
+    return True
+
+
+cdef inline uint32_t fast_get(const uint8_t** p, const uint32_t* memo, uint64_t n) noexcept nogil:
+    # The memo entry of a BINGET or LONG_BINGET; 0 when the opcode is another or the entry is not
+    # set.
+    cdef uint64_t index
+    if p[0][0] == BINGET:
+        index = p[0][1]
+        p[0] += 2
+    elif p[0][0] == LONG_BINGET:
+        index = read_u32(p[0] + 1)
+        p[0] += 5
+    else:
+        return 0
+    return memo[index] if index < n else 0
+
+
+cdef inline bint fast_int(const uint8_t** p, int64_t* out) noexcept nogil:
+    # LONG1 of up to 8 bytes, BININT, BININT1 or BININT2; False when the opcode is another.
+    cdef uint8_t op = p[0][0]
+    cdef uint8_t n
+    if op == LONG1:
+        n = p[0][1]
+        if n == 0 or n > 8:
+            return False
+        out[0] = (<int64_t> (read_u64(p[0] + 2) << (64 - 8 * n))) >> (64 - 8 * n)
+        p[0] += 2 + n
+    elif op == BININT1:
+        out[0] = p[0][1]
+        p[0] += 2
+    elif op == BININT:
+        out[0] = <int32_t> read_u32(p[0] + 1)
+        p[0] += 5
+    elif op == BININT2:
+        out[0] = read_u16(p[0] + 1)
+        p[0] += 3
+    else:
+        return False
+    return True
+
+
+cdef inline uint32_t fast_text(VM* vm, const uint8_t** p, uint32_t* memo, uint64_t* n,
+                               uint32_t* last) noexcept nogil:
+    # The string id of a GET, or of a SHORT_BINUNICODE (writers that share no "N/A" write it each
+    # time: it is held against `last`, the one before); NONE32 when it is neither.
+    cdef uint32_t entry, id
+    if vm.tables.nul_strings:
+        return NONE32
+    if p[0][0] != SHORT_BINUNICODE:
+        entry = fast_get(p, memo, n[0])
+        return entry & INDEX_MASK if entry >> INDEX_BITS == V_STR else NONE32
+    if p[0][1] and p[0][2] == 0:
+        return NONE32
+    id = spans_intern_near(&vm.tables.strings, p[0] + 2, p[0][1], last)
+    p[0] += 2 + p[0][1]
+    if id > INDEX_MASK or not fast_put(p, memo, n, memo_entry(V_STR, id)):
+        return NONE32
+    return id
+
+
+cdef inline int fast_decode(VM* vm, const uint8_t* p, const uint8_t* stop,
+                            uint32_t* stack) noexcept nogil:
+    # Maps the GETs in [p, stop) to frames by value, and interns the stack.
+    cdef Tables* t = vm.tables
+    cdef const uint32_t* memo = <const uint32_t*> vm.memo.data
+    cdef uint32_t entry
+    cdef uint32_t id = 0
+    if flush_list(t) != OK:
+        return FAST_FAIL
+    t.list.len = 0
+    while p < stop:
+        entry = fast_get(&p, memo, vm.memo.len)
+        if entry >> INDEX_BITS != V_FRAME:
+            return FAST_NO
+        if frame_id(t, entry & INDEX_MASK, &id) != OK:
+            return FAST_FAIL
+        if push_u32(&t.list, id) < 0:
+            fail(&t.status, ERR_MEMORY, "stacks")
+            return FAST_FAIL
+    stack[0] = intern_stack(t, <const uint32_t*> t.list.data, t.list.len)
+    if stack[0] == NONE32:
+        fail(&t.status, ERR_MEMORY, "stacks")
+        return FAST_FAIL
+    return FAST_YES
+
+
+cdef inline void fast_follow(VM* vm, uint32_t id) noexcept nogil:
+    # Remembers that raw stack `id` came after the last one.
+    cdef RawStack* last = <RawStack*> vm.raw_info.data + vm.raw_last
+    if last.next != id:
+        last.after_next = last.next
+        last.next = id
+    vm.raw_last = id
+
+
+cdef inline int fast_stack(VM* vm, const uint8_t** pp, const uint8_t* end, const uint32_t* memo,
+                           uint64_t memo_len, uint32_t* stack) noexcept nogil:
+    # A frames list's GETs and APPENDS. Memo ids are absolute, so equal bytes are equal stacks: the
+    # one that followed this stack last time is tried first, then all that were ever seen.
+    cdef const uint8_t* p = pp[0]
+    cdef const uint8_t* q
+    cdef RawStack* info = <RawStack*> vm.raw_info.data
+    cdef RawStack row
+    cdef uint32_t id = info[vm.raw_last].next
+    cdef size_t n = 0
+    cdef uint64_t h
+    cdef int code
+    if id != NONE32:
+        q = span_at(&vm.raw, id, &n)
+        if n + ROOM <= <size_t> (end - p) and memcmp(p, q, n) == 0:
+            vm.raw_last = id
+            stack[0] = info[id].stack
+            pp[0] = p + n
+            return FAST_YES
+        id = info[vm.raw_last].after_next
+        if id != NONE32:
+            q = span_at(&vm.raw, id, &n)
+            if n + ROOM <= <size_t> (end - p) and memcmp(p, q, n) == 0:
+                fast_follow(vm, id)
+                stack[0] = info[id].stack
+                pp[0] = p + n
+                return FAST_YES
+    q = p
+    while True:
+        if end - q < ROOM:
+            return FAST_ROOM
+        if q[0] == BINGET:
+            q += 2
+        elif q[0] == LONG_BINGET:
+            q += 5
+        elif q[0] == APPENDS:
+            break
+        else:
+            return FAST_NO
+    q += 1
+    n = <size_t> (q - p)
+    h = hash_span(p, n, vm.raw.seed)
+    id = spans_find(&vm.raw, p, n, h)
+    if id == NONE32:
+        # A stack's first batch is no stack, and must not be kept as one.
+        if q[0] == MARK or fast_frame_follows(q, memo, memo_len):
+            return FAST_NO
+        code = fast_decode(vm, p, q - 1, stack)
+        if code != FAST_YES:
+            return code
+        pp[0] = q
+        if vm.raw.data.len + n > RAW_LIMIT:
+            return FAST_YES
+        row.stack = stack[0]
+        row.next = NONE32
+        row.after_next = NONE32
+        id = spans_add(&vm.raw, p, n, h)
+        if id == NONE32 or push_item(&vm.raw_info, &row) < 0:
+            fail(&vm.tables.status, ERR_MEMORY, "stacks")
+            return FAST_FAIL
+    stack[0] = (<RawStack*> vm.raw_info.data)[id].stack
+    fast_follow(vm, id)
+    pp[0] = q
+    return FAST_YES
+
+
+cdef inline bint fast_skip(VM* vm, const uint8_t** p, const uint8_t* end, uint32_t* memo,
+                           uint64_t* n) noexcept nogil:
+    # The value of a key that nobody needs: a string, an integer, a constant, or a list of strings
+    # (as forward_frames is). False when it is anything else.
+    cdef int64_t number = 0
+    cdef uint8_t op = p[0][0]
+    cdef uint32_t entry
+    if op == NONE or op == NEWTRUE or op == NEWFALSE:
+        p[0] += 1
+        return True
+    if op == SHORT_BINUNICODE:
+        return fast_text(vm, p, memo, n, &vm.last_unknown) != NONE32
+    if op == EMPTY_LIST:
+        p[0] += 1
+        if not fast_put(p, memo, n, memo_entry(V_SKIP_LIST, 0)):
+            return False
+        if p[0][0] == MARK:
+            p[0] += 1
+            while p[0][0] != APPENDS:
+                if end - p[0] < ROOM or fast_get(p, memo, n[0]) >> INDEX_BITS != V_STR:
+                    return False
+            p[0] += 1
+        # Another batch, or a single item, is not this shape.
+        return p[0][0] != MARK and not fast_item_follows(p[0], memo, n[0])
+    if op == BINGET or op == LONG_BINGET:
+        entry = fast_get(p, memo, n[0]) >> INDEX_BITS
+        return entry == V_STR or entry == V_SKIP_LIST or entry == V_SKIP_DICT or entry == V_PAIR
+    return fast_int(p, &number)
+
+
+cdef inline bint fast_item_follows(const uint8_t* p, const uint32_t* memo,
+                                   uint64_t n) noexcept nogil:
+    # Whether a GET and an APPEND come next: the only item of a list that has no MARK.
+    return fast_get(&p, memo, n) != 0 and p[0] == APPEND
+
+
+cdef inline int fast_event(VM* vm, const uint8_t** pp, const uint8_t* end) noexcept nogil:
+    # One event, from its EMPTY_DICT on, into a row.
+    cdef Tables* t = vm.tables
+    cdef Event e
+    cdef const uint8_t* p = pp[0] + 1
+    cdef uint32_t* memo
+    cdef uint64_t n = vm.memo.len
+    cdef uint32_t entry, key
+    cdef int64_t[2] pair
+    cdef int code
+    if end - p < 2 * ROOM:
+        return FAST_ROOM
+    if vm.memo.cap - n < 4 and buf_reserve(&vm.memo, 4) < 0:
+        fail(&t.status, ERR_MEMORY, "memo")
+        return FAST_FAIL
+    if n + 4 > vm.limits.memo:
+        return FAST_NO
+    memo = <uint32_t*> vm.memo.data
+    event_clear(&e)
+    if not fast_put(&p, memo, &n, memo_entry(V_EVENT, <uint32_t> t.read_events)) or p[0] != MARK:
+        return FAST_NO
+    p += 1
+    if p[0] == SETITEMS:
+        # An event of nothing costs more memory than input: the general path counts that.
+        return FAST_NO
+    while p[0] != SETITEMS:
+        if end - p < ROOM:
+            return FAST_ROOM
+        entry = fast_get(&p, memo, n)
+        if entry >> INDEX_BITS != V_STR:
+            return FAST_NO
+        key = entry & INDEX_MASK
+        if key == K_DEVICE_FREE or key == K_CARRIED:
+            return FAST_NO
+        if key == K_ACTION:
+            entry = fast_get(&p, memo, n)
+            key = (entry & INDEX_MASK) - S_ACTION
+            if entry >> INDEX_BITS != V_STR or key >= A_KNOWN:
+                return FAST_NO
+            e.action = <uint8_t> key
+        elif key == K_ADDR:
+            if not fast_int(&p, <int64_t*> &e.address):
+                return FAST_NO
+        elif key == K_SIZE:
+            if not fast_int(&p, &e.size) or e.size < 0 or e.size > MAX_BYTES:
+                return FAST_NO
+        elif key == K_STREAM:
+            if not fast_int(&p, <int64_t*> &e.stream):
+                return FAST_NO
+        elif key == K_TIME_US:
+            if not fast_int(&p, &e.time):
+                return FAST_NO
+        elif key == K_COMPILE_CONTEXT:
+            e.compile_context = fast_text(vm, &p, memo, &n, &vm.last_context)
+            if e.compile_context == NONE32:
+                return FAST_NO
+        elif key == K_USER_METADATA:
+            e.user_metadata = fast_text(vm, &p, memo, &n, &vm.last_metadata)
+            if e.user_metadata == NONE32:
+                return FAST_NO
+        elif key == K_FRAMES:
+            if p[0] != EMPTY_LIST:
+                entry = fast_get(&p, memo, n)
+                if entry >> INDEX_BITS != V_STACK:
+                    return FAST_NO
+                e.stack = entry & INDEX_MASK
+                continue
+            p += 1
+            e.stack = EMPTY_STACK
+            # The list's entry gets its stack below; the memo does not move in between.
+            entry = <uint32_t> n
+            if not fast_put(&p, memo, &n, memo_entry(V_STACK, EMPTY_STACK)):
+                return FAST_NO
+            if p[0] == MARK:
+                p += 1
+                code = fast_stack(vm, &p, end, memo, n, &e.stack)
+                if code != FAST_YES:
+                    return code
+                if e.stack > INDEX_MASK:
+                    return FAST_NO
+                if entry < n:
+                    memo[entry] = memo_entry(V_STACK, e.stack)
+                elif not fast_put(&p, memo, &n, memo_entry(V_STACK, e.stack)):
+                    return FAST_NO
+            # Another batch of frames, or a single one, follows: not this shape.
+            if p[0] == MARK or fast_frame_follows(p, memo, n):
+                return FAST_NO
+        elif key == K_POOL_ID:
+            if fast_int(&p, &pair[0]):
+                if not fast_int(&p, &pair[1]) or p[0] != TUPLE2:
+                    return FAST_NO
+                p += 1
+                e.pool = spans_intern_near(&t.pairs, pair, sizeof(pair), &vm.last_pool)
+                if e.pool == NONE32:
+                    fail(&t.status, ERR_MEMORY, "pools")
+                    return FAST_FAIL
+                if e.pool > INDEX_MASK or not fast_put(&p, memo, &n, memo_entry(V_PAIR, e.pool)):
+                    return FAST_NO
+            else:
+                entry = fast_get(&p, memo, n)
+                if entry >> INDEX_BITS != V_PAIR:
+                    return FAST_NO
+                e.pool = entry & INDEX_MASK
+        elif not fast_skip(vm, &p, end, memo, &n):
+            return FAST_NO
+        # A key that stands there many times stores more entries than there was room made for.
+        if vm.memo.cap - n < 4:
+            return FAST_NO
+    p += 1
+    if not fast_put(&p, memo, &n, memo_entry(V_EVENT, <uint32_t> t.read_events)):
+        return FAST_NO
+    if push_event(t, &e) != OK:
+        return FAST_FAIL
+    vm.memo_used += n - vm.memo.len
+    vm.memo.len = n
+    vm.fast_events += 1
+    pp[0] = p
+    return FAST_YES
+
+
+cdef inline bint fast_frame_follows(const uint8_t* p, const uint32_t* memo,
+                                    uint64_t n) noexcept nogil:
+    # Whether a GET of a frame comes next: the only item of a list that has no MARK.
+    return fast_get(&p, memo, n) >> INDEX_BITS == V_FRAME

@@ -1,0 +1,174 @@
+# Frames, stacks, pools and kept values while they are read: each becomes one by value.
+#
+# A frame dict or a frames list is filled in a scratch place that it owns until another one needs
+# it; then it is interned. Once used it is sealed: a file that changes it afterwards is refused.
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+from memreplay.engine.base.growbuf cimport buf_reserve, push_item
+from memreplay.engine.base.hashmap cimport NONE32, span_at, spans_intern
+from memreplay.engine.read.keys cimport *
+from memreplay.engine.base.status cimport ERR_MEMORY, ERR_SHAPE, OK, fail, fail_limit
+from memreplay.engine.read.tables cimport SEALED, FrameKey, Node, Tables
+from memreplay.engine.read.value cimport *
+
+cdef enum:
+    NODES_FREE = 48 << 20    # bytes of kept values that any file may have
+
+
+cdef inline uint32_t pair_of_ints(Tables* t, int64_t a, int64_t b) noexcept nogil:
+    cdef int64_t[2] key
+    key[0] = a
+    key[1] = b
+    return spans_intern(&t.pairs, key, sizeof(key))
+
+
+cdef inline bint fill_frame(FrameKey* f, uint32_t key, const Value* v) noexcept nogil:
+    # frame[key] = v, of a frame's key; False when a frame has no such value.
+    cdef uint32_t id = v.idx
+    if key == K_LINE:
+        f.line = <int64_t> v.num
+        return v.kind == V_INT or v.kind == V_UINT or v.kind == V_NONE
+    if v.kind == V_NONE:
+        id = S_EMPTY
+    elif v.kind != V_STR:
+        return False
+    if key == K_FILENAME:
+        f.file = id
+    elif key == K_NAME:
+        f.name = id
+    elif key == K_FX_NODE_OP:
+        f.fx_op = id
+    elif key == K_FX_NODE_NAME:
+        f.fx_name = id
+    elif key == K_FX_NODE_TARGET:
+        f.fx_target = id
+    else:
+        f.fx_trace = id
+    return True
+
+
+cdef inline int flush_frame(Tables* t) noexcept nogil:
+    # The frame dict being read becomes a frame by value.
+    cdef uint32_t id
+    if t.frame_owner == NONE32:
+        return OK
+    id = spans_intern(&t.frames, &t.frame, sizeof(FrameKey))
+    if id == NONE32:
+        return fail(&t.status, ERR_MEMORY, "frames")
+    # Sealed: a frame that goes on after another one began would be interned over and over.
+    (<uint32_t*> t.frame_of.data)[t.frame_owner] = id | SEALED
+    t.frame_owner = NONE32
+    return OK
+
+
+cdef inline int frame_id(Tables* t, uint32_t raw, uint32_t* out) noexcept nogil:
+    # The frame that a frame dict is; from here on the dict must stay as it is.
+    cdef uint32_t* slot
+    if t.frame_owner == raw and flush_frame(t) != OK:
+        return t.status.code
+    slot = <uint32_t*> t.frame_of.data + raw
+    slot[0] |= SEALED
+    out[0] = slot[0] & ~SEALED
+    return OK
+
+
+cdef inline uint32_t intern_stack(Tables* t, const uint32_t* ids, size_t n) noexcept nogil:
+    return spans_intern(&t.stacks, ids, n * 4)
+
+
+cdef inline int flush_list(Tables* t) noexcept nogil:
+    # The frames list being read becomes a stack by value.
+    cdef uint32_t id
+    if t.list_owner == NONE32:
+        return OK
+    id = intern_stack(t, <uint32_t*> t.list.data, t.list.len)
+    if id == NONE32:
+        return fail(&t.status, ERR_MEMORY, "stacks")
+    (<uint32_t*> t.stack_of.data)[t.list_owner] = id | SEALED
+    t.list_owner = NONE32
+    return OK
+
+
+cdef inline int own_list(Tables* t, uint32_t raw) noexcept nogil:
+    # Makes `list` the content of this frames list, to be appended to.
+    cdef uint32_t id
+    cdef size_t n = 0
+    cdef const uint8_t* p
+    if t.list_owner == raw:
+        return OK
+    if flush_list(t) != OK:
+        return t.status.code
+    id = (<uint32_t*> t.stack_of.data)[raw]
+    if id & SEALED:
+        return fail(&t.status, ERR_SHAPE, "a frames list that changes after its use")
+    p = span_at(&t.stacks, id, &n)
+    t.list.len = 0
+    if buf_reserve(&t.list, n // 4 + 1) < 0:
+        return fail(&t.status, ERR_MEMORY, "stacks")
+    if n:
+        memcpy(t.list.data, p, n)
+    t.list.len = n // 4
+    t.list_owner = raw
+    return OK
+
+
+cdef inline int own_frame(Tables* t, uint32_t raw) noexcept nogil:
+    cdef uint32_t id
+    cdef size_t n = 0
+    if t.frame_owner == raw:
+        return OK
+    if flush_frame(t) != OK:
+        return t.status.code
+    id = (<uint32_t*> t.frame_of.data)[raw]
+    if id & SEALED:
+        return fail(&t.status, ERR_SHAPE, "a frame that changes after its use")
+    memcpy(&t.frame, span_at(&t.frames, id, &n), sizeof(FrameKey))
+    t.frame_owner = raw
+    return OK
+
+
+# ---- kept values ---------------------------------------------------------------------------------
+
+cdef inline uint32_t new_node(Tables* t, uint32_t kind, uint64_t num, uint32_t idx,
+                              uint32_t key) noexcept nogil:
+    # A node, or NONE32 with the status set.
+    cdef Node node
+    if t.nodes.len * sizeof(Node) > NODES_FREE + 6 * t.read_bytes:
+        fail_limit(&t.status, "bytes of kept values", t.nodes.len * sizeof(Node),
+                   NODES_FREE + 6 * t.read_bytes)
+        return NONE32
+    if t.nodes.len >= t.max_nodes:
+        fail_limit(&t.status, "kept_values", t.nodes.len + 1, t.max_nodes)
+        return NONE32
+    node.kind = kind
+    node.num = num
+    node.idx = idx
+    node.key = key
+    node.next = NONE32
+    node.first = NONE32
+    node.last = NONE32
+    node.text = NONE32
+    if push_item(&t.nodes, &node) < 0:
+        fail(&t.status, ERR_MEMORY, "settings")
+        return NONE32
+    return <uint32_t> t.nodes.len - 1
+
+
+cdef inline int node_add(Tables* t, uint32_t parent, uint32_t key, const Value* v) noexcept nogil:
+    # Appends v to a kept list or dict.
+    cdef uint32_t id
+    cdef Node* nodes
+    if is_structural(v.kind) or v.kind == V_SKIP_LIST or v.kind == V_SKIP_DICT:
+        return fail(&t.status, ERR_SHAPE, "a part of something else inside kept data")
+    if (<Node*> t.nodes.data)[parent].text != NONE32:
+        return fail(&t.status, ERR_SHAPE, "metadata that changes after its use")
+    id = new_node(t, v.kind, v.num, v.idx, key)
+    if id == NONE32:
+        return t.status.code
+    nodes = <Node*> t.nodes.data
+    if nodes[parent].first == NONE32:
+        nodes[parent].first = id
+    else:
+        nodes[nodes[parent].last].next = id
+    nodes[parent].last = id
+    return OK

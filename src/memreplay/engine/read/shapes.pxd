@@ -1,0 +1,6 @@
+# The items of containers: which row and which column each of them goes to.
+from memreplay.engine.read.tables cimport Tables
+from memreplay.engine.read.value cimport Value
+
+cdef int append_item(Tables* t, const Value* list, const Value* v) noexcept nogil
+cdef int set_item(Tables* t, const Value* d, const Value* k, const Value* v) noexcept nogil

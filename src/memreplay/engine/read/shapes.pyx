@@ -1,0 +1,470 @@
+"""The items of containers: which row and which column each of them goes to.
+
+The place of a container says what it is (its role, keys.pxd); its items then go straight into
+that role's row. A key that is not known is dropped.
+"""
+
+from libc.math cimport floor
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+from memreplay.engine.base.growbuf cimport push_u32
+from memreplay.engine.base.hashmap cimport NONE32
+from memreplay.engine.read.keys cimport *
+from memreplay.engine.read.metadata cimport key_text, want_metadata
+from memreplay.engine.read.opening cimport drop_value, end_event
+from memreplay.engine.read.parts cimport *
+from memreplay.engine.base.status cimport (
+    ERR_MEMORY, ERR_NUMBER, ERR_SHAPE, ERR_STACK, ERR_TYPE, OK, fail, fail_limit
+)
+from memreplay.engine.read.tables cimport *
+from memreplay.engine.read.unknown cimport append_unknown, set_unknown, unknown_frame, unknown_stack
+from memreplay.engine.read.value cimport *
+
+
+# ---- conversions: a value, or an error that names the key ----------------------------------------
+
+cdef inline int want_i64(Tables* t, const Value* v, uint32_t key, int64_t* out) noexcept nogil:
+    if v.kind == V_INT:
+        out[0] = <int64_t> v.num
+        return OK
+    if v.kind == V_TRUE or v.kind == V_FALSE:
+        out[0] = v.kind == V_TRUE
+        return OK
+    if v.kind == V_UINT or v.kind == V_BIG:
+        return fail(&t.status, ERR_NUMBER, key_name(key))
+    return fail(&t.status, ERR_TYPE, key_name(key))
+
+
+cdef inline int want_size(Tables* t, const Value* v, uint32_t key, int64_t* out) noexcept nogil:
+    # A number of bytes: not negative, and small enough that adding two of them never overflows.
+    cdef int code = want_i64(t, v, key, out)
+    if code == OK and (out[0] < 0 or out[0] > MAX_BYTES):
+        return fail(&t.status, ERR_NUMBER, key_name(key))
+    return code
+
+
+cdef inline int want_i32(Tables* t, const Value* v, uint32_t key, int32_t* out) noexcept nogil:
+    cdef int64_t n = 0
+    cdef int code = want_i64(t, v, key, &n)
+    if code == OK and (n < -0x80000000 or n > 0x7FFFFFFF):
+        return fail(&t.status, ERR_NUMBER, key_name(key))
+    out[0] = <int32_t> n
+    return code
+
+
+cdef inline int want_u64(Tables* t, const Value* v, uint32_t key, uint64_t* out) noexcept nogil:
+    # Addresses and streams: the C++ writer casts them to signed, which this undoes.
+    if v.kind == V_INT or v.kind == V_UINT:
+        out[0] = v.num
+        return OK
+    if v.kind == V_NONE:
+        out[0] = 0
+        return OK
+    if v.kind == V_BIG:
+        return fail(&t.status, ERR_NUMBER, key_name(key))
+    return fail(&t.status, ERR_TYPE, key_name(key))
+
+
+cdef inline int want_text(Tables* t, const Value* v, uint32_t key, uint32_t* out) noexcept nogil:
+    # A string id; None is NONE32.
+    if v.kind == V_STR:
+        out[0] = v.idx
+    elif v.kind == V_NONE:
+        out[0] = NONE32
+    else:
+        return fail(&t.status, ERR_TYPE, key_name(key))
+    return OK
+
+
+cdef inline int want_name(Tables* t, const Value* v, uint32_t key, uint32_t* out) noexcept nogil:
+    # A string id; None is the empty text, as where the key is missing: no row has a name that is
+    # none.
+    if v.kind == V_NONE:
+        out[0] = S_EMPTY
+        return OK
+    return want_text(t, v, key, out)
+
+
+cdef inline int want_pair(Tables* t, const Value* v, uint32_t key, uint32_t* out) noexcept nogil:
+    cdef int64_t* p
+    if v.kind == V_PAIR:
+        out[0] = v.idx
+        return OK
+    if v.kind == V_NONE:
+        out[0] = NONE32
+        return OK
+    if v.kind == V_INT:   # a bare number, as some tools write it
+        out[0] = pair_of_ints(t, 0, <int64_t> v.num)
+    elif v.kind == V_PAIR_LIST:
+        p = <int64_t*> t.pair_of.data + 3 * v.idx
+        if p[0] != 2:
+            return fail(&t.status, ERR_TYPE, key_name(key))
+        out[0] = pair_of_ints(t, p[1], p[2])
+    else:
+        return fail(&t.status, ERR_TYPE, key_name(key))
+    return OK if out[0] != NONE32 else fail(&t.status, ERR_MEMORY, "pools")
+
+
+cdef inline int want_time(Tables* t, const Value* v, uint32_t key, int64_t* out) noexcept nogil:
+    # Whole microseconds; of a fraction what is below it. ABSENT_TIME is no time.
+    cdef double real
+    if v.kind == V_FLOAT:
+        memcpy(&real, &v.num, 8)
+        real = floor(real)
+        # The doubles next to the ends of int64.
+        if not -9.2233720368547748e18 <= real <= 9.2233720368547748e18:
+            return fail(&t.status, ERR_NUMBER, key_name(key))
+        out[0] = <int64_t> real
+        return OK
+    if want_i64(t, v, key, out) == OK and out[0] == ABSENT_TIME:
+        return fail(&t.status, ERR_NUMBER, key_name(key))
+    return t.status.code
+
+
+cdef inline int want_stack(Tables* t, const Value* v, uint32_t key, uint32_t* out) noexcept nogil:
+    cdef uint32_t* slot
+    if v.kind == V_STACK:
+        out[0] = v.idx
+        return OK
+    if v.kind == V_NONE:
+        out[0] = EMPTY_STACK
+        return OK
+    if v.kind == V_SKIP_LIST or v.kind == V_OPAQUE:
+        return unknown_stack(t, v.idx, out)
+    if v.kind != V_FRAMES:
+        return fail(&t.status, ERR_TYPE, key_name(key))
+    if t.list_owner == v.idx and flush_list(t) != OK:
+        return t.status.code
+    slot = <uint32_t*> t.stack_of.data + v.idx
+    slot[0] |= SEALED
+    out[0] = slot[0] & ~SEALED
+    return OK
+
+
+cdef inline int wrong_part(Tables* t, const Value* v, uint32_t unknown,
+                           const char* key) noexcept nogil:
+    # v has no such role. Of the `unknown` kind, its place would have given it that: it stood
+    # elsewhere before.
+    if v.kind == unknown:
+        return fail(&t.status, ERR_SHAPE, "a part that stood under an unknown key before")
+    return fail(&t.status, ERR_TYPE, key)
+
+
+# ---- items of lists ------------------------------------------------------------------------------
+
+cdef inline int attach_row(Tables* t, uint32_t row, uint64_t* attached,
+                           const char* what) noexcept nogil:
+    # Rows stand in the order in which their dicts were opened; a list must hold each once, in that
+    # order.
+    if row != attached[0]:
+        return fail(&t.status, ERR_SHAPE, what)
+    attached[0] += 1
+    return OK
+
+
+cdef int append_item(Tables* t, const Value* list, const Value* v) noexcept nogil:
+    # list.append(v)
+    cdef uint32_t kind = list.kind
+    cdef uint32_t id = 0
+    cdef int64_t* pair
+    cdef int64_t n = 0
+    cdef Trace* trace
+    if kind == V_FRAMES:
+        if v.kind != V_FRAME and v.kind != V_SKIP_DICT:
+            return fail(&t.status, ERR_TYPE, "frames")
+        if own_list(t, list.idx) != OK:
+            return t.status.code
+        if v.kind == V_FRAME:
+            if frame_id(t, v.idx, &id) != OK:
+                return t.status.code
+        elif unknown_frame(t, v.idx, &id) != OK:
+            return t.status.code
+        if push_u32(&t.list, id) < 0:
+            return fail(&t.status, ERR_MEMORY, "stacks")
+        return OK
+    if kind == V_TRACE:
+        if v.kind != V_EVENT:
+            return wrong_part(t, v, V_SKIP_DICT, "device_traces")
+        trace = <Trace*> t.traces.data + list.idx
+        if v.idx != trace.read_first + trace.count:
+            return fail(&t.status, ERR_SHAPE, "an event that stands in the trace twice")
+        if v.idx == t.read_events and end_event(t) != OK:
+            return t.status.code
+        if attach_row(t, v.idx, &t.attached_events, "an event that stands there twice") != OK:
+            return t.status.code
+        trace.count += 1
+        return OK
+    if kind == V_SKIP_LIST:
+        return append_unknown(t, list.idx, v) if drop_value(t, v) == OK else t.status.code
+    if kind == V_BLOCKS:
+        if v.kind != V_BLOCK:
+            return wrong_part(t, v, V_SKIP_DICT, "blocks")
+        if (<Block*> t.blocks.data)[v.idx].segment != list.idx:
+            return fail(&t.status, ERR_SHAPE, "a block of another segment")
+        return attach_row(t, v.idx, &t.attached_blocks, "a block that stands there twice")
+    if kind == V_SEGMENTS:
+        if v.kind != V_SEGMENT:
+            return wrong_part(t, v, V_SKIP_DICT, "segments")
+        return attach_row(t, v.idx, &t.attached_segments, "a segment that stands there twice")
+    if kind == V_HISTORY:
+        if v.kind != V_HIST or v.idx != list.idx:
+            return wrong_part(t, v, V_SKIP_DICT, "history")
+        t.attached_history += 1
+        return OK
+    if kind == V_ANNOTATIONS:
+        if v.kind != V_ANNOTATION:
+            return wrong_part(t, v, V_SKIP_DICT, "external_annotations")
+        return attach_row(t, v.idx, &t.attached_annotations, "an annotation that is there twice")
+    if kind == V_TRACES:
+        if v.kind != V_TRACE:
+            return wrong_part(t, v, V_SKIP_LIST, "device_traces")
+        trace = <Trace*> t.traces.data + v.idx
+        # One empty list may stand for several devices.
+        if trace.device >= 0 and trace.count:
+            return fail(&t.status, ERR_SHAPE, "a trace that stands for two devices")
+        if (trace.window != NULL and trace.count
+                and trace.place != <int32_t> t.attached_traces):
+            return fail(&t.status, ERR_SHAPE, "traces in another order than they are written")
+        trace.shared = trace.device >= 0
+        trace.device = <int32_t> t.attached_traces
+        t.attached_traces += 1
+        return OK
+    if kind == V_NODE_LIST:
+        return node_add(t, list.idx, 0, v)
+    if kind == V_PAIR_LIST:
+        if want_i64(t, v, K_POOL_ID, &n) != OK:
+            return t.status.code
+        pair = <int64_t*> t.pair_of.data + 3 * list.idx
+        if pair[0] < 2:
+            pair[1 + pair[0]] = n
+        if pair[0] < 3:
+            pair[0] += 1
+        return OK
+    if kind == V_STACK:
+        return fail(&t.status, ERR_SHAPE, "a frames list that changes after its use")
+    return fail(&t.status, ERR_STACK, "an item for what is no list")
+
+
+# ---- items of dicts ------------------------------------------------------------------------------
+
+cdef inline uint8_t action_code(Tables* t, uint32_t name) noexcept nogil:
+    cdef size_t i
+    if S_ACTION <= name and name < S_ACTION + A_KNOWN:
+        return <uint8_t> (name - S_ACTION)
+    for i in range(t.other_actions.len):
+        if (<uint32_t*> t.other_actions.data)[i] == name:
+            return <uint8_t> (A_OTHER + i)
+    if t.other_actions.len >= A_LAST - A_OTHER or push_u32(&t.other_actions, name) < 0:
+        return A_LAST
+    return <uint8_t> (A_OTHER + t.other_actions.len - 1)
+
+
+cdef inline int set_event(Tables* t, uint32_t row, uint32_t key, const Value* v) noexcept nogil:
+    cdef Event* e = &t.event
+    cdef uint32_t id = 0
+    if key > K_CARRIED:
+        return OK
+    if not t.open_event or row != t.read_events:
+        return fail(&t.status, ERR_SHAPE, "an event that changes after its use")
+    if key == K_ACTION:
+        if want_text(t, v, key, &id) != OK:
+            return t.status.code
+        e.action = action_code(t, id) if id != NONE32 else A_NONE
+    elif key == K_ADDR:
+        return want_u64(t, v, key, &e.address)
+    elif key == K_SIZE:
+        return want_size(t, v, key, &e.size)
+    elif key == K_STREAM:
+        return want_u64(t, v, key, &e.stream)
+    elif key == K_TIME_US:
+        e.time = ABSENT_TIME
+        return OK if v.kind == V_NONE else want_time(t, v, key, &e.time)
+    elif key == K_FRAMES:
+        return want_stack(t, v, key, &e.stack)
+    elif key == K_COMPILE_CONTEXT:
+        return want_metadata(t, v, &e.compile_context)
+    elif key == K_USER_METADATA:
+        return want_metadata(t, v, &e.user_metadata)
+    elif key == K_POOL_ID:
+        return want_pair(t, v, key, &e.pool)
+    elif key == K_DEVICE_FREE:
+        e.has_device_free = True
+        return want_i64(t, v, key, &e.device_free)
+    elif key == K_CARRIED:
+        e.carried = v.kind == V_TRUE
+    return OK
+
+
+cdef inline int set_segment(Tables* t, uint32_t row, uint32_t key, const Value* v) noexcept nogil:
+    cdef Segment* s = <Segment*> t.segments.data + row
+    cdef int64_t n = 0
+    if key == K_ADDRESS:
+        s.flags |= HAS_ADDRESS
+        return want_u64(t, v, key, &s.address)
+    if key == K_TOTAL_SIZE:
+        s.flags |= HAS_TOTAL
+        return want_size(t, v, key, &s.total_size)
+    if key == K_DEVICE:
+        if want_i32(t, v, key, &s.device) != OK:
+            return t.status.code
+        if s.device < -1:
+            return fail(&t.status, ERR_NUMBER, "device")
+        if s.device >= 0 and <uint64_t> s.device >= t.max_devices:
+            return fail_limit(&t.status, "devices", <uint64_t> s.device + 1, t.max_devices)
+        return OK
+    if key == K_ALLOCATED_SIZE:
+        return want_size(t, v, key, &s.allocated_size)
+    if key == K_ACTIVE_SIZE:
+        return want_size(t, v, key, &s.active_size)
+    if key == K_REQUESTED_SIZE:
+        s.flags |= HAS_REQUESTED
+        return want_size(t, v, key, &s.requested_size)
+    if key == K_STREAM:
+        return want_u64(t, v, key, &s.stream)
+    if key == K_SEGMENT_TYPE:
+        return want_name(t, v, key, &s.kind)
+    if key == K_SEGMENT_POOL_ID:
+        return want_pair(t, v, key, &s.pool)
+    if key == K_IS_EXPANDABLE:
+        if want_i64(t, v, key, &n) != OK:
+            return t.status.code
+        s.flags = (s.flags | EXPANDABLE) if n else (s.flags & ~EXPANDABLE)
+        return OK
+    if key == K_FRAMES:
+        return want_stack(t, v, key, &s.stack)
+    if key == K_BLOCKS:
+        if v.kind != V_BLOCKS or v.idx != row or s.flags & HAS_BLOCKS:
+            return wrong_part(t, v, V_SKIP_LIST, "blocks")
+        s.flags |= HAS_BLOCKS
+    return OK
+
+
+cdef inline int set_block(Tables* t, uint32_t row, uint32_t key, const Value* v) noexcept nogil:
+    cdef Block* b = <Block*> t.blocks.data + row
+    cdef uint32_t id = 0
+    if key == K_ADDRESS:
+        b.flags |= HAS_ADDRESS
+        return want_u64(t, v, key, &b.address)
+    if key == K_SIZE:
+        return want_size(t, v, key, &b.size)
+    if key == K_REQUESTED_SIZE:
+        b.flags |= HAS_REQUESTED
+        return want_size(t, v, key, &b.requested)
+    if key == K_STATE:
+        if want_text(t, v, key, &id) != OK:
+            return t.status.code
+        b.state = STATE_UNKNOWN
+        if S_STATE <= id and id < S_KNOWN:
+            b.state = id - S_STATE + STATE_INACTIVE
+        return OK
+    if key == K_FRAMES:
+        b.flags |= HAS_FRAMES
+        return want_stack(t, v, key, &b.stack)
+    if key == K_HISTORY:
+        if v.kind != V_HISTORY or v.idx != row or b.flags & HAS_HISTORY_LIST:
+            return wrong_part(t, v, V_SKIP_LIST, "history")
+        b.flags |= HAS_HISTORY_LIST
+    return OK
+
+
+cdef inline int set_history(Tables* t, uint32_t row, uint32_t key, const Value* v) noexcept nogil:
+    # Of a block's history only the first entry counts: the newest, what the block holds now.
+    cdef Block* b = <Block*> t.blocks.data + row
+    cdef int64_t n = 0
+    cdef uint32_t stack = EMPTY_STACK
+    if t.hist_block != row or t.hist_count != 1:
+        return OK
+    if key == K_REAL_SIZE:
+        if want_size(t, v, key, &n) != OK:
+            return t.status.code
+        if not b.flags & HAS_REQUESTED:
+            b.requested = n
+        b.flags |= HAS_HISTORY
+        return OK
+    if key == K_FRAMES:
+        # The block's own frames come first, in whatever order the two stand.
+        return want_stack(t, v, key, &stack if b.flags & HAS_FRAMES else &b.stack)
+    return OK
+
+
+cdef inline int set_frame(Tables* t, uint32_t raw, uint32_t key, const Value* v) noexcept nogil:
+    if not is_frame_key(key):
+        return OK
+    if own_frame(t, raw) != OK:
+        return t.status.code
+    if fill_frame(&t.frame, key, v):
+        return OK
+    return fail(&t.status, ERR_NUMBER if key == K_LINE and v.kind == V_BIG else ERR_TYPE,
+                key_name(key))
+
+
+cdef inline int set_annotation(Tables* t, uint32_t row, uint32_t key,
+                               const Value* v) noexcept nogil:
+    cdef Annotation* a = <Annotation*> t.annotations.data + row
+    if key == K_NAME:
+        return want_name(t, v, key, &a.name)
+    if key == K_STAGE:
+        return want_name(t, v, key, &a.stage)
+    if key == K_DEVICE:
+        return want_i32(t, v, key, &a.device)
+    if key == K_TIME_US:
+        return want_time(t, v, key, &a.time)
+    return OK
+
+
+cdef inline int set_root(Tables* t, uint32_t key, const Value* v) noexcept nogil:
+    cdef uint32_t id
+    if key == K_SEGMENTS:
+        t.has_segments = v.kind == V_SEGMENTS
+        return OK if t.has_segments else wrong_part(t, v, V_SKIP_LIST, "segments")
+    if key == K_DEVICE_TRACES:
+        t.has_traces = v.kind == V_TRACES
+        return OK if t.has_traces else wrong_part(t, v, V_SKIP_LIST, "device_traces")
+    if key == K_EXTERNAL_ANNOTATIONS:
+        if v.kind != V_ANNOTATIONS and v.kind != V_NONE:
+            return wrong_part(t, v, V_SKIP_LIST, "external_annotations")
+        t.has_annotations = True
+        return OK
+    if (key == K_ALLOCATOR_SETTINGS or key == K_TRACE_ALLOC_OVERFLOWED
+            or key == K_TRACE_ALLOC_MAX_ENTRIES):
+        id = new_node(t, v.kind, v.num, v.idx, key)
+        if id == NONE32:
+            return t.status.code
+        if key == K_ALLOCATOR_SETTINGS:
+            t.settings = id + 1
+        elif key == K_TRACE_ALLOC_OVERFLOWED:
+            t.overflowed = id + 1
+        else:
+            t.max_entries = id + 1
+    return OK
+
+
+cdef int set_item(Tables* t, const Value* d, const Value* k, const Value* v) noexcept nogil:
+    # d[k] = v
+    cdef uint32_t id
+    if d.kind == V_NODE_DICT:
+        id = key_text(t, k)
+        if id == NONE32:
+            return t.status.code
+        return node_add(t, d.idx, id, v)
+    if d.kind == V_SKIP_DICT:
+        if drop_value(t, v) != OK or k.kind != V_STR:
+            return t.status.code
+        return set_unknown(t, d.idx, k.idx, v)
+    if not is_dict(d.kind):
+        return fail(&t.status, ERR_STACK, "an item for what is no dict")
+    if k.kind != V_STR or k.idx >= S_KNOWN:
+        return OK
+    if d.kind == V_EVENT:
+        return set_event(t, d.idx, k.idx, v)
+    if d.kind == V_FRAME:
+        return set_frame(t, d.idx, k.idx, v)
+    if d.kind == V_BLOCK:
+        return set_block(t, d.idx, k.idx, v)
+    if d.kind == V_SEGMENT:
+        return set_segment(t, d.idx, k.idx, v)
+    if d.kind == V_HIST:
+        return set_history(t, d.idx, k.idx, v)
+    if d.kind == V_ANNOTATION:
+        return set_annotation(t, d.idx, k.idx, v)
+    return set_root(t, k.idx, v)

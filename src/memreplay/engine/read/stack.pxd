@@ -1,0 +1,178 @@
+# The value stack: values, MARKs, and what an opcode may take from above the topmost MARK.
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from memreplay.engine.base.cursor cimport read_long, read_u64
+from memreplay.engine.base.growbuf cimport buf_reserve, push_u32
+from memreplay.engine.base.hashmap cimport NONE32, spans_intern
+from memreplay.engine.read.memo cimport INDEX_MASK, memo_get, memo_put
+from memreplay.engine.base.status cimport (
+    ERR_MEMORY, ERR_SHAPE, ERR_STACK, ERR_TRUNCATED, ERR_UNSAFE, NEED_MORE, OK, fail, fail_limit
+)
+from memreplay.engine.read.value cimport *
+from memreplay.engine.read.vm cimport VM, push_special
+
+cdef extern from *:
+    # In an entry of `marks`: events above this MARK were appended to the list below it already.
+    const uint32_t APPENDED "0x80000000u"
+    # It is no MARK, but an inert function that waits for its arguments: see op_inert().
+    const uint32_t INERT "0x40000000u"
+    # The rest is the position on the stack.
+    const uint32_t POSITION "0x3fffffffu"
+
+cdef enum Inert:
+    # The functions that a pickle may name: TorchScript's C++ pickler once tagged its containers by
+    # a call of them. In PyTorch they return their first argument; here nothing is called at all.
+    RESTORE_TYPE_TAG = 0    # (container, text)
+    BUILD_INTLIST = 1       # (list,)
+    INERTS = 2
+
+
+cdef inline Value* values(VM* vm) noexcept nogil:
+    return <Value*> vm.stack.data
+
+
+cdef inline int push(VM* vm, const Value* v) noexcept nogil:
+    if vm.stack.len >= vm.limits.values:
+        return fail_limit(&vm.tables.status, "stack_values", vm.stack.len + 1, vm.limits.values)
+    if vm.stack.len == vm.stack.cap and buf_reserve(&vm.stack, 1) < 0:
+        return fail(&vm.tables.status, ERR_MEMORY, "stack")
+    values(vm)[vm.stack.len] = v[0]
+    vm.stack.len += 1
+    return OK
+
+
+cdef inline int push_kind(VM* vm, uint32_t kind, uint64_t num, uint32_t idx) noexcept nogil:
+    cdef Value v
+    v.kind = kind
+    v.num = num
+    v.idx = idx
+    return push(vm, &v)
+
+
+cdef inline size_t top_mark(VM* vm) noexcept nogil:
+    return (<uint32_t*> vm.marks.data)[vm.marks.len - 1] & POSITION
+
+
+cdef inline bint over_inert(VM* vm) noexcept nogil:
+    # Whether the topmost MARK is an inert function.
+    return vm.marks.len != 0 and (<uint32_t*> vm.marks.data)[vm.marks.len - 1] & INERT != 0
+
+
+cdef inline const char* inert_global(uint32_t which) noexcept nogil:
+    # The opcode that names it.
+    if which == BUILD_INTLIST:
+        return b"ctorch.jit._pickle\nbuild_intlist\n"
+    return b"ctorch.jit._pickle\nrestore_type_tag\n"
+
+
+cdef inline int inert_misused(VM* vm) noexcept nogil:
+    # Anything but the call that TorchScript writes.
+    if values(vm)[top_mark(vm)].idx == BUILD_INTLIST:
+        return fail(&vm.tables.status, ERR_UNSAFE, "torch.jit._pickle.build_intlist")
+    return fail(&vm.tables.status, ERR_UNSAFE, "torch.jit._pickle.restore_type_tag")
+
+
+cdef inline size_t floor_of(VM* vm) noexcept nogil:
+    # The lowest stack position that opcodes may take from: just above the topmost MARK.
+    return top_mark(vm) + 1 if vm.marks.len else 0
+
+
+cdef inline int need_values(VM* vm, size_t n) noexcept nogil:
+    # n values above the topmost MARK.
+    if vm.stack.len < floor_of(vm) + n:
+        if over_inert(vm):
+            return inert_misused(vm)
+        return fail(&vm.tables.status, ERR_STACK, "too few values")
+    return OK
+
+
+cdef inline int op_mark(VM* vm) noexcept nogil:
+    if vm.marks.len >= vm.limits.depth:
+        return fail_limit(&vm.tables.status, "nesting_depth", vm.marks.len + 1, vm.limits.depth)
+    if push_u32(&vm.marks, <uint32_t> vm.stack.len) < 0:
+        return fail(&vm.tables.status, ERR_MEMORY, "marks")
+    return push_kind(vm, V_MARK, 0, 0)
+
+
+cdef inline int op_inert(VM* vm, uint32_t which) noexcept nogil:
+    # An inert function lies on the stack as a MARK: what is below it is out of reach until the call
+    # that takes it away, and so is it.
+    if op_mark(vm) != OK:
+        return vm.tables.status.code
+    (<uint32_t*> vm.marks.data)[vm.marks.len - 1] |= INERT
+    values(vm)[vm.stack.len - 1].idx = which
+    return OK
+
+
+cdef inline int op_put(VM* vm, uint64_t index) noexcept nogil:
+    # Stores the topmost value in the memo.
+    cdef Value v
+    if vm.stack.len == floor_of(vm) and over_inert(vm):
+        v = values(vm)[vm.stack.len - 1]
+        v.kind = V_INERT
+        return memo_put(vm, index, &v)
+    if need_values(vm, 1) != OK:
+        return vm.tables.status.code
+    return memo_put(vm, index, &values(vm)[vm.stack.len - 1])
+
+
+cdef inline int op_get(VM* vm, uint64_t index) noexcept nogil:
+    # Pushes a value of the memo.
+    cdef Value v
+    if memo_get(vm, index, &v) != OK:
+        return vm.tables.status.code
+    if v.kind == V_EVENT or v.kind == V_INERT:
+        return push_special(vm, &v)
+    return push(vm, &v)
+
+
+cdef inline int pop_mark(VM* vm, size_t* at, bint appends) noexcept nogil:
+    # The position of the topmost MARK, which is open no more. What lies on it is still there.
+    if vm.marks.len == 0:
+        return fail(&vm.tables.status, ERR_STACK, "no MARK")
+    if over_inert(vm):
+        return inert_misused(vm)
+    at[0] = top_mark(vm)
+    vm.marks.len -= 1
+    if not appends and (<uint32_t*> vm.marks.data)[vm.marks.len] & APPENDED:
+        # The hot path has appended what was above this MARK already.
+        return fail(&vm.tables.status, ERR_SHAPE, "events that are not appended to their trace")
+    return OK
+
+
+cdef inline int push_string(VM* vm, const uint8_t* p, uint64_t n) noexcept nogil:
+    vm.tables.nul_strings |= n > 0 and p[0] == 0
+    cdef uint32_t id = spans_intern(&vm.tables.strings, p, n)
+    if id == NONE32:
+        return fail(&vm.tables.status, ERR_MEMORY, "strings")
+    if id > INDEX_MASK:
+        return fail_limit(&vm.tables.status, "strings", id, INDEX_MASK)
+    return push_kind(vm, V_STR, 0, id)
+
+
+cdef inline int push_long(VM* vm, const uint8_t* p, uint64_t n) noexcept nogil:
+    # A two's complement integer of n bytes; what 64 bits do not hold is only known to be too big.
+    cdef uint8_t fill
+    cdef uint64_t m = n
+    if n <= 8:
+        return push_kind(vm, V_INT, <uint64_t> read_long(p, n), 0)
+    fill = 0xFF if p[n - 1] & 0x80 else 0
+    while m > 8 and p[m - 1] == fill:
+        m -= 1
+    if m > 8:
+        return push_kind(vm, V_BIG, 0, 0)
+    if fill == 0 and p[7] & 0x80:
+        return push_kind(vm, V_UINT, read_u64(p), 0)
+    if fill and not p[7] & 0x80:
+        return push_kind(vm, V_BIG, 0, 0)
+    return push_kind(vm, V_INT, read_u64(p), 0)
+
+
+cdef inline int wait_for(VM* vm, const uint8_t* p, uint64_t n) noexcept nogil:
+    # The opcode at p takes n bytes in all, and the window does not hold them.
+    cdef uint64_t left = <uint64_t> (vm.cur.end - p)
+    if not vm.cur.eof:
+        vm.need = n
+        return NEED_MORE
+    vm.tables.status.a = n
+    vm.tables.status.b = left
+    return fail(&vm.tables.status, ERR_TRUNCATED, "")

@@ -1,0 +1,689 @@
+"""The pickle machine: opcodes in, values on a stack, containers handed to shapes as they fill.
+
+It knows data only. An opcode that imports or calls ends in ERR_UNSAFE. An opcode is read whole or
+not at all: where the window ends inside one, the cursor stays before it and NEED_MORE asks for a
+refill.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcmp, memcpy, memset, strlen
+from memreplay.engine.base.cursor cimport *
+from memreplay.engine.read.fast cimport FAST_FAIL, FAST_ROOM, FAST_YES, fast_event
+from memreplay.engine.base.growbuf cimport *
+from memreplay.engine.base.hashmap cimport *
+from memreplay.engine.read.memo cimport *
+from memreplay.engine.read.opcodes cimport *
+from memreplay.engine.read.keys cimport *
+from memreplay.engine.read.opening cimport open_container, within_input
+from memreplay.engine.read.parts cimport pair_of_ints
+from memreplay.engine.read.repeated cimport repeat_event
+from memreplay.engine.read.shapes cimport append_item, set_item
+from memreplay.engine.read.stack cimport *
+from memreplay.engine.base.status cimport *
+from memreplay.engine.read.tables cimport *
+from memreplay.engine.read.text cimport is_text_opcode, run_text
+from memreplay.engine.read.unknown cimport is_kept, keep_tuple, open_tuple, open_unknown
+from memreplay.engine.read.value cimport *
+
+cdef enum:
+    LOOKAHEAD = 1 << 16     # a window that ends inside an event and holds less is refilled
+
+cdef extern from *:
+    const uint64_t MAX_FRAME "(1ull << 62)"   # beyond all files, and sums with it do not wrap
+
+
+cdef int vm_init(VM* vm, Tables* tables, const Limits* limits, uint64_t seed) noexcept nogil:
+    memset(vm, 0, sizeof(VM))
+    vm.tables = tables
+    vm.limits = limits[0]
+    if vm.limits.values > POSITION:
+        vm.limits.values = POSITION
+    vm.protocol = -1
+    tables.max_nodes = limits.nodes
+    buf_init(&vm.stack, sizeof(Value))
+    buf_init(&vm.marks, 4)
+    buf_init(&vm.memo, 4)
+    buf_init(&vm.memo_num, 8)
+    buf_init(&vm.raw_info, sizeof(RawStack))
+    if raw_init(vm, seed) < 0:
+        return fail(&tables.status, ERR_MEMORY, "reader")
+    return OK
+
+
+cdef void vm_free(VM* vm) noexcept nogil:
+    buf_free(&vm.stack)
+    buf_free(&vm.marks)
+    buf_free(&vm.memo)
+    buf_free(&vm.memo_num)
+    buf_free(&vm.raw_info)
+    spans_free(&vm.raw)
+
+
+# ---- containers ----------------------------------------------------------------------------------
+
+cdef inline size_t below_inert(VM* vm, size_t* n) noexcept nogil:
+    # The stack's floor as a new container sees it: an inert function that it is the argument of
+    # takes no place, nor does the MARK of its arguments. `n` becomes the height without them.
+    cdef uint32_t* marks = <uint32_t*> vm.marks.data
+    cdef size_t k = vm.marks.len
+    if k >= 2 and marks[k - 2] & INERT and n[0] == (marks[k - 1] & POSITION) + 1:
+        if n[0] == (marks[k - 2] & POSITION) + 2:
+            k -= 2
+            n[0] -= 2
+    elif k and marks[k - 1] & INERT and n[0] == (marks[k - 1] & POSITION) + 1:
+        k -= 1
+        n[0] -= 1
+    return (marks[k - 1] & POSITION) + 1 if k else 0
+
+
+cdef inline uint32_t resolve_role(VM* vm, bint a_list, uint32_t* parent) noexcept nogil:
+    # What a new container is, by what lies below it. In a pickle a container is made empty and its
+    # items follow, so its place is known when it is made:
+    #     [list, MARK, items ..., <new>]     item of the list under the MARK
+    #     [list, <new>]                      item, by APPEND
+    #     [dict, MARK, k, v, ..., k, <new>]  value in the dict under the MARK
+    #     [dict, k, <new>]                   value, by SETITEM
+    # Attaching it checks the guess, so a wrong one ends in an error, never in wrong rows. `parent`
+    # is the row or number of what it belongs to; of a trace, its place among the traces.
+    cdef Value* s = values(vm)
+    cdef size_t n = vm.stack.len
+    cdef size_t base = below_inert(vm, &n)
+    cdef Value* top
+    cdef Value* under = NULL
+    cdef uint32_t role
+    if not vm.started:
+        vm.started = True
+        vm.tables.bare_list = a_list
+        return V_SEGMENTS if a_list else V_ROOT
+    if base >= 2:
+        under = &s[base - 2]
+    if n > base:
+        top = &s[n - 1]
+        if is_list(top.kind):
+            role = role_of_item(top.kind, a_list)
+            if role != V_UNSET:
+                parent[0] = top.idx
+                if role == V_TRACE:
+                    parent[0] = <uint32_t> vm.tables.attached_traces
+                return role
+        elif top.kind == V_NODE_DICT:
+            # No key between them: the next item of a tuple that is not closed yet.
+            return V_NODE_LIST if a_list else V_NODE_DICT
+        elif top.kind == V_STR:
+            if under != NULL and is_dict(under.kind) and (n - base) & 1:
+                role = role_of_value(under.kind, top.idx, a_list)
+                if role != V_UNSET:
+                    parent[0] = under.idx
+                    return role
+                # Of the two readings that are left, a dict that has items already is not the owner.
+                if n < base + 2 or (s[n - 2].kind == V_NODE_DICT and
+                                    (<Node*> vm.tables.nodes.data)[s[n - 2].idx].first != NONE32):
+                    return V_SKIP_LIST if a_list else V_SKIP_DICT
+            if n >= base + 2 and is_dict(s[n - 2].kind):
+                role = role_of_value(s[n - 2].kind, top.idx, a_list)
+                if role != V_UNSET:
+                    parent[0] = s[n - 2].idx
+                    return role
+            if under == NULL or (not is_list(under.kind) and under.kind != V_NODE_DICT):
+                return V_SKIP_LIST if a_list else V_SKIP_DICT
+    if under != NULL and is_list(under.kind):
+        role = role_of_item(under.kind, a_list)
+        if role != V_UNSET:
+            parent[0] = under.idx
+            if role == V_TRACE:
+                parent[0] = <uint32_t> (vm.tables.attached_traces + n - base)
+            return role
+    elif under != NULL and under.kind == V_NODE_DICT:
+        # Neither a key nor a value: of a tuple that is not closed yet.
+        parent[0] = under.idx
+        return V_NODE_LIST if a_list else V_NODE_DICT
+    return V_SKIP_LIST if a_list else V_SKIP_DICT
+
+
+cdef inline int op_empty(VM* vm, bint a_list) noexcept nogil:
+    # EMPTY_LIST, EMPTY_DICT
+    cdef Value v
+    cdef uint32_t parent = 0
+    cdef uint32_t role = resolve_role(vm, a_list, &parent)
+    vm.tables.read_bytes = cursor_offset(&vm.cur)
+    if within_input(vm.tables, role) != OK:
+        return vm.tables.status.code
+    if role == V_SKIP_DICT or role == V_SKIP_LIST:
+        if open_unknown(vm.tables, role, &v) != OK:
+            return vm.tables.status.code
+    elif open_container(vm.tables, role, parent, &v) != OK:
+        return vm.tables.status.code
+    return push(vm, &v)
+
+
+cdef inline int op_appends(VM* vm) noexcept nogil:
+    cdef size_t at = 0
+    cdef size_t i
+    cdef Value* s
+    vm.tables.read_bytes = cursor_offset(&vm.cur)
+    if pop_mark(vm, &at, True) != OK:
+        return vm.tables.status.code
+    if at < floor_of(vm) + 1:
+        return fail(&vm.tables.status, ERR_STACK, "no list under the MARK")
+    s = values(vm)
+    for i in range(at + 1, vm.stack.len):
+        if append_item(vm.tables, &s[at - 1], &s[i]) != OK:
+            return vm.tables.status.code
+    vm.stack.len = at
+    return OK
+
+
+cdef inline int op_setitems(VM* vm) noexcept nogil:
+    cdef size_t at = 0
+    cdef size_t i
+    cdef Value* s
+    vm.tables.read_bytes = cursor_offset(&vm.cur)
+    if pop_mark(vm, &at, False) != OK:
+        return vm.tables.status.code
+    if at < floor_of(vm) + 1 or (vm.stack.len - at - 1) & 1:
+        return fail(&vm.tables.status, ERR_STACK, "no dict for these keys and values")
+    s = values(vm)
+    i = at + 1
+    while i < vm.stack.len:
+        if set_item(vm.tables, &s[at - 1], &s[i], &s[i + 1]) != OK:
+            return vm.tables.status.code
+        i += 2
+    vm.stack.len = at
+    return OK
+
+
+cdef inline int op_append(VM* vm) noexcept nogil:
+    cdef Value* s = values(vm)
+    cdef size_t n = vm.stack.len
+    if need_values(vm, 2) != OK or append_item(vm.tables, &s[n - 2], &s[n - 1]) != OK:
+        return vm.tables.status.code
+    vm.stack.len = n - 1
+    return OK
+
+
+cdef inline int op_setitem(VM* vm) noexcept nogil:
+    cdef Value* s = values(vm)
+    cdef size_t n = vm.stack.len
+    if (need_values(vm, 3) != OK
+            or set_item(vm.tables, &s[n - 3], &s[n - 2], &s[n - 1]) != OK):
+        return vm.tables.status.code
+    vm.stack.len = n - 2
+    return OK
+
+
+cdef int keep_list(VM* vm, size_t at, const Value* items, size_t n, Value* out) noexcept nogil:
+    # Where position `at` of the stack is one in metadata or settings, these values become a kept
+    # list: what JSON makes of a tuple. `out` stays V_UNSET elsewhere.
+    cdef size_t top = vm.stack.len
+    cdef uint32_t parent = 0
+    cdef uint32_t role
+    out.kind = V_UNSET
+    if not vm.started or not is_kept(items, n):
+        return OK
+    vm.stack.len = at
+    role = resolve_role(vm, True, &parent)
+    vm.stack.len = top
+    if role != V_NODE_LIST:
+        return OK
+    vm.tables.read_bytes = cursor_offset(&vm.cur)
+    return keep_tuple(vm.tables, items, n, out)
+
+
+cdef inline int op_tuple(VM* vm, size_t at, size_t place, size_t n) noexcept nogil:
+    # n values from position `at` on become a tuple, which goes to position `place`: a pair of
+    # integers, one of metadata, frames, or what nobody needs.
+    cdef Value* s = values(vm)
+    cdef Value v
+    cdef uint32_t id = 0
+    cdef bint pair = n == 2 and s[at].kind == V_INT and s[at + 1].kind == V_INT
+    if pair:
+        id = pair_of_ints(vm.tables, <int64_t> s[at].num, <int64_t> s[at + 1].num)
+        if id == NONE32:
+            return fail(&vm.tables.status, ERR_MEMORY, "pools")
+    elif keep_list(vm, place, s + at, n, &v) != OK:
+        return vm.tables.status.code
+    elif v.kind == V_UNSET and open_tuple(vm.tables, s + at, n, &v) != OK:
+        return vm.tables.status.code
+    vm.stack.len = place
+    return push_kind(vm, V_PAIR, 0, id) if pair else push(vm, &v)
+
+
+cdef inline bint ends_call(VM* vm, size_t n) noexcept nogil:
+    # Whether the n topmost values are all that lies above an inert function.
+    return over_inert(vm) and vm.stack.len == floor_of(vm) + n
+
+
+cdef inline int call_inert(VM* vm, const uint8_t* p, size_t n) noexcept nogil:
+    # The tuple opcode at p makes the n topmost values the arguments of the inert function below
+    # them, and REDUCE follows: what comes of it is the first argument.
+    cdef size_t at = top_mark(vm)
+    cdef Value* s = values(vm)
+    cdef Value* first = &s[vm.stack.len - n]
+    cdef bint fits
+    if s[at].idx == BUILD_INTLIST:
+        fits = n == 1 and is_list(first.kind)
+    else:
+        fits = n == 2 and first[1].kind == V_STR and (is_list(first.kind) or is_dict(first.kind))
+    if not fits or p[1] != REDUCE:
+        return inert_misused(vm)
+    s[at] = first[0]
+    vm.stack.len = at + 1
+    vm.marks.len -= 1
+    return OK
+
+
+cdef inline bint marks_arguments(VM* vm) noexcept nogil:
+    # Whether the topmost MARK lies on an inert function.
+    cdef uint32_t* marks = <uint32_t*> vm.marks.data
+    cdef size_t k = vm.marks.len
+    return k >= 2 and marks[k - 2] & INERT and top_mark(vm) == (marks[k - 2] & POSITION) + 1
+
+
+cdef inline int op_collect(VM* vm, uint8_t op) noexcept nogil:
+    # LIST, DICT, TUPLE, FROZENSET: whatever lies above the MARK.
+    cdef size_t at = 0
+    cdef size_t n
+    cdef Value v
+    if pop_mark(vm, &at, False) != OK:
+        return vm.tables.status.code
+    n = vm.stack.len - at - 1
+    if op == TUPLE:
+        return op_tuple(vm, at + 1, at, n)
+    if op == LIST and n:
+        if keep_list(vm, at, values(vm) + at + 1, n, &v) != OK:
+            return vm.tables.status.code
+        if v.kind != V_UNSET:
+            vm.stack.len = at
+            return push(vm, &v)
+    vm.stack.len = at
+    if (op == LIST or op == DICT) and n == 0:
+        return op_empty(vm, op == LIST)
+    return push_kind(vm, V_OPAQUE, 0, 0)
+
+
+# ---- values of the memo that do more than lie on the stack ---------------------------------------
+
+cdef Value* trace_of_next(VM* vm) noexcept nogil:
+    # The trace that the value which is pushed next is an item of; NULL when it is none.
+    cdef Value* s = values(vm)
+    cdef size_t n = vm.stack.len
+    cdef size_t base = floor_of(vm)
+    if n > base and s[n - 1].kind == V_TRACE:
+        return &s[n - 1]
+    if base >= 2 and s[base - 2].kind == V_TRACE and (n == base or s[n - 1].kind == V_EVENT):
+        return &s[base - 2]
+    return NULL
+
+
+cdef int push_special(VM* vm, Value* v) noexcept nogil:
+    # A value of the memo: an inert function, or an event, which may stand in a trace once more.
+    cdef Value* trace
+    if v.kind == V_INERT:
+        return op_inert(vm, v.idx)
+    trace = trace_of_next(vm)
+    vm.tables.read_bytes = cursor_offset(&vm.cur)
+    if trace != NULL and repeat_event(vm.tables, trace.idx, v) != OK:
+        return vm.tables.status.code
+    return push(vm, v)
+
+
+# ---- what is refused -----------------------------------------------------------------------------
+
+cdef inline uint64_t swapped_u64(const uint8_t* p) noexcept nogil:
+    cdef uint64_t v = 0
+    cdef int i
+    for i in range(8):
+        v = (v << 8) | p[i]
+    return v
+
+
+cdef int unsafe(VM* vm, const uint8_t* p, const uint8_t* end) noexcept nogil:
+    # An opcode that imports or calls: says what, and goes no further.
+    cdef Status* st = &vm.tables.status
+    cdef Value* s = values(vm)
+    cdef size_t n = vm.stack.len
+    cdef size_t size = 0
+    cdef size_t used = 0
+    cdef const uint8_t* text
+    cdef uint8_t[240] name
+    st.code = ERR_UNSAFE
+    st.detail[0] = 0
+    if p[0] == GLOBAL or p[0] == INST:
+        # Two lines: module and name.
+        text = p + 1
+        while text < end and used < sizeof(name):
+            if text[0] == 10:
+                size += 1
+                if size == 2:
+                    break
+                name[used] = 46
+            else:
+                name[used] = text[0]
+            used += 1
+            text += 1
+        set_detail_bytes(st, name, used)
+    elif p[0] == STACK_GLOBAL and n >= 2 and s[n - 1].kind == V_STR and s[n - 2].kind == V_STR:
+        text = span_at(&vm.tables.strings, s[n - 2].idx, &size)
+        used = size if size < 100 else 100
+        memcpy(name, text, used)
+        name[used] = 46
+        used += 1
+        text = span_at(&vm.tables.strings, s[n - 1].idx, &size)
+        if size > 100:
+            size = 100
+        memcpy(name + used, text, size)
+        set_detail_bytes(st, name, used + size)
+    elif over_inert(vm):
+        return inert_misused(vm)
+    return ERR_UNSAFE
+
+
+cdef int run_global(VM* vm, const uint8_t** pp) noexcept nogil:
+    # GLOBAL: of the inert functions, spelled to the letter, and no other.
+    cdef uint32_t which
+    cdef const char* name
+    cdef size_t n
+    for which in range(INERTS):
+        name = inert_global(which)
+        n = strlen(name)
+        if <size_t> (vm.cur.end - pp[0]) >= n and memcmp(pp[0], name, n) == 0:
+            pp[0] += n
+            return op_inert(vm, which)
+    return unsafe(vm, pp[0], vm.cur.end)
+
+
+# ---- the loop ------------------------------------------------------------------------------------
+
+cdef inline int fast_events(VM* vm, const uint8_t** pp) noexcept nogil:
+    # As many events as the hot path takes, from the EMPTY_DICT at pp on. OK when the next opcode is
+    # for the general path, NEED_MORE when the window ends inside an event, else an error.
+    cdef size_t base = floor_of(vm)
+    cdef size_t i
+    cdef Value* s
+    cdef Value* trace
+    cdef int code
+    if base < 2 or over_inert(vm):
+        return OK
+    s = values(vm)
+    trace = &s[base - 2]
+    if trace.kind != V_TRACE or (vm.stack.len > base and s[vm.stack.len - 1].kind != V_EVENT):
+        return OK
+    (<uint32_t*> vm.marks.data)[vm.marks.len - 1] |= APPENDED
+    # The events before this one are whole: they need not wait on the stack for the end of the
+    # batch.
+    for i in range(base, vm.stack.len):
+        if append_item(vm.tables, trace, &s[i]) != OK:
+            return vm.tables.status.code
+    vm.stack.len = base
+    if vm.memo.len != vm.memo_used or trace.idx + 1 != vm.tables.traces.len:
+        return OK
+    while vm.cur.end > pp[0] and pp[0][0] == EMPTY_DICT:
+        code = fast_event(vm, pp, vm.cur.end)
+        if code == FAST_YES:
+            vm.tables.attached_events += 1
+            (<Trace*> vm.tables.traces.data)[trace.idx].count += 1
+        elif code == FAST_ROOM and not vm.cur.eof and vm.cur.end - pp[0] < LOOKAHEAD:
+            vm.need = LOOKAHEAD
+            return NEED_MORE
+        else:
+            return vm.tables.status.code if code == FAST_FAIL else OK
+    return OK
+
+
+cdef int vm_step(VM* vm) noexcept nogil:
+    # Reads opcodes until the window is used up (NEED_MORE), the pickle ends (DONE), or an error.
+    cdef const uint8_t* p = vm.cur.p
+    cdef const uint8_t* start
+    cdef int code = OK
+    while code == OK:
+        if p >= vm.cur.end:
+            code = wait_for(vm, p, 1)
+            break
+        if p[0] == EMPTY_DICT:
+            start = p
+            code = fast_events(vm, &p)
+            vm.cur.p = p
+            if code != OK or p != start:
+                continue
+        code = run_opcode(vm, &p)
+        vm.cur.p = p
+    vm.cur.p = p
+    if code > DONE:
+        vm.tables.status.offset = cursor_offset(&vm.cur)
+        vm.tables.status.opcode = p[0] if p < vm.cur.end else 0
+    return code
+
+
+cdef inline int run_sized(VM* vm, const uint8_t** pp, uint64_t head, uint64_t n,
+                          bint text) noexcept nogil:
+    # An opcode of `head` bytes followed by n bytes: a string (text) or bytes (dropped).
+    cdef const uint8_t* p = pp[0]
+    cdef int code
+    if n > vm.limits.string_bytes:
+        return fail_limit(&vm.tables.status, "string_bytes", n, vm.limits.string_bytes)
+    if <uint64_t> (vm.cur.end - p) < head + n:
+        return wait_for(vm, p, head + n)
+    code = push_string(vm, p + head, n) if text else push_kind(vm, V_OPAQUE, 0, 0)
+    if code == OK:
+        pp[0] = p + head + n
+    return code
+
+
+cdef inline int run_opcode(VM* vm, const uint8_t** pp) noexcept nogil:
+    # One opcode. On OK the cursor has moved past it; else it stands on it.
+    cdef const uint8_t* p = pp[0]
+    cdef uint64_t left = <uint64_t> (vm.cur.end - p)
+    cdef uint8_t op = p[0]
+    cdef Tables* t = vm.tables
+    cdef Value v
+    cdef uint64_t n
+    cdef size_t at = 0
+    cdef int code = OK
+    cdef uint64_t used = 1
+
+    if op == BINGET:
+        if left < 2:
+            return wait_for(vm, p, 2)
+        code = op_get(vm, p[1])
+        used = 2
+    elif op == LONG_BINGET:
+        if left < 5:
+            return wait_for(vm, p, 5)
+        code = op_get(vm, read_u32(p + 1))
+        used = 5
+    elif op == MEMOIZE or op == BINPUT or op == LONG_BINPUT:
+        if op == MEMOIZE:
+            n = vm.memo_used
+        else:
+            used = 2 if op == BINPUT else 5
+            if left < used:
+                return wait_for(vm, p, used)
+            n = p[1] if op == BINPUT else read_u32(p + 1)
+        code = op_put(vm, n)
+    elif op == EMPTY_DICT:
+        vm.binary = True
+        code = op_empty(vm, False)
+    elif op == EMPTY_LIST:
+        vm.binary = True
+        code = op_empty(vm, True)
+    elif op == MARK:
+        code = op_mark(vm)
+    elif op == SETITEMS:
+        code = op_setitems(vm)
+    elif op == SETITEM:
+        code = op_setitem(vm)
+    elif op == APPENDS:
+        code = op_appends(vm)
+    elif op == APPEND:
+        code = op_append(vm)
+    elif op == BININT1:
+        if left < 2:
+            return wait_for(vm, p, 2)
+        code = push_kind(vm, V_INT, p[1], 0)
+        used = 2
+    elif op == BININT2:
+        if left < 3:
+            return wait_for(vm, p, 3)
+        code = push_kind(vm, V_INT, read_u16(p + 1), 0)
+        used = 3
+    elif op == BININT:
+        if left < 5:
+            return wait_for(vm, p, 5)
+        code = push_kind(vm, V_INT, <uint64_t> <int64_t> <int32_t> read_u32(p + 1), 0)
+        used = 5
+    elif op == LONG1:
+        if left < 2:
+            return wait_for(vm, p, 2)
+        used = 2 + <uint64_t> p[1]
+        if left < used:
+            return wait_for(vm, p, used)
+        code = push_long(vm, p + 2, p[1])
+    elif op == LONG4:
+        if left < 5:
+            return wait_for(vm, p, 5)
+        n = read_u32(p + 1)
+        if n > 0x7FFFFFFF:
+            return fail(&t.status, ERR_STACK, "a negative length")
+        if n > vm.limits.string_bytes:
+            return fail_limit(&t.status, "string_bytes", n, vm.limits.string_bytes)
+        used = 5 + n
+        if left < used:
+            return wait_for(vm, p, used)
+        code = push_long(vm, p + 5, n)
+    elif op == BINFLOAT:
+        if left < 9:
+            return wait_for(vm, p, 9)
+        code = push_kind(vm, V_FLOAT, swapped_u64(p + 1), 0)
+        used = 9
+    elif op == NONE:
+        code = push_kind(vm, V_NONE, 0, 0)
+    elif op == NEWTRUE:
+        code = push_kind(vm, V_TRUE, 0, 0)
+    elif op == NEWFALSE:
+        code = push_kind(vm, V_FALSE, 0, 0)
+    elif op == SHORT_BINUNICODE or op == SHORT_BINSTRING:
+        if left < 2:
+            return wait_for(vm, p, 2)
+        code = run_sized(vm, &p, 2, p[1], True)
+        used = 0
+    elif op == BINUNICODE or op == BINSTRING:
+        if left < 5:
+            return wait_for(vm, p, 5)
+        code = run_sized(vm, &p, 5, read_u32(p + 1), True)
+        used = 0
+    elif op == BINUNICODE8:
+        if left < 9:
+            return wait_for(vm, p, 9)
+        code = run_sized(vm, &p, 9, read_u64(p + 1), True)
+        used = 0
+    elif op == SHORT_BINBYTES:
+        if left < 2:
+            return wait_for(vm, p, 2)
+        code = run_sized(vm, &p, 2, p[1], False)
+        used = 0
+    elif op == BINBYTES:
+        if left < 5:
+            return wait_for(vm, p, 5)
+        code = run_sized(vm, &p, 5, read_u32(p + 1), False)
+        used = 0
+    elif op == BINBYTES8 or op == BYTEARRAY8:
+        if left < 9:
+            return wait_for(vm, p, 9)
+        code = run_sized(vm, &p, 9, read_u64(p + 1), False)
+        used = 0
+    elif op == TUPLE1 or op == TUPLE2 or op == TUPLE3:
+        n = op - TUPLE1 + 1
+        if ends_call(vm, n):
+            used = 2
+            if left < used:
+                return wait_for(vm, p, used)
+            code = call_inert(vm, p, n)
+        else:
+            code = need_values(vm, n)
+            if code == OK:
+                code = op_tuple(vm, vm.stack.len - n, vm.stack.len - n, n)
+    elif op == EMPTY_TUPLE:
+        code = op_tuple(vm, vm.stack.len, vm.stack.len, 0)
+    elif op == EMPTY_SET:
+        code = push_kind(vm, V_OPAQUE, 0, 0)
+    elif op == TUPLE and marks_arguments(vm):
+        used = 2
+        if left < used:
+            return wait_for(vm, p, used)
+        n = vm.stack.len - floor_of(vm)
+        vm.marks.len -= 1
+        code = call_inert(vm, p, n)
+    elif op == TUPLE or op == LIST or op == DICT or op == FROZENSET:
+        code = op_collect(vm, op)
+    elif op == ADDITEMS:
+        code = pop_mark(vm, &at, False)
+        if code == OK:
+            vm.stack.len = at
+            code = need_values(vm, 1)
+    elif op == POP:
+        if vm.stack.len > floor_of(vm):
+            vm.stack.len -= 1
+        else:
+            code = pop_mark(vm, &at, False)
+            if code == OK:
+                vm.stack.len = at
+    elif op == POP_MARK:
+        code = pop_mark(vm, &at, False)
+        if code == OK:
+            vm.stack.len = at
+    elif op == DUP:
+        code = need_values(vm, 1)
+        if code == OK:
+            v = values(vm)[vm.stack.len - 1]
+            code = push(vm, &v)
+    elif op == FRAME:
+        # How the writer buffered: says nothing of the content, and nothing is made of it. But no
+        # frame ends past the pickle; STOP looks.
+        if left < 9:
+            return wait_for(vm, p, 9)
+        if read_u64(p + 1) > MAX_FRAME:
+            return fail(&t.status, ERR_SHAPE, "a FRAME longer than any file")
+        vm.frame_end = vm.cur.origin + <uint64_t> (p - vm.cur.base) + 9 + read_u64(p + 1)
+        used = 9
+    elif op == PROTO:
+        if left < 2:
+            return wait_for(vm, p, 2)
+        if p[1] > 5:
+            t.status.a = p[1]
+            return fail(&t.status, ERR_OPCODE, "protocol")
+        vm.protocol = p[1]
+        used = 2
+    elif op == STOP:
+        code = need_values(vm, 1)
+        if code == OK and vm.frame_end > vm.cur.origin + <uint64_t> (p - vm.cur.base) + 1:
+            code = fail(&t.status, ERR_SHAPE, "a FRAME that ends after the pickle does")
+        if code == OK:
+            v = values(vm)[vm.stack.len - 1]
+            if v.kind != V_ROOT and v.kind != V_SEGMENTS:
+                code = fail(&t.status, ERR_SHAPE, "top")
+                t.status.a = v.kind
+            else:
+                if v.kind == V_SEGMENTS:
+                    t.has_segments = t.bare_list
+                if vm.protocol < 0:
+                    vm.protocol = 1 if vm.binary else 0
+                pp[0] = p + 1
+                return DONE
+    elif (op == GLOBAL or op == STACK_GLOBAL or op == REDUCE or op == BUILD or op == INST
+            or op == OBJ or op == NEWOBJ or op == NEWOBJ_EX or op == EXT1 or op == EXT2
+            or op == EXT4 or op == PERSID or op == BINPERSID):
+        if (op == GLOBAL or op == INST) and not vm.cur.eof and left < 512:
+            return wait_for(vm, p, 512)
+        return run_global(vm, pp) if op == GLOBAL else unsafe(vm, p, vm.cur.end)
+    elif is_text_opcode(op):
+        used = 0
+        code = run_text(vm, &p)
+    else:
+        return fail(&t.status, ERR_OPCODE, "")
+    if code == OK:
+        pp[0] = p + used
+    return code
+
+
+cdef int vm_step_any(void* reader) noexcept nogil:
+    return vm_step(<VM*> reader)

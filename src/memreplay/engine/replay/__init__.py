@@ -1,0 +1,1 @@
+"""Columns to lifetimes, measures, blocks and segments."""

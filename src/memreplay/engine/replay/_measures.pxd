@@ -1,0 +1,28 @@
+# What other façades need of the blocks and of what is held.
+from libc.stdint cimport uint64_t
+from memreplay.engine.replay cimport arena as _arena
+from memreplay.engine.replay cimport held as _held
+from memreplay.engine.query cimport layers as _layers
+from memreplay.engine.replay cimport reserve as _reserve
+from memreplay.engine.read.column cimport Column, Owned
+from memreplay.engine.replay._timeline cimport Replay
+
+cdef class Holding:
+    cdef _held.Held h
+    cdef readonly Replay replay
+
+cdef class Reserved:
+    cdef _reserve.Reserve v
+    cdef readonly Replay replay
+
+cdef class Blocks:
+    cdef _arena.Arena a
+    cdef readonly Reserved reserved
+
+cdef int check_rows(Column rows, uint64_t n) except -1
+
+cdef class Layering:
+    cdef _layers.Layers y
+    cdef Owned keys
+    cdef Owned out
+    cdef list rows(self, int code)

@@ -1,0 +1,18 @@
+# What the measures need of a replay and of what it counts.
+from libc.stdint cimport int64_t
+from memreplay._core cimport Tables
+from memreplay.engine.replay cimport lives as _lives
+from memreplay.engine.replay cimport replay as _replay
+
+cdef class Replay:
+    cdef _replay.Replay r
+    cdef readonly Tables tables
+
+cdef class Measure:
+    cdef _lives.Lives l
+    cdef readonly Replay replay
+    cdef list owners    # what the columns of `l` belong to
+
+    cdef int64_t _event(self, event) except -2
+
+cdef Measure requested(Replay replay)

@@ -1,0 +1,384 @@
+"""The façade over the replay: `Replay`, and what a measure counts of it.
+
+No algorithm is in here. Event indices count from the first event that was read; -1 is the start.
+"""
+
+cimport cython
+from cpython.exc cimport PyErr_CheckSignals
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from memreplay._core cimport Tables, error_of, new_seed
+from memreplay.engine.replay cimport label as _label
+from memreplay.engine.replay cimport listing as _listing
+from memreplay.engine.replay cimport lives as _lives
+from memreplay.engine.replay cimport moments as _moments
+from memreplay.engine.replay cimport replay as _replay
+from memreplay.engine.replay cimport series as _series
+from memreplay.engine.read cimport tables as _tables
+from memreplay.engine.replay cimport tally as _tally
+from memreplay.engine.read.column cimport Column, Owned, column, field_column, owned
+from memreplay.engine.base.growbuf cimport buf_reserve
+from memreplay.engine.base.status cimport DONE, ERR_NUMBER, NEED_MORE, OK
+
+from memreplay.engine.base.diagnosis import DAMAGED as _DAMAGED
+from memreplay.errors import SnapshotError
+
+cdef enum:
+    REPLAY_CHUNK = 1 << 22     # events between two looks at signals
+
+
+@cython.final
+cdef class Replay:
+    """One device's trace, replayed. Event indices count from the device's first event."""
+
+    def __cinit__(self, Tables tables not None, int device):
+        cdef int code
+        self.tables = tables
+        code = _replay.replay_init(&self.r, &tables.t, device, new_seed())
+        if code == OK:
+            code = NEED_MORE
+        while code == NEED_MORE:
+            with nogil:
+                code = _replay.replay_step(&self.r, REPLAY_CHUNK)
+            PyErr_CheckSignals()
+        if code == ERR_NUMBER:  # of no byte: each size by itself was sound
+            raise SnapshotError(f"the sizes of device {device} add up to more than 64 bits hold",
+                                hint=_DAMAGED)
+        if code != DONE:
+            raise error_of(&self.r.status)
+
+    def __dealloc__(self):
+        _replay.replay_free(&self.r)
+
+    @property
+    def device(self) -> int:
+        return self.r.device
+
+    @property
+    def first_row(self) -> int:
+        """The row of event 0 in the columns of `tables`."""
+        return self.r.first
+
+    @property
+    def events(self) -> int:
+        return self.r.events
+
+    @property
+    def base(self) -> int:
+        """The index of event 0 in the whole trace: over 0 where a range was read."""
+        return self.r.base
+
+    @property
+    def first_time(self) -> int:
+        """The first time of the whole trace, where a range of it was read; else ABSENT_TIME."""
+        return _tables.ABSENT_TIME if self.r.window == NULL else self.r.window.first_time
+
+    @property
+    def reaches_end(self) -> bool:
+        """Whether the last event is the trace's last, so that the segments can be held against
+        it."""
+        return self.r.window == NULL or self.r.window.phase != _tables.AFTER
+
+    @property
+    def baseline_bytes(self) -> int:
+        return self.r.baseline_bytes
+
+    @property
+    def baseline_blocks(self) -> int:
+        return self.r.baseline.len
+
+    @property
+    def peak_bytes(self) -> int:
+        return self.r.peak_bytes
+
+    @property
+    def peak_event(self) -> int:
+        return self.r.best_at
+
+    @property
+    def final_bytes(self) -> int:
+        return self.r.final_bytes
+
+    @property
+    def segment_requested_bytes(self) -> int:
+        return self.r.segment_requested
+
+    @property
+    def allocs(self) -> int:
+        return self.r.allocs
+
+    @property
+    def unmatched_frees(self) -> int:
+        return self.r.unmatched_frees
+
+    @property
+    def double_allocs(self) -> int:
+        return self.r.double_allocs
+
+    @property
+    def size_mismatches(self) -> int:
+        return self.r.size_mismatches
+
+    @property
+    def unknown_actions(self) -> int:
+        return self.r.unknown_actions
+
+    def match(self) -> Column:
+        """u32 an event: of an alloc the event that ended it, of a free the alloc it ended, or
+        ABSENT_ID."""
+        return column(self, self.r.match.data, self.r.events, b"I")
+
+    def segment_bytes(self, measure: str) -> int:
+        """What the blocks of the final segments hold: by "requested", "held", "active" or
+        "allocated"."""
+        cdef const _tables.Segment* segments = <_tables.Segment*> self.tables.t.segments.data
+        cdef const _tables.Block* b = <_tables.Block*> self.tables.t.blocks.data
+        cdef bint rounded = measure == "active" or measure == "allocated"
+        cdef bint held = measure == "held" or measure == "allocated"
+        cdef _tables.DeviceRows rows = _tables.rows_of(&self.tables.t, self.r.device)
+        cdef uint64_t sum_ = 0
+        cdef size_t i
+        for i in range(rows.first_block, rows.end_block):
+            if (b[i].state == _tables.STATE_INACTIVE
+                    or segments[b[i].segment].device != self.r.device
+                    or (held and _tables.is_pending(&b[i]))):
+                continue
+            sum_ += <uint64_t> (b[i].size if rounded else _tables.block_requested(&b[i]))
+        return <int64_t> sum_
+
+    def tally(self) -> dict:
+        """Counts of the events that were read, and of the device's final segments and blocks.
+
+        `actions`: (code, events) of those that there are; `with_stack`; `times`: (first, last) or
+        None; `segments`, `reserved_bytes`; `states`: (code, blocks, bytes, requested bytes of
+        active ones) of those that there are.
+        """
+        cdef _tally.Tally t
+        cdef int state
+        with nogil:
+            _tally.tally(&self.r, &t)
+        return {
+            "actions": [(code, t.actions[code]) for code in range(256) if t.actions[code]],
+            "with_stack": t.with_stack,
+            "times": (t.first_time, t.last_time) if t.timed else None,
+            "segments": t.segments,
+            "reserved_bytes": t.reserved,
+            "states": [
+                (state, t.states[state].blocks, t.states[state].size, t.states[state].requested)
+                for state in range(<int> _tables.STATES) if t.states[state].blocks
+            ],
+        }
+
+    def snapshot_events(self) -> list:
+        """(event, total active bytes) of each `snapshot` event."""
+        cdef const uint8_t* action = <uint8_t*> self.tables.t.action.data + self.r.first
+        cdef const int64_t* size = <int64_t*> self.tables.t.size.data + self.r.first
+        cdef uint64_t i
+        found = []
+        for i in range(self.r.events):
+            if action[i] == _tables.A_SNAPSHOT:
+                found.append((i, size[i]))
+        return found
+
+    def times(self) -> Column | None:
+        """i64 an event, ABSENT_TIME where it has none; None where all are one number."""
+        cdef const _tables.Sparse* s = &self.r.tables.time
+        if not s.dense:
+            return None
+        return column(self.tables, <const int64_t*> s.b.data + self.r.first, self.r.events, b"q")
+
+    def clock(self) -> Column | None:
+        """i64 an event: the latest time up to it, so that it never falls; None as `times`."""
+        cdef const _tables.Sparse* s = &self.r.tables.time
+        cdef const int64_t* times = <const int64_t*> s.b.data + self.r.first
+        cdef Owned out
+        if not s.dense:
+            return None
+        if _series.series_never_falls(times, self.r.events):  # as good as always: nothing to copy
+            return column(self, times, self.r.events, b"q")
+        out = owned(sizeof(int64_t))
+        if buf_reserve(&out.buf, self.r.events) < 0:
+            raise MemoryError
+        _series.series_highest_so_far(times, self.r.events, <int64_t*> out.buf.data)
+        return column(out, out.buf.data, self.r.events, b"q")
+
+    def baseline(self, field: str) -> Column:
+        """One field of the baseline's blocks: address, size, stack, end (event), block (row)."""
+        return field_column(self, &self.r.baseline, self.r.baseline.len, "baseline", field)
+
+
+@cython.final
+cdef class Measure:
+    """Which allocations of a replay count, from when to when, and with how many bytes."""
+
+    def __init__(self, *args):
+        raise TypeError("measures are made by requested_measure() and what _measures holds")
+
+    def __cinit__(self, Replay replay not None):
+        # Alloc to free_completed, in requested bytes: what the others start from.
+        _lives.lives_init(&self.l)
+        self.replay = replay
+        self.owners = []
+        if _lives.lives_requested(&self.l, &replay.r) != OK:
+            raise MemoryError
+
+    def __dealloc__(self):
+        _lives.lives_free(&self.l)
+
+    @property
+    def start_bytes(self) -> int:
+        """Before the first event."""
+        return _lives.lives_start(&self.l)
+
+    def narrow(self, least: int, to_end: bool, baseline: bool, recorded: bool = False) -> Measure:
+        """The same measure of the allocations of `least` bytes or more; with `to_end` of those
+        alone that nothing ended, with `baseline` of the baseline's, with `recorded` of all but the
+        baseline's. Changes this one."""
+        if _lives.lives_narrow(&self.l, least, to_end, baseline, recorded) != OK:
+            raise MemoryError
+        return self
+
+    def baseline_held(self, event: int) -> int:
+        """Bytes of the baseline's blocks that are still live after `event`. Raises IndexError."""
+        cdef const uint32_t* ends = <const uint32_t*> self.l.base_end.data
+        cdef const int64_t* sizes = <const int64_t*> self.l.base_bytes.data
+        cdef int64_t at = self._event(event)
+        cdef uint64_t held = 0
+        cdef size_t i
+        for i in range(self.l.base_end.len):
+            if _lives.alive(ends[i], at):
+                held += <uint64_t> sizes[i]
+        return <int64_t> held
+
+    def usage(self) -> Column:
+        """Bytes live after each event (i64)."""
+        cdef Owned out = owned(8)
+        if buf_reserve(&out.buf, self.replay.r.events) < 0:
+            raise MemoryError
+        with nogil:
+            _lives.lives_usage(&self.l, <int64_t*> out.buf.data)
+        return column(out, out.buf.data, self.replay.r.events, b"q")
+
+    def ends(self) -> Column:
+        """u32 an event: of an alloc the event that ended it, or ABSENT_ID."""
+        return column(self, self.l.end, self.replay.r.events, b"I")
+
+    def weights(self) -> Column:
+        """i64 an event: the bytes that an alloc counts with."""
+        return column(self, self.l.bytes, self.replay.r.events, b"q")
+
+    def counted(self) -> Column:
+        """u8 an event: whether it is an alloc that counts."""
+        cdef Owned out = owned(1)
+        cdef const uint8_t* action = (<const uint8_t*> self.replay.r.tables.action.data
+                                      + self.replay.r.first)
+        cdef uint64_t i
+        if buf_reserve(&out.buf, self.replay.r.events) < 0:
+            raise MemoryError
+        for i in range(self.replay.r.events):
+            (<uint8_t*> out.buf.data)[i] = _lives.counts(&self.l, action, i)
+        return column(out, out.buf.data, self.replay.r.events, b"B")
+
+    def baseline_ends(self) -> Column:
+        """u32 a baseline block: the event that ended it, ABSENT_ID, or NEVER."""
+        return column(self, self.l.base_end.data, self.l.base_end.len, b"I")
+
+    def baseline_weights(self) -> Column:
+        """i64 a baseline block."""
+        return column(self, self.l.base_bytes.data, self.l.base_bytes.len, b"q")
+
+    def live(self, event: int) -> tuple:
+        """(event indices of allocations, indices of baseline blocks) live after `event`, both
+        u32."""
+        cdef Owned allocs = owned(4)
+        cdef Owned baseline = owned(4)
+        cdef int64_t at = self._event(event)
+        cdef int code
+        with nogil:
+            code = _lives.lives_at(&self.l, at, &allocs.buf, &baseline.buf)
+        if code != OK:
+            raise MemoryError
+        return (column(allocs, allocs.buf.data, allocs.buf.len, b"I"),
+                column(baseline, baseline.buf.data, baseline.buf.len, b"I"))
+
+    cdef int64_t _event(self, event) except -2:
+        if not -1 <= event < self.replay.r.events:
+            raise IndexError(event)
+        return event
+
+    def largest(self, event: int, top: int) -> list:
+        """What is live after `event`, the largest first: (index, carried, bytes, end) each.
+
+        The index is an alloc event's, or where it is carried a baseline block's; the end is an
+        event's, or ABSENT_ID. `top` cuts the list (0: all). Raises IndexError.
+        """
+        allocs, baseline = self.live(event)
+        return listed_rows(self, allocs, baseline, top)
+
+    def label_frame(self, stack: int, file_rank: bytes, function_rank: bytes) -> int:
+        """The frame id that a stack is put down to; ABSENT_ID for the stack of no frames.
+
+        The ranks are those of `_groups.stack_keys`.
+        """
+        cdef uint64_t n = self.replay.tables.n_strings
+        if len(file_rank) != n or len(function_rank) != n:
+            raise ValueError("ranks need one byte a string")
+        if not 0 <= stack < self.replay.tables.n_stacks:
+            raise IndexError(stack)
+        return _label.label_frame(&self.replay.r, stack, file_rank, function_rank)
+
+
+cdef list listed_rows(Measure measure, Column allocs, Column baseline, top):
+    # The `top` largest of a live set.
+    cdef Owned out = owned(sizeof(_listing.Listed))
+    cdef _listing.Listed* found
+    cdef uint64_t most = top if top > 0 else 0
+    cdef size_t i
+    if _listing.list_largest(&measure.l, &(<Owned> allocs.owner).buf, &(<Owned> baseline.owner).buf,
+                             most, &out.buf) != OK:
+        raise MemoryError
+    found = <_listing.Listed*> out.buf.data
+    return [(found[i].index, bool(found[i].carried), found[i].bytes, found[i].end)
+            for i in range(out.buf.len)]
+
+
+@cython.final
+cdef class Moments:
+    """Live sets of one measure at any event: made once, then each in the time of its answer."""
+
+    cdef _moments.Moments m
+    cdef readonly Measure measure
+
+    def __cinit__(self, Measure measure not None):
+        cdef int code
+        self.measure = measure
+        with nogil:
+            code = _moments.moments_init(&self.m, &measure.l)
+        if code != OK:
+            raise MemoryError
+
+    def __dealloc__(self):
+        _moments.moments_free(&self.m)
+
+    def live(self, event: int) -> tuple:
+        """As `Measure.live`."""
+        cdef Owned allocs = owned(4)
+        cdef Owned baseline = owned(4)
+        cdef int64_t at = self.measure._event(event)
+        if _moments.moments_live(&self.m, at, &allocs.buf, &baseline.buf) != OK:
+            raise MemoryError
+        return (column(allocs, allocs.buf.data, allocs.buf.len, b"I"),
+                column(baseline, baseline.buf.data, baseline.buf.len, b"I"))
+
+    def largest(self, event: int, top: int) -> list:
+        """As `Measure.largest`."""
+        allocs, baseline = self.live(event)
+        return listed_rows(self.measure, allocs, baseline, top)
+
+
+cdef Measure requested(Replay replay):
+    return Measure.__new__(Measure, replay)
+
+
+def requested_measure(Replay replay not None):
+    """Alloc to free_completed, in requested bytes."""
+    return requested(replay)

@@ -1,0 +1,59 @@
+# Allocations and segments by pool or by stream, and a measure's sums for each.
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from memreplay.engine.replay.arena cimport Arena
+from memreplay.engine.base.growbuf cimport Buf
+from memreplay.engine.replay.lives cimport Lives
+
+cdef enum:
+    UNKNOWN_CLASS = 0
+
+
+cdef struct Classes:
+    Buf keys         # u64 a class: pair id of the pool, or the stream; that of class 0 says nothing
+    Buf of_event     # u32 an event: the class of an alloc or of a segment event, else 0
+    Buf of_base      # u32 a baseline block
+    Buf of_region    # u32 a region that was there at the start
+
+
+cdef struct ClassSum:
+    int64_t start, peak, final
+    int64_t peak_at     # -1 is the start
+    int64_t then        # after the event that was asked for
+    uint64_t live       # allocations and baseline blocks
+    uint64_t live_then  # those after the event that was asked for
+    uint64_t blocks     # all that ever were (of segments: segment events and regions)
+
+
+cdef struct Only:
+    # What alone counts: one class of some classes of the same replay.
+    const Classes* classes
+    uint32_t wanted
+
+
+cdef inline bint has_event(const Only* only, size_t n_only, uint64_t event) noexcept nogil:
+    cdef size_t i
+    for i in range(n_only):
+        if (<const uint32_t*> only[i].classes.of_event.data)[event] != only[i].wanted:
+            return False
+    return True
+
+
+cdef inline bint has_region(const Only* only, size_t n_only, uint64_t region) noexcept nogil:
+    cdef size_t i
+    for i in range(n_only):
+        if (<const uint32_t*> only[i].classes.of_region.data)[region] != only[i].wanted:
+            return False
+    return True
+
+
+cdef void classes_init(Classes* c) noexcept nogil
+cdef void classes_free(Classes* c) noexcept nogil
+cdef int classes_of_pools(Classes* c, const Arena* a) noexcept nogil
+cdef int classes_of_streams(Classes* c, const Arena* a, uint64_t seed) noexcept nogil
+cdef int sum_lives(const Classes* c, const Lives* l, int64_t event, Buf* out) noexcept nogil
+cdef int sum_listed(const Classes* c, const Lives* l, const uint32_t* allocs, uint64_t n_allocs,
+                    const uint32_t* blocks, uint64_t n_blocks, Buf* out) noexcept nogil
+cdef int sum_reserved(const Classes* c, const Arena* a, const Only* only, size_t n_only,
+                      int64_t event, Buf* out) noexcept nogil
+cdef int64_t reserved_of(const Arena* a, const Only* only, size_t n_only,
+                         int64_t* out) noexcept nogil

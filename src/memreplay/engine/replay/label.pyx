@@ -1,0 +1,31 @@
+"""What a stack is put down to: its innermost frame of the lowest rank.
+
+Rank 0 is the user's code, rank 1 that of the libraries it calls, and higher ranks are plumbing that
+says less and less. Ranks come from the caller, a byte a string id.
+"""
+
+from libc.stdint cimport uint8_t, uint32_t
+from memreplay.engine.base.hashmap cimport NONE32, span_at
+from memreplay.engine.read.tables cimport FrameKey
+
+
+cdef uint32_t label_frame(const Replay* r, uint32_t stack, const uint8_t* file_rank,
+                          const uint8_t* function_rank) noexcept nogil:
+    # A frame id; NONE32 for the stack of no frames.
+    cdef size_t n = 0
+    cdef size_t i
+    cdef const uint32_t* ids = <const uint32_t*> span_at(&r.tables.stacks, stack, &n)
+    cdef const FrameKey* frames = <const FrameKey*> r.tables.frames.data.data
+    cdef uint32_t best = NONE32
+    cdef int best_rank = 256
+    cdef int rank
+    for i in range(n // 4):
+        rank = file_rank[frames[ids[i]].file]
+        if rank > CODE:
+            rank = function_rank[frames[ids[i]].name]
+        if rank < best_rank:
+            best_rank = rank
+            best = ids[i]
+            if rank == 0:
+                break
+    return best

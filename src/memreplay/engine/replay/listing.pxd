@@ -1,0 +1,14 @@
+# A live set as a list of its allocations, the largest first.
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from memreplay.engine.base.growbuf cimport Buf
+from memreplay.engine.replay.lives cimport Lives
+
+cdef struct Listed:
+    int64_t bytes
+    uint32_t index     # an alloc event, or of a carried one a baseline block
+    uint32_t end       # the event that ended it, or NONE32
+    bint carried
+
+
+cdef int list_largest(const Lives* l, const Buf* allocs, const Buf* baseline, uint64_t most,
+                      Buf* out) noexcept nogil

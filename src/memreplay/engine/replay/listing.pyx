@@ -1,0 +1,45 @@
+"""A live set as a list: the largest allocations first, of equal ones the oldest."""
+
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdlib cimport qsort
+from memreplay.engine.base.growbuf cimport buf_reserve
+from memreplay.engine.replay.lives cimport Lives
+from memreplay.engine.base.status cimport ERR_MEMORY, OK
+
+
+cdef int larger_first(const void* a, const void* b) noexcept nogil:
+    cdef const Listed* x = <const Listed*> a
+    cdef const Listed* y = <const Listed*> b
+    if x.bytes != y.bytes:
+        return -1 if x.bytes > y.bytes else 1
+    if x.carried != y.carried:
+        return -1 if x.carried else 1
+    return (x.index > y.index) - (x.index < y.index)
+
+
+cdef int list_largest(const Lives* l, const Buf* allocs, const Buf* baseline, uint64_t most,
+                      Buf* out) noexcept nogil:
+    # Fills `out` (of Listed) with the `most` largest of these allocations and baseline blocks (0:
+    # with all).
+    cdef const uint32_t* rows = <const uint32_t*> allocs.data
+    cdef const uint32_t* blocks = <const uint32_t*> baseline.data
+    cdef uint64_t n = allocs.len + baseline.len
+    cdef Listed* found
+    cdef uint64_t i
+    if buf_reserve(out, n) < 0:
+        return ERR_MEMORY
+    found = <Listed*> out.data
+    for i in range(allocs.len):
+        found[i].bytes = l.bytes[rows[i]]
+        found[i].index = rows[i]
+        found[i].end = l.end[rows[i]]
+        found[i].carried = False
+    for i in range(baseline.len):
+        found[allocs.len + i].bytes = (<const int64_t*> l.base_bytes.data)[blocks[i]]
+        found[allocs.len + i].index = blocks[i]
+        found[allocs.len + i].end = (<const uint32_t*> l.base_end.data)[blocks[i]]
+        found[allocs.len + i].carried = True
+    if n:
+        qsort(found, n, sizeof(Listed), larger_first)
+    out.len = min(most, n) if most else n
+    return OK

@@ -1,0 +1,152 @@
+"""Which allocations are live after an event: those that began up to it and end later.
+
+Allocations lie in the order of their alloc events, so that those that began are the first ones. A
+tree over them has the latest end of each part; a part that ends in time is not entered. Baseline
+blocks lie by their end. Built in linear time (but for the sort of the baseline); a question costs
+about as much as its answer.
+"""
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc, qsort
+from libc.string cimport memset
+from memreplay.engine.base.growbuf cimport buf_free, buf_init, buf_reserve, push_u32
+from memreplay.engine.replay.lives cimport NEVER, counts
+from memreplay.engine.base.status cimport ERR_MEMORY, OK
+
+
+cdef void moments_free(Moments* m) noexcept nogil:
+    buf_free(&m.rows)
+    buf_free(&m.ends)
+    buf_free(&m.tree)
+    buf_free(&m.blocks)
+
+
+cdef int latest_first(const void* a, const void* b) noexcept nogil:
+    # Of pairs end << 32 | block.
+    cdef uint64_t x = (<const uint64_t*> a)[0]
+    cdef uint64_t y = (<const uint64_t*> b)[0]
+    return (x < y) - (x > y)
+
+
+cdef int ascending(const void* a, const void* b) noexcept nogil:
+    cdef uint32_t x = (<const uint32_t*> a)[0]
+    cdef uint32_t y = (<const uint32_t*> b)[0]
+    return (x > y) - (x < y)
+
+
+cdef int sort_blocks(Moments* m) noexcept nogil:
+    cdef const uint32_t* base_end = <const uint32_t*> m.lives.base_end.data
+    cdef uint64_t n = m.lives.base_end.len
+    cdef uint64_t* pairs = <uint64_t*> malloc((n + 1) * sizeof(uint64_t))
+    cdef uint64_t i
+    cdef uint64_t kept = 0
+    if pairs == NULL or buf_reserve(&m.blocks, n) < 0:
+        free(pairs)
+        return ERR_MEMORY
+    for i in range(n):
+        if base_end[i] != NEVER:
+            pairs[kept] = <uint64_t> base_end[i] << 32 | i
+            kept += 1
+    qsort(pairs, kept, sizeof(uint64_t), latest_first)
+    for i in range(kept):
+        (<uint32_t*> m.blocks.data)[i] = <uint32_t> pairs[i]
+    m.blocks.len = kept
+    free(pairs)
+    return OK
+
+
+cdef int grow_tree(Moments* m) noexcept nogil:
+    cdef const uint32_t* ends = <const uint32_t*> m.ends.data
+    cdef uint64_t leaves = (m.rows.len + LEAF - 1) // LEAF
+    cdef uint32_t* tree
+    cdef uint64_t i
+    m.width = 1
+    while m.width < leaves:
+        m.width *= 2
+    if buf_reserve(&m.tree, 2 * m.width) < 0:
+        return ERR_MEMORY
+    m.tree.len = 2 * m.width
+    tree = <uint32_t*> m.tree.data
+    memset(tree, 0, 2 * m.width * sizeof(uint32_t))
+    for i in range(m.rows.len):
+        if ends[i] > tree[m.width + i // LEAF]:
+            tree[m.width + i // LEAF] = ends[i]
+    for i in range(m.width - 1, 0, -1):
+        tree[i] = max(tree[2 * i], tree[2 * i + 1])
+    return OK
+
+
+cdef int moments_init(Moments* m, const Lives* l) noexcept nogil:
+    cdef const uint8_t* action = (<const uint8_t*> l.replay.tables.action.data + l.replay.first)
+    cdef uint64_t i
+    memset(m, 0, sizeof(Moments))
+    m.lives = l
+    buf_init(&m.rows, 4)
+    buf_init(&m.ends, 4)
+    buf_init(&m.tree, 4)
+    buf_init(&m.blocks, 4)
+    for i in range(l.replay.events):
+        if counts(l, action, i):
+            if push_u32(&m.rows, <uint32_t> i) < 0 or push_u32(&m.ends, l.end[i]) < 0:
+                return ERR_MEMORY
+    if grow_tree(m) != OK:
+        return ERR_MEMORY
+    return sort_blocks(m)
+
+
+cdef uint64_t begun(const Moments* m, int64_t event) noexcept nogil:
+    # How many of the allocations began up to the event.
+    cdef const uint32_t* rows = <const uint32_t*> m.rows.data
+    cdef uint64_t lo = 0
+    cdef uint64_t hi = m.rows.len
+    cdef uint64_t mid
+    while lo < hi:
+        mid = (lo + hi) // 2
+        if <int64_t> rows[mid] <= event:
+            lo = mid + 1
+        else:
+            hi = mid
+    return lo
+
+
+cdef int moments_live(const Moments* m, int64_t event, Buf* allocs, Buf* baseline) noexcept nogil:
+    # The allocations (event indices) and baseline blocks (indices) that are live after `event`,
+    # each ascending.
+    cdef const uint32_t* rows = <const uint32_t*> m.rows.data
+    cdef const uint32_t* ends = <const uint32_t*> m.ends.data
+    cdef const uint32_t* tree = <const uint32_t*> m.tree.data
+    cdef const uint32_t* blocks = <const uint32_t*> m.blocks.data
+    cdef const uint32_t* base_end = <const uint32_t*> m.lives.base_end.data
+    cdef uint64_t n = begun(m, event)
+    cdef uint64_t node = 1
+    cdef uint64_t depth_width = m.width    # leaves below the node
+    cdef uint64_t first = 0                # the leftmost of them
+    cdef uint64_t i
+    while n:
+        if <int64_t> tree[node] > event and first * LEAF < n:
+            if depth_width > 1:
+                node *= 2
+                depth_width //= 2
+                continue
+            for i in range(first * LEAF, min(n, (first + 1) * LEAF)):
+                if <int64_t> ends[i] > event and push_u32(allocs, rows[i]) < 0:
+                    return ERR_MEMORY
+        # On to the next node on the right: up while this is a right child, then across.
+        while node & 1:
+            if node == 1:
+                n = 0
+                break
+            node //= 2
+            first -= first & (2 * depth_width - 1)
+            depth_width *= 2
+        if n:
+            node += 1
+            first += depth_width
+    i = 0
+    while i < m.blocks.len and <int64_t> base_end[blocks[i]] > event:
+        if push_u32(baseline, blocks[i]) < 0:
+            return ERR_MEMORY
+        i += 1
+    if baseline.len:
+        qsort(baseline.data, baseline.len, sizeof(uint32_t), ascending)
+    return OK

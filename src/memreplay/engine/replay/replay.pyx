@@ -1,0 +1,278 @@
+"""The replay: alloc to free_completed by address, in one pass and linear time.
+
+The baseline is what was live before the first event, in two parts: blocks that the trace frees
+without having allocated them, and blocks that are active in the final segments while the trace
+never names their address. Sizes of events are requested sizes, so both parts and the running sum
+are in requested bytes.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memset
+from memreplay.engine.base.growbuf cimport buf_free, buf_init, buf_reserve, push_item
+from memreplay.engine.base.hashmap cimport (
+    NONE32, Slot64, map64_at, map64_free, map64_get, map64_init
+)
+from memreplay.engine.base.status cimport DONE, ERR_MEMORY, ERR_NUMBER, NEED_MORE, OK, fail
+from memreplay.engine.read.tables cimport *
+
+
+cdef int replay_init(Replay* r, const Tables* t, int32_t device, uint64_t seed) noexcept nogil:
+    cdef Trace* traces = <Trace*> t.traces.data
+    cdef size_t i
+    memset(r, 0, sizeof(Replay))
+    r.tables = t
+    r.device = device
+    r.best_at = -1
+    buf_init(&r.match, 4)
+    buf_init(&r.baseline, sizeof(Baseline))
+    buf_init(&r.doubles, sizeof(Double))
+    buf_init(&r.ends, sizeof(Double))
+    for i in range(t.traces.len):
+        if traces[i].device == device and traces[i].count:
+            r.first = traces[i].first
+            r.events = traces[i].rows
+            r.base = traces[i].base
+            r.window = traces[i].window
+    if map64_init(&r.live, seed) < 0 or buf_reserve(&r.match, r.events) < 0:
+        return fail(&r.status, ERR_MEMORY, "replay")
+    r.match.len = r.events
+    return take_carried(r) if r.window != NULL else OK
+
+
+cdef void replay_free(Replay* r) noexcept nogil:
+    buf_free(&r.match)
+    buf_free(&r.baseline)
+    buf_free(&r.doubles)
+    buf_free(&r.ends)
+    map64_free(&r.live)
+
+
+cdef inline int push_baseline(Replay* r, uint64_t address, int64_t size, uint32_t stack,
+                              uint32_t block, bint doubtful, uint8_t pending) noexcept nogil:
+    # One more block, live to the end as far as is known yet.
+    cdef Baseline b
+    memset(&b, 0, sizeof(Baseline))
+    b.address = address
+    b.size = size
+    b.stack = stack
+    b.end = NONE32
+    b.block = block
+    b.doubtful = doubtful
+    b.pending = pending
+    if push_item(&r.baseline, &b) < 0:
+        return fail(&r.status, ERR_MEMORY, "baseline")
+    if r.baseline_bytes > MAX_BYTES - size:
+        return fail(&r.status, ERR_NUMBER, "size")
+    r.baseline_bytes += size
+    return OK
+
+
+cdef inline bint is_carried(uint32_t value) noexcept nogil:
+    return value & CARRIED and value != NONE32
+
+
+cdef inline int end_carried(Replay* r, uint32_t i, uint32_t event) noexcept nogil:
+    # Baseline block i ends at this event.
+    cdef Baseline* base = <Baseline*> r.baseline.data + i
+    cdef Double end
+    base.end = event
+    r.running -= base.size
+    end.at = event
+    end.closed = i
+    if push_item(&r.ends, &end) < 0:
+        return fail(&r.status, ERR_MEMORY, "baseline")
+    return OK
+
+
+cdef int take_carried(Replay* r) noexcept nogil:
+    # Begins where the events before the range left off: their live blocks, the addresses they
+    # named.
+    cdef const Baseline* carried = <const Baseline*> r.window.carried.data
+    cdef uint64_t i
+    cdef Slot64* slot
+    for i in range(r.window.before.mask + 1):
+        if r.window.before.slots[i].used:
+            if map64_at(&r.live, r.window.before.slots[i].key, NONE32) == NULL:
+                return fail(&r.status, ERR_MEMORY, "replay")
+    for i in range(r.window.carried.len):
+        if carried[i].size < 0:
+            continue
+        slot = map64_at(&r.live, carried[i].address, NONE32)
+        if slot == NULL:
+            return fail(&r.status, ERR_MEMORY, "replay")
+        slot.value = CARRIED | <uint32_t> r.baseline.len
+        if push_baseline(r, carried[i].address, carried[i].size, carried[i].stack, NONE32,
+                         False, carried[i].pending) != OK:
+            return r.status.code
+    return OK
+
+
+cdef int add_late(Replay* r) noexcept nogil:
+    # Blocks that events after the range free, and that none before that named: live all through it.
+    cdef const Baseline* late = <const Baseline*> r.window.late.data
+    cdef uint64_t i, known
+    for i in range(r.window.late.len):
+        known = r.live.used
+        if map64_at(&r.live, late[i].address, NONE32) == NULL:
+            return fail(&r.status, ERR_MEMORY, "replay")
+        if r.live.used != known and push_baseline(r, late[i].address, late[i].size, late[i].stack,
+                                                  NONE32, True, late[i].pending) != OK:
+            return r.status.code
+    return OK
+
+
+cdef inline int apply_alloc(Replay* r, uint32_t i, uint64_t address, int64_t size) noexcept nogil:
+    cdef const int64_t* sizes = <const int64_t*> r.tables.size.data + r.first
+    cdef uint32_t* match = <uint32_t*> r.match.data
+    cdef Slot64* slot = map64_at(&r.live, address, NONE32)
+    cdef Double double_
+    if slot == NULL:
+        return fail(&r.status, ERR_MEMORY, "replay")
+    if is_carried(slot.value):
+        r.double_allocs += 1
+        if end_carried(r, slot.value & ~CARRIED, i) != OK:
+            return r.status.code
+    elif slot.value != NONE32:
+        # One address holds one block, so the free of the older one was lost: it ends here.
+        match[slot.value] = i
+        r.running -= sizes[slot.value]
+        r.double_allocs += 1
+        double_.at = i
+        double_.closed = slot.value
+        if push_item(&r.doubles, &double_) < 0:
+            return fail(&r.status, ERR_MEMORY, "replay")
+    slot.value = i
+    match[i] = NONE32
+    if r.running > MAX_BYTES - size:
+        return fail(&r.status, ERR_NUMBER, "size")
+    r.running += size
+    r.allocs += 1
+    if r.running > r.best:
+        r.best = r.running
+        r.best_at = i
+    return OK
+
+
+cdef inline int apply_free(Replay* r, uint32_t i, uint64_t address, int64_t size) noexcept nogil:
+    cdef const int64_t* sizes = <const int64_t*> r.tables.size.data + r.first
+    cdef const uint32_t* stacks = <const uint32_t*> r.tables.stack.data + r.first
+    cdef uint32_t* match = <uint32_t*> r.match.data
+    cdef uint64_t known = r.live.used
+    cdef Slot64* slot = map64_at(&r.live, address, NONE32)
+    cdef Baseline* base
+    match[i] = NONE32
+    if slot == NULL:
+        return fail(&r.status, ERR_MEMORY, "replay")
+    if is_carried(slot.value):
+        base = <Baseline*> r.baseline.data + (slot.value & ~CARRIED)
+        r.size_mismatches += base.size != size
+        if base.stack == stacks[i]:
+            r.same_stack += 1
+        else:
+            r.other_stack += 1
+        if end_carried(r, slot.value & ~CARRIED, i) != OK:
+            return r.status.code
+        slot.value = NONE32
+    elif slot.value != NONE32:
+        match[slot.value] = i
+        match[i] = slot.value
+        r.running -= sizes[slot.value]
+        r.size_mismatches += sizes[slot.value] != size
+        if stacks[slot.value] == stacks[i]:
+            r.same_stack += 1
+        else:
+            r.other_stack += 1
+        slot.value = NONE32
+    elif r.live.used != known:
+        # An address that the trace names for the first time: live since before the first event.
+        if push_baseline(r, address, size, stacks[i], NONE32, True, PENDING_UNLESS_SEEN) != OK:
+            return r.status.code
+        return end_carried(r, <uint32_t> r.baseline.len - 1, i)
+    else:
+        r.unmatched_frees += 1
+    return OK
+
+
+cdef int add_final_blocks(Replay* r) noexcept nogil:
+    # The second part of the baseline, and the requested bytes that the segments hold at the end.
+    cdef const Segment* segments = <const Segment*> r.tables.segments.data
+    cdef const Block* blocks = <const Block*> r.tables.blocks.data
+    cdef DeviceRows rows = rows_of(r.tables, r.device)
+    cdef uint64_t i
+    cdef uint64_t known
+    cdef int64_t size
+    cdef Slot64* slot
+    cdef uint32_t mark
+    for i in range(rows.first_block, rows.end_block):
+        if segments[blocks[i].segment].device != r.device or blocks[i].state == STATE_INACTIVE:
+            continue
+        size = block_requested(&blocks[i])
+        if r.segment_requested > MAX_BYTES - size:
+            return fail(&r.status, ERR_NUMBER, "requested_size")
+        r.segment_requested += size
+        mark = 0 if r.window == NULL else map64_get(&r.window.after, blocks[i].address, 0)
+        if mark & AFTER_NAMED:
+            continue
+        known = r.live.used
+        slot = map64_at(&r.live, blocks[i].address, NONE32)
+        if slot == NULL:
+            return fail(&r.status, ERR_MEMORY, "replay")
+        if r.live.used != known:
+            if push_baseline(r, blocks[i].address, size, blocks[i].stack, <uint32_t> i, False,
+                             PENDING_UNLESS_SEEN if is_pending(&blocks[i])
+                             and not mark & AFTER_REQUESTED else PENDING_NO) != OK:
+                return r.status.code
+        elif is_carried(slot.value):
+            # Allocated before the range, and there to the end: the segments know its block.
+            (<Baseline*> r.baseline.data + (slot.value & ~CARRIED)).block = <uint32_t> i
+    return OK
+
+
+cdef int finish(Replay* r) noexcept nogil:
+    cdef Baseline* base
+    cdef size_t i
+    if r.window != NULL and add_late(r) != OK:
+        return r.status.code
+    if add_final_blocks(r) != OK:
+        return r.status.code
+    # A free event carries its alloc's stack unless context was "all". Where matched pairs show that
+    # it does, it says who allocated a baseline block; else nobody knows.
+    if r.window != NULL:
+        r.same_stack += r.window.same_stack
+        r.other_stack += r.window.other_stack
+    if r.same_stack == 0 or r.other_stack:
+        base = <Baseline*> r.baseline.data
+        for i in range(r.baseline.len):
+            if base[i].doubtful:
+                base[i].stack = EMPTY_STACK
+    r.peak_bytes = r.baseline_bytes + r.best
+    r.final_bytes = r.baseline_bytes + r.running
+    map64_free(&r.live)
+    return OK
+
+
+cdef int replay_step(Replay* r, uint64_t chunk) noexcept nogil:
+    # Replays up to `chunk` more events: NEED_MORE while some are left, DONE at the end, or an
+    # error.
+    cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
+    cdef const uint64_t* address = <const uint64_t*> r.tables.address.data + r.first
+    cdef const int64_t* size = <const int64_t*> r.tables.size.data + r.first
+    cdef uint32_t* match = <uint32_t*> r.match.data
+    cdef uint64_t stop = r.events if r.events - r.at <= chunk else r.at + chunk
+    cdef uint64_t i
+    for i in range(r.at, stop):
+        if action[i] == A_ALLOC:
+            if apply_alloc(r, <uint32_t> i, address[i], size[i]) != OK:
+                return r.status.code
+        elif action[i] == A_FREE_COMPLETED:
+            if apply_free(r, <uint32_t> i, address[i], size[i]) != OK:
+                return r.status.code
+        else:
+            match[i] = NONE32
+            r.unknown_actions += action[i] >= A_KNOWN
+    r.at = stop
+    if stop < r.events:
+        return NEED_MORE
+    if finish(r) != OK:
+        return r.status.code
+    return DONE

@@ -1,0 +1,149 @@
+"""Extremes, separate maxima and buckets of a series, each in one pass.
+
+Two maxima are separate when the series falls by a given number of bytes between them (and below
+each of them): otherwise a plateau with ripples would be hundreds of peaks.
+"""
+
+from libc.stdint cimport int64_t, uint64_t
+from libc.stdlib cimport qsort
+from memreplay.engine.base.growbuf cimport push_item
+from memreplay.engine.base.status cimport ERR_MEMORY, OK
+
+
+cdef void series_extremes(const int64_t* usage, uint64_t n, int64_t start, const int64_t* times,
+                          int64_t absent, Extremes* out) noexcept nogil:
+    # `times` holds a time an event (`absent`: none), or is NULL. A value lasts until the next event
+    # that is later; the start lasts no time.
+    cdef uint64_t i
+    cdef int64_t now = absent
+    cdef double weight = 0
+    cdef double sum = 0
+    cdef double span
+    out.peak = start
+    out.minimum = start
+    out.peak_at = -1
+    out.minimum_at = -1
+    out.end = usage[n - 1] if n else start
+    for i in range(n):
+        if usage[i] > out.peak:
+            out.peak = usage[i]
+            out.peak_at = <int64_t> i
+        if usage[i] < out.minimum:
+            out.minimum = usage[i]
+            out.minimum_at = <int64_t> i
+    if times != NULL:
+        for i in range(n):
+            if times[i] == absent:
+                continue
+            if now == absent:
+                now = times[i]
+            elif times[i] > now:
+                span = <double> times[i] - <double> now
+                weight += span
+                sum += span * <double> usage[i - 1]
+                now = times[i]
+    out.timed = weight > 0
+    out.mean = sum / weight if weight > 0 else 0
+
+
+cdef int highest_first(const void* a, const void* b) noexcept nogil:
+    cdef const Maximum* x = <const Maximum*> a
+    cdef const Maximum* y = <const Maximum*> b
+    if x.bytes != y.bytes:
+        return -1 if x.bytes > y.bytes else 1
+    return (x.at > y.at) - (x.at < y.at)
+
+
+cdef inline bint far(int64_t high, int64_t low, uint64_t drop) noexcept nogil:
+    return high > low and <uint64_t> high - <uint64_t> low >= drop
+
+
+cdef int series_maxima(const int64_t* usage, uint64_t n, int64_t start, uint64_t drop,
+                       Buf* out) noexcept nogil:
+    # Fills `out` (of Maximum) with the maxima that are separated by falls of `drop` bytes or more,
+    # the highest first, the first of equal ones. The first of them is always the peak.
+    cdef Maximum top
+    cdef int64_t low = start
+    cdef bint rising = True    # since the last maximum that was taken
+    cdef int64_t i, value
+    top.bytes = start
+    top.at = -1
+    for i in range(<int64_t> n):
+        value = usage[i]
+        if rising:
+            if value > top.bytes:
+                top.bytes = value
+                top.at = i
+            elif far(top.bytes, value, drop):
+                if push_item(out, &top) < 0:
+                    return ERR_MEMORY
+                rising = False
+                low = value
+        elif value < low:
+            low = value
+        elif far(value, low, drop):
+            rising = True
+            top.bytes = value
+            top.at = i
+    if rising and push_item(out, &top) < 0:
+        return ERR_MEMORY
+    if out.len:
+        qsort(out.data, out.len, sizeof(Maximum), highest_first)
+    return OK
+
+
+cdef bint series_never_falls(const int64_t* values, uint64_t n) noexcept nogil:
+    cdef uint64_t i
+    cdef bint falls = False
+    for i in range(1, n):
+        falls |= values[i] < values[i - 1]
+    return not falls
+
+
+cdef void series_highest_so_far(const int64_t* values, uint64_t n, int64_t* out) noexcept nogil:
+    # After each value the highest up to it.
+    cdef uint64_t i
+    for i in range(n):
+        out[i] = values[i] if i == 0 or values[i] > out[i - 1] else out[i - 1]
+
+
+cdef inline uint64_t position(const int64_t* clock, int64_t origin, uint64_t i) noexcept nogil:
+    # Where event i lies: its index, or its time since the origin. What has no time yet lies there.
+    if clock == NULL:
+        return i
+    return <uint64_t> clock[i] - <uint64_t> origin if clock[i] > origin else 0
+
+
+cdef void series_buckets(const int64_t* usage, uint64_t n, int64_t start, const int64_t* clock,
+                         int64_t origin, uint64_t whole, uint64_t parts,
+                         Bucket* out) noexcept nogil:
+    # Cuts the positions 0 to `whole` - 1 into `parts` equal ones, of which the b-th begins at
+    # whole * b // parts. Of events (`clock` is NULL) a bucket has the values after its own, and the
+    # first one the start too; of time all values that there are in it, with the one that it begins
+    # with. `clock` never falls.
+    cdef uint64_t step = whole // parts
+    cdef uint64_t rest = whole % parts     # below 2**32, as `parts` is
+    cdef uint64_t i = 0
+    cdef uint64_t b, stop
+    cdef Bucket* x
+    cdef bint empty
+    for b in range(parts):
+        x = &out[b]
+        stop = step * (b + 1) + rest * (b + 1) // parts
+        x.events = 0
+        x.first = <int64_t> i - 1
+        empty = clock == NULL and b > 0
+        x.low = usage[i - 1] if i else start
+        x.high = x.low
+        x.high_at = x.first
+        while i < n and (b == parts - 1 or position(clock, origin, i) < stop):
+            if x.events == 0:
+                x.first = <int64_t> i
+            x.events += 1
+            if empty or usage[i] > x.high:
+                x.high = usage[i]
+                x.high_at = <int64_t> i
+            if empty or usage[i] < x.low:
+                x.low = usage[i]
+            empty = False
+            i += 1

@@ -1,0 +1,20 @@
+# Whether what was live and what was reserved can both be true.
+from libc.stdint cimport int64_t, uint64_t
+from memreplay.engine.replay.replay cimport Replay
+from memreplay.engine.replay.reserve cimport Reserve
+from memreplay.engine.base.status cimport Status
+
+
+cdef struct Soundness:
+    Status status
+    uint64_t outside      # blocks of the baseline that lie in nothing that was reserved then
+    uint64_t impossible   # that are live while their memory is reserved or given back
+    uint64_t overlaps     # that begin inside of another one
+    uint64_t waiting      # requests of a free that does not complete at once
+    uint64_t short_events     # events, and the start, with more requested than reserved
+    int64_t short_at      # the first of them; -1 is the start, and stands where there is none
+
+
+cdef int soundness_init(Soundness* s, const Replay* r, const Reserve* v) noexcept nogil
+cdef int64_t first_above(const int64_t* low, int64_t low_start, const int64_t* high,
+                         int64_t high_start, uint64_t n) noexcept nogil

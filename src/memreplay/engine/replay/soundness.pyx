@@ -1,0 +1,209 @@
+"""Checks of what was there before the first event, and of requested bytes against reserved ones.
+
+An event that was lost mostly makes the start wrong: a block whose `alloc` is missing counts as live
+all along. Then it lies in memory that was not reserved yet, or over another block, or there is more
+requested than reserved. Which segment event is the first to touch a block's address is found as
+regions are found: blocks by address are cells, and an event paints those that no earlier one did.
+"""
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc, qsort
+from libc.string cimport memset
+from memreplay.engine.base.hashmap cimport NONE32
+from memreplay.engine.replay.replay cimport Double
+from memreplay.engine.replay.reserve cimport Region
+from memreplay.engine.base.status cimport ERR_MEMORY, OK, fail
+from memreplay.engine.read.tables cimport *
+
+cdef extern from *:
+    const uint32_t AFTER_ALL "0xFFFFFFFEu"   # a segment event behind the range
+
+
+cdef struct Standing:
+    # A block of the baseline.
+    uint64_t address, stop
+    uint32_t end        # the event that freed it, or NONE32
+    uint32_t first      # the segment event that first touches its address, AFTER_ALL or NONE32
+    uint32_t next       # the first block from this one on that no event has touched yet
+    bint grows          # that event reserves
+
+
+cdef int by_place(const void* x, const void* y) noexcept nogil:
+    cdef uint64_t p = (<const Standing*> x).address
+    cdef uint64_t q = (<const Standing*> y).address
+    return (p > q) - (p < q)
+
+
+cdef inline uint64_t lowest_from(const Standing* b, uint64_t n, uint64_t address) noexcept nogil:
+    cdef uint64_t lo = 0
+    cdef uint64_t hi = n
+    cdef uint64_t mid
+    while lo < hi:
+        mid = (lo + hi) // 2
+        if b[mid].address < address:
+            lo = mid + 1
+        else:
+            hi = mid
+    return lo
+
+
+cdef inline uint32_t untouched(Standing* b, uint32_t at) noexcept nogil:
+    while b[at].next != at:
+        b[at].next = b[b[at].next].next
+        at = b[at].next
+    return at
+
+
+cdef void touch(Standing* b, uint64_t n, uint8_t action, uint64_t address, int64_t size,
+                uint32_t event) noexcept nogil:
+    cdef uint64_t stop = lowest_from(b, n, address + <uint64_t> size)
+    cdef uint32_t at = untouched(b, <uint32_t> lowest_from(b, n, address))
+    while at < stop:
+        b[at].first = event
+        b[at].grows = action == A_SEGMENT_ALLOC or action == A_SEGMENT_MAP
+        b[at].next = at + 1
+        at = untouched(b, at)
+
+
+cdef void touch_all(Standing* b, uint64_t n, const Replay* r, const Reserve* v) noexcept nogil:
+    cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
+    cdef const uint64_t* address = <const uint64_t*> r.tables.address.data + r.first
+    cdef const int64_t* size = <const int64_t*> r.tables.size.data + r.first
+    cdef const uint32_t* events = <const uint32_t*> v.events.data
+    cdef const SegmentEvent* late
+    cdef uint64_t i
+    for i in range(v.events.len):
+        touch(b, n, action[events[i]], address[events[i]], size[events[i]], events[i])
+    if r.window == NULL:
+        return
+    late = <const SegmentEvent*> r.window.segment_events.data
+    for i in range(r.window.segment_events.len):
+        if late[i].size > 0 and late[i].address + <uint64_t> late[i].size > late[i].address:
+            touch(b, n, <uint8_t> late[i].action, late[i].address, late[i].size, AFTER_ALL)
+
+
+cdef void judge(Soundness* s, const Standing* b, uint64_t n, const Reserve* v) noexcept nogil:
+    cdef const Region* g = <const Region*> v.regions.data
+    cdef uint64_t at = 0
+    cdef uint64_t reach = 0
+    cdef uint64_t i
+    cdef bint inside
+    for i in range(n):
+        s.overlaps += i > 0 and b[i].address < reach
+        reach = b[i].stop if b[i].stop > reach else reach
+        while at < v.regions.len and g[at].end <= b[i].address:
+            at += 1
+        inside = at < v.regions.len and g[at].start <= b[i].address and b[i].stop <= g[at].end
+        if b[i].first == NONE32 or (b[i].first == AFTER_ALL and not b[i].grows):
+            s.outside += not inside
+        elif b[i].end > b[i].first or (b[i].first == AFTER_ALL and b[i].end == NONE32):
+            # NONE32, which is to the end, is above every event.
+            s.impossible += 1
+        else:
+            s.outside += not inside
+
+
+cdef int check_start(Soundness* s, const Replay* r, const Reserve* v) noexcept nogil:
+    cdef const Baseline* base = <const Baseline*> r.baseline.data
+    cdef uint64_t n = r.baseline.len
+    cdef uint64_t i
+    cdef Standing* b
+    if n == 0:
+        return 0
+    b = <Standing*> malloc((n + 1) * sizeof(Standing))
+    if b == NULL:
+        return -1
+    for i in range(n):
+        b[i].address = base[i].address
+        b[i].stop = base[i].address + <uint64_t> (base[i].size if base[i].size > 0 else 1)
+        if b[i].stop < b[i].address:
+            b[i].stop = <uint64_t> -1
+        b[i].end = base[i].end
+        b[i].first = NONE32
+        b[i].grows = False
+    qsort(b, n, sizeof(Standing), by_place)
+    for i in range(n + 1):
+        b[i].next = <uint32_t> i
+    touch_all(b, n, r, v)
+    judge(s, b, n, v)
+    free(b)
+    return 0
+
+
+cdef inline int64_t plus(int64_t a, int64_t b) noexcept nogil:
+    # Numbers of a file that is made up may wrap.
+    return <int64_t> (<uint64_t> a + <uint64_t> b)
+
+
+cdef inline int64_t minus(int64_t a, int64_t b) noexcept nogil:
+    return <int64_t> (<uint64_t> a - <uint64_t> b)
+
+
+cdef void compare(Soundness* s, const Replay* r, const Reserve* v) noexcept nogil:
+    # Requested bytes beside reserved ones, after each event.
+    cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
+    cdef const int64_t* size = <const int64_t*> r.tables.size.data + r.first
+    cdef const uint64_t* address = <const uint64_t*> r.tables.address.data + r.first
+    cdef const uint32_t* match = <const uint32_t*> r.match.data
+    cdef const uint32_t* events = <const uint32_t*> v.events.data
+    cdef const Baseline* base = <const Baseline*> r.baseline.data
+    cdef const Double* doubles = <const Double*> r.doubles.data
+    cdef const Double* ends = <const Double*> r.ends.data
+    cdef int64_t spare = <int64_t> (<uint64_t> v.start_bytes - <uint64_t> r.baseline_bytes)
+    cdef uint64_t d = 0
+    cdef uint64_t e = 0
+    cdef uint64_t at = 0
+    cdef uint64_t i
+    s.short_at = -1
+    s.short_events = spare < 0
+    for i in range(r.events):
+        if action[i] == A_ALLOC:
+            spare = minus(spare, size[i])
+            while d < r.doubles.len and doubles[d].at == i:
+                spare = plus(spare, size[doubles[d].closed])
+                d += 1
+            while e < r.ends.len and ends[e].at == i:
+                spare = plus(spare, base[ends[e].closed].size)
+                e += 1
+        elif action[i] == A_FREE_COMPLETED:
+            if match[i] != NONE32:
+                spare = plus(spare, size[match[i]])
+            while e < r.ends.len and ends[e].at == i:
+                spare = plus(spare, base[ends[e].closed].size)
+                e += 1
+            continue
+        elif action[i] == A_FREE_REQUESTED:
+            s.waiting += (i + 1 == r.events or action[i + 1] != A_FREE_COMPLETED
+                          or address[i + 1] != address[i])
+            continue
+        elif at < v.events.len and events[at] == i:
+            at += 1
+            if action[i] == A_SEGMENT_ALLOC or action[i] == A_SEGMENT_MAP:
+                spare = plus(spare, size[i])
+            else:
+                spare = minus(spare, size[i])
+        if spare < 0:
+            if s.short_events == 0:
+                s.short_at = <int64_t> i
+            s.short_events += 1
+
+
+cdef int soundness_init(Soundness* s, const Replay* r, const Reserve* v) noexcept nogil:
+    memset(s, 0, sizeof(Soundness))
+    if check_start(s, r, v) < 0:
+        return fail(&s.status, ERR_MEMORY, "blocks")
+    compare(s, r, v)
+    return OK
+
+
+cdef int64_t first_above(const int64_t* low, int64_t low_start, const int64_t* high,
+                         int64_t high_start, uint64_t n) noexcept nogil:
+    # The first event after which what should be lower is above the other; -1 is the start, and -2
+    # stands for none.
+    cdef uint64_t i
+    if low_start > high_start:
+        return -1
+    for i in range(n):
+        if low[i] > high[i]:
+            return <int64_t> i
+    return -2

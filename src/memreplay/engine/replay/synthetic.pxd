@@ -1,0 +1,7 @@
+# Events that no program asked for: those of CUDA graph trees that set a pool back to a checkpoint.
+from libc.stdint cimport uint64_t
+from memreplay.engine.base.growbuf cimport Buf
+from memreplay.engine.replay.replay cimport Replay
+
+cdef int mark_synthetic(const Replay* r, Buf* stacks) noexcept nogil
+cdef uint64_t count_synthetic(const Replay* r, const Buf* stacks) noexcept nogil

@@ -1,0 +1,51 @@
+"""Counts of one device: its events by action, their times, its final segments and blocks."""
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memset
+from memreplay.engine.read.tables cimport *
+
+
+cdef inline int64_t plus(int64_t a, int64_t b) noexcept nogil:
+    # Numbers of a file that is made up may wrap.
+    return <int64_t> (<uint64_t> a + <uint64_t> b)
+
+
+cdef void count_events(const Replay* r, Tally* out) noexcept nogil:
+    cdef const Tables* t = r.tables
+    cdef const uint8_t* action = <const uint8_t*> t.action.data + r.first
+    cdef const uint32_t* stack = <const uint32_t*> t.stack.data + r.first
+    cdef int64_t time
+    cdef uint64_t i
+    for i in range(r.events):
+        out.actions[action[i]] += 1
+        out.with_stack += stack[i] != EMPTY_STACK
+        time = <int64_t> sparse_at(&t.time, r.first + i)
+        if time == ABSENT_TIME:
+            continue
+        if not out.timed or time < out.first_time:
+            out.first_time = time
+        if not out.timed or time > out.last_time:
+            out.last_time = time
+        out.timed = True
+
+
+cdef void tally(const Replay* r, Tally* out) noexcept nogil:
+    cdef const Segment* segments = <const Segment*> r.tables.segments.data
+    cdef const Block* blocks = <const Block*> r.tables.blocks.data
+    cdef DeviceRows rows = rows_of(r.tables, r.device)
+    cdef StateTally* state
+    cdef uint64_t i
+    memset(out, 0, sizeof(Tally))
+    count_events(r, out)
+    for i in range(rows.first_segment, rows.end_segment):
+        if segments[i].device == r.device:
+            out.segments += 1
+            out.reserved = plus(out.reserved, segments[i].total_size)
+    for i in range(rows.first_block, rows.end_block):
+        if segments[blocks[i].segment].device != r.device or blocks[i].state >= STATES:
+            continue
+        state = &out.states[blocks[i].state]
+        state.blocks += 1
+        state.size = plus(state.size, blocks[i].size)
+        if blocks[i].state != STATE_INACTIVE:
+            state.requested = plus(state.requested, block_requested(&blocks[i]))

@@ -1,0 +1,1 @@
+"""Snapshots written again: slices, other forms, dumps."""

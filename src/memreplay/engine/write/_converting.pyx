@@ -1,0 +1,161 @@
+"""The façade over other forms of a snapshot's bytes: other protocols, JSON, and back.
+
+No algorithm is in here. It is loaded when a snapshot is converted. What a file holds stays what it
+is, keys that memreplay does not know included.
+"""
+
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.exc cimport PyErr_CheckSignals
+from libc.stdint cimport uint8_t, uint64_t
+from libc.string cimport memmove
+from memreplay._core cimport new_seed
+from memreplay.engine.write cimport json_values as _json_values
+from memreplay.engine.write cimport spelling as _spelling
+from memreplay.engine.write cimport transcode as _transcode
+from memreplay.engine.base.status cimport DONE, ERR_LIMIT, ERR_MEMORY, NEED_MORE
+
+from memreplay.errors import LimitError, SnapshotError
+
+cdef enum:
+    CHUNK = 1 << 20
+    LIMIT_FREE = 64 << 20
+    LIMIT_RATIO = 100
+
+PLAIN = "memreplay dump --format ndjson writes what memreplay reads of it"
+
+
+@cython.final
+cdef class Transcoder:
+    """A pickle on its way into another protocol: bytes in, bytes out."""
+
+    cdef _transcode.Transcode t
+    cdef bytes left
+
+    def __cinit__(self, int protocol):
+        if not 2 <= protocol <= 5:
+            raise ValueError(protocol)
+        _transcode.transcode_init(&self.t, protocol)
+        self.left = b""
+
+    def __dealloc__(self):
+        _transcode.transcode_free(&self.t)
+
+    @property
+    def ended(self) -> bool:
+        """Whether STOP has come; what follows it is ignored."""
+        return self.t.ended
+
+    def feed(self, data: bytes) -> bytes:
+        """What has become of the bytes so far and was not given yet.
+
+        Raises SnapshotError for what the protocol does not have.
+        """
+        cdef bytes given = self.left + data if self.left else data
+        cdef const uint8_t* p = given
+        cdef size_t n = len(given)
+        cdef size_t taken = 0
+        cdef size_t done
+        cdef int code
+        if self.t.ended:
+            return b""
+        with nogil:
+            code = _transcode.transcode_feed(&self.t, p, n, &taken)
+        if code == ERR_MEMORY:
+            raise MemoryError
+        if code != NEED_MORE and code != DONE:
+            raise SnapshotError(
+                f"protocol {self.t.protocol} cannot say it: {self.t.wrong.decode()}",
+                offset=self.t.offset, hint=PLAIN)
+        self.left = given[taken:]
+        # An open frame stays until it is closed.
+        done = self.t.frame if self.t.framing else self.t.out.b.len
+        out = self.t.out.b.data[:done]
+        if done:
+            memmove(self.t.out.b.data, self.t.out.b.data + done, self.t.out.b.len - done)
+            self.t.out.b.len -= done
+            self.t.frame = 0
+        return out
+
+
+@cython.final
+cdef class Spelled:
+    """A pickle as JSON: an iterator over bytes, each time from the beginning. All of it is in
+    memory meanwhile."""
+
+    cdef _spelling.Spelling s
+    cdef bytes data
+    cdef size_t at
+
+    def __cinit__(self, bytes data not None):
+        cdef const uint8_t* p = data
+        cdef uint64_t n = len(data)
+        cdef int code
+        self.data = data
+        _spelling.spelling_init(&self.s, p, n, LIMIT_FREE + LIMIT_RATIO * n)
+        with nogil:
+            code = _spelling.spelling_run(&self.s)
+        if code == ERR_LIMIT:
+            raise LimitError(f"as JSON it is over {LIMIT_RATIO} times as long as the pickle",
+                             hint="slice a part of it, or " + PLAIN)
+        if code == ERR_MEMORY:
+            raise MemoryError
+        if code != DONE:
+            raise SnapshotError(f"JSON cannot say it: {self.s.wrong.decode()}",
+                                offset=self.s.p - self.s.start, hint=PLAIN)
+
+    def __dealloc__(self):
+        _spelling.spelling_free(&self.s)
+
+    def __iter__(self):
+        self.at = 0
+        return self
+
+    def __next__(self):
+        cdef bytes out = PyBytes_FromStringAndSize(NULL, CHUNK)
+        cdef uint8_t* to = <uint8_t*> PyBytes_AS_STRING(out)
+        cdef size_t n
+        with nogil:
+            n = _spelling.spelling_take(&self.s, &self.at, to, CHUNK)
+        PyErr_CheckSignals()
+        if n == 0:
+            raise StopIteration
+        return out[:n]
+
+
+@cython.final
+cdef class Pickled:
+    """JSON as a pickle: an iterator over bytes."""
+
+    cdef _json_values.Reading r
+    cdef bytes data
+
+    def __cinit__(self, bytes data not None, int protocol):
+        cdef const uint8_t* p = data
+        cdef int code
+        if not 2 <= protocol <= 5:
+            raise ValueError(protocol)
+        self.data = data
+        code = _json_values.reading_init(&self.r, p, len(data), protocol, new_seed())
+        if code != 0:
+            raise MemoryError
+
+    def __dealloc__(self):
+        _json_values.reading_free(&self.r)
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        cdef int code
+        if self.r.ended:
+            raise StopIteration
+        with nogil:
+            code = _json_values.reading_step(&self.r, CHUNK)
+        PyErr_CheckSignals()
+        if code == ERR_MEMORY:
+            raise MemoryError
+        if code != NEED_MORE and code != DONE:
+            raise SnapshotError(f"JSON that no pickle is made of: {self.r.wrong.decode()}",
+                                offset=self.r.p - self.r.start)
+        return self.r.out.b.data[:self.r.out.b.len]

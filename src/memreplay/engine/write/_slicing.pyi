@@ -1,0 +1,61 @@
+"""The façade over slices: what Python may call of it."""
+
+from array import array
+from typing import final
+
+from memreplay._core import Tables
+from memreplay.engine.query._blockmap import BlockMap
+from memreplay.engine.replay._measures import Blocks, Holding
+
+@final
+class Stripped:
+    """The stacks with some of their frames left out."""
+
+    def __new__(cls, tables: Tables, drop: bytes | None) -> Stripped: ...
+    @property
+    def tables(self) -> Tables: ...
+
+@final
+class Excerpt:
+    """What of one device goes into a slice."""
+
+    def __new__(
+        cls,
+        holding: Holding,
+        blocks: Blocks | None,
+        block_map: BlockMap | None,
+        stripped: Stripped | None,
+        least: int,
+    ) -> Excerpt: ...
+    @property
+    def holding(self) -> Holding: ...
+    @property
+    def blocks(self) -> Blocks | None: ...
+    @property
+    def block_map(self) -> BlockMap | None: ...
+    @property
+    def stripped(self) -> Stripped | None: ...
+    @property
+    def events(self) -> int: ...
+    @property
+    def leading(self) -> int: ...
+    @property
+    def pending(self) -> tuple[int, int]: ...
+    @property
+    def small(self) -> tuple[int, int]: ...
+
+@final
+class Pickled:
+    """A slice as a pickle of protocol 4: an iterator over bytes, a MiB or so each."""
+
+    def __new__(
+        cls,
+        tables: Tables,
+        excerpts: list[Excerpt],
+        stripped: Stripped | None,
+        annotations: array[int],
+        values: list[tuple[str, str]],
+        traces: int,
+    ) -> Pickled: ...
+    def __iter__(self) -> Pickled: ...
+    def __next__(self) -> bytes: ...

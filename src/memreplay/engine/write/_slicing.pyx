@@ -1,0 +1,201 @@
+"""The façade over slices: what of each device goes into one, and the pickle that it becomes.
+
+No algorithm is in here. It is loaded when a slice is made.
+"""
+
+cimport cython
+from cpython.exc cimport PyErr_CheckSignals
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memset
+from memreplay.engine.query._blockmap cimport BlockMap
+from memreplay._core cimport Tables, new_seed
+from memreplay.engine.replay._measures cimport Blocks, Holding
+from memreplay.engine.write cimport excerpt as _excerpt
+from memreplay.engine.write cimport pickling as _pickling
+from memreplay.engine.write cimport strip as _strip
+from memreplay.engine.read cimport tables as _tables
+from memreplay.engine.base.growbuf cimport push_bytes, push_item, push_u32, push_u64
+from memreplay.engine.base.hashmap cimport spans_len
+from memreplay.engine.base.status cimport ERR_MEMORY, OK
+
+cdef enum:
+    CHUNK = 1 << 20     # bytes that are made between two looks at signals
+
+
+@cython.final
+cdef class Stripped:
+    """The stacks with some of their frames left out.
+
+    `drop` has a byte a frame, 1 for those to leave out; a stack of nothing else keeps its first
+    frame. Without `drop` (None) no stack has any.
+    """
+
+    cdef _strip.Stripped s
+    cdef readonly Tables tables
+
+    def __cinit__(self, Tables tables not None, bytes drop):
+        cdef const uint8_t* frames = NULL
+        cdef uint64_t seed = new_seed()
+        cdef int code
+        memset(&self.s, 0, sizeof(_strip.Stripped))
+        self.tables = tables
+        if drop is not None:
+            if <uint64_t> len(drop) != spans_len(&tables.t.frames):
+                raise ValueError("a byte a frame")
+            frames = drop
+        with nogil:
+            code = _strip.stripped_init(&self.s, &tables.t, frames, seed)
+        if code != OK:
+            raise MemoryError
+
+    def __dealloc__(self):
+        _strip.stripped_free(&self.s)
+
+
+@cython.final
+cdef class Excerpt:
+    """What of one device goes into a slice."""
+
+    cdef _excerpt.Excerpt x
+    cdef readonly Holding holding
+    cdef readonly Blocks blocks
+    cdef readonly BlockMap block_map
+    cdef readonly Stripped stripped
+
+    def __cinit__(self, Holding holding not None, Blocks blocks, BlockMap block_map,
+                  Stripped stripped, int64_t least):
+        # `blocks` and `block_map` are None where the range is the whole, and where it goes to the
+        # end of the trace.
+        cdef uint64_t seed = new_seed()
+        cdef const uint32_t* stacks = NULL
+        cdef _excerpt.BlockMap* m = NULL
+        cdef _excerpt.Arena* a = NULL
+        cdef int code
+        memset(&self.x, 0, sizeof(_excerpt.Excerpt))
+        self.holding = holding
+        self.blocks = blocks
+        self.block_map = block_map
+        self.stripped = stripped
+        if blocks is not None:
+            if blocks.reserved.replay is not holding.replay:
+                raise ValueError("blocks of another replay")
+            a = &blocks.a
+        if block_map is not None:
+            if block_map.holding is not holding:
+                raise ValueError("a block map of another replay")
+            m = &block_map.m
+        if stripped is not None:
+            if stripped.tables is not holding.replay.tables:
+                raise ValueError("stacks of another snapshot")
+            stacks = <const uint32_t*> stripped.s.ids.data
+        with nogil:
+            code = _excerpt.excerpt_init(&self.x, &holding.replay.r, &holding.h, a, stacks, least,
+                                         seed)
+            if code == OK:
+                code = _excerpt.excerpt_fill(&self.x, m, <uint32_t> _pickling.KIND_SMALL,
+                                             <uint32_t> _pickling.KIND_LARGE)
+        if code != OK:
+            raise MemoryError
+
+    def __dealloc__(self):
+        _excerpt.excerpt_free(&self.x)
+
+    @property
+    def events(self) -> int:
+        """How many of the range's events are written."""
+        return self.x.events
+
+    @property
+    def leading(self) -> int:
+        """How many events are written before them for what was live then."""
+        return self.x.leading.len
+
+    @property
+    def pending(self) -> tuple:
+        """(blocks, bytes) of the final segments whose free was requested and is not complete."""
+        cdef const _tables.Block* b = <const _tables.Block*> self.x.blocks.data
+        cdef uint64_t blocks = 0
+        cdef uint64_t requested = 0
+        cdef size_t i
+        for i in range(self.x.blocks.len):
+            if _tables.is_pending(&b[i]):
+                blocks += 1
+                requested += <uint64_t> _tables.block_requested(&b[i])
+        return blocks, requested
+
+    @property
+    def small(self) -> tuple:
+        """(allocations, bytes) that are left out as too small."""
+        return self.x.small, self.x.small_bytes
+
+
+@cython.final
+cdef class Pickled:
+    """A slice as a pickle of protocol 4: an iterator over bytes, a MiB or so each.
+
+    `annotations` are rows in native u32; `values` are (key, JSON text) of what else stands at the
+    top level.
+    """
+
+    cdef _pickling.Pickling p
+    cdef list excerpts
+    cdef object owner
+    cdef bint busy
+
+    def __cinit__(self, Tables tables not None, list excerpts not None, Stripped stripped,
+                  annotations, list values not None, uint64_t traces):
+        cdef const uint32_t[:] rows = annotations
+        cdef _excerpt.Excerpt* x
+        cdef Excerpt excerpt
+        cdef bytes text
+        cdef size_t i
+        cdef int code
+        memset(&self.p, 0, sizeof(_pickling.Pickling))
+        self.owner = (tables, stripped)
+        self.excerpts = excerpts
+        if stripped is None:
+            code = _pickling.pickling_init(&self.p, &tables.t, &tables.t.stacks, NULL)
+        else:
+            code = _pickling.pickling_init(&self.p, &tables.t, &stripped.s.stacks,
+                                           <const uint32_t*> stripped.s.ids.data)
+        if code != OK:
+            raise MemoryError
+        self.p.traces = traces
+        for excerpt in excerpts:
+            if excerpt.holding.replay.tables is not tables or excerpt.stripped is not stripped:
+                raise ValueError("an excerpt of another snapshot")
+            x = &excerpt.x
+            if push_item(&self.p.excerpts, &x) < 0:
+                raise MemoryError
+        for i in range(<size_t> rows.shape[0]):
+            if rows[i] >= tables.t.annotations.len:
+                raise IndexError(rows[i])
+            if push_u32(&self.p.annotations, rows[i]) < 0:
+                raise MemoryError
+        for pair in values:
+            for part in pair:
+                text = part.encode("utf-8", "surrogatepass")
+                if (push_bytes(&self.p.texts, <const char*> text, len(text)) < 0
+                        or push_u64(&self.p.keys, self.p.texts.len) < 0):
+                    raise MemoryError
+
+    def __dealloc__(self):
+        _pickling.pickling_free(&self.p)
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        cdef int code
+        if self.busy:
+            raise ValueError("this pickle is being made in another thread")
+        self.busy = True
+        with nogil:
+            code = _pickling.pickling_step(&self.p, CHUNK)
+        self.busy = False
+        PyErr_CheckSignals()
+        if code == ERR_MEMORY:
+            raise MemoryError("no memory left for the slice")
+        if self.p.out.b.len == 0:
+            raise StopIteration
+        return self.p.out.b.data[:self.p.out.b.len]

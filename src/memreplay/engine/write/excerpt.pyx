@@ -1,0 +1,550 @@
+"""What of one device goes into a slice: its events, its segments at the end, what was live before.
+
+A slice is to be replayed to the numbers of the range that it was cut out of, by whoever reads it.
+What was live before the range is told as any snapshot tells it, where that says the same:
+
+- of what is live through to the end by a block of the final segments,
+- of what is freed in the range by that free alone.
+
+Where it would not (a free has another stack or size than its allocation; no final block is there)
+an `alloc` is written before the range's own events: `leading`. Readers take the stack of a free for
+its allocation's or not by what the pairs in the file show, so which frees say enough depends on
+what the slice as a whole will show (`choose`).
+"""
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memset
+from memreplay.engine.replay.arena cimport Origin
+from memreplay.engine.replay.blockmap cimport TILE_FREE, TILE_PENDING, Mapped, Tile
+from memreplay.engine.base.growbuf cimport buf_free, buf_init, buf_reserve, push_item
+from memreplay.engine.base.hashmap cimport (
+    NONE32, Slot64, map64_at, map64_free, map64_get, map64_init
+)
+from memreplay.engine.replay.held cimport NEVER_HELD
+from memreplay.engine.replay.replay cimport CARRIED
+from memreplay.engine.base.status cimport ERR_MEMORY, OK
+from memreplay.engine.read.tables cimport *
+
+cdef enum How:
+    # How a baseline block is told.
+    BY_ITSELF = 0      # by its free, or its final block
+    BY_ALLOC = 1       # by an alloc before the range
+    NOT_AT_ALL = 2     # it is too small
+
+
+cdef int excerpt_init(Excerpt* x, const Replay* r, const Held* h, const Arena* a,
+                      const uint32_t* stacks, int64_t least, uint64_t seed) noexcept nogil:
+    memset(x, 0, sizeof(Excerpt))
+    x.replay = r
+    x.held = h
+    x.arena = a
+    x.stacks = stacks
+    x.least = least
+    buf_init(&x.keep, 1)
+    buf_init(&x.leading, sizeof(Leading))
+    buf_init(&x.segments, sizeof(Segment))
+    buf_init(&x.blocks, sizeof(Block))
+    buf_init(&x.through, 1)
+    buf_init(&x.asked, 1)
+    if map64_init(&x.owner, seed) < 0 or map64_init(&x.named, seed + 1) < 0:
+        return ERR_MEMORY
+    if (buf_reserve(&x.keep, r.events) < 0 or buf_reserve(&x.through, r.baseline.len) < 0
+            or buf_reserve(&x.asked, r.baseline.len) < 0):
+        return ERR_MEMORY
+    x.keep.len = r.events
+    x.through.len = r.baseline.len
+    x.asked.len = r.baseline.len
+    if x.through.len:
+        memset(x.through.data, 0, x.through.len)
+        memset(x.asked.data, 0, x.asked.len)
+    return OK
+
+
+cdef void excerpt_free(Excerpt* x) noexcept nogil:
+    buf_free(&x.keep)
+    buf_free(&x.leading)
+    buf_free(&x.segments)
+    buf_free(&x.blocks)
+    buf_free(&x.through)
+    buf_free(&x.asked)
+    map64_free(&x.owner)
+    map64_free(&x.named)
+
+
+cdef inline uint32_t written(const Excerpt* x, uint32_t stack) noexcept nogil:
+    return stack if x.stacks == NULL else x.stacks[stack]
+
+
+cdef inline const Baseline* base_of(const Excerpt* x, uint64_t i) noexcept nogil:
+    return <const Baseline*> x.replay.baseline.data + i
+
+
+cdef inline const uint32_t* stacks_of(const Excerpt* x) noexcept nogil:
+    return <const uint32_t*> x.replay.tables.stack.data + x.replay.first
+
+
+cdef inline const int64_t* sizes_of(const Excerpt* x) noexcept nogil:
+    return <const int64_t*> x.replay.tables.size.data + x.replay.first
+
+
+# --- the range's own events -----------------------------------------------------------------------
+
+cdef inline int64_t size_of(const Excerpt* x, uint32_t owner) noexcept nogil:
+    if owner & CARRIED:
+        return base_of(x, owner & ~CARRIED).size
+    return sizes_of(x)[owner]
+
+
+cdef inline bint is_kept(const Excerpt* x, uint32_t owner) noexcept nogil:
+    # An allocation of the range that ends a block that is written is written, however small.
+    if owner & CARRIED:
+        return size_of(x, owner) >= x.least
+    return (<const uint8_t*> x.keep.data)[owner]
+
+
+cdef inline void count_pair(Excerpt* x, uint32_t owner, uint32_t event) noexcept nogil:
+    if owner & CARRIED:
+        return
+    if written(x, stacks_of(x)[owner]) == written(x, stacks_of(x)[event]):
+        x.same += 1
+    else:
+        x.other += 1
+
+
+cdef int push_leading(Excerpt* x, uint8_t action, uint64_t address, int64_t size, uint32_t stack,
+                      uint64_t stream, uint32_t pool) noexcept nogil:
+    cdef Leading l
+    memset(&l, 0, sizeof(Leading))
+    l.action = action
+    l.address = address
+    l.size = size
+    l.stack = stack
+    l.stream = stream
+    l.pool = pool
+    return push_item(&x.leading, &l)
+
+
+cdef int take_free(Excerpt* x, uint32_t i, uint64_t address, Slot64* slot) noexcept nogil:
+    # A free_completed. One of what was not live must not be taken for a part of the baseline.
+    cdef uint8_t* keep = <uint8_t*> x.keep.data
+    cdef uint32_t owner = slot.value
+    cdef uint64_t known = x.named.used
+    slot.value = NONE32
+    if owner != NONE32:
+        keep[i] = is_kept(x, owner)
+        if keep[i]:
+            count_pair(x, owner, i)
+            return 0 if map64_at(&x.named, address, 1) != NULL else -1
+        return 0
+    keep[i] = sizes_of(x)[i] >= x.least
+    if not keep[i]:
+        return 0
+    if map64_at(&x.named, address, 1) == NULL:
+        return -1
+    if x.named.used == known:
+        return 0
+    if push_leading(x, A_ALLOC, address, sizes_of(x)[i], EMPTY_STACK, 0, NONE32) < 0:
+        return -1
+    x.same += 1  # readers see a pair like any other
+    return push_leading(x, A_FREE_COMPLETED, address, sizes_of(x)[i], EMPTY_STACK, 0, NONE32)
+
+
+cdef int take_event(Excerpt* x, uint32_t i) noexcept nogil:
+    cdef const Tables* t = x.replay.tables
+    cdef uint8_t* keep = <uint8_t*> x.keep.data
+    cdef uint8_t action = (<const uint8_t*> t.action.data)[x.replay.first + i]
+    cdef uint64_t address = (<const uint64_t*> t.address.data)[x.replay.first + i]
+    cdef Slot64* slot
+    cdef uint32_t owner
+    if action > A_FREE_COMPLETED:
+        keep[i] = True
+        return 0
+    if action == A_FREE_REQUESTED:
+        owner = map64_get(&x.owner, address, NONE32)
+        keep[i] = sizes_of(x)[i] >= x.least if owner == NONE32 else is_kept(x, owner)
+        x.requests |= keep[i]
+        if owner != NONE32 and owner & CARRIED and keep[i]:
+            (<uint8_t*> x.asked.data)[owner & ~CARRIED] = True
+        return 0
+    slot = map64_at(&x.owner, address, NONE32)
+    if slot == NULL:
+        return -1
+    if action == A_FREE_COMPLETED:
+        return take_free(x, i, address, slot)
+    keep[i] = sizes_of(x)[i] >= x.least or (slot.value != NONE32 and is_kept(x, slot.value))
+    slot.value = i
+    if not keep[i]:
+        x.small += 1
+        x.small_bytes += sizes_of(x)[i]
+        return 0
+    return 0 if map64_at(&x.named, address, 1) != NULL else -1
+
+
+cdef int take_events(Excerpt* x) noexcept nogil:
+    cdef Slot64* slot
+    cdef uint64_t i
+    for i in range(x.replay.baseline.len):
+        slot = map64_at(&x.owner, base_of(x, i).address, NONE32)
+        if slot == NULL:
+            return -1
+        slot.value = CARRIED | <uint32_t> i
+        if base_of(x, i).size < x.least:
+            x.small += 1
+            x.small_bytes += base_of(x, i).size
+    for i in range(x.replay.events):
+        if take_event(x, <uint32_t> i) < 0:
+            return -1
+        x.events += (<uint8_t*> x.keep.data)[i]
+    return 0
+
+
+# --- the segments at the end ----------------------------------------------------------------------
+
+cdef inline bint pending_and_asked(const Excerpt* x, uint64_t i) noexcept nogil:
+    # Whether the free of baseline block i was requested before the range, and in it again: who sees
+    # only that takes the block for held until then.
+    return ((<const uint32_t*> x.held.base_end.data)[i] == NEVER_HELD
+            and (<const uint8_t*> x.asked.data)[i])
+
+
+cdef inline bint tells(const Excerpt* x, uint32_t i, const Block* b) noexcept nogil:
+    # Whether this final block says of baseline block i what is known of it: who takes it for one
+    # that was there from the start has its size, its stack, and whether it is held.
+    cdef uint32_t held = (<const uint32_t*> x.held.base_end.data)[i]
+    if block_requested(b) != base_of(x, i).size or pending_and_asked(x, i):
+        return False
+    if written(x, b.stack) != written(x, base_of(x, i).stack):
+        return False
+    return (held != NONE32 and held != NEVER_HELD) or (held == NEVER_HELD) == is_pending(b)
+
+
+cdef int push_block(Excerpt* x, const Block* b, bint merge) noexcept nogil:
+    # Free blocks side by side are one, but for those that the file itself has so.
+    cdef Block* last
+    if merge and b.state == STATE_INACTIVE and x.blocks.len:
+        last = <Block*> x.blocks.data + x.blocks.len - 1
+        if (last.segment == b.segment and last.state == STATE_INACTIVE
+                and last.address + <uint64_t> last.size == b.address):
+            last.size += b.size
+            return 0
+    return push_item(&x.blocks, b)
+
+
+cdef void free_block(Block* b) noexcept nogil:
+    b.state = STATE_INACTIVE
+    b.stack = EMPTY_STACK
+    b.requested = 0
+    b.flags |= HAS_REQUESTED
+
+
+cdef void add_up(Excerpt* x, Segment* s, uint64_t first) noexcept nogil:
+    # The segment's sums, of its blocks from `first` on.
+    cdef const Block* b = <const Block*> x.blocks.data
+    cdef uint64_t i
+    s.allocated_size = 0
+    s.active_size = 0
+    s.requested_size = 0
+    s.flags |= HAS_REQUESTED
+    for i in range(first, x.blocks.len):
+        if b[i].state == STATE_INACTIVE:
+            continue
+        s.active_size += b[i].size
+        s.requested_size += block_requested(&b[i])
+        if not is_pending(&b[i]):
+            s.allocated_size += b[i].size
+
+
+cdef bint stays(Excerpt* x, const Block* b) noexcept nogil:
+    # Whether a block of the file's own segments stays in use: not where it is too small, nor where
+    # the slice would take it for one that was there from the start, and the whole does not.
+    cdef uint32_t owner = map64_get(&x.owner, b.address, NONE32)
+    if owner == NONE32:
+        return map64_get(&x.named, b.address, 0) != 0 and block_requested(b) >= x.least
+    if not is_kept(x, owner):
+        return False
+    if owner & CARRIED and tells(x, owner & ~CARRIED, b):
+        (<uint8_t*> x.through.data)[owner & ~CARRIED] = True
+    return True
+
+
+cdef inline bint is_of(const Tables* t, const Block* b, int32_t device) noexcept nogil:
+    return (<const Segment*> t.segments.data)[b.segment].device == device
+
+
+cdef int sort_blocks(const Tables* t, int32_t device, Buf* first, Buf* order) noexcept nogil:
+    # A device's blocks by segment: those of segment `first_segment + i` of its rows are
+    # order[first[i]:first[i + 1]].
+    cdef const Block* blocks = <const Block*> t.blocks.data
+    cdef DeviceRows rows = rows_of(t, device)
+    cdef uint64_t segments = rows.end_segment - rows.first_segment
+    cdef uint32_t* begin
+    cdef uint64_t i, at
+    if (buf_reserve(first, segments + 2) < 0
+            or buf_reserve(order, rows.end_block - rows.first_block + 1) < 0):
+        return -1
+    begin = <uint32_t*> first.data
+    memset(begin, 0, (segments + 2) * sizeof(uint32_t))
+    for i in range(rows.first_block, rows.end_block):
+        if is_of(t, &blocks[i], device):
+            begin[blocks[i].segment - rows.first_segment + 2] += 1
+    for i in range(segments + 1):
+        begin[i + 1] += begin[i]
+    for i in range(rows.first_block, rows.end_block):
+        if is_of(t, &blocks[i], device):
+            at = blocks[i].segment - rows.first_segment + 1
+            (<uint32_t*> order.data)[begin[at]] = <uint32_t> i
+            begin[at] += 1
+    return 0
+
+
+cdef int take_segment(Excerpt* x, uint64_t row, const uint32_t* order, uint64_t n) noexcept nogil:
+    cdef uint64_t first = x.blocks.len
+    cdef bint changed = False
+    cdef Block b
+    cdef uint64_t i
+    if push_item(&x.segments, <const Segment*> x.replay.tables.segments.data + row) < 0:
+        return -1
+    for i in range(n):
+        b = (<const Block*> x.replay.tables.blocks.data)[order[i]]
+        b.segment = <uint32_t> x.segments.len - 1
+        if b.state != STATE_INACTIVE and not stays(x, &b):
+            free_block(&b)
+            changed = True
+        if push_block(x, &b, changed) < 0:
+            return -1
+    if changed:
+        add_up(x, <Segment*> x.segments.data + x.segments.len - 1, first)
+    return 0
+
+
+cdef int take_final(Excerpt* x) noexcept nogil:
+    # The file's own: the range goes to the trace's end.
+    cdef const Tables* t = x.replay.tables
+    cdef DeviceRows rows = rows_of(t, x.replay.device)
+    cdef const uint32_t* begin
+    cdef Buf first, order
+    cdef uint64_t i
+    cdef int code
+    buf_init(&first, 4)
+    buf_init(&order, 4)
+    code = sort_blocks(t, x.replay.device, &first, &order)
+    begin = <const uint32_t*> first.data
+    for i in range(rows.first_segment, rows.end_segment):
+        if code == 0 and (<const Segment*> t.segments.data)[i].device == x.replay.device:
+            code = take_segment(x, i, <const uint32_t*> order.data + begin[0],
+                                begin[1] - begin[0])
+        begin += 1
+    buf_free(&first)
+    buf_free(&order)
+    return code
+
+
+cdef int find_stacks(const Excerpt* x, Map64* stacks) noexcept nogil:
+    # Who asked for the segment at an address: as the file's segments say, but for those that came
+    # after the range, or as an event in it does.
+    cdef const Tables* t = x.replay.tables
+    cdef const Segment* segments = <const Segment*> t.segments.data
+    cdef const SegmentEvent* later
+    cdef const uint8_t* action = <const uint8_t*> t.action.data + x.replay.first
+    cdef const uint64_t* address = <const uint64_t*> t.address.data + x.replay.first
+    cdef DeviceRows rows = rows_of(t, x.replay.device)
+    cdef Slot64* slot
+    cdef uint64_t i
+    for i in range(rows.first_segment, rows.end_segment):
+        if segments[i].device == x.replay.device:
+            slot = map64_at(stacks, segments[i].address, EMPTY_STACK)
+            if slot == NULL:
+                return -1
+            slot.value = segments[i].stack
+    if x.replay.window != NULL:
+        later = <const SegmentEvent*> x.replay.window.segment_events.data
+        for i in range(x.replay.window.segment_events.len):
+            slot = map64_at(stacks, later[i].address, EMPTY_STACK)
+            if slot == NULL:
+                return -1
+            slot.value = EMPTY_STACK
+    for i in range(x.replay.events):
+        if action[i] == A_SEGMENT_ALLOC or action[i] == A_SEGMENT_MAP:
+            slot = map64_at(stacks, address[i], EMPTY_STACK)
+            if slot == NULL:
+                return -1
+            slot.value = stacks_of(x)[i]
+    return 0
+
+
+cdef void tile_block(Excerpt* x, const Tile* tile, Block* b) noexcept nogil:
+    # A block as it is at the range's end. Of one that the map had to cut at its front nobody would
+    # know whose it is.
+    cdef const uint64_t* address = <const uint64_t*> x.replay.tables.address.data + x.replay.first
+    cdef uint64_t whole
+    memset(b, 0, sizeof(Block))
+    b.address = tile.address
+    b.size = <int64_t> tile.size
+    b.flags = HAS_ADDRESS | HAS_REQUESTED
+    b.state = STATE_INACTIVE
+    if tile.state == TILE_FREE:
+        return
+    whole = (base_of(x, tile.owner & ~CARRIED).address if tile.owner & CARRIED
+             else address[tile.owner])
+    if whole != tile.address or not is_kept(x, tile.owner):
+        return
+    b.requested = tile.requested
+    b.stack = tile.stack
+    b.state = STATE_ACTIVE_PENDING_FREE if tile.state == TILE_PENDING else STATE_ACTIVE_ALLOCATED
+    if tile.owner & CARRIED and tells(x, tile.owner & ~CARRIED, b):
+        (<uint8_t*> x.through.data)[tile.owner & ~CARRIED] = True
+
+
+cdef int take_map(Excerpt* x, const BlockMap* m, const Map64* stacks, uint32_t small_kind,
+                  uint32_t large_kind) noexcept nogil:
+    # The segments as they are after the range's last event.
+    cdef const Mapped* mapped = <const Mapped*> m.segments.data
+    cdef const Tile* tiles = <const Tile*> m.tiles.data
+    cdef Segment s
+    cdef Block b
+    cdef uint64_t i, j, first
+    for i in range(m.segments.len):
+        memset(&s, 0, sizeof(Segment))
+        s.address = mapped[i].address
+        s.total_size = <int64_t> mapped[i].sums.size
+        s.stream = mapped[i].stream
+        s.device = x.replay.device
+        s.pool = mapped[i].pool
+        s.stack = map64_get(stacks, s.address, EMPTY_STACK)
+        s.kind = small_kind if mapped[i].small else large_kind
+        s.flags = HAS_ADDRESS | HAS_TOTAL | HAS_BLOCKS | (EXPANDABLE if mapped[i].expandable else 0)
+        if push_item(&x.segments, &s) < 0:
+            return -1
+        first = x.blocks.len
+        for j in range(mapped[i].tiles):
+            tile_block(x, tiles + mapped[i].first + j, &b)
+            b.segment = <uint32_t> i
+            if push_block(x, &b, True) < 0:
+                return -1
+        add_up(x, <Segment*> x.segments.data + i, first)
+    return 0
+
+
+# --- what was live before -------------------------------------------------------------------------
+
+cdef How told(const Excerpt* x, uint64_t i, bint recorded) noexcept nogil:
+    # How baseline block i is told, stacks aside. `recorded`: readers will see that requests are, by
+    # the range's own (x.requests) or by those that are written before it.
+    cdef const Baseline* b = base_of(x, i)
+    cdef const uint8_t* action = <const uint8_t*> x.replay.tables.action.data + x.replay.first
+    cdef uint32_t held = (<const uint32_t*> x.held.base_end.data)[i]
+    if b.size < x.least:
+        return NOT_AT_ALL
+    if b.end == NONE32:
+        return BY_ITSELF if (<const uint8_t*> x.through.data)[i] else BY_ALLOC
+    if action[b.end] == A_ALLOC or sizes_of(x)[b.end] != b.size:
+        return BY_ALLOC
+    # A free that nobody requested in the range is of a block that was pending, if requests are
+    # recorded.
+    if held == NEVER_HELD:
+        return BY_ITSELF if x.requests and not pending_and_asked(x, i) else BY_ALLOC
+    if held == b.end:
+        return BY_ALLOC if recorded else BY_ITSELF
+    return BY_ITSELF
+
+
+cdef bint asks(const Excerpt* x) noexcept nogil:
+    # Whether a request will stand before the range: then readers see that they are recorded.
+    cdef uint64_t i
+    for i in range(x.replay.baseline.len):
+        if ((<const uint32_t*> x.held.base_end.data)[i] == NEVER_HELD
+                and told(x, i, x.requests) == BY_ALLOC):
+            return True
+    return False
+
+
+cdef inline bint by_free(const Excerpt* x, uint64_t i, bint recorded) noexcept nogil:
+    return base_of(x, i).end != NONE32 and told(x, i, recorded) == BY_ITSELF
+
+
+cdef inline bint same_stack(const Excerpt* x, uint64_t i) noexcept nogil:
+    return written(x, base_of(x, i).stack) == written(x, stacks_of(x)[base_of(x, i).end])
+
+
+cdef How choose(const Excerpt* x, bint recorded, bint* trusted) noexcept nogil:
+    # Whether frees may stand for what they free. Readers trust a free's stack to be its
+    # allocation's (`trusted`) where all pairs in the file show it; else its allocation has none.
+    # BY_ALLOC: whatever they would do, it is wrong of some.
+    cdef uint64_t n = x.replay.baseline.len
+    cdef const uint8_t* action = <const uint8_t*> x.replay.tables.action.data + x.replay.first
+    cdef uint64_t same = x.same
+    cdef uint64_t other = x.other
+    cdef uint64_t unlike = 0
+    cdef uint64_t i
+    for i in range(n):
+        if base_of(x, i).end == NONE32 or told(x, i, recorded) == NOT_AT_ALL:
+            continue
+        if not by_free(x, i, recorded):
+            if action[base_of(x, i).end] != A_ALLOC:
+                same += same_stack(x, i)
+                other += not same_stack(x, i)
+        elif not same_stack(x, i):
+            unlike += 1
+    if unlike == 0 and other == 0 and same:
+        trusted[0] = True
+        return BY_ITSELF
+    trusted[0] = False
+    # Those with a stack have an alloc then, and are pairs, too.
+    for i in range(n):
+        if by_free(x, i, recorded) and written(x, base_of(x, i).stack) != EMPTY_STACK:
+            same += same_stack(x, i)
+            other += not same_stack(x, i)
+    return BY_ALLOC if same and not other else BY_ITSELF
+
+
+cdef int lead(Excerpt* x) noexcept nogil:
+    cdef const uint32_t* held = <const uint32_t*> x.held.base_end.data
+    cdef bint recorded = x.requests or asks(x)
+    cdef bint trusted = False
+    cdef How frees = choose(x, recorded, &trusted)
+    cdef const Baseline* b
+    cdef const Origin* o
+    cdef uint64_t stream
+    cdef uint32_t pool
+    cdef uint64_t i
+    for i in range(x.replay.baseline.len):
+        b = base_of(x, i)
+        if told(x, i, recorded) == NOT_AT_ALL:
+            continue
+        if told(x, i, recorded) == BY_ITSELF and (
+                b.end == NONE32 or (frees == BY_ITSELF and (
+                    trusted or written(x, b.stack) == EMPTY_STACK))):
+            continue
+        stream = 0
+        pool = NONE32
+        if x.arena != NULL and (<const uint32_t*> x.arena.base_origin.data)[i] != NONE32:
+            o = (<const Origin*> x.arena.origins.data
+                 + (<const uint32_t*> x.arena.base_origin.data)[i])
+            stream = o.stream
+            pool = o.pool
+        if push_leading(x, A_ALLOC, b.address, b.size, b.stack, stream, pool) < 0:
+            return -1
+        if held[i] == NEVER_HELD and push_leading(x, A_FREE_REQUESTED, b.address, b.size, b.stack,
+                                                  stream, pool) < 0:
+            return -1
+    return 0
+
+
+cdef int excerpt_fill(Excerpt* x, const BlockMap* m, uint32_t small_kind,
+                      uint32_t large_kind) noexcept nogil:
+    # OK or ERR_MEMORY. `m` is the map after the range's last event, NULL where the file's own
+    # segments are it.
+    cdef Map64 stacks
+    cdef int code = take_events(x)
+    if code == 0 and m == NULL:
+        code = take_final(x)
+    elif code == 0:
+        code = map64_init(&stacks, x.owner.seed)
+        if code == 0:
+            code = find_stacks(x, &stacks)
+        if code == 0:
+            code = take_map(x, m, &stacks, small_kind, large_kind)
+        map64_free(&stacks)
+    if code == 0:
+        code = lead(x)
+    return OK if code == 0 else ERR_MEMORY

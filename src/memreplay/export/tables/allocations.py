@@ -1,0 +1,196 @@
+"""Batches of the table `allocations`: one row a lifetime."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from memreplay import _core
+from memreplay.analysis.groups.dimensions import Dimensions
+from memreplay.engine.query._groups import NO_RULE
+from memreplay.export.tables.arrow import numbers, texts, words_array
+from memreplay.export.tables.batching import slices
+from memreplay.export.tables.callers import Callers
+from memreplay.export.tables.words import Words, code_words, pool_words
+from memreplay.snapshot.columns import view
+
+if TYPE_CHECKING:
+    from memreplay.analysis.categories.rules import Rule
+    from memreplay.snapshot.replay import Replay
+    from memreplay.snapshot.snapshot import Snapshot
+
+FREED, PENDING, ACTIVE = range(3)
+STATES = ("freed", "active_pending_free", "active_allocated")
+_NEVER = _core.ABSENT_ID - 1  # an end: let go of before the first event
+
+
+def allocation_rows(replay: Replay) -> int:
+    """How many allocations and baseline blocks there are."""
+    return replay.native.allocs + replay.native.baseline_blocks
+
+
+def allocation_batches(
+    snap: Snapshot, rules: tuple[Rule, ...], *, flat: bool = False
+) -> Iterator[dict[str, Any]]:
+    """Columns by name, a batch at a time: of each device the baseline's blocks, then the
+    allocations in the order of their events. `flat` has who allocated in columns of its own."""
+    dimensions = Dimensions(snap, rules)
+    words = _Spelled(
+        states=words_array(STATES),
+        pools=pool_words(snap),
+        categories=code_words(dimensions.rules.name, NO_RULE + 1),
+        callers=Callers(snap, dimensions) if flat else None,
+    )
+    for device in snap.devices:
+        yield from _Lifetimes(snap, snap.replay(device), dimensions, words).batches()
+
+
+class _Spelled(NamedTuple):
+    """The words of all devices: a column has one dictionary."""
+
+    states: Any
+    pools: Words
+    categories: Words
+    callers: Callers | None
+
+
+class _Lifetimes:
+    """The lifetimes of one device."""
+
+    def __init__(
+        self, snap: Snapshot, replay: Replay, dimensions: Dimensions, words: _Spelled
+    ) -> None:
+        self.snap = snap
+        self.replay = replay
+        self.requested = replay.measure("requested")
+        self.held = replay.measure("held").native
+        self.active = replay.measure("active").native
+        self.categories = dimensions.keys(self.requested, "category")
+        self.words = words
+        self.pool = np.asarray(replay.blocks.pools())
+        rows = slice(replay.native.first_row, replay.native.first_row + replay.events)
+        self.columns = {
+            name: view(snap.native.column(name), snap.native.n_events, dtype)[rows]
+            for name, dtype in (
+                ("action", "u1"),
+                ("address", "u8"),
+                ("size", "i8"),
+                ("stack", "u4"),
+                ("time", "i8"),
+                ("stream", "u8"),
+            )
+        }
+
+    def batches(self) -> Iterator[dict[str, Any]]:
+        native = self.requested.native
+        blocks = self.replay.native.baseline_blocks
+        if blocks:
+            yield from self._baseline(blocks)
+        ends, held = np.asarray(native.ends()), np.asarray(self.held.ends())
+        sizes = np.asarray(self.active.weights())
+        alloc = _core.ACTIONS.index("alloc")
+        for at in slices(0, self.replay.events):
+            rows = np.flatnonzero(self.columns["action"][at] == alloc) + at.start
+            if not len(rows):
+                continue
+            yield self._batch(
+                start=rows,
+                end=ends[rows],
+                held=held[rows],
+                address=self.columns["address"][rows],
+                size=self.columns["size"][rows],
+                block=sizes[rows],
+                stream=numbers(self.columns["stream"][rows]),
+                pool=self.pool[rows],
+                stack=self.columns["stack"][rows],
+                category=self.categories.numbers(rows.data, array("q"))[0],
+                callers=self._callers(rows, None),
+            )
+
+    def _baseline(self, blocks: int) -> Iterator[dict[str, Any]]:
+        native = self.replay.native
+        # The pool and the stream of these are those of their segment; events say theirs. The last
+        # is that of blocks outside of every segment.
+        origins = [*self.replay.blocks.origins(), (None, 0)]
+        pools = [_core.ABSENT_ID if pool is None else pool for pool, _ in origins]
+        pool_of = np.array(pools, dtype=np.uint32)
+        stream_of = np.array([stream for _, stream in origins], dtype=np.uint64)
+        origin = np.minimum(np.asarray(self.replay.blocks.baseline_origins()), len(origins) - 1)
+        for at in slices(0, blocks):
+            rows = np.arange(at.start, at.stop)
+            yield self._batch(
+                start=None,
+                end=np.asarray(self.requested.native.baseline_ends())[at],
+                held=np.asarray(self.held.baseline_ends())[at],
+                address=np.asarray(native.baseline("address"))[at],
+                size=np.asarray(native.baseline("size"))[at],
+                block=np.asarray(self.active.baseline_weights())[at],
+                stream=numbers(stream_of[origin[at]], origin[at] == len(origins) - 1),
+                pool=pool_of[origin[at]],
+                stack=np.asarray(native.baseline("stack"))[at],
+                category=self.categories.numbers(array("q"), rows.data)[1],
+                callers=self._callers(None, rows),
+            )
+
+    def _callers(
+        self, events: np.ndarray[Any, Any] | None, blocks: np.ndarray[Any, Any] | None
+    ) -> dict[str, Any]:
+        """The columns of a flat table, of allocations or of the baseline's blocks."""
+        if self.words.callers is None:
+            return {}
+        return self.words.callers.columns(self.requested, events, blocks)
+
+    def _batch(
+        self,
+        *,
+        start: np.ndarray[Any, Any] | None,
+        end: np.ndarray[Any, Any],
+        held: np.ndarray[Any, Any],
+        address: np.ndarray[Any, Any],
+        size: np.ndarray[Any, Any],
+        block: np.ndarray[Any, Any],
+        stream: Any,
+        pool: np.ndarray[Any, Any],
+        stack: np.ndarray[Any, Any],
+        category: Any,
+        callers: dict[str, Any],
+    ) -> dict[str, Any]:
+        rows = len(end)
+        freed = end != _core.ABSENT_ID
+        state = np.where(freed, FREED, np.where(held != _core.ABSENT_ID, PENDING, ACTIVE))
+        names = np.asarray(self.categories.names())
+        begin = np.full(rows, _core.ABSENT_ID, dtype=np.uint32) if start is None else start
+        # What nobody asked to free is let go of where it ends.
+        asked = np.where(held == end, _core.ABSENT_ID, held)
+        return {
+            "device": numbers(np.full(rows, self.replay.device, dtype=np.int32)),
+            "address": numbers(address),
+            "bytes": numbers(size),
+            "block_bytes": numbers(block),
+            **self._moment("alloc_event", "alloc_time_us", begin),
+            **self._moment("free_requested_event", "free_requested_time_us", asked),
+            **self._moment("free_event", "free_time_us", end),
+            "stream": stream,
+            "pool": self.words.pools.column(pool),
+            "stack_id": numbers(stack),
+            "category": self.words.categories.column(names[np.asarray(category)]),
+            "state": texts(state, self.words.states),
+            "is_baseline": numbers(np.full(rows, start is None)),
+            **callers,
+        }
+
+    def _moment(self, event: str, time: str, at: np.ndarray[Any, Any]) -> dict[str, Any]:
+        """An event and its time, null for what did not happen in the trace."""
+        missing = at >= _NEVER
+        rows = np.where(missing, 0, at).astype(np.int64)
+        if self.replay.events:
+            times = self.columns["time"][rows]
+        else:
+            times = np.full(len(rows), _core.ABSENT_TIME)
+        return {
+            event: numbers(rows + self.replay.first_event, missing),
+            time: numbers(times, missing | (times == _core.ABSENT_TIME)),
+        }

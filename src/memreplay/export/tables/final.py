@@ -1,0 +1,75 @@
+"""Batches of the tables that say how it ended: `segments`, `blocks`; and of `annotations`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from memreplay import _core
+from memreplay.export.tables.arrow import numbers, texts, words_array
+from memreplay.export.tables.batching import slices
+from memreplay.export.tables.words import pool_words, said_words
+
+if TYPE_CHECKING:
+    from memreplay.snapshot.snapshot import Snapshot
+
+
+def segment_batches(snap: Snapshot) -> Iterator[dict[str, Any]]:
+    """Columns by name, a batch at a time."""
+    segments = snap.segments
+    types = said_words(snap, segments.type)
+    pools = pool_words(snap)
+    for at in slices(0, len(segments)):
+        yield {
+            "segment_id": numbers(np.arange(at.start, at.stop, dtype=np.uint32)),
+            "device": numbers(segments.device[at]),
+            "address": numbers(segments.address[at]),
+            "bytes": numbers(segments.total_size[at]),
+            "allocated_bytes": numbers(segments.allocated_size[at]),
+            "active_bytes": numbers(segments.active_size[at]),
+            "requested_bytes": numbers(
+                segments.requested_size[at], ~segments.has_requested_size[at]
+            ),
+            "stream": numbers(segments.stream[at]),
+            "type": types.column(segments.type[at]),
+            "pool": pools.column(segments.pool[at]),
+            "stack_id": numbers(segments.stack[at]),
+            "is_expandable": numbers(segments.is_expandable[at]),
+        }
+
+
+def block_batches(snap: Snapshot) -> Iterator[dict[str, Any]]:
+    """Columns by name, a batch at a time."""
+    blocks = snap.blocks
+    states = words_array(_core.STATES)
+    devices = np.ascontiguousarray(snap.segments.device)
+    for at in slices(0, len(blocks)):
+        segment = blocks.segment[at]
+        yield {
+            "segment_id": numbers(segment),
+            "device": numbers(devices[segment]),
+            "address": numbers(blocks.address[at]),
+            "bytes": numbers(blocks.size[at]),
+            "requested_bytes": numbers(blocks.requested_size[at], ~blocks.has_requested_size[at]),
+            "state": texts(blocks.state[at], states),
+            "stack_id": numbers(blocks.stack[at]),
+        }
+
+
+def annotation_batches(snap: Snapshot) -> Iterator[dict[str, Any]]:
+    """Columns by name, a batch at a time."""
+    annotations = snap.annotations
+    if not len(annotations):
+        return
+    names = said_words(snap, annotations.name)
+    stages = said_words(snap, annotations.stage)
+    for at in slices(0, len(annotations)):
+        time = annotations.time_us[at]
+        yield {
+            "device": numbers(annotations.device[at]),
+            "time_us": numbers(time, time == _core.ABSENT_TIME),
+            "stage": stages.column(annotations.stage[at]),
+            "name": names.column(annotations.name[at]),
+        }

@@ -1,0 +1,82 @@
+"""The same table of several snapshots as one Arrow stream, made whenever it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from threading import Lock
+from typing import TYPE_CHECKING, NamedTuple
+
+from memreplay.export.tables.arrow import arrow, arrow_schema
+from memreplay.export.tables.making import table
+from memreplay.export.tables.schema import TABLES, table_spec
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from memreplay.analysis.categories.rules import Rule
+    from memreplay.snapshot.snapshot import Snapshot
+
+FLAT = "flat"  # the allocations with who allocated
+WHOSE = "snapshot"  # the column that says which of several snapshots a row is of
+
+
+class Source(NamedTuple):
+    """A snapshot, and what its rows are told by; None where there is one alone."""
+
+    snapshot: Snapshot
+    label: str | None
+
+
+class Joined:
+    """One table of all sources, which any library takes that scans Arrow streams.
+
+    Nothing is made before it is scanned, and it may be scanned again. Scans may be on several
+    threads: what snapshots remember is made under the lock that all tables of them share.
+    """
+
+    def __init__(
+        self, name: str, sources: tuple[Source, ...], rules: tuple[Rule, ...], lock: Lock
+    ) -> None:
+        self.name = name
+        self.is_flat = name == FLAT
+        self.table = "allocations" if self.is_flat else name
+        self.sources = sources
+        self.rules = rules
+        self.lock = lock
+        labels = [WHOSE] if sources[0].label is not None else []
+        self.schema = arrow_schema(table_spec(self.table, flat=self.is_flat), {}, labels)
+
+    @property
+    def rows(self) -> int:
+        """How many there are; asked of each snapshot."""
+        return sum(table(one.snapshot, self.table).rows for one in self.sources)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Its rows, of one snapshot after the other."""
+        for snapshot, label in self.sources:
+            labels = None if label is None else {WHOSE: label}
+            with self.lock:
+                made = table(
+                    snapshot, self.table, rules=self.rules, labels=labels, flat=self.is_flat
+                ).batches()
+            while True:
+                with self.lock:
+                    batch = next(made, None)
+                if batch is None:
+                    break
+                yield batch.replace_schema_metadata(None)
+
+    def __arrow_c_schema__(self) -> object:
+        return self.schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        reader = arrow().RecordBatchReader.from_batches(self.schema, self.batches())
+        return reader.__arrow_c_stream__(requested_schema)
+
+
+def joined_tables(snapshots: Mapping[str, Snapshot], rules: tuple[Rule, ...]) -> dict[str, Joined]:
+    """All tables of the snapshots, by name; `flat` after the others."""
+    several = len(snapshots) > 1
+    sources = tuple(Source(one, name if several else None) for name, one in snapshots.items())
+    lock = Lock()
+    return {name: Joined(name, sources, rules, lock) for name in (*TABLES, FLAT)}

@@ -1,0 +1,102 @@
+"""Writes a table as lines of text: CSV, or a JSON object a line, a column of text at a time."""
+
+from __future__ import annotations
+
+import json
+from typing import IO, TYPE_CHECKING, Any
+
+from memreplay.export.tables.arrow import arrow
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from memreplay.export.tables.arrow import Table
+    from memreplay.export.tables.schema import ColumnSpec
+
+
+def write_csv(table: Table, out: IO[bytes]) -> None:
+    """A header, then a line a row: an empty field for null, ids joined by `;`."""
+    import pyarrow.csv
+
+    pa = arrow()
+    names = [column.name for column in table.spec.columns]
+    flat = pa.schema(
+        [
+            pa.field(
+                c.name,
+                pa.string() if c.type in ("text", "ids") else table.schema.field(c.name).type,
+            )
+            for c in table.spec.columns
+        ]
+    )
+    options = pyarrow.csv.WriteOptions(quoting_style="needed")
+    with pyarrow.csv.CSVWriter(out, flat, write_options=options) as writer:
+        for batch in table.batches():
+            columns = [_flat(c, batch.column(i)) for i, c in enumerate(table.spec.columns)]
+            writer.write_batch(pa.RecordBatch.from_arrays(columns, names=names))
+
+
+def write_ndjson(table: Table, out: IO[bytes]) -> None:
+    """A JSON object a row, keys in the table's order, null where there is none."""
+    for batch in table.batches():
+        out.write(_objects(table, batch, "\n"))
+
+
+def write_json(table: Table, out: IO[bytes]) -> None:
+    """One JSON list of the objects of `write_ndjson`."""
+    out.write(b"[")
+    first = True
+    for batch in table.batches():
+        if not batch.num_rows:
+            continue
+        out.write(b"\n" if first else b",\n")
+        first = False
+        out.write(_objects(table, batch, ",\n")[: -len(",\n")])
+    out.write(b"\n]\n")
+
+
+def _flat(column: ColumnSpec, values: pa.Array) -> pa.Array:
+    """A column without nesting and dictionaries."""
+    if column.type == "text":
+        pa = arrow()
+        return values.cast(pa.string())
+    return _joined(values, ";") if column.type == "ids" else values
+
+
+def _joined(lists: pa.ListArray, between: str) -> pa.Array:
+    import pyarrow.compute as pc
+
+    pa = arrow()
+    return pc.binary_join(lists.cast(pa.list_(pa.string())), between)
+
+
+def _objects(table: Table, batch: pa.RecordBatch, after: str) -> memoryview:
+    """The rows as JSON objects one after the other, `after` behind each."""
+    import pyarrow.compute as pc
+
+    pa = arrow()
+
+    pieces: list[Any] = []
+    for i, column in enumerate(table.spec.columns):
+        opening = ("{" if not i else ", ") + json.dumps(column.name) + ": "
+        pieces += [opening, _json(column, batch.column(i))]
+    pieces.append("}" + after)
+    scalars = [pa.scalar(piece) if isinstance(piece, str) else piece for piece in pieces]
+    rows = pc.binary_join_element_wise(*scalars, pa.scalar(""))
+    _, _, data = rows.buffers()
+    return memoryview(b"" if data is None else data)
+
+
+def _json(column: ColumnSpec, values: pa.Array) -> pa.Array:
+    """A column as JSON texts."""
+    import pyarrow.compute as pc
+
+    pa = arrow()
+    if column.type == "ids":
+        found = pc.binary_join_element_wise("[", _joined(values, ", "), "]", "")
+    elif column.type == "text":
+        words = pa.array([json.dumps(word) for word in values.dictionary.to_pylist()], pa.string())
+        found = pa.DictionaryArray.from_arrays(values.indices, words).cast(pa.string())
+    else:
+        found = values.cast(pa.string())
+    return pc.fill_null(found, "null")

@@ -1,0 +1,108 @@
+"""Makes a table of a snapshot by its name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from memreplay.analysis.categories.rules import DEFAULT_RULES
+from memreplay.export.tables.allocations import allocation_batches, allocation_rows
+from memreplay.export.tables.arrow import Table, spelled
+from memreplay.export.tables.events import event_batches
+from memreplay.export.tables.final import annotation_batches, block_batches, segment_batches
+from memreplay.export.tables.schema import VERSION, table_spec
+from memreplay.export.tables.stacks import frame_batches, stack_batches
+from memreplay.export.tables.usage import usage_batches, usage_rows
+
+if TYPE_CHECKING:
+    from memreplay.analysis.categories.rules import Rule
+    from memreplay.snapshot.snapshot import Snapshot
+
+Maker = Callable[["Snapshot"], Iterator[dict[str, Any]]]
+
+_MAKERS: dict[str, Maker] = {
+    "events": event_batches,
+    "stacks": stack_batches,
+    "frames": frame_batches,
+    "segments": segment_batches,
+    "blocks": block_batches,
+    "annotations": annotation_batches,
+    "usage": usage_batches,
+}
+
+
+# What is kept of the top level, and its key there.
+_KEPT = {
+    "settings": "allocator_settings",
+    "overflowed": "trace_alloc_overflowed",
+    "max_entries": "trace_alloc_max_entries",
+}
+
+
+def _rows(snap: Snapshot, name: str) -> int:
+    if name == "usage":
+        return usage_rows(snap)
+    count: int = getattr(snap.native, f"n_{name}")
+    return count
+
+
+def table(
+    snap: Snapshot,
+    name: str,
+    *,
+    rules: tuple[Rule, ...] = DEFAULT_RULES,
+    labels: Mapping[str, str | None] | None = None,
+    flat: bool = False,
+) -> Table:
+    """A table of a snapshot: see docs/schema.md. `rules` make the column `category`; `labels` are
+    more columns, of one text (or null) each; one that is called as a column of the table becomes
+    `snapshot_NAME`, as two of a name are read by few. `flat`, of the allocations, has function,
+    file, line and module as columns, so that nothing need be joined.
+
+    Raises UsageError for a name that there is not, MissingExtraError without pyarrow.
+    """
+    spec = table_spec(name, flat=flat)
+    own = {column.name for column in spec.columns}
+    labels = {
+        f"snapshot_{key}" if key in own else key: word for key, word in (labels or {}).items()
+    }
+    about = {
+        "memreplay.table": name,
+        "memreplay.schema": str(VERSION),
+        "memreplay.file": spelled(snap.file),
+        "memreplay.snapshot.snapshot": json.dumps(_said(snap), sort_keys=True),
+    }
+    if name == "allocations":
+        rows = sum(allocation_rows(snap.replay(device)) for device in snap.devices)
+        return Table(spec, about, rows, lambda: allocation_batches(snap, rules, flat=flat), labels)
+    make = _MAKERS[name]
+    return Table(spec, about, _rows(snap, name), lambda: make(snap), labels)
+
+
+def _said(snap: Snapshot) -> dict[str, Any]:
+    """What is in no table: enough to read the tables as a snapshot again (`dataset`)."""
+    native = snap.native
+    prelude: dict[str, Any] = {}
+    if native.has_segments:
+        prelude["segments"] = []
+    if native.has_traces:
+        prelude["device_traces"] = []
+    if native.has_annotations:
+        prelude["external_annotations"] = []
+    for name, key in _KEPT.items():
+        found = native.kept(name)
+        if found is not None:
+            prelude[key] = found
+    traces = native.traces()
+    return {
+        # What is empty is null in a table: whether the key was there is lost in it.
+        "traits": sorted(snap.traits),
+        "prelude": prelude,
+        "protocol": native.protocol,
+        "range": any(rows != events for _, _, rows, events in traces) or snap.only is not None,
+        "rows": {name: _rows(snap, name) for name in _MAKERS if name != "usage"},
+        "stream_bytes": native.stream_bytes,
+        "traces": max((device for device, _, _, _ in traces), default=-1) + 1,
+        "truncated": None if native.truncation is None else str(native.truncation),
+    }

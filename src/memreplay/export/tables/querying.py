@@ -1,0 +1,157 @@
+"""Runs SQL on DuckDB over tables that are made when a query reads them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import partial
+from queue import Full, Queue
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Any
+
+from memreplay.errors import MissingExtraError, UsageError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from memreplay.export.tables.joined import Joined
+
+NEEDS_DUCKDB = "sql needs DuckDB 1.5 or later: pip install 'memreplay[sql]'"
+OLDEST = (1, 5)  # before it, what was registered could be scanned once
+ROWS = 1 << 14  # of a batch of a result
+_AHEAD = 4  # batches that wait to be written
+
+# A query is of the tables that are there: no files, no network, no variables of this program, no
+# extension that is fetched, nothing spilled into a folder; and no query changes that.
+_SAFE = {
+    "enable_external_access": "false",
+    "python_enable_replacements": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "allow_community_extensions": "false",
+    "temp_directory": "",
+}
+# What DuckDB puts before what it says.
+_KIND = re.compile(r"\A(?:[A-Z][A-Za-z]* )+Error: ")
+_COLUMN = re.compile(r'column "?(\w+)"? not found|does not have a column named "?(\w+)"?')
+_PLACE = re.compile(r"\n\s*LINE \d+:.*\Z", re.DOTALL)
+
+
+def duckdb() -> Any:
+    """DuckDB's module. Raises MissingExtraError that names the extra."""
+    try:
+        import duckdb as module
+    except ImportError:
+        raise MissingExtraError(NEEDS_DUCKDB) from None
+    found = re.match(r"(\d+)\.(\d+)", module.__version__)
+    if found is None or (int(found[1]), int(found[2])) < OLDEST:
+        raise MissingExtraError(f"{NEEDS_DUCKDB} (there is {module.__version__})")
+    return module
+
+
+class Rows:
+    """The rows that a query gives: their schema, and batches of them, once."""
+
+    def __init__(self, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> None:
+        self.schema = schema
+        self._batches = batches
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return self._batches
+
+
+class Queries:
+    """A database in memory with these tables, until `close`."""
+
+    def __init__(self, tables: Mapping[str, Joined], *, allow_files: bool = False) -> None:
+        self._duckdb = duckdb()
+        self._allow_files = allow_files
+        self._columns = {name: table.schema.names for name, table in tables.items()}
+        self._connection = self._duckdb.connect(":memory:", config={} if allow_files else _SAFE)
+        for name, table in tables.items():
+            self._connection.register(name, table)
+        if not allow_files:
+            self._connection.execute("set lock_configuration = true")
+
+    def close(self) -> None:
+        """Lets go of the tables."""
+        self._connection.close()
+
+    @contextmanager
+    def result(self, query: str) -> Iterator[Rows | None]:
+        """The rows that a query gives, as they come; of several statements the last one's, None
+        where there is nothing to run. Raises UsageError for what is wrong with it, while rows are
+        read too.
+
+        The query runs on a thread: DuckDB does not look at signals everywhere, and this waits so
+        that Ctrl-C ends it.
+        """
+        found: Queue[Any] = Queue(_AHEAD)
+        stop = Event()
+        thread = Thread(target=self._work, args=(query, found, stop), daemon=True)
+        thread.start()
+        try:
+            schema = self._next(found)
+            yield None if schema is None else Rows(schema, iter(partial(self._next, found), None))
+        finally:
+            stop.set()
+            if thread.is_alive():
+                self._connection.interrupt()
+            thread.join()
+
+    def _work(self, query: str, found: Queue[Any], stop: Event) -> None:
+        """Puts the schema of the rows, then batches, then None; or the error."""
+
+        def put(item: object) -> None:
+            done = False
+            while not done and not stop.is_set():
+                with suppress(Full):
+                    found.put(item, timeout=0.1)
+                    done = True
+
+        try:
+            rows = self._connection.sql(query)
+            if rows is not None:
+                reader = (getattr(rows, "to_arrow_reader", None) or rows.fetch_record_batch)(ROWS)
+                put(reader.schema)
+                for batch in reader:
+                    put(batch)
+                    if stop.is_set():
+                        return
+            put(None)
+        except BaseException as error:  # raised where it is waited for
+            put(error)
+
+    def _next(self, found: Queue[Any]) -> Any:
+        item = found.get()
+        if not isinstance(item, BaseException):
+            return item
+        # Arrow raises OSError and ValueError for what DuckDB says while rows are read.
+        if not isinstance(item, (self._duckdb.Error, OSError, ValueError)):
+            raise item
+        denied = isinstance(item, self._duckdb.PermissionException) and not self._allow_files
+        hint = "; --allow-files lets a query do this" if denied else self._whose(str(item))
+        raise UsageError(_words(str(item)) + hint) from None
+
+    def _whose(self, message: str) -> str:
+        """Which tables have the column that a query looks for in another one."""
+        missed = _COLUMN.search(message)
+        if missed is None:
+            return ""
+        column = (missed[1] or missed[2]).lower()
+        tables = [name for name, columns in self._columns.items() if column in columns]
+        return f" (it is a column of {', '.join(tables)})" if tables else ""
+
+
+def _words(message: str) -> str:
+    """What DuckDB says, in a line, and the place in the query that it points to."""
+    place = re.search(r"\n\s*LINE (\d+): (.*)\n(\s*)\^", message)
+    text = _KIND.sub("", _PLACE.sub("", message))
+    text = "; ".join(" ".join(line.split()) for line in text.split("\n") if line.strip())
+    if place is not None:
+        start = len(place[3]) - place[0].lstrip("\n").index(place[2])
+        near = place[2][max(start, 0) :][:40].strip()
+        if near:
+            text += f" (line {place[1]}, at {near!r})"
+    return f"SQL: {text}"

@@ -1,0 +1,106 @@
+"""Memory by category over time, in the files that torch.profiler's export_memory_timeline makes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from memreplay.export.viewers.records import CategoryEvents
+
+COLUMNS = 8
+PREEXISTING, CREATE, DESTROY = 1, 2, 4  # torch.profiler's numbers of actions
+_NO_TIME = -1  # of what was there before
+
+
+def render_raw(report: CategoryEvents) -> Iterator[bytes]:
+    """A list of rows: nanoseconds, action, bytes (below 0 of a free), number of the category."""
+    import numpy as np
+
+    from memreplay.export.viewers import digits
+
+    yield b"["
+    parts = (
+        (
+            np.full(len(report.carried_bytes), _NO_TIME, dtype=np.int64),
+            np.full(len(report.carried_bytes), PREEXISTING),
+            report.carried_bytes,
+            report.carried_category,
+        ),
+        (
+            report.at_ns,
+            np.where(report.is_free, DESTROY, CREATE),
+            report.bytes,
+            report.category,
+        ),
+    )
+    comma = b""
+    for at, action, size, category in parts:
+        for first in range(0, len(at), digits.ROWS):
+            rows = slice(first, first + digits.ROWS)
+            columns = [
+                part
+                for column in (at, action, size, category.astype(np.int64))
+                for part in (digits.decimal(column[rows]), b",")
+            ]
+            found = digits.lines(len(at[rows]), [b"[", *columns[:-1], b"],\n"])
+            yield comma + found[:-2]
+            comma = b",\n"
+    yield b"]\n"
+
+
+def render_coalesced(report: CategoryEvents) -> Iterator[bytes]:
+    """Two lists: microseconds, each as often as it comes again after another, and after each of
+    them what there is, a 0 and the bytes of each category."""
+    import numpy as np
+
+    from memreplay.export.viewers import digits
+
+    at_us = report.at_ns // 1000
+    start = int(at_us.min()) if len(at_us) else _NO_TIME
+    carried = np.zeros(COLUMNS, dtype=np.int64)
+    np.add.at(carried, report.carried_category, report.carried_bytes)
+    has_carried = len(report.carried_bytes) > 0
+    # The rows after which time goes on.
+    last = np.flatnonzero(np.append(at_us[1:] != at_us[:-1], True)) if len(at_us) else at_us
+    yield b"[["
+    if has_carried:
+        yield b"%d%s" % (start, b",\n" if len(last) else b"")
+    for first in range(0, len(last), digits.ROWS):
+        times = at_us[last[first : first + digits.ROWS]]
+        more = first + digits.ROWS < len(last)
+        found = digits.lines(len(times), [digits.decimal(times), b",\n"])
+        yield found if more else found[:-2]
+    yield b"],\n["
+    if has_carried:
+        yield b"[0,%s]%s" % (
+            b",".join(b"%d" % n for n in carried.tolist()),
+            b",\n" if len(last) else b"",
+        )
+    for first in range(0, len(last), digits.ROWS):
+        ends = last[first : first + digits.ROWS]
+        begin = int(last[first - 1]) + 1 if first else 0
+        sums = _sums(report, begin, ends, carried)
+        carried = sums[-1]
+        columns = [part for i in range(COLUMNS) for part in (b",", digits.decimal(sums[:, i]))]
+        found = digits.lines(len(ends), [b"[0", *columns, b"],\n"])
+        yield found if first + digits.ROWS < len(last) else found[:-2]
+    yield b"]]\n"
+
+
+def _sums(
+    report: CategoryEvents, begin: int, ends: NDArray[np.intp], carried: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Bytes of each category after the rows `ends`, counted on from `begin`; shape (ends,
+    COLUMNS)."""
+    import numpy as np
+
+    stop = int(ends[-1]) + 1
+    slot = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=begin - 1))
+    changes = np.zeros((len(ends), COLUMNS), dtype=np.int64)
+    np.add.at(changes, (slot, report.category[begin:stop]), report.bytes[begin:stop])
+    changes[0] += carried
+    return np.cumsum(changes, axis=0)

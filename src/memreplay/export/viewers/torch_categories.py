@@ -1,0 +1,127 @@
+"""What came and went on a device, event by event, by the categories of torch.profiler."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from memreplay import _core
+from memreplay.analysis.categories.rules import DEFAULT_RULES
+from memreplay.analysis.groups.dimensions import Dimensions
+from memreplay.analysis.selecting.choice import chosen_usages
+from memreplay.analysis.trust.trust import verdict
+from memreplay.errors import UsageError
+from memreplay.export.viewers.records import CategoryEvents
+from memreplay.export.viewers.sampling import US, event_ns, is_timed, untimed_note
+from memreplay.snapshot.model import Filters, MeasureName
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from memreplay.analysis.categories.rules import Rule
+    from memreplay.snapshot.replay import Replay
+    from memreplay.snapshot.snapshot import Snapshot
+
+# In the order of its columns; the last is what it puts down to nothing.
+COLUMNS = (
+    "parameter",
+    "optimizer state",
+    "input",
+    "temporary",
+    "activation",
+    "gradient",
+    "autograd detail",
+    "unknown",
+)
+# Of the default rules. What is not here, and has none of the names above, is unknown.
+MAPPED = {
+    "parameters": "parameter",
+    "buffers": "parameter",
+    "optimizer state": "optimizer state",
+    "data loading": "input",
+    "activations": "activation",
+    "attention": "activation",
+    "KV cache": "activation",
+    "backward": "gradient",
+    "FSDP/DDP": "temporary",
+    "NCCL": "temporary",
+    "weights (cast)": "temporary",
+}
+_UNCOUNTED = _core.ABSENT_ID - 1  # an end: let go of before the first event
+FIRST_US_LIMIT = 2**62 // US
+
+
+def category_events(
+    snap: Snapshot,
+    *,
+    measure: MeasureName = "requested",
+    pool: tuple[int, int] | None = None,
+    stream: int | None = None,
+    filters: Filters | None = None,
+    rules: tuple[Rule, ...] | None = None,
+) -> CategoryEvents:
+    """The allocations and frees of the one device that was read.
+
+    A category of one's own goes to the column that it is called after (`gradient`, in any case),
+    else to unknown. Raises UsageError for reserved memory, and for several devices.
+    """
+    if measure == "reserved":
+        raise UsageError("reserved memory consists of segments, which have no categories")
+    if len(snap.devices) != 1:
+        there = ", ".join(map(str, snap.devices)) or "none"
+        raise UsageError(f"it can only hold one device: give --device; this snapshot has: {there}")
+    (usage,) = chosen_usages(snap, snap.devices, measure, pool, stream, filters)
+    replay, native = usage.replay, usage.native
+    dimensions = Dimensions(snap, DEFAULT_RULES if rules is None else rules)
+    keys = dimensions.keys(usage, "category")
+    allocs = np.flatnonzero(np.asarray(native.counted()))
+    blocks = np.flatnonzero(np.asarray(native.baseline_ends()) != _UNCOUNTED)
+    numbers = [np.asarray(one) for one in keys.numbers(allocs.data, blocks.data)]
+    column = np.array(
+        [column_of(dimensions.rules.name(name)) for name in memoryview(keys.names()).tolist()],
+        dtype=np.uint8,
+    )
+    of_alloc, of_block = (column[one] for one in numbers)
+    sizes = np.asarray(native.weights())[allocs]
+    carried = np.asarray(native.baseline_weights())[blocks]
+    ends = np.asarray(native.ends())[allocs]
+    block_ends = np.asarray(native.baseline_ends())[blocks]
+    ended, block_ended = ends != _core.ABSENT_ID, block_ends != _core.ABSENT_ID
+    # What ends stands before what begins, so that a stable sort leaves it there in the same event.
+    event = np.concatenate([block_ends[block_ended], ends[ended], allocs.astype(np.uint32)])
+    order = np.argsort(event, kind="stable")
+    timed = is_timed(replay)
+    return CategoryEvents(
+        device=replay.device,
+        measure=measure,
+        exactness="exact" if verdict(snap, usage).exact else "estimated",
+        timed=timed,
+        carried_bytes=carried,
+        carried_category=of_block,
+        at_ns=_epoch_ns(replay)[event[order]] if len(order) else np.zeros(0, dtype=np.int64),
+        bytes=np.concatenate([-carried[block_ended], -sizes[ended], sizes])[order],
+        category=np.concatenate([of_block[block_ended], of_alloc[ended], of_alloc])[order],
+        is_free=order < len(event) - len(allocs),
+        notes=untimed_note(replay),
+        truncated=snap.truncation is not None,
+    )
+
+
+def column_of(category: str) -> int:
+    """The number of the column that a category goes to."""
+    name = MAPPED.get(category, category.lower())
+    return COLUMNS.index(name) if name in COLUMNS else len(COLUMNS) - 1
+
+
+def _epoch_ns(replay: Replay) -> NDArray[np.int64]:
+    """When each event is: nanoseconds since the epoch, or since the start where there are no
+    times."""
+    if not is_timed(replay):
+        return event_ns(replay, None)
+    bounds = replay.time_range
+    assert bounds is not None
+    first = bounds[0]
+    # A made-up time may be one that 64 bits of nanoseconds do not hold.
+    base = first * US if 0 <= first < FIRST_US_LIMIT else 0
+    return event_ns(replay, first) + base

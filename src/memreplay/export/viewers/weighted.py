@@ -1,0 +1,133 @@
+"""Stacks with the bytes that they hold at a moment, or that were allocated over the events."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from memreplay.analysis.code.plumbing import LIBRARY
+from memreplay.analysis.groups.grouping import Grouper
+from memreplay.analysis.moments.moments import resolve
+from memreplay.analysis.selecting.choice import chosen_usages
+from memreplay.analysis.trust.trust import verdict
+from memreplay.engine.query import _churn, _groups
+from memreplay.errors import UsageError
+from memreplay.export.viewers.records import DeviceStacks, StacksReport, WeightedStack, What
+from memreplay.snapshot.model import Filters, Frame, MeasureName, When
+
+if TYPE_CHECKING:
+    from memreplay.snapshot.snapshot import Snapshot
+    from memreplay.snapshot.usage import Usage
+
+
+def stacks_report(
+    snap: Snapshot,
+    *,
+    what: What = "live",
+    when: When | None = None,
+    measure: MeasureName = "requested",
+    all_frames: bool = False,
+    pool: tuple[int, int] | None = None,
+    stream: int | None = None,
+    filters: Filters | None = None,
+) -> StacksReport:
+    """The stacks of each device: live at `when` (the peak of each where it is None), or of all that
+    was allocated over the events that were read.
+
+    Paths are of the user's frames (of a stack without any, of the frame that it is put down to), or
+    with `all_frames` of all. A device that does not have the moment is left out. Raises UsageError
+    where none has it, for reserved memory, and for a pool or stream that is not there.
+    """
+    if measure == "reserved":
+        raise UsageError("reserved memory consists of segments, which have no stacks")
+    usages = chosen_usages(snap, snap.devices, measure, pool, stream, filters)
+    paths = Paths(snap, all_frames)
+    found: list[DeviceStacks] = []
+    missing: list[UsageError] = []
+    for usage in usages:
+        if what == "allocated":
+            found.append(paths.allocated(usage))
+            continue
+        try:
+            event = resolve(snap, usage, when or When("peak", 1))
+        except UsageError as error:
+            missing.append(error)
+        else:
+            found.append(paths.live(usage, event))
+    if missing and not found:
+        raise missing[0]
+    return StacksReport(
+        file=snap.file,
+        measure=measure,
+        what=what,
+        all_frames=all_frames,
+        frames=tuple(paths.frames),
+        devices=tuple(found),
+        missing=tuple(dict.fromkeys(map(str, missing))),
+        truncated=snap.truncation is not None,
+    )
+
+
+class Paths:
+    """Paths of calls of one snapshot; frames get numbers when they are first met."""
+
+    def __init__(self, snap: Snapshot, all_frames: bool) -> None:
+        self.snap = snap
+        self.all_frames = all_frames
+        self.grouper = Grouper(snap, "stack")
+        self.frames: list[Frame] = []
+        self._number: dict[int | str, int] = {}
+        ranks = self.grouper.file_rank
+        native = snap.native
+        self._own = bytes(ranks[native.frame(i)[1]] <= LIBRARY for i in range(native.n_frames))
+
+    def live(self, usage: Usage, event: int) -> DeviceStacks:
+        """What is live after an event."""
+        keys = self.grouper.keys(usage)
+        rows = keys.sums(usage.listed(event), usage.native, 0)[0]
+        return self._made(usage, event, [(name, size, count) for name, _, size, count, _ in rows])
+
+    def allocated(self, usage: Usage) -> DeviceStacks:
+        """What was allocated over the events."""
+        rows = _churn.allocations(usage.native, self.grouper.keys(usage), "bytes", 0, 0)["rows"]
+        replay = usage.replay
+        named = [(row[0], row[2], row[1]) for row in rows]
+        return self._made(usage, replay.start + replay.events, named)
+
+    def _made(self, usage: Usage, event: int, rows: Sequence[tuple[int, int, int]]) -> DeviceStacks:
+        """Rows are (name of the stack, bytes, count)."""
+        sums: dict[tuple[int, ...], list[int]] = {}
+        for name, size, count in rows:
+            one = sums.setdefault(self._path(usage, name), [0, 0])
+            one[0] += size
+            one[1] += count
+        ordered = sorted(sums.items(), key=lambda item: -item[1][0])  # stable: as they were met
+        replay = usage.replay
+        return DeviceStacks(
+            device=replay.device,
+            exactness="exact" if verdict(self.snap, usage).exact else "estimated",
+            event_index=event,
+            time_us=replay.time_us(event),
+            bytes=sum(size for size, _ in sums.values()),
+            count=sum(count for _, count in sums.values()),
+            stacks=tuple(WeightedStack(path, *one) for path, one in ordered),
+        )
+
+    def _path(self, usage: Usage, stack: int) -> tuple[int, ...]:
+        if stack in (_groups.BASELINE, _groups.NO_STACK):
+            label = self.grouper.dimensions.label(usage, "stack", stack).text
+            return (self._numbered(label, Frame(label, "", 0)),)
+        ids: Sequence[int] = self.snap.native.stack(stack)
+        if not self.all_frames:
+            own = self._own
+            ids = [i for i in ids if own[i]] or [self.grouper.label_frame(usage, stack)]
+        number = self._number
+        return tuple(
+            [number[i] if i in number else self._numbered(i, self.snap.frame(i)) for i in ids[::-1]]
+        )
+
+    def _numbered(self, key: int | str, frame: Frame) -> int:
+        if key not in self._number:
+            self._number[key] = len(self.frames)
+            self.frames.append(frame)
+        return self._number[key]

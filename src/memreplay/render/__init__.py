@@ -1,0 +1,1 @@
+"""Results as text: documents, their layout, units, pictures."""

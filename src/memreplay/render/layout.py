@@ -1,0 +1,238 @@
+"""Lays a document out as styled lines of a width; both sinks write these lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import zip_longest
+from typing import TypeVar
+
+from memreplay.render.document import (
+    Bar,
+    Beside,
+    Block,
+    Document,
+    Heading,
+    Line,
+    Note,
+    Pairs,
+    Picture,
+    Place,
+    Row,
+    Style,
+    Table,
+    Words,
+)
+from memreplay.render.fit import cell_width, clean, cut_right, fit_place, place_lines, wrap
+
+MIN_WIDTH = 40  # narrower than this, a table has no room for its last column
+_MIN_LAST = 36  # a last column narrower than this takes the room of the spare ones
+_WIDE = 1000  # wider than any place is
+_MIN_BESIDE = 56  # of a table that stands beside another
+_MAX_BAR = 40
+_GAP = "  "
+_BETWEEN = "    "  # two tables
+T = TypeVar("T")
+
+
+def lay_out(document: Document, width: int) -> list[Line]:
+    """The lines of `document`, none wider than `width` cells (or than 40, if that is more)."""
+    width = max(width, MIN_WIDTH)
+    lines: list[Line] = []
+    before: Block | None = None
+    for block in document:
+        if before is not None and not _belongs_to(before, block):
+            lines.append(())
+        if isinstance(block, Heading):
+            lines += _lay_heading(block, width)
+        elif isinstance(block, Pairs):
+            lines += _lay_pairs(block, width)
+        elif isinstance(block, Table):
+            lines += _lay_table(block, width)
+        elif isinstance(block, Beside):
+            lines += _lay_beside(block, width)
+        elif isinstance(block, Picture):
+            lines += block.lines
+        else:
+            lines += _lay_note(block, width)
+        before = block
+    return lines
+
+
+def _belongs_to(before: Block, block: Block) -> bool:
+    """Whether `block` stands right under `before`, without an empty line between them."""
+    if isinstance(before, Heading):
+        return isinstance(block, (Pairs, Note))
+    return isinstance(before, Note) and isinstance(block, Note)
+
+
+def _lay_heading(heading: Heading, width: int) -> list[Line]:
+    lines = [""]
+    for number, phrase in enumerate(heading.phrases):
+        last = number == len(heading.phrases) - 1
+        # Words may take two lines: at 60 cells `at event 1,200,000 of 3,000,000` needs them.
+        room = width - 3 if isinstance(phrase, Place) else 2 * (width - 8)
+        text = _fit(phrase, room) + ("" if last else ",")
+        if not lines[-1].strip():
+            lines[-1] += text
+        elif cell_width(lines[-1]) + 1 + cell_width(text) <= width:
+            lines[-1] += " " + text
+        else:
+            lines.append(_GAP + text)
+    wrapped = [
+        (_GAP if number else "") + part
+        for line in lines
+        for number, part in enumerate(_wrap_if_wider(line, width))
+    ]
+    return [((line, "strong"),) for line in wrapped]
+
+
+def _wrap_if_wider(line: str, width: int) -> list[str]:
+    return [line] if cell_width(line) <= width else wrap(line, width - len(_GAP))
+
+
+def _lay_pairs(pairs: Pairs, width: int) -> list[Line]:
+    margin = max((len(name) for name, _ in pairs.rows), default=0) + len(_GAP)
+    lines: list[Line] = []
+    for name, value in pairs.rows:
+        for number, part in enumerate(wrap(value, width - margin)):
+            label = "" if number else name
+            lines.append(((label.ljust(margin), "dim"), (part, "plain")))
+    return lines
+
+
+def _lay_table(table: Table, width: int) -> list[Line]:
+    head = Row(table.titles, style="dim")
+    fit = partial(_fitted, {})
+    widths = [
+        max(cell_width(fit(row.cells[column], width)) for row in (head, *table.rows))
+        for column in range(len(table.titles) - 1)
+    ]
+    margin = sum(widths) + len(_GAP) * len(widths)
+    room = max(width - margin, 8)
+    least = min(_MIN_LAST, max(_whole(row.cells[-1]) for row in (head, *table.rows)))
+    if table.aligns[-1] == "right":  # nothing to shorten: a column of numbers is as wide as it is
+        room = least = max(cell_width(fit(row.cells[-1], room)) for row in (head, *table.rows))
+    if table.spare and width - margin < least:
+        return _lay_table(_without(table, table.spare[0]), width)
+    widths.append(room)
+    lines: list[Line] = []
+    shown = (head, *table.rows)
+    for row, place in zip(shown, _places(shown, room, fit), strict=True):
+        cells = [
+            _pad(fit(cell, cell_room), cell_room, align)
+            for cell, cell_room, align in zip(row.cells, widths, table.aligns, strict=True)
+        ]
+        (first, style), *below = place
+        if isinstance(row.cells[-1], Place):
+            cells[-1] = first
+        lines.append(((_GAP.join(cells).rstrip(), style),))
+        lines += [((" " * margin + text, style),) for text, style in below]
+    return lines
+
+
+def _places(
+    rows: Sequence[Row], room: int, fit: Callable[[Words, int], str]
+) -> list[list[tuple[str, Style]]]:
+    """The lines of each row's last cell, and of what is below it.
+
+    A note that has no room in its line gets one of its own where rows would look alike without it.
+    """
+    found = []
+    alike: dict[tuple[tuple[str, Style], ...], list[int]] = {}
+    for number, row in enumerate(rows):
+        last = row.cells[-1]
+        texts = place_lines(last, room) if isinstance(last, Place) else [fit(last, room)]
+        lines = [(text, row.style) for text in texts]
+        for place, style in row.below:
+            lines += [(_GAP + text, style) for text in place_lines(place, room - len(_GAP))]
+        alike.setdefault(tuple(lines), []).append(number)
+        found.append(lines)
+    for some in alike.values():
+        notes = {last.note for i in some if isinstance(last := rows[i].cells[-1], Place)}
+        for i in some if len(notes) > 1 else ():
+            last = rows[i].cells[-1]
+            if isinstance(last, Place) and last.note:
+                at = len(found[i]) - sum(
+                    len(place_lines(place, room - len(_GAP))) for place, _ in rows[i].below
+                )
+                note = cut_right(clean(last.note), room - len(_GAP))
+                found[i].insert(at, (_GAP + note, rows[i].style))
+    return found
+
+
+def _whole(words: Words) -> int:
+    """The cells that a last cell would take if it were not shortened, without its note."""
+    if isinstance(words, Place):
+        return cell_width(fit_place(replace(words, note=""), _WIDE))
+    return _MIN_LAST if isinstance(words, Bar) else cell_width(words)
+
+
+def _without(table: Table, column: int) -> Table:
+    """The table without one of its spare columns, the first of them."""
+
+    def left(cells: tuple[T, ...]) -> tuple[T, ...]:
+        return cells[:column] + cells[column + 1 :]
+
+    return Table(
+        left(table.titles),
+        left(table.aligns),
+        tuple(replace(row, cells=left(row.cells)) for row in table.rows),
+        tuple(one - (one > column) for one in table.spare[1:]),
+    )
+
+
+def _lay_beside(beside: Beside, width: int) -> list[Line]:
+    room = (width - len(_BETWEEN) * (len(beside.tables) - 1)) // len(beside.tables)
+    if room < _MIN_BESIDE:
+        parted = [line for table in beside.tables for line in ((), *_lay_table(table, width))]
+        return parted[1:]
+    lines: list[Line] = []
+    for row in zip_longest(*(_lay_table(table, room) for table in beside.tables), fillvalue=()):
+        line: Line = ()
+        for number, part in enumerate(row):
+            at = sum(cell_width(text) for text, _ in line)
+            start = number * (room + len(_BETWEEN))
+            if part:
+                line += ((" " * (start - at), "plain"), *part) if start > at else part
+        lines.append(line)
+    return lines
+
+
+def _lay_note(note: Note, width: int) -> list[Line]:
+    prefix = "warning: " if note.level == "warning" else "note: "
+    lines = wrap(prefix + note.text, width - len(_GAP))
+    style: Style = "warning" if note.level == "warning" else "plain"
+    first: Line = ((prefix, style), (lines[0][len(prefix) :], "plain"))
+    return [first, *(((_GAP + line, "plain"),) for line in lines[1:])]
+
+
+def _fitted(known: dict[tuple[int, int], str], words: Words, width: int) -> str:
+    """As `_fit`, for the many cells of one table: what fits is itself, and a place that stands in
+    many rows is cut once. The table holds the places, so that no two have one id."""
+    if isinstance(words, str) and len(words) <= width and words.isascii() and words.isprintable():
+        return words
+    if not isinstance(words, Place):
+        return _fit(words, width)
+    found = known.get((id(words), width))
+    if found is None:
+        found = known[id(words), width] = _fit(words, width)
+    return found
+
+
+def _fit(words: Words, width: int) -> str:
+    """A place or bar in `width`; other words whole: what is longer is a bug of the report."""
+    if isinstance(words, Place):
+        return fit_place(words, width)
+    if isinstance(words, Bar):
+        cells = round(words.part * min(width, _MAX_BAR))
+        return "█" * cells if cells or not words.part else "▏"
+    return cut_right(clean(words), width)
+
+
+def _pad(text: str, width: int, align: str) -> str:
+    if text.isascii():
+        return text.rjust(width) if align == "right" else text.ljust(width)
+    space = " " * (width - cell_width(text))
+    return space + text if align == "right" else text + space

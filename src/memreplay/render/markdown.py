@@ -1,0 +1,69 @@
+"""Writes a document as Markdown: for a pull request or an issue."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from memreplay.render.document import Bar, Beside, Heading, Note, Pairs, Picture, Place
+from memreplay.render.escaping import markdown_line, markdown_text
+from memreplay.render.fit import fit_place
+
+if TYPE_CHECKING:
+    from memreplay.render.document import Block, Document, Row, Table, Words
+
+# Of a place: a page breaks lines by itself, but nobody reads a name of thousands of letters.
+WIDTH = 200
+_BAR = 20
+
+
+def render_markdown(document: Document, *, level: int = 3) -> str:
+    """The first heading on `level`, the others one below; tables as GitHub takes them."""
+    parts: list[str] = []
+    for block in document:
+        parts += _block(block, level if not parts else level + 1)
+    return "\n\n".join(parts)
+
+
+def _block(block: Block, level: int) -> list[str]:
+    if isinstance(block, Heading):
+        phrases = ", ".join(markdown_text(_words(phrase)) for phrase in block.phrases)
+        return [f"{'#' * level} {phrases}"]
+    if isinstance(block, Pairs):
+        rows = (f"- **{markdown_text(name)}**: {markdown_text(said)}" for name, said in block.rows)
+        return ["\n".join(rows)] if block.rows else []
+    if isinstance(block, Note):
+        return [f"> **{block.level}:** {markdown_line(block.text)}"]
+    if isinstance(block, Picture):
+        return [_fenced(["".join(text for text, _ in line) for line in block.lines])]
+    tables = block.tables if isinstance(block, Beside) else (block,)
+    return [_table(table) for table in tables]
+
+
+def _words(words: Words) -> str:
+    if isinstance(words, Place):
+        return fit_place(words, WIDTH)
+    if isinstance(words, Bar):
+        return "█" * round(words.part * _BAR)
+    return words
+
+
+def _table(table: Table) -> str:
+    marks = ["---:" if align == "right" else "---" for align in table.aligns]
+    cells = [tuple(map(markdown_text, table.titles)), marks, *map(_row, table.rows)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in cells)
+
+
+def _row(row: Row) -> list[str]:
+    cells = [markdown_text(_words(cell)) for cell in row.cells]
+    below = (markdown_text(_words(place)) for place, _ in row.below)
+    cells[-1] = "<br>".join((cells[-1], *below))
+    return cells
+
+
+def _fenced(lines: list[str]) -> str:
+    """The lines as they are, in a fence that is longer than any run of backticks in them."""
+    text = "\n".join(lines)
+    longest = max(map(len, re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}\n{text}\n{fence}"

@@ -1,0 +1,178 @@
+"""Says in plain words why a device's numbers may be inexact, with what to do next time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+from memreplay.analysis.trust.trust import REMARKS
+from memreplay.render.document import Level, Note
+
+
+class Reason(NamedTuple):
+    """What is so, and how to get a better file; either may be empty."""
+
+    what: str
+    remedy: str
+
+
+_RECORD = "torch.cuda.memory._record_memory_history"
+_WITHOUT_GAPS = "record without a pause and without skip_actions"
+_IN_PEACE = "dump while recording is on and nothing is being allocated"
+
+REASONS: dict[str, Reason] = {
+    "truncated": Reason(
+        "the file is cut off, and these are the numbers of its intact part: later events are"
+        " missing, and blocks that were allocated after the cut count as live from the start",
+        "dump again, and check that the disk has space and that nothing kills the process"
+        " meanwhile",
+    ),
+    "no_events": Reason(
+        "no events were recorded, so only the final state is known",
+        f"call {_RECORD}() before the work of interest, and dump before switching it off",
+    ),
+    "no_allocations": Reason(
+        "no allocation was recorded: the peak shown is the state at the end, and an earlier,"
+        " higher one may be missing",
+        f"call {_RECORD}() before the work of interest",
+    ),
+    "no_segments": Reason(
+        "the file has no segments, so memory that was allocated before the recording and never"
+        " freed in it is missing",
+        "dump with torch.cuda.memory._dump_snapshot(), which writes both",
+    ),
+    "ring_overflow": Reason(
+        "the recorder's ring buffer was full: what is left is exact, but an earlier, higher peak"
+        " may be missing",
+        f"raise max_entries in {_RECORD}(max_entries=...), or dump sooner",
+    ),
+    "unmatched_frees": Reason(
+        "blocks were freed that were not live, so events are missing", _WITHOUT_GAPS
+    ),
+    "double_allocs": Reason(
+        "addresses were allocated while they were still live, so frees are missing", _WITHOUT_GAPS
+    ),
+    "size_mismatches": Reason(
+        "some frees have a different size than their allocation, so events are missing",
+        _WITHOUT_GAPS,
+    ),
+    "unmatched_requests": Reason(
+        "frees were requested for blocks that were not live, or that never became free, so"
+        " events are missing",
+        _WITHOUT_GAPS,
+    ),
+    "start_impossible": Reason(
+        "blocks that count as live from the start overlap each other, or lie in memory that was"
+        " reserved later or given back too early: allocations are missing, and the start is too"
+        " high",
+        _WITHOUT_GAPS,
+    ),
+    "measures_disagree": Reason(
+        "after some event more is requested than active, or more than is reserved, which is"
+        " impossible: events are missing",
+        _WITHOUT_GAPS,
+    ),
+    "segments_disagree": Reason(
+        "the end of the trace does not match the segments in the same file", _IN_PEACE
+    ),
+    "segment_events_disagree": Reason(
+        "segment events are missing: they do not lead to the segments in the file, or do not fit"
+        " the allocations, so reserved bytes are estimated",
+        "dump while recording, and record without skip_actions",
+    ),
+    "segment_events_unseen": Reason(
+        "segments that were empty at the start were either cached then or reserved later without"
+        " an event; the file does not say which, so reserved bytes are estimated",
+        "record without skip_actions",
+    ),
+    "blocks_misplaced": Reason(
+        "some allocations lie where the trace has no free block, so events are missing, and"
+        " active and allocated bytes are estimated",
+        _WITHOUT_GAPS,
+    ),
+    "blocks_assumed": Reason(
+        "some blocks that were there at the start may be larger than their rounded request, by up"
+        " to 1 MiB each, so active and allocated bytes are estimated",
+        "start recording earlier",
+    ),
+    "blocks_disagree": Reason(
+        "the blocks at the end of the replay differ from those in the file's segments, so active"
+        " and allocated bytes are estimated",
+        _IN_PEACE,
+    ),
+    "snapshot_events_disagree": Reason(
+        "a snapshot event in the trace has a different total of active bytes than the replay, so"
+        " events are missing",
+        _WITHOUT_GAPS,
+    ),
+    "skip_actions": Reason(
+        "some frees complete without a request in the trace (it was not recorded, or came just"
+        " before the first event), so what the program held is estimated",
+        "record without skip_actions",
+    ),
+    "pending_at_start": Reason(
+        "some frees complete without a request: those blocks are taken to have been waiting for"
+        " a stream when the recording began, so what the program held is estimated",
+        "",
+    ),
+    "tail_race": Reason(
+        "a few blocks changed during the dump, after the trace had been read out", _IN_PEACE
+    ),
+    "recording_stopped": Reason(
+        "the process went on after the last event: recording had stopped before the dump",
+        f"dump before {_RECORD}(enabled=None)",
+    ),
+    "recording_begun_late": Reason(
+        "memory that was in use when the recording began counts, but mostly without the code"
+        " that allocated it",
+        f"to see that too, call {_RECORD}() first thing in the program",
+    ),
+    "pending_frees": Reason(
+        "some freed blocks still wait for another stream at the end: they count as requested and"
+        " active, but no longer as held and allocated",
+        "",
+    ),
+    "synthetic_pool_events": Reason(
+        "CUDA graph trees set a pool back to a checkpoint: those frees and allocations are"
+        " PyTorch's own, and a spike among them is not a peak of the program; peak --by pool"
+        " shows each pool",
+        "",
+    ),
+    "no_requested_sizes": Reason(
+        "blocks carry no requested sizes (an old PyTorch wrote them), so their rounded sizes are"
+        " used instead",
+        "record with a newer PyTorch",
+    ),
+}
+
+
+def reason_notes(
+    reasons: tuple[str, ...],
+    *,
+    trusted: bool,
+    said: frozenset[str] = frozenset(),
+    instead: Mapping[str, str] = MappingProxyType({}),
+) -> tuple[Note, ...]:
+    """A note a reason: a warning where it is a doubt, else for information.
+
+    Of those in `said`, which the report states elsewhere, only the remedy remains. A remedy of
+    several reasons stands with the first. `instead` has what a reason means to a report that is not
+    of a peak.
+    """
+    notes = []
+    advised = set()
+    for name in reasons:
+        level: Level = "note" if name in REMARKS else "warning"
+        what, remedy = REASONS.get(name, Reason(name.replace("_", " "), ""))
+        what = instead.get(name, what)
+        if remedy in advised:
+            remedy = ""
+        advised.add(remedy)
+        if name in said:
+            notes.append(Note(f"next time, {remedy}", "note"))
+        else:
+            notes.append(Note(f"{what}; next time, {remedy}" if remedy else what, level))
+    if not trusted and not reasons:
+        notes.append(Note("these numbers may be inexact", "warning"))
+    return tuple(notes)

@@ -1,1 +1,0 @@
-"""The outputs of memreplay: one a file, each a pure function of a result."""

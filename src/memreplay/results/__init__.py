@@ -1,1 +1,0 @@
-"""What each command found, as frozen dataclasses: a module a command, no behaviour, no I/O."""

@@ -1,0 +1,1 @@
+"""A snapshot and its replays, as Python sees them."""

@@ -1,0 +1,433 @@
+"""A snapshot: opened and read into columns, replayed device by device when asked."""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from memreplay import _core
+from memreplay.engine.base.diagnosis import cut_stream
+from memreplay.engine.replay import _timeline
+from memreplay.errors import SnapshotError, TruncatedError, UsageError
+from memreplay.io.container import Source, open_stream
+from memreplay.io.dataset_files import find_dataset
+from memreplay.io.limits import Limits
+from memreplay.io.readahead import ReadAhead, several_cpus
+from memreplay.snapshot.brief import html_table
+from memreplay.snapshot.model import EventRange, Frame, Moment
+from memreplay.snapshot.replay import Replay
+from memreplay.snapshot.settings import block_rules
+
+if TYPE_CHECKING:
+    from memreplay.snapshot import columns
+
+Progress = Callable[[int, "int | None"], None]
+
+# What `Snapshot.table` calls: the package puts it here, as what makes tables stands above this
+# module, and imports it.
+make_table: Callable[..., Any] | None = None
+
+
+# Keys of events that tell which PyTorch wrote them.
+EVENT_KEYS = ("compile_context", "user_metadata")
+
+
+class Snapshot:
+    """A PyTorch memory snapshot in columns. Made by `memreplay.open`."""
+
+    def __init__(
+        self,
+        native: _core.Tables,
+        file: str,
+        kind: str,
+        file_bytes: int | None,
+        only: int | None = None,
+        range: EventRange | None = None,  # noqa: A002 - what it is called
+        traits: frozenset[str] = frozenset(),
+        project: Sequence[str] = (),
+    ) -> None:
+        self.native = native
+        self.file = file
+        self.container = kind
+        self.file_bytes = file_bytes
+        self.only = only
+        self.range = range or EventRange()
+        self._traits = traits
+        self.project = tuple(project)
+        self._replays: dict[int, Replay] = {}
+        self._frames: dict[int, Frame] = {}
+
+    def __repr__(self) -> str:
+        return f"<Snapshot {self.file}: {self.native.n_events} events, devices {self.devices}>"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            ("file", self.file),
+            ("container", self.container),
+            ("devices", self.devices),
+            ("events", self.native.n_events),
+            ("segments", self.native.n_segments),
+            ("stacks", self.native.n_stacks),
+            ("annotations", self.native.n_annotations),
+        ]
+        return html_table("Snapshot", rows)
+
+    def __enter__(self) -> Snapshot:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Nothing to close: the input is read whole by `open`. But what the replays remember of
+        their measures goes, as those hold the replays: a cycle, and all the tables with it."""
+        for replay in self._replays.values():
+            replay.forget()
+
+    # ---- what is in it
+
+    @cached_property
+    def devices(self) -> tuple[int, ...]:
+        """Devices that have events or segments, ascending."""
+        with_events = {device for device, events in self.events_by_device.items() if events}
+        return tuple(
+            device
+            for device in sorted(with_events.union(self.native.segment_devices()))
+            if self.only in (None, device)
+        )
+
+    @cached_property
+    def events_by_device(self) -> dict[int, int]:
+        """How many events the trace of each device has, those outside of a range too; in the order
+        of the file."""
+        found: dict[int, int] = {}
+        for device, _, _, events in self.native.traces():
+            found[device] = found.get(device, 0) + events
+        return found
+
+    @cached_property
+    def has_events(self) -> bool:
+        """Whether any device has events, those outside of a range too."""
+        return any(self.events_by_device.values())
+
+    @property
+    def range_is_empty(self) -> bool:
+        """Whether a range was asked for that no event lies in. Numbers are those at that point."""
+        asked = self.range.start is not None or self.range.stop is not None
+        return asked and self.native.n_events == 0
+
+    def trace_events(self, device: int) -> int:
+        """How many events the device's trace has, those outside of a range too."""
+        return self.events_by_device.get(device, 0)
+
+    @property
+    def stream_bytes(self) -> int:
+        """Size of the plain pickle."""
+        return self.native.stream_bytes
+
+    @property
+    def protocol(self) -> int:
+        """Pickle protocol; of a file that does not say, 0 or 1 by the opcodes it uses."""
+        return self.native.protocol
+
+    @property
+    def truncation(self) -> TruncatedError | None:
+        """What a salvaged input would have ended in; None for a whole one."""
+        return self.native.truncation
+
+    @cached_property
+    def settings(self) -> dict[str, object]:
+        """`allocator_settings` as it stands in the file; empty where there is none."""
+        found = self.native.kept("settings")
+        return found if isinstance(found, dict) else {}
+
+    @cached_property
+    def traits(self) -> frozenset[str]:
+        """What in the file tells which PyTorch wrote it, but is in no table: keys of events, empty
+        or not, "history" of blocks, a "bare_list" of segments."""
+        native = self.native
+        # A column that is one number everywhere comes as that number.
+        found = {name for name in EVENT_KEYS if native.column(name) != _core.ABSENT_ID}
+        found |= {"history"} if native.any_history else set()
+        found |= {"bare_list"} if native.bare_list else set()
+        return self._traits | found
+
+    def kept(self, name: str) -> object:
+        """The raw value of a ring-buffer flag: "overflowed" or "max_entries"; None where absent."""
+        return self.native.kept(name)
+
+    # ---- tables
+
+    @cached_property
+    def events(self) -> columns.Events:
+        from memreplay.snapshot.columns import Events
+
+        return Events(self.native, self.native.n_events)
+
+    @cached_property
+    def ooms(self) -> columns.Ooms:
+        from memreplay.snapshot.columns import Ooms
+
+        return Ooms(self.native, self.native.n_ooms)
+
+    @cached_property
+    def stacks(self) -> columns.Stacks:
+        from memreplay.snapshot.columns import Stacks
+
+        return Stacks(self.native, self.native.n_stacks)
+
+    @cached_property
+    def frames(self) -> columns.Frames:
+        from memreplay.snapshot.columns import Frames
+
+        return Frames(self.native, self.native.n_frames)
+
+    @cached_property
+    def segments(self) -> columns.Segments:
+        from memreplay.snapshot.columns import Segments
+
+        return Segments(self.native, self.native.n_segments)
+
+    @cached_property
+    def blocks(self) -> columns.Blocks:
+        from memreplay.snapshot.columns import Blocks
+
+        return Blocks(self.native, self.native.n_blocks)
+
+    @cached_property
+    def annotations(self) -> columns.Annotations:
+        from memreplay.snapshot.columns import Annotations
+
+        return Annotations(self.native, self.native.n_annotations)
+
+    def table(self, name: str, *, flat: bool = False) -> Any:
+        """A table that pyarrow, polars, duckdb and pandas take as it is; see docs/schema.md.
+
+        `name` is events, allocations, stacks, frames, segments, blocks, annotations or usage.
+        `flat`, of the allocations, has function, file, line and module as columns too. The rows are
+        made when they are read, a batch at a time. Raises UsageError for any other name,
+        MissingExtraError without pyarrow.
+        """
+        if make_table is None:
+            raise UsageError("tables are made of what memreplay.open() gave")
+        return make_table(self, name, flat=flat)
+
+    # ---- ids spelled out
+
+    def text(self, i: int) -> str | None:
+        """String i; None for the id that means there is none (2**32 - 1)."""
+        return None if i == _core.ABSENT_ID else self.native.string(i)
+
+    def metadata(self, i: int) -> object:
+        """Metadata i: a text as it is, anything else as the data it was (lists, dicts, numbers)."""
+        text = self.text(i)
+        if text is None or not text.startswith("\0"):
+            return text
+        import json  # late: few files have such metadata
+
+        data: object = json.loads(text[1:])
+        return data
+
+    def frame(self, i: int) -> Frame:
+        """Frame i. Raises IndexError."""
+        found = self._frames.get(i)
+        if found is None:
+            function, file, line = self.native.frame(i)
+            found = Frame(self.native.string(function), self.native.string(file), line)
+            self._frames[i] = found
+        return found
+
+    def stack(self, i: int) -> tuple[Frame, ...]:
+        """The frames of stack i, innermost first. Raises IndexError."""
+        return tuple(self.frame(f) for f in self.native.stack(i))
+
+    def pool_id(self, i: int) -> tuple[int, int] | None:
+        """Pool i: (0, 0) is the default; first not 0: graph capture; second not 0: a MemPool."""
+        return None if i == _core.ABSENT_ID else self.native.pool(i)
+
+    def action_name(self, code: int) -> str | None:
+        """The action behind a code of `events.action`; None for an event that has none."""
+        return self.native.action_name(code)
+
+    def state_name(self, code: int) -> str:
+        """The state behind a code of `blocks.state`."""
+        return _core.STATES[code]
+
+    # ---- replay
+
+    def check_device(self, device: int) -> None:
+        """Raises UsageError when the device has neither events nor segments, or was not asked
+        for."""
+        if device not in self.devices:
+            there = ", ".join(map(str, self.devices)) or "none"
+            raise UsageError(f"no device {device}; this snapshot has: {there}")
+
+    def replay(self, device: int | None = None) -> Replay:
+        """Replays one device (the first that has any data when None); done once, then remembered.
+
+        Raises UsageError when the device has neither events nor segments.
+        """
+        if device is None:
+            device = self.devices[0] if self.devices else 0
+        if device not in self._replays:
+            self.check_device(device)
+            self._replays[device] = Replay(
+                _timeline.Replay(self.native, device), block_rules(self.settings)
+            )
+        return self._replays[device]
+
+
+# How _core.read() spells the kinds of Moment.
+_KINDS = {"event": 1, "elapsed": 2, "time": 3}
+
+
+def _moment(bound: Moment | int | None) -> Moment | None:
+    if bound is None or isinstance(bound, Moment):
+        return bound
+    return Moment("event", operator.index(bound))
+
+
+def _bounds(
+    start: Moment | int | None, stop: Moment | int | None, device: int | None
+) -> tuple[int, int, int, int, int] | None:
+    if start is None and stop is None and device is None:
+        return None
+    numbers = []
+    for moment in (_moment(start), _moment(stop)):
+        if moment is None:
+            numbers += [0, 0]
+            continue
+        if moment.kind not in _KINDS:
+            raise UsageError(f"no kind of moment is called {moment.kind!r}")
+        # What 64 bits do not hold is before or after everything.
+        numbers += [_KINDS[moment.kind], max(-(2**63) + 1, min(2**63 - 1, moment.value))]
+    # A segment may be of device -1.
+    if device is not None and not -1 <= device < 2**31:
+        raise UsageError(f"no device {device}: devices count from 0")
+    only = _core.ALL_DEVICES if device is None else device
+    return numbers[0], numbers[1], numbers[2], numbers[3], only
+
+
+def open(  # noqa: A001 - memreplay.open is the name people expect
+    source: Source,
+    *,
+    progress: Progress | None = None,
+    limits: Limits | None = None,
+    salvage: bool = False,
+    start: Moment | int | None = None,
+    stop: Moment | int | None = None,
+    device: int | None = None,
+    project: Sequence[str] = (),
+) -> Snapshot:
+    """Reads a snapshot.
+
+    Parameters
+    ----------
+    source : path, URL, bytes, or binary file object
+        A pickle of any protocol, or JSON of the same dict; plain, or (by content) compressed with
+        gzip, zstandard, xz or bzip2, or alone in a zip archive. Or the folder of a dataset that
+        `memreplay export` wrote, as parquet or arrow (with pyarrow), or a file of it. A URL is read
+        with fsspec. A file object is read from where it stands, on another thread where it is no
+        pipe, and not closed.
+    progress : callable, optional
+        Called now and then with (bytes done, bytes in all or None).
+    limits : Limits, optional
+        What a file may ask for.
+    salvage : bool, optional
+        Read what is whole of an input that is cut off; `Snapshot.truncation` then says where.
+    start, stop : Moment or int, optional
+        Read only the events from `start` up to and not including `stop` (an int is an event's index
+        in its device's trace). Numbers stay exact: what is live at `start` is the baseline. Memory
+        is that of the range.
+    device : int, optional
+        Read only this device's events.
+    project : sequence of str, optional
+        Which code is the user's: the folders that it lies in, as `/home/ana/gpt`, or the ends of
+        them, as `gpt/models` or `transformers`. By default it is what is not installed.
+
+    Raises
+    ------
+    OSError
+        The path or the URL can't be opened or read.
+    SnapshotError
+        It is no snapshot; TruncatedError, UnsafePickleError and LimitError are kinds of it.
+    MissingExtraError
+        It needs a package that is not installed.
+    """
+    limit = limits or Limits()
+    span = EventRange(_moment(start), _moment(stop))
+    dataset = find_dataset(source)
+    if dataset is not None:
+        from memreplay.io.dataset import read_dataset  # late: most sources are none
+
+        path = os.fsdecode(source)  # type: ignore[arg-type]
+        native, size, keys = read_dataset(dataset, limit, _bounds(start, stop, device))
+        return _checked(Snapshot(native, path, dataset.fmt, size, device, span, keys, project))
+    stream = open_stream(source, limit.decompression_ratio)
+    ahead = ReadAhead(stream.readinto, stream.close)
+
+    def advance(_done: int) -> None:
+        assert progress is not None
+        progress(stream.position(), stream.total)
+
+    try:
+        native = _core.read(
+            stream.readinto,
+            (
+                limit.nesting_depth,
+                limit.string_bytes,
+                limit.stack_values,
+                limit.memo_entries,
+                limit.kept_values,
+                limit.rows,
+                limit.devices,
+            ),
+            advance if progress is not None else None,
+            salvage,
+            _bounds(start, stop, device),
+            ahead.next if stream.slow and several_cpus() else None,
+        )
+        if native.truncation is None:
+            try:
+                stream.check_end(ahead.read_on)
+            except TruncatedError as error:
+                native.truncation = cut_stream(error, native.n_events, native.n_segments)
+                if not salvage:
+                    raise
+        if not native.has_segments and not native.has_traces:
+            if native.truncation is not None:
+                raise native.truncation
+            raise SnapshotError(
+                "not a memory snapshot: a dict with neither 'segments' nor 'device_traces'",
+                hint="record one with torch.cuda.memory._dump_snapshot(path)",
+            )
+    except SnapshotError as error:
+        from memreplay.io.foreign import told  # late: for what is no snapshot alone
+
+        foreign = told(stream.head)
+        if foreign is None:
+            raise
+        raise SnapshotError(
+            f"not a memory snapshot, but {foreign.what}", offset=error.offset, hint=foreign.hint
+        ) from error
+    finally:
+        ahead.close()
+    return _checked(
+        Snapshot(native, stream.name, stream.kind, stream.total, device, span, project=project)
+    )
+
+
+def _checked(snap: Snapshot) -> Snapshot:
+    """The same. Raises UsageError where it does not have the device or the times asked for."""
+    if snap.only is not None and snap.only not in snap.devices:
+        there = Snapshot(snap.native, snap.file, snap.container, snap.file_bytes)
+        there.check_device(snap.only)
+    if snap.native.range_without_times:
+        raise UsageError("this snapshot has no times; give the range in events")
+    return snap

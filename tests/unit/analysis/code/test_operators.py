@@ -1,0 +1,35 @@
+"""Tests of analysis/code/operators.py."""
+
+from __future__ import annotations
+
+from memreplay.analysis.code.operators import backward_of, operator_of
+from memreplay.snapshot.model import Frame
+
+
+def frames(*functions: str) -> tuple[Frame, ...]:
+    return tuple(Frame(function, "??", 0) for function in functions)
+
+
+def test_the_outermost_operator_is_the_one_that_was_called() -> None:
+    stack = frames(
+        "at::_ops::empty_strided::call(long)",
+        "at::_ops::mul_Tensor::redispatch(x)",
+        "at::_ops::mul_Tensor::call(x)",
+        "THPVariable_mul",
+    )
+    assert operator_of(stack) == "aten::mul_Tensor"
+
+
+def test_the_backward_node() -> None:
+    stack = frames(
+        "torch::autograd::generated::MulBackward0_apply_functional(x)",
+        "torch::autograd::generated::MulBackward0::apply(std::vector<x>&&)",
+        "torch::autograd::Node::operator()(x)",
+    )
+    assert backward_of(stack) == "MulBackward0"
+
+
+def test_other_stacks_have_neither() -> None:
+    stack = frames("forward", "at::empty(long)", "c10::malloc")
+    assert operator_of(stack) == backward_of(stack) == ""
+    assert operator_of(()) == ""

@@ -1,0 +1,155 @@
+"""plumbing: whose code a frame is, and which plumbing frame says most."""
+
+from __future__ import annotations
+
+import pytest
+
+import memreplay as mr
+from memreplay.analysis.code import plumbing
+from memreplay.analysis.code.plumbing import (
+    check_project,
+    file_rank,
+    function_rank,
+    library_of,
+    ranks,
+)
+from memreplay.errors import UsageError
+from tests import build
+from tests.build import SnapshotBuilder
+
+USER_FILES = [
+    "/home/ana/gpt/model.py",
+    "model.py",
+    "/home/ana/torch/train.py",
+    "<stdin>",
+    "<string>",
+    "<ipython-input-3-0a1b>",
+    "C:\\work\\train.py",
+    "/data/notorch/nn.py",
+    "/home/ana/python/train.py",
+    "/home/ana/python3-tools",
+    "/home/ana/wrapt/model.py",
+]
+LIBRARY_FILES = {
+    "/opt/venv/lib/python3.12/site-packages/transformers/models/llama/llama.py": "transformers",
+    "/opt/venv/lib/python3.12/site-packages/einops/einops.py": "einops",
+    "/usr/lib/python3/dist-packages/six.py": "six",
+    "C:\\Python312\\Lib\\site-packages\\timm\\layers\\mlp.py": "timm",
+}
+PLUMBING_FILES = [
+    "",
+    "??",
+    "<frozen runpy>",
+    "<frozen importlib._bootstrap>",
+    "<eval_with_key>.12",
+    "/opt/venv/lib/python3.12/site-packages/torch/nn/modules/module.py",
+    "/usr/lib/python3/dist-packages/torch/optim/adam.py",
+    "/opt/venv/lib/python3.12/site-packages/triton/runtime/jit.py",
+    "/work space/pytorch/torch/nn/functional.py",
+    "/src/pytorch/torch/_tensor.py",
+    "/tmp/torchinductor_ana/ab/cab.py",
+    "/usr/lib/python3.11/threading.py",
+    "/opt/conda/lib/python3.9/runpy.py",
+    "CUDACachingAllocator.cpp",
+    "../sysdeps/nptl/libc_start_call_main.h",
+    "thread48.o",
+    "/usr/lib/libcudart.so.12",
+    "python_variable.cpp",
+    "/src/pytorch/torch/amp/autocast_mode.py",
+    "/opt/venv/lib/python3.12/site-packages/wrapt/wrappers.py",
+    "/opt/venv/lib/python3.12/site-packages/decorator.py",
+    "/usr/lib/python3.12/contextlib.py",
+    "/root/.pyenv/versions/3.11.7/bin/python3.11",
+    "/usr/bin/python3",
+    "python3.13t",
+    "C:\\Python312\\python.exe",
+    "/opt/homebrew/lib/libpython3.12.dylib",
+    "C:\\Python312\\Lib\\site-packages\\torch\\nn\\modules\\module.py",
+]
+
+
+@pytest.mark.parametrize("file", USER_FILES)
+def test_files_of_the_user(file: str) -> None:
+    assert file_rank(file) == plumbing.USER
+    assert library_of(file) == ""
+
+
+@pytest.mark.parametrize("file, library", LIBRARY_FILES.items())
+def test_files_of_libraries(file: str, library: str) -> None:
+    assert file_rank(file) == plumbing.LIBRARY
+    assert library_of(file) == library
+
+
+@pytest.mark.parametrize("file", PLUMBING_FILES)
+def test_files_of_the_plumbing(file: str) -> None:
+    assert file_rank(file) > plumbing.LIBRARY
+
+
+@pytest.mark.parametrize(
+    "project, inside, outside",
+    [
+        ("/home/ana/gpt", "/home/ana/gpt/model.py", "/home/ana/gpt2/model.py"),
+        ("/home/ana/gpt/", "/home/ana/gpt/a/b.py", "/data/home/ana/gpt/model.py"),
+        ("gpt/models", "/home/ana/gpt/models/block.py", "/home/ana/gpt/train.py"),
+        ("./gpt", "/gpt/model.py", "/home/ana/mygpt/model.py"),
+        ("transformers", "/v/site-packages/transformers/trainer.py", "/home/ana/train.py"),
+        ("train.py", "train.py", "/home/ana/my_train.py"),
+        ("a/b", "/a/bc/a/b/x.py", "/a/bc/x.py"),
+        ("torch", "/v/site-packages/torch/nn/modules/linear.py", "/v/site-packages/six.py"),
+        ("C:\\work", "C:\\work\\train.py", "D:\\work\\train.py"),
+    ],
+)
+def test_a_project_moves_the_border(project: str, inside: str, outside: str) -> None:
+    assert file_rank(inside, [project]) == plumbing.USER
+    assert file_rank(inside, ["elsewhere", project]) == plumbing.USER
+    assert file_rank(outside, [project]) == plumbing.LIBRARY
+    assert file_rank("/usr/lib/python3.11/threading.py", [project]) == plumbing.OTHER
+
+
+def test_a_project_without_code_is_refused() -> None:
+    frames = [("f", "/home/ana/gpt/model.py", 1), ("g", "/v/site-packages/torch/x.py", 2)]
+    snap = mr.open(build.dump(SnapshotBuilder().alloc(1, 2, frames=frames).build()))
+    check_project(snap.native, ["gpt"])
+    with pytest.raises(UsageError, match=r"no code is in bert or a/b; there are: /home/ana/gpt$"):
+        check_project(snap.native, ["bert", "a/b"])
+    check_project(mr.open(build.dump(SnapshotBuilder().alloc(1, 2).build())).native, ["bert"])
+    long = SnapshotBuilder().alloc(1, 2, frames=[("f", "/a" * 10_000 + "/m.py", 1)])
+    with pytest.raises(UsageError, match=r"there are: …[a/]+$") as error:
+        check_project(mr.open(build.dump(long.build())).native, ["bert"])
+    assert len(str(error.value)) < 250
+
+
+@pytest.mark.parametrize(
+    "function, rank",
+    [
+        ("torch::autograd::generated::MmBackward0::apply(std::vector<at::Tensor>&&)", "BACKWARD"),
+        ("at::native::empty_strided_cuda(c10::ArrayRef<long>)", "OPERATION"),
+        ("at::_ops::sum_dim_IntList::call(at::Tensor const&)", "OPERATION"),
+        ("_multi_tensor_adamw", "OPERATION"),
+        ("torch::autograd::Engine::thread_main(std::shared_ptr<GraphTask> const&)", "OTHER"),
+        ("_call_impl", "OTHER"),
+        ("_PyEval_EvalFrameDefault", "OTHER"),
+        ("__libc_start_main_impl", "OTHER"),
+        ("<module>", "OTHER"),
+        ("pthread_condattr_setpshared", "OTHER"),
+        ("_start", "OTHER"),
+        ("torch::unwind::unwind()", "ALLOCATOR"),
+        ("torch::CapturedTraceback::gather(bool, bool, bool)", "ALLOCATOR"),
+        ("c10::cuda::CUDACachingAllocator::Native::malloc(void**)", "ALLOCATOR"),
+        ("at::detail::empty_strided_cuda(c10::ArrayRef<long>)", "ALLOCATOR"),
+        ("??", "ALLOCATOR"),
+    ],
+)
+def test_functions(function: str, rank: str) -> None:
+    assert function_rank(function) == getattr(plumbing, rank)
+
+
+def test_ranks_are_by_string_id() -> None:
+    builder = SnapshotBuilder().alloc(1, 2, frames=[("_call_impl", "model.py", 1), ("f", "??", 0)])
+    snap = mr.open(build.dump(builder.build()))
+    by_file, by_function = ranks(snap.native)
+    assert len(by_file) == len(by_function) == snap.native.n_strings
+    names = [snap.native.string(i) for i in range(snap.native.n_strings)]
+    assert by_file[names.index("model.py")] == plumbing.USER
+    assert by_file[names.index("??")] == plumbing.OTHER
+    assert by_function[names.index("_call_impl")] == plumbing.OTHER

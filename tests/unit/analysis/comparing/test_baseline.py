@@ -1,0 +1,110 @@
+"""Tests of analysis/comparing/baseline.py; what it holds, test_sides.py compares with its snapshot."""
+
+from __future__ import annotations
+
+import pytest
+
+import memreplay as mr
+from memreplay.analysis.categories.rules import DEFAULT_RULES, Rule
+from memreplay.analysis.comparing.baseline import MOST_ANNOTATIONS, baseline_of, fingerprint
+from memreplay.analysis.comparing.baseline_record import Baseline
+from memreplay.analysis.comparing.budgets import Budget
+from memreplay.errors import UsageError
+from memreplay.snapshot.model import MEASURES
+from tests import build
+from tests.build import SnapshotBuilder
+from tests.conftest import ROOT
+
+
+def scopes(baseline: Baseline) -> list[tuple[str, str | None, str | None]]:
+    (device,) = baseline.devices
+    return [(peak.measure, peak.category, peak.annotation) for peak in device.peaks]
+
+
+def test_what_is_in_it() -> None:
+    snap = mr.open(ROOT / "examples" / "transformer_step.pkl.gz")
+    baseline = baseline_of(snap)
+    found = scopes(baseline)
+    assert found[:5] == [(name, None, None) for name in ("held", "requested", *MEASURES[2:])]
+    assert {category for _, category, _ in found if category} == {
+        "optimizer state",
+        "backward",
+        "activations",
+        "before the recording: parameters, optimizer state, buffers",
+        "unknown",
+    }
+    assert {name for _, _, name in found if name} == {
+        "ProfilerStep",
+        "Optimizer.step",
+        "Optimizer.zero_grad",
+    }
+    assert len(set(found)) == len(found)
+    assert [bool(peak.groups) for peak in baseline.devices[0].peaks[:5]] == [True] + [False] * 4
+    assert baseline.file == "transformer_step.pkl.gz"
+    assert baseline.devices[0].reasons["held"] == ()
+    assert baseline.devices[0].reasons["active"] == ("blocks_assumed",)
+
+
+def test_what_budgets_ask_for_is_in_it() -> None:
+    snap = mr.open(ROOT / "examples" / "transformer_step.pkl.gz")
+    budgets = [
+        Budget(category="activations", annotation="ProfilerStep#2", max_growth=0.1),
+        Budget(measure="active", category="backward", max_growth=0.1),
+        Budget(annotation="Optimizer.step", max_reserved=1),
+        Budget(annotation="not there", max_growth=0.1),
+        Budget(device=7, measure="requested", category="backward", max_growth=0.1),
+    ]
+    found = scopes(baseline_of(snap, budgets=budgets))
+    assert ("held", "activations", "ProfilerStep#2") in found
+    assert ("active", "backward", None) in found
+    assert ("reserved", None, "Optimizer.step") in found
+    assert ("requested", "backward", None) not in found
+    assert not any(annotation == "not there" for _, _, annotation in found)
+
+
+def test_annotations_are_bounded_to_the_highest() -> None:
+    builder = SnapshotBuilder()
+    for i in range(MOST_ANNOTATIONS + 10):
+        builder.annotation(f"part {i:03}#{i}", "START")
+        builder.alloc((i + 1) << 20, 512, time_us=1_000_000 + 1000 * i)
+        builder.annotation(f"part {i:03}#{i}", "END")
+    snap = mr.open(build.dump(builder.build()))
+    names = [name for _, _, name in scopes(baseline_of(snap)) if name]
+    assert len(names) == MOST_ANNOTATIONS
+
+
+def test_of_an_annotation_its_highest_counts() -> None:
+    """Not its last: what is kept should be what a budget is held against."""
+    builder = SnapshotBuilder()
+    for i in range(MOST_ANNOTATIONS + 1):
+        builder.annotation(f"part {i:03}", "START")
+        builder.alloc((i + 1) << 20, 512, time_us=1_000_000 + 1000 * i)
+        if i == MOST_ANNOTATIONS:
+            builder.annotation("early and late", "START")
+            builder.annotation("early and late", "END")
+            for j in range(i):
+                builder.free((j + 1) << 20, 512, time_us=2_000_000 + j)
+        builder.annotation(f"part {i:03}", "END")
+    builder.annotation("early and late", "START")
+    builder.alloc(900 << 20, 1, time_us=3_000_000)
+    builder.annotation("early and late", "END")
+    snap = mr.open(build.dump(builder.build()))
+    assert "early and late" in {name for _, _, name in scopes(baseline_of(snap))}
+
+
+def test_rules_are_told_apart() -> None:
+    assert fingerprint(DEFAULT_RULES) == fingerprint(tuple(DEFAULT_RULES))
+    assert fingerprint(DEFAULT_RULES) != fingerprint(DEFAULT_RULES[1:])
+    assert fingerprint((Rule("\ud800", "x"),))
+
+
+def test_no_groups_of_segments() -> None:
+    snap = mr.open(build.dump(SnapshotBuilder().alloc(512, 1).build()))
+    with pytest.raises(UsageError, match="reserved memory has no stacks"):
+        baseline_of(snap, measure="reserved")
+
+
+def test_nothing_at_all() -> None:
+    snap = mr.open(build.dump(SnapshotBuilder().build()))
+    with pytest.raises(UsageError, match="neither events nor segments: nothing was recorded"):
+        baseline_of(snap)

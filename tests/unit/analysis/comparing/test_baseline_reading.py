@@ -1,0 +1,185 @@
+"""Tests of analysis/comparing/baseline_reading.py: what was written is read, anything else is refused."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import memreplay as mr
+from memreplay.analysis.comparing.baseline import baseline_of
+from memreplay.analysis.comparing.baseline_json import render_baseline_json
+from memreplay.analysis.comparing.baseline_reading import MAX_BYTES, is_baseline, parse_baseline
+from memreplay.errors import SnapshotError
+from tests import build
+from tests.allocator_strategies import Recording, record, recordings
+from tests.build import SnapshotBuilder
+
+
+def written(recording: Recording) -> bytes:
+    snap = mr.open(build.dump(recording.snapshot))
+    return render_baseline_json(baseline_of(snap, top=3)).encode()
+
+
+@given(recordings(max_steps=60))
+def test_what_was_written_is_read(recording: Recording) -> None:
+    snap = mr.open(build.dump(recording.snapshot))
+    assume(snap.devices)
+    for top in (0, 1):
+        baseline = baseline_of(snap, top=top)
+        text = render_baseline_json(baseline)
+        assert text == render_baseline_json(baseline_of(snap, top=top))
+        assert is_baseline(text.encode())
+        assert parse_baseline(text.encode()) == baseline
+
+
+def test_sums_may_be_larger_than_any_size() -> None:
+    builder = SnapshotBuilder().segment_alloc(0, 2**62 - 7).segment_alloc(2**62, 2**61)
+    baseline = baseline_of(mr.open(build.dump(builder.alloc(512, 9).build())))
+    (reserved,) = (one for one in baseline.devices[0].peaks if one.measure == "reserved")
+    assert reserved.bytes == 2**62 + 2**61 - 7
+    assert parse_baseline(render_baseline_json(baseline).encode()) == baseline
+
+
+def test_a_device_that_a_segment_names_below_0_is_read_again() -> None:
+    segment = {"device": -1, "address": 1 << 21, "total_size": 1 << 21, "blocks": []}
+    snap = mr.open(build.dump({"segments": [segment], "device_traces": [[]]}))
+    baseline = baseline_of(snap, top=3)
+    assert [one.device for one in baseline.devices] == [-1]
+    assert parse_baseline(render_baseline_json(baseline).encode()) == baseline
+
+
+WHOLE = json.loads(written(record(3, steps=80)))
+
+
+def places(found: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Where every value of a JSON document is."""
+    inside: list[tuple[Any, ...]] = []
+    if isinstance(found, dict):
+        items = list(found.items())
+    else:
+        items = list(enumerate(found)) if isinstance(found, list) else []
+    for key, value in items:
+        inside += [(*path, key), *places(value, (*path, key))]
+    return inside
+
+
+PLACES = places(WHOLE)
+ODD: tuple[object, ...] = (
+    None,
+    -1,
+    2**62,
+    1.5,
+    True,
+    False,
+    "x",
+    "held",
+    [],
+    {},
+    [[]],
+    "\ud800",
+    10**19,
+)
+
+
+@given(st.sampled_from(PLACES), st.sampled_from(ODD), st.booleans())
+def test_a_broken_one_is_refused_in_one_line(
+    path: tuple[Any, ...], odd: object, away: bool
+) -> None:
+    document = copy.deepcopy(WHOLE)
+    at = document
+    for key in path[:-1]:
+        at = at[key]
+    if away:
+        del at[path[-1]]
+    else:
+        at[path[-1]] = odd
+    refused = None
+    try:
+        found = parse_baseline(json.dumps(document).encode())
+    except SnapshotError as error:
+        refused = error
+    if refused is None:
+        # What is there now says something, too: it can be written and read.
+        assert parse_baseline(render_baseline_json(found).encode()) == found
+    else:
+        assert "\n" not in str(refused)
+        assert len(str(refused)) < 300
+        assert refused.exit_code == 3
+
+
+@pytest.mark.parametrize(
+    "data, words",
+    [
+        (b'{"schema": "memreplay.baseline/1"', "it is not JSON"),
+        (b'{"schema": "memreplay.baseline/1", "frames": ' + b"[" * 100_000, "it is not JSON"),
+        (b'{"schema": "memreplay.baseline/1", "x": ' + b"9" * 100_000 + b"}", "it is not JSON"),
+        (b'{"schema": "memreplay.peak/1"}', "this is 'memreplay.peak/1', not memreplay.bas"),
+        (b'{"schema": "memreplay.baseline/2"}', "not memreplay.baseline/1"),
+        (b'{"schema": "memreplay.baseline/1"}', "`frames` must be a list"),
+        (b"[]", "it is not an object"),
+        (b" " * (MAX_BYTES + 1), "too long for a baseline"),
+        (b'{"schema": "memreplay.\xff', "it is not JSON"),
+    ],
+)
+def test_what_is_none(data: bytes, words: str) -> None:
+    with pytest.raises(SnapshotError) as caught:
+        parse_baseline(data)
+    assert words in str(caught.value)
+    assert "memreplay baseline" in str(caught.value)
+
+
+def test_groups_that_do_not_add_up() -> None:
+    document = copy.deepcopy(WHOLE)
+    document["devices"][0]["peaks"][0]["bytes"] += 1
+    with pytest.raises(SnapshotError, match="the groups of a peak do not add up to it"):
+        parse_baseline(json.dumps(document).encode())
+
+
+@pytest.mark.parametrize(
+    "given, words",
+    [
+        (None, "range is not an object"),
+        ([], "range is not an object"),
+        ({"start": 5}, "a bound of range is not an object"),
+        ({"stop": {"kind": "day", "value": 1}}, "a bound of range is not a moment"),
+        ({"stop": {"kind": ["event"], "value": 1}}, "a bound of range is not a moment"),
+        ({"start": {"kind": "event", "value": True}}, "a bound of range is not a moment"),
+        ({"start": {"kind": "event", "value": 2**62}}, "a bound of range is not a moment"),
+        ({"start": {"kind": "event"}}, "a bound of range is not a moment"),
+    ],
+)
+def test_a_range_that_is_none(given: object, words: str) -> None:
+    with pytest.raises(SnapshotError, match=words):
+        parse_baseline(json.dumps({**WHOLE, "range": given}).encode())
+
+
+def test_a_file_of_before_ranges_does_not_say() -> None:
+    whole = {key: value for key, value in WHOLE.items() if key != "range"}
+    assert parse_baseline(json.dumps(whole).encode()).range is None
+
+
+def test_told_from_a_snapshot() -> None:
+    assert is_baseline(json.dumps(WHOLE).encode())
+    assert is_baseline(json.dumps(WHOLE, sort_keys=True, indent=4).encode())
+    assert is_baseline(b' {"schema": "memreplay.baseline/9", broken')
+    for data in (
+        b"",
+        b"{",
+        b'{"segments": [], "device_traces": []}',
+        b'{"segments": ["memreplay."]}',
+        b'{"x": "memreplay.", ' + b"[" * 100_000,
+        build.dump(record(1, steps=5).snapshot),
+    ):
+        assert not is_baseline(data)
+
+
+def test_lines_below_0_and_names_of_any_kind_are_read_again() -> None:
+    builder = SnapshotBuilder()
+    builder.alloc(512, 10, frames=[("\ud800", "/é/训练.py", -1), ("f\n", "", 2**31 - 1)])
+    baseline = baseline_of(mr.open(build.dump(builder.build())))
+    assert parse_baseline(render_baseline_json(baseline).encode()) == baseline

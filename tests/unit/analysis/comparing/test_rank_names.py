@@ -1,0 +1,154 @@
+"""Which rank a file is of, told by names as people give them."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memreplay.analysis.comparing.rank_names import natural, ranks_of, snapshot_names
+from memreplay.errors import UsageError
+
+CASES = {
+    "rank": (["rank0.pkl", "rank1.pkl"], [0, 1]),
+    "one file": (["rank12.pkl"], [12]),
+    "every spelling": (
+        ["rank0.pkl", "rank_12.pickle.gz", "snapshot-rank3.pkl.zst", "Rank-07.PKL", "a.rank.5.pkl"],
+        [0, 12, 3, 7, 5],
+    ),
+    "other numbers": (["host_3_rank7_1700.pickle", "host_4_rank8_1699.pickle"], [7, 8]),
+    "the number that differs": (["memory_snapshot_0.pickle", "memory_snapshot_1.pickle"], [0, 1]),
+    "a number alone": (["0.pkl", "1.pkl", "2.pkl"], [0, 1, 2]),
+    "one file, one number": (["memory_snapshot_0.pickle"], [0]),
+    "one file in a numbered folder": (["iteration_10/0.pkl"], [0]),
+    "a letter": (["run.r0.pkl", "run.r1.pkl"], [0, 1]),
+    "sizes beside": (["ctx256_rank_0.pkl", "ctx512_rank_1.pkl"], [0, 1]),
+    "between dots": (["ctx256.rank3.pkl", "ctx512.rank7.pkl"], [3, 7]),
+    "a step that is the same": (["step_0/0.pkl", "step_0/1.pkl"], [0, 1]),
+    "lora beside": (["lora_rank8_0.pkl", "lora_rank8_1.pkl"], [0, 1]),
+    "a number that does not differ": (["h100_0.pkl", "h100_1.pkl"], [0, 1]),
+    "nested": (
+        ["iteration_10/rank0_memory_snapshot.pickle", "iteration_10/rank1_memory_snapshot.pickle"],
+        [0, 1],
+    ),
+    "a folder a rank": (["rank0/snapshot.pickle", "rank1/snapshot.pickle"], [0, 1]),
+    "a numbered folder a rank": (["0/step_10.pickle", "1/step_10.pickle"], [0, 1]),
+    "its name before its folder's": (["lora_rank8/rank0.pkl", "lora_rank8/rank1.pkl"], [0, 1]),
+    "workers": (["worker0.host.pkl", "worker1.other.pkl"], [0, 1]),
+    "local ranks beside": (["rank8_local_rank0.pkl", "rank9_local_rank1.pkl"], [8, 9]),
+    "local ranks alone": (["local_rank0.pkl", "local_rank1.pkl"], [0, 1]),
+    "a rank that does not differ": (["lora_rank8_rank0.pkl", "lora_rank8_rank8.pkl"], [0, 8]),
+    "said twice": (["rank0/rank0.pkl", "rank1_rank1.pkl"], [0, 1]),
+    "the number twice beside another": (["7_0_of_0.pkl", "7_1_of_1.pkl"], [0, 1]),
+    "a form's number": (["a.0.pkl.bz2", "a.1.pkl"], [0, 1]),
+    "a gap": (["rank5.pkl", "rank63.pkl"], [5, 63]),
+}
+
+
+@pytest.mark.parametrize("names, ranks", CASES.values(), ids=CASES)
+def test_cases(names: list[str], ranks: list[int]) -> None:
+    found, unranked = ranks_of(names)
+    assert found == dict(zip(ranks, names, strict=True))
+    assert list(found) == sorted(ranks)
+    assert unranked == ()
+
+
+ERRORS = {
+    "none": (["snapshot.pkl"], "no rank in the name snapshot.pkl: name files as rank0.pkl"),
+    "one without": (["0.pkl", "last.pkl"], "no rank in the name last.pkl"),
+    "two differ": (["1_2.pkl", "2_3.pkl"], "which number is the rank in 1_2.pkl, 2_3.pkl is not"),
+    "one file, two numbers": (["1_2.pkl"], "which number is the rank in 1_2.pkl is not clear"),
+    "two ranks differ": (["rank0_rank2.pkl", "rank1_rank3.pkl"], "which number is the rank"),
+    "not as many": (["0.pkl", "1_5.pkl"], "which number is the rank in 0.pkl, 1_5.pkl"),
+    "twice": (["a_rank3.pkl", "rank03.pkl"], "two files have rank 3, a_rank3.pkl and rank03.pkl"),
+    "two dumps": (
+        ["iteration_10/rank0.pkl", "iteration_20/rank0.pkl"],
+        "two files have rank 0, iteration_10/rank0.pkl and iteration_20/rank0.pkl",
+    ),
+    "sizes": (
+        ["memory_ctx256_fullstep.pickle", "memory_ctx512_fullstep.pickle"],
+        "and the numbers 256, 512 come after 'ctx': put the rank after the word rank, as in rank0",
+    ),
+    "one size": (["medium_1024.pkl"], "and the number 1024 is not 0"),
+    "sizes of lora": (["lora_rank8.pkl", "lora-rank16.pkl"], "and the numbers 8, 16 "),
+    "a gap": (
+        ["snapshot_0.pkl", "snapshot_2.pkl"],
+        "(snapshot_0.pkl), and the numbers 0, 2 do not",
+    ),
+    "steps": (["step_0.pkl", "step_1.pkl"], "and the numbers 0, 1 come after 'step'"),
+    "iterations": (["it/Iteration-0/a.pkl"], "no rank in the name it/Iteration-0/a.pkl"),
+    "times": (["1700000000.pkl", "1700000060.pkl"], "which number is the rank"),
+    "the same number": (["5.pkl", "5.pickle"], "two files have rank 5"),
+    "many": ([f"{i}_{i + 1}.pkl" for i in range(9)], "0_1.pkl, 1_2.pkl, 2_3.pkl, … is not clear"),
+    "long": (["x" * 300 + ".pkl"], f"name …{'x' * 55}.pkl: name"),
+}
+
+
+@pytest.mark.parametrize("names, message", ERRORS.values(), ids=ERRORS)
+def test_what_is_ambiguous_is_an_error(names: list[str], message: str) -> None:
+    with pytest.raises(UsageError) as error:
+        ranks_of(names)
+    assert message in str(error.value)
+
+
+def test_names_without_a_rank_among_those_with_one_are_left_out() -> None:
+    found, unranked = ranks_of(["rank0.pkl", "merged_2.pkl", "rank1.pkl"])
+    assert (found, unranked) == ({0: "rank0.pkl", 1: "rank1.pkl"}, ("merged_2.pkl",))
+
+
+def test_no_names() -> None:
+    assert ranks_of([]) == ({}, ())
+
+
+def test_snapshots_by_their_name() -> None:
+    names = ["rank0.pkl", "notes.txt", "rank1.pickle.ZST", "a.pkl.part", "trace.json", "x.pkl\n"]
+    assert snapshot_names(names) == ["rank0.pkl", "rank1.pickle.ZST"]
+    assert snapshot_names(["rank0.json", "rank1.json.gz", "x.log"]) == [
+        "rank0.json",
+        "rank1.json.gz",
+    ]
+    assert snapshot_names(["a.log", "pkl"]) == []
+
+
+def test_natural_order() -> None:
+    names = ["rank10.pkl", "rank2.pkl", "rank2", "10", "9", "a", ""]
+    assert sorted(names, key=natural) == ["", "9", "10", "a", "rank2", "rank2.pkl", "rank10.pkl"]
+
+
+WORDS = st.text("abcxyz_-.", max_size=6)
+
+
+@given(
+    WORDS,
+    WORDS,
+    st.one_of(
+        st.tuples(st.sets(st.integers(0, 10**9 - 1), min_size=1, max_size=20), st.just(True)),
+        st.tuples(st.integers(1, 20).map(lambda n: set(range(n))), st.booleans()),
+    ),
+)
+def test_any_template_gives_its_ranks_back(
+    before: str, after: str, asked: tuple[set[int], bool]
+) -> None:
+    ranks, said = asked
+    names = [f"{before}{'rank' if said else ''}{rank}{after}.pkl" for rank in ranks]
+    assert ranks_of(names)[0] == dict(zip(sorted(ranks), sorted(names, key=natural), strict=True))
+
+
+@given(WORDS, WORDS, st.sets(st.integers(0, 10**9 - 1), min_size=1, max_size=9))
+def test_numbers_that_no_word_calls_ranks_count_from_0(
+    before: str, after: str, numbers: set[int]
+) -> None:
+    names = [f"{before}{number}{after}.pkl" for number in numbers]
+    if numbers != set(range(len(numbers))):
+        with pytest.raises(UsageError, match=r"as in rank0\.pkl"):
+            ranks_of(names)
+
+
+@given(st.lists(st.text(max_size=30), unique=True, max_size=8))
+def test_any_names_give_ranks_or_a_clear_error(names: list[str]) -> None:
+    with suppress(UsageError):
+        found, unranked = ranks_of(snapshot_names(names))
+        assert sorted([*found.values(), *unranked]) == sorted(snapshot_names(names))
+        assert all(0 <= rank < 10**9 for rank in found)

@@ -1,0 +1,140 @@
+"""Tests of analysis/comparing/sides.py: a baseline answers as the snapshot that it was made of."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import memreplay as mr
+from memreplay.analysis.comparing.baseline import baseline_of
+from memreplay.analysis.comparing.baseline_record import Baseline, BaselineDevice, BaselinePeak
+from memreplay.analysis.comparing.sides import (
+    REST,
+    BaselineSide,
+    Scope,
+    SnapshotSide,
+    placed,
+    trimmed,
+)
+from memreplay.analysis.trust.trust import graded
+from memreplay.errors import UsageError
+from memreplay.snapshot.model import MEASURES, Frame, Group, MeasureName, When
+from tests import build
+from tests.allocator_strategies import Recording, recordings
+from tests.conftest import ROOT
+
+
+def opened(recording: Recording) -> mr.Snapshot:
+    return mr.open(build.dump(recording.snapshot))
+
+
+@given(recordings(max_steps=60), st.sampled_from(["requested", "held"]), st.integers(0, 3))
+def test_a_baseline_answers_as_its_snapshot(
+    recording: Recording, measure: MeasureName, top: int
+) -> None:
+    snap = opened(recording)
+    assume(snap.devices)
+    direct = SnapshotSide(snap)
+    boiled = BaselineSide(baseline_of(snap, measure=measure, top=top), "x")
+    assert boiled.devices == direct.devices
+    for device in direct.devices:
+        for name in MEASURES:
+            assert boiled.level(device, Scope(name)) == direct.level(device, Scope(name))
+            assert boiled.verdict(device, name) == direct.verdict(device, name)
+        ours, theirs = (side.at(device, Scope(measure)) for side in (boiled, direct))
+        assert (ours.side.bytes, ours.side.count) == (theirs.side.bytes, theirs.side.count)
+        assert (ours.side.exactness, ours.side.reasons) == (
+            theirs.side.exactness,
+            theirs.side.reasons,
+        )
+        assert sum(group.bytes for group in ours.groups) == ours.side.bytes
+        assert sum(group.count for group in ours.groups) == ours.side.count
+        whole = trimmed(theirs.groups)
+        kept = [group for group in ours.groups if group.label != REST]
+        assert kept == (whole[:top] if top else whole)
+        if ours.most_left_out is None:
+            assert len(kept) == len(whole)
+        else:
+            assert all(group.bytes <= ours.most_left_out for group in whole[len(kept) :])
+
+
+OURS = (Frame("forward", "/job/model.py", 3), Frame("main", "/job/train.py", 9))
+TORCH = Frame("linear", "/lib/python3.12/site-packages/torch/nn/functional.py", 7)
+NODE = Frame("AddmmBackward0::apply", "", 0)
+
+
+def test_stacks_are_cut_down_and_added_up() -> None:
+    groups = [
+        Group("forward /job/model.py:3", 5, 1, 0.1, (TORCH, *OURS), (1, 2)),
+        Group("forward /job/model.py:3", 7, 2, 0.1, (NODE, *OURS), (1, 2)),
+        Group("AddmmBackward0::apply", 90, 3, 0.1, (TORCH, NODE, TORCH), ()),
+        Group("nothing that is there", 1, 1, 0.1, (TORCH, NODE), ()),
+        Group("(a)", 2, 1, 0.1),
+        Group("(a)", 2, 1, 0.1),
+    ]
+    assert trimmed(groups) == [
+        Group("AddmmBackward0::apply", 90, 3, 0.0, (NODE,), ()),
+        Group("forward /job/model.py:3", 12, 3, 0.0, OURS, (0, 1)),
+        Group("(a)", 4, 2, 0.0),
+        Group("nothing that is there", 1, 1, 0.0, (TORCH,), ()),
+    ]
+    assert [placed(group) for group in groups[:5]] == [OURS[0], OURS[0], NODE, None, None]
+
+
+def test_what_a_baseline_does_not_have() -> None:
+    snap = mr.open(ROOT / "examples" / "transformer_step.pkl.gz")
+    side = BaselineSide(baseline_of(snap), "base.json")
+    for scope, words in (
+        (Scope("held", When("end")), "it only has the peak of all memory"),
+        (Scope("held", pool=(0, 0)), "it only has the peak of all memory"),
+        (Scope("held", stream=0), "it only has the peak of all memory"),
+        (Scope("held", category="mine"), "has no held bytes of the category 'mine'"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            side.level(0, scope)
+    with pytest.raises(UsageError, match=r"base\.json has no device 4"):
+        side.level(4, Scope("held"))
+    with pytest.raises(UsageError, match="is a baseline of held bytes: it has no groups of active"):
+        side.at(0, Scope("active"))
+    with pytest.raises(UsageError, match="has no annotation 'x'"):
+        side.at(0, Scope("held", annotation="x"))
+    assert side.level(0, Scope("held", annotation="x")) is None
+    # A category of which there was nothing.
+    found = side.level(0, Scope("held", category="KV cache"))
+    assert found is not None
+    assert found.bytes == 0
+
+
+def test_annotations_and_categories_are_in_it() -> None:
+    snap = mr.open(ROOT / "examples" / "transformer_step.pkl.gz")
+    direct, side = SnapshotSide(snap), BaselineSide(baseline_of(snap), "base.json")
+    for scope in (
+        Scope("held", annotation="ProfilerStep"),
+        Scope("held", annotation="Optimizer.step"),
+        Scope("held", category="activations"),
+        Scope("held", category="unknown"),
+    ):
+        assert side.level(0, scope) == direct.level(0, scope)
+        ours = side.at(0, scope)
+        assert sum(group.bytes for group in ours.groups) == ours.side.bytes > 0
+
+
+def test_a_peak_of_which_no_group_was_kept() -> None:
+    """Any group may be among those that were left out, however large."""
+    peak = BaselinePeak("held", None, None, 100, 2, 7, (), 2, 100, 2)
+    device = BaselineDevice(0, (peak,), {})
+    side = BaselineSide(Baseline("x", "held", "", (), (device,)), "base.json")
+    found = side.at(0, Scope("held"))
+    assert found.groups == [Group(REST, 100, 2, 0.0)]
+    assert found.most_left_out == 100
+
+
+def test_a_strict_side_asks_strictly(monkeypatch: pytest.MonkeyPatch) -> None:
+    snap = mr.open(ROOT / "examples" / "transformer_step.pkl.gz")
+    strictly = graded(("tail_race",))
+    monkeypatch.setattr("memreplay.analysis.comparing.sides.strict_verdict", lambda *_: strictly)
+    for strict in (False, True):
+        side = SnapshotSide(snap, strict=strict)
+        assert (side.verdict(0, "held") == strictly) is strict
+        assert (side.at(0, Scope("held")).side.reasons == ("tail_race",)) is strict

@@ -1,0 +1,201 @@
+"""calltree: totals at every level, against paths counted in plain Python."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import memreplay as mr
+from memreplay.analysis.groups.calltree import TreeShape, call_tree, shape_of
+from memreplay.analysis.groups.grouping import Grouper
+from memreplay.commands.at.find import at_report
+from memreplay.commands.at.json import render_at_json
+from memreplay.commands.peak.find import peak_report
+from memreplay.commands.peak.json import render_peak_json
+from memreplay.commands.peak.text import peak_document
+from memreplay.engine.query import _groups
+from memreplay.errors import UsageError
+from memreplay.render.plain import render_plain
+from memreplay.snapshot.model import When
+from tests import build
+from tests.build import SnapshotBuilder
+from tests.strategies import traces
+from tests.unit.render.schemas import check_against
+
+Path = tuple[int, ...]
+Line = tuple[int, Path, int, int, int, int, int]
+BEFORE, WITHOUT = _groups.CALL_BASELINE, _groups.CALL_NO_STACK
+
+
+def slow(snap: mr.Snapshot, device: int, event: int, grouper: Grouper, shape: TreeShape) -> object:
+    """The lines of a live set's tree: each path's totals, then its children, recursively."""
+    usage = snap.replay(device).measure()
+    live = usage.live_at(event=event)
+    totals: Counter[Path] = Counter()
+    counts: Counter[Path] = Counter()
+    own: Counter[Path] = Counter()
+    own_counts: Counter[Path] = Counter()
+    for stack, size, begin in zip(
+        live.stack.tolist(), live.size.tolist(), live.alloc_event.tolist(), strict=True
+    ):
+        ids = snap.native.stack(stack)[::-1]
+        path = tuple(i for i in ids if shape.whole or not grouper.dimensions.is_plumbing(i))
+        if not stack:
+            path = (BEFORE if begin == -1 else WITHOUT,)
+        elif not path:
+            path = (grouper.label_frame(usage, stack),)
+        for end in range(len(path) + 1):
+            totals[path[:end]] += size
+            counts[path[:end]] += 1
+        own[path] += size
+        own_counts[path] += 1
+    children: dict[Path, list[Path]] = {}
+    for path in counts:
+        if path:
+            children.setdefault(path[:-1], []).append(path)
+    least = math.ceil(totals[()] * shape.share)
+    lines: list[Line] = []
+
+    def show(path: Path, level: int) -> None:
+        for child in sorted(children.get(path, []), key=lambda p: (-totals[p], -counts[p], p[-1])):
+            if totals[child] < least:
+                continue
+            end = child
+            while len(children.get(end, [])) == 1 and not own_counts[end]:
+                (end,) = children[end]
+            below = len(children.get(end, []))
+            numbers = (totals[end], counts[end], own[end], own_counts[end], below)
+            lines.append((level, end[len(path) :], *numbers))
+            if not shape.depth or level < shape.depth:
+                show(end, level + 1)
+
+    show((), 1)
+    return lines
+
+
+@given(
+    traces(),
+    st.integers(0, 2**16),
+    st.integers(0, 3),
+    st.sampled_from([0.0, 0.01, 0.2, 1.0]),
+    st.booleans(),
+)
+def test_any_trace(
+    snapshot: build.Snapshot, seed: int, depth: int, share: float, whole: bool
+) -> None:
+    snap = mr.open(build.dump(snapshot))
+    grouper = Grouper(snap, "stack")
+    shape = TreeShape(depth, share, whole)
+    for device in snap.devices:
+        usage = snap.replay(device).measure()
+        event = usage.replay.start + seed % (usage.replay.events + 1)
+        found = _groups.call_tree(
+            grouper.dimensions.keys(usage, "stack"),
+            usage.listed(event),
+            usage.native,
+            whole,
+            depth,
+            math.ceil(usage.bytes_at(event) * share),
+        )
+        assert found == slow(snap, device, event, grouper, shape)
+        tree = call_tree(usage, event, grouper, shape)
+        held = sum(call.bytes for call in tree.calls if call.level == 1)
+        assert held + tree.hidden_bytes == usage.bytes_at(event)
+        # Everything in a line is its own, in a line below it, or hidden.
+        for at, call in enumerate(tree.calls):
+            below = []
+            for other in tree.calls[at + 1 :]:
+                if other.level <= call.level:
+                    break
+                if other.level == call.level + 1:
+                    below.append(other.bytes)
+            assert call.bytes == call.own_bytes + sum(below) + call.hidden_bytes
+            assert call.hidden >= 0
+            assert call.hidden or not call.hidden_bytes
+
+
+def snap() -> mr.Snapshot:
+    main = ("main", "train.py", 1)
+    builder = SnapshotBuilder()
+    builder.free_completed(1 << 40, 7)
+    builder.alloc(512, 600, frames=[("f", "m.py", 1), ("step", "t.py", 2), main])
+    builder.alloc(2048, 300, frames=[("g", "m.py", 5), ("step", "t.py", 2), main])
+    builder.alloc(4096, 90, frames=[("step", "t.py", 2), main])
+    builder.alloc(8192, 3, frames=[])
+    return mr.open(build.dump(builder.build()))
+
+
+def test_the_text_and_the_json_of_a_peak() -> None:
+    report = peak_report(snap(), tree=TreeShape(share=0.2))
+    text = render_plain(peak_document(report), width=100)
+    assert text.split("leads to\n")[1].splitlines()[:5] == [
+        "990 B  99.7%      3  main > step  t.py:2",
+        "600 B  60.4%      1    f  m.py:1",
+        "300 B  30.2%      1    g  m.py:5",
+        " 90 B   9.1%           (itself)",
+        "  3 B   0.3%         others",
+    ]
+    found = json.loads(render_peak_json(report))
+    check_against("peak-1.json", found)
+    tree = found["devices"][0]["tree"]
+    assert tree["hidden_bytes"] == 3
+    assert [(call["level"], call["bytes"], call["label"]) for call in tree["calls"]] == [
+        (1, 990, "step t.py:2"),
+        (2, 600, "f m.py:1"),
+        (2, 300, "g m.py:5"),
+    ]
+    cut = peak_report(snap(), tree=TreeShape(depth=1, share=0))
+    text = render_plain(peak_document(cut), width=100)
+    assert "2 more calls" in text
+    assert "(recorded without a stack)" in text
+
+
+def test_a_tree_at_a_moment() -> None:
+    report = at_report(snap(), [When("start")], tree=TreeShape())
+    found = json.loads(render_at_json(report))
+    check_against("at-1.json", found)
+    (call,) = found["devices"][0]["tree"]["calls"]
+    assert (call["label"], call["bytes"], call["frames"]) == (
+        "(allocated before the recording)",
+        7,
+        [],
+    )
+
+
+def test_a_deep_stack() -> None:
+    frames = [("f", "a.py", line) for line in range(20_000)]
+    builder = SnapshotBuilder().alloc(512, 1, frames=frames).alloc(1024, 1, frames=frames[1:])
+    deep = mr.open(build.dump(builder.build()))
+    (device,) = peak_report(deep, tree=TreeShape()).devices
+    assert device.tree is not None
+    assert [(call.bytes, len(call.frames)) for call in device.tree.calls] == [(2, 19_999), (1, 1)]
+
+
+def test_what_has_no_tree() -> None:
+    for options in ({"measure": "reserved"}, {"by": "file"}):
+        with pytest.raises(UsageError, match="a tree shows call stacks"):
+            peak_report(snap(), tree=TreeShape(), **options)  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match="a tree shows call stacks"):
+            at_report(snap(), [When("end")], tree=TreeShape(), **options)  # type: ignore[arg-type]
+    assert shape_of(None, whole=True) is None
+    usage = snap().replay().measure()
+    with pytest.raises(ValueError, match="a tree is of stacks"):
+        _groups.call_tree(
+            _groups.size_keys(usage.native), usage.listed(0), usage.native, True, 0, 0
+        )
+
+
+def test_a_share_is_the_least_that_a_call_holds() -> None:
+    builder = SnapshotBuilder()
+    for i, size in enumerate((2, 1)):
+        builder.alloc(512 << i, size, frames=[(f"f{i}", "/r/m.py", 1)])
+    opened = mr.open(build.dump(builder.build()))
+    (device,) = peak_report(opened, tree=TreeShape(share=0.5)).devices
+    assert device.tree is not None
+    # 1 of 3 bytes is less than half.
+    assert [call.bytes for call in device.tree.calls] == [2]

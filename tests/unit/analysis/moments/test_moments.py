@@ -1,0 +1,239 @@
+"""moments: which event is meant by a peak, a time, an annotation, and what is refused."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import memreplay as mr
+from memreplay.analysis.moments.annotations import spans
+from memreplay.analysis.moments.moments import highest_within, resolve
+from memreplay.errors import UsageError
+from memreplay.snapshot.model import When
+from tests import build
+from tests.allocator_strategies import Recording, recordings
+from tests.build import START_US, SnapshotBuilder
+
+
+def at(builder: SnapshotBuilder, when: When) -> int:
+    snap = mr.open(build.dump(builder.build()))
+    return resolve(snap, snap.replay().measure(), when)
+
+
+def waves() -> SnapshotBuilder:
+    """Two peaks: 900 after event 0, 700 after event 2; 10 us an event; annotated."""
+    builder = SnapshotBuilder()
+    builder.alloc(512, 900, time_us=START_US)
+    builder.free_completed(512, 900, time_us=START_US + 10)
+    builder.alloc(1024, 700, time_us=START_US + 20)
+    builder.free_completed(1024, 700, time_us=START_US + 30)
+    for name, start, end in (("step", 5, 15), ("step", 15, 35), ("step#9", 0, 1)):
+        builder.annotation(name, "START", START_US + start)
+        builder.annotation(name, "END", START_US + end)
+    builder.annotation("back", "START", START_US + 18).annotation("back", "END", START_US + 2)
+    return builder.annotation("open", "START", START_US + 12)
+
+
+@pytest.mark.parametrize(
+    "when, event",
+    [
+        (When("start"), -1),
+        (When("end"), 3),
+        (When("event", 2), 2),
+        (When("event", -1), -1),
+        (When("elapsed", 0), 0),
+        (When("elapsed", 29), 2),
+        (When("elapsed", 10**12), 3),
+        (When("time", START_US + 10), 1),
+        (When("time", 0), -1),
+        (When("peak", 1), 0),
+        (When("peak", 2), 2),
+        (When("annotation", name="step"), 0),
+        (When("annotation", name="step#1"), 0),
+        (When("annotation", name="step#2"), 1),
+        (When("annotation", name="step#-1"), 1),
+        (When("annotation", name="step#2", edge="end"), 3),
+        (When("annotation", name="step#2", edge="peak"), 2),
+        (When("annotation", name="step#1", edge="peak"), 0),  # the state in which it began
+        (When("annotation", name="step#9", edge="end"), 0),  # its name, not the ninth
+        (When("annotation", name="open", edge="peak"), 2),
+        (When("annotation", name="back", edge="peak"), 1),  # its END has an earlier time
+        (When("annotation", name="back", edge="end"), 1),
+    ],
+)
+def test_which_event(when: When, event: int) -> None:
+    assert at(waves(), when) == event
+
+
+@pytest.mark.parametrize(
+    "when, words",
+    [
+        (When("event", 4), "no event 4; its events: 0 to 3"),
+        (When("event", -2), "no event -2"),
+        (When("peak", 0), "peaks count from 1"),
+        (When("peak", 3), "2 separate peaks; there is no peak 3"),
+        (
+            When("annotation", name="stop"),
+            "no annotation 'stop'; there are: step#9, step, open, back",
+        ),
+        (When("annotation", name="stop#1"), "no annotation 'stop#1'"),
+        (When("annotation", name="step#x"), "no annotation 'step#x'"),
+        (When("annotation", name="step#--1"), "no annotation 'step#--1'"),
+        (When("annotation", name="step#"), "no annotation 'step#'"),
+        (When("annotation", name="step#" + 5000 * "9"), "no annotation 'step#999"),
+        (When("annotation", name="step#3"), "'step' occurs 2 times"),
+        (When("annotation", name="step#0"), "there is no #0"),
+        (When("annotation", name="open#2"), "'open' occurs once"),
+        (When("annotation", name="open", edge="end"), "does not end in this recording"),
+    ],
+)
+def test_what_is_not_there(when: When, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        at(waves(), when)
+
+
+def test_without_annotations_or_times() -> None:
+    with pytest.raises(UsageError, match="has no annotations; record them"):
+        at(SnapshotBuilder().alloc(512, 1), When("annotation", name="a"))
+    timeless = SnapshotBuilder(times=False).alloc(512, 1).annotation("a", "START", START_US)
+    for when in (When("elapsed", 5), When("time", 5), When("annotation", name="a")):
+        with pytest.raises(UsageError, match="no times"):
+            at(timeless, when)
+    elsewhere = SnapshotBuilder().alloc(512, 1).annotation("a", "START", START_US, device=3)
+    with pytest.raises(UsageError, match="device 0 has no annotations"):
+        at(elsewhere, When("annotation", name="a"))
+
+
+def test_names_in_an_error_are_cut_short() -> None:
+    builder = SnapshotBuilder().alloc(512, 1).annotation("n" * 5000, "START", START_US)
+    with pytest.raises(UsageError) as error:
+        at(builder, When("annotation", name="a"))
+    assert len(str(error.value)) < 200
+
+
+def ranged(start: int | None, stop: int | None, when: When) -> int:
+    """Of ten events, 10 us apart, of which those of a range are read."""
+    builder = SnapshotBuilder()
+    for i in range(10):
+        builder.alloc((i + 1) << 9, 100, time_us=START_US + 10 * i)
+    for name, begin, end in (("in", 45, 55), ("early", 5, 45), ("late", 45, 85), ("past", 85, 95)):
+        builder.annotation(name, "START", START_US + begin)
+        builder.annotation(name, "END", START_US + end)
+    snap = mr.open(build.dump(builder.build()), start=start, stop=stop)
+    return resolve(snap, snap.replay().measure(), when)
+
+
+@pytest.mark.parametrize(
+    "when, event",
+    [
+        (When("elapsed", 45), 4),  # since the first event of the trace, as --from takes it
+        (When("time", START_US + 45), 4),
+        (When("annotation", name="in"), 4),
+        (When("annotation", name="in", edge="end"), 5),
+        (When("annotation", name="in", edge="peak"), 5),
+        (When("annotation", name="early", edge="end"), 4),
+        (When("annotation", name="late"), 4),
+        (When("start"), 2),
+        (When("end"), 6),
+    ],
+)
+def test_within_a_range(when: When, event: int) -> None:
+    assert ranged(3, 7, when) == event
+
+
+@pytest.mark.parametrize(
+    "when, words",
+    [
+        (When("elapsed", 25), "before the events that were read, 3 to 6"),
+        (When("elapsed", 75), "not before the last of the events that were read, 3 to 6"),
+        (When("time", START_US + 75), "not before the last"),
+        (When("annotation", name="early"), "before the events"),
+        (When("annotation", name="early", edge="peak"), "before the events"),
+        (When("annotation", name="late", edge="end"), "not before the last"),
+        (When("annotation", name="late", edge="peak"), "not before the last"),
+        (When("annotation", name="past"), "not before the last"),
+    ],
+)
+def test_what_was_not_read_is_not_answered(when: When, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        ranged(3, 7, when)
+
+
+def test_a_range_to_the_end_knows_all_that_follows() -> None:
+    assert ranged(3, None, When("elapsed", 10**9)) == 9
+    assert ranged(3, None, When("annotation", name="past")) == 8
+    assert ranged(None, 7, When("elapsed", 0)) == 0
+    assert ranged(None, 7, When("time", 0)) == -1
+
+
+@pytest.mark.parametrize(
+    "when", [When("elapsed", 5), When("time", START_US), When("annotation", name="in")]
+)
+def test_a_range_of_no_events_has_no_times(when: When) -> None:
+    with pytest.raises(UsageError, match="device 0 has no events"):
+        ranged(3, 3, when)
+
+
+def test_since_the_first_time_that_is_known() -> None:
+    builder = SnapshotBuilder().alloc(512, 1).drop("time_us")
+    builder.alloc(1024, 1, time_us=START_US).alloc(2048, 1, time_us=START_US + 10)
+    assert at(builder, When("elapsed", 5)) == 1
+    assert at(builder, When("elapsed", 10)) == 2
+
+
+@given(recordings(max_devices=1), st.randoms(use_true_random=False))
+def test_the_peak_between_two_events(recording: Recording, dice: random.Random) -> None:
+    snap = mr.open(build.dump(recording.snapshot))
+    assume(snap.devices)
+    replay = snap.replay()
+    usage = replay.measure("held")
+    series = [usage.start_bytes, *usage.series.tolist()]
+    first = dice.randint(-1, replay.events - 1)
+    last = dice.randint(first, replay.events - 1)
+    top = usage.highest(first, last)
+    part = series[first + 1 : last + 2]
+    assert (top.bytes, top.event_index) == (max(part), first + part.index(max(part)))
+    assert usage.bytes_at(last) == series[last + 1]
+
+
+def test_the_highest_within_any_of_a_name() -> None:
+    snap = mr.open(build.dump(waves().build()))
+    usage = snap.replay().measure()
+    every = spans(snap, snap.replay())
+
+    def highest(name: str) -> tuple[int, int] | None:
+        found = highest_within(usage, every, name)
+        return None if found is None else (found.bytes, found.event_index)
+
+    # Both called so, and the one that is before its #.
+    assert highest("step") == (900, 0)
+    assert highest("step#9") == (900, 0)
+    assert highest("open") == (700, 2)
+    assert highest("nothing") is None
+    assert highest_within(usage, (), "step") is None
+
+
+@given(recordings(max_steps=40, max_devices=1), st.data())
+def test_the_highest_within_is_that_of_each(recording: Recording, data: st.DataObject) -> None:
+    builder_times = [event["time_us"] for event in recording.snapshot["device_traces"][0]]
+    assume(builder_times)
+    bounds = st.integers(min(builder_times) - 2, max(builder_times) + 2)
+    annotations = []
+    for i in range(data.draw(st.integers(1, 4))):
+        start, end = sorted((data.draw(bounds), data.draw(bounds)))
+        for stage, time in (("START", start), ("END", end)):
+            annotations.append({"name": f"a#{i}", "stage": stage, "device": 0, "time_us": time})
+    snapshot: Any = {**recording.snapshot, "external_annotations": annotations}
+    snap = mr.open(build.dump(snapshot))
+    usage = snap.replay(0).measure()
+    found = highest_within(usage, spans(snap, snap.replay(0)), "a")
+    each = [
+        usage.bytes_at(resolve(snap, usage, When("annotation", name=span.name, edge="peak")))
+        for span in spans(snap, snap.replay(0))
+    ]
+    assert found is not None
+    assert found.bytes == max(each)

@@ -1,0 +1,94 @@
+"""stages: usage at the edges of annotations and within them, against a look at every event."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import memreplay as mr
+from memreplay.analysis.moments import highest
+from memreplay.analysis.moments.records import DeviceStages
+from memreplay.commands.at.find import at_report
+from memreplay.errors import UsageError
+from memreplay.snapshot.model import Moment
+from tests import build
+from tests.build import START_US, SnapshotBuilder
+
+SPANS = st.lists(st.tuples(st.integers(-2, 30), st.integers(0, 30)), max_size=6)
+
+
+def recording(sizes: list[int], spans: list[tuple[int, int]]) -> SnapshotBuilder:
+    """An event a millisecond: an alloc of each size, a free of the one before where it is 0."""
+    builder = SnapshotBuilder()
+    live: list[tuple[int, int]] = []
+    for i, size in enumerate(sizes):
+        time = START_US + i * 1000
+        if size or not live:
+            live.append(((i + 1) << 12, size))
+            builder.alloc(*live[-1], time_us=time)
+        else:
+            builder.free_completed(*live.pop(), time_us=time)
+    for i, (start, length) in enumerate(spans):
+        builder.annotation(f"a{i}", "START", START_US + start * 1000)
+        if length:
+            builder.annotation(f"a{i}", "END", START_US + (start + length) * 1000)
+    return builder
+
+
+def found_in(builder: SnapshotBuilder, *, top: int = 0, start: int | None = None) -> DeviceStages:
+    moment = None if start is None else Moment("event", start)
+    snap = mr.open(build.dump(builder.build()), start=moment)
+    report = at_report(snap, [], stages=True, top=top)
+    assert report.stages is not None
+    (one,) = report.stages
+    return one
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=30), SPANS.filter(bool), st.integers(0, 9))
+def test_equals_brute_force(sizes: list[int], spans: list[tuple[int, int]], skip: int) -> None:
+    block, highest.BLOCK = highest.BLOCK, 4
+    try:
+        first = min(skip, len(sizes) - 1) if skip > 4 else 0
+        builder = recording(sizes, spans)
+        series = [0, *mr.open(build.dump(builder.build())).replay(0).usage.tolist()]
+        want = {}
+        for i, (start, length) in enumerate(spans):
+            # Of all events: the state before each, and after the last.
+            begin = min(max(start, 0), len(sizes))
+            end = min(max(start + length + 1, 0), len(sizes)) if length else len(sizes)
+            if first and end <= first:
+                continue
+            cut = bool(first) and begin <= first
+            within = series[max(begin, first) : end + 1]
+            want[f"a{i}"] = (
+                None if cut else series[begin],
+                max(within),
+                series[end] if length else None,
+            )
+        if not want:
+            return
+        found = found_in(builder, start=first or None)
+        assert found.stages_total == len(found.stages) == len(want)
+        got = {one.name: (one.start_bytes, one.peak_bytes, one.end_bytes) for one in found.stages}
+        assert got == want
+    finally:
+        highest.BLOCK = block
+
+
+def test_those_that_reach_highest_stay_in_their_order() -> None:
+    builder = recording([5, 0, 900, 0, 7, 0], [(0, 1), (2, 1), (4, 1)])
+    found = found_in(builder, top=2)
+    assert [(one.name, one.peak_bytes) for one in found.stages] == [("a1", 900), ("a2", 7)]
+    assert found.stages_total == 3
+
+
+def test_depth() -> None:
+    builder = recording([5] * 9, [(0, 8), (1, 2), (2, 1), (4, 2), (7, 4)])
+    depths = {one.name: one.depth for one in found_in(builder).stages}
+    assert depths == {"a0": 0, "a1": 1, "a2": 2, "a3": 1, "a4": 0}
+
+
+def test_no_annotations() -> None:
+    with pytest.raises(UsageError, match="this snapshot has no annotations"):
+        found_in(recording([5], []))

@@ -1,0 +1,54 @@
+"""near: what a name that no frame has comes near to."""
+
+from __future__ import annotations
+
+import pytest
+
+import memreplay as mr
+from memreplay.analysis.selecting.near import names_near
+from tests import build
+from tests.build import SnapshotBuilder
+
+TORCH = ("call", "/opt/venv/lib/python3.12/site-packages/torch/nn/modules/module.py", 5)
+EINOPS = ("einsum", "/opt/venv/lib/python3.12/site-packages/einops/einops.py", 907)
+
+
+def snap(*frames: build.FrameSpec) -> mr.Snapshot:
+    return mr.open(build.dump(SnapshotBuilder().alloc(512, 9, frames=list(frames)).build()))
+
+
+CODE = snap(
+    ("forward", "/home/ana/gpt/model.py", 72),
+    ("forward", "/home/ana/gpt/model.py", 399),
+    ("train", "C:\\gpt\\train.py", 10),
+    TORCH,
+    EINOPS,
+)
+
+
+@pytest.mark.parametrize(
+    "asked, near",
+    [
+        ("model.py:70", "near it: model.py:72 (forward), model.py:399 (forward)"),
+        (r"model\.py:398", "near it: model.py:399 (forward), model.py:72 (forward)"),
+        ("modle.py:72", "near it: model.py:72 (forward), model.py:399 (forward)"),
+        ("train.py:1", "near it: train.py:10 (train)"),
+        ("forwad", "near it: forward"),
+        ("einsums", "near it: einsum"),
+        ("zzz", "its code is in model.py, train.py, einops.py"),
+        ("module.py:5", "near it: model.py:72 (forward), model.py:399 (forward)"),
+        ("(allocated before the recording)", "memory from before the recording has none"),
+    ],
+)
+def test_lines_come_first_then_names(asked: str, near: str) -> None:
+    assert names_near(CODE, asked).startswith(near)
+
+
+def test_plumbing_alone_is_no_code() -> None:
+    assert names_near(snap(TORCH), "forward") == "the recording has no frames of Python code"
+
+
+def test_names_from_the_file_are_cut() -> None:
+    one = snap(("f" * 500, "/home/ana/" + "m" * 500 + ".py", 1))
+    assert len(names_near(one, "zzz")) < 120
+    assert len(names_near(one, "m" * 500 + ".py:7")) < 220

@@ -1,0 +1,259 @@
+"""Tests of commands/allocations/text.py."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from memreplay.commands.allocations.result import (
+    AllocationGroup,
+    AllocationsReport,
+    AllocationSums,
+    DeviceAllocations,
+    ValueClass,
+)
+from memreplay.commands.allocations.text import allocations_document
+from memreplay.render.fit import cell_width
+from memreplay.render.plain import render_plain
+from memreplay.snapshot.model import Group
+from tests.unit.commands.results import ATTENTION, AUTOGRAD, GIB, KIB, MIB
+
+TOTAL = AllocationSums(
+    count=2_000,
+    bytes=40 * GIB,
+    mean_bytes=20 * MIB,
+    temporary_count=150,
+    temporary_bytes=GIB,
+    live_count=100,
+    live_bytes=2 * GIB,
+    mean_lifetime_events=40,
+    mean_lifetime_us=5_820,
+)
+REST = replace(TOTAL, count=904, bytes=18 * GIB, temporary_count=50, live_count=0)
+GROUP = AllocationGroup(
+    replace(ATTENTION, bytes=20 * GIB), replace(TOTAL, count=96, bytes=20 * GIB, live_count=100)
+)
+BACKWARD = AllocationGroup(
+    replace(AUTOGRAD, bytes=2 * GIB, share=0.05),
+    replace(
+        TOTAL,
+        count=1_000,
+        bytes=2 * GIB,
+        temporary_count=0,
+        live_count=0,
+        mean_lifetime_events=None,
+        mean_lifetime_us=None,
+    ),
+)
+FOUND = DeviceAllocations(
+    device=0,
+    measure="requested",
+    exactness="exact",
+    first_event=0,
+    events=6_200,
+    trace_events=6_200,
+    duration_us=2_000_000,
+    total=TOTAL,
+    min_bytes=4,
+    max_bytes=200 * MIB,
+    median_bytes=3 * MIB,
+    median_lifetime_events=14,
+    median_lifetime_us=89,
+    sizes=(ValueClass(4, 7, 500, 2_000), ValueClass(1 << 27, (1 << 28) - 1, 1_500, 40 * GIB)),
+    lifetimes_events=(ValueClass(1, 9, 900, GIB), ValueClass(10, 99, 1_000, 37 * GIB)),
+    lifetimes_us=(
+        ValueClass(0, 0, 10, KIB),
+        ValueClass(1_000, 9_999, 1_885, 38 * GIB),
+    ),
+    untimed_count=5,
+    untimed_bytes=3 * KIB,
+    grown_count=20,
+    peak_bytes=8 * GIB,
+    baseline_count=7,
+    baseline_bytes=GIB,
+    baseline_freed_count=2,
+    baseline_freed_bytes=MIB,
+    groups=(GROUP, BACKWARD),
+    groups_total=12,
+    rest=REST,
+    trusted=True,
+    reasons=(),
+)
+REPORT = AllocationsReport(
+    file="snap.pkl",
+    measure="requested",
+    by="stack",
+    sort="bytes",
+    threshold=0,
+    all_frames=False,
+    devices=(FOUND,),
+)
+NOTHING = AllocationSums(0, 0, None, 0, 0, 0, 0, None, None)
+EMPTY = replace(
+    FOUND,
+    duration_us=None,
+    total=NOTHING,
+    min_bytes=None,
+    max_bytes=None,
+    median_bytes=None,
+    median_lifetime_events=None,
+    median_lifetime_us=None,
+    sizes=(),
+    lifetimes_events=(),
+    lifetimes_us=None,
+    untimed_count=0,
+    untimed_bytes=0,
+    grown_count=0,
+    groups=(),
+    groups_total=0,
+    rest=NOTHING,
+)
+TIMELESS = replace(
+    FOUND,
+    duration_us=None,
+    median_lifetime_us=None,
+    lifetimes_us=None,
+    untimed_count=1_900,
+    untimed_bytes=38 * GIB,
+    total=replace(TOTAL, mean_lifetime_us=None),
+)
+
+
+def text(found: DeviceAllocations, width: int = 100, **changes: object) -> str:
+    report = replace(REPORT, devices=(found,), **changes)  # type: ignore[arg-type]
+    return render_plain(allocations_document(report), width=width)
+
+
+def test_what_stands_above_the_groups() -> None:
+    lines = text(FOUND).splitlines()[2:]
+    first = [
+        "device 0: 2,000 allocations of 40.0 GiB requested, in 6,200 events over 2.00 s",
+        "measure    requested, exact",
+        "rate       1,000 allocations and 20.0 GiB a second",
+        "turnover   5.0 times the peak of 8.0 GiB",
+        "sizes      4 B to 200.0 MiB, median 3.0 MiB, mean 20.0 MiB",
+        "lifetimes  median 89 us (14 events), mean 5.82 ms",
+        "temporary  150 (7.5%) of 1.0 GiB freed before another was made",
+        "freed      1,900; 100 of 2.0 GiB still live at the end",
+        "reuse      1,980 (99.0%) needed no new segment",
+        "baseline   7 blocks of 1.0 GiB from before the first event not counted here; 2 (1.0 MiB)",
+    ]
+    assert lines[:10] == [*first[:-1], first[-1] + " freed"]
+    assert lines[11:23] == [
+        "sizes from  count  share     bytes",
+        "       4 B    500  25.0%   2.0 KiB  █████████████",
+        "      16 B      -                -",
+        "  64.0 MiB  1,500  75.0%  40.0 GiB  " + "█" * 40,
+        "",
+        "lifetimes from  count  share     bytes",
+        "          0 us     10   0.5%   1.0 KiB  ▏",
+        "          1 us      -                -",
+        "          1 ms  1,885  94.2%  38.0 GiB  " + "█" * 40,
+        "     not known      5   0.2%   3.0 KiB  ▏",
+        "    still live    100   5.0%   2.0 GiB  ██",
+        "",
+    ]
+
+
+def test_groups() -> None:
+    rows = text(FOUND, width=160).splitlines()
+    first = next(row for row in rows if "scaled_dot" in row)
+    assert first.split()[:9] == ["20.0", "GiB", "50.0%", "96", "20.0", "MiB", "150", "5.82", "ms"]
+    second = next(row for row in rows if "(autograd)" in row)
+    assert "-          -     -  MulBackward0 (autograd)  aten::mul_Tensor" in second
+    assert rows[-1].split()[:3] == ["18.0", "GiB", "45.0%"]
+    assert rows[-1].endswith("10 more groups (--top 0 shows all)")
+
+
+def test_narrow() -> None:
+    lines = text(FOUND, width=80).splitlines()
+    assert max(map(cell_width, lines)) <= 80
+    (titles,) = (line for line in lines if "allocated at" in line)
+    assert titles.split()[:5] == ["bytes", "count", "temporary", "mean", "life"]
+
+
+def test_wide_histograms_stand_side_by_side() -> None:
+    (titles,) = (line for line in text(FOUND, 160).splitlines() if "sizes from" in line)
+    assert "lifetimes from" in titles
+
+
+def test_without_times() -> None:
+    shown = text(TIMELESS)
+    assert "requested, in 6,200 events\n" in shown
+    assert "a second" not in shown
+    assert "median 14 events, mean 40\n" in shown
+    assert "1 event    900" in shown
+    assert "10 events  1,000" in shown
+    assert "mean events" in shown
+    assert "note: the file has no times: lifetimes are in events, and no rate is known" in shown
+
+
+@pytest.mark.parametrize(
+    "changes, words",
+    [
+        (
+            {"events": 0, "trace_events": 0, "trusted": False, "reasons": ("no_events",)},
+            "no events were recorded, so what was allocated is not known",
+        ),
+        ({"events": 0, "trace_events": 0}, "device 0: no events\n"),
+        ({"events": 0}, "device 0: no events in this range\n"),
+        ({"events": 9}, "device 0: no allocations, in 9 events\n"),
+    ],
+)
+def test_nothing_to_count(changes: dict[str, object], words: str) -> None:
+    shown = text(replace(EMPTY, **changes)) + "\n"  # type: ignore[arg-type]
+    assert words in shown
+    assert "no times" not in shown
+
+
+def test_no_events_says_what_to_do() -> None:
+    shown = text(replace(EMPTY, events=0, trace_events=0, trusted=False, reasons=("no_events",)))
+    assert "note: next time, call torch.cuda.memory._record_memory_history()" in shown
+
+
+def test_parts_ranges_and_thresholds() -> None:
+    shown = text(
+        replace(FOUND, first_event=100, trace_events=10_000), pool=(0, 1), stream=7, threshold=2
+    )
+    assert "pool       0:1 alone" in shown
+    assert "stream     7 alone" in shown
+    assert "range      events 100 to 6,299 of 10,000" in shown
+    assert "from before the range not counted here" in shown
+    assert "freed with at most 2 others made in between" in shown
+
+
+def test_by_size() -> None:
+    groups = (
+        AllocationGroup(Group("8 B to 16 B", 90, 9, 0.1), TOTAL, sizes=(8, 15)),
+        AllocationGroup(Group("0 B", 0, 9, 0.1), TOTAL, sizes=(0, 0)),
+    )
+    lines = text(replace(FOUND, groups=groups, groups_total=2), by="size").splitlines()
+    assert [line.split("  ")[-1] for line in lines[-2:]] == ["8 B to 16 B", "0 B"]
+
+
+def test_none_ended() -> None:
+    total = replace(TOTAL, mean_lifetime_events=None, mean_lifetime_us=None)
+    shown = text(
+        replace(
+            FOUND,
+            total=total,
+            lifetimes_us=(),
+            lifetimes_events=(),
+            median_lifetime_us=None,
+            median_lifetime_events=None,
+            untimed_count=0,
+        )
+    )
+    assert "lifetimes  none ended" in shown
+    assert "still live" in shown
+
+
+def test_an_empty_file() -> None:
+    report = replace(REPORT, devices=())
+    assert "neither events nor segments" in render_plain(allocations_document(report), width=80)
+
+
+def test_a_full_ring_buffer_is_told_in_terms_of_what_was_allocated() -> None:
+    shown = " ".join(text(replace(FOUND, trusted=False, reasons=("ring_overflow",))).split())
+    assert "what was allocated before the oldest event left is not counted" in shown

@@ -1,0 +1,152 @@
+"""Tests of commands/at/command.py, on a small file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from memreplay.commands.app import app
+from tests import build
+from tests.build import START_US, SnapshotBuilder
+from tests.unit.render.schemas import check_against
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """900 bytes from 0 to 2 s, 700 from 4 s on; a step from 3 s to 5 s."""
+    builder = SnapshotBuilder()
+    frames = [("forward", "model.py", 7)]
+    builder.alloc(512, 900, frames=frames, time_us=START_US)
+    builder.free_completed(512, 900, frames=frames, time_us=START_US + 2_000_000)
+    builder.alloc(1024, 700, frames=frames, time_us=START_US + 4_000_000)
+    builder.annotation("step", "START", START_US + 3_000_000)
+    builder.annotation("step", "END", START_US + 5_000_000)
+    builder.annotation("odd:end", "START", START_US + 1_000_000)
+    builder.annotation("odd:end", "END", START_US + 3_000_000)
+    file = tmp_path / "snap.pkl"
+    file.write_bytes(build.dump(builder.build()))
+    return str(file)
+
+
+def ask(runner: CliRunner, path: str, *options: str) -> Result:
+    return runner.invoke(app, ["at", path, *options])
+
+
+@pytest.mark.parametrize(
+    "options, events",
+    [
+        (["--event", "0"], [0]),
+        (["--event", "-1"], [-1]),
+        (["--time", "1.5s", "--time", "3s"], [0, 1]),
+        (["--annotation", "step"], [1]),
+        (["--annotation", "step#1", "--edge", "end"], [2]),
+        (["--annotation", "step", "--edge", "peak"], [2]),
+        (["--at", "step:end"], [2]),
+        (["--annotation", "odd:end"], [0]),
+        (["--annotation", "odd:end", "--edge", "end"], [1]),
+        (["--peak", "2", "--peak", "1"], [2, 0]),
+        (["--end", "--start"], [-1, 2]),
+        (["--at", "peak", "--at", "step:end", "--at", "1"], [0, 2, 1]),
+    ],
+)
+def test_moments(runner: CliRunner, path: str, options: list[str], events: list[int]) -> None:
+    result = ask(runner, path, *options, "--format", "json")
+    assert (result.exit_code, result.stderr) == (0, "")
+    found = json.loads(result.stdout)
+    check_against("at-1.json", found)
+    assert found["schema"] == "memreplay.at/1"
+    assert [device["event_index"] for device in found["devices"]] == events
+    bytes_after = {-1: 0, 0: 900, 1: 0, 2: 700}
+    assert [one["live_bytes"] for one in found["devices"]] == [bytes_after[e] for e in events]
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        ([], "which moment? Give --event"),
+        (["--edge", "end", "--end"], "--edge says where in an --annotation"),
+        (["--time", "3"], "3 has no unit"),
+        (["--at", "1.5"], "is not a moment"),
+        (["--event", "9"], "device 0 has no event 9; its events: 0 to 2"),
+        (["--annotation", "stop"], "no annotation 'stop'; there are: odd:end, step"),
+        (["--peak", "0"], "peaks count from 1"),
+        (["--end", "--measure", "reserved", "--list"], "no allocations to list"),
+        (["--end", "--measure", "reserved", "--by", "size"], "grouped by pool or stream"),
+    ],
+)
+def test_wrong_usage(runner: CliRunner, path: str, options: list[str], words: str) -> None:
+    result = ask(runner, path, *options)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert words in result.stderr
+
+
+def test_text_and_list(runner: CliRunner, path: str) -> None:
+    plain = ask(runner, path, "--event", "0")
+    assert "device 0: 900 B requested after event 0 of 3" in plain.stdout
+    assert "forward  model.py:7" in plain.stdout
+    assert "0x200" not in plain.stdout
+    listed = ask(runner, path, "--event", "0", "--list")
+    assert "900 B    0x200" in listed.stdout
+    (device,) = json.loads(ask(runner, path, "--event", "0", "--list", "--format", "json").stdout)[
+        "devices"
+    ]
+    assert [(one["address"], one["free_event"]) for one in device["allocations"]] == [(512, 1)]
+
+
+def test_strict(runner: CliRunner, path: str) -> None:
+    assert ask(runner, path, "--end", "--strict").exit_code == 1  # no segments: 700 bytes missing
+    assert ask(runner, path, "--end").exit_code == 0
+
+
+def test_annotations_in_a_table(runner: CliRunner, path: str) -> None:
+    result = ask(runner, path, "--annotations")
+    assert (result.exit_code, result.stderr) == (0, "")
+    rows = [line.split() for line in result.stdout.splitlines()]
+    assert ["+1.000", "s", "2.000", "s", "900", "B", "900", "B", "0", "B", "odd:end"] in rows
+    assert ["+3.000", "s", "2.000", "s", "0", "B", "700", "B", "700", "B", "step"] in rows
+    found = json.loads(ask(runner, path, "--annotations", "--end", "--format", "json").stdout)
+    check_against("at-1.json", found)
+    assert [one["peak_bytes"] for one in found["annotations"][0]["stages"]] == [900, 700]
+    assert len(found["devices"]) == 1
+    result = ask(runner, path, "--annotations", "--top", "1")
+    assert "1 more, none higher (--top 0 shows all)" in result.stdout
+
+
+@pytest.mark.parametrize(
+    "address, event, lived",
+    [
+        ("0x200", 0, "from event 0 to event 1, 2.000 s"),
+        ("512#1", 0, "from event 0 to event 1"),
+        ("1000", 0, "from event 0 to event 1"),
+        ("0x400#-1", 2, "from event 2 to the end"),
+        ("0x400", 0, "from event 0 to event 1"),
+    ],
+)
+def test_an_address(runner: CliRunner, path: str, address: str, event: int, lived: str) -> None:
+    result = ask(runner, path, "--address", address)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert lived in result.stdout
+    found = json.loads(ask(runner, path, "--address", address, "--format", "json").stdout)
+    check_against("at-1.json", found)
+    (device,) = found["devices"]
+    assert device["event_index"] == device["found"]["alloc_event"] == event
+
+
+@pytest.mark.parametrize(
+    "address, words",
+    [
+        ("0x100", "no allocation that was read and counts contained the address 0x100 in it"),
+        ("0x200#3", "0x200 is allocated once, counted from 1"),
+        ("0x400#0", "0x400 is allocated 2 times, counted from 1"),
+        ("0x1ffffffffffffffff", "is not an address"),
+        ("99999999999999999999", "is not an address"),
+        ("here", "is not an address"),
+    ],
+)
+def test_no_such_address(runner: CliRunner, path: str, address: str, words: str) -> None:
+    result = ask(runner, path, "--address", address)
+    assert result.exit_code == 2
+    assert words in " ".join(result.stderr.split())

@@ -1,0 +1,124 @@
+"""Tests of commands/categories/command.py, on a small file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from memreplay.commands.app import app
+from tests import build
+from tests.build import SnapshotBuilder
+from tests.unit.render.schemas import check_against
+
+RULES = """
+[[category]]
+name = "loss"
+frames = "loss"
+[[category]]
+name = "nothing"
+frames = "nowhere"
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """100 of the model, then 30 of the loss; a configuration beside it."""
+    builder = SnapshotBuilder()
+    builder.alloc(512, 100, frames=[("f", "model.py", 1), ("main", "train.py", 9)])
+    builder.alloc(1024, 30, frames=[("g", "loss.py", 1)])
+    file = tmp_path / "snap.pkl"
+    file.write_bytes(build.dump(builder.build()))
+    (tmp_path / "c.toml").write_text(RULES)
+    return str(file)
+
+
+def ask(runner: CliRunner, path: str, *options: str) -> Result:
+    config = str(Path(path).parent / "c.toml")
+    return runner.invoke(app, ["categories", path, "--config", config, *options])
+
+
+def test_text(runner: CliRunner, path: str) -> None:
+    result = ask(runner, path)
+    assert (result.exit_code, result.stderr) == (0, "")
+    words = [line.split() for line in result.stdout.splitlines()]
+    assert ["30", "B", "23.1%", "1", "1", "loss", "g", "loss.py:1"] in words
+    assert ["0", "B", "0%", "0", "2", "nothing", "(nothing)"] in words
+    assert ["100", "B", "76.9%", "1", "-", "unknown", "(see", "below)"] in words
+    assert ["100", "B", "76.9%", "1", "f", "model.py:1"] in words
+    assert ["rules", "19", "rules,", "2", "of", "them", "from", "the", "configuration"] in words
+    whole = ask(runner, path, "--all-frames", "--top", "1").stdout
+    assert "main  train.py:9" in whole
+
+
+def test_json(runner: CliRunner, path: str) -> None:
+    result = ask(runner, path, "--format", "json", "--at", "0", "--min-bytes", "1B")
+    assert (result.exit_code, result.stderr) == (0, "")
+    found = json.loads(result.stdout)
+    check_against("categories-1.json", found)
+    (device,) = found["devices"]
+    assert [rule["bytes"] for rule in device["rules"]] == [0] * 19
+    assert (device["unknown_bytes"], device["live_bytes"]) == (100, 100)
+
+
+def test_nothing_is_left(runner: CliRunner, path: str) -> None:
+    assert "no allocation passes the filters" in ask(runner, path, "--min-bytes", "1T").stdout
+    nowhere = ask(runner, path, "--include", "nowhere")
+    assert (nowhere.exit_code, nowhere.stdout) == (2, "")
+    assert "--include 'nowhere' matches no frame" in nowhere.stderr
+    assert "nothing was held" in ask(runner, path, "--at", "start").stdout
+
+
+def test_over_time(runner: CliRunner, path: str) -> None:
+    result = ask(runner, path, "--over-time", "--format", "json")
+    found = json.loads(result.stdout)
+    check_against("timeline-1.json", found)
+    layers = {one["label"]: one["bytes"] for one in found["devices"][0]["groups"]}
+    assert layers == {"unknown": [100, 100], "loss": [0, 30]}
+    result = ask(runner, path, "--over-time", "--format", "csv")
+    assert result.stdout.splitlines()[0].endswith("unknown,loss,(others)")
+    assert "loss" in ask(runner, path, "--over-time").stdout
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        (["--over-time", "--at", "end"], "--at only one"),
+        (["--format", "csv"], "is for --over-time"),
+        (["--measure", "reserved"], "have no categories"),
+        (["--over-time", "--measure", "reserved"], "have no categories"),
+    ],
+)
+def test_what_it_cannot_be_asked(
+    runner: CliRunner, path: str, options: list[str], words: str
+) -> None:
+    result = ask(runner, path, *options)
+    assert result.exit_code == 2
+    assert words in result.stderr
+
+
+def test_what_was_there_before_says_what_it_mostly_is(runner: CliRunner, tmp_path: Path) -> None:
+    file = tmp_path / "snap.pkl"
+    file.write_bytes(build.dump(SnapshotBuilder().free(512, 100).build()))
+    result = runner.invoke(app, ["categories", str(file), "--no-config"])
+    (line,) = (line for line in result.stdout.splitlines() if "before the recording" in line)
+    assert line.endswith("before the recording  (parameters, optimizer state, buffers)")
+
+
+def test_casts_that_python_stacks_hide_have_a_note(runner: CliRunner, tmp_path: Path) -> None:
+    autocast = "/v/site-packages/torch/amp/autocast_mode.py"
+    builder = SnapshotBuilder().alloc(512, 100, frames=[("forward", "/m.py", 1)])
+    builder.alloc(1024, 50, frames=[("forward", "/m.py", 2)])
+    builder.free(1024, 50, frames=[("__exit__", autocast, 371)])
+    file = tmp_path / "snap.pkl"
+    file.write_bytes(build.dump(builder.build()))
+    result = runner.invoke(app, ["categories", str(file), "--no-config"])
+    assert "weights (cast)" in result.stdout
+    assert 'record with stacks="all" to tell them apart' in " ".join(result.stdout.split())
+    found = json.loads(
+        runner.invoke(app, ["categories", str(file), "--no-config", "--format", "json"]).stdout
+    )
+    check_against("categories-1.json", found)
+    assert len(found["devices"][0]["notes"]) == 1

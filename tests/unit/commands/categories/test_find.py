@@ -1,0 +1,83 @@
+"""caught: what each rule decided, against every live allocation in plain Python."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import memreplay as mr
+from memreplay.analysis.categories.rules import DEFAULT_RULES, Rule
+from memreplay.commands.categories.find import categories_report
+from memreplay.errors import UsageError
+from memreplay.snapshot.model import Filters, When
+from tests import build
+from tests.build import SnapshotBuilder
+from tests.strategies import traces
+
+PATTERNS = ("a", "e", "^", "nowhere", r"py:\w*f", "0|1", "model", ":")
+
+
+def rule_of(snap: mr.Snapshot, rules: tuple[Rule, ...], stack: int) -> int:
+    """The number of the first rule found in a frame of the stack; one past the last for none."""
+    frames = [snap.frame(i) for i in snap.native.stack(stack)]
+    for number, rule in enumerate(rules):
+        pattern = rule.frames or ""
+        if any(re.search(pattern, f"{frame.file}:{frame.function}") for frame in frames):
+            return number
+    return len(rules)
+
+
+@given(traces(), st.lists(st.sampled_from(PATTERNS), max_size=4), st.integers(0, 3))
+def test_any_trace(snapshot: build.Snapshot, patterns: list[str], top: int) -> None:
+    snap = mr.open(build.dump(snapshot))
+    rules = tuple(Rule(f"c{i % 2}", pattern) for i, pattern in enumerate(patterns))
+    report = categories_report(snap, rules=rules, top=top)
+    assert [one.device for one in report.devices] == list(snap.devices)
+    for one in report.devices:
+        live = snap.replay(one.device).live_at(event=one.event_index)
+        sums: Counter[int] = Counter()
+        counts: Counter[int] = Counter()
+        stacks: dict[int, Counter[tuple[int, bool]]] = {}
+        for stack, size, begin in zip(
+            live.stack.tolist(), live.size.tolist(), live.alloc_event.tolist(), strict=True
+        ):
+            number = rule_of(snap, rules, stack)
+            sums[number] += size
+            counts[number] += 1
+            key = (stack, begin == -1 and not stack)
+            stacks.setdefault(number, Counter())[key] += size
+        for number, caught in enumerate(one.caught):
+            assert (caught.rule, caught.category) == (number + 1, rules[number].name)
+            assert (caught.bytes, caught.count) == (sums[number], counts[number])
+            if caught.largest is None:
+                assert not counts[number]
+            else:
+                assert caught.largest.bytes == max(stacks[number].values())
+        unknown = len(rules)
+        assert (one.unknown_bytes, one.unknown_count) == (sums[unknown], counts[unknown])
+        mine = sorted(stacks.get(unknown, Counter()).values(), reverse=True)
+        assert one.unknown_total == len(mine)
+        assert [group.bytes for group in one.unknown] == (mine[:top] if top else mine)
+        assert one.live_bytes == sum(sums.values())
+        assert one.live_count == sum(counts.values())
+
+
+def test_own_rules_moments_and_filters() -> None:
+    builder = SnapshotBuilder()
+    builder.alloc(512, 100, frames=[("f", "model.py", 1)])
+    builder.alloc(1024, 30, frames=[("g", "loss.py", 1)])
+    builder.free_completed(512, 100)
+    snap = mr.open(build.dump(builder.build()))
+    rules = (Rule("mine", "loss"), *DEFAULT_RULES)
+    (one,) = categories_report(snap, rules=rules, when=When("end")).devices
+    assert [caught.own for caught in one.caught] == [True, *[False] * len(DEFAULT_RULES)]
+    assert (one.caught[0].bytes, one.caught[0].share, one.unknown_bytes) == (30, 1.0, 0)
+    report = categories_report(snap, rules=rules, filters=Filters(include=("model",)))
+    assert report.filters == Filters(include=("model",))
+    assert (report.devices[0].caught[0].bytes, report.devices[0].unknown_bytes) == (0, 100)
+    with pytest.raises(UsageError, match="have no categories"):
+        categories_report(snap, measure="reserved")

@@ -1,0 +1,37 @@
+"""Tests of commands/diff/json.py, against docs/schemas/diff-1.json."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from memreplay.commands.diff.json import render_diff_json
+from memreplay.commands.diff.result import DiffReport
+from memreplay.snapshot.model import When
+from tests.unit.commands.diff.test_text import DEVICE, REPORT
+from tests.unit.render.schemas import check_against
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        REPORT,
+        replace(REPORT, devices=(), only_base=(1,)),
+        replace(REPORT, when=When("annotation", name="a", edge="end"), by="file"),
+    ],
+)
+def test_schema(report: DiffReport) -> None:
+    check_against("diff-1.json", json.loads(render_diff_json(report)))
+
+
+def test_keys_and_values() -> None:
+    found = json.loads(render_diff_json(REPORT))
+    assert found["schema"] == "memreplay.diff/1"
+    (device,) = found["devices"]
+    assert device["change_bytes"] == device["new_bytes"] - device["base_bytes"] == 2 << 30
+    changes = sum(row["change_bytes"] for row in device["rows"])
+    assert changes == 3 * 2**30 - 2**30 + 2**20
+    assert device["rest_change_bytes"] == DEVICE.rest_change_bytes
+    assert [row["status"] for row in device["rows"]] == ["grew", "gone", "new"]

@@ -1,0 +1,226 @@
+"""Ranks compared: their moments, and how they lie, against brute force."""
+
+from __future__ import annotations
+
+import statistics
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import memreplay as mr
+from memreplay.commands.diff.find import diff_report
+from memreplay.commands.diff.ranks_find import chosen_rank, rank_diff, rank_sides, spread_of
+from memreplay.commands.diff.ranks_result import RankDiff, RankSide
+from memreplay.errors import UsageError
+from memreplay.snapshot.model import Filters, MeasureName, When
+from tests import build
+from tests.allocator_strategies import Recording, recordings
+from tests.build import SnapshotBuilder
+
+PEAK = When("peak", 1)
+MEASURES: list[MeasureName] = ["requested", "held", "active", "allocated", "reserved"]
+
+
+def opened(
+    snapshot: build.Snapshot, device: int | None = None, start: int | None = None
+) -> mr.Snapshot:
+    return mr.open(build.dump(snapshot), device=device, start=start)
+
+
+@given(
+    recordings(max_steps=60),
+    st.sampled_from(MEASURES),
+    st.sampled_from([PEAK, When("end"), When("start")]),
+    st.booleans(),
+)
+def test_a_side_is_the_truth(
+    recording: Recording, measure: MeasureName, when: When, strict: bool
+) -> None:
+    snap = opened(recording.snapshot)
+    sides = rank_sides(snap, measure=measure, when=when, strict=strict)
+    assert tuple(sides) == snap.devices
+    for device, side in sides.items():
+        usage = snap.replay(device).measure(measure)
+        series = [usage.start_bytes, *usage.series.tolist()]
+        at = {"peak": series.index(max(series)), "start": 0, "end": len(series) - 1}[when.kind]
+        assert (side.bytes, side.event_index) == (series[at], at - 1)
+        assert side.device == device
+
+
+@given(
+    recordings(max_steps=60),
+    recordings(max_steps=60),
+    st.sampled_from(MEASURES),
+    st.sampled_from([PEAK, When("end")]),
+    st.booleans(),
+    st.sampled_from([None, 0, 7]),
+)
+def test_a_rank_is_what_a_diff_of_its_device_alone_says(
+    base: Recording,
+    new: Recording,
+    measure: MeasureName,
+    when: When,
+    strict: bool,
+    start: int | None,
+) -> None:
+    """The groups of the rank that is shown are of files read anew, its device alone."""
+    ours, theirs = (
+        rank_sides(opened(one.snapshot, start=start), measure=measure, when=when, strict=strict)
+        for one in (base, new)
+    )
+    try:
+        found = rank_diff(3, ours, theirs)
+    except UsageError:
+        assert not set(ours) & set(theirs)
+        return
+    report = diff_report(
+        opened(base.snapshot, found.base.device, start),
+        opened(new.snapshot, found.new.device, start),
+        measure=measure,
+        when=when,
+        strict=strict,
+    )
+    (device,) = report.devices
+    for side, want in ((found.base, device.base), (found.new, device.new)):
+        assert (side.bytes, side.event_index, side.time_us, side.exactness, side.trusted) == (
+            want.bytes,
+            want.event_index,
+            want.time_us,
+            want.exactness,
+            want.trusted,
+        )
+        assert side.reasons == want.reasons
+
+
+def two_devices() -> SnapshotBuilder:
+    builder = SnapshotBuilder(devices=2).alloc(512, 10).alloc(4096, 900, device=1)
+    return builder.alloc(8192, 70, device=1)
+
+
+def test_a_device_that_lacks_the_moment_is_left_out() -> None:
+    snap = opened(two_devices().build())
+    assert {k: v.bytes for k, v in rank_sides(snap, measure="requested", when=PEAK).items()} == {
+        0: 10,
+        1: 970,
+    }
+    sides = rank_sides(snap, measure="requested", when=When("event", 1))
+    assert [(side.device, side.bytes) for side in sides.values()] == [(1, 970)]
+    with pytest.raises(UsageError, match="no event 7"):
+        rank_sides(snap, measure="requested", when=When("event", 7))
+
+
+def test_a_part_and_filters() -> None:
+    snap = opened(two_devices().build())
+    few = rank_sides(snap, measure="requested", when=PEAK, filters=Filters(min_bytes=100))
+    assert [side.bytes for side in few.values()] == [0, 900]
+    with pytest.raises(UsageError):
+        rank_sides(snap, measure="requested", when=PEAK, stream=77)
+    with pytest.raises(UsageError):
+        rank_sides(snap, measure="reserved", when=PEAK, filters=Filters(min_bytes=100))
+
+
+def side(n_bytes: int, device: int = 0) -> RankSide:
+    return RankSide("f", device, n_bytes, 0, None, "exact", True, ())
+
+
+def test_the_device_with_most_of_those_that_both_have() -> None:
+    def sides(*n_bytes: tuple[int, int]) -> dict[int, RankSide]:
+        return {device: side(one, device) for device, one in n_bytes}
+
+    found = rank_diff(1, sides((0, 5), (1, 50), (3, 99)), sides((0, 2), (1, 60), (2, 400)))
+    assert (found.base.device, found.new.device, found.change_bytes) == (1, 1, 10)
+    assert found.other_devices == (0, 2, 3)
+    # What the base has most of does not matter.
+    found = rank_diff(1, sides((0, 900), (1, 50)), sides((0, 2), (1, 60)))
+    assert (found.base.device, found.new.device) == (1, 1)
+    # Each its own: as where one launcher showed a process all devices, and another one alone.
+    found = rank_diff(1, sides((3, 5)), sides((0, 8)))
+    assert (found.base.device, found.new.device, found.change_bytes) == (3, 0, 3)
+    assert found.other_devices == ()
+    with pytest.raises(UsageError, match="rank 1 has no device in common: device 3 in the base, n"):
+        rank_diff(1, sides((3, 5)), {})
+    with pytest.raises(UsageError, match="device 3 in the base, device 0, 1 in the new run"):
+        rank_diff(1, sides((3, 5)), sides((0, 8), (1, 8)))
+
+
+@given(st.dictionaries(st.integers(0, 99), st.integers(-(2**62), 2**62), min_size=1, max_size=20))
+def test_spread_is_brute_force(n_bytes: dict[int, int]) -> None:
+    ranks, numbers = list(n_bytes), list(n_bytes.values())
+    found = spread_of(ranks, numbers)
+    assert (found.min_bytes, found.max_bytes, found.sum_bytes) == (
+        min(numbers),
+        max(numbers),
+        sum(numbers),
+    )
+    low, high = statistics.median_low(numbers), statistics.median_high(numbers)
+    assert found.median_bytes == (low + high) // 2
+    for rank, most in ((found.min_rank, min(numbers)), (found.max_rank, max(numbers))):
+        assert rank == min(one for one in ranks if n_bytes[one] == most)
+
+
+def test_imbalance() -> None:
+    assert spread_of([0, 1, 2], [4, 8, 2]).imbalance == 2.0
+    assert spread_of([0, 1, 2], [0, 8, 0]).imbalance is None
+
+
+@given(
+    st.lists(
+        st.tuples(*[recordings(max_steps=40, max_devices=1, settings="default")] * 2),
+        min_size=1,
+        max_size=5,
+    ),
+    st.sampled_from(["requested", "held"]),
+)
+def test_a_run_is_brute_force(
+    pairs: list[tuple[Recording, Recording]], measure: MeasureName
+) -> None:
+    """Peaks of random programs by the model's truth, and how they lie."""
+    found, tops = [], []
+    for rank, pair in enumerate(pairs):
+        if any(0 not in opened(one.snapshot).devices for one in pair):
+            continue
+        base, new = (rank_sides(opened(one.snapshot), measure=measure, when=PEAK) for one in pair)
+        found.append(rank_diff(rank, base, new))
+        tops.append([peak_of(one, measure) for one in pair])
+        exact = found[-1].base.exactness, found[-1].new.exactness
+        got = found[-1].base.bytes, found[-1].new.bytes
+        for one, want, so in zip(got, tops[-1], exact, strict=True):
+            assert one == want or so == "estimated"
+    if found and all("estimated" not in (one.base.exactness, one.new.exactness) for one in found):
+        numbers = [one.rank for one in found]
+        change = spread_of(numbers, [one.change_bytes for one in found])
+        assert change.sum_bytes == sum(new - base for base, new in tops)
+        assert change.max_bytes == max(new - base for base, new in tops)
+        worst = spread_of(numbers, [one.new.bytes for one in found])
+        assert worst.max_bytes == max(new for _, new in tops)
+        assert (shown := chosen_rank(found, "worst")) is not None
+        assert (shown.rank, shown.new.bytes) == (worst.max_rank, worst.max_bytes)
+
+
+def peak_of(recording: Recording, measure: MeasureName) -> int:
+    truth = recording.truths[0]
+    return max([truth.start_of(measure), *truth.series(measure)])
+
+
+def ranks(*changes: tuple[int, int]) -> list[RankDiff]:
+    return [RankDiff(i, side(base), side(new)) for i, (base, new) in enumerate(changes)]
+
+
+@pytest.mark.parametrize(
+    "changes, choice, rank",
+    [
+        ([(5, 6), (1, 9), (20, 20)], None, 1),
+        ([(5, 6), (1, 9), (20, 20)], "worst", 2),
+        ([(5, 6), (1, 9), (20, 20)], 0, 0),
+        ([(5, 6), (1, 9), (20, 20)], 3, None),
+        ([(5, 4), (9, 1), (20, 20)], None, 1),
+        ([(5, 5), (9, 9), (9, 9)], None, 1),
+        ([(5, 6), (1, 2)], None, 0),
+    ],
+)
+def test_the_rank_that_is_shown(
+    changes: list[tuple[int, int]], choice: int | str | None, rank: int | None
+) -> None:
+    found = chosen_rank(ranks(*changes), choice)
+    assert (None if found is None else found.rank) == rank

@@ -1,0 +1,190 @@
+"""Tests of commands/diff/ranks_text.py."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from memreplay.commands.diff.ranks_find import spread_of
+from memreplay.commands.diff.ranks_result import RankDiff, RankSide, RanksReport
+from memreplay.commands.diff.ranks_text import ranks_document, ranks_words
+from memreplay.commands.diff.result import DiffReport
+from memreplay.render.plain import render_plain
+from memreplay.snapshot.model import Filters, When
+from tests.unit.reports import test_diff_text
+
+MIB, GIB = 1 << 20, 1 << 30
+
+
+def rank(number: int, base: int, new: int) -> RankDiff:
+    sides = [
+        RankSide(f"/runs/{run}/rank{number}.pkl", number % 8, n, 7, None, "exact", True, ())
+        for run, n in (("a", base), ("b", new))
+    ]
+    return RankDiff(number, sides[0], sides[1])
+
+
+def report_of(*ranks: RankDiff, detail: DiffReport | None = None) -> RanksReport:
+    numbers = [one.rank for one in ranks]
+    return RanksReport(
+        "/runs/a",
+        "/runs/b",
+        "held",
+        "stack",
+        When("peak", 1),
+        False,
+        ranks,
+        spread_of(numbers, [one.base.bytes for one in ranks]),
+        spread_of(numbers, [one.new.bytes for one in ranks]),
+        spread_of(numbers, [one.change_bytes for one in ranks]),
+        None if detail is None else 1,
+        detail,
+    )
+
+
+RANKS = (
+    rank(0, 40 * GIB, 40 * GIB),
+    rank(1, 30 * GIB, 36 * GIB),
+    rank(2, 20 * GIB, 18 * GIB),
+    rank(3, 20 * GIB, 20 * GIB),
+)
+REPORT = report_of(*RANKS, detail=test_diff_text.REPORT)
+
+
+def lines(report: RanksReport, width: int = 100) -> list[str]:
+    return render_plain(ranks_document(report), width=width).splitlines()
+
+
+def cells(report: RanksReport, width: int = 100) -> list[str]:
+    return [" ".join(line.split()) for line in lines(report, width)]
+
+
+def test_the_whole() -> None:
+    text = cells(REPORT)
+    assert text[:9] == [
+        "/runs/a (base)",
+        "",
+        "/runs/b (new)",
+        "",
+        "4 ranks: highest peak 40.0 GiB -> 40.0 GiB held, 0 B",
+        "measure held, exact",
+        "grew most rank 1, 30.0 GiB -> 36.0 GiB, +6.0 GiB (+20.0%)",
+        "shrank most rank 2, 20.0 GiB -> 18.0 GiB, -2.0 GiB (-10.0%)",
+        "",
+    ]
+    assert text[9:21] == [
+        "ranks base new change",
+        "worst 40.0 GiB 40.0 GiB 0 B rank 0",
+        "median 25.0 GiB 28.0 GiB +3.0 GiB median change 0 B",
+        "lowest 20.0 GiB 18.0 GiB -2.0 GiB rank 2",
+        "imbalance 1.60 1.43 worst by median",
+        "sum 110.0 GiB 114.0 GiB +4.0 GiB",
+        "",
+        "rank device base new change",
+        "0 0 40.0 GiB 40.0 GiB 0 B worst",
+        "1 1 30.0 GiB 36.0 GiB +6.0 GiB +20.0% grew most",
+        "3 3 20.0 GiB 20.0 GiB 0 B",
+        "2 2 20.0 GiB 18.0 GiB -2.0 GiB -10.0% shrank most",
+    ]
+    assert "rank 1, device 0: peak 10.0 GiB -> 12.0 GiB held, +2.0 GiB (+20.0%)" in text
+    assert "/runs/a.pkl (base)" in text
+
+
+def test_the_worst_may_be_another_rank() -> None:
+    text = cells(report_of(rank(0, 9 * GIB, 5 * GIB), rank(1, 5 * GIB, 8 * GIB)))
+    assert "2 ranks: highest peak 9.0 GiB -> 8.0 GiB held, -1.0 GiB (-11.1%)" in text
+    assert "worst 9.0 GiB 8.0 GiB -1.0 GiB rank 1 (base: rank 0)" in text
+    assert "lowest 5.0 GiB 5.0 GiB 0 B rank 0 (base: rank 1)" in text
+
+
+def test_top_leaves_a_row_for_the_rest() -> None:
+    many = report_of(*(rank(i, GIB, GIB + i * MIB) for i in range(64)))
+    text = cells(replace(many, top=3), 80)
+    at = text.index("rank base new change")
+    assert [line.split()[0] for line in text[at + 1 : at + 4]] == ["63", "62", "61"]
+    assert text[at + 4] == "61 more ranks (--top 0 shows all)"
+    assert len(cells(replace(many, top=0))) == len(text) + 60
+
+
+def test_nothing_changed_and_nothing_there() -> None:
+    text = cells(report_of(rank(0, 0, 0), rank(1, 0, 0)))
+    assert "2 ranks: highest peak 0 B -> 0 B held, 0 B" in text
+    assert "change none, in any rank" in text
+    assert "imbalance - - worst by median" in text
+
+
+def test_another_moment_and_filters() -> None:
+    text = cells(replace(REPORT, when=When("end"), filters=Filters(min_bytes=MIB)))
+    assert "4 ranks at the end: highest 40.0 GiB -> 40.0 GiB held, 0 B" in text
+    assert "only 1.0 MiB or more" in text
+
+
+def test_what_is_not_compared() -> None:
+    ranks = (replace(RANKS[0], other_devices=(5,)), *RANKS[1:])
+    report = replace(
+        report_of(*ranks),
+        only_base=(4, 5, 6, 9),
+        only_new=(8,),
+        not_read=(7,),
+        unranked=("/runs/a/x.pkl", "/runs/a/y.pkl", "/runs/b/z.pkl", "/runs/b/w\x1b.pkl"),
+    )
+    text = lines(report, 160)
+    assert "note: ranks 4 to 6, 9 are only in /runs/a, and not compared" in text
+    assert "note: rank 8 is only in /runs/b, and not compared" in text
+    assert "warning: rank 7 could not be compared: the errors say why" in text
+    assert (
+        "note: left out, with no rank in the name: /runs/a/x.pkl, /runs/a/y.pkl,"
+        " /runs/b/z.pkl and 1 more" in text
+    )
+    assert any("note: several devices in rank 0: the one" in line for line in text)
+
+
+def test_doubts_are_said_once_with_their_ranks() -> None:
+    def doubted(one: RankDiff, *reasons: str) -> RankDiff:
+        new = replace(one.new, exactness="estimated", trusted=False, reasons=reasons)
+        return replace(one, new=new)
+
+    ranks = (RANKS[0], *(doubted(one, "no_segments") for one in RANKS[1:]))
+    text = lines(report_of(*ranks), 300)
+    assert "measure      held, exact except in ranks 1 to 3" in text
+    assert sum("warning:" in line for line in text) == 1
+    assert any(line.startswith("warning: new, ranks 1 to 3: the file has no") for line in text)
+    text = lines(report_of(*(doubted(one, "no_segments") for one in RANKS)), 300)
+    assert "measure      held, estimated" in text
+    assert any(line.startswith("warning: new, all ranks: the file has no") for line in text)
+    both = replace(ranks[1], base=replace(ranks[1].new, file="/runs/a/rank1.pkl"))
+    text = lines(report_of(RANKS[0], both, ranks[2]), 300)
+    assert any(
+        line.startswith("warning: base, rank 1; new, ranks 1, 2: the file has no") for line in text
+    )
+    text = lines(report_of(RANKS[0], both), 300)
+    assert any(line.startswith("warning: base and new, rank 1: the file has") for line in text)
+    assert any(line.endswith("  estimated") for line in text)
+
+
+def test_a_device_that_is_another_one() -> None:
+    other = replace(RANKS[1], base=replace(RANKS[1].base, device=7))
+    assert any("7 -> 1" in line for line in lines(report_of(RANKS[0], other), 120))
+
+
+@pytest.mark.parametrize("width", [60, 80, 160])
+def test_no_line_is_wider(width: int) -> None:
+    many = report_of(*(rank(i, 40 * GIB, 41 * GIB + i * MIB) for i in range(1_000)))
+    long = replace(many, base_folder="/" + "x" * 200, only_new=tuple(range(2_000, 3_000, 2)))
+    assert all(len(line) <= width for line in lines(replace(long, top=0), width))
+    assert all(len(line) <= width for line in lines(REPORT, width))
+
+
+@pytest.mark.parametrize(
+    "ranks, words",
+    [
+        ([], "no rank"),
+        ([3], "rank 3"),
+        ([4, 3], "ranks 3, 4"),
+        ([3, 4, 5], "ranks 3 to 5"),
+        ([0, 2, 3, 9, 10, 11], "ranks 0, 2, 3, 9 to 11"),
+    ],
+)
+def test_ranks_in_words(ranks: list[int], words: str) -> None:
+    assert ranks_words(ranks) == words

@@ -1,0 +1,88 @@
+"""Tests of commands/diff/text.py."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from memreplay.analysis.comparing.records import DiffRow, Side
+from memreplay.commands.diff.result import DeviceDiff, DiffReport
+from memreplay.commands.diff.text import diff_document
+from memreplay.render.plain import render_plain
+from memreplay.snapshot.model import Label, When
+from tests.unit.commands.results import ATTENTION
+
+MIB, GIB = 1 << 20, 1 << 30
+BASE = Side("/runs/a.pkl", 10 * GIB, 100, 1_200, None, "exact", True, ())
+NEW = replace(BASE, file="/runs/b.pkl", bytes=12 * GIB, count=130, event_index=1_300)
+GREW = DiffRow(ATTENTION.label, ATTENTION.frames, ATTENTION.user, 5 * GIB, 8 * GIB, 96, 120, "grew")
+GONE = DiffRow("(recorded without a stack)", (), (), GIB, 0, 4, 0, "gone")
+ADDED = replace(GONE, base_bytes=0, new_bytes=MIB, base_count=0, new_count=1, status="new")
+DEVICE = DeviceDiff(0, 0, "held", BASE, NEW, (GREW, GONE, ADDED), 4, -MIB, {"grew": 1, "gone": 2})
+REPORT = DiffReport(
+    "/runs/a.pkl", "/runs/b.pkl", "held", "stack", When("peak", 1), False, False, (DEVICE,)
+)
+
+
+def lines(report: DiffReport, width: int = 100) -> list[str]:
+    return render_plain(diff_document(report), width=width).splitlines()
+
+
+def test_the_whole() -> None:
+    text = lines(REPORT)
+    assert "/runs/a.pkl  (base)" in text
+    assert "/runs/b.pkl  (new)" in text
+    assert "device 0: peak 10.0 GiB -> 12.0 GiB held, +2.0 GiB (+20.0%)" in text
+    assert "base     10.0 GiB in 100 blocks at event 1,200" in text
+    assert "groups   1 grew, 2 gone" in text
+    rows = [line.split() for line in text]
+    assert ["+3.0", "GiB", "5.0", "GiB", "8.0", "GiB", "+24", "grew"] in [row[:8] for row in rows]
+    assert ["-1.0", "GiB", "1.0", "GiB", "-", "-4", "gone"] in [row[:7] for row in rows]
+    assert ["+1.0", "MiB", "-", "1.0", "MiB", "+1", "new"] in [row[:7] for row in rows]
+    assert any("1 more group (--top 0 shows all)" in line for line in text)
+
+
+def test_another_moment_and_what_is_not_compared() -> None:
+    report = replace(REPORT, when=When("end"), only_new=(2, 3))
+    text = lines(report)
+    assert "device 0: the end 10.0 GiB -> 12.0 GiB held, +2.0 GiB (+20.0%)" in text
+    assert "note: device 2, 3 is only in /runs/b.pkl, and not compared" in text
+
+
+def test_devices_of_two_numbers() -> None:
+    text = lines(replace(REPORT, devices=(replace(DEVICE, base_device=3),)))
+    assert "device 3 -> device 0: peak 10.0 GiB -> 12.0 GiB held, +2.0 GiB (+20.0%)" in text
+
+
+def test_no_change_and_doubts() -> None:
+    new = replace(NEW, bytes=BASE.bytes, trusted=False, reasons=("ring_overflow",))
+    same = replace(DEVICE, new=new, rows=(), rows_total=0, statuses={"same": 3})
+    text = lines(replace(REPORT, devices=(same,)))
+    assert "device 0: peak 10.0 GiB -> 10.0 GiB held, 0 B" in text
+    assert "note: no group changed" in text
+    assert any(line.startswith("warning: new: ") for line in text)
+
+
+@pytest.mark.parametrize("width", [60, 80, 160])
+def test_no_line_is_wider(width: int) -> None:
+    assert all(len(line) <= width for line in lines(REPORT, width))
+
+
+def test_by_several_ways() -> None:
+    of = (Label("attention"), Label("x", ATTENTION.frames, ATTENTION.user))
+    device = replace(DEVICE, rows=(replace(GREW, of=of),), rows_total=1)
+    text = "\n".join(lines(replace(REPORT, by="category,stack", devices=(device,))))
+    assert "attention, scaled_dot_" in text
+    # Callers of a function that was split off are no longer of each way.
+    merged = replace(GREW, label="attention, x")
+    device = replace(device, rows=(merged,))
+    text = "\n".join(lines(replace(REPORT, by="category,frame", devices=(device,))))
+    assert "attention, x" in text
+
+
+def test_where_there_is_little_room_the_count_goes_first() -> None:
+    assert "  count  " in "\n".join(lines(REPORT, 100))
+    narrow = "\n".join(lines(REPORT, 74))
+    assert "count" not in narrow
+    assert "1 more group (--top 0 shows all)" in narrow

@@ -1,0 +1,84 @@
+"""Tests of commands/dump/command.py."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from memreplay.commands.app import app
+from tests import build
+from tests.build import SnapshotBuilder
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    made = tmp_path / "snap.pkl"
+    made.write_bytes(build.dump(SnapshotBuilder().alloc(0x1000, 64).build()))
+    return made
+
+
+def test_text_is_the_default(runner: CliRunner, path: Path) -> None:
+    result = runner.invoke(app, ["dump", str(path)])
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.splitlines()[2].startswith("event 0 device=0 action=alloc addr=0x1000 ")
+
+
+def test_ndjson(runner: CliRunner, path: Path) -> None:
+    result = runner.invoke(app, ["dump", str(path), "--format", "ndjson"])
+    assert result.exit_code == 0
+    header, trace, event = map(json.loads, result.stdout.splitlines())
+    assert (header["schema"], header["file"]) == ("memreplay.dump/1", str(path))
+    assert (trace["table"], event["addr"]) == ("traces", 0x1000)
+
+
+def test_a_file(runner: CliRunner, path: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.txt"
+    result = runner.invoke(app, ["dump", str(path), "-o", str(out)])
+    assert (result.exit_code, result.output) == (0, "")
+    assert out.read_text() == runner.invoke(app, ["dump", str(path)]).stdout
+    again = runner.invoke(app, ["dump", str(path), "-o", str(out), "--format", "ndjson"])
+    assert again.exit_code == 2
+    assert again.stderr == (f"memreplay: error: {out} already exists; give --force to replace it\n")
+    assert out.read_text().startswith("snapshot ")
+    forced = ["dump", str(path), "-o", str(out), "--format", "ndjson", "--force"]
+    assert runner.invoke(app, forced).exit_code == 0
+    assert out.read_text().startswith("{")
+
+
+def test_a_terminal_is_refused_before_anything_is_read(
+    runner: CliRunner, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Terminal:
+        def isatty(self) -> bool:
+            return True
+
+    class System:
+        stdout = Terminal()
+
+    monkeypatch.setattr("memreplay.commands.shared.output.sys", System)
+    result = runner.invoke(app, ["dump", "nowhere.pkl"])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("memreplay: error: this is long, and stdout is a terminal: ")
+    assert len(result.stderr.splitlines()) == 1
+    assert runner.invoke(app, ["dump", str(path), "-o", "-"]).exit_code == 2
+    monkeypatch.setattr("memreplay.commands.shared.output.sys", sys)
+    assert runner.invoke(app, ["dump", str(path), "--force"]).exit_code == 0
+
+
+def test_a_file_that_cannot_be_read_leaves_no_output(runner: CliRunner, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.pkl"
+    bad.write_bytes(b"nothing")
+    result = runner.invoke(app, ["dump", str(bad), "-o", str(tmp_path / "out")])
+    assert result.exit_code == 3
+    assert [p.name for p in tmp_path.iterdir()] == ["bad.pkl"]
+
+
+def test_a_part(runner: CliRunner, path: Path) -> None:
+    path.write_bytes(build.dump(SnapshotBuilder().alloc(0x1000, 64).alloc(0x2000, 64).build()))
+    result = runner.invoke(app, ["dump", str(path), "--from", "1", "--device", "0"])
+    assert "event 0" not in result.stdout
+    assert "events=2 first_event=1 events_read=1" in result.stdout

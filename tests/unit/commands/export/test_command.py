@@ -1,0 +1,537 @@
+"""Tests of commands/export/command.py, export_tables.py, export_dataset.py and export_writing.py."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import subprocess
+import sys
+import weakref
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner, Result
+from pyarrow import dataset
+
+import memreplay as mr
+from memreplay.commands.app import app
+from memreplay.commands.export.dataset import host_of
+from memreplay.commands.export.names import FORMATS
+from memreplay.commands.export.names import TABLES as TABLE_FORMATS
+from memreplay.commands.export.writing import read
+from memreplay.export.tables import TABLES
+from memreplay.render import units
+from tests import build
+from tests.build import SnapshotBuilder
+
+
+def snapshot(sizes: list[int]) -> bytes:
+    builder = SnapshotBuilder()
+    for i, size in enumerate(sizes):
+        builder.alloc(0x1000 * (i + 1), size)
+    return build.dump(builder.build())
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    made = tmp_path / "snap.pkl"
+    made.write_bytes(snapshot([64, 128]))
+    return made
+
+
+def wrote(result: Result, out: object) -> str:
+    """What the one line on stderr says of what was written."""
+    assert (result.exit_code, result.stdout) == (0, ""), result.output
+    start = f"memreplay: wrote {out}: "
+    assert result.stderr.startswith(start)
+    assert result.stderr.count("\n") == 1
+    return str(result.stderr[len(start) : -1])
+
+
+def left(folder: Path) -> list[str]:
+    return sorted(os.path.relpath(p, folder) for p in folder.rglob("*") if p.is_file())
+
+
+def test_a_folder_gets_all_tables(runner: CliRunner, path: Path, tmp_path: Path) -> None:
+    out = tmp_path / "tables"
+    result = runner.invoke(app, ["export", str(path), "-o", f"{out}/"])
+    assert left(out) == sorted(f"{name}.parquet" for name in TABLES)
+    n_bytes = units.size(sum(one.stat().st_size for one in out.iterdir()))
+    assert wrote(result, f"{out}/") == (
+        f"8 files as parquet, {n_bytes}; rows: events 2, allocations 2, stacks 1, frames 1,"
+        " segments 0, blocks 0, annotations 0, usage 3"
+    )
+    assert pq.read_table(out / "allocations.parquet")["bytes"].to_pylist() == [64, 128]
+    assert os.listdir(tmp_path) == ["snap.pkl", "tables"] or sorted(os.listdir(tmp_path)) == [
+        "snap.pkl",
+        "tables",
+    ]
+
+
+def test_a_name_without_an_ending_is_a_folder(
+    runner: CliRunner, path: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "tables"
+    args = ["export", str(path), "-o", str(out), "--format", "csv", "--tables", "usage,events"]
+    assert runner.invoke(app, args).exit_code == 0
+    assert left(out) == ["events.csv", "usage.csv"]
+
+
+@pytest.mark.parametrize(
+    "name, start",
+    [
+        ("x.parquet", b"PAR1"),
+        ("x.arrow", b"ARROW1"),
+        ("x.csv", b'"device",'),
+        ("x.ndjson", b'{"device"'),
+        ("x.json", b"[\n{"),
+        ("X.PARQUET", b"PAR1"),
+        ("X.NdJson", b'{"device"'),
+    ],
+)
+def test_a_file_gets_the_allocations_in_the_format_of_its_name(
+    name: str, start: bytes, runner: CliRunner, path: Path, tmp_path: Path
+) -> None:
+    result = runner.invoke(app, ["export", str(path), "-o", str(tmp_path / name)])
+    data = (tmp_path / name).read_bytes()
+    fmt = name.lower()[2:]
+    assert wrote(result, tmp_path / name) == (
+        f"the table allocations as {fmt}, 2 rows, {units.size(len(data))}; --tables NAME for"
+        " another: events, allocations, stacks, frames, segments, blocks, annotations, usage"
+    )
+    assert data.startswith(start)
+    if name == "x.json":
+        assert [row["bytes"] for row in json.loads(data)] == [64, 128]
+
+
+def test_a_file_with_the_name_of_a_table_gets_that(
+    runner: CliRunner, path: Path, tmp_path: Path
+) -> None:
+    for name, rows in (("usage.parquet", 3), ("frames.parquet", 1), ("blocks.parquet", 0)):
+        for full in (name, f"my_{name}", f"1.{name.upper()}"):
+            out = tmp_path / full
+            result = runner.invoke(app, ["export", str(path), "-o", str(out)])
+            words = f"the table {name[:-8]} as parquet, {rows} row{'' if rows == 1 else 's'}, "
+            assert wrote(result, out) == words + units.size(out.stat().st_size)
+            assert pq.read_metadata(out).num_rows == rows
+            assert pq.read_schema(out).metadata[b"memreplay.table"] == name[:-8].encode()
+
+
+def test_stdout(runner: CliRunner, path: Path) -> None:
+    args = ["export", str(path), "--format", "ndjson", "--tables", "usage"]
+    result = runner.invoke(app, args)
+    assert result.exit_code == 0
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [row["requested_bytes"] for row in rows] == [0, 64, 192]
+
+
+def test_a_range_and_rules_of_ones_own(runner: CliRunner, path: Path, tmp_path: Path) -> None:
+    config = tmp_path / "memreplay.toml"
+    config.write_text('category_defaults = false\n[[category]]\nname = "all"\nframes = ""\n')
+    args = ["export", str(path), "--format", "json", "--from", "1", "--config", str(config)]
+    rows = json.loads(runner.invoke(app, args).stdout)
+    assert [(row["is_baseline"], row["alloc_event"]) for row in rows] == [(True, None), (False, 1)]
+
+
+@pytest.mark.parametrize(
+    "args, words",
+    [
+        ([], "say what to write (--format), or where to (-o OUT)"),
+        (["--format", "xml"], "'xml' is not one of"),
+        (["-o", "x.csv", "--tables", "usage,events"], "several tables go into a folder"),
+        (["--format", "csv", "--tables", "use"], "no table is called 'use'; there are: events"),
+        (["-o", "missing/x.csv"], "there is no directory"),
+        (["-o", "missing/tables/"], "there is no directory"),
+        (["--partition", "rank", "--format", "csv"], "a dataset is a folder: give -o DIR/"),
+        (["--partition", "rank", "-o", "ds/"], "no rank in the name"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_a_line(
+    args: list[str], words: str, runner: CliRunner, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(path.parent)
+    result = runner.invoke(app, ["export", path.name, *args])
+    assert result.exit_code == 2
+    assert words in result.stderr
+    assert left(path.parent) == ["snap.pkl"]
+
+
+def test_a_name_without_an_ending_that_is_no_folder(
+    runner: CliRunner, path: Path, tmp_path: Path
+) -> None:
+    reading, writing = os.pipe()
+    args = ["export", str(path), "--format", "csv", "-o"]
+    assert runner.invoke(app, [*args, f"/dev/fd/{writing}"]).exit_code == 0
+    os.close(writing)
+    with open(reading) as got:
+        assert got.readline().startswith('"device","address"')
+    out = tmp_path / "out"
+    out.write_text("mine")
+    result = runner.invoke(app, [*args, str(out)])
+    assert (result.exit_code, out.read_text()) == (2, "mine")
+    assert "out already exists; give --force to replace it" in result.stderr
+    assert runner.invoke(app, [*args, str(out), "--force"]).exit_code == 0
+    assert out.read_text().startswith('"device","address"')
+
+
+def test_an_ending_that_means_nothing(runner: CliRunner, path: Path, tmp_path: Path) -> None:
+    for name in ("x.txt", "snap.pkl.zst", "x.timeline.json.zst"):
+        result = runner.invoke(app, ["export", str(path), "-o", str(tmp_path / name)])
+        assert result.exit_code == 2
+        usual = ", ".join(endings[0] for _, endings in FORMATS.values())
+        assert (
+            f"{name}: no format has this ending; known endings: {usual}; or give --format"
+        ) in result.stderr
+    args = ["--tables", "usage", "--format", "parquet"]
+    for rest in (["-o", f"{tmp_path}/x.txt", *args], ["-o", f"{tmp_path}/run.1/"]):
+        assert runner.invoke(app, ["export", str(path), *rest]).exit_code == 0
+    (tmp_path / "run.2").mkdir()
+    assert runner.invoke(app, ["export", str(path), "-o", str(tmp_path / "run.2")]).exit_code == 0
+    assert left(tmp_path / "run.1") == left(tmp_path / "run.2")
+
+
+def test_nothing_is_overwritten_without_force(
+    runner: CliRunner, path: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "tables"
+    args = ["export", str(path), "-o", f"{out}/"]
+    assert runner.invoke(app, args).exit_code == 0
+    (out / "notes.txt").write_text("mine")
+    before = (out / "usage.parquet").read_bytes()
+    path.write_bytes(snapshot([1]))
+    result = runner.invoke(app, args)
+    assert result.exit_code == 2
+    assert "events.parquet already exists; give --force to replace it" in result.stderr
+    assert (out / "usage.parquet").read_bytes() == before
+    # One table of another snapshot beside the rest would be a lie.
+    result = runner.invoke(app, [*args, "--tables", "usage", "--force"])
+    assert result.exit_code == 2
+    assert "events.parquet may belong to another snapshot" in result.stderr
+    assert (out / "usage.parquet").read_bytes() == before
+    assert runner.invoke(app, [*args, "--force"]).exit_code == 0
+    assert pq.read_table(out / "allocations.parquet")["bytes"].to_pylist() == [1]
+    assert (out / "notes.txt").read_text() == "mine"
+    assert left(out) == sorted(["notes.txt", *(f"{name}.parquet" for name in TABLES)])
+
+
+@pytest.mark.parametrize("size, code", [(-20, 4), (5, 4), (0, 3)])
+def test_a_broken_snapshot_leaves_nothing(
+    size: int, code: int, runner: CliRunner, path: Path, tmp_path: Path
+) -> None:
+    path.write_bytes(path.read_bytes()[:size] if size else b"nonsense")
+    for args in (["-o", f"{tmp_path}/tables/"], ["-o", f"{tmp_path}/x.parquet"]):
+        result = runner.invoke(app, ["export", str(path), *args])
+        assert result.exit_code == code
+        assert result.stderr.count("\n") == 1
+        assert sorted(os.listdir(tmp_path)) == ["snap.pkl"]
+
+
+def test_salvage(runner: CliRunner, path: Path, tmp_path: Path) -> None:
+    data = snapshot([64] * 50)
+    path.write_bytes(data[: len(data) // 2])
+    args = ["export", str(path), "--salvage", "-o", f"{tmp_path}/x.parquet"]
+    said = "memreplay: the snapshot is cut off: these are the numbers of its intact part\n"
+    result = runner.invoke(app, args)
+    assert (result.exit_code, result.stderr.count("\n")) == (0, 2)
+    assert result.stderr.endswith(said)
+    assert 0 < len(pq.read_table(tmp_path / "x.parquet")) < 50
+    result = runner.invoke(app, [*args[:3], "-o", f"{tmp_path}/x/"])
+    assert (result.exit_code, result.stderr.count("\n")) == (0, 2)
+    assert result.stderr.endswith(said)
+    result = runner.invoke(app, [*args[:3], "-o", f"{tmp_path}/y/", "--partition", "rank"])
+    assert result.exit_code == 2
+    os.rename(path, tmp_path / "rank0.pkl")
+    args = ["export", f"{tmp_path}/rank0.pkl", *args[2:3], "-o", f"{tmp_path}/y/"]
+    result = runner.invoke(app, [*args, "--partition", "rank"])
+    assert (result.exit_code, result.stderr.count("\n")) == (0, 2)
+    assert "rank0.pkl: the snapshot is cut off" in result.stderr
+
+
+def test_one_rank_at_a_time_is_in_memory(
+    runner: CliRunner, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+
+    def noting(asked: Any, file: str) -> Any:
+        assert [one() for one in seen] == [None] * len(seen)
+        snapshot, exit_code = read(asked, file)
+        assert snapshot is not None
+        seen.append(weakref.ref(snapshot.replay(0)))  # which holds its tables
+        return snapshot, exit_code
+
+    for rank in range(3):
+        (tmp_path / f"rank{rank}.pkl").write_bytes(path.read_bytes())
+    monkeypatch.setattr("memreplay.commands.export.dataset.read", noting)
+    gc.disable()  # a cycle would stay
+    try:
+        files = [str(tmp_path / f"rank{rank}.pkl") for rank in range(3)]
+        args = ["export", *files, "--partition", "rank", "-o", f"{tmp_path}/ds/"]
+        assert runner.invoke(app, args).exit_code == 0
+    finally:
+        gc.enable()
+    assert len(seen) == 3
+
+
+def test_an_error_while_writing_leaves_nothing(
+    runner: CliRunner, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from memreplay.export.tables import parquet
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(parquet, "write_parquet", full)
+    for args in (["-o", f"{tmp_path}/tables/"], ["-o", f"{tmp_path}/x.parquet"]):
+        result = runner.invoke(app, ["export", str(path), *args])
+        assert result.exit_code == 2
+        assert result.stderr == (
+            "memreplay: error: cannot write the output: no space left on device\n"
+        )
+        assert sorted(os.listdir(tmp_path)) == ["snap.pkl"]
+
+
+def test_a_folder_that_one_may_not_write_in(
+    runner: CliRunner, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "mkdir", refuse)
+    result = runner.invoke(app, ["export", str(path), "-o", f"{tmp_path}/tables/"])
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert "permission denied" in result.stderr
+
+
+def test_a_reader_that_goes_away() -> None:
+    example = Path(__file__).parents[3] / "examples" / "transformer_step.pkl.gz"
+    args = [sys.executable, "-m", "memreplay", "export", str(example), "--format", "ndjson"]
+    piped = subprocess.run(
+        f"{' '.join(args)} --tables events | head -1", shell=True, capture_output=True, check=True
+    )
+    assert json.loads(piped.stdout)["index"] == 0
+    assert piped.stderr == b""
+
+
+def test_without_pyarrow(
+    runner: CliRunner, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    result = runner.invoke(app, ["export", str(path), "-o", f"{tmp_path}/tables/"])
+    assert result.exit_code == 2
+    assert result.stderr == (
+        "memreplay: error: tables need pyarrow: pip install 'memreplay[parquet]'\n"
+    )
+    assert sorted(os.listdir(tmp_path)) == ["snap.pkl"]
+
+
+def test_a_flat_table_says_who_allocated(runner: CliRunner, path: Path, tmp_path: Path) -> None:
+    builder = SnapshotBuilder()
+    for address in (0x1000, 0x2000):
+        builder.alloc(address, 96, frames=[("train", "train.py", 1)])
+    path.write_bytes(build.dump(builder.build()))
+    for fmt in TABLE_FORMATS:
+        out = tmp_path / f"x.{fmt}"
+        result = runner.invoke(app, ["export", str(path), "-o", str(out), "--flat"])
+        assert wrote(result, out).startswith(f"the table allocations as {fmt}, 2 rows, ")
+    rows = json.loads((tmp_path / "x.json").read_text())
+    frame = {"function": "train", "file": "train.py", "line": 1, "is_user": True, "module": None}
+    assert [{name: row[name] for name in frame} for row in rows] == [frame, frame]
+    found = duckdb.execute(
+        "select function, file, line, is_user, module, sum(bytes) from"
+        f" '{tmp_path}/x.parquet' group by all"
+    ).fetchall()
+    assert found == [(*frame.values(), 192)]
+    folder = runner.invoke(app, ["export", str(path), "-o", f"{tmp_path}/t/", "--flat"])
+    assert folder.exit_code == 0
+    assert pq.read_schema(tmp_path / "t" / "allocations.parquet").names[-5:] == list(frame)
+    again, snap = mr.open(tmp_path / "t"), mr.open(path)
+    assert b"".join(again.native.dump(True)) == b"".join(snap.native.dump(True))
+    for args, words in (
+        (["-o", "x.csv", "--flat", "--tables", "usage"], "--flat is for the table allocations, "),
+        (["-o", "x.trace.json", "--flat"], "--flat is for parquet, "),
+    ):
+        result = runner.invoke(app, ["export", str(path), *args])
+        assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+        assert words in result.stderr
+
+
+# --- several ranks ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ranks(tmp_path: Path) -> list[str]:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    for rank in (0, 3, 12):
+        (folder / f"host-n{rank}_rank{rank}.pkl").write_bytes(snapshot([64] * (rank + 1)))
+    return [str(one) for one in sorted(folder.iterdir())]
+
+
+def test_ranks_become_one_dataset(runner: CliRunner, ranks: list[str], tmp_path: Path) -> None:
+    out = tmp_path / "ds"
+    args = ["export", *ranks, "-o", f"{out}/", "--partition", "rank"]
+    result = runner.invoke(app, args)
+    assert wrote(result, f"{out}/").startswith("24 files as parquet, ")
+    assert "; rows: events 18, allocations 18, stacks 3, frames 3, " in result.stderr
+    assert left(out) == sorted(
+        f"{name}/rank={rank}/host-n{rank}_rank{rank}.parquet"
+        for name in TABLES
+        for rank in (0, 3, 12)
+    )
+    rows = duckdb.execute(
+        "select rank, host, file, max(requested_bytes) from"
+        f" read_parquet('{out}/usage/*/*.parquet', hive_partitioning = true)"
+        " group by all order by 1"
+    ).fetchall()
+    assert rows == [
+        (rank, f"n{rank}", f"{tmp_path}/run/host-n{rank}_rank{rank}.pkl", 64 * (rank + 1))
+        for rank in (0, 3, 12)
+    ]
+    assert runner.invoke(app, args).exit_code == 2
+    assert runner.invoke(app, [*args, "--force"]).exit_code == 0
+    for name in TABLES:
+        made = dataset.dataset(out / name, partitioning="hive").to_table()
+        assert polars.read_parquet(out / name).shape == made.shape
+        assert len(set(made.column_names)) == made.num_columns
+        whose = "snapshot_file" if name == "frames" else "file"
+        assert made.column_names[-3:] == [whose, "host", "rank"]
+    for rank, path in zip((0, 12, 3), ranks, strict=True):
+        again, snap = mr.open(out / "events" / f"rank={rank}"), mr.open(path)
+        assert b"".join(again.native.dump(True)) == b"".join(snap.native.dump(True))
+
+
+def test_ranks_and_one_snapshot_do_not_go_into_the_same_folder(
+    runner: CliRunner, ranks: list[str], tmp_path: Path
+) -> None:
+    plain = ["export", ranks[0], "-o", f"{tmp_path}/plain/"]
+    parted = ["export", *ranks, "--partition", "rank", "-o", f"{tmp_path}/parted/"]
+    assert [runner.invoke(app, args).exit_code for args in (plain, parted)] == [0, 0]
+    before = left(tmp_path)
+    for args, words in (
+        ([*plain[:-1], f"{tmp_path}/parted/"], "parted/ has tables from ranks (events/rank=0)"),
+        (
+            [*parted[:-1], f"{tmp_path}/plain/"],
+            "plain/ has tables from one snapshot (allocations.parquet)",
+        ),
+    ):
+        for more in ([], ["--force"], ["--tables", "blocks"], ["--format", "csv"]):
+            result = runner.invoke(app, [*args, *more])
+            assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+            assert words in result.stderr
+            assert left(tmp_path) == before
+    # Another rank goes beside those that are there.
+    another = tmp_path / "rank7.pkl"
+    another.write_bytes(snapshot([1]))
+    added = ["export", str(another), ranks[0], "--partition", "rank", "--force", *parted[-2:]]
+    assert runner.invoke(app, added).exit_code == 0
+    assert set(left(tmp_path / "parted")) > {"usage/rank=7/rank7.parquet"}
+
+
+def test_several_snapshots_need_the_word(
+    runner: CliRunner, ranks: list[str], tmp_path: Path
+) -> None:
+    result = runner.invoke(app, ["export", *ranks, "-o", f"{tmp_path}/ds/"])
+    assert result.exit_code == 2
+    assert "give --partition rank and -o DIR/" in result.stderr
+
+
+def test_ranks_that_no_name_says_are_told(runner: CliRunner, path: Path, tmp_path: Path) -> None:
+    for i in range(5):
+        (tmp_path / f"snap_{i}.pkl").write_bytes(path.read_bytes())
+    files = [f"{tmp_path}/snap_{i}.pkl" for i in range(5)]
+    args = ["export", *files, "-o", f"{tmp_path}/ds/", "--partition", "rank"]
+    result = runner.invoke(app, args)
+    assert result.exit_code == 0
+    assert result.stderr.startswith(
+        f"memreplay: ranks by the one number that differs: 0 {files[0]}, 1 {files[1]}, "
+        f"2 {files[2]}, 3 {files[3]}, …\nmemreplay: wrote "
+    )
+    for i in (0, 1):
+        os.rename(files[i], tmp_path / f"ctx{256 << i}.pkl")
+    files = [f"{tmp_path}/ctx256.pkl", f"{tmp_path}/ctx512.pkl"]
+    result = runner.invoke(app, ["export", *files, *args[6:], "--force"])
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert "the numbers 256, 512 come after 'ctx': put the rank after the word" in result.stderr
+
+
+def test_one_broken_rank_leaves_nothing(
+    runner: CliRunner, ranks: list[str], tmp_path: Path
+) -> None:
+    Path(ranks[1]).write_bytes(b"nonsense")
+    args = ["export", *ranks, "-o", f"{tmp_path}/ds/", "--partition", "rank"]
+    result = runner.invoke(app, args)
+    assert result.exit_code == 3
+    assert ranks[1] in result.stderr
+    assert sorted(os.listdir(tmp_path)) == ["run"]
+
+
+@pytest.mark.parametrize(
+    "path, host",
+    [
+        ("host-a_rank0.pkl", "a"),
+        ("/x/hostname=node-17/rank0.pkl", "node-17"),
+        ("host_n1/host.n2_rank0.pkl", "n2"),
+        ("rank0.pkl", None),
+        ("/host-far/run/rank0.pkl", None),
+    ],
+)
+def test_hosts(path: str, host: str | None) -> None:
+    assert host_of(path) == host
+
+
+def test_the_python_names() -> None:
+    assert mr.open(snapshot([64])).table("usage").to_arrow().num_rows == 2
+
+
+# --- read again -------------------------------------------------------------------------------
+
+
+def test_every_command_takes_an_exported_folder(
+    runner: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    example = Path(__file__).parents[3] / "examples" / "serving_oom.pkl.gz"
+    monkeypatch.chdir(tmp_path)
+    assert runner.invoke(app, ["export", str(example), "-o", "tables/"]).exit_code == 0
+    for command in (
+        ["peak", "FILE"],
+        ["at", "FILE", "--end"],
+        ["timeline", "FILE", "--format", "csv"],
+        ["allocations", "FILE"],
+        ["categories", "FILE"],
+        ["segments", "FILE"],
+        ["fragmentation", "FILE"],
+        ["oom", "FILE"],
+        ["steps", "FILE", "--period", "100"],
+        ["leaks", "FILE", "--period", "100"],
+        ["diff", "FILE", "FILE"],
+        ["gate", "FILE", "--max-peak", "1TiB"],
+        ["gate", "FILE", "--base", "FILE", "--max-growth", "1%"],
+        ["baseline", "FILE"],
+        ["export", "FILE", "--format", "ndjson", "--tables", "allocations"],
+        ["export", "FILE", "--format", "collapsed"],
+    ):
+        told = []
+        for file in (str(example), "tables"):
+            result = runner.invoke(app, [file if word == "FILE" else word for word in command])
+            assert (result.exit_code, result.stderr) == (0, ""), command
+            lines = [line for line in result.stdout.splitlines() if '"file"' not in line]
+            told.append([line for line in lines if file not in line])
+        assert told[0] == told[1], command
+
+
+def test_ranks_that_were_exported_are_compared_as_snapshots(
+    runner: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, sizes in (("a", [64]), ("b", [64, 128])):
+        Path(f"{name}.pkl").write_bytes(snapshot(sizes))
+        assert runner.invoke(app, ["export", f"{name}.pkl", "-o", f"{name}/"]).exit_code == 0
+    result = runner.invoke(app, ["diff", "a", "b", "--format", "json"])
+    assert json.loads(result.stdout)["devices"][0]["change_bytes"] == 128
+    mixed = runner.invoke(app, ["diff", "a.pkl", "b", "--format", "json"])
+    assert json.loads(mixed.stdout)["devices"][0]["change_bytes"] == 128

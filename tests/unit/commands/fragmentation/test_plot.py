@@ -1,0 +1,42 @@
+"""Tests of commands/fragmentation/plot.py, where matplotlib is installed."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import memreplay as mr
+from memreplay.commands.fragmentation.find import fragmentation_report
+from memreplay.commands.fragmentation.plot import render_fragmentation_plot
+from memreplay.commands.fragmentation.result import FragmentationReport
+from memreplay.snapshot.model import When
+from tests import build
+from tests.build import SnapshotBuilder
+from tests.unit.commands.oom.test_find import scattered
+
+pytest.importorskip("matplotlib")
+
+
+def report(snapshot: build.Snapshot) -> FragmentationReport:
+    snap = mr.open(build.dump(snapshot))
+    return fragmentation_report(snap, at=When("end"), blocks=True)
+
+
+def test_svg_is_the_same_every_time() -> None:
+    found = report(scattered().dump()[0])
+    drawn = render_fragmentation_plot(found, "svg")
+    assert drawn == render_fragmentation_plot(found, "svg")
+    said = re.findall(r"<!-- (.*?) -->", drawn.decode())
+    assert "append /srv/cache.py:27" in said
+    assert said.count("default pool, large  20.0 MiB") == 10
+
+
+def test_png() -> None:
+    drawn = render_fragmentation_plot(report(scattered().dump()[0]), "png")
+    assert drawn.startswith(b"\x89PNG")
+
+
+def test_nothing_to_draw() -> None:
+    drawn = render_fragmentation_plot(report(SnapshotBuilder().build()), "svg")
+    assert b"no segments at this moment" in drawn

@@ -1,0 +1,340 @@
+"""Tests of commands/gate/command.py, on small files and the examples: exit codes, options, formats, errors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from memreplay.commands.app import app
+from tests import build
+from tests.allocator_strategies import record
+from tests.build import SnapshotBuilder
+from tests.conftest import ROOT
+from tests.unit.render.schemas import check_against
+
+EXAMPLE = str(ROOT / "examples" / "transformer_step.pkl.gz")
+DEEPER = str(ROOT / "examples" / "transformer_deeper.pkl.gz")
+LEAKY = str(ROOT / "examples" / "leaky_training.pkl.gz")
+OOM = str(ROOT / "examples" / "serving_oom.pkl.gz")
+
+
+@pytest.fixture(autouse=True)
+def no_runner(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Neither a CI job's environment nor a configuration of the folder that tests run in."""
+    for name in ("GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+
+
+def gate(runner: CliRunner, *arguments: str) -> Result:
+    return runner.invoke(app, ["gate", *arguments])
+
+
+@pytest.fixture
+def base(runner: CliRunner, tmp_path: Path) -> str:
+    path = str(tmp_path / "base.json")
+    assert runner.invoke(app, ["baseline", EXAMPLE, "-o", path]).exit_code == 0
+    return path
+
+
+# ---- the line, and exit codes
+
+
+@pytest.mark.parametrize("boiled", [True, False])
+def test_the_line_that_fails(runner: CliRunner, base: str, boiled: bool) -> None:
+    done = gate(runner, DEEPER, "--base", base if boiled else EXAMPLE, "--max-peak", "5GiB")
+    assert (done.exit_code, done.stderr) == (1, "")
+    assert done.stdout.splitlines()[0] == (
+        "FAIL peak held 5.5 GiB > 5 GiB (+355.7 MiB since base; +96.0 MiB in forward model.py:72)"
+    )
+
+
+def test_the_line_that_passes(runner: CliRunner, base: str) -> None:
+    done = gate(runner, EXAMPLE, "--base", base, "--max-growth", "0%", "--max-peak", "38 GiB")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[0] == (
+        "PASS growth of peak held +0 B (+0.0%) <= +0% (5.1 GiB -> 5.1 GiB); 1 more kept"
+    )
+
+
+def test_files_that_cannot_be_read(runner: CliRunner, tmp_path: Path) -> None:
+    done = gate(runner, "nowhere.pkl", "--max-peak", "1GiB")
+    assert done.exit_code == 3
+    assert done.stdout.splitlines()[0] == "FAIL nowhere.pkl: there is no such file"
+    assert done.stderr == "memreplay: error: nowhere.pkl: there is no such file\n"
+    (tmp_path / "no.pkl").write_bytes(b"this is no snapshot")
+    assert gate(runner, "no.pkl", "--max-peak", "1GiB").exit_code == 3
+    whole = build.dump(record(1, steps=50).snapshot)
+    (tmp_path / "cut.pkl").write_bytes(whole[: len(whole) * 2 // 3])
+    done = gate(runner, "cut.pkl", "--max-peak", "1TiB")
+    assert done.exit_code == 4
+    assert done.stdout.startswith("FAIL cut.pkl: ")
+    salvaged = gate(runner, "cut.pkl", "--max-peak", "1TiB", "--salvage")
+    assert salvaged.exit_code == 1
+    assert "truncated" in salvaged.stdout
+    allowed = gate(runner, "cut.pkl", "--max-peak", "1TiB", "--salvage", "--allow-untrusted")
+    assert allowed.exit_code == 0
+
+
+def test_the_highest_code_of_several(runner: CliRunner) -> None:
+    done = gate(runner, EXAMPLE, "nowhere.pkl", DEEPER, "--max-peak", "5.2GiB")
+    assert done.exit_code == 3
+    assert done.stdout.splitlines()[0].startswith("FAIL nowhere.pkl: there is no such file; 1 more")
+    assert gate(runner, EXAMPLE, DEEPER, "--max-peak", "5.2GiB").exit_code == 1
+    assert gate(runner, EXAMPLE, DEEPER, "--max-peak", "6GiB").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        ((), "no limit is set: give one of --max-peak, --max-growth,"),
+        (("--max-growth", "2%"), "the command line limits growth: give the base with --base"),
+        (("--max-peak", "much"), "'much' is not a size"),
+        (("--max-peak", "-1"), "'-1' is not a size"),
+        (("--max-growth", "256MiB"), "'256MiB' is not a percentage: give 2%"),
+        (("--max-fragmentation", "0.2"), "'0.2' is not a percentage"),
+        (("--measure", "reserved", "--no-leaks"), "leaks are in allocations"),
+        (("--max-peak", "1B", "--write", "junit"), "'junit' is not FORMAT=FILE"),
+        (("--max-peak", "1B", "--write", "xml=a"), "'xml=a' is not FORMAT=FILE"),
+        (("--max-peak", "1B", "--write", "json=/no/such/x"), "there is no directory /no/such"),
+        (("--max-peak", "1B", "--device", "7"), "device"),
+        (("--max-peak", "1B", "--write", "json=."), "cannot write .: it is a directory"),
+        (
+            ("--max-peak", "1B", "--write", "json=x", "--write", "sarif=./x"),
+            "cannot write ./x: two formats would go there",
+        ),
+    ],
+)
+def test_wrong_usage(runner: CliRunner, arguments: tuple[str, ...], words: str) -> None:
+    done = gate(runner, EXAMPLE, *arguments)
+    assert done.exit_code == 2
+    assert words in done.stderr
+
+
+def test_what_cannot_be_trusted(runner: CliRunner, tmp_path: Path) -> None:
+    (tmp_path / "x.pkl").write_bytes(build.dump(SnapshotBuilder().alloc(512, 90).build()))
+    done = gate(runner, "x.pkl", "--max-peak", "1GiB")
+    assert done.exit_code == 1
+    assert done.stdout.startswith("FAIL held bytes cannot be trusted: no_segments (the file has no")
+    done = gate(runner, "x.pkl", "--max-peak", "1GiB", "--allow-untrusted")
+    assert done.exit_code == 0
+    assert "counts anyway" in done.stdout
+
+
+# ---- rules
+
+
+def test_leaks_ooms_and_fragmentation(runner: CliRunner) -> None:
+    done = gate(runner, LEAKY, "--no-leaks")
+    assert done.exit_code == 1
+    assert done.stdout.splitlines()[0] == (
+        "FAIL leak 64.0 KiB a step over 40 steps (64.0 KiB in train_step train.py:54)"
+    )
+    assert gate(runner, LEAKY, "--no-oom").exit_code == 0
+    done = gate(runner, OOM, "--no-oom")
+    assert done.exit_code == 1
+    assert done.stdout.splitlines()[0] == (
+        "FAIL out of memory: 2 requests failed, the first of 192.0 MiB in attention model.py:52"
+    )
+    assert gate(runner, OOM, "--max-fragmentation", "12%").exit_code == 0
+    done = gate(runner, OOM, "--max-fragmentation", "10%")
+    assert done.exit_code == 1
+    assert done.stdout.startswith("FAIL fragmentation 11.2% > 10% (87.9 MiB of 786.0 MiB never")
+    # One step tells nothing, and what judged nothing has not passed.
+    for more in ((), ("--strict",), ("--max-peak", "80GiB")):
+        done = gate(runner, EXAMPLE, "--no-leaks", *more)
+        assert done.exit_code == 1
+        assert done.stdout.startswith(
+            "FAIL no-leaks could not be judged: 1 step is too few to tell"
+        )
+
+
+def test_budgets_of_the_configuration(runner: CliRunner, tmp_path: Path, base: str) -> None:
+    config = tmp_path / "memreplay.toml"
+    config.write_text(
+        '[[gate]]\nname = "acts"\ncategory = "activations"\nmax_growth = "1%"\n'
+        '[[gate]]\nannotation = "Optimizer.zero_grad"\nmax_peak = "3 GiB"\n',
+        encoding="utf-8",
+    )
+    done = gate(runner, DEEPER, "--base", base, "--max-peak", "6GiB")
+    assert done.exit_code == 1
+    first, *lines = done.stdout.splitlines()
+    assert first.startswith("FAIL growth of peak held of activations +274.5 MiB (+6.9%) > +1%")
+    assert first.endswith("[acts]")
+    for words in ("acts: max-growth", "peak held in Optimizer.zero_grad", "ok    max-peak"):
+        assert any(words in line for line in lines), words
+    assert gate(runner, DEEPER, "--max-peak", "6GiB", "--no-config").exit_code == 0
+    done = gate(runner, DEEPER)
+    assert done.exit_code == 2
+    assert "memreplay.toml: gate table 1 ('acts') limits growth: give the base" in done.stderr
+    config.write_text('[[gate]]\nmax_peak = "x"\n', encoding="utf-8")
+    done = gate(runner, DEEPER)
+    assert done.exit_code == 2
+    assert "memreplay.toml: gate table 1: max_peak: 'x' is not a size" in done.stderr
+    assert done.stderr.count("\n") == 1
+    (tmp_path / "pyproject.toml").write_text(
+        "[[tool.memreplay.gate]]\nannotation = 'nothing'\nmax_peak = '1B'\n", encoding="utf-8"
+    )
+    done = gate(runner, DEEPER, "--config", "pyproject.toml")
+    assert done.exit_code == 2
+    assert "gate table 1 is of annotation 'nothing', which device 0 does not have" in done.stderr
+
+
+# ---- bases
+
+
+def test_a_folder_of_bases(runner: CliRunner, tmp_path: Path) -> None:
+    bases = tmp_path / "bases"
+    bases.mkdir()
+    for rank, size in (("rank0", 100), ("rank1", 200)):
+        snapshot = build.dump(SnapshotBuilder().alloc(512, size).build())
+        (tmp_path / f"{rank}.pkl").write_bytes(snapshot)
+        done = runner.invoke(
+            app,
+            ["baseline", f"{rank}.pkl", "-o", f"bases/{rank}.json", "--allow-untrusted"],
+        )
+        assert done.exit_code == 0, done.stderr
+    arguments = ["--base", "bases", "--max-growth", "0%", "--allow-untrusted"]
+    assert gate(runner, "rank0.pkl", "rank1.pkl", *arguments).exit_code == 0
+    # A folder stands for its snapshots.
+    run = tmp_path / "run"
+    run.mkdir()
+    for rank in ("rank0", "rank1"):
+        (run / f"{rank}.pkl").write_bytes((tmp_path / f"{rank}.pkl").read_bytes())
+    done = gate(runner, "run", *arguments, "--format", "json")
+    assert done.exit_code == 0
+    assert [one["base_file"] for one in json.loads(done.stdout)["files"]] == [
+        "bases/rank0.json",
+        "bases/rank1.json",
+    ]
+    (tmp_path / "empty").mkdir()
+    done = gate(runner, "empty", "rank0.pkl", *arguments)
+    assert (done.exit_code, done.stdout.splitlines()[0]) == (
+        2,
+        "FAIL empty: no snapshot in this folder: no name ends in .pkl, .pickle or .json",
+    )
+    (tmp_path / "rank2.pkl").write_bytes((tmp_path / "rank1.pkl").read_bytes())
+    done = gate(runner, "rank0.pkl", "rank2.pkl", *arguments)
+    assert done.exit_code == 2
+    assert (
+        "bases has no base for it: there is no rank2.json or rank2.pkl.json or rank2.pkl"
+        in done.stderr
+    )
+
+
+@pytest.mark.parametrize(
+    "content, words",
+    [
+        (b'{"schema": "memreplay.baseline/1", "frames": 3}', "a broken baseline: `frames` must"),
+        (b'{"schema": "memreplay.peak/1"}', "this is 'memreplay.peak/1', not memreplay.base"),
+        (b"\x80\x05no", "base.x"),
+    ],
+)
+def test_a_broken_base(runner: CliRunner, tmp_path: Path, content: bytes, words: str) -> None:
+    (tmp_path / "base.x").write_bytes(content)
+    done = gate(runner, EXAMPLE, DEEPER, "--base", "base.x", "--max-growth", "2%")
+    assert done.exit_code in (3, 4)
+    assert words in done.stderr
+    # It is said once, and reported of both.
+    assert done.stderr.count("\n") == 1
+    assert done.stdout.splitlines()[0].endswith("; 1 more failed")
+
+
+# ---- formats
+
+
+def outcome(fmt: str, text: str) -> Any:
+    if fmt == "json":
+        found = json.loads(text)
+        check_against("gate-1.json", found)
+        return found["passed"]
+    if fmt == "sarif":
+        return not json.loads(text)["runs"][0]["results"]
+    if fmt == "junit":
+        from xml.etree import ElementTree
+
+        root = ElementTree.fromstring(text)
+        return root.get("failures") == root.get("errors") == "0"
+    if fmt == "github":
+        return "::error" not in text
+    return "FAIL" not in text
+
+
+@pytest.mark.parametrize("fmt", ["text", "json", "markdown", "github", "junit", "sarif"])
+def test_formats(runner: CliRunner, tmp_path: Path, fmt: str) -> None:
+    for limit, code in (("5GiB", 1), ("6GiB", 0)):
+        target = tmp_path / f"{fmt}.{code}"
+        done = gate(
+            runner, DEEPER, "--max-peak", limit, "--format", fmt, "--write", f"{fmt}={target}"
+        )
+        assert done.exit_code == code
+        assert outcome(fmt, done.stdout) is (code == 0)
+        assert target.read_text(encoding="utf-8") == done.stdout
+
+
+def test_annotations_are_on_files_of_the_repository(
+    runner: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = tmp_path / "src" / "gpt" / "model.py"
+    code.parent.mkdir(parents=True)
+    code.touch()
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path / "src"))
+    done = gate(runner, DEEPER, "--base", EXAMPLE, "--max-peak", "5GiB", "--format", "github")
+    assert done.stdout.startswith("::error file=gpt/model.py,line=72,title=memreplay gate%3A max")
+    monkeypatch.delenv("GITHUB_WORKSPACE")
+    monkeypatch.chdir(code.parent)
+    done = gate(runner, DEEPER, "--base", EXAMPLE, "--max-peak", "5GiB", "--format", "github")
+    assert done.stdout.startswith("::error file=model.py,line=72,")
+
+
+def test_the_summary_of_a_step(
+    runner: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    summary = tmp_path / "summary.md"
+    summary.write_text("before\n", encoding="utf-8")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    assert gate(runner, DEEPER, "--max-peak", "5GiB").exit_code == 1
+    text = summary.read_text(encoding="utf-8")
+    assert text.startswith("before\n### memreplay gate failed\n")
+    assert "| FAIL | max-peak | peak held | 5.5 GiB | 5 GiB |  |" in text
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path))
+    done = gate(runner, DEEPER, "--max-peak", "6GiB")
+    assert done.exit_code == 0
+    assert done.stderr.startswith("memreplay: warning: cannot write the summary ($GITHUB_STEP_SU")
+
+
+def test_colour(runner: CliRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert gate(runner, DEEPER, "--max-peak", "5GiB").stdout.startswith("\x1b[31m\x1b[1mFAIL peak")
+    assert gate(runner, DEEPER, "--max-peak", "6GiB").stdout.startswith("\x1b[32m\x1b[1mPASS peak")
+
+
+def test_a_report_never_replaces_a_snapshot(runner: CliRunner, tmp_path: Path) -> None:
+    snap = tmp_path / "snap.pkl.gz"
+    snap.write_bytes(Path(EXAMPLE).read_bytes())
+    done = gate(runner, str(snap), "--max-peak", "38GiB", "--write", "json=./snap.pkl.gz")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "cannot write ./snap.pkl.gz: it is one of the files that are read" in done.stderr
+    assert snap.read_bytes() == Path(EXAMPLE).read_bytes()
+
+
+def test_a_report_never_replaces_the_base(runner: CliRunner, base: str) -> None:
+    before = Path(base).read_bytes()
+    done = gate(runner, EXAMPLE, "--base", base, "--max-growth", "2%", "--write", f"json={base}")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert Path(base).read_bytes() == before
+
+
+def test_a_report_that_cannot_be_written(runner: CliRunner) -> None:
+    done = gate(runner, EXAMPLE, "--max-peak", "38GiB", "--write", "json=/proc/gate.json")
+    assert done.exit_code == 2
+    assert done.stderr.startswith("memreplay: error: cannot write /proc/gate.json: ")
+
+
+def test_the_worst_of_several_is_told_first(runner: CliRunner) -> None:
+    done = gate(runner, EXAMPLE, DEEPER, "--max-peak", "5GiB")
+    assert done.stdout.startswith("FAIL transformer_deeper.pkl.gz: peak held 5.5 GiB > 5 GiB (")

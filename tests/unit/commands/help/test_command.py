@@ -1,0 +1,51 @@
+"""cli/help: the pages of the documentation, out of the package."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from click.testing import CliRunner
+
+from memreplay.commands.app import COMMANDS, app
+from memreplay.commands.help import command as pages
+from tests.conftest import ROOT
+
+DOCS = ROOT / "docs"
+
+
+def test_all_pages_are_listed(runner: CliRunner) -> None:
+    done = runner.invoke(app, ["help"])
+    assert (done.exit_code, done.stderr) == (0, "")
+    listed = re.findall(r"^([a-z]+)  +\S", done.stdout, re.MULTILINE)
+    assert listed == sorted(page.stem for page in DOCS.glob("*.md"))
+    assert all(len(line) <= pages.WIDEST for line in done.stdout.splitlines())
+
+
+@pytest.mark.parametrize("topic", ["oom", "oom.md", "docs/oom.md"])
+def test_a_page(runner: CliRunner, topic: str) -> None:
+    done = runner.invoke(app, ["help", topic])
+    assert done.exit_code == 0
+    assert done.stdout == (DOCS / "oom.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("topic", ["nothing", "../README", "schemas"])
+def test_what_is_no_page(runner: CliRunner, topic: str) -> None:
+    done = runner.invoke(app, ["help", topic])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert f"no page is called {topic!r}; there are: allocations, " in done.stderr
+
+
+def test_messages_name_pages_that_there_are() -> None:
+    named = set()
+    for path in (ROOT / "src/memreplay").rglob("*.py"):
+        named |= set(re.findall(r"memreplay help ([a-z]+)", path.read_text(encoding="utf-8")))
+    assert "recording" in named
+    assert named <= {page.stem for page in DOCS.glob("*.md")} | {"numbers"}
+
+
+def test_names_are_completed(runner: CliRunner) -> None:
+    environ = {"_MEMREPLAY_COMPLETE": "bash_complete", "COMP_WORDS": "memreplay help oo"}
+    done = runner.invoke(app, [], prog_name="memreplay", env=environ | {"COMP_CWORD": "2"})
+    assert done.stdout.split() == ["plain,oom"]
+    assert "help" in COMMANDS

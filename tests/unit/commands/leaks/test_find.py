@@ -1,0 +1,255 @@
+"""Tests of commands/leaks/find.py: a leak that was planted in a training run is found, and no other."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import pytest
+
+import leaky
+import memreplay as mr
+from memreplay.commands.leaks import find as leaks
+from memreplay.commands.leaks.find import leaks_report
+from memreplay.commands.leaks.result import DeviceLeaks
+from memreplay.errors import UsageError
+from memreplay.snapshot.model import Filters
+from tests import build
+from tests.build import FrameSpec, SnapshotBuilder
+
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+PLACE = "train_step /home/ana/tiny/train.py:54"
+
+
+@cache
+def training(**options: Any) -> bytes:
+    return leaky.snapshot_bytes(leaky.Options(**options))
+
+
+def device_of(data: bytes, **options: Any) -> DeviceLeaks:
+    (device,) = leaks_report(mr.open(data), **options).devices
+    return device
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("annotations", ["profiler", "optimizer", "none"])
+def test_the_planted_leak_is_found(annotations: str, seed: int) -> None:
+    device = device_of(training(annotations=annotations, seed=seed))
+    assert device.steps >= 199
+    (leak,) = device.leaks
+    assert leak.group.label == PLACE
+    assert leak.rate == device.leak_rate == 64 * KIB
+    later = device.steps - device.warm_up
+    assert leak.rises == later
+    assert leak.end_bytes - leak.warm_bytes == leak.group.bytes == later * 64 * KIB
+    assert leak.group.count == later - 3
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("annotations", ["profiler", "optimizer", "none"])
+def test_without_it_nothing_leaks(annotations: str, seed: int) -> None:
+    report = leaks_report(mr.open(training(annotations=annotations, seed=seed, leak_bytes=0)))
+    (device,) = report.devices
+    assert device.leaks == ()
+    assert (device.leaks_total, device.leak_rate, device.whole_rate) == (0, 0, 0)
+    assert not report.leaking
+    assert device.runs_out is None
+
+
+def test_what_grew_once_is_told_apart() -> None:
+    device = device_of(training())
+    once = {one.group.label: (one.group.bytes, one.until) for one in device.once}
+    assert once["forward /home/ana/tiny/model.py:23"] == (8 * MIB + 128 * KIB, 1)  # cuBLAS
+    assert once["train_step /home/ana/tiny/train.py:48"][1] == 1  # the optimizer's state
+    assert once["torch::autograd::AccumulateGrad::apply"][1] == 1
+    assert once["rotary /home/ana/tiny/model.py:14"][1] <= 10
+    assert once["add /home/ana/tiny/data.py:61"] == (2 * MIB, 121)
+    assert once["log /home/ana/tiny/train.py:63"] == (20 * KIB, 5)
+
+
+@pytest.mark.parametrize("annotations", ["profiler", "none"])
+def test_a_leak_each_tenth_step(annotations: str) -> None:
+    device = device_of(training(leak_every=10, annotations=annotations))
+    (leak,) = device.leaks
+    assert leak.group.label == PLACE
+    assert leak.rate == pytest.approx(6554, rel=0.1)
+
+
+@pytest.mark.parametrize("first", [75, 100, 130, 150])
+def test_a_leak_that_begins_late(first: int) -> None:
+    device = device_of(training(leak_from=first))
+    (leak,) = device.leaks
+    assert (leak.group.label, leak.rate) == (PLACE, 64 * KIB)
+    assert leak.since >= device.warm_up
+    assert (leak.since > device.warm_up) == (first > 75)
+    made = 200 - max(first, leak.since)
+    assert leak.rises == made
+    assert device.leak_bytes == leak.group.bytes == made * 64 * KIB
+
+
+def test_growth_that_begins_too_late_is_not_judged() -> None:
+    assert device_of(training(leak_from=185)).leaks == ()
+    assert device_of(training(steps=30, leak_from=22)).leaks == ()  # 8 steps
+
+
+@pytest.mark.parametrize("seed", [22, 28])
+def test_noise_on_what_one_stack_grew_by_is_no_growth_by_turns(seed: int) -> None:
+    # A buffer grows by 1 MiB in the middle, and little else does.
+    made = training(steps=20, leak_bytes=0, evaluate_every=25, seed=seed)
+    assert not leaks_report(mr.open(made)).leaking
+
+
+@pytest.mark.parametrize("leak", [0, 64 * KIB])
+def test_without_stacks_all_memory_is_one(leak: int) -> None:
+    device = device_of(training(annotations="none", stacks=False, leak_bytes=leak))
+    assert bool(device.leaks_total) == bool(leak)
+
+
+@pytest.mark.parametrize("leak", [0, 64 * KIB])
+def test_windows(leak: int) -> None:
+    device = device_of(training(leak_bytes=leak), windows=25)
+    assert device.source is not None
+    assert (device.source.kind, device.steps) == ("windows", 25)
+    assert [one.group.label for one in device.leaks] == [PLACE] * bool(leak)
+
+
+@pytest.mark.parametrize("measure", ["held", "active", "allocated"])
+def test_other_measures(measure: str) -> None:
+    (leak,) = device_of(training(), measure=measure).leaks
+    assert leak.rate == 64 * KIB
+
+
+def test_the_least_of_a_leak() -> None:
+    assert device_of(training(), min_bytes=64 * KIB).leaks_total == 1
+    assert device_of(training(), min_bytes=64 * KIB + 1).leaks_total == 0
+
+
+def test_old_allocations() -> None:
+    few, many = (device_of(training(), older_than=n) for n in (100, 0))
+    assert few.leaks[0].group.count == 134 - 100
+    assert many.leaks[0].group.count == 134
+    assert many.old_count > few.old_count
+    assert device_of(training(), older_than=10**6).old_count == 0
+
+
+def test_when_memory_runs_out() -> None:
+    device = device_of(training(), total_memory=GIB)
+    assert device.runs_out is not None
+    peak = mr.open(training()).replay().peak.bytes
+    assert device.runs_out.steps == (GIB - peak) // (64 * KIB)
+    assert device.step_us is not None
+    assert device.runs_out.us == device.runs_out.steps * device.step_us
+    assert device_of(training(), total_memory=MIB).runs_out.steps == 0  # type: ignore[union-attr]
+    assert device_of(training()).runs_out is None
+
+
+def test_an_oom_event_says_how_much_memory_there_is() -> None:
+    snapshot = leaky.snapshot(leaky.Options(steps=20))
+    reserved = sum(one["total_size"] for one in snapshot["segments"])  # type: ignore[attr-defined]
+    oom = {"action": "oom", "size": GIB, "device_free": 5 * MIB, "stream": 0}
+    snapshot["device_traces"][0].append(oom)  # type: ignore[index]
+    device = device_of(build.dump(snapshot))
+    assert device.runs_out is not None
+    assert (device.runs_out.total_bytes, device.runs_out.given) == (reserved + 5 * MIB, False)
+
+
+def test_stacks_that_take_turns_show_in_the_whole() -> None:
+    made = SnapshotBuilder()
+    for k in range(40):
+        made.alloc((k + 1) << 20, KIB, frames=[("f", "a.py", k)])
+    device = device_of(build.dump(made.build()), period=1)
+    assert (device.leaks_total, device.whole_rate) == (0, KIB)
+    assert device.once_total == 33
+
+
+@pytest.mark.parametrize("bulk, rate", [(20, KIB), (30, 0)])
+def test_no_turns_where_one_stack_made_most(bulk: int, rate: int) -> None:
+    made = SnapshotBuilder()
+    for k in range(40):
+        size = (bulk if k == 25 else 1) * KIB
+        made.alloc((k + 1) << 20, size, frames=[("f", "a.py", k)])
+    device = device_of(build.dump(made.build()), period=1)
+    assert bool(device.whole_rate) == bool(rate)
+
+
+def test_memory_runs_out_at_the_peak_of_judged_steps() -> None:
+    made = SnapshotBuilder().alloc(1 << 30, MIB).free(1 << 30, MIB)
+    for k in range(30):
+        made.alloc((k + 1) << 20, KIB, frames=[("f", "a.py", 1)])
+        made.alloc(1 << 30, 8 * KIB).free(1 << 30, 8 * KIB)
+    device = device_of(build.dump(made.build()), period=4, total_memory=2 * MIB)
+    assert device.runs_out is not None
+    assert device.runs_out.peak_bytes < MIB
+
+
+def test_few_steps() -> None:
+    # What fills up to five is not full yet.
+    labels = [one.group.label for one in device_of(training(steps=5)).leaks]
+    assert labels == [PLACE, "log /home/ana/tiny/train.py:63"]
+    few = device_of(training(steps=4))
+    assert (few.judged, few.leaks, few.whole_rate) == (False, (), 0)
+    assert few.missing.startswith("4 steps are too few to tell a leak from a start-up; record 5")
+    # What stayed is told all the same.
+    stayed = {one.group.label: one.group.bytes for one in few.once}
+    assert stayed[PLACE] == 4 * 64 * KIB
+    assert few.once_bytes == few.end_bytes - few.start_bytes
+    assert device_of(training(steps=4), windows=5).steps == 5
+
+
+def test_a_recording_of_one_step_is_not_judged() -> None:
+    one = device_of(training(steps=1, evaluate_every=1))
+    assert (one.steps, one.judged) == (1, False)
+    assert one.missing.startswith("1 step is too few to tell a leak from a start-up")
+    with pytest.raises(UsageError, match="cannot look for leaks: no events"):
+        device_of(build.dump(SnapshotBuilder().segment(1 << 30, 1 << 21).build()))
+    with pytest.raises(UsageError, match="no annotation 'x'"):
+        device_of(training(), annotation="x")
+
+
+def test_wrong_usage() -> None:
+    with pytest.raises(UsageError, match="reserved memory consists of segments"):
+        device_of(training(), measure="reserved")
+    with pytest.raises(UsageError, match="windows take the place of steps"):
+        device_of(training(), windows=20, period=5)
+
+
+def test_steps_are_taken_together_where_there_are_very_many_stacks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(leaks, "MOST_CELLS", 1)
+    device = device_of(training())
+    assert device.source is not None
+    assert (device.steps, device.source.taken_together) == (40, 5)
+    assert device.leaks[0].rate == 5 * 64 * KIB
+
+
+def test_top() -> None:
+    device = device_of(training(), top=1)
+    assert (len(device.once), device.once_total) == (1, 7)
+    assert device.once_bytes == sum(one.group.bytes for one in device_of(training()).once)
+
+
+def test_filters_leave_the_steps_as_they_are() -> None:
+    """A trace without steps is long enough for windows; of what is left it would not be."""
+    dice = random.Random(1)
+    builder = SnapshotBuilder()
+    for k in range(1_500):
+        size = dice.randrange(1, 2_000)
+        work: list[FrameSpec] = [("work", "work.py", dice.randrange(100))]
+        builder.alloc(512, size, frames=work).free(512, size, frames=work)
+        if dice.random() < 0.1:
+            builder.alloc((k + 2) << 9, 8, frames=[("keep", "keep.py", 1)])
+    snap = mr.open(build.dump(builder.build()))
+    whole = leaks_report(snap).devices[0]
+    (left,) = leaks_report(snap, filters=Filters(include=("keep",))).devices
+    assert whole.source is not None
+    assert (left.source, left.steps) == (whole.source, whole.steps)
+    assert left.leaks == tuple(
+        replace(one, group=replace(one.group, share=left.leaks[0].group.share))
+        for one in whole.leaks
+    )
+    assert len(left.leaks) == 1
+    nothing = leaks_report(snap, filters=Filters(exclude=("keep",)), by="file").devices[0]
+    assert (nothing.leaks, nothing.whole_rate, nothing.steps) == ((), 0, whole.steps)

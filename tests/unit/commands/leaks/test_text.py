@@ -1,0 +1,149 @@
+"""Tests of commands/leaks/text.py."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import pytest
+
+import leaky
+import memreplay as mr
+from memreplay.commands.leaks.find import leaks_report
+from memreplay.commands.leaks.result import LeaksReport, RunsOut
+from memreplay.commands.leaks.text import leaks_document
+from memreplay.render.plain import render_plain
+
+GIB = 1 << 30
+
+
+@cache
+def report(leak_bytes: int = 64 << 10, **options: Any) -> LeaksReport:
+    made = leaky.snapshot_bytes(leaky.Options(steps=30, leak_bytes=leak_bytes))
+    return leaks_report(mr.open(made), **options)
+
+
+def text(found: LeaksReport, width: int = 120) -> str:
+    return render_plain(leaks_document(found), width=width)
+
+
+def changed(found: LeaksReport, **changes: Any) -> str:
+    return text(replace(found, devices=(replace(found.devices[0], **changes),)), 300)
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_it_fits(width: int) -> None:
+    assert all(len(line) <= width for line in text(report(), width).splitlines())
+
+
+def test_a_leak() -> None:
+    lines = text(report()).splitlines()
+    assert "device 0: 1 stack leaks 64.0 KiB a step" in lines
+    assert "steps    30, annotation ProfilerStep" in lines
+    row = next(line for line in lines if "train.py:54" in line)
+    assert " ".join(row.split()[:10]) == "64.0 KiB >1,000:1 +1.2 MiB 1.9 MiB 20 of 20"
+    assert any("+8.1 MiB" in line and "model.py:23" in line for line in lines)
+    assert "2 more stacks (--format json --top 0)" in text(report())
+    assert "note: give --total-memory 80GiB" in text(report())
+
+
+def test_the_odds_and_the_error() -> None:
+    one = report().devices[0]
+    leak = replace(one.leaks[0], odds=9.6, rate_error=one.leaks[0].rate // 4)
+    row = next(line for line in changed(report(), leaks=(leak,)).splitlines() if "py:54" in line)
+    assert " ".join(row.split()[:4]) == "64.0 KiB ±25% 9:1"
+
+
+def test_what_may_leak() -> None:
+    one = report().devices[0]
+    made = changed(report(), once=(replace(one.once[0], odds=2.6), *one.once[1:]))
+    assert "model.py:23 may leak: the odds are 2:1, and it takes 3:1 to call it a leak" in (
+        " ".join(made.split())
+    )
+    assert "may leak" not in text(report())
+
+
+def test_too_few_steps() -> None:
+    made = changed(report(), judged=False, steps=2, missing="2 steps tell nothing", leaks=())
+    assert "device 0: 2 steps, too few to tell a leak" in made
+    assert "after the last of 2: +" in made
+    assert "note: 2 steps tell nothing" in made
+    assert "not judged" not in made
+
+
+def test_what_has_not_stopped() -> None:
+    one = report().devices[0]
+    made = changed(report(), once=(one.once[0], replace(one.once[1], stopped=False)))
+    assert made.count("not yet") == 1
+    assert "not yet" not in text(report())
+
+
+def test_no_leak() -> None:
+    made = text(report(0))
+    assert "device 0: no leak\n" in made
+    assert "leaks a step" not in made
+    assert "--total-memory" not in made
+    assert "old      none" in changed(report(0), old_count=0)
+
+
+def test_when_memory_runs_out() -> None:
+    made = text(report(total_memory=GIB))
+    assert "runs out  in 16,0" in made
+    assert "(as given)" in made
+    assert "--total-memory" not in made
+    none = changed(report(), runs_out=RunsOut(GIB, False, 2 * GIB, 0, None))
+    assert "now: the peak of 2.0 GiB leaves nothing of 1.0 GiB (free and reserved at an" in none
+    soon = changed(report(), runs_out=RunsOut(GIB, True, 2, 1, None))
+    assert "in 1 more step, at the peak of 2 B" in soon
+
+
+def test_leaks_that_are_not_shown() -> None:
+    one = report().devices[0]
+    made = changed(report(), leaks=(one.leaks[0],) * 2, leaks_total=5, leak_rate=300 << 10)
+    assert "5 stacks leak 300.0 KiB a step" in made
+    assert "3 more stacks (--top 0 shows all)" in made
+
+
+def test_memory_that_grows_by_turns() -> None:
+    made = changed(report(0), whole_rate=5 << 10)
+    assert "memory grows, but no stack leaks" in made
+    assert "warning: memory as a whole grows by 5.0 KiB a step" in made
+
+
+def test_windows_and_guesses() -> None:
+    made = text(report(windows=20))
+    assert "windows  20, windows: equal parts of the events" in made
+    assert "KiB a window" in made
+    assert "note: windows stand in for steps" in made
+    source = report().devices[0].source
+    assert source is not None
+    guess = replace(source, kind="usage", score=0.2, taken_together=3)
+    assert "note: nothing names these steps, so they may be other repetitions" in changed(
+        report(), source=guess
+    )
+    assert "one here is 3 repetitions" in changed(report(), source=guess)
+
+
+def test_few_steps() -> None:
+    assert "30 steps are few" not in text(report())
+    assert "note: 9 steps are few" in changed(report(), steps=9, warm_up=3)
+
+
+def test_what_was_given_back() -> None:
+    made = changed(report(), once_bytes=GIB, leak_bytes=0, start_bytes=5, end_bytes=5)
+    assert "note: 1.0 GiB was given back meanwhile" in made
+    assert "given back" not in text(report())
+
+
+def test_parts_and_devices_that_were_not_looked_at() -> None:
+    one = replace(report(), pool=(0, 1), stream=7)
+    none = replace(one.devices[0], device=1, source=None, missing="no events were recorded")
+    made = text(replace(one, devices=(*one.devices, none)))
+    assert "pool     0:1 alone" in made
+    assert "stream   7 alone" in made
+    assert "device 1: cannot look for leaks\nnote: no events were recorded" in made
+
+
+def test_all_frames() -> None:
+    assert "AccumulateGrad::apply" in text(report(all_frames=True))

@@ -1,0 +1,396 @@
+"""Tests of commands/oom/find.py: the model of the allocator is driven into each kind of failure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import memreplay as mr
+from memreplay.commands.oom.find import OWN_OVERHEAD, oom_report
+from memreplay.commands.oom.result import CachedPart, Oom, OomReport, Remedy
+from memreplay.errors import UsageError
+from memreplay.snapshot.model import Frame
+from tests import build
+from tests.allocator import GIB, KIB, MIB, Device, Machine, Settings, Stack
+from tests.allocator_strategies import record
+from tests.build import Snapshot
+
+ASK: Stack = (("attention", "/srv/model.py", 52), ("main", "/srv/main.py", 3))
+KEEP: Stack = (("append", "/srv/cache.py", 27), ("main", "/srv/main.py", 5))
+
+
+def machine(capacity: int, **settings: Any) -> tuple[Machine, Device]:
+    made = Machine(Settings(capacity=capacity, **settings))
+    made.begin_recording()
+    return made, made.devices[0]
+
+
+def fail(device: Device, size: int, stream: int = 0) -> None:
+    assert device.malloc(size, stream, ASK) is None
+
+
+def report(made: Machine | Snapshot, **options: Any) -> OomReport:
+    snapshot = made.dump()[0] if isinstance(made, Machine) else made
+    return oom_report(mr.open(build.dump(snapshot)), **options)
+
+
+def only(made: Machine | Snapshot, **options: Any) -> Oom:
+    (device,) = report(made, **options).devices
+    (found,) = device.ooms
+    assert (device.trusted, device.exactness) == (True, "exact")
+    assert_adds_up(found)
+    return found
+
+
+def assert_adds_up(oom: Oom) -> None:
+    assert sum(part.bytes for part in oom.parts) == oom.cached_bytes
+    assert oom.active_bytes + oom.cached_bytes == oom.reserved_bytes
+    assert sum(group.bytes for group in oom.groups) + oom.rest_bytes == oom.active_bytes
+    assert sum(group.count for group in oom.groups) + oom.rest_count == oom.live_count
+    assert sum(pin.group.bytes for pin in oom.pins) + oom.pins_rest_bytes == oom.pinned_bytes
+
+
+def remedies(oom: Oom) -> dict[str, Remedy]:
+    return {one.name: one for one in oom.remedies}
+
+
+def scattered() -> Machine:
+    """Every second block of 5 MiB is free, 100 MiB in all, of a card of 200."""
+    made, device = machine(200 * MIB)
+    blocks = [device.malloc(5 * MIB, 0, KEEP) for _ in range(40)]
+    for block in blocks[::2]:
+        assert block is not None
+        device.free(block)
+    fail(device, 30 * MIB)
+    return made
+
+
+# --- a program a cause ----------------------------------------------------------------------------
+
+
+def test_fragmentation() -> None:
+    oom = only(scattered())
+    assert oom.cause == "fragmentation"
+    assert (oom.request_bytes, oom.needed_bytes, oom.missing_bytes) == (30 * MIB,) * 3
+    assert (oom.reserved_bytes, oom.active_bytes) == (200 * MIB, 100 * MIB)
+    assert oom.parts == (CachedPart("too_small", 100 * MIB, 5 * MIB),)
+    assert oom.asked_by.frames[0] == Frame("attention", "/srv/model.py", 52)
+    assert remedies(oom)["expandable_segments"] == Remedy("expandable_segments", 100 * MIB, True)
+    assert remedies(oom)["less_live"] == Remedy("less_live", 100 * MIB, True)
+    (pin,) = oom.pins
+    assert (pin.group.bytes, pin.group.count, pin.segments) == (100 * MIB, 20, 10)
+    assert (pin.alone_bytes, pin.group.frames[0].function) == (100 * MIB, "append")
+
+
+def test_other_stream() -> None:
+    made, device = machine(70 * MIB)
+    block = device.malloc(64 * MIB, 7)
+    assert block is not None
+    device.free(block)
+    device.malloc(2 * MIB, 7, KEEP)
+    fail(device, 50 * MIB)
+    oom = only(made)
+    assert oom.cause == "other_stream"
+    assert oom.parts == (CachedPart("other_stream", 62 * MIB, 62 * MIB),)
+    assert remedies(oom)["one_stream"] == Remedy("one_stream", 62 * MIB, True)
+
+
+def test_other_pool() -> None:
+    made, device = machine(70 * MIB)
+    device.begin_pool((1, 0))
+    block = device.malloc(64 * MIB)
+    assert block is not None
+    device.free(block)
+    device.end_pool()
+    fail(device, 50 * MIB)
+    oom = only(made)
+    assert oom.cause == "other_pool"
+    assert oom.parts == (CachedPart("other_pool", 64 * MIB, 64 * MIB),)
+    assert remedies(oom)["private_pools"].enough
+    assert (oom.pool, oom.pool_assumed) == ((0, 0), False)
+
+
+def test_what_could_have_gone_back_before_a_capture() -> None:
+    made, device = machine(100 * MIB)
+    block = device.malloc(60 * MIB)
+    assert block is not None
+    device.free(block)
+    device.malloc(12 * MIB, 0, KEEP)  # splits the 60
+    block = device.malloc(30 * MIB, 7)
+    assert block is not None
+    device.free(block)
+    device.begin_pool((1, 0))
+    fail(device, 38 * MIB)
+    oom = only(made)
+    assert (oom.cause, oom.cached_bytes) == ("other_pool", 78 * MIB)
+    # 48 MiB are pinned; no pool that could be shared or released has any.
+    assert remedies(oom)["empty_cache"] == Remedy("empty_cache", 30 * MIB, True)
+    assert "private_pools" not in remedies(oom)
+    assert oom.remedies[0].name == "empty_cache"
+
+
+def test_small_and_large_are_other_pools() -> None:
+    made, device = machine(20 * MIB)
+    device.malloc(5 * MIB)
+    fail(device, 100 * KIB)
+    oom = only(made)
+    assert (oom.kind, oom.needed_bytes, oom.cause) == ("small", 2 * MIB, "other_pool")
+    assert oom.parts == (CachedPart("other_kind", 15 * MIB, 15 * MIB),)
+
+
+def split_limited() -> Machine:
+    """A free block of 24.5 MiB in an expandable segment, of which no handle is free as a whole."""
+    limits = {"expandable_segments": True, "max_split_size": 24 * MIB}
+    made, device = machine(60 * MIB, **limits)
+    device.malloc(15 * MIB, 0, KEEP)
+    middle = device.malloc(24 * MIB + 512 * KIB)
+    device.malloc(15 * MIB, 0, KEEP)
+    assert middle is not None
+    device.free(middle)
+    fail(device, 20 * MIB)
+    return made
+
+
+def test_split_limit() -> None:
+    oom = only(split_limited())
+    assert oom.cause == "split_limit"
+    size = 24 * MIB + 512 * KIB
+    assert CachedPart("split_limit", size, size) in oom.parts
+    assert remedies(oom)["max_split_size"] == Remedy("max_split_size", size, True)
+    assert "expandable_segments" not in remedies(oom)
+
+
+def test_pending_frees() -> None:
+    made, device = machine(50 * MIB)
+    device.begin_pool((1, 0))
+    block = device.malloc(40 * MIB)
+    assert block is not None
+    device.record_stream(block, 7)
+    device.free(block)
+    fail(device, 40 * MIB)
+    oom = only(made)
+    assert oom.cause == "pending_frees"
+    assert (oom.pool, oom.cached_bytes, oom.pending_bytes) == ((1, 0), 0, 40 * MIB)
+    assert (oom.active_bytes, oom.allocated_bytes) == (40 * MIB, 0)
+    assert remedies(oom)["pending_frees"] == Remedy("pending_frees", 40 * MIB, True)
+
+
+def test_a_free_that_completes_too_late() -> None:
+    # Before it gives up the allocator waits for all streams; but then it asks the driver alone.
+    made, device = machine(20 * MIB)
+    first = device.malloc(8 * MIB)
+    device.malloc(5 * MIB, 0, KEEP)
+    assert first is not None
+    device.record_stream(first, 7)
+    device.free(first)
+    fail(device, 7 * MIB + 512 * KIB)
+    oom = only(made)
+    assert (oom.cause, oom.pending_bytes) == ("pending_frees", 0)
+    assert CachedPart("too_late", 8 * MIB, 8 * MIB) in oom.parts
+    assert remedies(oom)["pending_frees"] == Remedy("pending_frees", 8 * MIB, True)
+
+
+def test_capacity() -> None:
+    made, device = machine(64 * MIB)
+    device.malloc(60 * MIB, 0, KEEP)
+    fail(device, 30 * MIB)
+    oom = only(made)
+    assert (oom.cause, oom.cached_bytes, oom.parts) == ("capacity", 0, ())
+    assert (oom.device_free_bytes, oom.missing_bytes) == (4 * MIB, 26 * MIB)
+    assert [one.name for one in oom.remedies] == ["less_live"]
+    assert (oom.outside_bytes, oom.outside_known) == (0, False)
+
+
+def crowded() -> Machine:
+    made, device = machine(4 * GIB)
+    device.malloc(3 * GIB, 0, KEEP)
+    fail(device, 2 * GIB)
+    return made
+
+
+def test_other_processes() -> None:
+    assert only(crowded()).cause == "capacity"
+    oom = only(crowded(), total_bytes=16 * GIB)
+    assert oom.cause == "other_processes"
+    assert (oom.outside_bytes, oom.outside_known) == (12 * GIB, True)
+    assert remedies(oom)["other_processes"].bytes == 12 * GIB - OWN_OVERHEAD
+    # What a process needs for itself is no other process.
+    assert only(crowded(), total_bytes=5 * GIB).cause == "capacity"
+
+
+def test_process_limit() -> None:
+    made, device = machine(64 * MIB)
+    device.malloc(60 * MIB, 0, KEEP)
+    fail(device, 30 * MIB)
+    snapshot = made.dump()[0]
+    (event,) = [one for one in snapshot["device_traces"][0] if one["action"] == "oom"]
+    event["device_free"] = 8 * GIB
+    oom = only(snapshot)
+    assert (oom.cause, oom.missing_bytes) == ("process_limit", 0)
+    assert remedies(oom)["process_limit"].bytes == 8 * GIB
+
+
+def test_all_together_would_do() -> None:
+    made, device = machine(100 * MIB)
+    for stream in (0, 7):
+        block = device.malloc(40 * MIB, stream)
+        assert block is not None
+        device.free(block)
+        device.malloc(12 * MIB if stream else 8 * MIB, stream, KEEP)
+    fail(device, 50 * MIB)
+    oom = only(made)
+    # 32 MiB here, 28 MiB there, and 20 MiB that the driver has: it is the most that names it.
+    assert (oom.cause, oom.cached_bytes) == ("fragmentation", 60 * MIB)
+
+
+# --- what a file may lack, and what may be asked --------------------------------------------------
+
+
+def test_several_and_their_numbers() -> None:
+    made, device = machine(64 * MIB)
+    for size in (70, 80, 90):
+        fail(device, size * MIB)
+    found = report(made, number=3)
+    (one,) = found.devices
+    assert [(oom.number, oom.request_bytes) for oom in one.ooms] == [
+        (1, 70 * MIB),
+        (2, 80 * MIB),
+        (3, 90 * MIB),
+    ]
+    assert (one.total_bytes, one.total_known, found.chosen) == (64 * MIB, False, 3)
+    with pytest.raises(UsageError, match="has 3 out-of-memory events on a device; there is no"):
+        report(made, number=4)
+
+
+def test_a_card_smaller_than_what_was_seen() -> None:
+    with pytest.raises(UsageError, match="--total-memory is below what device 0 had: 209715200"):
+        report(scattered(), total_bytes=100 * MIB)
+
+
+def test_what_the_driver_had_may_be_missing() -> None:
+    snapshot = scattered().dump()[0]
+    for event in snapshot["device_traces"][0]:
+        event.pop("device_free", None)
+    oom = only(snapshot)
+    assert (oom.device_free_bytes, oom.cause, oom.outside_bytes) == (None, "fragmentation", 0)
+    (device,) = report(snapshot).devices
+    assert device.total_bytes is None
+
+
+def test_the_driver_s_word_as_the_address() -> None:
+    made, device = machine(64 * MIB)
+    device.malloc(60 * MIB)
+    fail(device, 30 * MIB)
+    snapshot = made.dump()[0]
+    for event in snapshot["device_traces"][0]:
+        if "device_free" in event:
+            event["addr"] = event.pop("device_free")
+    assert only(snapshot).device_free_bytes == 4 * MIB
+
+
+def test_none() -> None:
+    made, device = machine(64 * MIB)
+    device.malloc(60 * MIB)
+    (one,) = report(made).devices
+    assert (one.ooms, one.total_bytes) == ((), None)
+    assert report(build.SnapshotBuilder().build()).devices == ()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_end_of_what_did_not_fail(seed: int) -> None:
+    made = record(seed, steps=80, late=40 * (seed % 2))
+    truth = made.truths[0]
+    ends = {
+        name: (truth.series(name) or [truth.start_of(name)])[-1] for name in ("active", "reserved")
+    }
+    (device,) = report(made.snapshot, top=2).devices
+    assert device.ooms == ()
+    if not ends["active"]:
+        assert device.end is None
+        return
+    end = device.end
+    assert end is not None
+    assert end.event_index == len(truth.recorded) - 1
+    assert end.peak_bytes == max([truth.start_of("active"), *truth.series("active")])
+    if device.exactness == "exact":
+        assert (end.active_bytes, end.reserved_bytes) == (ends["active"], ends["reserved"])
+        assert end.cached_bytes == ends["reserved"] - ends["active"]
+    assert sum(group.bytes for group in end.groups) + end.rest_bytes == end.active_bytes
+    assert sum(group.count for group in end.groups) + end.rest_count == end.live_count
+
+
+def test_an_end_is_told_where_nothing_failed_alone() -> None:
+    (device,) = report(scattered()).devices
+    assert device.end is None
+    made, one = machine(64 * MIB)
+    one.malloc(MIB)
+    one.malloc(2 * MIB)
+    data = build.dump(made.dump()[0])
+    (device,) = oom_report(mr.open(data)).devices
+    assert device.end is not None
+    # What comes after a range is not seen.
+    (device,) = oom_report(mr.open(data, stop=2)).devices
+    assert device.end is None
+    (device,) = oom_report(mr.open(data[:-40], salvage=True)).devices
+    assert device.end is None
+
+
+def test_the_driver_cannot_have_had_less_than_nothing() -> None:
+    snapshot = scattered().dump()[0]
+    for event in snapshot["device_traces"][0]:
+        if "device_free" in event:
+            event["device_free"] = -5
+    assert only(snapshot).device_free_bytes is None
+
+
+def test_a_range_tells_the_same() -> None:
+    made = scattered()
+    fail(made.devices[0], 45 * MIB)
+    data = build.dump(made.dump()[0])
+    (whole,), (part,) = (oom_report(mr.open(data, start=at)).devices for at in (None, 91))
+    assert len(whole.ooms) == 2
+    (oom,) = part.ooms
+    assert oom == replace(whole.ooms[1], number=1)
+
+
+def test_a_pool_that_the_event_does_not_say() -> None:
+    made, device = machine(70 * MIB)
+    device.begin_pool((1, 0))
+    device.malloc(20 * MIB)
+    device.end_pool()
+    fail(device, 60 * MIB)
+    snapshot, _ = made.dump(event_pools=False)
+    (oom,) = report(snapshot).devices[0].ooms
+    assert (oom.pool, oom.pool_assumed) == ((0, 0), True)
+
+
+@pytest.mark.parametrize("by", ["stack", "frame", "file", "function", "pool", "stream"])
+def test_ways_to_group(by: str) -> None:
+    oom = only(scattered(), by=by, top=1)
+    assert len(oom.groups) == 1
+    assert bool(oom.parts_live) == (by in ("pool", "stream"))
+    assert oom.asked_by.frames[0].function == "attention"
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_programs_add_up(seed: int) -> None:
+    settings = ("crowded", "max split, crowded", "expandable, crowded")[seed % 3]
+    made = record(seed, settings=settings, steps=200)
+    snap = mr.open(build.dump(made.snapshot))
+    (truth,) = made.truths
+    (device,) = oom_report(snap, top=0).devices
+    events = [i for i, one in enumerate(truth.recorded) if one.event["action"] == "oom"]
+    assert [one.event_index for one in device.ooms] == events
+    for one in device.ooms:
+        assert_adds_up(one)
+        assert one.reserved_bytes == truth.series("reserved")[one.event_index]
+        assert one.active_bytes == truth.series("active")[one.event_index]
+        assert one.allocated_bytes == truth.series("allocated")[one.event_index]
+        assert one.device_free_bytes == made.settings.capacity - one.reserved_bytes
+        if "too_late" in [part.name for part in one.parts]:
+            assert one.cause == "pending_frees"
+            before = truth.recorded[: one.event_index][-12:]
+            assert "free_completed" in [known.event["action"] for known in before]
+        assert device.total_bytes == made.settings.capacity

@@ -1,0 +1,150 @@
+"""Tests of commands/oom/text.py."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, get_args
+
+import pytest
+
+import memreplay as mr
+from memreplay.commands.oom.find import oom_report
+from memreplay.commands.oom.result import CachedPart, Cause, OomReport, Remedy
+from memreplay.commands.oom.text import CAUSES, oom_document
+from memreplay.render.plain import render_plain
+from tests import build
+from tests.allocator import GIB, MIB, Machine
+from tests.unit.commands.oom.test_find import (
+    ASK,
+    KEEP,
+    crowded,
+    fail,
+    machine,
+    scattered,
+    split_limited,
+)
+
+
+def found(made: Machine, **options: Any) -> OomReport:
+    return oom_report(mr.open(build.dump(made.dump()[0])), **options)
+
+
+def text(report: OomReport, width: int = 100) -> list[str]:
+    return render_plain(oom_document(report), width=width).splitlines()
+
+
+@pytest.mark.parametrize("width", [80, 100, 160])
+def test_text(width: int) -> None:
+    lines = text(found(scattered()), width)
+    assert all(len(line) <= width for line in lines)
+    whole = " ".join(line.strip() for line in lines)
+    assert "device 0: 30.0 MiB failed at event 90 of 91: fragmentation" in whole
+    assert (
+        "enough was free in the right pool and stream, but only in blocks that were too small"
+    ) in whole
+    assert "0 B free, 30.0 MiB missing" in whole
+    assert "right pool and stream, but the blocks are too small" in whole
+    assert "at most 100.0 MiB, enough: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True" in whole
+    assert "30.0 MiB less; the largest group below holds 100.0 MiB: enough" in whole
+    assert "attention /srv/model.py:52" in " ".join(whole.split())
+
+
+def test_the_card() -> None:
+    whole = " ".join(line.strip() for line in text(found(crowded())))
+    assert "at least 4.0 GiB (its size is not in the file)" in whole
+    whole = " ".join(line.strip() for line in text(found(crowded(), total_bytes=16 * GIB)))
+    assert "16.0 GiB, 12.0 GiB taken by others" in whole
+    assert ": other_processes" in whole
+
+
+def test_many_are_listed_shortly() -> None:
+    made, device = machine(64 * MIB)
+    for size in range(25):
+        fail(device, (70 + size) * MIB)
+    lines = text(found(made, number=25, most=20))
+    assert "note: 5 more failed (--format json has all)" in lines
+    assert any("(oom 25)" in line for line in lines)
+
+
+def test_every_name_has_words() -> None:
+    assert set(CAUSES) == set(get_args(Cause))
+    report = found(scattered())
+    (device,) = report.devices
+    (oom,) = device.ooms
+    parts = ("too_small", "split_limit", "other_stream", "other_kind", "other_pool", "too_late")
+    helps = (
+        "process_limit", "empty_cache", "expandable_segments", "max_split_size", "pending_frees",
+        "one_stream", "private_pools", "other_processes", "less_live",
+    )  # fmt: skip
+    for cause in get_args(Cause):
+        all_of_it = replace(
+            oom,
+            cause=cause,
+            parts=tuple(CachedPart(name, 5, 5) for name in parts),
+            remedies=tuple(Remedy(name, 5, False) for name in helps),
+            pool_assumed=True,
+            pending_bytes=7,
+            device_free_bytes=None,
+        )
+        one = replace(device, ooms=(all_of_it,), total_bytes=None)
+        lines = text(replace(report, devices=(one,)), 80)
+        assert all(len(line) <= 80 for line in lines)
+        assert sum(line.startswith(helps) for line in lines) == len(helps)
+
+
+def test_none() -> None:
+    made, _ = machine(64 * MIB)
+    assert "note: no out-of-memory event in this file." in text(found(made))[1]
+
+
+def test_none_but_a_likely_end() -> None:
+    made, device = machine(200 * MIB)
+    device.malloc(100 * MIB, 0, KEEP)
+    first = device.malloc(30 * MIB, 0, ASK)
+    told = found(made)
+    for width in (60, 80, 160):
+        lines = text(told, width)
+        assert all(len(line) <= width for line in lines)
+        whole = " ".join(" ".join(lines).split())
+        assert "device 0: 130.0 MiB of 130.0 MiB active at the end, after event 3" in whole
+        assert "if it failed here likely: close to the most that was ever active" in whole
+        assert "append /srv/cache.py:27" in whole
+        assert "memreplay help recording" in whole
+    assert first is not None
+    device.free(first)
+    whole = " ".join(" ".join(text(found(made), 160)).split())
+    assert (
+        "not likely: 130.0 MiB was active earlier, and has been freed since; memreplay at FILE"
+    ) in whole
+    assert "FILE --at 3 shows" in whole
+    assert "cached 30.0 MiB, the largest block 30.0 MiB" in whole
+
+
+def test_none_in_a_range() -> None:
+    data = build.dump(scattered().dump()[0])
+    lines = text(oom_report(mr.open(data, stop=10)))
+    assert "note: no out-of-memory event in this range." in lines[1]
+
+
+def test_a_limit_on_splits_is_to_be_raised() -> None:
+    whole = " ".join(line.strip() for line in text(found(split_limited()), 160))
+    assert "raise max_split_size_mb in PYTORCH_CUDA_ALLOC_CONF, or drop it" in whole
+
+
+def test_a_request_larger_than_all_that_is() -> None:
+    made, device = machine(64 * MIB)
+    device.malloc(20 * MIB)
+    fail(device, 90 * MIB)
+    whole = " ".join(line.strip() for line in text(found(made)))
+    assert "less_live not enough: 46.0 MiB less, more than was active; ask for less" in " ".join(
+        whole.split()
+    )
+
+
+def test_a_file_without_segments() -> None:
+    snapshot = scattered().dump()[0]
+    snapshot["segments"] = []
+    trace = snapshot["device_traces"][0]
+    trace[:] = [event for event in trace if not event["action"].startswith("segment")]
+    lines = text(oom_report(mr.open(build.dump(snapshot))))
+    assert any(line.startswith("note: this file shows no reserved memory") for line in lines)

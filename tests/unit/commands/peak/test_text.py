@@ -1,0 +1,381 @@
+"""Tests of commands/peak/text.py: what a person sees at 80 and at 160 columns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from memreplay.analysis.groups.tree import Call, CallTree
+from memreplay.analysis.steps.records import StepAt, StepSource
+from memreplay.commands.peak.result import CategoryBytes, PeakReport
+from memreplay.commands.peak.text import peak_document
+from memreplay.render.document import Table
+from memreplay.render.plain import render_plain
+from memreplay.snapshot.model import By, Frame, Group, Label
+from tests.unit.commands.results import (
+    ATTENTION,
+    BY_POOL,
+    DEVICE_PEAK,
+    GIB,
+    MIB,
+    NO_EVENTS_PEAK,
+    PEAK,
+    PEAKS,
+    START_US,
+    peak_of,
+)
+
+AT_80 = """\
+snap.pkl
+
+device 0: peak 10.0 GiB requested at event 3,737 of 22,331,
+  +0.412 s (2026-07-12 16:40:22.412345 UTC)
+measure   requested, exact
+baseline  2.0 GiB before the first event, 1.0 GiB of it in the peak (10.0%)
+end       4.0 GiB after the last event
+live      1,200 blocks at the peak
+
+    bytes  share  count  allocated at, and its callers
+  5.0 GiB  50.0%     96  scaled_dot_product_attention  …/modeling_llama.py:215
+                           forward  /home/ada/run/src/model/layers.py:88
+                           forward  /home/ada/run/src/model/transformer.py:141
+  3.0 GiB  30.0%  1,024  MulBackward0 (autograd)  aten::mul_Tensor
+  1.5 GiB  15.0%      7  (no stack recorded)
+512.0 MiB   5.0%     73  12 more groups (--top 0 shows all)"""
+
+PATH_AT_160 = (
+    "/opt/venv/lib/python3.12/site-packages/transformers/models/llama/modeling_llama.py:215"
+)
+AT_160 = f"""\
+snap.pkl
+
+device 0: peak 10.0 GiB requested at event 3,737 of 22,331, +0.412 s (2026-07-12 16:40:22.412345 UTC)
+measure   requested, exact
+baseline  2.0 GiB before the first event, 1.0 GiB of it in the peak (10.0%)
+end       4.0 GiB after the last event
+live      1,200 blocks at the peak
+
+    bytes  share  count  allocated at, and its callers
+  5.0 GiB  50.0%     96  scaled_dot_product_attention  {PATH_AT_160}  aten::linear
+                           forward  /home/ada/run/src/model/layers.py:88
+                           forward  /home/ada/run/src/model/transformer.py:141
+  3.0 GiB  30.0%  1,024  MulBackward0 (autograd)  aten::mul_Tensor
+  1.5 GiB  15.0%      7  (no stack recorded)
+512.0 MiB   5.0%     73  12 more groups (--top 0 shows all)"""  # noqa: E501
+
+NO_EVENTS_AT_80 = """\
+snap.pkl
+
+device 0: no events were recorded; 1.0 GiB requested in the final state
+measure  requested, exact
+live     7 blocks
+
+  bytes   share  count  allocated at, and its callers
+1.0 GiB  100.0%      7  (no stack recorded)
+
+note: next time, call torch.cuda.memory._record_memory_history() before the
+  work of interest, and dump before switching it off"""
+
+
+BY_POOL_AT_80 = """\
+highest peaks  event  time
+     10.0 GiB  3,737  +0.412 s
+      2.0 GiB  start  +0 us
+
+  bytes  share  count  own peak  reserved  its peak  pool
+9.0 GiB  90.0%  1,000   9.5 GiB  11.0 GiB  12.0 GiB  default pool
+1.0 GiB  10.0%    200   9.5 GiB  11.0 GiB  12.0 GiB  graph pool 3:0
+    0 B   0.0%      -   9.5 GiB  11.0 GiB  12.0 GiB  (pool not known)"""
+
+
+def render(report: PeakReport, width: int = 80) -> str:
+    return render_plain(peak_document(report), width=width)
+
+
+@pytest.mark.parametrize(
+    "report, width, golden",
+    [(PEAK, 80, AT_80), (PEAK, 160, AT_160), (NO_EVENTS_PEAK, 80, NO_EVENTS_AT_80)],
+    ids=["80", "160", "no events"],
+)
+def test_golden(report: PeakReport, width: int, golden: str) -> None:
+    assert render(report, width) == golden
+
+
+@pytest.mark.parametrize(
+    "report, where, when",
+    [
+        (
+            peak_of(event_index=-1, time_us=START_US),
+            "at the start, before the first of 22,331 events",
+            "2026-07-12 16:40:22.000000 UTC",
+        ),
+        (
+            peak_of(event_index=-1, time_us=None, events=1, trace_events=1),
+            "at the start, before the first of 1 event",
+            "time unknown",
+        ),
+        (peak_of(time_us=None, start_us=None), "at event 3,737 of 22,331", "time unknown"),
+        (
+            peak_of(start_us=None),
+            "at event 3,737 of 22,331",
+            "2026-07-12 16:40:22.412345 UTC",
+        ),
+        (
+            peak_of(time_us=START_US - 5),
+            "at event 3,737 of 22,331",
+            "-5 us (2026-07-12 16:40:21.999995 UTC)",
+        ),
+    ],
+)
+def test_first_lines(report: PeakReport, where: str, when: str) -> None:
+    lines = render(replace(report, file="/data/ru\x1bn 1/snap.pkl"), 160).splitlines()
+    assert lines[:2] == [r"/data/ru\x1bn 1/snap.pkl", ""]
+    assert lines[2] == f"device 0: peak 10.0 GiB requested {where}, {when}"
+
+
+def test_a_peak_at_the_start_is_the_baseline_and_says_it_once() -> None:
+    assert "baseline" not in render(peak_of(event_index=-1))
+
+
+@pytest.mark.parametrize(
+    "held, words",
+    [
+        (0, "2.0 GiB before the first event"),
+        (2 << 30, "2.0 GiB before the first event, all of it in the peak (20.0%)"),
+    ],
+)
+def test_baseline(held: int, words: str) -> None:
+    assert f"baseline  {words}\n" in render(peak_of(baseline_held_bytes=held), 100)
+
+
+def test_whole_stacks() -> None:
+    lines = render(replace(PEAK, all_frames=True)).splitlines()
+    first = next(number for number, line in enumerate(lines) if "50.0%" in line)
+    assert [line[25:].split()[0] for line in lines[first : first + 9]] == [
+        "torch::unwind::unwind()",
+        "at::_ops::linear::call(at::Tensor",
+        "_call_impl",
+        "scaled_dot_product_attention",
+        "forward",
+        "_call_impl",
+        "forward",
+        "train_step",
+        "<module>",
+    ]
+
+
+def test_whole_stacks_show_the_users_frames_more_brightly() -> None:
+    (table,) = (
+        block for block in peak_document(replace(PEAK, all_frames=True)) if isinstance(block, Table)
+    )
+    styles = [style for _, style in table.rows[0].below]
+    assert styles == ["dim", "dim", "plain", "plain", "dim", "plain", "plain", "plain"]
+
+
+@pytest.mark.parametrize(
+    "by, frame, title, who",
+    [
+        ("frame", Frame("forward", "/x/layers.py", 88), "frame", "forward  /x/layers.py:88"),
+        ("file", Frame("", "/x/layers.py", 0), "file", "/x/layers.py"),
+        ("file", Frame("", "??", 0), "file", "(C++, no file known)"),
+        ("function", Frame("at::_ops::mul::call()", "", 0), "function", "at::_ops::mul::call()"),
+    ],
+)
+def test_groups_of_one_frame(by: By, frame: Frame, title: str, who: str) -> None:
+    group = Group("label", 10 << 30, 5, 1.0, (frame,), ())
+    report = replace(peak_of(groups=(group,), groups_total=1, rest_bytes=0, rest_count=0), by=by)
+    lines = render(report).splitlines()
+    assert lines[-2].endswith(f"  {title}")
+    assert lines[-1].endswith(f"  {who}")
+
+
+def test_a_stack_of_plumbing_alone() -> None:
+    inner = Frame("c10::malloc(long)", "??", 0)
+    operator = Frame("at::_ops::empty::call(long)", "??", 0)
+    python = Frame("pin_memory", "/x/torch/utils/data.py", 7)
+    with_operator = replace(ATTENTION, frames=(inner, operator, python), user=())
+    assert "  aten::empty (PyTorch's own)\n" in render(peak_of(groups=(with_operator,)))
+    labelled = replace(
+        ATTENTION,
+        frames=(inner, python, inner),
+        user=(),
+        label="pin_memory /x/torch/utils/data.py:7",
+    )
+    lines = render(peak_of(groups=(labelled,))).splitlines()
+    assert lines[-3].endswith("  pin_memory  /x/torch/utils/data.py:7")
+    assert lines[-2].endswith("    c10::malloc(long)")
+    lines = render(peak_of(groups=(replace(labelled, label="?"),))).splitlines()
+    assert lines[-4].endswith("  c10::malloc(long)")
+
+
+def test_warnings_only_where_they_are_due() -> None:
+    assert "warning" not in render(PEAK)
+    text = render(peak_of(trusted=False, reasons=("ring_overflow", "made_up_later")))
+    assert text.count("warning: ") == 2
+    assert "warning: the recorder's ring buffer was full" in text
+
+
+def test_a_section_a_device() -> None:
+    other = replace(DEVICE_PEAK, device=3, peak_bytes=5 * MIB)
+    text = render(replace(PEAK, devices=(DEVICE_PEAK, other)))
+    assert "\n\ndevice 3: peak 5.0 MiB requested" in text
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_pools_and_peaks(width: int) -> None:
+    (device,) = BY_POOL.devices
+    text = render(replace(BY_POOL, devices=(replace(device, peaks=PEAKS),)), width)
+    assert text.split("\n\n", 2)[2] == BY_POOL_AT_80
+
+
+def test_pools_that_top_cuts() -> None:
+    (device,) = BY_POOL.devices
+    cut = replace(device, groups=device.groups[:1], rest_bytes=1 << 30, rest_count=200)
+    lines = render(replace(BY_POOL, devices=(cut,))).splitlines()
+    assert lines[-2].endswith("  default pool")
+    assert lines[-1].split() == ["1.0", "GiB", "10.0%", "200", "1", "more", "(--top", "0)"]
+
+
+def test_streams() -> None:
+    (device,) = BY_POOL.devices
+    numbers = (0, 140_245_612_345_600, None)
+    parts = tuple(
+        replace(part, pool=None, stream=stream)
+        for part, stream in zip(device.parts, numbers, strict=True)
+    )
+    report = replace(BY_POOL, by="stream", devices=(replace(device, parts=parts),))
+    lines = render(report).splitlines()
+    assert [line.partition("12.0 GiB  ")[2] for line in lines[-3:]] == [
+        "default stream",
+        "stream 140245612345600",
+        "(stream not known)",
+    ]
+
+
+def test_reserved_memory_has_no_blocks() -> None:
+    (device,) = BY_POOL.devices
+    reserved = replace(device, measure="reserved", baseline_held_bytes=0, live_count=0)
+    text = render(replace(BY_POOL, measure="reserved", devices=(reserved,)))
+    assert "device 0: peak 10.0 GiB reserved at event" in text
+    assert "live " not in text
+    assert text.endswith(
+        "  bytes  share  own peak  pool\n"
+        "9.0 GiB  90.0%   9.5 GiB  default pool\n"
+        "1.0 GiB  10.0%   9.5 GiB  graph pool 3:0\n"
+        "    0 B   0.0%   9.5 GiB  (pool not known)"
+    )
+    cut = replace(reserved, groups=reserved.groups[:1], rest_bytes=1 << 30)
+    text = render(replace(BY_POOL, measure="reserved", devices=(cut,)))
+    assert text.endswith("1.0 GiB  10.0%            1 more (--top 0 shows all)")
+
+
+def test_the_measure_says_whether_it_is_exact() -> None:
+    text = render(peak_of(measure="active", exactness="estimated", reasons=("blocks_assumed",)))
+    assert "\nmeasure   active, estimated\n" in text
+    assert "\nnote: some blocks that were there at the start may be larger" in text
+
+
+def test_one_pool_or_stream_alone() -> None:
+    text = render(replace(PEAK, pool=(0, 1), stream=7))
+    assert "\npool      0:1 alone\nstream    7 alone\n" in text
+
+
+def test_an_idle_device_is_one_line() -> None:
+    idle = replace(
+        DEVICE_PEAK, device=1, events=0, trace_events=0, groups=(), exactness="estimated"
+    )
+    text = render(replace(PEAK, devices=(DEVICE_PEAK, idle)))
+    assert text.endswith("\n\ndevice 1: no events; 10.0 GiB requested (estimated) all along")
+
+
+def test_a_peak_without_times() -> None:
+    peaks = tuple(replace(one, time_us=None) for one in PEAKS)
+    text = render(peak_of(peaks=peaks, start_us=None, time_us=None))
+    assert "\n     10.0 GiB  3,737  -\n" in text
+
+
+def test_nothing_at_all() -> None:
+    text = render(replace(PEAK, devices=()))
+    assert text == "snap.pkl\nnote: nothing to show: the file has neither events nor segments"
+    empty = peak_of(peak_bytes=0, groups=(), groups_total=0, rest_bytes=0, rest_count=0)
+    assert "bytes  share" not in render(empty)
+    assert "(0.0%)" in render(empty, 160)
+
+
+STACK = Label("f /r/m.py:1", (Frame("f", "/r/m.py", 1), Frame("main", "/r/t.py", 9)), (0, 1))
+NODE = Frame("torch::autograd::generated::MmBackward0::apply(int)", "??", 0)
+
+
+@pytest.mark.parametrize(
+    "by, of, row",
+    [
+        (
+            "category,file",
+            (Label("one"), Label("/r/m.py", (Frame("", "/r/m.py", 0),))),
+            "one  /r/m.py",
+        ),
+        (
+            "file,size",
+            (Label("/r/m.py", (Frame("", "/r/m.py", 0),)), Label("1 KiB")),
+            "/r/m.py  1 KiB",
+        ),
+        ("category,stack,size", (Label("one"), STACK, Label("1 KiB")), "one, f  /r/m.py:1  1 KiB"),
+        ("category,pool", (Label("one"), Label("default pool")), "one, default pool"),
+        ("module,size", (Label("Gpt > Mlp", STACK.frames), Label("1 KiB")), "Gpt > Mlp, 1 KiB"),
+        ("category,frame", (Label("one"), Label("x", (NODE,))), "one, MmBackward0 (autograd)"),
+        (
+            "file,frame",
+            (Label("/r/m.py", (Frame("", "/r/m.py", 0),)), STACK),
+            "/r/m.py, f  /r/m.py:1",
+        ),
+    ],
+)
+def test_several_ways_in_their_order(by: By, of: tuple[Label, ...], row: str) -> None:
+    shown = next(label for label in reversed(of) if label.frames or label is of[0])
+    label = ", ".join(one.text for one in of)
+    group = Group(label, 5, 1, 1.0, shown.frames, shown.user, of)
+    peak = replace(PEAK.devices[0], groups=(group,), groups_total=1, rest_bytes=0, rest_count=0)
+    lines = render(replace(PEAK, by=by, devices=(peak,)), 120).splitlines()
+    (at,) = (
+        i for i, line in enumerate(lines) if line.startswith("bytes") or "share  count" in line
+    )
+    assert lines[at].endswith(by.replace(",", ", "))
+    assert lines[at + 1].endswith(f"  {row}")
+    assert (
+        ("main  /r/t.py:9" in lines[at + 2 :][0]) is ("stack" in by)
+        if at + 2 < len(lines)
+        else True
+    )
+
+
+def test_a_backward_pass_in_a_tree() -> None:
+    call = Call(1, "x", (NODE,), 5, 1, 1.0, 5, 1, 0, 0)
+    below = replace(call, level=2)
+    peak = replace(PEAK.devices[0], tree=CallTree((call, below), 0))
+    text = render(replace(PEAK, devices=(peak,)), 120)
+    assert "  MmBackward0 (autograd)\n" in text
+    # Among others, which are whole stacks then, it is a call as they are.
+    assert "    torch::autograd::generated::MmBackward0::apply(int)" in text
+
+
+def pairs_of(**changes: object) -> list[str]:
+    text = render(peak_of(**changes), 160)
+    return [line for line in text.splitlines() if line.startswith(("where", "kinds"))]
+
+
+def test_where_it_was_and_what_it_holds() -> None:
+    step = StepAt(StepSource("annotation", "ProfilerStep", 1.0), "", 3, 10, inside=False)
+    assert pairs_of(step=step, annotations=("train", "forward")) == [
+        "where     before step 3 of 10 (ProfilerStep), annotation forward"
+    ]
+    assert pairs_of() == []
+    unknown = CategoryBytes("unknown", 10 * GIB, 5)
+    assert pairs_of(categories=(unknown,)) == []
+    some = [CategoryBytes(name, 2 * GIB, 1) for name in "abcdef"]
+    words = "kinds     a 2.0 GiB (20.0%), unknown 10.0 GiB (100.0%)"
+    assert pairs_of(categories=(some[0], unknown)) == [words]
+    (line,) = pairs_of(categories=tuple(some))
+    assert line.endswith("d 2.0 GiB (20.0%), 2 more (--by category)")
+    by_category = replace(peak_of(categories=tuple(some)), by="category")
+    assert "kinds  " not in render(by_category, 160)

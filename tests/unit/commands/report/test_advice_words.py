@@ -1,0 +1,87 @@
+"""Tests of commands/report/advice_words.py: each piece of advice is a sentence with its number."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import memreplay as mr
+from memreplay.commands.oom.text import remedy_words
+from memreplay.commands.report.advice_words import (
+    TITLES,
+    WORDS,
+    advice_title,
+    advice_words,
+    place_words,
+)
+from memreplay.commands.report.find import overview
+from memreplay.commands.report.result import Advice, DeviceOverview
+from memreplay.render.reasons import REASONS
+from memreplay.snapshot.model import Frame
+from tests.conftest import ROOT
+
+MIB = 1 << 20
+
+
+def device() -> DeviceOverview:
+    (found,) = overview(mr.open(ROOT / "examples" / "serving_oom.pkl.gz")).devices
+    return found
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_each_says_its_number(name: str) -> None:
+    place = Frame("f", "/home/ana/model.py", 72)
+    one = Advice(name, 3 * MIB, 12 * MIB, 1_234, place)
+    words = advice_words(one, device())
+    assert "3.0 MiB" in words or "1,234" in words
+    assert "{" not in words
+    assert advice_title(one)
+
+
+def test_titles_are_of_advice_that_there_is() -> None:
+    assert {name for name in TITLES if not name.startswith("oom_")} <= {*WORDS, "record"}
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_reasons_say_their_remedy(reason: str) -> None:
+    words = advice_words(Advice("record", word=reason), device())
+    assert words == (REASONS[reason].remedy or reason)
+
+
+def test_a_reason_that_is_not_known() -> None:
+    assert advice_words(Advice("record", word="new_doubt"), device()) == "new_doubt"
+
+
+def test_remedies_speak_as_oom_does() -> None:
+    found = device()
+    words = {one.name: advice_words(one, found) for one in found.advice}
+    assert words["oom_expandable_segments"].startswith("at most 235.5 MiB, enough: PYTORCH_CUDA")
+    assert words["oom_less_live"] == (
+        "128.0 MiB less would have been enough; the largest holder then had 300.0 MiB"
+    )
+    assert found.oom is not None
+    first = replace(found.oom.ooms[0], missing_bytes=1 << 40)
+    hopeless = replace(found, oom=replace(found.oom, ooms=(first,)))
+    said = advice_words(Advice("oom_less_live", word="less_live"), hopeless)
+    assert said == "ask for less: 1.0 TiB were missing, more than was in use"
+    limited = replace(found.oom.ooms[0], missing_bytes=0)
+    refused = replace(found, oom=replace(found.oom, ooms=(limited,)))
+    said = advice_words(Advice("oom_less_live", 300 << 20, word="less_live"), refused)
+    assert said == "how much less is not known; the largest holder then had 300.0 MiB"
+    remedy = next(one for one in limited.remedies if one.name == "less_live")
+    assert remedy_words(remedy, limited).startswith("how much less is not known; the largest below")
+    assert advice_words(Advice("oom_x", word="x"), replace(found, oom=None)) == "x"
+
+
+@pytest.mark.parametrize(
+    "frame, words",
+    [
+        (Frame("f", "/a/b.py", 3), "b.py:3"),
+        (Frame("f", "C:\\a\\b.py", 3), "b.py:3"),
+        (Frame("f", "", 0), "f"),
+        (Frame("", "", 0), "?"),
+    ],
+)
+def test_places(frame: Frame, words: str) -> None:
+    assert place_words(frame) == words

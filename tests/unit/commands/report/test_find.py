@@ -1,0 +1,199 @@
+"""Tests of commands/report/find.py: each part is what its own command says, over one replay."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import memreplay as mr
+from memreplay.analysis.moments.annotations import spans
+from memreplay.analysis.trust.trust import device_verdict
+from memreplay.commands.categories.find import categories_report
+from memreplay.commands.fragmentation.find import fragmentation_report
+from memreplay.commands.leaks.find import leaks_report
+from memreplay.commands.oom.find import oom_report
+from memreplay.commands.peak.find import peak_report
+from memreplay.commands.report.find import HOLDERS, OTHERS, overview
+from memreplay.commands.report.result import DeviceOverview, Overview
+from memreplay.commands.steps.find import steps_report
+from memreplay.errors import MemreplayError, UsageError
+from tests import build
+from tests.build import SnapshotBuilder
+from tests.conftest import ROOT
+from tests.unit.commands.oom.test_find import fail, machine
+
+MIB, GIB = 1 << 20, 1 << 30
+EXAMPLES = sorted((ROOT / "examples").glob("*.pkl.gz"))
+STEP = [("forward", "/home/ana/model.py", 7), ("step", "/home/ana/train.py", 3)]
+
+
+def assert_equals_the_commands(path: Path) -> Overview:
+    """Each part equals what its command finds in a snapshot of its own."""
+    found = overview(mr.open(path))
+
+    def alone() -> mr.Snapshot:
+        return mr.open(path)
+
+    assert found.peak == peak_report(alone(), top=HOLDERS)
+    assert found.categories == categories_report(alone(), top=OTHERS)
+    assert found.fragmentation == fragmentation_report(alone(), top=OTHERS)
+    assert found.oom == oom_report(alone(), most=1, top=HOLDERS)
+    for name, command in (("steps", steps_report), ("leaks", leaks_report)):
+        said = {str(one.part): one.why for device in found.devices for one in device.missing}
+        want: object = None
+        error = ""
+        try:
+            want = command(alone()) if name == "steps" else command(alone(), top=OTHERS)
+        except MemreplayError as raised:
+            error = str(raised)
+        assert getattr(found, name) == want
+        assert want is not None or said[name].partition(" (")[0] in error
+    snap = alone()
+    assert sorted(one.device for one in found.devices) == list(snap.devices)
+    for one in found.devices:
+        replay = snap.replay(one.device)
+        whole = device_verdict(snap, replay)
+        assert (one.trusted, one.reasons) == (whole.trusted, whole.reasons)
+        reserved = replay.measure("reserved").peak
+        assert (one.reserved_bytes, one.reserved_event) == (reserved.bytes, reserved.event_index)
+        assert_holds_together(snap, one)
+    return found
+
+
+def assert_holds_together(snap: mr.Snapshot, one: DeviceOverview) -> None:
+    """What this report adds to the commands, by brute force."""
+    event = one.peak.event_index
+    replay = snap.replay(one.device)
+    open_then = [
+        span.name
+        for span in spans(snap, replay)
+        if event in range(span.start_event + 1, (span.end_event or replay.events) + 1)
+    ]
+    assert list(one.peak.annotations) == open_then
+    if one.step is not None:
+        assert event in range(one.step.first_event, one.step.last_event + 1)
+        assert one.steps is not None
+        if one.peak.step is not None:
+            assert one.peak.step[2:] == (one.step.number, len(one.steps.steps), True)
+    if one.fragmentation is not None:
+        assert one.unused is not None
+        reserved, active = replay.measure("reserved"), replay.measure("active")
+        at = one.unused.event_index
+        assert one.unused.reserved_bytes == reserved.bytes_at(at)
+        assert one.unused.active_bytes == active.bytes_at(at)
+        assert at == one.fragmentation.event_index
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_examples_equal_their_commands(path: Path) -> None:
+    assert_equals_the_commands(path)
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_holders_that_look_alike_are_those_of_peak_and_advice_is_the_same(path: Path) -> None:
+    folded = overview(mr.open(path), fold=True)
+    assert folded.peak == peak_report(mr.open(path), top=HOLDERS, fold=True)
+    whole = overview(mr.open(path))
+    assert [one.advice for one in folded.devices] == [one.advice for one in whole.devices]
+
+
+def test_advice_counts_what_looks_alike_together() -> None:
+    """Stacks that differ in plumbing alone are more than there are holders: in JSON, too."""
+    made = SnapshotBuilder()
+    for k in range(4 * HOLDERS):
+        plumbing = (f"helper_{k}", "/v/lib/python3.12/site-packages/torch/nn/functional.py", k)
+        stack = [plumbing, ("softmax", "/home/ana/model.py", 7), STEP[1]]
+        made.alloc(0x100000 * (k + 1), MIB, frames=stack)
+    snapshot = build.dump(made.build())
+    for fold in (False, True):
+        (device,) = overview(mr.open(snapshot), fold=fold).devices
+        assert len(device.peak.groups) == (1 if fold else HOLDERS)
+        (found,) = (one for one in device.advice if one.name == "attention_scores")
+        assert found.bytes == 4 * HOLDERS * MIB
+
+
+def test_the_step_and_the_annotations_of_the_peak() -> None:
+    (one,) = overview(mr.open(ROOT / "examples" / "leaky_training.pkl.gz")).devices
+    assert one.step is not None
+    assert one.steps is not None
+    assert one.step in one.steps.steps
+    assert one.step.peak_bytes == one.peak.peak_bytes
+    assert one.peak.annotations[0] == one.step.name
+    assert one.peak_category == "backward"
+
+
+def test_the_category_of_what_made_the_peak_is_that_of_its_own_stack() -> None:
+    made = SnapshotBuilder()
+    made.alloc(0x1000, MIB, frames=[("f", "/venv/torch/optim/adam.py", 1)])
+    made.alloc(0x200000, 2 * MIB, frames=STEP).free(0x200000, 2 * MIB)
+    (one,) = overview(mr.open(build.dump(made.finish_segments().build()))).devices
+    assert one.peak.event_index == 1
+    assert one.peak_category == "activations"
+    (whole,) = overview(mr.open(build.dump(made.build())), rules=()).devices
+    assert whole.peak_category == "unknown"
+
+
+def two_devices() -> SnapshotBuilder:
+    made = SnapshotBuilder(devices=3)
+    for device, size in ((0, 3 * MIB), (1, 9 * MIB), (2, MIB)):
+        made.segment_alloc(0x10000000 * (device + 1), size, device)
+        made.alloc(0x10000000 * (device + 1), size, device, frames=STEP)
+    return made.finish_segments()
+
+
+def test_the_device_that_went_highest_comes_first() -> None:
+    found = overview(mr.open(build.dump(two_devices().build())))
+    assert [one.device for one in found.devices] == [1, 0, 2]
+    assert [one.device for one in found.peak.devices] == [0, 1, 2]
+
+
+def test_the_device_that_ran_out_comes_before_it() -> None:
+    made = two_devices().oom(MIB, device=2, device_free=0)
+    found = overview(mr.open(build.dump(made.build())))
+    assert [one.device for one in found.devices] == [2, 1, 0]
+    assert [one.ran_out for one in found.devices] == [True, False, False]
+
+
+def test_without_events_the_parts_say_why() -> None:
+    made = SnapshotBuilder(devices=0)
+    made.segment(0x10000000, MIB, blocks=[made.block(0x10000000, MIB)])
+    (one,) = overview(mr.open(build.dump(made.build()))).devices
+    said = {missing.part: missing.why for missing in one.missing}
+    assert "no events" in said["steps"]
+    assert "no events" in said["leaks"]
+    assert one.peak.peak_bytes == MIB
+    assert [advice.name for advice in one.advice] == ["record"]
+
+
+def test_nothing_at_all() -> None:
+    found = overview(mr.open(build.dump({"segments": [], "device_traces": [[]]})))
+    assert found.devices == ()
+    assert found.steps is None
+
+
+@pytest.mark.parametrize("given", [2 * GIB, None])
+def test_how_much_the_card_has(given: int | None) -> None:
+    made, device = machine(200 * MIB)
+    fail(device, 300 * MIB)
+    (one,) = overview(mr.open(build.dump(made.dump()[0])), total_memory=given).devices
+    assert one.ran_out
+    assert (one.total_bytes, one.total_known) == ((given, True) if given else (200 * MIB, False))
+
+
+def test_a_card_that_is_smaller_than_what_was_seen_is_wrong_usage() -> None:
+    made, device = machine(200 * MIB)
+    fail(device, 300 * MIB)
+    with pytest.raises(UsageError, match="--total-memory is below"):
+        overview(mr.open(build.dump(made.dump()[0])), total_memory=100 * MIB)
+
+
+def test_an_idle_cache_at_the_start_is_not_what_was_unused() -> None:
+    made = SnapshotBuilder()
+    made.alloc(0x10000000, 90 * MIB, frames=STEP).free(0x10000000, 90 * MIB)
+    free = made.block(0x10000000, 100 * MIB, state="inactive")
+    made.segment(0x10000000, 100 * MIB, blocks=[free])
+    (one,) = overview(mr.open(build.dump(made.build()))).devices
+    assert one.unused is not None
+    assert one.unused.reserved_bytes == 100 * MIB
+    assert one.unused.unused_bytes == 10 * MIB

@@ -1,0 +1,79 @@
+"""Tests of commands/report/json.py, against docs/schemas/report-1.json and those of its parts."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jsonschema
+import pytest
+
+import memreplay as mr
+from memreplay.commands.categories.find import categories_report
+from memreplay.commands.categories.json import render_categories_json
+from memreplay.commands.fragmentation.find import fragmentation_report
+from memreplay.commands.fragmentation.json import render_fragmentation_json
+from memreplay.commands.leaks.find import leaks_report
+from memreplay.commands.leaks.json import render_leaks_json
+from memreplay.commands.oom.find import oom_report
+from memreplay.commands.oom.json import render_oom_json
+from memreplay.commands.peak.find import peak_report
+from memreplay.commands.peak.json import render_peak_json
+from memreplay.commands.report.find import HOLDERS, OTHERS, overview
+from memreplay.commands.report.json import render_report_json
+from memreplay.commands.steps.find import steps_report
+from memreplay.commands.steps.json import render_steps_json
+from memreplay.errors import MemreplayError
+from tests import build
+from tests.conftest import ROOT
+from tests.unit.commands.report.test_find import two_devices
+from tests.unit.render.schemas import check_against
+
+EXAMPLES = sorted((ROOT / "examples").glob("*.pkl.gz"))
+COMMANDS: dict[str, Any] = {
+    "peak": lambda snap: render_peak_json(peak_report(snap, top=HOLDERS)),
+    "categories": lambda snap: render_categories_json(categories_report(snap, top=OTHERS)),
+    "fragmentation": lambda snap: render_fragmentation_json(fragmentation_report(snap, top=OTHERS)),
+    "steps": lambda snap: render_steps_json(steps_report(snap)),
+    "leaks": lambda snap: render_leaks_json(leaks_report(snap, top=OTHERS)),
+    "oom": lambda snap: render_oom_json(oom_report(snap, most=1, top=HOLDERS)),
+}
+
+
+def check(data: Any) -> dict[str, Any]:
+    """The report, which fits its schema, and whose parts are those of the commands."""
+    found: dict[str, Any] = json.loads(render_report_json(overview(mr.open(data))))
+    check_against("report-1.json", found)
+    for name, command in COMMANDS.items():
+        try:
+            want = {one["device"]: one for one in json.loads(command(mr.open(data)))["devices"]}
+        except MemreplayError:
+            want = {}
+        path = ROOT / "docs" / "schemas" / f"{name}-1.json"
+        schema = json.loads(path.read_text(encoding="utf-8"))["properties"]["devices"]["items"]
+        for device in found["devices"]:
+            assert device[name] == want.get(device["device"]), name
+            if device[name] is not None:
+                jsonschema.Draft202012Validator(schema).validate(device[name])
+            else:
+                assert device["missing"][name]
+    return found
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_examples(path: Any) -> None:
+    found = check(path)
+    (device,) = found["devices"]
+    assert device["peak_bytes"] == device["peak"]["peak_bytes"]
+    assert len(device["peak"]["groups"]) <= HOLDERS
+    assert device["advice"]
+    assert all(one["text"] for one in device["advice"])
+
+
+def test_several_devices() -> None:
+    found = check(build.dump(two_devices().build()))
+    assert [one["device"] for one in found["devices"]] == [1, 0, 2]
+
+
+def test_nothing() -> None:
+    assert check(build.dump({"segments": [], "device_traces": []}))["devices"] == []

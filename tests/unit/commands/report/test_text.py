@@ -1,0 +1,247 @@
+"""Tests of commands/report/text.py: a page that fits a screen, and whose numbers are the parts'."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import memreplay as mr
+from memreplay.commands.peak.find import peak_report
+from memreplay.commands.report.advice import advice_of
+from memreplay.commands.report.find import overview
+from memreplay.commands.report.result import DeviceOverview, Missing, Overview
+from memreplay.commands.report.text import commands, report_document
+from memreplay.render.document import Table
+from memreplay.render.plain import render_plain
+from tests import build
+from tests.build import SnapshotBuilder
+from tests.conftest import ROOT
+from tests.unit.commands.report.test_advice import FACTS
+from tests.unit.commands.report.test_find import two_devices
+
+EXAMPLES = sorted(path.name for path in (ROOT / "examples").glob("*.pkl.gz"))
+LINES, COLUMNS = 45, 80
+
+
+def of(name: str, **options: Any) -> Overview:
+    return overview(mr.open(ROOT / "examples" / name), fold=True, **options)
+
+
+def text(report: Overview, width: int = COLUMNS) -> str:
+    return render_plain(report_document(report), width=width)
+
+
+def changed(name: str, **changes: Any) -> Overview:
+    report = of(name)
+    return replace(report, devices=(replace(report.devices[0], **changes),))
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_it_fits_a_screen(name: str) -> None:
+    lines = text(of(name)).splitlines()
+    assert len(lines) <= LINES
+    # A command is to be copied, whatever its file's name is.
+    assert all(len(line) <= COLUMNS for line in lines if not line.startswith("memreplay "))
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("width", [40, 60, 160])
+def test_any_width(name: str, width: int) -> None:
+    lines = text(of(name), width).splitlines()
+    assert all(len(line) <= width for line in lines if not line.startswith("memreplay "))
+
+
+def test_the_page_of_a_leak() -> None:
+    page = text(of("leaky_training.pkl.gz"))
+    assert "device 0: peak 24.1 MiB, no request failed, these numbers can be trusted" in page
+    assert "1 stack keeps 64.0 KiB more a step, over 40 steps (odds >1,000:1)" in page
+    assert "step 29 of 40" in page
+    assert "train.py:54 keeps 64.0 KiB more a step, over 40 steps" in page
+    assert page.index("leak ") < page.index("activations  they hold")
+    assert f"memreplay leaks {ROOT / 'examples' / 'leaky_training.pkl.gz'}" in page
+
+
+def test_what_may_leak_is_said_with_its_odds() -> None:
+    (device,) = of("leaky_training.pkl.gz").devices
+    assert device.leaks is not None
+    first, *rest = device.leaks.once
+    leaks = replace(
+        device.leaks, leaks=(), leaks_total=0, whole_rate=0, once=(*rest, replace(first, odds=2.5))
+    )
+    page = " ".join(text(changed("leaky_training.pkl.gz", leaks=leaks)).split())
+    assert "leaks none is sure over 40 steps;" in page
+    assert "/home/ana/tiny/model.py:23 may leak (odds 2:1)" in page
+
+
+def test_the_page_of_memory_that_ran_out() -> None:
+    page = " ".join(text(of("serving_oom.pkl.gz", total_memory=1 << 30)).split())
+    assert "memory ran out" in page
+    assert "2 requests failed, the first of 192.0 MiB by model.py:52 at event 3,754" in page
+    assert "786.0 MiB at most, 76.8% of a card of 1.0 GiB" in page
+    assert "expandable_segments:True" in page
+    page = " ".join(text(of("serving_oom.pkl.gz")).split())
+    assert "92.7% of a card of at least 848.0 MiB" in page
+    assert "during" not in page  # all of it is one step, which says nothing
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_categories_add_up_to_the_peak(name: str) -> None:
+    (device,) = of(name).devices
+    assert device.categories is not None
+    found = device.categories
+    assert found.live_bytes == device.peak.peak_bytes
+    assert sum(one.bytes for one in found.caught) + found.unknown_bytes == found.live_bytes
+
+
+def test_categories_are_those_of_peak() -> None:
+    """What was there before has a rule: nothing else is put to it."""
+    (device,) = of("transformer_step.pkl.gz").devices
+    assert [(one.name.partition(": ")[0], one.bytes) for one in device.peak.categories][1:] == [
+        ("before the recording", 1_325_053_952),
+        ("unknown", 32_768),
+    ]
+    page = " ".join(text(of("transformer_step.pkl.gz")).split())
+    assert "1.2 GiB before the recording (24.1%), 32.0 KiB unknown (<0.1%)" in page
+
+
+def test_doubts_are_said_first() -> None:
+    reasons = ("unmatched_frees", "ring_overflow", "segments_disagree")
+    page = " ".join(
+        text(changed("transformer_step.pkl.gz", trusted=False, reasons=reasons)).split()
+    )
+    assert "these numbers are in doubt" in page
+    assert "trust no: blocks were freed that were not live" in page
+    assert "the recorder's ring buffer was full" in page
+    assert "and 1 more reason (summary lists them)" in page
+
+
+def test_an_estimate_is_said() -> None:
+    page = text(changed("transformer_step.pkl.gz", exactness="estimated"))
+    assert "though the peak is an estimate" in page
+    page = text(changed("transformer_step.pkl.gz", reserved_exactness="estimated"))
+    assert "5.6 GiB (estimated) at most" in page
+
+
+def test_parts_that_are_missing_say_why() -> None:
+    missing = tuple(
+        Missing(part, f"no {part} here")
+        for part in ("categories", "fragmentation", "steps", "leaks", "oom")
+    )
+    page = text(
+        changed(
+            "leaky_training.pkl.gz",
+            categories=None,
+            fragmentation=None,
+            unused=None,
+            steps=None,
+            step=None,
+            leaks=None,
+            oom=None,
+            missing=missing,
+        )
+    )
+    for part in ("categories", "fragmentation", "leaks", "oom"):
+        assert f"no {part} here" in page
+
+
+def test_more_in_use_than_reserved_is_no_share() -> None:
+    (device,) = of("transformer_step.pkl.gz").devices
+    assert device.unused is not None
+    wrong = replace(device.unused, unused_bytes=-5, active_bytes=device.unused.reserved_bytes + 5)
+    assert "more was active than reserved" in " ".join(
+        text(changed("transformer_step.pkl.gz", unused=wrong)).split()
+    )
+
+
+def test_no_events() -> None:
+    made = SnapshotBuilder(devices=0)
+    made.segment(0x1000, 512, blocks=[made.block(0x1000, 512)])
+    page = text(overview(mr.open(build.dump(made.build()))))
+    assert "device 0: peak 512 B, no events were recorded, these numbers are in doubt" in page
+    assert "not known: no events were recorded" in page
+    assert "512 B requested in 1 block in the final state" in page
+
+
+def test_an_end_at_the_peak_may_be_where_memory_ran_out() -> None:
+    made = SnapshotBuilder().alloc(0x1000, 512).alloc(0x2000, 512).finish_segments()
+    page = " ".join(text(overview(mr.open(build.dump(made.build())))).split())
+    assert (
+        "no request failed in 2 events; if one did, it was at the end, at 100.0% of the peak"
+        in page
+    )
+    made = SnapshotBuilder().segment_alloc(0x1000, 512)
+    made.segment(0x1000, 512, blocks=[made.block(0x1000, 512)])
+    page = text(overview(mr.open(build.dump(made.build()))))
+    assert "out of memory  not known: no allocation was recorded" in page
+
+
+def test_holders_that_differ_in_their_callers_alone_show_where() -> None:
+    made = SnapshotBuilder()
+    for n, outer in enumerate((7, 7, 8, 9)):
+        frames = [("forward", "model.py", line) for line in (1, 2, 3, outer)]
+        made.alloc(0x1000 * (n + 1), 512, frames=[*frames, ("main", "run.py", 20 + n // 2)])
+    made.alloc(0x9000, 64, frames=[("load", "data.py", 1), ("main", "data.py", 2)])
+    report = overview(mr.open(build.dump(made.finish_segments().build())))
+    (table,) = (block for block in report_document(report) if isinstance(block, Table))
+    assert len({(row.cells[-1], row.below) for row in table.rows}) == len(table.rows) > 2
+    assert len(table.rows[-1].below) == 1
+
+
+def test_nothing() -> None:
+    page = text(overview(mr.open(build.dump({"segments": [], "device_traces": []}))))
+    assert "nothing to report: the file has neither events nor segments" in page
+
+
+def test_other_devices_have_a_line_each() -> None:
+    page = text(overview(mr.open(build.dump(two_devices().build()))))
+    assert "device 1: peak 9.0 MiB" in page
+    assert "2 other devices" in page
+    rows = page[page.index("2 other devices") :].splitlines()[3:]
+    assert [row.split()[:4] for row in rows] == [
+        ["0", "3.0", "MiB", "3.0"],
+        ["2", "1.0", "MiB", "1.0"],
+    ]
+
+
+def test_of_very_many_devices_the_worst_have_a_line() -> None:
+    made = SnapshotBuilder(devices=40)
+    for device in range(40):
+        made.alloc(0x1000, 512 * (device + 1), device)
+    page = text(overview(mr.open(build.dump(made.finish_segments().build()))))
+    assert "device 39: peak 20.0 KiB" in page
+    assert "39 other devices" in page
+    assert "24 more (--device N shows one, --format json all)" in page
+    assert len(page.splitlines()) <= LINES
+
+
+@pytest.mark.parametrize("event, words", [(-1, "--at start"), (5, "--at 5")])
+def test_commands_are_to_be_copied(event: int, words: str) -> None:
+    (device,) = of("transformer_step.pkl.gz").devices
+    assert device.unused is not None
+    name = "start" if event < 0 else "peak"
+    high = replace(device.unused, name=name, event_index=event, unused_bytes=1 << 32)
+    one: DeviceOverview = replace(device, unused=high, categories=None)
+    one = replace(one, advice=advice_of(one, FACTS))
+    assert f"memreplay fragmentation FILE {words}" in commands(one, "<stdin>")
+    found = commands(one, "my snap.pkl")
+    assert f"memreplay fragmentation 'my snap.pkl' {words}" in found
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("width", [80, 160])
+def test_who_held_it_is_as_peak_says_and_no_two_rows_look_alike(name: str, width: int) -> None:
+    snap = mr.open(ROOT / "examples" / name)
+    report = overview(snap, fold=True)
+    peak = peak_report(snap, top=5, fold=True)
+    assert report.peak == peak
+    lines = text(report, width).splitlines()
+    at = next(i for i, line in enumerate(lines) if line.split()[:2] == ["bytes", "share"])
+    rows: list[list[str]] = []
+    where = lines[at].index("allocated at")
+    for line in lines[at + 1 : lines.index("", at)]:
+        if line[:where].strip():
+            rows.append([])
+        rows[-1].append(line[where:])
+    assert len({tuple(row) for row in rows}) == len(rows)

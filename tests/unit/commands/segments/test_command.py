@@ -1,0 +1,80 @@
+"""Tests of commands/segments/command.py."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from memreplay.commands.app import app
+from tests import build
+from tests.build import SnapshotBuilder
+from tests.unit.commands.segments.test_find import MIB, A, builder, held
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    made = tmp_path / "snap.pkl"
+    made.write_bytes(build.dump(builder().build()))
+    return str(made)
+
+
+def test_text_and_json(runner: CliRunner, path: str) -> None:
+    done = runner.invoke(app, ["segments", path])
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert "peak 26.0 MiB reserved" in done.stdout
+    found = json.loads(runner.invoke(app, ["segments", path, "--format", "json"]).stdout)
+    assert found["schema"] == "memreplay.segments/1"
+    assert found["devices"][0]["changes"]["bytes"] == [20 * MIB, 2 * MIB, -20 * MIB]
+
+
+def test_a_range_begins_where_the_events_before_it_left_off(runner: CliRunner, path: str) -> None:
+    done = runner.invoke(app, ["segments", path, "--from", "2", "--format", "json"])
+    (device,) = json.loads(done.stdout)["devices"]
+    assert (device["start_bytes"], device["final_bytes"]) == (26 * MIB, 6 * MIB)
+    assert device["changes"]["event_index"] == [2]
+
+
+def test_strict(runner: CliRunner, path: str, tmp_path: Path) -> None:
+    assert runner.invoke(app, ["segments", path, "--strict"]).exit_code == 0
+    # Freed in the trace, and there in the end all the same.
+    odd = held(builder(), A, 20 * MIB)
+    bad = tmp_path / "bad.pkl"
+    bad.write_bytes(build.dump(odd.build()))
+    done = runner.invoke(app, ["segments", str(bad), "--strict"])
+    assert done.exit_code == 1
+    assert "warning:" in done.stdout
+    assert runner.invoke(app, ["segments", str(bad)]).exit_code == 0
+
+
+def test_no_events(runner: CliRunner, tmp_path: Path) -> None:
+    bare = tmp_path / "bare.pkl"
+    bare.write_bytes(build.dump(held(SnapshotBuilder(), A, 2 * MIB).build()))
+    done = runner.invoke(app, ["segments", str(bare)])
+    assert done.exit_code == 0
+    assert "2.0 MiB in 1 segment" in done.stdout
+
+
+def test_whose_code_it_is(
+    runner: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = SnapshotBuilder()
+    stack = [("take", "/home/ana/lib/pool.py", 7), ("main", "/home/ana/gpt/train.py", 3)]
+    made.event("segment_alloc", A, 2 * MIB, frames=stack)
+    path = tmp_path / "snap.pkl"
+    path.write_bytes(build.dump(made.build()))
+
+    def places(*options: str) -> list[str]:
+        done = runner.invoke(app, ["segments", str(path), "--format", "json", *options])
+        (device,) = json.loads(done.stdout)["devices"]
+        at_peak = [group["frames"][group["user"][0]] for group in device["at_peak"]]
+        return [place["file"] for place in (*at_peak, *(one["place"] for one in device["taken"]))]
+
+    assert places() == [stack[0][1]] * 2
+    assert places("--project", "gpt") == [stack[1][1]] * 2
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "memreplay.toml").write_text('project = ["gpt"]\n')
+    assert places() == [stack[1][1]] * 2
+    assert places("--no-config") == [stack[0][1]] * 2

@@ -1,0 +1,82 @@
+"""Tests of commands/segments/text.py."""
+
+from __future__ import annotations
+
+import memreplay as mr
+from memreplay.commands.segments.find import segments_report
+from memreplay.commands.segments.text import segments_document
+from memreplay.render.plain import render_plain
+from tests import build
+from tests.build import SnapshotBuilder
+from tests.unit.commands.segments.test_find import builder
+
+
+def text(made: SnapshotBuilder, top: int = 20, width: int = 80, *, listed: bool = False) -> str:
+    report = segments_report(mr.open(build.dump(made.build())), top=top)
+    return render_plain(segments_document(report, top=top, listed=listed), width=width)
+
+
+def test_text() -> None:
+    lines = text(builder()).splitlines()
+    assert [line.split() for line in lines[7:]] == [
+        line.split()
+        for line in (
+            "at the peak  share  segments  asked for by",
+            "20.0 MiB  76.9%  1  train  /home/ana/train.py:7",
+            "4.0 MiB  15.4%  1  (reserved before the recording)",
+            "2.0 MiB  7.7%  1  (recorded without a stack)",
+            "",
+            "taken  times  each  events  asked for by",
+            "20.0 MiB  1  20.0 MiB  0  train  /home/ana/train.py:7",
+            "2.0 MiB  1  2.0 MiB  1  -",
+            "",
+            "given back  times  each  events  given back by",
+            "20.0 MiB  1  20.0 MiB  2  -",
+        )
+    ]
+    lines = text(builder(), listed=True).splitlines()
+    assert "device 0: peak 26.0 MiB reserved at event 1" in lines
+    assert "start    4.0 MiB in 1 segment" in lines
+    assert "changes  segment_alloc 2, segment_free 1" in lines
+    assert any("+20.0 MiB" in line and "train" in line for line in lines)
+    assert any("-20.0 MiB" in line and "free" in line for line in lines)
+    assert all(len(line) <= 80 for line in lines)
+
+
+def test_what_is_not_shown_is_said() -> None:
+    assert "note: the 1 largest of 3 changes (--top 0 shows all)" in text(
+        builder(), top=1, listed=True
+    )
+    lines = text(builder(), top=1).splitlines()
+    assert [line.split()[:4] for line in lines if "more (--top 0 shows all)" in line] == [
+        ["6.0", "MiB", "23.1%", "2"],
+        ["2.0", "MiB", "1", "2.0"],
+    ]
+
+
+def test_rows_that_look_alike_are_one() -> None:
+    native = "torch::autograd::generated::{}Backward0::apply(std::vector<at::Tensor>&&)"
+    made = SnapshotBuilder()
+    for i, (name, line) in enumerate((("Bmm", 1), ("Bmm", 2), ("Mul", 1), ("Bmm", 2))):
+        frames = [("at::empty", "??", line), (native.format(name), "??", 0)]
+        made.event("segment_alloc", 0x10000000 + (i << 24), (i + 1) << 20, frames=frames)
+    lines = [" ".join(line.split()) for line in text(made).splitlines()]
+    assert "7.0 MiB 3 1.0 to 4.0 MiB 0 to 3 BmmBackward0 (autograd)" in lines
+    assert "3.0 MiB 1 3.0 MiB 2 MulBackward0 (autograd)" in lines
+
+
+def test_a_narrow_terminal_shows_who_rather_than_when() -> None:
+    lines = text(builder(), width=50).splitlines()
+    assert any(line.endswith("train  /home/ana/train.py:7") for line in lines[-7:])
+    assert all(len(line) <= 50 for line in lines)
+
+
+def test_nothing_to_show() -> None:
+    assert "neither events nor segments" in text(SnapshotBuilder())
+
+
+def test_what_autograd_asked_for_is_said() -> None:
+    made = SnapshotBuilder()
+    native = "torch::autograd::generated::BmmBackward0::apply(std::vector<at::Tensor>&&)"
+    made.event("segment_alloc", 0x10000000, 20 << 20, frames=[(native, "??", 0)])
+    assert any(line.endswith("BmmBackward0 (autograd)") for line in text(made).splitlines())

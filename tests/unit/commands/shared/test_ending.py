@@ -1,0 +1,65 @@
+"""Tests of commands/shared/ending.py: processes that a signal ends half way."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+EXAMPLE = Path(__file__).parents[3] / "examples/transformer_step.pkl.gz"
+
+
+def halfway(tmp_path: Path, *args: str, hangup: Any = signal.SIG_DFL) -> subprocess.Popen[bytes]:
+    """A command that has begun to write, and waits for the rest of its input."""
+    command = [sys.executable, "-m", "memreplay", args[0], "-", *args[1:]]
+    pipe = subprocess.PIPE
+    # A child ignores what its parent does: these tests may run under nohup.
+    before = signal.signal(signal.SIGHUP, hangup)
+    try:
+        started = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, cwd=tmp_path)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert started.stdin is not None
+    started.stdin.write(EXAMPLE.read_bytes()[:50_000])
+    started.stdin.flush()
+    late = time.monotonic() + 60
+    while not any(tmp_path.iterdir()):
+        assert started.poll() is None, started.communicate()
+        assert time.monotonic() < late
+        time.sleep(0.01)
+    assert [one.suffix for one in tmp_path.iterdir()] == [".part"]
+    return started
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
+@pytest.mark.parametrize("args", [("convert", "-o", "x.pkl"), ("export", "-o", "tables/")])
+def test_a_signal_leaves_no_half_file(tmp_path: Path, args: tuple[str, ...], name: str) -> None:
+    number = getattr(signal, name)
+    started = halfway(tmp_path, *args)
+    started.send_signal(number)
+    out, errors = started.communicate(timeout=60)
+    assert (started.returncode, out, errors) == (128 + number, b"", b"")
+    assert os.listdir(tmp_path) == []
+
+
+def test_nohup_goes_on(tmp_path: Path) -> None:
+    started = halfway(tmp_path, "convert", "-o", "x.pkl", hangup=signal.SIG_IGN)
+    started.send_signal(signal.SIGHUP)
+    out, errors = started.communicate(EXAMPLE.read_bytes()[50_000:], timeout=60)
+    assert (started.returncode, out, errors) == (0, b"", b"")
+    assert os.listdir(tmp_path) == ["x.pkl"]
+
+
+def test_a_signal_does_not_wait_for_whoever_reads_the_output() -> None:
+    command = [sys.executable, "-m", "memreplay", "dump", str(EXAMPLE)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as started:
+        assert started.stdout is not None
+        assert started.stdout.read(1)
+        started.terminate()
+        assert started.wait(60) == 128 + signal.SIGTERM

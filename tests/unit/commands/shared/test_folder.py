@@ -1,0 +1,216 @@
+"""Tests of commands/shared/folder.py: several files get their names, or the folder is as it was."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from memreplay.commands.shared.folder import Folder, folder_output
+from memreplay.errors import UsageError
+
+NAMES = ("a.csv", "b.csv", "sub/rank=0/c.csv", "new/er/d.csv", "e.csv")
+
+
+def tree(folder: Path) -> dict[str, bytes | None]:
+    """What is below a folder: the content of files, None of folders."""
+    found = sorted(folder.rglob("*"))
+    return {str(p.relative_to(folder)): None if p.is_dir() else p.read_bytes() for p in found}
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    """A folder that has some of the files already, and one of somebody else."""
+    made = tmp_path / "out"
+    (made / "sub" / "rank=0").mkdir(parents=True)
+    for name in (NAMES[0], NAMES[2], NAMES[4], "mine.txt"):
+        (made / name).write_bytes(b"old " + name.encode())
+    return made
+
+
+def put(out: Path) -> None:
+    with folder_output(str(out), NAMES, force=True) as create:
+        for name in NAMES:
+            with create(name) as file:
+                file.write(b"new " + name.encode())
+
+
+def test_what_is_there_is_replaced_and_the_rest_kept(out: Path) -> None:
+    before = out.stat().st_ino
+    put(out)
+    files = {name: text for name, text in tree(out).items() if text is not None}
+    assert files == {name: b"new " + name.encode() for name in NAMES} | {
+        "mine.txt": b"old mine.txt"
+    }
+    assert out.stat().st_ino == before  # a shell may stand in it
+    assert os.listdir(out.parent) == ["out"]
+
+
+@pytest.mark.parametrize("error", [OSError(5, "Input/output error"), KeyboardInterrupt()])
+@pytest.mark.parametrize("after", [False, True])
+def test_a_failure_at_any_rename_leaves_the_folder_as_it_was(
+    out: Path, error: BaseException, after: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = tree(out)
+    real = os.replace
+    failed = 0
+    while True:
+        done = 0
+
+        def replace(source: str, target: str, at: int = failed) -> None:
+            nonlocal done
+            done += 1
+            if done - 1 == at and not after:
+                raise error
+            real(source, target)
+            if done - 1 == at:
+                raise error
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "replace", replace)
+            try:
+                put(out)
+            except type(error):
+                assert tree(out) == before
+                failed += 1
+            else:
+                break
+    assert failed >= len(NAMES)
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_signal_at_any_rename_leaves_the_folder_as_it_was(
+    out: Path, after: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = tree(out)
+    real = os.replace
+    seen = 0
+
+    def at_rename(number: int) -> bool:
+        """Whether there is such a rename; what a signal calls is called there, and once more."""
+        made: list[Folder] = []
+        done = 0
+
+        def replace(source: str, target: str) -> None:
+            nonlocal done
+            done += 1
+            here = done == number
+            if here and not after:
+                made[0].undo()
+                raise KeyboardInterrupt
+            real(source, target)
+            if here:
+                made[0].undo()
+                assert tree(out) == before
+                made[0].undo()
+                raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "replace", replace)
+            with suppress(KeyboardInterrupt), folder_output(str(out), NAMES, force=True) as create:
+                made.append(create)
+                for name in NAMES:
+                    create(name).close()
+        return done >= number
+
+    while at_rename(seen + 1):
+        assert tree(out) == before
+        seen += 1
+    assert seen >= len(NAMES)
+
+
+def test_a_signal_when_all_is_done_changes_nothing(out: Path) -> None:
+    with folder_output(str(out), NAMES, force=True) as create:
+        for name in NAMES:
+            create(name).close()
+    create.undo()
+    assert {name for name, text in tree(out).items() if text == b""} == set(NAMES)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_signal_while_old_files_are_removed_leaves_none(
+    out: Path, fails: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = tree(out)
+    removed = shutil.rmtree
+    rename = os.replace
+    made: list[Folder] = []
+    seen = 0
+
+    class Ended(BaseException):
+        """The process is not there any more."""
+
+    def replace(source: str, target: str) -> None:
+        if fails and source.endswith("e.csv"):
+            raise OSError(5, "Input/output error")
+        rename(source, target)
+
+    def rmtree(path: str, *, ignore_errors: bool) -> None:
+        nonlocal seen
+        if path == made[0].old:
+            seen += 1
+            monkeypatch.undo()
+            made[0].undo()
+            assert os.listdir(out.parent) == ["out"]
+            assert not [name for name in os.listdir(out) if name.endswith(".part")]
+            raise Ended
+        removed(path, ignore_errors=ignore_errors)
+
+    monkeypatch.setattr(os, "replace", replace)
+    monkeypatch.setattr(shutil, "rmtree", rmtree)
+    with suppress(Ended), folder_output(str(out), NAMES, force=True) as create:
+        made.append(create)
+        for name in NAMES:
+            create(name).close()
+    assert seen == 1
+    if fails:
+        assert tree(out) == before
+    else:
+        assert {name for name, text in tree(out).items() if text == b""} == set(NAMES)
+
+
+def test_what_cannot_be_put_back_is_kept_and_named(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.replace
+    done = 0
+
+    def replace(source: str, target: str) -> None:
+        nonlocal done
+        done += 1
+        if done > 2:
+            raise OSError(5, "Input/output error")
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", replace)
+    with pytest.raises(UsageError, match=r"what was there is in .*\.part/old$") as refused:
+        put(out)
+    kept = Path(str(refused.value).rpartition(" is in ")[2])
+    assert tree(kept) == {"a.csv": b"old a.csv"}
+
+
+def test_a_folder_in_the_place_of_a_file_is_not_replaced(out: Path) -> None:
+    (out / "b.csv").mkdir()
+    (out / "b.csv" / "mine").write_bytes(b"mine")
+    before = tree(out)
+    with pytest.raises(UsageError, match=r"b\.csv is a folder"):
+        put(out)
+    assert tree(out) == before
+
+
+def test_a_file_in_the_place_of_a_folder(out: Path) -> None:
+    (out / "new").write_bytes(b"mine")
+    before = tree(out)
+    with pytest.raises(UsageError, match=r"new exists, and is not a folder"):
+        put(out)
+    assert tree(out) == before
+
+
+def test_links_are_replaced_and_what_they_point_to_is_not(out: Path) -> None:
+    (out / "b.csv").symlink_to("mine.txt")
+    put(out)
+    assert (out / "mine.txt").read_bytes() == b"old mine.txt"
+    assert not (out / "b.csv").is_symlink()

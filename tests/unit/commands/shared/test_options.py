@@ -1,0 +1,114 @@
+"""Tests of commands/shared/options.py, on a command that has them all."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from memreplay.commands.shared import options
+from memreplay.commands.shared.source import Reading
+from memreplay.snapshot.model import MEASURES
+
+
+@click.command()
+@options.files_argument
+@options.format_option
+@options.reading_options
+@options.top_option
+@options.by_option
+@options.all_frames_option
+@options.measure_option
+@options.peaks_option
+@options.part_options
+@options.strict_option
+def every(**values: object) -> None:
+    """Print what was given."""
+    reading = values.pop("reading")
+    assert isinstance(reading, Reading)
+    click.echo(json.dumps(values | asdict(reading)))
+
+
+def test_defaults(runner: CliRunner) -> None:
+    result = runner.invoke(every, ["a", "-"])
+    assert json.loads(result.output) == {
+        "files": ["a", "-"],
+        "fmt": "text",
+        "device": None,
+        "start": None,
+        "stop": None,
+        "salvage": False,
+        "limits": [],
+        "project": [],
+        "project_asked": False,
+        "top": 20,
+        "by": None,
+        "measure": "requested",
+        "peaks": 0,
+        "pool": None,
+        "stream": None,
+        "strict": False,
+        "all_frames": False,
+    }
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["a", "--format", "xml"],
+        ["a", "--top", "-1"],
+        ["a", "--by", "x"],
+        ["a", "--device", "a"],
+        ["a", "--from", "soon"],
+        ["a", "--to", "-5"],
+        ["a", "--to", "5 parsecs"],
+        ["a", "--limit", "string_bytes"],
+        ["a", "--limit", "memory=5"],
+        ["a", "--limit", "string_bytes=0"],
+        ["a", "--measure", "free"],
+        ["a", "--peaks", "-1"],
+        ["a", "--pool", "nonsense"],
+        ["a", "--stream", "x"],
+    ],
+)
+def test_wrong_usage(runner: CliRunner, arguments: list[str]) -> None:
+    assert runner.invoke(every, arguments).exit_code == 2
+
+
+def test_help_is_for_people(runner: CliRunner) -> None:
+    text = " ".join(runner.invoke(every, ["--help"]).output.split())
+    assert "[default: 20]" in text
+    assert "x>=0" not in text
+    assert "(all)" not in text
+    assert "-1 is below 0" in runner.invoke(every, ["a", "--top", "-1"]).output
+
+
+def test_what_to_read(runner: CliRunner) -> None:
+    arguments = ["a", "--device", "3", "--from", "1200", "--to", "1.5s", "--salvage"]
+    arguments += ["--limit", "string_bytes=128M", "--limit", "nesting_depth=50"]
+    found = json.loads(runner.invoke(every, arguments).output)
+    assert (found["device"], found["salvage"]) == (3, True)
+    assert found["start"] == {"kind": "event", "value": 1200}
+    assert found["limits"] == [["string_bytes", 128 << 20], ["nesting_depth", 50]]
+    assert found["stop"] == {"kind": "elapsed", "value": 1_500_000}
+
+
+def test_measures_and_parts(runner: CliRunner) -> None:
+    arguments = ["a", "--measure", "held", "--peaks", "3", "--by", "pool", "--strict"]
+    arguments += ["--pool", "0:1", "--stream", "0x10"]
+    found = json.loads(runner.invoke(every, arguments).output)
+    assert (found["measure"], found["peaks"], found["by"]) == ("held", 3, "pool")
+    assert (found["pool"], found["stream"], found["strict"]) == ([0, 1], 16, True)
+
+
+def test_the_choices_are_the_models() -> None:
+    choices = {
+        param.name: param.type.choices
+        for param in every.params
+        if isinstance(param.type, click.Choice)
+    }
+    assert tuple(choices["measure"]) == MEASURES

@@ -1,0 +1,168 @@
+"""Tests of commands/shared/progress.py."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from memreplay.commands.shared import ending, progress
+
+
+class Terminal(io.StringIO):
+    """A stderr that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def make_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Called in the test itself: pytest puts its own stderr back after a fixture."""
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setenv("TERM", "xterm")
+    return stream
+
+
+def test_no_bar_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    with progress.reading_progress("snap.pkl") as update:
+        assert update is None
+
+
+def test_no_bar_on_a_dumb_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = make_terminal(monkeypatch)
+    monkeypatch.setenv("TERM", "dumb")
+    with progress.reading_progress("snap.pkl") as update:
+        assert update is None
+    assert terminal.getvalue() == ""
+
+
+def test_quick_work_shows_nothing_and_loads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = make_terminal(monkeypatch)
+    monkeypatch.setattr(progress, "_make_bar", lambda: pytest.fail("a bar"))
+    with progress.reading_progress("snap.pkl") as update:
+        assert update is not None
+        for done in range(5):
+            update(done, 5)
+    assert terminal.getvalue() == ""
+
+
+@pytest.mark.parametrize("total", [1 << 30, None])
+def test_slow_work_shows_a_bar_that_goes_away(
+    monkeypatch: pytest.MonkeyPatch, total: int | None
+) -> None:
+    terminal = make_terminal(monkeypatch)
+    monkeypatch.setattr(progress, "DELAY_S", -1.0)
+    with progress.reading_progress("/data/[b]snap\x1b.pkl") as update:
+        assert update is not None
+        update(1 << 29, total)
+        update(1 << 30, total)
+    shown = terminal.getvalue()
+    assert r"[b]snap\x1b.pkl" in shown
+    assert "GiB" in shown or "GB" in shown
+    assert "\x1b[2K" in shown.rpartition("[b]snap")[2]  # the line is erased after the last of it
+
+
+def test_standard_input_is_called_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = make_terminal(monkeypatch)
+    monkeypatch.setattr(progress, "DELAY_S", -1.0)
+    with progress.reading_progress("-") as update:
+        assert update is not None
+        update(1, None)
+    assert "standard input" in terminal.getvalue()
+
+
+def test_the_bar_goes_away_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = make_terminal(monkeypatch)
+    monkeypatch.setattr(progress, "DELAY_S", -1.0)
+
+    def fail() -> None:
+        with progress.reading_progress("snap.pkl") as update:
+            assert update is not None
+            update(1, 2)
+            raise ValueError
+
+    with pytest.raises(ValueError):  # noqa: PT011 - it is this test's own
+        fail()
+    assert "\x1b[?25h" in terminal.getvalue()  # the cursor is shown again
+
+
+def test_several_files_have_one_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = make_terminal(monkeypatch)
+    monkeypatch.setattr(progress, "DELAY_S", -1.0)
+    with progress.several_progress(128) as showing:
+        for file in ("run/rank0.pkl", "run/rank1\n.pkl"):
+            with showing(file) as update:
+                assert update is not None
+                update(1, 2)
+                update(2, 2)
+    shown = terminal.getvalue()
+    assert "1 of 128  rank0.pkl" in shown
+    assert r"2 of 128  rank1\n.pkl" in shown
+    assert shown.count("\x1b[?25h") == 1  # one bar, at whose end the cursor is shown again
+
+
+def test_the_bar_makes_room_for_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its message comes before the next file, and would stand behind the bar."""
+    terminal = make_terminal(monkeypatch)
+    monkeypatch.setattr(progress, "DELAY_S", -1.0)
+    with progress.several_progress(2) as showing:
+
+        def fail() -> None:
+            with showing("a.pkl") as update:
+                assert update is not None
+                update(1, 2)
+                raise ValueError
+
+        with pytest.raises(ValueError):  # noqa: PT011 - it is this test's own
+            fail()
+        assert terminal.getvalue().endswith("\x1b[2K")  # nothing is left of the bar
+        with showing("b.pkl") as update:
+            assert update is not None
+            update(1, 2)
+    assert "2 of 2  b.pkl" in terminal.getvalue()
+
+
+def test_several_files_are_timed_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many small files take as long as a large one."""
+    make_terminal(monkeypatch)
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    with progress.several_progress(9) as showing:
+        for file in "abc":
+            now[0] += 0.4
+            monkeypatch.setattr(progress, "_make_bar", lambda file=file: pytest.fail(file))
+            with showing(file) as update:
+                assert update is not None
+                if file == "c":
+                    with pytest.raises(pytest.fail.Exception, match="c"):
+                        update(1, 1)
+                else:
+                    update(1, 1)
+
+
+def test_no_bar_of_several_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    with progress.several_progress(3) as showing, showing("a") as update:
+        assert update is None
+
+
+def test_a_signal_leaves_the_terminal_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[tuple[int, bytes]] = []
+    undoings: list[Callable[[], object]] = []
+    make_terminal(monkeypatch)
+    monkeypatch.setattr(progress, "DELAY_S", 0.0)
+    monkeypatch.setattr(ending, "_undoings", undoings)
+    monkeypatch.setattr(os, "write", lambda *args: written.append(args))
+    with progress.reading_progress("x") as update:
+        assert update is not None
+        undoings[0]()
+        assert written == []
+        update(1, 2)
+        undoings[0]()
+    assert written == [(2, b"\r\x1b[2K\x1b[?25h")]
+    assert undoings == []

@@ -1,0 +1,41 @@
+"""Tests of commands/steps/json.py, against docs/schemas/steps-1.json."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import leaky
+import memreplay as mr
+from memreplay.commands.steps.find import steps_report
+from memreplay.commands.steps.json import render_steps_json
+from tests.unit.render.schemas import check_against
+
+
+def test_schema_and_values() -> None:
+    report = steps_report(mr.open(leaky.snapshot_bytes(leaky.Options(steps=30, evaluate_every=9))))
+    result = json.loads(render_steps_json(report))
+    check_against("steps-1.json", result)
+    (device,) = result["devices"]
+    assert device["source"] == {
+        "kind": "annotation",
+        "name": "ProfilerStep",
+        "score": 1.0,
+        "taken_together": 1,
+    }
+    assert [step["index"] for step in device["steps"]] == list(range(1, 31))
+    assert device["steps"][3]["name"] == "ProfilerStep#3"
+    assert {one["index"] for one in device["odd"]} == {9, 18, 27}
+    assert device["warm_up_steps"] + 1 == device["steady"]["first"]
+
+
+def test_no_steps() -> None:
+    report = steps_report(mr.open(leaky.snapshot_bytes(leaky.Options(steps=3))))
+    (device,) = report.devices
+    none = replace(
+        device, source=None, steps=(), before=None, between=None, after=None, steady=None, odd=()
+    )
+    result = json.loads(render_steps_json(replace(report, devices=(none,), pool=(0, 1))))
+    check_against("steps-1.json", result)
+    assert result["pool"] == [0, 1]
+    assert result["devices"][0]["source"] is None

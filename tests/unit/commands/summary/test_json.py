@@ -1,0 +1,48 @@
+"""Tests of commands/summary/json.py, against docs/schemas/summary-1.json."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import fields, replace
+
+import pytest
+
+from memreplay.commands.summary.json import render_summary_json
+from memreplay.commands.summary.result import DeviceSummary, SnapshotSummary
+from tests.unit.commands.results import ODD_SUMMARY, SUMMARY
+from tests.unit.render.schemas import check_against
+
+
+@pytest.mark.parametrize(
+    "summary",
+    [SUMMARY, ODD_SUMMARY, replace(SUMMARY, devices=(), file_bytes=None, overflowed=None)],
+)
+def test_schema(summary: SnapshotSummary) -> None:
+    check_against("summary-1.json", json.loads(render_summary_json(summary)))
+
+
+def test_every_field_of_the_model_is_there() -> None:
+    result = json.loads(render_summary_json(SUMMARY))
+    assert set(result) == {"schema"} | {field.name for field in fields(SnapshotSummary)}
+    assert set(result["devices"][0]) == {field.name for field in fields(DeviceSummary)}
+    assert result["schema"] == "memreplay.summary/1"
+    assert result["devices"][0]["actions"]["alloc"] == 8_000
+    assert result["devices"][0]["states"][1] == {
+        "state": "inactive",
+        "blocks": 40,
+        "size_bytes": 7 * 1024**3,
+        "requested_bytes": 0,
+    }
+
+
+def test_one_line_without_an_indent() -> None:
+    text = render_summary_json(ODD_SUMMARY, indent=None)
+    assert "\n" not in text
+    assert json.loads(text) == json.loads(render_summary_json(ODD_SUMMARY))
+
+
+def test_settings_of_any_kind() -> None:
+    settings: dict[str, object] = {"threshold": math.nan, "x\udc80": b"\xff"}
+    text = render_summary_json(replace(SUMMARY, settings=settings))
+    assert json.loads(text)["settings"] == {"threshold": None, "x\udc80": "<bytes>"}

@@ -1,0 +1,158 @@
+"""Tests of commands/summary/text.py: what a person sees at 80 and at 160 columns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from memreplay.commands.summary.result import SnapshotSummary
+from memreplay.commands.summary.text import summary_document
+from memreplay.render.plain import render_plain
+from tests.unit.commands.results import ODD_SUMMARY, SUMMARY, summary_of
+
+AT_80_OR_160 = """\
+/data/run 7/rank0.pkl
+format       150.0 MiB pickle, protocol 4
+written by   PyTorch 2.5 or later
+stacks       2,048 distinct, of 5,120 distinct frames
+annotations  12
+settings     expandable_segments = true
+
+device 0: 22,331 events in 1 min 23.5 s, a replay is exact
+from          2026-07-12 16:40:22.000000 UTC
+to            2026-07-12 16:41:45.500000 UTC
+actions       alloc 8,000, free_requested 7,331, free_completed 7,000
+with a stack  20,000 of 22,331 events
+segments      123 at the end, 12.0 GiB reserved, 4.0 GiB of it active
+{check}
+
+measure       start      peak  at event       end
+requested   2.0 GiB  10.0 GiB     3,737   4.0 GiB  exact
+held        2.0 GiB  10.0 GiB     3,737   4.0 GiB  exact
+active      2.0 GiB  10.0 GiB     3,737   4.0 GiB  exact
+allocated   2.0 GiB  10.0 GiB     3,737   4.0 GiB  exact
+reserved   12.0 GiB  12.0 GiB     start  12.0 GiB  exact
+
+blocks at the end  count     size  requested
+active_allocated     900  4.0 GiB    4.0 GiB
+inactive              40  7.0 GiB          -"""
+
+ODD_AT_80 = """\
+/data/run 7/rank0.pkl
+format       9.0 MiB gzip of 150.0 MiB pickle, protocol 4
+written by   PyTorch 2.5 or later
+stacks       none recorded
+times        none recorded
+annotations  12
+settings     all at their defaults
+
+device 0: 22,331 events, a replay may be inexact
+actions       alloc 8,000, free_requested 7,331, free_completed 7,000
+with a stack  none
+parts         3 pools, 2 streams (peak --by pool, --by stream)
+segments      123 at the end, 12.0 GiB reserved, 4.0 GiB of it active
+check         ends up to 512 B apart, 7,900 block sizes proven and 13 assumed, 3
+              unmatched frees, 0 double allocs, ring overflowed
+odd           1 unknown action
+
+measure       start      peak  at event       end
+requested   2.0 GiB  10.0 GiB     3,737   4.0 GiB  estimated
+reserved   12.0 GiB  12.0 GiB     start  12.0 GiB  exact
+
+blocks at the end  count     size  requested
+active_allocated     900  4.0 GiB    4.0 GiB
+inactive              40  7.0 GiB          -
+
+warning: the recorder's ring buffer was full: what is left is exact, but an
+  earlier, higher peak may be missing; next time, raise max_entries in
+  torch.cuda.memory._record_memory_history(max_entries=...), or dump sooner
+warning: blocks were freed that were not live, so events are missing; next
+  time, record without a pause and without skip_actions
+warning: made up later"""
+
+
+def render(summary: SnapshotSummary, width: int = 80) -> str:
+    return render_plain(summary_document(summary), width=width)
+
+
+@pytest.mark.parametrize("width, gap", [(80, "\n              "), (160, " ")], ids=["80", "160"])
+def test_golden(width: int, gap: str) -> None:
+    check = "check         ends agree, 7,900 block sizes proven, 0 unmatched frees, 0 double"
+    assert render(SUMMARY, width) == AT_80_OR_160.format(check=f"{check}{gap}allocs, no overflow")
+
+
+def test_golden_of_a_file_with_all_that_is_odd() -> None:
+    assert render(ODD_SUMMARY) == ODD_AT_80
+
+
+def test_without_events_only_the_state_is_shown() -> None:
+    text = render(
+        summary_of(events=0, trace_events=0, actions={}, trusted=False, reasons=("no_events",))
+    )
+    assert "\ndevice 0: no events were recorded; only the final state is known\nsegments  " in text
+    assert "\nnote: next time, call torch.cuda.memory._record_memory_history()" in text
+    assert "warning" not in text
+
+
+def test_the_verdict_in_the_first_line() -> None:
+    assert "a replay is exact\n" in render(SUMMARY)
+    estimated = tuple(replace(m, exactness="estimated") for m in SUMMARY.devices[0].measures)
+    assert "a replay can be trusted\n" in render(summary_of(measures=estimated))
+    assert "a replay may be inexact\n" in render(summary_of(measures=estimated, trusted=False))
+
+
+def test_an_end_that_differs_in_one_measure() -> None:
+    first, second, *others = SUMMARY.devices[0].measures
+    apart = (first, replace(second, reconciliation_bytes=1_536), *others)
+    assert "check         ends up to 1,536 B apart, " in render(summary_of(measures=apart))
+    assert "check         range ends before the trace, " in render(
+        summary_of(reconciliation_bytes=None)
+    )
+
+
+def test_without_segments_there_is_no_state() -> None:
+    text = render(summary_of(segments=0, states=(), reconciliation_bytes=5))
+    assert "\nsegments " not in text
+    assert "blocks at the end" not in text
+    assert "odd" not in text
+
+
+def test_without_devices() -> None:
+    assert render(replace(SUMMARY, devices=())).endswith(
+        "\n\nnote: nothing to show: the file has neither events nor segments"
+    )
+
+
+@pytest.mark.parametrize(
+    "changes, words",
+    [
+        ({"container": "zstd", "file_bytes": 2048}, "2.0 KiB Zstandard of 150.0 MiB pickle, proto"),
+        ({"container": "zstd", "file_bytes": None}, "Zstandard of 150.0 MiB pickle, protocol 4"),
+        ({"protocol": -1}, "150.0 MiB JSON"),
+    ],
+)
+def test_format(changes: dict[str, object], words: str) -> None:
+    summary = replace(SUMMARY, **changes)  # type: ignore[arg-type]
+    assert f"format       {words}" in render(summary)
+
+
+def test_settings_are_shown_safely_and_cut() -> None:
+    settings: dict[str, object] = {
+        "a": "x\x1b[31m",
+        "b": [1, float("nan")],
+        "c": "y" * 500,
+        "d": "",
+    }
+    text = render(replace(SUMMARY, settings_changed=settings), 160)
+    assert "settings     a = x\\x1b[31m\n             b = [1, null]\n" in text
+    assert "y" * 500 not in text.replace("\n             ", "")
+    assert '             d = ""\n' in text
+
+
+def test_a_long_file_name_keeps_its_tail() -> None:
+    name = "/a" * 60 + "/rank0.pkl"
+    first = render(replace(SUMMARY, file=name)).splitlines()[0]
+    assert first.startswith("…/a/a")
+    assert first.endswith("/rank0.pkl")
+    assert len(first) <= 80

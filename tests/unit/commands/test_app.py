@@ -1,0 +1,109 @@
+"""Tests of commands/app.py."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from memreplay.commands.app import COMMANDS, app
+
+HEAVY = (
+    "numpy",
+    "rich",
+    "memreplay._core",
+    "memreplay.snapshot.snapshot",
+    "memreplay.snapshot.model",
+)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_table_says_what_the_command_says(name: str) -> None:
+    module, text = COMMANDS[name]
+    command = import_module(module).command
+    assert command.name == name
+    assert command.get_short_help_str(limit=100) == text
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["peak", "--help"]])
+def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
+    code = f"""
+import sys
+from memreplay.__main__ import main
+try:
+    main()
+except SystemExit as end:
+    assert not end.code, end.code
+loaded = [name for name in {HEAVY!r} if name in sys.modules]
+if {arguments!r} == ["--help"]:
+    loaded += [name for name in sys.modules if name in ("memreplay.commands.peak.command", "json")]
+sys.exit(f"loaded: {{loaded}}" if loaded else 0)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_help_lists_the_commands_and_the_exit_codes(runner: CliRunner) -> None:
+    result = runner.invoke(app, ["--help"])
+    assert result.exit_code == 0
+    width = max(map(len, COMMANDS))
+    for name, (_, text) in COMMANDS.items():
+        assert f"  {name:{width}}  {text}\n" in result.output
+    assert "Examples:\n    memreplay summary snap.pkl\n" in result.output
+    words = " ".join(result.output.split())
+    assert "Exit codes: 0 fine, 1 a finding (gate, leaks --fail, --strict), 2 wrong usage" in words
+    assert "4 a snapshot that is cut off, 5 nothing to be told (steps, leaks)." in words
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_command_has_help_with_examples(runner: CliRunner, name: str) -> None:
+    result = runner.invoke(app, [name, "-h"])
+    assert result.exit_code == 0
+    assert f"    memreplay {name} " in result.output or f"$(memreplay {name} " in result.output
+
+
+def test_version(runner: CliRunner) -> None:
+    result = runner.invoke(app, ["--version"])
+    assert result.exit_code == 0
+    assert result.output.startswith("memreplay ")
+
+
+def test_an_unknown_command_is_wrong_usage(runner: CliRunner) -> None:
+    result = runner.invoke(app, ["pek"])
+    assert result.exit_code == 2
+    assert "No such command 'pek'" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "name, words",
+    [
+        ("snap.pickle", "to see who held the memory in a snapshot: memreplay peak snap.pickle"),
+        ("runs/1.dump", "memreplay peak runs/1.dump"),
+        ("SNAP.PKL.GZ", "memreplay peak SNAP.PKL.GZ"),
+        ("s3://bucket/snap", "memreplay peak s3://bucket/snap"),
+        ("pek", "did you mean peak?"),
+        ("sumary", "did you mean summary?"),
+        ("nonsense", "memreplay --help lists them"),
+    ],
+)
+def test_what_is_no_command_says_what_may_have_been_meant(
+    runner: CliRunner, name: str, words: str
+) -> None:
+    result = runner.invoke(app, [name, "--top", "3"])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"No such command {name!r}; " in result.stderr
+    assert result.stderr.endswith(f"{words}\n")
+
+
+def test_a_file_in_the_folder_is_no_command(
+    runner: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "recording").write_bytes(b"")
+    monkeypatch.chdir(tmp_path)
+    assert "memreplay peak recording" in runner.invoke(app, ["recording"]).stderr

@@ -1,0 +1,115 @@
+"""Tests of __main__.py."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+EXAMPLE = str(Path(__file__).parents[3] / "examples/transformer_step.pkl.gz")
+
+
+def test_python_m_memreplay_speaks_of_memreplay() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "memreplay", "peak"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("Usage: memreplay peak [OPTIONS] FILE\n")
+
+
+def python(code: str, **kwargs: Any) -> subprocess.CompletedProcess[str]:
+    start = "import sys\nfrom memreplay import __main__\nsys.argv[1:] = ['--version']\n"
+    command = [sys.executable, "-c", start + code]
+    return subprocess.run(command, capture_output=True, text=True, check=False, **kwargs)
+
+
+def test_what_is_registered_for_the_exit_runs() -> None:
+    done = python("import atexit; atexit.register(print, 'bye', end=''); __main__.run()")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith("bye")  # flushed, too
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+@pytest.mark.parametrize(
+    "module", ["memreplay.cli", "memreplay.commands.shared.ending", "memreplay.commands.app"]
+)
+def test_ctrl_c_while_a_module_is_loaded(module: str) -> None:
+    press = f"""
+import os, signal
+
+class Press:
+    def find_spec(self, name, *args):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Press())
+__main__.run()
+"""
+    done = python(press)
+    assert (done.returncode in (-signal.SIGINT, 128 + signal.SIGINT), done.stderr) == (True, "")
+
+
+def test_the_package_alone_loads_next_to_nothing() -> None:
+    code = "import sys, memreplay; print('typing' in sys.modules, 'enum' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", f"import sys; sys.path += {sys.path!r}; {code}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["False", "False"]
+
+
+def test_the_exit_code_comes_through() -> None:
+    assert python("sys.argv[1:] = ['nonsense']; __main__.run()").returncode == 2
+
+
+def test_an_exit_code_in_words_is_left_to_python() -> None:
+    done = python("__main__.main = lambda: sys.exit('in words')\n__main__.run()")
+    assert (done.returncode, done.stderr) == (1, "in words\n")
+
+
+def test_output_that_cannot_be_written_at_the_end_is_no_traceback() -> None:
+    done = python("__main__.main = lambda: (sys.stdout.close(), sys.exit(0))\n__main__.run()")
+    assert done.returncode == 0
+    assert "Traceback" not in done.stderr
+
+
+def test_without_standard_streams() -> None:
+    streams = "sys.stdin = sys.stdout = sys.stderr = None\n"
+    code = f"{streams}__main__.main = lambda: sys.exit(7)\n__main__.run()"
+    done = python(code)
+    assert done.returncode == 7
+
+
+@pytest.mark.parametrize(
+    "closed, arguments, exit_code, words",
+    [
+        (">&-", ["--version"], 2, "cannot write the output: bad file descriptor"),
+        (">&-", ["peak", EXAMPLE], 2, "cannot write the output: bad file descriptor"),
+        (">&-", ["dump", EXAMPLE], 2, "cannot write the output: bad file descriptor"),
+        ("<&-", ["peak", "-"], 3, "standard input: bad file descriptor"),
+    ],
+)
+def test_a_closed_standard_stream_is_one_line(
+    closed: str, arguments: list[str], exit_code: int, words: str
+) -> None:
+    command = shlex.join([sys.executable, "-m", "memreplay", *arguments])
+    done = subprocess.run(
+        ["sh", "-c", f"{command} {closed}"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (exit_code, f"memreplay: error: {words}\n")
+
+
+def test_a_closed_error_stream_harms_no_report() -> None:
+    command = shlex.join([sys.executable, "-m", "memreplay", "peak", EXAMPLE])
+    done = subprocess.run(
+        ["sh", "-c", f"{command} 2>&-"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0
+    assert "peak" in done.stdout

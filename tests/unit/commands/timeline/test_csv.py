@@ -1,0 +1,66 @@
+"""timeline_csv: a row a bucket, and a column a group."""
+
+from __future__ import annotations
+
+import csv
+from io import StringIO
+
+from memreplay.commands.timeline.csv import COLUMNS, render_timeline_csv
+from memreplay.commands.timeline.result import TimelineReport
+from tests.build import SnapshotBuilder
+from tests.unit.commands.timeline.timelines import FORWARD, made
+
+
+def rows(report: TimelineReport) -> list[list[str]]:
+    text = render_timeline_csv(report)
+    assert not text.endswith("\n")
+    return list(csv.reader(StringIO(text)))
+
+
+def test_a_row_a_bucket() -> None:
+    report = made(points=7, measures=["requested", "held"])
+    titles, *found = rows(report)
+    assert titles == list(COLUMNS)
+    assert len(found) == sum(len(one.buckets) for one in report.devices)
+    first = report.devices[0].buckets
+    assert found[1] == [
+        "0",
+        "requested",
+        *(
+            str(column[1])
+            for column in (
+                first.event_index,
+                first.events,
+                first.time_us,
+                first.min_bytes,
+                first.max_bytes,
+                first.max_event,
+            )
+        ),
+    ]
+
+
+def test_columns_of_groups_add_up() -> None:
+    report = made(points=7, by="file")
+    titles, *found = rows(report)
+    n = len(COLUMNS)
+    assert titles[n:] == ["/home/ada/model.py", "/home/ada/loss.py", "(others)"]
+    assert all(sum(map(int, row[n:])) == int(row[6]) for row in found)
+    for i, layer in enumerate(report.devices[0].layers):
+        assert [int(row[n + i]) for row in found[:7]] == layer.bytes
+
+
+def test_names_that_are_there_twice_or_odd() -> None:
+    builder = SnapshotBuilder(times=False)
+    builder.alloc(512, 9, frames=FORWARD).alloc(1024, 8, frames=FORWARD[:2])
+    builder.alloc(2048, 7, frames=[('say "hi",\n\x1b[1m', "a.py", 1)])
+    text = render_timeline_csv(made(builder, by="stack"))
+    titles, *found = csv.reader(StringIO(text))
+    assert titles[len(COLUMNS) :] == [
+        "forward /home/ada/model.py:7",
+        "forward /home/ada/model.py:7 #2",
+        'say "hi",\\n\\x1b[1m a.py:1',
+        "(others)",
+    ]
+    assert found[-1][4] == ""  # no time
+    assert len(text.split("\n")) == 4

@@ -1,0 +1,163 @@
+"""timeline: what a report says beside its buckets (tests/property/test_timeline.py has those)."""
+
+from __future__ import annotations
+
+import pytest
+
+import memreplay as mr
+from memreplay.analysis.moments.records import OutOfMemory
+from memreplay.commands.timeline import find as timeline
+from memreplay.commands.timeline.find import timeline_report
+from memreplay.commands.timeline.result import TimelineReport
+from memreplay.errors import UsageError
+from memreplay.snapshot.model import Moment
+from tests import build
+from tests.build import START_US, SnapshotBuilder
+
+HERE = [("alloc_here", "model.py", 3)]
+THERE = [("there", "loss.py", 9)]
+
+
+def report(builder: SnapshotBuilder, **options: object) -> TimelineReport:
+    return timeline_report(mr.open(build.dump(builder.build())), **options)  # type: ignore[arg-type]
+
+
+def two_devices() -> SnapshotBuilder:
+    builder = SnapshotBuilder(devices=2)
+    builder.alloc(512, 100, frames=HERE, time_us=START_US)
+    builder.alloc(1024, 30, frames=THERE, time_us=START_US + 4)
+    builder.oom(1 << 40, time_us=START_US + 8)
+    builder.free_completed(512, 100, time_us=START_US + 9)
+    builder.alloc(512, 7, device=1, time_us=START_US + 100)
+    builder.annotation("step", "START", START_US + 2)
+    builder.annotation("step", "END", START_US + 6)
+    return builder
+
+
+def test_a_series() -> None:
+    first, second = report(two_devices(), measures=["requested"], points=2).devices
+    assert (first.device, second.device) == (0, 1)
+    assert (first.start_bytes, first.peak_bytes, first.final_bytes) == (0, 130, 30)
+    assert (first.event_index, first.time_us) == (1, START_US + 4)
+    assert (first.start_us, first.stop_us) == (START_US, START_US + 9)
+    assert first.buckets.time_us == [START_US, START_US + 5]
+    assert first.buckets.event_index == [0, 2]
+    assert first.buckets.events == [2, 2]
+    assert first.buckets.min_bytes == [0, 30]
+    assert first.buckets.max_bytes == [130, 130]
+    assert first.buckets.max_event == [1, 1]  # what the second one begins with
+    assert second.buckets.max_bytes == [7]
+    assert not first.layers
+    assert not first.rest_bytes
+
+
+def test_by_event() -> None:
+    first, _ = report(two_devices(), x="event", points=2).devices
+    assert first.buckets.event_index == [0, 2]
+    assert first.buckets.max_event == [1, 2]
+    assert first.buckets.time_us == [START_US, START_US + 8]
+    assert first.buckets.min_bytes == [0, 30]
+
+
+def test_measures_of_a_device_stand_together() -> None:
+    found = report(two_devices(), measures=["held", "requested", "held"])
+    assert [(one.device, one.measure) for one in found.devices] == [
+        (0, "held"),
+        (0, "requested"),
+        (1, "held"),
+        (1, "requested"),
+    ]
+
+
+def test_marks() -> None:
+    first, second = report(two_devices()).marks
+    assert first.ooms == (OutOfMemory(2, START_US + 8),)
+    (span,) = first.annotations
+    assert (span.name, span.start_event, span.end_event) == ("step", 0, 1)
+    assert (second.device, second.ooms) == (1, ())
+
+
+def test_annotations_of_other_times_are_left_out() -> None:
+    builder = SnapshotBuilder()
+    for i in range(5):
+        builder.alloc(512 * (i + 1), 5, time_us=START_US + i)
+    for name, start, end in (
+        ("before", -9, -1),
+        ("into it", -9, 0),
+        ("in it", 1, 2),
+        ("out of it", 4, 9),
+        ("after", 5, 9),
+    ):
+        builder.annotation(name, "START", START_US + start)
+        builder.annotation(name, "END", START_US + end)
+    builder.annotation("without an end", "START", START_US - 20)
+    (marks,) = report(builder).marks
+    names = [span.name for span in marks.annotations]
+    assert names == ["without an end", "into it", "in it", "out of it"]
+
+
+def test_layers() -> None:
+    found = report(two_devices(), by="file", top=1, x="event", points=4)
+    first = found.devices[0]
+    (layer,) = first.layers
+    assert (layer.group.label, layer.group.bytes) == ("model.py", 100)
+    assert layer.bytes == [100, 100, 100, 0]
+    assert first.rest_bytes == (0, 30, 30, 30)
+    assert first.groups_total == 2
+
+
+def test_a_range() -> None:
+    snap = mr.open(
+        build.dump(two_devices().build()),
+        start=Moment("event", 1),
+        stop=Moment("event", 3),
+    )
+    first = timeline_report(snap, x="event", by="stack").devices[0]
+    assert (first.first_event, first.events, first.trace_events) == (1, 2, 4)
+    assert first.buckets.event_index == [1, 2]
+    assert first.buckets.max_event == [1, 2]
+    assert timeline_report(snap).marks[0].ooms == (OutOfMemory(2, START_US + 8),)
+
+
+def test_without_times() -> None:
+    builder = SnapshotBuilder(times=False).alloc(512, 5).alloc(1024, 6)
+    found = report(builder)
+    assert found.x == "event"
+    assert found.devices[0].buckets.time_us == [None, None]
+    assert found.devices[0].start_us is None
+    with pytest.raises(UsageError, match=r"device 0 have no times; draw them by event \(--x event"):
+        report(builder, x="time")
+
+
+def test_times_that_do_not_differ() -> None:
+    builder = SnapshotBuilder()
+    builder.alloc(512, 5, time_us=START_US).alloc(1024, 6, time_us=START_US)
+    assert report(builder).x == "event"
+    (one,) = report(builder, x="time", points=9).devices
+    assert one.buckets.max_bytes == [11]
+    assert one.buckets.time_us == [START_US]
+
+
+def test_no_events() -> None:
+    builder = SnapshotBuilder()
+    builder.segment(1 << 30, 2 << 20, blocks=[builder.block(1 << 30, 1024, 1000)])
+    for x in ("event", "time", None):
+        (one,) = report(builder, x=x, by="stack").devices
+        assert one.buckets.max_bytes == [1000]
+        assert one.buckets.event_index == one.buckets.max_event == [-1]
+        assert one.buckets.time_us == [None]
+        assert [layer.bytes for layer in one.layers] == [[1000]]
+
+
+def test_what_cannot_be() -> None:
+    with pytest.raises(UsageError, match="grouped by pool or stream"):
+        report(two_devices(), measures=["requested", "reserved"], by="stack")
+    with pytest.raises(UsageError, match="no pool"):
+        report(two_devices(), pool=(9, 9))
+
+
+def test_too_many_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timeline, "MOST_LAYERED", 11)
+    assert report(two_devices(), by="file", top=1, x="event").devices
+    with pytest.raises(UsageError, match="2 groups in 4 buckets are too many"):
+        report(two_devices(), by="file", top=0, x="event")

@@ -1,0 +1,152 @@
+"""timeline_plot: pictures of every kind are made, the same each time; what is in an SVG."""
+
+from __future__ import annotations
+
+import struct
+import sys
+import warnings
+from typing import Any
+
+import pytest
+
+from memreplay.commands.timeline.result import TimelineReport
+from memreplay.errors import MissingExtraError
+from tests.build import START_US, SnapshotBuilder
+from tests.unit.commands.timeline.timelines import MIB, made, recording
+
+
+def drawn(report: TimelineReport, fmt: str = "svg", **options: bool) -> bytes:
+    pytest.importorskip("matplotlib")
+    from memreplay.commands.timeline.plot import render_timeline_plot
+
+    with warnings.catch_warnings():
+        # Its own dependencies may be newer than it knows.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return render_timeline_plot(report, fmt, **options)
+
+
+def odd_names() -> SnapshotBuilder:
+    builder = SnapshotBuilder()
+    frames = [("_private $x^2$ 训练", "/home/$USER/\x1b[1m.py", 3)]
+    for i in range(9):
+        builder.alloc(512 * (i + 1), 5, frames=frames, time_us=START_US + i)
+    builder.annotation("$\\frac{1}{2 训练", "START", START_US)
+    return builder
+
+
+KINDS = [
+    made(points=50),
+    made(points=50, measures=["requested", "held", "reserved"]),
+    made(points=50, by="stack", x="event"),
+    made(points=1, by="pool", measures=["reserved", "requested"]),
+    made(SnapshotBuilder(times=False).alloc(512, 5)),
+    made(odd_names(), by="stack"),
+    made(SnapshotBuilder(devices=0)),
+]
+
+
+@pytest.mark.parametrize("report", KINDS)
+@pytest.mark.parametrize("fmt", ["png", "svg"])
+def test_the_same_bytes_every_time(report: TimelineReport, fmt: str) -> None:
+    first = drawn(report, fmt)
+    assert first == drawn(report, fmt)
+    assert first.startswith(b"\x89PNG" if fmt == "png" else b"<?xml")
+    assert b"20" + b"26-" not in first  # no date of the drawing
+
+
+def test_its_size_goes_by_the_pictures_in_it() -> None:
+    stacked = made(points=9, measures=["held"], by="pool")
+    one, two = (
+        struct.unpack(">II", drawn(report, "png")[16:24]) for report in (stacked, made(points=9))
+    )
+    assert one == two  # two devices each
+    (width, height) = struct.unpack(
+        ">II", drawn(made(SnapshotBuilder().alloc(512, 9)), "png")[16:24]
+    )
+    assert (width, 2 * height) == one
+
+
+def test_points_in_time_and_many_marks() -> None:
+    builder = SnapshotBuilder()
+    for i in range(700):
+        builder.alloc(512 * (i + 1), 5, time_us=START_US + 10 * i)
+        builder.oom(9, time_us=START_US + 10 * i + 1)
+        builder.annotation(f"name {i}", "START", START_US + 10 * i)
+        builder.annotation(f"name {i}", "END", START_US + 10 * i + 5)
+    assert drawn(made(builder), absolute=True) != drawn(made(builder))
+
+
+def shapes(report: TimelineReport, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The axes of the one picture in a report."""
+    from matplotlib.figure import Figure
+
+    kept: list[Any] = []
+    save = Figure.savefig
+
+    def saved(figure: Figure, *args: Any, **options: Any) -> None:
+        kept.append(figure)
+        save(figure, *args, **options)
+
+    monkeypatch.setattr(Figure, "savefig", saved)
+    drawn(report)
+    (plot,) = kept[0].axes
+    return plot
+
+
+def test_what_is_drawn_are_the_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("matplotlib")
+    one = made(recording(1), points=40)
+    plot = shapes(one, monkeypatch)
+    series = one.devices[0]
+    line = plot.lines[0]
+    assert list(line.get_ydata())[::2] == series.buckets.max_bytes
+    assert list(line.get_ydata())[1::2] == series.buckets.max_bytes
+    starts = [(at or 0) - (series.start_us or 0) for at in series.buckets.time_us]
+    assert list(line.get_xdata())[::2] == starts
+    assert plot.get_xlim() == (0, 1_990_001)
+    legend = plot.get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == ["out of memory"]
+    assert [text.get_text() for text in plot.texts] == ["step 1", "step 2"]
+
+
+def test_layers_lie_on_one_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("matplotlib")
+    one = made(recording(1), points=40, by="file", top=1, measures=["requested"])
+    plot = shapes(one, monkeypatch)
+    series = one.devices[0]
+    (layer,) = series.layers
+    spans = [area.get_paths()[0].vertices[:, 1] for area in plot.collections]
+    assert [max(span) for span in spans] == [max(layer.bytes), series.peak_bytes]
+    assert max(series.rest_bytes) < series.peak_bytes
+    ticks = [label.get_text() for label in plot.get_yticklabels()]
+    assert ticks == ["0 B", "100 MiB", "200 MiB", "300 MiB", "400 MiB"]
+    assert list(plot.get_yticks()) == [n * 100 * MIB for n in range(5)]
+    legend = [text.get_text() for text in plot.get_legend().get_texts()]
+    assert legend == ["out of memory", "all else", "/home/ada/model.py"]
+
+
+def test_measures_that_are_equal_all_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("matplotlib")
+    plot = shapes(made(recording(1), points=40, measures=["requested", "held"]), monkeypatch)
+    below, above = plot.lines[:2]
+    assert list(below.get_ydata()) == list(above.get_ydata())
+    assert below.get_linewidth() > above.get_linewidth() > 1
+    assert len(plot.collections) >= 2  # from the minimum to the maximum, of each
+
+
+def test_names_that_have_no_room_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("matplotlib")
+    builder = recording(1)
+    builder.annotation("a short while", "START", START_US + 1_900_000)
+    builder.annotation("a short while", "END", START_US + 1_980_000)
+    plot = shapes(made(builder, start=3, stop=79), monkeypatch)
+    assert [text.get_text() for text in plot.texts] == ["step 1", "step 2"]
+    assert plot.texts[0].xy[0] == 0  # it began before
+
+
+def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
+    from memreplay.commands.timeline.plot import render_timeline_plot
+
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'memreplay\[plot\]'"):
+        render_timeline_plot(made(), "png")

@@ -1,0 +1,56 @@
+"""Timelines of small made-up recordings, for the tests of the reports of them."""
+
+from __future__ import annotations
+
+import memreplay as mr
+from memreplay.commands.timeline.find import timeline_report
+from memreplay.commands.timeline.result import TimelineReport
+from memreplay.snapshot.model import Moment
+from tests import build
+from tests.build import START_US, SnapshotBuilder
+
+MIB = 1 << 20
+FORWARD = [("at::empty", "??", 0), ("forward", "/home/ada/model.py", 7), ("main", "train.py", 3)]
+LOSS = [("loss", "/home/ada/loss.py", 21)]
+
+
+def recording(devices: int = 2) -> SnapshotBuilder:
+    """Up to 400 MiB in 40 steps of 10 MiB and down again on device 0, half of it on device 1."""
+    builder = SnapshotBuilder(devices=devices)
+    for device in range(devices):
+        time = START_US + device * 500_000
+        for i in range(40 // (device + 1)):
+            frames = FORWARD if i % 4 else LOSS
+            builder.alloc((i + 1) << 24, 10 * MIB, device=device, frames=frames, time_us=time)
+            time += 25_000
+        for i in range(40 // (device + 1)):
+            builder.free_completed((i + 1) << 24, 10 * MIB, device=device, time_us=time)
+            time += 25_000
+    builder.oom(1 << 40, time_us=START_US + 1_990_000)
+    for name, start, end in (
+        ("step 1", 0, 1_000_000),
+        ("forward", 100_000, 500_000),
+        ("step 2", 1_000_000, 1_900_000),
+    ):
+        builder.annotation(name, "START", START_US + start)
+        builder.annotation(name, "END", START_US + end)
+    return builder
+
+
+def made(
+    builder: SnapshotBuilder | None = None,
+    *,
+    device: int | None = None,
+    start: int | None = None,
+    stop: int | None = None,
+    **options: object,
+) -> TimelineReport:
+    """The report of a recording, or of a range of its events; of the one above unless given."""
+    snapshot = (recording() if builder is None else builder).build()
+    snap = mr.open(
+        build.dump(snapshot),
+        device=device,
+        start=None if start is None else Moment("event", start),
+        stop=None if stop is None else Moment("event", stop),
+    )
+    return timeline_report(snap, **options)  # type: ignore[arg-type]

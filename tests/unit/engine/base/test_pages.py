@@ -1,0 +1,63 @@
+"""pages: what grows past the size from which blocks are mapped keeps every byte, and is freed."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import memreplay as mr
+from tests.build import Ops
+from tests.unit.engine.parts import NUMBER, close_trace, named, open_trace
+
+LARGE = 8 << 20  # bytes from which a block is mapped
+
+
+def trace(count: int) -> tuple[bytes, np.ndarray]:
+    """A trace of `count` allocs, and their addresses."""
+    event = Ops().empty_dict().memoize().mark()
+    event.get(NUMBER["action"]).get(NUMBER["alloc"]).get(NUMBER["addr"])
+    head = np.frombuffer(bytes(event) + b"\x8a\x08", np.uint8)  # LONG1 of 8 bytes
+    addresses = np.arange(count, dtype="<u8") * 7919
+    rows = np.empty((count, len(head) + 9), np.uint8)
+    rows[:, : len(head)] = head
+    rows[:, len(head) : -1] = addresses.view(np.uint8).reshape(count, 8)
+    rows[:, -1] = ord("u")  # SETITEMS
+    return close_trace(open_trace(named()).raw(rows.tobytes())), addresses
+
+
+def test_columns_keep_what_they_hold() -> None:
+    count = 2 * LARGE // 8  # the addresses alone grow several times while they are mapped
+    data, addresses = trace(count)
+    snap = mr.open(data)
+    assert np.array_equal(snap.events.address, addresses)
+    peak = snap.replay(0)
+    assert len(peak.usage) == count
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_what_was_mapped_is_given_back() -> None:
+    def mapped() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[0]) << 12
+
+    data, _ = trace(2 * LARGE // 8)
+    mr.open(data)  # what Python and malloc keep for next time, they have now
+    gc.collect()
+    before = mapped()
+    for _ in range(5):
+        mr.open(data)
+    gc.collect()
+    assert mapped() - before < LARGE
+
+
+def test_the_memo_keeps_what_it_holds() -> None:
+    # Entries stored early are asked for after the memo has grown past the size.
+    padding = b"N\x94" * (LARGE // 2)  # NONE MEMOIZE
+    ops = Ops().proto(4).string("early").put(0).op("POP")
+    ops.empty_dict().mark().string("segments").empty_list()
+    ops.string("unknown").empty_list().mark().raw(padding).appends()
+    ops.string("allocator_settings").empty_dict().mark().string("x").get(0).setitems().setitems()
+    assert mr.open(bytes(ops.stop())).settings == {"x": "early"}

@@ -1,0 +1,107 @@
+"""reals: floats as text are exact, strict, and the same in any locale."""
+
+from __future__ import annotations
+
+import locale
+import math
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import memreplay as mr
+from tests.build import Ops
+from tests.unit.engine.parts import setting
+
+COMMA = ("de_DE.UTF-8", "de_DE", "fr_FR.UTF-8", "nl_NL.UTF-8", "German_Germany.1252")
+
+
+def of_float(text: bytes) -> float:
+    """What FLOAT reads of it: a setting, kept."""
+    found = mr.open(setting(Ops().op("FLOAT", text + b"\n"))).settings["x"]
+    assert isinstance(found, float)
+    return found
+
+
+def written(real: float) -> str:
+    """How a float is spelled: as a key of kept data."""
+    key = Ops().empty_dict().op("BINFLOAT", struct.pack(">d", real)).integer(1).setitem()
+    found: Any = mr.open(setting(key)).settings["x"]
+    return str(next(iter(found)))
+
+
+TEXTS = ["0.0", "-0.0", "1.5", "+1.5", "1", ".5", "5.", "1e5", "1E-5", "1.e+5", "-1.7e308", "1e999"]
+BAD = [
+    *("", " 1", "1 ", "0x1p3", "0x10", "1_0", "1,5", "e5", ".", "+", "-", "1e", "1e+", "--1"),
+    *("in", "infinit", "infinityy", "nan(1)", "nano", "1.5f", "1..5", "1\0", "+-1"),
+]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_texts(text: str) -> None:
+    assert of_float(text.encode()) == float(text)
+
+
+@pytest.mark.parametrize("text", ["inf", "-Infinity", "NAN", "+nan"])
+def test_names(text: str) -> None:
+    found = of_float(text.encode())
+    assert found == float(text) or (math.isnan(found) and math.isnan(float(text)))
+
+
+@pytest.mark.parametrize("text", BAD)
+def test_what_is_no_number(text: str) -> None:
+    with pytest.raises(mr.SnapshotError, match=r"a number that is malformed \(byte \d+, FLOAT\)"):
+        mr.open(setting(Ops().op("FLOAT", text.encode() + b"\n")))
+
+
+@given(real=st.floats(allow_nan=False, allow_infinity=False))
+def test_there_and_back(real: float) -> None:
+    assert of_float(repr(real).encode()) == real
+    assert float(written(real)) == real
+    assert "." in written(real) or "e" in written(real)
+
+
+@pytest.mark.parametrize("real", [0.1, 1.0, -2.5, 1e-7, 1e22, 123456.789, 0.30000000000000004])
+def test_as_python_spells_it(real: float) -> None:
+    assert written(real) == repr(real)
+
+
+@pytest.fixture
+def with_comma() -> Iterator[None]:
+    before = locale.setlocale(locale.LC_NUMERIC)
+    for name in COMMA:
+        try:
+            locale.setlocale(locale.LC_NUMERIC, name)
+            break
+        except locale.Error:
+            continue
+    else:
+        pytest.skip("no locale with a decimal comma here")
+    yield
+    locale.setlocale(locale.LC_NUMERIC, before)
+
+
+@pytest.mark.usefixtures("with_comma")
+def test_a_locale_with_a_comma() -> None:
+    for real in (0.1, -2.5, 1e22, 1.5e-7, 1234567.25):
+        assert of_float(repr(real).encode()) == real
+        assert written(real) == repr(real)
+    with pytest.raises(mr.SnapshotError):
+        of_float(b"1,5")
+
+
+def test_the_locale_may_be_anything() -> None:
+    # A process of its own, as the fixture above skips where no such locale is installed.
+    code = (
+        "import locale, memreplay as mr\n"
+        "try:\n    locale.setlocale(locale.LC_ALL, '')\nexcept locale.Error:\n    pass\n"
+        'data = b\'{"segments": [], "allocator_settings": {"x": [0.1, 2.5]}}\'\n'
+        "assert mr.open(data).settings == {'x': [0.1, 2.5]}"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,210 @@
+"""growth: sums of steps, the rule of what leaks, stacks at the ends of steps."""
+
+from __future__ import annotations
+
+import random
+from math import exp
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memreplay.engine.query import _groups, _growth
+from memreplay.engine.replay import _timeline
+from tests import oracle_steps
+from tests.build import FrameSpec, SnapshotBuilder
+from tests.unit.engine.replay.measured import KIB, A, replay
+
+LEAK: list[FrameSpec] = [("keep", "/home/ana/train.py", 5)]
+WORK: list[FrameSpec] = [("work", "/home/ana/train.py", 9)]
+
+
+def training(steps: int, kept: int = KIB) -> SnapshotBuilder:
+    """Three events of work a step, and one tensor that is kept."""
+    made = SnapshotBuilder()
+    for k in range(steps):
+        made.alloc(A, 8 * KIB, frames=WORK).free(A, 8 * KIB, frames=WORK)
+        made.alloc(A + (k + 1) * 64 * KIB, kept, frames=LEAK)
+    return made
+
+
+def test_sums_of_steps() -> None:
+    made = replay(training(3))
+    measure = _timeline.requested_measure(made)
+    found = _growth.step_sums(
+        made, measure, measure.usage(), 0, [(0, 4), (4, 4), (4, 11), (11, 12)]
+    )
+    assert found == [
+        (8 * KIB, 0, KIB, 2, 9 * KIB),
+        (KIB, 3, KIB, 0, 0),  # no event: the level before it
+        (10 * KIB, 8, 2 * KIB, 3, 17 * KIB),
+        (3 * KIB, 11, 3 * KIB, 1, KIB),
+    ]
+
+
+def test_without_a_measure_each_rise_is_an_allocation() -> None:
+    made = replay(training(1))
+    usage = _timeline.requested_measure(made).usage()
+    assert _growth.step_sums(made, None, usage, 0, [(0, 4)])[0][3:] == (2, 9 * KIB)
+    assert _growth.step_sums(made, None, usage, 2 * KIB, [(0, 4)]) == [
+        (8 * KIB, 0, KIB, 2, 7 * KIB)
+    ]
+
+
+@pytest.mark.parametrize(
+    "values, warm, rate",
+    [
+        ([0, 1, 2, 3, 4], 0, 1),
+        ([0, 9, 9, 9, 9, 9, 9], 1, 0),  # it came in the first step, and stayed
+        ([0, 1, 2, 3, 4, 5, 6, 6, 6, 6, 6, 6, 6], 4, 0),  # it fills, then stops
+        ([0, 1, 2, 3], 0, 0),  # three steps tell nothing
+        ([5, 1, 4, 2, 5, 1, 4, 3, 5, 2, 4, 1, 5], 4, 0),  # noise
+        ([0, 9, 0, 9, 0, 9, 0, 9, 0, 9, 0, 9], 3, 0),
+        ([k % 10 for k in range(40)], 13, 0),  # it is set back each tenth step
+        ([k // 10 * 80 for k in range(200)], 66, 8),  # each tenth step
+        ([10 * k + (k * 7) % 13 for k in range(60)], 19, 10),  # with noise on it
+        ([10 * k + 5000 * (k == 30) for k in range(60)], 19, 10),  # with one spike
+        ([k if k < 50 else 0 for k in range(61)], 20, 0),  # it is all given back
+        ([-k for k in range(20)], 6, 0),
+        ([max(0, k - 100) for k in range(201)], 66, 1),  # it begins halfway
+        ([max(0, k - 165) for k in range(201)], 66, 1),
+        ([max(0, k - 180) for k in range(201)], 66, 0),  # too late to tell
+        ([900 * (k > 0) + max(0, k - 140) for k in range(201)], 66, 1),  # on what came at first
+        ([min(k, 150) for k in range(201)], 66, 0),  # it is full
+        ([int(300 * (1 - 0.99**k)) for k in range(401)], 133, 0),  # it is nearly full
+        *([[k % p for k in range(201)], 66, 0] for p in (30, 45, 50, 67, 70, 90, 99, 120, 140)),
+        ([10 * min(k, 120) + max(0, k - 120) for k in range(201)], 66, 0),  # so is this one
+        ([max(0, k - 30) for k in range(41)], 13, 0),  # few steps
+    ],
+)
+def test_what_leaks(values: list[int], warm: int, rate: int) -> None:
+    leaks, found, *_ = _growth.judge(values, warm, 1)
+    assert (leaks, found) == (rate > 0, rate)
+    assert oracle_steps.judge(values, warm, 1).rate == rate
+
+
+def test_the_least_of_a_leak() -> None:
+    assert _growth.judge([0, 5, 10, 15, 20], 0, 5)[0]
+    assert not _growth.judge([0, 5, 10, 15, 20], 0, 6)[0]
+
+
+def test_what_stayed_and_until_when() -> None:
+    *_, rises, until, stayed, stopped = _growth.judge([1, 5, 5, 9, 9, 7, 7, 7, 8], 2, 1)[:7]
+    assert (rises, until, stayed, stopped) == (2, 3, 6, True)
+    assert _growth.judge([3, 3, 3, 3, 3], 0, 1)[4:7] == (0, 0, True)
+    assert _growth.judge([9, 3, 3, 3, 3], 0, 1)[5] == -6
+
+
+def test_what_has_not_stopped() -> None:
+    # A list that was cleared not long ago: what is there since then is on its way up.
+    *_, stayed, stopped = _growth.judge([k % 50 for k in range(101)][:97], 32, 1)[:7]
+    assert (stayed, stopped) == (30, True)
+    *_, stayed, stopped = _growth.judge([k % 70 for k in range(201)], 66, 1)[:7]
+    assert (stayed, stopped) == (26, False)
+
+
+@pytest.mark.parametrize("scale", [1, 2**40])
+@given(
+    values=st.one_of(
+        st.lists(st.integers(0, 9), min_size=1, max_size=40),
+        st.lists(st.integers(0, 3), min_size=1, max_size=40).map(
+            lambda steps: [sum(steps[: k + 1]) for k in range(len(steps))]
+        ),
+        # It begins late, on noise.
+        st.builds(
+            lambda noise, first, pace: [
+                one + pace * max(0, k - first) for k, one in enumerate(noise)
+            ],
+            st.lists(st.integers(0, 4), min_size=20, max_size=60),
+            st.integers(5, 40),
+            st.integers(1, 4),
+        ),
+    ),
+    third=st.integers(0, 3),
+    least=st.integers(1, 3),
+)
+def test_the_rule_by_its_letter(values: list[int], third: int, least: int, scale: int) -> None:
+    values = [value * scale for value in values]
+    warm = min(len(values) - 1, len(values) * third // 4)
+    found = _growth.judge(values, warm, least)
+    leaks, rate, since, rises, _, stayed, stopped, error, odds = found
+    want = oracle_steps.judge(values, warm, least)
+    assert (since, rises) == (want.since, want.rises)
+    assert (rate if leaks else 0) == pytest.approx(want.rate, rel=1e-9, abs=1)
+    assert error == pytest.approx(want.error, rel=1e-9, abs=1)
+    assert odds == pytest.approx(want.odds, rel=1e-9)
+    assert (stayed, stopped) == (want.stayed, want.stopped)
+
+
+def test_sizes_that_do_not_add_up_wrap() -> None:
+    huge = [-(2**63), 2**63 - 1, -(2**63), 2**63 - 1, 0, 2**62, -(2**62)]
+    for seed in range(50):
+        values = random.Random(seed).choices(huge, k=12)
+        _growth.judge(values, 3, 1)  # it ends
+
+
+def by_stack(replay: _timeline.Replay) -> _groups.Keys:
+    none = bytes(replay.tables.n_strings)
+    return _groups.stack_keys(replay, "stack", none, none)
+
+
+def grown(measure: _timeline.Measure, *how: Any) -> tuple[Any, ...]:
+    return _growth.groups_grown(measure, by_stack(measure.replay), *how)
+
+
+def test_stacks() -> None:
+    made = replay(training(8))
+    moments = [-1, *(4 * k + 3 for k in range(8))]
+    leaks, leaking, once, others, totals = grown(
+        _timeline.requested_measure(made), moments, 2, 3, 1, 0
+    )
+    (row,) = leaks
+    assert (leaking, once, others) == (1, [], 0)
+    assert row[1:7] == (KIB, 6 * KIB, 0, 2 * KIB, 2 * KIB, 8 * KIB)
+    # Made in steps 3 to 5: three ends of steps after their own, they are there.
+    assert row[7:13] == (2, 6, 6, False, 3 * KIB, 3)
+    assert row[13:] == (0, pytest.approx(3 / (7 / 128 + (3 / (1 - exp(-3))) ** 6 * exp(-9))))
+    assert totals == (KIB, 6 * KIB, 0, 0, 3 * KIB, 3)
+
+
+def test_top() -> None:
+    made = SnapshotBuilder()
+    for k in range(8):
+        for n in range(5):
+            made.alloc(A + (8 * n + k) * KIB, 100 * (n + 1), frames=[("f", "a.py", n)])
+    measure = _timeline.requested_measure(replay(made))
+    moments = [-1, *(5 * k + 4 for k in range(8))]
+    rows, count, *_, totals = grown(measure, moments, 2, 3, 1, 2)
+    assert ([row[1] for row in rows], count) == ([500, 400], 5)
+    assert totals[0] == 1500
+    assert len(grown(measure, moments, 2, 3, 1, 0)[0]) == 5
+    assert grown(measure, moments, 2, 3, 301, 0)[1] == 2
+
+
+def test_wrong_arguments() -> None:
+    made, other = replay(training(3)), replay(training(3))
+    measure = _timeline.requested_measure(made)
+    usage = measure.usage()
+    for spans in ([(1, 0)], [(0, 13)], [(-1, 2)], [(0, 3), (2, 4)]):
+        with pytest.raises(ValueError, match="spans are in order"):
+            _growth.step_sums(made, measure, usage, 0, spans)
+    for moments in ([5, 4], [-2, 4], [0, 12]):
+        with pytest.raises(ValueError, match="moments are in order"):
+            grown(measure, moments, 0, 0, 1, 0)
+    for values, warm in (([], 0), ([1], 1), ([1, 2], -1)):
+        with pytest.raises(ValueError, match="so many steps"):
+            _growth.judge(values, warm, 1)
+    with pytest.raises(ValueError, match="another replay"):
+        _growth.groups_grown(measure, by_stack(other), [0], 0, 0, 1, 0)
+    with pytest.raises(ValueError, match="another replay"):
+        _growth.step_sums(other, measure, usage, 0, [])
+    with pytest.raises(ValueError, match="an i64 an event"):
+        _growth.step_sums(made, measure, made.match(), 0, [])
+    short = _timeline.requested_measure(replay(training(1))).usage()
+    with pytest.raises(ValueError, match="an i64 an event"):
+        _growth.step_sums(made, measure, short, 0, [])
+    with pytest.raises(TypeError):
+        _growth.step_sums(made, measure, None, 0, [])  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        _growth.groups_grown(None, by_stack(made), [], 0, 0, 1, 0)  # type: ignore[arg-type]

@@ -1,0 +1,141 @@
+"""recurrence: rounds of a loop, by runs of allocations that come back, and not of its batches."""
+
+from __future__ import annotations
+
+from itertools import pairwise, product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memreplay.engine.query import _growth
+from memreplay.engine.replay import _timeline
+from tests.build import SnapshotBuilder
+from tests.unit.engine.replay.measured import KIB, replay
+
+
+class Program:
+    """A training loop, told by stacks or by sizes."""
+
+    def __init__(self, *, stacks: bool = True) -> None:
+        self.made = SnapshotBuilder(stacks=stacks)
+        self.starts: list[int] = []
+        self._next = 0x7F00_0000_0000
+
+    def alloc(self, name: str, size: int) -> tuple[int, int]:
+        self._next += 64 * KIB
+        self.made.alloc(self._next, size, frames=[(name, "train.py", 1)])
+        return self._next, size
+
+    def use(self, name: str, size: int) -> None:
+        self.made.free(*self.alloc(name, size))
+
+    def step(self, batches: int = 1, *, length: int = 1) -> None:
+        self.starts.append(len(self.made.traces[0]))
+        gradients: list[tuple[int, int]] = []
+        for _ in range(batches):
+            self.use("batch", 3 * length)
+            saved = [self.alloc(f"f{n}", (40 + n) * KIB * length) for n in range(6)]
+            while saved:
+                self.use("b", (2 * KIB + len(saved)) * length)
+                self.made.free(*saved.pop())
+                if len(gradients) < 6:
+                    gradients.append(self.alloc("grad", 20 * KIB + len(gradients)))
+        for n in range(10):
+            self.use(f"update{n}", 4 * KIB + n)
+        for one in gradients:
+            self.made.free(*one)
+
+    def evaluate(self) -> None:
+        for _ in range(3):
+            self.use("e", 5)
+            for n in range(6):
+                self.use(f"e{n}", (30 + n) * KIB)
+
+    def find(self, *, by_size: bool = False) -> tuple[list[int], float]:
+        made = replay(self.made)
+        usage = _timeline.requested_measure(made).usage()
+        cuts, score = _growth.find_recurrence(made, usage, 0, by_size)
+        return memoryview(cuts).tolist(), score
+
+
+CASES = [
+    (stacks, batches, evaluate, varies)
+    for stacks, batches, evaluate, varies in product(
+        (True, False), (1, 2, 4), (0, 5), (False, True)
+    )
+    # Where sizes are all there is and vary, nothing tells steps from what is between evaluations.
+    if stacks or not (evaluate and varies)
+]
+
+
+@pytest.mark.parametrize("stacks, batches, evaluate, varies", CASES)
+def test_steps_and_not_their_batches(
+    stacks: bool, batches: int, evaluate: int, varies: bool
+) -> None:
+    program = Program(stacks=stacks)
+    for k in range(20):
+        program.step(batches, length=1 + k * 7 % 3 if varies else 1)
+        if evaluate and k % evaluate == evaluate - 1:
+            program.evaluate()
+    cuts, score = program.find(by_size=not stacks)
+    assert 19 <= len(cuts) <= 20
+    assert score > 0.6
+    # Between each two cuts one step begins.
+    inside = [sum(a <= cut < b for cut in cuts) for a, b in pairwise(program.starts)]
+    assert inside[1:-1] == [1] * (len(inside) - 2)
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2])
+def test_nothing_recurs(steps: int) -> None:
+    program = Program()
+    for _ in range(steps):
+        program.step(4)
+    assert program.find()[1] < 0.6
+    assert program.find(by_size=True)[1] < 0.6
+
+
+def test_a_loop_in_a_module_is_none_of_steps() -> None:
+    made = SnapshotBuilder()
+    for _ in range(24):
+        for n in range(8):
+            frames = [(f"op{n}", "block.py", n), ("forward", "model.py", 58), ("main", "a.py", 1)]
+            made.alloc(1 << 20, (n + 1) * KIB, frames=frames).free(1 << 20, (n + 1) * KIB)
+    loaded = replay(made)
+    usage = _timeline.requested_measure(loaded).usage()
+    assert _growth.find_recurrence(loaded, usage, 0, False)[1] == 0
+    assert _growth.find_recurrence(loaded, usage, 0, True)[1] > 0.6
+
+
+@given(seed=st.lists(st.integers(0, 6), max_size=120))
+def test_any_order(seed: list[int]) -> None:
+    program = Program()
+    for n in seed:
+        program.use(f"f{n}", (n + 1) * KIB)
+    for by_size in (False, True):
+        cuts, score = program.find(by_size=by_size)
+        assert cuts == sorted(set(cuts))
+        assert 0 <= score <= 1
+        assert bool(cuts) == (score > 0)
+        # Brute force: the same run of eight ends at each cut, and nowhere else.
+        runs = {cut: seed[cut // 3 - 7 : cut // 3 + 1] for cut in cuts}
+        assert len({tuple(run) for run in runs.values()}) <= 1
+        for cut, run in runs.items():
+            assert cut % 3 == 0
+            assert len(run) == 8
+        if cuts:
+            every = [i for i in range(7, len(seed)) if seed[i - 7 : i + 1] == runs[cuts[0]]]
+            assert [cut // 3 for cut in cuts] == every
+
+
+def test_tiny_traces_and_wrong_arguments() -> None:
+    for events in range(12):
+        made = SnapshotBuilder()
+        for _ in range(events):
+            made.alloc(1 << 20, 8)
+        loaded = replay(made)
+        usage = _timeline.requested_measure(loaded).usage()
+        assert len(memoryview(_growth.find_recurrence(loaded, usage, 0, True)[0])) == 0
+        assert len(memoryview(_growth.find_turns(loaded, False))) == 0
+    with pytest.raises(ValueError, match="an i64 an event"):
+        _growth.find_recurrence(loaded, loaded.match(), 0, False)

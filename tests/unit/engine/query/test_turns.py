@@ -1,0 +1,83 @@
+"""turns: where an optimizer worked, by its stack, against a slow look at the same stacks."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memreplay.engine.query import _growth
+from tests.build import FrameSpec, SnapshotBuilder
+from tests.unit.engine.replay.measured import replay
+
+WRAPPER = ("wrapper", "/x/torch/optim/optimizer.py", 493)
+MAIN = ("main", "train.py", 9)
+
+
+def turns(made: SnapshotBuilder, *, zeroed: bool = False) -> list[int]:
+    return memoryview(_growth.find_turns(replay(made), zeroed)).tolist()
+
+
+@pytest.mark.parametrize(
+    "inner, found",
+    [
+        ([WRAPPER], True),
+        ([("step", "/x/torch/optim/sgd.py", 3)], True),
+        ([("step", "/x/bitsandbytes/optim/optimizer.py", 3)], True),
+        ([("step", "/x/deepspeed/zero/stage3_optimizer.py", 3)], True),
+        ([("wrapper", "/x/torch/optim/lr_scheduler.py", 3), WRAPPER], True),
+        ([("_foreach", "adam.py", 1), WRAPPER], True),
+        ([("step", "/x/torch/optim/lr_scheduler.py", 3)], False),
+        ([("step", "/home/ana/game.py", 3)], False),
+        ([("wrapper", "/home/ana/tools.py", 3)], False),
+        ([("zero_grad", "/x/torch/optim/optimizer.py", 3)], False),
+        ([("closure", "a.py", 1), WRAPPER], False),
+        ([("forward", "a.py", 1), ("closure", "a.py", 1), WRAPPER], False),
+        ([("work", "a.py", 1)], False),
+        ([], False),
+    ],
+)
+def test_whose_stack_is_the_optimizers(inner: list[FrameSpec], found: bool) -> None:
+    made = SnapshotBuilder()
+    for k in range(3):
+        made.alloc((3 * k + 1) << 20, 512, frames=[("work", "a.py", 1), MAIN])
+        made.alloc((3 * k + 2) << 20, 512, frames=[*inner, MAIN] if inner else [])
+    assert turns(made) == ([2, 4, 6] if found else [])
+
+
+def test_zero_grad_stands_in_for_what_allocates_nothing() -> None:
+    made = SnapshotBuilder()
+    for _ in range(3):
+        made.alloc(1 << 20, 512, frames=[("work", "a.py", 1), MAIN])
+        frames = [("zero_grad", "o.py", 1), ("_fn", "/x/torch/_dynamo/eval_frame.py", 2), MAIN]
+        made.free(1 << 20, 512, frames=frames)
+    assert turns(made) == []
+    assert turns(made, zeroed=True) == [3, 6, 9]
+
+
+@given(st.lists(st.sampled_from("owg"), max_size=60))
+def test_by_brute_force(order: list[str]) -> None:
+    """One optimizer (o), work (w), and what has no stack (g), which is work as well."""
+    made = SnapshotBuilder()
+    frames: dict[str, list[FrameSpec]] = {"o": [WRAPPER, MAIN], "w": [("w", "a.py", 1)], "g": []}
+    for k, one in enumerate(order):
+        made.alloc((k + 1) << 20, 512, frames=frames[one])
+    text = "".join(order).replace("g", "w")
+    gaps = sorted(len(part) for part in text.strip("w").split("o") if part)
+    least = 1
+    if gaps:
+        held, chosen = 0, 0
+        for gap in reversed(gaps):
+            if held * 10 >= sum(gaps) * 8:
+                break
+            held, chosen = held + gap, gap
+        least = max(1, chosen // 4)
+    ends, at = [], -1
+    for k, one in enumerate(text):
+        if one == "o":
+            if at >= 0 and k - at - 1 >= least:
+                ends.append(at + 1)
+            at = k
+    if at >= 0:
+        ends.append(at + 1)
+    assert turns(made) == ends

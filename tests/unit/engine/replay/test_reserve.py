@@ -1,0 +1,136 @@
+"""reserve: segments at the start and after each event, by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from memreplay.engine.replay import _measures
+from tests.build import SnapshotBuilder
+from tests.unit.engine.replay.measured import MIB, A, B, C, column, reserved
+
+TOP = 2**64
+
+
+def usage(builder: SnapshotBuilder, **bounds: Any) -> list[int]:
+    found = reserved(builder, **bounds)
+    return [found.start_bytes, *column(found.usage())]
+
+
+def regions(found: _measures.Reserved) -> list[tuple[int, int]]:
+    return [(start, size) for start, size, *_ in found.regions()]
+
+
+def test_what_comes_and_goes() -> None:
+    b = SnapshotBuilder().segment_alloc(A, 2 * MIB).alloc(A, 5).segment_alloc(B, 20 * MIB)
+    b.segment_free(A, 2 * MIB).segment(B, 20 * MIB)
+    found = reserved(b)
+    assert usage(b) == [0, 2 * MIB, 2 * MIB, 22 * MIB, 20 * MIB]
+    assert (found.end_bytes, found.final_bytes, found.misfits, found.odd) == (20 * MIB,) * 2 + (
+        0,
+        0,
+    )
+    assert column(found.events()) == [0, 2, 3]
+    assert found.regions() == []
+
+
+def test_what_was_there_is_freed_or_stays() -> None:
+    b = SnapshotBuilder().segment_free(A, 2 * MIB, stream=7, pool_id=(0, 1))
+    b.segment(C, 20 * MIB, stream=3, segment_type="small", pool=(2, 0))
+    found = reserved(b)
+    assert usage(b) == [22 * MIB, 20 * MIB]
+    # Pool ids are those of Tables.pool; a segment that the trace frees is small by its size.
+    (freed, kept) = found.regions()
+    assert freed[:3] + freed[4:] == (A, 2 * MIB, 7, True, False)
+    assert kept[:3] + kept[4:] == (C, 20 * MIB, 3, True, False)
+    pools = [found.replay.tables.pool(g[3]) for g in (freed, kept) if g[3] is not None]
+    assert pools == [(0, 1), (2, 0)]
+
+
+def test_an_address_used_again() -> None:
+    b = SnapshotBuilder().segment_free(A, 2 * MIB).segment_alloc(A, 20 * MIB)
+    b.segment_free(A, 20 * MIB).segment_alloc(A, 4 * MIB).segment(A, 4 * MIB)
+    assert usage(b) == [2 * MIB, 0, 20 * MIB, 0, 4 * MIB]
+    assert reserved(b).misfits == 0
+
+
+def test_unmapped_in_the_middle() -> None:
+    b = SnapshotBuilder().segment_unmap(A + 4 * MIB, 2 * MIB).segment_map(A + 10 * MIB, 2 * MIB)
+    b.segment(A, 4 * MIB, is_expandable=True)
+    b.segment(A + 6 * MIB, 6 * MIB, is_expandable=True)
+    found = reserved(b)
+    assert usage(b) == [10 * MIB, 8 * MIB, 10 * MIB]
+    # One mapped range at the start, of what are two segments at the end.
+    assert regions(found) == [(A, 10 * MIB)]
+    assert found.regions()[0][5]
+    assert found.misfits == 0
+
+
+def test_mapped_ranges_of_two_streams_are_two_regions() -> None:
+    b = SnapshotBuilder().segment(A, 2 * MIB, is_expandable=True, stream=1)
+    b.segment(A + 2 * MIB, 2 * MIB, is_expandable=True, stream=2)
+    assert regions(reserved(b)) == [(A, 2 * MIB), (A + 2 * MIB, 2 * MIB)]
+
+
+def test_neighbours_that_are_no_ranges_stay_apart() -> None:
+    b = SnapshotBuilder().segment(A, 2 * MIB).segment(A + 2 * MIB, 20 * MIB)
+    assert regions(reserved(b)) == [(A, 2 * MIB), (A + 2 * MIB, 20 * MIB)]
+
+
+def test_part_of_a_segment_that_events_replace() -> None:
+    """A free covers what two later segments take: the first word counts for each address."""
+    b = SnapshotBuilder().segment_free(A, 4 * MIB).segment_alloc(A, 2 * MIB)
+    b.segment_alloc(A + 2 * MIB, 2 * MIB).segment(A, 2 * MIB).segment(A + 2 * MIB, 2 * MIB)
+    assert usage(b) == [4 * MIB, 0, 2 * MIB, 4 * MIB]
+    assert regions(reserved(b)) == [(A, 4 * MIB)]
+
+
+def test_the_end_may_say_another_thing() -> None:
+    b = SnapshotBuilder().segment_alloc(A, 2 * MIB).segment_free(B, MIB).segment(B, MIB)
+    found = reserved(b)
+    assert (found.end_bytes, found.final_bytes) == (2 * MIB, MIB)
+    assert found.misfits == 3 * MIB
+
+
+def test_events_that_cannot_be_are_counted_and_left_out() -> None:
+    b = SnapshotBuilder().segment_alloc(A, 0).segment_map(TOP - MIB, MIB).segment_alloc(TOP - 1, 2)
+    b.segment_alloc(TOP - 2 * MIB, MIB).segment(TOP - 2 * MIB, MIB).segment(TOP - 1, MIB)
+    found = reserved(b)
+    assert found.odd == 3
+    assert usage(b) == [0, 0, 0, 0, MIB]
+    assert (found.final_bytes, found.misfits) == (MIB, 0)
+
+
+def test_a_range_begins_with_what_was_there_then() -> None:
+    b = SnapshotBuilder().segment_alloc(A, 2 * MIB).segment_free(B, 20 * MIB).alloc(A, 1)
+    b.segment_free(A, 2 * MIB).segment_alloc(C, 20 * MIB).segment(C, 20 * MIB)
+    whole = usage(b)
+    assert whole == [20 * MIB, 22 * MIB, 2 * MIB, 2 * MIB, 0, 20 * MIB]
+    for first in range(5):
+        for last in range(first, 6):
+            assert usage(b, start=first, stop=last) == whole[first : last + 1]
+
+
+def test_no_events_and_no_segments() -> None:
+    b = SnapshotBuilder().segment(A, 2 * MIB)
+    assert usage(b) == [2 * MIB]
+    b = SnapshotBuilder().alloc(A, 5)
+    found = reserved(b)
+    assert (usage(b), found.regions(), column(found.events())) == ([0, 0], [], [])
+
+
+def test_devices_are_apart() -> None:
+    b = SnapshotBuilder(2).segment_alloc(A, MIB, 0).segment_free(A, 4 * MIB, 1)
+    b.segment(A, MIB, 0).segment(B, 2 * MIB, 1)
+    assert usage(b) == [0, MIB]
+    found = reserved(b, 1)
+    assert [found.start_bytes, *column(found.usage())] == [6 * MIB, 2 * MIB]
+    assert found.misfits == 0
+
+
+def test_many_cells_keep_their_order() -> None:
+    """A thousand segments freed in an odd order, all there at the start."""
+    b = SnapshotBuilder(times=False)
+    for i in range(1000):
+        b.segment_free(A + (i * 377 % 1000) * 2 * MIB, 2 * MIB)
+    assert usage(b) == [(1000 - i) * 2 * MIB for i in range(1001)]
+    assert regions(reserved(b)) == [(A + i * 2 * MIB, 2 * MIB) for i in range(1000)]

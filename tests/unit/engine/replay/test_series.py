@@ -1,0 +1,119 @@
+"""series: extremes, means and separate maxima of short series."""
+
+from __future__ import annotations
+
+import pytest
+
+from memreplay.engine.read.column import Column
+from memreplay.engine.replay import _measures, _timeline
+from tests.build import SnapshotBuilder
+from tests.unit.engine.replay.measured import A, column, replay
+
+
+def series(*values: int, times: tuple[int, ...] | None = None) -> tuple[Column, Column | None]:
+    """The requested bytes of a trace that has these values: one address, allocated over."""
+    b = SnapshotBuilder(times=times is not None)
+    for i, value in enumerate(values):
+        b.alloc(A, value, time_us=times[i] if times is not None else None)
+    made = replay(b)
+    usage = _timeline.requested_measure(made).usage()
+    assert column(usage) == list(values)
+    return usage, made.times()
+
+
+def extremes(
+    *values: int, start: int = 0, times: tuple[int, ...] | None = None
+) -> tuple[int, int, int, int, int, float | None]:
+    usage, at = series(*values, times=times)
+    return _measures.extremes(usage, start, at)
+
+
+def test_the_first_of_equal_extremes() -> None:
+    assert extremes(5, 9, 9, 2, 2, 4, start=5) == (9, 1, 2, 3, 4, None)
+    assert extremes(9, 2, 9, start=9) == (9, -1, 2, 1, 9, None)
+    assert extremes(9, 2, start=2) == (9, 0, 2, -1, 2, None)
+
+
+def test_no_events() -> None:
+    assert extremes(start=7) == (7, -1, 7, -1, 7, None)
+    usage, _ = series()
+    assert _measures.maxima(usage, 7, 1, 5) == [(7, -1)]
+
+
+def test_the_mean_is_weighted_by_time() -> None:
+    assert extremes(10, 20, 40, times=(0, 1, 4))[5] == (10 * 1 + 20 * 3) / 4
+    assert extremes(10, 20, 40, times=(0, 0, 4))[5] == 20  # the last of one moment
+    assert extremes(10, 20, 40, 7, times=(5, 4, 6, 6))[5] == 20  # times that fall
+    assert extremes(10, 20, times=(5, 5))[5] is None
+    assert extremes(10, 20, times=(6, 5))[5] is None
+    assert extremes(10, times=(6,))[5] is None
+
+
+def test_times_far_apart() -> None:
+    assert extremes(10, 20, 30, times=(-(2**62), 2**62, 2**62))[5] == 10
+
+
+def test_events_without_a_time_last_with_those_before() -> None:
+    b = SnapshotBuilder().alloc(A, 10, time_us=1).alloc(A, 30, time_us=2).drop("time_us")
+    b.alloc(A, 50, time_us=3)
+    made = replay(b)
+    usage = _timeline.requested_measure(made).usage()
+    assert _measures.extremes(usage, 0, made.times())[5] == 30
+
+
+@pytest.mark.parametrize(
+    "values, start, drop, want",
+    [
+        ((1, 9, 2, 7, 1), 0, 5, [(9, 1), (7, 3)]),
+        ((1, 9, 2, 7, 1), 0, 6, [(9, 1)]),  # 2 to 7 is a rise of 5
+        ((1, 9, 5, 7, 1), 0, 3, [(9, 1)]),  # 5 to 7 is a ripple
+        ((1, 9, 8, 9, 1), 0, 2, [(9, 1)]),  # a plateau with a ripple: the first of it
+        ((1, 9, 7, 9, 1), 0, 2, [(9, 1), (9, 3)]),
+        ((3, 1, 8), 9, 2, [(9, -1), (8, 2)]),  # the start; one that has not fallen yet
+        ((9, 8, 7, 6, 5), 0, 1, [(9, 0)]),
+        ((1, 2, 3), 0, 1, [(3, 2)]),
+        ((4, 4), 4, 0, [(4, -1)]),  # no fall of 0 separates
+        ((1, 9, 1, 20, 1, 15, 1), 0, 5, [(20, 3), (15, 5), (9, 1)]),
+        ((1, 9, 1), 0, 2**64 - 1, [(9, 1)]),
+    ],
+)
+def test_maxima(
+    values: tuple[int, ...], start: int, drop: int, want: list[tuple[int, int]]
+) -> None:
+    usage, _ = series(*values)
+    assert _measures.maxima(usage, start, drop, 9) == want
+    assert _measures.maxima(usage, start, drop, 1) == want[:1]
+    assert _measures.maxima(usage, start, drop, 2**70) == want
+    for none in (0, -1, -(2**70)):
+        assert _measures.maxima(usage, start, drop, none) == []
+
+
+def test_falls_that_63_bits_do_not_hold() -> None:
+    usage, _ = series(1, 2)
+    assert _measures.maxima(usage, -(2**63), 2**63, 9) == [(2, 1)]
+    assert _measures.maxima(usage, 2**63 - 1, 2**63 - 3, 9) == [(2**63 - 1, -1)]
+
+
+def test_what_is_no_series() -> None:
+    usage, times = series(1, 2, times=(1, 2))
+    match = replay(SnapshotBuilder().alloc(A, 1)).match()  # 4 bytes an event
+    fields = replay(SnapshotBuilder().free_completed(A, 1)).baseline("size")  # among others
+    for wrong in (match, fields, Column.__new__(Column)):
+        with pytest.raises(ValueError, match="i64 an event"):
+            _measures.extremes(wrong, 0)
+        with pytest.raises(ValueError, match="i64 an event"):
+            _measures.extremes(usage, 0, wrong)
+        with pytest.raises(ValueError, match="i64 an event"):
+            _measures.maxima(wrong, 0, 1, 1)
+    short, _ = series(1)
+    with pytest.raises(ValueError, match="one number an event"):
+        _measures.extremes(usage, 0, short)
+    for nothing in (None, b"12345678", [1]):
+        with pytest.raises(TypeError):
+            _measures.extremes(nothing, 0)  # type: ignore[arg-type]
+        with pytest.raises(TypeError):
+            _measures.maxima(nothing, 0, 1, 1)  # type: ignore[arg-type]
+    with pytest.raises(OverflowError):
+        _measures.extremes(usage, 2**63, times)
+    with pytest.raises(OverflowError):
+        _measures.maxima(usage, 0, -1, 1)

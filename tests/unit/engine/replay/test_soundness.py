@@ -1,0 +1,102 @@
+"""soundness: counts of what cannot be, against a slow and obvious look at every block and event."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import memreplay as mr
+from memreplay.engine.replay import _soundness
+from memreplay.snapshot.replay import Replay
+from tests import build
+from tests.damage import DAMAGE, program
+from tests.strategies import traces
+
+GROWS = ("segment_alloc", "segment_map")
+SEGMENTS = (*GROWS, "segment_free", "segment_unmap")
+NEVER = 1 << 40
+
+
+def expected(trace: list[dict[str, Any]], replay: Replay) -> dict[str, int]:
+    """The same numbers, block by block and event by event."""
+    base = replay.native
+    columns = [memoryview(base.baseline(name)).tolist() for name in ("address", "size", "end")]
+    blocks = sorted(zip(*columns, strict=True))
+    regions = [(start, start + size) for start, size, *_ in replay.reserved.regions()]
+    changes = memoryview(replay.reserved.events()).tolist()
+    found = dict.fromkeys(("outside", "impossible", "overlaps", "waiting", "short_events"), 0)
+    reach = 0
+    for address, size, ended in blocks:
+        stop = address + max(size, 1)
+        end = NEVER if ended == mr._core.ABSENT_ID else ended
+        found["overlaps"] += address < reach
+        reach = max(reach, stop)
+        touching = (at for at in changes if covers(trace[at], address))
+        first = next(touching, None)
+        inside = any(start <= address and stop <= last for start, last in regions)
+        if first is not None and end > first:
+            found["impossible"] += 1
+        elif not inside:
+            found["outside"] += 1
+    requested = [replay.measure().start_bytes, *replay.measure().series.tolist()]
+    usage = replay.measure("reserved")
+    reserved = [usage.start_bytes, *usage.series.tolist()]
+    short = [
+        at - 1
+        for at, (low, high) in enumerate(zip(requested, reserved, strict=True))
+        # Nothing that matters changes at a free.
+        if low > high and (at == 0 or not trace[at - 1]["action"].startswith("free"))
+    ]
+    found["short_events"] = len(short)
+    found["short_at"] = short[0] if short else -1
+    for at, event in enumerate(trace):
+        if event["action"] == "free_requested":
+            after = trace[at + 1] if at + 1 < len(trace) else {}
+            same = after.get("action") == "free_completed" and after["addr"] == event["addr"]
+            found["waiting"] += not same
+    return found
+
+
+def covers(event: dict[str, Any], address: int) -> bool:
+    return bool(event["addr"] <= address < event["addr"] + event["size"])
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    late=st.booleans(),
+    kind=st.sampled_from(list(DAMAGE)),
+    where=st.integers(0, 2**32 - 1),
+)
+def test_what_is_missing_shows_as_it_should(seed: int, late: bool, kind: str, where: int) -> None:
+    snapshot = program(seed, late=late).snapshot
+    (trace,) = snapshot["device_traces"]
+    kept = DAMAGE[kind](trace, random.Random(where))
+    left = trace if kept is None else [trace[at] for at in kept]
+    replay = mr.open(build.dump(snapshot | {"device_traces": [left]})).replay(0)
+    assert replay.soundness == expected(left, replay)
+
+
+@given(traces())
+def test_what_no_allocator_wrote_ends_all_the_same(snapshot: Any) -> None:
+    snap = mr.open(build.dump(snapshot))
+    for device in snap.devices:
+        found = snap.replay(device).soundness
+        assert all(count >= 0 for name, count in found.items() if name != "short_at")
+        assert found["short_at"] >= -1
+
+
+def test_the_first_event_where_one_series_is_above_another() -> None:
+    made = program(3)
+    replay = mr.open(build.dump(made.snapshot)).replay(0)
+    low, high = replay.measure("requested"), replay.measure("reserved")
+    assert _soundness.first_above(low.column, 0, high.column, 0) is None
+    assert _soundness.first_above(low.column, 1, high.column, 0) == -1
+    first = next(at for at, (a, b) in enumerate(zip(high.series, low.series, strict=True)) if a > b)
+    assert _soundness.first_above(high.column, 0, low.column, 0) == first
+    other = mr.open(build.dump(program(4).snapshot)).replay(0).measure()
+    with pytest.raises(ValueError, match="as many events"):
+        _soundness.first_above(low.column, 0, other.column, 0)

@@ -1,0 +1,104 @@
+"""Tests of export/tables/arrow.py: columns of buffers, and a table that others take as it is."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import duckdb
+import numpy as np
+import polars
+import pyarrow as pa
+import pytest
+
+import memreplay as mr
+from memreplay.errors import LimitError, MissingExtraError
+from memreplay.export.tables import TABLES, arrow
+from tests.conftest import ROOT
+
+EXAMPLE = ROOT / "examples" / "transformer_step.pkl.gz"
+
+
+@pytest.fixture(scope="module")
+def snap() -> mr.Snapshot:
+    return mr.open(EXAMPLE)
+
+
+def test_numbers() -> None:
+    every_other = np.arange(6, dtype=np.uint32)[::2]
+    assert arrow.numbers(every_other).to_pylist() == [0, 2, 4]
+    assert arrow.numbers(np.broadcast_to(np.int64(7), 3)).to_pylist() == [7, 7, 7]
+    missing = arrow.numbers(np.arange(3), np.array([False, True, False]))
+    missing.validate(full=True)
+    assert (missing.to_pylist(), missing.null_count) == ([0, None, 2], 1)
+    assert arrow.numbers(np.array([True, False] * 5)).to_pylist() == [True, False] * 5
+    assert arrow.numbers(np.zeros(0)).to_pylist() == []
+
+
+def test_texts() -> None:
+    words = arrow.words_array(["a", "", "ü\ud800"])
+    found = arrow.texts(np.array([2, 0, 1]), words, np.array([False, True, False]))
+    found.validate(full=True)
+    assert found.to_pylist() == ["ü\\ud800", None, ""]
+
+
+def test_more_text_than_a_column_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrow, "_MOST_TEXT", 3)
+    with pytest.raises(LimitError, match="4 bytes of names"):
+        arrow.words_array(["ab", "cd"])
+
+
+def test_others_take_it_as_it_is(snap: mr.Snapshot) -> None:
+    allocations = snap.table("allocations")
+    total = sum(pa.table(allocations)["bytes"].to_pylist())
+    assert polars.DataFrame(allocations)["bytes"].sum() == total
+    assert allocations.to_polars()["bytes"].sum() == total
+    assert duckdb.execute("select sum(bytes) from allocations").fetchall() == [(total,)]
+    assert allocations.to_pandas()["bytes"].sum() == total
+    # A table may be read any number of times.
+    assert pa.RecordBatchReader.from_stream(allocations).read_all().num_rows == len(allocations)
+    assert repr(allocations) == f"<Table allocations: {len(allocations)} rows>"
+
+
+def test_the_schema_of_every_table_is_the_specs(snap: mr.Snapshot) -> None:
+    for name, spec in TABLES.items():
+        table = snap.table(name)
+        assert pa.schema(table) == table.schema == table.to_arrow().schema
+        assert table.schema.metadata[b"memreplay.table"] == name.encode()
+        assert table.schema.metadata[b"memreplay.schema"] == b"1"
+        assert table.schema.metadata[b"memreplay.file"] == str(EXAMPLE).encode()
+        for field, column in zip(table.schema, spec.columns, strict=True):
+            kind = {
+                "text": pa.dictionary(pa.int32(), pa.string()),
+                "ids": pa.list_(pa.field("element", pa.uint32(), nullable=False)),
+                "bool": pa.bool_(),
+            }.get(column.type) or pa.type_for_alias(column.type)
+            assert (field.name, field.type) == (column.name, kind)
+            assert field.nullable == column.nullable
+
+
+@pytest.mark.parametrize(
+    "package, call",
+    [
+        ("pyarrow", "snap.table('usage')"),
+        ("pandas", "snap.table('usage').to_pandas()"),
+        ("polars", "snap.table('usage').to_polars()"),
+    ],
+)
+def test_a_package_that_is_not_there_is_named(
+    package: str, call: str, snap: mr.Snapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtraError, match=f"needs? {package}: pip install"):
+        eval(call, {"snap": snap})
+
+
+def test_pandas_is_not_imported_for_it() -> None:
+    """It would take longer than an export of 100 MB, and 60 MiB."""
+    code = (
+        "import sys, memreplay\n"
+        f"snap = memreplay.open({str(EXAMPLE)!r})\n"
+        f"for name in {list(TABLES)}: list(snap.table(name).batches())\n"
+        "sys.exit('pandas' in sys.modules)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

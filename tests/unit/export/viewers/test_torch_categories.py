@@ -1,0 +1,81 @@
+"""torch_categories: what comes and goes adds up to the measure, in the right columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memreplay.analysis.categories.rules import DEFAULT_RULES, Rule
+from memreplay.errors import UsageError
+from memreplay.export.viewers.sampling import US, event_ns
+from memreplay.export.viewers.torch_categories import COLUMNS, MAPPED, category_events, column_of
+from memreplay.snapshot.model import MeasureName
+from tests import views
+from tests.build import SnapshotBuilder
+from tests.strategies import traces
+
+
+@given(traces(max_devices=1), st.sampled_from(("requested", "held", "active")))
+def test_rows_add_up_to_the_series(snapshot: Any, measure: MeasureName) -> None:
+    snap = views.opened(snapshot)
+    if len(snap.devices) != 1:
+        return
+    usage = snap.replay().measure(measure)
+    found = category_events(snap, measure=measure)
+    assert int(found.carried_bytes.sum()) == usage.start_bytes
+    running = usage.start_bytes + np.cumsum(found.bytes)
+    assert (running[-1] if len(running) else usage.start_bytes) == usage.final_bytes
+    allocs = int(np.asarray(usage.native.counted()).sum())
+    assert len(found.bytes) - int(found.is_free.sum()) == allocs
+    assert (found.bytes[found.is_free] <= 0).all()
+    assert (found.bytes[~found.is_free] >= 0).all()
+    at_ns = found.at_ns.tolist()
+    assert at_ns == sorted(at_ns)
+    # Each event has a moment of its own here.
+    after = dict(zip(at_ns, running.tolist(), strict=True))
+    first = usage.replay.time_range if found.timed else None
+    events = event_ns(usage.replay, None if first is None else first[0]).tolist()
+    since = 0 if first is None else first[0] * US
+    moments = {at + since: n for at, n in zip(events, usage.series.tolist(), strict=True)}
+    assert after.items() <= moments.items()
+
+
+def test_columns() -> None:
+    names = {COLUMNS[column_of(name)] for name in MAPPED}
+    assert names == {
+        "parameter",
+        "optimizer state",
+        "input",
+        "activation",
+        "gradient",
+        "temporary",
+    }
+    assert set(MAPPED) <= {rule.name for rule in DEFAULT_RULES}
+    assert COLUMNS[column_of("Autograd Detail")] == "autograd detail"
+    assert COLUMNS[column_of("compiled code")] == COLUMNS[column_of("my own")] == "unknown"
+
+
+def test_own_rules() -> None:
+    made = SnapshotBuilder().alloc(0x1000, 10, frames=[views.FORWARD]).build()
+    rules = (Rule("Gradient", frames="model"),)
+    found = category_events(views.opened(made), rules=rules)
+    assert [COLUMNS[i] for i in found.category] == ["gradient"]
+    found = category_events(views.opened(made))
+    assert [COLUMNS[i] for i in found.category] == ["activation"]
+
+
+def test_times_nobody_has() -> None:
+    made = SnapshotBuilder().alloc(0x1000, 1, time_us=-(2**63) + 5).alloc(0x2000, 1, time_us=7)
+    assert category_events(views.opened(made.build())).at_ns[0] == 0
+
+
+def test_reserved_and_several_devices_are_refused() -> None:
+    snap = views.opened(views.everything())
+    with pytest.raises(UsageError, match="have no categories"):
+        category_events(snap, measure="reserved")
+    with pytest.raises(UsageError, match="give --device; this snapshot has: 0, 1"):
+        category_events(snap)

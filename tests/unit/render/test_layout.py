@@ -1,0 +1,192 @@
+"""Tests of render/layout.py, through the plain sink, which adds nothing to it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memreplay.render.document import (
+    Bar,
+    Beside,
+    Block,
+    Heading,
+    Note,
+    Pairs,
+    Place,
+    Row,
+    Table,
+)
+from memreplay.render.fit import cell_width
+from memreplay.render.layout import MIN_WIDTH, lay_out
+from memreplay.render.plain import render_plain
+
+PLACE = Place("forward", "/home/ada/run/src/model/layers.py", 88)
+
+
+def test_heading_breaks_between_phrases() -> None:
+    heading = Heading(("device 0: peak 24.2 GiB", "at event 3,737 of 22,331", "+0.412 s"))
+    assert render_plain((heading,), width=50).splitlines() == [
+        "device 0: peak 24.2 GiB, at event 3,737 of 22,331,",
+        "  +0.412 s",
+    ]
+
+
+def test_words_of_a_heading_take_two_lines_where_they_must() -> None:
+    heading = Heading(("device 0: peak 683.5 MiB requested at event 1,200,002 of 3,000,002", "x"))
+    assert render_plain((heading,), width=60).splitlines() == [
+        "device 0: peak 683.5 MiB requested at event 1,200,002 of",
+        "  3,000,002,",
+        "  x",
+    ]
+    assert len(render_plain((Heading(("word " * 99,)),), width=60).splitlines()) <= 3
+
+
+def test_pairs_hang_under_their_values() -> None:
+    pairs = Pairs((("a", "one two three four five six seven eight nine"), ("long", "x")))
+    assert render_plain((pairs,), width=40).splitlines() == [
+        "a     one two three four five six seven",
+        "      eight nine",
+        "long  x",
+    ]
+
+
+def test_table_aligns_and_indents() -> None:
+    rows = (
+        Row(("9", PLACE), ((Place("main", "/x/y.py", 1), "dim"),)),
+        Row(("1,000", "7 more")),
+    )
+    table = Table(("n", "where"), ("right", "left"), rows)
+    assert render_plain((table,), width=40).splitlines() == [
+        "    n  where",
+        "    9  forward  …/src/model/layers.py:88",
+        "         main  /x/y.py:1",
+        "1,000  7 more",
+    ]
+
+
+def test_only_what_belongs_together_stands_together() -> None:
+    document = (
+        Heading(("one",)),
+        Pairs((("a", "b"),)),
+        Note("x"),
+        Note("y", "warning"),
+        Heading(("two",)),
+        Note("z"),
+    )
+    assert render_plain(document, width=80).splitlines() == [
+        "one",
+        "a  b",
+        "",
+        "note: x",
+        "warning: y",
+        "",
+        "two",
+        "note: z",
+    ]
+
+
+def test_styles_reach_the_sink() -> None:
+    lines = lay_out((Heading(("one",)), Note("careful", "warning")), 80)
+    assert lines == [(("one", "strong"),), (("warning: ", "warning"), ("careful", "plain"))]
+
+
+@pytest.mark.parametrize("width", [-1, 0, 1, 39])
+def test_no_narrower_than_it_can_be(width: int) -> None:
+    table = Table(("n", "where"), ("right", "left"), (Row(("9", PLACE)),))
+    assert lay_out((table,), width) == lay_out((table,), MIN_WIDTH)
+
+
+words = st.text(st.characters(max_codepoint=0x2FF), max_size=90)
+places = st.builds(Place, words, words, st.integers(0, 10**6), words)
+blocks = st.one_of(
+    st.builds(Heading, st.tuples(words, words)),
+    st.builds(Heading, st.tuples(places)),
+    st.builds(Pairs, st.tuples(st.tuples(st.just("name"), words))),
+    st.builds(Note, words, st.sampled_from(["note", "warning"])),
+    st.builds(
+        lambda cell, last: Table(("n", "where"), ("right", "left"), (Row((cell, last)),)),
+        st.integers(0, 10**9).map(str),
+        st.one_of(places, words),
+    ),
+)
+
+
+@given(st.lists(blocks, max_size=3), st.integers(MIN_WIDTH, 160))
+def test_no_line_is_wider(document: list[Block], width: int) -> None:
+    for line in lay_out(tuple(document), width):
+        assert cell_width("".join(text for text, _ in line)) <= width
+
+
+def table(*rows: tuple[str, int]) -> Table:
+    most = max(number for _, number in rows)
+    cells = tuple(Row((name, Bar(number / most))) for name, number in rows)
+    return Table(("of", ""), ("right", "left"), cells)
+
+
+def test_bars_are_as_long_as_there_is_room() -> None:
+    bars = table(("a", 100), ("long", 50), ("b", 1), ("c", 0))
+    for width, length in ((40, 34), (100, 40), (300, 40)):
+        lines = render_plain((bars,), width=width).splitlines()
+        assert lines[1:] == [
+            "   a  " + "█" * length,
+            "long  " + "█" * (length // 2),
+            "   b  " + ("▏" if length < 50 else "█"),
+            "   c",
+        ]
+
+
+def test_tables_stand_beside_each_other_where_there_is_room() -> None:
+    left = Table(("n",), ("left",), (Row(("one",)), Row(("two",)), Row(("three",))))
+    right = Table(("m", "x"), ("right", "left"), (Row(("4", PLACE)), Row(("5", "a"))))
+    wide = render_plain((Beside((left, right)),), width=116).splitlines()
+    assert wide == [
+        "n".ljust(60) + "m  x",
+        "one".ljust(60) + "4  forward  /home/ada/run/src/model/layers.py:88",
+        "two".ljust(60) + "5  a",
+        "three",
+    ]
+    below = render_plain((Beside((left, right)),), width=115)
+    assert below == render_plain((left, right), width=115)
+
+
+def test_spare_columns_go_while_the_last_is_too_narrow() -> None:
+    row = Row(("a" * 10, "b" * 10, "c" * 10, PLACE), ((PLACE, "dim"),))
+    spared = Table(("1", "2", "3", "4"), ("left", "left", "left", "left"), (row,), spare=(1, 2))
+    titles = [render_plain((spared,), width=w).splitlines()[0].split() for w in (72, 71, 60, 59)]
+    assert titles == [["1", "2", "3", "4"], ["1", "3", "4"], ["1", "3", "4"], ["1", "4"]]
+    first = render_plain((spared,), width=59).splitlines()[1]
+    assert first == "aaaaaaaaaa  forward  /home/ada/run/src/model/layers.py:88"[:60]
+
+
+def test_notes_that_tell_rows_apart_are_shown_where_there_is_no_room_beside() -> None:
+    def table(*notes: str) -> Table:
+        rows = tuple(
+            Row(("1", Place("forward", "/a/b/layers.py", 88, note)), ((Place("main"), "dim"),))
+            for note in notes
+        )
+        return Table(("n", "where"), ("right", "left"), rows)
+
+    assert render_plain((table("aten::mul_Tensor", "aten::sigmoid"),), width=40).splitlines() == [
+        "n  where",
+        "1  forward  /a/b/layers.py:88",
+        "     aten::mul_Tensor",
+        "     main",
+        "1  forward  /a/b/layers.py:88",
+        "     aten::sigmoid",
+        "     main",
+    ]
+    # One that tells nothing apart is left out, and with room there is no line for it.
+    assert "aten::" not in render_plain((table("aten::mul_Tensor"),), width=40)
+    assert (
+        len(render_plain((table("aten::mul_Tensor", "aten::sigmoid"),), width=80).split("\n")) == 5
+    )
+
+
+def test_spare_columns_of_numbers_go_where_there_is_no_room() -> None:
+    rows = (Row(("what is said of it at some length", "1.0 GiB", "2.0 GiB")),)
+    table = Table(("when", "spare", "kept"), ("left", "right", "right"), rows, spare=(1,))
+    assert "spare" in render_plain((table,), width=60)
+    narrow = render_plain((table,), width=44)
+    assert "spare" not in narrow
+    assert narrow.splitlines()[1] == "what is said of it at some length  2.0 GiB"

@@ -1,0 +1,71 @@
+"""Tests of render/markdown.py."""
+
+from __future__ import annotations
+
+from memreplay.render.document import (
+    Bar,
+    Beside,
+    Heading,
+    Note,
+    Pairs,
+    Picture,
+    Place,
+    Row,
+    Table,
+)
+from memreplay.render.markdown import render_markdown
+
+TABLE = Table(
+    ("bytes", "at"),
+    ("right", "left"),
+    (
+        Row(
+            ("1 B", Place("f|g", "/a_b/c.py", 3, "aten::mm")), ((Place("<module>", "d.py"), "dim"),)
+        ),
+    ),
+)
+
+
+def test_each_block() -> None:
+    text = render_markdown(
+        (
+            Heading((Place(file="a_b.pkl"),)),
+            Heading(("device 0", "peak 1 B")),
+            Pairs((("why", "1 * 2"), ("how", "@ana"))),
+            TABLE,
+            Note("# not a heading", "warning"),
+            Picture(((("a ", "plain"), ("```b", "dim")),)),
+        )
+    )
+    assert text.split("\n\n") == [
+        r"### a\_b.pkl",
+        "#### device 0, peak 1 B",
+        "- **why**: 1 \\* 2\n- **how**: &#64;ana",
+        "\n".join(
+            (
+                "| bytes | at |",
+                "| ---: | --- |",
+                r"| 1 B | f\|g  /a\_b/c.py:3  aten::mm<br>&lt;module&gt;  d.py |",
+            )
+        ),
+        r"> **warning:** \# not a heading",
+        "````\na ```b\n````",
+    ]
+
+
+def test_tables_beside_each_other_are_below_each_other() -> None:
+    text = render_markdown((Beside((TABLE, TABLE)),))
+    assert text.count("| ---: | --- |") == 2
+
+
+def test_bars() -> None:
+    table = Table(("part",), ("left",), (Row((Bar(0.5),)),))
+    assert "| ██████████ |" in render_markdown((table,))
+
+
+def test_nothing_in_pairs_is_nothing() -> None:
+    assert render_markdown((Pairs(()),)) == ""
+
+
+def test_escapes_of_a_terminal_do_not_pass() -> None:
+    assert "\x1b" not in render_markdown((Heading(("\x1b[31m",)), Note("\x1b]0;x\x07")))

@@ -1,1 +1,0 @@
-"""Tests of the replay and its measures, one file a module."""

@@ -1,0 +1,136 @@
+"""brief: one short line at a prompt, a table in a notebook, whatever a result holds."""
+
+from __future__ import annotations
+
+import pkgutil
+from dataclasses import dataclass, field, is_dataclass
+from importlib import import_module
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import memreplay as mr
+from memreplay import results
+from memreplay.commands.peak.find import peak_report
+from memreplay.commands.summary.find import summarize
+from memreplay.snapshot import model
+from memreplay.snapshot.brief import MOST_LINE, MOST_ROWS, Brief, value_words
+from tests import build
+from tests.build import SnapshotBuilder
+
+
+@dataclass(frozen=True, slots=True)
+class Inner(Brief):
+    name: str
+    n_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Outer(Brief):
+    text: str
+    inner: tuple[Inner, ...] = ()
+    numbers: tuple[int, ...] = ()
+    known: bool = False
+    settings: dict[str, int] = field(default_factory=dict)
+
+
+def snapshot(allocations: int = 2_000) -> mr.Snapshot:
+    builder = SnapshotBuilder()
+    for i in range(allocations):
+        builder.alloc(i << 9, 512, frames=[(f"f{i}<script>", "a&b.py", i + 1)])
+    return mr.open(build.dump(builder.build()))
+
+
+def classes() -> list[type]:
+    modules = [
+        import_module(f"memreplay.results.{m.name}") for m in pkgutil.iter_modules(results.__path__)
+    ]
+    return [
+        one
+        for module in modules
+        for one in vars(module).values()
+        if isinstance(one, type) and is_dataclass(one) and one.__module__ == module.__name__
+    ]
+
+
+def test_every_result_is_brief() -> None:
+    found = classes()
+    assert len(found) > 50
+    assert [
+        one for one in found if not issubclass(one, Brief) or one.__repr__ is not Brief.__repr__
+    ] == []
+    for one in (model.Group, model.Label, model.Lifetimes, model.LiveSet, model.SegmentChanges):
+        assert one.__repr__ is Brief.__repr__
+
+
+def test_a_line() -> None:
+    assert repr(Inner("a")) == "Inner(name='a')"
+    assert repr(Inner("a", 5)) == "Inner(name='a', n_bytes=5)"
+    assert repr(Outer("x", (Inner("a"),) * 3, (1, 2), known=True, settings={"a": 1})) == (
+        "Outer(text='x', inner=<tuple of 3 Inner>, numbers=(1, 2), known=True,"
+        " settings=<dict of 1>)"
+    )
+    assert (
+        repr(Outer("x", numbers=tuple(range(100)))) == "Outer(text='x', numbers=<tuple of 100 int>)"
+    )
+    assert repr(Outer("y" * 500)) == f"Outer(text='{'y' * 77}…')"
+    assert Outer("x") == Outer("x")
+    assert hash(Inner("a")) == hash(Inner("a"))
+
+
+@pytest.mark.parametrize(
+    "value, words",
+    [
+        (np.zeros(5), "<5 float64>"),
+        (np.zeros((2, 3), dtype=np.int8), "<2x3 int8>"),
+        (np.int64(5), "<one int64>"),
+        ([1, "a", None], "[1, 'a', None]"),
+        ([1, Inner("a")], "<list of 2>"),
+        ((), "()"),
+        (b"z" * 200, "b'" + "z" * 76 + "…'"),
+        (Inner("a" * 90), "Inner(…)"),
+    ],
+)
+def test_values(value: object, words: str) -> None:
+    assert value_words(value) == words
+
+
+def test_nothing_floods_the_prompt() -> None:
+    snap = snapshot()
+    replay = snap.replay()
+    usage = replay.measure()
+    report = peak_report(snap, top=0)
+    for one in (
+        snap,
+        snap.events,
+        snap.stacks,
+        snap.frames,
+        replay,
+        usage,
+        usage.peak,
+        replay.lifetimes,
+        replay.live_at(event=1_500),
+        usage.buckets(500),
+        report,
+        *report.devices,
+        *report.devices[0].groups[:3],
+        summarize(snap),
+    ):
+        assert len(repr(one)) <= MOST_LINE
+        assert "\n" not in repr(one)
+
+
+def test_tables_of_a_notebook() -> None:
+    snap = snapshot(50)
+    replay = snap.replay()
+    live = replay.live_at(event=40)
+    (device,) = peak_report(snap, top=30).devices
+    for one in (snap, snap.events, snap.segments, replay, replay.measure(), live, device):
+        html = one._repr_html_()
+        ElementTree.fromstring(html)  # every name is escaped, every tag closed
+        assert "<script>" not in html
+    assert live._repr_html_().count("<tr>") == 1 + MOST_ROWS + 1
+    assert f"{41 - MOST_ROWS} more" in live._repr_html_()
+    assert "f0&lt;script&gt;" in device._repr_html_()
+    assert "more" not in snapshot(3).replay().live_at(event=2)._repr_html_()

@@ -1,0 +1,197 @@
+"""snapshot: what `memreplay.open` takes, what a Snapshot offers, how ids are spelled out."""
+
+from __future__ import annotations
+
+import gc
+import gzip
+import io
+import weakref
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import memreplay as mr
+from memreplay.commands.slice.find import cut
+from tests import build
+from tests.build import SnapshotBuilder
+
+FRAMES = [("forward", "model.py", 7), ("main", "train.py", 3)]
+
+
+def small() -> Any:
+    builder = SnapshotBuilder(compile_context="0/1", user_metadata={"step": 3})
+    builder.alloc(0x1000, 100, frames=FRAMES, pool_id=(0, 1))
+    builder.free(0x1000, 100, frames=FRAMES)
+    builder.annotation("step", "START")
+    return builder.settings(expandable_segments=True, nested={"a": [1, 2.5, None]}).build()
+
+
+def test_takes_a_path_bytes_and_a_file(tmp_path: Path) -> None:
+    data = build.dump(small())
+    path = tmp_path / "snap.pkl"
+    path.write_bytes(data)
+    for source in (str(path), path, data, bytearray(data), memoryview(data), io.BytesIO(data)):
+        snap = mr.open(source)
+        assert snap.replay().peak.bytes == 100
+    with path.open("rb") as file:
+        assert mr.open(file).file == str(path)
+        assert not file.closed
+
+
+def test_a_file_is_read_from_where_it_stands() -> None:
+    file = io.BytesIO(b"something else" + build.dump(small()))
+    file.seek(len(b"something else"))
+    assert mr.open(file).native.n_events == 3
+
+
+def test_says_what_it_read(tmp_path: Path) -> None:
+    path = tmp_path / "snap.pkl.gz"
+    data = build.dump(small(), 4)
+    path.write_bytes(gzip.compress(data))
+    snap = mr.open(path)
+    assert snap.container == "gzip"
+    assert snap.file_bytes == path.stat().st_size
+    assert snap.stream_bytes == len(data)
+    assert snap.protocol == 4
+    assert snap.devices == (0,)
+    assert "3 events" in repr(snap)
+
+
+def test_spells_ids_out() -> None:
+    snap = mr.open(build.dump(small()))
+    events = snap.events
+    assert [snap.action_name(int(a)) for a in events.action] == [
+        "alloc",
+        "free_requested",
+        "free_completed",
+    ]
+    assert snap.stack(int(events.stack[0])) == (
+        mr.Frame("forward", "model.py", 7),
+        mr.Frame("main", "train.py", 3),
+    )
+    assert snap.text(int(events.compile_context[0])) == "0/1"
+    assert snap.metadata(int(events.user_metadata[0])) == {"step": 3}
+    assert snap.pool_id(int(events.pool[0])) == (0, 1)
+    assert snap.pool_id(int(events.pool[1])) is None
+    assert snap.text(2**32 - 1) is None
+    with pytest.raises(IndexError):
+        snap.stack(99)
+    with pytest.raises(IndexError):
+        snap.frame(99)
+
+
+def test_keeps_settings() -> None:
+    snap = mr.open(build.dump(small()))
+    assert snap.settings == {"expandable_segments": True, "nested": {"a": [1, 2.5, None]}}
+    assert mr.open(build.dump({"segments": [], "device_traces": []})).settings == {}
+
+
+def test_replays_a_device_once() -> None:
+    snap = mr.open(build.dump(small()))
+    assert snap.replay(0) is snap.replay()
+    with pytest.raises(mr.UsageError, match="no device 3; this snapshot has: 0"):
+        snap.replay(3)
+    empty = mr.open(build.dump({"segments": [], "device_traces": [[], []]}))
+    assert empty.devices == ()
+    with pytest.raises(mr.UsageError, match="this snapshot has: none"):
+        empty.replay()
+
+
+def test_columns_are_read_only_views_that_outlive_the_snapshot() -> None:
+    snap = mr.open(build.dump(small()))
+    address, line = snap.events.address, snap.frames.line
+    assert address.dtype == np.uint64
+    assert not address.flags.writeable
+    assert not address.flags.owndata
+    with pytest.raises(ValueError, match="read-only"):
+        address[0] = 1
+    del snap
+    assert address.tolist() == [0x1000] * 3
+    assert sorted(line.tolist()) == [0, 3, 7]
+
+
+def test_progress_is_told_in_bytes_of_the_input(tmp_path: Path) -> None:
+    data = build.dump(small())
+    path = tmp_path / "snap.pkl"
+    path.write_bytes(data)
+    told: list[tuple[int, int | None]] = []
+    mr.open(path, progress=lambda done, total: told.append((done, total)))
+    assert told[-1] == (len(data), len(data))
+    told.clear()
+    mr.open(io.BytesIO(data), progress=lambda done, total: told.append((done, total)))
+    assert told[-1][1] is None
+
+
+def test_a_progress_callback_may_stop_the_reading() -> None:
+    def stop(_done: int, _total: int | None) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        mr.open(build.dump(small()), progress=stop)
+
+
+def test_limits_can_be_set() -> None:
+    data = build.dump(small())
+    with pytest.raises(mr.LimitError, match="string_bytes"):
+        mr.open(data, limits=mr.Limits(string_bytes=4))
+    with pytest.raises(mr.LimitError, match="nesting_depth"):
+        mr.open(data, limits=mr.Limits(nesting_depth=1))
+
+
+def test_a_dict_without_the_keys_is_no_snapshot() -> None:
+    with pytest.raises(mr.SnapshotError, match="neither 'segments' nor 'device_traces'"):
+        mr.open(build.dump({"model": {"weight": 1}}))
+
+
+def test_at_the_end_of_a_with_block_nothing_waits_for_the_collector() -> None:
+    """A command over many files should hold one of them, not those that Python has yet to find."""
+    gc.disable()
+    try:
+        with mr.open(build.dump(small())) as snap:
+            usage = snap.replay().measure("held")
+            kept = usage.peak
+            replay = weakref.ref(snap.replay())
+        # What somebody still holds goes on to work.
+        assert usage.final_bytes == 0
+        assert usage.replay.measure("held").peak == kept
+        snap.replay().measure("held")
+        snap.__exit__(None, None, None)
+        del snap, usage
+        assert replay() is None
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (0, 1, 0, 2, 1, 0), (-1, 3, -1), ()])
+def test_segments_of_devices_in_any_order(order: tuple[int, ...]) -> None:
+    builder = SnapshotBuilder(3)
+    for i, device in enumerate(order):
+        start = (1 + i) << 24
+        blocks: list[Any] = [
+            {"address": start, "size": 512, "requested_size": 500, "state": "active_allocated"},
+            {"address": start + 512, "size": 1024, "requested_size": 0, "state": "inactive"},
+            {
+                "address": start + 1536,
+                "size": 1024,
+                "requested_size": 9,
+                "state": "active_pending_free",
+            },
+        ]
+        builder.segment(start, 1 << 21, device, blocks=blocks[: 1 + i % 3])
+    built = builder.build()
+    snap = mr.open(build.dump(built))
+    assert snap.devices == tuple(sorted(set(order)))
+    for device in snap.devices:
+        own = [one for one in built["segments"] if one["device"] == device]
+        tally = snap.replay(device).native.tally()
+        assert tally["segments"] == len(own)
+        assert tally["reserved_bytes"] == sum(one["total_size"] for one in own)
+        blocks = [one for segment in own for one in segment["blocks"]]
+        assert sum(count for _, count, _, _ in tally["states"]) == len(blocks)
+        active = [one for one in blocks if one["state"] != "inactive"]
+        size = sum(one["size"] for one in active)
+        assert snap.replay(device).native.segment_bytes("active") == size
+        again = mr.open(b"".join(cut(snap)[1])).replay(device)
+        assert again.native.tally() == tally

@@ -1,0 +1,251 @@
+"""usage: every measure of one small trace by hand, of a pool, of a stream, and in a range."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+
+import memreplay as mr
+from memreplay.snapshot.model import MEASURES, MeasureName
+from memreplay.snapshot.usage import Usage
+from tests import build
+from tests.allocator_strategies import record
+from tests.build import SnapshotBuilder
+
+MIB = 2**20
+A, B, C = 0x7F00_0000_0000, 0x7F00_4000_0000, 0x7F00_8000_0000
+
+
+def by_hand() -> SnapshotBuilder:
+    """A small segment comes; of a large one on stream 7 and in a pool two blocks were there."""
+    b = SnapshotBuilder(start_us=1_000)
+    b.segment_alloc(A, 2 * MIB, time_us=1_000, pool_id=(0, 0))
+    b.alloc(A, 100, time_us=1_010, pool_id=(0, 0))
+    b.free_requested(B, 3 * MIB, time_us=1_020, stream=7, pool_id=(0, 1))
+    b.alloc(A + 512, 600, time_us=1_020, pool_id=(0, 0))
+    b.free_completed(B, 3 * MIB, time_us=1_040, stream=7, pool_id=(0, 1))
+    b.free_requested(A, 100, time_us=1_050, pool_id=(0, 0))
+    b.segment(
+        A,
+        2 * MIB,
+        segment_type="small",
+        blocks=[
+            b.block(A, 512, 100, "active_pending_free"),
+            b.block(A + 512, 1024, 600),
+            b.block(A + 1536, 2 * MIB - 1536, 0, "inactive"),
+        ],
+    )
+    kept = b.block(B + 3 * MIB, 17 * MIB, 16 * MIB + 5)
+    gone = b.block(B, 3 * MIB, 0, "inactive")
+    return b.segment(B, 20 * MIB, stream=7, pool=(0, 1), blocks=[gone, kept])
+
+
+def replay(builder: SnapshotBuilder | None = None, **bounds: Any) -> mr.Replay:
+    return mr.open(build.dump((builder or by_hand()).build()), **bounds).replay()
+
+
+def series(usage: Usage) -> list[int]:
+    return [usage.start_bytes, *usage.series.tolist()]
+
+
+KEPT, LIVE = 16 * MIB + 5, 19 * MIB + 5
+SERIES: dict[MeasureName, list[int]] = {
+    "requested": [LIVE, LIVE, LIVE + 100, LIVE + 100, LIVE + 700, KEPT + 700, KEPT + 700],
+    "held": [LIVE, LIVE, LIVE + 100, KEPT + 100, KEPT + 700, KEPT + 700, KEPT + 600],
+    "active": [
+        *(20 * MIB, 20 * MIB, 20 * MIB + 512, 20 * MIB + 512),
+        *(20 * MIB + 1536, 17 * MIB + 1536, 17 * MIB + 1536),
+    ],
+    "allocated": [
+        *(20 * MIB, 20 * MIB, 20 * MIB + 512, 17 * MIB + 512),
+        *(17 * MIB + 1536, 17 * MIB + 1536, 17 * MIB + 1024),
+    ],
+    "reserved": [20 * MIB] + [22 * MIB] * 6,
+}
+
+
+def test_there_is_one_of_each_name() -> None:
+    assert set(SERIES) == set(MEASURES) == set(get_args(MeasureName))
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_the_series(measure: MeasureName) -> None:
+    usage, want = replay().measure(measure), SERIES[measure]
+    assert series(usage) == want
+    assert usage.series.dtype == np.int64
+    assert not usage.series.flags.writeable
+    assert usage.final_bytes == want[-1]
+    assert usage.reconciliation_bytes == 0
+    assert measure in repr(usage)
+    times = [1_000, 1_000, 1_010, 1_020, 1_020, 1_040, 1_050]
+    high, low = want.index(max(want)), want.index(min(want))
+    assert usage.peak == mr.PeakPoint(max(want), high - 1, times[high])
+    assert usage.minimum == mr.PeakPoint(min(want), low - 1, times[low])
+    weighed = want[1] * 10 + want[2] * 10 + want[4] * 20 + want[5] * 10
+    assert usage.mean_bytes == round(weighed / 50)
+    assert usage.peaks(3)[0] == usage.peak
+
+
+@pytest.mark.parametrize("measure", [one for one in MEASURES if one != "reserved"])
+def test_live_sets_and_lifetimes_add_up(measure: MeasureName) -> None:
+    usage = replay().measure(measure)
+    for event, want in enumerate(SERIES[measure], -1):
+        live = usage.live_at(event=event)
+        assert live.bytes == live.size.sum() == want
+        assert usage.baseline_held(event) == live.size[live.alloc_event < 0].sum()
+    lifetimes = usage.lifetimes
+    assert lifetimes.alloc_event.tolist() == [1, 3, -1, -1]
+    assert lifetimes.address.tolist() == [A, A + 512, B, B + 3 * MIB]
+    held = measure in ("held", "allocated")
+    assert lifetimes.free_event.tolist() == [5 if held else -1, -1, 2 if held else 4, -1]
+    blocks = measure in ("active", "allocated")
+    in_blocks, in_requests = [512, 1024, 3 * MIB, 17 * MIB], [100, 600, 3 * MIB, KEPT]
+    assert lifetimes.size.tolist() == (in_blocks if blocks else in_requests)
+
+
+def test_what_was_let_go_before_is_in_no_lifetime_of_held() -> None:
+    b = SnapshotBuilder().free_completed(A, 5).alloc(B, 1).free(C, 2)
+    held = replay(b).measure("held")
+    assert held.lifetimes.address.tolist() == [B, C]
+    assert held.live_at(event=-1).address.tolist() == [C]
+    assert len(replay(b).lifetimes) == 3
+
+
+def test_one_pool_and_one_stream() -> None:
+    found = replay()
+    for part in ({"pool": (0, 1)}, {"stream": 7}, {"pool": (0, 1), "stream": 7}):
+        usage = found.measure("requested", **part)
+        assert series(usage) == [LIVE] * 5 + [KEPT] * 2
+        assert usage.peak == mr.PeakPoint(LIVE, -1, 1_000)
+        assert usage.final_bytes == KEPT
+        assert usage.reconciliation_bytes is None
+        assert usage.live_at(event=4).address.tolist() == [B + 3 * MIB]
+        assert usage.lifetimes.address.tolist() == [B, B + 3 * MIB]
+    assert series(found.measure("allocated", pool=(0, 0))) == [0, 0, 512, 512, 1536, 1536, 1024]
+    assert series(found.measure("active", pool=(0, 0), stream=7)) == [0] * 7
+    # The whole is as it was.
+    assert series(found.measure()) == SERIES["requested"]
+    assert found.measure("held", stream=7) is found.measure("held", stream=7)
+
+
+def test_parts() -> None:
+    usage = replay().measure("held")
+    (large, small) = usage.parts("stream", 3)
+    assert (large.stream, large.pool, small.stream) == (7, None, 0)
+    assert (large.bytes, large.start_bytes, large.final_bytes) == (KEPT, LIVE, KEPT)
+    assert (large.peak_bytes, large.peak_event, large.count) == (LIVE, -1, 1)
+    assert (small.bytes, small.start_bytes, small.final_bytes) == (700, 0, 600)
+    assert (small.peak_bytes, small.peak_event, small.count) == (700, 3, 2)
+    assert (small.reserved_bytes, small.reserved_peak_bytes) == (2 * MIB, 2 * MIB)
+    assert (small.reserved_peak_event, small.reserved_final_bytes) == (0, 2 * MIB)
+    assert (large.reserved_bytes, large.reserved_peak_event) == (20 * MIB, -1)
+    assert [part.pool for part in usage.parts("pool", -1)] == [(0, 1), (0, 0)]
+    reserved = replay().measure("reserved").parts("pool", 0)
+    assert [(part.pool, part.bytes) for part in reserved] == [((0, 1), 20 * MIB), ((0, 0), 2 * MIB)]
+
+
+def test_parts_of_one_pool_or_stream_have_what_was_reserved_for_it() -> None:
+    b = SnapshotBuilder().segment_alloc(A, 2 * MIB, pool_id=(0, 0)).alloc(A, 5, pool_id=(0, 0))
+    b.segment_alloc(B, 20 * MIB, pool_id=(0, 1)).alloc(B, 7 * MIB, pool_id=(0, 1))
+    b.segment(A, 2 * MIB, blocks=[b.block(A, 512, 5)])
+    b.segment(B, 20 * MIB, pool=(0, 1), blocks=[b.block(B, 7 * MIB)])
+    kept = b.block(C, 2 * MIB)
+    found = replay(b.segment(C, 2 * MIB, pool=(0, 1), stream=7, blocks=[kept]))
+
+    def reserved(by: str, **alone: Any) -> list[tuple[Any, int, int]]:
+        parts = found.measure(**alone).parts(by, 3)
+        return [(getattr(part, by), part.bytes, part.reserved_peak_bytes) for part in parts]
+
+    assert reserved("stream", pool=(0, 1)) == [(0, 7 * MIB, 20 * MIB), (7, 2 * MIB, 2 * MIB)]
+    assert reserved("stream", pool=(0, 0)) == [(0, 5, 2 * MIB)]
+    assert reserved("pool", stream=0) == [((0, 1), 7 * MIB, 20 * MIB), ((0, 0), 5, 2 * MIB)]
+    assert reserved("pool", pool=(0, 1)) == [((0, 1), 9 * MIB, 22 * MIB)]
+    assert reserved("pool", pool=(0, 1), stream=7) == [((0, 1), 2 * MIB, 2 * MIB)]
+
+
+def test_reserved_of_one_pool_and_stream() -> None:
+    found = replay()
+    assert series(found.measure("reserved", pool=(0, 1))) == [20 * MIB] * 7
+    assert series(found.measure("reserved", stream=0)) == [0] + [2 * MIB] * 6
+    assert series(found.measure("reserved", pool=(0, 0), stream=7)) == [0] * 7
+    alone = found.measure("reserved", pool=(0, 0))
+    assert alone.peak == mr.PeakPoint(2 * MIB, 0, 1_000)
+    assert alone.final_bytes == 2 * MIB
+    assert alone.reconciliation_bytes is None
+    assert [(part.stream, part.bytes) for part in alone.parts("stream", 0)] == [(0, 2 * MIB)]
+    with pytest.raises(mr.UsageError, match="no pool 5:5"):
+        _ = found.measure("reserved", pool=(5, 5)).peak
+
+
+def test_parts_of_what_only_left_them() -> None:
+    """A segment comes on one stream and goes on another: made up, and it adds up."""
+    b = SnapshotBuilder().segment_alloc(A, MIB, stream=1).segment_free(A, MIB, stream=2)
+    parts = replay(b).measure("reserved").parts("stream", 1)
+    assert [(part.stream, part.bytes) for part in parts] == [(1, MIB), (2, -MIB)]
+
+
+def test_separate_peaks() -> None:
+    b = SnapshotBuilder(times=False)
+    for size in (10, 1000, 20, 990, 980, 990, 5, 300, 1):
+        b.alloc(A, size)
+    found = replay(b).measure().peaks(9)
+    assert [(one.bytes, one.event_index) for one in found] == [(1000, 1), (990, 3), (300, 7)]
+    assert replay(b).measure().peaks(2) == found[:2]
+    assert replay(b).measure().peaks(0) == replay(b).measure().peaks(-1) == ()
+
+
+def test_a_range_keeps_the_wholes_event_numbers() -> None:
+    found = replay(start=2, stop=5)
+    for measure, whole in SERIES.items():
+        usage = found.measure(measure)
+        assert series(usage) == whole[2:6], measure
+        assert usage.reconciliation_bytes is None
+        assert usage.peak.event_index == whole.index(max(whole[2:6]), 2) - 1
+        if measure != "reserved":
+            assert usage.live_at(event=1).bytes == whole[2]
+            assert usage.lifetimes.alloc_event.tolist().count(3) == 1
+        assert sum(part.bytes for part in usage.parts("stream", 4)) == whole[5]
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+@pytest.mark.parametrize("by", ["pool", "stream"])
+def test_parts_asked_for_again_are_those_asked_for_once(measure: MeasureName, by: str) -> None:
+    made = record(5, steps=300, late=40)
+    data = build.dump(made.snapshot)
+    usage = mr.open(data).replay().measure(measure)
+    for event in (200, -1, 7, 200, 150, usage.replay.events - 1):
+        again = usage.parts(by, event)
+        assert again == mr.open(data).replay().measure(measure).parts(by, event)
+        assert sum(part.bytes for part in again) == usage.bytes_at(event)
+
+
+def test_no_events() -> None:
+    b = SnapshotBuilder()
+    b.segment(A, 2 * MIB, blocks=[b.block(A, 512, 300)])
+    found = replay(b)
+    for measure, want in zip(MEASURES, (300, 300, 512, 512, 2 * MIB), strict=True):
+        usage = found.measure(measure)
+        assert series(usage) == [want]
+        assert usage.peak == usage.minimum == mr.PeakPoint(want, -1, None)
+        assert (usage.mean_bytes, usage.final_bytes, usage.reconciliation_bytes) == (None, want, 0)
+        assert usage.peaks(3) == (usage.peak,)
+        assert [part.bytes for part in usage.parts("pool", -1)] == [want]
+
+
+def test_what_is_not_there() -> None:
+    found = replay()
+    for event in (-2, 6):
+        for ask in (
+            lambda at: found.measure("held").parts("pool", at),
+            lambda at: found.measure("held").live_at(event=at),
+            lambda at: found.measure("active").baseline_held(at),
+            lambda at: found.measure().listed(at),
+        ):
+            with pytest.raises(mr.UsageError, match="no event"):
+                ask(event)
+    with pytest.raises(mr.UsageError, match="of segments, not of allocations"):
+        found.measure("reserved").live_at(event=0)
+    with pytest.raises(mr.UsageError, match="either event= or time_us="):
+        found.measure("held").live_at()

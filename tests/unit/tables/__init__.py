@@ -1,1 +1,0 @@
-"""Tests of the tables that are exported."""
