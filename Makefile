@@ -14,7 +14,9 @@ EXAMPLE     ?= examples/transformer_step.pkl.gz
 
 comma   := ,
 BIN     := $(VENV)/bin
-NATIVE  := $(wildcard src/memreplay/*.pyx src/memreplay/*.pxd src/memreplay/_native/*.pyx src/memreplay/_native/*.pxd)
+NATIVE  := $(wildcard src/memreplay/*.p[yx][xd] src/memreplay/engine/*/*.p[yx][xd])
+# The modules that have stubs, by their dotted names.
+STUBS   := $(subst /,.,$(patsubst src/%.pyi,%,$(wildcard src/memreplay/*.pyi src/memreplay/engine/*/*.pyi)))
 DATA    := $(patsubst %,bench/data/%mb.pkl,$(subst $(comma), ,$(SIZES)))
 # The requirements of [build-system], each in quotes.
 TOOLS   := $(shell sed -n '/^requires = \[/ { s/.*\[\(.*\)\]/\1/; s/", "/" "/g; p; }' pyproject.toml)
@@ -53,7 +55,7 @@ lint: $(VENV)/dev.stamp ## ruff (rules and format) and cython-lint
 
 typing: $(VENV)/built.stamp ## mypy --strict, and the stubs against the compiled modules
 	$(BIN)/python -m mypy
-	$(BIN)/python -m mypy.stubtest memreplay._core memreplay._timeline memreplay._measures memreplay._soundness memreplay._churn memreplay._growth memreplay._blockmap memreplay._groups memreplay._pieces memreplay._slicing memreplay._converting memreplay._adding memreplay._native.column --mypy-config-file pyproject.toml \
+	$(BIN)/python -m mypy.stubtest $(STUBS) --mypy-config-file pyproject.toml \
 	  --allowlist ci/stubtest-allowlist.txt --ignore-unused-allowlist
 
 gate: $(VENV)/built.stamp ## memreplay's own gate: the example snapshot against ci/gate-base.json
@@ -80,7 +82,7 @@ build: $(VENV)/dev.stamp ## sdist and wheel into dist/, checked in a bare enviro
 clean: ## remove everything that the other targets made
 	rm -rf $(VENV) $(SAN_VENV) .venv-viewers build dist bench/data bench/results src/*.egg-info tests/fuzz/crashes
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
-	rm -f src/memreplay/*.so src/memreplay/_native/*.so
+	find src -name "*.so" -delete
 	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
 
 bench/data/%mb.pkl: bench/generate.py
@@ -128,6 +130,6 @@ $(VENV)/built.stamp: $(VENV)/dev.stamp $(NATIVE)
 	@touch $@
 
 # Not editable: the sanitized modules must not land in src/, where the other environment looks.
-$(SAN_VENV)/built.stamp: $(SAN_VENV)/flags.stamp $(SAN_VENV)/tools.stamp pyproject.toml $(NATIVE) $(wildcard src/memreplay/*.py src/memreplay/*/*.py)
+$(SAN_VENV)/built.stamp: $(SAN_VENV)/flags.stamp $(SAN_VENV)/tools.stamp pyproject.toml $(NATIVE) $(wildcard src/memreplay/*.py src/memreplay/*/*.py src/memreplay/*/*/*.py)
 	MEMREPLAY_SANITIZE=1 DIST_EXTRA_CONFIG=$(SAN_VENV)/build.cfg $(SAN_VENV)/bin/python -m pip install --quiet --no-build-isolation '.[dev]'
 	@touch $@

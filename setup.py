@@ -42,10 +42,7 @@ directives = {
     "linetrace": COVERAGE,
 }
 
-sources = [
-    *sorted(Path("src/memreplay").glob("_*.pyx")),
-    *sorted(Path("src/memreplay/_native").glob("*.pyx")),
-]
+sources = sorted(Path("src/memreplay").rglob("*.pyx"))
 extensions = [
     Extension(
         ".".join(path.with_suffix("").parts[1:]),

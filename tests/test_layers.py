@@ -1,78 +1,46 @@
 """The import rule and the rules about a file's form, checked from the source text itself.
 
-`_native → _core → snapshot → analysis → tables → reports → cli`, with what is between
-them in LAYERS: a module may import its own layer and those before it. `errors` and `model` import
-nothing of the package but `brief`, and everything may import them. docs/architecture.md has the
-list, and says where each module belongs.
+ci/layers.txt has the layers, the lowest first: a module may import its own layer and those before
+it, and no folder imports another that imports it, by whatever way. docs/architecture.md quotes that
+list.
 """
 
 from __future__ import annotations
 
 import ast
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from memreplay.commands.app import COMMANDS
-
 PACKAGE = "memreplay"
-LAYERS = (
-    "results",
-    "_native",
-    "_diagnosis",
-    "_core",
-    "_timeline",
-    "_measures",
-    "_soundness",
-    "_groups",
-    "_churn",
-    "_growth",
-    "_blockmap",
-    "_pieces",
-    "_slicing",
-    "_converting",
-    "sources",
-    "foreign",
-    "container",
-    "readahead",
-    "packing",
-    "_adding",
-    "dataset_files",
-    "dataset_rows",
-    "dataset",
-    "columns",
-    "replay",
-    "snapshot",
-    "conversion",
-    "analysis",
-    "tables",
-    "reports",
-    "cli",
-    "__main__",
-    "pytest_plugin",
-)
-LEAVES = ("errors", "model")  # these import nothing of the package but what is below them
-BELOW = ("brief",)
-RANK = (
-    {name: rank for rank, name in enumerate(LAYERS)}
-    | dict.fromkeys(LEAVES, -1)
-    | dict.fromkeys(BELOW, -2)
-)
-RANK["__init__"] = RANK["reports"]  # the public names: all but the command line
+LIST = Path(__file__).parents[1] / "ci" / "layers.txt"
 
-PURE = ("analysis", "reports")
-LIGHT = (
-    "results",
-    "cli",
-    "reports",
-    "__init__",
-    "__main__",
-    *LEAVES,
-    *BELOW,
-)  # start without NumPy
+
+def ranks() -> dict[str, int]:
+    """The rank of each layer, and of each stage (engine.base) of the layer that has stages."""
+    found: dict[str, int] = {}
+    rank = 0
+    for line in LIST.read_text(encoding="utf-8").splitlines():
+        layer, colon, stages = line.rpartition(":")
+        if colon:
+            found[layer] = rank
+        for stage in stages.split("→"):
+            for name in map(str.strip, stage.split(",")):
+                # What begins with an underscore stands beside the layers' folders.
+                found[f"{layer}.{name}" if colon and not name.startswith("_") else name] = rank
+            rank += 1
+    return found
+
+
+RANK = ranks()
+STAGED = {name.partition(".")[0] for name in RANK if "." in name}
+
+PURE = ("analysis", "render")
+LIGHT = ("errors", "commands", "render", "__init__", "__main__")  # start without NumPy
 LAZY = ("duckdb", "rich", "plotille", "pyarrow", "matplotlib", "zstandard", "fsspec", "torch")
 NOT_IN_NATIVE = ("numpy", "rich", "click", "torch")
 
@@ -101,7 +69,16 @@ class Module(NamedTuple):
 
     @property
     def layer(self) -> str:
+        return layer_of(self.parts)
+
+    @property
+    def top(self) -> str:
         return self.parts[0]
+
+    @property
+    def folder(self) -> str:
+        """Where it is; what stands in no folder is by itself."""
+        return ".".join(self.parts[:-1] or self.parts)
 
     @property
     def package(self) -> tuple[str, ...]:
@@ -190,13 +167,20 @@ def imports(module: Module) -> Iterator[Import]:
     return python_imports(module) if module.path.suffix == ".py" else cython_imports(module)
 
 
-def layer_of(name: str) -> str | None:
-    """The layer that an imported name belongs to; None outside the package."""
-    top, _, rest = name.partition(".")
+def layer_of(parts: tuple[str, ...]) -> str:
+    """The layer, or the stage, of what has this place in the package."""
+    first = parts[0] if parts else "__init__"
+    staged = first in STAGED and len(parts) > 1 and parts[1] != "__init__"
+    return f"{first}.{parts[1]}" if staged else first
+
+
+def target(name: str) -> tuple[str, ...] | None:
+    """The place in the package that an imported name is of; None outside of it."""
+    top, *rest = name.split(".")
     if top != PACKAGE:
         return None
-    first = rest.partition(".")[0]
-    return first if first in RANK else "__init__"  # `from memreplay import Snapshot`
+    # The version stands in the package itself, which is loaded before any module of it.
+    return tuple(rest) if rest != ["__version__"] else None
 
 
 # --- the rules: each yields one line for each violation ------------------------------------------
@@ -205,18 +189,42 @@ def layer_of(name: str) -> str | None:
 def against_the_layers(package: Path) -> Iterator[str]:
     for module in modules(package, ".py", ".pyx", ".pxd"):
         if module.layer not in RANK:
-            yield module.at(
-                1, f"`{module.layer}` has no layer; give it one in {Path(__file__).name}"
-            )
+            yield module.at(1, f"`{module.layer}` has no layer; give it one in {LIST.name}")
             continue
         for name, line, _ in imports(module):
-            layer = layer_of(name)
-            if layer is None or (module.layer in LEAVES and name == f"{PACKAGE}.{module.layer}"):
-                continue
-            if module.layer in LEAVES and layer not in BELOW:
-                yield module.at(line, f"a leaf imports {name}")
-            elif RANK[layer] > RANK[module.layer]:
+            place = target(name)
+            # Any other name is a public one: `from memreplay import Snapshot`.
+            if place is not None and RANK[module.layer] < RANK.get(
+                layer_of(place), RANK["__init__"]
+            ):
                 yield module.at(line, f"`{module.layer}` imports {name} of a later layer")
+
+
+def circles(package: Path) -> Iterator[str]:
+    """Folders that import each other, by whatever way."""
+    folders = {".".join(path.relative_to(package).parts) for path in package.rglob("*/")}
+    reached: dict[str, set[str]] = defaultdict(set)
+    why: dict[tuple[str, str], str] = {}
+    for module in modules(package, ".py", ".pyx", ".pxd"):
+        if len(module.parts) == 1:
+            continue
+        for name, line, _ in imports(module):
+            place = target(name) or ()
+            ways = [".".join(place[:n]) for n in range(len(place), 0, -1)]
+            other = next((way for way in ways if way in folders), None)
+            if other is not None and other != module.folder:
+                reached[module.folder].add(other)
+                why[module.folder, other] = module.at(line, f"imports {name}")
+    for folder in sorted(reached):
+        seen, left = set(), list(reached[folder])
+        while left:
+            one = left.pop()
+            if one not in seen:
+                seen.add(one)
+                left += reached[one]
+        if folder in seen:
+            back = min(one for one in reached[folder] if one == folder or one in seen)
+            yield f"{why[folder, back]}: `{folder}` is in a circle of folders"
 
 
 def native_dependencies(package: Path) -> Iterator[str]:
@@ -228,24 +236,22 @@ def native_dependencies(package: Path) -> Iterator[str]:
 
 def impure(package: Path) -> Iterator[str]:
     for module in modules(package, ".py"):
-        if module.layer not in PURE:
+        if module.top not in PURE:
             continue
         for name, line, _ in imports(module):
             if name.partition(".")[0] in IO_MODULES or name in {f"sys.{s}" for s in IO_STREAMS}:
-                yield module.at(line, f"imports {name}; {module.layer} does no I/O")
+                yield module.at(line, f"imports {name}; {module.top} does no I/O")
         for node in ast.walk(ast.parse(module.text)):
             if isinstance(node, ast.Call):
                 called = node.func
                 if isinstance(called, ast.Name) and called.id in IO_CALLS:
-                    yield module.at(node.lineno, f"calls {called.id}(); {module.layer} does no I/O")
+                    yield module.at(node.lineno, f"calls {called.id}(); {module.top} does no I/O")
                 elif isinstance(called, ast.Attribute) and called.attr in IO_METHODS:
                     yield module.at(
-                        node.lineno, f"calls .{called.attr}(); {module.layer} does no I/O"
+                        node.lineno, f"calls .{called.attr}(); {module.top} does no I/O"
                     )
             elif isinstance(node, ast.Attribute) and node.attr in IO_STREAMS:
-                yield module.at(
-                    node.lineno, f"uses {ast.unparse(node)}; {module.layer} does no I/O"
-                )
+                yield module.at(node.lineno, f"uses {ast.unparse(node)}; {module.top} does no I/O")
 
 
 def heavy_at_load(package: Path) -> Iterator[str]:
@@ -256,9 +262,9 @@ def heavy_at_load(package: Path) -> Iterator[str]:
                 yield module.at(
                     line, f"imports {top} at load; import it in the function that uses it"
                 )
-            if at_load and top == "numpy" and module.layer in LIGHT:
+            if at_load and top == "numpy" and module.top in LIGHT:
                 yield module.at(
-                    line, f"imports numpy at load; `{module.layer}` must start without it"
+                    line, f"imports numpy at load; `{module.top}` must start without it"
                 )
 
 
@@ -287,6 +293,7 @@ def oversized(package: Path) -> Iterator[str]:
 
 PACKAGE_RULES = (
     against_the_layers,
+    circles,
     native_dependencies,
     impure,
     heavy_at_load,
@@ -316,22 +323,26 @@ def test_first_lines_elsewhere(folder: str, root: Path) -> None:
     assert not found, "\n".join(found)
 
 
-def test_the_architecture_has_the_import_rule(root: Path) -> None:
+def test_the_architecture_quotes_the_list(root: Path) -> None:
     text = (root / "docs" / "architecture.md").read_text(encoding="utf-8")
     block = text.partition("## The import rule\n\n")[2].partition("\n\n")[0]
-    assert re.findall(r"\w+", block) == [*BELOW, *LEAVES, *LAYERS]
+    said = [line.strip() for line in block.splitlines()]
+    assert said == LIST.read_text(encoding="utf-8").splitlines()
+
+
+def test_there_are_eight_layers() -> None:
+    assert len(LIST.read_text(encoding="utf-8").splitlines()) == 8
 
 
 def test_the_architecture_has_a_place_for_every_module(root: Path) -> None:
-    """By its name; what is of one command alone is where the command's name says."""
+    """A command's own modules are where the command's name says."""
     text = (root / "docs" / "architecture.md").read_text(encoding="utf-8")
     files = text.partition("## Files\n")[2].partition("\n## ")[0]
     said = {Path(name).stem for name in re.findall(r"`([\w./]+)`", files)}
     absent = []
     for module in modules(root / "src" / PACKAGE, ".py", ".pyx", ".pxd"):
         name = module.parts[-1]
-        command = re.sub(r"_(text|json|csv|github|junit|markdown|sarif)$", "", name)
-        if len(module.parts) > 1 and command in COMMANDS.keys() | said:
+        if module.top == "commands" and module.parts[1] != "shared":
             continue
         if name != "__init__" and name not in said:
             absent.append("/".join(module.parts))
@@ -347,56 +358,66 @@ def plant(package: Path, name: str, body: str) -> None:
 
 # A file, what is planted in it from its second line on, and what the checker has to say.
 PLANTED = [
-    ("analysis/a.py", "from memreplay.reports import text", "analysis/a.py:2: `analysis` imports"),
-    ("analysis/a.py", "from ..cli import peak", "analysis/a.py:2: `analysis` imports"),
-    ("analysis/__init__.py", "from .. import cli", "analysis/__init__.py:2: `analysis` imports"),
+    ("analysis/a.py", "from memreplay.render import text", "analysis/a.py:2: `analysis` imports"),
+    ("analysis/a.py", "from ..commands import peak", "analysis/a.py:2: `analysis` imports"),
+    ("analysis/__init__.py", "from .. import commands", "analysis/__init__.py:2: `analysis` imp"),
     ("analysis/a.py", "from memreplay import Snapshot", "imports memreplay.Snapshot of a later"),
     (
-        "snapshot.py",
-        "def f():\n    import memreplay.commands.peak.find",
-        "snapshot.py:3: `snapshot` imp",
+        "snapshot/s.py",
+        "def f():\n    import memreplay.analysis.trust",
+        "snapshot/s.py:3: `snapshot` imp",
     ),
     (
-        "snapshot.py",
-        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from .analysis import peak",
-        "snapshot.py:4: `snapshot` imports",
+        "snapshot/s.py",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from ..analysis import trust",
+        "snapshot/s.py:4: `snapshot` imports",
     ),
     (
-        "reports/r.py",
-        "from importlib import import_module\nm = import_module('memreplay.commands.peak.command')",
-        "reports/r.py:3: `reports` imports",
+        "render/r.py",
+        "from importlib import import_module\nm = import_module('memreplay.commands.peak')",
+        "render/r.py:3: `render` imports",
     ),
-    ("model.py", "from .errors import SnapshotError", "model.py:2: a leaf imports"),
-    ("brief.py", "from .model import Frame", "brief.py:2: `brief` imports"),
-    ("errors.py", "import memreplay", "errors.py:2: a leaf imports"),
+    ("errors.py", "import memreplay", "errors.py:2: `errors` imports"),
+    ("errors.py", "from memreplay.io import sources", "errors.py:2: `errors` imports"),
     ("helpers.py", "", "helpers.py:1: `helpers` has no layer"),
-    ("__init__.py", "from memreplay.cli import main", "__init__.py:2: `__init__` imports"),
-    ("_native/n.pyx", "from memreplay._core import f", "_native/n.pyx:2: `_native` imports"),
+    ("engine/more/n.pyx", "", "engine/more/n.pyx:1: `engine.more` has no layer"),
+    ("commands/c.py", "from memreplay import open", "commands/c.py:2: `commands` imports"),
+    ("engine/base/n.pyx", "from memreplay._core import f", "n.pyx:2: `engine.base` imports"),
     (
-        "_native/n.pxd",
-        "from ..snapshot cimport (\n    a)",
-        "_native/n.pxd:2: `_native` imports",
+        "engine/replay/n.pxd",
+        "from ..query cimport (\n    a)",
+        "engine/replay/n.pxd:2: `engine.replay` imports",
     ),
-    ("_core.pyx", "import memreplay.snapshot.snapshot", "_core.pyx:2: `_core` imports"),
+    ("_core.pyx", "import memreplay.snapshot", "_core.pyx:2: `_core` imports"),
     ("_core.pyx", "import numpy as np", "_core.pyx:2: native code imports numpy"),
     ("_core.pyx", "    cimport numpy", "_core.pyx:2: native code imports numpy"),
-    ("_native/n.pyx", "from torch cimport x", "_native/n.pyx:2: native code imports torch"),
-    ("reports/r.py", "x = open('f')", "reports/r.py:2: calls open()"),
+    ("engine/read/n.pyx", "from torch cimport x", "n.pyx:2: native code imports torch"),
+    ("render/r.py", "x = open('f')", "render/r.py:2: calls open()"),
     (
-        "reports/r.py",
+        "render/r.py",
         "def f(path):\n    path.write_text('')",
-        "reports/r.py:3: calls .write_text()",
+        "render/r.py:3: calls .write_text()",
     ),
     ("analysis/a.py", "print('x')", "analysis/a.py:2: calls print()"),
     ("analysis/a.py", "import sys\nsys.stdout.write('x')", "analysis/a.py:3: uses sys.stdout"),
     ("analysis/a.py", "from sys import stdout", "analysis/a.py:2: imports sys.stdout"),
-    ("reports/r.py", "def f():\n    import subprocess", "reports/r.py:3: imports subprocess"),
-    ("cli/c.py", "import rich.table", "cli/c.py:2: imports rich at load"),
-    ("snapshot.py", "try:\n    import zstandard\nexcept ImportError: ...", "imports zstandard at"),
-    ("cli/c.py", "import numpy as np", "cli/c.py:2: imports numpy at load"),
+    ("render/r.py", "def f():\n    import subprocess", "render/r.py:3: imports subprocess"),
+    ("commands/c.py", "import rich.table", "commands/c.py:2: imports rich at load"),
+    ("io/s.py", "try:\n    import zstandard\nexcept ImportError: ...", "imports zstandard at"),
+    ("commands/c.py", "import numpy as np", "commands/c.py:2: imports numpy at load"),
     ("__init__.py", "from numpy import ndarray", "__init__.py:2: imports numpy at load"),
-    ("_native/n.pyx", "\n" * MAX_PYX_LINES, "701 lines, 700 allowed"),
+    ("engine/read/n.pyx", "\n" * MAX_PYX_LINES, "701 lines, 700 allowed"),
 ]
+
+
+def test_a_circle_of_folders_is_caught(tmp_path: Path) -> None:
+    plant(tmp_path, "analysis/a/x.py", "from memreplay.analysis.b import y")
+    plant(tmp_path, "analysis/b/y.py", "from ..c.z import f")
+    plant(tmp_path, "analysis/c/z.py", "def f():\n    from memreplay.analysis.a.x import g")
+    plant(tmp_path, "analysis/d/w.py", "from memreplay.analysis.a import x")
+    found = list(circles(tmp_path))
+    assert len(found) == 3
+    assert "analysis/a/x.py:2: imports memreplay.analysis.b.y: `analysis.a` is in a" in found[0]
 
 
 @pytest.mark.parametrize("name, body, expected", PLANTED)
@@ -408,29 +429,35 @@ def test_a_planted_violation_is_caught(name: str, body: str, expected: str, tmp_
 
 @pytest.mark.parametrize("first", ["", "import os", "# cython: language_level=3", '"""', "# x"])
 def test_a_first_line_that_names_no_job_is_caught(first: str, tmp_path: Path) -> None:
-    (tmp_path / "model.py").write_text(f"{first}\nx = 1\n", encoding="utf-8")
+    (tmp_path / "errors.py").write_text(f"{first}\nx = 1\n", encoding="utf-8")
     (found,) = nameless(tmp_path)
-    assert "model.py:1: the first line" in found
+    assert "errors.py:1: the first line" in found
 
 
 def test_what_the_rules_allow(tmp_path: Path) -> None:
-    plant(tmp_path, "brief.py", "from html import escape")
-    plant(tmp_path, "model.py", "from dataclasses import dataclass\nfrom .brief import Brief")
-    plant(tmp_path, "snapshot.py", "import numpy as np\nfrom memreplay import _core, errors")
-    plant(tmp_path, "analysis/a.py", "import numpy as np\nfrom .b import f\nfrom .. import model")
-    plant(tmp_path, "reports/r.py", "from ..analysis import a\ndef f():\n    import rich, numpy")
+    plant(tmp_path, "errors.py", "from dataclasses import dataclass")
+    plant(tmp_path, "snapshot/s.py", "import numpy as np\nfrom memreplay import _core, errors")
+    plant(
+        tmp_path, "analysis/a.py", "import numpy as np\nfrom .b import f\nfrom .. import snapshot"
+    )
+    plant(tmp_path, "render/r.py", "from ..analysis import a\ndef f():\n    import rich, numpy")
     plant(tmp_path, "__init__.py", "from .snapshot import Snapshot")
     plant(
         tmp_path,
-        "cli/c.py",
+        "commands/c.py",
         "from typing import TYPE_CHECKING\nfrom memreplay import __version__\n"
         "if TYPE_CHECKING:\n    import numpy\n    import rich\nprint(open)",
     )
-    plant(tmp_path, "__main__.py", "from memreplay.cli import main")
-    plant(tmp_path, "_native/a.pxd", "from libc.stdint cimport uint64_t\nfrom .b cimport (\n    c)")
+    plant(tmp_path, "__main__.py", "from memreplay.commands import main")
+    plant(
+        tmp_path,
+        "engine/base/a.pxd",
+        "from libc.stdint cimport uint64_t\nfrom .b cimport (\n    c)",
+    )
+    plant(tmp_path, "engine/read/n.pyx", "from memreplay._core cimport Tables")
     plant(
         tmp_path,
         "_core.pyx",
-        '"""Text:\nimport numpy\n"""\nfrom memreplay._native.a cimport (\n    b, # c\n)',
+        '"""Text:\nimport numpy\n"""\nfrom memreplay.engine.base.a cimport (\n    b, # c\n)',
     )
     assert violations(tmp_path) == []

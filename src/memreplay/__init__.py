@@ -41,15 +41,15 @@ _HOME = {
     "TruncatedError": "errors",
     "UnsafePickleError": "errors",
     "UsageError": "errors",
-    "Frame": "model",
-    "Lifetimes": "model",
-    "Limits": "model",
-    "LiveSet": "model",
-    "PeakPoint": "model",
-    "Replay": "replay",
-    "Usage": "replay",
-    "Snapshot": "snapshot",
-    "open": "snapshot",
+    "Frame": "snapshot.model",
+    "Lifetimes": "snapshot.model",
+    "Limits": "io.limits",
+    "LiveSet": "snapshot.model",
+    "PeakPoint": "snapshot.model",
+    "Replay": "snapshot.replay",
+    "Usage": "snapshot.usage",
+    "Snapshot": "snapshot.snapshot",
+    "open": "snapshot.snapshot",
 }
 
 __all__ = [
@@ -80,7 +80,7 @@ def __getattr__(name: str) -> object:
     from importlib import import_module
 
     module = import_module(f"memreplay.{_HOME[name]}")
-    if _HOME[name] == "snapshot":
+    if _HOME[name] == "snapshot.snapshot":
         vars(module)["make_table"] = _table
     value: object = getattr(module, name)
     globals()[name] = value

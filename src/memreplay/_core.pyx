@@ -14,7 +14,6 @@ from memreplay.engine.read cimport value as _value
 from memreplay.engine.read cimport vm as _vm
 from memreplay.engine.read.column cimport Column, column, field_column
 from memreplay.engine.base.cursor cimport Cursor
-from memreplay.engine.write.dump cimport dump_lines
 from memreplay.engine.base.hashmap cimport NONE32, Spans, span_at, spans_len
 from memreplay.engine.read.intake cimport Intake
 from memreplay.engine.read.keys cimport S_ACTION, S_STATE, key_name
@@ -357,10 +356,6 @@ cdef class Tables:
         if table == "frame":
             return field_column(self, &t.frames.data, spans_len(&t.frames), table, field)
         raise KeyError(table)
-
-    def dump(self, ndjson: bool):
-        """An iterator over all rows as lines in ASCII, about a MiB of bytes at a time."""
-        return dump_lines(self, &self.t, ndjson)
 
 
 cdef bint is_json(const Cursor* cur) noexcept:

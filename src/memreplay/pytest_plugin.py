@@ -255,7 +255,7 @@ def _read_baseline(path: Path) -> Any:
 
 def _write_baseline(snap: Any, budget: Budget, path: Path, trusting: bool) -> None:
     from memreplay.analysis.comparing.baseline import baseline_of
-    from memreplay.analysis.comparing.baseline_json import render_baseline_json
+    from memreplay.commands.baseline.json import render_baseline_json
     from memreplay.commands.gate.find import doubts
 
     made = baseline_of(snap, measure=budget.measure, budgets=(budget,))

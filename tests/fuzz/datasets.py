@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import memreplay as mr
 
 MAGIC = b"memreplay fuzz dataset\n"
-SAID = b"memreplay.snapshot.snapshot"
+SAID = b"memreplay.snapshot"
 WRITERS = {"arrow": write_arrow, "parquet": write_parquet}
 TEXTS = ("alloc", "active_allocated", "0:1", "-1:9223372036854775807", ":", '{"a": 1}', '{"a', "")
 

@@ -162,7 +162,7 @@ def _said(files: Mapping[str, _File]) -> dict[str, Any]:
             raise SnapshotError(
                 f"{file.name}: from another version of memreplay's tables", hint=RESTORE
             )
-        said = _parsed(metadata.get(b"memreplay.snapshot.snapshot", b""), file.name)
+        said = _parsed(metadata.get(b"memreplay.snapshot", b""), file.name)
         if found is not None and said != found:
             raise SnapshotError(
                 f"{file.name}: from another snapshot than the other tables", hint=RESTORE
@@ -188,7 +188,7 @@ def _check_twin(path: str, said: dict[str, Any]) -> None:
     try:
         other = _opened(path, os.path.splitext(path)[1][1:])
         of = _parsed(
-            (other.schema.metadata or {}).get(b"memreplay.snapshot.snapshot", b""), other.name
+            (other.schema.metadata or {}).get(b"memreplay.snapshot", b""), other.name
         )
     except SnapshotError:
         return  # it is none that could be read instead

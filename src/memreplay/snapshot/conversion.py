@@ -7,6 +7,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from memreplay.engine.replay import _timeline
+from memreplay.engine.write import _dump
 from memreplay.errors import SnapshotError
 from memreplay.io.container import Source, open_stream
 from memreplay.io.limits import Limits
@@ -90,7 +91,7 @@ def _check(
         raise SnapshotError(
             f"as {form} it could not be read again: {error.message}", hint=hint
         ) from error
-    rows = zip_longest(snap.native.dump(True), again.native.dump(True))
+    rows = zip_longest(_dump.dump(snap.native, True), _dump.dump(again.native, True))
     if kept != _kept(snap) or any(one != other for one, other in rows):
         raise SnapshotError(f"as {form} it would be read as another snapshot", hint=hint)
 

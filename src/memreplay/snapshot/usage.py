@@ -207,9 +207,11 @@ class Usage:
     ) -> list[list[int]]:
         """The same of reserved memory, by "pool" or "stream": groups are the numbers of
         `part_classes`."""
+        from memreplay.engine.query import _layers
+
         base = self.replay.first_event
         at = [event - base for event in samples]
-        found = self.replay.classes(by).reserved_layers(wanted, at, self._alone)
+        found = _layers.reserved_layers(self.replay.classes(by), wanted, at, self._alone)
         return [memoryview(one).tolist() for one in found]
 
     def part_classes(self, by: str, parts: Sequence[Part]) -> list[int]:

@@ -236,7 +236,7 @@ WHOLE = (
 def test_no_word_of_the_snapshot(said: bytes, folder: Path) -> None:
     def change(made: pa.Table) -> pa.Table:
         return made.replace_schema_metadata(
-            {**made.schema.metadata, b"memreplay.snapshot.snapshot": said}
+            {**made.schema.metadata, b"memreplay.snapshot": said}
         )
 
     rewrite(folder, "frames", change)
@@ -283,7 +283,7 @@ def test_columns_of_another_type(folder: Path) -> None:
 def test_few_bytes_of_many_rows(folder: Path) -> None:
     rows = 1 << 22
     said = json.loads(
-        pq.read_schema(folder / "events.parquet").metadata[b"memreplay.snapshot.snapshot"]
+        pq.read_schema(folder / "events.parquet").metadata[b"memreplay.snapshot"]
     )
     said["rows"]["stacks"] = rows
     many = pa.table({"frame_ids": pa.array([[]], pa.list_(pa.uint32()))}).take([0] * rows)
@@ -291,7 +291,7 @@ def test_few_bytes_of_many_rows(folder: Path) -> None:
     def change(made: pa.Table) -> pa.Table:
         metadata = {
             **made.schema.metadata,
-            b"memreplay.snapshot.snapshot": json.dumps(said).encode(),
+            b"memreplay.snapshot": json.dumps(said).encode(),
         }
         return made.replace_schema_metadata(metadata)
 
@@ -301,7 +301,7 @@ def test_few_bytes_of_many_rows(folder: Path) -> None:
         {
             b"memreplay.table": b"stacks",
             b"memreplay.schema": b"1",
-            b"memreplay.snapshot.snapshot": json.dumps(said).encode(),
+            b"memreplay.snapshot": json.dumps(said).encode(),
         }
     )
     pq.write_table(made, folder / "stacks.parquet")
@@ -315,10 +315,10 @@ def said_of(folder: Path, **changes: Any) -> None:
     """Changes what all tables say of their snapshot."""
 
     def change(made: pa.Table) -> pa.Table:
-        said = json.loads(made.schema.metadata[b"memreplay.snapshot.snapshot"]) | changes
+        said = json.loads(made.schema.metadata[b"memreplay.snapshot"]) | changes
         metadata = {
             **made.schema.metadata,
-            b"memreplay.snapshot.snapshot": json.dumps(said).encode(),
+            b"memreplay.snapshot": json.dumps(said).encode(),
         }
         return made.replace_schema_metadata(metadata)
 

@@ -368,6 +368,10 @@ class Dimensions:
             return at.function
         return f"{at.function} {at.file}:{at.line}" if at.line else f"{at.function} {at.file}"
 
+    def label_frame(self, usage: Usage, stack: int) -> int:
+        """The frame that a stack is put down to; ABSENT_ID for the stack of no frames."""
+        return usage.native.label_frame(stack, self.file_rank, self.function_rank)
+
     def stack_label(self, usage: Usage, stack: int) -> Label:
         """A stack, called after the frame that it is put down to. Spelled out once."""
         if stack in self._stacks:

@@ -76,7 +76,7 @@ class Grouper:
         if usage.measure == "reserved":
             from memreplay.analysis.groups.reserving import reserved_groups
 
-            return *reserved_groups(self, usage, event, top), ()
+            return *reserved_groups(self.dimensions, self.by, usage, event, top), ()
         return *self.groups(usage, event, top), ()
 
     def parts(self, parts: tuple[Part, ...], top: int) -> tuple[tuple[Group, ...], int, int]:
@@ -145,4 +145,4 @@ class Grouper:
 
     def label_frame(self, usage: Usage, stack: int) -> int:
         """The frame that a stack is put down to; ABSENT_ID for the stack of no frames."""
-        return usage.native.label_frame(stack, self.file_rank, self.function_rank)
+        return self.dimensions.label_frame(usage, stack)

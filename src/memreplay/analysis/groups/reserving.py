@@ -13,7 +13,7 @@ from memreplay.snapshot.model import By, Group, Label
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from memreplay.analysis.groups.grouping import Grouper
+    from memreplay.analysis.groups.dimensions import Dimensions
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.snapshot import Snapshot
     from memreplay.snapshot.usage import Usage
@@ -25,16 +25,16 @@ Name = int  # of a group: its stack, frame or text, or one of the above
 
 
 def reserved_groups(
-    grouper: Grouper, usage: Usage, event: int, top: int
+    dimensions: Dimensions, by: By, usage: Usage, event: int, top: int
 ) -> tuple[tuple[Group, ...], int, int]:
     """(the `top` largest groups, how many there are, segments in all) of what is reserved after an
     event, by who asked for it. They add up to what is reserved."""
-    asked = asked_for(grouper.snap, usage.replay, event)
+    asked = asked_for(dimensions.snap, usage.replay, event)
     whole = usage.bytes_at(event)
     n_bytes: Counter[Name] = Counter()
     segments: Counter[Name] = Counter()
     for stack, size, count in asked:
-        name = _name(grouper, usage.replay, stack)
+        name = _name(dimensions, by, usage.replay, stack)
         n_bytes[name] += size
         segments[name] += count
     # A segment that came twice counts once by address, and twice in the sum.
@@ -43,7 +43,7 @@ def reserved_groups(
     order = sorted(n_bytes, key=lambda name: (-n_bytes[name], name))
     groups = []
     for name in order[:top] if top else order:
-        label = _label(grouper, usage.replay, name)
+        label = _label(dimensions, by, usage.replay, name)
         share = n_bytes[name] / whole if whole else 0.0
         groups.append(
             Group(
@@ -111,23 +111,22 @@ def _stacks_before(snap: Snapshot, replay: Replay) -> NDArray[np.int64]:
     return found
 
 
-def _name(grouper: Grouper, replay: Replay, stack: int) -> Name:
+def _name(dimensions: Dimensions, by: By, replay: Replay, stack: int) -> Name:
     """The group that a stack is in: it itself, its frame, its file or its function."""
-    if stack < 0 or grouper.by == "stack":
+    if stack < 0 or by == "stack":
         return stack
-    native = grouper.snap.native
-    if grouper.by == "innermost":
+    native = dimensions.snap.native
+    if by == "innermost":
         return int(native.stack(stack)[0])
-    frame = grouper.label_frame(replay.measure(), stack)
-    if grouper.by == "frame":
+    frame = dimensions.label_frame(replay.measure(), stack)
+    if by == "frame":
         return frame
     function, file, _ = native.frame(frame)
-    return int(file if grouper.by == "file" else function)
+    return int(file if by == "file" else function)
 
 
-def _label(grouper: Grouper, replay: Replay, name: Name) -> Label:
+def _label(dimensions: Dimensions, by: By, replay: Replay, name: Name) -> Label:
     if name < 0:
-        said = BEFORE if grouper.snap.has_events else NO_EVENTS
+        said = BEFORE if dimensions.snap.has_events else NO_EVENTS
         return Label({_NONE: NO_STACK, _UNKNOWN: said, _ODD: AGAINST}[name])
-    by: By = grouper.by
-    return grouper.dimensions.label(replay.measure(), by, name)  # type: ignore[arg-type]
+    return dimensions.label(replay.measure(), by, name)  # type: ignore[arg-type]

@@ -101,7 +101,7 @@ def command(
         if words:
             click.echo(f"memreplay: error: {words}", err=True)
             ctx.exit(NOT_TRUSTED)
-    from memreplay.analysis.comparing.baseline_json import render_baseline_json
+    from memreplay.commands.baseline.json import render_baseline_json
 
     with byte_output(output) as out:
         out.write(f"{render_baseline_json(baseline)}\n".encode())

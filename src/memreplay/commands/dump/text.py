@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
+from memreplay.engine.write import _dump
 from memreplay.errors import LimitError
 from memreplay.render.strict_json import json_safe, to_json
 
@@ -27,7 +28,7 @@ def render_dump(snapshot: Snapshot, fmt: Format) -> Iterator[bytes]:
     header = _header(snapshot)
     yield (to_json(header, indent=None) if fmt == "ndjson" else _words(header)).encode() + b"\n"
     left = FREE_BYTES + MAX_RATIO * snapshot.stream_bytes
-    for lines in snapshot.native.dump(fmt == "ndjson"):
+    for lines in _dump.dump(snapshot.native, fmt == "ndjson"):
         left -= len(lines)
         if left < 0:
             raise LimitError(

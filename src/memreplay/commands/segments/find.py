@@ -71,7 +71,7 @@ def _device(
         changes=changes,
         taken=_groups(snap, replay, changes, changes.bytes > 0, rank),
         given_back=_groups(snap, replay, changes, changes.bytes < 0, rank),
-        at_peak=reserved_groups(grouper, usage, usage.peak.event_index, 0)[0],
+        at_peak=reserved_groups(grouper.dimensions, "frame", usage, usage.peak.event_index, 0)[0],
     )
 
 

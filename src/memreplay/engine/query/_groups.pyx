@@ -8,11 +8,11 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 from memreplay._core cimport new_seed
-from memreplay.engine.replay._measures cimport Layering
 from memreplay.engine.query cimport calltree as _calltree
 from memreplay.engine.query cimport keying as _keying
 from memreplay.engine.query cimport layers as _layers
 from memreplay.engine.query cimport origins as _origins
+from memreplay.engine.query._layers cimport Layering
 from memreplay.engine.read.column cimport Column, Owned, column, owned
 from memreplay.engine.base.growbuf cimport buf_reserve
 from memreplay.engine.base.hashmap cimport NONE32, span_at

@@ -1,10 +1,10 @@
 # What other façades need of the blocks and of what is held.
 from libc.stdint cimport uint64_t
 from memreplay.engine.replay cimport arena as _arena
+from memreplay.engine.replay cimport classes as _classes
 from memreplay.engine.replay cimport held as _held
-from memreplay.engine.query cimport layers as _layers
 from memreplay.engine.replay cimport reserve as _reserve
-from memreplay.engine.read.column cimport Column, Owned
+from memreplay.engine.read.column cimport Column
 from memreplay.engine.replay._timeline cimport Replay
 
 cdef class Holding:
@@ -21,8 +21,9 @@ cdef class Blocks:
 
 cdef int check_rows(Column rows, uint64_t n) except -1
 
-cdef class Layering:
-    cdef _layers.Layers y
-    cdef Owned keys
-    cdef Owned out
-    cdef list rows(self, int code)
+cdef class Classes:
+    cdef _classes.Classes c
+    cdef readonly Blocks blocks
+    cdef readonly str by
+
+cdef int take_only(Blocks blocks, only, _classes.Only* wanted) except -1

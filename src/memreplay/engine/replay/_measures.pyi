@@ -110,18 +110,6 @@ class Classes:
     def reserved_sums(
         self, event: int, only: Sequence[tuple[Classes, int]] = ()
     ) -> list[tuple[int, int, int, int, int, int, int]]: ...
-    def reserved_layers(
-        self,
-        wanted: Sequence[int],
-        samples: Sequence[int],
-        only: Sequence[tuple[Classes, int]] = (),
-    ) -> list[Column]: ...
-
-@final
-class Layering:
-    """Rows of bytes at samples, while they are made."""
-
-    def __new__(cls, replay: Replay, wanted: Sequence[int], samples: Sequence[int]) -> Layering: ...
 
 def extremes(
     usage: Column, start: int, times: Column | None = None

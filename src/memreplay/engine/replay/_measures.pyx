@@ -10,7 +10,6 @@ from memreplay._core cimport error_of, new_seed
 from memreplay.engine.replay cimport arena as _arena
 from memreplay.engine.replay cimport classes as _classes
 from memreplay.engine.replay cimport held as _held
-from memreplay.engine.query cimport layers as _layers
 from memreplay.engine.replay cimport lives as _lives
 from memreplay.engine.replay cimport reserve as _reserve
 from memreplay.engine.replay cimport series as _series
@@ -290,10 +289,6 @@ cdef class Blocks:
 cdef class Classes:
     """Allocations and segments by "pool" or "stream": classes count from 0, which is unknown."""
 
-    cdef _classes.Classes c
-    cdef readonly Blocks blocks
-    cdef readonly str by
-
     def __cinit__(self, Blocks blocks not None, str by):
         cdef int code
         cdef uint64_t seed = new_seed()
@@ -376,18 +371,6 @@ cdef class Classes:
         if code != OK:
             raise MemoryError
         return self._rows(out)
-
-    def reserved_layers(self, wanted, samples, only=()) -> list:
-        """Reserved bytes in each of the `wanted` classes, and in all others, after each sample: a
-        Column each. Samples are events in their order, -1 the start. See `reserved_sums`."""
-        cdef _classes.Only alone[2]
-        cdef int n = take_only(self.blocks, only, alone)
-        cdef Layering y = Layering(self.blocks.reserved.replay, wanted, samples)
-        cdef int code
-        with nogil:
-            code = _layers.layers_of_reserved(&y.y, &self.c, &self.blocks.a, alone, n,
-                                              <uint32_t*> y.keys.buf.data)
-        return y.rows(code)
 
     cdef list _rows(self, Owned out):
         cdef _classes.ClassSum* s = <_classes.ClassSum*> out.buf.data
@@ -532,45 +515,3 @@ cdef size_t offset_of(int field) noexcept:
     if field == 2:
         return <char*> &b.low - at
     return <char*> &b.high - at if field == 3 else <char*> &b.high_at - at
-
-
-@cython.final
-cdef class Layering:
-    """Rows of bytes at samples, while they are made."""
-
-    def __cinit__(self, Replay replay not None, wanted, samples):
-        cdef Owned at = owned(8)
-        cdef uint64_t n = len(samples)
-        cdef uint64_t rows = len(wanted) + 1
-        cdef int64_t last = -1
-        cdef int64_t sample
-        cdef uint32_t key
-        cdef uint64_t i
-        self.keys = owned(4)
-        self.out = owned(8)
-        if n >= 1 << 31:
-            raise ValueError("too many samples")
-        if (buf_reserve(&at.buf, n + 1) < 0 or buf_reserve(&self.keys.buf, rows) < 0
-                or buf_reserve(&self.out.buf, rows * n + 1) < 0):
-            raise MemoryError
-        for i, key in enumerate(wanted):
-            (<uint32_t*> self.keys.buf.data)[i] = key
-        for i, sample in enumerate(samples):
-            if not last <= sample < <int64_t> replay.r.events:
-                raise ValueError("samples are events, in their order")
-            (<int64_t*> at.buf.data)[i] = sample
-            last = sample
-        if _layers.layers_init(&self.y, <int64_t*> at.buf.data, n, rows, replay.r.events,
-                               <int64_t*> self.out.buf.data) != OK:
-            raise MemoryError
-
-    def __dealloc__(self):
-        _layers.layers_free(&self.y)
-
-    cdef list rows(self, int code):
-        cdef int64_t* out = <int64_t*> self.out.buf.data
-        cdef uint64_t i
-        if code != OK:
-            raise MemoryError
-        return [column(self.out, &out[i * self.y.samples], self.y.samples, b"q")
-                for i in range(self.y.rows)]

@@ -417,7 +417,7 @@ cdef class Lines:
     """The lines as an iterator over bytes, a chunk of whole lines each."""
 
     def __init__(self):
-        raise TypeError("lines are made by Tables.dump()")
+        raise TypeError("lines are made by dump()")
 
     def __dealloc__(self):
         dump_free(&self.d)

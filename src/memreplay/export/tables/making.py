@@ -71,7 +71,7 @@ def table(
         "memreplay.table": name,
         "memreplay.schema": str(VERSION),
         "memreplay.file": spelled(snap.file),
-        "memreplay.snapshot.snapshot": json.dumps(_said(snap), sort_keys=True),
+        "memreplay.snapshot": json.dumps(_said(snap), sort_keys=True),
     }
     if name == "allocations":
         rows = sum(allocation_rows(snap.replay(device)) for device in snap.devices)

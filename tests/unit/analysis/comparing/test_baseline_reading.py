@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import memreplay as mr
 from memreplay.analysis.comparing.baseline import baseline_of
-from memreplay.analysis.comparing.baseline_json import render_baseline_json
+from memreplay.commands.baseline.json import render_baseline_json
 from memreplay.analysis.comparing.baseline_reading import MAX_BYTES, is_baseline, parse_baseline
 from memreplay.errors import SnapshotError
 from tests import build

@@ -11,7 +11,7 @@ import pytest
 
 import memreplay as mr
 from memreplay.analysis.comparing.baseline import baseline_of
-from memreplay.analysis.comparing.baseline_json import render_baseline_json
+from memreplay.commands.baseline.json import render_baseline_json
 from memreplay.analysis.comparing.baseline_reading import MAX_BYTES
 from memreplay.analysis.comparing.sides import BaselineSide
 from memreplay.commands.shared.base import base_for, opened_base

@@ -1,0 +1,9 @@
+# Groups' bytes at samples, while they are made.
+from memreplay.engine.query cimport layers as _layers
+from memreplay.engine.read.column cimport Owned
+
+cdef class Layering:
+    cdef _layers.Layers y
+    cdef Owned keys
+    cdef Owned out
+    cdef list rows(self, int code)
