@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import memreplay as mr
-from memreplay import _core
+import memreplay._core as _core
 from memreplay.engine.query import _groups
 from tests import oracle
 

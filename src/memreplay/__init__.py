@@ -25,12 +25,11 @@ if TYPE_CHECKING:
     )
     from memreplay.export.tables import Table
     from memreplay.io.limits import Limits
+    from memreplay.io.version import __version__
     from memreplay.snapshot.model import Frame, Lifetimes, LiveSet, PeakPoint
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.snapshot import Snapshot, open  # noqa: A004
     from memreplay.snapshot.usage import Usage
-
-__version__ = "0.1.0"
 
 _HOME = {
     "LimitError": "errors",
@@ -49,6 +48,7 @@ _HOME = {
     "Replay": "snapshot.replay",
     "Usage": "snapshot.usage",
     "Snapshot": "snapshot.snapshot",
+    "__version__": "io.version",
     "open": "snapshot.snapshot",
 }
 

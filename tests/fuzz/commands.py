@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import memreplay as mr
 from memreplay.analysis.comparing.baseline import baseline_of
-from memreplay.commands.baseline.json import render_baseline_json
 from memreplay.analysis.comparing.baseline_reading import parse_baseline
 from memreplay.analysis.comparing.budgets import Budget
 from memreplay.analysis.comparing.sides import BaselineSide
@@ -21,6 +20,7 @@ from memreplay.commands.allocations.text import allocations_document
 from memreplay.commands.at.find import at_report
 from memreplay.commands.at.json import render_at_json
 from memreplay.commands.at.text import at_document
+from memreplay.commands.baseline.json import render_baseline_json
 from memreplay.commands.categories.find import categories_report
 from memreplay.commands.categories.json import render_categories_json
 from memreplay.commands.categories.text import categories_document

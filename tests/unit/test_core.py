@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import memreplay as mr
-from memreplay import _core
+import memreplay._core as _core
 from memreplay.engine.read.column import FIELDS, Column
 from memreplay.engine.replay import _timeline
 from tests import build

@@ -130,7 +130,7 @@ def _meant(name: str) -> str:
 def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
     if not wanted or ctx.resilient_parsing:
         return
-    from memreplay import __version__
+    from memreplay.io.version import __version__
 
     click.echo(f"memreplay {__version__}")
     ctx.exit()

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from memreplay import _core
+import memreplay._core as _core
 from memreplay.errors import LimitError, MissingExtraError, SnapshotError, TruncatedError
 from memreplay.io.container import printable
 from memreplay.io.dataset_files import TABLES, WHOLE, Dataset

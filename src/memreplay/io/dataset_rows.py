@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from memreplay import _core
+import memreplay._core as _core
 
 if TYPE_CHECKING:
     import numpy as np

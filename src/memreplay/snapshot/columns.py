@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from memreplay import _core
+import memreplay._core as _core
 from memreplay.snapshot.brief import html_columns
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from memreplay import _core
+import memreplay._core as _core
 from memreplay.errors import UsageError
 from memreplay.snapshot.brief import html_table
 from memreplay.snapshot.model import (

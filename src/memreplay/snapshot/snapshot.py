@@ -9,7 +9,7 @@ from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from memreplay import _core
+import memreplay._core as _core
 from memreplay.engine.base.diagnosis import cut_stream
 from memreplay.engine.replay import _timeline
 from memreplay.errors import SnapshotError, TruncatedError, UsageError

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import memreplay as mr
-from memreplay import _core
+import memreplay._core as _core
 from memreplay.analysis.trust.generation import generation
 from memreplay.engine.read._adding import Adding
 from memreplay.errors import LimitError, SnapshotError

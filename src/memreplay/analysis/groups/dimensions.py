@@ -10,7 +10,7 @@ from dataclasses import replace
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
-from memreplay import _core
+import memreplay._core as _core
 from memreplay.analysis.categories.origins import ORIGINS, Origins
 from memreplay.analysis.categories.rules import DEFAULT_RULES, RuleSet
 from memreplay.analysis.code.operators import node_in, operator_in

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from memreplay import _core
+import memreplay._core as _core
 from memreplay.errors import UsageError
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memreplay import _core
+import memreplay._core as _core
 
 if TYPE_CHECKING:
     from memreplay.snapshot.snapshot import Snapshot

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memreplay import _core
+import memreplay._core as _core
 from memreplay.snapshot.model import Verdict
 
 if TYPE_CHECKING:

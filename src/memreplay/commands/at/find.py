@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from memreplay import _core
+import memreplay._core as _core
 from memreplay.analysis.groups.calltree import TREE_ALONE, TreeShape, call_tree
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.moments.moments import none_at_all, resolve

@@ -293,8 +293,8 @@ def _render(
 
         return render_gate_junit(report)
     if fmt == "sarif":
-        from memreplay import __version__
         from memreplay.commands.gate.sarif import render_gate_sarif
+        from memreplay.io.version import __version__
 
         return render_gate_sarif(report, paths, __version__)
     return _text(report, coloured=coloured)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from memreplay import _core
+import memreplay._core as _core
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.groups.mapped import map_verdict, pins_of
 from memreplay.commands.oom.result import (

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memreplay import _core
+import memreplay._core as _core
 from memreplay.analysis.code.plumbing import LIBRARY
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.groups.reserving import reserved_groups

@@ -6,7 +6,7 @@ import json
 from array import array
 from typing import TYPE_CHECKING, Literal
 
-from memreplay import _core
+import memreplay._core as _core
 from memreplay.analysis.code.plumbing import LIBRARY, ranks
 from memreplay.commands.slice.result import Sliced, SlicedDevice
 from memreplay.engine.write import _slicing

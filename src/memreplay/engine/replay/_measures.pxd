@@ -4,7 +4,7 @@ from memreplay.engine.replay cimport arena as _arena
 from memreplay.engine.replay cimport classes as _classes
 from memreplay.engine.replay cimport held as _held
 from memreplay.engine.replay cimport reserve as _reserve
-from memreplay.engine.read.column cimport Column
+from memreplay.engine.read.column cimport Column, Owned
 from memreplay.engine.replay._timeline cimport Replay
 
 cdef class Holding:
@@ -25,5 +25,7 @@ cdef class Classes:
     cdef _classes.Classes c
     cdef readonly Blocks blocks
     cdef readonly str by
+
+    cdef list _rows(self, Owned out)
 
 cdef int take_only(Blocks blocks, only, _classes.Only* wanted) except -1

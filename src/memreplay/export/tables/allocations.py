@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from memreplay import _core
+import memreplay._core as _core
 from memreplay.analysis.groups.dimensions import Dimensions
 from memreplay.engine.query._groups import NO_RULE
 from memreplay.export.tables.arrow import numbers, texts, words_array

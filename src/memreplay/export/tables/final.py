@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from memreplay import _core
+import memreplay._core as _core
 from memreplay.export.tables.arrow import numbers, texts, words_array
 from memreplay.export.tables.batching import slices
 from memreplay.export.tables.words import pool_words, said_words

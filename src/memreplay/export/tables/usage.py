@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from memreplay import _core
+import memreplay._core as _core
 from memreplay.engine.query._pieces import Pieces
 from memreplay.export.tables import batching
 from memreplay.export.tables.arrow import numbers

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memreplay import _core
+import memreplay._core as _core
 from memreplay.export.tables.arrow import spelled, texts, words_array
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memreplay import _core
+import memreplay._core as _core
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

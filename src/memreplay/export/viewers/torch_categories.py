@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memreplay import _core
+import memreplay._core as _core
 from memreplay.analysis.categories.rules import DEFAULT_RULES
 from memreplay.analysis.groups.dimensions import Dimensions
 from memreplay.analysis.selecting.choice import chosen_usages

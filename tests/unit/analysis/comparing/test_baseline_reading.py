@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import memreplay as mr
 from memreplay.analysis.comparing.baseline import baseline_of
-from memreplay.commands.baseline.json import render_baseline_json
 from memreplay.analysis.comparing.baseline_reading import MAX_BYTES, is_baseline, parse_baseline
+from memreplay.commands.baseline.json import render_baseline_json
 from memreplay.errors import SnapshotError
 from tests import build
 from tests.allocator_strategies import Recording, record, recordings

@@ -6,8 +6,8 @@ import json
 
 import memreplay as mr
 from memreplay.analysis.comparing.baseline import baseline_of
-from memreplay.commands.baseline.json import render_baseline_json
 from memreplay.analysis.comparing.baseline_record import Baseline
+from memreplay.commands.baseline.json import render_baseline_json
 from tests.conftest import ROOT
 from tests.unit.render.schemas import check_against
 

@@ -13,12 +13,12 @@ import leaky
 import memreplay as mr
 from memreplay.analysis.categories.rules import DEFAULT_RULES, Rule
 from memreplay.analysis.comparing.baseline import baseline_of
-from memreplay.commands.baseline.json import render_baseline_json
 from memreplay.analysis.comparing.baseline_reading import parse_baseline
 from memreplay.analysis.comparing.budgets import Budget
 from memreplay.analysis.comparing.sides import REST, BaselineSide, ComparedSide, SnapshotSide
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.trust.trust import verdict
+from memreplay.commands.baseline.json import render_baseline_json
 from memreplay.commands.gate.find import CAUSES, _first, doubts, gate_file
 from memreplay.commands.gate.result import Cause, Finding, GatedFile
 from memreplay.commands.leaks.find import device_leaks

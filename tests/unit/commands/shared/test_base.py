@@ -11,9 +11,9 @@ import pytest
 
 import memreplay as mr
 from memreplay.analysis.comparing.baseline import baseline_of
-from memreplay.commands.baseline.json import render_baseline_json
 from memreplay.analysis.comparing.baseline_reading import MAX_BYTES
 from memreplay.analysis.comparing.sides import BaselineSide
+from memreplay.commands.baseline.json import render_baseline_json
 from memreplay.commands.shared.base import base_for, opened_base
 from memreplay.commands.shared.source import Reading
 from memreplay.errors import SnapshotError, UsageError

@@ -13,7 +13,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import memreplay as mr
-from memreplay import _core
+import memreplay._core as _core
 from memreplay.analysis.code.operators import backward_of, operator_of
 from memreplay.analysis.code.plumbing import LIBRARY, file_rank, ranks
 from memreplay.analysis.groups.dimensions import Dimensions

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import memreplay as mr
-from memreplay import _core
+import memreplay._core as _core
 from memreplay.engine.read._adding import Adding, WrongRowError, decoded
 
 EVENT = {

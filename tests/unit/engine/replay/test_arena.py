@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import memreplay as mr
-from memreplay import _core
+import memreplay._core as _core
 from tests import allocator, build
 from tests.build import SnapshotBuilder
 from tests.unit.engine.replay.measured import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memreplay import _core
+import memreplay._core as _core
 from memreplay.engine.replay import _measures
 from tests.build import SnapshotBuilder
 from tests.unit.engine.replay.measured import A, B, C, column, holding

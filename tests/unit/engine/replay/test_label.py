@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import memreplay as mr
-from memreplay import _core
+import memreplay._core as _core
 from tests import build
 from tests.build import FrameSpec, SnapshotBuilder
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memreplay import _core
+import memreplay._core as _core
 from memreplay.engine.query import _groups
 from memreplay.engine.replay import _measures, _timeline
 from tests.build import SnapshotBuilder

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import memreplay as mr
-from memreplay import _core
+import memreplay._core as _core
 from memreplay.engine.replay import _timeline
 from tests import build
 from tests.build import FrameSpec, SnapshotBuilder

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from memreplay import _core
+import memreplay._core as _core
 from memreplay.export.tables.words import Words
 
 NONE = _core.ABSENT_ID
