@@ -1,6 +1,6 @@
 """The façade over the native stages: what Python may call of the compiled core."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final, final
 
 from typing_extensions import Never

@@ -9,6 +9,7 @@ from typing import Any
 
 import memreplay as mr
 from memreplay.commands.slice.find import cut
+from memreplay.engine.write._dump import dump
 from memreplay.io.dataset_files import FORMATS
 from memreplay.snapshot.conversion import as_json, convert
 from memreplay.snapshot.model import MEASURES
@@ -41,7 +42,7 @@ def written(data: bytes | None, snap: mr.Snapshot, dice: int) -> None:
 def lines_of(snap: mr.Snapshot) -> None:
     """A line a row, and each line whole."""
     native = snap.native
-    rows = [json.loads(line) for line in b"".join(native.dump(True)).splitlines()]
+    rows = [json.loads(line) for line in b"".join(dump(native, True)).splitlines()]
     found = Counter(row["table"] for row in rows)
     # A range of one device leaves out the rows of others.
     if snap.only is None:
@@ -49,7 +50,7 @@ def lines_of(snap: mr.Snapshot) -> None:
         for table, count in zip(TABLES, (*want, native.n_annotations), strict=True):
             if found[table] != count:
                 raise AssertionError(f"{found[table]} lines of {count} rows of {table}")
-    text = b"".join(native.dump(False))
+    text = b"".join(dump(native, False))
     if not text.isascii() or (text and not text.endswith(b"\n")):
         raise AssertionError("lines that are not whole")
 
@@ -122,5 +123,5 @@ def other_form_of(data: bytes, snap: mr.Snapshot, dice: int) -> None:
 
 def same_rows(one: mr.Snapshot, other: mr.Snapshot, what: str) -> None:
     """By rows: texts may be met in another order."""
-    if b"".join(one.native.dump(True)) != b"".join(other.native.dump(True)):
+    if b"".join(dump(one.native, True)) != b"".join(dump(other.native, True)):
         raise AssertionError(f"{what} has other rows than {one!r}")

@@ -1,1 +1,1 @@
-"""What the numbers mean: pure functions from a snapshot to the results of `memreplay.snapshot.model`."""
+"""What the numbers mean: pure functions over a snapshot, which several commands share."""

@@ -187,9 +187,7 @@ def _check_twin(path: str, said: dict[str, Any]) -> None:
     of them was meant, nobody knows."""
     try:
         other = _opened(path, os.path.splitext(path)[1][1:])
-        of = _parsed(
-            (other.schema.metadata or {}).get(b"memreplay.snapshot", b""), other.name
-        )
+        of = _parsed((other.schema.metadata or {}).get(b"memreplay.snapshot", b""), other.name)
     except SnapshotError:
         return  # it is none that could be read instead
     if of != said:

@@ -6,6 +6,10 @@ import re
 
 from memreplay.render.fit import clean
 
+_SPECIAL = re.compile(r"([\\`*_\[\]|~$])")
+_AT_START = re.compile(r"^([#+=-]|\d+(?=[.)]))")
+_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "&#64;", ":": "&#58;"}
+
 
 def markdown_line(text: str) -> str:
     """As `markdown_text`, for a line of its own: it is no heading, list or rule."""

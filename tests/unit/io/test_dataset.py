@@ -20,6 +20,7 @@ import memreplay as mr
 import memreplay._core as _core
 from memreplay.analysis.trust.generation import generation
 from memreplay.engine.read._adding import Adding
+from memreplay.engine.write._dump import dump
 from memreplay.errors import LimitError, SnapshotError
 from memreplay.export.tables import Table, batching, table
 from memreplay.export.tables.ipc import write_arrow
@@ -45,7 +46,7 @@ def export(snap: mr.Snapshot, folder: Path, fmt: str) -> Path:
 
 def lines(snap: mr.Snapshot) -> list[dict[str, Any]]:
     """All that was read, as `dump` says it, but for what the tables leave out."""
-    rows = [json.loads(line) for line in b"".join(snap.native.dump(True)).splitlines()]
+    rows = [json.loads(line) for line in b"".join(dump(snap.native, True)).splitlines()]
     for row in rows:
         for key, nothing in (("compile_context", ("", "N/A")), ("user_metadata", ("",))):
             if row.get(key) in nothing:
@@ -235,9 +236,7 @@ WHOLE = (
 @pytest.mark.parametrize("said", [b"", b"[]", b"{", b'{"prelude": 1}', b"[" * 5000, WHOLE])
 def test_no_word_of_the_snapshot(said: bytes, folder: Path) -> None:
     def change(made: pa.Table) -> pa.Table:
-        return made.replace_schema_metadata(
-            {**made.schema.metadata, b"memreplay.snapshot": said}
-        )
+        return made.replace_schema_metadata({**made.schema.metadata, b"memreplay.snapshot": said})
 
     rewrite(folder, "frames", change)
     fails(folder, r"frames\.parquet: does not say which snapshot it belongs to")
@@ -282,9 +281,7 @@ def test_columns_of_another_type(folder: Path) -> None:
 
 def test_few_bytes_of_many_rows(folder: Path) -> None:
     rows = 1 << 22
-    said = json.loads(
-        pq.read_schema(folder / "events.parquet").metadata[b"memreplay.snapshot"]
-    )
+    said = json.loads(pq.read_schema(folder / "events.parquet").metadata[b"memreplay.snapshot"])
     said["rows"]["stacks"] = rows
     many = pa.table({"frame_ids": pa.array([[]], pa.list_(pa.uint32()))}).take([0] * rows)
 

@@ -11,7 +11,7 @@ import memreplay as mr
 from memreplay.errors import SnapshotError, UsageError
 from memreplay.io.dataset_files import FORMATS, TABLES, find_dataset, rank_folder
 from tests import build
-from tests.unit.test_dataset import export, simple
+from tests.unit.io.test_dataset import export, simple
 
 
 @pytest.fixture(params=FORMATS)

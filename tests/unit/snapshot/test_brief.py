@@ -10,8 +10,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+import memreplay
 import memreplay as mr
-from memreplay import results
 from memreplay.commands.peak.find import peak_report
 from memreplay.commands.summary.find import summarize
 from memreplay.snapshot import model
@@ -42,9 +42,14 @@ def snapshot(allocations: int = 2_000) -> mr.Snapshot:
     return mr.open(build.dump(builder.build()))
 
 
+RECORDS = ("result", "ranks_result", "records", "baseline_record", "tree")
+
+
 def classes() -> list[type]:
     modules = [
-        import_module(f"memreplay.results.{m.name}") for m in pkgutil.iter_modules(results.__path__)
+        import_module(found.name)
+        for found in pkgutil.walk_packages(memreplay.__path__, "memreplay.")
+        if found.name.rpartition(".")[2] in RECORDS
     ]
     return [
         one

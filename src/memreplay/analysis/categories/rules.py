@@ -27,7 +27,7 @@ class Rule:
     `frames` is searched in `file:function` of a stack's frames: of any of them, or, where `where`
     is "own", of the one that the stack is put down to. `annotation` is searched in the name of the
     innermost annotation that was open when the memory was allocated, `compile_context` and
-    `user_metadata` in what the event carries, `origin` in what `memreplay.analysis.categories.origins` calls
+    `user_metadata` in what the event carries, `origin` in what `origins.py` calls
     where it comes from.
     """
 

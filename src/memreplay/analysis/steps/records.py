@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from memreplay.analysis.steps.records import StepSource
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from memreplay.snapshot.brief import Brief
 

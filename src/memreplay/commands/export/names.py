@@ -46,7 +46,7 @@ FORMATS = {
         ),
     ),
 }
-TABLES = tuple(fmt for fmt, (module, _) in FORMATS.items() if module.endswith("_tables"))
+TABLES = tuple(fmt for fmt, (module, _) in FORMATS.items() if module.endswith(".tables"))
 VIEWS = tuple(fmt for fmt in FORMATS if fmt not in TABLES)
 _JSON = ("json", "chrome", "speedscope", "memory-timeline")
 # What a page or a picture ends in; no format is one.

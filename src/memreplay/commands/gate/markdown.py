@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from memreplay.commands.gate.notes import gate_notes
@@ -19,10 +18,6 @@ from memreplay.commands.gate.words import (
 )
 from memreplay.render.escaping import markdown_line, markdown_text
 from memreplay.render.units import signed_size, size
-
-_SPECIAL = re.compile(r"([\\`*_\[\]|~$])")
-_AT_START = re.compile(r"^([#+=-]|\d+(?=[.)]))")
-_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "&#64;", ":": "&#58;"}
 
 
 def render_gate_markdown(report: GateReport) -> str:

@@ -10,7 +10,7 @@ import click
 from memreplay.commands.shared.output import terminal_width, write
 from memreplay.errors import UsageError
 
-PAGES = Path(__file__).parent.parent / "pages"  # docs/, by a link
+PAGES = Path(__file__).parents[2] / "pages"  # docs/, by a link
 ENDING = ".md"
 WIDEST = 100
 # What a page begins with that says nothing of it: titles, commands, pictures, tables.

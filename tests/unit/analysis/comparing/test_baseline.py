@@ -1,4 +1,4 @@
-"""Tests of analysis/comparing/baseline.py; what it holds, test_sides.py compares with its snapshot."""
+"""Tests of analysis/comparing/baseline.py: what a baseline keeps of a snapshot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of analysis/comparing/baseline_reading.py: what was written is read, anything else is refused."""
+"""Tests of analysis/comparing/baseline_reading.py: a baseline read back, or refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of analysis/comparing/lines.py: lines that stayed, lines that moved, and lines that are others."""
+"""Tests of analysis/comparing/lines.py: lines that became others, against plain Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of analysis/groups/reserving.py: who asked for what is reserved, against a slow walk of ranges."""
+"""Tests of analysis/groups/reserving.py: who asked for what is reserved."""
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ from memreplay.analysis.trust.trust import (
     strict_verdict,
     verdict,
 )
+from memreplay.snapshot import model
 from memreplay.snapshot.model import MEASURES
 from tests import build
 from tests.allocator import MIB, Device, Machine
@@ -248,7 +249,7 @@ def test_frees_that_wait_for_a_stream() -> None:
     device.record_stream(block, 7)
     device.free(block)
     snap = mr.open(build.dump(dumped(machine)))
-    assert device_verdict(snap, snap.replay()) == mr.model.Verdict(True, True, ("pending_frees",))
+    assert device_verdict(snap, snap.replay()) == model.Verdict(True, True, ("pending_frees",))
     assert snap.replay().measure("held").final_bytes == 0
     assert snap.replay().measure("requested").final_bytes == 1000
 

@@ -1,4 +1,4 @@
-"""Tests of analysis/comparing/baseline_json.py; that it is read again, analysis/comparing/baseline_reading.py has."""
+"""Tests of commands/baseline/json.py: what is written is read back the same."""
 
 from __future__ import annotations
 

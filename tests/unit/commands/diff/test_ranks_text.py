@@ -12,7 +12,7 @@ from memreplay.commands.diff.ranks_text import ranks_document, ranks_words
 from memreplay.commands.diff.result import DiffReport
 from memreplay.render.plain import render_plain
 from memreplay.snapshot.model import Filters, When
-from tests.unit.reports import test_diff_text
+from tests.unit.commands.diff import test_text as test_diff_text
 
 MIB, GIB = 1 << 20, 1 << 30
 

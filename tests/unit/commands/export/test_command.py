@@ -1,4 +1,4 @@
-"""Tests of commands/export/command.py, export_tables.py, export_dataset.py and export_writing.py."""
+"""Tests of commands/export: its command, and tables, datasets and writing."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from memreplay.commands.export.dataset import host_of
 from memreplay.commands.export.names import FORMATS
 from memreplay.commands.export.names import TABLES as TABLE_FORMATS
 from memreplay.commands.export.writing import read
+from memreplay.engine.write._dump import dump
 from memreplay.export.tables import TABLES
 from memreplay.render import units
 from tests import build
@@ -308,7 +309,7 @@ def test_a_folder_that_one_may_not_write_in(
 
 
 def test_a_reader_that_goes_away() -> None:
-    example = Path(__file__).parents[3] / "examples" / "transformer_step.pkl.gz"
+    example = Path(__file__).parents[4] / "examples" / "transformer_step.pkl.gz"
     args = [sys.executable, "-m", "memreplay", "export", str(example), "--format", "ndjson"]
     piped = subprocess.run(
         f"{' '.join(args)} --tables events | head -1", shell=True, capture_output=True, check=True
@@ -350,7 +351,7 @@ def test_a_flat_table_says_who_allocated(runner: CliRunner, path: Path, tmp_path
     assert folder.exit_code == 0
     assert pq.read_schema(tmp_path / "t" / "allocations.parquet").names[-5:] == list(frame)
     again, snap = mr.open(tmp_path / "t"), mr.open(path)
-    assert b"".join(again.native.dump(True)) == b"".join(snap.native.dump(True))
+    assert b"".join(dump(again.native, True)) == b"".join(dump(snap.native, True))
     for args, words in (
         (["-o", "x.csv", "--flat", "--tables", "usage"], "--flat is for the table allocations, "),
         (["-o", "x.trace.json", "--flat"], "--flat is for parquet, "),
@@ -402,7 +403,7 @@ def test_ranks_become_one_dataset(runner: CliRunner, ranks: list[str], tmp_path:
         assert made.column_names[-3:] == [whose, "host", "rank"]
     for rank, path in zip((0, 12, 3), ranks, strict=True):
         again, snap = mr.open(out / "events" / f"rank={rank}"), mr.open(path)
-        assert b"".join(again.native.dump(True)) == b"".join(snap.native.dump(True))
+        assert b"".join(dump(again.native, True)) == b"".join(dump(snap.native, True))
 
 
 def test_ranks_and_one_snapshot_do_not_go_into_the_same_folder(
@@ -494,7 +495,7 @@ def test_the_python_names() -> None:
 def test_every_command_takes_an_exported_folder(
     runner: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    example = Path(__file__).parents[3] / "examples" / "serving_oom.pkl.gz"
+    example = Path(__file__).parents[4] / "examples" / "serving_oom.pkl.gz"
     monkeypatch.chdir(tmp_path)
     assert runner.invoke(app, ["export", str(example), "-o", "tables/"]).exit_code == 0
     for command in (

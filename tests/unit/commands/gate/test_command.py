@@ -1,4 +1,4 @@
-"""Tests of commands/gate/command.py, on small files and the examples: exit codes, options, formats, errors."""
+"""Tests of commands/gate/command.py, on small files and the examples."""
 
 from __future__ import annotations
 

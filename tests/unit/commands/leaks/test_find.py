@@ -1,4 +1,4 @@
-"""Tests of commands/leaks/find.py: a leak that was planted in a training run is found, and no other."""
+"""Tests of commands/leaks/find.py: a leak that was planted in a run is found, and no other."""
 
 from __future__ import annotations
 

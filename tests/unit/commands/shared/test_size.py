@@ -1,4 +1,4 @@
-"""Tests of commands/shared/size.py; what texts are sizes, tests/unit/analysis/test_sizes.py says."""
+"""Tests of commands/shared/size.py; what sizes are, test_sizes.py of selecting says."""
 
 from __future__ import annotations
 

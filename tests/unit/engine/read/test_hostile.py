@@ -278,7 +278,7 @@ def resident_after(script: str) -> float:
         [sys.executable, "-c", body + tail],
         capture_output=True,
         check=True,
-        cwd=Path(__file__).parents[3],
+        cwd=Path(__file__).parents[4],
         encoding="utf-8",
     )
     return int(done.stdout) / 1024

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import memreplay as mr
+from memreplay.engine.write._dump import dump
 from tests import build
 from tests.build import Ops, SnapshotBuilder
 
@@ -24,7 +25,7 @@ def many(events: int) -> mr.Snapshot:
 
 @pytest.mark.parametrize("ndjson", [False, True])
 def test_chunks_are_bounded_and_end_with_a_line(ndjson: bool) -> None:
-    chunks = list(many(40_000).native.dump(ndjson))
+    chunks = list(dump(many(40_000).native, ndjson))
     assert len(chunks) > 3
     assert all(chunk.endswith(b"\n") for chunk in chunks)
     assert all(MIB <= len(chunk) < MIB + 1_000 for chunk in chunks[:-1])
@@ -34,7 +35,7 @@ def test_chunks_are_bounded_and_end_with_a_line(ndjson: bool) -> None:
 
 
 def test_lines_keep_their_tables() -> None:
-    lines = many(3).native.dump(True)
+    lines = dump(many(3).native, True)
     gc.collect()
     rows = [json.loads(line) for line in b"".join(lines).splitlines()]
     assert [row["addr"] for row in rows if row["table"] == "events"] == [0, 1, 2]
@@ -43,21 +44,21 @@ def test_lines_keep_their_tables() -> None:
 
 def test_each_call_begins_anew() -> None:
     native = many(3).native
-    assert b"".join(native.dump(True)) == b"".join(native.dump(True))
+    assert b"".join(dump(native, True)) == b"".join(dump(native, True))
 
 
 def test_nothing_at_all() -> None:
-    assert list(mr.open(build.dump({"segments": []})).native.dump(True)) == []
+    assert list(dump(mr.open(build.dump({"segments": []})).native, True)) == []
 
 
 def test_lines_are_made_by_tables() -> None:
     with pytest.raises(TypeError, match=r"made by Tables\.dump"):
-        type(many(1).native.dump(True))()
+        type(dump(many(1).native, True))()
 
 
 def events(snapshot: Any) -> list[Any]:
     snap = mr.open(snapshot if isinstance(snapshot, bytes) else build.dump(snapshot))
-    rows = map(json.loads, b"".join(snap.native.dump(True)).splitlines())
+    rows = map(json.loads, b"".join(dump(snap.native, True)).splitlines())
     return [row for row in rows if row["table"] == "events"]
 
 
@@ -111,7 +112,7 @@ def test_frames_are_written_once() -> None:
     stack = [("f", "a.py", 1), ("f", "a.py", 1), ("g", "a.py", 2)]
     builder = SnapshotBuilder().alloc(1, 1, frames=stack).alloc(2, 1, frames=stack[1:])
     builder.alloc(3, 1, frames=stack)
-    text = b"".join(mr.open(build.dump(builder.build())).native.dump(True)).decode()
+    text = b"".join(dump(mr.open(build.dump(builder.build())).native, True)).decode()
     assert [json.loads(line)["table"] for line in text.splitlines()] == (
         ["traces", "frames", "frames", "stacks", "events", "stacks", "events", "events"]
     )
@@ -121,5 +122,5 @@ def test_names_that_a_terminal_would_obey() -> None:
     ops = Ops().proto(4).empty_dict().mark().string("device_traces").empty_list().empty_list()
     ops.mark().empty_dict().mark().string("action").string("\x1b[2J\u202e\x9b")
     data = bytes(ops.setitems().appends().append().setitems().stop())
-    text = b"".join(mr.open(data).native.dump(False))
+    text = b"".join(dump(mr.open(data).native, False))
     assert rb'action="\u001b[2J\u202e\u009b"' in text

@@ -15,6 +15,7 @@ from hypothesis import given
 
 import memreplay as mr
 from memreplay.commands.slice.find import cut
+from memreplay.engine.write._dump import dump
 from memreplay.engine.write._slicing import Excerpt, Pickled, Stripped
 from tests import build
 from tests.build import SnapshotBuilder
@@ -36,7 +37,7 @@ def loads(data: bytes) -> Any:
 
 def rows(snap: mr.Snapshot) -> list[Any]:
     """All rows; a table's own numbers and what a pickle need not say left out."""
-    found = [json.loads(line) for line in b"".join(snap.native.dump(True)).splitlines()]
+    found = [json.loads(line) for line in b"".join(dump(snap.native, True)).splitlines()]
     for row in found:
         row.pop("address_given", None)
         if "real_size" in row:

@@ -1,4 +1,4 @@
-"""Tests of export/tables/making.py: a table by its name, with the rules and labels that were asked for."""
+"""Tests of export/tables/making.py: a table by its name, with its rules and labels."""
 
 from __future__ import annotations
 

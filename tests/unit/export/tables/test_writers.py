@@ -1,4 +1,4 @@
-"""Tests of export/tables/parquet.py, ipc.py and lines.py: read back by pyarrow, duckdb and polars."""
+"""Tests of export/tables/: parquet, ipc and lines, read by pyarrow, duckdb and polars."""
 
 from __future__ import annotations
 
