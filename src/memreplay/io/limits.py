@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from memreplay.record import Record
 
 if TYPE_CHECKING:
     pass
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Record, frozen=True):
     """What a file may ask for before reading it ends in LimitError, whatever its size.
 
     `nesting_depth`: containers open at once. `string_bytes`: of one string or bytes object, and of
