@@ -30,7 +30,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test bench lint typing gate sanitize fuzz docs images build clean
+.PHONY: help demo test bench lint typing gate sanitize fuzz docs schemas images build clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
@@ -72,6 +72,9 @@ fuzz: $(SAN_VENV)/built.stamp ## broken inputs to the sanitized build, for 3 min
 
 docs: $(VENV)/built.stamp ## run the commands that README and docs/ show, and follow their links
 	$(BIN)/python -m pytest tests/test_project.py $(PYTEST_ARGS)
+
+schemas: $(VENV)/built.stamp ## make docs/schemas and the tables of docs/json.md anew, from the records of results
+	$(BIN)/python ci/schemas.py
 
 images: $(VENV)/built.stamp ## draw the pictures of README and docs/ anew
 	$(BIN)/memreplay timeline $(EXAMPLE) --by frame --top 5 --points 200 --format png --force -o docs/images/timeline.png

@@ -60,11 +60,11 @@ class Groups:
             return False
         if met(filters.exclude) or one.size < filters.min_bytes:
             return False
-        if filters.live_at_end and one.free_index is not None:
+        if filters.only_live_at_end and one.free_index is not None:
             return False
         if filters.no_baseline and one.alloc_index < 0:
             return False
-        return not filters.baseline or one.alloc_index < 0
+        return not filters.only_baseline or one.alloc_index < 0
 
     def called(self, one: Lifetime, way: str) -> str:
         if way in ("compile_context", "user_metadata"):

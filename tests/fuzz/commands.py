@@ -32,7 +32,6 @@ from memreplay.commands.gate.json import render_gate_json
 from memreplay.commands.gate.result import GateReport
 from memreplay.commands.gate.text import gate_document
 from memreplay.commands.leaks.find import leaks_report
-from memreplay.commands.leaks.json import render_leaks_json
 from memreplay.commands.leaks.text import leaks_document
 from memreplay.commands.oom.find import oom_report
 from memreplay.commands.oom.json import render_oom_json
@@ -44,7 +43,6 @@ from memreplay.commands.segments.find import segments_report
 from memreplay.commands.segments.json import render_segments_json
 from memreplay.commands.segments.text import segments_document
 from memreplay.commands.steps.find import steps_report
-from memreplay.commands.steps.json import render_steps_json
 from memreplay.commands.steps.text import steps_document
 from memreplay.commands.timeline.csv import render_timeline_csv
 from memreplay.commands.timeline.find import timeline_report
@@ -62,6 +60,7 @@ from memreplay.export.viewers.tracks import trace_report
 from memreplay.export.viewers.weighted import stacks_report
 from memreplay.render.markdown import render_markdown
 from memreplay.render.plain import render_plain
+from memreplay.render.record_json import render_json
 from memreplay.snapshot.model import MEASURES, WAYS, Filters, When
 
 BY = (*WAYS, "category,file", "size,stack")
@@ -80,8 +79,8 @@ FILTERS = (
     None,
     Filters(include=("f",)),
     Filters(exclude=("f",), min_bytes=512),
-    Filters(live_at_end=True),
-    Filters(baseline=True),
+    Filters(only_live_at_end=True),
+    Filters(only_baseline=True),
     Filters(no_baseline=True),
 )
 
@@ -168,14 +167,14 @@ def questions(snap: mr.Snapshot, dice: int) -> list[Asked]:
         Asked(
             lambda: steps_report(snap, period=(None, 2)[dice % 2], top=top),
             steps_document,
-            render_steps_json,
+            render_json,
         ),
         Asked(
             lambda: leaks_report(
                 snap, windows=(None, 5)[dice % 2], by=by, top=top, filters=filters
             ),
             leaks_document,
-            render_leaks_json,
+            render_json,
         ),
     ]
 

@@ -195,6 +195,6 @@ def test_leaks_and_the_rest_are_the_growth(recording: Recording, windows: int) -
             snap.replay(found.device).measure().bytes_at(found.last_step_event)
             - snap.replay(found.device).measure().bytes_at(found.first_step_event - 1)
         )
-        assert sum(one.group.bytes for one in found.leaks) == found.leak_bytes
-        assert sum(one.rate for one in found.leaks) == found.leak_rate
-        assert sum(one.group.bytes for one in found.once) == found.once_bytes
+        assert sum(one.growth_bytes for one in found.leaks) == found.leak_bytes
+        assert sum(one.bytes_per_step for one in found.leaks) == found.leak_bytes_per_step
+        assert sum(one.growth_bytes for one in found.once) == found.once_bytes

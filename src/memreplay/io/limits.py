@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    pass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """What a file may ask for before reading it ends in LimitError, whatever its size.
 
     `nesting_depth`: containers open at once. `string_bytes`: of one string or bytes object, and of

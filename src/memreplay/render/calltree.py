@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from memreplay.analysis.code.operators import backward_of
 from memreplay.analysis.groups.tree import Call, CallTree

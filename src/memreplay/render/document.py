@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 Style = Literal["plain", "strong", "dim", "warning"]
 Level = Literal["note", "warning"]
@@ -27,8 +28,7 @@ Hue = Style | _Colour
 Line = tuple[tuple[str, Hue], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """A place in code; a sink shortens it to the width there is, the path from its left.
 
     `note` stands behind it, as long as there is room for the file's name, too.
@@ -40,8 +40,7 @@ class Place:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
+class Bar(Struct, frozen=True):
     """A bar as long as this part, 0.0 to 1.0, of the room there is (of a bounded length)."""
 
     part: float
@@ -51,22 +50,19 @@ Words = str | Place | Bar
 Below = tuple[tuple[Place, Style], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Heading:
+class Heading(Struct, frozen=True):
     """Opens a section. Phrases are joined with commas; a line breaks between two of them."""
 
     phrases: tuple[Words, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Pairs:
+class Pairs(Struct, frozen=True):
     """Names with their values, one a line, the values aligned."""
 
     rows: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """A table's row: a cell a column, and more lines under the last of them (callers of a place).
 
     `below` has a style a line, so that what matters stands out among what does not.
@@ -77,8 +73,7 @@ class Row:
     style: Style = "plain"
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Struct, frozen=True):
     """Columns that are as wide as their widest cell, but for the last, which takes what is left.
 
     `spare` are columns that one can do without: they go, in this order, while the last one is too
@@ -91,23 +86,20 @@ class Table:
     spare: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Beside:
+class Beside(Struct, frozen=True):
     """Tables one beside the other where there is room, else one below the other."""
 
     tables: tuple[Table, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(Struct, frozen=True):
     """A sentence or two; `warning` says that a number above may be wrong."""
 
     text: str
     level: Level = "note"
 
 
-@dataclass(frozen=True, slots=True)
-class Picture:
+class Picture(Struct, frozen=True):
     """Lines as they are: of a width that was made for the sink's."""
 
     lines: tuple[Line, ...]

@@ -19,9 +19,9 @@ def filter_pairs(filters: Filters | None) -> list[tuple[str, str]]:
         words.append("no frame with " + " or ".join(filters.exclude))
     if filters.min_bytes:
         words.append(f"{size(filters.min_bytes)} or more")
-    if filters.live_at_end:
+    if filters.only_live_at_end:
         words.append("live at the end")
-    if filters.baseline:
+    if filters.only_baseline:
         words.append("of the baseline")
     if filters.no_baseline:
         words.append("allocated in the recording")
@@ -36,7 +36,7 @@ def filters_json(filters: Filters | None) -> dict[str, object] | None:
         "include": list(filters.include),
         "exclude": list(filters.exclude),
         "min_bytes": filters.min_bytes,
-        "only_live_at_end": filters.live_at_end,
-        "only_baseline": filters.baseline,
+        "only_live_at_end": filters.only_live_at_end,
+        "only_baseline": filters.only_baseline,
         "no_baseline": filters.no_baseline,
     }

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Protocol
+
+from msgspec.structs import replace
 
 from memreplay.analysis.code.operators import backward_of, operator_of
 from memreplay.analysis.code.plumbing import library_of
 from memreplay.analysis.groups.grouping import part_label
 from memreplay.render.document import Below, Place, Row, Style, Table
 from memreplay.render.units import count, counted, percent, size
-from memreplay.snapshot.model import By, Frame, Group, MeasureName, Part
+from memreplay.snapshot.model import By, Coded, Frame, Group, MeasureName, Part
 
 if TYPE_CHECKING:
     from memreplay.analysis.comparing.records import DiffRow
@@ -83,7 +84,7 @@ def group_rows(groups: Sequence[Group], by: By, *, all_frames: bool) -> list[Row
     return told_apart([group_row(group, by, all_frames=all_frames) for group in groups], groups)
 
 
-def told_apart(rows: Sequence[Row], groups: Sequence[Group | DiffRow]) -> list[Row]:
+def told_apart(rows: Sequence[Row], groups: Sequence[Coded | DiffRow]) -> list[Row]:
     """The rows, one a group, and below those that would look alike the first frame in which they
     differ: of code, else of plumbing."""
     found = list(rows)
@@ -120,21 +121,26 @@ def _first_difference(stacks: list[tuple[Frame, ...]]) -> int | None:
     return None
 
 
-def _code(group: Group | DiffRow) -> tuple[Frame, ...]:
+def _code(group: Coded | DiffRow) -> tuple[Frame, ...]:
     """The frames that are of no plumbing, innermost first."""
     return tuple(group.frames[i] for i in sorted((*group.user, *group.libraries)))
 
 
 def group_row(group: Group, by: By, *, all_frames: bool, more: tuple[str, ...] = ()) -> Row:
     """Its bytes, share, count and `more`, and where it was allocated, with callers below."""
-    if "," in by:
-        return _several_row(group, by.split(","), all_frames=all_frames, more=more)
     numbers = (size(group.bytes), percent(group.share), count(group.count), *more)
-    frames, user = group.frames, group.user
+    return coded_row(numbers, group, by, all_frames=all_frames)
+
+
+def coded_row(numbers: tuple[str, ...], one: Coded, by: By, *, all_frames: bool) -> Row:
+    """Some numbers, and the code that they are of, with callers below."""
+    if "," in by:
+        return _several_row(numbers, one, by.split(","), all_frames=all_frames)
+    frames, user = one.frames, one.user
     if by in _NAMED:
-        return Row((*numbers, Place(group.label)))
+        return Row((*numbers, Place(one.label)))
     if not frames:
-        return Row((*numbers, Place(group.label)), style="dim")
+        return Row((*numbers, Place(one.label)), style="dim")
     if by != "stack":
         node = "" if user else backward_of(frames)
         return Row((*numbers, Place(f"{node} (autograd)") if node else place_of(frames[0])))
@@ -146,8 +152,8 @@ def group_row(group: Group, by: By, *, all_frames: bool, more: tuple[str, ...] =
         )
         return Row((*numbers, place_of(frames[0])), below)
     if not user:
-        return _plumbing_row(numbers, group)
-    inner = min((user[0], *group.libraries[:1]))
+        return _plumbing_row(numbers, one)
+    inner = min((user[0], *one.libraries[:1]))
     place = place_of(frames[user[0]], operator_of(frames[:inner]))
     lines = [] if inner == user[0] else [_via(frames[inner])]
     lines += [place_of(frames[index]) for index in user[1 : _MAX_FRAMES - len(lines)]]
@@ -166,53 +172,45 @@ def _prefixed(words: str, frame: Frame) -> Place:
     return replace(place, function=words + place.function)
 
 
-def _several_row(group: Group, ways: list[str], *, all_frames: bool, more: tuple[str, ...]) -> Row:
+def _several_row(numbers: tuple[str, ...], one: Coded, ways: list[str], *, all_frames: bool) -> Row:
     """By several ways: the place that one of them names, with what the others say around it."""
-    at = _place_way(group, ways)
+    at = _place_way(one, ways)
     if at is None:
         style: Style = "plain" if any(way in _NAMED for way in ways) else "dim"
-        numbers = (size(group.bytes), percent(group.share), count(group.count), *more)
-        return Row((*numbers, Place(group.label)), style=style)
-    label = group.of[at]
-    alone = replace(
-        group,
-        label=label.text,
-        frames=label.frames,
-        user=label.user,
-        libraries=label.libraries,
-        of=(),
-    )
-    row = group_row(alone, ways[at], all_frames=all_frames, more=more)
+        return Row((*numbers, Place(one.label)), style=style)
+    label = one.of[at]
+    alone = Coded(label=label.text, frames=label.frames, user=label.user, libraries=label.libraries)
+    row = coded_row(numbers, alone, ways[at], all_frames=all_frames)
     place = row.cells[-1]
     assert isinstance(place, Place)
-    texts = [one.text for one in group.of]
+    texts = [named.text for named in one.of]
     function = ", ".join(filter(None, (*texts[:at], place.function)))
     note = ", ".join(filter(None, (place.note, *texts[at + 1 :])))
     return replace(row, cells=(*row.cells[:-1], replace(place, function=function, note=note)))
 
 
-def _place_way(group: Group, ways: list[str]) -> int | None:
+def _place_way(one: Coded, ways: list[str]) -> int | None:
     """Which of the ways names the place, the most telling first; None where none does.
 
     So it is for what they do not name each, as the callers of a function that was split off.
     """
     for told in (("stack",), ("innermost", "frame"), ("file",), ("function",)):
-        for at, (way, label) in enumerate(zip(ways, group.of, strict=False)):
+        for at, (way, label) in enumerate(zip(ways, one.of, strict=False)):
             if way in told and label.frames:
                 return at
     return None
 
 
-def _plumbing_row(numbers: tuple[str, ...], group: Group) -> Row:
+def _plumbing_row(numbers: tuple[str, ...], one: Coded) -> Row:
     """A stack without code of the user's, as those of autograd's threads: name what ran instead."""
-    frames = group.frames
+    frames = one.frames
     operator, node = operator_of(frames), backward_of(frames)
     if node:
         return Row((*numbers, Place(f"{node} (autograd)", note=operator)))
     if operator:
         return Row((*numbers, Place(f"{operator} (PyTorch's own)")))
     # The label is made of the frame that says most, which is rarely the innermost.
-    said = (i for i, f in enumerate(frames) if f.function and group.label.startswith(f.function))
+    said = (i for i, f in enumerate(frames) if f.function and one.label.startswith(f.function))
     at = next(said, 0)
     below: Below = tuple((place_of(f), "dim") for f in frames[at + 1 : at + 1 + _MAX_CALLERS])
     return Row((*numbers, place_of(frames[at])), below)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from memreplay.render.document import (
     Bar,

@@ -5,45 +5,40 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from msgspec import NODEFAULT, Struct
+
 MOST_TEXT = 80  # characters of one value
 MOST_LINE = 400  # of a whole repr
 MOST_ROWS = 10  # of a table in a notebook
 
 
-class Brief:
-    """A dataclass with a repr of one line: numbers and short texts as they are, the rest counted.
+def line_of(record: Any) -> str:
+    """A record in one line: numbers and short texts as they are, the rest counted.
 
     What has its default is left out, so the line is to be read, and not to be evaluated.
     """
-
-    __slots__ = ()
-
-    def __init_subclass__(cls, **kwargs: object) -> None:
-        super().__init_subclass__(**kwargs)
-        if "__repr__" not in vars(cls):  # then the decorator does not make one
-            cls.__repr__ = Brief.__repr__  # type: ignore[method-assign]
-
-    def __repr__(self) -> str:
-        said = [f"{name}={value_words(value)}" for name, value in _told(self)]
-        line = f"{type(self).__name__}({', '.join(said)})"
-        return line if len(line) <= MOST_LINE else f"{line[: MOST_LINE - 2]}…)"
-
-    def _repr_html_(self) -> str:
-        return html_table(type(self).__name__, _told(self))
+    said = [f"{name}={value_words(value)}" for name, value in _told(record)]
+    line = f"{type(record).__name__}({', '.join(said)})"
+    return line if len(line) <= MOST_LINE else f"{line[: MOST_LINE - 2]}…)"
 
 
-def _told(one: Any) -> list[tuple[str, object]]:
+def html_of(record: Any) -> str:
+    """A record as a table of its fields."""
+    return html_table(type(record).__name__, _told(record))
+
+
+def _told(record: Any) -> list[tuple[str, object]]:
     """The fields that do not have their defaults."""
-    from dataclasses import MISSING, fields
-
+    names, defaults = record.__struct_fields__, record.__struct_defaults__
+    needed = len(names) - len(defaults)
     found = []
-    for field in fields(one):
-        value = getattr(one, field.name)
-        default = field.default
-        if default is MISSING and field.default_factory is not MISSING:
-            default = field.default_factory()
-        if default is MISSING or (value is not default and value != default):
-            found.append((field.name, value))
+    for at, name in enumerate(names):
+        value = getattr(record, name)
+        default = NODEFAULT if at < needed else defaults[at - needed]
+        if make := getattr(default, "factory", None):
+            default = make()
+        if default is NODEFAULT or (value is not default and value != default):
+            found.append((name, value))
     return found
 
 
@@ -56,7 +51,7 @@ def value_words(value: object) -> str:
     words = repr(value)
     if len(words) <= MOST_TEXT:
         return words
-    if isinstance(value, Brief):
+    if isinstance(value, Struct):
         return f"{type(value).__name__}(…)"
     end = words[-1] if isinstance(value, (str, bytes)) else ""
     return f"{words[: MOST_TEXT - 2]}…{end}"
@@ -99,8 +94,8 @@ def html_columns(title: str, names: Sequence[str], columns: Sequence[Any], lengt
 
 
 def _cell(value: object) -> str:
-    if isinstance(value, (tuple, list)) and value and isinstance(value[0], Brief):
-        told = [dict(_told(one)) if isinstance(one, Brief) else {} for one in value[:MOST_ROWS]]
+    if isinstance(value, (tuple, list)) and value and isinstance(value[0], Struct):
+        told = [dict(_told(one)) if isinstance(one, Struct) else {} for one in value[:MOST_ROWS]]
         names = list(dict.fromkeys(name for row in told for name in row))
         head = "".join(f"<th>{_escaped(name)}</th>" for name in names)
         lines = ["<table>", f"<tr>{head}</tr>"]

@@ -1,4 +1,4 @@
-"""The results of memreplay as frozen dataclasses: plain data, no behaviour, no I/O.
+"""The results of memreplay as frozen records: plain data, no behaviour, no I/O.
 
 Units everywhere: bytes are int and named `*_bytes`; times are int microseconds since the epoch and
 named `*_us`; an event is named by (device, index in that device's trace), and index -1 is the
@@ -7,10 +7,10 @@ start, before the first event.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
-from memreplay.snapshot.brief import Brief, html_columns
+from memreplay.snapshot.brief import html_columns
+from memreplay.snapshot.record import Record
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,17 +40,18 @@ MeasureName = Literal["requested", "held", "active", "allocated", "reserved"]
 MEASURES: tuple[MeasureName, ...] = ("requested", "held", "active", "allocated", "reserved")
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """One frame of a call stack. `line` is 0 where the recorder knew none (C++ frames)."""
+class Frame(Record, frozen=True):
+    """One frame of a call stack."""
 
     function: str
+    """The function's name; empty where frames stand for files."""
     file: str
+    """The source file; empty where frames stand for functions."""
     line: int
+    """The line; 0 if it is not known (C++ frames)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Label(Brief):
+class Label(Record, frozen=True):
     """What a group is called; `frames`, `user` and `libraries` as in Group."""
 
     text: str
@@ -59,33 +60,42 @@ class Label(Brief):
     libraries: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Group(Brief):
-    """Allocations that share a call stack (or frame, file, function), held at one moment.
+class Coded(Record, frozen=True, kw_only=True):
+    """What has a stack. Its fields come after those of the records that are made of it."""
 
-    `frames` is innermost first: the whole stack when grouped by stack; the one frame when grouped
-    by frame; a frame with an empty function and line 0 when grouped by file; with an empty file and
-    line 0 when grouped by function; empty where there is no stack, and then `label` says why in
-    parentheses. `user` indexes into `frames`: the frames that are the user's own code, not that of
-    installed libraries, nor the plumbing of PyTorch, Python or C++; `libraries` those of installed
-    libraries. A stack that has nothing but libraries has them in `user`. `label` is made of the
-    innermost of `user` (else of the frame that says most). `share` is bytes / the whole, 0.0 to
-    1.0. Grouped in several ways at once, `label` is of all, `frames`, `user` and `libraries` are of
-    the last that has any, and `of` is what each of the ways calls it.
-    """
+    text_only = ("of",)
 
     label: str
-    bytes: int
-    count: int
-    share: float
-    frames: tuple[Frame, ...] = ()
+    """A short name for people, made of the innermost frame of the user's code (else of the frame
+    that says most); in parentheses if there is no stack. Its wording may change."""
     user: tuple[int, ...] = ()
-    of: tuple[Label, ...] = ()
+    """Which of `frames`, by index, are the user's own code, innermost first: not of installed
+    libraries, nor the plumbing of PyTorch, Python or C++. If a stack has no such frames, those of
+    libraries."""
     libraries: tuple[int, ...] = ()
+    """Which of `frames`, by index, are those of installed libraries, innermost first, if there are
+    frames of the user's too."""
+    frames: tuple[Frame, ...] = ()
+    """Innermost first: the whole stack by `stack`; the one frame by `frame` or `innermost`; one
+    without function and line by `file`, one without file and line by `function`; none by ways that
+    are no code, and if there is no stack. By several ways at once they are those of the last way
+    that has any."""
+    of: tuple[Label, ...] = ()
+    """What each of several ways calls it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Group(Coded, frozen=True):
+    """Allocations that share a call stack, or what else was asked for, and are live at a moment."""
+
+    bytes: int
+    """The bytes that they hold."""
+    count: int
+    """How many allocations."""
+    share: float
+    """`bytes` as a share of the whole, 0.0 to 1.0."""
+
+
+class Part(Record, frozen=True):
     """A measure's share of one pool or stream; both None where it is not known.
 
     `bytes`, `count` (allocations; 0 of reserved memory) and `reserved_bytes` are at the moment that
@@ -107,8 +117,7 @@ class Part:
     reserved_final_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Record, frozen=True):
     """Whether a replay can be trusted, and why not: stable names (see docs/numbers.md).
 
     `exact`: what is shown is exact, though more may have happened (events that a ring buffer lost).
@@ -122,8 +131,7 @@ class Verdict:
 MomentKind = Literal["event", "elapsed", "time"]
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(Record, frozen=True):
     """A bound of a range: an event's index in its trace, microseconds after the trace's first event
     ("elapsed"), or microseconds since the epoch ("time").
     """
@@ -132,8 +140,7 @@ class Moment:
     value: int
 
 
-@dataclass(frozen=True, slots=True)
-class EventRange:
+class EventRange(Record, frozen=True):
     """Which events are read: from `start` up to and not including `stop`; None is no bound."""
 
     start: Moment | None = None
@@ -152,8 +159,7 @@ class EventRange:
 Edge = Literal["start", "end", "peak"]
 
 
-@dataclass(frozen=True, slots=True)
-class When:
+class When(Record, frozen=True):
     """The moment that a question is about.
 
     "event": after the event of index `value` (-1: the start). "elapsed" and "time": after the
@@ -171,8 +177,7 @@ class When:
     edge: Edge = "start"
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Record, frozen=True):
     """An annotation on one device, from its START to its END.
 
     `start_event` is the last event before it begins, `end_event` the last event until it ends: what
@@ -187,30 +192,29 @@ class Span:
     end_event: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Filters:
-    """Which allocations alone count.
-
-    `include` and `exclude` are regular expressions that are searched in `file:function`,
-    `file:line` and `function file:line` of a stack's frames: any of the first must be found, none
-    of the others. A place as a report shows it, cut short or not, is found as well. `min_bytes`
-    are those of the measure; `live_at_end` asks for what is never let go of, `baseline` for what
-    was there before the first event, `no_baseline` for what was not.
-    """
+class Filters(Record, frozen=True):
+    """Which allocations alone count. Regular expressions are searched in `file:function`,
+    `file:line` and `function file:line` of a stack's frames; a place as a report shows it, cut
+    short or not, is found as well."""
 
     include: tuple[str, ...] = ()
+    """`--include`: any of these is found in a frame."""
     exclude: tuple[str, ...] = ()
+    """`--exclude`: none of these is found in a frame."""
     min_bytes: int = 0
-    live_at_end: bool = False
-    baseline: bool = False
+    """`--min-bytes`: of at least this size, by the measure; 0 for any."""
+    only_live_at_end: bool = False
+    """`--only-live-at-end`: never freed."""
+    only_baseline: bool = False
+    """`--only-baseline`: allocated before the first event."""
     no_baseline: bool = False
+    """`--no-baseline`: allocated after it."""
 
     def __bool__(self) -> bool:
         return self != Filters()
 
 
-@dataclass(frozen=True, slots=True)
-class Buckets(Brief):
+class Buckets(Record, frozen=True):
     """A series over events cut into buckets of equally many events, or of equal times; a number a
     bucket each.
 
@@ -232,8 +236,7 @@ class Buckets(Brief):
         return len(self.event_index)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Lifetimes(Brief):
+class Lifetimes(Record, frozen=True, eq=False):
     """One row an allocation: those of the trace in order, then the baseline's blocks.
 
     `alloc_event` (i64) is -1 for the baseline, `free_event` (i64) -1 for what is never freed;
@@ -250,8 +253,7 @@ class Lifetimes(Brief):
         return len(self.size)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LiveSet(Brief):
+class LiveSet(Record, frozen=True, eq=False):
     """What is allocated at one moment, a row an allocation; columns as in Lifetimes.
 
     `event_index` is the last event that counts, -1 for the start; `bytes` is the sum of `size`.
@@ -277,8 +279,7 @@ class LiveSet(Brief):
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SegmentChanges(Brief):
+class SegmentChanges(Record, frozen=True, eq=False):
     """The segment events of one device, a row each, in the order of the trace.
 
     `event` (i64, index), `action` (u8, codes for `Snapshot.action_name`), `address` (u64), `bytes`
@@ -301,8 +302,7 @@ class SegmentChanges(Brief):
         return len(self.event)
 
 
-@dataclass(frozen=True, slots=True)
-class PeakPoint:
+class PeakPoint(Record, frozen=True):
     """Where usage is highest: `bytes`, and the first event after which it is so (-1: the start)."""
 
     bytes: int

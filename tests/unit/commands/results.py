@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from memreplay.commands.peak.result import DevicePeak, PeakReport
 from memreplay.commands.summary.result import (
@@ -76,7 +76,7 @@ PEAK = PeakReport(
 
 def peak_of(**changes: object) -> PeakReport:
     """The peak report with its one device changed."""
-    return replace(PEAK, devices=(replace(DEVICE_PEAK, **changes),))  # type: ignore[arg-type]
+    return replace(PEAK, devices=(replace(DEVICE_PEAK, **changes),))
 
 
 PEAKS = (
@@ -102,8 +102,8 @@ EMPTY_POOL = replace(DEFAULT_POOL, pool=None, bytes=0, count=0, peak_event=-1)
 BY_POOL = replace(
     peak_of(
         groups=(
-            Group("default pool", 9 * GIB, 1_000, 0.9),
-            Group("graph pool 3:0", GIB, 200, 0.1),
+            Group(label="default pool", bytes=9 * GIB, count=1_000, share=0.9),
+            Group(label="graph pool 3:0", bytes=GIB, count=200, share=0.1),
         ),
         groups_total=2,
         rest_bytes=0,
@@ -216,7 +216,7 @@ SUMMARY = SnapshotSummary(
 
 def summary_of(**changes: object) -> SnapshotSummary:
     """The summary with its one device changed."""
-    device = replace(DEVICE_SUMMARY, **changes)  # type: ignore[arg-type]
+    device = replace(DEVICE_SUMMARY, **changes)
     return replace(SUMMARY, devices=(device,))
 
 

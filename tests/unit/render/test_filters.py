@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from memreplay.commands.peak.text import peak_document
 from memreplay.render.filters import NOTHING_LEFT, filter_pairs, filters_json
@@ -12,7 +11,7 @@ from memreplay.render.plain import render_plain
 from memreplay.snapshot.model import Filters
 from tests.unit.commands.results import PEAK
 
-ALL = Filters(("a", "b"), ("c",), 1 << 20, live_at_end=True, baseline=True)
+ALL = Filters(("a", "b"), ("c",), 1 << 20, only_live_at_end=True, only_baseline=True)
 
 
 @pytest.mark.parametrize("filters", [None, Filters()])

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 import memreplay as mr
 from memreplay.commands.peak.find import peak_report
@@ -158,7 +157,14 @@ def test_no_two_rows_look_alike_and_they_add_up(
 
 
 def test_rows_of_other_tables_keep_their_cells() -> None:
-    group = Group("f a.py:1", 10, 1, 1.0, (Frame("f", "a.py", 1), Frame("g", "b.py", 2)), (0,))
+    group = Group(
+        label="f a.py:1",
+        bytes=10,
+        count=1,
+        share=1.0,
+        frames=(Frame("f", "a.py", 1), Frame("g", "b.py", 2)),
+        user=(0,),
+    )
     other = replace(group, frames=(group.frames[0], Frame("h", "c.py", 3)))
     rows = [group_row(one, "stack", all_frames=False, more=("x",)) for one in (group, other)]
     apart = told_apart(rows, [group, other])
@@ -168,6 +174,9 @@ def test_rows_of_other_tables_keep_their_cells() -> None:
 
 @pytest.mark.parametrize("by", ["file", "category", "pool"])
 def test_what_is_no_code_is_left_as_it_is(by: str) -> None:
-    groups = [Group("a", 10, 1, 0.5), Group("b", 10, 1, 0.5)]
+    groups = [
+        Group(label="a", bytes=10, count=1, share=0.5),
+        Group(label="b", bytes=10, count=1, share=0.5),
+    ]
     rows = group_rows(groups, by, all_frames=False)
     assert rows == [group_row(group, by, all_frames=False) for group in groups]

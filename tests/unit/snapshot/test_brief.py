@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 import pkgutil
-from dataclasses import dataclass, field, is_dataclass
 from importlib import import_module
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from msgspec import Struct, field
 
 import memreplay
 import memreplay as mr
 from memreplay.commands.peak.find import peak_report
 from memreplay.commands.summary.find import summarize
 from memreplay.snapshot import model
-from memreplay.snapshot.brief import MOST_LINE, MOST_ROWS, Brief, value_words
+from memreplay.snapshot.brief import MOST_LINE, MOST_ROWS, value_words
+from memreplay.snapshot.record import Record
 from tests import build
 from tests.build import SnapshotBuilder
 
 
-@dataclass(frozen=True, slots=True)
-class Inner(Brief):
+class Inner(Record, frozen=True):
     name: str
     n_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Outer(Brief):
+class Outer(Record, frozen=True):
     text: str
     inner: tuple[Inner, ...] = ()
     numbers: tuple[int, ...] = ()
@@ -55,18 +54,16 @@ def classes() -> list[type]:
         one
         for module in modules
         for one in vars(module).values()
-        if isinstance(one, type) and is_dataclass(one) and one.__module__ == module.__name__
+        if isinstance(one, type) and issubclass(one, Struct) and one.__module__ == module.__name__
     ]
 
 
-def test_every_result_is_brief() -> None:
+def test_every_result_is_a_record() -> None:
     found = classes()
     assert len(found) > 50
-    assert [
-        one for one in found if not issubclass(one, Brief) or one.__repr__ is not Brief.__repr__
-    ] == []
+    assert [one for one in found if not issubclass(one, Record)] == []
     for one in (model.Group, model.Label, model.Lifetimes, model.LiveSet, model.SegmentChanges):
-        assert one.__repr__ is Brief.__repr__
+        assert issubclass(one, Record)
 
 
 def test_a_line() -> None:

@@ -130,7 +130,9 @@ def as_kept(found: Sided, scope: Scope) -> Sided:
         return Sided(found.side, groups)
     n_bytes, count = sum(group.bytes for group in left), sum(group.count for group in left)
     return Sided(
-        found.side, [*kept, Group(REST, n_bytes, count, 0.0)], min(group.bytes for group in kept)
+        found.side,
+        [*kept, Group(label=REST, bytes=n_bytes, count=count, share=0.0)],
+        min(group.bytes for group in kept),
     )
 
 

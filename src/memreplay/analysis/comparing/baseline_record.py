@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from memreplay.snapshot.brief import Brief
 from memreplay.snapshot.model import EventRange, Group, MeasureName
+from memreplay.snapshot.record import Record
 
 SCHEMA = "memreplay.baseline/1"
 
 
-@dataclass(frozen=True, slots=True)
-class BaselinePeak(Brief):
+class BaselinePeak(Record, frozen=True):
     """The peak of one measure, of a category or within an annotation (None: of everything).
 
     `groups` are by stack, cut down to the user's frames, the largest first; others of
@@ -31,8 +28,7 @@ class BaselinePeak(Brief):
     rest_count: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class BaselineDevice(Brief):
+class BaselineDevice(Record, frozen=True):
     """The peaks of one device, and by measure the reasons not to trust them."""
 
     device: int
@@ -40,8 +36,7 @@ class BaselineDevice(Brief):
     reasons: dict[MeasureName, tuple[str, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class Baseline(Brief):
+class Baseline(Record, frozen=True):
     """A snapshot boiled down.
 
     `file` is its name without folders. `categories` are those that its rules have, and `rules`

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
-from memreplay.snapshot.brief import Brief
 from memreplay.snapshot.model import (
     Exactness,
     Frame,
     Label,
 )
+from memreplay.snapshot.record import Record
 
 Status = Literal["grew", "shrank", "new", "gone", "same"]
 
 
-@dataclass(frozen=True, slots=True)
-class DiffRow(Brief):
+class DiffRow(Record, frozen=True):
     """One group in both snapshots: its bytes and allocations in each.
 
     `label`, `frames`, `user`, `libraries` and `of` are as in Group, of the new snapshot where it
@@ -44,8 +42,7 @@ class DiffRow(Brief):
         return self.new_bytes - self.base_bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Side(Brief):
+class Side(Record, frozen=True):
     """One device of one snapshot at the moment that is compared."""
 
     file: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from memreplay.analysis.comparing.code import Stacks, operator_below
 from memreplay.analysis.comparing.matching import Match, match_stacks, same_functions
@@ -95,7 +96,7 @@ def _with_the_rest(base: list[Group], new: list[Group], most: int) -> list[Group
         known = same if group.frames else group.label in labels
         (kept if known or group.bytes > most else left).append(group)
     n_bytes, count = sum(group.bytes for group in left), sum(group.count for group in left)
-    return [*kept, Group(REST, n_bytes, count, 0.0)]
+    return [*kept, Group(label=REST, bytes=n_bytes, count=count, share=0.0)]
 
 
 def _by_label(base: list[Group], new: list[Group]) -> list[DiffRow]:

@@ -14,6 +14,7 @@ from memreplay.analysis.trust.trust import graded, strict_verdict, verdict
 from memreplay.errors import UsageError
 from memreplay.snapshot.model import (
     By,
+    Coded,
     EventRange,
     Filters,
     Frame,
@@ -300,7 +301,7 @@ class BaselineSide:
         groups = list(peak.groups)
         if len(groups) >= peak.groups_total:
             return Sided(side, groups)
-        groups.append(Group(REST, peak.rest_bytes, peak.rest_count, 0.0))
+        groups.append(Group(label=REST, bytes=peak.rest_bytes, count=peak.rest_count, share=0.0))
         return Sided(side, groups, min((group.bytes for group in peak.groups), default=peak.bytes))
 
     def _device(self, device: int) -> BaselineDevice:
@@ -342,7 +343,7 @@ def frame_words(frame: Frame) -> str:
     return f"{frame.function} {frame.file}{end}"
 
 
-def placed(group: Group) -> Frame | None:
+def placed(group: Coded) -> Frame | None:
     """The frame that a group's stack is put down to; None where it has none."""
     if group.user:
         return group.frames[group.user[0]]
@@ -365,7 +366,9 @@ def trimmed(groups: Iterable[Group]) -> list[Group]:
         n_bytes, count = group.bytes, group.count
         if before is not None:
             n_bytes, count = n_bytes + before.bytes, count + before.count
-        found[key] = Group(group.label, n_bytes, count, 0.0, frames, user)
+        found[key] = Group(
+            label=group.label, bytes=n_bytes, count=count, share=0.0, frames=frames, user=user
+        )
     return sorted(
         found.values(),
         key=lambda one: (-one.bytes, one.label, [(f.file, f.line, f.function) for f in one.frames]),

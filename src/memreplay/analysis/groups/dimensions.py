@@ -6,9 +6,10 @@ import posixpath
 import re
 from array import array
 from collections.abc import Sequence
-from dataclasses import replace
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 import memreplay._core as _core
 from memreplay.analysis.categories.origins import ORIGINS, Origins

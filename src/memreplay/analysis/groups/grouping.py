@@ -84,7 +84,12 @@ class Grouper:
         whole = sum(part.bytes for part in parts)
         there = [part for part in parts if part.bytes or part.count]
         groups = tuple(
-            Group(part_label(part, self.by), part.bytes, part.count, part.bytes / whole)
+            Group(
+                label=part_label(part, self.by),
+                bytes=part.bytes,
+                count=part.count,
+                share=part.bytes / whole,
+            )
             for part in (there[:top] if top else there)
             if whole
         )
@@ -97,7 +102,16 @@ class Grouper:
         text = ", ".join(label.text for label in labels)
         share = size / whole if whole else 0.0
         of = labels if len(labels) > 1 else ()
-        return Group(text, size, count, share, shown.frames, shown.user, of, shown.libraries)
+        return Group(
+            label=text,
+            bytes=size,
+            count=count,
+            share=share,
+            frames=shown.frames,
+            user=shown.user,
+            of=of,
+            libraries=shown.libraries,
+        )
 
     def keyed_groups(
         self, usage: Usage, event: int, top: int
@@ -137,7 +151,16 @@ class Grouper:
     def stack_group(self, usage: Usage, name: int, size: int, count: int, share: float) -> Group:
         """What has one stack, however groups are made."""
         label = self.dimensions.label(usage, "stack", name)
-        return Group(label.text, size, count, share, label.frames, label.user, (), label.libraries)
+        return Group(
+            label=label.text,
+            bytes=size,
+            count=count,
+            share=share,
+            frames=label.frames,
+            user=label.user,
+            of=(),
+            libraries=label.libraries,
+        )
 
     def stack_label(self, usage: Usage, name: int) -> str:
         """What one stack is called, however groups are made."""

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
-from memreplay.snapshot.brief import Brief
 from memreplay.snapshot.model import Group
+from memreplay.snapshot.record import Record
 
 Kind = Literal["small", "large"]
 
 
-@dataclass(frozen=True, slots=True)
-class MapSums(Brief):
+class MapSums(Record, frozen=True):
     """Sums over blocks. `reserved_bytes` = in use + pending + free.
 
     `requested_bytes` is what was asked for of what is in use or pending. `returnable_bytes` is what
@@ -34,8 +32,7 @@ class MapSums(Brief):
     blocks_free: int
 
 
-@dataclass(frozen=True, slots=True)
-class Pin(Brief):
+class Pin(Record, frozen=True):
     """Blocks of one group that are in use, and the free bytes that they keep reserved.
 
     The bytes of `group` are its part of the pinned bytes, its count the blocks. `segments` is how

@@ -47,14 +47,14 @@ def reserved_groups(
         share = n_bytes[name] / whole if whole else 0.0
         groups.append(
             Group(
-                label.text,
-                n_bytes[name],
-                segments[name],
-                share,
-                label.frames,
-                label.user,
-                (),
-                label.libraries,
+                label=label.text,
+                bytes=n_bytes[name],
+                count=segments[name],
+                share=share,
+                frames=label.frames,
+                user=label.user,
+                of=(),
+                libraries=label.libraries,
             )
         )
     return tuple(groups), len(order), sum(segments.values())

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from memreplay.snapshot.brief import Brief
 from memreplay.snapshot.model import Frame
+from memreplay.snapshot.record import Record
 
 
-@dataclass(frozen=True, slots=True)
-class Call(Brief):
+class Call(Record, frozen=True):
     """A call, with those that it leads to as long as that is one alone.
 
     `frames` are these, the outermost first; empty for what has no stack, which `label` names. All
@@ -30,8 +27,7 @@ class Call(Brief):
     hidden_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class CallTree(Brief):
+class CallTree(Record, frozen=True):
     """The calls depth first, the largest first; what the outermost leave of the live set is in
     `hidden_bytes`."""
 

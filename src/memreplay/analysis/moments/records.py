@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from memreplay.snapshot.brief import Brief
 from memreplay.snapshot.model import (
     Exactness,
     MeasureName,
 )
+from memreplay.snapshot.record import Record
 
 if TYPE_CHECKING:
     pass
 
 
-@dataclass(frozen=True, slots=True)
-class Stage(Brief):
+class Stage(Record, frozen=True):
     """The usage at an annotation's start and end, and the highest within.
 
     Events, times and the order are as in Span; `depth` counts the annotations that it lies in.
@@ -36,8 +34,7 @@ class Stage(Brief):
     end_bytes: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceStages(Brief):
+class DeviceStages(Record, frozen=True):
     """The annotations of one device: those that reach highest, of `stages_total`, in the order in
     which they begin."""
 
@@ -52,8 +49,7 @@ class DeviceStages(Brief):
     stages_total: int
 
 
-@dataclass(frozen=True, slots=True)
-class OutOfMemory(Brief):
+class OutOfMemory(Record, frozen=True):
     """An event that says that the allocator could not serve a request."""
 
     event_index: int

@@ -30,7 +30,7 @@ class Filtering:
     """
 
     def __init__(self, snap: Snapshot, filters: Filters) -> None:
-        if filters.baseline and filters.no_baseline:
+        if filters.only_baseline and filters.no_baseline:
             raise UsageError("--only-baseline and --no-baseline leave nothing: give one of them")
         self.snap = snap
         self.filters = filters
@@ -62,9 +62,17 @@ class Filtering:
 
     def _kept(self, usage: Usage, measure: Measure) -> Measure:
         filters = self.filters
-        if filters.min_bytes or filters.live_at_end or filters.baseline or filters.no_baseline:
+        if (
+            filters.min_bytes
+            or filters.only_live_at_end
+            or filters.only_baseline
+            or filters.no_baseline
+        ):
             measure.narrow(
-                filters.min_bytes, filters.live_at_end, filters.baseline, filters.no_baseline
+                filters.min_bytes,
+                filters.only_live_at_end,
+                filters.only_baseline,
+                filters.no_baseline,
             )
         if self._frames is not None:
             nothing = bytes(8 * len(self._frames))

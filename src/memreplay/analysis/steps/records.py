@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from memreplay.snapshot.brief import Brief
+from memreplay.snapshot.record import Record
 
-# How steps were found. "whole" is all that was read, where nothing in it marks or repeats a step;
-# "windows" are equal parts of the trace, where there are no steps.
 Source = Literal["annotation", "optimizer", "stacks", "sizes", "usage", "given", "whole", "windows"]
 
 
-@dataclass(frozen=True, slots=True)
-class StepSource(Brief):
-    """How the steps of a device were found.
-
-    `name` is the annotation's, without what follows its #; of "optimizer" it is what was looked at,
-    `step` or `zero_grad`. `score`, 0 to 1, says how sure it is: 1 of annotations, of an optimizer's
-    turns and of what was given. `taken_together` is how many repetitions make one step
-    here: more than 1 where there are very many.
-    """
+class StepSource(Record, frozen=True):
+    """How the steps of a device were found."""
 
     kind: Source
+    """By an annotation, by the stacks of the optimizer, by what repeats (`stacks`, `sizes`,
+    `usage`), or as `given` by `--period`. `whole` is all that was read, where nothing marks or
+    repeats a step; `windows` are equal parts of it, in place of steps."""
     name: str
+    """The annotation's name, up to a #; of `optimizer` what was looked at: `step` or `zero_grad`;
+    else empty."""
     score: float
+    """How sure it is, 0 to 1: 1 for annotations, an optimizer and what was given, 0 for windows."""
     taken_together: int = 1
+    """How many repetitions make one step here: more than 1 where there are very many."""
 
 
 class StepAt(NamedTuple):

@@ -75,7 +75,7 @@ Examples:
 @top_option
 @all_frames_option
 @part_options
-@filter_options_of("include", "exclude", "min_bytes", "live_at_end")
+@filter_options_of("include", "exclude", "min_bytes", "only_live_at_end")
 @config_options
 @reading_options
 @strict_option

@@ -70,7 +70,7 @@ def allocations_report(
     """
     if measure == "reserved":
         raise UsageError("reserved memory consists of segments, not of allocations: see segments")
-    if filters is not None and filters.baseline:
+    if filters is not None and filters.only_baseline:
         raise UsageError("the baseline was not allocated in the recording: nothing would be left")
     grouper = Grouper(snap, by, rules, fold=fold)
     usages = chosen_usages(snap, snap.devices, measure, pool, stream, filters)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from memreplay.snapshot.brief import Brief
 from memreplay.snapshot.model import AllocationsSort, By, Exactness, Filters, Group, MeasureName
+from memreplay.snapshot.record import Record
 
 
-@dataclass(frozen=True, slots=True)
-class AllocationSums(Brief):
+class AllocationSums(Record, frozen=True):
     """Allocations that were made over the events, summed up.
 
     A temporary one ended before more than the threshold of others were made on its device; a live
@@ -28,8 +25,7 @@ class AllocationSums(Brief):
     mean_lifetime_us: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class AllocationGroup(Brief):
+class AllocationGroup(Record, frozen=True):
     """The allocations of one group.
 
     `group` says what they share, and has their count, their bytes and the share of these in all.
@@ -44,8 +40,7 @@ class AllocationGroup(Brief):
     sizes: tuple[int, int] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ValueClass(Brief):
+class ValueClass(Record, frozen=True):
     """The allocations whose size, or lifetime, is from `least` to `most`."""
 
     least: int
@@ -54,8 +49,7 @@ class ValueClass(Brief):
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceAllocations(Brief):
+class DeviceAllocations(Record, frozen=True):
     """What one device allocated over the events that were read, by one measure.
 
     The groups and `rest` add up to `total`, and so do `sizes`; `lifetimes_events` and what is live
@@ -98,8 +92,7 @@ class DeviceAllocations(Brief):
     reasons: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AllocationsReport(Brief):
+class AllocationsReport(Record, frozen=True):
     """What `memreplay allocations` shows: one entry a device that has events or segments.
 
     `threshold` is how many others may be made while an allocation lives that counts as temporary.

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from memreplay.analysis.moments.records import DeviceStages
-from memreplay.snapshot.brief import Brief
 from memreplay.snapshot.model import By, Exactness, Filters, Frame, Group, MeasureName, Part, When
+from memreplay.snapshot.record import Record
 
 if TYPE_CHECKING:
     from memreplay.analysis.groups.tree import CallTree
 
 
-@dataclass(frozen=True, slots=True)
-class LiveAllocation(Brief):
+class LiveAllocation(Record, frozen=True):
     """One allocation that is live at a moment.
 
     `alloc_event` is None for one of the baseline, and `alloc_us`, `age_us` are None there and where
@@ -44,8 +42,7 @@ class LiveAllocation(Brief):
     libraries: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class FoundAllocation(Brief):
+class FoundAllocation(Record, frozen=True):
     """The allocation that an address was in: the `number`-th, from 1, of the `total` there."""
 
     allocation: LiveAllocation
@@ -53,8 +50,7 @@ class FoundAllocation(Brief):
     total: int
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceAt(Brief):
+class DeviceAt(Record, frozen=True):
     """What one device held after one event.
 
     `event_index` is that event, the one before `first_event` for the start; `time_us` its time, the
@@ -88,8 +84,7 @@ class DeviceAt(Brief):
     found: FoundAllocation | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AtReport(Brief):
+class AtReport(Record, frozen=True):
     """What `memreplay at` shows: an entry a device and moment.
 
     `stages`, where annotations were asked for, are those of each device. `listed` says whether

@@ -231,7 +231,16 @@ def _age(one: LiveAllocation) -> str:
 
 def _stack_row(one: LiveAllocation, report: AtReport) -> Row:
     """Where allocations of one stack were made, and what stands below."""
-    group = Group(one.label, one.bytes, 1, 1.0, one.frames, one.user, (), one.libraries)
+    group = Group(
+        label=one.label,
+        bytes=one.bytes,
+        count=1,
+        share=1.0,
+        frames=one.frames,
+        user=one.user,
+        of=(),
+        libraries=one.libraries,
+    )
     row = group_row(group, "stack", all_frames=report.all_frames)
     return Row(row.cells[-1:], row.below if report.all_frames else (), row.style)
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from memreplay.snapshot.brief import Brief
 from memreplay.snapshot.model import Exactness, Filters, Group, MeasureName, When
+from memreplay.snapshot.record import Record
 
 
-@dataclass(frozen=True, slots=True)
-class Caught(Brief):
+class Caught(Record, frozen=True):
     """What one rule decided: each allocation is caught by the first rule that holds.
 
     `rule` is its number, from 1; `own` says whether the configuration has it. `largest` is the
@@ -25,8 +22,7 @@ class Caught(Brief):
     largest: Group | None
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceCategories(Brief):
+class DeviceCategories(Record, frozen=True):
     """The live set of one device at a moment, by rules.
 
     `caught` has all rules in their order; with the unknown they add up to `live_bytes` and
@@ -55,8 +51,7 @@ class DeviceCategories(Brief):
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CategoriesReport(Brief):
+class CategoriesReport(Record, frozen=True):
     """What `memreplay categories` shows: an entry a device."""
 
     file: str

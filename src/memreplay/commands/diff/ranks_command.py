@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import click
+from msgspec import structs
 
 from memreplay.commands.shared.base import is_baseline_file
 from memreplay.commands.shared.errors import NOT_TRUSTED, attempt
@@ -81,7 +82,7 @@ def compare_folders(
     ranks = run.ranks({rank: (ours[rank], theirs[rank]) for rank in both})
     report = run.report(base, new, ranks) if ranks else None
     if report is not None:
-        report = replace(
+        report = structs.replace(
             report,
             only_base=tuple(rank for rank in ours if rank not in theirs),
             only_new=tuple(rank for rank in theirs if rank not in ours),

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from memreplay.commands.diff.result import Compared, DiffReport
-from memreplay.snapshot.brief import Brief
 from memreplay.snapshot.model import By, Exactness, Filters, MeasureName, When
+from memreplay.snapshot.record import Record
 
 
-@dataclass(frozen=True, slots=True)
-class RankSide(Brief):
+class RankSide(Record, frozen=True):
     """One device of one rank's snapshot at the moment that is compared."""
 
     file: str
@@ -23,8 +20,7 @@ class RankSide(Brief):
     reasons: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RankDiff(Compared):
+class RankDiff(Record, Compared, frozen=True):
     """One rank in both runs, by the device on which the new run has most.
 
     `other_devices` are those that either file has beside it.
@@ -36,8 +32,7 @@ class RankDiff(Compared):
     other_devices: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Spread(Brief):
+class Spread(Record, frozen=True):
     """How one number lies over the ranks. The median of an even number of ranks is the mean of the
     two in the middle, rounded down; `min_rank` and `max_rank` are the first that have it."""
 
@@ -54,8 +49,7 @@ class Spread(Brief):
         return self.max_bytes / self.median_bytes if self.median_bytes > 0 else None
 
 
-@dataclass(frozen=True, slots=True)
-class RanksReport(Brief):
+class RanksReport(Record, frozen=True):
     """What `memreplay diff` of two folders shows: an entry a rank that both have, in their order.
 
     `only_base` and `only_new` are the ranks that one folder has alone, `not_read` those of which a

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
 from memreplay.analysis.comparing.records import DiffRow, Side, Status
-from memreplay.snapshot.brief import Brief
 from memreplay.snapshot.model import (
     By,
     EventRange,
@@ -14,6 +12,7 @@ from memreplay.snapshot.model import (
     MeasureName,
     When,
 )
+from memreplay.snapshot.record import Record
 
 
 class OneSide(Protocol):
@@ -25,7 +24,7 @@ class OneSide(Protocol):
     def trusted(self) -> bool: ...
 
 
-class Compared(Brief):
+class Compared:
     """Two sides, and what follows of both."""
 
     __slots__ = ()
@@ -41,8 +40,7 @@ class Compared(Brief):
         return self.base.trusted and self.new.trusted
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceDiff(Compared):
+class DeviceDiff(Record, Compared, frozen=True):
     """What changed on one device. The rows' changes, with `rest_change_bytes`, add up to
     `change_bytes`.
 
@@ -62,8 +60,7 @@ class DeviceDiff(Compared):
     statuses: dict[Status, int]
 
 
-@dataclass(frozen=True, slots=True)
-class DiffReport(Brief):
+class DiffReport(Record, frozen=True):
     """What `memreplay diff` shows: an entry a device that both snapshots have.
 
     `only_base` and `only_new` are the devices that one of them has alone. `ranges` is which events

@@ -130,14 +130,14 @@ def _table(found: DeviceDiff, report: DiffReport) -> Table:
 
 def _row(row: DiffRow, report: DiffReport) -> Row:
     group = Group(
-        row.label,
-        row.new_bytes,
-        row.new_count,
-        0.0,
-        row.frames,
-        row.user,
-        row.of,
-        row.libraries,
+        label=row.label,
+        bytes=row.new_bytes,
+        count=row.new_count,
+        share=0.0,
+        frames=row.frames,
+        user=row.user,
+        of=row.of,
+        libraries=row.libraries,
     )
     shown = group_row(group, report.by, all_frames=report.all_frames)
     numbers = (

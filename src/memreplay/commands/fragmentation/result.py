@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from memreplay.analysis.groups.records import Kind, MapSums, Pin
-from memreplay.snapshot.brief import Brief
 from memreplay.snapshot.model import By, Exactness
+from memreplay.snapshot.record import Record
 
 Moment = Literal["asked", "oom", "reserved", "peak", "final"]
 
 
-@dataclass(frozen=True, slots=True)
-class UnusedPoint(Brief):
+class UnusedPoint(Record, frozen=True):
     """What was reserved and not active at one moment, and why that moment is told.
 
     `name`: "start", "most_unused", "peak" (a peak of active bytes, the highest first), "reserved"
@@ -29,8 +27,7 @@ class UnusedPoint(Brief):
     unused_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class PoolShare(Brief):
+class PoolShare(Record, frozen=True):
     """The segments of one pool, stream and kind; only requests of the same are served of them.
 
     `pool` is None where it is not known; `is_default` says whether it is the default one, which
@@ -44,8 +41,7 @@ class PoolShare(Brief):
     sums: MapSums
 
 
-@dataclass(frozen=True, slots=True)
-class MappedBlock(Brief):
+class MappedBlock(Record, frozen=True):
     """A block; `requested_bytes` is 0 of a free one. `label` is the group of who allocated it."""
 
     address: int
@@ -55,8 +51,7 @@ class MappedBlock(Brief):
     label: str
 
 
-@dataclass(frozen=True, slots=True)
-class MappedSegment(Brief):
+class MappedSegment(Record, frozen=True):
     """A segment, or a mapped range of an expandable one. `bar` is a picture in characters."""
 
     address: int
@@ -69,8 +64,7 @@ class MappedSegment(Brief):
     blocks: tuple[MappedBlock, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceFragmentation(Brief):
+class DeviceFragmentation(Record, frozen=True):
     """One device: reserved and unused memory over time, and the block map at one moment.
 
     `points` tell of the course; `mean_unused_bytes` is weighted by time, None without times.
@@ -126,8 +120,7 @@ class DeviceFragmentation(Brief):
         return 1 - self.sums.largest_free_bytes / free if free else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class FragmentationReport(Brief):
+class FragmentationReport(Record, frozen=True):
     """What `memreplay fragmentation` shows. `asked` says whether a moment was asked for, `missing`
     why devices are left out that do not have it."""
 

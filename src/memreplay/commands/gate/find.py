@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from memreplay.analysis.comparing.records import LimitKind
 from memreplay.analysis.comparing.sides import (
@@ -21,7 +22,7 @@ from memreplay.analysis.selecting.sizes import share_of
 from memreplay.analysis.trust.trust import EVENTS_LOST_BEFORE, REMARKS
 from memreplay.commands.gate.result import Cause, Finding, GatedFile
 from memreplay.errors import UsageError
-from memreplay.snapshot.model import Group
+from memreplay.snapshot.model import Coded
 
 if TYPE_CHECKING:
     from memreplay.analysis.categories.rules import Rule
@@ -228,7 +229,7 @@ class _Gate:
                 grown = [row for row in rows if row.change_bytes > 0 and row.label != REST]
                 if grown:
                     return _first([_cause_of_row(row) for row in grown])
-        return _first(_by_line([_cause(group) for group in new.groups]))
+        return _first(_by_line([_cause(group, group.bytes) for group in new.groups]))
 
     # ---- the others
 
@@ -265,18 +266,18 @@ class _Gate:
             self.snap, self.side.usage(start.device, Scope(start.measure)), top=CAUSES
         )
         if not found.judged or found.source is None or found.source.kind == "windows":
-            why = found.missing or "no steps were found"
+            why = found.not_judged or "no steps were found"
             why = f"{why.partition(';')[0]} (memreplay leaks says more)"
             return replace(start, outcome="not_judged", detail=why)
         self.used[False, start.device, start.measure] = None
-        rate = found.leak_rate or found.whole_rate
+        rate = found.leak_bytes_per_step or found.whole_bytes_per_step
         return replace(
             start,
-            outcome="failed" if found.leaks_total or found.whole_rate else "passed",
+            outcome="failed" if found.leaks_total or found.whole_bytes_per_step else "passed",
             limit_bytes=0,
             actual_bytes=rate,
             count=found.steps,
-            causes=tuple(replace(_cause(one.group), bytes=one.rate) for one in found.leaks),
+            causes=tuple(_cause(one, one.bytes_per_step) for one in found.leaks),
         )
 
     def ooms(self, start: Finding) -> Finding:
@@ -298,7 +299,7 @@ class _Gate:
             actual_bytes=request,
             event_index=events[0],
             count=len(events),
-            causes=(_cause(grouper.stack_group(usage, name, request, 1, 0.0)),),
+            causes=(_cause(grouper.stack_group(usage, name, request, 1, 0.0), request),),
         )
 
     def trust(self, of_base: bool, device: int, measure: MeasureName) -> Finding:
@@ -336,13 +337,13 @@ def _by_line(causes: list[Cause]) -> list[Cause]:
     return sorted(found.values(), key=lambda one: -one.bytes)
 
 
-def _cause(group: Group) -> Cause:
-    frame = placed(group)
+def _cause(one: Coded, n_bytes: int) -> Cause:
+    frame = placed(one)
     if frame is None:
-        return Cause(group.label, group.bytes)
-    return Cause(group.label, group.bytes, None, frame.function, frame.file, frame.line)
+        return Cause(one.label, n_bytes)
+    return Cause(one.label, n_bytes, None, frame.function, frame.file, frame.line)
 
 
 def _cause_of_row(row: DiffRow) -> Cause:
-    cause = _cause(Group(row.label, row.new_bytes, row.new_count, 0.0, row.frames, row.user))
+    cause = _cause(Coded(label=row.label, frames=row.frames, user=row.user), row.new_bytes)
     return replace(cause, change_bytes=row.change_bytes)

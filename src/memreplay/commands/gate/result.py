@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from memreplay.analysis.comparing.records import LimitKind
-from memreplay.snapshot.brief import Brief
 from memreplay.snapshot.model import EventRange, MeasureName
+from memreplay.snapshot.record import Record
 
 Kind = LimitKind | Literal["trust"]
 # "not_judged" is a limit that nothing could be held against: it fails, where "skipped" does not.
 Outcome = Literal["passed", "failed", "not_judged", "skipped"]
 
 
-@dataclass(frozen=True, slots=True)
-class Cause(Brief):
+class Cause(Record, frozen=True):
     """A group that a finding is put down to.
 
     `bytes` is what it holds (of a leak: what it grows by a step), `change_bytes` what it grew by
@@ -31,8 +29,7 @@ class Cause(Brief):
     line: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Finding(Brief):
+class Finding(Record, frozen=True):
     """One limit held against one device.
 
     `rule` is the budget's name, else the limit's (`max-peak`). `actual_bytes` is what is limited:
@@ -81,8 +78,7 @@ class Finding(Brief):
         return next((cause for cause in self.causes if cause.file), None)
 
 
-@dataclass(frozen=True, slots=True)
-class GatedFile(Brief):
+class GatedFile(Record, frozen=True):
     """What became of one snapshot.
 
     `error` says in a line why it could not be judged, with its `exit_code`; it has no findings.
@@ -105,8 +101,7 @@ class GatedFile(Brief):
         return not self.error and not any(finding.failed for finding in self.findings)
 
 
-@dataclass(frozen=True, slots=True)
-class GateReport(Brief):
+class GateReport(Record, frozen=True):
     """What `memreplay gate` found: it passed if every file did."""
 
     files: tuple[GatedFile, ...]

@@ -88,7 +88,7 @@ Examples:
 @top_option
 @all_frames_option
 @part_options
-@filter_options_of("include", "exclude", "live_at_end")
+@filter_options_of("include", "exclude", "only_live_at_end")
 @config_options
 @reading_options
 @strict_option
@@ -172,15 +172,15 @@ def _unsure(report: LeaksReport) -> str:
                 f" nothing leaks; --windows {device.steps} takes equal parts as steps"
             )
         if not device.judged and device.events:
-            return f"device {device.device}: {device.missing}"
+            return f"device {device.device}: {device.not_judged}"
     return ""
 
 
 def _render(report: LeaksReport, fmt: str) -> str:
     if fmt == "json":
-        from memreplay.commands.leaks.json import render_leaks_json
+        from memreplay.render.record_json import render_json
 
-        return render_leaks_json(report)
+        return render_json(report)
     from memreplay.commands.leaks.text import leaks_document
 
     return render_document(leaks_document(report))

@@ -93,21 +93,23 @@ def leaks_report(
         for whole in chosen_usages(snap, snap.devices, measure, pool, stream)
     ]
     if not any(device.source for device in devices):
-        why = devices[0].missing if devices else "the file has neither events nor segments"
+        why = devices[0].not_judged if devices else "the file has neither events nor segments"
         asked = annotation is not None or period is not None
         raise (UsageError if asked else NothingToTellError)(f"cannot look for leaks: {why}")
     return LeaksReport(
         file=snap.file,
         measure=measure,
-        all_frames=all_frames,
-        older_than=older_than,
-        min_bytes=min_bytes,
-        devices=tuple(devices),
-        truncated=snap.truncation is not None,
+        by=by,
         pool=pool,
         stream=stream,
-        by=by,
-        filters=filters,
+        filters=filters or None,
+        truncated=snap.truncation is not None,
+        older_than_steps=older_than,
+        min_bytes=min_bytes,
+        leaking=any(device.leaks_total or device.whole_bytes_per_step for device in devices),
+        judged=any(device.judged for device in devices),
+        devices=tuple(devices),
+        all_frames=all_frames,
     )
 
 
@@ -267,6 +269,7 @@ class _Search:
         durations = [step.duration_us for step in summed.steps[warm:]]
         timed = [one for one in durations if one is not None]
         step_us = median(timed) if timed else None
+        missing = _few(len(pieces)) if pieces else self.found.missing
         return DeviceLeaks(
             device=replay.device,
             measure=usage.measure,
@@ -274,22 +277,22 @@ class _Search:
             first_event=replay.first_event,
             events=replay.events,
             source=self.found.source,
-            judged=len(pieces) >= LEAST_STEPS,
-            missing=_few(len(pieces)) if pieces else self.found.missing,
+            judged=not missing,
+            not_judged=missing or None,
             steps=len(pieces),
-            warm_up=warm,
+            warm_up_steps=warm,
             first_step_event=pieces[0].first + replay.first_event if pieces else -1,
             last_step_event=pieces[-1].stop - 1 + replay.first_event if pieces else -1,
             step_us=step_us,
             start_bytes=levels[0],
             warm_bytes=levels[warm],
             end_bytes=levels[-1],
-            whole_rate=whole_rate,
-            leaks=self._grown(leak_rows, levels[-1] - levels[warm], once=False),
+            whole_bytes_per_step=whole_rate,
+            leaks=self._grown(leak_rows, once=False),
             leaks_total=leaks_total,
-            leak_rate=leak_rate,
+            leak_bytes_per_step=leak_rate,
             leak_bytes=leak_bytes,
-            once=self._grown(once_rows, levels[-1] - levels[0], once=True),
+            once=self._grown(once_rows, once=True),
             once_total=once_total,
             once_bytes=once_bytes,
             old_count=old_count,
@@ -301,28 +304,33 @@ class _Search:
             reasons=reasons,
         )
 
-    def _grown(self, rows: Rows, whole: int, *, once: bool) -> tuple[GrownGroup, ...]:
+    def _grown(self, rows: Rows, *, once: bool) -> tuple[GrownGroup, ...]:
         found = []
         for row in rows:
             name, rate, stayed, start, warm, before, end, since, rises, until, stopped, *old = row
             old_bytes, old_count, error, odds = old
             grew = stayed if once else end - before
+            group = self.grouper.group(self.usage, name, grew, old_count, 0)
             found.append(
                 GrownGroup(
-                    group=self.grouper.group(
-                        self.usage, name, grew, old_count, max(whole, grew, 1)
-                    ),
-                    rate=int(rate),
-                    rate_error=int(error),
-                    odds=float(odds),
+                    bytes_per_step=int(rate),
+                    bytes_per_step_error=int(error),
+                    odds=round(float(odds), 2),
+                    growth_bytes=grew,
                     start_bytes=start,
                     warm_bytes=warm,
                     end_bytes=end,
-                    since=since,
+                    since_step=since,
                     rises=rises,
-                    until=until,
+                    until_step=until,
                     stopped=bool(stopped),
+                    old_count=old_count,
                     old_bytes=old_bytes,
+                    label=group.label,
+                    user=group.user,
+                    libraries=group.libraries,
+                    frames=group.frames,
+                    of=group.of,
                 )
             )
         return tuple(found)
@@ -348,7 +356,7 @@ def _runs_out(
         given=total_memory is not None,
         peak_bytes=peak,
         steps=steps,
-        us=None if step_us is None else steps * step_us,
+        after_us=None if step_us is None else steps * step_us,
     )
 
 

@@ -2,126 +2,134 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from memreplay.analysis.steps.records import StepSource
-from memreplay.snapshot.brief import Brief
-from memreplay.snapshot.model import By, Exactness, Filters, Group, MeasureName
+from memreplay.snapshot.model import By, Coded, Exactness, Filters, MeasureName
+from memreplay.snapshot.record import Record
 
 
-@dataclass(frozen=True, slots=True)
-class GrownGroup(Brief):
-    """A group, mostly a stack, whose live bytes at the ends of steps grew.
+class GrownGroup(Coded, frozen=True):
+    """A group, mostly a stack, whose live bytes at the ends of steps grew."""
 
-    `group` says which; its bytes are what grew, its share is of the device's growth, its count
-    how many allocations are old (see `LeaksReport.older_than`), `old_bytes` theirs. `rate` is bytes
-    a step, 0 of what grew once, `rate_error` by how much that may be wrong; `odds`, to one, are
-    those of a leak against what stops (1,000,000 at most). `start_bytes` are live before the first
-    step, `warm_bytes` after the warm-up, `end_bytes` after the last step. A leak grows all along
-    after step `since`, the last of the warm-up or a later one; `rises` counts the steps after it
-    that end higher than the one before. `until` is the last step after which more stayed;
-    `stopped` whether, since then, less than what stayed has come and gone.
-    """
-
-    group: Group
-    rate: int
-    rate_error: int
+    bytes_per_step: int
+    """How much it leaks a step; 0 for what grew once."""
+    bytes_per_step_error: int
+    """By how much that may be wrong: a standard error."""
     odds: float
+    """The odds, to one, that it leaks rather than stops; 1,000,000 at most."""
+    growth_bytes: int
+    """Of a leak, what it grew by after `since_step`; else what came since the start and stayed."""
     start_bytes: int
+    """Live before the first step."""
     warm_bytes: int
+    """Live after the steps that are not judged."""
     end_bytes: int
-    since: int
+    """Live after the last step."""
+    since_step: int
+    """The step after which a leak grows all along: the last that is not judged, or a later one."""
     rises: int
-    until: int
+    """How many steps after that end higher than the one before."""
+    until_step: int
+    """The last step that added to what stayed, 0 for none; says nothing of a leak."""
     stopped: bool
+    """Whether, in the last quarter of the judged steps, less than what stayed has come and gone;
+    false for a leak."""
+    old_count: int
+    """How many of its allocations are old."""
     old_bytes: int
+    """Their bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunsOut(Brief):
-    """When memory ends, if the leaks go on: in `steps` more than were recorded, and `us`
-    microseconds (None where the file has no times).
-
-    `total_bytes` is the device's memory: as given, or what an oom event in the file says.
-    """
+class RunsOut(Record, frozen=True):
+    """When memory ends if the leaks go on."""
 
     total_bytes: int
+    """The device's memory."""
     given: bool
+    """Whether `--total-memory` says so; else an oom event in the file does."""
     peak_bytes: int
+    """The highest peak of a judged step."""
     steps: int
-    us: int | None
+    """How many more steps fit."""
+    after_us: int | None
+    """How long they take; null if the file has no times."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceLeaks(Brief):
-    """The growth of one device from step to step.
-
-    `steps` were recorded, the first `warm_up` of which are held to be no later ones. `start_bytes`
-    are live before the first, `warm_bytes` after the warm-up, `end_bytes` after the last. `leaks`
-    and `once` are the largest of `leaks_total` groups that leak and of `once_total` others of which
-    more stayed; `leak_rate`, `leak_bytes` (what leaks grew by in the later steps) and `once_bytes`
-    are of all of them. `whole_rate` is the same rule for all memory at once: bytes a step, 0 where
-    it does not grow for good. Too few steps are not `judged`: nothing of them leaks, and `missing`
-    says why; it says as well why there are none.
-    """
+class DeviceLeaks(Record, frozen=True, kw_only=True):
+    """What grows on one device from step to step."""
 
     device: int
     measure: MeasureName
     exactness: Exactness
     first_event: int
     events: int
-    source: StepSource | None
-    judged: bool
-    missing: str
-    steps: int
-    warm_up: int
-    first_step_event: int
-    last_step_event: int
-    step_us: int | None
-    start_bytes: int
-    warm_bytes: int
-    end_bytes: int
-    whole_rate: int
-    leaks: tuple[GrownGroup, ...]
-    leaks_total: int
-    leak_rate: int
-    leak_bytes: int
-    once: tuple[GrownGroup, ...]
-    once_total: int
-    once_bytes: int
-    old_count: int
-    old_bytes: int
-    runs_out: RunsOut | None
     trusted: bool
     reasons: tuple[str, ...]
+    source: StepSource | None
+    """How the steps were found; null if there are none."""
+    judged: bool
+    """Whether its steps are enough to tell."""
+    not_judged: str | None
+    """Why they are not."""
+    steps: int
+    """How many steps, or windows, there are."""
+    warm_up_steps: int
+    """How many of the first are not judged."""
+    first_step_event: int
+    """The first event of the first step; -1 without steps."""
+    last_step_event: int
+    """The last event of the last step; -1 without steps."""
+    step_us: int | None
+    """The median duration of a judged step."""
+    start_bytes: int
+    """Live before the first step."""
+    warm_bytes: int
+    """Live after the steps that are not judged."""
+    end_bytes: int
+    """Live after the last step."""
+    whole_bytes_per_step: int
+    """What all memory grows by a step, by the rule for groups; 0 if it does not grow for good."""
+    leak_bytes_per_step: int
+    """What all groups that leak grow by a step."""
+    leak_bytes: int
+    """What they grew by, each one since it does."""
+    leaks_total: int
+    """How many groups leak."""
+    leaks: tuple[GrownGroup, ...]
+    """The largest of them, as many as `--top` says."""
+    once_bytes: int
+    """What came since the start and stayed, of groups that do not leak."""
+    once_total: int
+    """How many these are."""
+    once: tuple[GrownGroup, ...]
+    """The largest of them, as many as `--top` says."""
+    old_count: int
+    """Allocations that were made in judged steps and outlived `older_than_steps`."""
+    old_bytes: int
+    """Their bytes."""
+    runs_out: RunsOut | None
+    """When memory ends; null without a leak, or if nothing says how much there is."""
 
 
-@dataclass(frozen=True, slots=True)
-class LeaksReport(Brief):
-    """What `memreplay leaks` shows.
+class LeaksReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.leaks/1"):
+    """What `memreplay leaks` found."""
 
-    Old allocations were made in a later step, and outlived `older_than` steps. A leak is
-    `min_bytes` a step or more.
-    """
+    text_only = ("all_frames",)
 
     file: str
     measure: MeasureName
-    all_frames: bool
-    older_than: int
-    min_bytes: int
-    devices: tuple[DeviceLeaks, ...]
-    truncated: bool = False
+    by: By = "stack"
     pool: tuple[int, int] | None = None
     stream: int | None = None
-    by: By = "stack"
     filters: Filters | None = None
-
-    @property
-    def judged(self) -> bool:
-        """Whether the steps of any device are enough to tell."""
-        return any(device.judged for device in self.devices)
-
-    @property
-    def leaking(self) -> bool:
-        """Whether any device leaks."""
-        return any(device.leaks_total or device.whole_rate for device in self.devices)
+    truncated: bool = False
+    older_than_steps: int
+    """Allocations that outlive so many steps are old."""
+    min_bytes: int
+    """The least that a leak grows by a step."""
+    leaking: bool
+    """Whether anything leaks: what `--fail` goes by."""
+    judged: bool
+    """Whether the steps of any device are enough to tell."""
+    devices: tuple[DeviceLeaks, ...]
+    all_frames: bool = False
+    """Whether whole stacks are shown."""

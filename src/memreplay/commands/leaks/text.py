@@ -6,7 +6,7 @@ from memreplay.commands.leaks.result import DeviceLeaks, GrownGroup, LeaksReport
 from memreplay.commands.steps.text import guess_notes, source_words
 from memreplay.render.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
 from memreplay.render.filters import filter_pairs
-from memreplay.render.holders import group_row, title_of, told_apart
+from memreplay.render.holders import coded_row, title_of, told_apart
 from memreplay.render.reasons import reason_notes
 from memreplay.render.units import count, counted, duration, signed_size, size
 
@@ -27,16 +27,16 @@ def leaks_document(report: LeaksReport) -> Document:
 def _section(device: DeviceLeaks, report: LeaksReport) -> list[Block]:
     name = f"device {device.device}"
     if device.source is None:
-        return [Heading((f"{name}: cannot look for leaks",)), Note(device.missing)]
+        return [Heading((f"{name}: cannot look for leaks",)), Note(device.not_judged or "")]
     blocks: list[Block] = [Heading((f"{name}: {_headline(device, report)}",))]
     blocks.append(Pairs(tuple(_pairs(device, report))))
     if device.leaks:
         blocks.append(_leaks_table(device, report))
-    elif device.whole_rate:
+    elif device.whole_bytes_per_step:
         blocks.append(
             Note(
-                f"memory as a whole grows by {_rate(device, device.whole_rate)}, but no single"
-                f" {_one(report)} grows all along: different ones take turns",
+                f"memory as a whole grows by {_rate(device, device.whole_bytes_per_step)}, but no"
+                f" single {_one(report)} grows all along: different ones take turns",
                 "warning",
             )
         )
@@ -53,7 +53,7 @@ def _section(device: DeviceLeaks, report: LeaksReport) -> list[Block]:
             )
     blocks += [
         Note(
-            f"{one.group.label} may leak: the odds are {odds_words(one.odds)}, and it takes"
+            f"{one.label} may leak: the odds are {odds_words(one.odds)}, and it takes"
             f" {odds_words(LEAST_ODDS)} to call it a leak; record more steps"
         )
         for one in device.once[:ONCE_SHOWN]
@@ -84,8 +84,11 @@ def _headline(device: DeviceLeaks, report: LeaksReport) -> str:
         return f"{counted(device.steps, 'step')}, too few to tell a leak"
     if device.leaks_total:
         groups = counted(device.leaks_total, _one(report))
-        return f"{groups} leak{'s' * (device.leaks_total == 1)} {_rate(device, device.leak_rate)}"
-    return f"memory grows, but no {_one(report)} leaks" if device.whole_rate else "no leak"
+        rate = _rate(device, device.leak_bytes_per_step)
+        return f"{groups} leak{'s' * (device.leaks_total == 1)} {rate}"
+    if device.whole_bytes_per_step:
+        return f"memory grows, but no {_one(report)} leaks"
+    return "no leak"
 
 
 def _pairs(device: DeviceLeaks, report: LeaksReport) -> list[tuple[str, str]]:
@@ -101,8 +104,8 @@ def _pairs(device: DeviceLeaks, report: LeaksReport) -> list[tuple[str, str]]:
             ("live", f"{live} {last}: {grew}"),
             *_part_pairs(report),
         ]
-    later = device.steps - device.warm_up
-    warm = f"{unit} {count(device.warm_up)}"
+    later = device.steps - device.warm_up_steps
+    warm = f"{unit} {count(device.warm_up_steps)}"
     live = (
         f"{size(device.start_bytes)} before the first {unit}, {size(device.warm_bytes)} after"
         f" {warm}, {size(device.end_bytes)} after the last"
@@ -121,7 +124,7 @@ def _pairs(device: DeviceLeaks, report: LeaksReport) -> list[tuple[str, str]]:
     pairs += _part_pairs(report)
     old = (
         f"{counted(device.old_count, 'allocation')} of {size(device.old_bytes)}, made after {warm}"
-        f" and still live {counted(report.older_than, unit)} later and at the end"
+        f" and still live {counted(report.older_than_steps, unit)} later and at the end"
     )
     pairs.append(("old", old if device.old_count else "none"))
     if device.runs_out is not None:
@@ -144,8 +147,8 @@ def _runs_out(found: RunsOut, unit: str) -> str:
     if found.steps == 0:
         return f"now: the peak of {size(found.peak_bytes)} leaves nothing of {total}"
     after = f"in {counted(found.steps, f'more {unit}')}"
-    if found.us is not None:
-        after += f", about {duration(found.us)}"
+    if found.after_us is not None:
+        after += f", about {duration(found.after_us)}"
     return f"{after}, at the peak of {size(found.peak_bytes)} in {total}"
 
 
@@ -157,18 +160,18 @@ def _leaks_table(device: DeviceLeaks, report: LeaksReport) -> Table:
             report,
             _with_error(one),
             odds_words(one.odds),
-            signed_size(one.group.bytes),
+            signed_size(one.growth_bytes),
             size(one.end_bytes),
-            f"{count(one.rises)} of {count(device.steps - one.since)}",
-            count(one.group.count),
+            f"{count(one.rises)} of {count(device.steps - one.since_step)}",
+            count(one.old_count),
         )
         for one in device.leaks
     ]
-    rows = told_apart(rows, [one.group for one in device.leaks])
+    rows = told_apart(rows, device.leaks)
     more = device.leaks_total - len(device.leaks)
     if more:
-        rate = device.leak_rate - sum(one.rate for one in device.leaks)
-        grew = device.leak_bytes - sum(one.group.bytes for one in device.leaks)
+        rate = device.leak_bytes_per_step - sum(one.bytes_per_step for one in device.leaks)
+        grew = device.leak_bytes - sum(one.growth_bytes for one in device.leaks)
         words = f"{counted(more, f'more {_one(report)}')} (--top 0 shows all)"
         rows.append(Row((size(rate), "", signed_size(grew), "", "", "", words), style="dim"))
     titles = (f"leaks a {unit}", "odds", "growth", "live", "grew in", "old")
@@ -179,8 +182,8 @@ def _leaks_table(device: DeviceLeaks, report: LeaksReport) -> Table:
 
 def _with_error(one: GrownGroup) -> str:
     """`13.0 KiB ±37%`, where it is not sure to a twentieth."""
-    share = one.rate_error / one.rate if one.rate else 0.0
-    return size(one.rate) + (f" ±{share:.0%}" if share >= LEAST_ERROR else "")
+    share = one.bytes_per_step_error / one.bytes_per_step if one.bytes_per_step else 0.0
+    return size(one.bytes_per_step) + (f" ±{share:.0%}" if share >= LEAST_ERROR else "")
 
 
 def odds_words(odds: float) -> str:
@@ -194,17 +197,17 @@ def _once_table(device: DeviceLeaks, report: LeaksReport) -> Table:
         _place(
             one,
             report,
-            signed_size(one.group.bytes),
-            count(one.until) if one.stopped else "not yet",
+            signed_size(one.growth_bytes),
+            count(one.until_step) if one.stopped else "not yet",
             size(one.end_bytes),
-            count(one.group.count),
+            count(one.old_count),
         )
         for one in shown
     ]
-    rows = told_apart(rows, [one.group for one in shown])
+    rows = told_apart(rows, shown)
     more = device.once_total - len(shown)
     if more:
-        rest = device.once_bytes - sum(one.group.bytes for one in shown)
+        rest = device.once_bytes - sum(one.growth_bytes for one in shown)
         words = f"{counted(more, f'more {_one(report)}')} (--format json --top 0)"
         rows.append(Row((signed_size(rest), "", "", "", words), style="dim"))
     grew = "grew, no leak" if device.judged else "grew"
@@ -215,8 +218,7 @@ def _once_table(device: DeviceLeaks, report: LeaksReport) -> Table:
 
 
 def _place(one: GrownGroup, report: LeaksReport, *numbers: str) -> Row:
-    row = group_row(one.group, report.by, all_frames=report.all_frames)
-    return Row((*numbers, row.cells[-1]), row.below, row.style)
+    return coded_row(numbers, one, report.by, all_frames=report.all_frames)
 
 
 def _notes(device: DeviceLeaks) -> list[Block]:
@@ -229,16 +231,16 @@ def _notes(device: DeviceLeaks) -> list[Block]:
                 " leak, even if the recording is part of a single step"
             )
         )
-    elif not device.judged:
-        notes.append(Note(device.missing))
-    elif device.steps - device.warm_up < 10:
+    elif device.not_judged:
+        notes.append(Note(device.not_judged))
+    elif device.steps - device.warm_up_steps < 10:
         notes.append(
             Note(f"{counted(device.steps, 'step')} are few: with more of them the verdict is surer")
         )
     if device.source.taken_together > 1:
         together = counted(device.source.taken_together, "repetition")
         notes.append(Note(f"there are so many steps that each one here is {together}"))
-    if (device.leaks_total or device.whole_rate) and device.runs_out is None:
+    if (device.leaks_total or device.whole_bytes_per_step) and device.runs_out is None:
         notes.append(
             Note("give --total-memory 80GiB to see after how many steps that much memory runs out")
         )

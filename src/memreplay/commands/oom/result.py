@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from memreplay.analysis.groups.records import Kind, Pin
-from memreplay.snapshot.brief import Brief
 from memreplay.snapshot.model import By, Exactness, Group, MeasureName, Part
+from memreplay.snapshot.record import Record
 
 Cause = Literal[
     "fragmentation",
@@ -21,8 +20,7 @@ Cause = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class CachedPart(Brief):
+class CachedPart(Record, frozen=True):
     """Free bytes that the allocator had, and why they did not serve the request.
 
     `name`: "too_small" (of its own pool, stream and kind, in blocks that are too small),
@@ -36,8 +34,7 @@ class CachedPart(Brief):
     largest_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Remedy(Brief):
+class Remedy(Record, frozen=True):
     """What would have left bytes to use, how many at most, and whether they would have sufficed.
 
     `name`: "process_limit", "empty_cache", "expandable_segments", "max_split_size",
@@ -49,8 +46,7 @@ class Remedy(Brief):
     enough: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Oom(Brief):
+class Oom(Record, frozen=True):
     """A request that failed, and the memory at that moment.
 
     `number` counts the device's from 1. `request_bytes` is rounded to a block's size,
@@ -99,8 +95,7 @@ class Oom(Brief):
     pins_rest_count: int
 
 
-@dataclass(frozen=True, slots=True)
-class LastState(Brief):
+class LastState(Record, frozen=True):
     """The state at the end of a trace in which nothing failed: what failed may have failed there.
 
     `peak_event` is where most was active, `peak_bytes` how much. The groups (with `rest_bytes`) add
@@ -124,8 +119,7 @@ class LastState(Brief):
     parts: tuple[Part, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceOoms(Brief):
+class DeviceOoms(Record, frozen=True):
     """The out-of-memory events of one device. `total_bytes` is the card's memory: as the user says
     it (`total_known`), else the most that was seen of it. `ooms_total` counts them all, those that
     are not told too. `end` is the state at the end where no device has any."""
@@ -145,8 +139,7 @@ class DeviceOoms(Brief):
     end: LastState | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class OomReport(Brief):
+class OomReport(Record, frozen=True):
     """What `memreplay oom` shows; `chosen` is the number of the one to tell in detail, 0: all."""
 
     file: str

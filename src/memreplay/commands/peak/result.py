@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from memreplay.analysis.steps.records import StepAt
-from memreplay.snapshot.brief import Brief
 from memreplay.snapshot.model import By, Exactness, Filters, Group, MeasureName, Part, PeakPoint
+from memreplay.snapshot.record import Record
 
 if TYPE_CHECKING:
     from memreplay.analysis.groups.tree import CallTree
@@ -21,8 +20,7 @@ class CategoryBytes(NamedTuple):
     live_count: int
 
 
-@dataclass(frozen=True, slots=True)
-class DevicePeak(Brief):
+class DevicePeak(Record, frozen=True):
     """The highest usage of one device by one measure, and who held it.
 
     `event_index` is the first event after which usage is at its maximum, -1 when that is the start.
@@ -70,8 +68,7 @@ class DevicePeak(Brief):
     categories: tuple[CategoryBytes, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class PeakReport(Brief):
+class PeakReport(Record, frozen=True):
     """What `memreplay peak` shows: one entry a device that has events or segments.
 
     `truncated` says that the file is cut off, and that this is of its whole part. `pool` and

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from memreplay.analysis.categories.rules import DEFAULT_RULES
 from memreplay.analysis.code.operators import outermost_operator
@@ -18,7 +19,7 @@ from memreplay.commands.report.result import Advice
 
 if TYPE_CHECKING:
     from memreplay.commands.report.result import DeviceOverview
-    from memreplay.snapshot.model import Frame, Group
+    from memreplay.snapshot.model import Coded, Frame, Group
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.snapshot import Snapshot
 
@@ -38,8 +39,7 @@ _LOSS = re.compile(r"log_softmax|cross_entropy|nll_loss|CrossEntropyLoss", re.IG
 _FOREACH = re.compile(r"^_foreach_")
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(Struct, frozen=True):
     """What the parts do not say: how many events were read, how many of them allocate, how many
     have no stack (`alone`), whether the file has any (`stacks`), whether anything of a backward
     pass was recorded, and whether segments are expandable already."""
@@ -98,10 +98,19 @@ def _of_leaks(device: DeviceOverview) -> Iterator[Advice]:
         return
     if leaks.leaks_total and leaks.leaks:
         first = leaks.leaks[0]
-        place = _place(first.group)
-        yield Advice("leak", first.rate, leaks.leak_rate, leaks.steps, place, command="leaks")
-    elif leaks.whole_rate:
-        yield Advice("growth", leaks.whole_rate, count=leaks.steps, command="leaks --by file")
+        place = _place(first)
+        yield Advice(
+            "leak",
+            first.bytes_per_step,
+            leaks.leak_bytes_per_step,
+            leaks.steps,
+            place,
+            command="leaks",
+        )
+    elif leaks.whole_bytes_per_step:
+        yield Advice(
+            "growth", leaks.whole_bytes_per_step, count=leaks.steps, command="leaks --by file"
+        )
 
 
 def _of_holders(device: DeviceOverview, facts: Facts) -> Iterator[Advice]:
@@ -186,5 +195,5 @@ def _words(group: Group) -> Iterator[str]:
     yield from (group.frames[i].function for i in group.user[:1])
 
 
-def _place(group: Group) -> Frame | None:
+def _place(group: Coded) -> Frame | None:
     return group.frames[group.user[0]] if group.user else None

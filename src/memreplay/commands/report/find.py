@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec.structs import replace
 
 from memreplay.analysis.categories.rules import DEFAULT_RULES, UNKNOWN, Rule
 from memreplay.analysis.groups.grouping import Grouper
@@ -130,11 +131,11 @@ def _device(
 ) -> DeviceOverview:
     replay = snap.replay(peak.device)
     why = list(missing)
-    searched: tuple[PartName, ...] = ("steps", "leaks")
-    for name in searched:
-        one = parts[name]
-        if one is not None and one.missing:
-            why.append(Missing(name, _reason(one.missing)))
+    steps, leaks = parts["steps"], parts["leaks"]
+    if steps is not None and steps.missing:
+        why.append(Missing("steps", _reason(steps.missing)))
+    if leaks is not None and leaks.not_judged:
+        why.append(Missing("leaks", _reason(leaks.not_judged)))
     reserved = replay.measure("reserved")
     whole = device_verdict(snap, replay)
     oom = parts["oom"]

@@ -9,13 +9,12 @@ from typing import Any
 from memreplay.commands.categories.json import render_categories_json
 from memreplay.commands.fragmentation.json import render_fragmentation_json
 from memreplay.commands.fragmentation.result import UnusedPoint
-from memreplay.commands.leaks.json import render_leaks_json
 from memreplay.commands.oom.json import render_oom_json
 from memreplay.commands.peak.json import render_peak_json
 from memreplay.commands.report.advice_words import advice_words
 from memreplay.commands.report.result import Advice, DeviceOverview, Overview
 from memreplay.commands.report.text import commands
-from memreplay.commands.steps.json import render_steps_json
+from memreplay.render.record_json import render_json
 from memreplay.render.strict_json import to_json
 
 SCHEMA = "memreplay.report/1"
@@ -24,8 +23,8 @@ _PARTS: dict[str, Callable[[Any], str]] = {
     "peak": render_peak_json,
     "categories": render_categories_json,
     "fragmentation": render_fragmentation_json,
-    "steps": render_steps_json,
-    "leaks": render_leaks_json,
+    "steps": render_json,
+    "leaks": render_json,
     "oom": render_oom_json,
 }
 
@@ -65,7 +64,7 @@ def _device(
         "total_bytes": device.total_bytes,
         "total_known": device.total_known,
         "annotations": list(device.peak.annotations),
-        "step": None if step is None else {"index": step.number, "name": step.name},
+        "step": None if step is None else {"index": step.index, "name": step.name},
         "category": device.peak_category,
         "unused": None if device.unused is None else _unused(device.unused),
         "advice": [_advice(one, device) for one in device.advice],

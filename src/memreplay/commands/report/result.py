@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from memreplay.commands.categories.result import CategoriesReport, DeviceCategories
@@ -15,14 +14,13 @@ from memreplay.commands.leaks.result import DeviceLeaks, LeaksReport
 from memreplay.commands.oom.result import DeviceOoms, OomReport
 from memreplay.commands.peak.result import DevicePeak, PeakReport
 from memreplay.commands.steps.result import DeviceSteps, Step, StepsReport
-from memreplay.snapshot.brief import Brief
 from memreplay.snapshot.model import Exactness, Frame
+from memreplay.snapshot.record import Record
 
 PartName = Literal["peak", "categories", "fragmentation", "steps", "leaks", "oom"]
 
 
-@dataclass(frozen=True, slots=True)
-class Advice(Brief):
+class Advice(Record, frozen=True):
     """One thing to do, and the number that speaks for it.
 
     `name` is stable (docs/report.md lists them). `bytes` are those that it is about, `of_bytes`
@@ -40,16 +38,14 @@ class Advice(Brief):
     command: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Missing(Brief):
+class Missing(Record, frozen=True):
     """A part that the file does not answer, and why."""
 
     part: PartName
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceOverview(Brief):
+class DeviceOverview(Record, frozen=True):
     """One device: what each command says of it, None where it says nothing (`missing` says why).
 
     `trusted`, `exactness` (of requested bytes) and `reasons` are the verdict of `memreplay
@@ -91,8 +87,7 @@ class DeviceOverview(Brief):
         return self.leaks is not None and self.leaks.judged
 
 
-@dataclass(frozen=True, slots=True)
-class Overview(Brief):
+class Overview(Record, frozen=True):
     """What `memreplay report` shows: the devices, the worst first, and the reports of the commands
     that they are made of."""
 

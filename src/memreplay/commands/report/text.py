@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from memreplay.analysis.categories.rules import UNKNOWN
 from memreplay.analysis.trust.trust import REMARKS
@@ -186,7 +187,7 @@ def _where(device: DeviceOverview) -> str:
     # That all which was read is one step says nothing of where in it a peak is.
     told = steps is not None and (steps.source is None or steps.source.kind != "whole")
     if peak.step is None and device.step is not None and steps is not None and told:
-        of = f"step {count(device.step.number)} of {count(len(steps.steps))}"
+        of = f"step {count(device.step.index)} of {count(len(steps.steps))}"
         words.insert(0, f"{of} ({_source(device)})")
     if device.peak_category != UNKNOWN:
         words.append(f"code of category {device.peak_category}")
@@ -241,20 +242,21 @@ def _leaks(device: DeviceOverview) -> str:
     if leaks.leaks_total:
         stacks = counted(leaks.leaks_total, "stack")
         keep = "keeps" if leaks.leaks_total == 1 else "keep"
-        words = f"{stacks} {keep} {size(leaks.leak_rate)} more a {unit}, {over}"
+        words = f"{stacks} {keep} {size(leaks.leak_bytes_per_step)} more a {unit}, {over}"
         if leaks.leaks:
             words += f" (odds {odds_words(min(one.odds for one in leaks.leaks))})"
-    elif leaks.whole_rate:
-        words = f"memory grows by {size(leaks.whole_rate)} a {unit} {over}, no stack by itself"
+    elif leaks.whole_bytes_per_step:
+        rate = f"{size(leaks.whole_bytes_per_step)} a {unit}"
+        words = f"memory grows by {rate} {over}, no stack by itself"
     else:
         maybe = [one for one in leaks.once if one.odds >= 1]
         if not maybe:
             return f"none {over}"
         first = max(maybe, key=lambda one: one.odds)
-        return f"none is sure {over}; {first.group.label} may leak (odds {odds_words(first.odds)})"
+        return f"none is sure {over}; {first.label} may leak (odds {odds_words(first.odds)})"
     out = leaks.runs_out
     if out is not None:
-        after = f" ({duration(out.us)})" if out.us is not None else ""
+        after = f" ({duration(out.after_us)})" if out.after_us is not None else ""
         words += f"; {size(out.total_bytes)} are full after {counted(out.steps, unit)} more{after}"
     return words
 

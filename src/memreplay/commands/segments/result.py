@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from memreplay.snapshot.brief import Brief
 from memreplay.snapshot.model import Exactness, Frame, Group, SegmentChanges
+from memreplay.snapshot.record import Record
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentChange(Brief):
+class SegmentChange(Record, frozen=True):
     """One segment event, for people: `place` is the frame that its stack is put down to.
 
     `is_user` says whether that is code: the user's own, or a library's in a stack without any;
@@ -29,8 +26,7 @@ class SegmentChange(Brief):
     frames: tuple[Frame, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeGroup(Brief):
+class ChangeGroup(Record, frozen=True):
     """Segment events of one place that all took memory, or all gave it back: `bytes` in all, above
     0, from `least_bytes` to `most_bytes` each. `place` is the frame that their stacks are put down
     to, `frames` the stack of the first of the largest; without code of the user's they have one
@@ -48,8 +44,7 @@ class ChangeGroup(Brief):
     last_event: int
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceSegments(Brief):
+class DeviceSegments(Record, frozen=True):
     """The segments of one device over time.
 
     `start_segments` counts segments, and mapped ranges without holes of expandable ones, before the
@@ -79,8 +74,7 @@ class DeviceSegments(Brief):
     at_peak: tuple[Group, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentsReport(Brief):
+class SegmentsReport(Record, frozen=True):
     """What `memreplay segments` shows. `pools` spells the pool ids of the changes' columns."""
 
     file: str

@@ -32,7 +32,7 @@ def _pattern(
 def filter_options(function: F) -> F:
     """--include, --exclude, --min-bytes, --only-live-at-end, --only-baseline, --no-baseline: what
     alone counts, as one argument `filters`, None for everything."""
-    names = ("include", "exclude", "min_bytes", "live_at_end", "baseline", "no_baseline")
+    names = ("include", "exclude", "min_bytes", "only_live_at_end", "only_baseline", "no_baseline")
     return filter_options_of(*names)(function)
 
 
@@ -85,15 +85,15 @@ _FILTERS: dict[str, Callable[[Any], Any]] = {
         metavar="SIZE",
         help="Only allocations of at least this size (64K, 1MiB).",
     ),
-    "live_at_end": _filter(
+    "only_live_at_end": _filter(
         "--only-live-at-end",
-        "live_at_end",
+        "only_live_at_end",
         is_flag=True,
         help="Only allocations that are never freed.",
     ),
-    "baseline": _filter(
+    "only_baseline": _filter(
         "--only-baseline",
-        "baseline",
+        "only_baseline",
         is_flag=True,
         help="Only what was allocated before the first event.",
     ),

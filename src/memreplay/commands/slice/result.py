@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from memreplay.snapshot.brief import Brief
+from memreplay.snapshot.record import Record
 
 
-@dataclass(frozen=True)
-class SlicedDevice(Brief):
+class SlicedDevice(Record, frozen=True):
     """One device's part of a slice.
 
     `first_event` and `events` are of the range in the file; `written_events` are left of them, and
@@ -34,8 +31,7 @@ class SlicedDevice(Brief):
     settled_stop: int | None
 
 
-@dataclass(frozen=True)
-class Sliced(Brief):
+class Sliced(Record, frozen=True):
     """All devices of a slice, ascending."""
 
     file: str

@@ -89,9 +89,9 @@ def command(
 
 def _render(report: StepsReport, fmt: str) -> str:
     if fmt == "json":
-        from memreplay.commands.steps.json import render_steps_json
+        from memreplay.render.record_json import render_json
 
-        return render_steps_json(report)
+        return render_json(report)
     from memreplay.commands.steps.text import steps_document
 
     return render_document(steps_document(report))

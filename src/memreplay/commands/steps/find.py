@@ -99,7 +99,7 @@ def sum_steps(usage: Usage, pieces: Sequence[Piece]) -> Summed:
             start_us, end_us = _times(usage, piece)
         steps.append(
             Step(
-                number=number,
+                index=number,
                 name=piece.name,
                 first_event=first,
                 last_event=last,
@@ -163,7 +163,7 @@ def _device_steps(snap: Snapshot, usage: Usage, found: Found, strict: bool) -> D
         before=summed.before if summed else None,
         between=summed.between if summed else None,
         after=summed.after if summed else None,
-        warm_up=warm,
+        warm_up_steps=warm,
         steady=_steady(steps[warm:]),
         odd=_odd(steps[warm:]),
         trusted=trust.trusted,
@@ -199,11 +199,11 @@ def warm_up(steps: Sequence[Step]) -> int:
     found = 0
     high = steps[0].end_bytes - steps[0].growth_bytes
     for step in steps[:first]:
-        if step.number > found + QUIET:
+        if step.index > found + QUIET:
             break
         # A rise that only makes up for a fall before it is none of a start.
         if step.growth_bytes > most and step.end_bytes > high + most:
-            found = step.number
+            found = step.index
         high = max(high, step.end_bytes)
     return found
 
@@ -214,8 +214,8 @@ def _steady(steps: Sequence[Step]) -> Steady | None:
     durations = [step.duration_us for step in steps]
     timed = [one for one in durations if one is not None]
     return Steady(
-        first=steps[0].number,
-        last=steps[-1].number,
+        first=steps[0].index,
+        last=steps[-1].index,
         peak_bytes=median([step.peak_bytes for step in steps]),
         end_bytes=median([step.end_bytes for step in steps]),
         growth_bytes=median([step.growth_bytes for step in steps]),
@@ -240,7 +240,7 @@ def _odd(steps: Sequence[Step]) -> tuple[Odd, ...]:
             away = abs(value - middle)
             if away > ODD_SCORE * scale and away > ODD_SHARE * middle:
                 found.append(
-                    (away / middle if middle else 0.0, Odd(step.number, quantity, value, middle))
+                    (away / middle if middle else 0.0, Odd(step.index, quantity, value, middle))
                 )
-    found.sort(key=lambda one: (-one[0], one[1].number))
+    found.sort(key=lambda one: (-one[0], one[1].index))
     return tuple(odd for _, odd in found)

@@ -2,37 +2,41 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from memreplay.analysis.steps.records import StepSource
-from memreplay.snapshot.brief import Brief
 from memreplay.snapshot.model import Exactness, MeasureName
+from memreplay.snapshot.record import Record
 
 
-@dataclass(frozen=True, slots=True)
-class Step(Brief):
-    """One step: what happened after the event before `first_event`, up to `last_event`.
+class Step(Record, frozen=True, kw_only=True):
+    """One step: what happened after the event before `first_event`, up to `last_event`."""
 
-    `number` counts from 1. A step without events has `last_event` = `first_event` - 1. `peak_bytes`
-    is the highest after any of its events, or before the first (`first_event` - 1 is its event
-    then). `growth_bytes` is `end_bytes` less the end of the step before, so that what happens
-    between two steps counts to the later one; for the first step less what was live before it.
-    Times are None where the file has none.
-    """
-
-    number: int
+    index: int
+    """The step's number, from 1."""
     name: str
+    """Its annotation, or empty."""
     first_event: int
+    """Its first event."""
     last_event: int
+    """Its last event; `first_event` - 1 if it has none."""
     start_us: int | None
+    """When it began."""
     end_us: int | None
+    """When it ended."""
     peak_bytes: int
+    """The highest after any of its events, or before its first."""
     peak_event: int
+    """The first event after which it is that high; `first_event` - 1 is the level before."""
     end_bytes: int
+    """Live when it ends."""
     growth_bytes: int
+    """`end_bytes` less the end of the step before, so that what happens between two steps counts
+    to the later one; for the first step less what was live before it."""
     allocations: int
+    """Allocations made in it."""
     allocated_bytes: int
+    """Their bytes."""
 
     @property
     def duration_us(self) -> int | None:
@@ -42,47 +46,59 @@ class Step(Brief):
         return self.end_us - self.start_us
 
 
-@dataclass(frozen=True, slots=True)
-class Outside(Brief):
-    """What happened in no step: before the first, between two, or after the last."""
+class Outside(Record, frozen=True):
+    """What happened in no step."""
 
     events: int
+    """How many events."""
     peak_bytes: int
+    """The highest level there."""
     peak_event: int
+    """The event after which it is reached; -1 if there are none."""
     allocations: int
+    """Allocations made there."""
     allocated_bytes: int
+    """Their bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Steady(Brief):
-    """Medians over the steps `first` to `last` (numbers): those after the warm-up."""
+class Steady(Record, frozen=True, kw_only=True):
+    """Medians over the steps after the warm-up."""
 
     first: int
+    """The first of these steps, by its `index`."""
     last: int
+    """The last."""
     peak_bytes: int
+    """Of the peaks."""
     end_bytes: int
+    """Of what is live when a step ends."""
     growth_bytes: int
+    """Of the growth."""
     allocations: int
+    """Of how many allocations a step makes."""
     allocated_bytes: int
+    """Of their bytes."""
     duration_us: int | None
+    """Of the durations; null if any is not known."""
 
 
-@dataclass(frozen=True, slots=True)
-class Odd(Brief):
-    """A steady step that is unlike the others in one quantity, whose median is `median`."""
+class Odd(Record, frozen=True):
+    """A steady step that is unlike the others in one quantity."""
 
-    number: int
+    index: int
+    """The step."""
     quantity: Literal["peak_bytes", "allocated_bytes", "duration_us"]
+    """In what it is odd."""
     value: int
+    """What it has of that."""
     median: int
+    """What the steady steps have."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceSteps(Brief):
-    """The steps of one device; `source` is None where none were found, and `missing` says why.
+class DeviceSteps(Record, frozen=True, kw_only=True):
+    """The steps of one device."""
 
-    The first `warm_up` steps grew as the later ones do not.
-    """
+    text_only = ("missing",)
 
     device: int
     measure: MeasureName
@@ -91,28 +107,41 @@ class DeviceSteps(Brief):
     events: int
     start_us: int | None
     start_bytes: int
+    """Live before the first event."""
     final_bytes: int
-    source: StepSource | None
-    missing: str
-    steps: tuple[Step, ...]
-    before: Outside | None
-    between: Outside | None
-    after: Outside | None
-    warm_up: int
-    steady: Steady | None
-    odd: tuple[Odd, ...]
+    """Live after the last event."""
     trusted: bool
     reasons: tuple[str, ...]
+    source: StepSource | None
+    """How the steps were found; null if there are none."""
+    warm_up_steps: int
+    """How many steps at the beginning grow as later ones do not."""
+    steady: Steady | None
+    """What the steps after these are like."""
+    odd: tuple[Odd, ...]
+    """Steady steps far from the median, the farthest first."""
+    before: Outside | None
+    """Before the first step."""
+    between: Outside | None
+    """Between the steps."""
+    after: Outside | None
+    """After the last step."""
+    steps: tuple[Step, ...]
+    """The steps, in order."""
+    missing: str
+    """Why there are no steps."""
 
 
-@dataclass(frozen=True, slots=True)
-class StepsReport(Brief):
-    """What `memreplay steps` shows; `top` is how many steps a table has (0: all)."""
+class StepsReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.steps/1"):
+    """What `memreplay steps` found."""
+
+    text_only = ("top",)
 
     file: str
     measure: MeasureName
-    top: int
-    devices: tuple[DeviceSteps, ...]
-    truncated: bool = False
     pool: tuple[int, int] | None = None
     stream: int | None = None
+    truncated: bool = False
+    devices: tuple[DeviceSteps, ...]
+    top: int
+    """How many steps a table has; 0 for all."""

@@ -103,9 +103,9 @@ def _pairs(device: DeviceSteps, report: StepsReport) -> list[tuple[str, str]]:
         pairs.append(("pool", f"{report.pool[0]}:{report.pool[1]} alone"))
     if report.stream is not None:
         pairs.append(("stream", f"{report.stream} alone"))
-    if device.warm_up:
-        grew = sum(step.growth_bytes for step in device.steps[: device.warm_up])
-        pairs.append(("warm-up", f"{_range(1, device.warm_up)}: {signed_size(grew)}"))
+    if device.warm_up_steps:
+        grew = sum(step.growth_bytes for step in device.steps[: device.warm_up_steps])
+        pairs.append(("warm-up", f"{_range(1, device.warm_up_steps)}: {signed_size(grew)}"))
     steady = device.steady
     if steady is not None and len(device.steps) > 1:
         words = (
@@ -135,7 +135,7 @@ def _range(first: int, last: int) -> str:
 def _odd_words(odd: tuple[Odd, ...]) -> str:
     by_step: dict[int, list[str]] = {}
     for one in odd:
-        by_step.setdefault(one.number, []).append(_odd_word(one))
+        by_step.setdefault(one.index, []).append(_odd_word(one))
     shown = [f"step {count(n)} ({', '.join(words)})" for n, words in by_step.items()]
     more = f" and {len(shown) - ODD_SHOWN} more" if len(shown) > ODD_SHOWN else ""
     return ", ".join(shown[:ODD_SHOWN]) + more
@@ -158,15 +158,15 @@ def _outside(part: Outside) -> str:
 
 
 def _table(device: DeviceSteps, top: int) -> list[Block]:
-    odd = {one.number for one in device.odd}
+    odd = {one.index for one in device.odd}
     shown = [step for step in device.steps if _is_shown(step, device, top, odd)]
     rows: list[Row] = []
     before = 0
     for step in shown:
-        if step.number != before + 1:
+        if step.index != before + 1:
             rows.append(Row(("…", *("",) * 7), style="dim"))
-        rows.append(_row(step, device, step.number in odd))
-        before = step.number
+        rows.append(_row(step, device, step.index in odd))
+        before = step.index
     titles = ("step", "event", "took", "peak", "at event", "end", "growth", "allocated")
     blocks: list[Block] = [Table(titles, ("right",) * 8, tuple(rows))]
     if left := len(device.steps) - len(shown):
@@ -179,14 +179,14 @@ def _is_shown(step: Step, device: DeviceSteps, top: int, odd: set[int]) -> bool:
     steps = len(device.steps)
     if top == 0 or steps <= top:
         return True
-    if step.number <= (top + 1) // 2 or step.number > steps - top // 2:
+    if step.index <= (top + 1) // 2 or step.index > steps - top // 2:
         return True
-    return step.number in odd and len(odd) <= top
+    return step.index in odd and len(odd) <= top
 
 
 def _row(step: Step, device: DeviceSteps, is_odd: bool) -> Row:
     cells = (
-        f"*{count(step.number)}" if is_odd else count(step.number),
+        f"*{count(step.index)}" if is_odd else count(step.index),
         count(step.first_event),
         "-" if step.duration_us is None else duration(step.duration_us),
         size(step.peak_bytes),

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
-from memreplay.snapshot.brief import Brief
 from memreplay.snapshot.model import Exactness, MeasureName
+from memreplay.snapshot.record import Record
 
 
-@dataclass(frozen=True, slots=True)
-class StateBytes(Brief):
+class StateBytes(Record, frozen=True):
     """Blocks of one state (`active_allocated`, `active_pending_free`, `inactive`, …) in the
     segments.
 
@@ -22,8 +19,7 @@ class StateBytes(Brief):
     requested_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class MeasureSummary(Brief):
+class MeasureSummary(Record, frozen=True):
     """One measure of one device over its events.
 
     `event_index` is the first event after which the peak is reached, `time_us` its time.
@@ -45,8 +41,7 @@ class MeasureSummary(Brief):
     reconciliation_bytes: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceSummary(Brief):
+class DeviceSummary(Record, frozen=True):
     """One device of a snapshot: what is there, and whether a replay of it can be trusted.
 
     `reserved_bytes`, `active_bytes` and `requested_bytes` are the final segments' (sum of segment
@@ -90,8 +85,7 @@ class DeviceSummary(Brief):
     reasons: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotSummary(Brief):
+class SnapshotSummary(Record, frozen=True):
     """What `memreplay summary` shows of one file.
 
     `container` is how the bytes were wrapped ("pickle", "gzip", "xz", "gzip in
@@ -116,5 +110,5 @@ class SnapshotSummary(Brief):
     overflowed: bool | None
     settings: dict[str, object]
     settings_changed: dict[str, object]
-    devices: tuple[DeviceSummary, ...] = field(default=())
+    devices: tuple[DeviceSummary, ...] = ()
     truncated: bool = False

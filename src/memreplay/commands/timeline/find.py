@@ -180,10 +180,10 @@ def _reserved_parts(
         (
             key,
             Group(
-                part_label(part, grouper.by),
-                part.bytes,
-                part.count,
-                part.bytes / whole if whole else 0.0,
+                label=part_label(part, grouper.by),
+                bytes=part.bytes,
+                count=part.count,
+                share=part.bytes / whole if whole else 0.0,
             ),
             part.reserved_peak_bytes,
             part.reserved_peak_event,

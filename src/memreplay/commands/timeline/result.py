@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from memreplay.analysis.moments.records import OutOfMemory
-from memreplay.snapshot.brief import Brief
 from memreplay.snapshot.model import Buckets, By, Exactness, Filters, Group, MeasureName, Span
+from memreplay.snapshot.record import Record
 
 Axis = Literal["event", "time"]
 
 
-@dataclass(frozen=True, slots=True)
-class Layer(Brief):
+class Layer(Record, frozen=True):
     """A group's bytes over the buckets, each after the event of the bucket's maximum.
 
     `group` says what it is, and what it held at the device's peak; `peak_bytes` is the most that it
@@ -26,8 +24,7 @@ class Layer(Brief):
     event_index: int
 
 
-@dataclass(frozen=True, slots=True)
-class Series(Brief):
+class Series(Record, frozen=True):
     """One measure of one device over its events.
 
     `event_index` is the first event after which the peak is reached, `time_us` its time. `start_us`
@@ -58,8 +55,7 @@ class Series(Brief):
     groups_total: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Marks(Brief):
+class Marks(Record, frozen=True):
     """What else happened on a device, and when."""
 
     device: int
@@ -67,8 +63,7 @@ class Marks(Brief):
     ooms: tuple[OutOfMemory, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TimelineReport(Brief):
+class TimelineReport(Record, frozen=True):
     """What `memreplay timeline` shows: an entry a device and measure, the devices in order.
 
     `x` is what the buckets cut; `points` how many were asked for. `by` is None where nothing is

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from memreplay.snapshot.brief import Brief
 from memreplay.snapshot.model import Exactness, Frame, MeasureName
+from memreplay.snapshot.record import Record
 
 if TYPE_CHECKING:
     import numpy as np
@@ -15,8 +14,7 @@ if TYPE_CHECKING:
 What = Literal["live", "allocated"]
 
 
-@dataclass(frozen=True, slots=True)
-class WeightedStack(Brief):
+class WeightedStack(Record, frozen=True):
     """Allocations of one path of calls: `path` indexes into the frames of the report, outermost
     first."""
 
@@ -25,8 +23,7 @@ class WeightedStack(Brief):
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceStacks(Brief):
+class DeviceStacks(Record, frozen=True):
     """The stacks of one device, those with the most bytes first; they add up to `bytes`.
 
     `event_index` and `time_us` are the moment of a live set, of what was allocated the last event;
@@ -42,8 +39,7 @@ class DeviceStacks(Brief):
     stacks: tuple[WeightedStack, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class StacksReport(Brief):
+class StacksReport(Record, frozen=True):
     """Who held the memory at a moment, or who allocated over the events that were read.
 
     `frames` are those of all paths; one with an empty file and line 0 stands for what has no stack,
@@ -60,8 +56,7 @@ class StacksReport(Brief):
     truncated: bool
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Track(Brief):
+class Track(Record, frozen=True, eq=False):
     """A measure of a device, or of one of its pools, at some moments: all int64, `at_ns` never
     falls.
 
@@ -77,8 +72,7 @@ class Track(Brief):
     bytes: NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class Slice(Brief):
+class Slice(Record, frozen=True):
     """An annotation on its track. It has no end in the file where `open_end`."""
 
     name: str
@@ -87,8 +81,7 @@ class Slice(Brief):
     open_end: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Mark(Brief):
+class Mark(Record, frozen=True):
     """Something at one moment: a peak, or memory that was out."""
 
     name: str
@@ -97,8 +90,7 @@ class Mark(Brief):
     bytes: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceTracks(Brief):
+class DeviceTracks(Record, frozen=True):
     """What one device did over time.
 
     `timed` is False where events have no times: an event is then 1 microsecond. Slices of a lane
@@ -114,8 +106,7 @@ class DeviceTracks(Brief):
     stacks_ns: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class TraceReport(Brief):
+class TraceReport(Record, frozen=True):
     """Tracks of all devices. Moments are nanoseconds since `origin_us` (since the epoch; None where
     there are no times), which is a microsecond before the first event.
 
@@ -131,8 +122,7 @@ class TraceReport(Brief):
     truncated: bool
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CategoryEvents(Brief):
+class CategoryEvents(Record, frozen=True, eq=False):
     """What came and went on one device, in order, by the categories of torch.profiler.
 
     `carried_bytes` and `carried_category` are of the baseline's blocks. Then a row each: `at_ns`

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from memreplay.analysis.comparing.code import Stack, Stacks
 from memreplay.analysis.comparing.matching import Match, match_stacks, same_functions

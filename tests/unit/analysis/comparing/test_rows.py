@@ -40,11 +40,15 @@ def side_of(*groups: Group, most: int | None = None) -> Sided:
 
 def group(name: str, n_bytes: int) -> Group:
     frames = (Frame(name, "model.py", 3), Frame("main", "train.py", 9))
-    return Group(f"{name} model.py:3", n_bytes, 1, 0.0, frames, (0, 1))
+    return Group(
+        label=f"{name} model.py:3", bytes=n_bytes, count=1, share=0.0, frames=frames, user=(0, 1)
+    )
 
 
 def test_what_was_left_out_is_one_row() -> None:
-    base = side_of(group("a", 90), group("b", 50), Group(REST, 70, 3, 0.0), most=50)
+    base = side_of(
+        group("a", 90), group("b", 50), Group(label=REST, bytes=70, count=3, share=0.0), most=50
+    )
     new = side_of(group("a", 95), group("c", 40), group("d", 45), group("e", 60))
     rows = {row.label: row for row in compared(base, new, trim=True)}
     assert {label: row.change_bytes for label, row in rows.items()} == {

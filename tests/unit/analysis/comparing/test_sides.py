@@ -66,18 +66,48 @@ NODE = Frame("AddmmBackward0::apply", "", 0)
 
 def test_stacks_are_cut_down_and_added_up() -> None:
     groups = [
-        Group("forward /job/model.py:3", 5, 1, 0.1, (TORCH, *OURS), (1, 2)),
-        Group("forward /job/model.py:3", 7, 2, 0.1, (NODE, *OURS), (1, 2)),
-        Group("AddmmBackward0::apply", 90, 3, 0.1, (TORCH, NODE, TORCH), ()),
-        Group("nothing that is there", 1, 1, 0.1, (TORCH, NODE), ()),
-        Group("(a)", 2, 1, 0.1),
-        Group("(a)", 2, 1, 0.1),
+        Group(
+            label="forward /job/model.py:3",
+            bytes=5,
+            count=1,
+            share=0.1,
+            frames=(TORCH, *OURS),
+            user=(1, 2),
+        ),
+        Group(
+            label="forward /job/model.py:3",
+            bytes=7,
+            count=2,
+            share=0.1,
+            frames=(NODE, *OURS),
+            user=(1, 2),
+        ),
+        Group(
+            label="AddmmBackward0::apply",
+            bytes=90,
+            count=3,
+            share=0.1,
+            frames=(TORCH, NODE, TORCH),
+            user=(),
+        ),
+        Group(
+            label="nothing that is there",
+            bytes=1,
+            count=1,
+            share=0.1,
+            frames=(TORCH, NODE),
+            user=(),
+        ),
+        Group(label="(a)", bytes=2, count=1, share=0.1),
+        Group(label="(a)", bytes=2, count=1, share=0.1),
     ]
     assert trimmed(groups) == [
-        Group("AddmmBackward0::apply", 90, 3, 0.0, (NODE,), ()),
-        Group("forward /job/model.py:3", 12, 3, 0.0, OURS, (0, 1)),
-        Group("(a)", 4, 2, 0.0),
-        Group("nothing that is there", 1, 1, 0.0, (TORCH,), ()),
+        Group(label="AddmmBackward0::apply", bytes=90, count=3, share=0.0, frames=(NODE,), user=()),
+        Group(
+            label="forward /job/model.py:3", bytes=12, count=3, share=0.0, frames=OURS, user=(0, 1)
+        ),
+        Group(label="(a)", bytes=4, count=2, share=0.0),
+        Group(label="nothing that is there", bytes=1, count=1, share=0.0, frames=(TORCH,), user=()),
     ]
     assert [placed(group) for group in groups[:5]] == [OURS[0], OURS[0], NODE, None, None]
 
@@ -126,7 +156,7 @@ def test_a_peak_of_which_no_group_was_kept() -> None:
     device = BaselineDevice(0, (peak,), {})
     side = BaselineSide(Baseline("x", "held", "", (), (device,)), "base.json")
     found = side.at(0, Scope("held"))
-    assert found.groups == [Group(REST, 100, 2, 0.0)]
+    assert found.groups == [Group(label=REST, bytes=100, count=2, share=0.0)]
     assert found.most_left_out == 100
 
 

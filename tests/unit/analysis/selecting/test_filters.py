@@ -59,8 +59,8 @@ def passes(snap: mr.Snapshot, filters: Filters, life: tuple[int, int, int, int])
 
     return (
         size >= filters.min_bytes
-        and (end == -1 or not filters.live_at_end)
-        and (begin == -1 or not filters.baseline)
+        and (end == -1 or not filters.only_live_at_end)
+        and (begin == -1 or not filters.only_baseline)
         and (begin != -1 or not filters.no_baseline)
         and (any(map(found, filters.include)) or not filters.include)
         and not any(map(found, filters.exclude))
@@ -160,7 +160,7 @@ def test_what_cannot_be_filtered() -> None:
 def test_only_the_baseline_and_none_of_it_is_nothing() -> None:
     snap = mr.open(build.dump(SnapshotBuilder().alloc(512, 9).build()))
     with pytest.raises(UsageError, match="--only-baseline and --no-baseline leave nothing"):
-        peak_report(snap, filters=Filters(baseline=True, no_baseline=True))
+        peak_report(snap, filters=Filters(only_baseline=True, no_baseline=True))
 
 
 def place(n_bytes: int, function: str, file: str, line: int) -> mr.Snapshot:

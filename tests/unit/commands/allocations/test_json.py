@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from memreplay.commands.allocations.json import render_allocations_json
 from memreplay.commands.allocations.result import AllocationGroup, AllocationsReport
@@ -14,10 +14,14 @@ from tests.unit.commands.allocations.test_text import EMPTY, FOUND, REPORT, TIME
 from tests.unit.commands.results import GIB
 from tests.unit.render.schemas import check_against
 
-POOL = AllocationGroup(Group("MemPool 0:1", GIB, 9, 0.1), TOTAL, pool=(0, 1))
-NO_POOL = AllocationGroup(Group("(pool not known)", GIB, 9, 0.1), TOTAL)
-STREAM = AllocationGroup(Group("stream 7", GIB, 9, 0.1), TOTAL, stream=7)
-SIZE = AllocationGroup(Group("8 B to 16 B", 90, 9, 0.1), TOTAL, sizes=(8, 15))
+POOL = AllocationGroup(
+    Group(label="MemPool 0:1", bytes=GIB, count=9, share=0.1), TOTAL, pool=(0, 1)
+)
+NO_POOL = AllocationGroup(Group(label="(pool not known)", bytes=GIB, count=9, share=0.1), TOTAL)
+STREAM = AllocationGroup(Group(label="stream 7", bytes=GIB, count=9, share=0.1), TOTAL, stream=7)
+SIZE = AllocationGroup(
+    Group(label="8 B to 16 B", bytes=90, count=9, share=0.1), TOTAL, sizes=(8, 15)
+)
 
 
 @pytest.mark.parametrize(

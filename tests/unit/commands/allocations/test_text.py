@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from memreplay.commands.allocations.result import (
     AllocationGroup,
@@ -121,7 +120,7 @@ TIMELESS = replace(
 
 
 def text(found: DeviceAllocations, width: int = 100, **changes: object) -> str:
-    report = replace(REPORT, devices=(found,), **changes)  # type: ignore[arg-type]
+    report = replace(REPORT, devices=(found,), **changes)
     return render_plain(allocations_document(report), width=width)
 
 
@@ -202,7 +201,7 @@ def test_without_times() -> None:
     ],
 )
 def test_nothing_to_count(changes: dict[str, object], words: str) -> None:
-    shown = text(replace(EMPTY, **changes)) + "\n"  # type: ignore[arg-type]
+    shown = text(replace(EMPTY, **changes)) + "\n"
     assert words in shown
     assert "no times" not in shown
 
@@ -225,8 +224,10 @@ def test_parts_ranges_and_thresholds() -> None:
 
 def test_by_size() -> None:
     groups = (
-        AllocationGroup(Group("8 B to 16 B", 90, 9, 0.1), TOTAL, sizes=(8, 15)),
-        AllocationGroup(Group("0 B", 0, 9, 0.1), TOTAL, sizes=(0, 0)),
+        AllocationGroup(
+            Group(label="8 B to 16 B", bytes=90, count=9, share=0.1), TOTAL, sizes=(8, 15)
+        ),
+        AllocationGroup(Group(label="0 B", bytes=0, count=9, share=0.1), TOTAL, sizes=(0, 0)),
     )
     lines = text(replace(FOUND, groups=groups, groups_total=2), by="size").splitlines()
     assert [line.split("  ")[-1] for line in lines[-2:]] == ["8 B to 16 B", "0 B"]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from memreplay.commands.at.json import render_at_json
 from memreplay.commands.at.result import AtReport

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from memreplay.commands.at.result import AtReport, DeviceAt, LiveAllocation
 from memreplay.commands.at.text import at_document, when_words

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from memreplay.commands.diff.json import render_diff_json
 from memreplay.commands.diff.result import DiffReport

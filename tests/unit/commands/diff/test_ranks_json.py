@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from memreplay.commands.diff.ranks_json import render_ranks_json
 from memreplay.commands.diff.ranks_result import RanksReport

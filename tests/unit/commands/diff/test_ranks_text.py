@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from memreplay.commands.diff.ranks_find import spread_of
 from memreplay.commands.diff.ranks_result import RankDiff, RankSide, RanksReport

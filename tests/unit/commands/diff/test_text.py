@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from memreplay.analysis.comparing.records import DiffRow, Side
 from memreplay.commands.diff.result import DeviceDiff, DiffReport

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from memreplay.commands.gate.result import Cause, Finding, GatedFile, GateReport
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 import leaky
 import memreplay as mr
@@ -513,7 +513,7 @@ def steady() -> DeviceLeaks:
     """Steps over which nothing leaks."""
     snap = example("leaky_training")
     found = device_leaks(snap, snap.replay(0).measure("held"), top=3)
-    return replace(found, leaks=(), leaks_total=0, leak_rate=0, whole_rate=0)
+    return replace(found, leaks=(), leaks_total=0, leak_bytes_per_step=0, whole_bytes_per_step=0)
 
 
 def test_leaks_of_no_one_stack(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -522,7 +522,7 @@ def test_leaks_of_no_one_stack(monkeypatch: pytest.MonkeyPatch) -> None:
     snap, budget = example("leaky_training"), [Budget(no_leaks=True)]
     (one,) = of_kind(gate_file(snap, budget), "no_leaks")
     assert (one.outcome, one.actual_bytes) == ("passed", 0)
-    found = replace(found, whole_rate=512)
+    found = replace(found, whole_bytes_per_step=512)
     (one,) = of_kind(gate_file(snap, budget), "no_leaks")
     assert (one.outcome, one.actual_bytes, one.causes) == ("failed", 512, ())
     # Windows of equal length are no steps of the program.
@@ -531,7 +531,7 @@ def test_leaks_of_no_one_stack(monkeypatch: pytest.MonkeyPatch) -> None:
     (one,) = of_kind(gate_file(snap, budget), "no_leaks")
     assert one.outcome == "not_judged"
     assert one.detail == "no steps were found (memreplay leaks says more)"
-    found = replace(found, judged=False, missing="4 steps are too few to tell; record 5")
+    found = replace(found, judged=False, not_judged="4 steps are too few to tell; record 5")
     (one,) = of_kind(gate_file(snap, budget), "no_leaks")
     assert one.detail.startswith("4 steps are too few to tell (")
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from memreplay.commands.gate.result import Cause, Finding, GatedFile, GateReport
 from memreplay.commands.gate.words import cause_words, finding_words, headline, limit_words

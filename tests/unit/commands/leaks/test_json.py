@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 import leaky
 import memreplay as mr
 from memreplay.commands.leaks.find import leaks_report
-from memreplay.commands.leaks.json import render_leaks_json
+from memreplay.render.record_json import render_json
 from tests.unit.render.schemas import check_against
 
 
 def test_schema_and_values() -> None:
     snap = mr.open(leaky.snapshot_bytes(leaky.Options(steps=30)))
     report = leaks_report(snap, total_memory=1 << 30, top=2)
-    result = json.loads(render_leaks_json(report))
+    result = json.loads(render_json(report))
     check_against("leaks-1.json", result)
     assert result["leaking"] is True
     (device,) = result["devices"]
@@ -31,7 +32,7 @@ def test_nothing_found() -> None:
     snap = mr.open(leaky.snapshot_bytes(leaky.Options(steps=30, leak_bytes=0)))
     report = leaks_report(snap)
     none = replace(report.devices[0], source=None, step_us=None)
-    result = json.loads(render_leaks_json(replace(report, devices=(none,), stream=7)))
+    result = json.loads(render_json(replace(report, devices=(none,), stream=7)))
     check_against("leaks-1.json", result)
     assert (result["leaking"], result["stream"]) == (False, 7)
     assert result["devices"][0]["source"] is None

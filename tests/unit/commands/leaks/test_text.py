@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 import leaky
 import memreplay as mr
@@ -50,7 +50,7 @@ def test_a_leak() -> None:
 
 def test_the_odds_and_the_error() -> None:
     one = report().devices[0]
-    leak = replace(one.leaks[0], odds=9.6, rate_error=one.leaks[0].rate // 4)
+    leak = replace(one.leaks[0], odds=9.6, bytes_per_step_error=one.leaks[0].bytes_per_step // 4)
     row = next(line for line in changed(report(), leaks=(leak,)).splitlines() if "py:54" in line)
     assert " ".join(row.split()[:4]) == "64.0 KiB ±25% 9:1"
 
@@ -65,7 +65,7 @@ def test_what_may_leak() -> None:
 
 
 def test_too_few_steps() -> None:
-    made = changed(report(), judged=False, steps=2, missing="2 steps tell nothing", leaks=())
+    made = changed(report(), judged=False, steps=2, not_judged="2 steps tell nothing", leaks=())
     assert "device 0: 2 steps, too few to tell a leak" in made
     assert "after the last of 2: +" in made
     assert "note: 2 steps tell nothing" in made
@@ -100,13 +100,15 @@ def test_when_memory_runs_out() -> None:
 
 def test_leaks_that_are_not_shown() -> None:
     one = report().devices[0]
-    made = changed(report(), leaks=(one.leaks[0],) * 2, leaks_total=5, leak_rate=300 << 10)
+    made = changed(
+        report(), leaks=(one.leaks[0],) * 2, leaks_total=5, leak_bytes_per_step=300 << 10
+    )
     assert "5 stacks leak 300.0 KiB a step" in made
     assert "3 more stacks (--top 0 shows all)" in made
 
 
 def test_memory_that_grows_by_turns() -> None:
-    made = changed(report(0), whole_rate=5 << 10)
+    made = changed(report(0), whole_bytes_per_step=5 << 10)
     assert "memory grows, but no stack leaks" in made
     assert "warning: memory as a whole grows by 5.0 KiB a step" in made
 
@@ -127,7 +129,7 @@ def test_windows_and_guesses() -> None:
 
 def test_few_steps() -> None:
     assert "30 steps are few" not in text(report())
-    assert "note: 9 steps are few" in changed(report(), steps=9, warm_up=3)
+    assert "note: 9 steps are few" in changed(report(), steps=9, warm_up_steps=3)
 
 
 def test_what_was_given_back() -> None:
@@ -138,7 +140,7 @@ def test_what_was_given_back() -> None:
 
 def test_parts_and_devices_that_were_not_looked_at() -> None:
     one = replace(report(), pool=(0, 1), stream=7)
-    none = replace(one.devices[0], device=1, source=None, missing="no events were recorded")
+    none = replace(one.devices[0], device=1, source=None, not_judged="no events were recorded")
     made = text(replace(one, devices=(*one.devices, none)))
     assert "pool     0:1 alone" in made
     assert "stream   7 alone" in made

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 import memreplay as mr
 from memreplay.commands.oom.find import OWN_OVERHEAD, oom_report

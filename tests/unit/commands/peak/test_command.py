@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from msgspec.structs import replace
 
 from memreplay.analysis.categories.rules import DEFAULT_RULES, Rule
 from memreplay.analysis.groups.calltree import TreeShape
@@ -90,7 +90,7 @@ def test_options_reach_the_analysis(runner: CliRunner, library: FakeLibrary) -> 
         "pool": (0, 0),
         "stream": 7,
         "strict": True,
-        "filters": Filters(("a", "b"), ("c",), 1024, live_at_end=True, baseline=True),
+        "filters": Filters(("a", "b"), ("c",), 1024, only_live_at_end=True, only_baseline=True),
         "rules": DEFAULT_RULES,
         "fold": False,
         "tree": TreeShape(3, 0.05, whole=True),

@@ -391,7 +391,7 @@ def assert_as_steps_has_it(snap: mr.Snapshot) -> None:
         inside = [
             one for one in there.steps if one.first_event <= peak.event_index <= one.last_event
         ]
-        assert [one.number for one in inside] == ([at.number] if at.inside else [])
+        assert [one.index for one in inside] == ([at.number] if at.inside else [])
         before = sum(one.last_event < peak.event_index for one in there.steps)
         assert at.number == before + 1
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from memreplay.commands.peak.json import render_peak_json
 from memreplay.commands.peak.result import PeakReport

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from memreplay.analysis.groups.tree import Call, CallTree
 from memreplay.analysis.steps.records import StepAt, StepSource
@@ -183,7 +182,7 @@ def test_whole_stacks_show_the_users_frames_more_brightly() -> None:
     ],
 )
 def test_groups_of_one_frame(by: By, frame: Frame, title: str, who: str) -> None:
-    group = Group("label", 10 << 30, 5, 1.0, (frame,), ())
+    group = Group(label="label", bytes=10 << 30, count=5, share=1.0, frames=(frame,), user=())
     report = replace(peak_of(groups=(group,), groups_total=1, rest_bytes=0, rest_count=0), by=by)
     lines = render(report).splitlines()
     assert lines[-2].endswith(f"  {title}")
@@ -334,7 +333,9 @@ NODE = Frame("torch::autograd::generated::MmBackward0::apply(int)", "??", 0)
 def test_several_ways_in_their_order(by: By, of: tuple[Label, ...], row: str) -> None:
     shown = next(label for label in reversed(of) if label.frames or label is of[0])
     label = ", ".join(one.text for one in of)
-    group = Group(label, 5, 1, 1.0, shown.frames, shown.user, of)
+    group = Group(
+        label=label, bytes=5, count=1, share=1.0, frames=shown.frames, user=shown.user, of=of
+    )
     peak = replace(PEAK.devices[0], groups=(group,), groups_total=1, rest_bytes=0, rest_count=0)
     lines = render(replace(PEAK, by=by, devices=(peak,)), 120).splitlines()
     (at,) = (

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 import memreplay as mr
 from memreplay.commands.fragmentation.result import UnusedPoint
@@ -108,7 +108,14 @@ def test_code_that_has_a_cheaper_form(frame: Frame, user: str, name: str) -> Non
     place = Frame(user, "/home/ana/model.py", 7)
 
     def held(share: float) -> DeviceOverview:
-        group = Group("", round(whole * share), 1, share, (frame, place), (1,))
+        group = Group(
+            label="",
+            bytes=round(whole * share),
+            count=1,
+            share=share,
+            frames=(frame, place),
+            user=(1,),
+        )
         return replace(device, peak=replace(device.peak, groups=(group,)))
 
     found = COSTLY & set(names(held(HOLDER_SHARE + 0.01)))
@@ -124,9 +131,13 @@ def test_leaks() -> None:
     found = names(device)["leak"]
     assert (found.bytes, found.count) == (64 << 10, 40)
     assert found.place == Frame("train_step", "/home/ana/tiny/train.py", 54)
-    turns = replace(device, leaks=replace(device.leaks, leaks=(), leaks_total=0, whole_rate=512))
+    turns = replace(
+        device, leaks=replace(device.leaks, leaks=(), leaks_total=0, whole_bytes_per_step=512)
+    )
     assert names(turns)["growth"].bytes == 512
-    none = replace(device, leaks=replace(device.leaks, leaks=(), leaks_total=0, whole_rate=0))
+    none = replace(
+        device, leaks=replace(device.leaks, leaks=(), leaks_total=0, whole_bytes_per_step=0)
+    )
     assert not {"leak", "growth"} & set(names(none))
 
 

@@ -14,7 +14,6 @@ from memreplay.commands.categories.json import render_categories_json
 from memreplay.commands.fragmentation.find import fragmentation_report
 from memreplay.commands.fragmentation.json import render_fragmentation_json
 from memreplay.commands.leaks.find import leaks_report
-from memreplay.commands.leaks.json import render_leaks_json
 from memreplay.commands.oom.find import oom_report
 from memreplay.commands.oom.json import render_oom_json
 from memreplay.commands.peak.find import peak_report
@@ -22,8 +21,8 @@ from memreplay.commands.peak.json import render_peak_json
 from memreplay.commands.report.find import HOLDERS, OTHERS, overview
 from memreplay.commands.report.json import render_report_json
 from memreplay.commands.steps.find import steps_report
-from memreplay.commands.steps.json import render_steps_json
 from memreplay.errors import MemreplayError
+from memreplay.render.record_json import render_json
 from tests import build
 from tests.conftest import ROOT
 from tests.unit.commands.report.test_find import two_devices
@@ -34,8 +33,8 @@ COMMANDS: dict[str, Any] = {
     "peak": lambda snap: render_peak_json(peak_report(snap, top=HOLDERS)),
     "categories": lambda snap: render_categories_json(categories_report(snap, top=OTHERS)),
     "fragmentation": lambda snap: render_fragmentation_json(fragmentation_report(snap, top=OTHERS)),
-    "steps": lambda snap: render_steps_json(steps_report(snap)),
-    "leaks": lambda snap: render_leaks_json(leaks_report(snap, top=OTHERS)),
+    "steps": lambda snap: render_json(steps_report(snap)),
+    "leaks": lambda snap: render_json(leaks_report(snap, top=OTHERS)),
     "oom": lambda snap: render_oom_json(oom_report(snap, most=1, top=HOLDERS)),
 }
 
@@ -50,7 +49,9 @@ def check(data: Any) -> dict[str, Any]:
         except MemreplayError:
             want = {}
         path = ROOT / "docs" / "schemas" / f"{name}-1.json"
-        schema = json.loads(path.read_text(encoding="utf-8"))["properties"]["devices"]["items"]
+        whole = json.loads(path.read_text(encoding="utf-8"))
+        parts = {"$defs": whole.get("$defs", {})}
+        schema = {**whole["properties"]["devices"]["items"], **parts}
         for device in found["devices"]:
             assert device[name] == want.get(device["device"]), name
             if device[name] is not None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 import memreplay as mr
 from memreplay.commands.peak.find import peak_report
@@ -68,7 +68,11 @@ def test_what_may_leak_is_said_with_its_odds() -> None:
     assert device.leaks is not None
     first, *rest = device.leaks.once
     leaks = replace(
-        device.leaks, leaks=(), leaks_total=0, whole_rate=0, once=(*rest, replace(first, odds=2.5))
+        device.leaks,
+        leaks=(),
+        leaks_total=0,
+        whole_bytes_per_step=0,
+        once=(*rest, replace(first, odds=2.5)),
     )
     page = " ".join(text(changed("leaky_training.pkl.gz", leaks=leaks)).split())
     assert "leaks none is sure over 40 steps;" in page

@@ -29,12 +29,12 @@ def test_without_any_nothing_is_filtered(runner: CliRunner) -> None:
 def test_all_of_them(runner: CliRunner) -> None:
     asked = ["--include", "a", "--include", "b", "--exclude", "c", "--min-bytes", "1KiB"]
     asked += ["--only-live-at-end", "--no-baseline"]
-    want = Filters(("a", "b"), ("c",), 1024, live_at_end=True, no_baseline=True)
+    want = Filters(("a", "b"), ("c",), 1024, only_live_at_end=True, no_baseline=True)
     assert runner.invoke(everything, asked).stdout == f"{want!r}\n"
 
 
 def test_some_alone(runner: CliRunner) -> None:
-    want = Filters(("a",), live_at_end=True)
+    want = Filters(("a",), only_live_at_end=True)
     assert runner.invoke(some, ["--include", "a", "--only-live-at-end"]).stdout == f"{want!r}\n"
     assert runner.invoke(some, ["--min-bytes", "1KiB"]).exit_code == 2
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 
 import click
 import pytest
 from click.testing import CliRunner
+from msgspec import to_builtins
 
 from memreplay.commands.shared import options
 from memreplay.commands.shared.source import Reading
@@ -29,7 +29,7 @@ def every(**values: object) -> None:
     """Print what was given."""
     reading = values.pop("reading")
     assert isinstance(reading, Reading)
-    click.echo(json.dumps(values | asdict(reading)))
+    click.echo(json.dumps(values | to_builtins(reading)))
 
 
 def test_defaults(runner: CliRunner) -> None:

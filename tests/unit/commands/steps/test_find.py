@@ -41,7 +41,7 @@ def device_of(made: SnapshotBuilder, **options: object) -> DeviceSteps:
 def test_by_hand() -> None:
     device = device_of(builder([8 * KIB, 4 * KIB], [KIB, 0]))
     first, second = device.steps
-    assert (first.number, first.name) == (1, "ProfilerStep#0")
+    assert (first.index, first.name) == (1, "ProfilerStep#0")
     assert (first.first_event, first.last_event) == (1, 4)
     assert (first.start_us, first.duration_us) == (START_US + 101, 99)
     assert (first.peak_bytes, first.peak_event) == (10 * KIB, 2)
@@ -87,7 +87,7 @@ def test_steady_and_odd() -> None:
     assert (device.steady.first, device.steady.last) == (1, 10)
     assert (device.steady.peak_bytes, device.steady.allocated_bytes) == (9 * KIB, 8 * KIB)
     assert device.steady.duration_us == 99
-    assert [(one.number, one.quantity) for one in device.odd] == [
+    assert [(one.index, one.quantity) for one in device.odd] == [
         (7, "allocated_bytes"),
         (7, "peak_bytes"),
     ]
@@ -103,14 +103,14 @@ def test_what_varies_is_not_odd() -> None:
 
 def test_warm_up() -> None:
     works = [8 * KIB] * 12
-    assert device_of(builder(works, [40 * KIB, *[0] * 11])).warm_up == 1
-    assert device_of(builder(works, [40 * KIB, 0, 5 * KIB, *[0] * 9])).warm_up == 3
-    assert device_of(builder(works)).warm_up == 0
-    assert device_of(builder(works, [KIB] * 12)).warm_up == 0  # they all grow
-    assert device_of(builder(works, [*[0] * 8, 40 * KIB, *[0] * 3])).warm_up == 0  # too late
+    assert device_of(builder(works, [40 * KIB, *[0] * 11])).warm_up_steps == 1
+    assert device_of(builder(works, [40 * KIB, 0, 5 * KIB, *[0] * 9])).warm_up_steps == 3
+    assert device_of(builder(works)).warm_up_steps == 0
+    assert device_of(builder(works, [KIB] * 12)).warm_up_steps == 0  # they all grow
+    assert device_of(builder(works, [*[0] * 8, 40 * KIB, *[0] * 3])).warm_up_steps == 0  # too late
     works = [8 * KIB] * 60
     rises = {0: 40 * KIB, 8: 5 * KIB, 19: 40 * KIB}  # ten quiet steps ended it
-    assert device_of(builder(works, [rises.get(k, 0) for k in range(60)])).warm_up == 9
+    assert device_of(builder(works, [rises.get(k, 0) for k in range(60)])).warm_up_steps == 9
 
 
 def test_statistics() -> None:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 import leaky
 import memreplay as mr
 from memreplay.commands.steps.find import steps_report
-from memreplay.commands.steps.json import render_steps_json
+from memreplay.render.record_json import render_json
 from tests.unit.render.schemas import check_against
 
 
 def test_schema_and_values() -> None:
     report = steps_report(mr.open(leaky.snapshot_bytes(leaky.Options(steps=30, evaluate_every=9))))
-    result = json.loads(render_steps_json(report))
+    result = json.loads(render_json(report))
     check_against("steps-1.json", result)
     (device,) = result["devices"]
     assert device["source"] == {
@@ -35,7 +36,7 @@ def test_no_steps() -> None:
     none = replace(
         device, source=None, steps=(), before=None, between=None, after=None, steady=None, odd=()
     )
-    result = json.loads(render_steps_json(replace(report, devices=(none,), pool=(0, 1))))
+    result = json.loads(render_json(replace(report, devices=(none,), pool=(0, 1))))
     check_against("steps-1.json", result)
     assert result["pool"] == [0, 1]
     assert result["devices"][0]["source"] is None

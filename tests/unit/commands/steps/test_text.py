@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 
 import pytest
+from msgspec.structs import replace
 
 import leaky
 import memreplay as mr
@@ -28,7 +28,7 @@ def text(found: StepsReport, width: int = 80) -> str:
 
 def found_by(source: StepSource, **changes: object) -> str:
     one = report()
-    device = replace(one.devices[0], source=source, **changes)  # type: ignore[arg-type]
+    device = replace(one.devices[0], source=source, **changes)
     return text(replace(one, devices=(device,)), 200)
 
 
@@ -79,7 +79,7 @@ def test_what_the_steps_were_found_by() -> None:
 
 def test_steps_without_times_or_odd_ones() -> None:
     steps = tuple(replace(one, start_us=None, end_us=None) for one in report().devices[0].steps)
-    made = found_by(StepSource("given", "", 1.0), steps=steps, odd=(), warm_up=0)
+    made = found_by(StepSource("given", "", 1.0), steps=steps, odd=(), warm_up_steps=0)
     assert "odd     none" in made
     assert "warm-up" not in made
     assert "  -  " in made

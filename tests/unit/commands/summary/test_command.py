@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 from click.testing import CliRunner
+from msgspec.structs import replace
 
 from memreplay.commands.app import app
 from memreplay.commands.summary.json import render_summary_json

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import fields, replace
 
 import pytest
+from msgspec.structs import replace
 
 from memreplay.commands.summary.json import render_summary_json
 from memreplay.commands.summary.result import DeviceSummary, SnapshotSummary
@@ -24,8 +24,8 @@ def test_schema(summary: SnapshotSummary) -> None:
 
 def test_every_field_of_the_model_is_there() -> None:
     result = json.loads(render_summary_json(SUMMARY))
-    assert set(result) == {"schema"} | {field.name for field in fields(SnapshotSummary)}
-    assert set(result["devices"][0]) == {field.name for field in fields(DeviceSummary)}
+    assert set(result) == {"schema"} | set(SnapshotSummary.__struct_fields__)
+    assert set(result["devices"][0]) == set(DeviceSummary.__struct_fields__)
     assert result["schema"] == "memreplay.summary/1"
     assert result["devices"][0]["actions"]["alloc"] == 8_000
     assert result["devices"][0]["states"][1] == {

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from memreplay.commands.summary.result import SnapshotSummary
 from memreplay.commands.summary.text import summary_document
@@ -133,7 +132,7 @@ def test_without_devices() -> None:
     ],
 )
 def test_format(changes: dict[str, object], words: str) -> None:
-    summary = replace(SUMMARY, **changes)  # type: ignore[arg-type]
+    summary = replace(SUMMARY, **changes)
     assert f"format       {words}" in render(summary)
 
 

@@ -1,0 +1,283 @@
+"""Makes docs/schemas and the tables of docs/json.md from the records of results.
+
+    python ci/schemas.py            write them
+    python ci/schemas.py --check    say what differs from what is committed, and exit with 1
+
+A report is a record with the tag `schema`. What a field means is the string below it; a field
+without one means what memreplay.commands.shared.fields says of that name.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import json
+import pkgutil
+import re
+import sys
+import typing
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+import memreplay
+from memreplay.commands.shared.fields import Shared
+from memreplay.render.record_json import text_only
+from memreplay.snapshot.record import Record
+
+ROOT = Path(__file__).resolve().parent.parent
+SCHEMAS = ROOT / "docs" / "schemas"
+PAGE = ROOT / "docs" / "json.md"
+DRAFT = "https://json-schema.org/draft/2020-12/schema"
+# What stands between these is made: the records of one report, or those of several reports.
+BLOCK = re.compile(r"(<!-- records: (\S+) -->\n).*?(<!-- end of records -->)", re.DOTALL)
+SHARED = "shared"
+# The modules that reports may be in.
+RECORDS = (".result", "_result", "_record")
+HEADER = "| key | type | meaning |\n|---|---|---|\n"
+COUNTS = {2: "two", 3: "three", 4: "four"}
+# A link of a page of docs/, which a schema's description has no use for.
+LINK = re.compile(r"\[([^]]+)\]\([^)]+\)")
+
+
+def main() -> int:
+    """Write all that differs, or name it."""
+    differing = [path for path, text in made().items() if _text(path) != text]
+    for path in differing:
+        if "--check" in sys.argv[1:]:
+            name = path.relative_to(ROOT)
+            sys.stdout.write(f"{name} is not what the records say: make schemas\n")
+        else:
+            path.write_text(made()[path], encoding="utf-8")
+    return int(bool(differing) and "--check" in sys.argv[1:])
+
+
+def made() -> dict[Path, str]:
+    """Every file that is made, and what should be in it."""
+    reports = {name_of(report): report for report in find_reports()}
+    schemas = {name: schema_of(report) for name, report in reports.items()}
+    files = {
+        SCHEMAS / f"{name.removeprefix('memreplay.').replace('/', '-')}.json": json.dumps(
+            unlinked(schema), indent=2, ensure_ascii=False
+        )
+        + "\n"
+        for name, schema in schemas.items()
+    }
+    return {**files, PAGE: page(_text(PAGE), schemas)}
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+# ---- records
+
+
+def find_reports() -> Iterator[type[Record]]:
+    """The records that have a schema of their own."""
+    for found in pkgutil.walk_packages(memreplay.__path__, "memreplay."):
+        if not found.name.endswith(RECORDS):
+            continue
+        for one in vars(importlib.import_module(found.name)).values():
+            if not isinstance(one, type) or not issubclass(one, Record):
+                continue
+            if one.__module__ == found.name and one.__struct_config__.tag_field == "schema":
+                yield one
+
+
+def name_of(report: type[Record]) -> str:
+    """`memreplay.leaks/1`."""
+    return str(report.__struct_config__.tag)
+
+
+def meanings(record: type[Record]) -> dict[str, str]:
+    """What each field means, by the strings below them."""
+    found: dict[str, str] = {}
+    for one in reversed(record.__mro__):
+        if issubclass(one, Record) and one is not Record:
+            found |= _strings(one)
+    return found
+
+
+def _strings(record: type[Record]) -> dict[str, str]:
+    (node,) = ast.parse(inspect.getsource(record)).body
+    assert isinstance(node, ast.ClassDef)
+    return {
+        field.target.id: _one_line(below.value.value)
+        for field, below in zip(node.body, node.body[1:], strict=False)
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and isinstance(below, ast.Expr)
+        and isinstance(below.value, ast.Constant)
+        and isinstance(below.value.value, str)
+    }
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+# ---- schemas
+
+
+def schema_of(report: type[Record]) -> dict[str, Any]:
+    """The JSON Schema of a report, the records in it as $defs."""
+    kinds = {one.__name__: one for one in _records_in(report)}
+    _, found = msgspec.json.schema_components(tuple(kinds.values()), ref_template="#/$defs/{name}")
+    assert set(kinds) <= set(found), f"two records of one name: {set(kinds) - set(found)}"
+    parts = {name: _object(kind, found[name]) for name, kind in kinds.items()}
+    whole = parts.pop(report.__name__)
+    head = {"$schema": DRAFT, "title": name_of(report)}
+    return {**head, **whole} | ({"$defs": parts} if parts else {})
+
+
+def _records_in(record: type[Record]) -> list[type[Record]]:
+    """The record, and those that its JSON holds, in the order in which they come."""
+    found = [record]
+    for one in found:
+        left_out = text_only(one)
+        for name, kind in _types(one).items():
+            if name not in left_out:
+                found += [inner for inner in _named(kind) if inner not in found]
+    return found
+
+
+def _types(record: type[Record]) -> dict[str, Any]:
+    return {field.name: field.type for field in msgspec.structs.fields(record)}
+
+
+def _named(kind: Any) -> Iterator[type[Record]]:
+    """The records in a type."""
+    if isinstance(kind, type) and issubclass(kind, Record):
+        yield kind
+    for inner in getattr(kind, "__args__", ()):
+        yield from _named(inner)
+
+
+def _object(record: type[Record], made: dict[str, Any]) -> dict[str, Any]:
+    """The schema of one record: msgspec's, with what each key means."""
+    left_out, said, shared = text_only(record), meanings(record), meanings(Shared)
+    properties, required = {}, []
+    for field in msgspec.structs.fields(record):
+        if field.name in left_out:
+            continue
+        meaning = said.get(field.name) or shared.get(field.name)
+        assert meaning, f"{record.__name__}.{field.name}: nothing says what it means"
+        kind = _simple(made["properties"][field.encode_name], field.type)
+        properties[field.name] = {**kind, "description": meaning}
+        # A record writes all that it has, defaults too.
+        if msgspec.UnsetType not in getattr(field.type, "__args__", ()):
+            required.append(field.name)
+    if (tag := record.__struct_config__.tag) is not None:
+        const = {"const": tag, "description": "The name of this schema."}
+        properties, required = {"schema": const, **properties}, ["schema", *required]
+    return {
+        "description": _one_line(record.__doc__ or ""),
+        "type": "object",
+        "properties": properties,
+        "required": required,
+    }
+
+
+def _simple(made: dict[str, Any], kind: Any) -> dict[str, Any]:
+    """A field's schema in short, words in the order in which the type names them."""
+    found = {key: value for key, value in made.items() if key != "default"}
+    if "enum" in found:
+        found["enum"] = _words(kind)
+    if all(set(one) == {"type"} for one in found.get("anyOf", [{}])):
+        found = {"type": [one["type"] for one in found["anyOf"]]}
+    return found
+
+
+def _words(kind: Any) -> list[object]:
+    """What a Literal may be, or one of several types that are Literals and None."""
+    inner = getattr(kind, "__args__", ())
+    if typing.get_origin(kind) is Literal:
+        return list(inner)
+    return [word for one in inner for word in ([None] if one is type(None) else _words(one))]
+
+
+def unlinked(schema: Any) -> Any:
+    """A schema without the links of a page in what it says."""
+    if isinstance(schema, dict):
+        return {
+            key: LINK.sub(r"\1", value)
+            if key == "description" and isinstance(value, str)
+            else unlinked(value)
+            for key, value in schema.items()
+        }
+    return [unlinked(one) for one in schema] if isinstance(schema, list) else schema
+
+
+# ---- the tables of docs/json.md
+
+
+def page(text: str, schemas: dict[str, dict[str, Any]]) -> str:
+    """The page with its tables made anew."""
+    users: dict[str, list[str]] = {}
+    for name, schema in schemas.items():
+        for part in schema.get("$defs", {}):
+            users.setdefault(part, []).append(name)
+    parts = {
+        name: part for schema in schemas.values() for name, part in schema.get("$defs", {}).items()
+    }
+    common = {name: parts[name] for name in sorted(parts) if len(users[name]) > 1}
+
+    def block(match: re.Match[str]) -> str:
+        begin, name, end = match.groups()
+        if name == SHARED:
+            return f"{begin}{_sections(common)}{end}"
+        own = {k: v for k, v in schemas[name].get("$defs", {}).items() if k not in common}
+        return f"{begin}{_table(schemas[name])}\n{_sections(own)}{end}"
+
+    shown = {name for _, name, _ in BLOCK.findall(text)}
+    missing = {*schemas, SHARED} - shown
+    assert not missing, f"{PAGE.name} has no place for {', '.join(sorted(missing))}"
+    return BLOCK.sub(block, text)
+
+
+def _sections(parts: dict[str, dict[str, Any]]) -> str:
+    return "".join(
+        f"### {name}\n{part['description']}\n\n{_table(part)}\n" for name, part in parts.items()
+    )
+
+
+def _table(part: dict[str, Any]) -> str:
+    rows = []
+    for key, value in part["properties"].items():
+        sometimes = "" if key in part["required"] else ", or not there"
+        meaning = value["description"]
+        rows.append(f"| `{key}` | {_kind(value)}{sometimes} | {meaning} |\n")
+    return HEADER + "".join(rows)
+
+
+def _kind(value: dict[str, Any], *, many: bool = False) -> str:
+    """A type in words: `array of strings`, `integer, null`."""
+    if "$ref" in value:
+        name = value["$ref"].rpartition("/")[2]
+        return f"[{name}](#{name.lower()})"
+    if "anyOf" in value:
+        return ", ".join(_kind(one) for one in value["anyOf"])
+    if "const" in value:
+        return f"`{value['const']}`"
+    if "enum" in value:
+        return ", ".join("null" if one is None else f"`{one}`" for one in value["enum"])
+    kind = value.get("type")
+    if kind is None:
+        return "any"
+    if isinstance(kind, list):
+        return ", ".join(kind)
+    if kind == "array":
+        if inner := value.get("prefixItems"):
+            return f"array of {COUNTS[len(inner)]} {_kind(inner[0], many=True)}"
+        return f"array of {_kind(value['items'], many=True)}"
+    if kind == "object" and value.get("additionalProperties"):
+        return f"object of {_kind(value['additionalProperties'], many=True)}"
+    return f"{kind}s" if many and kind != "null" else str(kind)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

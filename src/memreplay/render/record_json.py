@@ -1,0 +1,55 @@
+"""Writes any result as JSON: its fields are the keys, in their order (docs/json.md)."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from msgspec import UNSET
+from msgspec.structs import asdict
+
+from memreplay.render.strict_json import to_json
+from memreplay.snapshot.record import Record
+
+_PLAIN = {int, str, float, bool, type(None)}
+
+
+def render_json(report: Record, *, indent: int | None = 2) -> str:
+    """One object; with `indent=None` on a single line."""
+    return to_json(plain(report), indent=indent)
+
+
+def plain(value: Any) -> object:
+    """What records are in, as dicts and sequences."""
+    kind = type(value)
+    if kind is tuple or kind is list:
+        if _PLAIN.issuperset(map(type, value)):
+            return value
+        return [plain(one) for one in value]
+    if kind is dict:
+        return {key: plain(one) for key, one in value.items()}
+    if kind in _PLAIN:
+        return value
+    head, left_out = _form(kind)  # type: ignore[arg-type]
+    found: dict[str, object] = asdict(value)
+    if not head and not left_out and _PLAIN.issuperset(map(type, found.values())):
+        return found
+    return head | {
+        name: one if type(one) in _PLAIN else plain(one)
+        for name, one in found.items()
+        if one is not UNSET and name not in left_out
+    }
+
+
+@cache
+def _form(kind: type[Record]) -> tuple[dict[str, object], frozenset[str]]:
+    """What a report begins with, its schema's name; and the fields that JSON leaves out."""
+    config = kind.__struct_config__
+    head: dict[str, object] = {} if config.tag is None else {str(config.tag_field): config.tag}
+    return head, text_only(kind)
+
+
+def text_only(kind: type[Record]) -> frozenset[str]:
+    """The fields that are for text alone: the class's own, and those of its bases."""
+    named = (name for one in kind.__mro__ for name in vars(one).get("text_only", ()))
+    return frozenset(named)

@@ -1,0 +1,58 @@
+"""Tests of ci/schemas.py: what it makes is committed, and says what each key means."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from types import ModuleType
+
+import pytest
+
+from memreplay.snapshot.record import Record
+from tests.conftest import ROOT
+
+
+def load() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("schemas_maker", ROOT / "ci" / "schemas.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+maker = load()
+
+
+def test_what_is_committed_is_what_records_say() -> None:
+    for path, text in maker.made().items():
+        assert path.read_text(encoding="utf-8") == text, f"{path.name}: make schemas"
+
+
+class Inner(Record, frozen=True):
+    """What is inside."""
+
+    file: str
+    untold: int
+    of: tuple[int, ...] = ()
+
+    text_only = ("of",)
+
+
+class Whole(Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.whole/1"):
+    """All of it."""
+
+    inner: tuple[Inner, ...] = ()
+    """What is
+    [inside](x.md)."""
+
+
+def test_a_field_without_a_meaning() -> None:
+    with pytest.raises(AssertionError, match=r"Inner\.untold: nothing says what it means"):
+        maker.schema_of(Whole)
+
+
+def test_a_page_without_a_place() -> None:
+    with pytest.raises(AssertionError, match=r"no place for memreplay\.new/1"):
+        maker.page("<!-- records: shared -->\n<!-- end of records -->", {"memreplay.new/1": {}})
