@@ -42,7 +42,9 @@ def only_python(snapshot: Any) -> bool:
     """Whether all stacks are Python's, and events have any."""
     blocks = [block for segment in snapshot["segments"] for block in segment.get("blocks", ())]
     events = [event for trace in snapshot["device_traces"] for event in trace]
-    names = [frame["name"] for one in (*blocks, *events) for frame in one.get("frames", ())]
+    history = [one for block in blocks for one in block.get("history", ())]
+    rows = (*blocks, *history, *events)
+    names = [frame["name"] for one in rows for frame in one.get("frames", ())]
     return any(event.get("frames") for event in events) and not any("::" in one for one in names)
 
 

@@ -36,7 +36,7 @@ def test_what_is_registered_for_the_exit_runs() -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 @pytest.mark.parametrize(
-    "module", ["memreplay.cli", "memreplay.commands.shared.ending", "memreplay.commands.app"]
+    "module", ["memreplay.commands", "memreplay.commands.shared.ending", "memreplay.commands.app"]
 )
 def test_ctrl_c_while_a_module_is_loaded(module: str) -> None:
     press = f"""

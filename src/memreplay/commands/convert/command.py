@@ -111,8 +111,8 @@ def _converted(
 ) -> Snapshot:
     import sys
 
-    import memreplay as mr
     from memreplay.commands.shared.progress import reading_progress
+    from memreplay.io.limits import Limits
     from memreplay.snapshot.conversion import convert
 
     def checked(data: bytes) -> None:
@@ -127,6 +127,6 @@ def _converted(
             checked,
             fmt=fmt,
             protocol=None if protocol is None else int(protocol),
-            limits=mr.Limits(**dict(limits)),
+            limits=Limits(**dict(limits)),
             progress=progress,
         )

@@ -44,16 +44,17 @@ def opened(
 
     Ask it all questions inside: the bar is gone when this ends, and output may be written.
     """
-    import memreplay as mr  # late: it loads the native core
+    from memreplay.io.limits import Limits  # late: these load the native core
+    from memreplay.snapshot.snapshot import open as open_snapshot
 
     source: str | BinaryIO = sys.stdin.buffer if file == "-" else file
     source = stream or source
     with (
         showing(file) as progress,
-        mr.open(
+        open_snapshot(
             source,
             progress=progress,
-            limits=mr.Limits(**dict(reading.limits)),
+            limits=Limits(**dict(reading.limits)),
             salvage=reading.salvage,
             start=reading.start,
             stop=reading.stop,
@@ -81,12 +82,13 @@ def _empty_range(snapshot: Snapshot, source: str | BinaryIO, reading: Reading) -
     first = next((one for one in devices if one[1]), None)
     if first is None or kinds <= {"event"} or not isinstance(source, str):
         return words
-    import memreplay as mr
+    from memreplay.io.limits import Limits
+    from memreplay.snapshot.snapshot import open as open_snapshot
 
     device, events = first
-    last = mr.open(
+    last = open_snapshot(
         source,
-        limits=mr.Limits(**dict(reading.limits)),
+        limits=Limits(**dict(reading.limits)),
         salvage=reading.salvage,
         start=events - 1,
         device=device,

@@ -391,7 +391,7 @@ CALLS = {
 def test_no_call_kills_python(call: str) -> None:
     data = build.dump({"device_traces": [[EVENT]]})
     script = (
-        "import memreplay as mr\nfrom memreplay import _measures, _timeline\n"
+        "import memreplay as mr\nfrom memreplay.engine.replay import _measures, _timeline\n"
         f"snap = mr.open({data!r})\n"
         f"try:\n    {CALLS[call]}\n    raise SystemExit(9)\n"
         "except (IndexError, TypeError):\n    pass"
