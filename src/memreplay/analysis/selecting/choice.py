@@ -10,6 +10,7 @@ from memreplay.snapshot.model import By, Filters, MeasureName
 
 if TYPE_CHECKING:
     from memreplay.analysis.selecting.filters import Filtering
+    from memreplay.analysis.selecting.selection import Selection
     from memreplay.snapshot.snapshot import Snapshot
     from memreplay.snapshot.usage import Usage
 
@@ -49,22 +50,19 @@ def device_pairs(base: Collection[int], new: Collection[int]) -> list[tuple[int,
     return both
 
 
-def chosen_usages(
-    snap: Snapshot,
-    devices: tuple[int, ...],
-    measure: MeasureName,
-    pool: tuple[int, int] | None,
-    stream: int | None,
-    filters: Filters | None = None,
-) -> list[Usage]:
-    """The measure on each device that has the pool and stream, of the allocations that pass the
-    filters. Raises UsageError when no device has them, for filters of reserved memory, and for a
-    pattern that no frame meets."""
+def chosen_usages(snap: Snapshot, selection: Selection) -> list[Usage]:
+    """The measure on each chosen device that has the pool and stream, of the allocations that pass
+    the filters.
+
+    Raises UsageError when no device has them, for filters of reserved memory, and for a pattern
+    that no frame meets.
+    """
     found = []
-    filtering = filtering_of(snap, filters)
+    filtering = filtering_of(snap, selection.filters)
     missing = None
-    for device in devices:
-        usage = snap.replay(device).measure(measure, pool=pool, stream=stream)
+    for device in chosen_devices(snap, selection):
+        replay = snap.replay(device)
+        usage = replay.measure(selection.measure, pool=selection.pool, stream=selection.stream)
         try:
             # Only now is it looked up.
             _ = usage.start_bytes
@@ -75,6 +73,11 @@ def chosen_usages(
     if missing is not None and not found:
         raise missing
     return found
+
+
+def chosen_devices(snap: Snapshot, selection: Selection) -> tuple[int, ...]:
+    """The device that was chosen, else all that were read."""
+    return snap.devices if selection.device is None else (selection.device,)
 
 
 def filtering_of(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from memreplay.analysis.groups.dimensions import NO_SIZE
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.selecting.choice import chosen_usages
+from memreplay.analysis.selecting.selection import Choices, Selection, selected
 from memreplay.analysis.trust.trust import strict_verdict, verdict
 from memreplay.commands.allocations.result import (
     AllocationGroup,
@@ -17,10 +18,11 @@ from memreplay.commands.allocations.result import (
 )
 from memreplay.engine.query import _churn
 from memreplay.errors import UsageError
-from memreplay.snapshot.model import AllocationsSort, By, Filters, MeasureName
+from memreplay.snapshot.model import AllocationsSort
 
 if TYPE_CHECKING:
-    from memreplay.analysis.categories.rules import Rule
+    from typing_extensions import Unpack
+
     from memreplay.snapshot.snapshot import Snapshot
     from memreplay.snapshot.usage import Usage
 
@@ -45,19 +47,12 @@ class _Row(NamedTuple):
 
 def allocations_report(
     snap: Snapshot,
+    selection: Selection | None = None,
     *,
-    measure: MeasureName = "requested",
-    by: By = "stack",
     sort: AllocationsSort = "bytes",
-    top: int = 20,
     threshold: int = 0,
     all_frames: bool = False,
-    pool: tuple[int, int] | None = None,
-    stream: int | None = None,
-    filters: Filters | None = None,
-    rules: tuple[Rule, ...] | None = None,
-    strict: bool = False,
-    fold: bool = False,
+    **choices: Unpack[Choices],
 ) -> AllocationsReport:
     """Every allocation of the events that were read, of each device that has any data.
 
@@ -68,25 +63,28 @@ def allocations_report(
 
     With `fold` stacks that differ in plumbing alone are one group.
     """
-    if measure == "reserved":
+    selection = selected(selection, choices)
+    by = selection.by or "stack"
+    if selection.measure == "reserved":
         raise UsageError("reserved memory consists of segments, not of allocations: see segments")
-    if filters is not None and filters.only_baseline:
+    if selection.filters is not None and selection.filters.only_baseline:
         raise UsageError("the baseline was not allocated in the recording: nothing would be left")
-    grouper = Grouper(snap, by, rules, fold=fold)
-    usages = chosen_usages(snap, snap.devices, measure, pool, stream, filters)
+    grouper = Grouper(snap, by, selection.rules, fold=selection.fold)
+    usages = chosen_usages(snap, selection)
     return AllocationsReport(
         file=snap.file,
-        measure=measure,
+        measure=selection.measure,
         by=by,
         sort=sort,
         threshold=threshold,
         all_frames=all_frames,
         truncated=snap.truncation is not None,
-        pool=pool,
-        stream=stream,
-        filters=filters,
+        pool=selection.pool,
+        stream=selection.stream,
+        filters=selection.filters,
         devices=tuple(
-            _device(snap, usage, grouper, sort, top, threshold, strict) for usage in usages
+            _device(snap, usage, grouper, sort, selection.top, threshold, selection.strict)
+            for usage in usages
         ),
     )
 

@@ -10,13 +10,15 @@ from memreplay.analysis.groups.calltree import TREE_ALONE, TreeShape, call_tree
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.moments.moments import none_at_all, resolve
 from memreplay.analysis.selecting.choice import check_reserved, chosen_usages, fitting_by
+from memreplay.analysis.selecting.selection import Choices, Selection, selected
 from memreplay.analysis.trust.trust import strict_verdict, verdict
 from memreplay.commands.at.result import AtReport, DeviceAt, FoundAllocation, LiveAllocation
 from memreplay.errors import UsageError
-from memreplay.snapshot.model import By, Filters, Frame, Group, MeasureName, When
+from memreplay.snapshot.model import Frame, Group, When
 
 if TYPE_CHECKING:
-    from memreplay.analysis.categories.rules import Rule
+    from typing_extensions import Unpack
+
     from memreplay.engine.read.column import Column
     from memreplay.snapshot.model import Verdict
     from memreplay.snapshot.snapshot import Snapshot
@@ -28,20 +30,13 @@ EMPTY_STACK = 0  # the id of the stack of no frames
 def at_report(
     snap: Snapshot,
     moments: Sequence[When],
+    selection: Selection | None = None,
     *,
-    measure: MeasureName = "requested",
-    by: By | None = None,
-    top: int = 20,
     listed: bool = False,
     all_frames: bool = False,
-    pool: tuple[int, int] | None = None,
-    stream: int | None = None,
-    strict: bool = False,
-    filters: Filters | None = None,
-    rules: tuple[Rule, ...] | None = None,
     tree: TreeShape | None = None,
     stages: bool = False,
-    fold: bool = False,
+    **choices: Unpack[Choices],
 ) -> AtReport:
     """The live set of each device at each moment; options are as those of `peak_report`.
 
@@ -51,15 +46,16 @@ def at_report(
 
     With `fold` stacks that differ in plumbing alone are one group.
     """
-    if tree is not None and (measure == "reserved" or by is not None):
+    selection = selected(selection, choices)
+    if tree is not None and (selection.measure == "reserved" or selection.by is not None):
         raise UsageError(TREE_ALONE)
-    by = fitting_by(measure, by, asked_for=True)
-    check_reserved(by, measure, pool, stream)
-    if listed and measure == "reserved":
+    by = fitting_by(selection.measure, selection.by, asked_for=True)
+    check_reserved(by, selection.measure, selection.pool, selection.stream)
+    if listed and selection.measure == "reserved":
         raise UsageError("reserved memory consists of segments, so it has no allocations to list")
-    grouper = Grouper(snap, by, rules, fold=fold)
-    usages = chosen_usages(snap, snap.devices, measure, pool, stream, filters)
-    verdicts = [(strict_verdict if strict else verdict)(snap, usage) for usage in usages]
+    grouper = Grouper(snap, by, selection.rules, fold=selection.fold)
+    usages = chosen_usages(snap, selection)
+    verdicts = [(strict_verdict if selection.strict else verdict)(snap, usage) for usage in usages]
     found: list[DeviceAt] = []
     missing: list[str] = []
     for when in moments:
@@ -70,20 +66,22 @@ def at_report(
         missing += map(str, errors)
         for usage, event, trust in zip(usages, there, verdicts, strict=True):
             if not isinstance(event, UsageError):
-                found.append(device_at(snap, usage, when, event, grouper, top, listed, trust, tree))
+                found.append(
+                    device_at(snap, usage, when, event, grouper, selection.top, listed, trust, tree)
+                )
     of_devices = None
     if stages:
         from memreplay.analysis.moments.stages import device_stages
 
         of_devices = tuple(
-            device_stages(snap, usage, trust, top)
+            device_stages(snap, usage, trust, selection.top)
             for usage, trust in zip(usages, verdicts, strict=True)
         )
         if usages and not any(one.stages_total for one in of_devices):
             raise UsageError(none_at_all(snap, usages[0].replay))
     return AtReport(
         file=snap.file,
-        measure=measure,
+        measure=selection.measure,
         by=by,
         all_frames=all_frames,
         listed=listed,
@@ -91,9 +89,9 @@ def at_report(
         missing=tuple(dict.fromkeys(missing)),
         stages=of_devices,
         truncated=snap.truncation is not None,
-        pool=pool,
-        stream=stream,
-        filters=filters,
+        pool=selection.pool,
+        stream=selection.stream,
+        filters=selection.filters,
     )
 
 

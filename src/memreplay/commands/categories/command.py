@@ -140,9 +140,9 @@ def command(
             )
 
     if over_time:
-        present(ctx, file, series, partial(_drawn, fmt=fmt, width=width), strict=strict)
+        ctx.exit(present(file, series, partial(_drawn, fmt=fmt, width=width), strict=strict))
     else:
-        present(ctx, file, work, partial(_render, fmt=fmt), strict=strict)
+        ctx.exit(present(file, work, partial(_render, fmt=fmt), strict=strict))
 
 
 def _render(report: CategoriesReport, fmt: str) -> str:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memreplay.analysis.categories.rules import DEFAULT_RULES, Rule
+from memreplay.analysis.categories.rules import DEFAULT_RULES
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.moments.moments import resolve
 from memreplay.analysis.selecting.choice import chosen_usages
+from memreplay.analysis.selecting.selection import Choices, Selection, selected
 from memreplay.analysis.trust.trust import strict_verdict, verdict
 from memreplay.commands.categories.result import CategoriesReport, Caught, DeviceCategories
 from memreplay.engine.query import _groups
 from memreplay.errors import UsageError
-from memreplay.snapshot.model import Filters, Group, MeasureName, When
+from memreplay.snapshot.model import Group, When
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from memreplay.snapshot.snapshot import Snapshot
     from memreplay.snapshot.usage import Usage
 
@@ -27,17 +30,11 @@ HIDDEN_CASTS = (
 
 def categories_report(
     snap: Snapshot,
+    selection: Selection | None = None,
     *,
-    rules: tuple[Rule, ...] = DEFAULT_RULES,
-    measure: MeasureName = "requested",
     when: When = PEAK,
-    top: int = 20,
     all_frames: bool = False,
-    pool: tuple[int, int] | None = None,
-    stream: int | None = None,
-    strict: bool = False,
-    filters: Filters | None = None,
-    fold: bool = False,
+    **choices: Unpack[Choices],
 ) -> CategoriesReport:
     """What each rule caught of each device's live set at a moment; options as of `peak_report`.
 
@@ -46,23 +43,26 @@ def categories_report(
 
     With `fold` stacks that differ in plumbing alone are one group.
     """
-    if measure == "reserved":
+    selection = selected(selection, choices)
+    if selection.measure == "reserved":
         raise UsageError("reserved memory consists of segments, which have no categories")
-    grouper = Grouper(snap, "stack", rules, fold=fold)
-    usages = chosen_usages(snap, snap.devices, measure, pool, stream, filters)
+    grouper = Grouper(snap, "stack", selection.rules, fold=selection.fold)
+    usages = chosen_usages(snap, selection)
     return CategoriesReport(
         file=snap.file,
-        measure=measure,
+        measure=selection.measure,
         when=when,
         all_frames=all_frames,
         devices=tuple(
-            device_categories(snap, usage, resolve(snap, usage, when), grouper, top, strict)
+            device_categories(
+                snap, usage, resolve(snap, usage, when), grouper, selection.top, selection.strict
+            )
             for usage in usages
         ),
         truncated=snap.truncation is not None,
-        pool=pool,
-        stream=stream,
-        filters=filters,
+        pool=selection.pool,
+        stream=selection.stream,
+        filters=selection.filters,
     )
 
 

@@ -151,7 +151,7 @@ def command(
             ctx.exit(exit_code)
         both = f"{base}, {new}"
         render = partial(_render, fmt=fmt)
-        present(ctx, both, partial(work, before, after), render, strict=strict)
+        ctx.exit(present(both, partial(work, before, after), render, strict=strict))
 
 
 def given(ctx: click.Context, name: str) -> bool:

@@ -120,7 +120,7 @@ def command(
             )
 
     if not picture:
-        present(ctx, file, work, partial(_render, fmt=fmt), strict=strict)
+        ctx.exit(present(file, work, partial(_render, fmt=fmt), strict=strict))
         return
     from memreplay.commands.fragmentation.plot import render_fragmentation_plot
     from memreplay.render.plot import check_plot

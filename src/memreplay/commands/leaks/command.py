@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import click
+from msgspec import Struct
 
+from memreplay.commands.shared.asking import asks, selects
 from memreplay.commands.shared.errors import attempt, name_of, say
 from memreplay.commands.shared.filtering import filter_options_of
+from memreplay.commands.shared.helping import Command
 from memreplay.commands.shared.options import (
     TELLING_EXIT_CODES,
     all_frames_option,
@@ -28,16 +31,30 @@ from memreplay.commands.shared.size import SizeType
 from memreplay.commands.shared.source import Reading, opened
 
 if TYPE_CHECKING:
+    from memreplay.analysis.selecting.selection import Selection
     from memreplay.commands.leaks.result import LeaksReport
-    from memreplay.commands.shared.config import ConfigChoice
-    from memreplay.snapshot.model import By, Filters, MeasureName
 
 LEAKING = 1
 UNTOLD = 5
 
 
+class Asked(Struct, frozen=True):
+    """What a leak is, where steps are, and how to show it."""
+
+    annotation: str | None
+    period: int | None
+    windows: int | None
+    older_than: int
+    min_bytes: int
+    total_memory: int | None
+    fail: bool
+    all_frames: bool
+    fmt: str
+
+
 @click.command(
     "leaks",
+    cls=Command,
     epilog=f"""\b
 Examples:
   memreplay leaks snap.pkl
@@ -93,29 +110,9 @@ Examples:
 @reading_options
 @strict_option
 @format_option
-@click.pass_context
-def command(
-    ctx: click.Context,
-    file: str,
-    measure: MeasureName,
-    annotation: str | None,
-    period: int | None,
-    windows: int | None,
-    older_than: int,
-    min_bytes: int,
-    total_memory: int | None,
-    fail: bool,
-    by: By | None,
-    top: int,
-    all_frames: bool,
-    pool: tuple[int, int] | None,
-    stream: int | None,
-    filters: Filters | None,
-    config: ConfigChoice,
-    reading: Reading,
-    strict: bool,
-    fmt: str,
-) -> None:
+@selects
+@asks(Asked)
+def command(file: str, reading: Reading, selection: Selection, asked: Asked) -> int:
     """Which code holds more and more from step to step.
 
     Adds up what each stack (or group: --by) has live at the end of each step in FILE. Shows those
@@ -123,43 +120,35 @@ def command(
     as the optimizer's state in the first step. Steps are found as in `memreplay steps`.
     """
 
-    rules = config.rules_for(by)
-
     def work() -> LeaksReport:
         from memreplay.commands.leaks.find import leaks_report
 
         with opened(file, reading) as snapshot:
             return leaks_report(
                 snapshot,
-                measure=measure,
-                annotation=annotation,
-                period=period,
-                windows=windows,
-                older_than=older_than,
-                min_bytes=min_bytes,
-                total_memory=total_memory,
-                top=top,
-                all_frames=all_frames,
-                pool=pool,
-                stream=stream,
-                by=by or "stack",
-                filters=filters,
-                rules=rules,
-                strict=strict,
+                selection,
+                annotation=asked.annotation,
+                period=asked.period,
+                windows=asked.windows,
+                older_than=asked.older_than,
+                min_bytes=asked.min_bytes,
+                total_memory=asked.total_memory,
+                all_frames=asked.all_frames,
             )
 
     report, exit_code = attempt(file, work)
-    if report is not None:
-        write(_render(report, fmt))
-        exit_code = trust_code(report, strict)
-        if fail and report.leaking:
-            exit_code = LEAKING
-        elif not report.judged:
-            exit_code = UNTOLD
-        elif fail and windows is None and (unsure := _unsure(report)):
-            say(f"{name_of(file)}: {unsure}")
-            exit_code = exit_code or UNTOLD
-    ctx.exit(exit_code)
+    if report is None:
+        return exit_code
+    write(_render(report, asked.fmt))
+    if asked.fail and report.leaking:
+        return LEAKING
+    if not report.judged:
+        return UNTOLD
+    untrusted = trust_code(report, selection.strict)
+    if asked.fail and asked.windows is None and (unsure := _unsure(report)):
+        say(f"{name_of(file)}: {unsure}")
+        return untrusted or UNTOLD
+    return untrusted
 
 
 def _unsure(report: LeaksReport) -> str:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.selecting.choice import chosen_usages, filtering_of
+from memreplay.analysis.selecting.selection import Choices, Selection, selected
 from memreplay.analysis.steps.boundaries import (
     MOST_CHURN,
     WINDOWS,
@@ -19,12 +22,12 @@ from memreplay.analysis.trust.trust import strict_verdict, verdict
 from memreplay.commands.leaks.result import DeviceLeaks, GrownGroup, LeaksReport, RunsOut
 from memreplay.commands.steps.find import Summed, median, sum_steps
 from memreplay.errors import NothingToTellError, UsageError
-from memreplay.snapshot.model import By, Filters, MeasureName
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from memreplay.analysis.categories.rules import Rule
+    from typing_extensions import Unpack
+
     from memreplay.analysis.selecting.filters import Filtering
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.snapshot import Snapshot
@@ -41,22 +44,16 @@ MOST_CELLS = 1 << 27
 
 def leaks_report(
     snap: Snapshot,
+    selection: Selection | None = None,
     *,
-    measure: MeasureName = "requested",
     annotation: str | None = None,
     period: int | None = None,
     windows: int | None = None,
     older_than: int = OLDER_THAN,
     min_bytes: int = 1,
     total_memory: int | None = None,
-    top: int = 20,
     all_frames: bool = False,
-    pool: tuple[int, int] | None = None,
-    stream: int | None = None,
-    by: By = "stack",
-    filters: Filters | None = None,
-    rules: tuple[Rule, ...] | None = None,
-    strict: bool = False,
+    **choices: Unpack[Choices],
 ) -> LeaksReport:
     """The leaks of each device (docs/leaks.md has the rule).
 
@@ -66,15 +63,17 @@ def leaks_report(
     A device with less than LEAST_STEPS steps is not judged. Raises UsageError for reserved memory,
     and NothingToTellError where no device has steps.
     """
-    if measure == "reserved":
+    selection = selected(selection, choices)
+    by = selection.by or "stack"
+    if selection.measure == "reserved":
         raise UsageError(
             "reserved memory consists of segments, which no stack holds: look for leaks by"
             " another measure"
         )
     if windows is not None and (annotation is not None or period is not None):
         raise UsageError("windows take the place of steps: leave out the annotation and the period")
-    grouper = Grouper(snap, by, rules)
-    filtering = filtering_of(snap, filters)
+    grouper = Grouper(snap, by, selection.rules)
+    filtering = filtering_of(snap, selection.filters)
     devices = [
         device_leaks(
             snap,
@@ -86,11 +85,11 @@ def leaks_report(
             older_than=older_than,
             min_bytes=min_bytes,
             total_memory=total_memory,
-            top=top,
+            top=selection.top,
             grouper=grouper,
-            strict=strict,
+            strict=selection.strict,
         )
-        for whole in chosen_usages(snap, snap.devices, measure, pool, stream)
+        for whole in chosen_usages(snap, replace(selection, filters=None))
     ]
     if not any(device.source for device in devices):
         why = devices[0].not_judged if devices else "the file has neither events nor segments"
@@ -98,11 +97,11 @@ def leaks_report(
         raise (UsageError if asked else NothingToTellError)(f"cannot look for leaks: {why}")
     return LeaksReport(
         file=snap.file,
-        measure=measure,
+        measure=selection.measure,
         by=by,
-        pool=pool,
-        stream=stream,
-        filters=filters or None,
+        pool=selection.pool,
+        stream=selection.stream,
+        filters=selection.filters or None,
         truncated=snap.truncation is not None,
         older_than_steps=older_than,
         min_bytes=min_bytes,

@@ -110,7 +110,7 @@ def command(
                 strict=strict,
             )
 
-    present(ctx, file, work, partial(_render, fmt=fmt), strict=strict)
+    ctx.exit(present(file, work, partial(_render, fmt=fmt), strict=strict))
 
 
 def _render(report: OomReport, fmt: str) -> str:

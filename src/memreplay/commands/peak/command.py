@@ -109,7 +109,7 @@ def command(
                 strict=strict,
             )
 
-    present(ctx, file, work, partial(_render, fmt=fmt), strict=strict)
+    ctx.exit(present(file, work, partial(_render, fmt=fmt), strict=strict))
 
 
 def _render(report: PeakReport, fmt: str) -> str:

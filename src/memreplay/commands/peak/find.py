@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.moments.annotations import open_at, spans
 from memreplay.analysis.selecting.choice import check_reserved, chosen_usages, fitting_by
+from memreplay.analysis.selecting.selection import Choices, Selection, selected
 from memreplay.analysis.steps.records import StepAt
 from memreplay.analysis.trust.trust import strict_verdict, verdict
 from memreplay.commands.peak.result import CategoryBytes, DevicePeak, PeakReport
 from memreplay.errors import UsageError
-from memreplay.snapshot.model import By, Filters, MeasureName
 
 if TYPE_CHECKING:
-    from memreplay.analysis.categories.rules import Rule
+    from typing_extensions import Unpack
+
     from memreplay.analysis.groups.calltree import TreeShape
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.snapshot import Snapshot
@@ -23,20 +24,12 @@ if TYPE_CHECKING:
 
 def peak_report(
     snap: Snapshot,
+    selection: Selection | None = None,
     *,
-    measure: MeasureName = "requested",
-    by: By | None = None,
-    top: int = 20,
     peaks: int = 0,
     all_frames: bool = False,
-    device: int | None = None,
-    pool: tuple[int, int] | None = None,
-    stream: int | None = None,
-    strict: bool = False,
-    filters: Filters | None = None,
-    rules: tuple[Rule, ...] | None = None,
     tree: TreeShape | None = None,
-    fold: bool = False,
+    **choices: Unpack[Choices],
 ) -> PeakReport:
     """The peak of one device, or of each that has any data, with its live set grouped.
 
@@ -48,26 +41,27 @@ def peak_report(
 
     With `fold` stacks that differ in plumbing alone are one group.
     """
-    if tree is not None and (measure == "reserved" or by is not None):
+    selection = selected(selection, choices)
+    if tree is not None and (selection.measure == "reserved" or selection.by is not None):
         from memreplay.analysis.groups.calltree import TREE_ALONE  # late: few ask for a tree
 
         raise UsageError(TREE_ALONE)
-    by = fitting_by(measure, by, asked_for=True)
-    check_reserved(by, measure, pool, stream)
-    devices = snap.devices if device is None else (device,)
-    grouper = Grouper(snap, by, rules, fold=fold)
-    usages = chosen_usages(snap, devices, measure, pool, stream, filters)
+    by = fitting_by(selection.measure, selection.by, asked_for=True)
+    check_reserved(by, selection.measure, selection.pool, selection.stream)
+    grouper = Grouper(snap, by, selection.rules, fold=selection.fold)
+    usages = chosen_usages(snap, selection)
     return PeakReport(
         file=snap.file,
-        measure=measure,
+        measure=selection.measure,
         by=by,
         all_frames=all_frames,
         truncated=snap.truncation is not None,
-        pool=pool,
-        stream=stream,
-        filters=filters,
+        pool=selection.pool,
+        stream=selection.stream,
+        filters=selection.filters,
         devices=tuple(
-            device_peak(snap, usage, grouper, top, peaks, strict, tree) for usage in usages
+            device_peak(snap, usage, grouper, selection.top, peaks, selection.strict, tree)
+            for usage in usages
         ),
     )
 

@@ -69,7 +69,7 @@ def command(
         with opened(file, reading) as snapshot:
             return segments_report(snapshot, top=top, strict=strict)
 
-    present(ctx, file, work, partial(_render, fmt=fmt, top=top, listed=listed), strict=strict)
+    ctx.exit(present(file, work, partial(_render, fmt=fmt, top=top, listed=listed), strict=strict))
 
 
 def _render(report: SegmentsReport, fmt: str, top: int, listed: bool) -> str:

@@ -10,6 +10,8 @@ import memreplay._core as _core
 from memreplay.analysis.code.plumbing import LIBRARY
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.groups.reserving import reserved_groups
+from memreplay.analysis.selecting.choice import chosen_devices
+from memreplay.analysis.selecting.selection import Choices, Selection, selected
 from memreplay.analysis.trust.trust import strict_verdict, verdict
 from memreplay.commands.segments.result import (
     ChangeGroup,
@@ -20,20 +22,27 @@ from memreplay.commands.segments.result import (
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from typing_extensions import Unpack
 
     from memreplay.snapshot.model import SegmentChanges
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.snapshot import Snapshot
 
 
-def segments_report(snap: Snapshot, *, top: int = 20, strict: bool = False) -> SegmentsReport:
+def segments_report(
+    snap: Snapshot,
+    selection: Selection | None = None,
+    **choices: Unpack[Choices],
+) -> SegmentsReport:
     """Every device that was read; `top` is how many of the largest changes to tell (0: all).
 
     `strict` holds everything against a device that a summary does.
     """
+    selection = selected(selection, choices)
     grouper = Grouper(snap, "frame")
     devices = tuple(
-        _device(snap, snap.replay(device), grouper, top, strict) for device in snap.devices
+        _device(snap, snap.replay(device), grouper, selection.top, selection.strict)
+        for device in chosen_devices(snap, selection)
     )
     pools = {int(i) for device in devices for i in np.unique(device.changes.pool)}
     codes = {int(code) for device in devices for code in np.unique(device.changes.action)}

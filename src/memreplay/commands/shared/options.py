@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from memreplay.commands.shared.by import ByType
 from memreplay.commands.shared.config import ConfigChoice
@@ -56,8 +57,27 @@ def files_argument(function: F) -> F:
     return click.argument("files", metavar="FILE...", type=_PATH, nargs=-1, required=True)(function)
 
 
+def json_option(function: F) -> F:
+    """--json, for --format json."""
+
+    @functools.wraps(function)
+    def command(*args: Any, as_json: bool, fmt: str | None, **kwargs: Any) -> Any:
+        if as_json:
+            given = click.get_current_context().get_parameter_source("fmt")
+            if given is ParameterSource.COMMANDLINE and fmt != "json":
+                raise click.UsageError(f"--json and --format {fmt} contradict each other")
+            fmt = "json"
+        return function(*args, fmt=fmt, **kwargs)
+
+    return click.option("--json", "as_json", is_flag=True, help="Same as --format json.")(command)  # type: ignore[return-value]
+
+
 def format_option(function: F) -> F:
-    """--format text|json."""
+    """--format text|json, and --json."""
+    return _format(json_option(function))
+
+
+def _format(function: F) -> F:
     return click.option(
         "--format",
         "fmt",
@@ -79,6 +99,7 @@ def top_option(function: F) -> F:
     """--top N, 0 for all."""
     return click.option(
         "--top",
+        "-n",
         type=int,
         callback=from_zero,
         metavar="N",
@@ -96,6 +117,7 @@ def screen_top_option(function: F) -> F:
     """--top N, 0 for all, of who held memory; by default as many as fit a screen."""
     return click.option(
         "--top",
+        "-n",
         type=int,
         callback=_screen_top,
         metavar="N",
@@ -300,7 +322,7 @@ def limit_option(function: F) -> F:
 
 
 _READING = (
-    click.option("--device", type=int, metavar="N", help="Only this device (default: all)."),
+    click.option("--device", "-d", type=int, metavar="N", help="Only this device (default: all)."),
     click.option(
         "--from",
         "start",

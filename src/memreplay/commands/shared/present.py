@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
-import click
-
 from memreplay.commands.shared.errors import NOT_TRUSTED, attempt
 from memreplay.commands.shared.output import write
 
@@ -29,19 +27,18 @@ R = TypeVar("R", bound=Report)
 
 
 def present(
-    ctx: click.Context,
     file: str,
     work: Callable[[], R],
     render: Callable[[R], str],
     *,
     strict: bool = False,
-) -> None:
-    """Write what `work`, which reads `file`, finds; end with its exit code, or its error's."""
+) -> int:
+    """Write what `work`, which reads `file`, finds: the exit code of that, or of its error."""
     report, exit_code = attempt(file, work)
     if report is not None:
         write(render(report))
         exit_code = trust_code(report, strict)
-    ctx.exit(exit_code)
+    return exit_code
 
 
 def trust_code(report: Report, strict: bool) -> int:

@@ -6,7 +6,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import click
+from msgspec import Struct
 
+from memreplay.commands.shared.asking import asks, selects
+from memreplay.commands.shared.helping import Command
 from memreplay.commands.shared.options import (
     TELLING_EXIT_CODES,
     file_argument,
@@ -23,12 +26,21 @@ from memreplay.commands.shared.present import present
 from memreplay.commands.shared.source import Reading, opened
 
 if TYPE_CHECKING:
+    from memreplay.analysis.selecting.selection import Selection
     from memreplay.commands.steps.result import StepsReport
-    from memreplay.snapshot.model import MeasureName
+
+
+class Asked(Struct, frozen=True):
+    """How to find steps, and how to show them."""
+
+    annotation: str | None
+    period: int | None
+    fmt: str
 
 
 @click.command(
     "steps",
+    cls=Command,
     epilog=f"""\b
 Examples:
   memreplay steps snap.pkl
@@ -46,20 +58,9 @@ Examples:
 @reading_options
 @strict_option
 @format_option
-@click.pass_context
-def command(
-    ctx: click.Context,
-    file: str,
-    measure: MeasureName,
-    annotation: str | None,
-    period: int | None,
-    top: int,
-    pool: tuple[int, int] | None,
-    stream: int | None,
-    reading: Reading,
-    strict: bool,
-    fmt: str,
-) -> None:
+@selects
+@asks(Asked)
+def command(file: str, reading: Reading, selection: Selection, asked: Asked) -> int:
     """What each step of a program does to memory.
 
     Finds the steps of a training or inference loop in FILE. Shows the peak of each step, what is
@@ -74,17 +75,10 @@ def command(
 
         with opened(file, reading) as snapshot:
             return steps_report(
-                snapshot,
-                measure=measure,
-                annotation=annotation,
-                period=period,
-                top=top,
-                pool=pool,
-                stream=stream,
-                strict=strict,
+                snapshot, selection, annotation=asked.annotation, period=asked.period
             )
 
-    present(ctx, file, work, partial(_render, fmt=fmt), strict=strict)
+    return present(file, work, partial(_render, fmt=asked.fmt), strict=selection.strict)
 
 
 def _render(report: StepsReport, fmt: str) -> str:

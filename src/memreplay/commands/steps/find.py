@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from memreplay.analysis.selecting.choice import chosen_usages
+from memreplay.analysis.selecting.selection import Choices, Selection, selected
 from memreplay.analysis.steps.boundaries import Found, Piece, find_steps
 from memreplay.analysis.trust.trust import strict_verdict, verdict
 from memreplay.commands.steps.result import DeviceSteps, Odd, Outside, Steady, Step, StepsReport
 from memreplay.errors import NothingToTellError, UsageError
-from memreplay.snapshot.model import MeasureName
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from typing_extensions import Unpack
 
     from memreplay.snapshot.snapshot import Snapshot
     from memreplay.snapshot.usage import Usage
@@ -27,14 +29,11 @@ QUIET = 10  # steps without a rise that end the warm-up
 
 def steps_report(
     snap: Snapshot,
+    selection: Selection | None = None,
     *,
-    measure: MeasureName = "requested",
     annotation: str | None = None,
     period: int | None = None,
-    top: int = 20,
-    pool: tuple[int, int] | None = None,
-    stream: int | None = None,
-    strict: bool = False,
+    **choices: Unpack[Choices],
 ) -> StepsReport:
     """The steps of each device.
 
@@ -42,12 +41,15 @@ def steps_report(
     is given they are found (docs/steps.md). Raises NothingToTellError when no device has any;
     UsageError when none has those that were asked for.
     """
-    usages = chosen_usages(snap, snap.devices, measure, pool, stream)
+    selection = selected(selection, choices)
     devices = tuple(
         _device_steps(
-            snap, usage, find_steps(snap, usage, annotation=annotation, period=period), strict
+            snap,
+            usage,
+            find_steps(snap, usage, annotation=annotation, period=period),
+            selection.strict,
         )
-        for usage in usages
+        for usage in chosen_usages(snap, selection)
     )
     if not any(device.steps for device in devices):
         why = devices[0].missing if devices else "the file has neither events nor segments"
@@ -55,12 +57,12 @@ def steps_report(
         raise (UsageError if asked else NothingToTellError)(f"no steps: {why}")
     return StepsReport(
         file=snap.file,
-        measure=measure,
-        top=top,
+        measure=selection.measure,
+        top=selection.top,
         devices=devices,
         truncated=snap.truncation is not None,
-        pool=pool,
-        stream=stream,
+        pool=selection.pool,
+        stream=selection.stream,
     )
 
 

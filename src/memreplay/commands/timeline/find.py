@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from memreplay.analysis.groups.grouping import Grouper, part_label
 from memreplay.analysis.moments.marks import ooms_of, spans_read
 from memreplay.analysis.selecting.choice import chosen_usages, fitting_by
+from memreplay.analysis.selecting.selection import Choices, Selection, selected
 from memreplay.analysis.trust.trust import strict_verdict, verdict
 from memreplay.commands.timeline.result import Axis, Layer, Marks, Series, TimelineReport
 from memreplay.errors import UsageError
-from memreplay.snapshot.model import By, Filters, Group, MeasureName
+from memreplay.snapshot.model import Group, MeasureName
 
 if TYPE_CHECKING:
-    from memreplay.analysis.categories.rules import Rule
+    from typing_extensions import Unpack
+
     from memreplay.snapshot.model import Buckets
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.snapshot import Snapshot
@@ -26,18 +30,12 @@ MOST_LAYERED = 1 << 24
 
 def timeline_report(
     snap: Snapshot,
+    selection: Selection | None = None,
     *,
     measures: Sequence[MeasureName] = ("requested",),
     x: Axis | None = None,
     points: int = 1000,
-    by: By | None = None,
-    top: int = 8,
-    pool: tuple[int, int] | None = None,
-    stream: int | None = None,
-    strict: bool = False,
-    filters: Filters | None = None,
-    rules: tuple[Rule, ...] | None = None,
-    fold: bool = False,
+    **choices: Unpack[Choices],
 ) -> TimelineReport:
     """Each measure on each device, in at most `points` buckets; other options as `peak_report`.
 
@@ -47,34 +45,40 @@ def timeline_report(
 
     With `fold` stacks that differ in plumbing alone are one group.
     """
-    if by is not None:
+    selection = selected(selection, choices)
+    if selection.by is not None:
         for measure in measures:
-            fitting_by(measure, by)
+            fitting_by(measure, selection.by)
     usages = [
         usage
         for measure in dict.fromkeys(measures)
-        for usage in chosen_usages(snap, snap.devices, measure, pool, stream, filters)
+        for usage in chosen_usages(snap, replace(selection, measure=measure))
     ]
     usages.sort(key=lambda usage: usage.replay.device)  # stable: measures stay as they were given
     replays = {usage.replay.device: usage.replay for usage in usages}
     axis = _axis(list(replays.values()), x)
-    grouper = None if by is None else Grouper(snap, by, rules, fold=fold)
+    grouper = (
+        None
+        if selection.by is None
+        else Grouper(snap, selection.by, selection.rules, fold=selection.fold)
+    )
     return TimelineReport(
         file=snap.file,
         x=axis,
         points=points,
-        by=by,
+        by=selection.by,
         devices=tuple(
-            device_series(snap, usage, axis, points, grouper, top, strict) for usage in usages
+            device_series(snap, usage, axis, points, grouper, selection.top, selection.strict)
+            for usage in usages
         ),
         marks=tuple(
             Marks(device, spans_read(snap, replay), ooms_of(replay))
             for device, replay in replays.items()
         ),
         truncated=snap.truncation is not None,
-        pool=pool,
-        stream=stream,
-        filters=filters,
+        pool=selection.pool,
+        stream=selection.stream,
+        filters=selection.filters,
     )
 
 

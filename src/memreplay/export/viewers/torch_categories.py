@@ -10,16 +10,16 @@ import memreplay._core as _core
 from memreplay.analysis.categories.rules import DEFAULT_RULES
 from memreplay.analysis.groups.dimensions import Dimensions
 from memreplay.analysis.selecting.choice import chosen_usages
+from memreplay.analysis.selecting.selection import Choices, Selection, selected
 from memreplay.analysis.trust.trust import verdict
 from memreplay.errors import UsageError
 from memreplay.export.viewers.records import CategoryEvents
 from memreplay.export.viewers.sampling import US, event_ns, is_timed, untimed_note
-from memreplay.snapshot.model import Filters, MeasureName
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from typing_extensions import Unpack
 
-    from memreplay.analysis.categories.rules import Rule
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.snapshot import Snapshot
 
@@ -54,26 +54,23 @@ FIRST_US_LIMIT = 2**62 // US
 
 def category_events(
     snap: Snapshot,
-    *,
-    measure: MeasureName = "requested",
-    pool: tuple[int, int] | None = None,
-    stream: int | None = None,
-    filters: Filters | None = None,
-    rules: tuple[Rule, ...] | None = None,
+    selection: Selection | None = None,
+    **choices: Unpack[Choices],
 ) -> CategoryEvents:
     """The allocations and frees of the one device that was read.
 
     A category of one's own goes to the column that it is called after (`gradient`, in any case),
     else to unknown. Raises UsageError for reserved memory, and for several devices.
     """
-    if measure == "reserved":
+    selection = selected(selection, choices)
+    if selection.measure == "reserved":
         raise UsageError("reserved memory consists of segments, which have no categories")
     if len(snap.devices) != 1:
         there = ", ".join(map(str, snap.devices)) or "none"
         raise UsageError(f"it can only hold one device: give --device; this snapshot has: {there}")
-    (usage,) = chosen_usages(snap, snap.devices, measure, pool, stream, filters)
+    (usage,) = chosen_usages(snap, selection)
     replay, native = usage.replay, usage.native
-    dimensions = Dimensions(snap, DEFAULT_RULES if rules is None else rules)
+    dimensions = Dimensions(snap, DEFAULT_RULES if selection.rules is None else selection.rules)
     keys = dimensions.keys(usage, "category")
     allocs = np.flatnonzero(np.asarray(native.counted()))
     blocks = np.flatnonzero(np.asarray(native.baseline_ends()) != _UNCOUNTED)
@@ -94,7 +91,7 @@ def category_events(
     timed = is_timed(replay)
     return CategoryEvents(
         device=replay.device,
-        measure=measure,
+        measure=selection.measure,
         exactness="exact" if verdict(snap, usage).exact else "estimated",
         timed=timed,
         carried_bytes=carried,

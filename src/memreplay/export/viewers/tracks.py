@@ -6,9 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec.structs import replace
 
 from memreplay.analysis.moments.marks import ooms_of, spans_read
 from memreplay.analysis.selecting.choice import chosen_usages, filtering_of
+from memreplay.analysis.selecting.selection import Choices, Selection, selected
 from memreplay.analysis.trust.trust import verdict
 from memreplay.export.viewers.records import (
     DeviceTracks,
@@ -25,6 +27,7 @@ from memreplay.snapshot.usage import Usage
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from typing_extensions import Unpack
 
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.snapshot import Snapshot
@@ -36,15 +39,14 @@ MOST_LANES = 64  # of annotations that neither nest nor follow each other
 
 def trace_report(
     snap: Snapshot,
+    selection: Selection | None = None,
     *,
     measures: Sequence[MeasureName] | None = None,
     points: int = POINTS,
     stacks: bool = False,
     when: When | None = None,
     all_frames: bool = False,
-    pool: tuple[int, int] | None = None,
-    stream: int | None = None,
-    filters: Filters | None = None,
+    **choices: Unpack[Choices],
 ) -> TraceReport:
     """Each measure (all of them where None) on each device, its pools where it has several, what
     was annotated, and where memory was out.
@@ -55,38 +57,36 @@ def trace_report(
     that is not there, and for filters of reserved memory (which is left out with filters unless it
     is named).
     """
+    selection = selected(selection, choices)
     chosen = tuple(dict.fromkeys(measures or MEASURES))
-    if measures is None and filters:
+    if measures is None and selection.filters:
         chosen = tuple(measure for measure in chosen if measure != "reserved")
     usages = [
         usage
         for measure in chosen
-        for usage in chosen_usages(snap, snap.devices, measure, pool, stream, filters)
+        for usage in chosen_usages(snap, replace(selection, measure=measure))
     ]
     live: StacksReport | None = None
     of_allocations = [measure for measure in chosen if measure != "reserved"]
     if stacks and of_allocations:
         live = stacks_report(
             snap,
+            replace(selection, measure=of_allocations[0]),
             when=when,
-            measure=of_allocations[0],
             all_frames=all_frames,
-            pool=pool,
-            stream=stream,
-            filters=filters,
         )
     replays = {usage.replay.device: usage.replay for usage in usages}
     # A microsecond before the first event of all devices.
     times = [replay.time_range for replay in replays.values() if is_timed(replay)]
     origin = min((bounds[0] for bounds in times if bounds is not None), default=None)
     origin = None if origin is None else origin - 1
-    maker = _Maker(snap, points, origin, filters)
+    maker = _Maker(snap, points, origin, selection.filters)
     devices = tuple(
         maker.device(
             replays[device],
             [usage for usage in usages if usage.replay.device == device],
             live,
-            split=pool is None and stream is None,
+            split=selection.pool is None and selection.stream is None,
         )
         for device in sorted(replays)
     )

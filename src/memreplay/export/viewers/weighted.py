@@ -9,27 +9,28 @@ from memreplay.analysis.code.plumbing import LIBRARY
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.moments.moments import resolve
 from memreplay.analysis.selecting.choice import chosen_usages
+from memreplay.analysis.selecting.selection import Choices, Selection, selected
 from memreplay.analysis.trust.trust import verdict
 from memreplay.engine.query import _churn, _groups
 from memreplay.errors import UsageError
 from memreplay.export.viewers.records import DeviceStacks, StacksReport, WeightedStack, What
-from memreplay.snapshot.model import Filters, Frame, MeasureName, When
+from memreplay.snapshot.model import Frame, When
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from memreplay.snapshot.snapshot import Snapshot
     from memreplay.snapshot.usage import Usage
 
 
 def stacks_report(
     snap: Snapshot,
+    selection: Selection | None = None,
     *,
     what: What = "live",
     when: When | None = None,
-    measure: MeasureName = "requested",
     all_frames: bool = False,
-    pool: tuple[int, int] | None = None,
-    stream: int | None = None,
-    filters: Filters | None = None,
+    **choices: Unpack[Choices],
 ) -> StacksReport:
     """The stacks of each device: live at `when` (the peak of each where it is None), or of all that
     was allocated over the events that were read.
@@ -38,9 +39,10 @@ def stacks_report(
     with `all_frames` of all. A device that does not have the moment is left out. Raises UsageError
     where none has it, for reserved memory, and for a pool or stream that is not there.
     """
-    if measure == "reserved":
+    selection = selected(selection, choices)
+    if selection.measure == "reserved":
         raise UsageError("reserved memory consists of segments, which have no stacks")
-    usages = chosen_usages(snap, snap.devices, measure, pool, stream, filters)
+    usages = chosen_usages(snap, selection)
     paths = Paths(snap, all_frames)
     found: list[DeviceStacks] = []
     missing: list[UsageError] = []
@@ -58,7 +60,7 @@ def stacks_report(
         raise missing[0]
     return StacksReport(
         file=snap.file,
-        measure=measure,
+        measure=selection.measure,
         what=what,
         all_frames=all_frames,
         frames=tuple(paths.frames),

@@ -1,0 +1,70 @@
+"""The class of all commands: help in groups of options, and an exit code that is returned."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+OWN = "Options"
+# The options that many commands have, by the names of their arguments. All others are the command's
+# own, and come first.
+GROUPS = {
+    OWN: (),
+    "Selection": (
+        "measure",
+        "measures",
+        "by",
+        "pool",
+        "stream",
+        "filter_include",
+        "filter_exclude",
+        "filter_min_bytes",
+        "filter_only_live_at_end",
+        "filter_only_baseline",
+        "filter_no_baseline",
+    ),
+    "Output": (
+        "top",
+        "all_frames",
+        "tree",
+        "depth",
+        "share",
+        "fmt",
+        "as_json",
+        "output",
+        "force",
+        "strict",
+    ),
+    "Reading": (
+        "device",
+        "start",
+        "stop",
+        "salvage",
+        "limits",
+        "config_file",
+        "no_config",
+        "project",
+    ),
+}
+
+
+class Command(click.Command):
+    """A command whose function returns its exit code, None for 0."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the function, and end with what it returns."""
+        ctx.exit(super().invoke(ctx) or 0)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The options, in the groups that there are."""
+        lists: dict[str, list[tuple[str, str]]] = {title: [] for title in GROUPS}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if record is not None:
+                title = next((one for one, names in GROUPS.items() if param.name in names), OWN)
+                lists[title].append(record)
+        for title, records in lists.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
