@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from memreplay.analysis.comparing.baseline_record import BaselinePeak
 from memreplay.analysis.comparing.records import Side
 from memreplay.analysis.selecting.choice import filtering_of
+from memreplay.analysis.selecting.selection import Choices, Selection, selected
 from memreplay.analysis.trust.trust import graded, strict_verdict, verdict
 from memreplay.errors import UsageError
 from memreplay.snapshot.model import (
     By,
     Coded,
     EventRange,
-    Filters,
     Frame,
     Group,
     MeasureName,
@@ -25,7 +25,8 @@ from memreplay.snapshot.model import (
 )
 
 if TYPE_CHECKING:
-    from memreplay.analysis.categories.rules import Rule
+    from typing_extensions import Unpack
+
     from memreplay.analysis.comparing.baseline_record import Baseline, BaselineDevice
     from memreplay.analysis.groups.grouping import Grouper
     from memreplay.engine.replay._timeline import Measure
@@ -113,19 +114,14 @@ class SnapshotSide:
     trimmed = False
 
     def __init__(
-        self,
-        snap: Snapshot,
-        *,
-        by: By = "stack",
-        rules: tuple[Rule, ...] | None = None,
-        filters: Filters | None = None,
-        strict: bool = False,
+        self, snap: Snapshot, selection: Selection | None = None, **choices: Unpack[Choices]
     ) -> None:
+        selection = selected(selection, choices)
         self.snap = snap
-        self.by = by
-        self.rules = rules
-        self.filtering = filtering_of(snap, filters, checked=False)
-        self.strict = strict
+        self.by: By = selection.by or "stack"
+        self.rules = selection.rules
+        self.filtering = filtering_of(snap, selection.filters, checked=False)
+        self.strict = selection.strict
         self._groupers: dict[By, Grouper] = {}
         self._usages: dict[tuple[int, Scope], Usage] = {}
         self._seen: tuple[Frame, ...] | None = None

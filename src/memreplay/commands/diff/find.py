@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from memreplay.analysis.comparing.records import Status
 from memreplay.analysis.comparing.rows import compared, folded
 from memreplay.analysis.comparing.sides import (
@@ -16,12 +18,14 @@ from memreplay.analysis.comparing.sides import (
     other_ranges,
 )
 from memreplay.analysis.selecting.choice import device_pairs, fitting_by
+from memreplay.analysis.selecting.selection import Choices, Selection, selected
 from memreplay.commands.diff.result import DeviceDiff, DiffReport
 from memreplay.errors import UsageError
-from memreplay.snapshot.model import By, Filters, MeasureName, When
+from memreplay.snapshot.model import When
 
 if TYPE_CHECKING:
-    from memreplay.analysis.categories.rules import Rule
+    from typing_extensions import Unpack
+
     from memreplay.snapshot.snapshot import Snapshot
 
 __all__ = ["PEAK", "diff_report"]
@@ -30,19 +34,13 @@ __all__ = ["PEAK", "diff_report"]
 def diff_report(
     base: Snapshot | BaselineSide,
     new: Snapshot,
+    selection: Selection | None = None,
     *,
-    measure: MeasureName = "requested",
-    by: By | None = None,
     when: When = PEAK,
-    top: int = 20,
     exact: bool = False,
     unchanged: bool = False,
     all_frames: bool = False,
-    pool: tuple[int, int] | None = None,
-    stream: int | None = None,
-    strict: bool = False,
-    filters: Filters | None = None,
-    rules: tuple[Rule, ...] | None = None,
+    **choices: Unpack[Choices],
 ) -> DiffReport:
     """The change of each device that both have, at a moment of each; where they have none in common
     but one each, of these two. The base may be a baseline, which has groups by stack at the peak of
@@ -53,8 +51,9 @@ def diff_report(
     change. `top` cuts the rows (0: none). Raises UsageError where the two have no device in common,
     one of them does not have the moment, or a filter's pattern is found in neither.
     """
-    by = fitting_by(measure, by)
-    after = SnapshotSide(new, by=by, rules=rules, filters=filters, strict=strict)
+    asked = selected(selection, choices)
+    by, filters = fitting_by(asked.measure, asked.by), asked.filters
+    after = SnapshotSide(new, replace(asked, by=by))
     before: ComparedSide
     if isinstance(base, BaselineSide):
         if by != "stack" or filters:
@@ -63,7 +62,7 @@ def diff_report(
             )
         before = base
     else:
-        before = SnapshotSide(base, by=by, rules=rules, filters=filters, strict=strict)
+        before = SnapshotSide(base, replace(asked, by=by))
         if after.filtering is not None:
             after.filtering.check(before.filtering)  # code may be in one of the two alone
     both = device_pairs(before.devices, after.devices)
@@ -72,18 +71,18 @@ def diff_report(
             f"the two have no device in common: {_listed(before)} in {before.file},"
             f" {_listed(after)} in {after.file}"
         )
-    scope = Scope(measure, when, pool=pool, stream=stream)
+    scope = Scope(asked.measure, when, pool=asked.pool, stream=asked.stream)
     fold = by == "stack" and not exact and not all_frames
     return DiffReport(
         base_file=before.file,
         new_file=after.file,
-        measure=measure,
+        measure=asked.measure,
         by=by,
         when=when,
         exact=exact,
         all_frames=all_frames,
         devices=tuple(
-            _device(pair, scope, before, after, exact, fold, unchanged, top) for pair in both
+            _device(pair, scope, before, after, exact, fold, unchanged, asked.top) for pair in both
         ),
         only_base=tuple(one for one in before.devices if one not in dict(both)),
         only_new=tuple(one for one in after.devices if one not in dict(both).values()),

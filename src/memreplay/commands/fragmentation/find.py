@@ -9,6 +9,8 @@ from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.groups.mapped import map_sums, map_verdict, pins_of, pool_of
 from memreplay.analysis.groups.records import Kind
 from memreplay.analysis.moments.moments import resolve
+from memreplay.analysis.selecting.choice import chosen_devices
+from memreplay.analysis.selecting.selection import Choices, Selection, selected
 from memreplay.commands.fragmentation.result import (
     DeviceFragmentation,
     FragmentationReport,
@@ -19,12 +21,13 @@ from memreplay.commands.fragmentation.result import (
     UnusedPoint,
 )
 from memreplay.errors import UsageError
-from memreplay.snapshot.model import By, When
+from memreplay.snapshot.model import When
 
 if TYPE_CHECKING:
     from typing import Literal
 
-    from memreplay.analysis.categories.rules import Rule
+    from typing_extensions import Unpack
+
     from memreplay.engine.query._blockmap import BlockMap
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.snapshot import Snapshot
@@ -35,16 +38,13 @@ FREE_LABEL = ""
 
 def fragmentation_report(
     snap: Snapshot,
+    selection: Selection | None = None,
     *,
     at: When | None = None,
-    by: By = "stack",
-    top: int = 20,
     bars: int = 0,
     blocks: bool = False,
     all_frames: bool = False,
-    rules: tuple[Rule, ...] | None = None,
-    strict: bool = False,
-    fold: bool = False,
+    **choices: Unpack[Choices],
 ) -> FragmentationReport:
     """Every device that was read. `at` is the moment of the block map, one that matters where it is
     not given (`_telling`); its peaks are those of active bytes.
@@ -55,10 +55,12 @@ def fragmentation_report(
 
     With `fold` stacks that differ in plumbing alone are one group.
     """
-    grouper = Grouper(snap, by, rules, fold=fold)
+    selection = selected(selection, choices)
+    by = selection.by or "stack"
+    grouper = Grouper(snap, by, selection.rules, fold=selection.fold)
     found: list[DeviceFragmentation] = []
     missing: list[str] = []
-    for device in snap.devices:
+    for device in chosen_devices(snap, selection):
         replay = snap.replay(device)
         points, mean = _course(replay)
         moment, event = _telling(replay, points)
@@ -82,9 +84,9 @@ def fragmentation_report(
                 moment=moment,
                 event_index=event,
                 time_us=replay.time_us(event),
-                **_verdict(snap, replay, strict),
-                **_at_moment(replay, block_map, grouper, top),
-                map=_map(replay, block_map, grouper, top, bars, blocks),
+                **_verdict(snap, replay, selection.strict),
+                **_at_moment(replay, block_map, grouper, selection.top),
+                map=_map(replay, block_map, grouper, selection.top, bars, blocks),
                 map_total=block_map.n_segments,
             )
         )

@@ -9,6 +9,8 @@ from msgspec.structs import replace
 import memreplay._core as _core
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.groups.mapped import map_verdict, pins_of
+from memreplay.analysis.selecting.choice import chosen_devices
+from memreplay.analysis.selecting.selection import Choices, Selection, selected
 from memreplay.commands.oom.result import (
     CachedPart,
     Cause,
@@ -19,10 +21,10 @@ from memreplay.commands.oom.result import (
     Remedy,
 )
 from memreplay.errors import UsageError
-from memreplay.snapshot.model import By
 
 if TYPE_CHECKING:
-    from memreplay.analysis.categories.rules import Rule
+    from typing_extensions import Unpack
+
     from memreplay.engine.query._blockmap import BlockMap
     from memreplay.engine.read.column import Column
     from memreplay.snapshot.model import Group
@@ -55,16 +57,13 @@ class _Asked(NamedTuple):
 
 def oom_report(
     snap: Snapshot,
+    selection: Selection | None = None,
     *,
     number: int = 1,
     most: int = 0,
     total_bytes: int | None = None,
-    by: By = "stack",
-    top: int = 20,
     all_frames: bool = False,
-    rules: tuple[Rule, ...] | None = None,
-    strict: bool = False,
-    fold: bool = False,
+    **choices: Unpack[Choices],
 ) -> OomReport:
     """The out-of-memory events of every device that was read.
 
@@ -75,17 +74,31 @@ def oom_report(
 
     With `fold` stacks that differ in plumbing alone are one group.
     """
-    grouper = Grouper(snap, by, rules, fold=fold)
+    selection = selected(selection, choices)
+    by = selection.by or "stack"
+    grouper = Grouper(snap, by, selection.rules, fold=selection.fold)
     # What pins goes by code: a pool or stream is where it lies.
-    pinning = Grouper(snap, "stack", fold=fold) if by in ("pool", "stream") else grouper
+    pinning = Grouper(snap, "stack", fold=selection.fold) if by in ("pool", "stream") else grouper
     devices = tuple(
-        _device(snap, snap.replay(device), grouper, pinning, number, most, total_bytes, top, strict)
-        for device in snap.devices
+        _device(
+            snap,
+            snap.replay(device),
+            grouper,
+            pinning,
+            number,
+            most,
+            total_bytes,
+            selection.top,
+            selection.strict,
+        )
+        for device in chosen_devices(snap, selection)
     )
     found = max((device.ooms_total for device in devices), default=0)
     if not found:
         devices = tuple(
-            replace(device, end=_last_state(snap, snap.replay(device.device), grouper, top))
+            replace(
+                device, end=_last_state(snap, snap.replay(device.device), grouper, selection.top)
+            )
             for device in devices
         )
     if found and number > found:

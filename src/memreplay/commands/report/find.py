@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
 
-from memreplay.analysis.categories.rules import DEFAULT_RULES, UNKNOWN, Rule
+from memreplay.analysis.categories.rules import UNKNOWN
 from memreplay.analysis.groups.grouping import Grouper
+from memreplay.analysis.selecting.selection import Choices, Selection, selected
 from memreplay.analysis.trust.trust import device_verdict, verdict
 from memreplay.commands.categories.find import categories_report
 from memreplay.commands.fragmentation.find import fragmentation_report
@@ -22,6 +23,8 @@ from memreplay.commands.steps.find import steps_report
 from memreplay.errors import MemreplayError
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from memreplay.commands.fragmentation.result import DeviceFragmentation, UnusedPoint
     from memreplay.commands.oom.result import OomReport
     from memreplay.commands.peak.result import DevicePeak
@@ -41,11 +44,10 @@ T = TypeVar("T")
 
 def overview(
     snap: Snapshot,
+    selection: Selection | None = None,
     *,
     total_memory: int | None = None,
-    rules: tuple[Rule, ...] = DEFAULT_RULES,
-    fold: bool = False,
-    strict: bool = False,
+    **choices: Unpack[Choices],
 ) -> Overview:
     """What each command says of the snapshot, a part that does not apply left out with the reason.
 
@@ -53,6 +55,9 @@ def overview(
     holder, as in `memreplay peak`. Raises UsageError where the file says that the card has
     more than that.
     """
+    selection = selected(selection, choices)
+    holders = replace(selection, top=HOLDERS, fold=False)
+    others = replace(holders, top=OTHERS)
     missing: list[Missing] = []
 
     def part(name: PartName, work: Callable[[], T]) -> T | None:
@@ -63,35 +68,31 @@ def overview(
             return None
 
     def ooms() -> OomReport:
-        return oom_report(
-            snap, most=1, total_bytes=total_memory, top=HOLDERS, rules=rules, strict=strict
-        )
+        return oom_report(snap, holders, most=1, total_bytes=total_memory)
 
-    folded = peak_report(snap, top=HOLDERS, rules=rules, fold=True, strict=strict)
+    folded = peak_report(snap, holders, fold=True)
     peak = folded
-    if not fold:
-        peak = peak_report(snap, top=HOLDERS, rules=rules, strict=strict)
+    if not selection.fold:
+        peak = peak_report(snap, holders)
     # That the card is larger than was said is an error of the command, not of one part.
     oom = part("oom", ooms) if total_memory is None else ooms()
     reports: dict[PartName, Any] = {
         "categories": part(
             "categories",
-            lambda: categories_report(snap, rules=rules, top=OTHERS, strict=strict),
+            lambda: categories_report(snap, others),
         ),
         "fragmentation": part(
             "fragmentation",
-            lambda: fragmentation_report(snap, top=OTHERS, rules=rules, strict=strict),
+            lambda: fragmentation_report(snap, others),
         ),
-        "steps": part("steps", lambda: steps_report(snap, strict=strict)),
+        "steps": part("steps", lambda: steps_report(snap, others)),
         "leaks": part(
             "leaks",
-            lambda: leaks_report(
-                snap, total_memory=total_memory, top=OTHERS, rules=rules, strict=strict
-            ),
+            lambda: leaks_report(snap, others, total_memory=total_memory),
         ),
         "oom": oom,
     }
-    grouper = Grouper(snap, "category", rules)
+    grouper = Grouper(snap, "category", selection.rules)
     parts: dict[PartName, dict[int, Any]] = {
         name: {} if report is None else {one.device: one for one in report.devices}
         for name, report in reports.items()
