@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 from memreplay.analysis.categories.rules import DEFAULT_RULES
 from memreplay.analysis.comparing.baseline_record import Baseline, BaselineDevice, BaselinePeak
 from memreplay.analysis.comparing.sides import REST, Scope, Sided, SnapshotSide, trimmed
+from memreplay.analysis.selecting.selection import Choices, Selection, selected
 from memreplay.errors import UsageError
 from memreplay.snapshot.model import MEASURES, Group, MeasureName
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from memreplay.analysis.categories.rules import Rule
     from memreplay.analysis.comparing.budgets import Budget
     from memreplay.snapshot.snapshot import Snapshot
@@ -21,14 +24,16 @@ TOP_OF_A_PART = 10  # and of a category's, or an annotation's
 MOST_ANNOTATIONS = 32
 
 
+# What a baseline is of, unless it is said.
+DEFAULT = Selection(measure="held", top=TOP)
+
+
 def baseline_of(
     snap: Snapshot,
+    selection: Selection = DEFAULT,
     *,
-    measure: MeasureName = "held",
-    rules: tuple[Rule, ...] | None = None,
     budgets: Iterable[Budget] = (),
-    top: int = TOP,
-    strict: bool = False,
+    **choices: Unpack[Choices],
 ) -> Baseline:
     """The peaks of every device: of all measures, and of `measure` with its groups, also by
     category, by annotation, and of what `budgets` speak of.
@@ -36,24 +41,25 @@ def baseline_of(
     `top` groups are kept of a peak (0: all). Raises UsageError for reserved memory, for a category
     that no rule has, and for a snapshot of nothing.
     """
-    if measure == "reserved":
+    selection = selected(selection, choices)
+    if selection.measure == "reserved":
         raise UsageError(
             "reserved memory has no stacks: choose another measure for a baseline's groups"
         )
     if not snap.devices:
         raise UsageError("it has neither events nor segments: nothing was recorded")
-    rules = DEFAULT_RULES if rules is None else rules
-    side = SnapshotSide(snap, rules=rules, strict=strict)
+    rules = DEFAULT_RULES if selection.rules is None else selection.rules
+    side = SnapshotSide(snap, rules=rules, strict=selection.strict)
     asked = tuple(budgets)
     return Baseline(
         file=snap.file.replace("\\", "/").rstrip("/").rpartition("/")[2],
-        measure=measure,
+        measure=selection.measure,
         rules=fingerprint(rules),
         categories=_categories(rules),
         devices=tuple(
             BaselineDevice(
                 device=device,
-                peaks=tuple(_peaks(side, device, measure, rules, asked, top)),
+                peaks=tuple(_peaks(side, device, selection.measure, rules, asked, selection.top)),
                 reasons={name: side.verdict(device, name).reasons for name in MEASURES},
             )
             for device in snap.devices

@@ -6,8 +6,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import click
+from msgspec import Struct
 
+from memreplay.commands.shared.asking import asks, selects
 from memreplay.commands.shared.filtering import filter_options_of
+from memreplay.commands.shared.helping import Command
 from memreplay.commands.shared.options import (
     STRICT_EXIT_CODES,
     all_frames_option,
@@ -26,13 +29,23 @@ from memreplay.commands.shared.present import present
 from memreplay.commands.shared.source import Reading, opened
 
 if TYPE_CHECKING:
+    from memreplay.analysis.selecting.selection import Selection
     from memreplay.commands.allocations.result import AllocationsReport
-    from memreplay.commands.shared.config import ConfigChoice
-    from memreplay.snapshot.model import AllocationsSort, By, Filters, MeasureName
+    from memreplay.snapshot.model import AllocationsSort
+
+
+class Asked(Struct, frozen=True):
+    """What else is asked, and how to show it."""
+
+    sort: AllocationsSort
+    threshold: int
+    all_frames: bool
+    fmt: str
 
 
 @click.command(
     "allocations",
+    cls=Command,
     epilog=f"""\b
 Examples:
   memreplay allocations snap.pkl
@@ -80,24 +93,9 @@ Examples:
 @reading_options
 @strict_option
 @format_option
-@click.pass_context
-def command(
-    ctx: click.Context,
-    file: str,
-    measure: MeasureName,
-    by: By | None,
-    sort: AllocationsSort,
-    threshold: int,
-    top: int,
-    all_frames: bool,
-    pool: tuple[int, int] | None,
-    stream: int | None,
-    filters: Filters | None,
-    config: ConfigChoice,
-    reading: Reading,
-    strict: bool,
-    fmt: str,
-) -> None:
+@selects
+@asks(Asked)
+def command(file: str, reading: Reading, selection: Selection, asked: Asked) -> int:
     """What was allocated over the recording, and for how long.
 
     Counts every allocation in FILE ('-' for standard input), or in a range of it: how many, how
@@ -105,29 +103,20 @@ def command(
     bytes first.
     """
 
-    rules = config.rules_for(by)
-
     def work() -> AllocationsReport:
         from memreplay.commands.allocations.find import allocations_report
 
         with opened(file, reading) as snapshot:
             return allocations_report(
                 snapshot,
-                measure=measure,
-                by=by or "stack",
-                sort=sort,
-                top=top,
-                threshold=threshold,
-                all_frames=all_frames,
-                pool=pool,
-                stream=stream,
-                filters=filters,
-                rules=rules,
-                fold=fmt == "text" and not all_frames,
-                strict=strict,
+                selection,
+                sort=asked.sort,
+                threshold=asked.threshold,
+                all_frames=asked.all_frames,
+                fold=asked.fmt == "text" and not asked.all_frames,
             )
 
-    ctx.exit(present(file, work, partial(_render, fmt=fmt), strict=strict))
+    return present(file, work, partial(_render, fmt=asked.fmt), strict=selection.strict)
 
 
 def _render(report: AllocationsReport, fmt: str) -> str:

@@ -6,9 +6,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import click
+from msgspec import Struct
 
 from memreplay.commands.shared.address import AddressType
+from memreplay.commands.shared.asking import asks, selects
 from memreplay.commands.shared.filtering import filter_options
+from memreplay.commands.shared.helping import Command
 from memreplay.commands.shared.moment import MomentType
 from memreplay.commands.shared.options import (
     STRICT_EXIT_CODES,
@@ -20,7 +23,6 @@ from memreplay.commands.shared.options import (
     measure_option,
     part_options,
     reading_options,
-    rows_of,
     screen_top_option,
     strict_option,
     tree_options,
@@ -32,13 +34,33 @@ from memreplay.commands.shared.source import Reading, opened
 from memreplay.commands.shared.when import WhenType
 
 if TYPE_CHECKING:
+    from memreplay.analysis.selecting.selection import Selection
     from memreplay.commands.at.result import AtReport
-    from memreplay.commands.shared.config import ConfigChoice
-    from memreplay.snapshot.model import By, Edge, Filters, MeasureName, Moment, When
+    from memreplay.snapshot.model import Edge, Moment, When
+
+
+class Asked(Struct, frozen=True):
+    """What else is asked, and how to show it."""
+
+    events: tuple[int, ...]
+    times: tuple[Moment, ...]
+    annotations: tuple[str, ...]
+    edge: Edge | None
+    peaks: tuple[int, ...]
+    addresses: tuple[When, ...]
+    at_start: bool
+    at_end: bool
+    ats: tuple[When, ...]
+    stages: bool
+    listed: bool
+    all_frames: bool
+    tree: tuple[int, float] | None
+    fmt: str
 
 
 @click.command(
     "at",
+    cls=Command,
     epilog=f"""\b
 Examples:
   memreplay at snap.pkl --event 12000
@@ -120,48 +142,21 @@ Examples:
 @reading_options
 @strict_option
 @format_option
-@click.pass_context
-def command(
-    ctx: click.Context,
-    file: str,
-    events: tuple[int, ...],
-    times: tuple[Moment, ...],
-    annotations: tuple[str, ...],
-    edge: Edge | None,
-    peaks: tuple[int, ...],
-    addresses: tuple[When, ...],
-    at_start: bool,
-    at_end: bool,
-    ats: tuple[When, ...],
-    stages: bool,
-    listed: bool,
-    measure: MeasureName,
-    by: By | None,
-    top: int | None,
-    all_frames: bool,
-    pool: tuple[int, int] | None,
-    stream: int | None,
-    tree: tuple[int, float] | None,
-    filters: Filters | None,
-    config: ConfigChoice,
-    reading: Reading,
-    strict: bool,
-    fmt: str,
-) -> None:
+@selects
+@asks(Asked)
+def command(file: str, reading: Reading, selection: Selection, asked: Asked) -> int:
     """What was held at a moment.
 
     Shows the allocations that are live in FILE ('-' for standard input) after an event, at a time,
     at an annotation, at a peak, at the start or the end, or when an address was allocated. They are
     grouped as in `memreplay peak`; --list also shows them one by one. You can give several moments.
     """
-    moments = _moments(events, times, annotations, edge, peaks, at_start, at_end, ats)
-    moments += addresses
-    if not moments and not stages:
+    moments = _moments(asked)
+    if not moments and not asked.stages:
         raise click.UsageError(
             "which moment? Give --event I, --time T, --annotation NAME, --peak N, --address A,"
             " --start, --end or --annotations"
         )
-    rules = config.rules_for(by)
 
     def work() -> AtReport:
         from memreplay.commands.at.find import at_report
@@ -170,50 +165,36 @@ def command(
             return at_report(
                 snapshot,
                 moments,
-                measure=measure,
-                by=by,
-                top=rows_of(top, fmt),
-                listed=listed,
-                all_frames=all_frames,
-                pool=pool,
-                stream=stream,
-                filters=filters,
-                rules=rules,
-                fold=fmt == "text" and not all_frames and tree is None,
-                tree=tree_shape(tree, whole=all_frames),
-                stages=stages,
-                strict=strict,
+                selection,
+                listed=asked.listed,
+                all_frames=asked.all_frames,
+                fold=asked.fmt == "text" and not asked.all_frames and asked.tree is None,
+                tree=tree_shape(asked.tree, whole=asked.all_frames),
+                stages=asked.stages,
             )
 
-    ctx.exit(present(file, work, partial(_render, fmt=fmt), strict=strict))
+    return present(file, work, partial(_render, fmt=asked.fmt), strict=selection.strict)
 
 
-def _moments(
-    events: tuple[int, ...],
-    times: tuple[Moment, ...],
-    annotations: tuple[str, ...],
-    edge: Edge | None,
-    peaks: tuple[int, ...],
-    at_start: bool,
-    at_end: bool,
-    ats: tuple[When, ...],
-) -> list[When]:
+def _moments(asked: Asked) -> list[When]:
     """What was asked for, in the order of the options above."""
     from memreplay.snapshot.model import When
 
-    if edge is not None and not annotations:
+    if asked.edge is not None and not asked.annotations:
         raise click.UsageError("--edge says where in an --annotation: give one")
-    moments = [When("event", event) for event in events]
-    for time in times:
+    moments = [When("event", event) for event in asked.events]
+    for time in asked.times:
         if time.kind == "event":
             raise click.BadParameter(
                 f"{time.value} has no unit: 1.5s, 300ms; or an --event?", param_hint="'--time'"
             )
         moments.append(When(time.kind, time.value))
-    moments += [When("annotation", name=name, edge=edge or "start") for name in annotations]
-    moments += [When("peak", peak) for peak in peaks]
-    moments += [When("start")] * at_start + [When("end")] * at_end
-    moments += ats
+    moments += [
+        When("annotation", name=name, edge=asked.edge or "start") for name in asked.annotations
+    ]
+    moments += [When("peak", peak) for peak in asked.peaks]
+    moments += [When("start")] * asked.at_start + [When("end")] * asked.at_end
+    moments += [*asked.ats, *asked.addresses]
     return moments
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
+from msgspec import Struct
 
+from memreplay.commands.shared.asking import asks, selects_with_rules
 from memreplay.commands.shared.errors import NOT_TRUSTED, attempt
+from memreplay.commands.shared.helping import Command
 from memreplay.commands.shared.options import (
     STRICT_EXIT_CODES,
     config_options,
@@ -21,15 +23,23 @@ from memreplay.commands.shared.output import byte_output, check_output
 from memreplay.commands.shared.source import Reading, opened
 
 if TYPE_CHECKING:
-    from memreplay.analysis.categories.rules import Rule
     from memreplay.analysis.comparing.baseline_record import Baseline
-    from memreplay.analysis.comparing.budgets import Budget
+    from memreplay.analysis.selecting.selection import Selection
     from memreplay.commands.shared.config import ConfigChoice
-    from memreplay.snapshot.model import MeasureName
+
+
+class Asked(Struct, frozen=True):
+    """What else is asked, and where it goes."""
+
+    config: ConfigChoice
+    allow_untrusted: bool
+    output: str | None
+    force: bool
 
 
 @click.command(
     "baseline",
+    cls=Command,
     epilog=f"""\b
 Examples:
   memreplay baseline snap.pkl -o ci/base.json
@@ -65,19 +75,9 @@ Examples:
 @reading_options
 @strict_option
 @output_options
-@click.pass_context
-def command(
-    ctx: click.Context,
-    file: str,
-    measure: MeasureName,
-    top: int,
-    allow_untrusted: bool,
-    config: ConfigChoice,
-    reading: Reading,
-    strict: bool,
-    output: str | None,
-    force: bool,
-) -> None:
+@selects_with_rules
+@asks(Asked)
+def command(file: str, reading: Reading, selection: Selection, asked: Asked) -> int:
     """Save the part of a snapshot that a gate needs.
 
     Writes the peaks of FILE ('-' for standard input) and the largest groups at each of them to a
@@ -87,41 +87,29 @@ def command(
     """
     from memreplay.analysis.comparing.budgets import budgets_of
 
-    check_output(output, force=force, read=[file])
-    found = config.load()
+    check_output(asked.output, force=asked.force, read=[file])
+    found = asked.config.load()
     budgets = budgets_of(found.table, found.name)
-    rules = config.rules()
-    baseline, exit_code = attempt(
-        file, partial(_boiled_down, file, reading, measure, top, rules, budgets, strict)
-    )
+
+    def work() -> Baseline:
+        from memreplay.analysis.comparing.baseline import baseline_of
+
+        with opened(file, reading) as snapshot:
+            return baseline_of(snapshot, selection, budgets=budgets)
+
+    baseline, exit_code = attempt(file, work)
     if baseline is None:
-        ctx.exit(exit_code)
-    if not allow_untrusted:
-        words = _doubts(baseline, strict)
+        return exit_code
+    if not asked.allow_untrusted:
+        words = _doubts(baseline, selection.strict)
         if words:
             click.echo(f"memreplay: error: {words}", err=True)
-            ctx.exit(NOT_TRUSTED)
+            return NOT_TRUSTED
     from memreplay.commands.baseline.json import render_baseline_json
 
-    with byte_output(output) as out:
+    with byte_output(asked.output) as out:
         out.write(f"{render_baseline_json(baseline)}\n".encode())
-
-
-def _boiled_down(
-    file: str,
-    reading: Reading,
-    measure: MeasureName,
-    top: int,
-    rules: tuple[Rule, ...],
-    budgets: tuple[Budget, ...],
-    strict: bool,
-) -> Baseline:
-    from memreplay.analysis.comparing.baseline import baseline_of
-
-    with opened(file, reading) as snapshot:
-        return baseline_of(
-            snapshot, measure=measure, rules=rules, budgets=budgets, top=top, strict=strict
-        )
+    return 0
 
 
 def _doubts(baseline: Baseline, strict: bool) -> str:

@@ -6,8 +6,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import click
+from msgspec import Struct
 
+from memreplay.commands.shared.asking import asks, selects_with_rules
 from memreplay.commands.shared.filtering import filter_options
+from memreplay.commands.shared.helping import Command
 from memreplay.commands.shared.options import (
     STRICT_EXIT_CODES,
     all_frames_option,
@@ -26,16 +29,26 @@ from memreplay.commands.shared.source import Reading, opened
 from memreplay.errors import UsageError
 
 if TYPE_CHECKING:
+    from memreplay.analysis.selecting.selection import Selection
     from memreplay.commands.categories.result import CategoriesReport
-    from memreplay.commands.shared.config import ConfigChoice
     from memreplay.commands.timeline.result import TimelineReport
-    from memreplay.snapshot.model import Filters, MeasureName, When
+    from memreplay.snapshot.model import When
 
 POINTS = 1_000
 
 
+class Asked(Struct, frozen=True):
+    """What else is asked, and how to show it."""
+
+    at: When | None
+    all_frames: bool
+    over_time: bool
+    fmt: str
+
+
 @click.command(
     "categories",
+    cls=Command,
     epilog=f"""\b
 Examples:
   memreplay categories snap.pkl
@@ -70,23 +83,9 @@ Examples:
     show_default=True,
     help="For people, or for programs (memreplay help json); csv with --over-time only.",
 )
-@click.pass_context
-def command(
-    ctx: click.Context,
-    file: str,
-    at: When | None,
-    measure: MeasureName,
-    top: int,
-    all_frames: bool,
-    over_time: bool,
-    pool: tuple[int, int] | None,
-    stream: int | None,
-    filters: Filters | None,
-    config: ConfigChoice,
-    reading: Reading,
-    strict: bool,
-    fmt: str,
-) -> None:
+@selects_with_rules
+@asks(Asked)
+def command(file: str, reading: Reading, selection: Selection, asked: Asked) -> int:
     """What each category rule caught.
 
     Shows how much each rule caught at the peak of each device in FILE ('-' for standard input), or
@@ -94,13 +93,12 @@ def command(
     next rule. The rules of the configuration ([[category]], memreplay help categories) come first,
     then the defaults.
     """
-    if over_time and at is not None:
+    if asked.over_time and asked.at is not None:
         raise UsageError("--over-time shows all moments, --at only one: give one of them")
-    if fmt == "csv" and not over_time:
+    if asked.fmt == "csv" and not asked.over_time:
         raise UsageError("--format csv is for --over-time")
-    if over_time and measure == "reserved":
+    if asked.over_time and selection.measure == "reserved":
         raise UsageError("reserved memory consists of segments, which have no categories")
-    rules = config.rules()
     width = terminal_width()
 
     def work() -> CategoriesReport:
@@ -109,16 +107,10 @@ def command(
         with opened(file, reading) as snapshot:
             return categories_report(
                 snapshot,
-                rules=rules,
-                fold=fmt == "text" and not all_frames,
-                measure=measure,
-                when=at or PEAK,
-                top=top,
-                all_frames=all_frames,
-                pool=pool,
-                stream=stream,
-                filters=filters,
-                strict=strict,
+                selection,
+                fold=asked.fmt == "text" and not asked.all_frames,
+                when=asked.at or PEAK,
+                all_frames=asked.all_frames,
             )
 
     def series() -> TimelineReport:
@@ -128,21 +120,18 @@ def command(
         with opened(file, reading) as snapshot:
             return timeline_report(
                 snapshot,
-                measures=(measure,),
-                points=text_points(width) if fmt == "text" else POINTS,
+                selection,
+                measures=(selection.measure,),
+                points=text_points(width) if asked.fmt == "text" else POINTS,
                 by="category",
-                top=top,
-                pool=pool,
-                stream=stream,
-                filters=filters,
-                rules=rules,
-                strict=strict,
             )
 
-    if over_time:
-        ctx.exit(present(file, series, partial(_drawn, fmt=fmt, width=width), strict=strict))
+    if asked.over_time:
+        return present(
+            file, series, partial(_drawn, fmt=asked.fmt, width=width), strict=selection.strict
+        )
     else:
-        ctx.exit(present(file, work, partial(_render, fmt=fmt), strict=strict))
+        return present(file, work, partial(_render, fmt=asked.fmt), strict=selection.strict)
 
 
 def _render(report: CategoriesReport, fmt: str) -> str:

@@ -7,8 +7,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
+from msgspec import Struct
 
+from memreplay.commands.shared.asking import asks
 from memreplay.commands.shared.errors import attempt
+from memreplay.commands.shared.helping import Command
 from memreplay.commands.shared.options import EXIT_CODES, file_argument, force_option, limit_option
 from memreplay.commands.shared.output import byte_output, check_output
 from memreplay.errors import UsageError
@@ -22,8 +25,19 @@ class _CannotWriteError(Exception):
     """Writing failed, which is no fault of the file that is read."""
 
 
+class Asked(Struct, frozen=True):
+    """What else is asked, and how to show it."""
+
+    output: str
+    fmt: Format | None
+    protocol: str | None
+    limits: tuple[tuple[str, int], ...]
+    force: bool
+
+
 @click.command(
     "convert",
+    cls=Command,
     epilog=f"""\b
 Examples:
   memreplay convert snap.pickle -o snap.pkl.zst
@@ -56,16 +70,8 @@ Examples:
 )
 @limit_option
 @force_option
-@click.pass_context
-def command(
-    ctx: click.Context,
-    file: str,
-    output: str,
-    fmt: Format | None,
-    protocol: str | None,
-    limits: tuple[tuple[str, int], ...],
-    force: bool,
-) -> None:
+@asks(Asked)
+def command(file: str, asked: Asked) -> int:
     """A snapshot in another form: compressed, JSON or pickle.
 
     The content stays the same, even where memreplay does not know a key. A file that is not a
@@ -76,26 +82,29 @@ def command(
 
     tables, exit_code = attempt(file, lambda: find_dataset(file))
     if exit_code:
-        ctx.exit(exit_code)
+        return exit_code
     if tables is not None:
         what = "a folder of tables" if os.path.isdir(file) else "a table"
         raise UsageError(f"{file} is {what}: memreplay slice makes a snapshot of it")
-    named, packing = by_name(output)
-    if (fmt or named) == "json" and protocol is not None:
+    named, packing = by_name(asked.output)
+    if (asked.fmt or named) == "json" and asked.protocol is not None:
         raise UsageError("JSON has no protocol")
-    check_output(output, force=force, binary=True)
+    check_output(asked.output, force=asked.force, binary=True)
     try:
-        with byte_output(output) as out, packed(out, packing) as plain:
+        with byte_output(asked.output) as out, packed(out, packing) as plain:
             done, exit_code = attempt(
-                file, lambda: _converted(file, plain.write, fmt or named, protocol, limits)
+                file,
+                lambda: _converted(
+                    file, plain.write, asked.fmt or named, asked.protocol, asked.limits
+                ),
             )
             if done is None:
                 raise _NotConvertedError
     except _NotConvertedError:
-        ctx.exit(exit_code)
+        return exit_code
     except _CannotWriteError as error:
         raise error.__cause__ or error from None
-    ctx.exit(exit_code)
+    return exit_code
 
 
 class _NotConvertedError(Exception):

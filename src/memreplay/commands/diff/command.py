@@ -7,12 +7,15 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import click
+from msgspec import Struct
 
 from memreplay.commands.diff.rank import RankType
-from memreplay.commands.diff.ranks_command import Asked, are_folders, compare_folders
+from memreplay.commands.diff.ranks_command import Folders, are_folders, compare_folders
+from memreplay.commands.shared.asking import asks, selects
 from memreplay.commands.shared.base import opened_base
 from memreplay.commands.shared.errors import attempt
 from memreplay.commands.shared.filtering import filter_options
+from memreplay.commands.shared.helping import Command
 from memreplay.commands.shared.options import (
     STRICT_EXIT_CODES,
     all_frames_option,
@@ -33,14 +36,28 @@ from memreplay.commands.shared.source import Reading, opened
 
 if TYPE_CHECKING:
     from memreplay.analysis.comparing.sides import BaselineSide
+    from memreplay.analysis.selecting.selection import Selection
     from memreplay.commands.diff.result import DiffReport
-    from memreplay.commands.shared.config import ConfigChoice
-    from memreplay.snapshot.model import By, Filters, MeasureName, When
+    from memreplay.snapshot.model import When
     from memreplay.snapshot.snapshot import Snapshot
+
+
+class Asked(Struct, frozen=True):
+    """What else is asked, and how to show it."""
+
+    base: str
+    new: str
+    at: When | None
+    exact: bool
+    unchanged: bool
+    all_frames: bool
+    rank: int | str | None
+    fmt: str
 
 
 @click.command(
     "diff",
+    cls=Command,
     epilog=f"""\b
 Examples:
   memreplay diff before.pkl after.pkl
@@ -73,27 +90,9 @@ Examples:
 @reading_options
 @strict_option
 @format_option
-@click.pass_context
-def command(
-    ctx: click.Context,
-    base: str,
-    new: str,
-    at: When | None,
-    measure: MeasureName,
-    by: By | None,
-    top: int,
-    exact: bool,
-    unchanged: bool,
-    all_frames: bool,
-    rank: int | str | None,
-    pool: tuple[int, int] | None,
-    stream: int | None,
-    filters: Filters | None,
-    config: ConfigChoice,
-    reading: Reading,
-    strict: bool,
-    fmt: str,
-) -> None:
+@selects
+@asks(Asked)
+def command(reading: Reading, selection: Selection, asked: Asked) -> int:
     """What changed between two snapshots.
 
     Compares the peak of NEW with that of BASE (or another moment: --at), and shows which code
@@ -104,58 +103,50 @@ def command(
     BASE and NEW may also be two folders with one file per rank (rank0.pkl, …). Each rank is then
     compared with the same rank of the other run, and the groups are those of one rank.
     """
-
     from memreplay.snapshot.model import When
-
-    rules = config.rules_for(by)
 
     def work(before: Snapshot | BaselineSide, after: Snapshot) -> DiffReport:
         from memreplay.analysis.comparing.sides import BaselineSide
         from memreplay.commands.diff.find import PEAK, diff_report
 
-        of = measure
-        if isinstance(before, BaselineSide) and not given(ctx, "measure"):
+        of = selection.measure
+        if isinstance(before, BaselineSide) and not given("measure"):
             of = before.baseline.measure
-
         return diff_report(
             before,
             after,
+            selection,
             measure=of,
-            by=by,
-            when=at or PEAK,
-            top=top,
-            exact=exact,
-            unchanged=unchanged,
-            all_frames=all_frames,
-            pool=pool,
-            stream=stream,
-            filters=filters,
-            rules=rules,
-            strict=strict,
+            when=asked.at or PEAK,
+            exact=asked.exact,
+            unchanged=asked.unchanged,
+            all_frames=asked.all_frames,
         )
 
+    base, new = asked.base, asked.new
     if are_folders(base, new):
-        when = at or When("peak", 1)
-        asked = Asked(measure, by, when, exact, pool, stream, filters, top, rank, strict)
-        compare_folders(ctx, base, new, asked, reading, work, fmt)
-    if rank is not None:
+        when = asked.at or When("peak", 1)
+        folders = Folders(base, new, when, asked.exact, asked.rank, asked.fmt)
+        return compare_folders(folders, reading, selection, work)
+    if asked.rank is not None:
         raise click.UsageError("--rank is for two folders of rank files, and these are two files")
     with ExitStack() as open_files:
         # Each by itself: an error should name the file that it is of.
         before, exit_code = attempt(base, partial(opened_base, base, reading, open_files))
         if before is None:
-            ctx.exit(exit_code)
+            return exit_code
         opening = partial(open_files.enter_context, opened(new, reading))
         after, exit_code = attempt(new, opening)
         if after is None:
-            ctx.exit(exit_code)
-        both = f"{base}, {new}"
-        render = partial(_render, fmt=fmt)
-        ctx.exit(present(both, partial(work, before, after), render, strict=strict))
+            return exit_code
+        render = partial(_render, fmt=asked.fmt)
+        work_of_both = partial(work, before, after)
+        return present(f"{base}, {new}", work_of_both, render, strict=selection.strict)
 
 
-def given(ctx: click.Context, name: str) -> bool:
+def given(name: str) -> bool:
     """Whether an option was named, and is not at its default."""
+    ctx = click.get_current_context()
     return ctx.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
 
 

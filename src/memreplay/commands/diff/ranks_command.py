@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-import click
-from msgspec import structs
+from msgspec import Struct, structs
 
 from memreplay.commands.shared.base import is_baseline_file
 from memreplay.commands.shared.errors import NOT_TRUSTED, attempt
@@ -21,29 +20,25 @@ from memreplay.commands.shared.source import Reading, opened
 from memreplay.errors import UsageError
 
 if TYPE_CHECKING:
+    from memreplay.analysis.selecting.selection import Selection
     from memreplay.commands.diff.ranks_result import RankDiff, RankSide, RanksReport
     from memreplay.commands.diff.result import DiffReport
-    from memreplay.snapshot.model import By, Filters, MeasureName, When
+    from memreplay.snapshot.model import When
     from memreplay.snapshot.snapshot import Snapshot
 
 Files = dict[int, str]
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What is asked of every rank, and of which one the groups are shown."""
+class Folders(Struct, frozen=True):
+    """Two runs, what is asked of every rank, and of which one the groups are shown."""
 
-    measure: MeasureName
-    by: By | None
+    base: str
+    new: str
     when: When
     exact: bool
-    pool: tuple[int, int] | None
-    stream: int | None
-    filters: Filters | None
-    top: int
     rank: int | str | None
-    strict: bool
+    fmt: str
 
 
 def are_folders(base: str, new: str) -> bool:
@@ -57,30 +52,27 @@ def are_folders(base: str, new: str) -> bool:
 
 
 def compare_folders(
-    ctx: click.Context,
-    base: str,
-    new: str,
-    asked: Asked,
+    asked: Folders,
     reading: Reading,
+    selection: Selection,
     groups: Callable[[Snapshot, Snapshot], DiffReport],
-    fmt: str,
-) -> None:
-    """Write what changed from rank to rank; end with the highest exit code of all files.
+) -> int:
+    """Write what changed from rank to rank: the highest exit code of all files.
 
     `groups` is the diff of two snapshots: of one rank alone, whose files are read once more for it.
     """
     from memreplay.analysis.selecting.choice import fitting_by
 
-    fitting_by(asked.measure, asked.by)  # before anything is read
-    listed = [attempt(folder, partial(_rank_files, folder)) for folder in (base, new)]
+    fitting_by(selection.measure, selection.by)  # before anything is read
+    listed = [attempt(folder, partial(_rank_files, folder)) for folder in (asked.base, asked.new)]
     if listed[0][0] is None or listed[1][0] is None:
-        ctx.exit(max(code for _, code in listed))
+        return max(code for _, code in listed)
     (ours, alone), (theirs, alone_too) = listed[0][0], listed[1][0]
     both = [rank for rank in ours if rank in theirs]
     _check_ranks(both, ours, theirs, asked.rank)
-    run = _Run(asked, reading, groups)
+    run = _Run(asked, reading, selection, groups)
     ranks = run.ranks({rank: (ours[rank], theirs[rank]) for rank in both})
-    report = run.report(base, new, ranks) if ranks else None
+    report = run.report(ranks) if ranks else None
     if report is not None:
         report = structs.replace(
             report,
@@ -89,10 +81,10 @@ def compare_folders(
             not_read=tuple(rank for rank in both if rank not in {one.rank for one in ranks}),
             unranked=alone + alone_too,
         )
-        write(_render(report, fmt))
-        if asked.strict and not all(one.trusted for one in report.ranks):
+        write(_render(report, asked.fmt))
+        if selection.strict and not all(one.trusted for one in report.ranks):
             run.worst = max(run.worst, NOT_TRUSTED)
-    ctx.exit(run.worst)
+    return run.worst
 
 
 def _rank_files(folder: str) -> tuple[Files, tuple[str, ...]]:
@@ -129,12 +121,14 @@ class _Run:
 
     def __init__(
         self,
-        asked: Asked,
+        asked: Folders,
         reading: Reading,
+        selection: Selection,
         groups: Callable[[Snapshot, Snapshot], DiffReport],
     ) -> None:
         self.asked = asked
         self.reading = reading
+        self.selection = selection
         self.groups = groups
         self.worst = 0
 
@@ -165,35 +159,26 @@ class _Run:
         def work() -> dict[int, RankSide]:
             from memreplay.commands.diff.ranks_find import rank_sides
 
-            asked = self.asked
             with opened(file, self.reading, showing) as snapshot:
-                return rank_sides(
-                    snapshot,
-                    measure=asked.measure,
-                    when=asked.when,
-                    pool=asked.pool,
-                    stream=asked.stream,
-                    filters=asked.filters,
-                    strict=asked.strict,
-                )
+                return rank_sides(snapshot, self.selection, when=self.asked.when)
 
         return self._attempt(file, work)
 
-    def report(self, base: str, new: str, ranks: list[RankDiff]) -> RanksReport:
+    def report(self, ranks: list[RankDiff]) -> RanksReport:
         """All of it, with the groups of one rank."""
         from memreplay.analysis.selecting.choice import fitting_by
         from memreplay.commands.diff.ranks_find import chosen_rank, spread_of
         from memreplay.commands.diff.ranks_result import RanksReport
 
-        asked = self.asked
+        asked, selection = self.asked, self.selection
         numbers = [one.rank for one in ranks]
         chosen = chosen_rank(ranks, asked.rank)
         detail = None if chosen is None else self._detail(chosen)
         return RanksReport(
-            base_folder=base,
-            new_folder=new,
-            measure=asked.measure,
-            by=fitting_by(asked.measure, asked.by),
+            base_folder=asked.base,
+            new_folder=asked.new,
+            measure=selection.measure,
+            by=fitting_by(selection.measure, selection.by),
             when=asked.when,
             exact=asked.exact,
             ranks=tuple(ranks),
@@ -202,8 +187,8 @@ class _Run:
             change=spread_of(numbers, [one.change_bytes for one in ranks]),
             detail_rank=None if chosen is None or detail is None else chosen.rank,
             detail=detail,
-            filters=asked.filters,
-            top=asked.top,
+            filters=selection.filters,
+            top=selection.top,
         )
 
     def _detail(self, chosen: RankDiff) -> DiffReport | None:

@@ -7,26 +7,22 @@ from typing import TYPE_CHECKING
 
 from memreplay.analysis.moments.moments import resolve
 from memreplay.analysis.selecting.choice import device_pairs, filtering_of
+from memreplay.analysis.selecting.selection import Choices, Selection, selected
 from memreplay.analysis.trust.trust import strict_verdict, verdict
 from memreplay.commands.diff.ranks_result import RankDiff, RankSide, Spread
 from memreplay.errors import UsageError
-from memreplay.snapshot.model import Filters, MeasureName, When
+from memreplay.snapshot.model import When
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from memreplay.analysis.selecting.filters import Filtering
     from memreplay.snapshot.snapshot import Snapshot
     from memreplay.snapshot.usage import Usage
 
 
 def rank_sides(
-    snap: Snapshot,
-    *,
-    measure: MeasureName,
-    when: When,
-    pool: tuple[int, int] | None = None,
-    stream: int | None = None,
-    filters: Filters | None = None,
-    strict: bool = False,
+    snap: Snapshot, selection: Selection | None = None, *, when: When, **choices: Unpack[Choices]
 ) -> dict[int, RankSide]:
     """A rank's snapshot at the moment, a side a device. No groups are made: it is as quick as a
     replay.
@@ -35,13 +31,15 @@ def rank_sides(
     there may be one on which a stray allocation is all there is. Raises UsageError where none has
     it.
     """
-    filtering = filtering_of(snap, filters, checked=False)
+    selection = selected(selection, choices)
+    filtering = filtering_of(snap, selection.filters, checked=False)
     found: dict[int, RankSide] = {}
     missing = None
     for device in snap.devices:
-        usage = snap.replay(device).measure(measure, pool=pool, stream=stream)
+        replay = snap.replay(device)
+        usage = replay.measure(selection.measure, pool=selection.pool, stream=selection.stream)
         try:
-            found[device] = _side(snap, usage, when, filtering, strict)
+            found[device] = _side(snap, usage, when, filtering, selection.strict)
         except UsageError as error:
             missing = missing or error
     if missing is not None and not found:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import click
+from msgspec import Struct
 
+from memreplay.commands.shared.asking import asks
 from memreplay.commands.shared.errors import attempt
+from memreplay.commands.shared.helping import Command
 from memreplay.commands.shared.options import (
     EXIT_CODES,
     file_argument,
@@ -21,8 +24,17 @@ if TYPE_CHECKING:
     from memreplay.snapshot.snapshot import Snapshot
 
 
+class Asked(Struct, frozen=True):
+    """What else is asked, and how to show it."""
+
+    fmt: Format
+    output: str | None
+    force: bool
+
+
 @click.command(
     "dump",
+    cls=Command,
     epilog=f"""\b
 Examples:
   memreplay dump snap.pkl | less
@@ -43,16 +55,14 @@ Examples:
     help="name=value lines, or one JSON object a line (memreplay help dump).",
 )
 @output_options
-@click.pass_context
-def command(
-    ctx: click.Context, file: str, reading: Reading, fmt: Format, output: str | None, force: bool
-) -> None:
+@asks(Asked)
+def command(file: str, reading: Reading, asked: Asked) -> int:
     """Everything that was read, event by event.
 
     Writes every segment, block, event, stack and annotation of FILE ('-' for standard input), one
     per line. For debugging, and for programs that want the whole snapshot without unpickling it.
     """
-    check_output(output, force=force, read=[file])
+    check_output(asked.output, force=asked.force, read=[file])
 
     def work() -> Snapshot:
         with opened(file, reading) as snapshot:
@@ -62,7 +72,7 @@ def command(
     if snapshot is not None:
         from memreplay.commands.dump.text import render_dump
 
-        with byte_output(output) as out:
-            for lines in render_dump(snapshot, fmt):
+        with byte_output(asked.output) as out:
+            for lines in render_dump(snapshot, asked.fmt):
                 out.write(lines)
-    ctx.exit(exit_code)
+    return exit_code

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import click
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memreplay.commands.export.names import FORMATS, TABLES, VIEWS, format_of
+from memreplay.commands.shared.asking import asks, selects
 from memreplay.commands.shared.filtering import filter_options
+from memreplay.commands.shared.helping import Command
 from memreplay.commands.shared.options import (
     EXIT_CODES,
     all_frames_option,
@@ -23,13 +27,14 @@ from memreplay.commands.shared.options import (
 from memreplay.errors import UsageError
 
 if TYPE_CHECKING:
+    from memreplay.analysis.selecting.selection import Selection
     from memreplay.commands.shared.config import ConfigChoice
     from memreplay.commands.shared.source import Reading
     from memreplay.export.viewers.records import What
-    from memreplay.snapshot.model import Filters, When
+    from memreplay.snapshot.model import MeasureName, When
 
 
-class Export(NamedTuple):
+class Export(Struct, frozen=True):
     """What was asked for."""
 
     files: tuple[str, ...]
@@ -37,18 +42,15 @@ class Export(NamedTuple):
     output: str | None
     force: bool
     tables: str | None
+    flat: bool
     partition: str | None
+    measures: tuple[MeasureName, ...]
+    at: When | None
+    what: What | None
+    points: int | None
+    all_frames: bool
     reading: Reading
     config: ConfigChoice
-    measures: tuple[str, ...] = ()
-    at: When | None = None
-    what: What | None = None
-    points: int | None = None
-    all_frames: bool = False
-    pool: tuple[int, int] | None = None
-    stream: int | None = None
-    filters: Filters | None = None
-    flat: bool = False
 
 
 _TRACES = ("perfetto", "chrome")
@@ -75,6 +77,7 @@ _SPELLED = {
 
 @click.command(
     "export",
+    cls=Command,
     epilog=f"""\b
 Examples:
   memreplay export snap.pkl -o tables/
@@ -140,27 +143,9 @@ Examples:
 @filter_options
 @config_options
 @reading_options
-@click.pass_context
-def command(
-    ctx: click.Context,
-    files: tuple[str, ...],
-    fmt: str | None,
-    output: str | None,
-    tables: str | None,
-    flat: bool,
-    partition: str | None,
-    force: bool,
-    measures: tuple[str, ...],
-    at: When | None,
-    what: What | None,
-    points: int | None,
-    all_frames: bool,
-    pool: tuple[int, int] | None,
-    stream: int | None,
-    filters: Filters | None,
-    config: ConfigChoice,
-    reading: Reading,
-) -> None:
+@selects
+@asks(Export)
+def command(selection: Selection, asked: Export) -> int:
     """A snapshot as tables or traces for other programs.
 
     Traces (perfetto, chrome) show the measures over time, pools and annotations; perfetto also
@@ -173,34 +158,17 @@ def command(
     every stack and block, and every measure over time; memreplay help schema lists their columns.
     They need pyarrow: pip install 'memreplay[parquet]'.
     """
-    fmt = format_of(output, fmt, folder=partition is not None)
-    export = Export(
-        files,
-        fmt,
-        output,
-        force,
-        tables,
-        partition,
-        reading,
-        config,
-        measures,
-        at,
-        what,
-        points,
-        all_frames,
-        pool,
-        stream,
-        filters,
-        flat,
-    )
-    _check_fit(export)
-    ctx.exit(import_module(FORMATS[fmt][0]).export(export))
+    fmt = format_of(asked.output, asked.fmt, folder=asked.partition is not None)
+    asked = replace(asked, fmt=fmt)
+    _check_fit(asked, selection)
+    exit_code: int = import_module(FORMATS[fmt][0]).export(asked, selection)
+    return exit_code
 
 
-def _check_fit(export: Export) -> None:
+def _check_fit(asked: Export, selection: Selection) -> None:
     """Raises UsageError for an option that says nothing of the format."""
     for name, formats in _FITS.items():
-        value = getattr(export, name)
-        if value is not None and value is not False and value != () and export.fmt not in formats:
+        value = getattr(asked if hasattr(asked, name) else selection, name)
+        if value is not None and value is not False and value != () and asked.fmt not in formats:
             option = _SPELLED.get(name, "--" + name.replace("_", "-"))
-            raise UsageError(f"{option} is for {', '.join(formats)}; not for {export.fmt}")
+            raise UsageError(f"{option} is for {', '.join(formats)}; not for {asked.fmt}")

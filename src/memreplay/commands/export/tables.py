@@ -22,12 +22,13 @@ from memreplay.errors import MissingExtraError, UsageError
 
 if TYPE_CHECKING:
     from memreplay.analysis.categories.rules import Rule
+    from memreplay.analysis.selecting.selection import Selection
     from memreplay.commands.export.command import Export
 
 BINARY = ("parquet", "arrow")
 
 
-def export(asked: Export) -> int:
+def export(asked: Export, _selection: Selection) -> int:
     """Writes what was asked for; the exit code. Raises UsageError, MissingExtraError, OSError."""
     from memreplay.export.tables.schema import TABLES, tables_named
 

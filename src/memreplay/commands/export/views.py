@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 from collections.abc import Callable, Iterator
-from typing import IO, TYPE_CHECKING, cast
+from typing import IO, TYPE_CHECKING
 
 from memreplay.commands.export.saying import say_file
 from memreplay.commands.shared.errors import CUT_OFF, attempt, say
@@ -14,6 +14,7 @@ from memreplay.commands.shared.source import opened
 from memreplay.errors import UsageError
 
 if TYPE_CHECKING:
+    from memreplay.analysis.selecting.selection import Selection
     from memreplay.commands.export.command import Export
     from memreplay.export.viewers.records import CategoryEvents, StacksReport, TraceReport
     from memreplay.snapshot.model import MeasureName
@@ -34,7 +35,7 @@ BINARY = ("perfetto", "pprof")
 _GRAPH = {"live": "who held memory", "allocated": "who allocated"}
 
 
-def export(asked: Export) -> int:
+def export(asked: Export, selection: Selection) -> int:
     """Writes what was asked for; the exit code. Raises UsageError, OSError."""
     if len(asked.files) > 1:
         raise UsageError(f"{asked.fmt} holds one snapshot: name one FILE")
@@ -43,7 +44,7 @@ def export(asked: Export) -> int:
     compressed = is_compressed(asked.fmt, asked.output)
     binary = compressed or asked.fmt in BINARY
     check_output(asked.output, force=asked.force, binary=binary, read=asked.files)
-    render = _RENDER[asked.fmt](asked)
+    render = _RENDER[asked.fmt](asked, selection)
 
     def work() -> Rendered:
         with opened(asked.files[0], asked.reading) as snapshot:
@@ -88,13 +89,13 @@ def _notes(
 
 
 def _one_measure(asked: Export) -> MeasureName:
-    names = asked.measures or ("requested",)
+    names: tuple[MeasureName, ...] = asked.measures or ("requested",)
     if len(names) > 1:
         raise UsageError(f"{asked.fmt} holds one measure: give one --measure")
-    return cast("MeasureName", names[0])
+    return names[0]
 
 
-def _stacks(asked: Export) -> Render:
+def _stacks(asked: Export, selection: Selection) -> Render:
     measure = _one_measure(asked)
     if asked.what == "allocated" and asked.at is not None:
         raise UsageError("--what allocated covers all events that are read: leave out --at")
@@ -104,13 +105,11 @@ def _stacks(asked: Export) -> Render:
 
         report = stacks_report(
             snapshot,
+            selection,
+            measure=measure,
             what=asked.what or "live",
             when=asked.at,
-            measure=measure,
             all_frames=asked.all_frames,
-            pool=asked.pool,
-            stream=asked.stream,
-            filters=asked.filters,
         )
         empty = () if any(device.stacks for device in report.devices) else (_EMPTY[report.what],)
         stacks = sum(len(device.stacks) for device in report.devices)
@@ -134,20 +133,18 @@ def _rendered(fmt: str, report: StacksReport) -> Iterator[bytes]:
     return iter((render_speedscope(report),))
 
 
-def _trace(asked: Export) -> Render:
+def _trace(asked: Export, selection: Selection) -> Render:
     def render(snapshot: Snapshot) -> Rendered:
         from memreplay.export.viewers.tracks import POINTS, trace_report
 
         report = trace_report(
             snapshot,
-            measures=cast("tuple[MeasureName, ...]", asked.measures) or None,
+            selection,
+            measures=asked.measures or None,
             points=POINTS if asked.points is None else asked.points,
             stacks=asked.fmt == "perfetto",
             when=asked.at,
             all_frames=asked.all_frames,
-            pool=asked.pool,
-            stream=asked.stream,
-            filters=asked.filters,
         )
         notes = _notes(report, report.notes)
         counters = sum(len(device.tracks) for device in report.devices)
@@ -163,7 +160,7 @@ def _trace(asked: Export) -> Render:
     return render
 
 
-def _memory_timeline(asked: Export) -> Render:
+def _memory_timeline(asked: Export, selection: Selection) -> Render:
     measure = _one_measure(asked)
     rules = asked.config.rules()
     raw = (asked.output or "").lower().endswith((".raw.json", ".raw.json.gz"))
@@ -172,14 +169,7 @@ def _memory_timeline(asked: Export) -> Render:
         from memreplay.export.viewers.memory_timeline import render_coalesced, render_raw
         from memreplay.export.viewers.torch_categories import category_events
 
-        report = category_events(
-            snapshot,
-            measure=measure,
-            pool=asked.pool,
-            stream=asked.stream,
-            filters=asked.filters,
-            rules=rules,
-        )
+        report = category_events(snapshot, selection, measure=measure, rules=rules)
         about = (
             f"{'raw ' if raw else ''}bytes by category over time",
             len(report.bytes) + len(report.carried_bytes),
@@ -191,7 +181,7 @@ def _memory_timeline(asked: Export) -> Render:
     return render
 
 
-_RENDER: dict[str, Callable[[Export], Render]] = {
+_RENDER: dict[str, Callable[[Export, Selection], Render]] = {
     "perfetto": _trace,
     "chrome": _trace,
     "speedscope": _stacks,

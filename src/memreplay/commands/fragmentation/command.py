@@ -6,8 +6,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import click
+from msgspec import Struct
 
+from memreplay.commands.shared.asking import asks, selects
 from memreplay.commands.shared.errors import attempt
+from memreplay.commands.shared.helping import Command
 from memreplay.commands.shared.options import (
     STRICT_EXIT_CODES,
     all_frames_option,
@@ -31,17 +34,29 @@ from memreplay.commands.shared.source import Reading, opened
 from memreplay.errors import UsageError
 
 if TYPE_CHECKING:
+    from memreplay.analysis.selecting.selection import Selection
     from memreplay.commands.fragmentation.result import FragmentationReport
-    from memreplay.commands.shared.config import ConfigChoice
-    from memreplay.snapshot.model import By, When
+    from memreplay.snapshot.model import When
 
 PICTURES = ("png", "svg")
 # The columns of the map beside the bar, and how wide a bar is worth looking at.
 _BESIDE, _NARROWEST, _WIDEST = 52, 24, 100
 
 
+class Asked(Struct, frozen=True):
+    """What else is asked, and how to show it."""
+
+    at: When | None
+    all_frames: bool
+    mapped: bool
+    fmt: str
+    output: str | None
+    force: bool
+
+
 @click.command(
     "fragmentation",
+    cls=Command,
     epilog=f"""\b
 Examples:
   memreplay fragmentation snap.pkl
@@ -71,22 +86,9 @@ Examples:
     " memreplay[plot]).",
 )
 @output_options
-@click.pass_context
-def command(
-    ctx: click.Context,
-    file: str,
-    at: When | None,
-    by: By | None,
-    top: int,
-    all_frames: bool,
-    mapped: bool,
-    config: ConfigChoice,
-    reading: Reading,
-    strict: bool,
-    fmt: str,
-    output: str | None,
-    force: bool,
-) -> None:
+@selects
+@asks(Asked)
+def command(file: str, reading: Reading, selection: Selection, asked: Asked) -> int:
     """What is reserved and not in use, and who pins it.
 
     Shows how much reserved memory each device in FILE ('-' for standard input) did not use over the
@@ -94,13 +96,11 @@ def command(
     give back, and which live blocks pin the rest. --at names the moment; by default it is where a
     request failed, else where most was reserved or active.
     """
-    picture = fmt in PICTURES
+    picture = asked.fmt in PICTURES
     if picture:
-        check_output(output, force=force, picture=True, read=[file])
-    elif output is not None:
+        check_output(asked.output, force=asked.force, picture=True, read=[file])
+    elif asked.output is not None:
         raise UsageError("-o is for pictures: give --format png or svg, or use > FILE")
-
-    rules = config.rules_for(by)
 
     def work() -> FragmentationReport:
         from memreplay.commands.fragmentation.find import fragmentation_report
@@ -108,31 +108,27 @@ def command(
         with opened(file, reading) as snapshot:
             return fragmentation_report(
                 snapshot,
-                at=at,
-                by=by or "stack",
-                top=top,
-                bars=_cells() if mapped and fmt == "text" else 0,
-                blocks=picture or (mapped and fmt == "json"),
-                all_frames=all_frames,
-                rules=rules,
-                fold=fmt == "text" and not all_frames,
-                strict=strict,
+                selection,
+                at=asked.at,
+                bars=_cells() if asked.mapped and asked.fmt == "text" else 0,
+                blocks=picture or (asked.mapped and asked.fmt == "json"),
+                all_frames=asked.all_frames,
+                fold=asked.fmt == "text" and not asked.all_frames,
             )
 
     if not picture:
-        ctx.exit(present(file, work, partial(_render, fmt=fmt), strict=strict))
-        return
+        return present(file, work, partial(_render, fmt=asked.fmt), strict=selection.strict)
     from memreplay.commands.fragmentation.plot import render_fragmentation_plot
     from memreplay.render.plot import check_plot
 
     check_plot()
     report, exit_code = attempt(file, work)
     if report is not None:
-        drawn = render_fragmentation_plot(report, fmt)
-        with byte_output(output) as out:
+        drawn = render_fragmentation_plot(report, asked.fmt)
+        with byte_output(asked.output) as out:
             out.write(drawn)
-        exit_code = trust_code(report, strict)
-    ctx.exit(exit_code)
+        exit_code = trust_code(report, selection.strict)
+    return exit_code
 
 
 def _cells() -> int:

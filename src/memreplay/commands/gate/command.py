@@ -8,12 +8,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import Struct
 
 from memreplay.commands.gate.limits import all_budgets, budget_options
 from memreplay.commands.gate.runner import append_summary, repository_paths
+from memreplay.commands.shared.asking import asks
 from memreplay.commands.shared.base import base_for, opened_base
 from memreplay.commands.shared.errors import NOT_TRUSTED, told
 from memreplay.commands.shared.folders import holds_files, snapshot_files
+from memreplay.commands.shared.helping import Command
 from memreplay.commands.shared.options import (
     EXIT_CODES,
     config_options,
@@ -51,8 +54,20 @@ def _targets(
     return tuple(found)
 
 
+class Asked(Struct, frozen=True):
+    """The limits, what they are held against, and how to say it."""
+
+    config: ConfigChoice
+    budget: dict[str, Any]
+    allow_untrusted: bool
+    strict: bool
+    fmt: str
+    targets: tuple[tuple[str, str], ...]
+
+
 @click.command(
     "gate",
+    cls=Command,
     epilog=f"""\b
 Examples:
   memreplay gate snap.pkl --max-peak 38GiB
@@ -102,19 +117,8 @@ With several files, the highest code counts.""",
     metavar="FORMAT=FILE",
     help="Also write another format to a file; may be repeated.",
 )
-@click.pass_context
-def command(
-    ctx: click.Context,
-    files: tuple[str, ...],
-    base: str | None,
-    budget: dict[str, Any],
-    allow_untrusted: bool,
-    strict: bool,
-    config: ConfigChoice,
-    reading: Reading,
-    fmt: str,
-    targets: tuple[tuple[str, str], ...],
-) -> None:
+@asks(Asked)
+def command(files: tuple[str, ...], base: str | None, reading: Reading, asked: Asked) -> int:
     """Whether memory is within its budgets.
 
     Checks each FILE ('-' for standard input, or a folder of snapshots) against limits, given here
@@ -122,19 +126,21 @@ def command(
     kept, or which one was broken: by how much, and in which code. If $GITHUB_STEP_SUMMARY is set, a
     table is appended there too.
     """
-    budgets = all_budgets(budget, config, base)
+    budgets = all_budgets(asked.budget, asked.config, base)
     speak_of_categories = any(one.category is not None for one in budgets)
-    rules = config.rules() if speak_of_categories else None
+    rules = asked.config.rules() if speak_of_categories else None
     gated: list[GatedFile] = []
     with ExitStack() as until:
-        bases = _Bases(base, reading, rules, strict, until)
+        bases = _Bases(base, reading, rules, asked.strict, until)
         named = _named(files, gated)
-        _check_targets(targets, named, base)
+        _check_targets(asked.targets, named, base)
         for file in named:
             side, without = bases.of(file)
-            work = partial(_judge, file, reading, budgets, side, rules, allow_untrusted, strict)
+            work = partial(
+                _judge, file, reading, budgets, side, rules, asked.allow_untrusted, asked.strict
+            )
             gated.append(without or _gated(file, work))
-    _present(ctx, gated, fmt, targets)
+    return _present(gated, asked.fmt, asked.targets)
 
 
 def _check_targets(
@@ -250,9 +256,7 @@ def _gated(file: str, work: Callable[[], GatedFile]) -> GatedFile:
     return GatedFile(file, error=words, exit_code=exit_code)
 
 
-def _present(
-    ctx: click.Context, gated: list[GatedFile], fmt: str, targets: tuple[tuple[str, str], ...]
-) -> None:
+def _present(gated: list[GatedFile], fmt: str, targets: tuple[tuple[str, str], ...]) -> int:
     from memreplay.commands.gate.result import GateReport
 
     report = GateReport(tuple(gated))
@@ -270,7 +274,7 @@ def _present(
             raise UsageError(f"cannot write {path}: {reason}") from None
     append_summary(lambda: _render(report, "markdown", paths, coloured=False))
     codes = [one.exit_code or (0 if one.passed else BROKEN) for one in gated]
-    ctx.exit(max(codes))
+    return max(codes)
 
 
 def _render(

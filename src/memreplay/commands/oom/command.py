@@ -6,7 +6,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import click
+from msgspec import Struct
 
+from memreplay.commands.shared.asking import asks, selects
+from memreplay.commands.shared.helping import Command
 from memreplay.commands.shared.options import (
     STRICT_EXIT_CODES,
     all_frames_option,
@@ -15,7 +18,6 @@ from memreplay.commands.shared.options import (
     file_argument,
     format_option,
     reading_options,
-    rows_of,
     screen_top_option,
     strict_option,
 )
@@ -26,13 +28,23 @@ from memreplay.commands.shared.source import Reading, opened
 from memreplay.errors import UsageError
 
 if TYPE_CHECKING:
+    from memreplay.analysis.selecting.selection import Selection
     from memreplay.commands.oom.result import OomReport
-    from memreplay.commands.shared.config import ConfigChoice
-    from memreplay.snapshot.model import By
+
+
+class Asked(Struct, frozen=True):
+    """What else is asked, and how to show it."""
+
+    number: int | None
+    every: bool
+    total: int | None
+    all_frames: bool
+    fmt: str
 
 
 @click.command(
     "oom",
+    cls=Command,
     epilog=f"""\b
 Examples:
   memreplay oom snap.pkl
@@ -65,21 +77,9 @@ Examples:
 @reading_options
 @strict_option
 @format_option
-@click.pass_context
-def command(
-    ctx: click.Context,
-    file: str,
-    number: int | None,
-    every: bool,
-    total: int | None,
-    by: By | None,
-    top: int | None,
-    all_frames: bool,
-    config: ConfigChoice,
-    reading: Reading,
-    strict: bool,
-    fmt: str,
-) -> None:
+@selects
+@asks(Asked)
+def command(file: str, reading: Reading, selection: Selection, asked: Asked) -> int:
     """Why a request failed, and what would have helped.
 
     Finds the out-of-memory events in FILE ('-' for standard input), and explains the first one:
@@ -87,10 +87,8 @@ def command(
     what would have helped, and what was live. If the file has none, it shows the state at the end,
     where the program may have failed; the exit code is 0 then, too. More: memreplay help oom.
     """
-    if every and number is not None:
+    if asked.every and asked.number is not None:
         raise UsageError("--all and --oom exclude each other")
-
-    rules = config.rules_for(by)
 
     def work() -> OomReport:
         from memreplay.commands.oom.find import oom_report
@@ -99,18 +97,15 @@ def command(
         with opened(file, reading) as snapshot:
             return oom_report(
                 snapshot,
-                number=0 if every else number or 1,
-                most=LISTED if fmt == "text" else 0,
-                total_bytes=total,
-                by=by or "stack",
-                top=rows_of(top, fmt),
-                all_frames=all_frames,
-                rules=rules,
-                fold=fmt == "text" and not all_frames,
-                strict=strict,
+                selection,
+                number=0 if asked.every else asked.number or 1,
+                most=LISTED if asked.fmt == "text" else 0,
+                total_bytes=asked.total,
+                all_frames=asked.all_frames,
+                fold=asked.fmt == "text" and not asked.all_frames,
             )
 
-    ctx.exit(present(file, work, partial(_render, fmt=fmt), strict=strict))
+    return present(file, work, partial(_render, fmt=asked.fmt), strict=selection.strict)
 
 
 def _render(report: OomReport, fmt: str) -> str:

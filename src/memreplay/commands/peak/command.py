@@ -6,8 +6,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import click
+from msgspec import Struct
 
+from memreplay.commands.shared.asking import asks, selects_with_rules
 from memreplay.commands.shared.filtering import filter_options
+from memreplay.commands.shared.helping import Command
 from memreplay.commands.shared.options import (
     STRICT_EXIT_CODES,
     all_frames_option,
@@ -19,7 +22,6 @@ from memreplay.commands.shared.options import (
     part_options,
     peaks_option,
     reading_options,
-    rows_of,
     screen_top_option,
     strict_option,
     tree_options,
@@ -30,13 +32,22 @@ from memreplay.commands.shared.present import present
 from memreplay.commands.shared.source import Reading, opened
 
 if TYPE_CHECKING:
+    from memreplay.analysis.selecting.selection import Selection
     from memreplay.commands.peak.result import PeakReport
-    from memreplay.commands.shared.config import ConfigChoice
-    from memreplay.snapshot.model import By, Filters, MeasureName
+
+
+class Asked(Struct, frozen=True):
+    """What else is asked, and how to show it."""
+
+    all_frames: bool
+    peaks: int
+    tree: tuple[int, float] | None
+    fmt: str
 
 
 @click.command(
     "peak",
+    cls=Command,
     epilog=f"""\b
 Examples:
   memreplay peak snap.pkl
@@ -62,24 +73,9 @@ Examples:
 @reading_options
 @strict_option
 @format_option
-@click.pass_context
-def command(
-    ctx: click.Context,
-    file: str,
-    measure: MeasureName,
-    by: By | None,
-    top: int | None,
-    all_frames: bool,
-    peaks: int,
-    pool: tuple[int, int] | None,
-    stream: int | None,
-    tree: tuple[int, float] | None,
-    filters: Filters | None,
-    config: ConfigChoice,
-    reading: Reading,
-    strict: bool,
-    fmt: str,
-) -> None:
+@selects_with_rules
+@asks(Asked)
+def command(file: str, reading: Reading, selection: Selection, asked: Asked) -> int:
     """How high memory went, when, and who held it.
 
     Replays the allocations of each device in FILE ('-' for standard input). Shows the moment when
@@ -87,29 +83,20 @@ def command(
     held it, largest first.
     """
 
-    rules = config.rules()
-
     def work() -> PeakReport:
         from memreplay.commands.peak.find import peak_report
 
         with opened(file, reading) as snapshot:
             return peak_report(
                 snapshot,
-                measure=measure,
-                by=by,
-                top=rows_of(top, fmt),
-                peaks=peaks,
-                all_frames=all_frames,
-                pool=pool,
-                stream=stream,
-                filters=filters,
-                rules=rules,
-                fold=fmt == "text" and not all_frames and tree is None,
-                tree=tree_shape(tree, whole=all_frames),
-                strict=strict,
+                selection,
+                peaks=asked.peaks,
+                all_frames=asked.all_frames,
+                fold=asked.fmt == "text" and not asked.all_frames and asked.tree is None,
+                tree=tree_shape(asked.tree, whole=asked.all_frames),
             )
 
-    ctx.exit(present(file, work, partial(_render, fmt=fmt), strict=strict))
+    return present(file, work, partial(_render, fmt=asked.fmt), strict=selection.strict)
 
 
 def _render(report: PeakReport, fmt: str) -> str:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import click
+from msgspec import Struct
 
+from memreplay.commands.shared.asking import asks, selects_with_rules
 from memreplay.commands.shared.errors import attempt
+from memreplay.commands.shared.helping import Command
 from memreplay.commands.shared.options import (
     STRICT_EXIT_CODES,
     config_options,
@@ -27,12 +30,22 @@ from memreplay.commands.shared.size import SizeType
 from memreplay.commands.shared.source import Reading, opened
 
 if TYPE_CHECKING:
+    from memreplay.analysis.selecting.selection import Selection
     from memreplay.commands.report.result import Overview
-    from memreplay.commands.shared.config import ConfigChoice
+
+
+class Asked(Struct, frozen=True):
+    """What else is asked, and how to show it."""
+
+    total: int | None
+    fmt: str
+    output: str | None
+    force: bool
 
 
 @click.command(
     "report",
+    cls=Command,
     epilog=f"""\b
 Examples:
   memreplay report snap.pkl
@@ -63,18 +76,9 @@ Examples:
     help="For people, for a pull request or an issue, or for programs (memreplay help json).",
 )
 @output_options
-@click.pass_context
-def command(
-    ctx: click.Context,
-    file: str,
-    total: int | None,
-    config: ConfigChoice,
-    reading: Reading,
-    strict: bool,
-    fmt: str,
-    output: str | None,
-    force: bool,
-) -> None:
+@selects_with_rules
+@asks(Asked)
+def command(file: str, reading: Reading, selection: Selection, asked: Asked) -> int:
     """One page about a snapshot, in words.
 
     Says whether the numbers in FILE ('-' for standard input) can be trusted, whether memory ran
@@ -82,23 +86,20 @@ def command(
     and what to do next. With several devices, the page is about the worst one, and each of the
     others gets one line.
     """
-    if output is not None:
-        check_output(output, force=force, read=[file])
-    rules = config.rules()
+    if asked.output is not None:
+        check_output(asked.output, force=asked.force, read=[file])
 
     def work() -> Overview:
         from memreplay.commands.report.find import overview
 
         with opened(file, reading) as snapshot:
-            return overview(
-                snapshot, total_memory=total, rules=rules, fold=fmt != "json", strict=strict
-            )
+            return overview(snapshot, selection, total_memory=asked.total, fold=asked.fmt != "json")
 
     report, exit_code = attempt(file, work)
     if report is not None:
-        _write(report, fmt, output)
-        exit_code = trust_code(report, strict)
-    ctx.exit(exit_code)
+        _write(report, asked.fmt, asked.output)
+        exit_code = trust_code(report, selection.strict)
+    return exit_code
 
 
 def _write(report: Overview, fmt: str, output: str | None) -> None:

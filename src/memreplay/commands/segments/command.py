@@ -6,7 +6,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import click
+from msgspec import Struct
 
+from memreplay.commands.shared.asking import asks, selects
+from memreplay.commands.shared.helping import Command
 from memreplay.commands.shared.options import (
     STRICT_EXIT_CODES,
     config_options,
@@ -21,12 +24,20 @@ from memreplay.commands.shared.present import present
 from memreplay.commands.shared.source import Reading, opened
 
 if TYPE_CHECKING:
+    from memreplay.analysis.selecting.selection import Selection
     from memreplay.commands.segments.result import SegmentsReport
-    from memreplay.commands.shared.config import ConfigChoice
+
+
+class Asked(Struct, frozen=True):
+    """What else is asked, and how to show it."""
+
+    listed: bool
+    fmt: str
 
 
 @click.command(
     "segments",
+    cls=Command,
     epilog=f"""\b
 Examples:
   memreplay segments snap.pkl
@@ -43,17 +54,9 @@ Examples:
 @reading_options
 @strict_option
 @format_option
-@click.pass_context
-def command(
-    ctx: click.Context,
-    file: str,
-    top: int,
-    listed: bool,
-    config: ConfigChoice,
-    reading: Reading,
-    strict: bool,
-    fmt: str,
-) -> None:
+@selects
+@asks(Asked)
+def command(file: str, reading: Reading, selection: Selection, asked: Asked) -> int:
     """What was reserved when, and why.
 
     Shows which code made the allocator take memory from the driver (segments, and mapped ranges of
@@ -61,15 +64,18 @@ def command(
     --format json also has all changes, as a series.
     """
 
-    del config  # `reading` has what it says of the user's code
-
     def work() -> SegmentsReport:
         from memreplay.commands.segments.find import segments_report
 
         with opened(file, reading) as snapshot:
-            return segments_report(snapshot, top=top, strict=strict)
+            return segments_report(snapshot, top=selection.top, strict=selection.strict)
 
-    ctx.exit(present(file, work, partial(_render, fmt=fmt, top=top, listed=listed), strict=strict))
+    return present(
+        file,
+        work,
+        partial(_render, fmt=asked.fmt, top=selection.top, listed=asked.listed),
+        strict=selection.strict,
+    )
 
 
 def _render(report: SegmentsReport, fmt: str, top: int, listed: bool) -> str:

@@ -24,6 +24,7 @@ def asks(record: type[Struct]) -> Callable[[F], F]:
         @functools.wraps(function)
         def command(**kwargs: Any) -> Any:
             asked = record(**{name: kwargs.pop(name) for name in record.__struct_fields__})
+            kwargs.pop("config", None)  # it is in the selection, and in what is read
             return function(asked=asked, **kwargs)
 
         return command  # type: ignore[return-value]
@@ -51,7 +52,7 @@ def _selects(function: F, *, always: bool) -> F:
         chosen = {name: kwargs.pop(name) for name in fields}
         if "top" in chosen and chosen["top"] is None:
             chosen["top"] = JSON_ROWS if kwargs.get("fmt") == "json" else SCREEN_ROWS
-        config: ConfigChoice | None = kwargs.pop("config", None)
+        config: ConfigChoice | None = kwargs.get("config")
         if config is not None:
             chosen["rules"] = config.rules() if always else config.rules_for(chosen.get("by"))
         return function(selection=Selection(**chosen), **kwargs)

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import click
+from msgspec import Struct
 
+from memreplay.commands.shared.asking import asks
 from memreplay.commands.shared.errors import attempt
+from memreplay.commands.shared.helping import Command
 from memreplay.commands.shared.options import (
     EXIT_CODES,
     file_argument,
@@ -25,8 +28,19 @@ if TYPE_CHECKING:
     from memreplay.io.packing import Format
 
 
+class Asked(Struct, frozen=True):
+    """What else is asked, and how to show it."""
+
+    min_bytes: int
+    strip: Strip | None
+    fmt: Format | None
+    output: str | None
+    force: bool
+
+
 @click.command(
     "slice",
+    cls=Command,
     epilog=f"""\b
 Examples:
   memreplay slice snap.pkl --from 1.5s --to 2s -o small.pickle
@@ -68,17 +82,8 @@ Examples:
     " .zst, .xz or .bz2.",
 )
 @force_option
-@click.pass_context
-def command(
-    ctx: click.Context,
-    file: str,
-    reading: Reading,
-    min_bytes: int,
-    strip: Strip | None,
-    fmt: Format | None,
-    output: str | None,
-    force: bool,
-) -> None:
+@asks(Asked)
+def command(file: str, reading: Reading, asked: Asked) -> int:
     """A part of a snapshot, as a smaller snapshot.
 
     Keeps the events from --from to --to, the segments as they are at the end of that range, and
@@ -88,25 +93,25 @@ def command(
     """
     from memreplay.io.packing import by_name, packed
 
-    named, packing = by_name(output or "")
-    check_output(output, force=force, read=[file], binary=True)
+    named, packing = by_name(asked.output or "")
+    check_output(asked.output, force=asked.force, read=[file], binary=True)
 
     def work() -> tuple[Sliced, Iterator[bytes]]:
         from memreplay.commands.slice.find import cut
 
         with opened(file, reading) as snapshot:
-            return cut(snapshot, min_bytes=min_bytes, strip=strip)
+            return cut(snapshot, min_bytes=asked.min_bytes, strip=asked.strip)
 
     made, exit_code = attempt(file, work)
     if made is None:
-        ctx.exit(exit_code)
+        return exit_code
     sliced, pieces = made
-    if (fmt or named) == "json":
+    if (asked.fmt or named) == "json":
         from memreplay.snapshot.conversion import as_json
 
         pieces = as_json(b"".join(pieces))
     written = 0
-    with byte_output(output) as out, packed(out, packing) as plain:
+    with byte_output(asked.output) as out, packed(out, packing) as plain:
         for piece in pieces:
             plain.write(piece)
             written += len(piece)
@@ -114,4 +119,4 @@ def command(
 
     for line in lines(sliced):
         click.echo(line, err=True)
-    ctx.exit(exit_code)
+    return exit_code

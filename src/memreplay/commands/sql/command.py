@@ -11,8 +11,11 @@ from threading import Thread
 from typing import IO, TYPE_CHECKING
 
 import click
+from msgspec import Struct
 
+from memreplay.commands.shared.asking import asks
 from memreplay.commands.shared.errors import CUT_OFF, attempt, name_of, say
+from memreplay.commands.shared.helping import Command
 from memreplay.commands.shared.options import (
     EXIT_CODES,
     config_options,
@@ -43,8 +46,20 @@ _ENDINGS = {
 }
 
 
+class Asked(Struct, frozen=True):
+    """What else is asked, and how to show it."""
+
+    config: ConfigChoice
+    is_list: bool
+    fmt: str | None
+    allow_files: bool
+    output: str | None
+    force: bool
+
+
 @click.command(
     "sql",
+    cls=Command,
     epilog=f"""\b
 Examples:
   memreplay sql snap.pkl
@@ -77,18 +92,8 @@ Examples:
 @output_options
 @config_options
 @reading_options
-@click.pass_context
-def command(
-    ctx: click.Context,
-    words: tuple[str, ...],
-    is_list: bool,
-    fmt: str | None,
-    allow_files: bool,
-    output: str | None,
-    force: bool,
-    config: ConfigChoice,
-    reading: Reading,
-) -> None:
+@asks(Asked)
+def command(words: tuple[str, ...], reading: Reading, asked: Asked) -> int:
     """SQL over the tables of a snapshot.
 
     Runs QUERY (- reads it from standard input) in DuckDB, on the tables of export: events,
@@ -103,33 +108,34 @@ def command(
     from memreplay.export.tables.querying import duckdb
 
     files, query = _taken_apart(words)
-    if is_list and query is not None:
+    if asked.is_list and query is not None:
         raise UsageError("--list shows the tables: give no query")
-    fmt = fmt or _by_ending(output)
-    if query is None and (fmt != "text" or output is not None):
+    fmt = asked.fmt or _by_ending(asked.output)
+    if query is None and (fmt != "text" or asked.output is not None):
         raise UsageError("without a query there is no result to write: give one after FILE")
     _check_extra()
     duckdb()
     # Rows are for reading on a terminal too.
-    on_screen = output in (None, "-") and fmt != "parquet"
-    check_output(output, force=force or on_screen, binary=fmt == "parquet", read=files)
+    on_screen = asked.output in (None, "-") and fmt != "parquet"
+    check_output(asked.output, force=asked.force or on_screen, binary=fmt == "parquet", read=files)
     if query == "-":
         query = _query_of_stdin(files)
-    rules = config.rules()
+    rules = asked.config.rules()
     with ExitStack() as until:
         snapshots, exit_code = _read(files, reading, until)
         if exit_code:
-            ctx.exit(exit_code)
+            return exit_code
         from memreplay.export.tables.joined import joined_tables
 
         tables = joined_tables(snapshots, rules)
         if query is None:
             _list(tables)
         else:
-            _run(tables, query, fmt, output, allow_files=allow_files)
+            _run(tables, query, fmt, asked.output, allow_files=asked.allow_files)
         for name, snapshot in snapshots.items():
             if snapshot.truncation is not None:
                 say(f"{name}: {CUT_OFF}" if len(snapshots) > 1 else CUT_OFF)
+    return 0
 
 
 def _taken_apart(words: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:

@@ -6,8 +6,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import click
+from msgspec import Struct
 
+from memreplay.commands.shared.asking import asks
 from memreplay.commands.shared.errors import attempt
+from memreplay.commands.shared.helping import Command
 from memreplay.commands.shared.options import (
     STRICT_EXIT_CODES,
     files_argument,
@@ -23,8 +26,16 @@ if TYPE_CHECKING:
     from memreplay.commands.summary.result import SnapshotSummary
 
 
+class Asked(Struct, frozen=True):
+    """What else is asked, and how to show it."""
+
+    strict: bool
+    fmt: str
+
+
 @click.command(
     "summary",
+    cls=Command,
     epilog=f"""\b
 Examples:
   memreplay summary snap.pkl
@@ -38,10 +49,8 @@ Examples:
 @reading_options
 @strict_option
 @format_option
-@click.pass_context
-def command(
-    ctx: click.Context, files: tuple[str, ...], reading: Reading, strict: bool, fmt: str
-) -> None:
+@asks(Asked)
+def command(files: tuple[str, ...], reading: Reading, asked: Asked) -> int:
     """What is in a snapshot, and whether it can be trusted.
 
     Shows the format of each FILE ('-' for standard input), its events, memory and settings, and
@@ -53,12 +62,12 @@ def command(
         summary, exit_code = attempt(file, partial(_summarize, file, reading))
         worst = max(worst, exit_code)
         if summary is not None:
-            if written and fmt == "text":
+            if written and asked.fmt == "text":
                 write("")
-            write(_render(summary, fmt, several=len(files) > 1))
+            write(_render(summary, asked.fmt, several=len(files) > 1))
             written = True
-            worst = max(worst, trust_code(summary, strict))
-    ctx.exit(worst)
+            worst = max(worst, trust_code(summary, asked.strict))
+    return worst
 
 
 def _summarize(file: str, reading: Reading) -> SnapshotSummary:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import click
+from msgspec import Struct
 
+from memreplay.commands.shared.asking import asks, selects
 from memreplay.commands.shared.by import ByType
 from memreplay.commands.shared.errors import attempt
 from memreplay.commands.shared.filtering import filter_options
+from memreplay.commands.shared.helping import Command
 from memreplay.commands.shared.options import (
     STRICT_EXIT_CODES,
     config_options,
@@ -31,9 +34,9 @@ from memreplay.commands.shared.source import Reading, opened
 from memreplay.errors import UsageError
 
 if TYPE_CHECKING:
-    from memreplay.commands.shared.config import ConfigChoice
+    from memreplay.analysis.selecting.selection import Selection
     from memreplay.commands.timeline.result import Axis, TimelineReport
-    from memreplay.snapshot.model import By, Filters, MeasureName
+    from memreplay.snapshot.model import MeasureName
 
 _MEASURES = ("requested", "held", "active", "allocated", "reserved")  # a test compares the two
 PICTURES = ("png", "svg")
@@ -57,8 +60,21 @@ def _points(_ctx: click.Context, _param: click.Parameter, value: int | None) -> 
     return value
 
 
+class Asked(Struct, frozen=True):
+    """What else is asked, and how to show it."""
+
+    measures: tuple[MeasureName, ...]
+    x: Axis | None
+    absolute: bool
+    points: int | None
+    fmt: str
+    output: str | None
+    force: bool
+
+
 @click.command(
     "timeline",
+    cls=Command,
     epilog=f"""\b
 Examples:
   memreplay timeline snap.pkl
@@ -128,49 +144,29 @@ Examples:
     help="A picture in characters, numbers (memreplay help timeline), or a picture for a page.",
 )
 @output_options
-@click.pass_context
-def command(
-    ctx: click.Context,
-    file: str,
-    measures: tuple[MeasureName, ...],
-    x: Axis | None,
-    absolute: bool,
-    by: By | None,
-    top: int,
-    points: int | None,
-    pool: tuple[int, int] | None,
-    stream: int | None,
-    filters: Filters | None,
-    config: ConfigChoice,
-    reading: Reading,
-    strict: bool,
-    fmt: str,
-    output: str | None,
-    force: bool,
-) -> None:
+@selects
+@asks(Asked)
+def command(file: str, reading: Reading, selection: Selection, asked: Asked) -> int:
     """Memory over time, as a picture.
 
     Draws the memory of each device in FILE ('-' for standard input) over time or events. Every
     spike shows; annotations and out-of-memory events are marked. --by draws layers by who held the
     memory.
     """
-    if absolute and x == "event":
+    if asked.absolute and asked.x == "event":
         raise UsageError("--absolute shows points in time, but --x event shows no times")
-    if output is not None or fmt in PICTURES:
-        check_output(output, force=force, picture=fmt in PICTURES, read=[file])
-    if fmt in PICTURES:
+    if asked.output is not None or asked.fmt in PICTURES:
+        check_output(asked.output, force=asked.force, picture=asked.fmt in PICTURES, read=[file])
+    if asked.fmt in PICTURES:
         from memreplay.render.plot import check_plot
 
         check_plot()
     width = terminal_width()
-    if points is None:
-        points = POINTS
-        if fmt == "text":
-            from memreplay.commands.timeline.text import text_points
+    points = asked.points or POINTS
+    if asked.points is None and asked.fmt == "text":
+        from memreplay.commands.timeline.text import text_points
 
-            points = text_points(width)
-
-    rules = config.rules_for(by)
+        points = text_points(width)
 
     def work() -> TimelineReport:
         from memreplay.commands.timeline.find import timeline_report
@@ -178,24 +174,18 @@ def command(
         with opened(file, reading) as snapshot:
             return timeline_report(
                 snapshot,
-                measures=measures,
-                x="time" if absolute else x,
+                selection,
+                measures=asked.measures,
+                x="time" if asked.absolute else asked.x,
                 points=points,
-                by=by,
-                top=top,
-                pool=pool,
-                stream=stream,
-                filters=filters,
-                rules=rules,
-                fold=fmt not in ("json", "csv"),
-                strict=strict,
+                fold=asked.fmt not in ("json", "csv"),
             )
 
     report, exit_code = attempt(file, work)
     if report is not None:
-        _write(report, fmt, absolute, width, output)
-        exit_code = trust_code(report, strict)
-    ctx.exit(exit_code)
+        _write(report, asked.fmt, asked.absolute, width, asked.output)
+        exit_code = trust_code(report, selection.strict)
+    return exit_code
 
 
 def _write(
