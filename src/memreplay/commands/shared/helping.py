@@ -61,7 +61,8 @@ class Command(click.Command):
         lists: dict[str, list[tuple[str, str]]] = {title: [] for title in GROUPS}
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
-            if record is not None:
+            # Arguments stand in the usage line.
+            if record is not None and isinstance(param, click.Option):
                 title = next((one for one, names in GROUPS.items() if param.name in names), OWN)
                 lists[title].append(record)
         for title, records in lists.items():
