@@ -2,7 +2,7 @@
 
 `_native → _core → snapshot → analysis → tables → reports → cli`, with what is between
 them in LAYERS: a module may import its own layer and those before it. `errors` and `model` import
-nothing of the package but `brief` and `record`, and everything may import them. The list is in
+nothing of the package but what is below them, and everything may import them. The list is in
 docs/architecture.md, which says where each module belongs.
 """
 
@@ -55,7 +55,7 @@ LAYERS = (
     "pytest_plugin",
 )
 LEAVES = ("errors", "model")  # these import nothing of the package but what is below them
-BELOW = ("brief", "record")
+BELOW = ("brief", "record", "json_values")
 RANK = (
     {name: rank for rank, name in enumerate(LAYERS)}
     | dict.fromkeys(LEAVES, -1)

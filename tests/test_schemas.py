@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from memreplay.record import Record
+from memreplay.snapshot.record import Record
 from tests.conftest import ROOT
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memreplay.record import Record
+from memreplay.snapshot.record import Record
 
 if TYPE_CHECKING:
     pass

@@ -8,8 +8,8 @@ from typing import Any
 from msgspec import UNSET
 from msgspec.structs import asdict
 
-from memreplay.record import Record
 from memreplay.render.strict_json import to_json
+from memreplay.snapshot.record import Record
 
 _PLAIN = {int, str, float, bool, type(None)}
 

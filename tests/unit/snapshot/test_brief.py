@@ -14,9 +14,9 @@ import memreplay as mr
 from memreplay import results
 from memreplay.commands.peak.find import peak_report
 from memreplay.commands.summary.find import summarize
-from memreplay.record import Record
 from memreplay.snapshot import model
 from memreplay.snapshot.brief import MOST_LINE, MOST_ROWS, value_words
+from memreplay.snapshot.record import Record
 from tests import build
 from tests.build import SnapshotBuilder
 

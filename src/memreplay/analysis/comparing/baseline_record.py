@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from memreplay.record import Record
 from memreplay.snapshot.model import EventRange, Group, MeasureName
+from memreplay.snapshot.record import Record
 
 SCHEMA = "memreplay.baseline/1"
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from memreplay.record import Record
 from memreplay.snapshot.model import (
     Exactness,
     Frame,
     Label,
 )
+from memreplay.snapshot.record import Record
 
 Status = Literal["grew", "shrank", "new", "gone", "same"]
 

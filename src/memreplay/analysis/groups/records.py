@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from memreplay.record import Record
 from memreplay.snapshot.model import Group
+from memreplay.snapshot.record import Record
 
 Kind = Literal["small", "large"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from memreplay.record import Record
 from memreplay.snapshot.model import AllocationsSort, By, Exactness, Filters, Group, MeasureName
+from memreplay.snapshot.record import Record
 
 
 class AllocationSums(Record, frozen=True):

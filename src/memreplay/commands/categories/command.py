@@ -147,9 +147,9 @@ def command(
 
 def _render(report: CategoriesReport, fmt: str) -> str:
     if fmt == "json":
-        from memreplay.commands.categories.json import render_categories_json
+        from memreplay.render.record_json import render_json
 
-        return render_categories_json(report)
+        return render_json(report)
     from memreplay.commands.categories.text import categories_document
 
     return render_document(categories_document(report))
@@ -157,9 +157,9 @@ def _render(report: CategoriesReport, fmt: str) -> str:
 
 def _drawn(report: TimelineReport, fmt: str, width: int) -> str:
     if fmt == "json":
-        from memreplay.commands.timeline.json import render_timeline_json
+        from memreplay.render.record_json import render_json
 
-        return render_timeline_json(report)
+        return render_json(report, indent=None)
     if fmt == "csv":
         from memreplay.commands.timeline.csv import render_timeline_csv
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from memreplay.commands.diff.result import Compared, DiffReport
-from memreplay.record import Record
 from memreplay.snapshot.model import By, Exactness, Filters, MeasureName, When
+from memreplay.snapshot.record import Record
 
 
 class RankSide(Record, frozen=True):

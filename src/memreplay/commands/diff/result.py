@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Protocol
 
 from memreplay.analysis.comparing.records import DiffRow, Side, Status
-from memreplay.record import Record
 from memreplay.snapshot.model import (
     By,
     EventRange,
@@ -13,6 +12,7 @@ from memreplay.snapshot.model import (
     MeasureName,
     When,
 )
+from memreplay.snapshot.record import Record
 
 
 class OneSide(Protocol):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 from memreplay.analysis.groups.records import Kind, MapSums, Pin
-from memreplay.record import Record
 from memreplay.snapshot.model import By, Exactness
+from memreplay.snapshot.record import Record
 
 Moment = Literal["asked", "oom", "reserved", "peak", "final"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 from memreplay.analysis.comparing.records import LimitKind
-from memreplay.record import Record
 from memreplay.snapshot.model import EventRange, MeasureName
+from memreplay.snapshot.record import Record
 
 Kind = LimitKind | Literal["trust"]
 # "not_judged" is a limit that nothing could be held against: it fails, where "skipped" does not.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from memreplay.analysis.steps.records import StepSource
-from memreplay.record import Record
 from memreplay.snapshot.model import By, Coded, Exactness, Filters, MeasureName
+from memreplay.snapshot.record import Record
 
 
 class GrownGroup(Coded, frozen=True):

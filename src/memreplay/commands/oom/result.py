@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 from memreplay.analysis.groups.records import Kind, Pin
-from memreplay.record import Record
 from memreplay.snapshot.model import By, Exactness, Group, MeasureName, Part
+from memreplay.snapshot.record import Record
 
 Cause = Literal[
     "fragmentation",

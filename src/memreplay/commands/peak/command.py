@@ -114,9 +114,9 @@ def command(
 
 def _render(report: PeakReport, fmt: str) -> str:
     if fmt == "json":
-        from memreplay.commands.peak.json import render_peak_json
+        from memreplay.render.record_json import render_json
 
-        return render_peak_json(report)
+        return render_json(report)
     from memreplay.commands.peak.text import headlines, peak_document
 
     return render_document(peak_document(report), last=headlines(report))

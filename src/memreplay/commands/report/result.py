@@ -14,8 +14,8 @@ from memreplay.commands.leaks.result import DeviceLeaks, LeaksReport
 from memreplay.commands.oom.result import DeviceOoms, OomReport
 from memreplay.commands.peak.result import DevicePeak, PeakReport
 from memreplay.commands.steps.result import DeviceSteps, Step, StepsReport
-from memreplay.record import Record
 from memreplay.snapshot.model import Exactness, Frame
+from memreplay.snapshot.record import Record
 
 PartName = Literal["peak", "categories", "fragmentation", "steps", "leaks", "oom"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from memreplay.record import Record
 from memreplay.snapshot.model import Exactness, Frame, Group, SegmentChanges
+from memreplay.snapshot.record import Record
 
 
 class SegmentChange(Record, frozen=True):

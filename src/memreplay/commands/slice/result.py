@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memreplay.record import Record
+from memreplay.snapshot.record import Record
 
 
 class SlicedDevice(Record, frozen=True):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 from memreplay.analysis.steps.records import StepSource
-from memreplay.record import Record
 from memreplay.snapshot.model import Exactness, MeasureName
+from memreplay.snapshot.record import Record
 
 
 class Step(Record, frozen=True, kw_only=True):

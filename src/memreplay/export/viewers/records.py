@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from memreplay.record import Record
 from memreplay.snapshot.model import Exactness, Frame, MeasureName
+from memreplay.snapshot.record import Record
 
 if TYPE_CHECKING:
     import numpy as np
