@@ -19,6 +19,7 @@ import sys
 import typing
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Literal
 
 import msgspec
@@ -81,11 +82,20 @@ def find_reports() -> Iterator[type[Record]]:
     for found in pkgutil.walk_packages(memreplay.__path__, "memreplay."):
         if not found.name.endswith(RECORDS):
             continue
-        for one in vars(importlib.import_module(found.name)).values():
+        module = importlib.import_module(found.name)
+        _import_all(module)
+        for one in list(vars(module).values()):
             if not isinstance(one, type) or not issubclass(one, Record):
                 continue
             if one.__module__ == found.name and one.__struct_config__.tag_field == "schema":
                 yield one
+
+
+def _import_all(module: ModuleType) -> None:
+    """Import what a module imports for its types alone: msgspec reads them."""
+    for node in ast.parse(inspect.getsource(module)).body:
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            exec(compile(ast.Module(node.body, []), module.__name__, "exec"), vars(module))
 
 
 def name_of(report: type[Record]) -> str:
@@ -126,7 +136,12 @@ def _one_line(text: str) -> str:
 def schema_of(report: type[Record]) -> dict[str, Any]:
     """The JSON Schema of a report, the records in it as $defs."""
     kinds = {one.__name__: one for one in _records_in(report)}
-    _, found = msgspec.json.schema_components(tuple(kinds.values()), ref_template="#/$defs/{name}")
+    # NumPy's arrays are for text alone.
+    _, found = msgspec.json.schema_components(
+        tuple(kinds.values()),
+        ref_template="#/$defs/{name}",
+        schema_hook=lambda _: {"type": "array"},
+    )
     assert set(kinds) <= set(found), f"two records of one name: {set(kinds) - set(found)}"
     parts = {name: _object(kind, found[name]) for name, kind in kinds.items()}
     whole = parts.pop(report.__name__)
@@ -185,8 +200,10 @@ def _object(record: type[Record], made: dict[str, Any]) -> dict[str, Any]:
 def _simple(made: dict[str, Any], kind: Any) -> dict[str, Any]:
     """A field's schema in short, words in the order in which the type names them."""
     found = {key: value for key, value in made.items() if key != "default"}
-    if "enum" in found:
-        found["enum"] = _words(kind)
+    if "enum" in found or any("enum" in one for one in found.get("anyOf", ())):
+        return {"enum": _words(kind)}
+    if "anyOf" in found:
+        found["anyOf"] = sorted(found["anyOf"], key=lambda one: one.get("type") == "null")
     if all(set(one) == {"type"} for one in found.get("anyOf", [{}])):
         found = {"type": [one["type"] for one in found["anyOf"]]}
     return found

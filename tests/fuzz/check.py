@@ -11,13 +11,12 @@ from typing import Any
 
 import memreplay as mr
 from memreplay.commands.peak.find import peak_report
-from memreplay.commands.peak.json import render_peak_json
 from memreplay.commands.peak.text import peak_document
 from memreplay.commands.summary.find import summarize
-from memreplay.commands.summary.json import render_summary_json
 from memreplay.commands.summary.text import summary_document
 from memreplay.io.container import MAGIC
 from memreplay.render.plain import render_plain
+from memreplay.render.record_json import render_json
 from memreplay.snapshot.model import By, MeasureName, Moment
 from tests import build, oracle
 from tests.compare import assert_like_oracle
@@ -172,8 +171,8 @@ def analyse(snap: mr.Snapshot, dice: int) -> None:
         for width in (20, 80):
             render_plain(peak_document(report), width=width)
             render_plain(summary_document(summary), width=width)
-        json.loads(render_peak_json(report))
-        json.loads(render_summary_json(summary, indent=None))
+        json.loads(render_json(report))
+        json.loads(render_json(summary, indent=None))
 
 
 def analyse_replay(replay: mr.Replay) -> None:

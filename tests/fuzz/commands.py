@@ -18,11 +18,9 @@ from memreplay.commands.allocations.find import allocations_report
 from memreplay.commands.allocations.json import render_allocations_json
 from memreplay.commands.allocations.text import allocations_document
 from memreplay.commands.at.find import at_report
-from memreplay.commands.at.json import render_at_json
 from memreplay.commands.at.text import at_document
 from memreplay.commands.baseline.json import render_baseline_json
 from memreplay.commands.categories.find import categories_report
-from memreplay.commands.categories.json import render_categories_json
 from memreplay.commands.categories.text import categories_document
 from memreplay.commands.fragmentation.find import fragmentation_report
 from memreplay.commands.fragmentation.json import render_fragmentation_json
@@ -46,7 +44,7 @@ from memreplay.commands.steps.find import steps_report
 from memreplay.commands.steps.text import steps_document
 from memreplay.commands.timeline.csv import render_timeline_csv
 from memreplay.commands.timeline.find import timeline_report
-from memreplay.commands.timeline.json import render_timeline_json
+from memreplay.commands.timeline.result import TimelineReport
 from memreplay.commands.timeline.text import timeline_document
 from memreplay.errors import UsageError
 from memreplay.export.viewers.chrome_trace import render_chrome
@@ -116,17 +114,17 @@ def questions(snap: mr.Snapshot, dice: int) -> list[Asked]:
                 stages=dice % 5 == 0,
             ),
             at_document,
-            render_at_json,
+            render_json,
         ),
         Asked(
             lambda: at_report(snap, [when], measure=of_blocks, tree=shape, filters=filters),
             at_document,
-            render_at_json,
+            render_json,
         ),
         Asked(
             lambda: at_report(snap, [when], measure="reserved", by=asked_for, top=top),
             at_document,
-            render_at_json,
+            render_json,
         ),
         Asked(
             lambda: segments_report(snap, top=top),
@@ -136,14 +134,14 @@ def questions(snap: mr.Snapshot, dice: int) -> list[Asked]:
         Asked(
             lambda: categories_report(snap, measure=of_blocks, when=when, top=top),
             categories_document,
-            render_categories_json,
+            render_json,
         ),
         Asked(
             lambda: timeline_report(
                 snap, measures=(measure,), points=1 + dice % 90, by=grouped, top=top
             ),
             lambda report: timeline_document(report, 80),
-            render_timeline_json,
+            render_json,
         ),
         Asked(
             lambda: allocations_report(snap, measure=of_blocks, by=by, top=top, filters=filters),
@@ -245,7 +243,7 @@ def ask(snap: mr.Snapshot, dice: int) -> None:
             render_plain(asked.text(report), width=width)
         render_markdown(asked.text(report))
         json.loads(asked.as_json(report))
-        if asked.as_json is render_timeline_json:
+        if isinstance(report, TimelineReport):
             render_timeline_csv(report)
 
 

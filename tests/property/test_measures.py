@@ -140,11 +140,11 @@ def test_parts_add_up_and_are_the_truth(recording: Recording, seed: int) -> None
                 want = truth_of(truth, "requested", **which)
                 assert (part.start_bytes, part.bytes) == (want[0], want[at[0] + 1])
                 assert (part.peak_bytes, part.final_bytes) == (max(want), want[-1])
-                assert part.peak_event == want.index(max(want)) - 1
+                assert part.event_index == want.index(max(want)) - 1
                 want = truth_of(truth, "reserved", **which)
                 assert part.reserved_bytes == want[at[0] + 1]
                 assert part.reserved_peak_bytes == max(want)
-                assert part.reserved_peak_event == want.index(max(want)) - 1
+                assert part.reserved_event_index == want.index(max(want)) - 1
                 assert part.reserved_final_bytes == want[-1]
 
 

@@ -9,18 +9,18 @@ from memreplay.snapshot.model import By, Frame, Group, Part
 
 def part_json(part: Part, by: By) -> dict[str, object]:
     """One pool or stream."""
-    pool = None if part.pool is None else list(part.pool)
+    pool = list(part.pool) if part.pool else None
     return {
         by: pool if by == "pool" else part.stream,
         "bytes": part.bytes,
         "count": part.count,
         "start_bytes": part.start_bytes,
         "peak_bytes": part.peak_bytes,
-        "event_index": part.peak_event,
+        "event_index": part.event_index,
         "final_bytes": part.final_bytes,
         "reserved_bytes": part.reserved_bytes,
         "reserved_peak_bytes": part.reserved_peak_bytes,
-        "reserved_event_index": part.reserved_peak_event,
+        "reserved_event_index": part.reserved_event_index,
         "reserved_final_bytes": part.reserved_final_bytes,
     }
 

@@ -10,6 +10,6 @@ def moment_json(when: When) -> dict[str, object]:
     return {
         "kind": when.kind,
         "value": when.value,
-        "name": when.name or None,
-        "edge": when.edge if when.kind == "annotation" else None,
+        "name": when.name,
+        "edge": when.edge,
     }

@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
-
-_MAX_DEPTH = 8
-_MAX_VALUES = 10_000
-_MAX_INT_BITS = 64
 
 
 def to_json(value: object, *, indent: int | None, ascii_only: bool = True) -> str:
@@ -16,41 +11,3 @@ def to_json(value: object, *, indent: int | None, ascii_only: bool = True) -> st
     It is ASCII, or has letters as they are, unpaired surrogates too, which UTF-8 cannot say.
     """
     return json.dumps(value, indent=indent, allow_nan=False, ensure_ascii=ascii_only)
-
-
-def json_safe(value: object) -> object:
-    """Any value that a file holds (allocator settings, say) as one that JSON has.
-
-    Keys become strings, NaN and infinities null, integers past 64 bits hexadecimal strings,
-    anything else its type's name in angle brackets. What is nested deeper than 8 becomes "...",
-    and what comes after 10,000 values is left out: shared and cyclic objects would have no end.
-    """
-    return _safe(value, _MAX_DEPTH, [_MAX_VALUES])
-
-
-def _safe(value: object, depth: int, left: list[int]) -> object:
-    left[0] -= 1
-    if value is None or isinstance(value, (bool, str)):
-        return value
-    if isinstance(value, int):
-        return value if value.bit_length() <= _MAX_INT_BITS else hex(value)
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, (dict, list, tuple)):
-        if depth == 0:
-            return "..."
-        if isinstance(value, dict):
-            return {
-                _key(key): _safe(item, depth - 1, left)
-                for key, item in value.items()
-                if left[0] >= 0
-            }
-        return [_safe(item, depth - 1, left) for item in value if left[0] >= 0]
-    return f"<{type(value).__name__}>"
-
-
-def _key(key: object) -> str:
-    if isinstance(key, str):
-        return key
-    safe = _safe(key, 1, [16])
-    return safe if isinstance(safe, str) else json.dumps(safe)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from memreplay.analysis.steps.records import StepAt, StepSource
+from memreplay.analysis.steps.records import StepAt
 from memreplay.render.fit import clean, cut_right
 from memreplay.render.units import count
 
@@ -15,8 +15,8 @@ def where_words(step: StepAt | None, annotations: Sequence[str]) -> str:
     """`step 3 of 10 (ProfilerStep#7), annotation forward`, as far as they are known."""
     words = []
     if step is not None:
-        by = step.name if step.inside and step.name and not _ends(step.source) else ""
-        said = f"({_short(by) if by else _by(step.source)})"
+        by = step.name if step.inside and step.name and not _ends(step) else ""
+        said = f"({_short(by) if by else _by(step)})"
         words.append(f"{_number(step)} {said}")
         annotations = [name for name in annotations if name != by]
     if annotations:
@@ -31,15 +31,15 @@ def _number(step: StepAt) -> str:
     return words if step.inside else f"before {words}"
 
 
-def _ends(source: StepSource) -> bool:
+def _ends(step: StepAt) -> bool:
     """Whether a step ends with what marks it, and is not what it marks."""
-    return source.kind == "optimizer" or source.name == "Optimizer.step"
+    return step.found == "optimizer" or step.by == "Optimizer.step"
 
 
-def _by(source: StepSource) -> str:
-    if source.kind == "optimizer":
-        return f"ends with the optimizer's {source.name}()"
-    return f"ends with {source.name}" if _ends(source) else source.name
+def _by(step: StepAt) -> str:
+    if step.found == "optimizer":
+        return f"ends with the optimizer's {step.by}()"
+    return f"ends with {step.by}" if _ends(step) else step.by
 
 
 def _short(name: str) -> str:

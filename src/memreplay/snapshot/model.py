@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, get_args
 
+from msgspec import UNSET, UnsetType
+from msgspec.structs import force_setattr
+
 from memreplay.snapshot.brief import html_columns
 from memreplay.snapshot.record import Record
 
@@ -95,26 +98,48 @@ class Group(Coded, frozen=True):
     """`bytes` as a share of the whole, 0.0 to 1.0."""
 
 
-class Part(Record, frozen=True):
-    """A measure's share of one pool or stream; both None where it is not known.
+class Part(Record, frozen=True, kw_only=True):
+    """One pool or stream at a moment of its device. All of them are there: their `bytes` and
+    `count` add up to the device's."""
 
-    `bytes`, `count` (allocations; 0 of reserved memory) and `reserved_bytes` are at the moment that
-    was asked for. Peaks are the part's own, each with its event. `pool` is
-    (0, 0) for the default, first not 0 for a CUDA graph's, second not 0 for a MemPool.
-    """
-
-    pool: tuple[int, int] | None
-    stream: int | None
+    pool: tuple[int, int] | UnsetType | None = UNSET
+    """A pool's id: `[0, 0]` is the default, the first number is not 0 for a CUDA graph's, the
+    second for a MemPool; null if it is not known."""
+    stream: int | UnsetType | None = UNSET
+    """In `streams`, instead of `pool`."""
     bytes: int
+    """What it holds then."""
     count: int
+    """In how many allocations; 0 for reserved bytes."""
     start_bytes: int
+    """What it holds before the first event."""
     peak_bytes: int
-    peak_event: int
+    """The most that it ever holds."""
+    event_index: int
+    """The first event after which it does."""
     final_bytes: int
+    """What it holds after the last event."""
     reserved_bytes: int
+    """What is reserved for it then."""
     reserved_peak_bytes: int
-    reserved_peak_event: int
+    """The most that is ever reserved for it."""
+    reserved_event_index: int
+    """The first event after which it is."""
     reserved_final_bytes: int
+    """What is reserved for it after the last event."""
+
+
+class Parted:
+    """What may be split into pools or streams."""
+
+    __slots__ = ()
+    pools: tuple[Part, ...] | UnsetType
+    streams: tuple[Part, ...] | UnsetType
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The pools or the streams, whichever there are."""
+        return self.pools or self.streams or ()
 
 
 class Verdict(Record, frozen=True):
@@ -160,36 +185,40 @@ Edge = Literal["start", "end", "peak"]
 
 
 class When(Record, frozen=True):
-    """The moment that a question is about.
-
-    "event": after the event of index `value` (-1: the start). "elapsed" and "time": after the
-    events up to `value` microseconds, since the device's first event or since the epoch. "peak":
-    the `value`-th highest separate peak of the measure, 1 the peak itself. "start", "end": before
-    the first, after the last event. "annotation": the first one called `name`, or, where none is
-    called so, the k-th of NAME for a name of the form NAME#k (from 1; -1 is the last): where it
-    begins or ends, or the peak between. "address": the first allocation with the address `value` in
-    it, or the one of the number `name`: after it was made.
-    """
+    """The moment that a question is about."""
 
     kind: Literal["event", "elapsed", "time", "annotation", "peak", "start", "end", "address"]
+    """`event`: after the event `value` (-1: the start). `elapsed` and `time`: after the events up
+    to `value` microseconds, since the device's first event or since 1970. `peak`: the `value`-th
+    highest separate peak of the measure, 1 the peak itself. `start`, `end`: before the first, after
+    the last event. `annotation`: the first one called `name`, or, if none is called so, the k-th of
+    NAME for a name of the form NAME#k (from 1; -1 is the last). `address`: after the first
+    allocation with the address `value` in it, or the one of the number `name`, was made."""
     value: int = 0
-    name: str = ""
-    edge: Edge = "start"
+    """The event, the microseconds, the number of the peak, or the address; else 0."""
+    name: str | None = None
+    """Of an annotation; of an address the number that was given."""
+    edge: Edge | None = None
+    """Of an annotation: where it begins or ends, or the peak between."""
+
+    def __post_init__(self) -> None:
+        if self.kind == "annotation" and self.edge is None:
+            force_setattr(self, "edge", "start")
 
 
 class Span(Record, frozen=True):
-    """An annotation on one device, from its START to its END.
-
-    `start_event` is the last event before it begins, `end_event` the last event until it ends: what
-    happened in it are the events after the one up to the other. The end is None where it is not in
-    the file.
-    """
+    """An annotation on one device, from its START to its END."""
 
     name: str
+    """What it is called."""
     start_us: int
+    """When it begins."""
     end_us: int | None
+    """When it ends; null if the end is not in the file."""
     start_event: int
+    """The last event before it begins."""
     end_event: int | None
+    """The last event until it ends; null if the end is not in the file."""
 
 
 class Filters(Record, frozen=True):
@@ -303,8 +332,11 @@ class SegmentChanges(Record, frozen=True, eq=False):
 
 
 class PeakPoint(Record, frozen=True):
-    """Where usage is highest: `bytes`, and the first event after which it is so (-1: the start)."""
+    """A moment when usage is highest."""
 
     bytes: int
+    """How high it is."""
     event_index: int
+    """The first event after which it is; `first_event` - 1 is the start."""
     time_us: int | None
+    """That event's time."""

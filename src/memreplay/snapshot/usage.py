@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from msgspec import UNSET
+
 import memreplay._core as _core
 from memreplay.errors import UsageError
 from memreplay.snapshot.brief import html_table
@@ -383,17 +385,17 @@ class Usage:
                 continue  # nothing ever came or went
             parts.append(
                 Part(
-                    pool=replay.pool_of(key) if by == "pool" else None,
-                    stream=key if by == "stream" else None,
+                    pool=replay.pool_of(key) if by == "pool" else UNSET,
+                    stream=key if by == "stream" else UNSET,
                     bytes=mine[3],
                     count=0 if self.measure == "reserved" else mine[4],
                     start_bytes=mine[0],
                     peak_bytes=mine[1],
-                    peak_event=mine[2] + replay.first_event,
+                    event_index=mine[2] + replay.first_event,
                     final_bytes=mine[5],
                     reserved_bytes=theirs[3],
                     reserved_peak_bytes=theirs[1],
-                    reserved_peak_event=theirs[2] + replay.first_event,
+                    reserved_event_index=theirs[2] + replay.first_event,
                     reserved_final_bytes=theirs[5],
                 )
             )

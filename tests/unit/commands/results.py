@@ -62,6 +62,9 @@ DEVICE_PEAK = DevicePeak(
     events=22_331,
     trace_events=22_331,
     live_count=1_200,
+    annotation=None,
+    step=None,
+    categories=(),
     groups=(ATTENTION, AUTOGRAD, NO_STACK),
     groups_total=15,
     rest_bytes=512 * MIB,
@@ -85,20 +88,19 @@ PEAKS = (
 )
 DEFAULT_POOL = Part(
     pool=(0, 0),
-    stream=None,
     bytes=9 * GIB,
     count=1_000,
     start_bytes=2 * GIB,
     peak_bytes=9 * GIB + 512 * MIB,
-    peak_event=3_001,
+    event_index=3_001,
     final_bytes=4 * GIB,
     reserved_bytes=11 * GIB,
     reserved_peak_bytes=12 * GIB,
-    reserved_peak_event=4_000,
+    reserved_event_index=4_000,
     reserved_final_bytes=11 * GIB,
 )
-GRAPH_POOL = replace(DEFAULT_POOL, pool=(3, 0), bytes=GIB, count=200, peak_event=9)
-EMPTY_POOL = replace(DEFAULT_POOL, pool=None, bytes=0, count=0, peak_event=-1)
+GRAPH_POOL = replace(DEFAULT_POOL, pool=(3, 0), bytes=GIB, count=200, event_index=9)
+EMPTY_POOL = replace(DEFAULT_POOL, pool=None, bytes=0, count=0, event_index=-1)
 BY_POOL = replace(
     peak_of(
         groups=(
@@ -108,7 +110,7 @@ BY_POOL = replace(
         groups_total=2,
         rest_bytes=0,
         rest_count=0,
-        parts=(DEFAULT_POOL, GRAPH_POOL, EMPTY_POOL),
+        pools=(DEFAULT_POOL, GRAPH_POOL, EMPTY_POOL),
     ),
     by="pool",
 )

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from memreplay.analysis.steps.records import StepAt, StepSource
+from memreplay.analysis.steps.records import StepAt
 from memreplay.render.where import NAME_WIDTH, where_words
 
-PROFILER = StepSource("annotation", "ProfilerStep", 1.0)
-MARKED = StepSource("annotation", "Optimizer.step", 1.0)
-TURNS = StepSource("optimizer", "zero_grad", 1.0)
+PROFILER: dict[str, Any] = {
+    "annotation": "ProfilerStep",
+    "found": "annotation",
+    "by": "ProfilerStep",
+}
+MARKED: dict[str, Any] = {
+    "annotation": "Optimizer.step",
+    "found": "annotation",
+    "by": "Optimizer.step",
+}
+TURNS: dict[str, Any] = {"annotation": None, "found": "optimizer", "by": "zero_grad"}
 ADAM = "Optimizer.step#Adam.step"
 SEVENTH = "ProfilerStep#7"
 
@@ -19,21 +29,33 @@ SEVENTH = "ProfilerStep#7"
     [
         (None, (), ""),
         (None, ("train", "forward"), "annotation train > forward"),
-        (StepAt(PROFILER, "", 3, 10, False), (), "before step 3 of 10 (ProfilerStep)"),
-        (StepAt(PROFILER, "", 11, 10, False), (), "after step 10 of 10 (ProfilerStep)"),
-        (StepAt(PROFILER, SEVENTH, 3, 10, True), (SEVENTH,), f"step 3 of 10 ({SEVENTH})"),
         (
-            StepAt(PROFILER, SEVENTH, 3, 10, True),
+            StepAt(**PROFILER, name="", number=3, of=10, inside=False),
+            (),
+            "before step 3 of 10 (ProfilerStep)",
+        ),
+        (
+            StepAt(**PROFILER, name="", number=11, of=10, inside=False),
+            (),
+            "after step 10 of 10 (ProfilerStep)",
+        ),
+        (
+            StepAt(**PROFILER, name=SEVENTH, number=3, of=10, inside=True),
+            (SEVENTH,),
+            f"step 3 of 10 ({SEVENTH})",
+        ),
+        (
+            StepAt(**PROFILER, name=SEVENTH, number=3, of=10, inside=True),
             (SEVENTH, "forward"),
             f"step 3 of 10 ({SEVENTH}), annotation forward",
         ),
         (
-            StepAt(MARKED, ADAM, 3, 10, True),
+            StepAt(**MARKED, name=ADAM, number=3, of=10, inside=True),
             (ADAM,),
             f"step 3 of 10 (ends with Optimizer.step), annotation {ADAM}",
         ),
         (
-            StepAt(TURNS, "", 1_000, 2_000, True),
+            StepAt(**TURNS, name="", number=1_000, of=2_000, inside=True),
             (),
             "step 1,000 of 2,000 (ends with the optimizer's zero_grad())",
         ),

@@ -135,12 +135,12 @@ def test_parts() -> None:
     (large, small) = usage.parts("stream", 3)
     assert (large.stream, large.pool, small.stream) == (7, None, 0)
     assert (large.bytes, large.start_bytes, large.final_bytes) == (KEPT, LIVE, KEPT)
-    assert (large.peak_bytes, large.peak_event, large.count) == (LIVE, -1, 1)
+    assert (large.peak_bytes, large.event_index, large.count) == (LIVE, -1, 1)
     assert (small.bytes, small.start_bytes, small.final_bytes) == (700, 0, 600)
-    assert (small.peak_bytes, small.peak_event, small.count) == (700, 3, 2)
+    assert (small.peak_bytes, small.event_index, small.count) == (700, 3, 2)
     assert (small.reserved_bytes, small.reserved_peak_bytes) == (2 * MIB, 2 * MIB)
-    assert (small.reserved_peak_event, small.reserved_final_bytes) == (0, 2 * MIB)
-    assert (large.reserved_bytes, large.reserved_peak_event) == (20 * MIB, -1)
+    assert (small.reserved_event_index, small.reserved_final_bytes) == (0, 2 * MIB)
+    assert (large.reserved_bytes, large.reserved_event_index) == (20 * MIB, -1)
     assert [part.pool for part in usage.parts("pool", -1)] == [(0, 1), (0, 0)]
     reserved = replay().measure("reserved").parts("pool", 0)
     assert [(part.pool, part.bytes) for part in reserved] == [((0, 1), 20 * MIB), ((0, 0), 2 * MIB)]

@@ -68,16 +68,16 @@ def call_tree(usage: Usage, event: int, grouper: Grouper, shape: TreeShape) -> C
         hidden = n_bytes - own - shown
         calls.append(
             Call(
-                level,
-                label,
-                frames,
-                n_bytes,
-                count,
-                share,
-                own,
-                own_count,
-                children - lines,
-                hidden,
+                level=level,
+                label=label,
+                frames=frames,
+                bytes=n_bytes,
+                count=count,
+                share=share,
+                own_bytes=own,
+                own_count=own_count,
+                hidden=children - lines,
+                hidden_bytes=hidden,
             )
         )
-    return CallTree(tuple(calls), whole - outermost)
+    return CallTree(calls=tuple(calls), hidden_bytes=whole - outermost)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 import memreplay._core as _core
@@ -407,7 +408,9 @@ class Dimensions:
 
 def part_label(part: Part, by: By) -> str:
     """What a pool or stream is called."""
-    return stream_label(part.stream) if by == "stream" else pool_label(part.pool)
+    if by == "stream":
+        return stream_label(None if part.stream is UNSET else part.stream)
+    return pool_label(None if part.pool is UNSET else part.pool)
 
 
 def stream_label(stream: int | None) -> str:

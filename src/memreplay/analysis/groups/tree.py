@@ -6,30 +6,35 @@ from memreplay.snapshot.model import Frame
 from memreplay.snapshot.record import Record
 
 
-class Call(Record, frozen=True):
-    """A call, with those that it leads to as long as that is one alone.
-
-    `frames` are these, the outermost first; empty for what has no stack, which `label` names. All
-    stacks that go through them hold `bytes` in `count` allocations, `share` of the live set; of
-    these the last frame itself allocated `own_bytes` in `own_count`. `level` is 1 for the
-    outermost. Of the calls below, `hidden` have no line of their own, and hold `hidden_bytes`.
-    """
+class Call(Record, frozen=True, kw_only=True):
+    """A call, with those that it leads to as long as that is one alone."""
 
     level: int
+    """How deep it is: 1 for the outermost."""
     label: str
-    frames: tuple[Frame, ...]
+    """What it is called; in parentheses if there is no stack."""
     bytes: int
+    """What all stacks that go through it hold."""
     count: int
+    """In how many allocations."""
     share: float
+    """`bytes` as a share of the live set, 0.0 to 1.0."""
     own_bytes: int
+    """What its last frame itself allocated."""
     own_count: int
+    """In how many allocations."""
     hidden: int
+    """How many of the calls below it are left out."""
     hidden_bytes: int
+    """What these hold."""
+    frames: tuple[Frame, ...]
+    """These calls, the outermost first; none if there is no stack."""
 
 
 class CallTree(Record, frozen=True):
-    """The calls depth first, the largest first; what the outermost leave of the live set is in
-    `hidden_bytes`."""
+    """The calls of a live set: depth first, the largest first."""
 
-    calls: tuple[Call, ...]
     hidden_bytes: int
+    """What the outermost calls that are left out hold."""
+    calls: tuple[Call, ...]
+    """The calls that are shown."""

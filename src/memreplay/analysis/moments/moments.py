@@ -37,7 +37,7 @@ def resolve(snap: Snapshot, usage: Usage, when: When) -> int:
     if when.kind == "peak":
         return _peak(usage, when.value)
     if when.kind == "annotation":
-        return _in_span(usage, _named(snap, replay, when.name), when.edge)
+        return _in_span(usage, _named(snap, replay, when.name or ""), when.edge or "start")
     if when.kind == "address":
         from memreplay.analysis.moments.addresses import event_of, life_of
 

@@ -14,43 +14,54 @@ if TYPE_CHECKING:
     pass
 
 
-class Stage(Record, frozen=True):
-    """The usage at an annotation's start and end, and the highest within.
-
-    Events, times and the order are as in Span; `depth` counts the annotations that it lies in.
-    `start_bytes` and `end_bytes` are None where what was read does not tell: it began before, or
-    does not end in it.
-    """
+class Stage(Record, frozen=True, kw_only=True):
+    """An annotation, with the usage at its start and end, and the highest within."""
 
     name: str
+    """What it is called."""
     depth: int
+    """How many others it lies in."""
     start_us: int
+    """When it begins."""
     end_us: int | None
+    """When it ends; null if the end is not in the file."""
     start_event: int
+    """The last event before it begins."""
     end_event: int | None
+    """The last event until it ends; null if the end is not in the file."""
     start_bytes: int | None
+    """The usage when it begins; null if that is before what was read."""
     peak_bytes: int
-    peak_event: int
+    """The highest usage in it."""
+    peak_event_index: int
+    """The first event after which usage is that high."""
     end_bytes: int | None
+    """The usage when it ends; null if that is after what was read."""
 
 
-class DeviceStages(Record, frozen=True):
-    """The annotations of one device: those that reach highest, of `stages_total`, in the order in
-    which they begin."""
+class DeviceStages(Record, frozen=True, kw_only=True):
+    """The annotations of one device."""
+
+    text_only = ("start_us",)
 
     device: int
     measure: MeasureName
     exactness: Exactness
-    start_us: int | None
-    peak_bytes: int
     trusted: bool
     reasons: tuple[str, ...]
-    stages: tuple[Stage, ...]
+    peak_bytes: int
+    """The highest of the measure in what was read."""
     stages_total: int
+    """How many annotations there are, before `--top` cut them."""
+    stages: tuple[Stage, ...]
+    """Those that reach highest, in the order in which they begin."""
+    start_us: int | None
 
 
 class OutOfMemory(Record, frozen=True):
     """An event that says that the allocator could not serve a request."""
 
     event_index: int
+    """Its index."""
     time_us: int | None
+    """Its time."""

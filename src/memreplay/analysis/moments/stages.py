@@ -40,12 +40,12 @@ def device_stages(snap: Snapshot, usage: Usage, trust: Verdict, top: int) -> Dev
         device=replay.device,
         measure=usage.measure,
         exactness="exact" if trust.exact else "estimated",
-        start_us=replay.origin_us,
-        peak_bytes=usage.peak.bytes,
         trusted=trust.trusted,
         reasons=trust.reasons,
-        stages=tuple(kept),
+        peak_bytes=usage.peak.bytes,
         stages_total=len(found),
+        stages=tuple(kept),
+        start_us=replay.origin_us,
     )
 
 
@@ -69,6 +69,6 @@ def _stage(usage: Usage, span: Span, depth: int, highest: Highest) -> Stage | No
         end_event=span.end_event,
         start_bytes=None if span.start_event == before else usage.bytes_at(span.start_event),
         peak_bytes=peak_bytes,
-        peak_event=peak_event,
+        peak_event_index=peak_event,
         end_bytes=None if span.end_event in (None, after) else usage.bytes_at(end),
     )

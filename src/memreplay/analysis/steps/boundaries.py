@@ -135,7 +135,16 @@ def step_at(found: Found, replay: Replay, event: int) -> StepAt | None:
     after = number > len(found.pieces)
     inside = not after and row >= found.pieces[number - 1].first
     name = found.pieces[number - 1].name if inside else ""
-    return StepAt(found.source, name, number, len(found.pieces), inside)
+    source = found.source
+    return StepAt(
+        annotation=source.name if source.kind == "annotation" else None,
+        found=source.kind,
+        number=number,
+        of=len(found.pieces),
+        inside=inside,
+        by=source.name,
+        name=name,
+    )
 
 
 def windows(usage: Usage, count: int = WINDOWS) -> Found:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from memreplay.snapshot.record import Record
 
@@ -25,15 +25,23 @@ class StepSource(Record, frozen=True):
     """How many repetitions make one step here: more than 1 where there are very many."""
 
 
-class StepAt(NamedTuple):
-    """Which step a moment is in: the `number`-th, from 1, of the `of` that `source` says.
+class StepAt(Record, frozen=True, kw_only=True):
+    """The step that a moment is in, as `memreplay steps` has it."""
 
-    `inside` says that it is in the step itself, called `name`; else it is before that one, and
-    after the one before; after the last, `number` is one more than there are.
-    """
+    text_only = ("by", "name")
 
-    source: StepSource
-    name: str
+    annotation: str | None
+    """The annotation that steps are found by: `ProfilerStep`, else `Optimizer.step`; null if they
+    are found by the optimizer's stacks."""
+    found: Source
+    """How they are found: by `annotation` or `optimizer`."""
     number: int
+    """Which step it is, from 1; `of` + 1 after the last."""
     of: int
+    """How many steps there are."""
     inside: bool
+    """Whether the moment is in it, and not before it."""
+    by: str
+    """What marks the steps: the annotation, or what of the optimizer was looked at."""
+    name: str
+    """What the step is called."""

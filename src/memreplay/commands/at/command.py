@@ -200,9 +200,9 @@ def _moments(asked: Asked) -> list[When]:
 
 def _render(report: AtReport, fmt: str) -> str:
     if fmt == "json":
-        from memreplay.commands.at.json import render_at_json
+        from memreplay.render.record_json import render_json
 
-        return render_at_json(report)
+        return render_json(report)
     from memreplay.commands.at.text import at_document, headlines
 
     return render_document(at_document(report), last=headlines(report))

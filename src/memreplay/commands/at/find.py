@@ -5,16 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET, UnsetType
+
 import memreplay._core as _core
 from memreplay.analysis.groups.calltree import TREE_ALONE, TreeShape, call_tree
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.moments.moments import none_at_all, resolve
+from memreplay.analysis.moments.records import DeviceStages
 from memreplay.analysis.selecting.choice import check_reserved, chosen_usages, fitting_by
 from memreplay.analysis.selecting.selection import Choices, Selection, selected
 from memreplay.analysis.trust.trust import strict_verdict, verdict
-from memreplay.commands.at.result import AtReport, DeviceAt, FoundAllocation, LiveAllocation
+from memreplay.commands.at.result import (
+    AtReport,
+    DeviceAt,
+    FoundAllocation,
+    LiveAllocation,
+    Lived,
+    Stack,
+)
 from memreplay.errors import UsageError
-from memreplay.snapshot.model import Frame, Group, When
+from memreplay.snapshot.model import Frame, When
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -69,29 +79,28 @@ def at_report(
                 found.append(
                     device_at(snap, usage, when, event, grouper, selection.top, listed, trust, tree)
                 )
-    of_devices = None
+    annotations: tuple[DeviceStages, ...] | UnsetType = UNSET
     if stages:
         from memreplay.analysis.moments.stages import device_stages
 
-        of_devices = tuple(
+        annotations = tuple(
             device_stages(snap, usage, trust, selection.top)
             for usage, trust in zip(usages, verdicts, strict=True)
         )
-        if usages and not any(one.stages_total for one in of_devices):
+        if usages and not any(one.stages_total for one in annotations):
             raise UsageError(none_at_all(snap, usages[0].replay))
     return AtReport(
         file=snap.file,
         measure=selection.measure,
         by=by,
-        all_frames=all_frames,
-        listed=listed,
-        devices=tuple(found),
-        missing=tuple(dict.fromkeys(missing)),
-        stages=of_devices,
-        truncated=snap.truncation is not None,
         pool=selection.pool,
         stream=selection.stream,
-        filters=selection.filters,
+        filters=selection.filters or None,
+        truncated=snap.truncation is not None,
+        missing=tuple(dict.fromkeys(missing)),
+        devices=tuple(found),
+        annotations=annotations,
+        all_frames=all_frames,
     )
 
 
@@ -118,11 +127,15 @@ def device_at(
     replay = usage.replay
     groups, total, count, parts = grouper.holders(usage, event, top)
     live = usage.bytes_at(event)
+    allocations: tuple[LiveAllocation, ...] | UnsetType = UNSET
+    stacks: tuple[Stack, ...] | UnsetType = UNSET
+    if listed:
+        allocations, stacks = _listed(usage, event, grouper, top)
     return DeviceAt(
         device=replay.device,
         measure=usage.measure,
         exactness="exact" if trust.exact else "estimated",
-        when=when,
+        moment=when,
         event_index=event,
         time_us=replay.time_us(event),
         start_us=replay.origin_us,
@@ -132,16 +145,18 @@ def device_at(
         first_event=replay.first_event,
         events=replay.events,
         trace_events=snap.trace_events(replay.device),
-        groups=groups,
+        trusted=trust.trusted,
+        reasons=trust.reasons,
         groups_total=total,
         rest_bytes=live - sum(group.bytes for group in groups),
         rest_count=count - sum(group.count for group in groups),
-        trusted=trust.trusted,
-        reasons=trust.reasons,
-        parts=parts,
-        allocations=_listed(usage, event, grouper, top) if listed else (),
-        tree=None if tree is None else call_tree(usage, event, grouper, tree),
-        found=_found(usage, event, grouper, when) if when.kind == "address" else None,
+        groups=groups,
+        pools=parts if grouper.by == "pool" else UNSET,
+        streams=parts if grouper.by == "stream" else UNSET,
+        allocations=allocations,
+        stacks=stacks,
+        found=_found(usage, event, grouper, when) if when.kind == "address" else UNSET,
+        tree=UNSET if tree is None else call_tree(usage, event, grouper, tree),
     )
 
 
@@ -159,15 +174,28 @@ def _found(usage: Usage, event: int, grouper: Grouper, when: When) -> FoundAlloc
     else:
         n_bytes = memoryview(native.weights())[life.row]
         row = rows.allocated(life.row, n_bytes, memoryview(native.ends())[life.row])
-    return FoundAllocation(row, life.number, life.total)
+    (stack,) = rows.stacks
+    return FoundAllocation(
+        number=life.number,
+        total=life.total,
+        **{name: getattr(row, name) for name in Lived.__struct_fields__},
+        label=stack.label,
+        user=stack.user,
+        libraries=stack.libraries,
+        frames=stack.frames,
+    )
 
 
-def _listed(usage: Usage, event: int, grouper: Grouper, top: int) -> tuple[LiveAllocation, ...]:
+def _listed(
+    usage: Usage, event: int, grouper: Grouper, top: int
+) -> tuple[tuple[LiveAllocation, ...], tuple[Stack, ...]]:
+    """The allocations, and their stacks, each once."""
     rows = _Rows(usage, event, grouper)
-    return tuple(
+    allocations = tuple(
         rows.carried(index, n_bytes, end) if carried else rows.allocated(index, n_bytes, end)
         for index, carried, n_bytes, end in usage.largest(event, top)
     )
+    return allocations, tuple(rows.stacks)
 
 
 class _Rows:
@@ -191,7 +219,8 @@ class _Rows:
             name: memoryview(native.baseline(name)) for name in ("address", "stack", "block")
         }
         # Said once for all rows of one stack, or one pool.
-        self.groups: dict[int, Group] = {}
+        self.stacks: list[Stack] = []
+        self.places: dict[int, int] = {}  # of stacks, by their names
         self.pools: dict[int, tuple[int, int] | None] = {}
         self.time = _values(native.tables.column("time"))
         self.clock = replay.clock
@@ -242,10 +271,9 @@ class _Rows:
         end: int,
     ) -> LiveAllocation:
         name = self.grouper.stack_name(stack, baseline=event is None)
-        group = self.groups.get(name)
-        if group is None:
-            group = self.grouper.stack_group(self.usage, name, n_bytes, 1, 1.0)
-            self.groups[name] = group
+        place = self.places.setdefault(name, len(self.stacks))
+        if place == len(self.stacks):
+            self.stacks.append(self._stack(name))
         ended = end != _core.ABSENT_ID
         free_event = end + self.replay.first_event if ended else None
         return LiveAllocation(
@@ -260,11 +288,14 @@ class _Rows:
             freed_at=self._freed_at(stack, end) if ended else None,
             stream=stream,
             pool=pool,
-            stack=name,
-            label=group.label,
-            frames=group.frames,
-            user=group.user,
-            libraries=group.libraries,
+            label=self.stacks[place].label,
+            stack=place,
+        )
+
+    def _stack(self, name: int) -> Stack:
+        found = self.grouper.stack_group(self.usage, name, 0, 0, 0.0)
+        return Stack(
+            label=found.label, user=found.user, libraries=found.libraries, frames=found.frames
         )
 
     def _time_us(self, index: int) -> int | None:

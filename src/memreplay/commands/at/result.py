@@ -4,103 +4,142 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET, UnsetType
+
 from memreplay.analysis.moments.records import DeviceStages
-from memreplay.snapshot.model import By, Exactness, Filters, Frame, Group, MeasureName, Part, When
+from memreplay.snapshot.model import (
+    By,
+    Coded,
+    Exactness,
+    Filters,
+    Frame,
+    Group,
+    MeasureName,
+    Part,
+    Parted,
+    When,
+)
 from memreplay.snapshot.record import Record
 
 if TYPE_CHECKING:
     from memreplay.analysis.groups.tree import CallTree
 
 
-class LiveAllocation(Record, frozen=True):
-    """One allocation that is live at a moment.
+class Stack(Coded, frozen=True):
+    """A call stack."""
 
-    `alloc_event` is None for one of the baseline, and `alloc_us`, `age_us` are None there and where
-    the file has no times; an age is between the latest times up to the two events, so that it is
-    never below 0. `age_events` counts the events since. `free_event` is when the measure
-    lets go of it (None: not in this recording), `free_us` its time, `freed_at` the frame that is
-    put down to, where the free was recorded with a stack of its own. `stream` and `pool` are None
-    where they are not known. `stack` is a number that those of one stack share, `label`, `frames`,
-    `user` and `libraries` are as in Group.
-    """
+
+class Lived(Record, frozen=True, kw_only=True):
+    """An allocation, from when to when it is live."""
 
     address: int
+    """Where it is."""
     bytes: int
+    """Its bytes, by the measure."""
     alloc_event: int | None
+    """The event that made it; null if it is older than the recording."""
     alloc_us: int | None
+    """When; null also if the file has no times."""
     age_events: int | None
+    """How many events ago that was; null if it is older than the recording."""
     age_us: int | None
+    """How long ago; null also if the file has no times."""
     free_event: int | None
+    """The event with which the measure lets go of it; null if it is not freed in this recording."""
     free_us: int | None
+    """When; null also if the file has no times."""
     freed_at: Frame | None
+    """The frame that freed it; null if the recording has no stack of the free."""
     stream: int | None
+    """Its stream; null if it is not known."""
     pool: tuple[int, int] | None
-    stack: int
+    """Its pool; null if it is not known."""
+
+
+class LiveAllocation(Lived, frozen=True, kw_only=True):
+    """One allocation that is live at a moment."""
+
     label: str
-    frames: tuple[Frame, ...]
+    stack: int
+    """Its place in `stacks`."""
+
+
+class _LivedCode(Lived, frozen=True, kw_only=True):
+    """Such an allocation with its stack."""
+
+    label: str
     user: tuple[int, ...]
-    libraries: tuple[int, ...] = ()
+    libraries: tuple[int, ...]
+    frames: tuple[Frame, ...]
 
 
-class FoundAllocation(Record, frozen=True):
-    """The allocation that an address was in: the `number`-th, from 1, of the `total` there."""
+class FoundAllocation(_LivedCode, frozen=True):
+    """The allocation that an address was in."""
 
-    allocation: LiveAllocation
     number: int
+    """Which of the allocations with this address it is, from 1."""
     total: int
+    """How many there are."""
 
 
-class DeviceAt(Record, frozen=True):
-    """What one device held after one event.
-
-    `event_index` is that event, the one before `first_event` for the start; `time_us` its time, the
-    first event's for the start; `start_us` the first time of the whole trace. The groups, with the
-    rest, add up to `live_bytes` and `live_count`. `allocations` are the largest, where they were
-    asked for; `found` is the one that the moment is of, where that is an address.
-    """
+class DeviceAt(Record, Parted, frozen=True, kw_only=True):
+    """What one device held at a moment. The `bytes` of the groups and `rest_bytes` add up to
+    `live_bytes`."""
 
     device: int
     measure: MeasureName
     exactness: Exactness
-    when: When
+    moment: When
+    """The moment that was asked for."""
     event_index: int
+    """The event after which it is so; `first_event` - 1 is the start."""
     time_us: int | None
+    """That event's time; for the start the first event's."""
     start_us: int | None
+    """The first time of the whole trace, with `--from` too."""
     live_bytes: int
+    """What was live then, by the measure."""
     live_count: int
+    """In how many allocations; 0 for reserved bytes."""
     peak_bytes: int
+    """The highest of the measure in what was read."""
     first_event: int
     events: int
     trace_events: int
-    groups: tuple[Group, ...]
+    trusted: bool
+    reasons: tuple[str, ...]
     groups_total: int
     rest_bytes: int
     rest_count: int
-    trusted: bool
-    reasons: tuple[str, ...]
-    parts: tuple[Part, ...] = ()
-    allocations: tuple[LiveAllocation, ...] = ()
-    tree: CallTree | None = None
-    found: FoundAllocation | None = None
+    groups: tuple[Group, ...]
+    pools: tuple[Part, ...] | UnsetType = UNSET
+    streams: tuple[Part, ...] | UnsetType = UNSET
+    allocations: tuple[LiveAllocation, ...] | UnsetType = UNSET
+    """With `--list`: the largest first, as many as `--top` says."""
+    stacks: tuple[Stack, ...] | UnsetType = UNSET
+    """With `--list`: the stacks of `allocations`, each once."""
+    found: FoundAllocation | UnsetType = UNSET
+    """With `--address`: the allocation that it was in."""
+    tree: CallTree | UnsetType = UNSET
 
 
-class AtReport(Record, frozen=True):
-    """What `memreplay at` shows: an entry a device and moment.
+class AtReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.at/1"):
+    """What `memreplay at` found."""
 
-    `stages`, where annotations were asked for, are those of each device. `listed` says whether
-    allocations were asked for. `missing` holds, for devices that do not have
-    a moment that others have, why.
-    """
+    text_only = ("all_frames",)
 
     file: str
     measure: MeasureName
     by: By
-    all_frames: bool
-    listed: bool
-    devices: tuple[DeviceAt, ...]
-    missing: tuple[str, ...] = ()
-    stages: tuple[DeviceStages, ...] | None = None
-    truncated: bool = False
     pool: tuple[int, int] | None = None
     stream: int | None = None
     filters: Filters | None = None
+    truncated: bool = False
+    missing: tuple[str, ...] = ()
+    """Why devices are left out of a moment that others have."""
+    devices: tuple[DeviceAt, ...]
+    """One for each moment and device, in the order of the moments."""
+    annotations: tuple[DeviceStages, ...] | UnsetType = UNSET
+    """With `--annotations`: one for each device."""
+    all_frames: bool = False
+    """Whether whole stacks are shown."""

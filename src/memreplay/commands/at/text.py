@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
+from msgspec import UNSET
+from msgspec.structs import replace
+
 from memreplay.analysis.moments.records import DeviceStages
-from memreplay.commands.at.result import AtReport, DeviceAt, FoundAllocation, LiveAllocation
+from memreplay.commands.at.result import AtReport, DeviceAt, FoundAllocation, LiveAllocation, Stack
 from memreplay.render.calltree import tree_table
 from memreplay.render.document import (
     Block,
@@ -20,7 +23,7 @@ from memreplay.render.document import (
 from memreplay.render.filters import NOTHING_LEFT, filter_pairs
 from memreplay.render.fit import clean, cut_right
 from memreplay.render.headline import moment_phrases
-from memreplay.render.holders import group_row, holder_tables, place_of, share
+from memreplay.render.holders import coded_row, holder_tables, place_of, share
 from memreplay.render.reasons import reason_notes
 from memreplay.render.units import (
     count,
@@ -32,7 +35,7 @@ from memreplay.render.units import (
     size,
     time_utc,
 )
-from memreplay.snapshot.model import Group, When
+from memreplay.snapshot.model import When
 
 DEEPEST = 20  # levels that are set in
 LONGEST = 80  # characters of an annotation's name
@@ -41,11 +44,11 @@ LONGEST = 80  # characters of an annotation's name
 def at_document(report: AtReport) -> Document:
     """The file, then a section a device and moment: how much, who held it, the allocations."""
     blocks: list[Block] = [Heading((Place(file=report.file),))]
-    if not report.devices and not report.stages:
+    if not report.devices and not report.annotations:
         blocks.append(Note("nothing to show: the file has neither events nor segments"))
     for found in report.devices:
         blocks += _section(found, report)
-    for device in report.stages or ():
+    for device in report.annotations or ():
         blocks += _stages(device, report)
     blocks += [Note(text) for text in report.missing]
     return tuple(blocks)
@@ -102,12 +105,12 @@ def _section(found: DeviceAt, report: AtReport) -> list[Block]:
     blocks: list[Block] = [Heading(_headline(found)), Pairs(_pairs(found, report))]
     if report.filters and not found.peak_bytes:
         blocks.append(Note(NOTHING_LEFT))
-    if found.tree is None:
+    if found.tree is UNSET:
         blocks += holder_tables(found, found.live_bytes, report.by, all_frames=report.all_frames)
     else:
         blocks += tree_table(found.tree, found.live_bytes)
-    if report.listed and found.allocations:
-        blocks.append(_allocations_table(found, report))
+    if found.allocations and found.stacks:
+        blocks.append(_allocations_table(found, found.allocations, found.stacks, report))
     return [*blocks, *reason_notes(found.reasons, trusted=found.trusted)]
 
 
@@ -119,13 +122,16 @@ def _headline(found: DeviceAt) -> tuple[str, ...]:
 
 
 def _pairs(found: DeviceAt, report: AtReport) -> tuple[tuple[str, str], ...]:
-    pairs = [("moment", when_words(found.when)), ("measure", f"{found.measure}, {found.exactness}")]
+    pairs = [
+        ("moment", when_words(found.moment)),
+        ("measure", f"{found.measure}, {found.exactness}"),
+    ]
     pairs += part_pairs(report)
     pairs += filter_pairs(report.filters)
     if found.events < found.trace_events:
         words = range_words(found.first_event, found.events, found.trace_events)
         pairs.append(("range", words))
-    if found.found is not None:
+    if found.found is not UNSET:
         pairs += _life_pairs(found.found)
     part = percent(share(found.live_bytes, found.peak_bytes))
     pairs.append(("peak", f"{size(found.peak_bytes)}, of which this is {part}"))
@@ -136,24 +142,23 @@ def _pairs(found: DeviceAt, report: AtReport) -> tuple[tuple[str, str], ...]:
 
 def _life_pairs(one: FoundAllocation) -> list[tuple[str, str]]:
     """What is at the address: how much, from when to when, by whom."""
-    life = one.allocation
-    there = f"{size(life.bytes)} at 0x{life.address:x}"
+    there = f"{size(one.bytes)} at 0x{one.address:x}"
     if one.total > 1:
         there += f", #{count(one.number)} of {counted(one.total, 'allocation')} with this address"
-    begins = "from before the recording" if life.alloc_event is None else "from event "
-    if life.alloc_event is not None:
-        begins += count(life.alloc_event)
-    if life.free_event is None:
+    begins = "from before the recording" if one.alloc_event is None else "from event "
+    if one.alloc_event is not None:
+        begins += count(one.alloc_event)
+    if one.free_event is None:
         lived = f"{begins} to the end"
     else:
-        lived = f"{begins} to event {count(life.free_event)}"
-        if life.alloc_us is not None and life.free_us is not None:
-            lived += f", {duration(max(life.free_us - life.alloc_us, 0))}"
-        elif life.alloc_event is not None:
-            lived += f", {counted(life.free_event - life.alloc_event, 'event')}"
-    pairs = [("block", there), ("lives", lived), ("made at", life.label)]
-    if life.freed_at is not None:
-        at = place_of(life.freed_at)
+        lived = f"{begins} to event {count(one.free_event)}"
+        if one.alloc_us is not None and one.free_us is not None:
+            lived += f", {duration(max(one.free_us - one.alloc_us, 0))}"
+        elif one.alloc_event is not None:
+            lived += f", {counted(one.free_event - one.alloc_event, 'event')}"
+    pairs = [("block", there), ("lives", lived), ("made at", one.label)]
+    if one.freed_at is not None:
+        at = place_of(one.freed_at)
         pairs.append(("freed at", f"{at.function}  {at.file}:{at.line}"))
     return pairs
 
@@ -179,24 +184,29 @@ def when_words(when: When) -> str:
     if when.kind == "peak":
         return "the peak" if when.value == 1 else f"separate peak {when.value}, by height"
     if when.kind == "annotation":
-        edge = {"start": "start of", "end": "end of", "peak": "peak within"}[when.edge]
+        edge = {"start": "start of", "end": "end of", "peak": "peak within"}[when.edge or "start"]
         return f"{edge} annotation {when.name}"
     if when.kind == "address":
         return f"address 0x{when.value:x} is allocated" + (f", #{when.name}" if when.name else "")
     return {"start": "the start", "end": "the end"}[when.kind]
 
 
-def _allocations_table(found: DeviceAt, report: AtReport) -> Table:
+def _allocations_table(
+    found: DeviceAt,
+    allocations: tuple[LiveAllocation, ...],
+    stacks: tuple[Stack, ...],
+    report: AtReport,
+) -> Table:
     """A line an allocation; stream and pool only where any is not the default."""
     titles: tuple[str, ...] = ("bytes", "address", "age", "freed at")
     several = [
-        ("stream", any(one.stream not in (0, None) for one in found.allocations)),
-        ("pool", any(one.pool not in ((0, 0), None) for one in found.allocations)),
+        ("stream", any(one.stream not in (0, None) for one in allocations)),
+        ("pool", any(one.pool not in ((0, 0), None) for one in allocations)),
     ]
     titles += tuple(name for name, shown in several if shown)
     rows = []
     shapes: dict[int, Row] = {}
-    for one in found.allocations:
+    for one in allocations:
         numbers = {
             "bytes": size(one.bytes),
             "address": f"0x{one.address:x}",
@@ -206,13 +216,13 @@ def _allocations_table(found: DeviceAt, report: AtReport) -> Table:
             "pool": "-" if one.pool is None else f"{one.pool[0]}:{one.pool[1]}",
         }
         if one.stack not in shapes:
-            shapes[one.stack] = _stack_row(one, report)
+            shapes[one.stack] = _stack_row(stacks[one.stack], report)
         rows.append(
             _allocation_row(tuple(numbers[title] for title in titles), one, shapes[one.stack])
         )
-    left = found.live_count - len(found.allocations)
+    left = found.live_count - len(allocations)
     if left:
-        rest = found.live_bytes - sum(one.bytes for one in found.allocations)
+        rest = found.live_bytes - sum(one.bytes for one in allocations)
         empty = ("",) * (len(titles) - 1)
         rows.append(
             Row((size(rest), *empty, f"{count(left)} more (--top 0 shows all)"), style="dim")
@@ -229,20 +239,10 @@ def _age(one: LiveAllocation) -> str:
     return counted(one.age_events or 0, "event")
 
 
-def _stack_row(one: LiveAllocation, report: AtReport) -> Row:
+def _stack_row(stack: Stack, report: AtReport) -> Row:
     """Where allocations of one stack were made, and what stands below."""
-    group = Group(
-        label=one.label,
-        bytes=one.bytes,
-        count=1,
-        share=1.0,
-        frames=one.frames,
-        user=one.user,
-        of=(),
-        libraries=one.libraries,
-    )
-    row = group_row(group, "stack", all_frames=report.all_frames)
-    return Row(row.cells[-1:], row.below if report.all_frames else (), row.style)
+    row = coded_row((), stack, "stack", all_frames=report.all_frames)
+    return row if report.all_frames else replace(row, below=())
 
 
 def _allocation_row(numbers: tuple[str, ...], one: LiveAllocation, row: Row) -> Row:

@@ -136,9 +136,9 @@ def command(file: str, reading: Reading, selection: Selection, asked: Asked) -> 
 
 def _render(report: CategoriesReport, fmt: str) -> str:
     if fmt == "json":
-        from memreplay.commands.categories.json import render_categories_json
+        from memreplay.render.record_json import render_json
 
-        return render_categories_json(report)
+        return render_json(report)
     from memreplay.commands.categories.text import categories_document
 
     return render_document(categories_document(report))
@@ -146,9 +146,9 @@ def _render(report: CategoriesReport, fmt: str) -> str:
 
 def _drawn(report: TimelineReport, fmt: str, width: int) -> str:
     if fmt == "json":
-        from memreplay.commands.timeline.json import render_timeline_json
+        from memreplay.render.record_json import render_json
 
-        return render_timeline_json(report)
+        return render_json(report, indent=None)
     if fmt == "csv":
         from memreplay.commands.timeline.csv import render_timeline_csv
 

@@ -51,18 +51,18 @@ def categories_report(
     return CategoriesReport(
         file=snap.file,
         measure=selection.measure,
-        when=when,
-        all_frames=all_frames,
+        moment=when,
         devices=tuple(
             device_categories(
                 snap, usage, resolve(snap, usage, when), grouper, selection.top, selection.strict
             )
             for usage in usages
         ),
-        truncated=snap.truncation is not None,
         pool=selection.pool,
         stream=selection.stream,
-        filters=selection.filters,
+        filters=selection.filters or None,
+        truncated=snap.truncation is not None,
+        all_frames=all_frames,
     )
 
 
@@ -113,7 +113,7 @@ def device_categories(
         first_event=replay.first_event,
         events=replay.events,
         trace_events=snap.trace_events(replay.device),
-        caught=tuple(caught),
+        rules=tuple(caught),
         unknown_bytes=sum(row[1] for row in unknown),
         unknown_count=sum(row[2] for row in unknown),
         unknown=tuple(map(group, unknown[:top] if top else unknown)),

@@ -6,60 +6,76 @@ from memreplay.snapshot.model import Exactness, Filters, Group, MeasureName, Whe
 from memreplay.snapshot.record import Record
 
 
-class Caught(Record, frozen=True):
-    """What one rule decided: each allocation is caught by the first rule that holds.
-
-    `rule` is its number, from 1; `own` says whether the configuration has it. `largest` is the
-    stack that holds most of it, None where nothing was caught.
-    """
+class Caught(Record, frozen=True, kw_only=True):
+    """What one rule caught: each allocation is caught by the first rule that matches."""
 
     rule: int
+    """The rule's number, from 1."""
     category: str
+    """The category that it gives."""
     own: bool
+    """Whether the configuration has it, and not memreplay itself."""
     bytes: int
+    """What it caught."""
     count: int
+    """In how many allocations."""
     share: float
+    """`bytes` as a share of `live_bytes`, 0.0 to 1.0."""
     largest: Group | None
+    """The stack that holds most of it; null if nothing was caught."""
 
 
-class DeviceCategories(Record, frozen=True):
-    """The live set of one device at a moment, by rules.
-
-    `caught` has all rules in their order; with the unknown they add up to `live_bytes` and
-    `live_count`. `unknown` are the largest stacks that no rule caught, of `unknown_total`. `notes`
-    say what rules could not tell apart.
-    """
+class DeviceCategories(Record, frozen=True, kw_only=True):
+    """What one device held at the moment, by rules. The rules' `bytes` and `unknown_bytes` add up
+    to `live_bytes`."""
 
     device: int
     measure: MeasureName
     exactness: Exactness
     event_index: int
+    """The event after which it is so; `first_event` - 1 is the start."""
     time_us: int | None
+    """That event's time; for the start the first event's."""
     start_us: int | None
+    """The first time of the whole trace, with `--from` too."""
     live_bytes: int
+    """What was live then, by the measure."""
     live_count: int
+    """In how many allocations."""
     first_event: int
     events: int
     trace_events: int
-    caught: tuple[Caught, ...]
-    unknown_bytes: int
-    unknown_count: int
-    unknown: tuple[Group, ...]
-    unknown_total: int
     trusted: bool
     reasons: tuple[str, ...]
+    rules: tuple[Caught, ...]
+    """All rules, in their order."""
+    unknown_bytes: int
+    """What no rule caught."""
+    unknown_count: int
+    """In how many allocations."""
+    unknown_total: int
+    """In how many stacks."""
+    unknown: tuple[Group, ...]
+    """The largest of these stacks, as many as `--top` says."""
     notes: tuple[str, ...] = ()
+    """What the rules could not tell apart."""
 
 
-class CategoriesReport(Record, frozen=True):
-    """What `memreplay categories` shows: an entry a device."""
+class CategoriesReport(
+    Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.categories/1"
+):
+    """What `memreplay categories` found."""
+
+    text_only = ("all_frames",)
 
     file: str
     measure: MeasureName
-    when: When
-    all_frames: bool
-    devices: tuple[DeviceCategories, ...]
-    truncated: bool = False
+    moment: When
+    """The moment that was asked for."""
     pool: tuple[int, int] | None = None
     stream: int | None = None
     filters: Filters | None = None
+    truncated: bool = False
+    devices: tuple[DeviceCategories, ...]
+    all_frames: bool = False
+    """Whether whole stacks are shown."""

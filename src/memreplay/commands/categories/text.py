@@ -49,7 +49,7 @@ def _section(found: DeviceCategories, report: CategoriesReport) -> list[Block]:
 
 def _pairs(found: DeviceCategories, report: CategoriesReport) -> tuple[tuple[str, str], ...]:
     pairs = [
-        ("moment", when_words(report.when)),
+        ("moment", when_words(report.moment)),
         ("measure", f"{found.measure}, {found.exactness}"),
     ]
     if report.pool is not None:
@@ -61,8 +61,8 @@ def _pairs(found: DeviceCategories, report: CategoriesReport) -> tuple[tuple[str
         words = range_words(found.first_event, found.events, found.trace_events)
         pairs.append(("range", words))
     pairs.append(("live", counted(found.live_count, "block")))
-    own = sum(one.own for one in found.caught)
-    rules = counted(len(found.caught), "rule")
+    own = sum(one.own for one in found.rules)
+    rules = counted(len(found.rules), "rule")
     if own:
         rules += f", {count(own)} of them from the configuration"
     pairs.append(("rules", rules))
@@ -71,7 +71,7 @@ def _pairs(found: DeviceCategories, report: CategoriesReport) -> tuple[tuple[str
 
 def _rules_table(found: DeviceCategories, report: CategoriesReport) -> Table:
     """The rules in their order; a default one that caught nothing has no row."""
-    rows = [_rule_row(one, report) for one in found.caught if one.count or one.own]
+    rows = [_rule_row(one, report) for one in found.rules if one.count or one.own]
     numbers = (size(found.unknown_bytes), percent(share(found.unknown_bytes, found.live_bytes)))
     more = "(see below)" if found.unknown else ""
     unknown = (*numbers, count(found.unknown_count), "-", "unknown", more)

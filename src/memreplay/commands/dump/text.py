@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Literal
 
 from memreplay.engine.write import _dump
 from memreplay.errors import LimitError
-from memreplay.render.strict_json import json_safe, to_json
+from memreplay.render.strict_json import to_json
+from memreplay.snapshot.json_values import json_safe
 
 if TYPE_CHECKING:
     from memreplay.snapshot.snapshot import Snapshot

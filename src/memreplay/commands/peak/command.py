@@ -101,9 +101,9 @@ def command(file: str, reading: Reading, selection: Selection, asked: Asked) -> 
 
 def _render(report: PeakReport, fmt: str) -> str:
     if fmt == "json":
-        from memreplay.commands.peak.json import render_peak_json
+        from memreplay.render.record_json import render_json
 
-        return render_peak_json(report)
+        return render_json(report)
     from memreplay.commands.peak.text import headlines, peak_document
 
     return render_document(peak_document(report), last=headlines(report))

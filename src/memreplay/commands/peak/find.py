@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET, UnsetType
+
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.moments.annotations import open_at, spans
 from memreplay.analysis.selecting.choice import check_reserved, chosen_usages, fitting_by
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from memreplay.analysis.groups.calltree import TreeShape
+    from memreplay.analysis.groups.tree import CallTree
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.snapshot import Snapshot
     from memreplay.snapshot.usage import Usage
@@ -54,11 +57,11 @@ def peak_report(
         file=snap.file,
         measure=selection.measure,
         by=by,
-        all_frames=all_frames,
-        truncated=snap.truncation is not None,
         pool=selection.pool,
         stream=selection.stream,
-        filters=selection.filters,
+        filters=selection.filters or None,
+        truncated=snap.truncation is not None,
+        all_frames=all_frames,
         devices=tuple(
             device_peak(snap, usage, grouper, selection.top, peaks, selection.strict, tree)
             for usage in usages
@@ -82,7 +85,7 @@ def device_peak(
     trust = (strict_verdict if strict else verdict)(snap, usage)
     reserved = usage.measure == "reserved"
     annotations, step = where_in(snap, replay, point.event_index)
-    calls = None
+    calls: CallTree | UnsetType = UNSET
     if tree is not None:
         from memreplay.analysis.groups.calltree import call_tree
 
@@ -102,18 +105,20 @@ def device_peak(
         events=replay.events,
         trace_events=snap.trace_events(replay.device),
         live_count=count,
-        groups=groups,
+        annotation=annotations[-1] if annotations else None,
+        step=step,
+        categories=() if reserved else categories_at(grouper, usage, point.event_index),
+        trusted=trust.trusted,
+        reasons=trust.reasons,
         groups_total=total,
         rest_bytes=point.bytes - sum(g.bytes for g in groups),
         rest_count=count - sum(g.count for g in groups),
-        trusted=trust.trusted,
-        reasons=trust.reasons,
+        groups=groups,
         peaks=usage.peaks(peaks) if peaks else (),
-        parts=parts,
+        pools=parts if grouper.by == "pool" else UNSET,
+        streams=parts if grouper.by == "stream" else UNSET,
         tree=calls,
         annotations=annotations,
-        step=step,
-        categories=() if reserved else categories_at(grouper, usage, point.event_index),
     )
 
 

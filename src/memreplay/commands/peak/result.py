@@ -2,85 +2,99 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import UNSET, UnsetType
 
 from memreplay.analysis.steps.records import StepAt
-from memreplay.snapshot.model import By, Exactness, Filters, Group, MeasureName, Part, PeakPoint
+from memreplay.snapshot.model import (
+    By,
+    Exactness,
+    Filters,
+    Group,
+    MeasureName,
+    Part,
+    Parted,
+    PeakPoint,
+)
 from memreplay.snapshot.record import Record
 
 if TYPE_CHECKING:
     from memreplay.analysis.groups.tree import CallTree
 
 
-class CategoryBytes(NamedTuple):
-    """What a category held at the peak."""
+class CategoryBytes(Record, frozen=True):
+    """What a category held."""
 
-    name: str
+    category: str
+    """Its [name](categories.md)."""
     bytes: int
-    live_count: int
+    """What it held."""
+    count: int
+    """In how many allocations."""
 
 
-class DevicePeak(Record, frozen=True):
-    """The highest usage of one device by one measure, and who held it.
+class DevicePeak(Record, Parted, frozen=True, kw_only=True):
+    """The highest usage of one device by one measure, and who held it. The `bytes` of the groups
+    and `rest_bytes` add up to `peak_bytes`."""
 
-    `event_index` is the first event after which usage is at its maximum, -1 when that is the start.
-    `trace_events` counts the whole trace. Where a range was read, `first_event` is its first
-    event's index in the trace, `events` how many it has, the start is the event before
-    (`first_event - 1`), and the baseline what was live then. `time_us` is that event's time (the
-    first event's time for -1); None where the file has no times. `start_us` is the time of the
-    first event, None likewise. `baseline_bytes` is what was live before the first event;
-    `baseline_held_bytes` the part of it still live at the peak. `groups` are sorted by bytes,
-    largest first; `groups_total` is how many there are before `top` cut them; the bytes and count
-    of those cut are in `rest_bytes` and `rest_count`, so that everything always adds up to
-    `peak_bytes`. `exactness` says whether the series is exact ("estimated": the reasons tell why);
-    `trusted` also whether it is all that happened. `peaks` are the highest separate maxima, when
-    they were asked for; `parts` those of pools or streams, when grouped by these. `annotations`
-    are those that were open, the outermost first, and `step` is the step by them, as `memreplay
-    steps` has it; `categories` are those of all that was held, largest first, empty of reserved
-    memory.
-    """
+    text_only = ("annotations",)
 
     device: int
     measure: MeasureName
     exactness: Exactness
     peak_bytes: int
+    """The highest usage."""
     event_index: int
+    """The first event after which usage is that high; `first_event` - 1 is the start."""
     time_us: int | None
+    """That event's time; for the start the first event's."""
     start_us: int | None
     baseline_bytes: int
+    """What was live before the first event that was read."""
     baseline_held_bytes: int
+    """The part of the baseline that is live at the peak; 0 for reserved bytes."""
     final_bytes: int
+    """What is live after the last event that was read."""
     first_event: int
     events: int
     trace_events: int
     live_count: int
-    groups: tuple[Group, ...]
+    """How many allocations are live at the peak; 0 for reserved bytes."""
+    annotation: str | None
+    """The innermost annotation that is open at the peak."""
+    step: StepAt | None
+    """The step that the peak is in, if there are annotations."""
+    categories: tuple[CategoryBytes, ...]
+    """The categories of all that is held at the peak, the largest first; none for reserved
+    bytes."""
+    trusted: bool
+    reasons: tuple[str, ...]
     groups_total: int
     rest_bytes: int
     rest_count: int
-    trusted: bool
-    reasons: tuple[str, ...]
+    groups: tuple[Group, ...]
     peaks: tuple[PeakPoint, ...] = ()
-    parts: tuple[Part, ...] = ()
-    tree: CallTree | None = None
+    """The highest separate peaks, as many as `--peaks` says."""
+    pools: tuple[Part, ...] | UnsetType = UNSET
+    streams: tuple[Part, ...] | UnsetType = UNSET
+    tree: CallTree | UnsetType = UNSET
     annotations: tuple[str, ...] = ()
-    step: StepAt | None = None
-    categories: tuple[CategoryBytes, ...] = ()
+    """The annotations that are open at the peak, the outermost first."""
 
 
-class PeakReport(Record, frozen=True):
-    """What `memreplay peak` shows: one entry a device that has events or segments.
+class PeakReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.peak/1"):
+    """What `memreplay peak` found: a device each that has events or segments."""
 
-    `truncated` says that the file is cut off, and that this is of its whole part. `pool` and
-    `stream` are those that alone were asked for.
-    """
+    text_only = ("all_frames",)
 
     file: str
     measure: MeasureName
     by: By
-    all_frames: bool
-    devices: tuple[DevicePeak, ...]
-    truncated: bool = False
     pool: tuple[int, int] | None = None
     stream: int | None = None
     filters: Filters | None = None
+    truncated: bool = False
+    devices: tuple[DevicePeak, ...]
+    all_frames: bool = False
+    """Whether whole stacks are shown."""

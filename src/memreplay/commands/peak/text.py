@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import UNSET
+
 from memreplay.analysis.categories.rules import UNKNOWN
 from memreplay.commands.peak.result import DevicePeak, PeakReport
 from memreplay.render.document import (
@@ -55,7 +57,7 @@ def _section(peak: DevicePeak, report: PeakReport) -> list[Block]:
         blocks.append(_peaks_table(peak))
     if report.filters and not peak.peak_bytes:
         blocks.append(Note(NOTHING_LEFT))
-    if peak.tree is None:
+    if peak.tree is UNSET:
         blocks += holder_tables(peak, peak.peak_bytes, report.by, all_frames=report.all_frames)
     else:
         from memreplay.render.calltree import tree_table  # late: few ask for a tree
@@ -129,7 +131,7 @@ def _pairs(peak: DevicePeak, report: PeakReport) -> tuple[tuple[str, str], ...]:
     where = where_words(peak.step, peak.annotations[-1:])
     if where:
         pairs.append(("where", where))
-    if any(one.name != UNKNOWN for one in peak.categories) and report.by != "category":
+    if any(one.category != UNKNOWN for one in peak.categories) and report.by != "category":
         pairs.append(("kinds", _categories(peak)))
     return tuple(pairs)
 
@@ -138,7 +140,7 @@ def _categories(peak: DevicePeak) -> str:
     """`activations 3.9 GiB (75.9%), …`: the largest categories."""
     shown = peak.categories[:_MOST_CATEGORIES]
     words = [
-        f"{one.name} {size(one.bytes)} ({percent(share(one.bytes, peak.peak_bytes))})"
+        f"{one.category} {size(one.bytes)} ({percent(share(one.bytes, peak.peak_bytes))})"
         for one in shown
     ]
     more = len(peak.categories) - len(shown)

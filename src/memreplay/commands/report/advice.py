@@ -179,7 +179,7 @@ def _of_recording(device: DeviceOverview, facts: Facts) -> Iterator[Advice]:
 
 def _by_category(device: DeviceOverview) -> dict[str, int]:
     found: dict[str, int] = {}
-    for one in device.categories.caught if device.categories else ():
+    for one in device.categories.rules if device.categories else ():
         found[one.category] = found.get(one.category, 0) + one.bytes
     return found
 

@@ -6,11 +6,9 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from memreplay.commands.categories.json import render_categories_json
 from memreplay.commands.fragmentation.json import render_fragmentation_json
 from memreplay.commands.fragmentation.result import UnusedPoint
 from memreplay.commands.oom.json import render_oom_json
-from memreplay.commands.peak.json import render_peak_json
 from memreplay.commands.report.advice_words import advice_words
 from memreplay.commands.report.result import Advice, DeviceOverview, Overview
 from memreplay.commands.report.text import commands
@@ -20,8 +18,8 @@ from memreplay.render.strict_json import to_json
 SCHEMA = "memreplay.report/1"
 # What writes each part: its command's own report, so that nothing is described twice.
 _PARTS: dict[str, Callable[[Any], str]] = {
-    "peak": render_peak_json,
-    "categories": render_categories_json,
+    "peak": render_json,
+    "categories": render_json,
     "fragmentation": render_fragmentation_json,
     "steps": render_json,
     "leaks": render_json,

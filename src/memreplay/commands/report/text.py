@@ -208,7 +208,7 @@ def _categories(device: DeviceOverview) -> str:
     if found.unknown_bytes == found.live_bytes:
         return f"not known: no rule fits any stack of the {size(found.live_bytes)}"
     sums: dict[str, int] = {}
-    for one in found.caught:
+    for one in found.rules:
         # What stands behind a colon in a category of ours explains it.
         name = one.category if one.own else one.category.partition(": ")[0]
         sums[name] = sums.get(name, 0) + one.bytes

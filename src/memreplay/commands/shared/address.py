@@ -34,4 +34,4 @@ class AddressType(_ParamType):
             or (address := int(match[1], 16 if match[1][:2] in ("0x", "0X") else 10)) >> 64
         ):
             self.fail(f"{value!r} is not an address: give 0x7f12a0000000, or with #2", param, ctx)
-        return When("address", address, name=match[2] or "")
+        return When("address", address, name=match[2] or None)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from memreplay.snapshot.model import By, Exactness, Filters, Group, MeasureName
+from msgspec import UNSET, UnsetType
+
+from memreplay.analysis.groups.tree import CallTree
+from memreplay.snapshot.model import By, Coded, Exactness, Filters, Group, MeasureName, Part
 from memreplay.snapshot.record import Record
 
 
-class Shared(Record, frozen=True, kw_only=True):
+class Shared(Coded, frozen=True, kw_only=True):
     """The meaning of a field that says none itself (ci/schemas.py). Nothing is made of this."""
 
     # Of a report.
@@ -58,3 +61,9 @@ class Shared(Record, frozen=True, kw_only=True):
     """The bytes of the groups that `--top` cut."""
     rest_count: int
     """Their allocations."""
+    pools: tuple[Part, ...] | UnsetType = UNSET
+    """With `--by pool`: the pools, the largest first; `--top` does not cut them."""
+    streams: tuple[Part, ...] | UnsetType = UNSET
+    """With `--by stream`: the streams, the largest first; `--top` does not cut them."""
+    tree: CallTree | UnsetType = UNSET
+    """With `--tree`: the same as a tree of calls."""

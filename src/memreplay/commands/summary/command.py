@@ -79,9 +79,9 @@ def _summarize(file: str, reading: Reading) -> SnapshotSummary:
 
 def _render(summary: SnapshotSummary, fmt: str, *, several: bool) -> str:
     if fmt == "json":
-        from memreplay.commands.summary.json import render_summary_json
+        from memreplay.render.record_json import render_json
 
-        return render_summary_json(summary, indent=None if several else 2)
+        return render_json(summary, indent=None if several else 2)
     from memreplay.commands.summary.text import summary_document
 
     return render_document(summary_document(summary))

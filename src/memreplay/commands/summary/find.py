@@ -12,6 +12,7 @@ from memreplay.commands.summary.result import (
     SnapshotSummary,
     StateBytes,
 )
+from memreplay.snapshot.json_values import json_safe
 from memreplay.snapshot.model import MEASURES
 
 if TYPE_CHECKING:
@@ -38,10 +39,16 @@ def summarize(snap: Snapshot) -> SnapshotSummary:
         stacks=native.n_stacks - 1,
         frames=native.n_frames - 1,
         overflowed=overflowed(snap),
-        settings=snap.settings,
-        settings_changed=changed_settings(snap.settings),
+        settings=_safe(snap.settings),
+        settings_changed=_safe(changed_settings(snap.settings)),
         devices=tuple(device_summary(snap, device) for device in snap.devices),
     )
+
+
+def _safe(settings: dict[str, object]) -> dict[str, object]:
+    found = json_safe(settings)
+    assert isinstance(found, dict)
+    return found
 
 
 def device_summary(snap: Snapshot, device: int) -> DeviceSummary:

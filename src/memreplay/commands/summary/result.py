@@ -2,113 +2,146 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from memreplay.snapshot.model import Exactness, MeasureName
 from memreplay.snapshot.record import Record
 
 
 class StateBytes(Record, frozen=True):
-    """Blocks of one state (`active_allocated`, `active_pending_free`, `inactive`, …) in the
-    segments.
-
-    `size_bytes` are block sizes (rounded), `requested_bytes` what was asked for (0 for inactive).
-    """
+    """The blocks of one state in the final segments."""
 
     state: str
+    """`active_allocated`, `active_pending_free`, `inactive` …"""
     blocks: int
+    """How many."""
     size_bytes: int
+    """Their sizes, **rounded** as the allocator does."""
     requested_bytes: int
+    """What was asked for; 0 for inactive blocks."""
 
 
-class MeasureSummary(Record, frozen=True):
-    """One measure of one device over its events.
-
-    `event_index` is the first event after which the peak is reached, `time_us` its time.
-    `mean_bytes` is weighted by time; None where there are no times. `reconciliation_bytes` is
-    `final_bytes` less what the segments in the file hold by this measure; None when a range was
-    read that ends before the trace does.
-    """
+class MeasureSummary(Record, frozen=True, kw_only=True):
+    """One measure of one device over the events that were read."""
 
     measure: MeasureName
     exactness: Exactness
     reasons: tuple[str, ...]
+    """What the measure itself has against it; those of the device are of everything."""
     start_bytes: int
+    """Before the first event."""
     peak_bytes: int
+    """The highest."""
     event_index: int
+    """The first event after which it is reached."""
     time_us: int | None
+    """That event's time."""
     minimum_bytes: int
+    """The lowest."""
     mean_bytes: int | None
+    """The mean, weighted by time; null if there are no times."""
     final_bytes: int
+    """After the last event."""
     reconciliation_bytes: int | None
+    """`final_bytes` less what the final segments hold by this measure; null if `--to` ends before
+    the trace does."""
 
 
-class DeviceSummary(Record, frozen=True):
-    """One device of a snapshot: what is there, and whether a replay of it can be trusted.
-
-    `reserved_bytes`, `active_bytes` and `requested_bytes` are the final segments' (sum of segment
-    sizes; of active blocks' sizes; of active blocks' requested sizes). `final_bytes` is the
-    replay's own end, and `reconciliation_bytes` is `final_bytes - requested_bytes`: 0 when trace
-    and segments agree, None when a range was read that ends before the trace does. `events` counts
-    those of the range, from `first_event` on, `trace_events` all. `reasons` are stable names (see
-    docs/numbers.md), empty when `trusted` with nothing to add. `blocks_proven` are allocations
-    whose block's size follows from addresses, `blocks_assumed` those for which the rounded request
-    is taken. `pools` and `streams` count those that anything was allocated or reserved in.
-    """
+class DeviceSummary(Record, frozen=True, kw_only=True):
+    """One device of a snapshot: what is there, and whether a replay of it can be trusted."""
 
     device: int
     first_event: int
     events: int
+    """How many events were read; all numbers of events and usage are of these."""
     trace_events: int
     actions: dict[str, int]
-    first_us: int | None
-    last_us: int | None
-    events_with_stack: int
-    segments: int
-    reserved_bytes: int
-    active_bytes: int
-    requested_bytes: int
-    states: tuple[StateBytes, ...]
-    baseline_bytes: int
-    peak_bytes: int
-    final_bytes: int
-    unmatched_frees: int
-    double_allocs: int
+    """Events by action."""
     unknown_actions: int
+    """Events of actions that memreplay does not know."""
+    first_us: int | None
+    """The time of the first event."""
+    last_us: int | None
+    """The time of the last event."""
+    events_with_stack: int
+    """Events that have a stack."""
+    segments: int
+    """Segments at the end: of the dump, whatever the range."""
+    reserved_bytes: int
+    """Their sizes."""
+    active_bytes: int
+    """The sizes of the active blocks in them, **rounded** as the allocator does."""
+    requested_bytes: int
+    """What was asked for in these blocks."""
+    states: tuple[StateBytes, ...]
+    """The blocks in them by state."""
+    baseline_bytes: int
+    """Requested bytes that were live before the first event."""
+    peak_bytes: int
+    """The highest requested usage."""
+    final_bytes: int
+    """Requested usage after the last event."""
+    unmatched_frees: int
+    """Frees of what was not live."""
+    double_allocs: int
+    """Allocations of what was live."""
     reconciliation_bytes: int | None
+    """`final_bytes` less `requested_bytes`: 0 if trace and segments agree; null if `--to` ends
+    before the trace does."""
     measures: tuple[MeasureSummary, ...]
+    """Each measure."""
     pools: int
+    """How many pools are known."""
     streams: int
+    """How many streams are known."""
     blocks_proven: int
+    """Allocations whose block's size follows from addresses."""
     blocks_assumed: int
+    """Allocations for which the rounded request stands in."""
     pending_frees: int
+    """Frees that were requested and had not completed at the end."""
     synthetic_events: int
+    """Frees and allocations by which a CUDA graph tree set a pool back."""
     trusted: bool
+    """Whether nothing speaks against a replay, in any measure."""
     reasons: tuple[str, ...]
 
 
-class SnapshotSummary(Record, frozen=True):
-    """What `memreplay summary` shows of one file.
-
-    `container` is how the bytes were wrapped ("pickle", "gzip", "xz", "gzip in
-    zip", …); `protocol` the pickle
-    protocol, -1 for JSON; `generation` a short text for people: which PyTorch wrote it, judged by
-    the keys. `file_bytes` is the size on disk (None for a stream), `stream_bytes` the decompressed
-    size. `settings` holds the whole allocator settings; `settings_changed` those that differ from
-    PyTorch's defaults.
-    """
+class SnapshotSummary(
+    Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.summary/1"
+):
+    """What `memreplay summary` found in one file."""
 
     file: str
     file_bytes: int | None
+    """Its size on disk; null for a stream."""
     stream_bytes: int
+    """Its size after decompression."""
     container: str
+    """How the bytes are wrapped, from the inside: `pickle` for not at all (JSON too), `gzip`,
+    `zstd`, `xz`, `bzip2`, `zip`; two layers as `gzip in zip`; `parquet` or `arrow` for the tables
+    of `memreplay export`."""
     protocol: int
-    generation: str
-    has_times: bool
-    has_stacks: bool
-    annotations: int
-    stacks: int
-    frames: int
-    overflowed: bool | None
-    settings: dict[str, object]
-    settings_changed: dict[str, object]
-    devices: tuple[DeviceSummary, ...] = ()
+    """The pickle protocol; -1 for JSON."""
     truncated: bool = False
+    generation: str
+    """Which PyTorch wrote it, by the keys: for people, may change in wording."""
+    has_times: bool
+    """Whether events that were read have times."""
+    has_stacks: bool
+    """Whether anything has call stacks, blocks too."""
+    annotations: int
+    """Annotations outside the traces."""
+    stacks: int
+    """Distinct stacks."""
+    frames: int
+    """Distinct frames."""
+    overflowed: bool | None
+    """Whether the recorder's ring buffer overflowed."""
+    settings: dict[str, Any]
+    """The allocator's settings as they are in the file. What JSON cannot say becomes null (NaN), a
+    hexadecimal string (integers past 64 bits) or its type's name (`"<bytes>"`); past eight levels
+    of nesting it becomes `"..."`."""
+    settings_changed: dict[str, Any]
+    """Those that differ from PyTorch's defaults."""
+    devices: tuple[DeviceSummary, ...] = ()

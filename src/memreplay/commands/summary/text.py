@@ -7,7 +7,6 @@ import json
 from memreplay.commands.summary.result import DeviceSummary, SnapshotSummary
 from memreplay.render.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
 from memreplay.render.reasons import reason_notes
-from memreplay.render.strict_json import json_safe
 from memreplay.render.units import (
     count,
     counted,
@@ -184,5 +183,5 @@ def _with_stack(device: DeviceSummary) -> str:
 
 def _value(value: object) -> str:
     """A setting's value as JSON, cut where somebody's file holds a novel."""
-    text = value if isinstance(value, str) and value else json.dumps(json_safe(value))
+    text = value if isinstance(value, str) and value else json.dumps(value)
     return text if len(text) <= 200 else text[:200] + "..."

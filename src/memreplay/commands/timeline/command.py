@@ -207,9 +207,9 @@ def _write(
 
 def _text(report: TimelineReport, fmt: str, absolute: bool, width: int, *, plain: bool) -> str:
     if fmt == "json":
-        from memreplay.commands.timeline.json import render_timeline_json
+        from memreplay.render.record_json import render_json
 
-        return render_timeline_json(report)
+        return render_json(report, indent=None)
     if fmt == "csv":
         from memreplay.commands.timeline.csv import render_timeline_csv
 

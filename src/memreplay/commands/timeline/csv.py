@@ -46,7 +46,7 @@ def render_timeline_csv(report: TimelineReport) -> str:
         )
         for i, row in enumerate(rows):
             held = [0 if column is None else column[i] for column in columns]
-            rest = [series.rest_bytes[i]] if stacked else []
+            rest = [series.rest[i]] if stacked else []
             writer.writerow([series.device, series.measure, *row, *held, *rest])
     return out.getvalue().rstrip("\n")
 

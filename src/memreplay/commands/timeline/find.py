@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from memreplay.analysis.groups.grouping import Grouper, part_label
@@ -78,7 +79,7 @@ def timeline_report(
         truncated=snap.truncation is not None,
         pool=selection.pool,
         stream=selection.stream,
-        filters=selection.filters,
+        filters=selection.filters or None,
     )
 
 
@@ -110,9 +111,9 @@ def device_series(
     replay = usage.replay
     peak = usage.peak
     buckets = usage.buckets(points, by_time=axis == "time")
-    layers: tuple[Layer, ...] = ()
-    rest: list[int] = []
-    total = 0
+    layers: tuple[Layer, ...] | UnsetType = UNSET
+    rest: tuple[int, ...] | UnsetType = UNSET
+    total: int | UnsetType = UNSET
     if grouper is not None:
         layers, rest, total = _layers(usage, buckets, grouper, top)
     trust = (strict_verdict if strict else verdict)(snap, usage)
@@ -125,8 +126,8 @@ def device_series(
         reasons=trust.reasons,
         start_bytes=usage.start_bytes,
         peak_bytes=peak.bytes,
-        event_index=peak.event_index,
-        time_us=peak.time_us,
+        peak_event_index=peak.event_index,
+        peak_us=peak.time_us,
         minimum_bytes=min(buckets.min_bytes),
         final_bytes=usage.final_bytes,
         start_us=start,
@@ -134,16 +135,21 @@ def device_series(
         first_event=replay.first_event,
         events=replay.events,
         trace_events=snap.trace_events(replay.device),
-        buckets=buckets,
-        layers=layers,
-        rest_bytes=tuple(rest),
+        event_index=buckets.event_index,
+        bucket_events=buckets.events,
+        time_us=buckets.time_us,
+        min_bytes=buckets.min_bytes,
+        max_bytes=buckets.max_bytes,
+        max_event_index=buckets.max_event,
         groups_total=total,
+        groups=layers,
+        rest_bytes=rest,
     )
 
 
 def _layers(
     usage: Usage, buckets: Buckets, grouper: Grouper, top: int
-) -> tuple[tuple[Layer, ...], list[int], int]:
+) -> tuple[tuple[Layer, ...], tuple[int, ...], int]:
     """The groups that hold most at any time, the rest, and how many groups there are."""
     by = grouper.by
     reserved = usage.measure == "reserved"
@@ -162,10 +168,20 @@ def _layers(
     else:
         rows = usage.layers(grouper.keys(usage), keys, buckets.max_event)
     layers = tuple(
-        Layer(group, row, most, event)
+        Layer(
+            label=group.label,
+            user=group.user,
+            libraries=group.libraries,
+            frames=group.frames,
+            of=group.of,
+            peak_bytes=most,
+            peak_event_index=event,
+            bytes=row,
+            group=group,
+        )
         for (_, group, most, event), row in zip(found, rows, strict=False)
     )
-    return layers, rows[-1], total
+    return layers, tuple(rows[-1]), total
 
 
 def _reserved_parts(
@@ -177,7 +193,7 @@ def _reserved_parts(
         for part in usage.parts(grouper.by, usage.peak.event_index)
         if part.reserved_peak_bytes > 0
     ]
-    parts.sort(key=lambda part: (-part.reserved_peak_bytes, part.reserved_peak_event))
+    parts.sort(key=lambda part: (-part.reserved_peak_bytes, part.reserved_event_index))
     shown = parts[:top] if top else parts
     whole = sum(part.bytes for part in parts)
     return [
@@ -190,7 +206,7 @@ def _reserved_parts(
                 share=part.bytes / whole if whole else 0.0,
             ),
             part.reserved_peak_bytes,
-            part.reserved_peak_event,
+            part.reserved_event_index,
         )
         for key, part in zip(usage.part_classes(grouper.by, shown), shown, strict=True)
     ], len(parts)

@@ -144,7 +144,7 @@ def _band(plot: Axes, one: Series, axis: Axis) -> None:
     plot.fill_between(x, high, color=_COLOURS[0], alpha=0.30, linewidth=0)
     plot.fill_between(x, low, color=_COLOURS[0], alpha=0.35, linewidth=0)
     plot.plot(x, high, color=_COLOURS[0], linewidth=0.9)
-    at = one.event_index if axis.kind == "event" else (one.time_us or 0) - axis.zero(one)
+    at = one.peak_event_index if axis.kind == "event" else (one.peak_us or 0) - axis.zero(one)
     plot.plot([max(at, axis.start)], [one.peak_bytes], ".", color=_COLOURS[0], markersize=5)
 
 
@@ -166,8 +166,8 @@ def _stack(plot: Axes, one: Series, axis: Axis, by: By) -> None:
         (layer.bytes, _name(layer.group, by), colours[i % len(colours)])
         for i, layer in enumerate(one.layers)
     ]
-    if any(one.rest_bytes):
-        named.append((list(one.rest_bytes), "all else", _REST))
+    if any(one.rest):
+        named.append((list(one.rest), "all else", _REST))
     for number, (values, name, colour) in enumerate(named):
         above = [a + b for a, b in zip(below, values, strict=True)]
         x, bottom = _steps(edges, below)

@@ -4,34 +4,41 @@ from __future__ import annotations
 
 from typing import Literal
 
+from msgspec import UNSET, UnsetType
+
 from memreplay.analysis.moments.records import OutOfMemory
-from memreplay.snapshot.model import Buckets, By, Exactness, Filters, Group, MeasureName, Span
+from memreplay.snapshot.model import (
+    Buckets,
+    By,
+    Coded,
+    Exactness,
+    Filters,
+    Group,
+    MeasureName,
+    Span,
+)
 from memreplay.snapshot.record import Record
 
 Axis = Literal["event", "time"]
 
 
-class Layer(Record, frozen=True):
-    """A group's bytes over the buckets, each after the event of the bucket's maximum.
+class Layer(Coded, frozen=True, kw_only=True):
+    """A group over the buckets."""
 
-    `group` says what it is, and what it held at the device's peak; `peak_bytes` is the most that it
-    ever held, and `event_index` the first event after which it did.
-    """
+    text_only = ("group",)
 
-    group: Group
-    bytes: list[int]
     peak_bytes: int
-    event_index: int
+    """The most that it ever holds."""
+    peak_event_index: int
+    """The first event after which it does."""
+    bytes: list[int]
+    """What it held after each of `max_event_index`."""
+    group: Group
+    """What it held at the device's peak."""
 
 
-class Series(Record, frozen=True):
-    """One measure of one device over its events.
-
-    `event_index` is the first event after which the peak is reached, `time_us` its time. `start_us`
-    is the time of the first event that has one, `stop_us` the latest; None where there are none.
-    `layers` and `rest_bytes` add up to `buckets.max_bytes`; `groups_total` is how many groups ever
-    hold anything, of which `layers` are those that hold most, each at a peak of its own.
-    """
+class Series(Record, frozen=True, kw_only=True):
+    """One measure of one device over its events. Arrays have a number for each bucket."""
 
     device: int
     measure: MeasureName
@@ -39,20 +46,64 @@ class Series(Record, frozen=True):
     trusted: bool
     reasons: tuple[str, ...]
     start_bytes: int
+    """Before the first event."""
     peak_bytes: int
-    event_index: int
-    time_us: int | None
+    """The highest of all."""
+    peak_event_index: int
+    """The first event after which the peak is reached."""
+    peak_us: int | None
+    """That event's time."""
     minimum_bytes: int
+    """The lowest of all."""
     final_bytes: int
+    """After the last event."""
     start_us: int | None
+    """The first time."""
     stop_us: int | None
+    """The latest time."""
     first_event: int
     events: int
     trace_events: int
-    buckets: Buckets
-    layers: tuple[Layer, ...] = ()
-    rest_bytes: tuple[int, ...] = ()
-    groups_total: int = 0
+    event_index: list[int]
+    """A bucket's first event; if it has none, the last one before it."""
+    bucket_events: list[int]
+    """How many events it has."""
+    time_us: list[int | None]
+    """By time, when it begins; by event, the time of its first event."""
+    min_bytes: list[int]
+    """The lowest in it."""
+    max_bytes: list[int]
+    """The highest in it."""
+    max_event_index: list[int]
+    """The first event after which it is at its highest."""
+    groups_total: int | UnsetType = UNSET
+    """With `--by`: how many groups ever hold anything."""
+    groups: tuple[Layer, ...] | UnsetType = UNSET
+    """With `--by`: those of them that hold most, each at a peak of its own."""
+    rest_bytes: tuple[int, ...] | UnsetType = UNSET
+    """With `--by`: all else; with the groups it adds up to `max_bytes`."""
+
+    @property
+    def buckets(self) -> Buckets:
+        """The arrays alone."""
+        return Buckets(
+            event_index=self.event_index,
+            events=self.bucket_events,
+            time_us=self.time_us,
+            min_bytes=self.min_bytes,
+            max_bytes=self.max_bytes,
+            max_event=self.max_event_index,
+        )
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """The groups; none without `--by`."""
+        return self.groups or ()
+
+    @property
+    def rest(self) -> tuple[int, ...]:
+        """All else; nothing without `--by`."""
+        return self.rest_bytes or ()
 
 
 class Marks(Record, frozen=True):
@@ -60,23 +111,28 @@ class Marks(Record, frozen=True):
 
     device: int
     annotations: tuple[Span, ...]
+    """The annotations that were there at any time of its events."""
     ooms: tuple[OutOfMemory, ...]
+    """The events in which memory was out."""
 
 
-class TimelineReport(Record, frozen=True):
-    """What `memreplay timeline` shows: an entry a device and measure, the devices in order.
-
-    `x` is what the buckets cut; `points` how many were asked for. `by` is None where nothing is
-    stacked. `marks` has an entry a device.
-    """
+class TimelineReport(
+    Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.timeline/1"
+):
+    """What `memreplay timeline` found."""
 
     file: str
     x: Axis
+    """What the buckets cut into equal parts."""
     points: int
+    """How many buckets were asked for; there may be fewer."""
     by: By | None
-    devices: tuple[Series, ...]
-    marks: tuple[Marks, ...]
-    truncated: bool = False
+    """What groups are of; null without `--by`."""
     pool: tuple[int, int] | None = None
     stream: int | None = None
     filters: Filters | None = None
+    truncated: bool = False
+    devices: tuple[Series, ...]
+    """One for each device and measure, the devices in order."""
+    marks: tuple[Marks, ...]
+    """One for each device."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from itertools import groupby
-from typing import cast
+from typing import NamedTuple, cast
 
 from memreplay.analysis.moments.records import OutOfMemory
 from memreplay.commands.timeline.axis import Axis
@@ -117,11 +117,30 @@ def _still(found: list[Series]) -> str:
     return f"device {one.device}: no events; {high} all along"
 
 
+class _Peak(NamedTuple):
+    """What a heading says of a series' peak."""
+
+    event_index: int
+    time_us: int | None
+    start_us: int | None
+    first_event: int
+    events: int
+    trace_events: int
+
+
 def _headline(found: list[Series]) -> tuple[str, ...]:
     one = found[0]
     if len(found) == 1:
         high = f"device {one.device}: peak {size(one.peak_bytes)} {one.measure}"
-        return moment_phrases(high, one)
+        peak = _Peak(
+            one.peak_event_index,
+            one.peak_us,
+            one.start_us,
+            one.first_event,
+            one.events,
+            one.trace_events,
+        )
+        return moment_phrases(high, peak)
     names = ", ".join(series.measure for series in found)
     return (f"device {one.device}: {names}",)
 
@@ -181,8 +200,7 @@ def _drawn(
             if column is None
             else [
                 *(layer.bytes[column.bucket] for layer in found[0].layers[: len(MARKS)]),
-                sum(layer.bytes[column.bucket] for layer in rests)
-                + found[0].rest_bytes[column.bucket],
+                sum(layer.bytes[column.bucket] for layer in rests) + found[0].rest[column.bucket],
             ]
             for column in drawn[0]
         ]
@@ -213,7 +231,7 @@ def _measures_table(found: list[Series]) -> Table:
                 str(number),
                 one.measure,
                 size(one.peak_bytes),
-                "start" if one.event_index < one.first_event else count(one.event_index),
+                "start" if one.peak_event_index < one.first_event else count(one.peak_event_index),
                 size(one.start_bytes),
                 size(one.minimum_bytes),
                 size(one.final_bytes),
@@ -237,8 +255,8 @@ def _layer_table(series: Series, report: TimelineReport) -> list[Block]:
         rows.append(Row((mark, *numbers, row.cells[-1]), below, row.style))
     rows = told_apart(rows, [layer.group for layer in series.layers])
     rest = series.peak_bytes - sum(layer.group.bytes for layer in series.layers)
-    more = series.groups_total - len(series.layers)
-    if any(series.rest_bytes):
+    more = (series.groups_total or 0) - len(series.layers)
+    if any(series.rest):
         words = f"all else: {counted(more, 'more group')} (--top 0 shows all)"
         rest_numbers = ("", size(rest), percent(share(rest, series.peak_bytes)))
         rows.append(Row((REST, *rest_numbers, words), style="dim"))

@@ -158,18 +158,19 @@ class _Maker:
     def _pools(self, usage: Usage) -> Iterator[Usage]:
         """The measure of each pool, the largest first, where there are several."""
         replay = usage.replay
-        known = [part for part in usage.parts("pool", usage.peak.event_index) if part.pool]
+        parts = usage.parts("pool", usage.peak.event_index)
+        known = [(part.pool, part.peak_bytes) for part in parts if part.pool]
         if len(known) < 2:
             return
-        known.sort(key=lambda part: -part.peak_bytes)
+        known.sort(key=lambda part: -part[1])
         if len(known) > MOST_POOLS:
             self.notes.append(
                 f"device {replay.device}: {usage.measure}: {MOST_POOLS} pools of {len(known)} have"
                 " tracks, the largest"
             )
-        for part in known[:MOST_POOLS]:
+        for pool, _ in known[:MOST_POOLS]:
             # Not one that the replay remembers.
-            alone = Usage(replay, usage.measure, pool=part.pool)
+            alone = Usage(replay, usage.measure, pool=pool)
             yield alone if self.filtering is None else self.filtering.filtered(alone)
 
     def _marks(self, usage: Usage, at_ns: NDArray[np.int64]) -> tuple[Mark, ...]:

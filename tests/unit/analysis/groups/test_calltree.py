@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 import memreplay as mr
 from memreplay.analysis.groups.calltree import TreeShape, call_tree, shape_of
 from memreplay.analysis.groups.grouping import Grouper
+from memreplay.analysis.groups.tree import CallTree
 from memreplay.commands.at.find import at_report
-from memreplay.commands.at.json import render_at_json
 from memreplay.commands.peak.find import peak_report
-from memreplay.commands.peak.json import render_peak_json
 from memreplay.commands.peak.text import peak_document
 from memreplay.engine.query import _groups
 from memreplay.errors import UsageError
 from memreplay.render.plain import render_plain
+from memreplay.render.record_json import render_json
 from memreplay.snapshot.model import When
 from tests import build
 from tests.build import SnapshotBuilder
@@ -140,7 +140,7 @@ def test_the_text_and_the_json_of_a_peak() -> None:
         " 90 B   9.1%           (itself)",
         "  3 B   0.3%         others",
     ]
-    found = json.loads(render_peak_json(report))
+    found = json.loads(render_json(report))
     check_against("peak-1.json", found)
     tree = found["devices"][0]["tree"]
     assert tree["hidden_bytes"] == 3
@@ -157,7 +157,7 @@ def test_the_text_and_the_json_of_a_peak() -> None:
 
 def test_a_tree_at_a_moment() -> None:
     report = at_report(snap(), [When("start")], tree=TreeShape())
-    found = json.loads(render_at_json(report))
+    found = json.loads(render_json(report))
     check_against("at-1.json", found)
     (call,) = found["devices"][0]["tree"]["calls"]
     assert (call["label"], call["bytes"], call["frames"]) == (
@@ -172,7 +172,7 @@ def test_a_deep_stack() -> None:
     builder = SnapshotBuilder().alloc(512, 1, frames=frames).alloc(1024, 1, frames=frames[1:])
     deep = mr.open(build.dump(builder.build()))
     (device,) = peak_report(deep, tree=TreeShape()).devices
-    assert device.tree is not None
+    assert isinstance(device.tree, CallTree)
     assert [(call.bytes, len(call.frames)) for call in device.tree.calls] == [(2, 19_999), (1, 1)]
 
 
@@ -196,6 +196,6 @@ def test_a_share_is_the_least_that_a_call_holds() -> None:
         builder.alloc(512 << i, size, frames=[(f"f{i}", "/r/m.py", 1)])
     opened = mr.open(build.dump(builder.build()))
     (device,) = peak_report(opened, tree=TreeShape(share=0.5)).devices
-    assert device.tree is not None
+    assert isinstance(device.tree, CallTree)
     # 1 of 3 bytes is less than half.
     assert [call.bytes for call in device.tree.calls] == [2]

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import memreplay as mr
 from memreplay.analysis.moments.addresses import event_of, life_of
 from memreplay.commands.at.find import at_report
+from memreplay.commands.at.result import FoundAllocation
 from memreplay.errors import UsageError
 from memreplay.snapshot.model import When
 from tests import build, oracle
@@ -44,10 +45,10 @@ def test_what_was_there_before() -> None:
     snap = mr.open(build.dump(builder.build()))
     (found,) = at_report(snap, [When("address", 0x1010)]).devices
     assert found.event_index == -1
-    assert found.found is not None
-    life = found.found.allocation
+    life = found.found
+    assert isinstance(life, FoundAllocation)
     assert (life.bytes, life.alloc_event, life.free_event) == (100, None, 1)
-    assert (found.found.number, found.found.total) == (1, 2)
+    assert (life.number, life.total) == (1, 2)
 
 
 def test_reserved_memory_has_none() -> None:

@@ -29,7 +29,9 @@ def one(builder: SnapshotBuilder, when: When, **options: object) -> DeviceAt:
 
 
 def listed(found: DeviceAt) -> Counter[tuple[int, int, int | None, int | None]]:
-    return Counter((a.address, a.bytes, a.alloc_event, a.free_event) for a in found.allocations)
+    return Counter(
+        (a.address, a.bytes, a.alloc_event, a.free_event) for a in found.allocations or ()
+    )
 
 
 def spelled(index: int | None) -> int | None:
@@ -120,7 +122,7 @@ def rich() -> SnapshotBuilder:
 def test_what_a_row_says() -> None:
     found = one(rich(), When("event", 1), listed=True)
     assert (found.live_bytes, found.live_count, found.peak_bytes) == (2000, 3, 2000)
-    base, large, small = found.allocations
+    base, large, small = found.allocations or ()
     assert (base.address, base.bytes, base.alloc_event, base.age_us) == (1 << 30, 1000, None, None)
     assert (base.stream, base.pool, base.free_event) == (0, (0, 0), None)
     assert (large.alloc_event, large.age_us, large.age_events, large.free_event) == (1, 0, 0, None)
@@ -135,10 +137,14 @@ def test_times_that_go_back_make_no_age_below_0() -> None:
     builder = SnapshotBuilder().alloc(512, 300, time_us=START_US)
     builder.alloc(1024, 200, time_us=START_US - 40).alloc(2048, 100, time_us=START_US + 5)
     found = one(builder, When("event", 1), listed=True)
-    assert [row.age_us for row in found.allocations] == [0, 0]
+    assert [row.age_us for row in found.allocations or ()] == [0, 0]
     found = one(builder, When("event", 2), listed=True)
-    assert [row.age_us for row in found.allocations] == [5, 5, 0]
-    assert [row.alloc_us for row in found.allocations] == [START_US, START_US - 40, START_US + 5]
+    assert [row.age_us for row in found.allocations or ()] == [5, 5, 0]
+    assert [row.alloc_us for row in found.allocations or ()] == [
+        START_US,
+        START_US - 40,
+        START_US + 5,
+    ]
 
 
 def test_an_allocation_without_a_time_takes_the_latest_before_it() -> None:
@@ -146,8 +152,8 @@ def test_an_allocation_without_a_time_takes_the_latest_before_it() -> None:
     builder.alloc(1024, 200, time_us=START_US).alloc(2048, 100).drop("time_us")
     builder.alloc(4096, 50, time_us=START_US + 7)
     found = one(builder, When("end"), listed=True)
-    assert [row.age_us for row in found.allocations] == [None, 7, 7, 0]
-    assert [row.alloc_us for row in found.allocations] == [None, START_US, None, START_US + 7]
+    assert [row.age_us for row in found.allocations or ()] == [None, 7, 7, 0]
+    assert [row.alloc_us for row in found.allocations or ()] == [None, START_US, None, START_US + 7]
 
 
 def test_a_range_counts_times_from_the_first_event_of_the_trace() -> None:
@@ -163,13 +169,13 @@ def test_a_free_without_a_stack_of_its_own_tells_no_place() -> None:
     for frames in ([], HERE):
         builder = SnapshotBuilder().alloc(512, 100, frames=HERE)
         builder.free_completed(512, 100, frames=frames)
-        (row,) = one(builder, When("event", 0), listed=True).allocations
+        (row,) = one(builder, When("event", 0), listed=True).allocations or ()
         assert (row.free_event, row.freed_at) == (1, None)
 
 
 def test_top_cuts_the_list_too() -> None:
     found = one(rich(), When("peak", 1), listed=True, top=1)
-    assert [row.bytes for row in found.allocations] == [1000]
+    assert [row.bytes for row in found.allocations or ()] == [1000]
     assert not one(rich(), When("peak", 1)).allocations
 
 
@@ -206,7 +212,7 @@ def test_a_range_knows_its_events_by_their_own_numbers() -> None:
                 row.alloc_event if (row.alloc_event or 0) >= 100 else None,
                 row.free_event if row.free_event is not None and row.free_event < 200 else None,
             )
-            for row in a.allocations
+            for row in a.allocations or ()
         ) == listed(b)
     with pytest.raises(UsageError, match="no event 200"):
         at_report(part, [When("event", 200)])
@@ -226,9 +232,14 @@ def test_a_stack_is_spelled_once_for_all_its_allocations(monkeypatch: pytest.Mon
     monkeypatch.setattr(Grouper, "stack_group", counted)
     snap = mr.open(build.dump(builder.finish_segments().build()))
     (one,) = at_report(snap, [When("end")], listed=True, top=0).devices
-    assert len(one.allocations) == 60
+    assert len(one.allocations or ()) == 60
     assert len(spelled) == len(set(spelled)) == 3
-    for row in one.allocations:
+    stacks = [stack.frames[0].line for stack in one.stacks or ()]
+    assert sorted(stacks) == [0, 1, 2]
+    assert [stacks[row.stack] for row in one.allocations or ()] == [
+        i % 3 for i in reversed(range(60))
+    ]
+    for row in one.allocations or ():
         assert row.alloc_event is not None
         assert (row.alloc_us, row.age_us) == (
             snap.replay().time_us(row.alloc_event),

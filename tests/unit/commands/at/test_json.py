@@ -7,12 +7,25 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from memreplay.commands.at.json import render_at_json
 from memreplay.commands.at.result import AtReport
+from memreplay.render.record_json import render_json
 from memreplay.snapshot.model import When
-from tests.unit.commands.at.test_text import FOUND, REPORT, ROW
+from tests.unit.commands.at.test_text import FOUND, REPORT, ROW, STACK, listing
 from tests.unit.commands.results import BY_POOL
 from tests.unit.render.schemas import check_against
+
+OLD = replace(
+    ROW,
+    alloc_event=None,
+    alloc_us=None,
+    age_us=None,
+    age_events=None,
+    free_event=None,
+    free_us=None,
+    freed_at=None,
+    stream=None,
+    pool=None,
+)
 
 
 @pytest.mark.parametrize(
@@ -20,45 +33,17 @@ from tests.unit.render.schemas import check_against
     [
         REPORT,
         replace(REPORT, devices=(), missing=("device 1 has no event 3",)),
-        replace(REPORT, listed=True, devices=(replace(FOUND, allocations=(ROW, ROW)),)),
-        replace(
-            REPORT,
-            listed=True,
-            devices=(
-                replace(
-                    FOUND,
-                    when=When("peak", 2),
-                    time_us=None,
-                    start_us=None,
-                    allocations=(
-                        replace(
-                            ROW,
-                            alloc_event=None,
-                            alloc_us=None,
-                            age_us=None,
-                            age_events=None,
-                            free_event=None,
-                            free_us=None,
-                            freed_at=None,
-                            stream=None,
-                            pool=None,
-                            frames=(),
-                            user=(),
-                        ),
-                    ),
-                ),
-            ),
-        ),
-        replace(REPORT, by="pool", devices=(replace(FOUND, parts=BY_POOL.devices[0].parts),)),
+        replace(REPORT, devices=(listing(ROW, ROW),)),
+        replace(REPORT, devices=(replace(listing(OLD), moment=When("peak", 2), start_us=None),)),
+        replace(REPORT, by="pool", devices=(replace(FOUND, pools=BY_POOL.devices[0].parts),)),
     ],
 )
 def test_schema(report: AtReport) -> None:
-    check_against("at-1.json", json.loads(render_at_json(report)))
+    check_against("at-1.json", json.loads(render_json(report)))
 
 
 def test_keys_and_values() -> None:
-    report = replace(REPORT, listed=True, devices=(replace(FOUND, allocations=(ROW,)),))
-    found = json.loads(render_at_json(report))
+    found = json.loads(render_json(replace(REPORT, devices=(listing(ROW),))))
     assert found["schema"] == "memreplay.at/1"
     (device,) = found["devices"]
     assert device["moment"] == {"kind": "annotation", "value": 0, "name": "step#2", "edge": "end"}
@@ -69,14 +54,7 @@ def test_keys_and_values() -> None:
     assert row["freed_at"]["function"] == "zero_grad"
     (stack,) = device["stacks"]
     assert (row["stack"], row["label"]) == (0, stack["label"])
-    assert [frame["function"] for frame in stack["frames"]] == [one.function for one in ROW.frames]
+    assert [frame["function"] for frame in stack["frames"]] == [
+        one.function for one in STACK.frames
+    ]
     assert (row["alloc_event"], row["free_event"], row["pool"]) == (10, 1234, [0, 0])
-
-
-def test_a_stack_is_written_once() -> None:
-    other = replace(ROW, stack=ROW.stack + 1, label="other", frames=())
-    rows = (ROW, other, ROW, other)
-    report = replace(REPORT, listed=True, devices=(replace(FOUND, allocations=rows),))
-    (device,) = json.loads(render_at_json(report))["devices"]
-    assert [row["stack"] for row in device["allocations"]] == [0, 1, 0, 1]
-    assert [stack["label"] for stack in device["stacks"]] == [ROW.label, "other"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from memreplay.commands.at.result import AtReport, DeviceAt, LiveAllocation
+from memreplay.commands.at.result import AtReport, DeviceAt, LiveAllocation, Stack
 from memreplay.commands.at.text import at_document, when_words
 from memreplay.render.plain import render_plain
 from memreplay.snapshot.model import Frame, When
@@ -24,16 +24,15 @@ ROW = LiveAllocation(
     freed_at=Frame("zero_grad", "/home/ada/run/train.py", 70),
     stream=0,
     pool=(0, 0),
-    stack=7,
     label=ATTENTION.label,
-    frames=ATTENTION.frames,
-    user=ATTENTION.user,
+    stack=0,
 )
+STACK = Stack(label=ATTENTION.label, frames=ATTENTION.frames, user=ATTENTION.user)
 FOUND = DeviceAt(
     device=0,
     measure="requested",
     exactness="exact",
-    when=When("annotation", name="step#2", edge="end"),
+    moment=When("annotation", name="step#2", edge="end"),
     event_index=100,
     time_us=START_US + 251_000,
     start_us=START_US,
@@ -50,7 +49,11 @@ FOUND = DeviceAt(
     trusted=True,
     reasons=(),
 )
-REPORT = AtReport("snap.pkl", "requested", "stack", False, False, (FOUND,))
+REPORT = AtReport(file="snap.pkl", measure="requested", by="stack", devices=(FOUND,))
+
+
+def listing(*allocations: LiveAllocation) -> DeviceAt:
+    return replace(FOUND, allocations=allocations, stacks=(STACK,))
 
 
 def lines(report: AtReport, width: int = 100) -> list[str]:
@@ -80,12 +83,11 @@ def test_a_list_has_a_line_each_and_where_it_was_freed() -> None:
         free_event=None,
         free_us=None,
         freed_at=None,
-        label="(allocated before the recording)",
-        frames=(),
-        user=(),
+        stack=1,
     )
-    found = replace(FOUND, allocations=(ROW, old))
-    text = lines(replace(REPORT, listed=True, devices=(found,)))
+    nowhere = Stack(label="(allocated before the recording)")
+    found = replace(FOUND, allocations=(ROW, old), stacks=(STACK, nowhere))
+    text = lines(replace(REPORT, devices=(found,)))
     at = next(i for i, line in enumerate(text) if "address" in line)
     assert text[at].split() == ["bytes", "address", "age", "freed", "at", "allocated", "at"]
     assert "5.0 MiB  0x7f0000000000  0.250 s     1,234  scaled_dot" in text[at + 1]
@@ -96,19 +98,19 @@ def test_a_list_has_a_line_each_and_where_it_was_freed() -> None:
 
 
 def test_streams_and_pools_only_where_they_differ() -> None:
-    found = replace(FOUND, allocations=(ROW, replace(ROW, stream=7, pool=(0, 1))))
-    text = lines(replace(REPORT, listed=True, devices=(found,)))
+    found = listing(ROW, replace(ROW, stream=7, pool=(0, 1)))
+    text = lines(replace(REPORT, devices=(found,)))
     head = next(line for line in text if "address" in line)
     assert "stream  pool" in head
-    unknown = replace(FOUND, allocations=(replace(ROW, stream=None, pool=None),))
-    text = lines(replace(REPORT, listed=True, devices=(unknown,)))
+    unknown = listing(replace(ROW, stream=None, pool=None))
+    text = lines(replace(REPORT, devices=(unknown,)))
     assert not any("stream" in line for line in text)
 
 
 @pytest.mark.parametrize("width", [40, 80, 160])
 def test_no_line_is_wider(width: int) -> None:
-    found = replace(FOUND, allocations=(ROW,) * 3)
-    report = replace(REPORT, listed=True, devices=(found,), missing=("device 1 has no event 3",))
+    found = listing(ROW, ROW, ROW)
+    report = replace(REPORT, devices=(found,), missing=("device 1 has no event 3",))
     text = lines(report, width)
     assert all(len(line) <= width for line in text[:9])
     assert "note: device 1 has no event 3" in text

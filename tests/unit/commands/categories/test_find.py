@@ -50,7 +50,7 @@ def test_any_trace(snapshot: build.Snapshot, patterns: list[str], top: int) -> N
             counts[number] += 1
             key = (stack, begin == -1 and not stack)
             stacks.setdefault(number, Counter())[key] += size
-        for number, caught in enumerate(one.caught):
+        for number, caught in enumerate(one.rules):
             assert (caught.rule, caught.category) == (number + 1, rules[number].name)
             assert (caught.bytes, caught.count) == (sums[number], counts[number])
             if caught.largest is None:
@@ -74,10 +74,10 @@ def test_own_rules_moments_and_filters() -> None:
     snap = mr.open(build.dump(builder.build()))
     rules = (Rule("mine", "loss"), *DEFAULT_RULES)
     (one,) = categories_report(snap, rules=rules, when=When("end")).devices
-    assert [caught.own for caught in one.caught] == [True, *[False] * len(DEFAULT_RULES)]
-    assert (one.caught[0].bytes, one.caught[0].share, one.unknown_bytes) == (30, 1.0, 0)
+    assert [caught.own for caught in one.rules] == [True, *[False] * len(DEFAULT_RULES)]
+    assert (one.rules[0].bytes, one.rules[0].share, one.unknown_bytes) == (30, 1.0, 0)
     report = categories_report(snap, rules=rules, filters=Filters(include=("model",)))
     assert report.filters == Filters(include=("model",))
-    assert (report.devices[0].caught[0].bytes, report.devices[0].unknown_bytes) == (0, 100)
+    assert (report.devices[0].rules[0].bytes, report.devices[0].unknown_bytes) == (0, 100)
     with pytest.raises(UsageError, match="have no categories"):
         categories_report(snap, measure="reserved")

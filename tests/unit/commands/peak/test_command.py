@@ -12,10 +12,10 @@ from msgspec.structs import replace
 from memreplay.analysis.categories.rules import DEFAULT_RULES, Rule
 from memreplay.analysis.groups.calltree import TreeShape
 from memreplay.commands.app import app
-from memreplay.commands.peak.json import render_peak_json
 from memreplay.commands.peak.text import peak_document
 from memreplay.errors import TruncatedError, UsageError
 from memreplay.render.plain import render_plain
+from memreplay.render.record_json import render_json
 from memreplay.snapshot.model import Filters
 from tests.unit.commands.conftest import FakeLibrary
 from tests.unit.commands.results import NO_EVENTS_PEAK, PEAK
@@ -31,7 +31,7 @@ def test_text(runner: CliRunner, library: FakeLibrary) -> None:
 def test_json(runner: CliRunner, library: FakeLibrary) -> None:
     result = runner.invoke(app, ["peak", "snap.pkl", "--format", "json"])
     assert (result.exit_code, result.stderr) == (0, "")
-    assert result.stdout == render_peak_json(PEAK) + "\n"
+    assert result.stdout == render_json(PEAK) + "\n"
     assert json.loads(result.stdout)["schema"] == "memreplay.peak/1"
 
 

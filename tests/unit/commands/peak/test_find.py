@@ -177,9 +177,9 @@ def test_parts_are_what_the_allocator_had(
             want = whole(truth, measure, **{by: key})
             reserved = whole(truth, "reserved", **{by: key})
             assert (part.start_bytes, part.bytes, part.final_bytes) == (want[0], want[at], want[-1])
-            assert (part.peak_bytes, part.peak_event) == first_peak(want)
+            assert (part.peak_bytes, part.event_index) == first_peak(want)
             assert part.reserved_bytes == reserved[at]
-            assert (part.reserved_peak_bytes, part.reserved_peak_event) == first_peak(reserved)
+            assert (part.reserved_peak_bytes, part.reserved_event_index) == first_peak(reserved)
             assert part.reserved_final_bytes == reserved[-1]
 
 
@@ -193,7 +193,7 @@ def test_one_pool_or_stream_alone(recording: Recording, measure: MeasureName) ->
                 if None in only.values() or not part.peak_bytes:
                     continue
                 (alone,) = peak_report(snap, measure=measure, top=0, **only).devices
-                assert (alone.peak_bytes, alone.event_index) == (part.peak_bytes, part.peak_event)
+                assert (alone.peak_bytes, alone.event_index) == (part.peak_bytes, part.event_index)
                 assert (alone.baseline_bytes, alone.final_bytes) == (
                     part.start_bytes,
                     part.final_bytes,
@@ -312,7 +312,7 @@ def test_where_it_was_and_what_it_was_are_those_of_the_groups(snapshot: Any) -> 
     for device in peak_report(snap, top=0).devices:
         usage = snap.replay(device.device).measure()
         by_category = peak_report(snap, by="category", top=0, device=device.device).devices[0]
-        assert [(one.name, one.bytes, one.live_count) for one in device.categories] == [
+        assert [(one.category, one.bytes, one.count) for one in device.categories] == [
             (group.label, group.bytes, group.count) for group in by_category.groups
         ]
         assert sum(one.bytes for one in device.categories) == device.peak_bytes
@@ -376,7 +376,8 @@ def test_the_step_is_that_of_the_steps_command(
     (found,) = peak_report(snap).devices
     assert found.event_index == peak
     assert found.annotations == annotations
-    assert (found.step[1:] if found.step else None) == step
+    at = found.step
+    assert (None if at is None else (at.name, at.number, at.of, at.inside)) == step
     assert_as_steps_has_it(snap)
 
 
@@ -387,7 +388,9 @@ def assert_as_steps_has_it(snap: mr.Snapshot) -> None:
         if at is None:
             continue
         there = {one.device: one for one in steps_report(snap).devices}[peak.device]
-        assert (at.source, at.of) == (there.source, len(there.steps))
+        assert there.source is not None
+        assert (at.found, at.by) == (there.source.kind, there.source.name)
+        assert at.of == len(there.steps)
         inside = [
             one for one in there.steps if one.first_event <= peak.event_index <= one.last_event
         ]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
+from msgspec import UNSET
 from msgspec.structs import replace
 
-from memreplay.commands.peak.json import render_peak_json
 from memreplay.commands.peak.result import PeakReport
+from memreplay.render.record_json import render_json
 from memreplay.snapshot.model import Frame
 from tests.unit.commands.results import (
     BY_POOL,
@@ -37,11 +38,11 @@ from tests.unit.render.schemas import check_against
     ],
 )
 def test_schema(report: PeakReport) -> None:
-    check_against("peak-1.json", json.loads(render_peak_json(report)))
+    check_against("peak-1.json", json.loads(render_json(report)))
 
 
 def test_keys_and_values() -> None:
-    result = json.loads(render_peak_json(PEAK))
+    result = json.loads(render_json(PEAK))
     assert result["schema"] == "memreplay.peak/1"
     assert result["file"] == "snap.pkl"
     (device,) = result["devices"]
@@ -62,28 +63,28 @@ def test_keys_and_values() -> None:
 
 
 def test_pools_and_streams() -> None:
-    result = json.loads(render_peak_json(BY_POOL))
+    result = json.loads(render_json(BY_POOL))
     (device,) = result["devices"]
     assert (result["measure"], device["measure"]) == ("requested", "requested")
     assert device["exactness"] == "exact"
     assert [part["pool"] for part in device["pools"]] == [[0, 0], [3, 0], None]
     first = device["pools"][0]
     assert first["peak_bytes"] == DEFAULT_POOL.peak_bytes
-    assert first["event_index"] == DEFAULT_POOL.peak_event
+    assert first["event_index"] == DEFAULT_POOL.event_index
     assert first["reserved_peak_bytes"] == DEFAULT_POOL.reserved_peak_bytes
-    assert first["reserved_event_index"] == DEFAULT_POOL.reserved_peak_event
+    assert first["reserved_event_index"] == DEFAULT_POOL.reserved_event_index
     assert "streams" not in device
-    parts = (replace(DEFAULT_POOL, pool=None, stream=7),)
-    by_stream = replace(BY_POOL, by="stream", devices=(replace(DEVICE_PEAK, parts=parts),))
-    (device,) = json.loads(render_peak_json(by_stream))["devices"]
+    parts = (replace(DEFAULT_POOL, pool=UNSET, stream=7),)
+    by_stream = replace(BY_POOL, by="stream", devices=(replace(DEVICE_PEAK, streams=parts),))
+    (device,) = json.loads(render_json(by_stream))["devices"]
     assert [part["stream"] for part in device["streams"]] == [7]
     assert "pools" not in device
-    (device,) = json.loads(render_peak_json(PEAK))["devices"]
+    (device,) = json.loads(render_json(PEAK))["devices"]
     assert not {"pools", "streams"} & set(device)
 
 
 def test_peaks() -> None:
-    (device,) = json.loads(render_peak_json(peak_of(peaks=PEAKS)))["devices"]
+    (device,) = json.loads(render_json(peak_of(peaks=PEAKS)))["devices"]
     assert [(one["bytes"] >> 30, one["event_index"]) for one in device["peaks"]] == [
         (10, 3_737),
         (2, -1),
@@ -92,6 +93,6 @@ def test_peaks() -> None:
 
 def test_names_that_no_encoding_has() -> None:
     group = replace(NO_STACK, label="\udc80", frames=(Frame("\ud800", "/\udcff.py", 1),))
-    text = render_peak_json(replace(peak_of(groups=(group,)), file="\udcfe.pkl"))
+    text = render_json(replace(peak_of(groups=(group,)), file="\udcfe.pkl"))
     assert text.isascii()
     assert json.loads(text)["devices"][0]["groups"][0]["frames"][0]["file"] == "/\udcff.py"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from memreplay.analysis.groups.tree import Call, CallTree
-from memreplay.analysis.steps.records import StepAt, StepSource
+from memreplay.analysis.steps.records import StepAt
 from memreplay.commands.peak.result import CategoryBytes, PeakReport
 from memreplay.commands.peak.text import peak_document
 from memreplay.render.document import Table
@@ -240,10 +241,10 @@ def test_streams() -> None:
     (device,) = BY_POOL.devices
     numbers = (0, 140_245_612_345_600, None)
     parts = tuple(
-        replace(part, pool=None, stream=stream)
+        replace(part, pool=UNSET, stream=stream)
         for part, stream in zip(device.parts, numbers, strict=True)
     )
-    report = replace(BY_POOL, by="stream", devices=(replace(device, parts=parts),))
+    report = replace(BY_POOL, by="stream", devices=(replace(device, pools=UNSET, streams=parts),))
     lines = render(report).splitlines()
     assert [line.partition("12.0 GiB  ")[2] for line in lines[-3:]] == [
         "default stream",
@@ -351,9 +352,20 @@ def test_several_ways_in_their_order(by: By, of: tuple[Label, ...], row: str) ->
 
 
 def test_a_backward_pass_in_a_tree() -> None:
-    call = Call(1, "x", (NODE,), 5, 1, 1.0, 5, 1, 0, 0)
+    call = Call(
+        level=1,
+        label="x",
+        frames=(NODE,),
+        bytes=5,
+        count=1,
+        share=1.0,
+        own_bytes=5,
+        own_count=1,
+        hidden=0,
+        hidden_bytes=0,
+    )
     below = replace(call, level=2)
-    peak = replace(PEAK.devices[0], tree=CallTree((call, below), 0))
+    peak = replace(PEAK.devices[0], tree=CallTree(calls=(call, below), hidden_bytes=0))
     text = render(replace(PEAK, devices=(peak,)), 120)
     assert "  MmBackward0 (autograd)\n" in text
     # Among others, which are whole stacks then, it is a call as they are.
@@ -366,14 +378,22 @@ def pairs_of(**changes: object) -> list[str]:
 
 
 def test_where_it_was_and_what_it_holds() -> None:
-    step = StepAt(StepSource("annotation", "ProfilerStep", 1.0), "", 3, 10, inside=False)
+    step = StepAt(
+        annotation="ProfilerStep",
+        found="annotation",
+        number=3,
+        of=10,
+        inside=False,
+        by="ProfilerStep",
+        name="",
+    )
     assert pairs_of(step=step, annotations=("train", "forward")) == [
         "where     before step 3 of 10 (ProfilerStep), annotation forward"
     ]
     assert pairs_of() == []
-    unknown = CategoryBytes("unknown", 10 * GIB, 5)
+    unknown = CategoryBytes(category="unknown", bytes=10 * GIB, count=5)
     assert pairs_of(categories=(unknown,)) == []
-    some = [CategoryBytes(name, 2 * GIB, 1) for name in "abcdef"]
+    some = [CategoryBytes(category=name, bytes=2 * GIB, count=1) for name in "abcdef"]
     words = "kinds     a 2.0 GiB (20.0%), unknown 10.0 GiB (100.0%)"
     assert pairs_of(categories=(some[0], unknown)) == [words]
     (line,) = pairs_of(categories=tuple(some))

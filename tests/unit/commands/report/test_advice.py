@@ -46,9 +46,9 @@ def with_category(share: float, category: str, **changes: Any) -> DeviceOverview
     one = example("transformer_step", **changes)
     assert one.categories is not None
     whole = one.peak.peak_bytes
-    caught = (replace(one.categories.caught[0], category=category, bytes=round(share * whole)),)
+    caught = (replace(one.categories.rules[0], category=category, bytes=round(share * whole)),)
     peak = replace(one.peak, groups=())
-    return replace(one, peak=peak, categories=replace(one.categories, caught=caught))
+    return replace(one, peak=peak, categories=replace(one.categories, rules=caught))
 
 
 @pytest.mark.parametrize(

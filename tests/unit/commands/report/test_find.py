@@ -75,7 +75,12 @@ def assert_holds_together(snap: mr.Snapshot, one: DeviceOverview) -> None:
         assert event in range(one.step.first_event, one.step.last_event + 1)
         assert one.steps is not None
         if one.peak.step is not None:
-            assert one.peak.step[2:] == (one.step.index, len(one.steps.steps), True)
+            step = one.peak.step
+            assert (step.number, step.of, step.inside) == (
+                one.step.index,
+                len(one.steps.steps),
+                True,
+            )
     if one.fragmentation is not None:
         assert one.unused is not None
         reserved, active = replay.measure("reserved"), replay.measure("active")

@@ -10,14 +10,12 @@ import pytest
 
 import memreplay as mr
 from memreplay.commands.categories.find import categories_report
-from memreplay.commands.categories.json import render_categories_json
 from memreplay.commands.fragmentation.find import fragmentation_report
 from memreplay.commands.fragmentation.json import render_fragmentation_json
 from memreplay.commands.leaks.find import leaks_report
 from memreplay.commands.oom.find import oom_report
 from memreplay.commands.oom.json import render_oom_json
 from memreplay.commands.peak.find import peak_report
-from memreplay.commands.peak.json import render_peak_json
 from memreplay.commands.report.find import HOLDERS, OTHERS, overview
 from memreplay.commands.report.json import render_report_json
 from memreplay.commands.steps.find import steps_report
@@ -30,8 +28,8 @@ from tests.unit.render.schemas import check_against
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.pkl.gz"))
 COMMANDS: dict[str, Any] = {
-    "peak": lambda snap: render_peak_json(peak_report(snap, top=HOLDERS)),
-    "categories": lambda snap: render_categories_json(categories_report(snap, top=OTHERS)),
+    "peak": lambda snap: render_json(peak_report(snap, top=HOLDERS)),
+    "categories": lambda snap: render_json(categories_report(snap, top=OTHERS)),
     "fragmentation": lambda snap: render_fragmentation_json(fragmentation_report(snap, top=OTHERS)),
     "steps": lambda snap: render_json(steps_report(snap)),
     "leaks": lambda snap: render_json(leaks_report(snap, top=OTHERS)),

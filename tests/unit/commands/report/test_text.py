@@ -96,13 +96,13 @@ def test_categories_add_up_to_the_peak(name: str) -> None:
     assert device.categories is not None
     found = device.categories
     assert found.live_bytes == device.peak.peak_bytes
-    assert sum(one.bytes for one in found.caught) + found.unknown_bytes == found.live_bytes
+    assert sum(one.bytes for one in found.rules) + found.unknown_bytes == found.live_bytes
 
 
 def test_categories_are_those_of_peak() -> None:
     """What was there before has a rule: nothing else is put to it."""
     (device,) = of("transformer_step.pkl.gz").devices
-    assert [(one.name.partition(": ")[0], one.bytes) for one in device.peak.categories][1:] == [
+    assert [(one.category.partition(": ")[0], one.bytes) for one in device.peak.categories][1:] == [
         ("before the recording", 1_325_053_952),
         ("unknown", 32_768),
     ]

@@ -8,10 +8,10 @@ from click.testing import CliRunner
 from msgspec.structs import replace
 
 from memreplay.commands.app import app
-from memreplay.commands.summary.json import render_summary_json
 from memreplay.commands.summary.text import summary_document
 from memreplay.errors import SnapshotError, TruncatedError
 from memreplay.render.plain import render_plain
+from memreplay.render.record_json import render_json
 from tests.unit.commands.conftest import FakeLibrary
 from tests.unit.commands.results import ODD_SUMMARY, SUMMARY
 
@@ -29,7 +29,7 @@ def test_text_of_several_files(runner: CliRunner, library: FakeLibrary) -> None:
 
 def test_json_of_one_file_is_indented(runner: CliRunner, library: FakeLibrary) -> None:
     result = runner.invoke(app, ["summary", "a", "--format", "json"])
-    assert result.stdout == render_summary_json(replace(SUMMARY, file="a")) + "\n"
+    assert result.stdout == render_json(replace(SUMMARY, file="a")) + "\n"
 
 
 def test_json_of_several_files_is_one_a_line(runner: CliRunner, library: FakeLibrary) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import Any
 
@@ -27,11 +28,13 @@ def test_by_hand() -> None:
     pending = builder.block(0x1600, 512, 30, "active_pending_free")
     builder.segment(0x1000, 2048, blocks=[live, free, pending])
     builder.settings(max_split_size=-1, expandable_segments=True, trace_alloc_max_entries=5)
+    builder.settings(garbage_collection_threshold=math.nan)
     found = summarize(mr.open(build.dump(builder.build())))
     assert (found.container, found.protocol, found.annotations) == ("pickle", 4, 1)
     assert (found.stacks, found.frames) == (1, 1)
     assert (found.has_times, found.has_stacks, found.overflowed) == (True, True, False)
-    assert found.settings_changed == {"expandable_segments": True}
+    assert found.settings["garbage_collection_threshold"] is None  # which JSON does not have
+    assert found.settings_changed["expandable_segments"] is True
     (device,) = found.devices
     assert device.actions == {"alloc": 1, "oom": 1, "defragment": 1}
     assert (device.first_us, device.last_us) == (100, 150)

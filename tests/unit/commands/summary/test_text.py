@@ -139,7 +139,7 @@ def test_format(changes: dict[str, object], words: str) -> None:
 def test_settings_are_shown_safely_and_cut() -> None:
     settings: dict[str, object] = {
         "a": "x\x1b[31m",
-        "b": [1, float("nan")],
+        "b": [1, None],
         "c": "y" * 500,
         "d": "",
     }

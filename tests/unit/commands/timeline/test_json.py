@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from memreplay.commands.timeline.json import render_timeline_json
 from memreplay.commands.timeline.result import TimelineReport
+from memreplay.render.record_json import render_json
 from tests.build import START_US, SnapshotBuilder
 from tests.unit.commands.timeline.timelines import MIB, made
 from tests.unit.render.schemas import check_against
@@ -23,13 +23,13 @@ REPORTS = [
 
 @pytest.mark.parametrize("report", REPORTS)
 def test_the_schema(report: TimelineReport) -> None:
-    text = render_timeline_json(report)
+    text = render_json(report, indent=None)
     assert "\n" not in text
     check_against("timeline-1.json", json.loads(text))
 
 
 def test_what_it_says() -> None:
-    found = json.loads(render_timeline_json(made(by="file", top=1, x="event", points=4)))
+    found = json.loads(render_json(made(by="file", top=1, x="event", points=4)))
     assert (found["schema"], found["x"], found["points"], found["by"]) == (
         "memreplay.timeline/1",
         "event",

@@ -117,7 +117,7 @@ def test_layers_lie_on_one_another(monkeypatch: pytest.MonkeyPatch) -> None:
     (layer,) = series.layers
     spans = [area.get_paths()[0].vertices[:, 1] for area in plot.collections]
     assert [max(span) for span in spans] == [max(layer.bytes), series.peak_bytes]
-    assert max(series.rest_bytes) < series.peak_bytes
+    assert max(series.rest) < series.peak_bytes
     ticks = [label.get_text() for label in plot.get_yticklabels()]
     assert ticks == ["0 B", "100 MiB", "200 MiB", "300 MiB", "400 MiB"]
     assert list(plot.get_yticks()) == [n * 100 * MIB for n in range(5)]

@@ -1,4 +1,4 @@
-"""Tests of render/strict_json.py."""
+"""Tests of json_values.py, and of strict JSON."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import math
 
 import pytest
 
-from memreplay.render.strict_json import json_safe, to_json
+from memreplay.render.strict_json import to_json
+from memreplay.snapshot.json_values import json_safe
 
 
 def test_values_that_json_lacks() -> None:
