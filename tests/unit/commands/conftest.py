@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
-import memreplay
+from memreplay.analysis.selecting.selection import Selection
 from memreplay.commands.peak.result import PeakReport
 from memreplay.commands.summary.result import SnapshotSummary
 from tests.unit.commands.results import PEAK, SUMMARY
@@ -61,9 +61,11 @@ class FakeLibrary:
         self.snapshots.append(FakeSnapshot(source))
         return self.snapshots[-1]
 
-    def peak_report(self, snapshot: FakeSnapshot, **options: object) -> PeakReport:
+    def peak_report(
+        self, snapshot: FakeSnapshot, selection: Selection, **options: object
+    ) -> PeakReport:
         assert not snapshot.closed
-        self.peak_options = options
+        self.peak_options = asdict(selection) | options
         if self.peak_error is not None:
             raise self.peak_error
         return self.peak
@@ -85,7 +87,7 @@ def library(monkeypatch: pytest.MonkeyPatch) -> FakeLibrary:
     vars(summary)["summarize"] = fake.summarize
     monkeypatch.setitem(sys.modules, peak.__name__, peak)
     monkeypatch.setitem(sys.modules, summary.__name__, summary)
-    monkeypatch.setitem(vars(memreplay), "open", fake.open)
+    monkeypatch.setattr("memreplay.snapshot.snapshot.open", fake.open)
     return fake
 
 

@@ -85,7 +85,7 @@ def overview(
             "fragmentation",
             lambda: fragmentation_report(snap, others),
         ),
-        "steps": part("steps", lambda: steps_report(snap, others)),
+        "steps": part("steps", lambda: steps_report(snap, strict=selection.strict)),
         "leaks": part(
             "leaks",
             lambda: leaks_report(snap, others, total_memory=total_memory),

@@ -39,6 +39,7 @@ def test_options_reach_the_analysis(runner: CliRunner, library: FakeLibrary) -> 
     runner.invoke(app, ["peak", "snap.pkl"])
     assert library.peak_options == {
         "measure": "requested",
+        "device": None,
         "by": None,
         "top": 10,  # what fits a screen
         "all_frames": False,
@@ -83,6 +84,7 @@ def test_options_reach_the_analysis(runner: CliRunner, library: FakeLibrary) -> 
     runner.invoke(app, ["peak", "snap.pkl", *options])
     assert library.peak_options == {
         "measure": "held",
+        "device": None,
         "by": "file",
         "top": 0,
         "all_frames": True,
