@@ -13,7 +13,6 @@ import ast
 import importlib
 import inspect
 import json
-import pkgutil
 import re
 import sys
 import typing
@@ -30,6 +29,7 @@ from memreplay.render.record_json import text_only
 from memreplay.snapshot.record import Record
 
 ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = Path(memreplay.__path__[0])
 SCHEMAS = ROOT / "docs" / "schemas"
 PAGE = ROOT / "docs" / "json.md"
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
@@ -37,7 +37,7 @@ DRAFT = "https://json-schema.org/draft/2020-12/schema"
 BLOCK = re.compile(r"(<!-- records: (\S+) -->\n).*?(<!-- end of records -->)", re.DOTALL)
 SHARED = "shared"
 # The modules that reports may be in.
-RECORDS = (".result", "_result", "_record")
+RECORDS = ("result", "_record")
 HEADER = "| key | type | meaning |\n|---|---|---|\n"
 COUNTS = {2: "two", 3: "three", 4: "four"}
 # A link of a page of docs/, which a schema's description has no use for.
@@ -79,15 +79,16 @@ def _text(path: Path) -> str:
 
 def find_reports() -> Iterator[type[Record]]:
     """The records that have a schema of their own."""
-    for found in pkgutil.walk_packages(memreplay.__path__, "memreplay."):
-        if not found.name.endswith(RECORDS):
+    for path in sorted(PACKAGE.rglob("*.py")):
+        if not path.stem.endswith(RECORDS):
             continue
-        module = importlib.import_module(found.name)
+        name = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+        module = importlib.import_module(name)
         _import_all(module)
         for one in list(vars(module).values()):
             if not isinstance(one, type) or not issubclass(one, Record):
                 continue
-            if one.__module__ == found.name and one.__struct_config__.tag_field == "schema":
+            if one.__module__ == name and one.__struct_config__.tag_field == "schema":
                 yield one
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import pkgutil
 from importlib import import_module
+from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
@@ -41,14 +41,15 @@ def snapshot(allocations: int = 2_000) -> mr.Snapshot:
     return mr.open(build.dump(builder.build()))
 
 
+PACKAGE = Path(memreplay.__path__[0])
 RECORDS = ("result", "ranks_result", "records", "baseline_record", "tree")
 
 
 def classes() -> list[type]:
     modules = [
-        import_module(found.name)
-        for found in pkgutil.walk_packages(memreplay.__path__, "memreplay.")
-        if found.name.rpartition(".")[2] in RECORDS
+        import_module(".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts))
+        for path in PACKAGE.rglob("*.py")
+        if path.stem in RECORDS
     ]
     return [
         one

@@ -1,1 +1,0 @@
-"""`memreplay convert`."""
