@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
 from memreplay.errors import LimitError
-from memreplay.json_values import json_safe
 from memreplay.render.strict_json import to_json
+from memreplay.snapshot.json_values import json_safe
 
 if TYPE_CHECKING:
     from memreplay.snapshot.snapshot import Snapshot

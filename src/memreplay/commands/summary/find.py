@@ -12,7 +12,7 @@ from memreplay.commands.summary.result import (
     SnapshotSummary,
     StateBytes,
 )
-from memreplay.json_values import json_safe
+from memreplay.snapshot.json_values import json_safe
 from memreplay.snapshot.model import MEASURES
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ import math
 
 import pytest
 
-from memreplay.json_values import json_safe
 from memreplay.render.strict_json import to_json
+from memreplay.snapshot.json_values import json_safe
 
 
 def test_values_that_json_lacks() -> None:
