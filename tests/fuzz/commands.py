@@ -15,7 +15,6 @@ from memreplay.analysis.comparing.sides import BaselineSide
 from memreplay.analysis.groups.calltree import TreeShape
 from memreplay.analysis.selecting.choice import BY_STACK
 from memreplay.commands.allocations.find import allocations_report
-from memreplay.commands.allocations.json import render_allocations_json
 from memreplay.commands.allocations.text import allocations_document
 from memreplay.commands.at.find import at_report
 from memreplay.commands.at.text import at_document
@@ -146,7 +145,7 @@ def questions(snap: mr.Snapshot, dice: int) -> list[Asked]:
         Asked(
             lambda: allocations_report(snap, measure=of_blocks, by=by, top=top, filters=filters),
             allocations_document,
-            render_allocations_json,
+            render_json,
         ),
         Asked(
             lambda: fragmentation_report(

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from msgspec import structs
 
 import memreplay as mr
 from memreplay.analysis.code.operators import operator_of
@@ -111,16 +112,15 @@ def test_allocations_equal_slow_sums(corpus_file: Path) -> None:
             events = oracle.trace_of(snapshot, found.device)
             lives = oracle_allocations.lives(snapshot, found.device, measure)
             want = oracle_allocations.summed(lives, events, 1)
-            assert asdict(found.total) == asdict(want)
-            assert found.grown_count == oracle_allocations.needed_segments(lives, events)
+            assert structs.asdict(found.total) == asdict(want)
+            assert found.new_segment_count == oracle_allocations.needed_segments(lives, events)
             sizes = oracle_allocations.in_classes([(one.size, one.size) for one in lives], 2)
-            assert [(c.least, c.most, c.count, c.bytes) for c in found.sizes] == sizes
+            assert [(c.min_bytes, c.max_bytes, c.count, c.bytes) for c in found.sizes] == sizes
             for one in found.groups:
-                assert one.sizes is not None
-                least, most = one.sizes
+                least, most = one.min_bytes or 0, one.max_bytes or 0
                 some = [life for life in lives if least <= life.size <= most]
                 want = oracle_allocations.summed(some, events, 1)
-                assert asdict(one.sums) == asdict(want)
+                assert structs.asdict(one.sums) == asdict(want)
 
 
 def test_the_report_is_what_the_commands_say_on_one_page(corpus_file: Path) -> None:

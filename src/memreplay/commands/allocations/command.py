@@ -121,9 +121,9 @@ def command(file: str, reading: Reading, selection: Selection, asked: Asked) -> 
 
 def _render(report: AllocationsReport, fmt: str) -> str:
     if fmt == "json":
-        from memreplay.commands.allocations.json import render_allocations_json
+        from memreplay.render.record_json import render_json
 
-        return render_allocations_json(report)
+        return render_json(report)
     from memreplay.commands.allocations.text import allocations_document
 
     return render_document(allocations_document(report))

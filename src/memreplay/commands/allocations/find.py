@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec.structs import asdict
 
 from memreplay.analysis.groups.dimensions import NO_SIZE
 from memreplay.analysis.groups.grouping import Grouper
@@ -14,7 +17,9 @@ from memreplay.commands.allocations.result import (
     AllocationsReport,
     AllocationSums,
     DeviceAllocations,
-    ValueClass,
+    EventsClass,
+    SizeClass,
+    TimeClass,
 )
 from memreplay.engine.query import _churn
 from memreplay.errors import UsageError
@@ -76,12 +81,12 @@ def allocations_report(
         measure=selection.measure,
         by=by,
         sort=sort,
-        threshold=threshold,
-        all_frames=all_frames,
-        truncated=snap.truncation is not None,
+        temporary_threshold=threshold,
         pool=selection.pool,
         stream=selection.stream,
-        filters=selection.filters,
+        filters=selection.filters or None,
+        truncated=snap.truncation is not None,
+        all_frames=all_frames,
         devices=tuple(
             _device(snap, usage, grouper, sort, selection.top, threshold, selection.strict)
             for usage in usages
@@ -106,65 +111,76 @@ def _device(
     times = found["times"]
     lifetimes_us = found["lifetimes_us"]
     ended = whole.made - whole.live_count
+    peak = usage.peak.bytes
+    duration = None if times is None else times[1] - times[0]
+    seconds = (duration or 0) / 1e6
+    rest = _less(whole, rows)
     return DeviceAllocations(
         device=replay.device,
         measure=usage.measure,
         exactness="exact" if trust.exact else "estimated",
-        first_event=replay.first_event,
-        events=replay.events,
-        trace_events=snap.trace_events(replay.device),
-        duration_us=None if times is None else times[1] - times[0],
-        total=_sums(whole),
+        allocations=whole.made,
+        allocated_bytes=whole.bytes,
+        frees=ended,
+        **_means(whole),
         min_bytes=found["min_bytes"] if whole.made else None,
         max_bytes=found["max_bytes"] if whole.made else None,
         median_bytes=found["median_bytes"] if whole.made else None,
         median_lifetime_events=found["median_events"] if ended else None,
         median_lifetime_us=found["median_us"] if whole.timed_count else None,
-        sizes=_sizes(found["sizes"]),
-        lifetimes_events=_lifetimes(found["lifetimes_events"]),
-        lifetimes_us=None if lifetimes_us is None else _lifetimes(lifetimes_us),
-        untimed_count=found["untimed"][0],
-        untimed_bytes=found["untimed"][1],
-        grown_count=found["grown"],
-        peak_bytes=usage.peak.bytes,
+        peak_bytes=peak,
+        peak_ratio=whole.bytes / peak if peak else None,
+        new_segment_count=found["grown"],
+        duration_us=duration,
+        allocations_per_s=whole.made / seconds if seconds else None,
+        bytes_per_s=whole.bytes / seconds if seconds else None,
         baseline_count=found["carried"][0],
         baseline_bytes=found["carried"][1],
         baseline_freed_count=found["carried_freed"][0],
         baseline_freed_bytes=found["carried_freed"][1],
-        groups=tuple(_group(usage, grouper, row, whole.bytes) for row in rows),
-        groups_total=found["groups"],
-        rest=_sums(_less(whole, rows)),
+        first_event=replay.first_event,
+        events=replay.events,
+        trace_events=snap.trace_events(replay.device),
         trusted=trust.trusted,
         reasons=trust.reasons,
+        sizes=_sizes(found["sizes"]),
+        lifetimes_events=tuple(EventsClass(*one) for one in _tens(found["lifetimes_events"])),
+        lifetimes_us=None
+        if lifetimes_us is None
+        else tuple(TimeClass(*one) for one in _tens(lifetimes_us)),
+        untimed_count=found["untimed"][0],
+        untimed_bytes=found["untimed"][1],
+        groups_total=found["groups"],
+        rest_bytes=rest.bytes,
+        rest_count=rest.made,
+        groups=tuple(_group(usage, grouper, row, whole.bytes) for row in rows),
+        rest=AllocationSums(count=rest.made, bytes=rest.bytes, **_means(rest)),
     )
 
 
 def _group(usage: Usage, grouper: Grouper, row: _Row, whole: int) -> AllocationGroup:
     """One group, named; by pool, stream or size alone with what these are."""
     group = grouper.group(usage, row.name, row.bytes, row.made, whole)
-    sums = _sums(row)
+    alone: dict[str, Any] = {}
     if grouper.by == "size":
-        return AllocationGroup(group, sums, sizes=_size_range(row.name))
-    if grouper.by in ("pool", "stream"):
+        alone["min_bytes"], alone["max_bytes"] = _size_range(row.name)
+    elif grouper.by in ("pool", "stream"):
         key = usage.replay.classes(grouper.by).keys()[row.name]
-        if grouper.by == "stream":
-            return AllocationGroup(group, sums, stream=key)
-        return AllocationGroup(group, sums, pool=usage.replay.pool_of(key))
-    return AllocationGroup(group, sums)
+        alone[grouper.by] = key if grouper.by == "stream" else usage.replay.pool_of(key)
+    return AllocationGroup(**asdict(group), **alone, **_means(row))
 
 
-def _sums(row: _Row) -> AllocationSums:
-    return AllocationSums(
-        count=row.made,
-        bytes=row.bytes,
-        mean_bytes=_mean(row.bytes, row.made),
-        temporary_count=row.temporary_count,
-        temporary_bytes=row.temporary_bytes,
-        live_count=row.live_count,
-        live_bytes=row.live_bytes,
-        mean_lifetime_events=_mean(row.lifetime_events, row.made - row.live_count),
-        mean_lifetime_us=_mean(row.lifetime_us, row.timed_count),
-    )
+def _means(row: _Row) -> dict[str, Any]:
+    """What is said of any allocations beside their count and bytes."""
+    return {
+        "mean_bytes": _mean(row.bytes, row.made),
+        "temporary_count": row.temporary_count,
+        "temporary_bytes": row.temporary_bytes,
+        "live_count": row.live_count,
+        "live_bytes": row.live_bytes,
+        "mean_lifetime_events": _mean(row.lifetime_events, row.made - row.live_count),
+        "mean_lifetime_us": _mean(row.lifetime_us, row.timed_count),
+    }
 
 
 def _less(whole: _Row, rows: list[_Row]) -> _Row:
@@ -182,14 +198,12 @@ def _size_range(number: int) -> tuple[int, int]:
     return (0, 0) if number == NO_SIZE else (1 << number, (2 << number) - 1)
 
 
-def _sizes(found: list[tuple[int, int, int]]) -> tuple[ValueClass, ...]:
-    classes = [ValueClass(*_size_range(number), *sums) for number, *sums in found]
-    return tuple(sorted(classes, key=lambda one: one.least))
+def _sizes(found: list[tuple[int, int, int]]) -> tuple[SizeClass, ...]:
+    classes = [SizeClass(*_size_range(number), *sums) for number, *sums in found]
+    return tuple(sorted(classes, key=lambda one: one.min_bytes))
 
 
-def _lifetimes(found: list[tuple[int, int, int]]) -> tuple[ValueClass, ...]:
+def _tens(found: list[tuple[int, int, int]]) -> Iterator[tuple[int, int, int, int]]:
     """Class 0 is the lifetime 0, class k from 10 ** (k - 1) up to and not including 10 ** k."""
-    return tuple(
-        ValueClass(10 ** (number - 1) if number else 0, 10**number - 1, *sums)
-        for number, *sums in found
-    )
+    for number, count, n_bytes in found:
+        yield 10 ** (number - 1) if number else 0, 10**number - 1, count, n_bytes

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from msgspec import UNSET, UnsetType
+
 from memreplay.snapshot.model import AllocationsSort, By, Exactness, Filters, Group, MeasureName
 from memreplay.snapshot.record import Record
 
 
-class AllocationSums(Record, frozen=True):
-    """Allocations that were made over the events, summed up.
-
-    A temporary one ended before more than the threshold of others were made on its device; a live
-    one did not end. Mean lifetimes are of those that ended (in microseconds: whose times are known,
-    too). Means are rounded, and None of nothing.
-    """
+class AllocationSums(Record, frozen=True, kw_only=True):
+    """Allocations that were made over the events, summed up: part of what other records say."""
 
     count: int
     bytes: int
@@ -25,87 +22,204 @@ class AllocationSums(Record, frozen=True):
     mean_lifetime_us: int | None
 
 
-class AllocationGroup(Record, frozen=True):
-    """The allocations of one group.
+class AllocationGroup(Group, frozen=True, kw_only=True):
+    """The allocations of one group: `bytes` and `count` are what was allocated, `share` of all."""
 
-    `group` says what they share, and has their count, their bytes and the share of these in all.
-    `pool`, `stream` and `sizes` (the least and the most of a size class) are None where that alone
-    is not what they are grouped by; the first two also where it is not known.
-    """
+    pool: tuple[int, int] | UnsetType | None = UNSET
+    """By `pool` alone: the pool; null if it is not known."""
+    stream: int | UnsetType | None = UNSET
+    """By `stream` alone: the stream; null if it is not known."""
+    min_bytes: int | UnsetType = UNSET
+    """By `size` alone: the least size of the class."""
+    max_bytes: int | UnsetType = UNSET
+    """By `size` alone: the largest size of the class."""
+    mean_bytes: int | None
+    """The mean size, rounded."""
+    temporary_count: int
+    """Those that were freed before more than `temporary_threshold` others were made."""
+    temporary_bytes: int
+    """Their bytes."""
+    live_count: int
+    """Those that were not freed in what was read."""
+    live_bytes: int
+    """Their bytes."""
+    mean_lifetime_events: int | None
+    """The mean lifetime of those that were freed, in events; null of none."""
+    mean_lifetime_us: int | None
+    """The same in microseconds; null also if no time is known."""
 
-    group: Group
-    sums: AllocationSums
-    pool: tuple[int, int] | None = None
-    stream: int | None = None
-    sizes: tuple[int, int] | None = None
+    @property
+    def sums(self) -> AllocationSums:
+        """The numbers alone."""
+        return AllocationSums(
+            count=self.count,
+            bytes=self.bytes,
+            mean_bytes=self.mean_bytes,
+            temporary_count=self.temporary_count,
+            temporary_bytes=self.temporary_bytes,
+            live_count=self.live_count,
+            live_bytes=self.live_bytes,
+            mean_lifetime_events=self.mean_lifetime_events,
+            mean_lifetime_us=self.mean_lifetime_us,
+        )
 
 
-class ValueClass(Record, frozen=True):
-    """The allocations whose size, or lifetime, is from `least` to `most`."""
+class SizeClass(Record, frozen=True):
+    """The allocations of some sizes: of one power of two."""
 
-    least: int
-    most: int
+    min_bytes: int
+    """The least size of the class."""
+    max_bytes: int
+    """The largest size of the class."""
     count: int
+    """How many."""
     bytes: int
+    """Their bytes."""
 
 
-class DeviceAllocations(Record, frozen=True):
-    """What one device allocated over the events that were read, by one measure.
+class EventsClass(Record, frozen=True):
+    """The allocations that lived for so many events: of one power of ten."""
 
-    The groups and `rest` add up to `total`, and so do `sizes`; `lifetimes_events` and what is live
-    do; `lifetimes_us`, what ended without a known time (`untimed_*`) and what is live do. Classes
-    are those that there are. `lifetimes_us` is None where the file has no times. `grown_count` are
-    the allocations for which the allocator got a segment or mapped more of one. Medians are the
-    least value that at least half do not exceed, None of nothing. `duration_us` is from the first
-    to the last time. The baseline was not allocated in the recording: it counts in its own numbers
-    alone. `peak_bytes` is the highest usage, the baseline in it.
-    """
+    min_events: int
+    """The shortest lifetime of the class."""
+    max_events: int
+    """The longest lifetime of the class."""
+    count: int
+    """How many."""
+    bytes: int
+    """Their bytes."""
+
+
+class TimeClass(Record, frozen=True):
+    """The allocations that lived for so long: of one power of ten."""
+
+    min_us: int
+    """The shortest lifetime of the class."""
+    max_us: int
+    """The longest lifetime of the class."""
+    count: int
+    """How many."""
+    bytes: int
+    """Their bytes."""
+
+
+class DeviceAllocations(Record, frozen=True, kw_only=True):
+    """What one device allocated over the events that were read, by one measure. The `bytes` of the
+    groups and `rest_bytes` add up to `allocated_bytes`. Sums are as many digits as they need."""
+
+    text_only = ("rest",)
 
     device: int
     measure: MeasureName
     exactness: Exactness
+    allocations: int
+    """Allocations made in what was read."""
+    allocated_bytes: int
+    """Their bytes."""
+    frees: int
+    """Those of them that were freed in it: `allocations` - `live_count`."""
+    mean_bytes: int | None
+    """The mean size, rounded; null of none."""
+    temporary_count: int
+    """Those that were freed before more than `temporary_threshold` others were made."""
+    temporary_bytes: int
+    """Their bytes."""
+    live_count: int
+    """Those that were not freed in what was read."""
+    live_bytes: int
+    """Their bytes."""
+    mean_lifetime_events: int | None
+    """The mean lifetime of those that were freed, in events; null of none."""
+    mean_lifetime_us: int | None
+    """The same in microseconds; null also if no time is known."""
+    min_bytes: int | None
+    """The least size; null of none."""
+    max_bytes: int | None
+    """The largest size; null of none."""
+    median_bytes: int | None
+    """The least size that at least half do not exceed; null of none."""
+    median_lifetime_events: int | None
+    """The median lifetime of those that were freed, in events; null of none."""
+    median_lifetime_us: int | None
+    """The same in microseconds; null also if no time is known."""
+    peak_bytes: int
+    """The highest usage, the baseline in it."""
+    peak_ratio: float | None
+    """`allocated_bytes` over that; null if it is 0."""
+    new_segment_count: int
+    """Allocations for which a segment was allocated or mapped."""
+    duration_us: int | None
+    """From the first time to the last."""
+    allocations_per_s: float | None
+    """Allocations a second; null if there are no times, or all are one."""
+    bytes_per_s: float | None
+    """Their bytes a second; null if there are no times, or all are one."""
+    baseline_count: int
+    """Blocks from before what was read: in none of the numbers but the peak's."""
+    baseline_bytes: int
+    """Their bytes."""
+    baseline_freed_count: int
+    """Those of them that were freed in it."""
+    baseline_freed_bytes: int
+    """Their bytes."""
     first_event: int
     events: int
     trace_events: int
-    duration_us: int | None
-    total: AllocationSums
-    min_bytes: int | None
-    max_bytes: int | None
-    median_bytes: int | None
-    median_lifetime_events: int | None
-    median_lifetime_us: int | None
-    sizes: tuple[ValueClass, ...]
-    lifetimes_events: tuple[ValueClass, ...]
-    lifetimes_us: tuple[ValueClass, ...] | None
-    untimed_count: int
-    untimed_bytes: int
-    grown_count: int
-    peak_bytes: int
-    baseline_count: int
-    baseline_bytes: int
-    baseline_freed_count: int
-    baseline_freed_bytes: int
-    groups: tuple[AllocationGroup, ...]
-    groups_total: int
-    rest: AllocationSums
     trusted: bool
     reasons: tuple[str, ...]
+    sizes: tuple[SizeClass, ...]
+    """Classes of sizes, those that there are; they add up to `allocations`."""
+    lifetimes_events: tuple[EventsClass, ...]
+    """Classes of lifetimes in events; they add up to `frees`."""
+    lifetimes_us: tuple[TimeClass, ...] | None
+    """Classes of lifetimes in microseconds; with `untimed_count` they add up to `frees`; null if
+    there are no times."""
+    untimed_count: int
+    """Those that were freed and whose lifetime in microseconds is not known."""
+    untimed_bytes: int
+    """Their bytes."""
+    groups_total: int
+    rest_bytes: int
+    rest_count: int
+    groups: tuple[AllocationGroup, ...]
+    """The first in the order of `sort`, as many as `--top` says."""
+    rest: AllocationSums
+    """What is in none of the groups."""
+
+    @property
+    def total(self) -> AllocationSums:
+        """The sums of all."""
+        return AllocationSums(
+            count=self.allocations,
+            bytes=self.allocated_bytes,
+            mean_bytes=self.mean_bytes,
+            temporary_count=self.temporary_count,
+            temporary_bytes=self.temporary_bytes,
+            live_count=self.live_count,
+            live_bytes=self.live_bytes,
+            mean_lifetime_events=self.mean_lifetime_events,
+            mean_lifetime_us=self.mean_lifetime_us,
+        )
 
 
-class AllocationsReport(Record, frozen=True):
-    """What `memreplay allocations` shows: one entry a device that has events or segments.
+class AllocationsReport(
+    Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.allocations/1"
+):
+    """What `memreplay allocations` found."""
 
-    `threshold` is how many others may be made while an allocation lives that counts as temporary.
-    """
+    text_only = ("all_frames",)
 
     file: str
     measure: MeasureName
     by: By
     sort: AllocationsSort
-    threshold: int
-    all_frames: bool
-    devices: tuple[DeviceAllocations, ...]
-    truncated: bool = False
+    """What the groups are sorted by."""
+    temporary_threshold: int
+    """How many others may be made while a temporary allocation lives."""
     pool: tuple[int, int] | None = None
     stream: int | None = None
     filters: Filters | None = None
+    truncated: bool = False
+    devices: tuple[DeviceAllocations, ...]
+    all_frames: bool = False
+    """Whether whole stacks are shown."""

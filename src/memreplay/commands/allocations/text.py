@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from memreplay.commands.allocations.result import (
+    AllocationGroup,
     AllocationsReport,
     AllocationSums,
     DeviceAllocations,
-    ValueClass,
+    EventsClass,
+    SizeClass,
+    TimeClass,
 )
 from memreplay.render.document import (
     Bar,
@@ -128,11 +132,11 @@ def _number_pairs(found: DeviceAllocations, report: AllocationsReport) -> list[t
         pairs.append(("turnover", f"{times:,.1f} times the peak of {size(found.peak_bytes)}"))
     pairs.append(("sizes", _spread(found)))
     pairs.append(("lifetimes", _lives(found)))
-    pairs.append(("temporary", _temporary(total, report.threshold)))
+    pairs.append(("temporary", _temporary(total, report.temporary_threshold)))
     live = f"{count(total.live_count)} of {size(total.live_bytes)}" if total.live_count else "none"
     freed = count(total.count - total.live_count)
     pairs.append(("freed", f"{freed}; {live} still live at the end"))
-    reused = total.count - found.grown_count
+    reused = total.count - found.new_segment_count
     pairs.append(
         ("reuse", f"{count(reused)} ({percent(reused / total.count)}) needed no new segment")
     )
@@ -168,9 +172,19 @@ def _lives(found: DeviceAllocations) -> str:
 # ---- histograms
 
 
+class _Counted(NamedTuple):
+    """Allocations of no class."""
+
+    count: int  # type: ignore[assignment]
+    bytes: int
+
+
+_Class = SizeClass | EventsClass | TimeClass | _Counted
+
+
 def _sizes_table(found: DeviceAllocations) -> Table:
     """A row a power of two, or a few of them, from the least to the largest size there is."""
-    numbers = {one.most.bit_length(): one for one in found.sizes}
+    numbers = {one.max_bytes.bit_length(): one for one in found.sizes}
     least, most = min(numbers), max(numbers)
 
     def rows_by(step: int) -> range:
@@ -193,8 +207,11 @@ def _row_of(number: int, step: int) -> int:
 def _lifetimes_table(found: DeviceAllocations) -> Table:
     """A row a power of ten, then what has no lifetime that is known."""
     in_us = found.lifetimes_us is not None
-    classes = found.lifetimes_events if found.lifetimes_us is None else found.lifetimes_us
-    numbers = {_digits(one.most): one for one in classes}
+    numbers: dict[int, _Class]
+    if found.lifetimes_us is None:
+        numbers = {_digits(one.max_events): one for one in found.lifetimes_events}
+    else:
+        numbers = {_digits(one.max_us): one for one in found.lifetimes_us}
     rows = [
         (
             _lasting(10 ** (number - 1) if number else 0, in_us),
@@ -203,11 +220,11 @@ def _lifetimes_table(found: DeviceAllocations) -> Table:
         for number in (range(min(numbers), max(numbers) + 1) if numbers else ())
     ]
     if found.lifetimes_us is not None and found.untimed_count:
-        untimed = ValueClass(0, 0, found.untimed_count, found.untimed_bytes)
+        untimed = _Counted(found.untimed_count, found.untimed_bytes)
         rows.append(("not known", [untimed]))
     total = found.total
     if total.live_count:
-        rows.append(("still live", [ValueClass(0, 0, total.live_count, total.live_bytes)]))
+        rows.append(("still live", [_Counted(total.live_count, total.live_bytes)]))
     return _histogram("lifetimes from", rows, total.count)
 
 
@@ -225,7 +242,7 @@ def _lasting(number: int, in_us: bool) -> str:
     return f"{number} us"
 
 
-def _histogram(title: str, rows: Sequence[tuple[str, list[ValueClass]]], whole: int) -> Table:
+def _histogram(title: str, rows: Sequence[tuple[str, Sequence[_Class]]], whole: int) -> Table:
     """A row a class: how many, their bytes, and a bar, as long as they are many.
 
     A row says where its class begins, so that one row stands for all empty ones up to the next.
@@ -251,10 +268,10 @@ def _histogram(title: str, rows: Sequence[tuple[str, list[ValueClass]]], whole: 
 def _groups_table(found: DeviceAllocations, report: AllocationsReport) -> Table:
     timed = found.lifetimes_us is not None
     rows = [
-        group_row(one.group, report.by, all_frames=report.all_frames, more=_more(one.sums, timed))
+        group_row(one, report.by, all_frames=report.all_frames, more=_more(one, timed))
         for one in found.groups
     ]
-    rows = told_apart(rows, [one.group for one in found.groups])
+    rows = told_apart(rows, found.groups)
     left = found.groups_total - len(found.groups)
     if left:
         rest = found.rest
@@ -272,7 +289,7 @@ def _groups_table(found: DeviceAllocations, report: AllocationsReport) -> Table:
     )
 
 
-def _more(sums: AllocationSums, timed: bool) -> tuple[str, ...]:
+def _more(sums: AllocationSums | AllocationGroup, timed: bool) -> tuple[str, ...]:
     """Mean size, temporary ones, mean lifetime, live at the end."""
     if timed:
         mean = sums.mean_lifetime_us

@@ -7,20 +7,18 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from memreplay.commands.allocations.json import render_allocations_json
 from memreplay.commands.allocations.result import AllocationGroup, AllocationsReport
+from memreplay.render.record_json import render_json
 from memreplay.snapshot.model import Group
-from tests.unit.commands.allocations.test_text import EMPTY, FOUND, REPORT, TIMELESS, TOTAL
+from tests.unit.commands.allocations.test_text import EMPTY, FOUND, REPORT, TIMELESS, TOTAL, grouped
 from tests.unit.commands.results import GIB
 from tests.unit.render.schemas import check_against
 
-POOL = AllocationGroup(
-    Group(label="MemPool 0:1", bytes=GIB, count=9, share=0.1), TOTAL, pool=(0, 1)
-)
-NO_POOL = AllocationGroup(Group(label="(pool not known)", bytes=GIB, count=9, share=0.1), TOTAL)
-STREAM = AllocationGroup(Group(label="stream 7", bytes=GIB, count=9, share=0.1), TOTAL, stream=7)
-SIZE = AllocationGroup(
-    Group(label="8 B to 16 B", bytes=90, count=9, share=0.1), TOTAL, sizes=(8, 15)
+POOL = grouped(Group(label="MemPool 0:1", bytes=GIB, count=9, share=0.1), TOTAL, pool=(0, 1))
+NO_POOL = grouped(Group(label="(pool not known)", bytes=GIB, count=9, share=0.1), TOTAL, pool=None)
+STREAM = grouped(Group(label="stream 7", bytes=GIB, count=9, share=0.1), TOTAL, stream=7)
+SIZE = grouped(
+    Group(label="8 B to 16 B", bytes=90, count=9, share=0.1), TOTAL, min_bytes=8, max_bytes=15
 )
 
 
@@ -29,18 +27,18 @@ SIZE = AllocationGroup(
     [
         REPORT,
         replace(REPORT, devices=()),
-        replace(REPORT, devices=(EMPTY, TIMELESS), threshold=3, sort="mean-lifetime"),
+        replace(REPORT, devices=(EMPTY, TIMELESS), temporary_threshold=3, sort="mean-lifetime"),
         replace(REPORT, by="pool", devices=(replace(FOUND, groups=(POOL, NO_POOL)),)),
         replace(REPORT, by="stream", stream=7, devices=(replace(FOUND, groups=(STREAM,)),)),
         replace(REPORT, by="size", pool=(0, 1), devices=(replace(FOUND, groups=(SIZE,)),)),
     ],
 )
 def test_schema(report: AllocationsReport) -> None:
-    check_against("allocations-1.json", json.loads(render_allocations_json(report)))
+    check_against("allocations-1.json", json.loads(render_json(report)))
 
 
 def test_keys_and_values() -> None:
-    found = json.loads(render_allocations_json(REPORT))
+    found = json.loads(render_json(REPORT))
     assert found["schema"] == "memreplay.allocations/1"
     assert (found["by"], found["sort"], found["temporary_threshold"]) == ("stack", "bytes", 0)
     (device,) = found["devices"]
@@ -59,7 +57,7 @@ def test_keys_and_values() -> None:
 
 def test_what_is_not_known_is_null() -> None:
     report = replace(REPORT, devices=(replace(EMPTY, peak_bytes=0), TIMELESS))
-    empty, timeless = json.loads(render_allocations_json(report))["devices"]
+    empty, timeless = json.loads(render_json(report))["devices"]
     for key in ("min_bytes", "mean_bytes", "median_lifetime_us", "peak_ratio", "bytes_per_s"):
         assert empty[key] is None
     for key in ("lifetimes_us", "duration_us", "mean_lifetime_us", "allocations_per_s"):
@@ -69,9 +67,7 @@ def test_what_is_not_known_is_null() -> None:
 def test_what_groups_are_by() -> None:
     def first(group: AllocationGroup, by: str) -> dict[str, object]:
         report = replace(REPORT, by=by, devices=(replace(FOUND, groups=(group,)),))
-        one: dict[str, object] = json.loads(render_allocations_json(report))["devices"][0][
-            "groups"
-        ][0]
+        one: dict[str, object] = json.loads(render_json(report))["devices"][0]["groups"][0]
         return one
 
     assert first(POOL, "pool")["pool"] == [0, 1]

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from memreplay.commands.allocations.result import (
     AllocationGroup,
     AllocationsReport,
     AllocationSums,
     DeviceAllocations,
-    ValueClass,
+    EventsClass,
+    SizeClass,
+    TimeClass,
 )
 from memreplay.commands.allocations.text import allocations_document
 from memreplay.render.fit import cell_width
@@ -30,10 +34,31 @@ TOTAL = AllocationSums(
     mean_lifetime_us=5_820,
 )
 REST = replace(TOTAL, count=904, bytes=18 * GIB, temporary_count=50, live_count=0)
-GROUP = AllocationGroup(
+
+
+def means(sums: AllocationSums) -> dict[str, Any]:
+    return {name: one for name, one in asdict(sums).items() if name not in ("count", "bytes")}
+
+
+def grouped(group: Group, sums: AllocationSums, **alone: Any) -> AllocationGroup:
+    return AllocationGroup(**asdict(group), **means(sums), **alone)
+
+
+def whole(sums: AllocationSums) -> dict[str, Any]:
+    """What a device says of all."""
+    frees = sums.count - sums.live_count
+    return {
+        "allocations": sums.count,
+        "allocated_bytes": sums.bytes,
+        "frees": frees,
+        **means(sums),
+    }
+
+
+GROUP = grouped(
     replace(ATTENTION, bytes=20 * GIB), replace(TOTAL, count=96, bytes=20 * GIB, live_count=100)
 )
-BACKWARD = AllocationGroup(
+BACKWARD = grouped(
     replace(AUTOGRAD, bytes=2 * GIB, share=0.05),
     replace(
         TOTAL,
@@ -53,27 +78,32 @@ FOUND = DeviceAllocations(
     events=6_200,
     trace_events=6_200,
     duration_us=2_000_000,
-    total=TOTAL,
+    **whole(TOTAL),
     min_bytes=4,
     max_bytes=200 * MIB,
     median_bytes=3 * MIB,
     median_lifetime_events=14,
     median_lifetime_us=89,
-    sizes=(ValueClass(4, 7, 500, 2_000), ValueClass(1 << 27, (1 << 28) - 1, 1_500, 40 * GIB)),
-    lifetimes_events=(ValueClass(1, 9, 900, GIB), ValueClass(10, 99, 1_000, 37 * GIB)),
+    sizes=(SizeClass(4, 7, 500, 2_000), SizeClass(1 << 27, (1 << 28) - 1, 1_500, 40 * GIB)),
+    lifetimes_events=(EventsClass(1, 9, 900, GIB), EventsClass(10, 99, 1_000, 37 * GIB)),
     lifetimes_us=(
-        ValueClass(0, 0, 10, KIB),
-        ValueClass(1_000, 9_999, 1_885, 38 * GIB),
+        TimeClass(0, 0, 10, KIB),
+        TimeClass(1_000, 9_999, 1_885, 38 * GIB),
     ),
     untimed_count=5,
     untimed_bytes=3 * KIB,
-    grown_count=20,
+    new_segment_count=20,
     peak_bytes=8 * GIB,
     baseline_count=7,
     baseline_bytes=GIB,
     baseline_freed_count=2,
     baseline_freed_bytes=MIB,
     groups=(GROUP, BACKWARD),
+    peak_ratio=5.0,
+    allocations_per_s=1_000.0,
+    bytes_per_s=20.0 * GIB,
+    rest_bytes=REST.bytes,
+    rest_count=REST.count,
     groups_total=12,
     rest=REST,
     trusted=True,
@@ -84,15 +114,28 @@ REPORT = AllocationsReport(
     measure="requested",
     by="stack",
     sort="bytes",
-    threshold=0,
+    temporary_threshold=0,
     all_frames=False,
     devices=(FOUND,),
 )
-NOTHING = AllocationSums(0, 0, None, 0, 0, 0, 0, None, None)
+NOTHING = AllocationSums(
+    count=0,
+    bytes=0,
+    mean_bytes=None,
+    temporary_count=0,
+    temporary_bytes=0,
+    live_count=0,
+    live_bytes=0,
+    mean_lifetime_events=None,
+    mean_lifetime_us=None,
+)
 EMPTY = replace(
     FOUND,
     duration_us=None,
-    total=NOTHING,
+    peak_ratio=None,
+    allocations_per_s=None,
+    bytes_per_s=None,
+    **whole(NOTHING),
     min_bytes=None,
     max_bytes=None,
     median_bytes=None,
@@ -103,7 +146,7 @@ EMPTY = replace(
     lifetimes_us=None,
     untimed_count=0,
     untimed_bytes=0,
-    grown_count=0,
+    new_segment_count=0,
     groups=(),
     groups_total=0,
     rest=NOTHING,
@@ -111,11 +154,13 @@ EMPTY = replace(
 TIMELESS = replace(
     FOUND,
     duration_us=None,
+    allocations_per_s=None,
+    bytes_per_s=None,
     median_lifetime_us=None,
     lifetimes_us=None,
     untimed_count=1_900,
     untimed_bytes=38 * GIB,
-    total=replace(TOTAL, mean_lifetime_us=None),
+    mean_lifetime_us=None,
 )
 
 
@@ -213,7 +258,10 @@ def test_no_events_says_what_to_do() -> None:
 
 def test_parts_ranges_and_thresholds() -> None:
     shown = text(
-        replace(FOUND, first_event=100, trace_events=10_000), pool=(0, 1), stream=7, threshold=2
+        replace(FOUND, first_event=100, trace_events=10_000),
+        pool=(0, 1),
+        stream=7,
+        temporary_threshold=2,
     )
     assert "pool       0:1 alone" in shown
     assert "stream     7 alone" in shown
@@ -224,10 +272,13 @@ def test_parts_ranges_and_thresholds() -> None:
 
 def test_by_size() -> None:
     groups = (
-        AllocationGroup(
-            Group(label="8 B to 16 B", bytes=90, count=9, share=0.1), TOTAL, sizes=(8, 15)
+        grouped(
+            Group(label="8 B to 16 B", bytes=90, count=9, share=0.1),
+            TOTAL,
+            min_bytes=8,
+            max_bytes=15,
         ),
-        AllocationGroup(Group(label="0 B", bytes=0, count=9, share=0.1), TOTAL, sizes=(0, 0)),
+        grouped(Group(label="0 B", bytes=0, count=9, share=0.1), TOTAL, min_bytes=0, max_bytes=0),
     )
     lines = text(replace(FOUND, groups=groups, groups_total=2), by="size").splitlines()
     assert [line.split("  ")[-1] for line in lines[-2:]] == ["8 B to 16 B", "0 B"]
@@ -238,7 +289,7 @@ def test_none_ended() -> None:
     shown = text(
         replace(
             FOUND,
-            total=total,
+            **whole(total),
             lifetimes_us=(),
             lifetimes_events=(),
             median_lifetime_us=None,
