@@ -3,13 +3,16 @@
 
 PYTHON      ?= python3
 VENV        ?= .venv
-SAN_VENV    ?= .venv-sanitize
+SAN         ?= build/sanitize
+TESTS       ?= tests
 PYTEST_ARGS ?=
 # As many processes as the machine runs, within reason; what is in PYTEST_ARGS comes later and wins.
 SPREAD      := -n auto --maxprocesses 8 --dist worksteal --benchmark-disable
 SIZES       ?= 25,100
 ROUNDS      ?= 3
 FUZZ_ARGS   ?=
+BASE        ?=
+MUTANT_ARGS ?=
 EXAMPLE     ?= examples/transformer_step.pkl.gz
 
 comma   := ,
@@ -24,13 +27,13 @@ TOOLS   := $(shell sed -n '/^requires = \[/ { s/.*\[\(.*\)\]/\1/; s/", "/" "/g; 
 # memory until it exits. libstdc++ is there from the start, since ASan stops where a C++ library that
 # comes later (matplotlib's) throws.
 SANITIZED = LD_PRELOAD="$$($${CC:-gcc} -print-file-name=libasan.so) $$($${CC:-gcc} -print-file-name=libstdc++.so.6)" ASAN_OPTIONS=detect_leaks=0 \
-            UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc $(SAN_VENV)/bin/python
+            UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc PYTHONPATH=$(abspath $(SAN))/lib $(BIN)/python
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test bench lint typing gate sanitize fuzz docs schemas images build clean
+.PHONY: help demo test bench lint typing gate sanitize fuzz mutants docs schemas images build clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
@@ -41,7 +44,7 @@ demo: $(VENV)/demo.stamp ## install into .venv, then read the example snapshot
 	$(BIN)/memreplay peak $(EXAMPLE)
 
 test: $(VENV)/built.stamp ## the test suite; PYTEST_ARGS="-k name -x" narrows it, "-n 0" is one process
-	$(BIN)/python -m pytest tests $(SPREAD) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(TESTS) $(SPREAD) $(PYTEST_ARGS)
 
 bench: $(VENV)/built.stamp $(DATA) ## engine benchmarks, then the tables of other tools and of all commands; SIZES=25,100 (MB) ROUNDS=3
 	$(BIN)/python -m pytest bench/test_engine.py --benchmark-only --benchmark-min-rounds=$(ROUNDS)
@@ -61,14 +64,17 @@ typing: $(VENV)/built.stamp ## mypy --strict, and the stubs against the compiled
 gate: $(VENV)/built.stamp ## memreplay's own gate: the example snapshot against ci/gate-base.json
 	ci/gate
 
-# The suite takes about four times as long as in `make test`, and the build twice.
-sanitize: $(SAN_VENV)/built.stamp ## the test suite under AddressSanitizer and UBSan, in .venv-sanitize (slow)
-	$(SANITIZED) -m pytest tests --capture=sys -p no:cacheprovider $(PYTEST_ARGS)
+# The suite takes about four times as long as in `make test`.
+sanitize: $(SAN)/built.stamp ## the test suite under AddressSanitizer and UBSan (slow); TESTS=tests/conformance
+	$(SANITIZED) -m pytest $(TESTS) --capture=sys -p no:cacheprovider $(PYTEST_ARGS)
 
 # What is freed ASan keeps, to see its use; of the memory that an input may take it is no part.
 fuzz: SANITIZED := $(subst detect_leaks=0,detect_leaks=0:quarantine_size_mb=16,$(SANITIZED))
-fuzz: $(SAN_VENV)/built.stamp ## broken inputs to the sanitized build, for 3 minutes; FUZZ_ARGS="--seconds 600 --seed 1"
+fuzz: $(SAN)/built.stamp ## broken inputs to the sanitized build, for 3 minutes; FUZZ_ARGS="--seconds 600 --seed 1"
 	$(SANITIZED) -m tests.fuzz $(FUZZ_ARGS)
+
+mutants: $(VENV)/built.stamp ## 60 small changes of Python modules that differ from BASE (all): which does no test notice?
+	$(BIN)/python -m tests.mutants --base "$(BASE)" $(MUTANT_ARGS)
 
 docs: $(VENV)/built.stamp ## run the commands that README and docs/ show, and follow their links
 	$(BIN)/python -m pytest tests/test_project.py $(PYTEST_ARGS)
@@ -83,7 +89,7 @@ build: $(VENV)/dev.stamp ## sdist and wheel into dist/, checked in a bare enviro
 	ci/build
 
 clean: ## remove everything that the other targets made
-	rm -rf $(VENV) $(SAN_VENV) .venv-viewers build dist bench/data bench/results src/*.egg-info tests/fuzz/crashes
+	rm -rf $(VENV) .venv-viewers build dist bench/data bench/results src/*.egg-info tests/fuzz/crashes
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
 	find src -name "*.so" -delete
 	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -132,7 +138,8 @@ $(VENV)/built.stamp: $(VENV)/dev.stamp $(NATIVE)
 	$(INPLACE)
 	@touch $@
 
-# Not editable: the sanitized modules must not land in src/, where the other environment looks.
-$(SAN_VENV)/built.stamp: $(SAN_VENV)/flags.stamp $(SAN_VENV)/tools.stamp pyproject.toml $(NATIVE) $(wildcard src/memreplay/*.py src/memreplay/*/*.py src/memreplay/*/*/*.py)
-	MEMREPLAY_SANITIZE=1 DIST_EXTRA_CONFIG=$(SAN_VENV)/build.cfg $(SAN_VENV)/bin/python -m pip install --quiet --no-build-isolation '.[dev]'
+# The whole package once more, beside src/: PYTHONPATH lets the same environment find it first.
+$(SAN)/built.stamp: $(VENV)/dev.stamp $(NATIVE) $(shell find src -name '*.py')
+	@mkdir -p $(SAN)/lib && find $(SAN)/lib -name '*.py' -delete
+	MEMREPLAY_SANITIZE=1 $(BIN)/python setup.py --quiet build --build-base $(SAN) --build-lib $(SAN)/lib --build-temp $(SAN)/temp
 	@touch $@

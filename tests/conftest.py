@@ -1,9 +1,10 @@
-"""What every test shares: the hypothesis profile, the corpus of real files, the root."""
+"""What all tests share: the time zone, hypothesis's profile, the corpus of real files, the root."""
 
 from __future__ import annotations
 
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,11 @@ NO_CORPUS = "no real snapshots: MEMREPLAY_CORPUS names no folder of them"
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# What is said of times is UTC wherever one is: where that is not so, no test that runs in UTC would
+# notice. Set before anything is loaded that looks at it, and for what tests start as well.
+os.environ["TZ"] = os.environ.get("MEMREPLAY_TZ", "Asia/Kathmandu")
+time.tzset()
+
 # Deadlines measure the machine, not the code. MEMREPLAY_PROFILE=thorough looks for longer.
 settings.register_profile("ci", deadline=None, print_blob=True)
 settings.register_profile(
@@ -26,7 +32,14 @@ settings.register_profile(
     max_examples=2000,
     suppress_health_check=[HealthCheck.too_slow],
 )
+# For runs that look for what is executed, not for what is wrong.
+settings.register_profile("few", deadline=None, print_blob=True, max_examples=5)
 settings.load_profile(os.environ.get("MEMREPLAY_PROFILE", "ci"))
+
+
+def pytest_report_header() -> str:
+    """The zone, which no test is to depend on; and whether this machine knows it."""
+    return f"time zone: {os.environ['TZ']} (MEMREPLAY_TZ), UTC{time.strftime('%z')}"
 
 
 def corpus_files() -> list[Path]:

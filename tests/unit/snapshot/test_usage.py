@@ -196,6 +196,15 @@ def test_separate_peaks() -> None:
     assert replay(b).measure().peaks(0) == replay(b).measure().peaks(-1) == ()
 
 
+def test_the_highest_is_the_first_of_equal_ones() -> None:
+    usage = replay().measure()  # LIVE at the start, and after the first event too
+    assert usage.highest(-1, 0) == mr.PeakPoint(LIVE, -1, 1_000)
+    assert usage.highest(0, 0) == mr.PeakPoint(LIVE, 0, 1_000)
+    assert usage.highest(-1, 2) == usage.highest(0, 2) == mr.PeakPoint(LIVE + 100, 1, 1_010)
+    part = replay(start=2, stop=5).measure()  # LIVE + 100 before it, and after its first event
+    assert part.highest(1, 2) == mr.PeakPoint(LIVE + 100, 1, 1_020)
+
+
 def test_a_range_keeps_the_wholes_event_numbers() -> None:
     found = replay(start=2, stop=5)
     for measure, whole in SERIES.items():

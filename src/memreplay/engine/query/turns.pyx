@@ -157,6 +157,8 @@ cdef uint32_t least_gap(const Buf* gaps) noexcept nogil:
     cdef uint64_t total = 0
     cdef uint64_t held = 0
     cdef uint64_t i
+    if gaps.len == 0:
+        return 1    # and `gap` is NULL, which qsort does not take
     qsort(gap, gaps.len, sizeof(uint32_t), ascending)
     for i in range(gaps.len):
         total += gap[i]
@@ -164,7 +166,7 @@ cdef uint32_t least_gap(const Buf* gaps) noexcept nogil:
     while i > 0 and held * 10 < total * TENTHS:
         i -= 1
         held += gap[i]
-    return max(<uint32_t> 1, gap[i] // 4) if gaps.len else 1
+    return max(<uint32_t> 1, gap[i] // 4)
 
 
 cdef int cut(const Replay* r, const uint32_t* caller, bint zeroed, uint32_t who, uint32_t least,

@@ -231,6 +231,16 @@ def test_what_is_split_off_is_no_part_of_a_line_that_is_still_there() -> None:
     assert (one.frames, one.below) == (stack("m.py:f:10", MAIN), True)
 
 
+@pytest.mark.parametrize("wrapped, left", [(30, [-10]), (79, [39]), (80, [-40, 80])])
+def test_what_goes_through_a_new_function_makes_up_for_what_is_missing(
+    wrapped: int, left: list[int]
+) -> None:
+    # Unless it is as far from that then as it was before.
+    base = {stack("m.py:f:10", MAIN): 100}
+    through = stack("m.py:f:10", "m.py:wrap:5", MAIN)
+    assert changes(base, {stack("m.py:f:10", MAIN): 60, through: wrapped}) == left
+
+
 def test_another_line_of_code_that_stayed_is_another_line() -> None:
     def norm(line: int) -> Stack:
         return stack(f"m.py:norm:{line}", "m.py:block:70", MAIN)
@@ -362,7 +372,11 @@ def test_next_to_nothing_at_a_caller_does_not_take_what_new_lines_hold_away_from
     found = match_stacks(ours, theirs)
     assert pairs(found) == {((), (0,)), ((), (1,)), ((0,), ())}
     assert not any(one.below for one in found)
-    # What holds about as much may have been split off.
-    ours = Stacks(list(base), n_bytes=[1200])
-    (one,) = match_stacks(ours, theirs)
-    assert (one.base, one.new, one.below) == ([0], [0, 1], True)
+    # What holds about as much may have been split off: down to a fourth.
+    for held in (475, 1200, 7600):
+        ours = Stacks(list(base), n_bytes=[held])
+        (one,) = match_stacks(ours, theirs)
+        assert (one.base, one.new, one.below) == ([0], [0, 1], True)
+    for held in (474, 7601):
+        ours = Stacks(list(base), n_bytes=[held])
+        assert pairs(match_stacks(ours, theirs)) == pairs(found)

@@ -58,3 +58,10 @@ def test_what_was_left_out_is_one_row() -> None:
         "e model.py:3": 60 - 50,
     }
     assert (rows[REST].base_count, rows[REST].new_count) == (3, 2)
+
+
+def test_what_is_as_large_as_the_largest_that_was_left_out_may_be_among_these() -> None:
+    base = side_of(group("a", 90), Group(70, 3, 0.0, label=REST), most=50)
+    new = side_of(group("a", 90), group("c", 50), group("d", 51))
+    rows = {row.label: row.change_bytes for row in compared(base, new, trim=True)}
+    assert rows == {"a model.py:3": 0, REST: 50 - 70, "d model.py:3": 51}

@@ -79,6 +79,15 @@ def test_a_step_whose_first_events_were_dropped_is_none() -> None:
     assert cuts(found(late)) == [(0, 6), (6, 9), (9, 12)]
 
 
+def test_a_step_without_any_event_is_none() -> None:
+    made = marked(events(), "ProfilerStep#0", (15, 55))
+    marked(made, "ProfilerStep#1", (61, 69))  # between two events
+    marked(made, "ProfilerStep#2", (75, 95))
+    assert cuts(found(made)) == [(2, 6), (8, 10)]
+    edges = (21, 25), (61, 65), (66, 67), (101, 105)
+    assert cuts(found(marked(events(), "Optimizer.step#A", *edges))) == [(3, 7), (7, 11)]
+
+
 def test_annotations_without_times_say_so() -> None:
     made = marked(events(), "x", (15, 55), (55, 95))
     for event in made.traces[0]:

@@ -11,7 +11,6 @@ from hypothesis import given
 import memreplay as mr
 from memreplay.analysis.trust.trust import (
     REMARKS,
-    TAIL_BLOCKS,
     device_verdict,
     overflowed,
     strict_verdict,
@@ -205,8 +204,13 @@ def test_two_blocks_that_change_during_the_dump() -> None:
     }
 
 
+def test_as_many_blocks_as_a_race_may_change() -> None:
+    found = all_reasons(tail(16))
+    assert found["device"] == ("segments_disagree", "blocks_disagree", "tail_race")
+
+
 def test_a_process_that_went_on_after_recording() -> None:
-    found = all_reasons(tail(TAIL_BLOCKS + 1))
+    found = all_reasons(tail(17))
     assert found["device"] == ("segments_disagree", "blocks_disagree", "recording_stopped")
     assert found["reserved"] == ("segments_disagree",)
 

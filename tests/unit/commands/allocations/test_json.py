@@ -1,4 +1,4 @@
-"""Tests of commands/allocations/json.py, against docs/schemas/allocations-1.json."""
+"""Tests of the JSON of commands/allocations, against docs/schemas/allocations-1.json."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of commands/at/json.py, against docs/schemas/at-1.json."""
+"""Tests of the JSON of commands/at, against docs/schemas/at-1.json."""
 
 from __future__ import annotations
 

@@ -148,11 +148,13 @@ def test_when_memory_runs_out() -> None:
     assert device_of(training()).runs_out is None
 
 
-def test_an_oom_event_says_how_much_memory_there_is() -> None:
+@pytest.mark.parametrize("free", [(5,), (5, 3), (3, 5), (3, 5, 4)])
+def test_an_oom_event_says_how_much_memory_there_is(free: tuple[int, ...]) -> None:
     snapshot = leaky.snapshot(leaky.Options(steps=20))
     reserved = sum(one["total_size"] for one in snapshot["segments"])  # type: ignore[attr-defined]
-    oom = {"action": "oom", "size": GIB, "device_free": 5 * MIB, "stream": 0}
-    snapshot["device_traces"][0].append(oom)  # type: ignore[index]
+    for mib in free:  # of several the one that had the most
+        oom = {"action": "oom", "size": GIB, "device_free": mib * MIB, "stream": 0}
+        snapshot["device_traces"][0].append(oom)  # type: ignore[index]
     device = device_of(build.dump(snapshot))
     assert device.runs_out is not None
     assert (device.runs_out.total_bytes, device.runs_out.given) == (reserved + 5 * MIB, False)
@@ -167,7 +169,8 @@ def test_stacks_that_take_turns_show_in_the_whole() -> None:
     assert device.once_total == 33
 
 
-@pytest.mark.parametrize("bulk, rate", [(20, KIB), (30, 0)])
+# 26 others are in the later steps: half is not most.
+@pytest.mark.parametrize("bulk, rate", [(20, KIB), (26, KIB), (27, 0), (30, 0)])
 def test_no_turns_where_one_stack_made_most(bulk: int, rate: int) -> None:
     made = SnapshotBuilder()
     for k in range(40):

@@ -1,10 +1,11 @@
-"""Tests of commands/leaks/json.py, against docs/schemas/leaks-1.json."""
+"""Tests of the JSON of commands/leaks, against docs/schemas/leaks-1.json."""
 
 from __future__ import annotations
 
 import json
+from typing import Any
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 import leaky
 import memreplay as mr
@@ -26,6 +27,30 @@ def test_schema_and_values() -> None:
     assert leak["frames"][leak["user"][0]]["line"] == 54
     assert (len(device["once"]), device["once_total"]) == (2, 7)
     assert device["runs_out"]["given"] is True
+
+
+def numbered(one: Any) -> Any:
+    """A copy in which each number is another one."""
+    numbers = [name for name, value in asdict(one).items() if type(value) is int]
+    return replace(one, **{name: 1_001 + k for k, name in enumerate(numbers)})
+
+
+def test_each_number_is_its_own() -> None:
+    snap = mr.open(leaky.snapshot_bytes(leaky.Options(steps=30)))
+    report = leaks_report(snap, total_memory=1 << 30)
+    leak = numbered(report.devices[0].leaks[0])
+    device = numbered(replace(report.devices[0], leaks=(leak,)))
+    found = json.loads(render_json(replace(report, devices=(device,))))["devices"][0]
+    for record, said in ((leak, found["leaks"][0]), (device, found)):
+        for name, value in asdict(record).items():
+            if type(value) is int:
+                assert said[name] == value
+
+
+def test_warm_bytes_are_those_after_the_warm_up() -> None:
+    """What grows at the start alone: the start is below what is there after the warm-up."""
+    (device,) = leaks_report(mr.open(leaky.snapshot_bytes(leaky.Options(steps=30)))).devices
+    assert device.start_bytes < device.warm_bytes <= device.end_bytes
 
 
 def test_nothing_found() -> None:

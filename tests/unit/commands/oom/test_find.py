@@ -203,6 +203,18 @@ def test_capacity() -> None:
     assert (oom.outside_bytes, oom.outside_known) == (0, False)
 
 
+@pytest.mark.parametrize("more, enough", [(0, True), (2, False)])
+def test_holding_less_of_one_group_is_enough_where_that_is_what_is_missing(
+    more: int, enough: bool
+) -> None:
+    made, device = machine(64 * MIB)
+    device.malloc(60 * MIB, 0, KEEP)
+    fail(device, (64 + more) * MIB)
+    oom = only(made)
+    assert oom.missing_bytes == (60 + more) * MIB
+    assert remedies(oom)["less_live"] == Remedy("less_live", 60 * MIB, enough)
+
+
 def crowded() -> Machine:
     made, device = machine(4 * GIB)
     device.malloc(3 * GIB, 0, KEEP)
@@ -262,6 +274,28 @@ def test_several_and_their_numbers() -> None:
     assert (one.total_bytes, one.total_known, found.chosen) == (64 * MIB, False, 3)
     with pytest.raises(UsageError, match="has 3 out-of-memory events on a device; there is no"):
         report(made, number=4)
+
+
+@pytest.mark.parametrize(
+    "number, most, told",
+    [
+        (1, 2, [1, 2]),
+        (1, 3, [1, 2, 3]),
+        (3, 1, [1, 3]),
+        (3, 2, [1, 2, 3]),
+        (0, 1, [1, 2, 3]),
+        (2, 0, [1, 2, 3]),
+    ],
+)
+def test_the_first_ones_are_told_beside_the_one_that_is_asked_for(
+    number: int, most: int, told: list[int]
+) -> None:
+    made, device = machine(64 * MIB)
+    for size in (70, 80, 90):
+        fail(device, size * MIB)
+    (one,) = report(made, number=number, most=most).devices
+    assert [oom.number for oom in one.ooms] == told
+    assert one.ooms_total == 3
 
 
 def test_a_card_smaller_than_what_was_seen() -> None:

@@ -1,4 +1,4 @@
-"""Tests of commands/peak/json.py, against docs/schemas/peak-1.json."""
+"""Tests of the JSON of commands/peak, against docs/schemas/peak-1.json."""
 
 from __future__ import annotations
 

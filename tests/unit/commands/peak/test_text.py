@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -227,6 +229,13 @@ def test_pools_and_peaks(width: int) -> None:
     (device,) = BY_POOL.devices
     text = render(replace(BY_POOL, devices=(replace(device, peaks=PEAKS),)), width)
     assert text.split("\n\n", 2)[2] == BY_POOL_AT_80
+
+
+def test_a_peak_before_the_first_event_of_a_range_is_at_the_start() -> None:
+    first = 3_000
+    peaks = tuple(replace(PEAKS[0], event_index=at) for at in (first + 1, first, first - 1, 0, -1))
+    text = render(peak_of(first_event=first, peaks=peaks, start_us=None))
+    assert re.findall(r"10\.0 GiB  +(\S+)  -", text) == ["3,001", "3,000", *["start"] * 3]
 
 
 def test_pools_that_top_cuts() -> None:

@@ -111,6 +111,8 @@ def test_warm_up() -> None:
     works = [8 * KIB] * 60
     rises = {0: 40 * KIB, 8: 5 * KIB, 19: 40 * KIB}  # ten quiet steps ended it
     assert device_of(builder(works, [rises.get(k, 0) for k in range(60)])).warm_up_steps == 9
+    rises[18] = rises.pop(19)  # nine did not
+    assert device_of(builder(works, [rises.get(k, 0) for k in range(60)])).warm_up_steps == 19
 
 
 def test_statistics() -> None:

@@ -1,4 +1,4 @@
-"""Tests of commands/steps/json.py, against docs/schemas/steps-1.json."""
+"""Tests of the JSON of commands/steps, against docs/schemas/steps-1.json."""
 
 from __future__ import annotations
 

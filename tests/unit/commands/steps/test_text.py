@@ -55,6 +55,16 @@ def test_all_rows() -> None:
     assert "left out" not in whole
 
 
+def test_a_peak_before_the_range_is_at_its_start() -> None:
+    (device,) = report().devices
+    steps = tuple(replace(device.steps[0], peak_event=at) for at in (699, 700, -1))
+    made = replace(device, first_event=700, steps=steps, odd=(), steady=None)
+    rows = [line.split() for line in text(replace(report(0), devices=(made,)), 120).splitlines()]
+    shown = [row for row in rows if row[:1] == [str(steps[0].index)]]
+    assert ["start" in row for row in shown] == [True, False, True]
+    assert "700" in shown[1]
+
+
 def test_what_the_steps_were_found_by() -> None:
     assert "annotation Optimizer.step, from the end of one to the end" in text(
         report(annotations="optimizer"), 120

@@ -85,6 +85,17 @@ def test_golden_of_a_file_with_all_that_is_odd() -> None:
     assert render(ODD_SUMMARY) == ODD_AT_80
 
 
+@pytest.mark.parametrize(
+    "event, shown", [(-1, "start"), (2_999, "start"), (3_000, "3,000"), (3_001, "3,001")]
+)
+def test_what_comes_before_the_first_event_of_a_range_is_the_start(event: int, shown: str) -> None:
+    measures = tuple(replace(one, event_index=event) for one in SUMMARY.devices[0].measures)
+    lines = render(summary_of(first_event=3_000, measures=measures)).splitlines()
+    (head,) = (number for number, line in enumerate(lines) if line.startswith("measure "))
+    rows = [line.split() for line in lines[head + 1 : head + 1 + len(measures)]]
+    assert [row[5] for row in rows] == [shown] * len(measures)
+
+
 def test_without_events_only_the_state_is_shown() -> None:
     text = render(
         summary_of(events=0, trace_events=0, actions={}, trusted=False, reasons=("no_events",))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -66,6 +67,13 @@ def test_several_measures() -> None:
     assert "line  measure         peak  at event  start  lowest  end" in found
     assert "1     requested  400.0 MiB        39    0 B     0 B  0 B\n" in found
     assert "2     held       400.0 MiB        39    0 B     0 B  0 B\n" in found
+
+
+@pytest.mark.parametrize("start, shown", [(40, "start"), (39, "39")])
+def test_the_peak_before_a_range_is_at_its_start(start: int, shown: str) -> None:
+    # It is reached with event 39.
+    found = text(made(start=start, device=0, measures=["requested", "held"], points=100))
+    assert re.search(rf"^1     requested  400.0 MiB +{shown} ", found, re.MULTILINE)
 
 
 def test_layers() -> None:

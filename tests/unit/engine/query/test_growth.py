@@ -76,12 +76,31 @@ def test_without_a_measure_each_rise_is_an_allocation() -> None:
         *([[k % p for k in range(201)], 66, 0] for p in (30, 45, 50, 67, 70, 90, 99, 120, 140)),
         ([10 * min(k, 120) + max(0, k - 120) for k in range(201)], 66, 0),  # so is this one
         ([max(0, k - 30) for k in range(41)], 13, 0),  # few steps
+        # Twice the pace from halfway on is a beginning, and a little less is none.
+        ([0] * 3 + [3] * 4 + list(range(4, 22)), 0, 1),
+        ([0] * 3 + [4] * 4 + list(range(5, 23)), 0, 0),
     ],
 )
 def test_what_leaks(values: list[int], warm: int, rate: int) -> None:
     leaks, found, *_ = _growth.judge(values, warm, 1)
     assert (leaks, found) == (rate > 0, rate)
     assert oracle_steps.judge(values, warm, 1).rate == rate
+
+
+@pytest.mark.parametrize(
+    "values, warm, odds",
+    [
+        ([0, 1, 2, 3, 4, 4, 5, 5, 6, 6, 7, 8, 8, 9, 9], 4, 6.69),  # half as often later
+        ([0, 1, 2, 3, 4, 4, 5, 5, 6, 6, 7, 8, 8, 8, 8], 4, 1.12),  # less
+        ([0, 0, 0, *range(1, 11)], 3, 221.3),  # twice as often
+        ([0, 0, 0, 0, *range(1, 11)], 4, 57.15),  # more: the odds of what comes later alone
+    ],
+)
+def test_what_grew_in_the_same_way_before_speaks_for_a_leak(
+    values: list[int], warm: int, odds: float
+) -> None:
+    assert _growth.judge(values, warm, 1)[8] == pytest.approx(odds, rel=0.01)
+    assert oracle_steps.judge(values, warm, 1).odds == pytest.approx(odds, rel=0.01)
 
 
 def test_the_least_of_a_leak() -> None:

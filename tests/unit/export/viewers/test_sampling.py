@@ -49,6 +49,15 @@ def test_all_events_are_the_series(series: list[int], start: int) -> None:
     assert drawn == series
 
 
+@pytest.mark.parametrize("points", [1, 2, 5])
+def test_few_events_are_all_shown(points: int) -> None:
+    # As many as could be chosen of that many parts; of one more not all are.
+    for count in (3 * points, 3 * points + 1):
+        rising = np.arange(1, count + 1)
+        found = sampled(rising, 0, rising, points).tolist()
+        assert (found == list(range(count))) is (count <= 3 * points)
+
+
 def test_nothing_of_nothing() -> None:
     empty = np.zeros(0, dtype=np.int64)
     assert sampled(empty, 3, empty, 10).tolist() == []

@@ -1,0 +1,1 @@
+"""Small changes of the package's Python code, to see whether a test fails of each."""
