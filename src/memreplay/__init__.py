@@ -3,7 +3,8 @@
     import memreplay as mr
 
     snap = mr.open("snap.pkl")
-    peak = snap.replay(device=0).peak      # bytes, event_index, time_us
+    peak = snap.replay(device=0).peak          # bytes, event_index, time_us
+    report = mr.peak(snap, by="file", top=5)   # who held it: what `memreplay peak` shows
 
 Names are loaded when they are first used, so that importing the package costs next to nothing.
 """
@@ -13,6 +14,25 @@ from __future__ import annotations
 TYPE_CHECKING = False  # typing itself takes longer to load than all of this package's start
 
 if TYPE_CHECKING:
+    from memreplay.analysis.categories.rules import Rule
+    from memreplay.analysis.comparing.baseline import baseline_of as baseline
+    from memreplay.analysis.groups.calltree import TreeShape
+    from memreplay.analysis.selecting.selection import Selection
+    from memreplay.commands.allocations.find import allocations_report as allocations
+    from memreplay.commands.at.find import at_report as at
+    from memreplay.commands.categories.find import categories_report as categories
+    from memreplay.commands.diff.find import diff_report as diff
+    from memreplay.commands.fragmentation.find import fragmentation_report as fragmentation
+    from memreplay.commands.gate.calling import gate
+    from memreplay.commands.leaks.find import leaks_report as leaks
+    from memreplay.commands.oom.find import oom_report as oom
+    from memreplay.commands.peak.find import peak_report as peak
+    from memreplay.commands.report.find import overview as report
+    from memreplay.commands.segments.find import segments_report as segments
+    from memreplay.commands.result_json import to_json
+    from memreplay.commands.steps.find import steps_report as steps
+    from memreplay.commands.summary.find import summarize as summary
+    from memreplay.commands.timeline.find import timeline_report as timeline
     from memreplay.errors import (
         LimitError,
         MemreplayError,
@@ -23,36 +43,61 @@ if TYPE_CHECKING:
         UnsafePickleError,
         UsageError,
     )
-    from memreplay.export.tables import Table
+    from memreplay.export.tables.making import table
     from memreplay.io.limits import Limits
     from memreplay.io.version import __version__
-    from memreplay.snapshot.model import Frame, Lifetimes, LiveSet, PeakPoint
+    from memreplay.snapshot.model import Filters, Frame, Lifetimes, LiveSet, Moment, PeakPoint, When
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.snapshot import Snapshot, open  # noqa: A004
     from memreplay.snapshot.usage import Usage
 
+# Where each name is, and what it is called there if not the same.
 _HOME = {
-    "LimitError": "errors",
-    "MemreplayError": "errors",
-    "MissingExtraError": "errors",
-    "NothingToTellError": "errors",
-    "SnapshotError": "errors",
-    "TruncatedError": "errors",
-    "UnsafePickleError": "errors",
-    "UsageError": "errors",
+    "Filters": "snapshot.model",
     "Frame": "snapshot.model",
     "Lifetimes": "snapshot.model",
+    "LimitError": "errors",
     "Limits": "io.limits",
     "LiveSet": "snapshot.model",
+    "MemreplayError": "errors",
+    "MissingExtraError": "errors",
+    "Moment": "snapshot.model",
+    "NothingToTellError": "errors",
     "PeakPoint": "snapshot.model",
     "Replay": "snapshot.replay",
-    "Usage": "snapshot.usage",
+    "Rule": "analysis.categories.rules",
+    "Selection": "analysis.selecting.selection",
     "Snapshot": "snapshot.snapshot",
+    "SnapshotError": "errors",
+    "TreeShape": "analysis.groups.calltree",
+    "TruncatedError": "errors",
+    "UnsafePickleError": "errors",
+    "Usage": "snapshot.usage",
+    "UsageError": "errors",
+    "When": "snapshot.model",
     "__version__": "io.version",
+    "allocations": "commands.allocations.find:allocations_report",
+    "at": "commands.at.find:at_report",
+    "baseline": "analysis.comparing.baseline:baseline_of",
+    "categories": "commands.categories.find:categories_report",
+    "diff": "commands.diff.find:diff_report",
+    "fragmentation": "commands.fragmentation.find:fragmentation_report",
+    "gate": "commands.gate.calling",
+    "leaks": "commands.leaks.find:leaks_report",
+    "oom": "commands.oom.find:oom_report",
     "open": "snapshot.snapshot",
+    "peak": "commands.peak.find:peak_report",
+    "report": "commands.report.find:overview",
+    "segments": "commands.segments.find:segments_report",
+    "steps": "commands.steps.find:steps_report",
+    "summary": "commands.summary.find:summarize",
+    "table": "export.tables.making",
+    "timeline": "commands.timeline.find:timeline_report",
+    "to_json": "commands.result_json",
 }
 
 __all__ = [
+    "Filters",
     "Frame",
     "Lifetimes",
     "LimitError",
@@ -60,17 +105,39 @@ __all__ = [
     "LiveSet",
     "MemreplayError",
     "MissingExtraError",
+    "Moment",
     "NothingToTellError",
     "PeakPoint",
     "Replay",
+    "Rule",
+    "Selection",
     "Snapshot",
     "SnapshotError",
+    "TreeShape",
     "TruncatedError",
     "UnsafePickleError",
     "Usage",
     "UsageError",
+    "When",
     "__version__",
+    "allocations",
+    "at",
+    "baseline",
+    "categories",
+    "diff",
+    "fragmentation",
+    "gate",
+    "leaks",
+    "oom",
     "open",
+    "peak",
+    "report",
+    "segments",
+    "steps",
+    "summary",
+    "table",
+    "timeline",
+    "to_json",
 ]
 
 
@@ -79,19 +146,10 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'memreplay' has no attribute {name!r}")
     from importlib import import_module
 
-    module = import_module(f"memreplay.{_HOME[name]}")
-    if _HOME[name] == "snapshot.snapshot":
-        vars(module)["make_table"] = _table
-    value: object = getattr(module, name)
+    home, _, there = _HOME[name].partition(":")
+    value: object = getattr(import_module(f"memreplay.{home}"), there or name)
     globals()[name] = value
     return value
-
-
-def _table(snapshot: Snapshot, name: str, *, flat: bool = False) -> Table:
-    """What `Snapshot.table` gives; loaded when one is asked for."""
-    from memreplay.export.tables import table
-
-    return table(snapshot, name, flat=flat)
 
 
 def __dir__() -> list[str]:

@@ -98,8 +98,8 @@ def dataset_of(snap: mr.Snapshot, dice: int) -> None:
 
 def flat_table(snap: mr.Snapshot) -> None:
     """The flat table says of each allocation what the plain one does, and is sound."""
-    plain = snap.table("allocations").to_arrow()
-    flat = snap.table("allocations", flat=True).to_arrow()
+    plain = mr.table(snap, "allocations").to_arrow()
+    flat = mr.table(snap, "allocations", flat=True).to_arrow()
     flat.validate(full=True)
     if not flat.select(plain.column_names).equals(plain):
         raise AssertionError("the flat table has other allocations")

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import memreplay._core as _core
 from memreplay.engine.base.diagnosis import cut_stream
@@ -26,11 +26,6 @@ if TYPE_CHECKING:
     from memreplay.snapshot import columns
 
 Progress = Callable[[int, "int | None"], None]
-
-# What `Snapshot.table` calls: the package puts it here, as what makes tables stands above this
-# module, and imports it.
-make_table: Callable[..., Any] | None = None
-
 
 # Keys of events that tell which PyTorch wrote them.
 EVENT_KEYS = ("compile_context", "user_metadata")
@@ -205,18 +200,6 @@ class Snapshot:
         from memreplay.snapshot.columns import Annotations
 
         return Annotations(self.native, self.native.n_annotations)
-
-    def table(self, name: str, *, flat: bool = False) -> Any:
-        """A table that pyarrow, polars, duckdb and pandas take as it is; see docs/schema.md.
-
-        `name` is events, allocations, stacks, frames, segments, blocks, annotations or usage.
-        `flat`, of the allocations, has function, file, line and module as columns too. The rows are
-        made when they are read, a batch at a time. Raises UsageError for any other name,
-        MissingExtraError without pyarrow.
-        """
-        if make_table is None:
-            raise UsageError("tables are made of what memreplay.open() gave")
-        return make_table(self, name, flat=flat)
 
     # ---- ids spelled out
 

@@ -383,8 +383,8 @@ def test_a_table_made_of_it_is_the_same(tmp_path: Path) -> None:
     snap = mr.open(ROOT / "examples" / "serving_oom.pkl.gz")
     again = mr.open(export(snap, tmp_path, "arrow"))
     for name in ("allocations", "usage", "events"):
-        made: Table = again.table(name)
-        assert made.to_arrow().to_pylist() == snap.table(name).to_arrow().to_pylist()
+        made: Table = mr.table(again, name)
+        assert made.to_arrow().to_pylist() == mr.table(snap, name).to_arrow().to_pylist()
 
 
 @pytest.mark.parametrize("short", range(7))

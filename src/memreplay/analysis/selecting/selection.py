@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, TypedDict
 from msgspec import Struct
 from msgspec.structs import replace
 
+from memreplay.errors import UsageError
+
 if TYPE_CHECKING:
     from memreplay.analysis.categories.rules import Rule
     from memreplay.snapshot.model import By, Filters, MeasureName
@@ -58,6 +60,9 @@ class Choices(TypedDict, total=False):
 def selected(selection: Selection | None, choices: Choices) -> Selection:
     """The selection, or the one of all defaults, with other choices in it.
 
-    Raises TypeError for a choice that there is not.
+    Raises TypeError for a choice that there is not, UsageError for less than no groups.
     """
-    return replace(selection or Selection(), **choices)
+    found = replace(selection or Selection(), **choices)
+    if found.top < 0:
+        raise UsageError(f"top counts from 0, for all of them; there is no {found.top}")
+    return found

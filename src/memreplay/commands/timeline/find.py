@@ -33,13 +33,14 @@ def timeline_report(
     snap: Snapshot,
     selection: Selection | None = None,
     *,
-    measures: Sequence[MeasureName] = ("requested",),
+    measures: Sequence[MeasureName] = (),
     x: Axis | None = None,
     points: int = 1000,
     **choices: Unpack[Choices],
 ) -> TimelineReport:
     """Each measure on each device, in at most `points` buckets; other options as `peak_report`.
 
+    `measures` are several at once, in place of the selection's one.
     `x` is "time" unless it is given, where all devices with events have times that differ, else
     "event". With `by`, each bucket is layered where it is highest: the `top` groups that hold most,
     each at its own moment (0: all), and the rest. Raises UsageError for times that are not there.
@@ -47,6 +48,7 @@ def timeline_report(
     With `fold` stacks that differ in plumbing alone are one group.
     """
     selection = selected(selection, choices)
+    measures = measures or (selection.measure,)
     if selection.by is not None:
         for measure in measures:
             fitting_by(measure, selection.by)

@@ -486,7 +486,7 @@ def test_hosts(path: str, host: str | None) -> None:
 
 
 def test_the_python_names() -> None:
-    assert mr.open(snapshot([64])).table("usage").to_arrow().num_rows == 2
+    assert mr.table(mr.open(snapshot([64])), "usage").to_arrow().num_rows == 2
 
 
 # --- read again -------------------------------------------------------------------------------

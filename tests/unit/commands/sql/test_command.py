@@ -66,7 +66,7 @@ def refused(result: Result) -> str:
 def test_every_table_has_the_rows_that_python_gives(runner: CliRunner, path: str) -> None:
     snap = mr.open(path)
     for name in (*TABLES, "flat"):
-        made = snap.table("allocations", flat=True) if name == "flat" else snap.table(name)
+        made = mr.table(snap, "allocations", flat=True) if name == "flat" else mr.table(snap, name)
         assert rows(runner, path, f"select * from {name}") == made.to_arrow().to_pylist()
 
 
@@ -131,7 +131,7 @@ def test_several_snapshots(runner: CliRunner) -> None:
     for name in (*TABLES, "flat"):
         found = rows(runner, EXAMPLE, OTHER, query.format(name))
         assert found == [
-            {"snapshot": file, "n": mr.open(file).table(one).rows}
+            {"snapshot": file, "n": mr.table(mr.open(file), one).rows}
             for file in sorted((EXAMPLE, OTHER))
             for one in ["allocations" if name == "flat" else name]
         ]

@@ -49,7 +49,7 @@ def test_more_text_than_a_column_holds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_others_take_it_as_it_is(snap: mr.Snapshot) -> None:
-    allocations = snap.table("allocations")
+    allocations = mr.table(snap, "allocations")
     total = sum(pa.table(allocations)["bytes"].to_pylist())
     assert polars.DataFrame(allocations)["bytes"].sum() == total
     assert allocations.to_polars()["bytes"].sum() == total
@@ -62,7 +62,7 @@ def test_others_take_it_as_it_is(snap: mr.Snapshot) -> None:
 
 def test_the_schema_of_every_table_is_the_specs(snap: mr.Snapshot) -> None:
     for name, spec in TABLES.items():
-        table = snap.table(name)
+        table = mr.table(snap, name)
         assert pa.schema(table) == table.schema == table.to_arrow().schema
         assert table.schema.metadata[b"memreplay.table"] == name.encode()
         assert table.schema.metadata[b"memreplay.schema"] == b"1"
@@ -80,9 +80,9 @@ def test_the_schema_of_every_table_is_the_specs(snap: mr.Snapshot) -> None:
 @pytest.mark.parametrize(
     "package, call",
     [
-        ("pyarrow", "snap.table('usage')"),
-        ("pandas", "snap.table('usage').to_pandas()"),
-        ("polars", "snap.table('usage').to_polars()"),
+        ("pyarrow", "mr.table(snap, 'usage')"),
+        ("pandas", "mr.table(snap, 'usage').to_pandas()"),
+        ("polars", "mr.table(snap, 'usage').to_polars()"),
     ],
 )
 def test_a_package_that_is_not_there_is_named(
@@ -90,15 +90,15 @@ def test_a_package_that_is_not_there_is_named(
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MissingExtraError, match=f"needs? {package}: pip install"):
-        eval(call, {"snap": snap})
+        eval(call, {"mr": mr, "snap": snap})
 
 
 def test_pandas_is_not_imported_for_it() -> None:
     """It would take longer than an export of 100 MB, and 60 MiB."""
     code = (
-        "import sys, memreplay\n"
-        f"snap = memreplay.open({str(EXAMPLE)!r})\n"
-        f"for name in {list(TABLES)}: list(snap.table(name).batches())\n"
+        "import sys, memreplay as mr\n"
+        f"snap = mr.open({str(EXAMPLE)!r})\n"
+        f"for name in {list(TABLES)}: list(mr.table(snap, name).batches())\n"
         "sys.exit('pandas' in sys.modules)\n"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

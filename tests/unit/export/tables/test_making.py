@@ -6,7 +6,6 @@ import pytest
 
 import memreplay as mr
 from memreplay.analysis.categories.rules import Rule
-from memreplay.errors import UsageError
 from memreplay.export.tables import table
 from tests import build
 from tests.build import SnapshotBuilder
@@ -44,12 +43,3 @@ def test_a_label_that_a_table_has_a_column_of(snap: mr.Snapshot) -> None:
     assert made.column_names.count("file") == 1
     assert made.column_names[-2:] == ["snapshot_file", "host"]
     assert set(made["snapshot_file"].to_pylist()) == {"rank0.pkl"}
-
-
-def test_what_memreplay_open_did_not_give_has_no_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    from memreplay.snapshot import snapshot
-
-    monkeypatch.setattr(snapshot, "make_table", None)
-    snap = snapshot.open(build.dump(SnapshotBuilder().alloc(1, 1).build()))
-    with pytest.raises(UsageError, match=r"memreplay\.open"):
-        snap.table("usage")

@@ -1,0 +1,223 @@
+"""Tests of the public names: those of __init__.py, each command's question as a call among them."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import pkgutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import memreplay as mr
+from memreplay.commands.app import app
+from tests.conftest import ROOT
+
+STEP = str(ROOT / "examples" / "transformer_step.pkl.gz")
+DEEPER = str(ROOT / "examples" / "transformer_deeper.pkl.gz")
+LEAKY = str(ROOT / "examples" / "leaky_training.pkl.gz")
+OOM = str(ROOT / "examples" / "serving_oom.pkl.gz")
+
+# A call, the file that it is of, and the command that asks the same.
+ASKED: dict[str, tuple[Callable[[mr.Snapshot], Any], str, str]] = {
+    "allocations": (
+        lambda snap: mr.allocations(snap, sort="count", by="file", top=3),
+        STEP,
+        "--sort count --by file --top 3",
+    ),
+    "at": (
+        lambda snap: mr.at(snap, [mr.When("event", 500), mr.When("end")], top=2, listed=True),
+        STEP,
+        "--event 500 --end --top 2 --list",
+    ),
+    "categories": (
+        lambda snap: mr.categories(snap, when=mr.When("end"), measure="held"),
+        STEP,
+        "--at end --measure held",
+    ),
+    "diff": (lambda snap: mr.diff(mr.open(STEP), snap, top=4), DEEPER, "--top 4"),
+    "fragmentation": (
+        lambda snap: mr.fragmentation(snap, by="file", top=5),
+        STEP,
+        "--by file -n 5",
+    ),
+    "gate": (
+        lambda snap: mr.gate(snap, base=mr.open(STEP), max_peak="5GiB", max_growth="2%"),
+        DEEPER,
+        f"--base {STEP} --max-peak 5GiB --max-growth 2%",
+    ),
+    "leaks": (lambda snap: mr.leaks(snap, measure="held"), LEAKY, "--measure held"),
+    "oom": (lambda snap: mr.oom(snap, top=3), OOM, "--top 3"),
+    "peak": (
+        lambda snap: mr.peak(
+            snap, by="file", top=5, peaks=2, filters=mr.Filters(exclude=("torch/optim",))
+        ),
+        STEP,
+        "--by file --top 5 --peaks 2 --exclude torch/optim",
+    ),
+    "report": (lambda snap: mr.report(snap, total_memory=2**36), STEP, "--total-memory 64GiB"),
+    "segments": (lambda snap: mr.segments(snap, top=3, device=0), STEP, "--top 3 --device 0"),
+    "steps": (
+        lambda snap: mr.steps(snap, measure="active", stream=0),
+        STEP,
+        "--measure active --stream 0",
+    ),
+    "summary": (mr.summary, STEP, ""),
+    "timeline": (
+        lambda snap: mr.timeline(snap, measure="held", by="category", top=3, points=50),
+        STEP,
+        "--measure held --by category --top 3 --points 50",
+    ),
+}
+# What has no selection: a summary is of everything, a gate is asked by its limits.
+WITHOUT = ("summary", "gate")
+
+
+def call(name: str, snap: mr.Snapshot, **options: Any) -> Any:
+    first = {"at": ([mr.When("end")],), "diff": (snap,)}.get(name, ())
+    return getattr(mr, name)(snap, *first, **options)
+
+
+@pytest.fixture(scope="module")
+def snap() -> mr.Snapshot:
+    return mr.open(STEP)
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_a_call_gives_what_the_command_writes(name: str) -> None:
+    ask, file, options = ASKED[name]
+    record = ask(mr.open(file))
+    if type(record).__struct_config__.tag is None:
+        pytest.skip("its JSON is still written by hand")
+    files = [STEP, file] if name == "diff" else [file]
+    result = CliRunner().invoke(app, [name, *files, *options.split(), "--format", "json"])
+    assert result.exit_code in (0, 1), result.stderr
+    assert json.loads(mr.to_json(record)) == json.loads(result.stdout)
+    assert "\n" not in mr.to_json(record, indent=None)
+
+
+def test_a_baseline_is_the_file_that_the_command_writes(snap: mr.Snapshot, tmp_path: Path) -> None:
+    path = tmp_path / "base.json"
+    CliRunner().invoke(app, ["baseline", STEP, "-o", str(path)])
+    made = mr.baseline(snap)
+    assert mr.to_json(made) + "\n" == path.read_text(encoding="utf-8")
+    deeper = mr.open(DEEPER)
+    one, two, three = (
+        mr.gate(deeper, base=base, max_growth="2%").files[0] for base in (made, path, str(path))
+    )
+    assert one.findings == two.findings == three.findings
+
+
+def test_a_gate_says_yes_or_no(snap: mr.Snapshot) -> None:
+    peak = snap.replay().measure("held").peak.bytes
+    assert mr.gate(snap, max_peak=peak, no_oom=True, device=None).passed
+    found = mr.gate(snap, max_peak=peak - 1, name="small")
+    assert not found.passed
+    (finding,) = (one for _, one in found.failures)
+    assert (finding.rule, finding.limit_bytes, finding.actual_bytes) == ("small", peak - 1, peak)
+
+
+@pytest.mark.parametrize(
+    "limits, words",
+    [
+        ({}, "the gate limits nothing"),
+        ({"max_peak": "38"}, "has no unit: give 38GiB"),
+        ({"max_peak": True}, "is not a size"),
+        ({"max_growth": "2%"}, "the gate limits growth: give the base with base="),
+        ({"max_growth": 0.02, "base": "x.json"}, "is not a percentage"),
+        ({"no_oom": "yes"}, "no_oom must be true or false"),
+    ],
+)
+def test_a_budget_that_means_nothing(limits: dict[str, Any], words: str, snap: mr.Snapshot) -> None:
+    with pytest.raises(mr.UsageError, match=words):
+        mr.gate(snap, **limits)
+
+
+def test_a_base_that_is_no_baseline(snap: mr.Snapshot, tmp_path: Path) -> None:
+    path = tmp_path / "base.json"
+    with pytest.raises(FileNotFoundError):
+        mr.gate(snap, base=path, max_growth="2%")
+    path.write_text("{}", encoding="utf-8")
+    with pytest.raises(mr.SnapshotError):
+        mr.gate(snap, base=path, max_growth="2%")
+
+
+@pytest.mark.parametrize("name", [*ASKED, "baseline"])
+def test_an_unknown_keyword_is_named(name: str, snap: mr.Snapshot) -> None:
+    with pytest.raises(TypeError, match="colour"):
+        call(name, snap, colour="red")
+
+
+@pytest.mark.parametrize("name", [name for name in ASKED if name not in (*WITHOUT, "diff")])
+def test_a_device_that_is_not_there(name: str, snap: mr.Snapshot) -> None:
+    with pytest.raises(mr.UsageError, match="no device 7; this snapshot has: 0"):
+        call(name, snap, device=7)
+
+
+def test_a_gate_of_a_device_that_is_not_there(snap: mr.Snapshot) -> None:
+    with pytest.raises(mr.UsageError, match="of device 7, which is not there; there are: 0"):
+        mr.gate(snap, device=7, no_oom=True)
+
+
+@pytest.mark.parametrize("name", [name for name in ASKED if name not in WITHOUT])
+def test_less_than_no_groups(name: str, snap: mr.Snapshot) -> None:
+    with pytest.raises(mr.UsageError, match="top counts from 0"):
+        call(name, snap, top=-1)
+
+
+def test_a_selection_is_passed_whole_and_changed(snap: mr.Snapshot) -> None:
+    asked = mr.Selection(measure="held", by="file", top=2)
+    assert mr.peak(snap, asked) == mr.peak(snap, measure="held", by="file", top=2)
+    assert mr.peak(snap, asked, top=1) == mr.peak(snap, measure="held", by="file", top=1)
+    assert mr.timeline(snap, asked, points=2).devices[0].measure == "held"
+    with pytest.raises(AttributeError):
+        asked.top = 3  # type: ignore[misc]
+
+
+# ---- the names
+
+
+def test_every_name_is_there_and_listed() -> None:
+    assert sorted(mr.__all__) == dir(mr) == sorted(mr._HOME)
+    for name in mr.__all__:
+        assert getattr(mr, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'peaks'"):
+        _ = mr.peaks  # type: ignore[attr-defined]
+
+
+def test_no_module_takes_a_public_name() -> None:
+    """A module that is imported becomes a name of its package: `memreplay.peak` would be one."""
+    modules = {one.name for one in pkgutil.iter_modules(mr.__path__)}
+    assert not modules & set(mr.__all__)
+    for name in ("commands.peak.find", "io.sources", "snapshot.snapshot", "export.tables.making"):
+        importlib.import_module(f"memreplay.{name}")
+    from memreplay import open as opened
+    from memreplay import peak, table
+
+    assert all(map(callable, (opened, peak, table)))
+
+
+def test_the_package_loads_nothing() -> None:
+    code = (
+        "import sys; before = set(sys.modules); import memreplay\n"
+        "print(*sorted(set(sys.modules) - before))\n"
+        "memreplay.UsageError; print(*sorted({'numpy', 'msgspec', 'click'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded, heavy = done.stdout.split("\n")[:2]
+    assert set(loaded.split()) <= {"memreplay", "__future__"}
+    assert heavy == ""
+
+
+def test_tables_are_asked_of_the_package(snap: mr.Snapshot) -> None:
+    pytest.importorskip("pyarrow")
+    assert len(mr.table(snap, "events")) == 10_000
+    assert "function" in mr.table(snap, "allocations", flat=True).schema.names
+    with pytest.raises(mr.UsageError, match="no table is called 'event'"):
+        mr.table(snap, "event")
+    assert not hasattr(snap, "table")
