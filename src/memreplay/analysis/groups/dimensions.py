@@ -5,7 +5,6 @@ from __future__ import annotations
 import posixpath
 from array import array
 from collections.abc import Sequence
-from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -238,6 +237,8 @@ class Dimensions:
 
     def _by_annotation(self, replay: Replay) -> Keys:
         """By the innermost annotation that was open: of those the one that began last."""
+        from heapq import heappop, heappush  # late: few group by annotations
+
         texts = {OUTSIDE: 0}
         changes: list[tuple[int, bool, int, int]] = []
         for number, span in enumerate(spans(self.snap, replay)):
