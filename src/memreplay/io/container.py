@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from memreplay.errors import LimitError, MissingExtraError, SnapshotError, TruncatedError
 from memreplay.io.limits import Limits
@@ -74,8 +75,7 @@ LONGEST = 160  # characters of a file's own words in an error
 Fill = Callable[[memoryview], int]  # as readinto: fills a part, says how much, 0 at the end
 
 
-@dataclass(repr=False, eq=False)
-class Stream:
+class Stream(Struct, eq=False):
     """The plain bytes of a snapshot as a stream, and where they came from.
 
     `kind` is how they were wrapped: "pickle" for not at all, "gzip", "zip", "gzip in zip" ….

@@ -13,7 +13,7 @@ FORMATS = ("arrow", "parquet")  # the first that is there is read: it needs no d
 TABLES = ("frames", "stacks", "segments", "blocks", "annotations", "events")
 _EXPORTED = (*TABLES, "allocations", "usage")
 _LINES = ("csv", "ndjson", "json")
-_RANK = re.compile(r"rank=[0-9]+")
+_RANK = "rank=[0-9]+"
 WHOLE = f"a dataset has {', '.join(TABLES)}; export the snapshot again"
 
 
@@ -80,7 +80,7 @@ def _named(folder: str, fmt: str) -> dict[str, str]:
 def _rank_of(folder: str) -> str | None:
     """`rank=N` of a folder `TABLE/rank=N`; None of any other."""
     table, rank = os.path.abspath(folder).split(os.sep)[-2:]
-    return rank if table in _EXPORTED and _RANK.fullmatch(rank) else None
+    return rank if table in _EXPORTED and re.fullmatch(_RANK, rank) else None
 
 
 def _of_one_rank(folder: str) -> Dataset | None:

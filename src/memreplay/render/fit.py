@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import textwrap
-import unicodedata
 
 from memreplay.render.document import Place
 
@@ -119,12 +117,16 @@ def _beside(*parts: str) -> str:
 
 def wrap(text: str, width: int) -> list[str]:
     """Lines of at most `width` cells, broken between words, and inside one only where it must."""
+    import textwrap
+
     tied = _UNIT.sub(_HARD_SPACE, clean(text))
     lines = textwrap.wrap(tied, width, break_on_hyphens=False) or [""]
     return [line.replace(_HARD_SPACE, " ") for line in lines]
 
 
 def _char_width(char: str) -> int:
+    import unicodedata  # late: most names are ASCII
+
     if unicodedata.combining(char):
         return 0
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
+from memreplay.analysis.code.late import Late
 from memreplay.analysis.code.patterns import bits_of_frames
 from memreplay.engine.query import _groups
 
@@ -24,15 +24,17 @@ ORIGINS: tuple[str | None, ...] = (None, BEFORE, NO_PYTHON, WEIGHT_CAST, EITHER_
 
 # autocast_mode.cpp casts arguments in one function, and what it casts to a lower precision are
 # those of these operators: the others' it casts to fp32, which no weight that is cached needs.
-CAST = re.compile(r":at::autocast::cached_cast\b")
-EXIT = re.compile(
+CAST = Late(r":at::autocast::cached_cast\b", (":at::autocast::cached_cast",))
+EXIT = Late(
     r"/torch/amp/autocast_mode\.py:(?:\w+\.)?__exit__$|:at::autocast::clear_cache\b"
-    r"|clear_autocast_cache$"
+    r"|clear_autocast_cache$",
+    ("/torch/amp/autocast_mode.py:", ":at::autocast::clear_cache", "clear_autocast_cache"),
 )
-LOWER = re.compile(
+LOWER = Late(
     r":at::_ops::(?:conv\w{0,64}|linear|matmul|einsum|mm|mv|bmm|addmm|addmv|addr|addbmm|baddbmm|prelu"
     r"|chain_matmul|linalg_vecdot|linalg_multi_dot|(?:_thnn_fused_)?(?:lstm|gru)_cell"
-    r"|rnn_(?:tanh|relu)_cell|_?scaled_dot_product_\w{1,64})::"
+    r"|rnn_(?:tanh|relu)_cell|_?scaled_dot_product_\w{1,64})::",
+    (":at::_ops::",),
 )
 
 # What the source of a cast may be, by the default category of its stack; else it is not known.
@@ -55,9 +57,12 @@ class Origins:
 
     def __init__(self, snap: Snapshot) -> None:
         self.snap = snap
-        patterns = ((_groups.IS_CAST, CAST), (_groups.IS_EXIT, EXIT), (_groups.IS_LOWER, LOWER))
-        self.marks = bytes(bits_of_frames(snap, patterns).tolist())
-        self.casts = any(mark & (_groups.IS_CAST | _groups.IS_EXIT) for mark in self.marks)
+        patterns: tuple[tuple[int, Late], ...] = (_groups.IS_CAST, CAST), (_groups.IS_EXIT, EXIT)
+        marks = bits_of_frames(snap, patterns).tolist()
+        self.casts = any(marks)
+        if self.casts:  # nobody asks for the operators of others
+            marks = bits_of_frames(snap, (*patterns, (_groups.IS_LOWER, LOWER))).tolist()
+        self.marks = bytes(marks)
         self.only_python = _only_python(snap)
 
     def of_stackless(self) -> tuple[str | None, str | None]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
+from memreplay.analysis.categories.default_needles import NEEDLES
 from memreplay.analysis.categories.origins import BEFORE, EITHER_CAST, NO_PYTHON, WEIGHT_CAST
+from memreplay.analysis.code.late import Late
 from memreplay.analysis.code.patterns import bits_of_frames, compiled
 from memreplay.errors import UsageError
 
@@ -20,8 +23,7 @@ CONDITIONS = ("frames", "annotation", "compile_context", "user_metadata", "origi
 _KEYS = ("name", "where", *CONDITIONS)
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """One rule: what it is called, and regular expressions that must all be found.
 
     `frames` is searched in `file:function` of a stack's frames: of any of them, or, where `where`
@@ -97,6 +99,13 @@ DEFAULT_RULES = (
     ),
     Rule("before the recording: parameters, optimizer state, buffers", origin=f"^{BEFORE}$"),
 )
+# The default rules' expressions: those that a file gives no reason to search are not compiled.
+_LATE = {
+    pattern: Late(pattern, needles)
+    for rule, needles in zip(DEFAULT_RULES, NEEDLES, strict=True)
+    for key in CONDITIONS
+    if (pattern := getattr(rule, key)) is not None
+}
 
 
 def parse_rules(given: object, source: str) -> tuple[Rule, ...]:
@@ -165,7 +174,10 @@ class RuleSet:
         self.rules = tuple(rules)
         self._patterns = {
             key: [
-                (1 << bit, compiled(pattern, f"category rule {rule.name!r}: {key}"))
+                (
+                    1 << bit,
+                    _LATE.get(pattern) or compiled(pattern, f"category rule {rule.name!r}: {key}"),
+                )
                 for bit, rule in enumerate(rules)
                 if (pattern := getattr(rule, key)) is not None
             ]

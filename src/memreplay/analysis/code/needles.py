@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import Any
 
+from memreplay.analysis.code.late import Late
+
 if sys.version_info >= (3, 11):
     import re._constants as constants
     import re._parser as parser
@@ -20,11 +22,12 @@ _REPEATS = {constants.MAX_REPEAT, constants.MIN_REPEAT, getattr(constants, "POSS
 _ATOMIC = getattr(constants, "ATOMIC_GROUP", None)
 
 
-def needles(pattern: re.Pattern[str]) -> tuple[str, ...] | None:
+def needles(pattern: re.Pattern[str] | Late) -> tuple[str, ...] | None:
     """Texts in small letters, one of which any ASCII text in small letters has, if the pattern is
     found in it; None where nothing is known. So what has none need not be searched.
     """
-    tree: Any = parser.parse(pattern.pattern, pattern.flags)
+    flags = pattern.flags if isinstance(pattern, re.Pattern) else 0
+    tree: Any = parser.parse(pattern.pattern, flags)
     found = _of(tree)
     return None if found is None else tuple(sorted(found))
 
@@ -32,11 +35,12 @@ def needles(pattern: re.Pattern[str]) -> tuple[str, ...] | None:
 class Sieve:
     """Several patterns: which of them are worth searching in a text, a bit each."""
 
-    def __init__(self, patterns: Iterable[re.Pattern[str]]) -> None:
+    def __init__(self, patterns: Iterable[re.Pattern[str] | Late]) -> None:
         self._all = self._always = 0
         self._of_needle: dict[str, int] = {}
         for number, pattern in enumerate(patterns):
-            wanted = needles(pattern)
+            known = pattern.needles if isinstance(pattern, Late) else None
+            wanted = known or needles(pattern)
             self._all |= 1 << number
             if wanted is None:
                 self._always |= 1 << number

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from memreplay.snapshot.model import Frame
+from memreplay.analysis.code.late import Late
 
-_OPERATOR = re.compile(r"at::_ops::(\w+)::(?:call|redispatch)\b")
-_NODE = re.compile(r"torch::autograd::(?:generated::)?(\w+)::apply\b")
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from memreplay.snapshot.model import Frame
+
+_OPERATOR = Late(r"at::_ops::(\w+)::(?:call|redispatch)\b", ("at::_ops::",))
+_NODE = Late(r"torch::autograd::(?:generated::)?(\w+)::apply\b", ("torch::autograd::",))
 
 
 def operator_in(function: str) -> str:
@@ -40,14 +44,14 @@ def backward_of(frames: Iterable[Frame]) -> str:
     return _last(_NODE, frames)
 
 
-def _last(pattern: re.Pattern[str], frames: Iterable[Frame]) -> str:
+def _last(pattern: Late, frames: Iterable[Frame]) -> str:
     name = ""
     for frame in frames:
         name = _found(pattern, frame.function) or name
     return name
 
 
-def _found(pattern: re.Pattern[str], function: str) -> str:
+def _found(pattern: Late, function: str) -> str:
     # Most frames are of Python: the substring test spares them the pattern.
     match = pattern.search(function) if "::" in function else None
     return match[1] if match else ""

@@ -12,6 +12,7 @@ from memreplay.analysis.code.needles import Sieve
 from memreplay.errors import UsageError
 
 if TYPE_CHECKING:
+    from memreplay.analysis.code.late import Late
     from memreplay.snapshot.snapshot import Snapshot
 
 
@@ -30,7 +31,9 @@ def compiled(pattern: str, what: str) -> re.Pattern[str]:
         ) from None
 
 
-def bits_of_frames(snap: Snapshot, patterns: Sequence[tuple[int, re.Pattern[str]]]) -> array[int]:
+def bits_of_frames(
+    snap: Snapshot, patterns: Sequence[tuple[int, re.Pattern[str] | Late]]
+) -> array[int]:
     """Of each frame the bits of those that are found in its `file:function`, as u64.
 
     Each text is searched once, however many lines of it are frames.

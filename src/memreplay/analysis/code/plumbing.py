@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from memreplay.analysis.code.late import Late
 from memreplay.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,28 +22,37 @@ if TYPE_CHECKING:
 USER, LIBRARY, BACKWARD, OPERATION, OTHER, ALLOCATOR = range(6)
 
 # Files of PyTorch, of Python itself, of C and C++, and of generated code. A file that is known only
-# as "" or "??" is a frame of C or C++.
-PLUMBING_FILE = re.compile(
-    r"""
-    ^$ | ^\?\?$ | ^<(?:frozen\ |eval_with_key|__array_function__|torch) |
-    (?:^|/)(?:site|dist)-packages/(?:torch|torchgen|functorch|triton|torch_npu)/ |
+# as "" or "??" is a frame of C or C++. Plain text is looked for before any expression is compiled.
+_NOWHERE = ("", "??")
+_GENERATED = ("<frozen ", "<eval_with_key", "<__array_function__", "<torch")
+_PYTORCH = ("torch/", "torchgen/", "functorch/", "triton/", "torch_npu/")
+# Decorators: they stand between any two functions, and are neither's.
+_DECORATORS = ("wrapt/", "decorator.py/", "jaxtyping/", "beartype/", "typeguard/")
+_INSTALLED_AS = ("/site-packages/", "/dist-packages/")
+_NATIVE = (".c", ".cc", ".cpp", ".cxx", ".cu", ".cuh", ".h", ".hh", ".hpp", ".pyx", ".S") + (
+    (".o", ".so", ".pyd", ".dylib", ".dll")
+)
+_OTHER_FILES = (
     # PyTorch from a source tree; a user's own folder may be called torch too
-    /torch/(?:_\w+|amp|ao|autograd|backends|compiler|cuda|distributed|fx|jit|nn|optim|utils|xpu)/ |
-    /torch/(?:_tensor|_ops|_compile|functional|overrides|serialization|storage)\.py$ |
-    /torchinductor_[^/]*/ |
-    # Decorators: they stand between any two functions, and are neither's
-    (?:^|/)(?:site|dist)-packages/(?:wrapt|decorator\.py|jaxtyping|beartype|typeguard)(?:/|$) |
+    Late(
+        r"/torch/(?:_\w+|amp|ao|autograd|backends|compiler|cuda|distributed|fx|jit|nn|optim|utils|xpu)/"
+        r"|/torch/(?:_tensor|_ops|_compile|functional|overrides|serialization|storage)\.py$",
+        ("/torch/",),
+    ),
+    Late(r"/torchinductor_[^/]*/", ("/torchinductor_",)),
     # Python's own library
-    /lib(?:64)?/python3(?:\.\d+)?/(?!(?:site|dist)-packages/) | \bpython3\d+\.zip/ |
-    \.(?:c|cc|cpp|cxx|cu|cuh|h|hh|hpp|pyx|S|o|so|pyd|dylib|dll)$ | \.so\.[\d.]+$ |
+    Late(r"/lib(?:64)?/python3(?:\.\d+)?/(?!(?:site|dist)-packages/)", ("/python3",)),
+    Late(r"\bpython3\d+\.zip/", (".zip/",)),
+    Late(r"\.so\.[\d.]+$", (".so.",)),
     # Python's own program, where it has the interpreter in it
-    (?:^|[/\\])(?:python|pypy)[\d.]*[dmtu]*(?:-dbg)?(?:\.exe)?$
-    """,
-    re.VERBOSE,
+    Late(
+        r"(?:^|/)(?:python|pypy)[\d.]*[dmtu]*(?:-dbg)?(?:\.exe)?$",
+        ("python", "pypy"),
+    ),
 )
 # What pip, conda and Debian install.
 INSTALLED_FILE = re.compile(r"(?:^|/)(?:site|dist)-packages/")
-BACKWARD_FUNCTION = re.compile(r"Backward\d*(?:::apply|\b)")
+BACKWARD_FUNCTION = Late(r"Backward\d*(?:::apply|\b)")
 # The allocator, the stack recorder, and tensors being made: on top of every C++ stack, and the same
 # there.
 ALLOCATOR_NAMES = ("CapturedTraceback", "gather_with_cpp", "CachingAllocator", "at::detail::")
@@ -67,9 +77,25 @@ def file_rank(file: str, project: Sequence[str] = ()) -> int:
     path = file.replace("\\", "/")
     if project and _in_project(path, project):
         return USER
-    if PLUMBING_FILE.search(path):
+    if _is_plumbing(path):
         return OTHER
     return LIBRARY if project or INSTALLED_FILE.search(path) else USER
+
+
+def _is_plumbing(path: str) -> bool:
+    end = path.removesuffix("\n")  # before which expressions see an end, too
+    if end in _NOWHERE or path.startswith(_GENERATED) or end.endswith(_NATIVE):
+        return True
+    if "-packages/" in path:
+        whole = f"/{path}"
+        ended = f"/{end}/"
+        for installed in _INSTALLED_AS:
+            if installed in whole and (
+                any(installed + name in whole for name in _PYTORCH)
+                or any(installed + name in ended for name in _DECORATORS)
+            ):
+                return True
+    return any(pattern.search(path) for pattern in _OTHER_FILES)
 
 
 def code_of(ranks: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import posixpath
-import re
 from array import array
 from collections.abc import Sequence
-from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from msgspec import UNSET
@@ -15,6 +13,7 @@ from msgspec.structs import replace
 import memreplay._core as _core
 from memreplay.analysis.categories.origins import ORIGINS, Origins
 from memreplay.analysis.categories.rules import DEFAULT_RULES, RuleSet
+from memreplay.analysis.code.late import Late
 from memreplay.analysis.code.operators import node_in, operator_in
 from memreplay.analysis.code.plumbing import LIBRARY, code_of, ranks
 from memreplay.analysis.moments.annotations import spans
@@ -37,9 +36,9 @@ NO_STACK = "(recorded without a stack)"
 OUTSIDE = "(outside of annotations)"
 NO_MODULE = "(in no module's forward)"
 NO_NAME = "(no name)"
-FORWARD = re.compile(r"(?:^|\.)forward$")
+FORWARD = Late(r"(?:^|\.)forward$")
 # PyTorch's own modules are plumbing, and yet say more than what calls them.
-MODULE_FILE = re.compile(r"/torch/nn/(?:modules|parallel|quantized|qat|quantizable)/")
+MODULE_FILE = Late(r"/torch/nn/(?:modules|parallel|quantized|qat|quantizable)/")
 NO_SIZE = 64  # the name of sizes below 1 byte
 
 
@@ -239,6 +238,8 @@ class Dimensions:
 
     def _by_annotation(self, replay: Replay) -> Keys:
         """By the innermost annotation that was open: of those the one that began last."""
+        from heapq import heappop, heappush  # late: few group by annotations
+
         texts = {OUTSIDE: 0}
         changes: list[tuple[int, bool, int, int]] = []
         for number, span in enumerate(spans(self.snap, replay)):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct, structs
+from msgspec.structs import replace
 
 from memreplay.commands.shared.base import is_baseline_file
 from memreplay.commands.shared.errors import NOT_TRUSTED, attempt

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     _ParamType = click.ParamType[str]
 else:
     _ParamType = click.ParamType  # generic from click 8.4 on only
@@ -55,5 +56,7 @@ class ByType(_ParamType):
         incomplete: str,
     ) -> list[CompletionItem]:
         """The ways that go on from what is there; after a comma the next one."""
+        from click.shell_completion import CompletionItem  # late: for a shell alone
+
         done, comma, begun = incomplete.rpartition(",")
         return [CompletionItem(done + comma + way) for way in WAYS if way.startswith(begun)]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from memreplay.errors import UsageError
 
@@ -19,22 +20,20 @@ KEYS = ("category", "category_defaults", "gate", "project")
 MAX_BYTES = 1 << 20  # no configuration that a person wrote is longer
 
 
-@dataclass(frozen=True, slots=True)
-class Config:
+class Config(Struct, frozen=True):
     """What a configuration says; `name` is what to call it in messages, empty for none."""
 
     table: Mapping[str, Any] = field(default_factory=dict)
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigChoice:
+class ConfigChoice(Struct, frozen=True):
     """Which configuration was asked for: a file, none, or the one that is found."""
 
     file: str | None = None
     none: bool = False
     folders: tuple[str, ...] = ()
-    _read: list[Config] = field(default_factory=list, compare=False, repr=False)
+    _read: list[Config] = field(default_factory=list)
 
     def load(self) -> Config:
         """The configuration, read once. Raises UsageError where it cannot be read or has an unknown

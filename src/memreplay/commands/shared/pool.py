@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 else:
     _PoolParam = _StreamParam = click.ParamType  # generic from click 8.4 on only
 
-_POOL = re.compile(r"\(?(\d{1,18})[:,] ?(\d{1,18})\)?")
+_POOL = r"\(?(\d{1,18})[:,] ?(\d{1,18})\)?"
 
 
 class PoolType(_PoolParam):
@@ -30,7 +30,7 @@ class PoolType(_PoolParam):
         text = str(value).strip()
         if text == "default":
             return 0, 0
-        match = _POOL.fullmatch(text)
+        match = re.fullmatch(_POOL, text)
         if match is None:
             self.fail(f"{text!r} is not a pool: give its two numbers (0:1), or default", param, ctx)
         return int(match[1]), int(match[2])

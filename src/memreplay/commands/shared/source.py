@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
+
+from msgspec import Struct
 
 from memreplay.commands.shared.progress import Showing, reading_progress
 from memreplay.errors import UsageError
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
     from memreplay.snapshot.snapshot import Snapshot
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """What to read of a snapshot: one device or all, a range of events or all, cut off or whole;
     and whose code in it is the user's."""
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import memreplay as mr
 from memreplay.analysis.code import plumbing
@@ -66,6 +70,74 @@ PLUMBING_FILES = [
     "/opt/homebrew/lib/libpython3.12.dylib",
     "C:\\Python312\\Lib\\site-packages\\torch\\nn\\modules\\module.py",
 ]
+
+
+# The same in one expression, which takes longer to compile than all files of a snapshot to look at.
+PLUMBING_FILE = re.compile(
+    r"""
+    ^$ | ^\?\?$ | ^<(?:frozen\ |eval_with_key|__array_function__|torch) |
+    (?:^|/)(?:site|dist)-packages/(?:torch|torchgen|functorch|triton|torch_npu)/ |
+    # PyTorch from a source tree; a user's own folder may be called torch too
+    /torch/(?:_\w+|amp|ao|autograd|backends|compiler|cuda|distributed|fx|jit|nn|optim|utils|xpu)/ |
+    /torch/(?:_tensor|_ops|_compile|functional|overrides|serialization|storage)\.py$ |
+    /torchinductor_[^/]*/ |
+    # Decorators: they stand between any two functions, and are neither's
+    (?:^|/)(?:site|dist)-packages/(?:wrapt|decorator\.py|jaxtyping|beartype|typeguard)(?:/|$) |
+    # Python's own library
+    /lib(?:64)?/python3(?:\.\d+)?/(?!(?:site|dist)-packages/) | \bpython3\d+\.zip/ |
+    \.(?:c|cc|cpp|cxx|cu|cuh|h|hh|hpp|pyx|S|o|so|pyd|dylib|dll)$ | \.so\.[\d.]+$ |
+    # Python's own program, where it has the interpreter in it
+    (?:^|[/\\])(?:python|pypy)[\d.]*[dmtu]*(?:-dbg)?(?:\.exe)?$
+    """,
+    re.VERBOSE,
+)
+PARTS = [
+    "",
+    "/",
+    "\n",
+    "lib",
+    "lib64",
+    "torch",
+    "_inductor",
+    "nn",
+    "functional.py",
+    "triton",
+    "é",
+    "a",
+]
+PARTS += [
+    "/site-packages/",
+    "dist-packages/",
+    "wrapt",
+    "decorator.py",
+    "python",
+    "python3",
+    "3.11",
+    ".so",
+]
+PARTS += [
+    "/torchinductor_",
+    "_ops.py",
+    ".zip",
+    ".cpp",
+    ".S",
+    ".exe",
+    "-dbg",
+    "<torch",
+    "<frozen ",
+    "??",
+]
+
+
+@given(st.lists(st.sampled_from(PARTS), max_size=6).map("".join))
+def test_plain_text_says_what_the_expression_says(file: str) -> None:
+    assert (file_rank(file) == plumbing.OTHER) == bool(PLUMBING_FILE.search(file))
+
+
+@pytest.mark.parametrize("file", [*USER_FILES, *LIBRARY_FILES, *PLUMBING_FILES])
+def test_known_files_are_what_the_expression_says(file: str) -> None:
+    path = file.replace("\\", "/")
+    assert (file_rank(file) == plumbing.OTHER) == bool(PLUMBING_FILE.search(path))
 
 
 @pytest.mark.parametrize("file", USER_FILES)

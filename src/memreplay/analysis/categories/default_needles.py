@@ -1,0 +1,69 @@
+"""What a text must have for a default rule's regular expression to be found in it.
+
+Worked out by `needles.needles`, which takes longer than all else that a small file asks of the
+rules; a test holds it against that. In the order of DEFAULT_RULES, whose conditions are one each.
+"""
+
+from __future__ import annotations
+
+NEEDLES: tuple[tuple[str, ...] | None, ...] = (
+    ("autocast's cast of a weight",),  # weights (cast)
+    ("autocast's cast of a weight or an activation",),  # weights or activations (cast)
+    ("c10d", "distributed_c10d.py:", "nccl", "processgroupnccl"),  # NCCL
+    (
+        "/torch/distributed/",
+        "/torch/nn/parallel/distributed.py:",
+        "c10d::reducer",
+        "flatparam",
+        "harded",
+    ),  # FSDP/DDP
+    ("/optim", "/torch/optim/", "optim"),  # optimizer state
+    ("/torch/utils/checkpoint.py:",),  # activations
+    ("/torch/_tensor.py:backward", "/torch/autograd/", "backward", "torch::autograd::"),  # backward
+    ("thread without python",),  # backward
+    ("attention", "cache", "cache_utils.py", "value"),  # KV cache
+    (
+        "attention",
+        "flash",
+        "mem",
+        "multi",
+        "scaled_dot_product",
+        "self",
+        "ttention.forward",
+        "xformers",
+    ),  # attention
+    (
+        "/torch/_functorch/",
+        "/torch/_inductor/",
+        "/torchinductor_",
+        "cudagraph_trees",
+    ),  # compiled code
+    None,  # compiled code
+    (
+        "/torch/utils/data/",
+        "_loader",
+        "collate",
+        "get_batch",
+        "loader",
+        "pin_memory",
+    ),  # data loading
+    ("register_buffer",),  # buffers
+    (
+        "/torch/nn/modules/",
+        "/torch/nn/modules/module.py:",
+        "/torch/nn/parameter.py:",
+        "_load_from_state_dict",
+        "_weight",
+        "from_pretrained",
+        "load_state_dict",
+        "reset_parameters",
+    ),  # parameters
+    (
+        "/torch/nn/functional.py:",
+        "/torch/nn/modules/module.py:_",
+        "cross_entropy",
+        "forward",
+        "oss",
+    ),  # activations
+    ("before the recording",),  # before the recording: parameters, optimizer state, buffers
+)

@@ -1,0 +1,49 @@
+"""late: expressions find what they find when they are compiled at once."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memreplay.analysis.categories import origins
+from memreplay.analysis.code import operators
+from memreplay.analysis.code.late import Late
+from memreplay.analysis.code.needles import needles
+
+# Those of plumbing.py are held against one expression, in its own test.
+LATE = [origins.CAST, origins.EXIT, origins.LOWER, operators._OPERATOR, operators._NODE]
+
+
+@pytest.mark.parametrize("late", LATE, ids=lambda late: late.pattern[:20])
+def test_needles_that_are_written_down_are_right(late: Late) -> None:
+    found = needles(re.compile(late.pattern))
+    assert late.needles is not None
+    assert found is not None
+    # A text that has one of those found has one of these.
+    assert all(any(mine in one for mine in late.needles) for one in found)
+
+
+@given(st.text("abAB:ſKk", max_size=6))
+def test_it_finds_what_a_pattern_finds(text: str) -> None:
+    for pattern in ("(?i:ab)k?", ":", "(?i:k)"):
+        expected = re.search(pattern, text)
+        given = Late(pattern, needles(re.compile(pattern)))
+        found = given.search(text)
+        assert (found and found.span()) == (expected and expected.span())
+        again = given.search(text)
+        assert (again and again.span()) == (expected and expected.span())
+
+
+def test_nothing_is_compiled_without_a_needle(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    compiled = re.compile
+    monkeypatch.setattr(re, "compile", lambda text: asked.append(text) or compiled(text))
+    late = Late("abc+", ("abc",))
+    assert late.search("ab") is None
+    assert asked == []
+    assert late.search("xABC") is None
+    assert late.search("xabcc")
+    assert asked == ["abc+"]
