@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from memreplay.commands.oom.find import oom_report as oom
     from memreplay.commands.peak.find import peak_report as peak
     from memreplay.commands.report.find import overview as report
-    from memreplay.commands.segments.find import segments_report as segments
     from memreplay.commands.result_json import to_json
+    from memreplay.commands.segments.find import segments_report as segments
     from memreplay.commands.steps.find import steps_report as steps
     from memreplay.commands.summary.find import summarize as summary
     from memreplay.commands.timeline.find import timeline_report as timeline
