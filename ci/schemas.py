@@ -16,6 +16,7 @@ import json
 import re
 import sys
 import typing
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -235,26 +236,55 @@ def unlinked(schema: Any) -> Any:
 
 def page(text: str, schemas: dict[str, dict[str, Any]]) -> str:
     """The page with its tables made anew."""
-    users: dict[str, list[str]] = {}
-    for name, schema in schemas.items():
-        for part in schema.get("$defs", {}):
-            users.setdefault(part, []).append(name)
-    parts = {
-        name: part for schema in schemas.values() for name, part in schema.get("$defs", {}).items()
-    }
-    common = {name: parts[name] for name in sorted(parts) if len(users[name]) > 1}
+    parts = {name: _parts(schema, schemas) for name, schema in schemas.items()}
+    users = Counter(part for one in parts.values() for part in one)
+    common = {part: one[part] for one in parts.values() for part in one if users[part] > 1}
 
     def block(match: re.Match[str]) -> str:
         begin, name, end = match.groups()
         if name == SHARED:
-            return f"{begin}{_sections(common)}{end}"
-        own = {k: v for k, v in schemas[name].get("$defs", {}).items() if k not in common}
+            return f"{begin}{_sections(dict(sorted(common.items())))}{end}"
+        own = {part: one for part, one in parts[name].items() if part not in common}
         return f"{begin}{_table(schemas[name])}\n{_sections(own)}{end}"
 
     shown = {name for _, name, _ in BLOCK.findall(text)}
     missing = {*schemas, SHARED} - shown
     assert not missing, f"{PAGE.name} has no place for {', '.join(sorted(missing))}"
-    return BLOCK.sub(block, text)
+    made = BLOCK.sub(block, text)
+    for schema in schemas.values():
+        for part, one in _reports_in(schema).items():
+            made = made.replace(_link(part), _link_to(one["properties"]["schema"]["const"], text))
+    return made
+
+
+def _parts(schema: dict[str, Any], schemas: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The records of a report that are no reports of their own, nor parts of such."""
+    reports = _reports_in(schema)
+    theirs = {
+        part
+        for one in reports.values()
+        for part in schemas[one["properties"]["schema"]["const"]].get("$defs", {})
+    }
+    found = schema.get("$defs", {})
+    return {part: one for part, one in found.items() if part not in reports and part not in theirs}
+
+
+def _reports_in(schema: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The reports that a report holds."""
+    found = schema.get("$defs", {})
+    return {part: one for part, one in found.items() if "schema" in one["properties"]}
+
+
+def _link(record: str) -> str:
+    return f"[{record}](#{record.lower()})"
+
+
+def _link_to(report: str, text: str) -> str:
+    """A link to the part of the page that is of a report, by its heading."""
+    heading = re.search(rf"^## (.*`{re.escape(report)}`)$", text, re.MULTILINE)
+    assert heading is not None, f"{PAGE.name} has no heading with {report}"
+    anchor = re.sub(r"[^\w -]", "", heading[1].lower()).replace(" ", "-")
+    return f"[{report}](#{anchor})"
 
 
 def _sections(parts: dict[str, dict[str, Any]]) -> str:
@@ -275,8 +305,7 @@ def _table(part: dict[str, Any]) -> str:
 def _kind(value: dict[str, Any], *, many: bool = False) -> str:
     """A type in words: `array of strings`, `integer, null`."""
     if "$ref" in value:
-        name = value["$ref"].rpartition("/")[2]
-        return f"[{name}](#{name.lower()})"
+        return _link(value["$ref"].rpartition("/")[2])
     if "anyOf" in value:
         return ", ".join(_kind(one) for one in value["anyOf"])
     if "const" in value:

@@ -56,3 +56,22 @@ def test_a_field_without_a_meaning() -> None:
 def test_a_page_without_a_place() -> None:
     with pytest.raises(AssertionError, match=r"no place for memreplay\.new/1"):
         maker.page("<!-- records: shared -->\n<!-- end of records -->", {"memreplay.new/1": {}})
+
+
+def test_a_report_that_another_one_holds_is_linked_to() -> None:
+    text = "## a whole: `memreplay.whole/1`\n" + "".join(
+        f"<!-- records: {name} -->\n<!-- end of records -->\n"
+        for name in ("memreplay.whole/1", "memreplay.outer/1", "shared")
+    )
+    inner = {"type": "object", "description": "I.", "properties": {}, "required": []}
+    const = {"const": "memreplay.whole/1", "description": "S."}
+    whole = inner | {"properties": {"schema": const}, "required": ["schema"]}
+    outer = inner | {
+        "properties": {"detail": {"$ref": "#/$defs/Whole", "description": "D."}},
+        "$defs": {"Whole": whole, "Inner": inner},
+    }
+    schemas = {"memreplay.whole/1": whole | {"$defs": {"Inner": inner}}, "memreplay.outer/1": outer}
+    made = maker.page(text, schemas)
+    assert "[memreplay.whole/1](#a-whole-memreplaywhole1), or not there | D. |" in made
+    assert made.count("### Inner") == 1
+    assert "### Whole" not in made

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -14,9 +14,6 @@ from memreplay.analysis.groups.grouping import part_label
 from memreplay.render.document import Below, Place, Row, Style, Table
 from memreplay.render.units import count, counted, percent, size
 from memreplay.snapshot.model import By, Coded, Frame, Group, MeasureName, Part
-
-if TYPE_CHECKING:
-    from memreplay.analysis.comparing.records import DiffRow
 
 _MAX_CALLERS = 3  # of a stack that has no code
 _MAX_FRAMES = 3  # of a row: where it was allocated, the library in between, and callers
@@ -84,7 +81,7 @@ def group_rows(groups: Sequence[Group], by: By, *, all_frames: bool) -> list[Row
     return told_apart([group_row(group, by, all_frames=all_frames) for group in groups], groups)
 
 
-def told_apart(rows: Sequence[Row], groups: Sequence[Coded | DiffRow]) -> list[Row]:
+def told_apart(rows: Sequence[Row], groups: Sequence[Coded]) -> list[Row]:
     """The rows, one a group, and below those that would look alike the first frame in which they
     differ: of code, else of plumbing."""
     found = list(rows)
@@ -121,7 +118,7 @@ def _first_difference(stacks: list[tuple[Frame, ...]]) -> int | None:
     return None
 
 
-def _code(group: Coded | DiffRow) -> tuple[Frame, ...]:
+def _code(group: Coded) -> tuple[Frame, ...]:
     """The frames that are of no plumbing, innermost first."""
     return tuple(group.frames[i] for i in sorted((*group.user, *group.libraries)))
 

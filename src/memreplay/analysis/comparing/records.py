@@ -4,52 +4,49 @@ from __future__ import annotations
 
 from typing import Literal
 
-from memreplay.snapshot.model import (
-    Exactness,
-    Frame,
-    Label,
-)
+from memreplay.snapshot.model import Coded, Exactness
 from memreplay.snapshot.record import Record
 
 Status = Literal["grew", "shrank", "new", "gone", "same"]
 
 
-class DiffRow(Record, frozen=True):
-    """One group in both snapshots: its bytes and allocations in each.
+class DiffRow(Coded, frozen=True, kw_only=True):
+    """One group in both snapshots. `label`, `user`, `libraries` and `frames` are those of the new
+    one if it has the group; of a row of several groups `frames` are what they have in common."""
 
-    `label`, `frames`, `user`, `libraries` and `of` are as in Group, of the new snapshot where it
-    has the group. A row may be of several groups, `base_groups` and `new_groups` of each: then
-    `frames` is what they have in common. `below` these: of functions that they call, which one
-    snapshot alone has (split off, inlined), not of the first line itself.
-    """
-
-    label: str
-    frames: tuple[Frame, ...]
-    user: tuple[int, ...]
-    base_bytes: int
-    new_bytes: int
-    base_count: int
-    new_count: int
     status: Status
-    of: tuple[Label, ...] = ()
+    """What became of it."""
+    base_bytes: int
+    """What it held in the base; 0 if that does not have it."""
+    new_bytes: int
+    """What it holds in the new snapshot; 0 if that does not have it."""
+    change_bytes: int
+    """`new_bytes` - `base_bytes`."""
+    base_count: int
+    """In how many allocations, in the base."""
+    new_count: int
+    """In how many allocations, in the new snapshot."""
     base_groups: int = 0
+    """Of how many groups of the base the row is: by stack, code paths that differ in plumbing, or
+    in their callers."""
     new_groups: int = 0
+    """The same of the new snapshot."""
     below: bool = False
-    libraries: tuple[int, ...] = ()
-
-    @property
-    def change_bytes(self) -> int:
-        return self.new_bytes - self.base_bytes
+    """Whether it is of functions that the frames call and one of the two alone has (split off,
+    inlined), not of the first frame itself."""
 
 
-class Side(Record, frozen=True):
-    """One device of one snapshot at the moment that is compared."""
+class Side(Record, frozen=True, kw_only=True):
+    """A device of one of the two snapshots at the moment that is compared."""
 
-    file: str
     bytes: int
+    """Live then, by the measure."""
     count: int
+    """In how many allocations."""
     event_index: int
+    """The event after which it is so; `first_event` - 1 is the start."""
     time_us: int | None
+    """That event's time; null for a baseline."""
     exactness: Exactness
     trusted: bool
     reasons: tuple[str, ...]

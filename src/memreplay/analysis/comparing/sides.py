@@ -207,7 +207,6 @@ class SnapshotSide:
         trust = (strict_verdict if self.strict else verdict)(self.snap, usage)
         groups, _, count, _ = self.grouper().holders(usage, level.event_index, 0)
         side = Side(
-            file=self.file,
             bytes=level.bytes,
             count=count,
             event_index=level.event_index,
@@ -285,7 +284,6 @@ class BaselineSide:
             raise UsageError(f"{self.file} has no annotation {scope.annotation!r}")
         trust = self.verdict(device, scope.measure)
         side = Side(
-            file=self.file,
             bytes=peak.bytes,
             count=peak.count,
             event_index=peak.event_index,

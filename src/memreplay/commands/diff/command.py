@@ -152,9 +152,9 @@ def given(name: str) -> bool:
 
 def _render(report: DiffReport, fmt: str) -> str:
     if fmt == "json":
-        from memreplay.commands.diff.json import render_diff_json
+        from memreplay.render.record_json import render_json
 
-        return render_diff_json(report)
+        return render_json(report)
     from memreplay.commands.diff.text import diff_document
 
     return render_document(diff_document(report))

@@ -73,22 +73,24 @@ def diff_report(
         )
     scope = Scope(asked.measure, when, pool=asked.pool, stream=asked.stream)
     fold = by == "stack" and not exact and not all_frames
+    ranges = other_ranges(before, after)
     return DiffReport(
         base_file=before.file,
         new_file=after.file,
         measure=asked.measure,
         by=by,
-        when=when,
+        moment=when,
         exact=exact,
-        all_frames=all_frames,
+        filters=filters or None,
+        truncated=before.truncated or after.truncated,
+        ranges_differ=ranges is not None,
+        only_base=tuple(one for one in before.devices if one not in dict(both)),
+        only_new=tuple(one for one in after.devices if one not in dict(both).values()),
         devices=tuple(
             _device(pair, scope, before, after, exact, fold, unchanged, asked.top) for pair in both
         ),
-        only_base=tuple(one for one in before.devices if one not in dict(both)),
-        only_new=tuple(one for one in after.devices if one not in dict(both).values()),
-        truncated=before.truncated or after.truncated,
-        filters=filters,
-        ranges=other_ranges(before, after),
+        ranges=ranges,
+        all_frames=all_frames,
     )
 
 
@@ -118,10 +120,14 @@ def _device(
         device=pair[1],
         base_device=pair[0],
         measure=scope.measure,
+        base_bytes=base.side.bytes,
+        new_bytes=new.side.bytes,
+        change_bytes=change,
         base=base.side,
         new=new.side,
-        rows=tuple(shown),
+        trusted=base.side.trusted and new.side.trusted,
         rows_total=len(kept),
         rest_change_bytes=change - sum(row.change_bytes for row in shown),
         statuses=dict(statuses),
+        rows=tuple(shown),
     )

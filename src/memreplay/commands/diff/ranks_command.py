@@ -79,7 +79,7 @@ def compare_folders(
             only_base=tuple(rank for rank in ours if rank not in theirs),
             only_new=tuple(rank for rank in theirs if rank not in ours),
             not_read=tuple(rank for rank in both if rank not in {one.rank for one in ranks}),
-            unranked=alone + alone_too,
+            unranked_files=alone + alone_too,
         )
         write(_render(report, asked.fmt))
         if selection.strict and not all(one.trusted for one in report.ranks):
@@ -167,7 +167,7 @@ class _Run:
     def report(self, ranks: list[RankDiff]) -> RanksReport:
         """All of it, with the groups of one rank."""
         from memreplay.analysis.selecting.choice import fitting_by
-        from memreplay.commands.diff.ranks_find import chosen_rank, spread_of
+        from memreplay.commands.diff.ranks_find import chosen_rank, run_spread, spread_of
         from memreplay.commands.diff.ranks_result import RanksReport
 
         asked, selection = self.asked, self.selection
@@ -179,15 +179,15 @@ class _Run:
             new_folder=asked.new,
             measure=selection.measure,
             by=fitting_by(selection.measure, selection.by),
-            when=asked.when,
+            moment=asked.when,
             exact=asked.exact,
-            ranks=tuple(ranks),
-            base=spread_of(numbers, [one.base.bytes for one in ranks]),
-            new=spread_of(numbers, [one.new.bytes for one in ranks]),
+            filters=selection.filters or None,
+            base=run_spread(numbers, [one.base_bytes for one in ranks]),
+            new=run_spread(numbers, [one.new_bytes for one in ranks]),
             change=spread_of(numbers, [one.change_bytes for one in ranks]),
+            ranks=tuple(ranks),
             detail_rank=None if chosen is None or detail is None else chosen.rank,
             detail=detail,
-            filters=selection.filters,
             top=selection.top,
         )
 
@@ -207,9 +207,9 @@ class _Run:
 
 def _render(report: RanksReport, fmt: str) -> str:
     if fmt == "json":
-        from memreplay.commands.diff.ranks_json import render_ranks_json
+        from memreplay.render.record_json import render_json
 
-        return render_ranks_json(report)
+        return render_json(report)
     from memreplay.commands.diff.ranks_text import ranks_document
 
     return render_document(ranks_document(report))

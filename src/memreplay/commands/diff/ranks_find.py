@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from memreplay.analysis.moments.moments import resolve
 from memreplay.analysis.selecting.choice import device_pairs, filtering_of
 from memreplay.analysis.selecting.selection import Choices, Selection, selected
@@ -78,16 +80,37 @@ def rank_diff(rank: int, base: Mapping[int, RankSide], new: Mapping[int, RankSid
             " the new run"
         )
     ours, theirs = max(pairs, key=lambda pair: new[pair[1]].bytes)
-    others = sorted({*base, *new} - {ours, theirs})
-    return RankDiff(rank, base[ours], new[theirs], tuple(others))
+    return rank_of_sides(rank, base[ours], new[theirs], sorted({*base, *new} - {ours, theirs}))
+
+
+def rank_of_sides(rank: int, base: RankSide, new: RankSide, others: Sequence[int] = ()) -> RankDiff:
+    """One rank by these two sides, where there are `others`."""
+    return RankDiff(
+        rank=rank,
+        device=new.device,
+        other_devices=tuple(others),
+        base_bytes=base.bytes,
+        new_bytes=new.bytes,
+        change_bytes=new.bytes - base.bytes,
+        base=base,
+        new=new,
+        trusted=base.trusted and new.trusted,
+    )
 
 
 def _listed(sides: Mapping[int, RankSide]) -> str:
     return "device " + ", ".join(map(str, sorted(sides))) if sides else "none"
 
 
+def run_spread(ranks: Sequence[int], n_bytes: Sequence[int]) -> Spread:
+    """How the ranks of a run lie; one number a rank, one rank at least."""
+    found = spread_of(ranks, n_bytes)
+    half = found.median_bytes
+    return replace(found, imbalance=found.max_bytes / half if half > 0 else None)
+
+
 def spread_of(ranks: Sequence[int], n_bytes: Sequence[int]) -> Spread:
-    """How a number lies over the ranks; one number a rank, one rank at least."""
+    """How any number lies over the ranks; one number a rank, one rank at least."""
     rows = sorted(zip(n_bytes, ranks, strict=True))
     half = len(rows) // 2
     middle = [rows[half][0]] if len(rows) % 2 else [rows[half - 1][0], rows[half][0]]

@@ -2,77 +2,109 @@
 
 from __future__ import annotations
 
-from memreplay.commands.diff.result import Compared, DiffReport
+from msgspec import UNSET, UnsetType
+
+from memreplay.commands.diff.result import DiffReport
 from memreplay.snapshot.model import By, Exactness, Filters, MeasureName, When
 from memreplay.snapshot.record import Record
 
 
-class RankSide(Record, frozen=True):
-    """One device of one rank's snapshot at the moment that is compared."""
+class RankSide(Record, frozen=True, kw_only=True):
+    """A device of one rank's snapshot at the moment that is compared."""
 
     file: str
+    """The rank's file."""
     device: int
     bytes: int
+    """Live then, by the measure."""
     event_index: int
+    """The event after which it is so; `first_event` - 1 is the start."""
     time_us: int | None
+    """That event's time."""
     exactness: Exactness
     trusted: bool
     reasons: tuple[str, ...]
 
 
-class RankDiff(Record, Compared, frozen=True):
-    """One rank in both runs, by the device on which the new run has most.
-
-    `other_devices` are those that either file has beside it.
-    """
+class RankDiff(Record, frozen=True, kw_only=True):
+    """One rank in both runs, by the device on which the new run has most."""
 
     rank: int
-    base: RankSide
-    new: RankSide
+    """The rank."""
+    device: int
+    """The device in the new run."""
     other_devices: tuple[int, ...] = ()
+    """Devices that either file has besides; they are not compared."""
+    base_bytes: int
+    """Live in the base at its moment."""
+    new_bytes: int
+    """Live in the new run at its moment."""
+    change_bytes: int
+    """`new_bytes` - `base_bytes`."""
+    base: RankSide
+    """The base at its moment."""
+    new: RankSide
+    """The new run at its moment."""
+    trusted: bool
+    """Whether both are [trusted](numbers.md#exact-estimated-trusted)."""
 
 
-class Spread(Record, frozen=True):
-    """How one number lies over the ranks. The median of an even number of ranks is the mean of the
-    two in the middle, rounded down; `min_rank` and `max_rank` are the first that have it."""
+class Spread(Record, frozen=True, kw_only=True):
+    """How one number lies over the ranks."""
 
     min_bytes: int
+    """The lowest."""
     min_rank: int
+    """The first rank that has it."""
     median_bytes: int
+    """The median; of an even number of ranks the mean of the two in the middle, rounded down."""
     max_bytes: int
+    """The highest."""
     max_rank: int
+    """The first rank that has it."""
     sum_bytes: int
-
-    @property
-    def imbalance(self) -> float | None:
-        """The maximum by the median; None where that is 0."""
-        return self.max_bytes / self.median_bytes if self.median_bytes > 0 else None
+    """The sum of all ranks."""
+    imbalance: float | UnsetType | None = UNSET
+    """Of a run: `max_bytes` by `median_bytes`; null if that is 0."""
 
 
-class RanksReport(Record, frozen=True):
-    """What `memreplay diff` of two folders shows: an entry a rank that both have, in their order.
+class RanksReport(
+    Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.diff_ranks/1"
+):
+    """What `memreplay diff` of two folders found: a rank each that both have."""
 
-    `only_base` and `only_new` are the ranks that one folder has alone, `not_read` those of which a
-    file could not be read, `unranked` the files whose name has no rank; none of them is compared.
-    `detail` is the diff of the one rank `detail_rank`, on its device alone; both are None where
-    that rank could not be read. `top` is how many ranks a text shows.
-    """
+    text_only = ("top",)
 
     base_folder: str
+    """The first folder, as it was named."""
     new_folder: str
+    """The second folder, as it was named."""
     measure: MeasureName
     by: By
-    when: When
+    moment: When
+    """What is compared: the peak of each, unless `--at` says otherwise."""
     exact: bool
-    ranks: tuple[RankDiff, ...]
-    base: Spread
-    new: Spread
-    change: Spread
-    detail_rank: int | None
-    detail: DiffReport | None
-    only_base: tuple[int, ...] = ()
-    only_new: tuple[int, ...] = ()
-    not_read: tuple[int, ...] = ()
-    unranked: tuple[str, ...] = ()
+    """Whether nothing but equal stacks was matched (`--exact`)."""
     filters: Filters | None = None
+    only_base: tuple[int, ...] = ()
+    """Ranks of the base alone; they are not compared."""
+    only_new: tuple[int, ...] = ()
+    """Ranks of the new run alone; they are not compared."""
+    not_read: tuple[int, ...] = ()
+    """Ranks that could not be compared: a file that cannot be read, or lacks what was asked for."""
+    unranked_files: tuple[str, ...] = ()
+    """Files without a rank in their name, if others have one; they are not compared."""
+    base: Spread
+    """How the ranks lie in the base."""
+    new: Spread
+    """How the ranks lie in the new run."""
+    change: Spread
+    """How their changes lie."""
+    ranks: tuple[RankDiff, ...]
+    """One for each rank that both have, in their order: all of them, whatever `--top` says."""
+    detail_rank: int | None
+    """The rank whose groups follow; null if it could not be read."""
+    detail: DiffReport | None
+    """The diff of its two files, on the device that it is compared by."""
     top: int = 20
+    """How many ranks a table has; 0 for all."""

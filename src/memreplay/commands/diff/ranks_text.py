@@ -66,8 +66,8 @@ def ranks_words(ranks: Iterable[int]) -> str:
 def _headline(report: RanksReport) -> tuple[str, ...]:
     ranks = counted(len(report.ranks), "rank")
     start = f"{ranks}: highest peak"
-    if not is_peak(report.when):
-        start = f"{ranks} at {when_words(report.when)}: highest"
+    if not is_peak(report.moment):
+        start = f"{ranks} at {when_words(report.moment)}: highest"
     base, new = report.base.max_bytes, report.new.max_bytes
     return (f"{start} {size(base)} -> {size(new)} {report.measure}", change_words(base, new))
 
@@ -140,7 +140,7 @@ def _whose(base_rank: int, new_rank: int) -> str:
 
 
 def _times(spread: Spread) -> str:
-    return "-" if spread.imbalance is None else f"{spread.imbalance:.2f}"
+    return f"{spread.imbalance:.2f}" if spread.imbalance else "-"
 
 
 def _table(report: RanksReport) -> Table:
@@ -199,9 +199,9 @@ def _notes(report: RanksReport) -> list[Note]:
     if report.not_read:
         words = ranks_words(report.not_read)
         notes.append(Note(f"{words} could not be compared: the errors say why", "warning"))
-    if report.unranked:
-        names = ", ".join(report.unranked[:_NAMES])
-        more = len(report.unranked) - _NAMES
+    if report.unranked_files:
+        names = ", ".join(report.unranked_files[:_NAMES])
+        more = len(report.unranked_files) - _NAMES
         names += f" and {more} more" if more > 0 else ""
         notes.append(Note(f"left out, with no rank in the name: {names}"))
     others = [one.rank for one in report.ranks if one.other_devices]

@@ -2,81 +2,70 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from memreplay.analysis.comparing.records import DiffRow, Side, Status
-from memreplay.snapshot.model import (
-    By,
-    EventRange,
-    Filters,
-    MeasureName,
-    When,
-)
+from memreplay.snapshot.model import By, EventRange, Filters, MeasureName, When
 from memreplay.snapshot.record import Record
 
 
-class OneSide(Protocol):
-    """What is compared."""
-
-    @property
-    def bytes(self) -> int: ...
-    @property
-    def trusted(self) -> bool: ...
-
-
-class Compared:
-    """Two sides, and what follows of both."""
-
-    __slots__ = ()
-    base: OneSide
-    new: OneSide
-
-    @property
-    def change_bytes(self) -> int:
-        return self.new.bytes - self.base.bytes
-
-    @property
-    def trusted(self) -> bool:
-        return self.base.trusted and self.new.trusted
-
-
-class DeviceDiff(Record, Compared, frozen=True):
-    """What changed on one device. The rows' changes, with `rest_change_bytes`, add up to
-    `change_bytes`.
-
-    `rows` are sorted by change, the largest first, whether it grew or shrank; those that did not
-    change are left out unless they were asked for. `statuses` counts all of them. `device` is the
-    new snapshot's, `base_device` the same unless each has one device alone.
-    """
+class DeviceDiff(Record, frozen=True, kw_only=True):
+    """What changed on one device. The `change_bytes` of the rows and `rest_change_bytes` add up to
+    `change_bytes`."""
 
     device: int
+    """The device in the new snapshot."""
     base_device: int
+    """The device in the base: the same, unless each of the two has one device alone."""
     measure: MeasureName
+    base_bytes: int
+    """Live in the base at its moment."""
+    new_bytes: int
+    """Live in the new snapshot at its moment."""
+    change_bytes: int
+    """`new_bytes` - `base_bytes`."""
     base: Side
+    """The base at its moment."""
     new: Side
-    rows: tuple[DiffRow, ...]
+    """The new snapshot at its moment."""
+    trusted: bool
+    """Whether both are [trusted](numbers.md#exact-estimated-trusted)."""
     rows_total: int
+    """How many rows there are, before `--top` cut them."""
     rest_change_bytes: int
+    """The change in the rows that `--top` cut."""
     statuses: dict[Status, int]
+    """How many groups of each status there are, before `--top` cut them, and unchanged ones too."""
+    rows: tuple[DiffRow, ...]
+    """The largest change first, grown or shrunk, as many as `--top` says; unchanged ones with
+    `--all` only."""
 
 
-class DiffReport(Record, frozen=True):
-    """What `memreplay diff` shows: an entry a device that both snapshots have.
+class DiffReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.diff/1"):
+    """What `memreplay diff` found: a device each that both snapshots have."""
 
-    `only_base` and `only_new` are the devices that one of them has alone. `ranges` is which events
-    each is of, where these are others.
-    """
+    text_only = ("ranges", "all_frames")
 
     base_file: str
+    """The first input, as it was named."""
     new_file: str
+    """The second input, as it was named."""
     measure: MeasureName
     by: By
-    when: When
+    moment: When
+    """What is compared: the peak of each, unless `--at` says otherwise."""
     exact: bool
-    all_frames: bool
-    devices: tuple[DeviceDiff, ...]
-    only_base: tuple[int, ...] = ()
-    only_new: tuple[int, ...] = ()
-    truncated: bool = False
+    """Whether nothing but equal stacks was matched (`--exact`)."""
     filters: Filters | None = None
+    truncated: bool = False
+    """Whether either is cut off, and this is of its whole part (`--salvage`)."""
+    ranges_differ: bool = False
+    """Whether the two are of other events (`--from`, `--to`); false if a baseline does not say."""
+    only_base: tuple[int, ...] = ()
+    """Devices of the base alone; they are not compared."""
+    only_new: tuple[int, ...] = ()
+    """Devices of the new snapshot alone; they are not compared."""
+    devices: tuple[DeviceDiff, ...]
+    """One for each device that both have."""
     ranges: tuple[EventRange, EventRange] | None = None
+    """Which events each is of, where these are others."""
+    all_frames: bool = False
+    """Whether whole stacks are shown."""

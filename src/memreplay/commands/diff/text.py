@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from memreplay.analysis.comparing.records import DiffRow, Side, Status
 from memreplay.commands.at.text import when_words
 from memreplay.commands.diff.result import DeviceDiff, DiffReport
@@ -17,11 +19,11 @@ from memreplay.render.document import (
     Table,
 )
 from memreplay.render.filters import NOTHING_LEFT, filter_pairs
-from memreplay.render.holders import group_row, title_of, told_apart
+from memreplay.render.holders import coded_row, title_of, told_apart
 from memreplay.render.ranges import ranges_words
 from memreplay.render.reasons import reason_notes
 from memreplay.render.units import count, counted, percent, signed_count, signed_size, size
-from memreplay.snapshot.model import By, Group, When
+from memreplay.snapshot.model import By, When
 
 # What a row is of that is of several.
 _GROUPS = {"stack": "code path", "frame": "line", "innermost": "line", "file": "file"}
@@ -75,7 +77,7 @@ def change_blocks(found: DeviceDiff, report: DiffReport, name: str) -> list[Bloc
 
 
 def _headline(found: DeviceDiff, report: DiffReport, name: str) -> tuple[str, ...]:
-    what = "peak" if is_peak(report.when) else when_words(report.when)
+    what = "peak" if is_peak(report.moment) else when_words(report.moment)
     sizes = f"{size(found.base.bytes)} -> {size(found.new.bytes)} {found.measure}"
     return (f"{name}: {what} {sizes}", change_words(found.base.bytes, found.new.bytes))
 
@@ -129,17 +131,6 @@ def _table(found: DeviceDiff, report: DiffReport) -> Table:
 
 
 def _row(row: DiffRow, report: DiffReport) -> Row:
-    group = Group(
-        label=row.label,
-        bytes=row.new_bytes,
-        count=row.new_count,
-        share=0.0,
-        frames=row.frames,
-        user=row.user,
-        of=row.of,
-        libraries=row.libraries,
-    )
-    shown = group_row(group, report.by, all_frames=report.all_frames)
     numbers = (
         signed_size(row.change_bytes),
         size(row.base_bytes) if row.base_bytes or row.status != "new" else "-",
@@ -147,7 +138,8 @@ def _row(row: DiffRow, report: DiffReport) -> Row:
         signed_count(row.new_count - row.base_count),
         row.status,
     )
-    return Row((*numbers, shown.cells[-1]), (*shown.below, *_merged(row, report.by)), shown.style)
+    shown = coded_row(numbers, row, report.by, all_frames=report.all_frames)
+    return replace(shown, below=(*shown.below, *_merged(row, report.by)))
 
 
 def _merged(row: DiffRow, by: By) -> Below:

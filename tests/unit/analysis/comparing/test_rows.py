@@ -35,7 +35,16 @@ def test_rows_add_up(base: Recording, new: Recording, top: int, exact: bool) -> 
 
 def side_of(*groups: Group, most: int | None = None) -> Sided:
     n_bytes, count = sum(g.bytes for g in groups), sum(g.count for g in groups)
-    return Sided(Side("x", n_bytes, count, 0, None, "exact", True, ()), list(groups), most)
+    side = Side(
+        bytes=n_bytes,
+        count=count,
+        event_index=0,
+        time_us=None,
+        exactness="exact",
+        trusted=True,
+        reasons=(),
+    )
+    return Sided(side, list(groups), most)
 
 
 def group(name: str, n_bytes: int) -> Group:

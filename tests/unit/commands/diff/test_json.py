@@ -1,4 +1,4 @@
-"""Tests of commands/diff/json.py, against docs/schemas/diff-1.json."""
+"""Tests of the JSON of memreplay diff, against docs/schemas/diff-1.json."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from memreplay.commands.diff.json import render_diff_json
 from memreplay.commands.diff.result import DiffReport
+from memreplay.render.record_json import render_json
 from memreplay.snapshot.model import When
 from tests.unit.commands.diff.test_text import DEVICE, REPORT
 from tests.unit.render.schemas import check_against
@@ -19,15 +19,15 @@ from tests.unit.render.schemas import check_against
     [
         REPORT,
         replace(REPORT, devices=(), only_base=(1,)),
-        replace(REPORT, when=When("annotation", name="a", edge="end"), by="file"),
+        replace(REPORT, moment=When("annotation", name="a", edge="end"), by="file"),
     ],
 )
 def test_schema(report: DiffReport) -> None:
-    check_against("diff-1.json", json.loads(render_diff_json(report)))
+    check_against("diff-1.json", json.loads(render_json(report)))
 
 
 def test_keys_and_values() -> None:
-    found = json.loads(render_diff_json(REPORT))
+    found = json.loads(render_json(REPORT))
     assert found["schema"] == "memreplay.diff/1"
     (device,) = found["devices"]
     assert device["change_bytes"] == device["new_bytes"] - device["base_bytes"] == 2 << 30

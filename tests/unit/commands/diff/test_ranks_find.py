@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 import memreplay as mr
 from memreplay.commands.diff.find import diff_report
-from memreplay.commands.diff.ranks_find import chosen_rank, rank_diff, rank_sides, spread_of
+from memreplay.commands.diff.ranks_find import (
+    chosen_rank,
+    rank_diff,
+    rank_of_sides,
+    rank_sides,
+    run_spread,
+    spread_of,
+)
 from memreplay.commands.diff.ranks_result import RankDiff, RankSide
 from memreplay.errors import UsageError
 from memreplay.snapshot.model import Filters, MeasureName, When
@@ -121,7 +128,16 @@ def test_a_part_and_filters() -> None:
 
 
 def side(n_bytes: int, device: int = 0) -> RankSide:
-    return RankSide("f", device, n_bytes, 0, None, "exact", True, ())
+    return RankSide(
+        file="f",
+        device=device,
+        bytes=n_bytes,
+        event_index=0,
+        time_us=None,
+        exactness="exact",
+        trusted=True,
+        reasons=(),
+    )
 
 
 def test_the_device_with_most_of_those_that_both_have() -> None:
@@ -160,8 +176,8 @@ def test_spread_is_brute_force(n_bytes: dict[int, int]) -> None:
 
 
 def test_imbalance() -> None:
-    assert spread_of([0, 1, 2], [4, 8, 2]).imbalance == 2.0
-    assert spread_of([0, 1, 2], [0, 8, 0]).imbalance is None
+    assert run_spread([0, 1, 2], [4, 8, 2]).imbalance == 2.0
+    assert run_spread([0, 1, 2], [0, 8, 0]).imbalance is None
 
 
 @given(
@@ -204,7 +220,7 @@ def peak_of(recording: Recording, measure: MeasureName) -> int:
 
 
 def ranks(*changes: tuple[int, int]) -> list[RankDiff]:
-    return [RankDiff(i, side(base), side(new)) for i, (base, new) in enumerate(changes)]
+    return [rank_of_sides(i, side(base), side(new)) for i, (base, new) in enumerate(changes)]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Tests of commands/diff/ranks_json.py, against docs/schemas/diff_ranks-1.json."""
+"""Tests of the JSON of memreplay diff of two folders, against docs/schemas/diff_ranks-1.json."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from memreplay.commands.diff.ranks_json import render_ranks_json
 from memreplay.commands.diff.ranks_result import RanksReport
+from memreplay.render.record_json import render_json
 from memreplay.snapshot.model import Filters, When
 from tests.unit.commands.diff.test_ranks_text import GIB, RANKS, REPORT, rank, report_of
 from tests.unit.render.schemas import check_against
@@ -21,27 +21,27 @@ from tests.unit.render.schemas import check_against
         report_of(rank(0, 0, 0)),
         replace(
             REPORT,
-            when=When("annotation", name="a", edge="end"),
+            moment=When("annotation", name="a", edge="end"),
             by="file",
             filters=Filters(min_bytes=1),
             only_base=(1,),
             only_new=(2,),
             not_read=(3,),
-            unranked=("x\udcff.pkl",),
+            unranked_files=("x\udcff.pkl",),
             detail_rank=None,
             detail=None,
         ),
     ],
 )
 def test_schema(report: RanksReport) -> None:
-    found = json.loads(render_ranks_json(report))
+    found = json.loads(render_json(report))
     check_against("diff_ranks-1.json", found)
     if found["detail"] is not None:
         check_against("diff-1.json", found["detail"])
 
 
 def test_keys_and_values() -> None:
-    found = json.loads(render_ranks_json(replace(REPORT, top=1)))
+    found = json.loads(render_json(replace(REPORT, top=1)))
     assert found["schema"] == "memreplay.diff_ranks/1"
     assert [one["rank"] for one in found["ranks"]] == [one.rank for one in RANKS]
     for one in found["ranks"]:

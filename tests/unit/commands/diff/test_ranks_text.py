@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from memreplay.commands.diff.ranks_find import spread_of
+from memreplay.commands.diff.ranks_find import rank_of_sides, run_spread, spread_of
 from memreplay.commands.diff.ranks_result import RankDiff, RankSide, RanksReport
 from memreplay.commands.diff.ranks_text import ranks_document, ranks_words
 from memreplay.commands.diff.result import DiffReport
@@ -18,27 +18,36 @@ MIB, GIB = 1 << 20, 1 << 30
 
 def rank(number: int, base: int, new: int) -> RankDiff:
     sides = [
-        RankSide(f"/runs/{run}/rank{number}.pkl", number % 8, n, 7, None, "exact", True, ())
+        RankSide(
+            file=f"/runs/{run}/rank{number}.pkl",
+            device=number % 8,
+            bytes=n,
+            event_index=7,
+            time_us=None,
+            exactness="exact",
+            trusted=True,
+            reasons=(),
+        )
         for run, n in (("a", base), ("b", new))
     ]
-    return RankDiff(number, sides[0], sides[1])
+    return rank_of_sides(number, sides[0], sides[1])
 
 
 def report_of(*ranks: RankDiff, detail: DiffReport | None = None) -> RanksReport:
     numbers = [one.rank for one in ranks]
     return RanksReport(
-        "/runs/a",
-        "/runs/b",
-        "held",
-        "stack",
-        When("peak", 1),
-        False,
-        ranks,
-        spread_of(numbers, [one.base.bytes for one in ranks]),
-        spread_of(numbers, [one.new.bytes for one in ranks]),
-        spread_of(numbers, [one.change_bytes for one in ranks]),
-        None if detail is None else 1,
-        detail,
+        base_folder="/runs/a",
+        new_folder="/runs/b",
+        measure="held",
+        by="stack",
+        moment=When("peak", 1),
+        exact=False,
+        base=run_spread(numbers, [one.base_bytes for one in ranks]),
+        new=run_spread(numbers, [one.new_bytes for one in ranks]),
+        change=spread_of(numbers, [one.change_bytes for one in ranks]),
+        ranks=ranks,
+        detail_rank=None if detail is None else 1,
+        detail=detail,
     )
 
 
@@ -114,7 +123,7 @@ def test_nothing_changed_and_nothing_there() -> None:
 
 
 def test_another_moment_and_filters() -> None:
-    text = cells(replace(REPORT, when=When("end"), filters=Filters(min_bytes=MIB)))
+    text = cells(replace(REPORT, moment=When("end"), filters=Filters(min_bytes=MIB)))
     assert "4 ranks at the end: highest 40.0 GiB -> 40.0 GiB held, 0 B" in text
     assert "only 1.0 MiB or more" in text
 
@@ -126,7 +135,7 @@ def test_what_is_not_compared() -> None:
         only_base=(4, 5, 6, 9),
         only_new=(8,),
         not_read=(7,),
-        unranked=("/runs/a/x.pkl", "/runs/a/y.pkl", "/runs/b/z.pkl", "/runs/b/w\x1b.pkl"),
+        unranked_files=("/runs/a/x.pkl", "/runs/a/y.pkl", "/runs/b/z.pkl", "/runs/b/w\x1b.pkl"),
     )
     text = lines(report, 160)
     assert "note: ranks 4 to 6, 9 are only in /runs/a, and not compared" in text
@@ -152,7 +161,7 @@ def test_doubts_are_said_once_with_their_ranks() -> None:
     text = lines(report_of(*(doubted(one, "no_segments") for one in RANKS)), 300)
     assert "measure      held, estimated" in text
     assert any(line.startswith("warning: new, all ranks: the file has no") for line in text)
-    both = replace(ranks[1], base=replace(ranks[1].new, file="/runs/a/rank1.pkl"))
+    both = rank_of_sides(1, replace(ranks[1].new, file="/runs/a/rank1.pkl"), ranks[1].new)
     text = lines(report_of(RANKS[0], both, ranks[2]), 300)
     assert any(
         line.startswith("warning: base, rank 1; new, ranks 1, 2: the file has no") for line in text

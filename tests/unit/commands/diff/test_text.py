@@ -13,14 +13,68 @@ from memreplay.snapshot.model import Label, When
 from tests.unit.commands.results import ATTENTION
 
 MIB, GIB = 1 << 20, 1 << 30
-BASE = Side("/runs/a.pkl", 10 * GIB, 100, 1_200, None, "exact", True, ())
-NEW = replace(BASE, file="/runs/b.pkl", bytes=12 * GIB, count=130, event_index=1_300)
-GREW = DiffRow(ATTENTION.label, ATTENTION.frames, ATTENTION.user, 5 * GIB, 8 * GIB, 96, 120, "grew")
-GONE = DiffRow("(recorded without a stack)", (), (), GIB, 0, 4, 0, "gone")
-ADDED = replace(GONE, base_bytes=0, new_bytes=MIB, base_count=0, new_count=1, status="new")
-DEVICE = DeviceDiff(0, 0, "held", BASE, NEW, (GREW, GONE, ADDED), 4, -MIB, {"grew": 1, "gone": 2})
+BASE = Side(
+    bytes=10 * GIB,
+    count=100,
+    event_index=1_200,
+    time_us=None,
+    exactness="exact",
+    trusted=True,
+    reasons=(),
+)
+NEW = replace(BASE, bytes=12 * GIB, count=130, event_index=1_300)
+GREW = DiffRow(
+    label=ATTENTION.label,
+    frames=ATTENTION.frames,
+    user=ATTENTION.user,
+    status="grew",
+    base_bytes=5 * GIB,
+    new_bytes=8 * GIB,
+    change_bytes=3 * GIB,
+    base_count=96,
+    new_count=120,
+)
+GONE = DiffRow(
+    label="(recorded without a stack)",
+    status="gone",
+    base_bytes=GIB,
+    new_bytes=0,
+    change_bytes=-GIB,
+    base_count=4,
+    new_count=0,
+)
+ADDED = replace(
+    GONE,
+    status="new",
+    base_bytes=0,
+    new_bytes=MIB,
+    change_bytes=MIB,
+    base_count=0,
+    new_count=1,
+)
+DEVICE = DeviceDiff(
+    device=0,
+    base_device=0,
+    measure="held",
+    base_bytes=BASE.bytes,
+    new_bytes=NEW.bytes,
+    change_bytes=NEW.bytes - BASE.bytes,
+    base=BASE,
+    new=NEW,
+    trusted=True,
+    rows_total=4,
+    rest_change_bytes=-MIB,
+    statuses={"grew": 1, "gone": 2},
+    rows=(GREW, GONE, ADDED),
+)
 REPORT = DiffReport(
-    "/runs/a.pkl", "/runs/b.pkl", "held", "stack", When("peak", 1), False, False, (DEVICE,)
+    base_file="/runs/a.pkl",
+    new_file="/runs/b.pkl",
+    measure="held",
+    by="stack",
+    moment=When("peak", 1),
+    exact=False,
+    devices=(DEVICE,),
 )
 
 
@@ -43,7 +97,7 @@ def test_the_whole() -> None:
 
 
 def test_another_moment_and_what_is_not_compared() -> None:
-    report = replace(REPORT, when=When("end"), only_new=(2, 3))
+    report = replace(REPORT, moment=When("end"), only_new=(2, 3))
     text = lines(report)
     assert "device 0: the end 10.0 GiB -> 12.0 GiB held, +2.0 GiB (+20.0%)" in text
     assert "note: device 2, 3 is only in /runs/b.pkl, and not compared" in text
