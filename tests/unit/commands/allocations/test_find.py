@@ -238,12 +238,12 @@ def test_filters_leave_some() -> None:
     assert left(include=("model",)) == (2, 120, 120, 0)
     assert left(exclude=("model",)) == (1, 4, 5, 1)
     assert left(min_bytes=20) == (2, 120, 120, 0)
-    assert left(include=("model",), live_at_end=True) == (1, 20, 20, 0)
+    assert left(include=("model",), only_live_at_end=True) == (1, 20, 20, 0)
     assert left(min_bytes=1 << 30) == (0, 0, 0, 0)
     with pytest.raises(UsageError, match="'nothing' matches no frame"):
         left(include=("nothing",))
     with pytest.raises(UsageError, match="not allocated in the recording"):
-        left(baseline=True)
+        left(only_baseline=True)
     with pytest.raises(UsageError, match="cannot group by 'colour'"):
         only(builder, by="colour")
 

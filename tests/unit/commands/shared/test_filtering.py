@@ -17,7 +17,7 @@ def everything(filters: Filters | None) -> None:
 
 
 @click.command()
-@filter_options_of("include", "live_at_end")
+@filter_options_of("include", "only_live_at_end")
 def some(filters: Filters | None) -> None:
     click.echo(repr(filters))
 
