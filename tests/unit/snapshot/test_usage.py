@@ -6,6 +6,7 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
+from msgspec import UNSET
 
 import memreplay as mr
 from memreplay.snapshot.model import MEASURES, MeasureName
@@ -133,7 +134,7 @@ def test_one_pool_and_one_stream() -> None:
 def test_parts() -> None:
     usage = replay().measure("held")
     (large, small) = usage.parts("stream", 3)
-    assert (large.stream, large.pool, small.stream) == (7, None, 0)
+    assert (large.stream, large.pool, small.stream) == (7, UNSET, 0)
     assert (large.bytes, large.start_bytes, large.final_bytes) == (KEPT, LIVE, KEPT)
     assert (large.peak_bytes, large.event_index, large.count) == (LIVE, -1, 1)
     assert (small.bytes, small.start_bytes, small.final_bytes) == (700, 0, 600)
