@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from memreplay.commands.oom.find import oom_report as oom
     from memreplay.commands.peak.find import peak_report as peak
     from memreplay.commands.report.find import overview as report
-    from memreplay.commands.segments.find import segments_report as segments
     from memreplay.commands.result_json import to_json
+    from memreplay.commands.segments.find import segments_report as segments
     from memreplay.commands.steps.find import steps_report as steps
     from memreplay.commands.summary.find import summarize as summary
     from memreplay.commands.timeline.find import timeline_report as timeline
@@ -47,9 +47,8 @@ if TYPE_CHECKING:
     from memreplay.io.limits import Limits
     from memreplay.io.version import __version__
     from memreplay.snapshot.model import Filters, Frame, Lifetimes, LiveSet, Moment, PeakPoint, When
-    from memreplay.snapshot.replay import Replay
+    from memreplay.snapshot.replay import Replay, Usage
     from memreplay.snapshot.snapshot import Snapshot, open  # noqa: A004
-    from memreplay.snapshot.usage import Usage
 
 # Where each name is, and what it is called there if not the same.
 _HOME = {
@@ -72,7 +71,7 @@ _HOME = {
     "TreeShape": "analysis.groups.calltree",
     "TruncatedError": "errors",
     "UnsafePickleError": "errors",
-    "Usage": "snapshot.usage",
+    "Usage": "snapshot.replay",
     "UsageError": "errors",
     "When": "snapshot.model",
     "__version__": "io.version",

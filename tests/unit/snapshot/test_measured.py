@@ -1,4 +1,4 @@
-"""usage: every measure of one small trace by hand, of a pool, of a stream, and in a range."""
+"""measured: every measure of one small trace by hand, of a pool, of a stream, and in a range."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
+from msgspec import UNSET
 
 import memreplay as mr
 from memreplay.snapshot.model import MEASURES, MeasureName
-from memreplay.snapshot.usage import Usage
+from memreplay.snapshot.replay import Usage
 from tests import build
 from tests.allocator_strategies import record
 from tests.build import SnapshotBuilder
@@ -133,7 +134,7 @@ def test_one_pool_and_one_stream() -> None:
 def test_parts() -> None:
     usage = replay().measure("held")
     (large, small) = usage.parts("stream", 3)
-    assert (large.stream, large.pool, small.stream) == (7, None, 0)
+    assert (large.stream, large.pool, small.stream) == (7, UNSET, 0)
     assert (large.bytes, large.start_bytes, large.final_bytes) == (KEPT, LIVE, KEPT)
     assert (large.peak_bytes, large.event_index, large.count) == (LIVE, -1, 1)
     assert (small.bytes, small.start_bytes, small.final_bytes) == (700, 0, 600)
