@@ -19,7 +19,7 @@ from memreplay.analysis.code.plumbing import ranks
 from memreplay.analysis.groups.dimensions import BEFORE_RECORDING, NO_EVENTS, NO_STACK, OUTSIDE
 from memreplay.analysis.groups.grouping import pool_label, stream_label
 from memreplay.analysis.moments.annotations import spans
-from memreplay.snapshot.usage import Usage
+from memreplay.snapshot.replay import Usage
 from tests import oracle
 from tests.oracle_origins import Recorded, plain_origin
 

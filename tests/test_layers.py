@@ -51,6 +51,7 @@ IO_STREAMS = ("stdin", "stdout", "stderr")
 IO_MODULES = ("subprocess", "requests", "urllib", "http", "socket", "shutil", "tempfile", "logging")
 
 MAX_PYX_LINES = 700
+NO_CIRCLES = ("snapshot",)  # folders whose files import each other in no circle
 
 
 class Import(NamedTuple):
@@ -201,30 +202,38 @@ def against_the_layers(package: Path) -> Iterator[str]:
 
 
 def circles(package: Path) -> Iterator[str]:
-    """Folders that import each other, by whatever way."""
-    folders = {".".join(path.relative_to(package).parts) for path in package.rglob("*/")}
+    """Folders that import each other, by whatever way; and files of NO_CIRCLES that do."""
+    found = {".".join(path.relative_to(package).parts) for path in package.rglob("*/")}
+    yield from _circles(package, found, "folders")
+    for folder in NO_CIRCLES:
+        files = {f"{folder}.{path.stem}" for path in (package / folder).glob("*.py")}
+        yield from _circles(package, files, "files")
+
+
+def _circles(package: Path, nodes: set[str], kind: str) -> Iterator[str]:
     reached: dict[str, set[str]] = defaultdict(set)
     why: dict[tuple[str, str], str] = {}
     for module in modules(package, ".py", ".pyx", ".pxd"):
-        if len(module.parts) == 1:
+        here = ".".join(module.parts) if kind == "files" else module.folder
+        if len(module.parts) == 1 or here not in nodes:
             continue
         for name, line, _ in imports(module):
             place = target(name) or ()
             ways = [".".join(place[:n]) for n in range(len(place), 0, -1)]
-            other = next((way for way in ways if way in folders), None)
-            if other is not None and other != module.folder:
-                reached[module.folder].add(other)
-                why[module.folder, other] = module.at(line, f"imports {name}")
-    for folder in sorted(reached):
-        seen, left = set(), list(reached[folder])
+            other = next((way for way in ways if way in nodes), None)
+            if other is not None and other != here:
+                reached[here].add(other)
+                why[here, other] = module.at(line, f"imports {name}")
+    for node in sorted(reached):
+        seen, left = set(), list(reached[node])
         while left:
             one = left.pop()
             if one not in seen:
                 seen.add(one)
                 left += reached[one]
-        if folder in seen:
-            back = min(one for one in reached[folder] if one == folder or one in seen)
-            yield f"{why[folder, back]}: `{folder}` is in a circle of folders"
+        if node in seen:
+            back = min(one for one in reached[node] if one == node or one in seen)
+            yield f"{why[node, back]}: `{node}` is in a circle of {kind}"
 
 
 def native_dependencies(package: Path) -> Iterator[str]:
@@ -418,6 +427,19 @@ def test_a_circle_of_folders_is_caught(tmp_path: Path) -> None:
     found = list(circles(tmp_path))
     assert len(found) == 3
     assert "analysis/a/x.py:2: imports memreplay.analysis.b.y: `analysis.a` is in a" in found[0]
+
+
+def test_a_circle_of_files_is_caught(tmp_path: Path) -> None:
+    plant(tmp_path, "snapshot/replay.py", "from memreplay.snapshot.usage import Usage")
+    plant(
+        tmp_path,
+        "snapshot/usage.py",
+        "def f():\n    from memreplay.snapshot.replay import Replay",
+    )
+    plant(tmp_path, "snapshot/model.py", "from memreplay.snapshot import usage")
+    first, second = circles(tmp_path)
+    assert "replay.py:2: imports memreplay.snapshot.usage.Usage: `snapshot.replay` is in a" in first
+    assert second.endswith("`snapshot.usage` is in a circle of files")
 
 
 @pytest.mark.parametrize("name, body, expected", PLANTED)

@@ -47,9 +47,8 @@ if TYPE_CHECKING:
     from memreplay.io.limits import Limits
     from memreplay.io.version import __version__
     from memreplay.snapshot.model import Filters, Frame, Lifetimes, LiveSet, Moment, PeakPoint, When
-    from memreplay.snapshot.replay import Replay
+    from memreplay.snapshot.replay import Replay, Usage
     from memreplay.snapshot.snapshot import Snapshot, open  # noqa: A004
-    from memreplay.snapshot.usage import Usage
 
 # Where each name is, and what it is called there if not the same.
 _HOME = {
@@ -72,7 +71,7 @@ _HOME = {
     "TreeShape": "analysis.groups.calltree",
     "TruncatedError": "errors",
     "UnsafePickleError": "errors",
-    "Usage": "snapshot.usage",
+    "Usage": "snapshot.replay",
     "UsageError": "errors",
     "When": "snapshot.model",
     "__version__": "io.version",

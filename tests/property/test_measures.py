@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memreplay as mr
+from memreplay.snapshot.measured import SEPARATION
 from memreplay.snapshot.model import MEASURES, MeasureName
-from memreplay.snapshot.usage import SEPARATION, Usage
+from memreplay.snapshot.replay import Usage
 from tests import allocator_strategies, build, oracle, oracle_measures
 from tests.allocator import Truth
 from tests.allocator_strategies import Recording, recordings

@@ -17,7 +17,7 @@ from memreplay.commands.timeline.result import Axis, Series
 from memreplay.engine.replay import _measures, _timeline
 from memreplay.errors import UsageError
 from memreplay.snapshot.model import MEASURES, Buckets, By, MeasureName
-from memreplay.snapshot.usage import Usage
+from memreplay.snapshot.replay import Usage
 from tests import build
 from tests.allocator_strategies import Recording, record, recordings
 from tests.strategies import traces

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from memreplay.analysis.groups.grouping import Grouper
     from memreplay.engine.replay._timeline import Measure
     from memreplay.snapshot.model import Span
+    from memreplay.snapshot.replay import Usage
     from memreplay.snapshot.snapshot import Snapshot
-    from memreplay.snapshot.usage import Usage
 
 PEAK = When("peak", 1)
 MOST_SEEN = 100_000  # frames of the user's code that are compared

@@ -11,7 +11,7 @@ from memreplay.engine.query import _groups
 
 if TYPE_CHECKING:
     from memreplay.analysis.groups.grouping import Grouper
-    from memreplay.snapshot.usage import Usage
+    from memreplay.snapshot.replay import Usage
 
 TREE_ALONE = "a tree shows call stacks: leave out --by, and --measure reserved"
 

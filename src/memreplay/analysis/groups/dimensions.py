@@ -24,9 +24,8 @@ from memreplay.snapshot.model import By, Frame, Label, Part, Way
 if TYPE_CHECKING:
     from memreplay.analysis.categories.rules import Rule
     from memreplay.engine.query._groups import Keys
-    from memreplay.snapshot.replay import Replay
+    from memreplay.snapshot.replay import Replay, Usage
     from memreplay.snapshot.snapshot import Snapshot
-    from memreplay.snapshot.usage import Usage
 
 # What stands for the groups that have no stack.
 BEFORE_RECORDING = "(allocated before the recording)"

@@ -20,8 +20,8 @@ from memreplay.snapshot.model import WAYS, By, Group, Part, Way
 
 if TYPE_CHECKING:
     from memreplay.engine.query._groups import Keys
+    from memreplay.snapshot.replay import Usage
     from memreplay.snapshot.snapshot import Snapshot
-    from memreplay.snapshot.usage import Usage
 
 __all__ = [
     "BEFORE_RECORDING",

@@ -11,9 +11,8 @@ from memreplay.snapshot.model import Verdict
 if TYPE_CHECKING:
     from memreplay.analysis.groups.grouping import Grouper
     from memreplay.engine.query._blockmap import BlockMap
-    from memreplay.snapshot.replay import Replay
+    from memreplay.snapshot.replay import Replay, Usage
     from memreplay.snapshot.snapshot import Snapshot
-    from memreplay.snapshot.usage import Usage
 
 
 def map_verdict(snap: Snapshot, replay: Replay, *, strict: bool) -> Verdict:

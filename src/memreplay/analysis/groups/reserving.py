@@ -14,9 +14,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memreplay.analysis.groups.dimensions import Dimensions
-    from memreplay.snapshot.replay import Replay
+    from memreplay.snapshot.replay import Replay, Usage
     from memreplay.snapshot.snapshot import Snapshot
-    from memreplay.snapshot.usage import Usage
 
 BEFORE = "(reserved before the recording)"
 AGAINST = "(segment events that contradict each other)"

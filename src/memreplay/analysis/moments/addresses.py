@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from memreplay.engine.read.column import Column
     from memreplay.snapshot.model import When
-    from memreplay.snapshot.usage import Usage
+    from memreplay.snapshot.replay import Usage
 
 _UNCOUNTED = _core.ABSENT_ID - 1  # an end: let go of before the first event
 

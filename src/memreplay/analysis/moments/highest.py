@@ -9,7 +9,7 @@ import numpy as np
 from memreplay.engine.replay import _measures
 
 if TYPE_CHECKING:
-    from memreplay.snapshot.usage import Usage
+    from memreplay.snapshot.replay import Usage
 
 BLOCK = 4096  # events whose maximum is kept, so that long ranges are not looked through
 

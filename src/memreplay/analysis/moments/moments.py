@@ -13,9 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from memreplay.snapshot.model import Edge, PeakPoint, Span
-    from memreplay.snapshot.replay import Replay
+    from memreplay.snapshot.replay import Replay, Usage
     from memreplay.snapshot.snapshot import Snapshot
-    from memreplay.snapshot.usage import Usage
 
 SHOWN = 8  # names of annotations that an error lists
 LONGEST = 60  # characters of one

@@ -10,8 +10,8 @@ from memreplay.analysis.moments.records import DeviceStages, Stage
 
 if TYPE_CHECKING:
     from memreplay.snapshot.model import Span, Verdict
+    from memreplay.snapshot.replay import Usage
     from memreplay.snapshot.snapshot import Snapshot
-    from memreplay.snapshot.usage import Usage
 
 
 def device_stages(snap: Snapshot, usage: Usage, trust: Verdict, top: int) -> DeviceStages:

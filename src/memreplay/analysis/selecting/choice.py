@@ -11,8 +11,8 @@ from memreplay.snapshot.model import By, Filters, MeasureName
 if TYPE_CHECKING:
     from memreplay.analysis.selecting.filters import Filtering
     from memreplay.analysis.selecting.selection import Selection
+    from memreplay.snapshot.replay import Usage
     from memreplay.snapshot.snapshot import Snapshot
-    from memreplay.snapshot.usage import Usage
 
 
 # How reserved memory may be grouped by who asked for its segments.

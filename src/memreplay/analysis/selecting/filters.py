@@ -14,8 +14,8 @@ from memreplay.errors import UsageError
 if TYPE_CHECKING:
     from memreplay.engine.replay._timeline import Measure
     from memreplay.snapshot.model import Filters
+    from memreplay.snapshot.replay import Usage
     from memreplay.snapshot.snapshot import Snapshot
-    from memreplay.snapshot.usage import Usage
 
 _INCLUDED, _EXCLUDED = 1, 2
 # What the text reports put around a place, which is in no frame.

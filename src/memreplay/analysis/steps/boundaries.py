@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from memreplay.snapshot.model import Span
-    from memreplay.snapshot.replay import Replay
+    from memreplay.snapshot.replay import Replay, Usage
     from memreplay.snapshot.snapshot import Snapshot
-    from memreplay.snapshot.usage import Usage
 
 PROFILER_STEP = "ProfilerStep"
 OPTIMIZER_STEP = "Optimizer.step"

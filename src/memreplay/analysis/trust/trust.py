@@ -10,9 +10,8 @@ from memreplay.snapshot.model import Verdict
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from memreplay.snapshot.replay import Replay
+    from memreplay.snapshot.replay import Replay, Usage
     from memreplay.snapshot.snapshot import Snapshot
-    from memreplay.snapshot.usage import Usage
 
 
 # Reasons for which what is shown is exact, though more may have happened.

@@ -28,8 +28,8 @@ from memreplay.snapshot.model import AllocationsSort
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from memreplay.snapshot.replay import Usage
     from memreplay.snapshot.snapshot import Snapshot
-    from memreplay.snapshot.usage import Usage
 
 
 MOST = 1 << 32  # above any number of allocations

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from memreplay.engine.read.column import Column
     from memreplay.snapshot.model import Verdict
+    from memreplay.snapshot.replay import Usage
     from memreplay.snapshot.snapshot import Snapshot
-    from memreplay.snapshot.usage import Usage
 
 EMPTY_STACK = 0  # the id of the stack of no frames
 

@@ -18,8 +18,8 @@ from memreplay.snapshot.model import Group, When
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from memreplay.snapshot.replay import Usage
     from memreplay.snapshot.snapshot import Snapshot
-    from memreplay.snapshot.usage import Usage
 
 PEAK = When("peak", 1)
 HIDDEN_CASTS = (

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from memreplay.analysis.selecting.filters import Filtering
+    from memreplay.snapshot.replay import Usage
     from memreplay.snapshot.snapshot import Snapshot
-    from memreplay.snapshot.usage import Usage
 
 
 def rank_sides(

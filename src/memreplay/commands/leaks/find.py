@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from memreplay.analysis.selecting.filters import Filtering
-    from memreplay.snapshot.replay import Replay
+    from memreplay.snapshot.replay import Replay, Usage
     from memreplay.snapshot.snapshot import Snapshot
-    from memreplay.snapshot.usage import Usage
 
     Rows = Sequence[tuple[Any, ...]]
 

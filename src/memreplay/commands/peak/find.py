@@ -20,9 +20,8 @@ if TYPE_CHECKING:
 
     from memreplay.analysis.groups.calltree import TreeShape
     from memreplay.analysis.groups.tree import CallTree
-    from memreplay.snapshot.replay import Replay
+    from memreplay.snapshot.replay import Replay, Usage
     from memreplay.snapshot.snapshot import Snapshot
-    from memreplay.snapshot.usage import Usage
 
 
 def peak_report(

@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     from memreplay.commands.oom.result import OomReport
     from memreplay.commands.peak.result import DevicePeak
     from memreplay.commands.steps.result import DeviceSteps, Step
-    from memreplay.snapshot.replay import Replay
+    from memreplay.snapshot.replay import Replay, Usage
     from memreplay.snapshot.snapshot import Snapshot
-    from memreplay.snapshot.usage import Usage
 
 HOLDERS = 5  # groups that hold the memory at the peak
 OTHERS = 3  # rows of the other parts

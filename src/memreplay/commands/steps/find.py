@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
+    from memreplay.snapshot.replay import Usage
     from memreplay.snapshot.snapshot import Snapshot
-    from memreplay.snapshot.usage import Usage
 
 # Scales that make a median deviation, and a mean one, what a standard deviation is of normal noise.
 MEDIAN_SCALE, MEAN_SCALE = 1.4826, 1.2533

@@ -16,9 +16,8 @@ from memreplay.snapshot.json_values import json_safe
 from memreplay.snapshot.model import MEASURES
 
 if TYPE_CHECKING:
-    from memreplay.snapshot.replay import Replay
+    from memreplay.snapshot.replay import Replay, Usage
     from memreplay.snapshot.snapshot import Snapshot
-    from memreplay.snapshot.usage import Usage
 
 
 def summarize(snap: Snapshot) -> SnapshotSummary:

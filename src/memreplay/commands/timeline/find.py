@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from memreplay.snapshot.model import Buckets
-    from memreplay.snapshot.replay import Replay
+    from memreplay.snapshot.replay import Replay, Usage
     from memreplay.snapshot.snapshot import Snapshot
-    from memreplay.snapshot.usage import Usage
 
 # Numbers of layers: 8 bytes each in the engine, and about 40 in Python.
 MOST_LAYERED = 1 << 24

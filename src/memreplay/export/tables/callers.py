@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from memreplay.analysis.groups.dimensions import Dimensions
     from memreplay.engine.query._groups import Keys
+    from memreplay.snapshot.replay import Usage
     from memreplay.snapshot.snapshot import Snapshot
-    from memreplay.snapshot.usage import Usage
 
 _NO_FRAME = (_groups.BASELINE, _groups.NO_STACK)
 

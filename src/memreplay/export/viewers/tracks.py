@@ -23,7 +23,7 @@ from memreplay.export.viewers.records import (
 from memreplay.export.viewers.sampling import US, event_ns, is_timed, sampled, untimed_note
 from memreplay.export.viewers.weighted import stacks_report
 from memreplay.snapshot.model import MEASURES, Filters, MeasureName, When
-from memreplay.snapshot.usage import Usage
+from memreplay.snapshot.replay import Usage
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -19,8 +19,8 @@ from memreplay.snapshot.model import Frame, When
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from memreplay.snapshot.replay import Usage
     from memreplay.snapshot.snapshot import Snapshot
-    from memreplay.snapshot.usage import Usage
 
 
 def stacks_report(

@@ -12,7 +12,7 @@ from memreplay.analysis.moments import highest
 from memreplay.analysis.moments.highest import Highest
 from memreplay.analysis.moments.moments import highest_within
 from memreplay.snapshot.model import Span
-from memreplay.snapshot.usage import Usage
+from memreplay.snapshot.replay import Usage
 from tests import build
 from tests.build import SnapshotBuilder
 

@@ -16,7 +16,7 @@ from memreplay.commands.peak.find import peak_report
 from memreplay.commands.timeline.find import timeline_report
 from memreplay.errors import UsageError
 from memreplay.snapshot.model import Filters, MeasureName, When
-from memreplay.snapshot.usage import Usage
+from memreplay.snapshot.replay import Usage
 from tests import build
 from tests.allocator_strategies import Recording, recordings
 from tests.build import SnapshotBuilder

@@ -17,7 +17,7 @@ from memreplay.commands.allocations.find import allocations_report
 from memreplay.commands.allocations.result import AllocationGroup, AllocationSums, DeviceAllocations
 from memreplay.errors import UsageError
 from memreplay.snapshot.model import WAYS, AllocationsSort, Filters, Frame, MeasureName, Moment
-from memreplay.snapshot.usage import Usage
+from memreplay.snapshot.replay import Usage
 from tests import build, oracle
 from tests import oracle_allocations as slow
 from tests.allocator_strategies import Recording, recordings

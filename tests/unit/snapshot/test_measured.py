@@ -1,4 +1,4 @@
-"""usage: every measure of one small trace by hand, of a pool, of a stream, and in a range."""
+"""measured: every measure of one small trace by hand, of a pool, of a stream, and in a range."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 import memreplay as mr
 from memreplay.snapshot.model import MEASURES, MeasureName
-from memreplay.snapshot.usage import Usage
+from memreplay.snapshot.replay import Usage
 from tests import build
 from tests.allocator_strategies import record
 from tests.build import SnapshotBuilder

@@ -1,8 +1,8 @@
-"""One measure of one device over its events: the series, its extremes, and what is live when."""
+"""One measure over a trace's events: the series, its extremes, and what is live when."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,6 @@ from msgspec import UNSET
 
 import memreplay._core as _core
 from memreplay.errors import UsageError
-from memreplay.snapshot.brief import html_table
 from memreplay.snapshot.model import Buckets, Lifetimes, LiveSet, MeasureName, Part, PeakPoint
 
 if TYPE_CHECKING:
@@ -20,54 +19,32 @@ if TYPE_CHECKING:
     from memreplay.engine.query import _groups
     from memreplay.engine.read.column import Column
     from memreplay.engine.replay import _measures, _timeline
-    from memreplay.snapshot.replay import Replay
+    from memreplay.snapshot.trace import Trace
 
 # Two peaks are separate when usage falls between them by this part of its range.
 SEPARATION = 0.05
 
 
-class Usage:
-    """A measure's bytes over the events of one device. Made by `Replay.measure`.
+class Measured:
+    """A measure's bytes over the events of one device.
 
-    Event indices are those of the whole trace; `Replay.start` stands for the start.
+    Event indices are those of the whole trace; `Trace.start` stands for the start.
     """
 
     def __init__(
         self,
-        replay: Replay,
+        trace: Trace,
         measure: MeasureName,
         pool: tuple[int, int] | None = None,
         stream: int | None = None,
-        narrow: Callable[[Usage, _timeline.Measure], _timeline.Measure] | None = None,
     ) -> None:
-        self.replay = replay
+        self.trace = trace
         self.measure = measure
         self.pool = pool
         self.stream = stream
-        self._narrow = narrow
         self._questions = 0
         self._moments: _timeline.Moments | None = None
         self._sums: dict[str, list[tuple[int, int, int, int, int, int, int]]] = {}
-
-    def __repr__(self) -> str:
-        return f"<Usage of device {self.replay.device}: {self.measure}, {self.peak}>"
-
-    def _repr_html_(self) -> str:
-        rows = [
-            ("measure", self.measure),
-            ("pool", self.pool),
-            ("stream", self.stream),
-            ("start_bytes", self.start_bytes),
-            ("peak", self.peak),
-            ("final_bytes", self.final_bytes),
-        ]
-        told = [row for row in rows if row[1] is not None]
-        return html_table(f"Usage of device {self.replay.device}", told)
-
-    def only(self, narrow: Callable[[Usage, _timeline.Measure], _timeline.Measure]) -> Usage:
-        """The same measure of some allocations alone: `narrow` is given this measure, natively, and
-        leaves them in it. Not for reserved memory."""
-        return Usage(self.replay, self.measure, self.pool, self.stream, narrow)
 
     # ---- bytes over events
 
@@ -75,7 +52,7 @@ class Usage:
     def column(self) -> Column:
         """`series` as the engine hands it out."""
         if self.measure == "reserved":
-            return self._reserved_alone[1] if self._alone else self.replay.reserved.usage()
+            return self._reserved_alone[1] if self._alone else self.trace.reserved.usage()
         return self.native.usage()
 
     @cached_property
@@ -89,21 +66,21 @@ class Usage:
     def start_bytes(self) -> int:
         """Before the first event that was read."""
         if self.measure == "reserved":
-            return self._reserved_alone[0] if self._alone else self.replay.reserved.start_bytes
+            return self._reserved_alone[0] if self._alone else self.trace.reserved.start_bytes
         return self.native.start_bytes
 
     @cached_property
     def final_bytes(self) -> int:
         """After the last event that was read."""
         if self._is_plain:
-            return self.replay.native.final_bytes
+            return self.trace.native.final_bytes
         return self._extremes[4]
 
     @cached_property
     def peak(self) -> PeakPoint:
         """The maximum, and the first event after which it is reached."""
         if self._is_plain:
-            return self._point(self.replay.native.peak_bytes, self.replay.native.peak_event)
+            return self._point(self.trace.native.peak_bytes, self.trace.native.peak_event)
         return self._point(*self._extremes[:2])
 
     @cached_property
@@ -130,22 +107,22 @@ class Usage:
         return tuple(self._point(*one) for one in found)
 
     def bytes_at(self, event: int) -> int:
-        """After one event; `Replay.start` is the start. Raises UsageError where it is not there."""
-        self.replay.check(event)
-        at = event - self.replay.first_event
+        """After one event; `Trace.start` is the start. Raises UsageError where it is not there."""
+        self.trace.check(event)
+        at = event - self.trace.first_event
         if at < 0:
             return self.start_bytes
         value: int = memoryview(self.column)[at]
         return value
 
     def highest(self, first: int, last: int) -> PeakPoint:
-        """The maximum after the events `first` to `last` (`Replay.start` is the start), the first
+        """The maximum after the events `first` to `last` (`Trace.start` is the start), the first
         of equal ones. Raises UsageError for events that are not there."""
         from memreplay.engine.replay import _measures
 
-        self.replay.check(first)
-        self.replay.check(last)
-        base = self.replay.first_event
+        self.trace.check(first)
+        self.trace.check(last)
+        base = self.trace.first_event
         found = self._point(self.start_bytes, -1) if first < base else None
         if last >= max(first, base):
             top = self._point(*_measures.highest(self.column, max(first, base) - base, last - base))
@@ -162,23 +139,23 @@ class Usage:
         """
         from memreplay.engine.replay import _measures
 
-        replay = self.replay
+        trace = self.trace
         origin = whole = 0
         clock = None
-        if by_time and replay.events:
-            if replay.time_range is None:
-                raise UsageError(f"device {replay.device} has no times; name --x event instead")
-            origin, whole = replay.time_range[0], replay.time_range[1] - replay.time_range[0] + 1
-            clock = replay.clock_column
+        if by_time and trace.events:
+            if trace.time_range is None:
+                raise UsageError(f"device {trace.device} has no times; name --x event instead")
+            origin, whole = trace.time_range[0], trace.time_range[1] - trace.time_range[0] + 1
+            clock = trace.clock_column
             parts = parts if clock is not None else 1
         found = _measures.buckets(self.column, self.start_bytes, parts, clock, origin, whole)
         firsts, events, low, high, high_at = (memoryview(one).tolist() for one in found)
-        base = replay.first_event
+        base = trace.first_event
         times: list[int | None]
-        if by_time and replay.events:
+        if by_time and trace.events:
             times = [origin + whole * i // len(firsts) for i in range(len(firsts))]
         else:
-            times = replay.times_us(firsts)
+            times = trace.times_us(firsts)
         return Buckets(
             event_index=[at + base for at in firsts],
             events=events,
@@ -193,7 +170,7 @@ class Usage:
     ) -> list[list[int]]:
         """Bytes of each of the `wanted` groups, and of all others together, after each of the
         events `samples`, which come in their order."""
-        base = self.replay.first_event
+        base = self.trace.first_event
         found = keys.layers(self.native, wanted, [event - base for event in samples])
         return [memoryview(one).tolist() for one in found]
 
@@ -201,7 +178,7 @@ class Usage:
         """([(name, number, bytes, event)], how many) of the groups that ever hold anything: the
         most that each holds, and the first event after which it does; the largest first."""
         found, total = keys.bests(self.native, top)
-        base = self.replay.first_event
+        base = self.trace.first_event
         return [(name, number, n, event + base) for name, number, n, event in found], total
 
     def reserved_layers(
@@ -211,16 +188,16 @@ class Usage:
         `part_classes`."""
         from memreplay.engine.query import _layers
 
-        base = self.replay.first_event
+        base = self.trace.first_event
         at = [event - base for event in samples]
-        found = _layers.reserved_layers(self.replay.classes(by), wanted, at, self._alone)
+        found = _layers.reserved_layers(self.trace.classes(by), wanted, at, self._alone)
         return [memoryview(one).tolist() for one in found]
 
     def part_classes(self, by: str, parts: Sequence[Part]) -> list[int]:
         """The numbers by which `reserved_layers` knows pools or streams."""
-        keys = self.replay.classes(by).keys()
+        keys = self.trace.classes(by).keys()
         known: dict[object, int] = {
-            self.replay.pool_of(key) if by == "pool" else key: at for at, key in enumerate(keys)
+            self.trace.pool_of(key) if by == "pool" else key: at for at, key in enumerate(keys)
         }
         return [known[part.pool if by == "pool" else part.stream] for part in parts]
 
@@ -230,12 +207,12 @@ class Usage:
 
         None where the range that was read ends before the trace does, and of a part alone.
         """
-        replay = self.replay
-        if not replay.native.reaches_end or not self._is_whole:
+        trace = self.trace
+        if not trace.native.reaches_end or not self._is_whole:
             return None
         if self.measure == "reserved":
-            return self.final_bytes - replay.reserved.final_bytes
-        return self.final_bytes - replay.native.segment_bytes(self.measure)
+            return self.final_bytes - trace.reserved.final_bytes
+        return self.final_bytes - trace.native.segment_bytes(self.measure)
 
     @property
     def _is_plain(self) -> bool:
@@ -245,37 +222,41 @@ class Usage:
     @property
     def _is_whole(self) -> bool:
         """Whether all allocations count."""
-        return self.pool is None and self.stream is None and self._narrow is None
+        return self.pool is None and self.stream is None
 
     @cached_property
     def _extremes(self) -> tuple[int, int, int, int, int, float | None]:
         from memreplay.engine.replay import _measures
 
-        return _measures.extremes(self.column, self.start_bytes, self.replay.times)
+        return _measures.extremes(self.column, self.start_bytes, self.trace.times)
 
     def _point(self, n_bytes: int, at: int) -> PeakPoint:
-        event = at + self.replay.first_event
-        return PeakPoint(n_bytes, event, self.replay.time_us(event))
+        event = at + self.trace.first_event
+        return PeakPoint(n_bytes, event, self.trace.time_us(event))
 
     # ---- what is live
 
     @cached_property
     def native(self) -> _timeline.Measure:
         """Which allocations count, from when to when. Raises UsageError for reserved memory."""
-        replay = self.replay
+        trace = self.trace
         if self.measure == "reserved":
             raise UsageError("reserved memory consists of segments, not of allocations")
         if self.measure in ("held", "allocated"):
-            found = replay.holding.measure()
+            found = trace.holding.measure()
         else:
             from memreplay.engine.replay import _timeline
 
-            found = _timeline.requested_measure(replay.native)
+            found = _timeline.requested_measure(trace.native)
         if self.measure in ("active", "allocated"):
-            found = replay.blocks.weigh(found)
+            found = trace.blocks.weigh(found)
         for classes, wanted in self._alone:
             found = classes.keep(found, wanted)
-        return found if self._narrow is None else self._narrow(self, found)
+        return self._narrowed(found)
+
+    def _narrowed(self, found: _timeline.Measure) -> _timeline.Measure:
+        """What is left of it where not all allocations count."""
+        return found
 
     def _asked(self) -> _timeline.Measure | _timeline.Moments:
         """What answers a question about a moment: from the second one on an index, which one alone
@@ -290,13 +271,13 @@ class Usage:
     @cached_property
     def _reserved_alone(self) -> tuple[int, Column]:
         """Reserved bytes of the pool and the stream: at the start, and after each event."""
-        return self.replay.blocks.reserved_of(self._alone)
+        return self.trace.blocks.reserved_of(self._alone)
 
     @property
     def _alone(self) -> list[tuple[_measures.Classes, int]]:
         """The pool and the stream that alone count. Raises UsageError where one is not there."""
         asked = {"pool": self.pool, "stream": self.stream}
-        return [self.replay.class_of(by, one) for by, one in asked.items() if one is not None]
+        return [self.trace.class_of(by, one) for by, one in asked.items() if one is not None]
 
     @cached_property
     def lifetimes(self) -> Lifetimes:
@@ -304,7 +285,7 @@ class Usage:
         ended."""
         import numpy as np
 
-        first = self.replay.first_event
+        first = self.trace.first_event
         allocs = np.flatnonzero(np.asarray(self.native.counted()))
         blocks = np.flatnonzero(np.asarray(self.native.baseline_ends()) != _core.ABSENT_ID - 1)
         ends = np.concatenate(
@@ -320,7 +301,7 @@ class Usage:
         )
 
     def live_at(self, *, event: int | None = None, time_us: int | None = None) -> LiveSet:
-        """What is live after an event (`Replay.start`: at the start), or at a time (after the
+        """What is live after an event (`Trace.start`: at the start), or at a time (after the
         events up to it).
 
         Raises UsageError when there is no such event, when the file has no times, or when not
@@ -328,23 +309,23 @@ class Usage:
         """
         import numpy as np
 
-        replay = self.replay
+        trace = self.trace
         if (event is None) == (time_us is None):
             raise UsageError("live_at() takes either event= or time_us=")
         if time_us is not None:
-            event = replay.event_at(time_us)
+            event = trace.event_at(time_us)
         assert event is not None
-        replay.check(event)
-        found = self._asked().live(event - replay.first_event)
+        trace.check(event)
+        found = self._asked().live(event - trace.first_event)
         allocs, baseline = (np.asarray(c) for c in found)
         columns = self._columns(allocs, baseline)
         return LiveSet(
-            device=replay.device,
+            device=trace.device,
             event_index=event,
             bytes=int(columns["size"].sum()),
             alloc_event=np.concatenate(
                 [
-                    allocs.astype(np.int64) + replay.first_event,
+                    allocs.astype(np.int64) + trace.first_event,
                     np.full(len(baseline), -1, dtype=np.int64),
                 ]
             ),
@@ -353,19 +334,19 @@ class Usage:
 
     def largest(self, event: int, top: int) -> list[tuple[int, bool, int, int]]:
         """The largest live allocations after `event`; see `_timeline.Measure.largest`."""
-        self.replay.check(event)
-        return self._asked().largest(event - self.replay.first_event, top)
+        self.trace.check(event)
+        return self._asked().largest(event - self.trace.first_event, top)
 
     def listed(self, event: int) -> tuple[Column, Column]:
         """What is live after `event`: its allocations (events that were read, from 0) and baseline
         blocks."""
-        self.replay.check(event)
-        return self._asked().live(event - self.replay.first_event)
+        self.trace.check(event)
+        return self._asked().live(event - self.trace.first_event)
 
     def baseline_held(self, event: int) -> int:
         """Bytes of the baseline that are still live after `event`."""
-        self.replay.check(event)
-        return self.native.baseline_held(event - self.replay.first_event)
+        self.trace.check(event)
+        return self.native.baseline_held(event - self.trace.first_event)
 
     def parts(self, by: str, event: int) -> tuple[Part, ...]:
         """The measure by "pool" or "stream": the parts that have anything, largest first at
@@ -373,10 +354,10 @@ class Usage:
 
         What is at `event` adds up to the measure there; peaks of parts are each its own.
         """
-        replay = self.replay
-        replay.check(event)
-        classes = replay.classes(by)
-        at = event - replay.first_event
+        trace = self.trace
+        trace.check(event)
+        classes = trace.classes(by)
+        at = event - trace.first_event
         reserved = classes.reserved_sums(at, self._alone)
         sums = reserved if self.measure == "reserved" else self._part_sums(by, at)
         parts = []
@@ -385,17 +366,17 @@ class Usage:
                 continue  # nothing ever came or went
             parts.append(
                 Part(
-                    pool=replay.pool_of(key) if by == "pool" else UNSET,
+                    pool=trace.pool_of(key) if by == "pool" else UNSET,
                     stream=key if by == "stream" else UNSET,
                     bytes=mine[3],
                     count=0 if self.measure == "reserved" else mine[4],
                     start_bytes=mine[0],
                     peak_bytes=mine[1],
-                    event_index=mine[2] + replay.first_event,
+                    event_index=mine[2] + trace.first_event,
                     final_bytes=mine[5],
                     reserved_bytes=theirs[3],
                     reserved_peak_bytes=theirs[1],
-                    reserved_event_index=theirs[2] + replay.first_event,
+                    reserved_event_index=theirs[2] + trace.first_event,
                     reserved_final_bytes=theirs[5],
                 )
             )
@@ -403,7 +384,7 @@ class Usage:
 
     def _part_sums(self, by: str, at: int) -> list[tuple[int, int, int, int, int, int, int]]:
         """`Classes.sums`; from the second question on without another look at every event."""
-        classes = self.replay.classes(by)
+        classes = self.trace.classes(by)
         if by not in self._sums:
             self._sums[by] = classes.sums(self.native, at)
             return self._sums[by]
@@ -419,14 +400,14 @@ class Usage:
         """address, size and stack of these allocations and baseline blocks."""
         import numpy as np
 
-        native = self.replay.native
+        native = self.trace.native
         first = native.first_row
 
         def both(events: NDArray[Any], blocks: NDArray[Any]) -> NDArray[Any]:
             return np.concatenate([events[allocs], blocks[baseline]])
 
         def column(name: str) -> NDArray[Any]:
-            return np.asarray(native.tables.column(name))[first : first + self.replay.events]
+            return np.asarray(native.tables.column(name))[first : first + self.trace.events]
 
         return {
             "address": both(column("address"), np.asarray(native.baseline("address"))),

@@ -1,0 +1,299 @@
+"""One device's trace, matched: its events and times, and what measures of it are made of."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import memreplay._core as _core
+from memreplay.errors import UsageError
+from memreplay.snapshot.model import SegmentChanges, Span
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from memreplay.engine.read.column import Column
+    from memreplay.engine.replay import _measures, _timeline
+    from memreplay.snapshot.settings import BlockRules
+
+
+SHOWN = 10  # pools or streams that an error names
+
+
+class Trace:
+    """One device's events, and what stands at their start.
+
+    Event indices count from the device's first event; -1 is the start, before it. Where a range was
+    read they still do: its events are `first_event` to `first_event + events - 1`, its start is
+    `first_event - 1`, and its baseline what was live then.
+    """
+
+    def __init__(self, native: _timeline.Replay, rules: BlockRules) -> None:
+        self.native = native
+        self.rules = rules
+        self._classes: dict[str, _measures.Classes] = {}
+        self.spans: tuple[Span, ...] | None = None  # kept here by analysis.annotations
+
+    @property
+    def device(self) -> int:
+        return self.native.device
+
+    @property
+    def events(self) -> int:
+        """How many events there are: of the device's trace, or of the range that was read."""
+        return self.native.events
+
+    @property
+    def first_event(self) -> int:
+        """The index of the first of them: 0, or where the range begins."""
+        return self.native.base
+
+    @property
+    def start(self) -> int:
+        """The event index that stands for the start: -1, or the event before the range."""
+        return self.native.base - 1
+
+    @property
+    def baseline_bytes(self) -> int:
+        """What was live before the first event."""
+        return self.native.baseline_bytes
+
+    @property
+    def final_bytes(self) -> int:
+        """What is live after the last event."""
+        return self.native.final_bytes
+
+    @property
+    def unmatched_frees(self) -> int:
+        """Frees of an address that the trace freed before and did not allocate again."""
+        return self.native.unmatched_frees
+
+    @property
+    def double_allocs(self) -> int:
+        """Allocations of an address that was live; the older one is taken to have ended there."""
+        return self.native.double_allocs
+
+    @property
+    def size_mismatches(self) -> int:
+        """Frees whose size is not their allocation's."""
+        return self.native.size_mismatches
+
+    @property
+    def unknown_actions(self) -> int:
+        """Events whose action has no known meaning; they have no effect."""
+        return self.native.unknown_actions
+
+    # ---- what the measures are made of
+
+    @cached_property
+    def holding(self) -> _measures.Holding:
+        """When each allocation was let go."""
+        from memreplay.engine.replay import _measures
+
+        return _measures.Holding(self.native)
+
+    @cached_property
+    def reserved(self) -> _measures.Reserved:
+        """The segments over time."""
+        from memreplay.engine.replay import _measures
+
+        return _measures.Reserved(self.native)
+
+    @cached_property
+    def blocks(self) -> _measures.Blocks:
+        """The allocator's blocks over time."""
+        from memreplay.engine.replay import _measures
+
+        return _measures.Blocks(self.reserved, *self.rules)
+
+    @cached_property
+    def soundness(self) -> dict[str, int]:
+        """What of the start cannot be; see `_soundness.soundness`."""
+        from memreplay.engine.replay import _soundness
+
+        return _soundness.soundness(self.reserved)
+
+    @cached_property
+    def segment_changes(self) -> SegmentChanges:
+        """The segment events: what was reserved and given back, when, and who asked."""
+        import numpy as np
+
+        at = np.asarray(self.reserved.events()).astype(np.int64)
+        rows = at + self.native.first_row
+
+        def column(name: str, dtype: str) -> NDArray[Any]:
+            found = self.native.tables.column(name)
+            if isinstance(found, int):
+                return np.full(len(at), found, dtype=dtype)
+            return np.asarray(found)[rows]
+
+        action = column("action", "u1")
+        size = column("size", "i8")
+        grows = np.isin(action, [_core.ACTIONS.index(a) for a in ("segment_alloc", "segment_map")])
+        signed = np.where(grows, size, -size)
+        return SegmentChanges(
+            event=at + self.first_event,
+            action=action,
+            address=column("address", "u8"),
+            bytes=signed,
+            reserved=self.reserved.start_bytes + np.cumsum(signed),
+            time_us=column("time", "i8"),
+            stream=column("stream", "u8"),
+            pool=np.asarray(self.blocks.pools())[at],
+            stack=column("stack", "u4"),
+        )
+
+    def classes(self, by: str) -> _measures.Classes:
+        """Allocations and segments by "pool" or "stream"."""
+        from memreplay.engine.replay import _measures
+
+        if by not in self._classes:
+            self._classes[by] = _measures.Classes(self.blocks, by)
+        return self._classes[by]
+
+    def class_of(self, by: str, wanted: object) -> tuple[_measures.Classes, int]:
+        """Where one pool (two numbers) or stream is among all. Raises UsageError when it is not
+        there."""
+        classes = self.classes(by)
+        found = classes.keys()
+        keys = [self.pool_of(key) if by == "pool" else key for key in found]
+        if wanted not in keys[1:]:
+            there = ", ".join(map(_spelled, keys[1 : SHOWN + 1])) or "none is known"
+            there += f" and {len(keys) - 1 - SHOWN} more" if len(keys) - 1 > SHOWN else ""
+            raise UsageError(
+                f"device {self.device} has no {by} {_spelled(wanted)}; its {by}s: {there}"
+            )
+        return classes, keys.index(wanted)
+
+    def pool_of(self, key: int | None) -> tuple[int, int] | None:
+        """The pool that an id stands for."""
+        return None if key is None else self.native.tables.pool(key)
+
+    # ---- events and times
+
+    def events_of(self, action: str) -> list[int]:
+        """The events of one action ("oom", "snapshot", …), by index."""
+        column = self.native.tables.column("action")
+        assert not isinstance(column, int)
+        first = self.native.first_row
+        codes = bytes(memoryview(column)[first : first + self.events])
+        code = _core.ACTIONS.index(action)
+        found = []
+        at = codes.find(code)
+        while at >= 0:
+            found.append(at + self.first_event)
+            at = codes.find(code, at + 1)
+        return found
+
+    def request_of(self, event: int) -> tuple[int, int]:
+        """The size and the stack (its id) that an event carries."""
+        self.check(event)
+        row = event - self.first_event + self.native.first_row
+        found = []
+        for name in ("size", "stack"):
+            column = self.native.tables.column(name)
+            found.append(column if isinstance(column, int) else memoryview(column)[row])
+        return found[0], found[1]
+
+    @cached_property
+    def times(self) -> Column | None:
+        """The times of the events, or None where they are all one, or absent."""
+        return self.native.times()
+
+    @property
+    def has_times(self) -> bool:
+        """Whether any event has a time."""
+        if self.clock is None:
+            return self.events > 0 and self.native.tables.column("time") != _core.ABSENT_TIME
+        return self.events > 0 and self.clock[-1] != _core.ABSENT_TIME
+
+    def time_us(self, event: int) -> int | None:
+        """The time of an event (the first one's for the start); None where the file has none.
+
+        Raises UsageError for an event that is not there.
+        """
+        self.check(event)
+        if self.events == 0:
+            return None
+        row = self.native.first_row + max(event - self.first_event, 0)
+        column = self.native.tables.column("time")
+        value: int = column if isinstance(column, int) else memoryview(column)[row]
+        return None if value == _core.ABSENT_TIME else value
+
+    @cached_property
+    def clock(self) -> memoryview | None:
+        """The latest time up to each event, so that it never falls; None as `times`."""
+        return None if self.clock_column is None else memoryview(self.clock_column)
+
+    def clock_us(self, event: int) -> int | None:
+        """The latest time up to an event; None where it has none, and at the start."""
+        self.check(event)
+        at = event - self.first_event
+        if at < 0 or self.clock is None:
+            return None if at < 0 else self.time_us(event)
+        value = self.clock[at]
+        return None if value == _core.ABSENT_TIME else value
+
+    @cached_property
+    def clock_column(self) -> Column | None:
+        """`clock` as the engine hands it out."""
+        return self.native.clock()
+
+    @cached_property
+    def time_range(self) -> tuple[int, int] | None:
+        """The first and the latest time of the events; None where they have none."""
+        if not self.has_times:
+            return None
+        if self.clock is None:
+            one = self.native.tables.column("time")
+            assert isinstance(one, int)
+            return one, one
+        return self.clock[bisect_right(self.clock, _core.ABSENT_TIME)], self.clock[-1]
+
+    @property
+    def origin_us(self) -> int | None:
+        """The first time of the whole trace, which times since the start count from; None where
+        there is none."""
+        if self.native.first_time != _core.ABSENT_TIME:
+            return self.native.first_time
+        return None if self.time_range is None else self.time_range[0]
+
+    def times_us(self, indices: list[int]) -> list[int | None]:
+        """The times of these events, by index from the first that was read on; as `time_us`."""
+        if self.events == 0:
+            return [None] * len(indices)
+        column = self.native.tables.column("time")
+        if isinstance(column, int):
+            return [None if column == _core.ABSENT_TIME else column] * len(indices)
+        times = memoryview(column)[self.native.first_row :]
+        found = (times[max(index, 0)] for index in indices)
+        return [None if time == _core.ABSENT_TIME else time for time in found]
+
+    def event_at(self, time_us: int) -> int:
+        """The last event before the first one that is later than `time_us`; else the start.
+
+        Raises UsageError when events have no times.
+        """
+        clock = self.clock
+        if clock is None:
+            one = self.native.tables.column("time")
+            assert isinstance(one, int)
+            if one == _core.ABSENT_TIME and self.events:
+                raise UsageError("this snapshot has no times; name an event instead")
+            return self.start + (self.events if one <= time_us else 0)
+        if self.events and clock[-1] == _core.ABSENT_TIME:
+            raise UsageError("this device's events have no times; name an event instead")
+        # Order is by index, never by time: an event's moment is the latest time seen so far.
+        return self.start + bisect_right(clock, time_us)
+
+    def check(self, event: int) -> None:
+        """Raises UsageError when there is no such event."""
+        last = self.start + self.events
+        if not self.start <= event <= last:
+            there = f"{self.first_event} to {last}" if self.events else "none"
+            raise UsageError(f"device {self.device} has no event {event}; its events: {there}")
+
+
+def _spelled(key: object) -> str:
+    return f"{key[0]}:{key[1]}" if isinstance(key, tuple) else str(key)
