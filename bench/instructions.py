@@ -51,20 +51,21 @@ def environment() -> dict[str, str]:
     return kept | {"LC_ALL": "C", "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-def count(code: str, file: Path) -> int:
-    """Instructions of one Python process."""
+def count(code: str, *arguments: str | Path, folder: Path | None = None) -> int:
+    """Instructions of one Python process, started in `folder`."""
     valgrind = shutil.which("valgrind")
     if valgrind is None:
         raise NotMeasuredError("there is no valgrind here: instructions not counted")
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as out:
         done = subprocess.run(
             [
                 valgrind,
                 "--tool=callgrind",
-                f"--callgrind-out-file={folder}/out",
-                *(sys.executable, "-c", code, str(file)),
+                f"--callgrind-out-file={out}/out",
+                *(sys.executable, "-c", code, *map(str, arguments)),
             ],
             env=environment(),
+            cwd=folder,
             capture_output=True,
             text=True,
             check=False,

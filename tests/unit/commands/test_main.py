@@ -23,9 +23,50 @@ def test_python_m_memreplay_speaks_of_memreplay() -> None:
 
 
 def python(code: str, **kwargs: Any) -> subprocess.CompletedProcess[str]:
-    start = "import sys\nfrom memreplay import __main__\nsys.argv[1:] = ['--version']\n"
+    start = "import sys\nfrom memreplay import __main__\nsys.argv[1:] = ['--help']\n"
     command = [sys.executable, "-c", start + code]
     return subprocess.run(command, capture_output=True, text=True, check=False, **kwargs)
+
+
+@pytest.mark.parametrize("given", [["--version"], ["-V"]], ids=str)
+def test_the_version_is_what_the_command_line_says(given: list[str]) -> None:
+    found = [
+        subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+        for code in (
+            f"import sys; sys.argv[1:] = {given}; from memreplay.__main__ import run; run()",
+            f"import sys; sys.argv[1:] = {given}; from memreplay.__main__ import main; main()",
+        )
+    ]
+    assert found[0].stdout.startswith(b"memreplay ")
+    assert {(one.returncode, one.stdout, one.stderr) for one in found} == {
+        (0, found[0].stdout, b"")
+    }
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full")
+def test_a_version_that_cannot_be_written_is_one_line() -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "memreplay", "--version"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert done.returncode == 2
+    assert done.stderr == b"memreplay: error: cannot write the output: no space left on device\n"
+
+
+def test_typing_extensions_is_left_as_it_was() -> None:
+    code = "import sys; from memreplay.__main__ import _load_msgspec; _load_msgspec();"
+    for before, says in (("", "absent"), ("import typing_extensions;", "there")):
+        words = "print('there' if 'typing_extensions' in sys.modules else 'absent')"
+        done = subprocess.run(
+            [sys.executable, "-c", before + code + words],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.stdout.strip(), done.stderr) == (says, "") or sys.version_info < (3, 11)
 
 
 def test_what_is_registered_for_the_exit_runs() -> None:

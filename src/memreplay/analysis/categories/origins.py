@@ -60,7 +60,7 @@ class Origins:
         patterns: tuple[tuple[int, Late], ...] = (_groups.IS_CAST, CAST), (_groups.IS_EXIT, EXIT)
         marks = bits_of_frames(snap, patterns).tolist()
         self.casts = any(marks)
-        if self.casts:  # nobody asks for the operators of others
+        if any(mark & _groups.IS_CAST for mark in marks):  # nobody asks for others' operators
             marks = bits_of_frames(snap, (*patterns, (_groups.IS_LOWER, LOWER))).tolist()
         self.marks = bytes(marks)
         self.only_python = _only_python(snap)

@@ -30,22 +30,8 @@ _PYTORCH = ("torch/", "torchgen/", "functorch/", "triton/", "torch_npu/")
 _DECORATORS = ("wrapt/", "decorator.py/", "jaxtyping/", "beartype/", "typeguard/")
 _INSTALLED_AS = ("/site-packages/", "/dist-packages/")
 _NATIVE = (
-    ".c",
-    ".cc",
-    ".cpp",
-    ".cxx",
-    ".cu",
-    ".cuh",
-    ".h",
-    ".hh",
-    ".hpp",
-    ".pyx",
-    ".S",
-    ".o",
-    ".so",
-    ".pyd",
-    ".dylib",
-    ".dll",
+    *(".c", ".cc", ".cpp", ".cxx", ".cu", ".cuh", ".h", ".hh", ".hpp", ".pyx"),
+    *(".S", ".o", ".so", ".pyd", ".dylib", ".dll"),
 )
 _OTHER_FILES = (
     # PyTorch from a source tree; a user's own folder may be called torch too

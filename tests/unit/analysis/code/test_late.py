@@ -41,11 +41,11 @@ def test_nothing_is_compiled_without_a_needle(monkeypatch: pytest.MonkeyPatch) -
     asked: list[str] = []
     compiled = re.compile
 
-    def compiling(text: str) -> re.Pattern[str]:
+    def counted(text: str) -> re.Pattern[str]:
         asked.append(text)
         return compiled(text)
 
-    monkeypatch.setattr(re, "compile", compiling)
+    monkeypatch.setattr(re, "compile", counted)
     late = Late("abc+", ("abc",))
     assert late.search("ab") is None
     assert asked == []

@@ -91,42 +91,10 @@ PLUMBING_FILE = re.compile(
     """,
     re.VERBOSE,
 )
-PARTS = [
-    "",
-    "/",
-    "\n",
-    "lib",
-    "lib64",
-    "torch",
-    "_inductor",
-    "nn",
-    "functional.py",
-    "triton",
-    "é",
-    "a",
-]
-PARTS += [
-    "/site-packages/",
-    "dist-packages/",
-    "wrapt",
-    "decorator.py",
-    "python",
-    "python3",
-    "3.11",
-    ".so",
-]
-PARTS += [
-    "/torchinductor_",
-    "_ops.py",
-    ".zip",
-    ".cpp",
-    ".S",
-    ".exe",
-    "-dbg",
-    "<torch",
-    "<frozen ",
-    "??",
-]
+PARTS = ["", "/", "\n", "lib", "lib64", "torch", "_inductor", "nn", "functional.py", "triton"]
+PARTS += ["/site-packages/", "dist-packages/", "wrapt", "decorator.py", "python", "python3", "3.11"]
+PARTS += ["/torchinductor_", "_ops.py", ".zip", ".cpp", ".S", ".exe", "-dbg", "<torch", "<frozen "]
+PARTS += ["??", "é", "a", ".so"]
 
 
 @given(st.lists(st.sampled_from(PARTS), max_size=6).map("".join))
