@@ -3,11 +3,13 @@
 A ```console block that holds a `$ memreplay …` command is run from top to bottom as one shell
 session, in a folder that has `examples/` and nothing else of the repository. Each line shown under
 a command must be a line of its output; `…` stands for any text, alone on a line for any lines. A
-command ends with 0, unless the next one shown is `$ echo $?`.
+command ends with 0, unless the next one shown is `$ echo $?`. The ```pycon blocks of a document are
+one session of Python, which must show what the document does.
 """
 
 from __future__ import annotations
 
+import doctest
 import os
 import re
 import shlex
@@ -28,6 +30,7 @@ DOCUMENTS = [
 
 CONSOLE = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 FENCED = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
+PYCON = re.compile(r"^```pycon\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)(?:#[^)]*)?\)")
 
 
@@ -164,6 +167,34 @@ def test_commands_do_what_the_document_shows(
     assert not found, "\n".join(found)
 
 
+def wrong_examples(text: str, name: str = "") -> str:
+    """What a document's Python shows and does not give; empty where all is right."""
+    blocks = "\n".join(PYCON.findall(text))
+    test = doctest.DocTestParser().get_doctest(blocks, {}, name, name, 0)
+    found: list[str] = []
+    doctest.DocTestRunner(verbose=False, optionflags=doctest.ELLIPSIS).run(test, out=found.append)
+    return "".join(found)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [path for path in DOCUMENTS if PYCON.search(path.read_text(encoding="utf-8"))],
+    ids=lambda path: path.name,
+)
+def test_python_gives_what_the_document_shows(
+    document: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("numpy", "2.2")  # whose reprs they are
+    monkeypatch.chdir(ROOT)
+    wrong = wrong_examples(document.read_text(encoding="utf-8"), document.name)
+    assert not wrong, wrong
+
+
+def test_the_library_has_python_to_run() -> None:
+    text = (ROOT / "docs" / "library.md").read_text(encoding="utf-8")
+    assert len(PYCON.findall(text)) >= 20
+
+
 @pytest.mark.parametrize(
     "document",
     [
@@ -227,6 +258,12 @@ def test_lines_are_compared() -> None:
         "read in … m",
         "end",
     ]
+
+
+def test_python_that_shows_something_else_is_reported() -> None:
+    text = "```pycon\n>>> a = 1\n```\n```pycon\n>>> a + {}\n2\n```\n"
+    assert wrong_examples(text.format(1)) == ""
+    assert "Got:\n    3" in wrong_examples(text.format(2))
 
 
 def test_a_block_that_fails_is_reported(tmp_path: Path) -> None:

@@ -16,6 +16,8 @@ from click.testing import CliRunner
 
 import memreplay as mr
 from memreplay.commands.app import app
+from tests import build
+from tests.build import SnapshotBuilder
 from tests.conftest import ROOT
 
 STEP = str(ROOT / "examples" / "transformer_step.pkl.gz")
@@ -153,7 +155,7 @@ def test_an_unknown_keyword_is_named(name: str, snap: mr.Snapshot) -> None:
         call(name, snap, colour="red")
 
 
-@pytest.mark.parametrize("name", [name for name in ASKED if name not in (*WITHOUT, "diff")])
+@pytest.mark.parametrize("name", ["baseline", *(n for n in ASKED if n not in WITHOUT)])
 def test_a_device_that_is_not_there(name: str, snap: mr.Snapshot) -> None:
     with pytest.raises(mr.UsageError, match="no device 7; this snapshot has: 0"):
         call(name, snap, device=7)
@@ -168,6 +170,27 @@ def test_a_gate_of_a_device_that_is_not_there(snap: mr.Snapshot) -> None:
 def test_less_than_no_groups(name: str, snap: mr.Snapshot) -> None:
     with pytest.raises(mr.UsageError, match="top counts from 0"):
         call(name, snap, top=-1)
+
+
+def test_one_device_alone_is_compared_and_kept() -> None:
+    builder = SnapshotBuilder(devices=2).alloc(0x1000, 64).alloc(0x2000, 32, device=1)
+    snap = mr.open(build.dump(builder.build()))
+    assert [one.device for one in mr.diff(snap, snap).devices] == [0, 1]
+    found = mr.diff(snap, snap, device=1)
+    assert [one.device for one in found.devices] == [1]
+    assert found.only_base == found.only_new == ()
+    assert [one.device for one in mr.baseline(snap, device=1).devices] == [1]
+
+
+def test_one_moment_needs_no_list(snap: mr.Snapshot) -> None:
+    assert mr.at(snap, mr.When("end")) == mr.at(snap, [mr.When("end")])
+
+
+def test_a_timeline_is_of_the_selections_measure_or_of_several(snap: mr.Snapshot) -> None:
+    alone = mr.timeline(snap, measure="held", points=2).devices
+    assert [one.measure for one in alone] == ["held"]
+    several = mr.timeline(snap, measure="held", measures=("active", "held"), points=2).devices
+    assert [one.measure for one in several] == ["active", "held"]
 
 
 def test_a_selection_is_passed_whole_and_changed(snap: mr.Snapshot) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from memreplay.analysis.categories.rules import DEFAULT_RULES
 from memreplay.analysis.comparing.baseline_record import Baseline, BaselineDevice, BaselinePeak
 from memreplay.analysis.comparing.sides import REST, Scope, Sided, SnapshotSide, trimmed
+from memreplay.analysis.selecting.choice import chosen_devices
 from memreplay.analysis.selecting.selection import Choices, Selection, selected
 from memreplay.errors import UsageError
 from memreplay.snapshot.model import MEASURES, Group, MeasureName
@@ -62,7 +63,7 @@ def baseline_of(
                 peaks=tuple(_peaks(side, device, selection.measure, rules, asked, selection.top)),
                 reasons={name: side.verdict(device, name).reasons for name in MEASURES},
             )
-            for device in snap.devices
+            for device in chosen_devices(snap, selection)
         ),
         range=snap.range,
     )

@@ -39,7 +39,7 @@ EMPTY_STACK = 0  # the id of the stack of no frames
 
 def at_report(
     snap: Snapshot,
-    moments: Sequence[When],
+    moments: When | Sequence[When],
     selection: Selection | None = None,
     *,
     listed: bool = False,
@@ -57,6 +57,7 @@ def at_report(
     With `fold` stacks that differ in plumbing alone are one group.
     """
     selection = selected(selection, choices)
+    moments = (moments,) if isinstance(moments, When) else moments
     if tree is not None and (selection.measure == "reserved" or selection.by is not None):
         raise UsageError(TREE_ALONE)
     by = fitting_by(selection.measure, selection.by, asked_for=True)

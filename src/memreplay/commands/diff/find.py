@@ -47,12 +47,14 @@ def diff_report(
     one measure.
 
     Rows that differ in plumbing alone are one, unless `all_frames` are asked for. `exact` matches
-    nothing but equal stacks, line for line; `unchanged` keeps rows that did not
-    change. `top` cuts the rows (0: none). Raises UsageError where the two have no device in common,
-    one of them does not have the moment, or a filter's pattern is found in neither.
+    nothing but equal stacks, line for line; `unchanged` keeps rows that did not change. `top` cuts
+    the rows (0: none); `device` is the new one's. Raises UsageError where the two have no device in
+    common, one of them does not have the moment, or a filter's pattern is found in neither.
     """
     asked = selected(selection, choices)
     by, filters = fitting_by(asked.measure, asked.by), asked.filters
+    if asked.device is not None:
+        new.check_device(asked.device)
     after = SnapshotSide(new, replace(asked, by=by))
     before: ComparedSide
     if isinstance(base, BaselineSide):
@@ -87,7 +89,9 @@ def diff_report(
         only_base=tuple(one for one in before.devices if one not in dict(both)),
         only_new=tuple(one for one in after.devices if one not in dict(both).values()),
         devices=tuple(
-            _device(pair, scope, before, after, exact, fold, unchanged, asked.top) for pair in both
+            _device(pair, scope, before, after, exact, fold, unchanged, asked.top)
+            for pair in both
+            if asked.device in (None, pair[1])
         ),
         ranges=ranges,
         all_frames=all_frames,
