@@ -318,9 +318,13 @@ def _kind(value: dict[str, Any], *, many: bool = False) -> str:
     if isinstance(kind, list):
         return ", ".join(kind)
     if kind == "array":
+        arrays = "arrays" if many else "array"
         if inner := value.get("prefixItems"):
-            return f"array of {COUNTS[len(inner)]} {_kind(inner[0], many=True)}"
-        return f"array of {_kind(value['items'], many=True)}"
+            kinds = [_kind(one) for one in inner]
+            if len(set(kinds)) > 1:
+                return f"{arrays} of {', '.join(kinds[:-1])} and {kinds[-1]}"
+            return f"{arrays} of {COUNTS[len(inner)]} {_kind(inner[0], many=True)}"
+        return f"{arrays} of {_kind(value['items'], many=True)}"
     if kind == "object" and value.get("additionalProperties"):
         return f"object of {_kind(value['additionalProperties'], many=True)}"
     return f"{kind}s" if many and kind != "null" else str(kind)

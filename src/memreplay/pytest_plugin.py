@@ -255,7 +255,7 @@ def _read_baseline(path: Path) -> Any:
 
 def _write_baseline(snap: Any, budget: Budget, path: Path, trusting: bool) -> None:
     from memreplay.analysis.comparing.baseline import baseline_of
-    from memreplay.commands.baseline.json import render_baseline_json
+    from memreplay.commands.baseline.lines import render_baseline
     from memreplay.commands.gate.find import doubts
 
     made = baseline_of(snap, measure=budget.measure, budgets=(budget,))
@@ -263,7 +263,7 @@ def _write_baseline(snap: Any, budget: Budget, path: Path, trusting: bool) -> No
         return  # the gate says why
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    part.write_text(f"{render_baseline_json(made)}\n", encoding="utf-8")
+    part.write_text(f"{render_baseline(made)}\n", encoding="utf-8")
     part.replace(path)
 
 

@@ -18,7 +18,7 @@ from memreplay.commands.allocations.find import allocations_report
 from memreplay.commands.allocations.text import allocations_document
 from memreplay.commands.at.find import at_report
 from memreplay.commands.at.text import at_document
-from memreplay.commands.baseline.json import render_baseline_json
+from memreplay.commands.baseline.lines import render_baseline
 from memreplay.commands.categories.find import categories_report
 from memreplay.commands.categories.text import categories_document
 from memreplay.commands.fragmentation.find import fragmentation_report
@@ -211,7 +211,7 @@ def gated(snap: mr.Snapshot, dice: int) -> GateReport:
         Budget(no_leaks=True, max_reserved=0),
     ]
     found = baseline_of(snap, top=(0, 1, 50)[dice % 3], budgets=budgets)
-    text = render_baseline_json(found)
+    text = render_baseline(found)
     base = parse_baseline(text.encode())
     if base != found:
         raise AssertionError("a baseline is read as another one than was written")

@@ -19,7 +19,7 @@ def to_json(record: Record, *, indent: int | None = 2) -> str:
     from memreplay.analysis.comparing.baseline_record import Baseline
 
     if isinstance(record, Baseline):
-        from memreplay.commands.baseline.json import render_baseline_json
+        from memreplay.commands.baseline.lines import render_baseline
 
-        return render_baseline_json(record)
+        return render_baseline(record)
     return render_json(record, indent=indent)

@@ -1,4 +1,4 @@
-"""Says which events were read, or could be, in words and in JSON."""
+"""Says which events were read, or could be, in words."""
 
 from __future__ import annotations
 
@@ -29,11 +29,6 @@ def times_words(first_us: int | None, last_us: int | None) -> str:
     return f", from {time_utc(first_us)} on for {duration(last_us - first_us)}"
 
 
-def range_json(found: EventRange) -> dict[str, object]:
-    """The bounds, null where there is none."""
-    return {"start": _moment_json(found.start), "stop": _moment_json(found.stop)}
-
-
 def _words(found: EventRange) -> str:
     bounds = (("--from", found.start), ("--to", found.stop))
     parts = [f"{option} {_spelled(moment)}" for option, moment in bounds if moment is not None]
@@ -51,7 +46,3 @@ def _spelled(moment: Moment) -> str:
         if moment.value % us == 0:
             return f"{moment.value // us}{unit}"
     return f"{moment.value}us"
-
-
-def _moment_json(moment: Moment | None) -> dict[str, object] | None:
-    return None if moment is None else {"kind": moment.kind, "value": moment.value}

@@ -7,9 +7,9 @@ start, before the first event.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import force_setattr
 
 from memreplay.snapshot.brief import html_columns
@@ -162,14 +162,18 @@ class Moment(Record, frozen=True):
     """
 
     kind: MomentKind
-    value: int
+    """What the value counts."""
+    value: Annotated[int, Meta(ge=1 - 2**62, lt=2**62)]
+    """The event's index, or the microseconds."""
 
 
 class EventRange(Record, frozen=True):
-    """Which events are read: from `start` up to and not including `stop`; None is no bound."""
+    """Which events are read."""
 
     start: Moment | None = None
+    """The first of them; null for no bound."""
     stop: Moment | None = None
+    """The first that is not read any more; null for no bound."""
 
     def differs(self, other: EventRange) -> bool:
         """Whether other events are meant. Points in time are of one recording each, and are taken

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memreplay.commands.shared.moment import MomentType
-from memreplay.render.ranges import range_json, ranges_words
+from memreplay.render.ranges import ranges_words
 from memreplay.snapshot.model import EventRange, Moment
 
 RANGES = [
@@ -29,11 +29,6 @@ def test_words_are_those_of_the_options(found: EventRange, words: str) -> None:
         spelled = dict(zip(parts[::2], parts[1::2], strict=True))
         read = {key: MomentType().convert(text, None, None) for key, text in spelled.items()}
         assert EventRange(read.get("--from"), read.get("--to")) == found
-
-
-def test_json() -> None:
-    found = EventRange(Moment("elapsed", 5))
-    assert range_json(found) == {"start": {"kind": "elapsed", "value": 5}, "stop": None}
 
 
 def test_what_differs() -> None:

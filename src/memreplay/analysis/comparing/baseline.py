@@ -6,12 +6,17 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from memreplay.analysis.categories.rules import DEFAULT_RULES
-from memreplay.analysis.comparing.baseline_record import Baseline, BaselineDevice, BaselinePeak
+from memreplay.analysis.comparing.baseline_record import (
+    Baseline,
+    BaselineDevice,
+    BaselineGroup,
+    BaselinePeak,
+)
 from memreplay.analysis.comparing.sides import REST, Scope, Sided, SnapshotSide, trimmed
 from memreplay.analysis.selecting.choice import chosen_devices
 from memreplay.analysis.selecting.selection import Choices, Selection, selected
 from memreplay.errors import UsageError
-from memreplay.snapshot.model import MEASURES, Group, MeasureName
+from memreplay.snapshot.model import MEASURES, Frame, Group, MeasureName
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -24,6 +29,8 @@ TOP = 50  # groups that are kept of a device's peak
 TOP_OF_A_PART = 10  # and of a category's, or an annotation's
 MOST_ANNOTATIONS = 32
 
+
+Frames = dict[Frame, int]  # each with its place in the baseline
 
 # What a baseline is of, unless it is said.
 DEFAULT = Selection(measure="held", top=TOP)
@@ -52,20 +59,25 @@ def baseline_of(
     rules = DEFAULT_RULES if selection.rules is None else selection.rules
     side = SnapshotSide(snap, rules=rules, strict=selection.strict)
     asked = tuple(budgets)
+    frames: Frames = {}
+    devices = tuple(
+        BaselineDevice(
+            device=device,
+            reasons={name: side.verdict(device, name).reasons for name in MEASURES},
+            peaks=tuple(
+                _peaks(side, device, selection.measure, rules, asked, selection.top, frames)
+            ),
+        )
+        for device in chosen_devices(snap, selection)
+    )
     return Baseline(
         file=snap.file.replace("\\", "/").rstrip("/").rpartition("/")[2],
         measure=selection.measure,
         rules=fingerprint(rules),
         categories=_categories(rules),
-        devices=tuple(
-            BaselineDevice(
-                device=device,
-                peaks=tuple(_peaks(side, device, selection.measure, rules, asked, selection.top)),
-                reasons={name: side.verdict(device, name).reasons for name in MEASURES},
-            )
-            for device in chosen_devices(snap, selection)
-        ),
         range=snap.range,
+        frames=tuple((frame.function, frame.file, frame.line) for frame in frames),
+        devices=devices,
     )
 
 
@@ -84,6 +96,7 @@ def _peaks(
     rules: tuple[Rule, ...],
     budgets: tuple[Budget, ...],
     top: int,
+    frames: Frames,
 ) -> Iterator[BaselinePeak]:
     whole = [Scope(name) for name in dict.fromkeys((measure, *MEASURES))]
     parts = [Scope(measure, category=name) for name in _categories(rules)]
@@ -97,7 +110,7 @@ def _peaks(
                 parts.append(Scope("reserved", annotation=budget.annotation))
     for scope in dict.fromkeys([*whole, *parts]):
         most = top if scope in whole else TOP_OF_A_PART
-        found = _peak(side, device, scope, most, grouped=scope.measure == measure)
+        found = _peak(side, device, scope, most, frames if scope.measure == measure else None)
         if found is not None:
             yield found
 
@@ -144,27 +157,38 @@ def as_kept(found: Sided, scope: Scope) -> Sided:
 
 
 def _peak(
-    side: SnapshotSide, device: int, scope: Scope, top: int, *, grouped: bool
+    side: SnapshotSide, device: int, scope: Scope, top: int, frames: Frames | None
 ) -> BaselinePeak | None:
+    """One peak, with its groups where there are `frames` to add theirs to."""
     level = side.level(device, scope)
     if level is None:
         return None
-    part = scope.category, scope.annotation
-    if grouped and scope.category is not None and scope.annotation is None and not level.bytes:
+    alone = scope.category is not None and scope.annotation is None
+    if frames is not None and alone and not level.bytes:
         return None  # as all categories that are not there
-    if not grouped:
-        return BaselinePeak(scope.measure, *part, level.bytes, 0, level.event_index)
-    found = side.at(device, scope)
-    groups = trimmed(found.groups)
+    found = None if frames is None else side.at(device, scope)
+    groups = [] if found is None else trimmed(found.groups)
     kept = groups[:top] if top else groups
+    left = groups[len(kept) :]
     return BaselinePeak(
-        scope.measure,
-        *part,
-        level.bytes,
-        found.side.count,
-        level.event_index,
-        groups=tuple(kept),
+        measure=scope.measure,
+        category=scope.category,
+        annotation=scope.annotation,
+        bytes=level.bytes,
+        count=0 if found is None else found.side.count,
+        event_index=level.event_index,
         groups_total=len(groups),
-        rest_bytes=sum(group.bytes for group in groups[len(kept) :]),
-        rest_count=sum(group.count for group in groups[len(kept) :]),
+        rest_bytes=sum(group.bytes for group in left),
+        rest_count=sum(group.count for group in left),
+        groups=() if frames is None else tuple(_kept(group, frames) for group in kept),
+    )
+
+
+def _kept(group: Group, frames: Frames) -> BaselineGroup:
+    return BaselineGroup(
+        bytes=group.bytes,
+        count=group.count,
+        label=group.label,
+        user=bool(group.user),
+        frames=tuple(frames.setdefault(frame, len(frames)) for frame in group.frames),
     )

@@ -6,27 +6,12 @@ import json
 import re
 from typing import Any
 
-from memreplay.analysis.comparing.baseline_record import (
-    SCHEMA,
-    Baseline,
-    BaselineDevice,
-    BaselinePeak,
-)
+from msgspec import ValidationError, convert
+
+from memreplay.analysis.comparing.baseline_record import SCHEMA, Baseline, BaselinePeak
 from memreplay.errors import SnapshotError
-from memreplay.snapshot.model import (
-    MEASURES,
-    EventRange,
-    Frame,
-    Group,
-    MeasureName,
-    Moment,
-    MomentKind,
-)
 
 MAX_BYTES = 4 << 20  # a baseline of all groups of a large file is some 100 KB
-_MOST = 2**62
-_MOST_BYTES = 2**63  # what replays check their sums against
-KINDS: tuple[MomentKind, ...] = ("event", "elapsed", "time")
 _LIKE_ONE = re.compile(rb'\s*\{\s*"schema"\s*:\s*"memreplay\.')
 
 
@@ -64,7 +49,12 @@ def parse_baseline(data: bytes) -> Baseline:
             f"this is {_shown(schema)}, not {SCHEMA}",
             hint="make one with memreplay baseline",
         )
-    return _Reader(found).baseline()
+    try:
+        return _checked(convert(found, Baseline))
+    except ValidationError as error:
+        raise _broken(_words(error)) from None
+    except UnicodeEncodeError:
+        raise _broken("a key or a measure has an unpaired surrogate") from None
 
 
 def _parsed(data: bytes) -> Any:
@@ -77,88 +67,34 @@ def _integer(text: str) -> int:
     return int(text)
 
 
-class _Reader:
-    def __init__(self, found: dict[str, Any]) -> None:
-        self.found = found
-        self.frames = [self.frame(one) for one in _list(found, "frames")]
+def _checked(found: Baseline) -> Baseline:
+    """The baseline, where its numbers fit each other."""
+    if len({device.device for device in found.devices}) != len(found.devices):
+        raise _broken("a device appears twice")
+    for i, device in enumerate(found.devices):
+        for j, peak in enumerate(device.peaks):
+            _check_peak(peak, len(found.frames), f"devices[{i}].peaks[{j}]")
+    return found
 
-    def baseline(self) -> Baseline:
-        found = self.found
-        devices = tuple(self.device(_object(one, "a device")) for one in _list(found, "devices"))
-        if len({device.device for device in devices}) != len(devices):
-            raise _broken("a device appears twice")
-        return Baseline(
-            file=_text(found, "file"),
-            measure=_measure(found),
-            rules=_text(found, "rules"),
-            categories=tuple(_texts(found, "categories")),
-            devices=devices,
-            range=_range(found["range"]) if "range" in found else None,
-        )
 
-    def frame(self, row: object) -> Frame:
-        if not isinstance(row, list) or len(row) != 3:
-            raise _broken("a frame is not a list of function, file and line")
-        function, file, line = row
-        texts = isinstance(function, str) and isinstance(file, str)
-        # A line may be below 0: that is what the snapshot said.
-        number = isinstance(line, int) and not isinstance(line, bool) and _is_count(abs(line))
-        if not texts or not number:
-            raise _broken("a frame is not a list of function, file and line")
-        return Frame(function, file, line)
+def _check_peak(peak: BaselinePeak, frames: int, place: str) -> None:
+    for k, group in enumerate(peak.groups):
+        if any(frame >= frames for frame in group.frames):
+            raise _broken(f"a group names a frame that does not exist, at {place}.groups[{k}]")
+    if peak.groups or peak.groups_total:
+        if sum(group.bytes for group in peak.groups) + peak.rest_bytes != peak.bytes:
+            raise _broken(f"the groups of a peak do not add up to it, at {place}")
+        if peak.groups_total < len(peak.groups):
+            raise _broken(f"a peak has more groups than it says, at {place}")
 
-    def device(self, found: dict[str, Any]) -> BaselineDevice:
-        reasons = _object(found.get("reasons"), "reasons")
-        for name in reasons:
-            if name not in MEASURES:
-                raise _broken(f"no measure is called {_shown(name)}")
-        # A segment may be on device -1: that is what the snapshot said.
-        device = -1 if found.get("device") == -1 else _count(found, "device")
-        return BaselineDevice(
-            device=device,
-            peaks=tuple(self.peak(_object(one, "a peak")) for one in _list(found, "peaks")),
-            reasons={name: tuple(_texts(reasons, name)) for name in MEASURES if name in reasons},
-        )
 
-    def peak(self, found: dict[str, Any]) -> BaselinePeak:
-        groups = tuple(self.group(_object(one, "a group")) for one in _list(found, "groups"))
-        at = found.get("event_index")
-        event = -1 if at == -1 else _count(found, "event_index")
-        peak = BaselinePeak(
-            measure=_measure(found),
-            category=_text_or_none(found, "category"),
-            annotation=_text_or_none(found, "annotation"),
-            bytes=_bytes(found, "bytes"),
-            count=_count(found, "count"),
-            event_index=event,
-            groups=groups,
-            groups_total=_count(found, "groups_total"),
-            rest_bytes=_bytes(found, "rest_bytes"),
-            rest_count=_count(found, "rest_count"),
-        )
-        if groups or peak.groups_total:
-            if sum(group.bytes for group in groups) + peak.rest_bytes != peak.bytes:
-                raise _broken("the groups of a peak do not add up to it")
-            if peak.groups_total < len(groups):
-                raise _broken("a peak has more groups than it says")
-        return peak
-
-    def group(self, found: dict[str, Any]) -> Group:
-        ids = _list(found, "frames")
-        if not all(_is_count(i) and i < len(self.frames) for i in ids):
-            raise _broken("a group names a frame that does not exist")
-        frames = tuple(self.frames[i] for i in ids)
-        users = found.get("user")
-        if not isinstance(users, bool):
-            raise _broken("`user` must be true or false")
-        return Group(
-            label=_text(found, "label"),
-            bytes=_bytes(found, "bytes"),
-            count=_count(found, "count"),
-            share=0.0,
-            frames=frames,
-            user=tuple(range(len(frames))) if users else (),
-        )
+def _words(error: ValidationError) -> str:
+    """What is wrong, and where: "expected `int`, got `str`, at devices[0].peaks[2].bytes"."""
+    what, _, place = str(error).rpartition(" - at ")
+    what, place = (what, place) if what else (place, "")
+    what = _cut(what.replace("Object missing required field", "there is no"))
+    place = place.replace("`", "").replace("$.", "")
+    return f"{what[:1].lower()}{what[1:]}" + (f", at {place}" if place else "")
 
 
 def _broken(what: str) -> SnapshotError:
@@ -167,81 +103,9 @@ def _broken(what: str) -> SnapshotError:
     )
 
 
-def _object(found: object, name: str) -> dict[str, Any]:
-    if not isinstance(found, dict):
-        raise _broken(f"{name} is not an object")
-    return found
-
-
-def _list(found: dict[str, Any], key: str) -> list[Any]:
-    value = found.get(key)
-    if not isinstance(value, list):
-        raise _broken(f"`{key}` must be a list")
-    return value
-
-
-def _texts(found: dict[str, Any], key: str) -> list[str]:
-    values = _list(found, key)
-    if not all(isinstance(value, str) for value in values):
-        raise _broken(f"`{key}` must be a list of strings")
-    return values
-
-
-def _text(found: dict[str, Any], key: str) -> str:
-    value = found.get(key)
-    if not isinstance(value, str):
-        raise _broken(f"`{key}` must be a string")
-    return value
-
-
-def _range(found: object) -> EventRange:
-    value = _object(found, "range")
-    return EventRange(_moment(value.get("start")), _moment(value.get("stop")))
-
-
-def _moment(found: object) -> Moment | None:
-    if found is None:
-        return None
-    bound = _object(found, "a bound of range")
-    for kind in KINDS:
-        if bound.get("kind") == kind:
-            value = bound.get("value")
-            # A point in time may be before 1970.
-            if isinstance(value, int) and not isinstance(value, bool) and _is_count(abs(value)):
-                return Moment(kind, value)
-    raise _broken("a bound of range is not a moment")
-
-
-def _text_or_none(found: dict[str, Any], key: str) -> str | None:
-    return None if key in found and found[key] is None else _text(found, key)
-
-
-def _measure(found: dict[str, Any]) -> MeasureName:
-    for name in MEASURES:
-        if found.get("measure") == name:
-            return name
-    raise _broken(f"no measure is called {_shown(found.get('measure'))}")
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST
-
-
-def _count(found: dict[str, Any], key: str) -> int:
-    value = found.get(key)
-    if not _is_count(value):
-        raise _broken(f"`{key}` must be a number, 0 or more")
-    return value  # type: ignore[return-value, unused-ignore]
-
-
-def _bytes(found: dict[str, Any], key: str) -> int:
-    """A sum of sizes, which may be larger than any size."""
-    value = found.get(key)
-    if isinstance(value, int) and not isinstance(value, bool) and _MOST <= value < _MOST_BYTES:
-        return value
-    return _count(found, key)
-
-
 def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:59]}…"
+    return _cut(repr(value))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 80 else f"{text[:79]}…"

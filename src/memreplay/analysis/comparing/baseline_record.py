@@ -2,51 +2,85 @@
 
 from __future__ import annotations
 
-from memreplay.snapshot.model import EventRange, Group, MeasureName
+from typing import Annotated
+
+from msgspec import UNSET, Meta, UnsetType
+
+from memreplay.snapshot.model import EventRange, MeasureName
 from memreplay.snapshot.record import Record
 
 SCHEMA = "memreplay.baseline/1"
+MOST = 2**62 - 1  # of what a snapshot counts
+MOST_BYTES = 2**63 - 1  # what replays check their sums against
+Count = Annotated[int, Meta(ge=0, le=MOST)]
+Bytes = Annotated[int, Meta(ge=0, le=MOST_BYTES)]  # a sum, which may be larger than any size
+Index = Annotated[int, Meta(ge=-1, le=MOST)]
+Line = Annotated[int, Meta(ge=-MOST, le=MOST)]  # one below 0 is what the snapshot said
 
 
-class BaselinePeak(Record, frozen=True):
-    """The peak of one measure, of a category or within an annotation (None: of everything).
+class BaselineGroup(Record, frozen=True, kw_only=True):
+    """Allocations that share a stack, cut down to the user's frames."""
 
-    `groups` are by stack, cut down to the user's frames, the largest first; others of
-    `groups_total` have `rest_bytes` in `rest_count` allocations. There are none of measures but the
-    baseline's own.
-    """
+    bytes: Bytes
+    """The bytes that they hold."""
+    count: Count
+    """How many allocations."""
+    label: str
+    """A short name for people."""
+    user: bool
+    """Whether the frames are the user's own code."""
+    frames: tuple[Count, ...]
+    """Places in the `frames` of the whole, innermost first."""
+
+
+class BaselinePeak(Record, frozen=True, kw_only=True):
+    """The peak of a measure, or of a part of it. The `bytes` of the groups and `rest_bytes` add up
+    to `bytes`."""
 
     measure: MeasureName
     category: str | None
+    """The category that it is of; null for all."""
     annotation: str | None
-    bytes: int
-    count: int
-    event_index: int
-    groups: tuple[Group, ...] = ()
-    groups_total: int = 0
-    rest_bytes: int = 0
-    rest_count: int = 0
+    """The annotation that it is within; null for the whole recording."""
+    bytes: Bytes
+    """The highest usage."""
+    count: Count
+    """How many allocations are live then; 0 for measures but the baseline's own."""
+    event_index: Index
+    """The first event after which usage is that high; -1 is the start."""
+    groups_total: Count
+    """How many groups there are, before `--top` cut them; 0 for measures but the baseline's own."""
+    rest_bytes: Bytes
+    rest_count: Count
+    groups: tuple[BaselineGroup, ...]
+    """The largest first, as many as `--top` says, or ten of a category or an annotation."""
 
 
-class BaselineDevice(Record, frozen=True):
-    """The peaks of one device, and by measure the reasons not to trust them."""
+class BaselineDevice(Record, frozen=True, kw_only=True):
+    """The peaks of one device."""
 
-    device: int
-    peaks: tuple[BaselinePeak, ...]
+    device: Index
     reasons: dict[MeasureName, tuple[str, ...]]
+    """By measure, why it is not exact or not trusted, or what else to know: see
+    [reasons](#reasons)."""
+    peaks: tuple[BaselinePeak, ...]
+    """Of every measure; of the baseline's own also of each category that held anything, of
+    annotations, and of what `[[gate]]` tables ask for."""
 
 
-class Baseline(Record, frozen=True):
-    """A snapshot boiled down.
-
-    `file` is its name without folders. `categories` are those that its rules have, and `rules`
-    tells these rules from others; a category without a peak held nothing. `range` is which events
-    were read, None in a file that does not say.
-    """
+class Baseline(Record, frozen=True, kw_only=True, tag_field="schema", tag=SCHEMA):
+    """A snapshot boiled down, as `memreplay baseline` writes it."""
 
     file: str
+    """The snapshot's name, without folders."""
     measure: MeasureName
+    """Which [bytes](numbers.md#the-measures) its groups are of."""
     rules: str
+    """What tells the rules of its categories from others."""
     categories: tuple[str, ...]
+    """The categories that these have. One without a peak held nothing."""
+    range: EventRange | UnsetType = UNSET
+    """Which events were read; not there in a file of before this was written."""
+    frames: tuple[tuple[str, str, Line], ...]
+    """Each frame once: its function, file and line."""
     devices: tuple[BaselineDevice, ...]
-    range: EventRange | None = None

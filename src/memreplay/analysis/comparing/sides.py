@@ -27,7 +27,7 @@ from memreplay.snapshot.model import (
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from memreplay.analysis.comparing.baseline_record import Baseline, BaselineDevice
+    from memreplay.analysis.comparing.baseline_record import Baseline, BaselineDevice, BaselineGroup
     from memreplay.analysis.groups.grouping import Grouper
     from memreplay.engine.replay._timeline import Measure
     from memreplay.snapshot.model import Span
@@ -261,7 +261,7 @@ class BaselineSide:
 
     @property
     def range(self) -> EventRange | None:
-        return self.baseline.range
+        return self.baseline.range or None
 
     def level(self, device: int, scope: Scope) -> Level | None:
         """How high it went; None where the baseline has nothing of the annotation."""
@@ -292,11 +292,23 @@ class BaselineSide:
             trusted=trust.trusted,
             reasons=trust.reasons,
         )
-        groups = list(peak.groups)
+        groups = [self._group(group) for group in peak.groups]
         if len(groups) >= peak.groups_total:
             return Sided(side, groups)
         groups.append(Group(label=REST, bytes=peak.rest_bytes, count=peak.rest_count, share=0.0))
         return Sided(side, groups, min((group.bytes for group in peak.groups), default=peak.bytes))
+
+    def _group(self, found: BaselineGroup) -> Group:
+        rows = self.baseline.frames
+        frames = tuple(Frame(*rows[place]) for place in found.frames)
+        return Group(
+            label=found.label,
+            bytes=found.bytes,
+            count=found.count,
+            share=0.0,
+            frames=frames,
+            user=tuple(range(len(frames))) if found.user else (),
+        )
 
     def _device(self, device: int) -> BaselineDevice:
         if device not in self._devices:
@@ -314,7 +326,18 @@ class BaselineSide:
         if scope.annotation is not None:
             return None
         if scope.measure == self.baseline.measure and scope.category in self.baseline.categories:
-            return BaselinePeak(scope.measure, scope.category, None, 0, 0, -1)
+            return BaselinePeak(
+                measure=scope.measure,
+                category=scope.category,
+                annotation=None,
+                bytes=0,
+                count=0,
+                event_index=-1,
+                groups_total=0,
+                rest_bytes=0,
+                rest_count=0,
+                groups=(),
+            )
         of = "" if scope.category is None else f" of the category {scope.category!r}"
         raise UsageError(
             f"{self.file} has no {scope.measure} bytes{of}: write it again with the same"

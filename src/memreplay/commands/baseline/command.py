@@ -105,10 +105,10 @@ def command(file: str, reading: Reading, selection: Selection, asked: Asked) -> 
         if words:
             click.echo(f"memreplay: error: {words}", err=True)
             return NOT_TRUSTED
-    from memreplay.commands.baseline.json import render_baseline_json
+    from memreplay.commands.baseline.lines import render_baseline
 
     with byte_output(asked.output) as out:
-        out.write(f"{render_baseline_json(baseline)}\n".encode())
+        out.write(f"{render_baseline(baseline)}\n".encode())
     return 0
 
 

@@ -152,9 +152,23 @@ def test_annotations_and_categories_are_in_it() -> None:
 
 def test_a_peak_of_which_no_group_was_kept() -> None:
     """Any group may be among those that were left out, however large."""
-    peak = BaselinePeak("held", None, None, 100, 2, 7, (), 2, 100, 2)
-    device = BaselineDevice(0, (peak,), {})
-    side = BaselineSide(Baseline("x", "held", "", (), (device,)), "base.json")
+    peak = BaselinePeak(
+        measure="held",
+        category=None,
+        annotation=None,
+        bytes=100,
+        count=2,
+        event_index=7,
+        groups_total=2,
+        rest_bytes=100,
+        rest_count=2,
+        groups=(),
+    )
+    device = BaselineDevice(device=0, reasons={}, peaks=(peak,))
+    baseline = Baseline(
+        file="x", measure="held", rules="", categories=(), frames=(), devices=(device,)
+    )
+    side = BaselineSide(baseline, "base.json")
     found = side.at(0, Scope("held"))
     assert found.groups == [Group(label=REST, bytes=100, count=2, share=0.0)]
     assert found.most_left_out == 100

@@ -18,7 +18,7 @@ from memreplay.analysis.comparing.budgets import Budget
 from memreplay.analysis.comparing.sides import REST, BaselineSide, ComparedSide, SnapshotSide
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.trust.trust import verdict
-from memreplay.commands.baseline.json import render_baseline_json
+from memreplay.commands.baseline.lines import render_baseline
 from memreplay.commands.gate.find import CAUSES, _first, doubts, gate_file
 from memreplay.commands.gate.result import Cause, Finding, GatedFile
 from memreplay.commands.leaks.find import device_leaks
@@ -43,7 +43,7 @@ def example(name: str) -> mr.Snapshot:
 
 def as_file(snap: mr.Snapshot, **options: Any) -> BaselineSide:
     """The baseline of a snapshot, written and read again."""
-    text = render_baseline_json(baseline_of(snap, **options))
+    text = render_baseline(baseline_of(snap, **options))
     return BaselineSide(parse_baseline(text.encode()), "base.json")
 
 

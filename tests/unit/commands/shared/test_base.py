@@ -13,7 +13,7 @@ import memreplay as mr
 from memreplay.analysis.comparing.baseline import baseline_of
 from memreplay.analysis.comparing.baseline_reading import MAX_BYTES
 from memreplay.analysis.comparing.sides import BaselineSide
-from memreplay.commands.baseline.json import render_baseline_json
+from memreplay.commands.baseline.lines import render_baseline
 from memreplay.commands.shared.base import base_for, opened_base
 from memreplay.commands.shared.source import Reading
 from memreplay.errors import SnapshotError, UsageError
@@ -31,7 +31,7 @@ def as_json(padding: int = 0) -> bytes:
 
 
 def as_baseline() -> bytes:
-    return render_baseline_json(baseline_of(mr.open(PICKLE))).encode()
+    return render_baseline(baseline_of(mr.open(PICKLE))).encode()
 
 
 def kind_of(path: str) -> str:
