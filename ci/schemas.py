@@ -136,8 +136,10 @@ def _one_line(text: str) -> str:
 
 
 def schema_of(report: type[Record]) -> dict[str, Any]:
-    """The JSON Schema of a report, the records in it as $defs."""
-    kinds = {one.__name__: one for one in _records_in(report)}
+    """The JSON Schema of a report, the records in it as $defs; of a report whose `lines` are
+    records, that of any line."""
+    lines: tuple[type[Record], ...] = getattr(report, "lines", ())
+    kinds = {kind.__name__: kind for one in (report, *lines) for kind in _records_in(one)}
     # NumPy's arrays are for text alone.
     _, found = msgspec.json.schema_components(
         tuple(kinds.values()),
@@ -146,8 +148,10 @@ def schema_of(report: type[Record]) -> dict[str, Any]:
     )
     assert set(kinds) <= set(found), f"two records of one name: {set(kinds) - set(found)}"
     parts = {name: _object(kind, found[name]) for name, kind in kinds.items()}
-    whole = parts.pop(report.__name__)
     head = {"$schema": DRAFT, "title": name_of(report)}
+    if lines:
+        return {**head, "anyOf": [{"$ref": f"#/$defs/{name}"} for name in kinds], "$defs": parts}
+    whole = parts.pop(report.__name__)
     return {**head, **whole} | ({"$defs": parts} if parts else {})
 
 
@@ -189,8 +193,10 @@ def _object(record: type[Record], made: dict[str, Any]) -> dict[str, Any]:
         if msgspec.UnsetType not in getattr(field.type, "__args__", ()):
             required.append(field.name)
     if (tag := record.__struct_config__.tag) is not None:
-        const = {"const": tag, "description": "The name of this schema."}
-        properties, required = {"schema": const, **properties}, ["schema", *required]
+        key = str(record.__struct_config__.tag_field)
+        what = "The name of this schema." if key == "schema" else "Which table the line is of."
+        const = {"const": tag, "description": what}
+        properties, required = {key: const, **properties}, [key, *required]
     return {
         "description": _one_line(record.__doc__ or ""),
         "type": "object",
@@ -245,7 +251,8 @@ def page(text: str, schemas: dict[str, dict[str, Any]]) -> str:
         if name == SHARED:
             return f"{begin}{_sections(dict(sorted(common.items())))}{end}"
         own = {part: one for part, one in parts[name].items() if part not in common}
-        return f"{begin}{_table(schemas[name])}\n{_sections(own)}{end}"
+        table = _table(schemas[name]) + "\n" if "properties" in schemas[name] else ""
+        return f"{begin}{table}{_sections(own)}{end}"
 
     shown = {name for _, name, _ in BLOCK.findall(text)}
     missing = {*schemas, SHARED} - shown
@@ -272,7 +279,11 @@ def _parts(schema: dict[str, Any], schemas: dict[str, dict[str, Any]]) -> dict[s
 def _reports_in(schema: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """The reports that a report holds."""
     found = schema.get("$defs", {})
-    return {part: one for part, one in found.items() if "schema" in one["properties"]}
+    return {
+        part: one
+        for part, one in found.items()
+        if one["properties"].get("schema", {}).get("const") not in (None, schema["title"])
+    }
 
 
 def _link(record: str) -> str:

@@ -65,8 +65,13 @@ def test_a_report_that_another_one_holds_is_linked_to() -> None:
     )
     inner = {"type": "object", "description": "I.", "properties": {}, "required": []}
     const = {"const": "memreplay.whole/1", "description": "S."}
-    whole = inner | {"properties": {"schema": const}, "required": ["schema"]}
+    whole = inner | {
+        "title": "memreplay.whole/1",
+        "properties": {"schema": const},
+        "required": ["schema"],
+    }
     outer = inner | {
+        "title": "memreplay.outer/1",
         "properties": {"detail": {"$ref": "#/$defs/Whole", "description": "D."}},
         "$defs": {"Whole": whole, "Inner": inner},
     }

@@ -208,7 +208,7 @@ def _wanted(item: pytest.Item, marker: pytest.Mark) -> tuple[Budget, Path | None
 def _judge(item: pytest.Item, marker: pytest.Mark, path: Path, kept: Path | None) -> str:
     """What the test broke, in words; empty where it kept its limits."""
     import memreplay
-    from memreplay.commands.gate.result import GateReport
+    from memreplay.commands.gate.telling import gate_report
     from memreplay.errors import MemreplayError
 
     budget, baseline, trusting = _wanted(item, marker)
@@ -218,7 +218,7 @@ def _judge(item: pytest.Item, marker: pytest.Mark, path: Path, kept: Path | None
                 return ""  # the test did nothing on a device, and is within any limit
             if baseline is not None and item.config.getoption("--memreplay-update"):
                 _write_baseline(snap, budget, baseline, trusting)
-            report = GateReport((_gated(snap, budget, baseline, trusting),))
+            report = gate_report([_gated(snap, budget, baseline, trusting)])
     except MemreplayError as error:
         return f"memreplay: {error}"
     except OSError as error:
@@ -270,7 +270,6 @@ def _write_baseline(snap: Any, budget: Budget, path: Path, trusting: bool) -> No
 def _words(report: GateReport, kept: Path | None) -> str:
     """The line that says it all, the limits, and the groups that broke them."""
     from memreplay.commands.gate.text import gate_document
-    from memreplay.commands.gate.words import headline
     from memreplay.render.plain import render_plain
 
     # The first heading is the file, which is gone by then.
@@ -280,4 +279,4 @@ def _words(report: GateReport, kept: Path | None) -> str:
         if kept is not None
         else "--memreplay-keep=DIR keeps the snapshot, for memreplay peak and diff"
     )
-    return f"{headline(report)}\n\n{text}\n\n{where}"
+    return f"{report.headline}\n\n{text}\n\n{where}"

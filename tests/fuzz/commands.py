@@ -25,8 +25,8 @@ from memreplay.commands.fragmentation.find import fragmentation_report
 from memreplay.commands.fragmentation.json import render_fragmentation_json
 from memreplay.commands.fragmentation.text import fragmentation_document
 from memreplay.commands.gate.find import gate_file
-from memreplay.commands.gate.json import render_gate_json
 from memreplay.commands.gate.result import GateReport
+from memreplay.commands.gate.telling import gate_report, nowhere
 from memreplay.commands.gate.text import gate_document
 from memreplay.commands.leaks.find import leaks_report
 from memreplay.commands.leaks.text import leaks_document
@@ -157,7 +157,7 @@ def questions(snap: mr.Snapshot, dice: int) -> list[Asked]:
         Asked(
             lambda: gated(snap, dice),
             gate_document,
-            lambda report: render_gate_json(report, lambda path: path if dice % 2 else None),
+            render_json,
         ),
         Asked(lambda: oom_report(snap, number=0, by=by, top=top), oom_document, render_oom_json),
         Asked(lambda: overview(snap), report_document, render_report_json),
@@ -219,7 +219,7 @@ def gated(snap: mr.Snapshot, dice: int) -> GateReport:
     file = gate_file(snap, budgets, base=side, allow_untrusted=dice % 2 == 0)
     if any(one.failed for one in file.findings if one.kind.startswith("max_growth")):
         raise AssertionError("a snapshot grew since itself")
-    return GateReport((file,))
+    return gate_report([file], (lambda path: path) if dice % 2 else nowhere)
 
 
 def ask(snap: mr.Snapshot, dice: int) -> None:

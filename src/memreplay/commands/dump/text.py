@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
+from msgspec import UNSET
+
+from memreplay.commands.dump.result import FileLine
 from memreplay.engine.write import _dump
 from memreplay.errors import LimitError
+from memreplay.render.record_json import plain, render_json
 from memreplay.render.strict_json import to_json
 from memreplay.snapshot.json_values import json_safe
 
@@ -26,8 +30,9 @@ def render_dump(snapshot: Snapshot, fmt: Format) -> Iterator[bytes]:
 
     Raises LimitError when they become more than 100 times as long as the snapshot, and long.
     """
-    header = _header(snapshot)
-    yield (to_json(header, indent=None) if fmt == "ndjson" else _words(header)).encode() + b"\n"
+    first = _first_line(snapshot)
+    text = render_json(first, indent=None) if fmt == "ndjson" else _words(first)
+    yield text.encode() + b"\n"
     left = FREE_BYTES + MAX_RATIO * snapshot.stream_bytes
     for lines in _dump.dump(snapshot.native, fmt == "ndjson"):
         left -= len(lines)
@@ -39,23 +44,25 @@ def render_dump(snapshot: Snapshot, fmt: Format) -> Iterator[bytes]:
         yield lines
 
 
-def _header(snapshot: Snapshot) -> dict[str, object]:
-    kept = {
-        "allocator_settings": snapshot.kept("settings"),
-        "trace_alloc_overflowed": snapshot.kept("overflowed"),
-        "trace_alloc_max_entries": snapshot.kept("max_entries"),
-    }
-    return {
-        "schema": "memreplay.dump/1",
-        "file": snapshot.file,
-        "file_bytes": snapshot.file_bytes,
-        "stream_bytes": snapshot.stream_bytes,
-        "container": snapshot.container,
-        "protocol": snapshot.protocol,
-        "truncated": snapshot.truncation is not None,
-    } | {key: json_safe(value) for key, value in kept.items() if value is not None}
+def _first_line(snapshot: Snapshot) -> FileLine:
+    def kept(name: str) -> object:
+        value = snapshot.kept(name)
+        return UNSET if value is None else json_safe(value)
+
+    return FileLine(
+        file=snapshot.file,
+        file_bytes=snapshot.file_bytes,
+        stream_bytes=snapshot.stream_bytes,
+        container=snapshot.container,
+        protocol=snapshot.protocol,
+        truncated=snapshot.truncation is not None,
+        allocator_settings=kept("settings"),
+        trace_alloc_overflowed=kept("overflowed"),
+        trace_alloc_max_entries=kept("max_entries"),
+    )
 
 
-def _words(header: dict[str, object]) -> str:
-    fields = (f"{key}={to_json(value, indent=None)}" for key, value in list(header.items())[1:])
+def _words(first: FileLine) -> str:
+    values: dict[str, object] = plain(first)  # type: ignore[assignment]
+    fields = (f"{key}={to_json(value, indent=None)}" for key, value in list(values.items())[1:])
     return " ".join(["snapshot", *fields])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import ExitStack
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -36,7 +37,15 @@ if TYPE_CHECKING:
     from memreplay.commands.gate.result import GatedFile, GateReport
     from memreplay.commands.shared.config import ConfigChoice
 
-FORMATS = ("text", "json", "markdown", "github", "junit", "sarif")
+# What writes each format but text: a module, imported when it is asked for, and a function of it.
+RENDERERS = {
+    "json": ("memreplay.render.record_json", "render_json"),
+    "markdown": ("memreplay.commands.gate.markdown", "render_gate_markdown"),
+    "github": ("memreplay.commands.gate.github", "render_gate_github"),
+    "junit": ("memreplay.commands.gate.junit", "render_gate_junit"),
+    "sarif": ("memreplay.commands.gate.sarif", "render_gate_sarif"),
+}
+FORMATS = ("text", *RENDERERS)
 BROKEN = NOT_TRUSTED
 
 
@@ -174,7 +183,7 @@ def _named(files: tuple[str, ...], gated: list[GatedFile]) -> list[str]:
             continue
         names, exit_code, words = told(file, partial(snapshot_files, file))
         if names is None:
-            gated.append(GatedFile(file, error=words, exit_code=exit_code))
+            gated.append(GatedFile(file=file, error=words, exit_code=exit_code))
         else:
             found += [os.path.join(file, name) for name in names]
     return found
@@ -207,12 +216,14 @@ class _Bases:
             return None, None
         name, exit_code, words = told(file, partial(base_for, self.base, file))
         if name is None:
-            return None, GatedFile(file, error=words, exit_code=exit_code)
+            return None, GatedFile(file=file, error=words, exit_code=exit_code)
         if name not in self.known:
             self.known[name] = told(name, partial(self._opened, name))
         side, exit_code, words = self.known[name]
         if side is None:
-            return None, GatedFile(file, name, error=f"base {name}: {words}", exit_code=exit_code)
+            return None, GatedFile(
+                file=file, base_file=name, error=f"base {name}: {words}", exit_code=exit_code
+            )
         return side, None
 
     def _opened(self, name: str) -> ComparedSide:
@@ -253,17 +264,16 @@ def _gated(file: str, work: Callable[[], GatedFile]) -> GatedFile:
         return found
     from memreplay.commands.gate.result import GatedFile
 
-    return GatedFile(file, error=words, exit_code=exit_code)
+    return GatedFile(file=file, error=words, exit_code=exit_code)
 
 
 def _present(gated: list[GatedFile], fmt: str, targets: tuple[tuple[str, str], ...]) -> int:
-    from memreplay.commands.gate.result import GateReport
+    from memreplay.commands.gate.telling import gate_report
 
-    report = GateReport(tuple(gated))
-    paths = repository_paths()
-    write(_render(report, fmt, paths, coloured=wants_colour()))
+    report = gate_report(gated, repository_paths())
+    write(_render(report, fmt, coloured=wants_colour()))
     for target, path in targets:
-        text = _render(report, target, paths, coloured=False)
+        text = _render(report, target, coloured=False)
         try:
             with byte_output(path) as out:
                 out.write(f"{text}\n".encode("utf-8", "replace"))
@@ -272,43 +282,23 @@ def _present(gated: list[GatedFile], fmt: str, targets: tuple[tuple[str, str], .
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise UsageError(f"cannot write {path}: {reason}") from None
-    append_summary(lambda: _render(report, "markdown", paths, coloured=False))
+    append_summary(lambda: _render(report, "markdown", coloured=False))
     codes = [one.exit_code or (0 if one.passed else BROKEN) for one in gated]
     return max(codes)
 
 
-def _render(
-    report: GateReport, fmt: str, paths: Callable[[str], str | None], *, coloured: bool
-) -> str:
-    if fmt == "json":
-        from memreplay.commands.gate.json import render_gate_json
-
-        return render_gate_json(report, paths)
-    if fmt == "markdown":
-        from memreplay.commands.gate.markdown import render_gate_markdown
-
-        return render_gate_markdown(report)
-    if fmt == "github":
-        from memreplay.commands.gate.github import render_gate_github
-
-        return render_gate_github(report, paths)
-    if fmt == "junit":
-        from memreplay.commands.gate.junit import render_gate_junit
-
-        return render_gate_junit(report)
-    if fmt == "sarif":
-        from memreplay.commands.gate.sarif import render_gate_sarif
-        from memreplay.io.version import __version__
-
-        return render_gate_sarif(report, paths, __version__)
-    return _text(report, coloured=coloured)
+def _render(report: GateReport, fmt: str, *, coloured: bool) -> str:
+    if fmt not in RENDERERS:
+        return _text(report, coloured=coloured)
+    module, function = RENDERERS[fmt]
+    found: str = getattr(import_module(module), function)(report)
+    return found
 
 
 def _text(report: GateReport, *, coloured: bool) -> str:
     from memreplay.commands.gate.text import gate_document
-    from memreplay.commands.gate.words import headline
 
-    first = headline(report)
+    first = report.headline
     if coloured:
         first = click.style(first, fg="green" if report.passed else "red", bold=True)
     return f"{first}\n\n{render_document(gate_document(report))}"

@@ -97,8 +97,9 @@ class _Gate:
         return GatedFile(
             file=self.snap.file,
             base_file=None if self.base is None else self.base.file,
-            findings=(*findings, *trust),
+            passed=not any(one.failed for one in (*findings, *trust)),
             overflowed=tuple(dict.fromkeys(overflowed)),
+            findings=(*findings, *trust),
             rules_changed=self.rules_changed(budgets),
             ranges=None if self.base is None else other_ranges(self.base, self.side),
         )

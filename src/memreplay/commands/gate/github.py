@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from memreplay.commands.gate.notes import gate_notes
 from memreplay.commands.gate.result import GateReport
-from memreplay.commands.gate.words import finding_words, headline, rule_words
+from memreplay.commands.gate.words import rule_words
 from memreplay.render.fit import clean
 
 
-def render_gate_github(report: GateReport, in_repository: Callable[[str], str | None]) -> str:
+def render_gate_github(report: GateReport) -> str:
     """A command a line: an error for each that failed, and notices.
 
     A place outside of the repository is in the message alone.
@@ -23,21 +20,20 @@ def render_gate_github(report: GateReport, in_repository: Callable[[str], str | 
             lines.append(_command("error", f"{file.file}: {file.error}", "memreplay gate"))
         for finding in file.findings:
             if finding.failed:
-                place = finding.place
-                path = in_repository(place.file) if place is not None else None
-                line = place.line if place is not None and path is not None else 0
+                path = finding.repository_file
+                line = finding.line or 0
                 state = " could not be judged" if finding.outcome == "not_judged" else ""
                 title = f"memreplay gate: {rule_words(finding)}{state}"
-                text = prefix + finding_words(finding, file)
+                text = prefix + finding.message
                 lines.append(_command("error", text, title, path, line))
-        untold = {finding_words(one, file) for one in file.findings if one.failed}
+        untold = {one.message for one in file.findings if one.failed}
         lines += [
             _command("notice", prefix + note, "memreplay gate")
-            for note in gate_notes(file)
+            for note in file.notes
             if note not in untold
         ]
     if report.passed:
-        lines.append(_command("notice", headline(report), "memreplay gate"))
+        lines.append(_command("notice", report.headline, "memreplay gate"))
     return "\n".join(lines)
 
 

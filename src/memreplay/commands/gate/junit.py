@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from memreplay.commands.gate.notes import gate_notes
 from memreplay.commands.gate.result import Finding, GatedFile, GateReport
-from memreplay.commands.gate.words import finding_words, rule_words, scope_words
+from memreplay.commands.gate.words import rule_words, scope_words
 from memreplay.render.fit import clean
 
 
@@ -39,9 +38,8 @@ def _suite(file: GatedFile) -> ElementTree.Element:
         skipped=str(sum(case.find("skipped") is not None for case in cases)),
     )
     suite.extend(cases)
-    notes = gate_notes(file)
-    if notes:
-        ElementTree.SubElement(suite, "system-out").text = "\n".join(notes)
+    if file.notes:
+        ElementTree.SubElement(suite, "system-out").text = "\n".join(file.notes)
     return suite
 
 
@@ -49,7 +47,7 @@ def _case(file: GatedFile, finding: Finding) -> ElementTree.Element:
     base = "base " if finding.of_base else ""
     name = clean(f"{rule_words(finding)} ({base}{scope_words(finding)})")
     case = ElementTree.Element("testcase", name=name, classname=clean(file.file))
-    words = finding_words(finding, file)
+    words = finding.message
     if finding.outcome == "not_judged":
         ElementTree.SubElement(case, "error", type="not_judged", message=words)
     elif finding.failed:

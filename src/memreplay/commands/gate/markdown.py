@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from memreplay.commands.gate.notes import gate_notes
 from memreplay.commands.gate.result import Finding, GatedFile, GateReport
 from memreplay.commands.gate.text import WORDS
 from memreplay.commands.gate.words import (
     actual_words,
     cause_words,
     causes_words,
-    headline,
     limit_words,
     of_words,
     rule_words,
@@ -23,7 +21,7 @@ from memreplay.render.units import signed_size, size
 def render_gate_markdown(report: GateReport) -> str:
     """A heading, the line that says it all, and the tables of each file."""
     state = "passed" if report.passed else "failed"
-    parts = [f"### memreplay gate {state}", f"**{markdown_text(headline(report))}**"]
+    parts = [f"### memreplay gate {state}", f"**{markdown_text(report.headline)}**"]
     for file in report.files:
         parts += _section(file, several=len(report.files) > 1)
     return "\n\n".join(parts) + "\n"
@@ -57,7 +55,7 @@ def _section(file: GatedFile, *, several: bool) -> list[str]:
                 for one in finding.causes
             ]
             parts.append(_table(("change" if grown else "bytes", title), rows, range(1)))
-    parts += [f"- {markdown_line(note)}" for note in gate_notes(file)]
+    parts += [f"- {markdown_line(note)}" for note in file.notes]
     return parts
 
 
@@ -69,7 +67,7 @@ def _limit_row(finding: Finding) -> tuple[str, ...]:
         of_words(finding),
         "not judged" if finding.outcome == "not_judged" else "" if trust else actual_words(finding),
         "" if trust or finding.limit_bytes is None else limit_words(finding),
-        "" if finding.growth_bytes is None else signed_size(finding.growth_bytes),
+        "" if finding.change_bytes is None else signed_size(finding.change_bytes),
     )
 
 

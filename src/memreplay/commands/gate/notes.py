@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from memreplay.commands.gate.result import GatedFile
-from memreplay.commands.gate.words import finding_words
+from collections.abc import Iterable
+
+from memreplay.commands.gate.result import Finding, GatedFile
 from memreplay.render.ranges import ranges_words
 
 
-def gate_notes(file: GatedFile) -> tuple[str, ...]:
-    """A line each: a ring buffer that overflowed, rules or events that are others, what could not
-    be judged."""
+def gate_notes(file: GatedFile, findings: Iterable[Finding]) -> tuple[str, ...]:
+    """A line each: a ring buffer that overflowed, rules or events that are others, what of the
+    findings could not be judged; these have their messages."""
     notes = []
     if file.overflowed:
         devices = ", ".join(map(str, file.overflowed))
@@ -24,5 +25,5 @@ def gate_notes(file: GatedFile) -> tuple[str, ...]:
         )
     if file.ranges is not None:
         notes.append(f"{ranges_words(*file.ranges)}; give both the same range")
-    skipped = [one for one in file.findings if one.outcome in ("skipped", "not_judged")]
-    return (*notes, *(finding_words(one, file) for one in skipped))
+    skipped = [one for one in findings if one.outcome in ("skipped", "not_judged")]
+    return (*notes, *(one.message for one in skipped))

@@ -14,51 +14,77 @@ Outcome = Literal["passed", "failed", "not_judged", "skipped"]
 
 
 class Cause(Record, frozen=True):
-    """A group that a finding is put down to.
-
-    `bytes` is what it holds (of a leak: what it grows by a step), `change_bytes` what it grew by
-    since the base, None without one. The place is the frame that it is put down to; `file` is empty
-    and `line` 0 where there is none.
-    """
+    """A group that a finding is put down to."""
 
     label: str
+    """What it is called."""
     bytes: int
+    """What it holds; of a leak, what it grows by a step."""
     change_bytes: int | None = None
+    """What it grew by since the base; null without one."""
     function: str = ""
+    """The function that it is put down to; empty if it has no stack."""
     file: str = ""
+    """Its file, as it was recorded; empty if it has no stack."""
     line: int = 0
+    """The line; 0 if it is not known."""
 
 
-class Finding(Record, frozen=True):
-    """One limit held against one device.
+class Finding(Record, frozen=True, kw_only=True):
+    """One limit held against one device."""
 
-    `rule` is the budget's name, else the limit's (`max-peak`). `actual_bytes` is what is limited:
-    the peak; of `max_fragmentation` what was reserved and never used; of `no_leaks` the growth a
-    step; of `no_oom` the first request that failed. `limit_bytes` is the most that it may be, and
-    `limit_share` what that was given as. `base_bytes` is the base's peak of the same.
-    `reserved_bytes` is of `max_fragmentation` alone. `causes` has the largest first, and is empty
-    of what passed. `reasons` are of "trust"; `detail` says why something was skipped
-    or not judged, in words.
-    """
+    # telling.py fills `message`, `snapshot`, `change_bytes`, and the place in code.
+    text_only = ("detail",)
 
     rule: str
+    """The budget's name, else the limit's: `max-peak`."""
     kind: Kind
+    """The limit; `trust`: whether the numbers can be trusted."""
     outcome: Outcome
+    """What became of it. With `not_judged` it fails, with `skipped` not."""
+    message: str = ""
+    """All of it in a line."""
+    snapshot: str = ""
+    """The file that it is of."""
     device: int
     measure: MeasureName
     category: str | None = None
+    """The category that alone counts."""
     annotation: str | None = None
+    """The annotation that it is within."""
     limit_bytes: int | None = None
+    """The most that it may be."""
     limit_share: float | None = None
+    """What that was given as: a share of the base's peak, or of reserved memory."""
     actual_bytes: int | None = None
+    """The peak; of `max_fragmentation` what of reserved memory was never in use; of `no_leaks` the
+    growth a step; of `no_oom` the first request that failed."""
     base_bytes: int | None = None
+    """The base's peak of the same."""
+    change_bytes: int | None = None
+    """The change since the base."""
     reserved_bytes: int | None = None
+    """Of `max_fragmentation`: the peak of reserved memory."""
     event_index: int | None = None
+    """Of the peak, or of the request that failed."""
     count: int | None = None
-    causes: tuple[Cause, ...] = ()
+    """Of `no_leaks` the steps, of `no_oom` the requests that failed."""
     reasons: tuple[str, ...] = ()
+    """Of `trust`: why not. See [reasons](#reasons)."""
     of_base: bool = False
+    """Of `trust`: whether it is of the base."""
+    function: str | None = None
+    """The function of the first cause that has a place."""
+    file: str | None = None
+    """Its file, as it was recorded."""
+    line: int | None = None
+    """Its line; 0 if it is not known."""
+    repository_file: str | None = None
+    """That file below the repository; null if it is not there."""
+    causes: tuple[Cause, ...] = ()
+    """The groups that it is put down to, the largest first; none of what passed."""
     detail: str = ""
+    """Why it was skipped or not judged, in words."""
 
     @property
     def failed(self) -> bool:
@@ -78,41 +104,44 @@ class Finding(Record, frozen=True):
         return next((cause for cause in self.causes if cause.file), None)
 
 
-class GatedFile(Record, frozen=True):
-    """What became of one snapshot.
+class GatedFile(Record, frozen=True, kw_only=True):
+    """What became of one snapshot."""
 
-    `error` says in a line why it could not be judged, with its `exit_code`; it has no findings.
-    `overflowed` are the devices whose ring buffer was full: an earlier peak would not show.
-    `rules_changed` says that the base's categories, which a budget is of, are by other rules.
-    `ranges` is which events the base and this are of, where these are others.
-    """
+    text_only = ("findings", "rules_changed", "ranges")
 
     file: str
     base_file: str | None = None
-    findings: tuple[Finding, ...] = ()
-    overflowed: tuple[int, ...] = ()
-    rules_changed: bool = False
-    ranges: tuple[EventRange, EventRange] | None = None
-    error: str = ""
+    """The base, as it was named; null without one."""
+    passed: bool = False
+    """Whether it is within its budgets."""
+    error: str | None = None
+    """Why it could not be judged, in a line; null if it was."""
     exit_code: int = 0
+    """The exit code of that error."""
+    overflowed: tuple[int, ...] = ()
+    """Devices whose ring buffer was full: an earlier peak would not show."""
+    notes: tuple[str, ...] = ()
+    """What else to know, a line each."""
+    findings: tuple[Finding, ...] = ()
+    """All that was found, in order."""
+    rules_changed: bool = False
+    """Whether the base's categories, which a budget is of, are by other rules."""
+    ranges: tuple[EventRange, EventRange] | None = None
+    """Which events the base and this are of, where these are others."""
 
-    @property
-    def passed(self) -> bool:
-        return not self.error and not any(finding.failed for finding in self.findings)
 
+class GateReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.gate/1"):
+    """What `memreplay gate` found."""
 
-class GateReport(Record, frozen=True):
-    """What `memreplay gate` found: it passed if every file did."""
-
+    passed: bool
+    """Whether every file is within its budgets."""
+    headline: str
+    """The first line of the text."""
     files: tuple[GatedFile, ...]
-
-    @property
-    def passed(self) -> bool:
-        return all(one.passed for one in self.files)
-
-    @property
-    def failures(self) -> tuple[tuple[GatedFile, Finding], ...]:
-        """What failed, with its file, in order."""
-        return tuple(
-            (one, finding) for one in self.files for finding in one.findings if finding.failed
-        )
+    """One for each input."""
+    findings: tuple[Finding, ...]
+    """What failed."""
+    kept: tuple[Finding, ...]
+    """What was within its limit."""
+    not_judged: tuple[Finding, ...]
+    """What was not judged; its `outcome` says whether that fails."""

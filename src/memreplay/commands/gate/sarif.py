@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Callable
 
 from memreplay.commands.gate.result import Finding, GatedFile, GateReport, Kind
-from memreplay.commands.gate.words import finding_words
+from memreplay.io.version import __version__
 from memreplay.render.fit import clean
 from memreplay.render.strict_json import to_json
 
@@ -28,9 +27,7 @@ _UNREADABLE = "unreadable"
 _NOT_JUDGED = "not_judged"
 
 
-def render_gate_sarif(
-    report: GateReport, in_repository: Callable[[str], str | None], version: str
-) -> str:
+def render_gate_sarif(report: GateReport) -> str:
     """One run: an error for each that failed or could not be judged, a note for each that was left
     out.
 
@@ -46,11 +43,7 @@ def render_gate_sarif(
         for file in report.files
         for result in [
             *_unreadable(file, rules),
-            *(
-                _result(file, one, rules, in_repository)
-                for one in file.findings
-                if one.outcome != "passed"
-            ),
+            *(_result(file, one, rules) for one in file.findings if one.outcome != "passed"),
         ]
     ]
     return to_json(
@@ -62,7 +55,7 @@ def render_gate_sarif(
                     "tool": {
                         "driver": {
                             "name": "memreplay",
-                            "version": version,
+                            "version": __version__,
                             "rules": [
                                 {
                                     "id": _id(rule),
@@ -99,18 +92,9 @@ def _unreadable(file: GatedFile, rules: list[str]) -> list[dict[str, object]]:
     ]
 
 
-def _result(
-    file: GatedFile,
-    finding: Finding,
-    rules: list[str],
-    in_repository: Callable[[str], str | None],
-) -> dict[str, object]:
-    place = finding.place
-    if place is None:
-        location = _location(_uri(file.file), 0)
-    else:
-        inside = in_repository(place.file)
-        location = _location(_uri(inside if inside is not None else place.file), place.line)
+def _result(file: GatedFile, finding: Finding, rules: list[str]) -> dict[str, object]:
+    place = finding.file if finding.repository_file is None else finding.repository_file
+    location = _location(_uri(file.file if place is None else place), finding.line or 0)
     rule = _NOT_JUDGED if finding.outcome == "not_judged" else finding.kind
     of = "|".join(
         str(one)
@@ -126,7 +110,7 @@ def _result(
         "ruleId": _id(rule),
         "ruleIndex": rules.index(rule),
         "level": "error" if finding.failed else "note",
-        "message": {"text": finding_words(finding, file)},
+        "message": {"text": finding.message},
         "locations": [location],
         "partialFingerprints": {"memreplayBudget/v1": _quoted(clean(of))},
     }

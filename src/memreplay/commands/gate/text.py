@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from memreplay.commands.gate.notes import gate_notes
 from memreplay.commands.gate.result import Cause, Finding, GatedFile, GateReport
 from memreplay.commands.gate.words import (
     actual_words,
@@ -38,7 +37,7 @@ def _section(file: GatedFile) -> list[Block]:
         if finding.failed and finding.causes and finding.causes not in told:
             told.add(finding.causes)
             blocks += _causes(finding)
-    blocks += [Note(text, "warning" if file.overflowed else "note") for text in gate_notes(file)]
+    blocks += [Note(text, "warning" if file.overflowed else "note") for text in file.notes]
     return blocks
 
 
@@ -50,7 +49,7 @@ def _limits(findings: list[Finding]) -> Table:
                 cut_right(clean(rule_words(one)), MOST_CELLS),
                 _actual(one),
                 limit_words(one) if one.kind != "trust" and one.limit_bytes is not None else "",
-                "" if one.growth_bytes is None else signed_size(one.growth_bytes),
+                "" if one.change_bytes is None else signed_size(one.change_bytes),
                 of_words(one),
             ),
             style="warning" if one.failed else "plain",

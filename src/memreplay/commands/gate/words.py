@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from memreplay.analysis.code.operators import backward_of, operator_of
-from memreplay.commands.gate.result import Cause, Finding, GatedFile, GateReport
+from memreplay.commands.gate.result import Cause, Finding, GatedFile
 from memreplay.render.fit import clean, cut_right
 from memreplay.render.reasons import REASONS
 from memreplay.render.units import count, counted, percent, signed_size, size
@@ -13,12 +15,12 @@ MOST_CELLS = 100  # of a function or a file, which a snapshot may make as long a
 UNTRUSTED_HINT = "--allow-untrusted judges it anyway"
 
 
-def headline(report: GateReport) -> str:
+def headline(files: Sequence[GatedFile]) -> str:
     """`FAIL peak held 41.2 GiB > 38 GiB (+3.4 GiB since base; +3.1 GiB in forward model.py:212)`,
-    or `PASS …` of the limit that it came closest to."""
-    several = len(report.files) > 1
-    errors = [one for one in report.files if one.error]
-    failures = _worst_first(report)
+    or `PASS …` of the limit that it came closest to; each finding has its message."""
+    several = len(files) > 1
+    errors = [one for one in files if one.error]
+    failures = _worst_first(files)
     lines = [clean(f"{one.file}: {one.error}") for one in errors]
     lines += [_line(file, finding, several) for file, finding in failures]
     if lines:
@@ -26,17 +28,17 @@ def headline(report: GateReport) -> str:
         more = len(lines) - 1 - untold
         more_words = _more(more, "more failed") + _more(untold, "more could not be judged")
         return f"FAIL {lines[0]}{more_words}"
-    kept = [(file, one) for file in report.files for one in file.findings if one.limit_bytes]
+    kept = [(file, one) for file in files for one in file.findings if one.limit_bytes]
     kept = [(file, one) for file, one in kept if one.outcome == "passed"]
     rest = [
         one
-        for file in report.files
+        for file in files
         for one in file.findings
         if one.outcome == "passed" and one.kind != "trust"
     ]
     skipped = [
         one
-        for file in report.files
+        for file in files
         for one in file.findings
         if one.outcome == "skipped" and one.kind != "trust"
     ]
@@ -45,16 +47,16 @@ def headline(report: GateReport) -> str:
         file, closest = max(kept, key=lambda one: _nearness(one[1]))
         return f"PASS {_line(file, closest, several)}{_more(len(rest) - 1, 'more kept')}{left}"
     if rest:
-        words = ", ".join(dict.fromkeys(finding_words(one) for one in rest))
+        words = ", ".join(dict.fromkeys(one.message for one in rest))
         return f"PASS {words}{left}"
     return f"PASS nothing to judge{left}"
 
 
-def _worst_first(report: GateReport) -> list[tuple[GatedFile, Finding]]:
+def _worst_first(files: Sequence[GatedFile]) -> list[tuple[GatedFile, Finding]]:
     """What failed, doubts before limits, and last what could not be judged; of the limit that is
     told, the file and device that broke it by most."""
     failures = sorted(
-        report.failures,
+        ((file, one) for file in files for one in file.findings if one.failed),
         key=lambda one: (one[1].kind != "trust", one[1].outcome == "not_judged"),
     )
     if not failures or failures[0][1].kind == "trust" or failures[0][1].outcome == "not_judged":
@@ -77,7 +79,7 @@ def _line(file: GatedFile, finding: Finding, several: bool) -> str:
     """A finding with its file where there are several, and its budget where that has a name."""
     name = clean(f"{file.file.rpartition('/')[2]}: ") if several else ""
     rule = "" if finding.rule == limit_name(finding) else clean(f" [{finding.rule}]")
-    return f"{name}{finding_words(finding, file)}{rule}"
+    return f"{name}{finding.message}{rule}"
 
 
 def limit_name(finding: Finding) -> str:

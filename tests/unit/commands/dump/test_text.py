@@ -88,6 +88,10 @@ def test_ndjson() -> None:
 def test_the_schema_describes_every_line() -> None:
     schema = json.loads((ROOT / "docs/schemas/dump-1.json").read_text(encoding="utf-8"))
     jsonschema.Draft202012Validator.check_schema(schema)
+    rules = {
+        rule["properties"].get("table", {}).get("const", "header"): rule
+        for rule in schema["$defs"].values()
+    }
     used: dict[str, set[str]] = {}
     snapshots = [mr.open(build.dump(small())), mr.open(build.dump(small()), start=1, stop=2)]
     for snap in snapshots:
@@ -95,10 +99,10 @@ def test_the_schema_describes_every_line() -> None:
             row = json.loads(line)
             name = row.get("table", "header")
             jsonschema.Draft202012Validator(schema).validate(row)
-            rule = schema["$defs"][name]
+            rule = rules[name]
             assert set(rule["required"]) <= set(row) <= set(rule["properties"])
             used.setdefault(name, set()).update(row)
-    assert used == {name: set(rule["properties"]) for name, rule in schema["$defs"].items()}
+    assert used == {name: set(rule["properties"]) for name, rule in rules.items()}
 
 
 def test_a_range_keeps_its_numbers() -> None:

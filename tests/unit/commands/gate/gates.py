@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from msgspec.structs import replace
 
 from memreplay.commands.gate.result import Cause, Finding, GatedFile, GateReport
+from memreplay.commands.gate.telling import gate_report
 
 GIB = 1 << 30
 MIB = 1 << 20
@@ -105,7 +109,20 @@ def report(
     *findings: Finding, file: str = "snap.pkl", base: str | None = "base.json"
 ) -> GateReport:
     """A report of one file."""
-    return GateReport((GatedFile(file, base, findings),))
+    return gate_report([gated(file, base, findings)])
+
+
+def gated(
+    file: str, base: str | None = None, findings: tuple[Finding, ...] = (), **more: Any
+) -> GatedFile:
+    """A file that could be judged."""
+    passed = not any(one.failed for one in findings)
+    return GatedFile(file=file, base_file=base, passed=passed, findings=findings, **more)
+
+
+def unreadable(file: str, error: str) -> GatedFile:
+    """A file that could not."""
+    return GatedFile(file=file, error=error, exit_code=3)
 
 
 EVERY = (
@@ -124,19 +141,19 @@ EVERY = (
     replace(TRUST, outcome="skipped"),
     NOT_JUDGED,
 )
-UNREADABLE = GatedFile("a b/rank1.pkl", error="there is no such file", exit_code=3)
-WHOLE = GateReport(
+UNREADABLE = unreadable("a b/rank1.pkl", "there is no such file")
+WHOLE = gate_report(
     (
-        GatedFile("rank0.pkl", "base.json", EVERY, overflowed=(0, 1), rules_changed=True),
+        gated("rank0.pkl", "base.json", EVERY, overflowed=(0, 1), rules_changed=True),
         UNREADABLE,
     )
 )
 PASSED = report(KEPT, TRUSTED)
 NASTY = "x\n::error::pwned\r,:%41\x1b[31m<b>|`*_[a](b)@all]]>&\"'\ud800\uffff --> -- ${{ x }} $(y)"
 NASTY_CAUSE = Cause(NASTY, 9, 5, f"f{NASTY}", f"/job/{NASTY}.py", 7)
-HOSTILE = GateReport(
+HOSTILE = gate_report(
     (
-        GatedFile(
+        gated(
             NASTY,
             NASTY,
             (
@@ -145,16 +162,16 @@ HOSTILE = GateReport(
                 replace(TRUST, reasons=(NASTY,)),
             ),
         ),
-        GatedFile(NASTY, error=NASTY, exit_code=3),
+        unreadable(NASTY, NASTY),
     )
 )
-
-
-def nowhere(path: str) -> str | None:
-    """No file is in the repository."""
-    return None
 
 
 def in_repository(path: str) -> str | None:
     """Every file is in the repository, without its first folder."""
     return path.removeprefix("/job/")
+
+
+def told(found: GateReport, where: Callable[[str], str | None] = in_repository) -> GateReport:
+    """The same where files are in the repository."""
+    return gate_report(found.files, where)

@@ -229,7 +229,10 @@ def test_a_folder_of_bases(runner: CliRunner, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content, words",
     [
-        (b'{"schema": "memreplay.baseline/1", "frames": 3}', "a broken baseline: `frames` must"),
+        (
+            b'{"schema": "memreplay.baseline/1", "frames": 3}',
+            "a broken baseline: expected `array`, g",
+        ),
         (b'{"schema": "memreplay.peak/1"}', "this is 'memreplay.peak/1', not memreplay.base"),
         (b"\x80\x05no", "base.x"),
     ],

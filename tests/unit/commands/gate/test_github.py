@@ -13,34 +13,33 @@ from tests.unit.commands.gate.gates import (
     PEAK,
     SKIPPED,
     WHOLE,
-    in_repository,
-    nowhere,
     report,
+    told,
 )
 
 COMMAND = re.compile(r"::(error|warning|notice) ((?:[a-z]+=[^,:]*)(?:,[a-z]+=[^,:]*)*)::(.*)")
 
 
 def test_an_annotation_on_the_line_that_grew() -> None:
-    assert render_gate_github(report(PEAK), in_repository) == (
+    assert render_gate_github(told(report(PEAK))) == (
         "::error file=gpt/model.py,line=212,title=memreplay gate%3A max-peak::"
         "peak held 41.2 GiB > 38 GiB"
         " (+3.4 GiB since base; +3.1 GiB in Attention.forward model.py:212)"
     )
-    line = render_gate_github(report(PEAK), nowhere)
+    line = render_gate_github(report(PEAK))
     assert line.startswith("::error title=memreplay gate%3A max-peak::peak held")
 
 
 def test_a_pass_is_a_notice() -> None:
-    assert render_gate_github(PASSED, nowhere) == (
+    assert render_gate_github(PASSED) == (
         "::notice title=memreplay gate::PASS peak held 41.2 GiB <= 50 GiB (+3.4 GiB since base)"
     )
-    lines = render_gate_github(report(SKIPPED), nowhere).splitlines()
+    lines = render_gate_github(report(SKIPPED)).splitlines()
     assert [line.partition(" ")[0] for line in lines] == ["::notice", "::notice"]
 
 
 def test_what_could_not_be_judged_is_an_error() -> None:
-    assert render_gate_github(report(NOT_JUDGED), nowhere) == (
+    assert render_gate_github(report(NOT_JUDGED)) == (
         "::error title=memreplay gate%3A no-leaks could not be judged::"
         "no-leaks could not be judged: 1 step is too few to tell a leak from a start-up"
     )
@@ -48,12 +47,12 @@ def test_what_could_not_be_judged_is_an_error() -> None:
 
 def test_each_line_is_one_command() -> None:
     for found in (WHOLE, HOSTILE):
-        for line in render_gate_github(found, lambda path: path).splitlines():
+        for line in render_gate_github(told(found, lambda path: path)).splitlines():
             assert COMMAND.fullmatch(line), line
 
 
 def test_names_are_escaped() -> None:
-    first = render_gate_github(HOSTILE, lambda path: path).splitlines()[0]
+    first = render_gate_github(told(HOSTILE, lambda path: path)).splitlines()[0]
     match = COMMAND.fullmatch(first)
     assert match is not None
     properties = dict(part.split("=", 1) for part in match[2].split(","))

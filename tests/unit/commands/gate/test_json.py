@@ -1,4 +1,4 @@
-"""Tests of commands/gate/json.py."""
+"""Tests of the JSON of memreplay gate, against docs/schemas/gate-1.json."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import json
 
 import pytest
 
-from memreplay.commands.gate.json import render_gate_json
 from memreplay.commands.gate.result import GateReport
-from tests.unit.commands.gate.gates import HOSTILE, PASSED, WHOLE, in_repository, nowhere
+from memreplay.render.record_json import render_json
+from tests.unit.commands.gate.gates import HOSTILE, PASSED, WHOLE, told
 from tests.unit.render.schemas import check_against
 
 
 @pytest.mark.parametrize("report", [WHOLE, PASSED, HOSTILE])
 def test_the_schema(report: GateReport) -> None:
-    text = render_gate_json(report, in_repository)
+    text = render_json(told(report))
     assert text.isascii()
     found = json.loads(text)
     check_against("gate-1.json", found)
@@ -22,7 +22,7 @@ def test_the_schema(report: GateReport) -> None:
 
 
 def test_what_is_where() -> None:
-    found = json.loads(render_gate_json(WHOLE, in_repository))
+    found = json.loads(render_json(told(WHOLE)))
     first = found["findings"][0]
     assert (first["rule"], first["device"]) == ("max-peak", 0)
     assert (first["limit_bytes"], first["actual_bytes"]) == (38 << 30, 412 * (1 << 30) // 10)
@@ -34,5 +34,5 @@ def test_what_is_where() -> None:
     assert [one["outcome"] for one in found["not_judged"]] == ["skipped", "skipped", "not_judged"]
     assert found["files"][1]["error"] == "there is no such file"
     assert found["files"][1]["exit_code"] == 3
-    without = json.loads(render_gate_json(WHOLE, nowhere))
+    without = json.loads(render_json(WHOLE))
     assert without["findings"][0]["repository_file"] is None

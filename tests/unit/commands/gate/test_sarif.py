@@ -11,8 +11,9 @@ import pytest
 
 from memreplay.commands.gate.result import GateReport
 from memreplay.commands.gate.sarif import render_gate_sarif
+from memreplay.commands.gate.telling import nowhere
 from tests.conftest import ROOT
-from tests.unit.commands.gate.gates import HOSTILE, PASSED, WHOLE, in_repository, nowhere
+from tests.unit.commands.gate.gates import HOSTILE, PASSED, WHOLE, in_repository, told
 
 SCHEMA = json.loads(
     (ROOT / "tests" / "schemas" / "sarif-2.1.0-rtm.5.json").read_text(encoding="utf-8")
@@ -24,7 +25,7 @@ def validate(document: object) -> None:
 
 
 def rendered(report: GateReport, paths: Any = in_repository) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(render_gate_sarif(report, paths, "0.1.0"))
+    found: dict[str, Any] = json.loads(render_gate_sarif(told(report, paths)))
     return found
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from memreplay.commands.gate.result import Cause, Finding, GatedFile, GateReport
-from memreplay.commands.gate.words import cause_words, finding_words, headline, limit_words
+from memreplay.commands.gate.result import Cause, Finding, GateReport
+from memreplay.commands.gate.telling import gate_report
+from memreplay.commands.gate.words import cause_words, finding_words, limit_words
 from tests.unit.commands.gate.gates import (
     FRAGMENTATION,
     GIB,
@@ -26,8 +27,13 @@ from tests.unit.commands.gate.gates import (
     TRUSTED,
     UNREADABLE,
     WHOLE,
+    gated,
     report,
 )
+
+
+def headline(found: GateReport) -> str:
+    return found.headline
 
 
 def test_the_line_that_fails() -> None:
@@ -71,10 +77,10 @@ def test_what_cannot_be_trusted_goes_first() -> None:
 
 
 def test_several_files_are_named() -> None:
-    two = GateReport((GatedFile("a/x.pkl", None, (KEPT,)), GatedFile("b/y.pkl", None, (PEAK,))))
+    two = gate_report([gated("a/x.pkl", None, (KEPT,)), gated("b/y.pkl", None, (PEAK,))])
     assert headline(two).startswith("FAIL y.pkl: peak held 41.2 GiB > 38 GiB (")
-    assert headline(replace(two, files=two.files[:1] * 2)).startswith("PASS x.pkl: peak held")
-    assert headline(GateReport((*two.files, UNREADABLE))) == (
+    assert headline(gate_report(two.files[:1] * 2)).startswith("PASS x.pkl: peak held")
+    assert headline(gate_report((*two.files, UNREADABLE))) == (
         "FAIL a b/rank1.pkl: there is no such file; 1 more failed"
     )
 
@@ -82,14 +88,14 @@ def test_several_files_are_named() -> None:
 def test_the_worst_of_several_goes_first() -> None:
     worse = replace(PEAK, actual_bytes=(PEAK.actual_bytes or 0) + GIB)
     other = replace(LEAK, actual_bytes=900 * GIB)
-    files = [GatedFile(f"r{i}.pkl", None, (one, other)) for i, one in enumerate((PEAK, worse))]
-    line = headline(GateReport(tuple(files)))
+    files = [gated(f"r{i}.pkl", None, (one, other)) for i, one in enumerate((PEAK, worse))]
+    line = headline(gate_report(files))
     assert line.startswith("FAIL r1.pkl: peak held 42.2 GiB > 38 GiB (")
     assert line.endswith("; 3 more failed")
     # By how far it is above its own limit, and of the same part of memory.
     part = replace(worse, category="activations")
-    files = [GatedFile(f"r{i}.pkl", None, (one,)) for i, one in enumerate((PEAK, part))]
-    assert headline(GateReport(tuple(files))).startswith("FAIL r0.pkl: ")
+    files = [gated(f"r{i}.pkl", None, (one,)) for i, one in enumerate((PEAK, part))]
+    assert headline(gate_report(files)).startswith("FAIL r0.pkl: ")
 
 
 def test_a_limit_of_0_bytes_is_a_limit() -> None:
