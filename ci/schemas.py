@@ -307,7 +307,7 @@ def _kind(value: dict[str, Any], *, many: bool = False) -> str:
     if "$ref" in value:
         return _link(value["$ref"].rpartition("/")[2])
     if "anyOf" in value:
-        return ", ".join(_kind(one) for one in value["anyOf"])
+        return ", ".join(_kind(one, many=many) for one in value["anyOf"])
     if "const" in value:
         return f"`{value['const']}`"
     if "enum" in value:
@@ -316,11 +316,12 @@ def _kind(value: dict[str, Any], *, many: bool = False) -> str:
     if kind is None:
         return "any"
     if isinstance(kind, list):
-        return ", ".join(kind)
+        return ", ".join(_kind({"type": one}, many=many) for one in kind)
     if kind == "array":
+        arrays = "arrays" if many else "array"
         if inner := value.get("prefixItems"):
-            return f"array of {COUNTS[len(inner)]} {_kind(inner[0], many=True)}"
-        return f"array of {_kind(value['items'], many=True)}"
+            return f"{arrays} of {COUNTS[len(inner)]} {_kind(inner[0], many=True)}"
+        return f"{arrays} of {_kind(value['items'], many=True)}"
     if kind == "object" and value.get("additionalProperties"):
         return f"object of {_kind(value['additionalProperties'], many=True)}"
     return f"{kind}s" if many and kind != "null" else str(kind)

@@ -37,7 +37,6 @@ from memreplay.commands.report.find import overview
 from memreplay.commands.report.json import render_report_json
 from memreplay.commands.report.text import report_document
 from memreplay.commands.segments.find import segments_report
-from memreplay.commands.segments.json import render_segments_json
 from memreplay.commands.segments.text import segments_document
 from memreplay.commands.steps.find import steps_report
 from memreplay.commands.steps.text import steps_document
@@ -128,7 +127,7 @@ def questions(snap: mr.Snapshot, dice: int) -> list[Asked]:
         Asked(
             lambda: segments_report(snap, top=top),
             lambda report: segments_document(report, top=top, listed=dice % 3 == 0),
-            render_segments_json,
+            render_json,
         ),
         Asked(
             lambda: categories_report(snap, measure=of_blocks, when=when, top=top),
