@@ -31,7 +31,6 @@ from memreplay.commands.gate.text import gate_document
 from memreplay.commands.leaks.find import leaks_report
 from memreplay.commands.leaks.text import leaks_document
 from memreplay.commands.oom.find import oom_report
-from memreplay.commands.oom.json import render_oom_json
 from memreplay.commands.oom.text import oom_document
 from memreplay.commands.report.find import overview
 from memreplay.commands.report.json import render_report_json
@@ -158,7 +157,7 @@ def questions(snap: mr.Snapshot, dice: int) -> list[Asked]:
             gate_document,
             lambda report: render_gate_json(report, lambda path: path if dice % 2 else None),
         ),
-        Asked(lambda: oom_report(snap, number=0, by=by, top=top), oom_document, render_oom_json),
+        Asked(lambda: oom_report(snap, number=0, by=by, top=top), oom_document, render_json),
         Asked(lambda: overview(snap), report_document, render_report_json),
         Asked(
             lambda: steps_report(snap, period=(None, 2)[dice % 2], top=top),
