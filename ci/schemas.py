@@ -318,7 +318,7 @@ def _kind(value: dict[str, Any], *, many: bool = False) -> str:
     if "$ref" in value:
         return _link(value["$ref"].rpartition("/")[2])
     if "anyOf" in value:
-        return ", ".join(_kind(one) for one in value["anyOf"])
+        return ", ".join(_kind(one, many=many) for one in value["anyOf"])
     if "const" in value:
         return f"`{value['const']}`"
     if "enum" in value:
@@ -327,7 +327,7 @@ def _kind(value: dict[str, Any], *, many: bool = False) -> str:
     if kind is None:
         return "any"
     if isinstance(kind, list):
-        return ", ".join(kind)
+        return ", ".join(_kind({"type": one}, many=many) for one in kind)
     if kind == "array":
         arrays = "arrays" if many else "array"
         if inner := value.get("prefixItems"):

@@ -31,13 +31,11 @@ from memreplay.commands.gate.text import gate_document
 from memreplay.commands.leaks.find import leaks_report
 from memreplay.commands.leaks.text import leaks_document
 from memreplay.commands.oom.find import oom_report
-from memreplay.commands.oom.json import render_oom_json
 from memreplay.commands.oom.text import oom_document
 from memreplay.commands.report.find import overview
 from memreplay.commands.report.json import render_report_json
 from memreplay.commands.report.text import report_document
 from memreplay.commands.segments.find import segments_report
-from memreplay.commands.segments.json import render_segments_json
 from memreplay.commands.segments.text import segments_document
 from memreplay.commands.steps.find import steps_report
 from memreplay.commands.steps.text import steps_document
@@ -128,7 +126,7 @@ def questions(snap: mr.Snapshot, dice: int) -> list[Asked]:
         Asked(
             lambda: segments_report(snap, top=top),
             lambda report: segments_document(report, top=top, listed=dice % 3 == 0),
-            render_segments_json,
+            render_json,
         ),
         Asked(
             lambda: categories_report(snap, measure=of_blocks, when=when, top=top),
@@ -159,7 +157,7 @@ def questions(snap: mr.Snapshot, dice: int) -> list[Asked]:
             gate_document,
             render_json,
         ),
-        Asked(lambda: oom_report(snap, number=0, by=by, top=top), oom_document, render_oom_json),
+        Asked(lambda: oom_report(snap, number=0, by=by, top=top), oom_document, render_json),
         Asked(lambda: overview(snap), report_document, render_report_json),
         Asked(
             lambda: steps_report(snap, period=(None, 2)[dice % 2], top=top),

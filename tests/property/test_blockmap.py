@@ -291,7 +291,7 @@ def test_pins_by_any_way_or_several_add_up(made: Pictures, by: str) -> None:
             pins, total, rest, _ = pins_of(usage, found, Grouper(snap, by), 0)
             shown: Counter[str] = Counter()
             for pin in pins:
-                shown[pin.group.label] += pin.group.bytes
+                shown[pin.label] += pin.bytes
             assert (total, rest) == (len(pins), 0)
             assert +shown == +slow
             assert sum(slow.values()) == found.pinned

@@ -117,7 +117,7 @@ def assert_is(oom: Oom, want: Failure, chosen: Settings) -> None:
     assert (oom.request_bytes, oom.stream, oom.pool) == (want.size, want.stream, want.pool)
     assert oom.pending_bytes == sum(one.sum("pending") for one in want.ranges)
     assert (oom.device_free_bytes, oom.needed_bytes) == (free, needed(want.size, chosen))
-    assert {part.name: (part.bytes, part.largest_bytes) for part in oom.parts} == {
+    assert {part.name: (part.bytes, part.largest_bytes) for part in oom.cached} == {
         name: (sum(sizes), max(sizes)) for name, sizes in judged.items()
     }
     assert oom.cause == cause(want, judged, free, chosen)

@@ -27,11 +27,11 @@ def pins_table(
     """The groups that pin `whole` bytes; `more` are not shown and have `rest` (bytes, blocks)."""
     rows = []
     for pin in pins:
-        row = group_row(pin.group, by, all_frames=all_frames)
+        row = group_row(pin, by, all_frames=all_frames)
         pinned, part, blocks, place = row.cells
         cells = (pinned, part, size(pin.alone_bytes), blocks, count(pin.segments), place)
         rows.append(Row(cells, row.below, row.style))
-    rows = told_apart(rows, [pin.group for pin in pins])
+    rows = told_apart(rows, pins)
     if more:
         words = f"{counted(more, 'more group')} (--top 0 shows all)"
         left = percent(share(rest[0], whole))

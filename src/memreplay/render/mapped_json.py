@@ -26,7 +26,7 @@ def sums_json(sums: MapSums) -> dict[str, object]:
 
 def pin_json(pin: Pin) -> dict[str, object]:
     """A group that pins free memory: `bytes` are free ones, `count` the blocks that pin them."""
-    return group_json(pin.group) | {"segments": pin.segments, "alone_bytes": pin.alone_bytes}
+    return group_json(pin) | {"segments": pin.segments, "alone_bytes": pin.alone_bytes}
 
 
 def pool_json(pool: tuple[int, int] | None) -> list[int] | None:

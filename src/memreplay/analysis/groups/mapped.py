@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import asdict
+
 from memreplay.analysis.groups.records import MapSums, Pin
 from memreplay.analysis.trust.trust import strict_verdict, verdict
 from memreplay.snapshot.model import Verdict
@@ -57,8 +59,12 @@ def pins_of(
     """(the `top` groups that pin most, how many there are, bytes and blocks of those left out)."""
     rows, total, whole, count = found.pins(grouper.keys(usage), top)
     pins = tuple(
-        Pin(grouper.group(usage, name, size, blocks, whole), segments, alone)
+        Pin(
+            **asdict(grouper.group(usage, name, size, blocks, whole)),
+            segments=segments,
+            alone_bytes=alone,
+        )
         for name, size, blocks, segments, alone in rows
     )
-    rest = whole - sum(pin.group.bytes for pin in pins)
-    return pins, total, rest, count - sum(pin.group.count for pin in pins)
+    rest = whole - sum(pin.bytes for pin in pins)
+    return pins, total, rest, count - sum(pin.count for pin in pins)

@@ -110,9 +110,9 @@ def command(file: str, reading: Reading, selection: Selection, asked: Asked) -> 
 
 def _render(report: OomReport, fmt: str) -> str:
     if fmt == "json":
-        from memreplay.commands.oom.json import render_oom_json
+        from memreplay.render.record_json import render_json
 
-        return render_oom_json(report)
+        return render_json(report)
     from memreplay.commands.oom.text import oom_document
 
     return render_document(oom_document(report))

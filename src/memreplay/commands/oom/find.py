@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 import memreplay._core as _core
@@ -12,6 +13,8 @@ from memreplay.analysis.groups.mapped import map_verdict, pins_of
 from memreplay.analysis.selecting.choice import chosen_devices
 from memreplay.analysis.selecting.selection import Choices, Selection, selected
 from memreplay.commands.oom.result import (
+    Asker,
+    CachedName,
     CachedPart,
     Cause,
     DeviceOoms,
@@ -19,6 +22,7 @@ from memreplay.commands.oom.result import (
     Oom,
     OomReport,
     Remedy,
+    RemedyName,
 )
 from memreplay.errors import UsageError
 
@@ -27,7 +31,6 @@ if TYPE_CHECKING:
 
     from memreplay.engine.query._blockmap import BlockMap
     from memreplay.engine.read.column import Column
-    from memreplay.snapshot.model import Group
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.snapshot import Snapshot
 
@@ -107,10 +110,10 @@ def oom_report(
     return OomReport(
         file=snap.file,
         by=by,
+        truncated=snap.truncation is not None,
+        devices=devices,
         all_frames=all_frames,
         chosen=number,
-        devices=devices,
-        truncated=snap.truncation is not None,
     )
 
 
@@ -138,21 +141,21 @@ def _device(
     one = _Telling(replay, grouper, pinning, card, total_bytes is not None, top)
     return DeviceOoms(
         device=replay.device,
+        first_event=replay.first_event,
         events=replay.events,
         trace_events=snap.trace_events(replay.device),
-        first_event=replay.first_event,
         start_us=replay.time_us(replay.start),
         exactness="exact" if trust.exact else "estimated",
         trusted=trust.trusted,
         reasons=trust.reasons,
         total_bytes=card,
         total_known=total_bytes is not None,
+        ooms_total=len(events),
         ooms=tuple(
             one.tell(at, event, free.get(event))
             for at, event in enumerate(events, 1)
             if not number or not most or at <= most or at == number
         ),
-        ooms_total=len(events),
     )
 
 
@@ -175,13 +178,13 @@ def _last_state(snap: Snapshot, replay: Replay, grouper: Grouper, top: int) -> L
         active_bytes=used,
         cached_bytes=sums["free"],
         largest_free_bytes=sums["largest"],
-        measure="active",
-        groups=groups,
+        live_count=count,
         groups_total=total,
         rest_bytes=used - sum(group.bytes for group in groups),
         rest_count=count - sum(group.count for group in groups),
-        live_count=count,
-        parts=parts,
+        groups=groups,
+        pools=parts if grouper.by == "pool" else UNSET,
+        streams=parts if grouper.by == "stream" else UNSET,
     )
 
 
@@ -253,25 +256,25 @@ class _Telling:
             number=number,
             event_index=event,
             time_us=replay.time_us(event),
+            cause=_cause(judged, asked, outside if self.card_known else 0),
             request_bytes=request,
             needed_bytes=asked.needed,
+            missing_bytes=asked.missing,
             pool=default if pool_id == _core.ABSENT_ID else replay.pool_of(pool_id) or default,
             pool_assumed=pool_id == _core.ABSENT_ID and found.has_private_pools,
             stream=stream,
             kind="small" if small else "large",
             asked_by=self._asked_by(row),
             device_free_bytes=free,
+            outside_bytes=outside,
+            outside_known=self.card_known and free is not None,
             reserved_bytes=reserved,
             active_bytes=used,
             allocated_bytes=replay.measure("allocated").bytes_at(event),
             requested_bytes=replay.measure("requested").bytes_at(event),
-            outside_bytes=outside,
-            outside_known=self.card_known and free is not None,
-            cause=_cause(judged, asked, outside if self.card_known else 0),
-            cached_bytes=sums["free"],
-            parts=_parts(judged),
             pending_bytes=sums["pending"],
-            missing_bytes=asked.missing,
+            cached_bytes=sums["free"],
+            cached=_cached(judged),
             remedies=_remedies(
                 judged,
                 asked,
@@ -281,24 +284,27 @@ class _Telling:
                 private=_free_of_private(found, pool),
                 limited=replay.rules.max_split_bytes >= 0,
             ),
-            measure="active",
-            groups=groups,
+            live_count=count,
             groups_total=total,
             rest_bytes=used - sum(group.bytes for group in groups),
             rest_count=count - sum(group.count for group in groups),
-            live_count=count,
-            parts_live=parts,
+            groups=groups,
             pinned_bytes=found.pinned,
             pins=pins,
             pins_total=pins_total,
             pins_rest_bytes=pins_rest,
             pins_rest_count=pins_count,
+            pools=parts if self.grouper.by == "pool" else UNSET,
+            streams=parts if self.grouper.by == "stream" else UNSET,
         )
 
-    def _asked_by(self, row: int) -> Group:
+    def _asked_by(self, row: int) -> Asker:
         stack = _rows(self.replay, "stack")[row]
         name = self.grouper.stack_name(stack, baseline=False)
-        return self.grouper.stack_group(self.active, name, 0, 0, 0.0)
+        label = self.grouper.dimensions.label(self.active, "stack", name)
+        return Asker(
+            label=label.text, user=label.user, libraries=label.libraries, frames=label.frames
+        )
 
 
 def _rows(replay: Replay, name: str) -> memoryview:
@@ -329,8 +335,14 @@ def _needed(request: int, *, expandable: bool) -> int:
     return -(-request // SMALL_SEGMENT) * SMALL_SEGMENT
 
 
-def _parts(judged: Judged) -> tuple[CachedPart, ...]:
-    names = ("too_small", "split_limit", "other_stream", "other_kind", "other_pool")
+def _cached(judged: Judged) -> tuple[CachedPart, ...]:
+    names: tuple[CachedName, ...] = (
+        "too_small",
+        "split_limit",
+        "other_stream",
+        "other_kind",
+        "other_pool",
+    )
     found = [CachedPart(name, *judged[name]) for name in names]
     # Before it gives up the allocator waits for all streams, but then asks the driver alone.
     found.append(CachedPart("too_late", *judged["fits"]))
@@ -394,7 +406,7 @@ def _remedies(
 ) -> tuple[Remedy, ...]:
     """What would have left memory to use, in the order in which one would try it."""
     bytes_of = {name: of for name, (of, _) in judged.items()}
-    found: list[tuple[str, int]] = []
+    found: list[tuple[RemedyName, int]] = []
     if asked.free >= asked.needed:
         found.append(("process_limit", asked.free))
     # The allocator does so itself before it gives up, but not while a graph is captured.

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
+from msgspec import UNSET, UnsetType
+
 from memreplay.analysis.groups.records import Kind, Pin
-from memreplay.snapshot.model import By, Exactness, Group, MeasureName, Part
+from memreplay.snapshot.model import By, Coded, Exactness, Frame, Group, MeasureName, Part, Parted
 from memreplay.snapshot.record import Record
 
 Cause = Literal[
@@ -18,133 +20,192 @@ Cause = Literal[
     "other_processes",
     "process_limit",
 ]
+CachedName = Literal[
+    "too_small", "split_limit", "other_stream", "other_kind", "other_pool", "too_late"
+]
+RemedyName = Literal[
+    "process_limit",
+    "empty_cache",
+    "expandable_segments",
+    "max_split_size",
+    "pending_frees",
+    "one_stream",
+    "private_pools",
+    "other_processes",
+    "less_live",
+]
+
+
+class Asker(Coded, frozen=True, kw_only=True):
+    """The code that asked for memory."""
+
+    frames: tuple[Frame, ...] = ()
+    """The whole stack, innermost first; none if none was recorded."""
 
 
 class CachedPart(Record, frozen=True):
-    """Free bytes that the allocator had, and why they did not serve the request.
+    """Free bytes that the allocator had, and why they did not serve the request."""
 
-    `name`: "too_small" (of its own pool, stream and kind, in blocks that are too small),
-    "split_limit" (large enough, but max_split_size keeps it), "other_stream", "other_kind" (small
-    blocks for a large request, or the other way round), "other_pool", "too_late" (it would serve
-    now: its free completed while the request failed, and the allocator does not look again).
-    """
-
-    name: str
+    name: CachedName
+    """`too_small`: of the right pool, stream and kind, in blocks that are too small. `split_limit`:
+    large enough, but max_split_size keeps it. `other_stream`, `other_pool`: of another one.
+    `other_kind`: small blocks for a large request, or the other way round. `too_late`: it would
+    serve now; its free completed while the request failed, and the allocator does not look
+    again."""
     bytes: int
+    """How many."""
     largest_bytes: int
+    """The largest block of them."""
 
 
 class Remedy(Record, frozen=True):
-    """What would have left bytes to use, how many at most, and whether they would have sufficed.
+    """What would have left memory to use."""
 
-    `name`: "process_limit", "empty_cache", "expandable_segments", "max_split_size",
-    "pending_frees", "one_stream", "private_pools", "other_processes" or "less_live".
-    """
-
-    name: str
+    name: RemedyName
+    """[What would have helped](oom.md#what-would-have-helped)."""
     bytes: int
+    """What it would have given, at most; of `less_live` what the largest group holds."""
     enough: bool
+    """Whether that may have been enough."""
 
 
-class Oom(Record, frozen=True):
-    """A request that failed, and the memory at that moment.
-
-    `number` counts the device's from 1. `request_bytes` is rounded to a block's size,
-    `needed_bytes` what was asked of the driver for it, or at most of an expandable segment.
-    `device_free_bytes` is the driver's word, None where the event does not say. `cached_bytes` is
-    what the allocator had free; `parts` add up to it. `pending_bytes` waited for streams, and is
-    not among it. `outside_bytes` is what the card held besides: with `outside_known` all of it,
-    else at least that much. `missing_bytes` is what the device had too little of for it. The groups
-    (with `rest_bytes`) add up to `active_bytes`, the pins to `pinned_bytes`.
-    """
+class Oom(Record, Parted, frozen=True, kw_only=True):
+    """A request that failed, and the memory at that moment. The `bytes` of the groups and
+    `rest_bytes` add up to `active_bytes`."""
 
     number: int
+    """Which one of the device it is, from 1."""
     event_index: int
+    """Its event."""
     time_us: int | None
-    request_bytes: int
-    needed_bytes: int
-    pool: tuple[int, int]
-    pool_assumed: bool
-    stream: int
-    kind: Kind
-    asked_by: Group
-    device_free_bytes: int | None
-    reserved_bytes: int
-    active_bytes: int
-    allocated_bytes: int
-    requested_bytes: int
-    outside_bytes: int
-    outside_known: bool
+    """That event's time."""
     cause: Cause
-    cached_bytes: int
-    parts: tuple[CachedPart, ...]
-    pending_bytes: int
+    """[Why it failed](oom.md#causes)."""
+    request_bytes: int
+    """What was asked for, rounded to a block's size."""
+    needed_bytes: int
+    """What the driver was asked for, for it; of an expandable segment at most."""
     missing_bytes: int
+    """`needed_bytes` less what the driver had, 0 at least."""
+    pool: tuple[int, int]
+    """The pool that was asked: `[0, 0]` is the default."""
+    pool_assumed: bool
+    """Whether the event does not say the pool, and the default one is taken."""
+    stream: int
+    """The stream."""
+    kind: Kind
+    """Which blocks serve the request: those for up to 1 MiB, or for more."""
+    asked_by: Asker
+    """Who asked."""
+    device_free_bytes: int | None
+    """What the driver had free; null if the event does not say."""
+    outside_bytes: int
+    """What the card held besides: all of it, or at least so much."""
+    outside_known: bool
+    """Whether it is all of it (`--total-memory`)."""
+    reserved_bytes: int
+    """What was reserved then."""
+    active_bytes: int
+    """What was active then."""
+    allocated_bytes: int
+    """What was allocated then."""
+    requested_bytes: int
+    """What was requested then."""
+    pending_bytes: int
+    """What was active and waited for a stream."""
+    cached_bytes: int
+    """What the allocator had free."""
+    cached: tuple[CachedPart, ...]
+    """These bytes by why they did not serve, the most first; they add up."""
     remedies: tuple[Remedy, ...]
-    measure: MeasureName
-    groups: tuple[Group, ...]
+    """What would have helped, in the order in which one would try it."""
+    live_count: int
+    """How many blocks were active."""
     groups_total: int
     rest_bytes: int
     rest_count: int
-    live_count: int
-    parts_live: tuple[Part, ...]
+    groups: tuple[Group, ...]
     pinned_bytes: int
     pins: tuple[Pin, ...]
     pins_total: int
     pins_rest_bytes: int
     pins_rest_count: int
+    pools: tuple[Part, ...] | UnsetType = UNSET
+    streams: tuple[Part, ...] | UnsetType = UNSET
+
+    @property
+    def measure(self) -> MeasureName:
+        """What groups are of."""
+        return "active"
 
 
-class LastState(Record, frozen=True):
-    """The state at the end of a trace in which nothing failed: what failed may have failed there.
-
-    `peak_event` is where most was active, `peak_bytes` how much. The groups (with `rest_bytes`) add
-    up to `active_bytes`.
-    """
+class LastState(Record, Parted, frozen=True, kw_only=True):
+    """The state at the end of a trace in which nothing failed: where the program dumped because of
+    an error, it most likely failed there. The `bytes` of the groups and `rest_bytes` add up to
+    `active_bytes`."""
 
     event_index: int
+    """The last event; `first_event` - 1 if there is none."""
     time_us: int | None
+    """That event's time."""
     peak_event: int
+    """The first event after which most is active."""
     peak_bytes: int
+    """How much that is."""
     reserved_bytes: int
+    """What is reserved at the end."""
     active_bytes: int
+    """What is active then."""
     cached_bytes: int
+    """What is free of reserved memory."""
     largest_free_bytes: int
-    measure: MeasureName
-    groups: tuple[Group, ...]
+    """The largest free block."""
+    live_count: int
+    """How many blocks are active."""
     groups_total: int
     rest_bytes: int
     rest_count: int
-    live_count: int
-    parts: tuple[Part, ...]
+    groups: tuple[Group, ...]
+    pools: tuple[Part, ...] | UnsetType = UNSET
+    streams: tuple[Part, ...] | UnsetType = UNSET
+
+    @property
+    def measure(self) -> MeasureName:
+        """What groups are of."""
+        return "active"
 
 
-class DeviceOoms(Record, frozen=True):
-    """The out-of-memory events of one device. `total_bytes` is the card's memory: as the user says
-    it (`total_known`), else the most that was seen of it. `ooms_total` counts them all, those that
-    are not told too. `end` is the state at the end where no device has any."""
+class DeviceOoms(Record, frozen=True, kw_only=True):
+    """The out-of-memory events of one device."""
 
     device: int
+    first_event: int
     events: int
     trace_events: int
-    first_event: int
     start_us: int | None
     exactness: Exactness
     trusted: bool
     reasons: tuple[str, ...]
     total_bytes: int | None
     total_known: bool
-    ooms: tuple[Oom, ...]
     ooms_total: int
+    """How many out-of-memory events there are."""
     end: LastState | None = None
+    """If no device has any, the state at the end; else null."""
+    ooms: tuple[Oom, ...]
+    """All of them, whatever `--oom` says."""
 
 
-class OomReport(Record, frozen=True):
-    """What `memreplay oom` shows; `chosen` is the number of the one to tell in detail, 0: all."""
+class OomReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.oom/1"):
+    """What `memreplay oom` found."""
+
+    text_only = ("all_frames", "chosen")
 
     file: str
     by: By
-    all_frames: bool
-    chosen: int
-    devices: tuple[DeviceOoms, ...]
     truncated: bool = False
+    devices: tuple[DeviceOoms, ...]
+    all_frames: bool = False
+    """Whether whole stacks are shown."""
+    chosen: int = 1
+    """The number of the event to tell in detail; 0 for all."""

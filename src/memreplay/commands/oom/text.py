@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from memreplay.commands.oom.result import Cause, DeviceOoms, LastState, Oom, OomReport, Remedy
 from memreplay.render.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
-from memreplay.render.holders import group_row, holder_tables
+from memreplay.render.holders import coded_row, holder_tables
 from memreplay.render.mapped import NO_SEGMENTS, elapsed, part_words, pins_table
 from memreplay.render.reasons import reason_notes
 from memreplay.render.units import count, counted, size, time_utc
@@ -156,10 +156,11 @@ def _detail(oom: Oom, device: DeviceOoms, report: OomReport) -> list[Block]:
         Pairs(_pairs(oom, device)),
         _asked_by(oom, report),
     ]
-    if oom.parts or oom.pending_bytes:
+    if oom.cached or oom.pending_bytes:
         blocks.append(_cached(oom))
     blocks += [Heading(("what would have helped",)), _remedies(oom)]
-    blocks += [_Live(oom).table(report)] if oom.groups or oom.rest_count else []
+    if oom.groups or oom.rest_count:
+        blocks += holder_tables(oom, oom.active_bytes, report.by, all_frames=report.all_frames)
     if oom.pins:
         rest = oom.pins_rest_bytes, oom.pins_rest_count
         more = oom.pins_total - len(oom.pins)
@@ -221,14 +222,14 @@ def _card(oom: Oom, device: DeviceOoms) -> str:
 
 
 def _asked_by(oom: Oom, report: OomReport) -> Table:
-    row = group_row(oom.asked_by, "stack", all_frames=report.all_frames)
-    return Table(("asked by, and its callers",), ("left",), (Row(row.cells[3:], row.below),))
+    row = coded_row((), oom.asked_by, "stack", all_frames=report.all_frames)
+    return Table(("asked by, and its callers",), ("left",), (Row(row.cells, row.below),))
 
 
 def _cached(oom: Oom) -> Table:
     rows = [
         Row((size(part.bytes), size(part.largest_bytes), _why(part.name, oom)))
-        for part in oom.parts
+        for part in oom.cached
     ]
     if oom.pending_bytes:
         rows.append(Row((size(oom.pending_bytes), "-", "not free yet: waits for a stream")))
@@ -259,23 +260,6 @@ def remedy_words(one: Remedy, oom: Oom) -> str:
             f" {enough}"
         )
     words = _REMEDIES[one.name]
-    if one.name == "max_split_size" and any(part.name == "split_limit" for part in oom.parts):
+    if one.name == "max_split_size" and any(part.name == "split_limit" for part in oom.cached):
         words = _SPLIT_LIMITED
     return f"at most {size(one.bytes)}, {enough}: {words}"
-
-
-class _Live:
-    """The live set in the shape that tables of holders have."""
-
-    def __init__(self, oom: Oom) -> None:
-        self.measure = oom.measure
-        self.groups = oom.groups
-        self.groups_total = oom.groups_total
-        self.rest_bytes = oom.rest_bytes
-        self.rest_count = oom.rest_count
-        self.parts = oom.parts_live
-        self.whole = oom.active_bytes
-
-    def table(self, report: OomReport) -> Table:
-        (table,) = holder_tables(self, self.whole, report.by, all_frames=report.all_frames)
-        return table

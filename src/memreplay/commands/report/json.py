@@ -8,7 +8,6 @@ from typing import Any
 
 from memreplay.commands.fragmentation.json import render_fragmentation_json
 from memreplay.commands.fragmentation.result import UnusedPoint
-from memreplay.commands.oom.json import render_oom_json
 from memreplay.commands.report.advice_words import advice_words
 from memreplay.commands.report.result import Advice, DeviceOverview, Overview
 from memreplay.commands.report.text import commands
@@ -23,7 +22,7 @@ _PARTS: dict[str, Callable[[Any], str]] = {
     "fragmentation": render_fragmentation_json,
     "steps": render_json,
     "leaks": render_json,
-    "oom": render_oom_json,
+    "oom": render_json,
 }
 
 

@@ -80,9 +80,9 @@ def command(file: str, reading: Reading, selection: Selection, asked: Asked) -> 
 
 def _render(report: SegmentsReport, fmt: str, top: int, listed: bool) -> str:
     if fmt == "json":
-        from memreplay.commands.segments.json import render_segments_json
+        from memreplay.render.record_json import render_json
 
-        return render_segments_json(report)
+        return render_json(report, indent=None)
     from memreplay.commands.segments.text import segments_document
 
     return render_document(segments_document(report, top=top, listed=listed))

@@ -15,6 +15,7 @@ from memreplay.analysis.selecting.selection import Choices, Selection, selected
 from memreplay.analysis.trust.trust import strict_verdict, verdict
 from memreplay.commands.segments.result import (
     ChangeGroup,
+    Changes,
     DeviceSegments,
     SegmentChange,
     SegmentsReport,
@@ -40,18 +41,13 @@ def segments_report(
     """
     selection = selected(selection, choices)
     grouper = Grouper(snap, "frame")
-    devices = tuple(
-        _device(snap, snap.replay(device), grouper, selection.top, selection.strict)
-        for device in chosen_devices(snap, selection)
-    )
-    pools = {int(i) for device in devices for i in np.unique(device.changes.pool)}
-    codes = {int(code) for device in devices for code in np.unique(device.changes.action)}
     return SegmentsReport(
         file=snap.file,
         truncated=snap.truncation is not None,
-        pools={i: snap.native.pool(i) for i in pools if i != _core.ABSENT_ID},
-        actions={code: snap.action_name(code) or "" for code in codes},
-        devices=devices,
+        devices=tuple(
+            _device(snap, snap.replay(device), grouper, selection.top, selection.strict)
+            for device in chosen_devices(snap, selection)
+        ),
     )
 
 
@@ -76,11 +72,27 @@ def _device(
         exactness="exact" if trust.exact else "estimated",
         trusted=trust.trusted,
         reasons=trust.reasons,
-        largest=_largest(snap, replay, changes, rank, top),
-        changes=changes,
+        at_peak=reserved_groups(grouper.dimensions, "frame", usage, usage.peak.event_index, 0)[0],
         taken=_groups(snap, replay, changes, changes.bytes > 0, rank),
         given_back=_groups(snap, replay, changes, changes.bytes < 0, rank),
-        at_peak=reserved_groups(grouper.dimensions, "frame", usage, usage.peak.event_index, 0)[0],
+        changes=_changes(snap, changes),
+        largest=_largest(snap, replay, changes, rank, top),
+    )
+
+
+def _changes(snap: Snapshot, changes: SegmentChanges) -> Changes:
+    """All of them, spelled out: names, pools, and what is not known."""
+    actions = {code: snap.action_name(code) or "" for code in np.unique(changes.action).tolist()}
+    pools = {i: snap.pool_id(i) for i in np.unique(changes.pool).tolist()}
+    return Changes(
+        event_index=changes.event.tolist(),
+        time_us=[None if t == _core.ABSENT_TIME else t for t in changes.time_us.tolist()],
+        action=[actions[code] for code in changes.action.tolist()],
+        address=changes.address.tolist(),
+        bytes=changes.bytes.tolist(),
+        reserved_bytes=changes.reserved.tolist(),
+        stream=changes.stream.tolist(),
+        pool=[pools[i] for i in changes.pool.tolist()],
     )
 
 
@@ -117,15 +129,15 @@ def _groups(
         largest = rows[mine[np.argmax(n_bytes[mine])]]
         found.append(
             ChangeGroup(
-                place=None if frames[at] == _core.ABSENT_ID else snap.frame(frames[at]),
-                is_user=is_user[at],
-                frames=snap.stack(int(changes.stack[largest])),
                 bytes=int(n_bytes[mine].sum()),
                 count=len(mine),
                 least_bytes=int(n_bytes[mine].min()),
                 most_bytes=int(n_bytes[mine].max()),
                 first_event=int(changes.event[rows[mine[0]]]),
                 last_event=int(changes.event[rows[mine[-1]]]),
+                place=None if frames[at] == _core.ABSENT_ID else snap.frame(frames[at]),
+                is_user=is_user[at],
+                frames=snap.stack(int(changes.stack[largest])),
             )
         )
     return tuple(sorted(found, key=lambda one: (-one.bytes, one.first_event)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import UNSET, UnsetType
 
+from memreplay.analysis.groups.records import Pin
 from memreplay.analysis.groups.tree import CallTree
 from memreplay.snapshot.model import By, Coded, Exactness, Filters, Group, MeasureName, Part
 from memreplay.snapshot.record import Record
@@ -52,6 +53,11 @@ class Shared(Coded, frozen=True, kw_only=True):
     """Why they are not exact or not trusted, or what else to know: see
     [reasons](#reasons)."""
 
+    total_bytes: int | None
+    """The card's memory, or the most that was seen of it; null if nothing is known."""
+    total_known: bool
+    """Whether it was given (`--total-memory`)."""
+
     # Of groups.
     groups: tuple[Group, ...]
     """The largest first, as many as `--top` says."""
@@ -67,3 +73,16 @@ class Shared(Coded, frozen=True, kw_only=True):
     """With `--by stream`: the streams, the largest first; `--top` does not cut them."""
     tree: CallTree | UnsetType = UNSET
     """With `--tree`: the same as a tree of calls."""
+
+    # Of blocks in use next to free ones.
+    pinned_bytes: int
+    """Free bytes that `empty_cache()` would not give back; the pins and `pins_rest_bytes` add up
+    to them."""
+    pins: tuple[Pin, ...]
+    """Who pins these, the most first, as many as `--top` says."""
+    pins_total: int
+    """How many groups pin any, before `--top` cut them."""
+    pins_rest_bytes: int
+    """What the groups that `--top` cut pin."""
+    pins_rest_count: int
+    """Their blocks."""

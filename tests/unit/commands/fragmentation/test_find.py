@@ -41,7 +41,7 @@ def assert_adds_up(one: DeviceFragmentation) -> None:
     given = one.returned_bytes - one.returned_pending_bytes
     given += one.private_bytes - one.private_pending_bytes
     assert given + one.pinned_bytes == sums.free_bytes
-    assert sum(pin.group.bytes for pin in one.pins) + one.pins_rest_bytes == one.pinned_bytes
+    assert sum(pin.bytes for pin in one.pins) + one.pins_rest_bytes == one.pinned_bytes
     assert sum(pin.alone_bytes for pin in one.pins) <= one.pinned_bytes
     for point in one.points:
         assert point.unused_bytes == point.reserved_bytes - point.active_bytes
@@ -56,8 +56,8 @@ def test_by_hand() -> None:
     assert one.scattered_share == pytest.approx(0.95)
     assert (one.returned_bytes, one.pinned_bytes, one.slack_bytes) == (0, 100 * MIB, 0)
     (pin,) = one.pins
-    assert (pin.group.bytes, pin.group.count, pin.segments) == (100 * MIB, 20, 10)
-    assert pin.group.frames[0].function == "append"
+    assert (pin.bytes, pin.count, pin.segments) == (100 * MIB, 20, 10)
+    assert pin.frames[0].function == "append"
     at = {point.name: point for point in one.points}
     assert (at["most_unused"].event_index, at["most_unused"].unused_bytes) == (89, 100 * MIB)
     # The verdict is of the request that failed.
@@ -78,7 +78,7 @@ def test_a_part_for_each_block_that_pins() -> None:
     assert (one.pinned_bytes, one.pins_total) == (18 * MIB, 1)
     one = only(two_pins(), at=When("end"))
     assert one.pinned_bytes == 12 * MIB
-    assert [(pin.group.bytes, pin.alone_bytes) for pin in one.pins] == [(6 * MIB, 0)] * 2
+    assert [(pin.bytes, pin.alone_bytes) for pin in one.pins] == [(6 * MIB, 0)] * 2
     cut = only(two_pins(), at=When("end"), top=1)
     assert (cut.pins_total, cut.pins_rest_bytes, cut.pins_rest_count) == (2, 6 * MIB, 1)
 

@@ -45,11 +45,11 @@ def only(made: Machine | Snapshot, **options: Any) -> Oom:
 
 
 def assert_adds_up(oom: Oom) -> None:
-    assert sum(part.bytes for part in oom.parts) == oom.cached_bytes
+    assert sum(part.bytes for part in oom.cached) == oom.cached_bytes
     assert oom.active_bytes + oom.cached_bytes == oom.reserved_bytes
     assert sum(group.bytes for group in oom.groups) + oom.rest_bytes == oom.active_bytes
     assert sum(group.count for group in oom.groups) + oom.rest_count == oom.live_count
-    assert sum(pin.group.bytes for pin in oom.pins) + oom.pins_rest_bytes == oom.pinned_bytes
+    assert sum(pin.bytes for pin in oom.pins) + oom.pins_rest_bytes == oom.pinned_bytes
 
 
 def remedies(oom: Oom) -> dict[str, Remedy]:
@@ -75,13 +75,13 @@ def test_fragmentation() -> None:
     assert oom.cause == "fragmentation"
     assert (oom.request_bytes, oom.needed_bytes, oom.missing_bytes) == (30 * MIB,) * 3
     assert (oom.reserved_bytes, oom.active_bytes) == (200 * MIB, 100 * MIB)
-    assert oom.parts == (CachedPart("too_small", 100 * MIB, 5 * MIB),)
+    assert oom.cached == (CachedPart("too_small", 100 * MIB, 5 * MIB),)
     assert oom.asked_by.frames[0] == Frame("attention", "/srv/model.py", 52)
     assert remedies(oom)["expandable_segments"] == Remedy("expandable_segments", 100 * MIB, True)
     assert remedies(oom)["less_live"] == Remedy("less_live", 100 * MIB, True)
     (pin,) = oom.pins
-    assert (pin.group.bytes, pin.group.count, pin.segments) == (100 * MIB, 20, 10)
-    assert (pin.alone_bytes, pin.group.frames[0].function) == (100 * MIB, "append")
+    assert (pin.bytes, pin.count, pin.segments) == (100 * MIB, 20, 10)
+    assert (pin.alone_bytes, pin.frames[0].function) == (100 * MIB, "append")
 
 
 def test_other_stream() -> None:
@@ -93,7 +93,7 @@ def test_other_stream() -> None:
     fail(device, 50 * MIB)
     oom = only(made)
     assert oom.cause == "other_stream"
-    assert oom.parts == (CachedPart("other_stream", 62 * MIB, 62 * MIB),)
+    assert oom.cached == (CachedPart("other_stream", 62 * MIB, 62 * MIB),)
     assert remedies(oom)["one_stream"] == Remedy("one_stream", 62 * MIB, True)
 
 
@@ -107,7 +107,7 @@ def test_other_pool() -> None:
     fail(device, 50 * MIB)
     oom = only(made)
     assert oom.cause == "other_pool"
-    assert oom.parts == (CachedPart("other_pool", 64 * MIB, 64 * MIB),)
+    assert oom.cached == (CachedPart("other_pool", 64 * MIB, 64 * MIB),)
     assert remedies(oom)["private_pools"].enough
     assert (oom.pool, oom.pool_assumed) == ((0, 0), False)
 
@@ -137,7 +137,7 @@ def test_small_and_large_are_other_pools() -> None:
     fail(device, 100 * KIB)
     oom = only(made)
     assert (oom.kind, oom.needed_bytes, oom.cause) == ("small", 2 * MIB, "other_pool")
-    assert oom.parts == (CachedPart("other_kind", 15 * MIB, 15 * MIB),)
+    assert oom.cached == (CachedPart("other_kind", 15 * MIB, 15 * MIB),)
 
 
 def split_limited() -> Machine:
@@ -157,7 +157,7 @@ def test_split_limit() -> None:
     oom = only(split_limited())
     assert oom.cause == "split_limit"
     size = 24 * MIB + 512 * KIB
-    assert CachedPart("split_limit", size, size) in oom.parts
+    assert CachedPart("split_limit", size, size) in oom.cached
     assert remedies(oom)["max_split_size"] == Remedy("max_split_size", size, True)
     assert "expandable_segments" not in remedies(oom)
 
@@ -188,7 +188,7 @@ def test_a_free_that_completes_too_late() -> None:
     fail(device, 7 * MIB + 512 * KIB)
     oom = only(made)
     assert (oom.cause, oom.pending_bytes) == ("pending_frees", 0)
-    assert CachedPart("too_late", 8 * MIB, 8 * MIB) in oom.parts
+    assert CachedPart("too_late", 8 * MIB, 8 * MIB) in oom.cached
     assert remedies(oom)["pending_frees"] == Remedy("pending_frees", 8 * MIB, True)
 
 
@@ -197,7 +197,7 @@ def test_capacity() -> None:
     device.malloc(60 * MIB, 0, KEEP)
     fail(device, 30 * MIB)
     oom = only(made)
-    assert (oom.cause, oom.cached_bytes, oom.parts) == ("capacity", 0, ())
+    assert (oom.cause, oom.cached_bytes, oom.cached) == ("capacity", 0, ())
     assert (oom.device_free_bytes, oom.missing_bytes) == (4 * MIB, 26 * MIB)
     assert [one.name for one in oom.remedies] == ["less_live"]
     assert (oom.outside_bytes, oom.outside_known) == (0, False)
@@ -404,7 +404,7 @@ def test_a_pool_that_the_event_does_not_say() -> None:
 def test_ways_to_group(by: str) -> None:
     oom = only(scattered(), by=by, top=1)
     assert len(oom.groups) == 1
-    assert bool(oom.parts_live) == (by in ("pool", "stream"))
+    assert bool(oom.parts) == (by in ("pool", "stream"))
     assert oom.asked_by.frames[0].function == "attention"
 
 
@@ -423,7 +423,7 @@ def test_random_programs_add_up(seed: int) -> None:
         assert one.active_bytes == truth.series("active")[one.event_index]
         assert one.allocated_bytes == truth.series("allocated")[one.event_index]
         assert one.device_free_bytes == made.settings.capacity - one.reserved_bytes
-        if "too_late" in [part.name for part in one.parts]:
+        if "too_late" in [part.name for part in one.cached]:
             assert one.cause == "pending_frees"
             before = truth.recorded[: one.event_index][-12:]
             assert "free_completed" in [known.event["action"] for known in before]

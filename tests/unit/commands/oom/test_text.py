@@ -9,7 +9,14 @@ from msgspec.structs import replace
 
 import memreplay as mr
 from memreplay.commands.oom.find import oom_report
-from memreplay.commands.oom.result import CachedPart, Cause, OomReport, Remedy
+from memreplay.commands.oom.result import (
+    CachedName,
+    CachedPart,
+    Cause,
+    OomReport,
+    Remedy,
+    RemedyName,
+)
 from memreplay.commands.oom.text import CAUSES, oom_document
 from memreplay.render.plain import render_plain
 from tests import build
@@ -71,16 +78,12 @@ def test_every_name_has_words() -> None:
     report = found(scattered())
     (device,) = report.devices
     (oom,) = device.ooms
-    parts = ("too_small", "split_limit", "other_stream", "other_kind", "other_pool", "too_late")
-    helps = (
-        "process_limit", "empty_cache", "expandable_segments", "max_split_size", "pending_frees",
-        "one_stream", "private_pools", "other_processes", "less_live",
-    )  # fmt: skip
+    helps = get_args(RemedyName)
     for cause in get_args(Cause):
         all_of_it = replace(
             oom,
             cause=cause,
-            parts=tuple(CachedPart(name, 5, 5) for name in parts),
+            cached=tuple(CachedPart(name, 5, 5) for name in get_args(CachedName)),
             remedies=tuple(Remedy(name, 5, False) for name in helps),
             pool_assumed=True,
             pending_bytes=7,

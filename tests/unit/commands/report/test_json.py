@@ -14,7 +14,6 @@ from memreplay.commands.fragmentation.find import fragmentation_report
 from memreplay.commands.fragmentation.json import render_fragmentation_json
 from memreplay.commands.leaks.find import leaks_report
 from memreplay.commands.oom.find import oom_report
-from memreplay.commands.oom.json import render_oom_json
 from memreplay.commands.peak.find import peak_report
 from memreplay.commands.report.find import HOLDERS, OTHERS, overview
 from memreplay.commands.report.json import render_report_json
@@ -33,7 +32,7 @@ COMMANDS: dict[str, Any] = {
     "fragmentation": lambda snap: render_fragmentation_json(fragmentation_report(snap, top=OTHERS)),
     "steps": lambda snap: render_json(steps_report(snap)),
     "leaks": lambda snap: render_json(leaks_report(snap, top=OTHERS)),
-    "oom": lambda snap: render_oom_json(oom_report(snap, most=1, top=HOLDERS)),
+    "oom": lambda snap: render_json(oom_report(snap, most=1, top=HOLDERS)),
 }
 
 

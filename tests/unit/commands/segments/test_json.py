@@ -1,4 +1,4 @@
-"""Tests of commands/segments/json.py, against docs/schemas/segments-1.json."""
+"""Tests of the JSON of commands/segments, against docs/schemas/segments-1.json."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 
 import memreplay as mr
 from memreplay.commands.segments.find import segments_report
-from memreplay.commands.segments.json import render_segments_json
+from memreplay.render.record_json import render_json
 from tests import allocator_strategies, build
 from tests.unit.render.schemas import check_against
 
@@ -14,7 +14,7 @@ from tests.unit.render.schemas import check_against
 def test_schema_and_values() -> None:
     made = allocator_strategies.record(3, settings="expandable", steps=200)
     report = segments_report(mr.open(build.dump(made.snapshot)), top=1)
-    result = json.loads(render_segments_json(report))
+    result = json.loads(render_json(report))
     actions = result["devices"][0].pop("actions")
     assert set(actions) <= {"segment_alloc", "segment_free", "segment_map", "segment_unmap"}
     result["devices"][0]["actions"] = {}
