@@ -120,7 +120,7 @@ def test_a_gate_says_yes_or_no(snap: mr.Snapshot) -> None:
     assert mr.gate(snap, max_peak=peak, no_oom=True, device=None).passed
     found = mr.gate(snap, max_peak=peak - 1, name="small")
     assert not found.passed
-    (finding,) = (one for _, one in found.failures)
+    (finding,) = found.findings
     assert (finding.rule, finding.limit_bytes, finding.actual_bytes) == ("small", peak - 1, peak)
 
 

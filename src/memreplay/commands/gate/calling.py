@@ -10,7 +10,7 @@ from memreplay.analysis.comparing.baseline_record import Baseline
 from memreplay.analysis.comparing.budgets import Budget, budget_of
 from memreplay.analysis.comparing.sides import BaselineSide, SnapshotSide
 from memreplay.commands.gate.find import gate_file
-from memreplay.commands.gate.result import GateReport
+from memreplay.commands.gate.telling import gate_report
 from memreplay.errors import UsageError
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from memreplay.analysis.categories.rules import Rule
     from memreplay.analysis.comparing.sides import ComparedSide
+    from memreplay.commands.gate.result import GateReport
     from memreplay.snapshot.model import MeasureName
     from memreplay.snapshot.snapshot import Snapshot
 
@@ -70,7 +71,7 @@ def gate(
         allow_untrusted=allow_untrusted,
         strict=strict,
     )
-    return GateReport((found,))
+    return gate_report((found,))
 
 
 def _budget(given: dict[str, object]) -> Budget:
