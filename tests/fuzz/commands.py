@@ -22,7 +22,6 @@ from memreplay.commands.baseline.lines import render_baseline
 from memreplay.commands.categories.find import categories_report
 from memreplay.commands.categories.text import categories_document
 from memreplay.commands.fragmentation.find import fragmentation_report
-from memreplay.commands.fragmentation.json import render_fragmentation_json
 from memreplay.commands.fragmentation.text import fragmentation_document
 from memreplay.commands.gate.find import gate_file
 from memreplay.commands.gate.result import GateReport
@@ -150,7 +149,7 @@ def questions(snap: mr.Snapshot, dice: int) -> list[Asked]:
                 snap, at=when if dice % 3 else None, by=by, top=top, bars=20
             ),
             fragmentation_document,
-            render_fragmentation_json,
+            render_json,
         ),
         Asked(
             lambda: gated(snap, dice),

@@ -8,7 +8,6 @@ from memreplay.analysis.code.operators import backward_of
 from memreplay.analysis.groups.tree import Call, CallTree
 from memreplay.render.document import Place, Row, Table
 from memreplay.render.holders import place_of, share
-from memreplay.render.holders_json import frame_json
 from memreplay.render.units import count, counted, percent, size
 
 _NAMES = 2  # of a line's outermost frames; the others are counted, up to the last
@@ -70,25 +69,3 @@ def _rest(n_bytes: int, whole: int, words: str, level: int) -> Row:
 
 def _indent(level: int) -> str:
     return "  " * min(level - 1, _DEEPEST)
-
-
-def tree_json(tree: CallTree) -> dict[str, object]:
-    """The calls, depth first."""
-    return {
-        "hidden_bytes": tree.hidden_bytes,
-        "calls": [
-            {
-                "level": call.level,
-                "label": call.label,
-                "bytes": call.bytes,
-                "count": call.count,
-                "share": call.share,
-                "own_bytes": call.own_bytes,
-                "own_count": call.own_count,
-                "hidden": call.hidden,
-                "hidden_bytes": call.hidden_bytes,
-                "frames": [frame_json(frame) for frame in call.frames],
-            }
-            for call in tree.calls
-        ],
-    }

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import asdict
 
-from memreplay.analysis.groups.records import MapSums, Pin
+from memreplay.analysis.groups.records import Pin
 from memreplay.analysis.trust.trust import strict_verdict, verdict
 from memreplay.snapshot.model import Verdict
 
@@ -28,22 +28,22 @@ def map_verdict(snap: Snapshot, replay: Replay, *, strict: bool) -> Verdict:
     )
 
 
-def map_sums(sums: dict[str, int]) -> MapSums:
-    """The engine's sums as a result."""
-    return MapSums(
-        segments=sums["segments"],
-        unused_segments=sums["unused"],
-        reserved_bytes=sums["size"],
-        in_use_bytes=sums["in_use"],
-        pending_bytes=sums["pending"],
-        free_bytes=sums["free"],
-        requested_bytes=sums["requested"],
-        returnable_bytes=sums["returnable"],
-        largest_free_bytes=sums["largest"],
-        blocks_in_use=sums["blocks_in_use"],
-        blocks_pending=sums["blocks_pending"],
-        blocks_free=sums["blocks_free"],
-    )
+def map_sums(sums: dict[str, int]) -> dict[str, int]:
+    """The engine's sums as the fields of MapSums."""
+    return {
+        "segments": sums["segments"],
+        "unused_segments": sums["unused"],
+        "reserved_bytes": sums["size"],
+        "in_use_bytes": sums["in_use"],
+        "pending_bytes": sums["pending"],
+        "free_bytes": sums["free"],
+        "requested_bytes": sums["requested"],
+        "returnable_bytes": sums["returnable"],
+        "largest_free_bytes": sums["largest"],
+        "blocks_in_use": sums["blocks_in_use"],
+        "blocks_pending": sums["blocks_pending"],
+        "blocks_free": sums["blocks_free"],
+    }
 
 
 def pool_of(replay: Replay, found: BlockMap, pool: int | None) -> tuple[int, int] | None:

@@ -137,9 +137,11 @@ def _cells() -> int:
 
 def _render(report: FragmentationReport, fmt: str) -> str:
     if fmt == "json":
-        from memreplay.commands.fragmentation.json import render_fragmentation_json
+        from memreplay.render.record_json import render_json
 
-        return render_fragmentation_json(report)
+        # Indented, but for one with a map, whose blocks would each take many lines.
+        mapped = any(device.map for device in report.devices)
+        return render_json(report, indent=None if mapped else 2)
     from memreplay.commands.fragmentation.text import fragmentation_document
 
     return render_document(fragmentation_document(report))

@@ -17,6 +17,7 @@ from memreplay.commands.fragmentation.result import (
     MappedBlock,
     MappedSegment,
     Moment,
+    PointName,
     PoolShare,
     UnusedPoint,
 )
@@ -75,9 +76,9 @@ def fragmentation_report(
         found.append(
             DeviceFragmentation(
                 device=device,
+                first_event=replay.first_event,
                 events=replay.events,
                 trace_events=snap.trace_events(device),
-                first_event=replay.first_event,
                 start_us=replay.time_us(replay.start),
                 points=points,
                 mean_unused_bytes=mean,
@@ -95,11 +96,11 @@ def fragmentation_report(
     return FragmentationReport(
         file=snap.file,
         by=by,
-        all_frames=all_frames,
-        asked=at is not None,
         truncated=snap.truncation is not None,
         missing=tuple(dict.fromkeys(missing)),
         devices=tuple(found),
+        all_frames=all_frames,
+        asked=at is not None,
     )
 
 
@@ -117,20 +118,25 @@ def _at_moment(replay: Replay, found: BlockMap, grouper: Grouper, top: int) -> d
     pins, total, rest_bytes, rest_count = pins_of(replay.measure("active"), found, grouper, top)
     returned, returned_free = found.returnable
     private, private_free = found.private_returnable
+    sums = map_sums(found.sums())
+    held = sums["in_use_bytes"] + sums["pending_bytes"]
+    free, largest = sums["free_bytes"], sums["largest_free_bytes"]
     return {
-        "sums": map_sums(found.sums()),
-        "shares": _shares(replay, found),
+        **sums,
+        "slack_bytes": held - sums["requested_bytes"],
+        "scattered_share": 1 - largest / free if free else 0.0,
         "returned_bytes": returned,
         "returned_pending_bytes": returned - returned_free,
         "private_bytes": private,
         "private_pending_bytes": private - private_free,
         "pinned_bytes": found.pinned,
+        "outside_bytes": found.outside[0],
+        "outside_count": found.outside[1],
+        "pools": _pools(replay, found),
         "pins": pins,
         "pins_total": total,
         "pins_rest_bytes": rest_bytes,
         "pins_rest_count": rest_count,
-        "outside_bytes": found.outside[0],
-        "outside_count": found.outside[1],
     }
 
 
@@ -145,7 +151,7 @@ def _course(replay: Replay) -> tuple[tuple[UnusedPoint, ...], int | None]:
     unused = _blockmap.unused(replay.blocks, reserved.column, active.column, start)
     extremes = _measures.extremes(unused, start, replay.times)
 
-    def point(name: str, event: int) -> UnusedPoint:
+    def point(name: PointName, event: int) -> UnusedPoint:
         whole, used = reserved.bytes_at(event), active.bytes_at(event)
         return UnusedPoint(name, event, replay.time_us(event), whole, used, whole - used)
 
@@ -193,9 +199,9 @@ def _telling(replay: Replay, points: tuple[UnusedPoint, ...]) -> tuple[Moment, i
     return "peak", replay.measure("active").peak.event_index
 
 
-def _shares(replay: Replay, found: BlockMap) -> tuple[PoolShare, ...]:
+def _pools(replay: Replay, found: BlockMap) -> tuple[PoolShare, ...]:
     return tuple(
-        PoolShare(pool_of(replay, found, pool), default, stream, _kind(small), map_sums(sums))
+        PoolShare(pool_of(replay, found, pool), default, stream, _kind(small), **map_sums(sums))
         for pool, stream, small, default, sums in found.shares()
     )
 
@@ -225,9 +231,9 @@ def _map(
                 stream=stream,
                 kind=_kind(small),
                 expandable=expandable,
-                sums=map_sums(sums),
-                bar=found.bar(i, bars) if bars else "",
+                **map_sums(sums),
                 blocks=() if listed is None else listed.of(first, tiles),
+                bar=found.bar(i, bars) if bars else "",
             )
         )
     return tuple(rows)

@@ -55,12 +55,12 @@ def _draw(panel: Any, device: DeviceFragmentation) -> None:
     from matplotlib.patches import Patch, Rectangle
     from matplotlib.ticker import FuncFormatter, MultipleLocator
 
-    shown = sorted(device.map, key=lambda one: -one.sums.reserved_bytes)[:_MOST_ROWS]
+    shown = sorted(device.map, key=lambda one: -one.reserved_bytes)[:_MOST_ROWS]
     colours = _colours(shown)
     boxes: dict[tuple[str, bool], list[Box]] = {}
     frames: list[Box] = []
     for row, segment in enumerate(shown):
-        frames.append((0, row - 0.4, segment.sums.reserved_bytes, 0.8))
+        frames.append((0, row - 0.4, segment.reserved_bytes, 0.8))
         for block in segment.blocks:
             if block.state == "free":
                 continue
@@ -71,7 +71,7 @@ def _draw(panel: Any, device: DeviceFragmentation) -> None:
     for (colour, pending), found in boxes.items():
         patches = [_rectangle(Rectangle, one) for one in found]
         _add(panel, PatchCollection(patches), colour, pending)
-    widest = max(segment.sums.reserved_bytes for segment in shown)
+    widest = max(segment.reserved_bytes for segment in shown)
     panel.set_xlim(0, widest * 1.01)
     # Ticks at powers of two: six to eleven of them.
     panel.xaxis.set_major_locator(MultipleLocator(1 << max((widest // 6).bit_length() - 1, 0)))
@@ -121,7 +121,7 @@ def _colours(shown: list[MappedSegment]) -> dict[str, str]:
 
 def _name(segment: MappedSegment) -> str:
     where = part_words(segment.pool, segment.stream, segment.kind)
-    return f"{where}  {size(segment.sums.reserved_bytes)}"
+    return f"{where}  {size(segment.reserved_bytes)}"
 
 
 def _title(device: DeviceFragmentation, shown: int) -> str:
@@ -129,9 +129,8 @@ def _title(device: DeviceFragmentation, shown: int) -> str:
     if device.events:
         when = f"event {count(device.event_index)}"
         when = "the start" if device.event_index < device.first_event else when
-    sums = device.sums
-    title = f"device {device.device} at {when}: {size(sums.reserved_bytes)} reserved,"
-    title += f" {size(sums.free_bytes)} free"
+    title = f"device {device.device} at {when}: {size(device.reserved_bytes)} reserved,"
+    title += f" {size(device.free_bytes)} free"
     if shown < device.map_total:
         title += f"; the {count(shown)} largest of {counted(device.map_total, 'segment')}"
     return title

@@ -58,7 +58,7 @@ def _section(device: DeviceFragmentation, report: FragmentationReport) -> list[B
     blocks.append(Pairs(_pairs(device)))
     if device.events:
         blocks.append(_course(device))
-    if device.sums.reserved_bytes:
+    if device.reserved_bytes:
         blocks.append(_shares(device))
     if device.pins:
         blocks.append(
@@ -78,11 +78,10 @@ def _section(device: DeviceFragmentation, report: FragmentationReport) -> list[B
 
 
 def _headline(device: DeviceFragmentation) -> tuple[str, ...]:
-    sums = device.sums
-    unused = sums.reserved_bytes - sums.in_use_bytes - sums.pending_bytes
-    part = percent(share(unused, sums.reserved_bytes))
+    unused = device.reserved_bytes - device.in_use_bytes - device.pending_bytes
+    part = percent(share(unused, device.reserved_bytes))
     words = (
-        f"device {device.device}: {size(unused)} of {size(sums.reserved_bytes)} reserved not in"
+        f"device {device.device}: {size(unused)} of {size(device.reserved_bytes)} reserved not in"
         f" use ({part})"
     )
     if not device.events:
@@ -94,13 +93,12 @@ def _headline(device: DeviceFragmentation) -> tuple[str, ...]:
 
 
 def _pairs(device: DeviceFragmentation) -> tuple[tuple[str, str], ...]:
-    sums = device.sums
     pairs = [("measure", f"reserved less active, {device.exactness}")]
     free = "nothing"
-    if sums.free_bytes:
-        free = f"{size(sums.free_bytes)} in {counted(sums.blocks_free, 'block')}, the largest "
-        free += size(sums.largest_free_bytes)
-        if sums.blocks_free > 1:
+    if device.free_bytes:
+        free = f"{size(device.free_bytes)} in {counted(device.blocks_free, 'block')}, the largest "
+        free += size(device.largest_free_bytes)
+        if device.blocks_free > 1:
             free += f" (the others hold {percent(device.scattered_share)})"
     pairs.append(("free", free))
     back = f"gives back {size(device.returned_bytes)}"
@@ -111,13 +109,13 @@ def _pairs(device: DeviceFragmentation) -> tuple[tuple[str, str], ...]:
     pairs.append(("empty_cache()", back))
     pinned = "nothing"
     if device.pinned_bytes:
-        part = percent(share(device.pinned_bytes, sums.free_bytes))
+        part = percent(share(device.pinned_bytes, device.free_bytes))
         pinned = (
             f"{size(device.pinned_bytes)} ({part} of what is free), by blocks in use next to it"
         )
     pairs.append(("pinned", pinned))
-    if sums.pending_bytes:
-        waits = f"{size(sums.pending_bytes)} in {counted(sums.blocks_pending, 'block')}"
+    if device.pending_bytes:
+        waits = f"{size(device.pending_bytes)} in {counted(device.blocks_pending, 'block')}"
         pairs.append(("pending", f"{waits}, freed and waiting for another stream"))
     pairs.append(("slack", f"{size(device.slack_bytes)} in blocks beyond what was requested"))
     if device.mean_unused_bytes is not None:
@@ -163,23 +161,22 @@ def _point(point: UnusedPoint, names: list[str], device: DeviceFragmentation) ->
 def _shares(device: DeviceFragmentation) -> Table:
     titles = ("free", "largest", "can go", "in use", "reserved", "segments", "of requests of")
     return Table(
-        titles, (*("right",) * 6, "left"), tuple(map(_share, device.shares)), spare=(5, 1, 3)
+        titles, (*("right",) * 6, "left"), tuple(map(_share, device.pools)), spare=(5, 1, 3)
     )
 
 
 def _share(one: PoolShare) -> Row:
-    sums = one.sums
-    can_go = size(sums.returnable_bytes)
-    if not one.is_default and sums.returnable_bytes:
+    can_go = size(one.returnable_bytes)
+    if not one.is_default and one.returnable_bytes:
         can_go = f"<= {can_go}"
     return Row(
         (
-            size(sums.free_bytes),
-            size(sums.largest_free_bytes),
+            size(one.free_bytes),
+            size(one.largest_free_bytes),
             can_go,
-            size(sums.in_use_bytes),
-            size(sums.reserved_bytes),
-            count(sums.segments),
+            size(one.in_use_bytes),
+            size(one.reserved_bytes),
+            count(one.segments),
             # Streams are long numbers, which a narrow terminal has no room for in the same line.
             Place(
                 f"{one.kind}, {pool_label(one.pool)}",
@@ -206,7 +203,6 @@ def _map(device: DeviceFragmentation) -> list[Block]:
 
 
 def _segment(segment: MappedSegment) -> Row:
-    sums = segment.sums
     kind = f"{segment.kind}, expandable" if segment.expandable else segment.kind
     where = f"{kind}, {place_words(segment.pool, segment.stream)}"
-    return Row((size(sums.free_bytes), size(sums.reserved_bytes), segment.bar, where))
+    return Row((size(segment.free_bytes), size(segment.reserved_bytes), segment.bar, where))

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from memreplay.commands.fragmentation.json import render_fragmentation_json
 from memreplay.commands.fragmentation.result import UnusedPoint
 from memreplay.commands.report.advice_words import advice_words
 from memreplay.commands.report.result import Advice, DeviceOverview, Overview
@@ -19,7 +18,7 @@ SCHEMA = "memreplay.report/1"
 _PARTS: dict[str, Callable[[Any], str]] = {
     "peak": render_json,
     "categories": render_json,
-    "fragmentation": render_fragmentation_json,
+    "fragmentation": render_json,
     "steps": render_json,
     "leaks": render_json,
     "oom": render_json,

@@ -33,14 +33,13 @@ def only(snapshot: build.Snapshot, **options: Any) -> DeviceFragmentation:
 
 
 def assert_adds_up(one: DeviceFragmentation) -> None:
-    sums = one.sums
-    inside = sums.in_use_bytes + sums.pending_bytes
-    assert sums.reserved_bytes == inside + sums.free_bytes
-    assert sum(share.sums.free_bytes for share in one.shares) == sums.free_bytes
-    assert sum(share.sums.reserved_bytes for share in one.shares) == sums.reserved_bytes
+    inside = one.in_use_bytes + one.pending_bytes
+    assert one.reserved_bytes == inside + one.free_bytes
+    assert sum(share.free_bytes for share in one.pools) == one.free_bytes
+    assert sum(share.reserved_bytes for share in one.pools) == one.reserved_bytes
     given = one.returned_bytes - one.returned_pending_bytes
     given += one.private_bytes - one.private_pending_bytes
-    assert given + one.pinned_bytes == sums.free_bytes
+    assert given + one.pinned_bytes == one.free_bytes
     assert sum(pin.bytes for pin in one.pins) + one.pins_rest_bytes == one.pinned_bytes
     assert sum(pin.alone_bytes for pin in one.pins) <= one.pinned_bytes
     for point in one.points:
@@ -49,10 +48,10 @@ def assert_adds_up(one: DeviceFragmentation) -> None:
 
 def test_by_hand() -> None:
     one = only(scattered().dump()[0])
-    (share,) = one.shares
+    (share,) = one.pools
     assert (share.pool, share.stream, share.kind, share.is_default) == ((0, 0), 0, "large", True)
-    assert (one.sums.segments, one.sums.blocks_free, one.sums.blocks_in_use) == (10, 20, 20)
-    assert (one.sums.free_bytes, one.sums.largest_free_bytes) == (100 * MIB, 5 * MIB)
+    assert (one.segments, one.blocks_free, one.blocks_in_use) == (10, 20, 20)
+    assert (one.free_bytes, one.largest_free_bytes) == (100 * MIB, 5 * MIB)
     assert one.scattered_share == pytest.approx(0.95)
     assert (one.returned_bytes, one.pinned_bytes, one.slack_bytes) == (0, 100 * MIB, 0)
     (pin,) = one.pins
@@ -95,13 +94,13 @@ def test_private_pools_are_told_apart() -> None:
     device.free(other)
     one = only(made.dump()[0], at=When("end"))
     assert (one.returned_bytes, one.private_bytes, one.pinned_bytes) == (32 * MIB, 64 * MIB, 0)
-    assert [(share.pool, share.is_default) for share in one.shares] == [
+    assert [(share.pool, share.is_default) for share in one.pools] == [
         ((1, 0), False),
         ((0, 0), True),
     ]
     # Without pools in the events the private one is known by its segment alone.
     same = only(made.dump(event_pools=False)[0], at=When("end"))
-    assert same.shares == one.shares
+    assert same.pools == one.pools
 
 
 def test_pending_blocks_go_with_empty_cache() -> None:
@@ -111,15 +110,15 @@ def test_pending_blocks_go_with_empty_cache() -> None:
     device.record_stream(block, 7)
     device.free(block)
     one = only(made.dump()[0], at=When("end"))
-    assert (one.sums.pending_bytes, one.sums.free_bytes) == (16 * MIB, 0)
+    assert (one.pending_bytes, one.free_bytes) == (16 * MIB, 0)
     assert (one.returned_bytes, one.returned_pending_bytes) == (16 * MIB, 16 * MIB)
 
 
 def test_the_moment_may_be_chosen() -> None:
     snapshot = scattered().dump()[0]
     one = only(snapshot, at=When("peak", 1))
-    assert (one.sums.free_bytes, one.sums.in_use_bytes) == (0, 200 * MIB)
-    assert only(snapshot, at=When("start")).sums.reserved_bytes == 0
+    assert (one.free_bytes, one.in_use_bytes) == (0, 200 * MIB)
+    assert only(snapshot, at=When("start")).reserved_bytes == 0
     with pytest.raises(UsageError, match="has no event 9999"):
         only(snapshot, at=When("event", 9999))
 
@@ -136,11 +135,11 @@ def test_without_events_it_is_the_final_state() -> None:
 def test_without_segments() -> None:
     made = SnapshotBuilder().alloc(0x1000, 512).build()
     (one,) = report(made).devices
-    assert (one.moment, one.sums.reserved_bytes, one.outside_count) == ("peak", 0, 1)
+    assert (one.moment, one.reserved_bytes, one.outside_count) == ("peak", 0, 1)
     (one,) = report(made, at=When("start")).devices
-    assert (one.moment, one.sums.reserved_bytes, one.outside_count) == ("asked", 0, 0)
+    assert (one.moment, one.reserved_bytes, one.outside_count) == ("asked", 0, 0)
     (one,) = report(made, at=When("end")).devices
-    assert (one.sums.reserved_bytes, one.outside_bytes, one.outside_count) == (0, 512, 1)
+    assert (one.reserved_bytes, one.outside_bytes, one.outside_count) == (0, 512, 1)
     assert report(SnapshotBuilder().build()).devices == ()
 
 
@@ -154,7 +153,7 @@ def test_the_map() -> None:
     labels = {block.label for segment in one.map for block in segment.blocks}
     assert labels == {"", "append /srv/cache.py:27"}
     for segment in one.map:
-        assert sum(block.bytes for block in segment.blocks) == segment.sums.reserved_bytes
+        assert sum(block.bytes for block in segment.blocks) == segment.reserved_bytes
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -213,7 +212,7 @@ def test_most_may_be_unused_at_the_start() -> None:
     most = next(point for point in one.points if point.name == "most_unused")
     assert (most.event_index, most.unused_bytes) == (-1, 12 * MIB)
     # What was cached then stood in nobody's way.
-    assert (one.moment, one.event_index, one.sums.free_bytes) == ("peak", 0, 7 * MIB)
+    assert (one.moment, one.event_index, one.free_bytes) == ("peak", 0, 7 * MIB)
 
 
 def test_an_idle_cache_at_the_start_is_not_the_verdict() -> None:
@@ -228,7 +227,7 @@ def test_an_idle_cache_at_the_start_is_not_the_verdict() -> None:
     assert (at["most_unused"].event_index, at["most_unused"].unused_bytes) == (-1, 200 * MIB)
     # Reserved memory is at its peak all along: of that, where most is active.
     assert at["reserved"].event_index == at["peak"].event_index == one.event_index == 0
-    assert (one.moment, one.sums.free_bytes) == ("peak", 2 * MIB)
+    assert (one.moment, one.free_bytes) == ("peak", 2 * MIB)
 
 
 def test_the_peak_of_reserved_that_the_recording_reached() -> None:
@@ -245,7 +244,7 @@ def test_the_peak_of_reserved_that_the_recording_reached() -> None:
     at = {point.name: point for point in one.points}
     assert one.moment == "reserved"
     assert one.event_index == at["reserved"].event_index
-    assert (one.sums.reserved_bytes, one.sums.free_bytes) == (160 * MIB, 60 * MIB)
+    assert (one.reserved_bytes, one.free_bytes) == (160 * MIB, 60 * MIB)
 
 
 def test_memory_that_comes_first_is_not_unused() -> None:

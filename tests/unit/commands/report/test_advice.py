@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 import memreplay as mr
-from memreplay.commands.fragmentation.result import UnusedPoint
+from memreplay.commands.fragmentation.result import PointName, UnusedPoint
 from memreplay.commands.report.advice import (
     ACTIVATIONS_SHARE,
     FULL_SHARE,
@@ -141,7 +141,7 @@ def test_leaks() -> None:
     assert not {"leak", "growth"} & set(names(none))
 
 
-def point(unused: int, whole: int, name: str = "reserved", event: int = 7) -> UnusedPoint:
+def point(unused: int, whole: int, name: PointName = "reserved", event: int = 7) -> UnusedPoint:
     return UnusedPoint(name, event, None, whole, whole - unused, unused)
 
 

@@ -11,7 +11,6 @@ import pytest
 import memreplay as mr
 from memreplay.commands.categories.find import categories_report
 from memreplay.commands.fragmentation.find import fragmentation_report
-from memreplay.commands.fragmentation.json import render_fragmentation_json
 from memreplay.commands.leaks.find import leaks_report
 from memreplay.commands.oom.find import oom_report
 from memreplay.commands.peak.find import peak_report
@@ -29,7 +28,7 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.pkl.gz"))
 COMMANDS: dict[str, Any] = {
     "peak": lambda snap: render_json(peak_report(snap, top=HOLDERS)),
     "categories": lambda snap: render_json(categories_report(snap, top=OTHERS)),
-    "fragmentation": lambda snap: render_fragmentation_json(fragmentation_report(snap, top=OTHERS)),
+    "fragmentation": lambda snap: render_json(fragmentation_report(snap, top=OTHERS)),
     "steps": lambda snap: render_json(steps_report(snap)),
     "leaks": lambda snap: render_json(leaks_report(snap, top=OTHERS)),
     "oom": lambda snap: render_json(oom_report(snap, most=1, top=HOLDERS)),
