@@ -68,7 +68,7 @@ def made() -> dict[Path, str]:
         + "\n"
         for name, schema in schemas.items()
     }
-    return {**files, PAGE: page(_text(PAGE), schemas)}
+    return {**files, PAGE: page(_text(PAGE), schemas, homes_of(reports))}
 
 
 def _text(path: Path) -> str:
@@ -240,9 +240,14 @@ def unlinked(schema: Any) -> Any:
 # ---- the tables of docs/json.md
 
 
-def page(text: str, schemas: dict[str, dict[str, Any]]) -> str:
-    """The page with its tables made anew."""
-    parts = {name: _parts(schema, schemas) for name, schema in schemas.items()}
+def page(
+    text: str,
+    schemas: dict[str, dict[str, Any]],
+    homes: dict[str, dict[str, str]] | None = None,
+) -> str:
+    """The page with its tables made anew. `homes` says of each report which of its records are
+    told with a report: that one or another."""
+    parts = {name: _parts(name, one, (homes or {}).get(name, {})) for name, one in schemas.items()}
     users = Counter(part for one in parts.values() for part in one)
     common = {part: one[part] for one in parts.values() for part in one if users[part] > 1}
 
@@ -264,16 +269,39 @@ def page(text: str, schemas: dict[str, dict[str, Any]]) -> str:
     return made
 
 
-def _parts(schema: dict[str, Any], schemas: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The records of a report that are no reports of their own, nor parts of such."""
-    reports = _reports_in(schema)
-    theirs = {
-        part
-        for one in reports.values()
-        for part in schemas[one["properties"]["schema"]["const"]].get("$defs", {})
+def homes_of(reports: dict[str, type[Record]]) -> dict[str, dict[str, str]]:
+    """Of each report the records that are in the module of a report, and of which one."""
+    modules = {report.__module__: name for name, report in reports.items()}
+    return {
+        name: {
+            one.__name__: modules[one.__module__]
+            for one in _records_in(report)
+            if one.__module__ in modules
+        }
+        for name, report in reports.items()
     }
+
+
+def _parts(name: str, schema: dict[str, Any], homes: dict[str, str]) -> dict[str, dict[str, Any]]:
+    """The records of a report, but for those of other reports, and what these alone hold."""
     found = schema.get("$defs", {})
-    return {part: one for part, one in found.items() if part not in reports and part not in theirs}
+    others = {part for part, home in homes.items() if home != name} | set(_reports_in(schema))
+    seen: set[str] = set()
+    left = _held_by(schema.get("properties", {}))
+    while left:
+        part = left.pop()
+        if part not in seen and part not in others:
+            seen.add(part)
+            left += _held_by(found[part])
+    return {part: one for part, one in found.items() if part in seen}
+
+
+def _held_by(schema: Any) -> list[str]:
+    """The records that a schema names."""
+    if isinstance(schema, dict):
+        here = [schema["$ref"].rpartition("/")[2]] if isinstance(schema.get("$ref"), str) else []
+        return here + [part for one in schema.values() for part in _held_by(one)]
+    return [part for one in schema for part in _held_by(one)] if isinstance(schema, list) else []
 
 
 def _reports_in(schema: dict[str, Any]) -> dict[str, dict[str, Any]]:

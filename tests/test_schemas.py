@@ -65,10 +65,11 @@ def test_a_report_that_another_one_holds_is_linked_to() -> None:
     )
     inner = {"type": "object", "description": "I.", "properties": {}, "required": []}
     const = {"const": "memreplay.whole/1", "description": "S."}
+    held = {"$ref": "#/$defs/Inner", "description": "H."}
     whole = inner | {
         "title": "memreplay.whole/1",
-        "properties": {"schema": const},
-        "required": ["schema"],
+        "properties": {"schema": const, "inner": held},
+        "required": ["schema", "inner"],
     }
     outer = inner | {
         "title": "memreplay.outer/1",
@@ -80,3 +81,31 @@ def test_a_report_that_another_one_holds_is_linked_to() -> None:
     assert "[memreplay.whole/1](#a-whole-memreplaywhole1), or not there | D. |" in made
     assert made.count("### Inner") == 1
     assert "### Whole" not in made
+
+
+def test_a_record_is_told_with_the_report_whose_module_it_is_in() -> None:
+    def record(**properties: object) -> dict[str, object]:
+        return {"description": "D.", "properties": properties, "required": [*properties]}
+
+    def to(name: str) -> dict[str, object]:
+        return {"$ref": f"#/$defs/{name}", "description": "D."}
+
+    inner, deep = record(deep=to("Deep")), record()
+    whole = record(inner=to("Inner")) | {"$defs": {"Inner": inner, "Deep": deep}}
+    outer = record(inner=to("Inner"), mine=to("Mine"))
+    outer |= {"$defs": {"Inner": inner, "Deep": deep, "Mine": record()}}
+    schemas = {
+        name: {"title": name} | one
+        for name, one in (("memreplay.whole/1", whole), ("memreplay.outer/1", outer))
+    }
+    homes = {name: {"Inner": "memreplay.whole/1"} for name in schemas}
+    text = "".join(
+        f"<!-- records: {name} -->\n<!-- end of records -->\n" for name in (*schemas, "shared")
+    )
+    whole_part, outer_part, shared_part, _ = maker.page(text, schemas, homes).split("<!-- end")
+    assert "### Inner" in whole_part
+    assert "### Deep" in whole_part  # the other report has it through Inner alone
+    assert "### Mine" in outer_part
+    assert "[Inner](#inner)" in outer_part
+    assert "### Inner" not in outer_part + shared_part
+    assert "### Deep" not in outer_part + shared_part

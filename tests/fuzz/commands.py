@@ -32,7 +32,6 @@ from memreplay.commands.leaks.text import leaks_document
 from memreplay.commands.oom.find import oom_report
 from memreplay.commands.oom.text import oom_document
 from memreplay.commands.report.find import overview
-from memreplay.commands.report.json import render_report_json
 from memreplay.commands.report.text import report_document
 from memreplay.commands.segments.find import segments_report
 from memreplay.commands.segments.text import segments_document
@@ -157,7 +156,7 @@ def questions(snap: mr.Snapshot, dice: int) -> list[Asked]:
             render_json,
         ),
         Asked(lambda: oom_report(snap, number=0, by=by, top=top), oom_document, render_json),
-        Asked(lambda: overview(snap), report_document, render_report_json),
+        Asked(lambda: overview(snap), report_document, render_json),
         Asked(
             lambda: steps_report(snap, period=(None, 2)[dice % 2], top=top),
             steps_document,

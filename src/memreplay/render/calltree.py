@@ -1,4 +1,4 @@
-"""Writes a tree of calls as a table, and as JSON."""
+"""Writes a tree of calls as a table."""
 
 from __future__ import annotations
 

@@ -89,7 +89,13 @@ def _of_oom(device: DeviceOverview) -> Iterator[Advice]:
     oom = device.oom.ooms[0]
     enough = [one for one in oom.remedies if one.enough] or list(oom.remedies)
     for one in dict.fromkeys((*enough[:1], *enough[-1:])):
-        yield Advice(f"oom_{one.name}", one.bytes, oom.missing_bytes, word=one.name, command="oom")
+        yield Advice(
+            f"oom_{one.name}",
+            bytes=one.bytes,
+            of_bytes=oom.missing_bytes,
+            word=one.name,
+            command="oom",
+        )
 
 
 def _of_leaks(device: DeviceOverview) -> Iterator[Advice]:
@@ -101,15 +107,18 @@ def _of_leaks(device: DeviceOverview) -> Iterator[Advice]:
         place = _place(first)
         yield Advice(
             "leak",
-            first.bytes_per_step,
-            leaks.leak_bytes_per_step,
-            leaks.steps,
-            place,
+            bytes=first.bytes_per_step,
+            of_bytes=leaks.leak_bytes_per_step,
+            count=leaks.steps,
+            place=place,
             command="leaks",
         )
     elif leaks.whole_bytes_per_step:
         yield Advice(
-            "growth", leaks.whole_bytes_per_step, count=leaks.steps, command="leaks --by file"
+            "growth",
+            bytes=leaks.whole_bytes_per_step,
+            count=leaks.steps,
+            command="leaks --by file",
         )
 
 
@@ -124,20 +133,20 @@ def _of_holders(device: DeviceOverview, facts: Facts) -> Iterator[Advice]:
         groups = _with_words(peak.groups, pattern)
         held = sum(group.bytes for group in groups)
         if held >= HOLDER_SHARE * whole:
-            yield Advice(name, held, whole, place=_place(groups[0]))
+            yield Advice(name, bytes=held, of_bytes=whole, place=_place(groups[0]))
     of = _by_category(device)
     activations = sum(of.get(name, 0) for name in ACTIVATIONS)
     if activations >= ACTIVATIONS_SHARE * whole:
         # Autograd's threads may have no stacks: then nothing says that there is no backward pass.
         forward_only = not facts.backward and not facts.alone and facts.events
         name = "inference_mode" if forward_only else "checkpoint"
-        yield Advice(name, activations, whole, command="peak --by module")
+        yield Advice(name, bytes=activations, of_bytes=whole, command="peak --by module")
     gradients = sum(of.get(name, 0) for name in GRADIENTS)
-    if gradients >= HOLDER_SHARE * whole and device.peak_category in ACTIVATIONS:
-        yield Advice("zero_grad", gradients, whole)
+    if gradients >= HOLDER_SHARE * whole and device.category in ACTIVATIONS:
+        yield Advice("zero_grad", bytes=gradients, of_bytes=whole)
     for name, category in (("optimizer_state", "optimizer state"), ("kv_cache", "KV cache")):
         if of.get(category, 0) >= STATE_SHARE * whole:
-            yield Advice(name, of[category], whole)
+            yield Advice(name, bytes=of[category], of_bytes=whole)
 
 
 def _of_reserved(device: DeviceOverview, facts: Facts) -> Iterator[Advice]:
@@ -151,14 +160,14 @@ def _of_reserved(device: DeviceOverview, facts: Facts) -> Iterator[Advice]:
         name = "unused" if facts.expandable else "expandable_segments"
         event = f"fragmentation --at {max(point.event_index, 0)}"
         at = "fragmentation --at start" if point.name == "start" else event
-        yield Advice(name, point.unused_bytes, point.reserved_bytes, command=at)
+        yield Advice(name, bytes=point.unused_bytes, of_bytes=point.reserved_bytes, command=at)
     if (
         device.total_known
         and total is not None
-        and device.reserved_bytes >= FULL_SHARE * total
+        and device.reserved_peak_bytes >= FULL_SHARE * total
         and not device.ran_out
     ):
-        yield Advice("near_full", device.reserved_bytes, total)
+        yield Advice("near_full", bytes=device.reserved_peak_bytes, of_bytes=total)
 
 
 def _of_recording(device: DeviceOverview, facts: Facts) -> Iterator[Advice]:
@@ -172,7 +181,7 @@ def _of_recording(device: DeviceOverview, facts: Facts) -> Iterator[Advice]:
     if not facts.stacks:
         yield Advice("record_stacks", count=facts.events)
     elif peak.baseline_held_bytes >= STATE_SHARE * max(1, peak.peak_bytes):
-        yield Advice("record_earlier", peak.baseline_held_bytes, peak.peak_bytes)
+        yield Advice("record_earlier", bytes=peak.baseline_held_bytes, of_bytes=peak.peak_bytes)
     if not device.leaks_judged:
         yield Advice("record_steps", count=facts.events)
 

@@ -1,13 +1,17 @@
-"""Says each piece of advice in words, with the number that speaks for it."""
+"""Says each piece of advice in words, with the number that speaks for it, and what to run next."""
 
 from __future__ import annotations
 
+import shlex
+
 from memreplay.commands.oom.text import remedy_words
 from memreplay.commands.report.result import Advice, DeviceOverview
+from memreplay.render.fit import clean
 from memreplay.render.reasons import REASONS
 from memreplay.render.units import counted, percent, size
 from memreplay.snapshot.model import Frame
 
+SHOWN_ADVICE = 4
 # What stands before each: two words at most.
 TITLES = {
     "attention_scores": "attention",
@@ -105,3 +109,16 @@ def place_words(place: Frame) -> str:
     """`train.py:54`."""
     name = place.file.replace("\\", "/").rpartition("/")[2] or place.function or "?"
     return f"{name}:{place.line}" if place.line else name
+
+
+def next_commands(device: DeviceOverview, file: str) -> tuple[str, ...]:
+    """What to run to see more: what the advice names, then what everybody asks next."""
+    # Standard input and bytes have a name in angle brackets.
+    name = "FILE" if file.startswith("<") else clean(shlex.quote(file))
+    asked = [one.command for one in device.advice[:SHOWN_ADVICE] if one.command]
+    asked += ["peak", "timeline --by category" if device.peak.events else "fragmentation"]
+    found = []
+    for command in dict.fromkeys(asked):
+        first, _, rest = command.partition(" ")
+        found.append(" ".join(filter(None, ("memreplay", first, name, rest))))
+    return tuple(found)

@@ -112,9 +112,9 @@ def _write(report: Overview, fmt: str, output: str | None) -> None:
 
 def _text(report: Overview, fmt: str, *, plain: bool) -> str:
     if fmt == "json":
-        from memreplay.commands.report.json import render_report_json
+        from memreplay.render.record_json import render_json
 
-        return render_report_json(report)
+        return render_json(report)
     from memreplay.commands.report.text import report_document
 
     document = report_document(report)

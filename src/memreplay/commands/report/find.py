@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from memreplay.analysis.categories.rules import UNKNOWN
 from memreplay.analysis.groups.grouping import Grouper
@@ -18,17 +18,18 @@ from memreplay.commands.leaks.find import leaks_report
 from memreplay.commands.oom.find import oom_report
 from memreplay.commands.peak.find import peak_report
 from memreplay.commands.report.advice import advice_of, facts_of
-from memreplay.commands.report.result import DeviceOverview, Missing, Overview, PartName
+from memreplay.commands.report.advice_words import advice_words, next_commands
+from memreplay.commands.report.result import DeviceOverview, Overview, PeakStep, Unused
 from memreplay.commands.steps.find import steps_report
 from memreplay.errors import MemreplayError
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from memreplay.commands.fragmentation.result import DeviceFragmentation, UnusedPoint
+    from memreplay.commands.fragmentation.result import DeviceFragmentation
     from memreplay.commands.oom.result import OomReport
     from memreplay.commands.peak.result import DevicePeak
-    from memreplay.commands.steps.result import DeviceSteps, Step
+    from memreplay.commands.steps.result import DeviceSteps
     from memreplay.snapshot.replay import Replay, Usage
     from memreplay.snapshot.snapshot import Snapshot
 
@@ -57,13 +58,13 @@ def overview(
     selection = selected(selection, choices)
     holders = replace(selection, top=HOLDERS, fold=False)
     others = replace(holders, top=OTHERS)
-    missing: list[Missing] = []
+    missing: dict[str, str] = {}
 
-    def part(name: PartName, work: Callable[[], T]) -> T | None:
+    def part(name: str, work: Callable[[], T]) -> T | None:
         try:
             return work()
         except MemreplayError as error:
-            missing.append(Missing(name, _reason(str(error))))
+            missing[name] = _reason(str(error))
             return None
 
     def ooms() -> OomReport:
@@ -75,7 +76,7 @@ def overview(
         peak = peak_report(snap, holders)
     # That the card is larger than was said is an error of the command, not of one part.
     oom = part("oom", ooms) if total_memory is None else ooms()
-    reports: dict[PartName, Any] = {
+    reports: dict[str, Any] = {
         "categories": part(
             "categories",
             lambda: categories_report(snap, others),
@@ -92,7 +93,7 @@ def overview(
         "oom": oom,
     }
     grouper = Grouper(snap, "category", selection.rules)
-    parts: dict[PartName, dict[int, Any]] = {
+    parts: dict[str, dict[int, Any]] = {
         name: {} if report is None else {one.device: one for one in report.devices}
         for name, report in reports.items()
     }
@@ -102,23 +103,21 @@ def overview(
             one,
             looks,
             {name: found.get(one.device) for name, found in parts.items()},
-            tuple(missing),
+            missing,
             grouper,
         )
         for one, looks in zip(peak.devices, folded.devices, strict=True)
     ]
     return Overview(
         file=snap.file,
-        devices=tuple(sorted(devices, key=_how_bad, reverse=True)),
-        peak=peak,
         truncated=snap.truncation is not None,
-        **reports,
+        devices=tuple(sorted(devices, key=_how_bad, reverse=True)),
     )
 
 
 def _how_bad(one: DeviceOverview) -> tuple[bool, int, int, int]:
     """What ran out of memory is worst, then what went highest; of equal ones the first device."""
-    return one.ran_out, one.reserved_bytes, one.peak.peak_bytes, -one.device
+    return one.ran_out, one.reserved_peak_bytes, one.peak_bytes, -one.device
 
 
 def _device(
@@ -126,16 +125,16 @@ def _device(
     peak: DevicePeak,
     folded: DevicePeak,
     parts: dict[str, Any],
-    missing: tuple[Missing, ...],
+    missing: dict[str, str],
     grouper: Grouper,
 ) -> DeviceOverview:
     replay = snap.replay(peak.device)
-    why = list(missing)
+    why = dict(missing)
     steps, leaks = parts["steps"], parts["leaks"]
     if steps is not None and steps.missing:
-        why.append(Missing("steps", _reason(steps.missing)))
+        why["steps"] = _reason(steps.missing)
     if leaks is not None and leaks.not_judged:
-        why.append(Missing("leaks", _reason(leaks.not_judged)))
+        why["leaks"] = _reason(leaks.not_judged)
     reserved = replay.measure("reserved")
     whole = device_verdict(snap, replay)
     oom = parts["oom"]
@@ -144,21 +143,25 @@ def _device(
         trusted=whole.trusted,
         exactness=peak.exactness,
         reasons=whole.reasons,
-        peak=peak,
-        reserved_bytes=reserved.peak.bytes,
-        reserved_event=reserved.peak.event_index,
+        ran_out=oom is not None and oom.ooms_total > 0,
+        peak_bytes=peak.peak_bytes,
+        reserved_peak_bytes=reserved.peak.bytes,
+        reserved_event_index=reserved.peak.event_index,
         reserved_exactness="exact" if verdict(snap, reserved).exact else "estimated",
         total_bytes=None if oom is None else oom.total_bytes,
         total_known=oom is not None and oom.total_known,
+        annotations=peak.annotations,
         step=_step_at(parts["steps"], peak.event_index),
-        peak_category=_category_at(replay, peak.event_index, grouper),
+        category=_category_at(replay, peak.event_index, grouper),
         unused=_told(parts["fragmentation"]),
-        missing=tuple(why),
+        missing=why,
+        peak=peak,
         **parts,
     )
     # Advice is the same, however its holders are shown.
     advice = advice_of(replace(made, peak=folded), facts_of(snap, replay))
-    return replace(made, advice=advice)
+    made = replace(made, advice=tuple(replace(one, text=advice_words(one, made)) for one in advice))
+    return replace(made, commands=next_commands(made, snap.file))
 
 
 def _reason(text: str) -> str:
@@ -168,10 +171,11 @@ def _reason(text: str) -> str:
     return _REMARK.sub("", text.partition(";")[0])
 
 
-def _step_at(steps: DeviceSteps | None, event: int) -> Step | None:
-    if steps is None:
-        return None
-    return next((one for one in steps.steps if one.first_event <= event <= one.last_event), None)
+def _step_at(steps: DeviceSteps | None, event: int) -> PeakStep | None:
+    for one in steps.steps if steps is not None else ():
+        if one.first_event <= event <= one.last_event:
+            return PeakStep(one.index, one.name)
+    return None
 
 
 def _category_at(replay: Replay, event: int, grouper: Grouper) -> str:
@@ -187,8 +191,9 @@ def _sums(grouper: Grouper, usage: Usage, event: int) -> dict[str, int]:
     return {group.label: group.bytes for group in grouper.groups(usage, event, 0)[0]}
 
 
-def _told(found: DeviceFragmentation | None) -> UnusedPoint | None:
+def _told(found: DeviceFragmentation | None) -> Unused | None:
     """Of the moments the one that `memreplay fragmentation` tells of."""
     if found is None:
         return None
-    return next((one for one in found.points if one.event_index == found.event_index), None)
+    told = (one for one in found.points if one.event_index == found.event_index)
+    return next((Unused(**asdict(one)) for one in told), None)

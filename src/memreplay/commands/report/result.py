@@ -2,84 +2,104 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
-from memreplay.commands.categories.result import CategoriesReport, DeviceCategories
-from memreplay.commands.fragmentation.result import (
-    DeviceFragmentation,
-    FragmentationReport,
-    UnusedPoint,
-)
-from memreplay.commands.leaks.result import DeviceLeaks, LeaksReport
-from memreplay.commands.oom.result import DeviceOoms, OomReport
-from memreplay.commands.peak.result import DevicePeak, PeakReport
-from memreplay.commands.steps.result import DeviceSteps, Step, StepsReport
+from memreplay.commands.categories.result import DeviceCategories
+from memreplay.commands.fragmentation.result import DeviceFragmentation, UnusedPoint
+from memreplay.commands.leaks.result import DeviceLeaks
+from memreplay.commands.oom.result import DeviceOoms
+from memreplay.commands.peak.result import DevicePeak
+from memreplay.commands.steps.result import DeviceSteps
 from memreplay.snapshot.model import Exactness, Frame
 from memreplay.snapshot.record import Record
 
-PartName = Literal["peak", "categories", "fragmentation", "steps", "leaks", "oom"]
-
 
 class Advice(Record, frozen=True):
-    """One thing to do, and the number that speaks for it.
+    """One thing to do, and the number that speaks for it."""
 
-    `name` is stable (docs/report.md lists them). `bytes` are those that it is about, `of_bytes`
-    what they are a part of; `count` is another number that it needs (steps, events). `place` is the
-    code, where it is one place. `word` is a detail: a reason's or a remedy's name. `command` is the
-    memreplay command, without the file, that shows more; empty for none.
-    """
+    text_only = ("word", "command")
 
     name: str
+    """Its [name](report.md#what-to-do-next), which never changes."""
+    text: str = ""
+    """What to do, in words."""
     bytes: int = 0
+    """The bytes that it is about."""
     of_bytes: int = 0
+    """What these are a part of; 0 for of nothing."""
     count: int = 0
+    """The steps or events that it speaks of, else 0."""
     place: Frame | None = None
+    """The code; null if it is no single place."""
     word: str = ""
+    """A detail: a reason's or a remedy's name."""
     command: str = ""
+    """The memreplay command, without the file, that shows more; empty for none."""
 
 
-class Missing(Record, frozen=True):
-    """A part that the file does not answer, and why."""
+class PeakStep(Record, frozen=True):
+    """The step that the peak lies in."""
 
-    part: PartName
-    why: str
+    index: int
+    """The step's number, from 1."""
+    name: str
+    """Its annotation, or empty."""
 
 
-class DeviceOverview(Record, frozen=True):
-    """One device: what each command says of it, None where it says nothing (`missing` says why).
+class Unused(UnusedPoint, frozen=True):
+    """What was reserved and not in use at the [moment](report.md) that the page tells of."""
 
-    `trusted`, `exactness` (of requested bytes) and `reasons` are the verdict of `memreplay
-    summary`. `reserved_bytes` is the peak of reserved memory. `total_bytes` is the card's memory,
-    or the most that was seen of it (`total_known` says which), None where nothing is known.
-    `step` is the one that the peak of requested bytes lies in, `peak_category` the category of the
-    allocation that made it. `unused` is the moment that `memreplay fragmentation` tells of.
-    """
+    text_only = ("name",)
+
+
+class DeviceOverview(Record, frozen=True, kw_only=True):
+    """One device: what each command says of it, with `--top 5` of `peak` and `oom`, `--top 3` of
+    the others, and the first event alone of `oom`. What is null has no answer in the file."""
 
     device: int
     trusted: bool
+    """Whether nothing speaks against the numbers, as in `memreplay summary`:
+    [trusted](numbers.md#exact-estimated-trusted)."""
     exactness: Exactness
+    """Whether the peak of requested bytes is exact."""
     reasons: tuple[str, ...]
-    peak: DevicePeak
-    reserved_bytes: int
-    reserved_event: int
+    ran_out: bool
+    """Whether a request failed."""
+    peak_bytes: int
+    """The peak of requested bytes."""
+    reserved_peak_bytes: int
+    """The peak of reserved bytes."""
+    reserved_event_index: int
+    """The first event after which that is reached."""
     reserved_exactness: Exactness
+    """Whether it is exact."""
     total_bytes: int | None
     total_known: bool
-    step: Step | None
-    peak_category: str
-    unused: UnusedPoint | None
-    categories: DeviceCategories | None
-    fragmentation: DeviceFragmentation | None
-    steps: DeviceSteps | None
-    leaks: DeviceLeaks | None
-    oom: DeviceOoms | None
-    missing: tuple[Missing, ...]
+    annotations: tuple[str, ...]
+    """The annotations that are open at the peak, the outermost first."""
+    step: PeakStep | None
+    """The step that the peak lies in."""
+    category: str
+    """The category of the allocation that made the peak; `unknown` for none."""
+    unused: Unused | None
+    """What was reserved and not in use."""
     advice: tuple[Advice, ...] = ()
-
-    @property
-    def ran_out(self) -> bool:
-        """Whether a request failed."""
-        return self.oom is not None and self.oom.ooms_total > 0
+    """What to do, the most pressing first."""
+    commands: tuple[str, ...] = ()
+    """What to run next."""
+    missing: dict[str, str]
+    """Why, by the name of each part that is null, or that says nothing (`leaks` of too few
+    steps)."""
+    peak: DevicePeak
+    """What `memreplay peak` says of the device."""
+    categories: DeviceCategories | None
+    """What `memreplay categories` says of it."""
+    fragmentation: DeviceFragmentation | None
+    """What `memreplay fragmentation` says of it."""
+    steps: DeviceSteps | None
+    """What `memreplay steps` says of it."""
+    leaks: DeviceLeaks | None
+    """What `memreplay leaks` says of it."""
+    oom: DeviceOoms | None
+    """What `memreplay oom` says of it."""
 
     @property
     def leaks_judged(self) -> bool:
@@ -87,16 +107,10 @@ class DeviceOverview(Record, frozen=True):
         return self.leaks is not None and self.leaks.judged
 
 
-class Overview(Record, frozen=True):
-    """What `memreplay report` shows: the devices, the worst first, and the reports of the commands
-    that they are made of."""
+class Overview(Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.report/1"):
+    """What `memreplay report` found."""
 
     file: str
-    devices: tuple[DeviceOverview, ...]
-    peak: PeakReport
-    categories: CategoriesReport | None
-    fragmentation: FragmentationReport | None
-    steps: StepsReport | None
-    leaks: LeaksReport | None
-    oom: OomReport | None
     truncated: bool = False
+    devices: tuple[DeviceOverview, ...]
+    """One for each device, the worst first."""

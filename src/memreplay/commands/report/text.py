@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 
 from msgspec.structs import replace
@@ -12,7 +11,7 @@ from memreplay.analysis.trust.trust import REMARKS
 from memreplay.commands.fragmentation.text import MOMENTS
 from memreplay.commands.leaks.text import odds_words
 from memreplay.commands.oom.text import CAUSES
-from memreplay.commands.report.advice_words import advice_title, advice_words, place_words
+from memreplay.commands.report.advice_words import SHOWN_ADVICE, advice_title, place_words
 from memreplay.commands.report.result import DeviceOverview, Overview
 from memreplay.commands.steps.text import source_words
 from memreplay.render.document import (
@@ -27,13 +26,11 @@ from memreplay.render.document import (
     Row,
     Table,
 )
-from memreplay.render.fit import clean
 from memreplay.render.holders import group_row, holder_tables, share
 from memreplay.render.reasons import REASONS
 from memreplay.render.units import count, counted, duration, percent, signed_duration, size
 from memreplay.render.where import where_words
 
-SHOWN_ADVICE = 4
 SHOWN_COMMANDS = 3
 SHOWN_CATEGORIES = 4
 SHOWN_OTHERS = 15  # devices
@@ -49,7 +46,7 @@ def report_document(report: Overview) -> Document:
         blocks.append(Note("nothing to report: the file has neither events nor segments"))
         return tuple(blocks)
     worst, *others = report.devices
-    blocks += _page(worst, report)
+    blocks += _page(worst)
     if others:
         blocks += [Heading((counted(len(others), "other device"),)), _others(others[:SHOWN_OTHERS])]
         if len(others) > SHOWN_OTHERS:
@@ -58,13 +55,13 @@ def report_document(report: Overview) -> Document:
     return tuple(blocks)
 
 
-def _page(device: DeviceOverview, report: Overview) -> list[Block]:
+def _page(device: DeviceOverview) -> list[Block]:
     blocks: list[Block] = [Heading(_headline(device)), Pairs(_pairs(device))]
     blocks += _holders(device)
     rows = _advice(device)
     if rows:
         blocks += [Heading(("what to do next",)), Pairs(rows)]
-    lines = tuple(_line(command) for command in commands(device, report.file)[:SHOWN_COMMANDS])
+    lines = tuple(_line(command) for command in device.commands[:SHOWN_COMMANDS])
     return [*blocks, Picture(lines)]
 
 
@@ -72,7 +69,7 @@ def _advice(device: DeviceOverview) -> tuple[tuple[str, str], ...]:
     """The first pieces of advice; what is part of another one is not said again."""
     found: list[tuple[str, str]] = []
     for one in device.advice:
-        row = advice_title(one), advice_words(one, device)
+        row = advice_title(one), one.text
         if not any(row[0] == title and row[1] in words for title, words in found):
             found = [old for old in found if not (old[0] == row[0] and old[1] in row[1])]
             found.append(row)
@@ -112,7 +109,7 @@ def _pairs(device: DeviceOverview) -> tuple[tuple[str, str], ...]:
 
 
 def _missing(device: DeviceOverview, part: str) -> str:
-    return next((one.why for one in device.missing if one.part == part), "the file does not say")
+    return device.missing.get(part, "the file does not say")
 
 
 def _trust(device: DeviceOverview) -> str:
@@ -158,11 +155,11 @@ def _oom(device: DeviceOverview) -> str:
 
 
 def _reserved(device: DeviceOverview) -> str:
-    reserved = size(device.reserved_bytes)
+    reserved = size(device.reserved_peak_bytes)
     about = " (estimated)" if device.reserved_exactness == "estimated" else ""
     if device.total_bytes is None:
         return f"{reserved}{about} at most; the card's size is unknown (--total-memory)"
-    part = percent(share(device.reserved_bytes, device.total_bytes))
+    part = percent(share(device.reserved_peak_bytes, device.total_bytes))
     least = "" if device.total_known else "at least "
     return f"{reserved}{about} at most, {part} of a card of {least}{size(device.total_bytes)}"
 
@@ -189,8 +186,8 @@ def _where(device: DeviceOverview) -> str:
     if peak.step is None and device.step is not None and steps is not None and told:
         of = f"step {count(device.step.index)} of {count(len(steps.steps))}"
         words.insert(0, f"{of} ({_source(device)})")
-    if device.peak_category != UNKNOWN:
-        words.append(f"code of category {device.peak_category}")
+    if device.category != UNKNOWN:
+        words.append(f"code of category {device.category}")
     return ", ".join(words)
 
 
@@ -292,19 +289,6 @@ def _shortest(rows: tuple[Row, ...]) -> tuple[Row, ...]:
             shown[i] += 1
 
 
-def commands(device: DeviceOverview, file: str) -> list[str]:
-    """What to run to see more: what the advice names, then what everybody asks next."""
-    # Standard input and bytes have a name in angle brackets.
-    name = "FILE" if file.startswith("<") else clean(shlex.quote(file))
-    asked = [one.command for one in device.advice[:SHOWN_ADVICE] if one.command]
-    asked += ["peak", "timeline --by category" if device.peak.events else "fragmentation"]
-    found = []
-    for command in dict.fromkeys(asked):
-        first, _, rest = command.partition(" ")
-        found.append(" ".join(filter(None, ("memreplay", first, name, rest))))
-    return found
-
-
 def _others(devices: list[DeviceOverview]) -> Table:
     titles = ("device", "peak", "reserved", "failed", "trusted", "largest holder")
     rows = []
@@ -313,7 +297,7 @@ def _others(devices: list[DeviceOverview]) -> Table:
         cells = (
             count(one.device),
             size(one.peak.peak_bytes),
-            size(one.reserved_bytes),
+            size(one.reserved_peak_bytes),
             ran,
             "yes" if one.trusted else "no",
         )

@@ -41,12 +41,12 @@ def names(device: DeviceOverview, facts: Facts = FACTS) -> dict[str, Advice]:
     return {one.name: one for one in advice_of(device, facts)}
 
 
-def with_category(share: float, category: str, **changes: Any) -> DeviceOverview:
+def with_category(share: float, name: str, **changes: Any) -> DeviceOverview:
     """A device whose peak is held by one category to this share, and else by nothing known."""
     one = example("transformer_step", **changes)
     assert one.categories is not None
     whole = one.peak.peak_bytes
-    caught = (replace(one.categories.rules[0], category=category, bytes=round(share * whole)),)
+    caught = (replace(one.categories.rules[0], category=name, bytes=round(share * whole)),)
     peak = replace(one.peak, groups=())
     return replace(one, peak=peak, categories=replace(one.categories, rules=caught))
 
@@ -62,14 +62,14 @@ def with_category(share: float, category: str, **changes: Any) -> DeviceOverview
     ],
 )
 def test_a_category_that_holds_much(category: str, least: float, name: str) -> None:
-    found = names(with_category(least + 0.01, category, peak_category="activations"))
+    found = names(with_category(least + 0.01, category, category="activations"))
     one = found[name]
     assert one.bytes == pytest.approx((least + 0.01) * one.of_bytes, rel=1e-6)
-    assert name not in names(with_category(least - 0.01, category, peak_category="activations"))
+    assert name not in names(with_category(least - 0.01, category, category="activations"))
 
 
 def test_gradients_at_a_peak_in_the_backward_pass_are_no_surprise() -> None:
-    assert "zero_grad" not in names(with_category(0.5, "backward", peak_category="backward"))
+    assert "zero_grad" not in names(with_category(0.5, "backward", category="backward"))
 
 
 @pytest.mark.parametrize(
@@ -161,9 +161,9 @@ def test_reserved_memory_that_is_not_in_use() -> None:
 
 def test_a_card_that_is_nearly_full() -> None:
     device = example("transformer_step", total_known=True)
-    total = round(device.reserved_bytes / (FULL_SHARE + 0.01))
+    total = round(device.reserved_peak_bytes / (FULL_SHARE + 0.01))
     assert names(replace(device, total_bytes=total))["near_full"].of_bytes == total
-    room = round(device.reserved_bytes / (FULL_SHARE - 0.01))
+    room = round(device.reserved_peak_bytes / (FULL_SHARE - 0.01))
     assert "near_full" not in names(replace(device, total_bytes=room))
     # What was seen of it at an out-of-memory event is not the card.
     assert "near_full" not in names(replace(device, total_bytes=total, total_known=False))

@@ -31,7 +31,7 @@ def device() -> DeviceOverview:
 @pytest.mark.parametrize("name", WORDS)
 def test_each_says_its_number(name: str) -> None:
     place = Frame("f", "/home/ana/model.py", 72)
-    one = Advice(name, 3 * MIB, 12 * MIB, 1_234, place)
+    one = Advice(name, bytes=3 * MIB, of_bytes=12 * MIB, count=1_234, place=place)
     words = advice_words(one, device())
     assert "3.0 MiB" in words or "1,234" in words
     assert "{" not in words
@@ -54,7 +54,7 @@ def test_a_reason_that_is_not_known() -> None:
 
 def test_remedies_speak_as_oom_does() -> None:
     found = device()
-    words = {one.name: advice_words(one, found) for one in found.advice}
+    words = {one.name: one.text for one in found.advice}
     assert words["oom_expandable_segments"].startswith("at most 235.5 MiB, enough: PYTORCH_CUDA")
     assert words["oom_less_live"] == (
         "128.0 MiB less would have been enough; the largest holder then had 300.0 MiB"
@@ -66,7 +66,7 @@ def test_remedies_speak_as_oom_does() -> None:
     assert said == "ask for less: 1.0 TiB were missing, more than was in use"
     limited = replace(found.oom.ooms[0], missing_bytes=0)
     refused = replace(found, oom=replace(found.oom, ooms=(limited,)))
-    said = advice_words(Advice("oom_less_live", 300 << 20, word="less_live"), refused)
+    said = advice_words(Advice("oom_less_live", bytes=300 << 20, word="less_live"), refused)
     assert said == "how much less is not known; the largest holder then had 300.0 MiB"
     remedy = next(one for one in limited.remedies if one.name == "less_live")
     assert remedy_words(remedy, limited).startswith("how much less is not known; the largest below")

@@ -1,4 +1,4 @@
-"""Tests of commands/report/json.py, against docs/schemas/report-1.json and those of its parts."""
+"""Tests of the JSON of commands/report, against the schemas of it and of its parts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from memreplay.commands.leaks.find import leaks_report
 from memreplay.commands.oom.find import oom_report
 from memreplay.commands.peak.find import peak_report
 from memreplay.commands.report.find import HOLDERS, OTHERS, overview
-from memreplay.commands.report.json import render_report_json
 from memreplay.commands.steps.find import steps_report
 from memreplay.errors import MemreplayError
 from memreplay.render.record_json import render_json
@@ -37,7 +36,7 @@ COMMANDS: dict[str, Any] = {
 
 def check(data: Any) -> dict[str, Any]:
     """The report, which fits its schema, and whose parts are those of the commands."""
-    found: dict[str, Any] = json.loads(render_report_json(overview(mr.open(data))))
+    found: dict[str, Any] = json.loads(render_json(overview(mr.open(data))))
     check_against("report-1.json", found)
     for name, command in COMMANDS.items():
         try:
