@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields, replace
-from typing import Any
+from dataclasses import replace
 
 import leaky
 import memreplay as mr
 from memreplay.commands.leaks.find import leaks_report
 from memreplay.commands.leaks.json import render_leaks_json
 from tests.unit.render.schemas import check_against
+from tests.unit.reports.numbered import check_numbers, numbered
 
 
 def test_schema_and_values() -> None:
@@ -28,28 +28,17 @@ def test_schema_and_values() -> None:
     assert device["runs_out"]["given"] is True
 
 
-def numbered(one: Any) -> Any:
-    """A copy in which each number is another one."""
-    numbers = [f.name for f in fields(one) if type(getattr(one, f.name)) is int]
-    return replace(one, **{name: 1_001 + k for k, name in enumerate(numbers)})
-
-
 def test_each_number_is_its_own() -> None:
     snap = mr.open(leaky.snapshot_bytes(leaky.Options(steps=30)))
     report = leaks_report(snap, total_memory=1 << 30)
     leak = numbered(report.devices[0].leaks[0])
     device = numbered(replace(report.devices[0], leaks=(leak,)))
     found = json.loads(render_leaks_json(replace(report, devices=(device,))))["devices"][0]
-    others = {"rate": "bytes_per_step", "rate_error": "bytes_per_step_error"}
-    others |= {"since": "since_step", "until": "until_step"}
-    for field in fields(leak):
-        if type(value := getattr(leak, field.name)) is int:
-            assert found["leaks"][0][others.get(field.name, field.name)] == value
-    others = {"whole_rate": "whole_bytes_per_step", "leak_rate": "leak_bytes_per_step"}
-    others["warm_up"] = "warm_up_steps"
-    for field in fields(device):
-        if type(value := getattr(device, field.name)) is int:
-            assert found[others.get(field.name, field.name)] == value
+    names = {"rate": "bytes_per_step", "rate_error": "bytes_per_step_error"}
+    names |= {"since": "since_step", "until": "until_step"}
+    check_numbers(leak, found["leaks"][0], names)
+    names = {"whole_rate": "whole_bytes_per_step", "leak_rate": "leak_bytes_per_step"}
+    check_numbers(device, found, names | {"warm_up": "warm_up_steps"})
 
 
 def test_nothing_found() -> None:
