@@ -27,6 +27,7 @@ def labels(ticks: Sequence[Tick]) -> list[str]:
         (0, 700 * MIB, 4, ["0 B", "200 MiB", "400 MiB", "600 MiB"]),
         (0, 3, 5, ["0 B", "1 B", "2 B", "3 B"]),
         (0, 1, 9, ["0 B", "1 B"]),
+        (-GIB, GIB // 2, 4, ["-1.0 GiB", "-0.5 GiB", "0 B", "0.5 GiB"]),
         (-2 * KIB, 2 * KIB, 4, ["-2 KiB", "-1 KiB", "0 B", "1 KiB", "2 KiB"]),
     ],
 )

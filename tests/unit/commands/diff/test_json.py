@@ -11,6 +11,7 @@ from memreplay.commands.diff.result import DiffReport
 from memreplay.render.record_json import render_json
 from memreplay.snapshot.model import When
 from tests.unit.commands.diff.test_text import DEVICE, REPORT
+from tests.unit.commands.numbered import check_numbers, numbered
 from tests.unit.render.schemas import check_against
 
 
@@ -35,3 +36,9 @@ def test_keys_and_values() -> None:
     assert changes == 3 * 2**30 - 2**30 + 2**20
     assert device["rest_change_bytes"] == DEVICE.rest_change_bytes
     assert [row["status"] for row in device["rows"]] == ["grew", "gone", "new"]
+
+
+def test_each_number_is_its_own() -> None:
+    row = numbered(DEVICE.rows[0])
+    found = json.loads(render_json(replace(REPORT, devices=(replace(DEVICE, rows=(row,)),))))
+    check_numbers(row, found["devices"][0]["rows"][0])

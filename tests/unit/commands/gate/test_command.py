@@ -153,6 +153,19 @@ def test_leaks_ooms_and_fragmentation(runner: CliRunner) -> None:
         )
 
 
+def test_a_budget_of_a_category_that_the_configuration_makes(
+    runner: CliRunner, tmp_path: Path
+) -> None:
+    config = tmp_path / "memreplay.toml"
+    made = '[[category]]\nname = "mine"\nframes = "model\\\\.py"\n'
+    limit = '[[gate]]\ncategory = "mine"\nmax_peak = '
+    for most, code in (("'5 GiB'", 0), ("'1 KiB'", 1)):
+        config.write_text(made + limit + most, encoding="utf-8")
+        done = gate(runner, EXAMPLE)
+        assert (done.exit_code, done.stderr) == (code, "")
+        assert " of mine " in done.stdout.splitlines()[0]
+
+
 def test_budgets_of_the_configuration(runner: CliRunner, tmp_path: Path, base: str) -> None:
     config = tmp_path / "memreplay.toml"
     config.write_text(

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 import leaky
 import memreplay as mr
 from memreplay.commands.leaks.find import leaks_report
 from memreplay.render.record_json import render_json
+from tests.unit.commands.numbered import check_numbers, numbered
 from tests.unit.render.schemas import check_against
 
 
@@ -29,22 +29,14 @@ def test_schema_and_values() -> None:
     assert device["runs_out"]["given"] is True
 
 
-def numbered(one: Any) -> Any:
-    """A copy in which each number is another one."""
-    numbers = [name for name, value in asdict(one).items() if type(value) is int]
-    return replace(one, **{name: 1_001 + k for k, name in enumerate(numbers)})
-
-
 def test_each_number_is_its_own() -> None:
     snap = mr.open(leaky.snapshot_bytes(leaky.Options(steps=30)))
     report = leaks_report(snap, total_memory=1 << 30)
     leak = numbered(report.devices[0].leaks[0])
     device = numbered(replace(report.devices[0], leaks=(leak,)))
     found = json.loads(render_json(replace(report, devices=(device,))))["devices"][0]
-    for record, said in ((leak, found["leaks"][0]), (device, found)):
-        for name, value in asdict(record).items():
-            if type(value) is int:
-                assert said[name] == value
+    check_numbers(leak, found["leaks"][0])
+    check_numbers(device, found)
 
 
 def test_warm_bytes_are_those_after_the_warm_up() -> None:

@@ -10,6 +10,7 @@ import leaky
 import memreplay as mr
 from memreplay.commands.steps.find import steps_report
 from memreplay.render.record_json import render_json
+from tests.unit.commands.numbered import check_numbers, numbered
 from tests.unit.render.schemas import check_against
 
 
@@ -40,3 +41,15 @@ def test_no_steps() -> None:
     check_against("steps-1.json", result)
     assert result["pool"] == [0, 1]
     assert result["devices"][0]["source"] is None
+
+
+def test_each_number_is_its_own() -> None:
+    report = steps_report(mr.open(leaky.snapshot_bytes(leaky.Options(steps=30, evaluate_every=9))))
+    (device,) = report.devices
+    steady, step, before = map(numbered, (device.steady, device.steps[0], device.before))
+    made = numbered(replace(device, steady=steady, steps=(step,), before=before))
+    (found,) = json.loads(render_json(replace(report, devices=(made,))))["devices"]
+    check_numbers(made, found)
+    check_numbers(steady, found["steady"])
+    check_numbers(step, found["steps"][0])
+    check_numbers(before, found["before"])
