@@ -9,7 +9,8 @@ without that. The commands take turns (A B C, A B C, …), so that a machine tha
 them all; the median counts. Every file is read once beforehand, so that all find it in the page
 cache. Limits of the machine are measured where there is a C compiler, and zstd.
 
-With --commands it is memreplay's own commands that are timed, each as a ratio of `peak`.
+With --commands it is memreplay's own commands that are timed, each as a ratio of `peak`; with
+--ways the ways to hand a snapshot to `memreplay.open`, each as a ratio of its path.
 """
 
 from __future__ import annotations
@@ -44,6 +45,25 @@ READ = (
     f"import sys; f = open(sys.argv[1], 'rb', 0); b = bytearray({CHUNK})\nwhile f.readinto(b): pass"
 )
 
+# Times itself, too: a source that was there before, in an imported memreplay.
+FROM = (
+    "import sys, time, memreplay; memreplay.open; name = sys.argv[1]; {make};"
+    "begin = time.perf_counter(); memreplay.open(source);"
+    "print(time.perf_counter() - begin, file=sys.stderr)"
+)
+MAPPED = "import mmap; f = open(name, 'rb'); source = mmap.mmap(f.fileno(), 0, access=1)"
+# What --ways times, `path` first. Of those with a + the caller holds the file's bytes, too.
+WAYS = {
+    "path": "source = name",
+    "open file": "source = open(name, 'rb')",
+    "bytes +": "source = open(name, 'rb').read()",
+    "bytearray +": "import os; source = bytearray(os.stat(name).st_size);"
+    "open(name, 'rb', 0).readinto(source)",
+    "memoryview +": "source = memoryview(open(name, 'rb').read())",
+    "BytesIO +": "import io; source = io.BytesIO(open(name, 'rb').read())",
+    "mmap +": MAPPED,
+    "memoryview of mmap +": f"{MAPPED}; source = memoryview(source)",
+}
 
 # What --commands times, `peak` first. Commands that this version does not have are left out.
 OWN = (
@@ -153,6 +173,14 @@ def own_commands(python: str) -> list[Command]:
     if "export" in there:
         found.append(Command("peak TABLES", (python, "-m", "memreplay", "peak", "TABLES")))
     return found
+
+
+def ways_in(python: str) -> list[Command]:
+    """The ways to hand over a snapshot."""
+    return [
+        Command(name, (python, "-c", FROM.format(make=make), "FILE"), times_itself=True)
+        for name, make in WAYS.items()
+    ]
 
 
 def fitting(todo: list[Command], file: Path) -> list[Command]:
@@ -293,9 +321,10 @@ def show_progress(text: str) -> None:
 
 def render_table(file: Path, results: list[Result], rounds: int) -> str:
     size = file.stat().st_size / 1e6
+    first = results[0].command.removeprefix("memreplay ")
     lines = [
         f"{file.name}: {size:.1f} MB, median of {rounds}",
-        f"  {'':<24}{'seconds':>9}{'MB/s':>9}{'ns/byte':>9}{'peak RSS':>12}{'peak = 1':>10}",
+        f"  {'':<24}{'seconds':>9}{'MB/s':>9}{'ns/byte':>9}{'peak RSS':>12}{first + ' = 1':>10}",
     ]
     lines += [
         f"  {r.command:<24}{r.seconds:>9.3f}{r.mb_per_second:>9.0f}"
@@ -335,14 +364,19 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--json", metavar="FILE", nargs="?", const="-", help="write JSON as well; - or none: only"
     )
-    parser.add_argument(
+    other = parser.add_mutually_exclusive_group()
+    other.add_argument(
         "--commands", action="store_true", help="memreplay's own commands beside `peak` instead"
+    )
+    other.add_argument(
+        "--ways", action="store_true", help="the ways to hand a snapshot over, beside its path"
     )
     args = parser.parse_args(arguments)
     if args.rounds < 1:
         parser.error("--rounds must be 1 or more")
     files = args.files or [generated(megabytes) for megabytes in args.sizes]
-    todo = own_commands(sys.executable) if args.commands else commands(sys.executable)
+    yardsticks = own_commands if args.commands else ways_in if args.ways else commands
+    todo = yardsticks(sys.executable)
     document: list[dict[str, object]] = []
     try:
         for file in files:
@@ -369,6 +403,8 @@ def main(arguments: list[str] | None = None) -> int:
         json.dump(document, sys.stdout, indent=2)
         print()
     else:
+        if args.ways:
+            print("+ the file's bytes, which the caller holds, are part of peak RSS")
         print(f"peak RSS is measured from {floor / 2**20:.0f} MiB up")
         if args.json:
             Path(args.json).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")

@@ -163,3 +163,11 @@ def test_the_bare_walk_meets_every_opcode(writer: str, tmp_path: Path) -> None:
 def test_median() -> None:
     assert compare.median([3.0, 1.0, 2.0]) == 2.0
     assert compare.median([4.0, 1.0, 2.0, 3.0]) == 2.5
+
+
+def test_each_way_to_hand_a_snapshot_over(tmp_path: Path) -> None:
+    path = tmp_path / "snap.pkl"
+    path.write_bytes(build.dump(SnapshotBuilder().alloc(0x1000, 64).build()))
+    found = [compare.run(way, path) for way in compare.ways_in(sys.executable)]
+    assert len(found) == len(compare.WAYS) > 5
+    assert all(seconds > 0 and rss > 0 for seconds, rss in found)

@@ -160,7 +160,7 @@ def _unwrap(raw: Raw, ratio: int) -> Stream:
 
 
 def _is_slow(raw: Raw) -> bool:
-    return not raw.in_memory and (raw.total is None or raw.total >= SLOW_FROM)
+    return raw.total is None or raw.total >= SLOW_FROM
 
 
 def _head_of(fill: Fill) -> bytes:

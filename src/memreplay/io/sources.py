@@ -26,9 +26,9 @@ class Raw(io.RawIOBase):
     """The bytes of any binary source as they lie there.
 
     `name` is what to call it, `total` its size where known, `taken` how many bytes were handed out.
-    `waits`: a read may take for ever, as of a pipe or a terminal. `in_memory`: it costs nothing.
-    `read` gives all that was asked for unless the source ends, whatever the source does. Closing it
-    closes the source only if `owned`.
+    `waits`: a read may take for ever, as of a pipe or a terminal. `read` gives all that was asked
+    for unless the source ends, whatever the source does. Closing it closes the source only if
+    `owned`.
     """
 
     def __init__(
@@ -39,7 +39,6 @@ class Raw(io.RawIOBase):
         self.total = total
         self.taken = 0
         self.waits = _may_wait(source)
-        self.in_memory = isinstance(source, io.BytesIO)
         self._source = source
         self._fill = getattr(source, "readinto", None)
         self._owned = owned
@@ -90,6 +89,34 @@ class Raw(io.RawIOBase):
                 self._source.close()
 
 
+class _Memory:
+    # Bytes that the caller has, as a file: a piece is copied when it is asked for, never the whole.
+    # It is copied, since what is not `bytes` may change while it is parsed.
+
+    def __init__(self, view: memoryview, at: int = 0) -> None:
+        self._view = view
+        self._at = at
+
+    def readinto(self, buffer: memoryview) -> int:
+        piece = self._view[self._at : self._at + len(buffer)]
+        buffer[: len(piece)] = piece
+        self._at += len(piece)
+        return len(piece)
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> None:
+        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: len(self._view)}[whence]
+        self._at = max(0, start + offset)
+
+    def tell(self) -> int:
+        return self._at
+
+    def close(self) -> None:
+        self._view.release()
+
+
 class _Remote(Raw):
     # A file of fsspec, whose errors are those of a hundred libraries.
 
@@ -129,7 +156,9 @@ def open_source(source: Source) -> Raw:
         raise TypeError(
             f"a snapshot is read from a path, a URL, bytes or a binary file, not from {kind}"
         ) from None
-    return Raw(io.BytesIO(view), "<bytes>", view.nbytes)
+    # Bytes in several dimensions, or every second one, are copied: nobody has a snapshot so.
+    flat = view.cast("B") if view.c_contiguous else memoryview(view.tobytes())
+    return Raw(_Memory(flat), "<bytes>", flat.nbytes)
 
 
 def is_url(name: str) -> bool:

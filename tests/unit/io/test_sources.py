@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import subprocess
 import sys
 from array import array
 from collections.abc import Iterator
@@ -65,6 +66,58 @@ def test_bytes_of_any_kind() -> None:
         assert raw.total in (len(data), len(padded))
         assert raw.read(len(data)) == data
         assert mr.open(source).native.n_events == 1
+
+
+def test_bytes_are_read_where_they_lie() -> None:
+    data = memoryview(bytearray(b"0123456789"))
+    raw = open_source(data)
+    data[9] = ord("x")
+    assert raw.read() == b"012345678x"
+    assert (raw.seek(-4, os.SEEK_END), raw.read(2), raw.tell()) == (6, b"67", 8)
+    assert (raw.seek(-1, os.SEEK_CUR), raw.seek(3), raw.read(1)) == (7, 3, b"3")
+    assert (raw.seek(50), raw.read(1), raw.seek(-50, os.SEEK_END)) == (50, b"", 0)
+
+
+def test_what_was_read_is_let_go() -> None:
+    data = bytearray(pickled())
+    mr.open(data)
+    data.clear()  # which a view of it would not allow
+
+
+def test_bytes_of_other_forms() -> None:
+    data = pickled()
+    table = memoryview(data).cast("B", (len(data), 1))
+    for source in (table, memoryview(b"".join(bytes([b, 0]) for b in data))[::2]):
+        assert mr.open(source).native.n_events == 1
+    with pytest.raises(mr.SnapshotError, match="empty"):
+        mr.open(b"")
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is asked of Linux")
+@pytest.mark.parametrize("wrap", ["bytes", "bytearray", "memoryview", "io.BytesIO"])
+def test_bytes_take_no_more_memory_than_the_file(wrap: str, tmp_path: Path) -> None:
+    code = f"""
+import io, sys
+import memreplay as mr
+data = open(sys.argv[1], "rb").read()
+source = {wrap}(data)
+resident = lambda: [int(l.split()[1]) for l in open("/proc/self/status") if "VmHWM" in l][0]
+mr.open({pickled()!r})
+before = resident()
+try:
+    mr.open(source)
+except mr.SnapshotError:
+    pass
+print(resident() - before)
+"""
+    path = tmp_path / "large.pkl"
+    # A snapshot whose unknown key has 64 MB of bytes that are dropped.
+    unknown = b"\x8c\x07unknownB" + (1 << 20).to_bytes(4, "little") + bytes(1 << 20)
+    path.write_bytes(b"\x80\x04}(" + 64 * unknown + b"u.")
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path)], capture_output=True, check=True, text=True
+    )
+    assert int(done.stdout) < 16 << 10  # KiB
 
 
 def test_what_is_no_source() -> None:
