@@ -1,4 +1,4 @@
-"""_native/blockmap: maps by hand, what is odd in them, and what the façade refuses."""
+"""engine/replay/blockmap: maps by hand, what is odd in them, and what the façade refuses."""
 
 from __future__ import annotations
 
