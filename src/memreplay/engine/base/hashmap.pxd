@@ -4,7 +4,9 @@
 from libc.stdint cimport uint32_t, uint64_t, uint8_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy
-from memreplay.engine.base.growbuf cimport Buf, buf_init, buf_free, buf_reserve, push_u64, push_bytes
+from memreplay.engine.base.growbuf cimport (
+    Buf, buf_free, buf_init, buf_reserve, push_bytes, push_u64,
+)
 
 cdef extern from *:
     ctypedef unsigned long long u128 "unsigned __int128"

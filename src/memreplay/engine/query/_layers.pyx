@@ -9,7 +9,7 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from memreplay.engine.base.growbuf cimport buf_reserve
 from memreplay.engine.base.status cimport OK
 from memreplay.engine.query cimport layers as _layers
-from memreplay.engine.read.column cimport Column, Owned, column, owned
+from memreplay.engine.read.column cimport Owned, column, owned
 from memreplay.engine.replay cimport classes as _classes
 from memreplay.engine.replay._measures cimport Classes, take_only
 from memreplay.engine.replay._timeline cimport Replay

@@ -8,7 +8,9 @@ blocks and of distinct addresses, however long the trace.
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from memreplay.engine.base.growbuf cimport buf_free, buf_init, push_item, push_u32
-from memreplay.engine.base.hashmap cimport NONE32, Slot64, map64_at, map64_free, map64_get, map64_init
+from memreplay.engine.base.hashmap cimport (
+    NONE32, Slot64, map64_at, map64_free, map64_get, map64_init,
+)
 from memreplay.engine.base.status cimport ERR_MEMORY, fail
 from memreplay.engine.read.tables cimport *
 
