@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from memreplay.commands.shared.asking import JSON_ROWS, SCREEN_ROWS
 from memreplay.commands.shared.by import ByType
 from memreplay.commands.shared.config import ConfigChoice
 from memreplay.commands.shared.limit import LimitType
@@ -109,10 +110,6 @@ def top_option(function: F) -> F:
     )(function)
 
 
-# Rows of holders take three lines: so many fit a screen. Programs get more.
-SCREEN_ROWS, JSON_ROWS = 10, 20
-
-
 def screen_top_option(function: F) -> F:
     """--top N, 0 for all, of who held memory; by default as many as fit a screen."""
     return click.option(
@@ -127,11 +124,6 @@ def screen_top_option(function: F) -> F:
 
 def _screen_top(ctx: click.Context, param: click.Parameter, value: int | None) -> int | None:
     return None if value is None else from_zero(ctx, param, value)
-
-
-def rows_of(top: int | None, fmt: str) -> int:
-    """How many rows of holders to show, where --top may not have been given."""
-    return top if top is not None else JSON_ROWS if fmt == "json" else SCREEN_ROWS
 
 
 _WAYS = (
