@@ -36,7 +36,7 @@ ALLOWED = 0.03
 # With another compiler or Python than the figure's, only a leap says anything.
 ALLOWED_ELSEWHERE = 0.15
 
-IMPORT = "import sys, memreplay as mr; import memreplay.replay; mr.open"
+IMPORT = "import sys, memreplay as mr; import memreplay.snapshot.replay; mr.open"
 MEASURED = f"{IMPORT}; snap = mr.open(sys.argv[1]); snap.replay(snap.devices[0]).peak.bytes"
 
 

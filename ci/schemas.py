@@ -188,10 +188,10 @@ def _object(record: type[Record], made: dict[str, Any]) -> dict[str, Any]:
         meaning = said.get(field.name) or shared.get(field.name)
         assert meaning, f"{record.__name__}.{field.name}: nothing says what it means"
         kind = _simple(made["properties"][field.encode_name], field.type)
-        properties[field.name] = {**kind, "description": meaning}
+        properties[field.encode_name] = {**kind, "description": meaning}
         # A record writes all that it has, defaults too.
         if msgspec.UnsetType not in getattr(field.type, "__args__", ()):
-            required.append(field.name)
+            required.append(field.encode_name)
     if (tag := record.__struct_config__.tag) is not None:
         key = str(record.__struct_config__.tag_field)
         what = "The name of this schema." if key == "schema" else "Which table the line is of."

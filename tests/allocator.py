@@ -230,7 +230,7 @@ class Truth:
     start: dict[tuple[PoolId, int], Change]  # by pool and stream
     recorded: list[Recorded]  # one for each event of the trace
     blocks: dict[int, KnownBlock]  # by index of the alloc event
-    baseline: dict[int, KnownBlock]  # by address: live before the first event
+    carried: dict[int, KnownBlock]  # by address: live before the first event
 
     def start_of(self, measure: str, pool: PoolId | None = None, stream: int | None = None) -> int:
         """The measure before the first event: of all, of a pool, of a stream, or of both."""

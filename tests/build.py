@@ -243,7 +243,7 @@ class SnapshotBuilder:
         """Appends what is live at each device's end as segments of one block each.
 
         So that trace and segments agree. `extra_live` adds (device, addr, requested size) of blocks
-        that no event names: a baseline that outlives the trace.
+        that no event names: a carried that outlives the trace.
         """
         for device, trace in enumerate(self.traces):
             live: dict[int, Entry] = {}

@@ -57,7 +57,7 @@ def assert_replay(snap: mr.Snapshot, snapshot: Any, device: int) -> None:
     assert replay.peak.bytes == want.peak_bytes
     assert replay.peak.event_index == want.event_index
     for name in (
-        "baseline_bytes",
+        "carried_bytes",
         "final_bytes",
         "reconciliation_bytes",
         "double_allocs",
@@ -98,7 +98,7 @@ def assert_live(
         )
         for i in range(len(live))
     ] == key
-    usage = want.baseline_bytes if event < 0 else want.usage[event]
+    usage = want.carried_bytes if event < 0 else want.usage[event]
     assert live.bytes == usage
     ranks = bytes(snap.native.n_strings)
     for by in ("stack", "frame", "file", "function"):
@@ -117,8 +117,8 @@ def _spelled(snap: mr.Snapshot, rows: list[tuple[int, int, int]], by: str) -> di
     out: dict[Any, tuple[int, int]] = {}
     for key, size, count in rows:
         name: Any
-        if key in (_groups.NO_STACK, _groups.BASELINE):
-            name = "baseline" if key == _groups.BASELINE else "none"
+        if key in (_groups.NO_STACK, _groups.CARRIED):
+            name = "carried" if key == _groups.CARRIED else "none"
         elif by == "stack":
             name = stack_of(snap, key)
         elif by == "frame":
@@ -137,7 +137,7 @@ def _oracle_groups(live: list[oracle.Lifetime], by: str) -> dict[Any, Any]:
     for one in live:
         name: Any
         if not one.frames:
-            name = "baseline" if one.alloc_index < 0 else "none"
+            name = "carried" if one.alloc_index < 0 else "none"
         elif by == "stack":
             name = one.frames
         elif by == "frame":

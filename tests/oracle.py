@@ -45,11 +45,11 @@ class Lifetime:
 
 @dataclass
 class OracleReplay:
-    """What one device did. `usage[i]` is the usage after event i; the start is `baseline_bytes`."""
+    """What one device did. `usage[i]` is the usage after event i; the start is `carried_bytes`."""
 
     device: int
     usage: list[int]
-    baseline_bytes: int
+    carried_bytes: int
     peak_bytes: int
     event_index: int
     final_bytes: int
@@ -111,7 +111,7 @@ def replay(snapshot: Any, device: int) -> OracleReplay:
     live: dict[int, Lifetime] = {}  # only blocks allocated in this trace
     seen: set[int] = set()  # addresses met in an alloc or free_completed so far
     from_trace: list[Lifetime] = []
-    freed_baseline: list[Lifetime] = []
+    freed_carried: list[Lifetime] = []
     changes: list[int] = []  # what each event does to usage
     double_allocs = unmatched_frees = size_mismatches = unknown_actions = 0
     pairs = 0
@@ -145,7 +145,7 @@ def replay(snapshot: Any, device: int) -> OracleReplay:
                 if ended.frames == frames:
                     pairs_with_equal_frames += 1
             elif addr not in seen:
-                freed_baseline.append(Lifetime(-1, index, addr, size, frames))
+                freed_carried.append(Lifetime(-1, index, addr, size, frames))
                 change -= size
             else:
                 unmatched_frees += 1
@@ -159,29 +159,29 @@ def replay(snapshot: Any, device: int) -> OracleReplay:
     # A free carries its alloc's stack only where the recorder attached it to every free.
     frees_carry_alloc_stacks = pairs > 0 and pairs == pairs_with_equal_frames
     if not frees_carry_alloc_stacks:
-        for one in freed_baseline:
+        for one in freed_carried:
             one.frames = ()
 
-    kept_baseline: list[Lifetime] = []
+    kept_carried: list[Lifetime] = []
     for block in blocks:
         if block.addr not in seen:
-            kept_baseline.append(Lifetime(-1, None, block.addr, block.requested_size, block.frames))
+            kept_carried.append(Lifetime(-1, None, block.addr, block.requested_size, block.frames))
             seen.add(block.addr)
 
-    baseline_bytes = sum(one.size for one in freed_baseline + kept_baseline)
+    carried_bytes = sum(one.size for one in freed_carried + kept_carried)
     usage: list[int] = []
-    current = baseline_bytes
+    current = carried_bytes
     for change in changes:
         current += change
         usage.append(current)
 
-    peak_bytes = max([baseline_bytes, *usage])
-    event_index = -1 if baseline_bytes == peak_bytes else usage.index(peak_bytes)
+    peak_bytes = max([carried_bytes, *usage])
+    event_index = -1 if carried_bytes == peak_bytes else usage.index(peak_bytes)
 
     return OracleReplay(
         device=device,
         usage=usage,
-        baseline_bytes=baseline_bytes,
+        carried_bytes=carried_bytes,
         peak_bytes=peak_bytes,
         event_index=event_index,
         final_bytes=current,
@@ -190,7 +190,7 @@ def replay(snapshot: Any, device: int) -> OracleReplay:
         unmatched_frees=unmatched_frees,
         size_mismatches=size_mismatches,
         unknown_actions=unknown_actions,
-        lifetimes=from_trace + freed_baseline + kept_baseline,
+        lifetimes=from_trace + freed_carried + kept_carried,
     )
 
 

@@ -62,9 +62,9 @@ class Groups:
             return False
         if filters.only_live_at_end and one.free_index is not None:
             return False
-        if filters.no_baseline and one.alloc_index < 0:
+        if filters.no_carried and one.alloc_index < 0:
             return False
-        return not filters.only_baseline or one.alloc_index < 0
+        return not filters.only_carried or one.alloc_index < 0
 
     def called(self, one: Lifetime, way: str) -> str:
         if way in ("compile_context", "user_metadata"):

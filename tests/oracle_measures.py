@@ -15,9 +15,9 @@ from tests import oracle
 
 @dataclass
 class MeasureReplay:
-    """A measure over time. `usage[i]` is its value after event i; the start is `baseline_bytes`."""
+    """A measure over time. `usage[i]` is its value after event i; the start is `carried_bytes`."""
 
-    baseline_bytes: int
+    carried_bytes: int
     usage: list[int]
     final_bytes: int
     reconciliation_bytes: int  # what the end is above what the final segments say

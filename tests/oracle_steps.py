@@ -27,7 +27,7 @@ class StepSum:
 
 def level(replay: OracleReplay, event: int) -> int:
     """Usage after an event; -1 is the start."""
-    return replay.usage[event] if event >= 0 else replay.baseline_bytes
+    return replay.usage[event] if event >= 0 else replay.carried_bytes
 
 
 def step_sums(replay: OracleReplay, spans: Sequence[tuple[int, int]]) -> list[StepSum]:
@@ -54,7 +54,7 @@ def series_of(
 
 
 def key_of(one: Lifetime) -> tuple[object, ...] | None:
-    """The stack of an allocation; None for one of the baseline without a stack."""
+    """The stack of an allocation; None for one of what was carried over without a stack."""
     return None if one.alloc_index == -1 and not one.frames else one.frames
 
 

@@ -28,7 +28,7 @@ UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
 class Named:
-    """The allocations of a device: of each, by its event or its baseline block, its labels."""
+    """The allocations of a device: of each, by its event or its carried block, its labels."""
 
     def __init__(
         self, snapshot: Any, snap: mr.Snapshot, usage: Usage, rules: Sequence[Rule] = DEFAULT_RULES
@@ -79,7 +79,7 @@ class Named:
     def _frames(self, row: int, carried: bool) -> oracle.Stack:
         if not carried:
             return oracle._stack(self.events[row])
-        stack = memoryview(self.usage.replay.native.baseline("stack"))[row]
+        stack = memoryview(self.usage.replay.native.carried("stack"))[row]
         return tuple((f.function, f.file, f.line) for f in self.snap.stack(stack))
 
     def _users(self, frame: oracle.FrameTuple) -> bool:
@@ -96,13 +96,13 @@ class Named:
 
     def _bytes(self, row: int, carried: bool) -> int:
         native = self.usage.native
-        found: int = memoryview(native.baseline_weights() if carried else native.weights())[row]
+        found: int = memoryview(native.carried_weights() if carried else native.weights())[row]
         return found
 
     def _class(self, way: str, row: int, carried: bool) -> str:
         replay = self.usage.replay
         classes = replay.classes(way)
-        column = classes.of_baseline() if carried else classes.of_events()
+        column = classes.of_carried() if carried else classes.of_events()
         key = classes.keys()[memoryview(column)[row]]
         return stream_label(key) if way == "stream" else pool_label(replay.pool_of(key))
 

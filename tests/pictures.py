@@ -129,7 +129,7 @@ def record_pictures(
     return Pictures(snapshot, found)
 
 
-# --- who pins what is free ------------------------------------------------------------------------
+# --- who blocks what is free ----------------------------------------------------------------------
 
 
 def units(one: Range) -> list[tuple[int, int]]:
@@ -140,7 +140,7 @@ def units(one: Range) -> list[tuple[int, int]]:
     return [(at, at + handle) for at in range(one.addr, one.addr + one.size, handle)]
 
 
-def pinned(one: Range) -> tuple[int, dict[int, int]]:
+def blocked(one: Range) -> tuple[int, dict[int, int]]:
     """Free bytes of units that stay; and of them each block's part, by address."""
     total, parts = 0, dict[int, int]()
     for start, end in units(one):

@@ -21,7 +21,7 @@ LONG: FrameSpec = ("f" * 5_000, "/tmp/" + "d" * 3_000 + ".py", 2**31 - 1)
 
 
 def everything(*, times: bool = True) -> dict[str, Any]:
-    """Two devices, two pools, a baseline, annotations that cross, memory out, names to fear."""
+    """Two devices, two pools, a carried, annotations that cross, memory out, names to fear."""
     made = SnapshotBuilder(devices=2, times=times)
     made.alloc(0x1000, 1000, frames=[TORCH, FORWARD, TRAIN], pool_id=(0, 0))
     made.alloc(0x2000, 3000, frames=[NASTY, TRAIN], pool_id=(0, 1))

@@ -73,8 +73,8 @@ FILTERS = (
     Filters(include=("f",)),
     Filters(exclude=("f",), min_bytes=512),
     Filters(only_live_at_end=True),
-    Filters(only_baseline=True),
-    Filters(no_baseline=True),
+    Filters(only_carried=True),
+    Filters(no_carried=True),
 )
 
 

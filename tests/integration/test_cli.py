@@ -59,7 +59,7 @@ def test_peak_json_is_the_oracles(example: Any, by: str) -> None:
     (device,) = found["devices"]
     assert device["peak_bytes"] == want.peak_bytes
     assert device["event_index"] == want.event_index
-    assert device["baseline_bytes"] == want.baseline_bytes
+    assert device["baseline_bytes"] == want.carried_bytes
     assert device["final_bytes"] == want.final_bytes
     assert device["events"] == len(want.usage)
     assert device["time_us"] == example["device_traces"][0][want.event_index]["time_us"]
@@ -72,7 +72,7 @@ def test_other_measures_are_the_oracles(example: Any, measure: str) -> None:
     found = load("peak", EXAMPLE, "--measure", measure, "--by", "pool", "--peaks", "3")
     jsonschema.validate(found, schema("peak"))
     want = getattr(oracle_measures, measure)(example, 0)
-    series = [want.baseline_bytes, *want.usage]
+    series = [want.carried_bytes, *want.usage]
     (device,) = found["devices"]
     assert (device["measure"], device["exactness"], device["reasons"]) == (measure, "exact", [])
     assert (device["peak_bytes"], device["event_index"]) == (
@@ -190,8 +190,8 @@ def test_summary_json_is_the_oracles(example: Any) -> None:
         ("held", oracle_measures.held(example, 0)),
         ("reserved", oracle_measures.reserved(example, 0)),
     ):
-        assert measures[name]["start_bytes"] == want.baseline_bytes
-        assert measures[name]["peak_bytes"] == max(want.baseline_bytes, *want.usage)
+        assert measures[name]["start_bytes"] == want.carried_bytes
+        assert measures[name]["peak_bytes"] == max(want.carried_bytes, *want.usage)
         assert measures[name]["final_bytes"] == want.final_bytes
         assert measures[name]["reconciliation_bytes"] == want.reconciliation_bytes == 0
 

@@ -74,7 +74,7 @@ def test_held_and_reserved_equal_the_oracle(corpus_file: Path) -> None:
         )
         for measure, want in answers:
             usage = replay.measure(measure)
-            assert usage.start_bytes == want.baseline_bytes, measure
+            assert usage.start_bytes == want.carried_bytes, measure
             assert usage.series.tolist() == want.usage, measure
             assert usage.reconciliation_bytes == want.reconciliation_bytes, measure
 
@@ -220,7 +220,7 @@ def test_block_maps_end_as_the_segments_say(corpus_file: Path) -> None:
         if all("address" in block for block in blocks):
             addresses = memoryview(found.tiles("address")).tolist()
             assert addresses == sorted(oracle.unsigned(block["address"]) for block in blocks)
-        assert found.pinned + found.returnable[1] + found.private_returnable[1] == sum(free)
+        assert found.blocked + found.returnable[1] + found.private_returnable[1] == sum(free)
 
 
 def test_groups_and_filters_equal_slow_sums(corpus_file: Path) -> None:
@@ -230,7 +230,7 @@ def test_groups_and_filters_equal_slow_sums(corpus_file: Path) -> None:
     some = (
         Filters(("forward",), ("backward",), 1 << 16),
         Filters(only_live_at_end=True),
-        Filters((), ("forward",), only_baseline=True),
+        Filters((), ("forward",), only_carried=True),
     )
     for device in snap.devices:
         slow = Groups(snapshot, device)

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 import memreplay as mr
 from memreplay.analysis.groups.grouping import Grouper
-from memreplay.analysis.groups.mapped import pins_of
+from memreplay.analysis.groups.mapped import blockers_of
 from memreplay.engine.query import _blockmap, _groups
 from memreplay.snapshot.model import WAYS
 from tests import build
 from tests.allocator import MIB, PoolId
 from tests.allocator_strategies import SETTINGS
 from tests.oracle_ways import Named
-from tests.pictures import Picture, Pictures, Range, Tile, pinned, record_pictures, units
+from tests.pictures import Picture, Pictures, Range, Tile, blocked, record_pictures, units
 from tests.property.test_measures import is_exact
 from tests.unit.engine.query.test_keying import KINDS, Asked, spelled
 
@@ -77,8 +77,8 @@ def assert_sums(found: _blockmap.BlockMap, want: Picture) -> None:
     assert (sums["largest"], sums["blocks_free"]) == (max(free, default=0), len(free))
     assert found.returnable[0] == want.returned
     assert found.private_returnable[0] == want.returned_private
-    assert found.pinned == sum(pinned(one)[0] for one in want.ranges)
-    assert found.pinned + found.returnable[1] + found.private_returnable[1] == sums["free"]
+    assert found.blocked == sum(blocked(one)[0] for one in want.ranges)
+    assert found.blocked + found.returnable[1] + found.private_returnable[1] == sums["free"]
     assert found.outside == (0, 0)
 
 
@@ -95,14 +95,14 @@ def test_pins_are_those_of_a_slow_walk(made: Pictures, kinds: list[str]) -> None
         keys = every[0] if len(every) == 1 else _groups.pair(*every)
         for want in made.pictures:
             found = replay.block_map(want.event)
-            rows, total, whole, blocks = found.pins(keys, 0)
+            rows, total, whole, blocks = found.blockers(keys, 0)
             named = {row[0]: spelled(keys, row[0]) for row in rows}
             assert {named[row[0]]: row[1:] for row in rows} == slow_pins(asked, found, kinds)
-            assert (total, whole) == (len(rows), found.pinned)
+            assert (total, whole) == (len(rows), found.blocked)
             assert whole == sum(row[1] for row in rows)
             assert blocks == sum(row[2] for row in rows)
             assert rows == sorted(rows, key=lambda row: (-row[1], -row[2], row[0]))
-            assert found.pins(keys, 2)[0] == rows[:2]
+            assert found.blockers(keys, 2)[0] == rows[:2]
 
 
 def keys_of(asked: Asked, kind: str) -> _groups.Keys:
@@ -118,11 +118,11 @@ def keys_of(asked: Asked, kind: str) -> _groups.Keys:
 def slow_pins(
     asked: Asked, found: _blockmap.BlockMap, kinds: list[str]
 ) -> dict[object, tuple[int, int, int, int]]:
-    """Of each group (bytes, blocks, segments, bytes pinned alone)."""
+    """Of each group (bytes, blocks, segments, bytes blocked alone)."""
 
     def name_of(kind: str, carried: bool, row: int, stack: int) -> object:
         if kind == "size":
-            return (asked.base_weights if carried else asked.weights)[row].bit_length() - 1
+            return (asked.carried_weights if carried else asked.weights)[row].bit_length() - 1
         if kind == "row":
             return 3 if carried else row % 3
         return asked.stack_name(kind)(carried, row, stack)
@@ -132,14 +132,14 @@ def slow_pins(
     for addr, stack, owner in zip(memoryview(found.tiles("address")), stacks, owners, strict=True):
         if owner == _blockmap.NO_OWNER:
             continue
-        carried = owner >= _blockmap.BASELINE
-        row = owner & ~_blockmap.BASELINE
+        carried = owner >= _blockmap.CARRIED
+        row = owner & ~_blockmap.CARRIED
         names = tuple(name_of(kind, carried, row, stack) for kind in kinds)
         keys[addr] = names[0] if len(names) == 1 else names
     sums: dict[object, list[int]] = {}
     pinners: dict[object, tuple[set[int], set[int]]] = {}
     for one in found_ranges(asked.replay, found):
-        for addr, part in pinned(one)[1].items():
+        for addr, part in blocked(one)[1].items():
             if part or addr in held_addresses(one):
                 sums.setdefault(keys[addr], [0, 0])[0] += part
                 blocks, segments = pinners.setdefault(keys[addr], (set(), set()))
@@ -284,14 +284,14 @@ def test_pins_by_any_way_or_several_add_up(made: Pictures, by: str) -> None:
             owners = dict(zip(*columns, strict=True))
             slow: Counter[str] = Counter()
             for one in found_ranges(replay, found):
-                for addr, part in pinned(one)[1].items():
-                    carried = owners[addr] >= _blockmap.BASELINE
-                    row = owners[addr] & ~_blockmap.BASELINE
+                for addr, part in blocked(one)[1].items():
+                    carried = owners[addr] >= _blockmap.CARRIED
+                    row = owners[addr] & ~_blockmap.CARRIED
                     slow[named.label(by, row, carried=carried)] += part
-            pins, total, rest, _ = pins_of(usage, found, Grouper(snap, by), 0)
+            pins, total, rest, _ = blockers_of(usage, found, Grouper(snap, by), 0)
             shown: Counter[str] = Counter()
             for pin in pins:
                 shown[pin.label] += pin.bytes
             assert (total, rest) == (len(pins), 0)
             assert +shown == +slow
-            assert sum(slow.values()) == found.pinned
+            assert sum(slow.values()) == found.blocked

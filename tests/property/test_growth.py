@@ -34,7 +34,7 @@ class Kind(NamedTuple):
 
 
 def special(of: Callable[[mr.Snapshot, int], object]) -> Callable[[mr.Snapshot, int], object]:
-    names: dict[int, object] = {_groups.BASELINE: None, _groups.NO_STACK: ()}
+    names: dict[int, object] = {_groups.CARRIED: None, _groups.NO_STACK: ()}
     return lambda snap, name: names[name] if name in names else of(snap, name)
 
 

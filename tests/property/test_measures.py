@@ -92,7 +92,7 @@ def test_block_sizes_are_the_truth_where_nothing_is_assumed(recording: Recording
             if event >= 0:
                 assert sizes[row] == truth.blocks[event].size
             else:
-                assert sizes[row] == truth.baseline[int(lifetimes.address[row])].size
+                assert sizes[row] == truth.carried[int(lifetimes.address[row])].size
 
 
 # ---- pools and streams --------------------------------------------------------------------------
@@ -175,7 +175,7 @@ def test_held_and_reserved_equal_the_oracle_whatever_the_file_says(snapshot: Any
         )
         for measure, want in answers:
             usage = replay.measure(measure)
-            assert whole(usage) == [want.baseline_bytes, *want.usage], measure
+            assert whole(usage) == [want.carried_bytes, *want.usage], measure
             assert usage.final_bytes == want.final_bytes
             assert usage.reconciliation_bytes == want.reconciliation_bytes
 
@@ -241,12 +241,12 @@ def test_a_range_of_any_file_has_the_numbers_of_the_whole(
 @settings(max_examples=200)
 @given(
     sizes=st.lists(st.integers(0, 30), max_size=40),
-    baseline=st.integers(0, 40),
+    carried=st.integers(0, 40),
     gaps=st.lists(st.sampled_from((0, 0, 1, 1, 5, 100, -3)), min_size=80, max_size=80),
     most=st.integers(0, 6),
 )
 def test_extremes_means_and_peaks(
-    sizes: list[int], baseline: int, gaps: list[int], most: int
+    sizes: list[int], carried: int, gaps: list[int], most: int
 ) -> None:
     builder, times = build.SnapshotBuilder(), [10**9]
     for i, size in enumerate(sizes):
@@ -255,9 +255,9 @@ def test_extremes_means_and_peaks(
             builder.free_completed(i - 1 - size % 2, sizes[i - 1 - size % 2], time_us=times[-1])
         else:
             builder.alloc(i, size, time_us=times[-1])
-    builder.finish_segments([(0, 10**6, baseline)])
+    builder.finish_segments([(0, 10**6, carried)])
     usage = mr.open(build.dump(builder.build())).replay().measure()
-    values = [baseline, *usage.series.tolist()]
+    values = [carried, *usage.series.tolist()]
     extremes = usage.replay.measure("held")
     assert whole(extremes) == values
     assert (extremes.peak.bytes, extremes.peak.event_index) == (

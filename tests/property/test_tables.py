@@ -287,7 +287,7 @@ def test_the_baseline_has_the_pools_and_streams_of_its_segments(
     expected = []
     for device in snap.devices:
         by = [_measures.Classes(snap.replay(device).blocks, of) for of in ("pool", "stream")]
-        known = ([one.keys()[i] for i in memoryview(one.of_baseline()).tolist()] for one in by)
+        known = ([one.keys()[i] for i in memoryview(one.of_carried()).tolist()] for one in by)
         expected += list(zip(*known, strict=True))
     assert [(row["pool"], row["stream"]) for row in rows] == [
         (None if pool is None else "{}:{}".format(*snap.native.pool(pool)), stream)

@@ -446,8 +446,8 @@ def test_what_is_older_than_the_recording_is_the_start() -> None:
     assert frames == [[0, 1, 0], [0, 0]]
     assert [truth.start_of(name) for name in MEASURES] == [700, 600, 1536, 1024, 4 * MIB]
     assert [truth.start_of(name, stream=9) for name in MEASURES] == [100, 0, 512, 0, 2 * MIB]
-    assert truth.baseline[kept.addr] == (kept.addr, 1024, 600, DEFAULT_POOL, 0, False)
-    assert truth.baseline[pending.addr] == (pending.addr, 512, 100, DEFAULT_POOL, 9, True)
+    assert truth.carried[kept.addr] == (kept.addr, 1024, 600, DEFAULT_POOL, 0, False)
+    assert truth.carried[pending.addr] == (pending.addr, 512, 100, DEFAULT_POOL, 9, True)
     assert truth.blocks == {0: (kept.addr + 1024, 1024, 700, DEFAULT_POOL, 0, False)}
 
 
@@ -533,12 +533,12 @@ def test_the_truth_is_in_order(recording: Recording) -> None:
 def test_the_oracle_of_requested_finds_the_truth(recording: Recording) -> None:
     for device, truth in enumerate(recording.truths):
         got = oracle.replay(recording.snapshot, device)
-        assert got.baseline_bytes == truth.start_of("requested")
+        assert got.carried_bytes == truth.start_of("requested")
         assert got.usage == truth.series("requested")
         assert got.reconciliation_bytes == 0
         assert (got.double_allocs, got.unmatched_frees, got.size_mismatches) == (0, 0, 0)
-        baseline = {one.addr: one.size for one in got.lifetimes if one.alloc_index == -1}
-        assert baseline == {b.addr: b.requested for b in truth.baseline.values()}
+        carried = {one.addr: one.size for one in got.lifetimes if one.alloc_index == -1}
+        assert carried == {b.addr: b.requested for b in truth.carried.values()}
 
 
 @given(recordings())
@@ -613,7 +613,7 @@ def test_the_programs_do_everything(settings: str) -> None:
             seen.add(event["action"])
             if is_checkpoint(event):
                 seen.add("checkpoint")
-        if any(block.pending for block in truth.baseline.values()):
+        if any(block.pending for block in truth.carried.values()):
             seen.add("pending at the start")
         if any(b["state"] == PENDING for s in recording.snapshot["segments"] for b in s["blocks"]):
             seen.add("pending at the end")

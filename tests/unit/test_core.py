@@ -131,7 +131,7 @@ def test_columns_live_as_long_as_anyone_holds_them() -> None:
         "usage": (_timeline.requested_measure(replay).usage(), None),
         "match": (replay.match(), [2**32 - 1] * 10),
         "live": (_timeline.requested_measure(replay).live(4)[0], [0, 2, 4]),
-        "baseline": (replay.baseline("size"), [9, 256, 256]),
+        "carried": (replay.carried("size"), [9, 256, 256]),
     }
     views = {name: (memoryview(as_column(c)), want) for name, (c, want) in kept.items()}
     del t, replay, kept
@@ -162,7 +162,7 @@ def test_names_that_are_not_there() -> None:
     with pytest.raises(KeyError):
         t.rows("segment", "colour")
     with pytest.raises(KeyError):
-        _timeline.Replay(t, 0).baseline("colour")
+        _timeline.Replay(t, 0).carried("colour")
     with pytest.raises(KeyError):
         t.kept("colour")
 

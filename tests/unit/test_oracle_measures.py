@@ -15,12 +15,12 @@ A, B, C, D = 0x1000, 0x2000, 0x3000, 0x4000
 
 def held(builder: SnapshotBuilder) -> tuple[int, list[int], int]:
     got = oracle_measures.held(builder.build(), 0)
-    return got.baseline_bytes, got.usage, got.reconciliation_bytes
+    return got.carried_bytes, got.usage, got.reconciliation_bytes
 
 
 def reserved(builder: SnapshotBuilder) -> tuple[int, list[int], int]:
     got = oracle_measures.reserved(builder.build(), 0)
-    return got.baseline_bytes, got.usage, got.reconciliation_bytes
+    return got.carried_bytes, got.usage, got.reconciliation_bytes
 
 
 # --- held ----------------------------------------------------------------------------------------
@@ -46,7 +46,7 @@ def test_a_second_request_does_nothing() -> None:
     assert held(b.free_completed(A, 9).free_requested(A, 9)) == (0, [9, 0, 0, 0, 0], 0)
 
 
-def test_the_baseline_is_held_until_its_request() -> None:
+def test_the_carried_is_held_until_its_request() -> None:
     b = SnapshotBuilder().free_requested(A, 5).alloc(B, 1).free_completed(A, 5)
     b.finish_segments(extra_live=[(0, C, 30)])
     assert held(b) == (35, [30, 31, 31], 0)
@@ -112,9 +112,9 @@ def test_held_is_the_truth(recording: Recording) -> None:
         # A trace without a request looks like one whose recorder skipped them.
         known = any(event["action"] == "free_requested" for event in trace)
         if not known:
-            assume(not any(block.pending for block in truth.baseline.values()))
+            assume(not any(block.pending for block in truth.carried.values()))
         got = oracle_measures.held(recording.snapshot, device)
-        assert got.baseline_bytes == truth.start_of("held")
+        assert got.carried_bytes == truth.start_of("held")
         assert got.usage == truth.series("held")
         assert got.reconciliation_bytes == 0
 
@@ -123,7 +123,7 @@ def test_held_is_the_truth(recording: Recording) -> None:
 def test_reserved_is_the_truth(recording: Recording) -> None:
     for device, truth in enumerate(recording.truths):
         got = oracle_measures.reserved(recording.snapshot, device)
-        assert got.baseline_bytes == truth.start_of("reserved")
+        assert got.carried_bytes == truth.start_of("reserved")
         assert got.usage == truth.series("reserved")
         assert got.reconciliation_bytes == 0
 
@@ -132,7 +132,7 @@ def test_reserved_is_the_truth(recording: Recording) -> None:
 def test_any_snapshot_has_an_answer(snapshot: Snapshot) -> None:
     def check(got: Any, events: int) -> None:
         assert len(got.usage) == events
-        assert [got.baseline_bytes, *got.usage][-1] == got.final_bytes
+        assert [got.carried_bytes, *got.usage][-1] == got.final_bytes
 
     for device in range(len(snapshot["device_traces"]) + 1):
         events = len((snapshot["device_traces"] + [[]])[device])

@@ -43,7 +43,7 @@ COMMANDS = {
     ),
     "fragmentation": (
         "memreplay.commands.fragmentation.command",
-        "What is reserved and not in use, and who pins it.",
+        "What is reserved and not in use, and what blocks it.",
     ),
     "oom": ("memreplay.commands.oom.command", "Why a request failed, and what would have helped."),
     "slice": ("memreplay.commands.slice.command", "A part of a snapshot, as a smaller snapshot."),

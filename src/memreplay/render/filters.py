@@ -1,4 +1,4 @@
-"""Which allocations alone count, in words and as JSON, the same in every report."""
+"""Which allocations alone count, in words, the same in every report."""
 
 from __future__ import annotations
 
@@ -21,22 +21,8 @@ def filter_pairs(filters: Filters | None) -> list[tuple[str, str]]:
         words.append(f"{size(filters.min_bytes)} or more")
     if filters.only_live_at_end:
         words.append("live at the end")
-    if filters.only_baseline:
-        words.append("of the baseline")
-    if filters.no_baseline:
+    if filters.only_carried:
+        words.append("carried over")
+    if filters.no_carried:
         words.append("allocated in the recording")
     return [("only", ", ".join(words))]
-
-
-def filters_json(filters: Filters | None) -> dict[str, object] | None:
-    """The filters, null where there are none."""
-    if not filters:
-        return None
-    return {
-        "include": list(filters.include),
-        "exclude": list(filters.exclude),
-        "min_bytes": filters.min_bytes,
-        "only_live_at_end": filters.only_live_at_end,
-        "only_baseline": filters.only_baseline,
-        "no_baseline": filters.no_baseline,
-    }

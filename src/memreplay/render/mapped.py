@@ -1,9 +1,9 @@
-"""What the texts of block maps share: the table of who pins free memory, and moments in words."""
+"""What the texts of block maps share: the table of who blocks free memory, and moments in words."""
 
 from __future__ import annotations
 
 from memreplay.analysis.groups.grouping import pool_label, stream_label
-from memreplay.analysis.groups.records import Kind, Pin
+from memreplay.analysis.groups.records import Blocker, Kind
 from memreplay.render.document import Row, Table
 from memreplay.render.holders import group_row, share, title_of, told_apart
 from memreplay.render.units import count, counted, percent, signed_duration, size
@@ -15,8 +15,8 @@ NO_SEGMENTS = (
 )
 
 
-def pins_table(
-    pins: tuple[Pin, ...],
+def blockers_table(
+    blockers: tuple[Blocker, ...],
     more: int,
     rest: tuple[int, int],
     whole: int,
@@ -24,20 +24,20 @@ def pins_table(
     *,
     all_frames: bool,
 ) -> Table:
-    """The groups that pin `whole` bytes; `more` are not shown and have `rest` (bytes, blocks)."""
+    """The groups that block `whole` bytes; `more` are not shown and have `rest` (bytes, blocks)."""
     rows = []
-    for pin in pins:
-        row = group_row(pin, by, all_frames=all_frames)
-        pinned, part, blocks, place = row.cells
-        cells = (pinned, part, size(pin.alone_bytes), blocks, count(pin.segments), place)
+    for blocker in blockers:
+        row = group_row(blocker, by, all_frames=all_frames)
+        blocked, part, blocks, place = row.cells
+        cells = (blocked, part, size(blocker.alone_bytes), blocks, count(blocker.segments), place)
         rows.append(Row(cells, row.below, row.style))
-    rows = told_apart(rows, pins)
+    rows = told_apart(rows, blockers)
     if more:
         words = f"{counted(more, 'more group')} (--top 0 shows all)"
         left = percent(share(rest[0], whole))
         rows.append(Row((size(rest[0]), left, "", count(rest[1]), "", words), style="dim"))
-    where = "pinned by, and its callers" if by == "stack" else f"pinned by {title_of(by)}"
-    titles = ("pinned", "share", "alone", "blocks", "segments", where)
+    where = "blocked by, and its callers" if by == "stack" else f"blocked by {title_of(by)}"
+    titles = ("blocked", "share", "alone", "blocks", "segments", where)
     return Table(titles, (*("right",) * 5, "left"), tuple(rows), spare=(4, 1, 2))
 
 

@@ -30,23 +30,25 @@ def plain(value: Any) -> object:
         return {key: plain(one) for key, one in value.items()}
     if kind in _PLAIN:
         return value
-    head, left_out = _form(kind)  # type: ignore[arg-type]
+    head, left_out, keys = _form(kind)  # type: ignore[arg-type]
     found: dict[str, object] = asdict(value)
-    if not head and not left_out and _PLAIN.issuperset(map(type, found.values())):
+    if not head and not left_out and not keys and _PLAIN.issuperset(map(type, found.values())):
         return found
     return head | {
-        name: one if type(one) in _PLAIN else plain(one)
+        keys.get(name, name): one if type(one) in _PLAIN else plain(one)
         for name, one in found.items()
         if one is not UNSET and name not in left_out
     }
 
 
 @cache
-def _form(kind: type[Record]) -> tuple[dict[str, object], frozenset[str]]:
-    """What a report begins with, its schema's name; and the fields that JSON leaves out."""
+def _form(kind: type[Record]) -> tuple[dict[str, object], frozenset[str], dict[str, str]]:
+    """What a report begins with, its schema's name; the fields that JSON leaves out; and the keys
+    of those that have another name there."""
     config = kind.__struct_config__
     head: dict[str, object] = {} if config.tag is None else {str(config.tag_field): config.tag}
-    return head, text_only(kind)
+    keys = zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True)
+    return head, text_only(kind), {name: key for name, key in keys if name != key}
 
 
 def text_only(kind: type[Record]) -> frozenset[str]:

@@ -281,17 +281,17 @@ class Measured:
 
     @cached_property
     def lifetimes(self) -> Lifetimes:
-        """Every allocation of the trace, then the baseline's blocks, with when it began and
+        """Every allocation of the trace, then the carried blocks, with when it began and
         ended."""
         import numpy as np
 
         first = self.trace.first_event
         allocs = np.flatnonzero(np.asarray(self.native.counted()))
-        blocks = np.flatnonzero(np.asarray(self.native.baseline_ends()) != _core.ABSENT_ID - 1)
+        blocks = np.flatnonzero(np.asarray(self.native.carried_ends()) != _core.ABSENT_ID - 1)
         ends = np.concatenate(
             [
                 np.asarray(self.native.ends())[allocs],
-                np.asarray(self.native.baseline_ends())[blocks],
+                np.asarray(self.native.carried_ends())[blocks],
             ]
         )
         return Lifetimes(
@@ -317,8 +317,8 @@ class Measured:
         assert event is not None
         trace.check(event)
         found = self._asked().live(event - trace.first_event)
-        allocs, baseline = (np.asarray(c) for c in found)
-        columns = self._columns(allocs, baseline)
+        allocs, carried = (np.asarray(c) for c in found)
+        columns = self._columns(allocs, carried)
         return LiveSet(
             device=trace.device,
             event_index=event,
@@ -326,7 +326,7 @@ class Measured:
             alloc_event=np.concatenate(
                 [
                     allocs.astype(np.int64) + trace.first_event,
-                    np.full(len(baseline), -1, dtype=np.int64),
+                    np.full(len(carried), -1, dtype=np.int64),
                 ]
             ),
             **columns,
@@ -338,15 +338,15 @@ class Measured:
         return self._asked().largest(event - self.trace.first_event, top)
 
     def listed(self, event: int) -> tuple[Column, Column]:
-        """What is live after `event`: its allocations (events that were read, from 0) and baseline
+        """What is live after `event`: its allocations (events that were read, from 0) and carried
         blocks."""
         self.trace.check(event)
         return self._asked().live(event - self.trace.first_event)
 
-    def baseline_held(self, event: int) -> int:
-        """Bytes of the baseline that are still live after `event`."""
+    def carried_held(self, event: int) -> int:
+        """Bytes of what was carried over that are still live after `event`."""
         self.trace.check(event)
-        return self.native.baseline_held(event - self.trace.first_event)
+        return self.native.carried_held(event - self.trace.first_event)
 
     def parts(self, by: str, event: int) -> tuple[Part, ...]:
         """The measure by "pool" or "stream": the parts that have anything, largest first at
@@ -396,23 +396,23 @@ class Measured:
             )
         ]
 
-    def _columns(self, allocs: NDArray[Any], baseline: NDArray[Any]) -> dict[str, Any]:
-        """address, size and stack of these allocations and baseline blocks."""
+    def _columns(self, allocs: NDArray[Any], carried: NDArray[Any]) -> dict[str, Any]:
+        """address, size and stack of these allocations and carried blocks."""
         import numpy as np
 
         native = self.trace.native
         first = native.first_row
 
         def both(events: NDArray[Any], blocks: NDArray[Any]) -> NDArray[Any]:
-            return np.concatenate([events[allocs], blocks[baseline]])
+            return np.concatenate([events[allocs], blocks[carried]])
 
         def column(name: str) -> NDArray[Any]:
             return np.asarray(native.tables.column(name))[first : first + self.trace.events]
 
         return {
-            "address": both(column("address"), np.asarray(native.baseline("address"))),
+            "address": both(column("address"), np.asarray(native.carried("address"))),
             "size": both(
-                np.asarray(self.native.weights()), np.asarray(self.native.baseline_weights())
+                np.asarray(self.native.weights()), np.asarray(self.native.carried_weights())
             ),
-            "stack": both(column("stack"), np.asarray(native.baseline("stack"))),
+            "stack": both(column("stack"), np.asarray(native.carried("stack"))),
         }

@@ -225,7 +225,9 @@ class Span(Record, frozen=True):
     """The last event until it ends; null if the end is not in the file."""
 
 
-class Filters(Record, frozen=True):
+class Filters(
+    Record, frozen=True, rename={"only_carried": "only_baseline", "no_carried": "no_baseline"}
+):
     """Which allocations alone count. Regular expressions are searched in `file:function`,
     `file:line` and `function file:line` of a stack's frames; a place as a report shows it, cut
     short or not, is found as well."""
@@ -238,10 +240,10 @@ class Filters(Record, frozen=True):
     """`--min-bytes`: of at least this size, by the measure; 0 for any."""
     only_live_at_end: bool = False
     """`--only-live-at-end`: never freed."""
-    only_baseline: bool = False
-    """`--only-baseline`: allocated before the first event."""
-    no_baseline: bool = False
-    """`--no-baseline`: allocated after it."""
+    only_carried: bool = False
+    """`--only-carried-over`: carried over, allocated before the first event."""
+    no_carried: bool = False
+    """`--no-carried-over`: not carried over."""
 
     def __bool__(self) -> bool:
         return self != Filters()
@@ -270,9 +272,9 @@ class Buckets(Record, frozen=True):
 
 
 class Lifetimes(Record, frozen=True, eq=False):
-    """One row an allocation: those of the trace in order, then the baseline's blocks.
+    """One row an allocation: those of the trace in order, then the carried blocks.
 
-    `alloc_event` (i64) is -1 for the baseline, `free_event` (i64) -1 for what is never freed;
+    `alloc_event` (i64) is -1 for carried blocks, `free_event` (i64) -1 for what is never freed;
     `address` (u64), `size` (i64, requested bytes), `stack` (u32, stack ids).
     """
 

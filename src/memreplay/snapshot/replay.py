@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 
 class Replay(Trace):
-    """The requested bytes of one device, exact from the baseline on.
+    """The requested bytes of one device, exact, with those from before the recording.
 
     Sizes are requested sizes, so `usage` is the allocator's `requested_bytes.all.current` after
     each event, `peak.bytes` its peak over the recording. Event indices count from the device's
     first event; -1 is the start, before it. Where a range was read they still do: its events are
-    `first_event` to `first_event + events - 1`, its start is `first_event - 1`, and its baseline
-    what was live then.
+    `first_event` to `first_event + events - 1`, its start is `first_event - 1`, and
+    what was live then is carried over.
     """
 
     def __init__(self, native: _timeline.Replay, rules: BlockRules) -> None:
@@ -78,7 +78,7 @@ class Replay(Trace):
 
     @property
     def lifetimes(self) -> Lifetimes:
-        """Every allocation of the trace, then the baseline's blocks, with when it began and
+        """Every allocation of the trace, then the carried blocks, with when it began and
         ended."""
         return self.measure().lifetimes
 

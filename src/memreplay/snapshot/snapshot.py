@@ -326,7 +326,7 @@ def open(  # noqa: A001 - memreplay.open is the name people expect
         Read what is whole of an input that is cut off; `Snapshot.truncation` then says where.
     start, stop : Moment or int, optional
         Read only the events from `start` up to and not including `stop` (an int is an event's index
-        in its device's trace). Numbers stay exact: what is live at `start` is the baseline. Memory
+        in its device's trace). Numbers stay exact: what is live at `start` is carried over. Memory
         is that of the range.
     device : int, optional
         Read only this device's events.

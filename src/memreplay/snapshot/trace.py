@@ -26,7 +26,7 @@ class Trace:
 
     Event indices count from the device's first event; -1 is the start, before it. Where a range was
     read they still do: its events are `first_event` to `first_event + events - 1`, its start is
-    `first_event - 1`, and its baseline what was live then.
+    `first_event - 1`, and what was live then is carried over.
     """
 
     def __init__(self, native: _timeline.Replay, rules: BlockRules) -> None:
@@ -55,9 +55,9 @@ class Trace:
         return self.native.base - 1
 
     @property
-    def baseline_bytes(self) -> int:
+    def carried_bytes(self) -> int:
         """What was live before the first event."""
-        return self.native.baseline_bytes
+        return self.native.carried_bytes
 
     @property
     def final_bytes(self) -> int:

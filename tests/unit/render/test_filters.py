@@ -6,29 +6,29 @@ import pytest
 from msgspec.structs import replace
 
 from memreplay.commands.peak.text import peak_document
-from memreplay.render.filters import NOTHING_LEFT, filter_pairs, filters_json
+from memreplay.render.filters import NOTHING_LEFT, filter_pairs
 from memreplay.render.plain import render_plain
+from memreplay.render.record_json import plain
 from memreplay.snapshot.model import Filters
 from tests.unit.commands.results import PEAK
 
-ALL = Filters(("a", "b"), ("c",), 1 << 20, only_live_at_end=True, only_baseline=True)
+ALL = Filters(("a", "b"), ("c",), 1 << 20, only_live_at_end=True, only_carried=True)
 
 
 @pytest.mark.parametrize("filters", [None, Filters()])
 def test_none(filters: Filters | None) -> None:
     assert filter_pairs(filters) == []
-    assert filters_json(filters) is None
 
 
 def test_all() -> None:
     ((name, words),) = filter_pairs(ALL)
     assert name == "only"
     assert words == (
-        "frames with a or b, no frame with c, 1.0 MiB or more, live at the end, of the baseline"
+        "frames with a or b, no frame with c, 1.0 MiB or more, live at the end, carried over"
     )
-    assert filters_json(ALL) == {
-        "include": ["a", "b"],
-        "exclude": ["c"],
+    assert plain(ALL) == {
+        "include": ("a", "b"),
+        "exclude": ("c",),
         "min_bytes": 1 << 20,
         "only_live_at_end": True,
         "only_baseline": True,
@@ -38,7 +38,7 @@ def test_all() -> None:
 
 def test_a_report_says_which() -> None:
     text = render_plain(peak_document(replace(PEAK, filters=ALL)), width=120)
-    assert "only      frames with a or b" in text
+    assert "only          frames with a or b" in text
     assert NOTHING_LEFT not in text
     devices = tuple(replace(one, peak_bytes=0) for one in PEAK.devices)
     text = render_plain(peak_document(replace(PEAK, filters=ALL, devices=devices)), width=120)

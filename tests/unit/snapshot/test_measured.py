@@ -95,7 +95,7 @@ def test_live_sets_and_lifetimes_add_up(measure: MeasureName) -> None:
     for event, want in enumerate(SERIES[measure], -1):
         live = usage.live_at(event=event)
         assert live.bytes == live.size.sum() == want
-        assert usage.baseline_held(event) == live.size[live.alloc_event < 0].sum()
+        assert usage.carried_held(event) == live.size[live.alloc_event < 0].sum()
     lifetimes = usage.lifetimes
     assert lifetimes.alloc_event.tolist() == [1, 3, -1, -1]
     assert lifetimes.address.tolist() == [A, A + 512, B, B + 3 * MIB]
@@ -250,7 +250,7 @@ def test_what_is_not_there() -> None:
         for ask in (
             lambda at: found.measure("held").parts("pool", at),
             lambda at: found.measure("held").live_at(event=at),
-            lambda at: found.measure("active").baseline_held(at),
+            lambda at: found.measure("active").carried_held(at),
             lambda at: found.measure().listed(at),
         ):
             with pytest.raises(mr.UsageError, match="no event"):

@@ -32,7 +32,7 @@ def by_hand() -> SnapshotBuilder:
 
 def test_by_hand() -> None:
     replay = replay_of(by_hand())
-    assert replay.baseline_bytes == 57
+    assert replay.carried_bytes == 57
     assert replay.usage.tolist() == [157, 157, 57, 7, 37]
     assert replay.usage.dtype == np.int64
     assert not replay.usage.flags.writeable
@@ -93,7 +93,7 @@ def test_a_second_free_has_no_effect() -> None:
     replay = replay_of(SnapshotBuilder().alloc(A, 10).free(A, 10).free_completed(A, 10))
     assert replay.usage.tolist() == [10, 10, 0, 0]
     assert replay.unmatched_frees == 1
-    assert replay.baseline_bytes == 0
+    assert replay.carried_bytes == 0
 
 
 def test_a_pending_free_is_still_held() -> None:

@@ -346,7 +346,7 @@ class BaselineSide:
 
 
 def other_ranges(base: ComparedSide, new: ComparedSide) -> tuple[EventRange, EventRange] | None:
-    """Which events each side is of, where they are others; None where not, or nobody knows."""
+    """The ranges of events of both sides if they differ; None if not, or if one is unknown."""
     if base.range is None or new.range is None or not base.range.differs(new.range):
         return None
     return base.range, new.range

@@ -56,7 +56,7 @@ def call_tree(usage: Usage, event: int, grouper: Grouper, shape: TreeShape) -> C
     for (level, ids, n_bytes, count, own, own_count, children), (shown, lines) in zip(
         rows, below, strict=True
     ):
-        names = {_groups.CALL_NO_STACK: _groups.NO_STACK, _groups.CALL_BASELINE: _groups.BASELINE}
+        names = {_groups.CALL_NO_STACK: _groups.NO_STACK, _groups.CALL_CARRIED: _groups.CARRIED}
         special = names.get(ids[0])
         label = (
             dimensions.frame_label(ids[-1])

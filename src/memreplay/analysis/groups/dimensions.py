@@ -106,7 +106,7 @@ class Dimensions:
         if by in ("annotation", "compile_context", "user_metadata"):
             text = self._texts[usage.replay.device, by][name]
             return Label(text if text.strip() else NO_NAME)
-        if name == _groups.BASELINE:
+        if name == _groups.CARRIED:
             return Label(BEFORE_RECORDING if self.snap.has_events else NO_EVENTS)
         if name == _groups.NO_STACK:
             return Label(NO_STACK)
@@ -141,7 +141,7 @@ class Dimensions:
             return self._by_directory(usage)
         if by in ("stream", "pool"):
             classes = replay.classes(by)
-            return _groups.row_keys(replay.native, classes.of_events(), classes.of_baseline())
+            return _groups.row_keys(replay.native, classes.of_events(), classes.of_carried())
         if by == "module":
             return self._by_modules(replay)
         return self._by_stack(replay, by)
@@ -199,7 +199,7 @@ class Dimensions:
         texts: dict[str, int] = {}
         names = array("Q")
         for name in memoryview(files.names()).tolist():
-            if name in (_groups.BASELINE, _groups.NO_STACK):
+            if name in (_groups.CARRIED, _groups.NO_STACK):
                 names.append(name)
             else:
                 directory = posixpath.dirname(self.snap.native.string(name))
@@ -208,7 +208,7 @@ class Dimensions:
         return _groups.renamed(files, names)
 
     def _by_column(self, replay: Replay, by: Way) -> Keys:
-        """By what each event carries; what the baseline's would have carried is not known."""
+        """By what each event carries; what those of carried blocks said is not known."""
         rows = self._rows(replay, by)
         texts: dict[str, int] = {}
         names = array("Q")

@@ -142,11 +142,11 @@ class Grouper:
         """Which group each allocation is in."""
         return self.dimensions.keys_of_all(usage, self.ways)
 
-    def stack_name(self, stack: int, *, baseline: bool) -> int:
-        """The name by stack of the group that an allocation, or a baseline block, is in."""
+    def stack_name(self, stack: int, *, carried: bool) -> int:
+        """The name by stack of the group that an allocation, or a carried block, is in."""
         if stack:  # 0 is the stack of no frames
             return stack
-        return _groups.BASELINE if baseline else _groups.NO_STACK
+        return _groups.CARRIED if carried else _groups.NO_STACK
 
     def stack_group(self, usage: Usage, name: int, size: int, count: int, share: float) -> Group:
         """What has one stack, however groups are made."""

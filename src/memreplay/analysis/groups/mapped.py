@@ -1,4 +1,4 @@
-"""What the reports of block maps share: sums, pins, pools, and whether a map can be trusted."""
+"""What the reports of block maps share: sums, blockers, pools, and whether a map can be trusted."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import asdict
 
-from memreplay.analysis.groups.records import Pin
+from memreplay.analysis.groups.records import Blocker
 from memreplay.analysis.trust.trust import strict_verdict, verdict
 from memreplay.snapshot.model import Verdict
 
@@ -53,18 +53,18 @@ def pool_of(replay: Replay, found: BlockMap, pool: int | None) -> tuple[int, int
     return replay.pool_of(pool)
 
 
-def pins_of(
+def blockers_of(
     usage: Usage, found: BlockMap, grouper: Grouper, top: int
-) -> tuple[tuple[Pin, ...], int, int, int]:
-    """(the `top` groups that pin most, how many there are, bytes and blocks of those left out)."""
-    rows, total, whole, count = found.pins(grouper.keys(usage), top)
-    pins = tuple(
-        Pin(
+) -> tuple[tuple[Blocker, ...], int, int, int]:
+    """(the `top` groups that block most, how many there are, bytes and blocks of the others)."""
+    rows, total, whole, count = found.blockers(grouper.keys(usage), top)
+    blockers = tuple(
+        Blocker(
             **asdict(grouper.group(usage, name, size, blocks, whole)),
             segments=segments,
             alone_bytes=alone,
         )
         for name, size, blocks, segments, alone in rows
     )
-    rest = whole - sum(pin.bytes for pin in pins)
-    return pins, total, rest, count - sum(pin.count for pin in pins)
+    rest = whole - sum(blocker.bytes for blocker in blockers)
+    return blockers, total, rest, count - sum(blocker.count for blocker in blockers)

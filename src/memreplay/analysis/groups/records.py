@@ -41,11 +41,11 @@ class MapSums(Record, frozen=True, kw_only=True):
     """How many are free."""
 
 
-class Pin(Group, frozen=True, kw_only=True):
+class Blocker(Group, frozen=True, kw_only=True):
     """Blocks of one group that are in use, and the free bytes that they keep reserved: `bytes` are
     free ones, `count` is of the blocks, `share` of `pinned_bytes`."""
 
     segments: int
-    """In how many segments it pins any."""
+    """In how many segments it blocks any."""
     alone_bytes: int
-    """Free bytes that no other group pins."""
+    """Free bytes that no other group blocks."""

@@ -20,7 +20,7 @@ _UNCOUNTED = _core.ABSENT_ID - 1  # an end: let go of before the first event
 
 
 class Life(NamedTuple):
-    """One allocation: the number of its alloc event or, where it is `carried`, of its baseline
+    """One allocation: the number of its alloc event or, where it is `carried`, of its
     block; which of the address' allocations it is, from 1, and of how many."""
 
     row: int
@@ -74,8 +74,8 @@ def _allocated(usage: Usage, address: int) -> NDArray[np.int64]:
 
 def _carried(usage: Usage, address: int) -> NDArray[np.int64]:
     native = usage.replay.native
-    addresses, sizes = np.asarray(native.baseline("address")), np.asarray(native.baseline("size"))
-    counted = np.asarray(usage.native.baseline_ends()) != _UNCOUNTED
+    addresses, sizes = np.asarray(native.carried("address")), np.asarray(native.carried("size"))
+    counted = np.asarray(usage.native.carried_ends()) != _UNCOUNTED
     found: NDArray[np.int64] = np.flatnonzero(counted & _within(addresses, sizes, address))
     return found
 

@@ -30,8 +30,10 @@ class Filtering:
     """
 
     def __init__(self, snap: Snapshot, filters: Filters) -> None:
-        if filters.only_baseline and filters.no_baseline:
-            raise UsageError("--only-baseline and --no-baseline leave nothing: give one of them")
+        if filters.only_carried and filters.no_carried:
+            raise UsageError(
+                "--only-carried-over and --no-carried-over leave nothing: give one of them"
+            )
         self.snap = snap
         self.filters = filters
         self.missing: tuple[tuple[str, str], ...] = ()
@@ -65,14 +67,14 @@ class Filtering:
         if (
             filters.min_bytes
             or filters.only_live_at_end
-            or filters.only_baseline
-            or filters.no_baseline
+            or filters.only_carried
+            or filters.no_carried
         ):
             measure.narrow(
                 filters.min_bytes,
                 filters.only_live_at_end,
-                filters.only_baseline,
-                filters.no_baseline,
+                filters.only_carried,
+                filters.no_carried,
             )
         if self._frames is not None:
             nothing = bytes(8 * len(self._frames))

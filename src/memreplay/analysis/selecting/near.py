@@ -24,7 +24,7 @@ def names_near(snap: Snapshot, pattern: str) -> str:
     functions."""
     asked = pattern.replace("\\", "").replace(".*", "").strip()
     if asked == BEFORE_RECORDING:
-        return "memory from before the recording has none: --only-baseline shows it"
+        return "memory from before the recording has none: --only-carried-over shows it"
     lines = _lines(snap)
     if not lines:
         return "the recording has no frames of Python code"

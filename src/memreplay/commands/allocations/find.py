@@ -72,8 +72,10 @@ def allocations_report(
     by = selection.by or "stack"
     if selection.measure == "reserved":
         raise UsageError("reserved memory consists of segments, not of allocations: see segments")
-    if selection.filters is not None and selection.filters.only_baseline:
-        raise UsageError("the baseline was not allocated in the recording: nothing would be left")
+    if selection.filters is not None and selection.filters.only_carried:
+        raise UsageError(
+            "what was carried over was not allocated in the recording: nothing would be left"
+        )
     grouper = Grouper(snap, by, selection.rules, fold=selection.fold)
     usages = chosen_usages(snap, selection)
     return AllocationsReport(

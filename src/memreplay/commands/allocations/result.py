@@ -143,7 +143,7 @@ class DeviceAllocations(Record, frozen=True, kw_only=True):
     median_lifetime_us: int | None
     """The same in microseconds; null also if no time is known."""
     peak_bytes: int
-    """The highest usage, the baseline in it."""
+    """The highest usage, with what was carried over."""
     peak_ratio: float | None
     """`allocated_bytes` over that; null if it is 0."""
     new_segment_count: int

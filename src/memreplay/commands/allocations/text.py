@@ -112,7 +112,9 @@ def _pairs(found: DeviceAllocations, report: AllocationsReport) -> tuple[tuple[s
         before = "the range" if found.first_event else "the first event"
         blocks = f"{counted(found.baseline_count, 'block')} of {size(found.baseline_bytes)}"
         freed = _of_them(found.baseline_freed_count, found.baseline_freed_bytes)
-        pairs.append(("baseline", f"{blocks} from before {before} not counted here; {freed} freed"))
+        pairs.append(
+            ("carried over", f"{blocks} from before {before}, not counted here; {freed} freed")
+        )
     return tuple(pairs)
 
 

@@ -169,8 +169,8 @@ def _found(usage: Usage, event: int, grouper: Grouper, when: When) -> FoundAlloc
     rows = _Rows(usage, event, grouper)
     native = usage.native
     if life.carried:
-        n_bytes = memoryview(native.baseline_weights())[life.row]
-        end = memoryview(native.baseline_ends())[life.row]
+        n_bytes = memoryview(native.carried_weights())[life.row]
+        end = memoryview(native.carried_ends())[life.row]
         row = rows.carried(life.row, n_bytes, end)
     else:
         n_bytes = memoryview(native.weights())[life.row]
@@ -217,7 +217,7 @@ class _Rows:
             for name in ("action", "address", "stack", "stream", "pool")
         }
         self.base = {
-            name: memoryview(native.baseline(name)) for name in ("address", "stack", "block")
+            name: memoryview(native.carried(name)) for name in ("address", "stack", "block")
         }
         # Said once for all rows of one stack, or one pool.
         self.stacks: list[Stack] = []
@@ -240,7 +240,7 @@ class _Rows:
         )
 
     def carried(self, index: int, n_bytes: int, end: int) -> LiveAllocation:
-        """A block of the baseline, by its number there."""
+        """A carried block, by its number there."""
         block = self.base["block"][index]
         stream: int | None = None
         pool: tuple[int, int] | None = None
@@ -271,7 +271,7 @@ class _Rows:
         pool: tuple[int, int] | None,
         end: int,
     ) -> LiveAllocation:
-        name = self.grouper.stack_name(stack, baseline=event is None)
+        name = self.grouper.stack_name(stack, carried=event is None)
         place = self.places.setdefault(name, len(self.stacks))
         if place == len(self.stacks):
             self.stacks.append(self._stack(name))

@@ -1,4 +1,4 @@
-"""`memreplay fragmentation`: what is reserved and not in use, and who pins it."""
+"""`memreplay fragmentation`: what is reserved and not in use, and what blocks it."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ Examples:
 )
 @file_argument
 @at_option
-@by_option_for("the blocks that pin free memory")
+@by_option_for("the blocks that keep free memory reserved")
 @top_option
 @all_frames_option
 @click.option("--map", "mapped", is_flag=True, help="Show the segments, the most free first.")
@@ -89,12 +89,12 @@ Examples:
 @selects
 @asks(Asked)
 def command(file: str, reading: Reading, selection: Selection, asked: Asked) -> int:
-    """What is reserved and not in use, and who pins it.
+    """What is reserved and not in use, and what blocks it.
 
     Shows how much reserved memory each device in FILE ('-' for standard input) did not use over the
     recording. For one moment, it also shows where the free memory lies, what empty_cache() would
-    give back, and which live blocks pin the rest. --at names the moment; by default it is where a
-    request failed, else where most was reserved or active.
+    give back, and which live blocks keep the rest reserved. --at names the moment; by default it is
+    where a request failed, else where most was reserved or active.
     """
     picture = asked.fmt in PICTURES
     if picture:

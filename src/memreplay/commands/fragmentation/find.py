@@ -1,4 +1,4 @@
-"""Reserved memory that is not in use: its course, where it lies at a moment, and who pins it."""
+"""Reserved memory that is not in use: its course, where it lies at a moment, and what blocks it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING, Any
 
 from memreplay.analysis.groups.grouping import Grouper
-from memreplay.analysis.groups.mapped import map_sums, map_verdict, pins_of, pool_of
+from memreplay.analysis.groups.mapped import blockers_of, map_sums, map_verdict, pool_of
 from memreplay.analysis.groups.records import Kind
 from memreplay.analysis.moments.moments import resolve
 from memreplay.analysis.selecting.choice import chosen_devices
@@ -50,9 +50,9 @@ def fragmentation_report(
     """Every device that was read. `at` is the moment of the block map, one that matters where it is
     not given (`_telling`); its peaks are those of active bytes.
 
-    `top` cuts the groups that pin (0: all of them), and the segments where `bars` characters each
-    are asked for. `blocks` gives all segments with their blocks. A device without that moment is
-    left out, and `missing` says why. Raises UsageError where none has it.
+    `top` cuts the groups that block it (0: all of them), and the segments where `bars` characters
+    each are asked for. `blocks` gives all segments with their blocks. A device without that moment
+    is left out, and `missing` says why. Raises UsageError where none has it.
 
     With `fold` stacks that differ in plumbing alone are one group.
     """
@@ -114,8 +114,10 @@ def _verdict(snap: Snapshot, replay: Replay, strict: bool) -> dict[str, Any]:
 
 
 def _at_moment(replay: Replay, found: BlockMap, grouper: Grouper, top: int) -> dict[str, Any]:
-    """Where the free memory lies at the moment of the map, and who pins it."""
-    pins, total, rest_bytes, rest_count = pins_of(replay.measure("active"), found, grouper, top)
+    """Where the free memory lies at the moment of the map, and what blocks it."""
+    blockers, total, rest_bytes, rest_count = blockers_of(
+        replay.measure("active"), found, grouper, top
+    )
     returned, returned_free = found.returnable
     private, private_free = found.private_returnable
     sums = map_sums(found.sums())
@@ -129,11 +131,11 @@ def _at_moment(replay: Replay, found: BlockMap, grouper: Grouper, top: int) -> d
         "returned_pending_bytes": returned - returned_free,
         "private_bytes": private,
         "private_pending_bytes": private - private_free,
-        "pinned_bytes": found.pinned,
+        "pinned_bytes": found.blocked,
         "outside_bytes": found.outside[0],
         "outside_count": found.outside[1],
         "pools": _pools(replay, found),
-        "pins": pins,
+        "pins": blockers,
         "pins_total": total,
         "pins_rest_bytes": rest_bytes,
         "pins_rest_count": rest_count,
@@ -248,7 +250,7 @@ class _Blocks:
         self.grouper = grouper
         self.usage = replay.measure("active")
         self.labels: dict[int, str] = {}
-        self.baseline = _blockmap.BASELINE
+        self.carried = _blockmap.CARRIED
         self.states: dict[int, Literal["in_use", "pending", "free"]] = {
             _blockmap.FREE: "free",
             _blockmap.IN_USE: "in_use",
@@ -273,7 +275,7 @@ class _Blocks:
         )
 
     def _label(self, stack: int, owner: int) -> str:
-        name = self.grouper.stack_name(stack, baseline=owner >= self.baseline)
+        name = self.grouper.stack_name(stack, carried=owner >= self.carried)
         if name not in self.labels:
             self.labels[name] = self.grouper.stack_label(self.usage, name)
         return self.labels[name]

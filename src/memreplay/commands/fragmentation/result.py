@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from memreplay.analysis.groups.records import Kind, MapSums, Pin
+from memreplay.analysis.groups.records import Blocker, Kind, MapSums
 from memreplay.snapshot.model import By, Exactness
 from memreplay.snapshot.record import Record
 
@@ -138,7 +138,7 @@ class DeviceFragmentation(DeviceCourse, frozen=True, kw_only=True):
     """How many blocks these are."""
     pools: tuple[PoolShare, ...]
     """The segments by pool, stream and kind, the most free first."""
-    pins: tuple[Pin, ...]
+    pins: tuple[Blocker, ...]
     pins_total: int
     pins_rest_bytes: int
     pins_rest_count: int

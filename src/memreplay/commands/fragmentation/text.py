@@ -14,7 +14,7 @@ from memreplay.commands.fragmentation.result import (
 from memreplay.render.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
 from memreplay.render.headline import moment_phrases
 from memreplay.render.holders import share
-from memreplay.render.mapped import NO_SEGMENTS, elapsed, pins_table, place_words
+from memreplay.render.mapped import NO_SEGMENTS, blockers_table, elapsed, place_words
 from memreplay.render.reasons import reason_notes
 from memreplay.render.units import count, counted, percent, size
 
@@ -62,7 +62,7 @@ def _section(device: DeviceFragmentation, report: FragmentationReport) -> list[B
         blocks.append(_shares(device))
     if device.pins:
         blocks.append(
-            pins_table(
+            blockers_table(
                 device.pins,
                 device.pins_total - len(device.pins),
                 (device.pins_rest_bytes, device.pins_rest_count),
@@ -107,13 +107,13 @@ def _pairs(device: DeviceFragmentation) -> tuple[tuple[str, str], ...]:
     if device.private_bytes:
         back += f"; at most {size(device.private_bytes)} more if private pools were released"
     pairs.append(("empty_cache()", back))
-    pinned = "nothing"
+    blocked = "nothing"
     if device.pinned_bytes:
         part = percent(share(device.pinned_bytes, device.free_bytes))
-        pinned = (
+        blocked = (
             f"{size(device.pinned_bytes)} ({part} of what is free), by blocks in use next to it"
         )
-    pairs.append(("pinned", pinned))
+    pairs.append(("blocked", blocked))
     if device.pending_bytes:
         waits = f"{size(device.pending_bytes)} in {counted(device.blocks_pending, 'block')}"
         pairs.append(("pending", f"{waits}, freed and waiting for another stream"))

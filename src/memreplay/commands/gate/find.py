@@ -292,7 +292,7 @@ class _Gate:
         request, stack = replay.request_of(events[0])
         grouper = self.side.grouper()
         usage = self.side.usage(start.device, Scope("requested"))
-        name = grouper.stack_name(stack, baseline=False)
+        name = grouper.stack_name(stack, carried=False)
         return replace(
             start,
             outcome="failed",

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 import memreplay._core as _core
 from memreplay.analysis.groups.grouping import Grouper
-from memreplay.analysis.groups.mapped import map_verdict, pins_of
+from memreplay.analysis.groups.mapped import blockers_of, map_verdict
 from memreplay.analysis.selecting.choice import chosen_devices
 from memreplay.analysis.selecting.selection import Choices, Selection, selected
 from memreplay.commands.oom.result import (
@@ -42,7 +42,7 @@ LARGE_REQUEST = 10 * _MIB
 # What a process may hold on the card beside its segments: the CUDA context, kernels, NCCL.
 OWN_OVERHEAD = 1 << 30
 
-Judged = dict[str, tuple[int, int]]
+FreeParts = dict[str, tuple[int, int]]
 
 
 class _Asked(NamedTuple):
@@ -80,7 +80,7 @@ def oom_report(
     selection = selected(selection, choices)
     by = selection.by or "stack"
     grouper = Grouper(snap, by, selection.rules, fold=selection.fold)
-    # What pins goes by code: a pool or stream is where it lies.
+    # What blocks goes by code: a pool or stream is where it lies.
     pinning = Grouper(snap, "stack", fold=selection.fold) if by in ("pool", "stream") else grouper
     devices = tuple(
         _device(
@@ -247,7 +247,7 @@ class _Telling:
         asked = _Asked(request, _needed(request, expandable=expandable), free or 0, expandable)
         outside = 0 if self.card is None or free is None else self.card - reserved - free
         groups, total, count, parts = self.grouper.holders(self.active, event, self.top)
-        pins, pins_total, pins_rest, pins_count = pins_of(
+        blockers, blockers_total, blockers_rest, blockers_count = blockers_of(
             self.active, found, self.pinning, self.top
         )
         used = self.active.bytes_at(event)
@@ -289,18 +289,18 @@ class _Telling:
             rest_bytes=used - sum(group.bytes for group in groups),
             rest_count=count - sum(group.count for group in groups),
             groups=groups,
-            pinned_bytes=found.pinned,
-            pins=pins,
-            pins_total=pins_total,
-            pins_rest_bytes=pins_rest,
-            pins_rest_count=pins_count,
+            pinned_bytes=found.blocked,
+            pins=blockers,
+            pins_total=blockers_total,
+            pins_rest_bytes=blockers_rest,
+            pins_rest_count=blockers_count,
             pools=parts if self.grouper.by == "pool" else UNSET,
             streams=parts if self.grouper.by == "stream" else UNSET,
         )
 
     def _asked_by(self, row: int) -> Asker:
         stack = _rows(self.replay, "stack")[row]
-        name = self.grouper.stack_name(stack, baseline=False)
+        name = self.grouper.stack_name(stack, carried=False)
         label = self.grouper.dimensions.label(self.active, "stack", name)
         return Asker(
             label=label.text, user=label.user, libraries=label.libraries, frames=label.frames
@@ -335,7 +335,7 @@ def _needed(request: int, *, expandable: bool) -> int:
     return -(-request // SMALL_SEGMENT) * SMALL_SEGMENT
 
 
-def _cached(judged: Judged) -> tuple[CachedPart, ...]:
+def _cached(judged: FreeParts) -> tuple[CachedPart, ...]:
     names: tuple[CachedName, ...] = (
         "too_small",
         "split_limit",
@@ -349,7 +349,7 @@ def _cached(judged: Judged) -> tuple[CachedPart, ...]:
     return tuple(sorted((part for part in found if part.bytes), key=lambda part: -part.bytes))
 
 
-def _cause(judged: Judged, asked: _Asked, outside: int) -> Cause:
+def _cause(judged: FreeParts, asked: _Asked, outside: int) -> Cause:
     """Why the request failed, the first of these that holds; docs/oom.md says each in words.
 
     `outside` is what is known to be on the card besides.
@@ -395,7 +395,7 @@ def _free_of_private(found: BlockMap, asked: int | None) -> int:
 
 
 def _remedies(
-    judged: Judged,
+    judged: FreeParts,
     asked: _Asked,
     outside: int,
     largest_group: int,

@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import UNSET, UnsetType
 
-from memreplay.analysis.groups.records import Kind, Pin
+from memreplay.analysis.groups.records import Blocker, Kind
 from memreplay.snapshot.model import By, Coded, Exactness, Frame, Group, MeasureName, Part, Parted
 from memreplay.snapshot.record import Record
 
@@ -126,7 +126,7 @@ class Oom(Record, Parted, frozen=True, kw_only=True):
     rest_count: int
     groups: tuple[Group, ...]
     pinned_bytes: int
-    pins: tuple[Pin, ...]
+    pins: tuple[Blocker, ...]
     pins_total: int
     pins_rest_bytes: int
     pins_rest_count: int

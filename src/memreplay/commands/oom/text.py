@@ -5,7 +5,7 @@ from __future__ import annotations
 from memreplay.commands.oom.result import Cause, DeviceOoms, LastState, Oom, OomReport, Remedy
 from memreplay.render.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
 from memreplay.render.holders import coded_row, holder_tables
-from memreplay.render.mapped import NO_SEGMENTS, elapsed, part_words, pins_table
+from memreplay.render.mapped import NO_SEGMENTS, blockers_table, elapsed, part_words
 from memreplay.render.reasons import reason_notes
 from memreplay.render.units import count, counted, size, time_utc
 
@@ -166,7 +166,7 @@ def _detail(oom: Oom, device: DeviceOoms, report: OomReport) -> list[Block]:
         more = oom.pins_total - len(oom.pins)
         by = "stack" if report.by in ("pool", "stream") else report.by
         blocks.append(
-            pins_table(oom.pins, more, rest, oom.pinned_bytes, by, all_frames=report.all_frames)
+            blockers_table(oom.pins, more, rest, oom.pinned_bytes, by, all_frames=report.all_frames)
         )
     return blocks
 

@@ -98,7 +98,7 @@ def device_peak(
         time_us=point.time_us,
         start_us=replay.time_us(replay.start),
         baseline_bytes=usage.start_bytes,
-        baseline_held_bytes=0 if reserved else usage.baseline_held(point.event_index),
+        baseline_held_bytes=0 if reserved else usage.carried_held(point.event_index),
         final_bytes=usage.final_bytes,
         first_event=replay.first_event,
         events=replay.events,

@@ -53,7 +53,7 @@ class DevicePeak(Record, Parted, frozen=True, kw_only=True):
     baseline_bytes: int
     """What was live before the first event that was read."""
     baseline_held_bytes: int
-    """The part of the baseline that is live at the peak; 0 for reserved bytes."""
+    """The part of what was carried over that is live at the peak; 0 for reserved bytes."""
     final_bytes: int
     """What is live after the last event that was read."""
     first_event: int

@@ -113,16 +113,16 @@ def _pairs(peak: DevicePeak, report: PeakReport) -> tuple[tuple[str, str], ...]:
     pairs += filter_pairs(report.filters)
     if peak.events < peak.trace_events:
         pairs.append(("range", range_words(peak.first_event, peak.events, peak.trace_events)))
-    # At the start the peak is the baseline, and without events both are the final state.
+    # At the start the peak is what was carried over, and without events both are the final state.
     if peak.event_index >= peak.first_event:
         before = "before the range" if peak.first_event else "before the first event"
-        baseline = f"{size(peak.baseline_bytes)} {before}"
+        carried = f"{size(peak.baseline_bytes)} {before}"
         if peak.baseline_held_bytes:
             whole = peak.baseline_held_bytes == peak.baseline_bytes
             held = "all" if whole else size(peak.baseline_held_bytes)
             part = percent(share(peak.baseline_held_bytes, peak.peak_bytes))
-            baseline += f", {held} of it in the peak ({part})"
-        pairs.append(("baseline", baseline))
+            carried += f", {held} of it in the peak ({part})"
+        pairs.append(("carried over", carried))
     if peak.events:
         pairs.append(("end", f"{size(peak.final_bytes)} after the last event"))
     when = " at the peak" if peak.events else ""

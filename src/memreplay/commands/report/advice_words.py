@@ -48,7 +48,7 @@ WORDS = {
     "expandable_segments": "{bytes} ({part}) of what was reserved was free;"
     " PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True lets requests of any size use it",
     "unused": "{bytes} ({part}) of what was reserved was free, although segments are expandable;"
-    " memreplay fragmentation shows who pins it",
+    " memreplay fragmentation shows what blocks it",
     "near_full": "at most {bytes} of {of} was reserved, so {left} is left",
     "record_earlier": "{held} was allocated before the recording;"
     f" call {_RECORD}() first thing in the program, to see by which code",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import UNSET, UnsetType
 
-from memreplay.analysis.groups.records import Pin
+from memreplay.analysis.groups.records import Blocker
 from memreplay.analysis.groups.tree import CallTree
 from memreplay.snapshot.model import By, Coded, Exactness, Filters, Group, MeasureName, Part
 from memreplay.snapshot.record import Record
@@ -76,13 +76,13 @@ class Shared(Coded, frozen=True, kw_only=True):
 
     # Of blocks in use next to free ones.
     pinned_bytes: int
-    """Free bytes that `empty_cache()` would not give back; the pins and `pins_rest_bytes` add up
-    to them."""
-    pins: tuple[Pin, ...]
-    """Who pins these, the most first, as many as `--top` says."""
+    """Free bytes that `empty_cache()` would not give back, blocked by blocks in use next to them;
+    `pins` and `pins_rest_bytes` add up to them."""
+    pins: tuple[Blocker, ...]
+    """Which groups block these, the most first, as many as `--top` says."""
     pins_total: int
-    """How many groups pin any, before `--top` cut them."""
+    """How many groups block any, before `--top` cut them."""
     pins_rest_bytes: int
-    """What the groups that `--top` cut pin."""
+    """What the groups that `--top` cut block."""
     pins_rest_count: int
     """Their blocks."""

@@ -30,9 +30,9 @@ def _pattern(
 
 
 def filter_options(function: F) -> F:
-    """--include, --exclude, --min-bytes, --only-live-at-end, --only-baseline, --no-baseline: what
-    alone counts, as one argument `filters`, None for everything."""
-    names = ("include", "exclude", "min_bytes", "only_live_at_end", "only_baseline", "no_baseline")
+    """--include, --exclude, --min-bytes, --only-live-at-end, --only-carried-over and
+    --no-carried-over: what alone counts, as one argument `filters`, None for everything."""
+    names = ("include", "exclude", "min_bytes", "only_live_at_end", "only_carried", "no_carried")
     return filter_options_of(*names)(function)
 
 
@@ -91,16 +91,16 @@ _FILTERS: dict[str, Callable[[Any], Any]] = {
         is_flag=True,
         help="Only allocations that are never freed.",
     ),
-    "only_baseline": _filter(
-        "--only-baseline",
-        "only_baseline",
+    "only_carried": _filter(
+        "--only-carried-over",
+        "only_carried",
         is_flag=True,
-        help="Only what was allocated before the first event.",
+        help="Only what was live before the first event.",
     ),
-    "no_baseline": _filter(
-        "--no-baseline",
-        "no_baseline",
+    "no_carried": _filter(
+        "--no-carried-over",
+        "no_carried",
         is_flag=True,
-        help="Leave out what was allocated before the first event.",
+        help="Leave out what was live before the first event.",
     ),
 }

@@ -21,8 +21,8 @@ GROUPS = {
         "filter_exclude",
         "filter_min_bytes",
         "filter_only_live_at_end",
-        "filter_only_baseline",
-        "filter_no_baseline",
+        "filter_only_carried",
+        "filter_no_carried",
     ),
     "Output": (
         "top",
@@ -49,8 +49,22 @@ GROUPS = {
 }
 
 
+# What options were called before, for one version more.
+RENAMED = {"--only-baseline": "--only-carried-over", "--no-baseline": "--no-carried-over"}
+
+
 class Command(click.Command):
-    """A command whose function returns its exit code, None for 0."""
+    """A command whose function returns its exit code, None for 0; it knows the old names of
+    options."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse, with the new names for old ones."""
+        known = {name for param in self.params for name in param.opts}
+        for old in RENAMED.keys() & set(args):
+            if RENAMED[old] in known:
+                click.echo(f"memreplay: {old} is now {RENAMED[old]}", err=True)
+        args = [RENAMED[arg] if RENAMED.get(arg) in known else arg for arg in args]
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the function, and end with what it returns."""

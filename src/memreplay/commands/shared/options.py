@@ -321,8 +321,8 @@ _READING = (
         type=MomentType(),
         metavar="MOMENT",
         help="Start at this event: an index (1200), a time since the start (1.5s, 300ms), a UTC"
-        " time (2026-01-21T10:15:00) or @SECONDS since the epoch. What is live then becomes"
-        " the baseline.",
+        " time (2026-01-21T10:15:00) or @SECONDS since the epoch. What is live then counts"
+        " as carried over.",
     ),
     click.option(
         "--to",

@@ -9,7 +9,7 @@ from memreplay.commands.shared.errors import NOT_TRUSTED, attempt
 from memreplay.commands.shared.output import write
 
 
-class Judged(Protocol):
+class DevicePart(Protocol):
     """A device's part of a report."""
 
     @property
@@ -20,7 +20,7 @@ class Report(Protocol):
     """What a command found, a part a device."""
 
     @property
-    def devices(self) -> Sequence[Judged]: ...
+    def devices(self) -> Sequence[DevicePart]: ...
 
 
 R = TypeVar("R", bound=Report)

@@ -71,7 +71,7 @@ def device_summary(snap: Snapshot, device: int) -> DeviceSummary:
         active_bytes=sum(s.size_bytes for s in states if s.state != "inactive"),
         requested_bytes=replay.native.segment_requested_bytes,
         states=states,
-        baseline_bytes=replay.baseline_bytes,
+        baseline_bytes=replay.carried_bytes,
         peak_bytes=replay.peak.bytes,
         final_bytes=replay.final_bytes,
         unmatched_frees=replay.unmatched_frees,

@@ -1,4 +1,4 @@
-"""The façade over block maps: segments and blocks at a moment, and what pins their free bytes.
+"""The façade over block maps: segments and blocks at a moment, and what blocks their free bytes.
 
 No algorithm is in here. It is loaded when a block map is asked for. Event indices count from the
 first event that was read; -1 is the start.
@@ -9,17 +9,17 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from memreplay.engine.query._groups cimport Keys
 from memreplay.engine.replay._measures cimport Blocks, Holding, check_rows
 from memreplay.engine.replay cimport blockmap as _blockmap
-from memreplay.engine.query cimport pins as _pins
+from memreplay.engine.query cimport blockers as _blockers
 from memreplay.engine.read cimport tables as _tables
 from memreplay.engine.read.column cimport Column, Owned, column, owned
 from memreplay.engine.base.growbuf cimport Buf, buf_reserve
 from memreplay.engine.base.hashmap cimport NONE32, span_at, spans_len
-from memreplay.engine.replay.replay cimport CARRIED
+from memreplay.engine.replay.replay cimport CARRIED as _CARRIED
 from memreplay.engine.replay.sizes cimport max_split
 from memreplay.engine.base.status cimport OK
 
 FREE, IN_USE, PENDING = _blockmap.TILE_FREE, _blockmap.TILE_IN_USE, _blockmap.TILE_PENDING
-BASELINE = CARRIED
+CARRIED = _CARRIED
 NO_OWNER = NONE32
 
 
@@ -32,7 +32,7 @@ cdef class BlockMap:
     """
 
     def __cinit__(self, Blocks blocks not None, Holding holding not None, Column allocs not None,
-                  Column baseline not None, int64_t event):
+                  Column carried not None, int64_t event):
         # The live set is what `Measure.live` lists.
         cdef const _tables.Tables* t = blocks.reserved.replay.r.tables
         cdef int code
@@ -44,14 +44,14 @@ cdef class BlockMap:
         if not -1 <= event < <int64_t> blocks.reserved.replay.r.events:
             raise IndexError(event)
         check_rows(allocs, blocks.reserved.replay.r.events)
-        check_rows(baseline, blocks.reserved.replay.r.baseline.len)
+        check_rows(carried, blocks.reserved.replay.r.carried.len)
         self._find_default(t)
         with nogil:
             code = _blockmap.blockmap_fill(
                 &self.m, event, <const uint32_t*> holding.h.end.data,
-                <const uint32_t*> holding.h.base_end.data, <const uint32_t*> allocs.data,
-                <uint64_t> allocs.shape[0], <const uint32_t*> baseline.data,
-                <uint64_t> baseline.shape[0], self.default_id, self.unknown_is_default)
+                <const uint32_t*> holding.h.carried_end.data, <const uint32_t*> allocs.data,
+                <uint64_t> allocs.shape[0], <const uint32_t*> carried.data,
+                <uint64_t> carried.shape[0], self.default_id, self.unknown_is_default)
         if code != OK:
             raise MemoryError
 
@@ -99,9 +99,9 @@ cdef class BlockMap:
         return self.m.private_returnable, self.m.private_free
 
     @property
-    def pinned(self) -> int:
+    def blocked(self) -> int:
         """Free bytes that cannot be given back."""
-        return self.m.pinned
+        return self.m.blocked
 
     def shares(self) -> list:
         """Of each pool, stream and kind that has a segment (pool, stream, small, default, sums),
@@ -153,7 +153,7 @@ cdef class BlockMap:
 
     def tiles(self, field: str) -> Column:
         """A field of all blocks, by segment and address: address, size (u64), requested (i64),
-        owner (alloc event, BASELINE | baseline block, or NO_OWNER), stack, segment, state (u32)."""
+        owner (alloc event, CARRIED | carried block, or NO_OWNER), stack, segment, state (u32)."""
         cdef _blockmap.Tile t
         cdef char* at = <char*> &t
         cdef dict fields = {
@@ -170,38 +170,38 @@ cdef class BlockMap:
         return column(self, b.data + <size_t> offset if b.data != NULL else NULL, b.len, fmt,
                       b.itemsize)
 
-    # ---- who pins, and what a request misses
+    # ---- who blocks, and what a request misses
 
-    def pins(self, Keys keys not None, top: int) -> tuple:
-        """Who pins what is free: ([(name, bytes, blocks, segments, alone)], groups, bytes, blocks).
+    def blockers(self, Keys keys not None, top: int) -> tuple:
+        """Who blocks what is free: ([(name, bytes, blocks, segments, alone)], groups, bytes, blocks).
 
         Names are those of the groups; `top` cuts the list (0: all). An equal part of a unit's free
-        bytes goes to each of its blocks in use; `alone` is what nobody else pins.
+        bytes goes to each of its blocks in use; `alone` is what nobody else blocks.
         """
-        cdef Owned out = owned(sizeof(_pins.Pin))
-        cdef const _pins.Pin* p
+        cdef Owned out = owned(sizeof(_blockers.Blocker))
+        cdef const _blockers.Blocker* p
         cdef uint64_t blocks = 0
         cdef size_t i, shown
         cdef int code
         if keys.replay is not self.blocks.reserved.replay:
             raise ValueError("the groups are of another replay")
         with nogil:
-            code = _pins.blockmap_pins(&self.m, &keys.k, &out.buf)
+            code = _blockers.blockmap_blockers(&self.m, &keys.k, &out.buf)
         if code != OK:
             raise MemoryError
-        p = <const _pins.Pin*> out.buf.data
+        p = <const _blockers.Blocker*> out.buf.data
         for i in range(out.buf.len):
             blocks += p[i].blocks
         shown = out.buf.len if top <= 0 else min(<size_t> top, out.buf.len)
         rows = [(p[i].name, p[i].bytes, p[i].blocks, p[i].segments, p[i].alone)
                 for i in range(shown)]
-        return rows, out.buf.len, self.m.pinned, blocks
+        return rows, out.buf.len, self.m.blocked, blocks
 
     def judge(self, uint64_t size, object pool, uint64_t stream, bint small) -> dict:
         """Every free byte by why it does not serve a request of this size of this pool (None: the
         default one), stream and kind, with the largest block of each."""
         cdef _blockmap.Request q
-        cdef _blockmap.Judged j
+        cdef _blockmap.FreeParts j
         q.size = size
         q.stream = stream
         q.small = small

@@ -11,10 +11,10 @@ from memreplay.engine.replay._timeline import Measure, Replay
 KINDS: Final[dict[str, int]]
 NODE_BIT: Final[int]
 NO_STACK: Final[int]
-BASELINE: Final[int]
+CARRIED: Final[int]
 NO_RULE: Final[int]
 CALL_NO_STACK: Final[int]
-CALL_BASELINE: Final[int]
+CALL_CARRIED: Final[int]
 IS_CAST: Final[int]
 IS_EXIT: Final[int]
 IS_LOWER: Final[int]
@@ -25,7 +25,7 @@ UNSURE: Final[int]
 
 @final
 class Keys:
-    """Which group each allocation and baseline block of a replay is in; groups have names."""
+    """Which group each allocation and carried block of a replay is in; groups have names."""
 
     def __init__(self, *args: Never) -> None: ...
     @property
@@ -48,8 +48,8 @@ class Keys:
 def stack_keys(
     replay: Replay, kind: str, file_rank: bytes, function_rank: bytes, forwards: Buffer = b""
 ) -> Keys: ...
-def row_keys(replay: Replay, of_event: Buffer | int, of_base: Buffer | int) -> Keys: ...
-def run_keys(replay: Replay, runs: Sequence[tuple[int, int]], of_base: int) -> Keys: ...
+def row_keys(replay: Replay, of_event: Buffer | int, of_carried: Buffer | int) -> Keys: ...
+def run_keys(replay: Replay, runs: Sequence[tuple[int, int]], of_carried: int) -> Keys: ...
 def size_keys(measure: Measure) -> Keys: ...
 def origin_keys(
     replay: Replay,

@@ -23,11 +23,11 @@ KINDS = {"stack": _keying.BY_STACK, "innermost": _keying.BY_INNERMOST, "frame": 
          "file": _keying.BY_FILE, "function": _keying.BY_FUNCTION, "modules": _keying.BY_MODULES,
          "shown": _keying.BY_SHOWN}
 NO_STACK = _keying.NAME_NO_STACK
-BASELINE = _keying.NAME_BASELINE
+CARRIED = _keying.NAME_CARRIED
 NO_RULE = _keying.NO_RULE
 NODE_BIT = 0x80000000
 CALL_NO_STACK = _calltree.CALL_NO_STACK
-CALL_BASELINE = _calltree.CALL_BASELINE
+CALL_CARRIED = _calltree.CALL_CARRIED
 IS_CAST = _origins.IS_CAST
 IS_EXIT = _origins.IS_EXIT
 IS_LOWER = _origins.IS_LOWER
@@ -39,7 +39,7 @@ UNSURE = _origins.UNSURE
 
 @cython.final
 cdef class Keys:
-    """Which group each allocation and baseline block of a replay is in; groups have names."""
+    """Which group each allocation and carried block of a replay is in; groups have names."""
 
     def __init__(self, *args):
         raise TypeError("groups are made by stack_keys(), row_keys(), pair() and renamed()")
@@ -52,7 +52,7 @@ cdef class Keys:
         return column(self, self.k.names.data, self.k.names.len, b"Q")
 
     def meet(self) -> int:
-        """Meets all groups that any stack, allocation or baseline block is in; how many there are.
+        """Meets all groups that any stack, allocation or carried block is in; how many there are.
 
         Until then only those that were asked for are known.
         """
@@ -77,12 +77,12 @@ cdef class Keys:
         return measure
 
     def numbers(self, events, blocks) -> tuple[Column, Column]:
-        """u32 the group of each of these allocations (i64 events), and of each of these baseline
+        """u32 the group of each of these allocations (i64 events), and of each of these carried
         blocks (i64). Raises IndexError."""
         return self._numbers(events, True), self._numbers(blocks, False)
 
     cdef Column _numbers(self, const int64_t[::1] rows, bint are_events):
-        cdef uint64_t n = self.replay.r.events if are_events else self.replay.r.baseline.len
+        cdef uint64_t n = self.replay.r.events if are_events else self.replay.r.carried.len
         cdef Owned out = owned(4)
         cdef uint32_t* group
         cdef Py_ssize_t i
@@ -93,7 +93,7 @@ cdef class Keys:
             if rows[i] < 0 or <uint64_t> rows[i] >= n:
                 raise IndexError(rows[i])
             group[i] = (_keying.group_of_event(&self.k, rows[i]) if are_events
-                        else _keying.group_of_base(&self.k, rows[i]))
+                        else _keying.group_of_carried(&self.k, rows[i]))
             if group[i] == NONE32:
                 raise MemoryError
         return column(out, out.buf.data, rows.shape[0], b"I")
@@ -145,7 +145,7 @@ cdef class Keys:
         """
         cdef Owned out = owned(sizeof(_keying.Sum))
         cdef Column allocs = live[0]
-        cdef Column baseline = live[1]
+        cdef Column carried = live[1]
         cdef _keying.Sum* s
         cdef uint64_t total = 0
         cdef uint64_t count = 0
@@ -154,7 +154,7 @@ cdef class Keys:
         check_replay(measure, self)
         with nogil:
             code = _keying.keys_sum(&self.k, &measure.l, &(<Owned> allocs.owner).buf,
-                                    &(<Owned> baseline.owner).buf, &out.buf)
+                                    &(<Owned> carried.owner).buf, &out.buf)
         if code != OK:
             raise MemoryError
         s = <_keying.Sum*> out.buf.data
@@ -187,7 +187,7 @@ def stack_keys(
 ) -> Keys:
     """Groups by what the stack is or is put down to: a kind of KINDS.
 
-    Names are stack, frame or string ids, by "modules" those of `Keys.path`; NO_STACK and BASELINE
+    Names are stack, frame or string ids, by "modules" those of `Keys.path`; NO_STACK and CARRIED
     where there is none. The ranks hold a byte a string: what a stack is put down to is its
     innermost frame of the lowest rank, which is that of its file, or where that is over 1 (0 is the
     user's code, 1 a library's) that of its function.
@@ -236,14 +236,14 @@ cdef Owned numbers(object given, uint64_t n):
     return out
 
 
-def row_keys(Replay replay not None, of_event, of_base) -> Keys:
-    """Groups by numbers that are given: u32 an event and a baseline block, or one for all.
+def row_keys(Replay replay not None, of_event, of_carried) -> Keys:
+    """Groups by numbers that are given: u32 an event and a carried block, or one for all.
 
     Names are these numbers.
     """
     cdef Keys keys = made(replay, _keying.BY_ROW)
     cdef Owned events
-    cdef Owned blocks = numbers(of_base, replay.r.baseline.len)
+    cdef Owned blocks = numbers(of_carried, replay.r.carried.len)
     cdef const uint32_t* each = NULL
     cdef uint32_t every = NONE32
     if isinstance(of_event, int):
@@ -256,25 +256,25 @@ def row_keys(Replay replay not None, of_event, of_base) -> Keys:
     return keys
 
 
-def run_keys(Replay replay not None, runs: list, uint32_t of_base) -> Keys:
+def run_keys(Replay replay not None, runs: list, uint32_t of_carried) -> Keys:
     """Groups of events that follow each other: (first event, number) each, ascending; before the
-    first of them, and in the baseline, it is `of_base`."""
+    first of them, and in what was carried over, it is `of_carried`."""
     cdef Owned events = owned(4)
     cdef uint32_t* at
-    cdef uint32_t number = of_base
+    cdef uint32_t number = of_carried
     cdef uint64_t i = 0
     cdef uint64_t until
     if buf_reserve(&events.buf, replay.r.events) < 0:
         raise MemoryError
     events.buf.len = replay.r.events
     at = <uint32_t*> events.buf.data
-    for first, following in [*runs, (replay.r.events, of_base)]:
+    for first, following in [*runs, (replay.r.events, of_carried)]:
         until = min(max(first, 0), replay.r.events)
         while i < until:
             at[i] = number
             i += 1
         number = following
-    return row_keys(replay, column(events, events.buf.data, replay.r.events, b"I"), of_base)
+    return row_keys(replay, column(events, events.buf.data, replay.r.events, b"I"), of_carried)
 
 
 def size_keys(Measure measure not None) -> Keys:
@@ -282,17 +282,17 @@ def size_keys(Measure measure not None) -> Keys:
     cdef Replay replay = measure.replay
     cdef Owned events = owned(4)
     cdef Owned blocks = owned(4)
-    cdef const int64_t* base_bytes = <const int64_t*> measure.l.base_bytes.data
+    cdef const int64_t* carried_bytes = <const int64_t*> measure.l.carried_bytes.data
     cdef uint64_t i
     if (buf_reserve(&events.buf, replay.r.events) < 0
-            or buf_reserve(&blocks.buf, replay.r.baseline.len) < 0):
+            or buf_reserve(&blocks.buf, replay.r.carried.len) < 0):
         raise MemoryError
     for i in range(replay.r.events):
         (<uint32_t*> events.buf.data)[i] = _keying.size_class(measure.l.bytes[i])
-    for i in range(replay.r.baseline.len):
-        (<uint32_t*> blocks.buf.data)[i] = _keying.size_class(base_bytes[i])
+    for i in range(replay.r.carried.len):
+        (<uint32_t*> blocks.buf.data)[i] = _keying.size_class(carried_bytes[i])
     return row_keys(replay, column(events, events.buf.data, replay.r.events, b"I"),
-                    column(blocks, blocks.buf.data, replay.r.baseline.len, b"I"))
+                    column(blocks, blocks.buf.data, replay.r.carried.len, b"I"))
 
 
 @cython.final
@@ -337,7 +337,7 @@ def origin_keys(
         raise MemoryError
     keys = made(replay, _keying.BY_ROW)
     code = _keying.keys_rows(&keys.k, <const uint32_t*> found.o.of_event.data, 0,
-                             <const uint32_t*> found.o.of_base.data)
+                             <const uint32_t*> found.o.of_carried.data)
     if code != OK:
         raise MemoryError
     return keys
@@ -458,7 +458,7 @@ def call_tree(
     `Measure.live` gives it, depth first and the largest first.
 
     A line is a call, with those that it leads to as long as that is one alone: frame ids,
-    outermost first, or CALL_NO_STACK or CALL_BASELINE. Own is what is allocated in the last of
+    outermost first, or CALL_NO_STACK or CALL_CARRIED. Own is what is allocated in the last of
     them itself. `stacks` are groups by "stack"; frames that their `file_rank` does not say are the
     user's are left out unless `whole`. Calls deeper than `depth` (0: no limit), and of less than
     `least` bytes, have no line.
@@ -466,7 +466,7 @@ def call_tree(
     cdef _Tree tree = _Tree.__new__(_Tree)
     cdef Owned sums = owned(sizeof(_keying.Sum))
     cdef Column allocs = live[0]
-    cdef Column baseline = live[1]
+    cdef Column carried = live[1]
     cdef _calltree.Line* line
     cdef const uint32_t* frames
     cdef uint64_t i, at
@@ -480,7 +480,7 @@ def call_tree(
     with nogil:
         if code == OK:
             code = _keying.keys_sum(&stacks.k, &measure.l, &(<Owned> allocs.owner).buf,
-                                    &(<Owned> baseline.owner).buf, &sums.buf)
+                                    &(<Owned> carried.owner).buf, &sums.buf)
         if code == OK:
             code = _calltree.calltree_fold(&tree.t, &sums.buf, whole)
         if code == OK:

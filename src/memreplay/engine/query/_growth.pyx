@@ -70,7 +70,7 @@ def judge(values, warm: int, least: int) -> tuple:
     """
     cdef Owned series = owned(8)
     cdef Buf scratch
-    cdef _growth.Judged judged
+    cdef _growth.Trend judged
     cdef int64_t value
     cdef uint32_t steps = check_steps(len(values) - 1, warm)
     cdef int code

@@ -7,7 +7,7 @@ from memreplay.engine.replay.replay cimport Replay
 cdef extern from *:
     # Frames of lines that stand for no code.
     const uint32_t CALL_NO_STACK "0xFFFFFFFFu"
-    const uint32_t CALL_BASELINE "0xFFFFFFFEu"
+    const uint32_t CALL_CARRIED "0xFFFFFFFEu"
 
 
 cdef struct Call:

@@ -11,7 +11,7 @@ from memreplay.engine.base.growbuf cimport (
     buf_free, buf_init, buf_reserve, push_item, push_u32, push_u64, push_zeroed
 )
 from memreplay.engine.base.hashmap cimport NONE32, Slot64, map64_at, map64_free, map64_init, span_at
-from memreplay.engine.query.keying cimport NAME_BASELINE, NAME_NO_STACK, Sum
+from memreplay.engine.query.keying cimport NAME_CARRIED, NAME_NO_STACK, Sum
 from memreplay.engine.base.status cimport ERR_MEMORY, OK
 from memreplay.engine.read.tables cimport FrameKey
 
@@ -74,8 +74,8 @@ cdef uint32_t walk(CallTree* t, const Sum* sum, bint whole) noexcept nogil:
     cdef size_t i
     if sum.name == NAME_NO_STACK:
         return step(t, 0, CALL_NO_STACK, sum)
-    if sum.name == NAME_BASELINE:
-        return step(t, 0, CALL_BASELINE, sum)
+    if sum.name == NAME_CARRIED:
+        return step(t, 0, CALL_CARRIED, sum)
     stack = <uint32_t> sum.name
     ids = <const uint32_t*> span_at(&t.replay.tables.stacks, stack, &n)
     for i in range(n // 4, 0, -1):

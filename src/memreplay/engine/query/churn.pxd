@@ -51,7 +51,7 @@ cdef struct Churn:
     ChurnClass events[DECADES]
     ChurnClass us[DECADES]
     ChurnClass untimed    # ended, without a time at their alloc
-    ChurnClass carried, carried_freed    # the baseline's blocks, and those that ended
+    ChurnClass carried, carried_freed    # the carried blocks, and those that ended
     uint64_t grown        # allocations for which a segment was allocated or mapped
     uint64_t min_bytes, max_bytes, median_bytes, median_events, median_us
 

@@ -172,10 +172,10 @@ cdef void sum_groups(Churn* c) noexcept nogil:
 
 
 cdef void sum_carried(Churn* c) noexcept nogil:
-    cdef const uint32_t* end = <const uint32_t*> c.lives.base_end.data
-    cdef const int64_t* n_bytes = <const int64_t*> c.lives.base_bytes.data
+    cdef const uint32_t* end = <const uint32_t*> c.lives.carried_end.data
+    cdef const int64_t* n_bytes = <const int64_t*> c.lives.carried_bytes.data
     cdef uint64_t i
-    for i in range(c.lives.base_end.len):
+    for i in range(c.lives.carried_end.len):
         if end[i] == NEVER:
             continue
         add_to(&c.carried, <uint64_t> n_bytes[i])

@@ -25,7 +25,7 @@ cdef struct StepSum:
     uint64_t allocations
 
 
-cdef struct Judged:
+cdef struct Trend:
     # What a series at the ends of steps comes to.
     bint leaks
     int64_t rate       # bytes a step
@@ -61,7 +61,7 @@ cdef struct Totals:
 cdef void step_sums(const Lives* l, const Replay* r, const int64_t* usage, int64_t start,
                     const Span* spans, uint64_t n, StepSum* out) noexcept nogil
 cdef int judge(const int64_t* values, uint32_t steps, uint32_t warm, int64_t least, Buf* scratch,
-               Judged* out) noexcept nogil
+               Trend* out) noexcept nogil
 cdef int groups_grown(const Lives* l, Keys* keys, const int64_t* moments, uint32_t steps,
                       uint32_t warm, uint32_t old, int64_t least, Buf* leaks, Buf* once,
                       Totals* totals) noexcept nogil

@@ -13,7 +13,7 @@ from libc.stdlib cimport calloc, free, malloc, qsort
 from libc.string cimport memset
 from memreplay.engine.base.growbuf cimport buf_free, buf_init, buf_reserve, push_item
 from memreplay.engine.base.hashmap cimport NONE32
-from memreplay.engine.query.keying cimport Keys, group_at, group_of_base
+from memreplay.engine.query.keying cimport Keys, group_at, group_of_carried
 from memreplay.engine.replay.lives cimport NEVER, counts
 from memreplay.engine.base.status cimport ERR_MEMORY, OK
 
@@ -362,7 +362,7 @@ cdef int series_init(Series* s, Buf* scratch, uint32_t steps) noexcept nogil:
 
 
 cdef int judge(const int64_t* values, uint32_t steps, uint32_t warm, int64_t least, Buf* scratch,
-               Judged* out) noexcept nogil:
+               Trend* out) noexcept nogil:
     # `values` are a start and then one a step. `scratch` is of doubles.
     cdef int64_t floors[QUARTERS + 1]
     cdef Series s
@@ -371,7 +371,7 @@ cdef int judge(const int64_t* values, uint32_t steps, uint32_t warm, int64_t lea
     cdef uint32_t last = quarter(steps, warm, QUARTERS - 1)
     cdef int q
     cdef int64_t floor, high
-    memset(out, 0, sizeof(Judged))
+    memset(out, 0, sizeof(Trend))
     if steps - warm < QUARTERS:
         # There are no quarters: what is there after the last step stayed so far.
         last = steps
@@ -453,13 +453,13 @@ cdef int find_crossings(const Lives* l, Keys* keys, const int64_t* moments, uint
     # `moments`: events after which a step ends, ascending (-1: the start).
     cdef const Replay* r = l.replay
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
-    cdef const uint32_t* base_end = <const uint32_t*> l.base_end.data
-    cdef const int64_t* base_bytes = <const int64_t*> l.base_bytes.data
+    cdef const uint32_t* carried_end = <const uint32_t*> l.carried_end.data
+    cdef const int64_t* carried_bytes = <const int64_t*> l.carried_bytes.data
     cdef uint32_t next_end = 0
     cdef uint64_t i
-    for i in range(l.base_end.len):
-        if base_end[i] != NEVER and meets(base_end[i], moments, n, 0):
-            if cross(found, group_of_base(keys, i), base_bytes[i], base_end[i], moments, n,
+    for i in range(l.carried_end.len):
+        if carried_end[i] != NEVER and meets(carried_end[i], moments, n, 0):
+            if cross(found, group_of_carried(keys, i), carried_bytes[i], carried_end[i], moments, n,
                      0) != OK:
                 return ERR_MEMORY
     for i in range(r.events):
@@ -488,7 +488,7 @@ cdef int add_group(uint64_t name, const Crossing* found, const uint32_t* order, 
                    int64_t* values, uint32_t steps, uint32_t warm, uint32_t old, int64_t least,
                    Buf* scratch, Buf* leaks, Buf* once, Totals* totals) noexcept nogil:
     # One group, of n crossings. `values` has steps + 2 places.
-    cdef Judged judged
+    cdef Trend judged
     cdef Grown g
     cdef const Crossing* c
     cdef uint64_t i

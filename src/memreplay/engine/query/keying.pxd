@@ -26,7 +26,7 @@ cdef enum:
 cdef extern from *:
     # Names of what has no stack.
     const uint64_t NAME_NO_STACK "0xFFFFFFFFFFFFFFFFu"     # recorded without one
-    const uint64_t NAME_BASELINE "0xFFFFFFFFFFFFFFFEu"     # allocated before the recording
+    const uint64_t NAME_CARRIED "0xFFFFFFFFFFFFFFFEu"     # allocated before the recording
     # In `forwards` of BY_SHOWN: not an operator, but a node of autograd.
     const uint32_t NODE_BIT "0x80000000u"
 
@@ -47,10 +47,10 @@ cdef struct Keys:
     #                            frame that stands for an operator or, with NODE_BIT, for a node
     Keys* first            # of a pair, or what is renamed
     Keys* second
-    Buf of_stack           # u32 a stack, then one for baseline blocks without one
+    Buf of_stack           # u32 a stack, then one for carried blocks without one
     Buf of_event           # u32 an event
     uint32_t every         # the group of every event of BY_ROW, where it is one; else NONE32
-    Buf of_base            # u32 a baseline block
+    Buf of_carried            # u32 a carried block
     Buf names              # u64 a group
     Map64 known            # name -> group
     Spans paths            # of BY_MODULES and BY_SHOWN: frame ids, as u32
@@ -81,10 +81,10 @@ cdef inline uint32_t size_class(int64_t n_bytes) noexcept nogil:
 cdef int keys_init(Keys* k, const Replay* r, int kind, uint64_t seed) noexcept nogil
 cdef void keys_free(Keys* k) noexcept nogil
 cdef int keys_rows(Keys* k, const uint32_t* of_event, uint32_t of_all,
-                   const uint32_t* of_base) noexcept nogil
+                   const uint32_t* of_carried) noexcept nogil
 cdef uint32_t group_of_stack(Keys* k, uint32_t stack) noexcept nogil
 cdef uint32_t group_of_event(Keys* k, uint64_t event) noexcept nogil
-cdef uint32_t group_of_base(Keys* k, uint64_t block) noexcept nogil
+cdef uint32_t group_of_carried(Keys* k, uint64_t block) noexcept nogil
 cdef inline uint32_t group_at(Keys* k, uint64_t event) noexcept nogil:
     # As group_of_event, without a call where somebody has asked before: for all events in a row.
     cdef const Buf* known = &k.of_event if k.by_row else &k.of_stack
@@ -97,7 +97,7 @@ cdef inline uint32_t group_at(Keys* k, uint64_t event) noexcept nogil:
     return group if group != NONE32 else group_of_event(k, event)
 
 
-cdef int keys_sum(Keys* k, const Lives* l, const Buf* allocs, const Buf* baseline,
+cdef int keys_sum(Keys* k, const Lives* l, const Buf* allocs, const Buf* blocks,
                   Buf* out) noexcept nogil
 cdef int keys_meet(Keys* k) noexcept nogil
 cdef int keys_keep(Keys* k, Lives* l, const uint8_t* wanted) noexcept nogil

@@ -24,7 +24,7 @@ from memreplay.engine.read.tables cimport *
 cdef void keys_free(Keys* k) noexcept nogil:
     buf_free(&k.of_stack)
     buf_free(&k.of_event)
-    buf_free(&k.of_base)
+    buf_free(&k.of_carried)
     buf_free(&k.names)
     buf_free(&k.path)
     buf_free(&k.first_stack)
@@ -51,7 +51,7 @@ cdef int keys_init(Keys* k, const Replay* r, int kind, uint64_t seed) noexcept n
     k.every = NONE32
     buf_init(&k.of_stack, 4)
     buf_init(&k.of_event, 4)
-    buf_init(&k.of_base, 4)
+    buf_init(&k.of_carried, 4)
     buf_init(&k.names, 8)
     buf_init(&k.path, 4)
     buf_init(&k.first_stack, 4)
@@ -76,14 +76,14 @@ cdef uint32_t named(Keys* k, uint64_t name) noexcept nogil:
 
 
 cdef int keys_rows(Keys* k, const uint32_t* of_event, uint32_t of_all,
-                   const uint32_t* of_base) noexcept nogil:
+                   const uint32_t* of_carried) noexcept nogil:
     # Takes the groups of rows: any number an event, or where that is NULL one for all events, and
-    # one a baseline block. Neighbours are alike.
+    # one a carried block. Neighbours are alike.
     cdef uint64_t i
     cdef uint32_t last = NONE32
     cdef uint32_t group = NONE32
     k.by_row = True
-    if unset(&k.of_base, k.replay.baseline.len) < 0:
+    if unset(&k.of_carried, k.replay.carried.len) < 0:
         return ERR_MEMORY
     if of_event == NULL and k.replay.events:
         k.every = named(k, of_all)
@@ -98,11 +98,11 @@ cdef int keys_rows(Keys* k, const uint32_t* of_event, uint32_t of_all,
             if group == NONE32:
                 return ERR_MEMORY
         (<uint32_t*> k.of_event.data)[i] = group
-    for i in range(k.replay.baseline.len):
-        group = named(k, of_base[i])
+    for i in range(k.replay.carried.len):
+        group = named(k, of_carried[i])
         if group == NONE32:
             return ERR_MEMORY
-        (<uint32_t*> k.of_base.data)[i] = group
+        (<uint32_t*> k.of_carried.data)[i] = group
     return OK
 
 
@@ -225,7 +225,7 @@ cdef uint64_t name_of_stack(Keys* k, uint32_t stack) noexcept nogil:
     if stack == EMPTY_STACK:
         return NAME_NO_STACK
     if stack == spans_len(&k.replay.tables.stacks):
-        return NAME_BASELINE
+        return NAME_CARRIED
     if k.kind == BY_STACK:
         return stack
     if k.kind == BY_SHOWN:
@@ -242,7 +242,7 @@ cdef uint64_t name_of_stack(Keys* k, uint32_t stack) noexcept nogil:
 
 
 cdef uint32_t group_of_stack(Keys* k, uint32_t stack) noexcept nogil:
-    # `stack` is the number of stacks for baseline blocks without one. NONE32 when memory is out.
+    # `stack` is the number of stacks for carried blocks without one. NONE32 when memory is out.
     cdef uint32_t* at
     cdef uint32_t first
     cdef uint32_t second = 0
@@ -282,23 +282,23 @@ cdef uint32_t group_of_event(Keys* k, uint64_t event) noexcept nogil:
     return at[0]
 
 
-cdef uint32_t group_of_base(Keys* k, uint64_t block) noexcept nogil:
-    # Of a baseline block. NONE32 when memory is out.
+cdef uint32_t group_of_carried(Keys* k, uint64_t block) noexcept nogil:
+    # Of a carried block. NONE32 when memory is out.
     cdef uint32_t* at
     cdef uint32_t first, stack
     cdef uint32_t second = 0
     if not k.by_row:
-        stack = (<const Baseline*> k.replay.baseline.data)[block].stack
+        stack = (<const Carried*> k.replay.carried.data)[block].stack
         if stack == EMPTY_STACK:
             stack = spans_len(&k.replay.tables.stacks)
         return group_of_stack(k, stack)
-    if k.of_base.len == 0 and unset(&k.of_base, k.replay.baseline.len) < 0:
+    if k.of_carried.len == 0 and unset(&k.of_carried, k.replay.carried.len) < 0:
         return NONE32
-    at = <uint32_t*> k.of_base.data + block
+    at = <uint32_t*> k.of_carried.data + block
     if at[0] == NONE32:
-        first = group_of_base(k.first, block)
+        first = group_of_carried(k.first, block)
         if k.second != NULL:
-            second = group_of_base(k.second, block)
+            second = group_of_carried(k.second, block)
         if first != NONE32 and second != NONE32:
             at[0] = named(k, derived(k, first, second))
     return at[0]
@@ -330,13 +330,13 @@ cdef inline int add(Keys* k, uint32_t group, int64_t n_bytes, uint32_t stack) no
     return OK
 
 
-cdef int keys_sum(Keys* k, const Lives* l, const Buf* allocs, const Buf* baseline,
+cdef int keys_sum(Keys* k, const Lives* l, const Buf* allocs, const Buf* blocks,
                   Buf* out) noexcept nogil:
-    # Fills `out` (of Sum) with the groups of these allocations (event indices) and baseline blocks
+    # Fills `out` (of Sum) with the groups of these allocations (event indices) and carried blocks
     # (indices), the largest first.
     cdef const uint32_t* stack = <const uint32_t*> k.replay.tables.stack.data + k.replay.first
-    cdef const Baseline* base = <const Baseline*> k.replay.baseline.data
-    cdef const int64_t* base_bytes = <const int64_t*> l.base_bytes.data
+    cdef const Carried* carried = <const Carried*> k.replay.carried.data
+    cdef const int64_t* carried_bytes = <const int64_t*> l.carried_bytes.data
     cdef const uint32_t* listed = <const uint32_t*> allocs.data
     cdef uint64_t i
     cdef uint32_t group
@@ -344,11 +344,11 @@ cdef int keys_sum(Keys* k, const Lives* l, const Buf* allocs, const Buf* baselin
     for i in range(allocs.len):
         if code == OK:
             code = add(k, group_of_event(k, listed[i]), l.bytes[listed[i]], stack[listed[i]])
-    listed = <const uint32_t*> baseline.data
-    for i in range(baseline.len):
+    listed = <const uint32_t*> blocks.data
+    for i in range(blocks.len):
         if code == OK:
-            code = add(k, group_of_base(k, listed[i]), base_bytes[listed[i]],
-                       base[listed[i]].stack)
+            code = add(k, group_of_carried(k, listed[i]), carried_bytes[listed[i]],
+                       carried[listed[i]].stack)
     for i in range(k.touched.len):
         group = (<const uint32_t*> k.touched.data)[i]
         (<Sum*> k.sums.data)[group].name = (<const uint64_t*> k.names.data)[group]
@@ -363,7 +363,7 @@ cdef int keys_sum(Keys* k, const Lives* l, const Buf* allocs, const Buf* baselin
 
 
 cdef int keys_meet(Keys* k) noexcept nogil:
-    # Every group that an allocation or a baseline block is in.
+    # Every group that an allocation or a carried block is in.
     cdef const uint8_t* action = <const uint8_t*> k.replay.tables.action.data + k.replay.first
     cdef uint64_t i
     if not k.by_row:
@@ -375,8 +375,8 @@ cdef int keys_meet(Keys* k) noexcept nogil:
     for i in range(k.replay.events):
         if action[i] == A_ALLOC and group_of_event(k, i) == NONE32:
             return ERR_MEMORY
-    for i in range(k.replay.baseline.len):
-        if group_of_base(k, i) == NONE32:
+    for i in range(k.replay.carried.len):
+        if group_of_carried(k, i) == NONE32:
             return ERR_MEMORY
     return OK
 
@@ -385,7 +385,7 @@ cdef int keys_keep(Keys* k, Lives* l, const uint8_t* wanted) noexcept nogil:
     # From now on only allocations of the wanted groups count (of those that did). All are met.
     cdef const uint8_t* action = <const uint8_t*> k.replay.tables.action.data + k.replay.first
     cdef uint64_t n = k.replay.events
-    cdef uint32_t* base_end = <uint32_t*> l.base_end.data
+    cdef uint32_t* carried_end = <uint32_t*> l.carried_end.data
     cdef uint8_t* keep
     cdef uint64_t i
     cdef bint fresh = l.keep.len == 0
@@ -397,7 +397,7 @@ cdef int keys_keep(Keys* k, Lives* l, const uint8_t* wanted) noexcept nogil:
     for i in range(n):
         keep[i] = ((fresh or keep[i]) and action[i] == A_ALLOC
                    and wanted[group_of_event(k, i)])
-    for i in range(l.base_end.len):
-        if not wanted[group_of_base(k, i)]:
-            base_end[i] = NEVER
+    for i in range(l.carried_end.len):
+        if not wanted[group_of_carried(k, i)]:
+            carried_end[i] = NEVER
     return OK

@@ -12,7 +12,7 @@ from memreplay.engine.replay.arena cimport Arena
 from memreplay.engine.replay.classes cimport Classes, Only, has_event, has_region
 from memreplay.engine.base.growbuf cimport buf_reserve
 from memreplay.engine.base.hashmap cimport NONE32
-from memreplay.engine.query.keying cimport Keys, group_at, group_of_base, group_of_event
+from memreplay.engine.query.keying cimport Keys, group_at, group_of_carried, group_of_event
 from memreplay.engine.replay.lives cimport NEVER, Lives, counts
 from memreplay.engine.replay.replay cimport Replay
 from memreplay.engine.replay.reserve cimport Region
@@ -86,8 +86,8 @@ cdef int layers_of_keys(Layers* y, Keys* k, const Lives* l, const uint32_t* want
     # `wanted` are groups that have been met.
     cdef const Replay* r = l.replay
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
-    cdef const uint32_t* base_end = <const uint32_t*> l.base_end.data
-    cdef const int64_t* base_bytes = <const int64_t*> l.base_bytes.data
+    cdef const uint32_t* carried_end = <const uint32_t*> l.carried_end.data
+    cdef const int64_t* carried_bytes = <const int64_t*> l.carried_bytes.data
     cdef uint32_t rest = <uint32_t> y.rows - 1
     cdef uint64_t known = k.names.len
     cdef uint32_t* rows = rows_of(wanted, rest, known)
@@ -101,10 +101,10 @@ cdef int layers_of_keys(Layers* y, Keys* k, const Lives* l, const uint32_t* want
             if group == NONE32:
                 break
             live(y, rows[group] if group < known else rest, y.upto[i], l.end[i], l.bytes[i])
-    for i in range(l.base_end.len):
-        if group != NONE32 and base_end[i] != NEVER:
-            group = group_of_base(k, i)
-            live(y, rows[group] if group < known else rest, 0, base_end[i], base_bytes[i])
+    for i in range(l.carried_end.len):
+        if group != NONE32 and carried_end[i] != NEVER:
+            group = group_of_carried(k, i)
+            live(y, rows[group] if group < known else rest, 0, carried_end[i], carried_bytes[i])
     free(rows)
     if group == NONE32:
         return ERR_MEMORY
@@ -161,8 +161,8 @@ cdef int meet_all(Keys* k, const Lives* l) noexcept nogil:
     for i in range(k.replay.events):
         if counts(l, action, i) and group_at(k, i) == NONE32:
             return ERR_MEMORY
-    for i in range(l.base_end.len):
-        if (<const uint32_t*> l.base_end.data)[i] != NEVER and group_of_base(k, i) == NONE32:
+    for i in range(l.carried_end.len):
+        if (<const uint32_t*> l.carried_end.data)[i] != NEVER and group_of_carried(k, i) == NONE32:
             return ERR_MEMORY
     return OK
 
@@ -170,7 +170,7 @@ cdef int meet_all(Keys* k, const Lives* l) noexcept nogil:
 cdef void run_bests(Keys* k, const Lives* l, const uint32_t* head, const uint32_t* following,
                     uint64_t* running, Best* best) noexcept nogil:
     # `head` is what ends at an event, `following` what else does: allocations by their events,
-    # baseline blocks after them.
+    # carried blocks after them.
     cdef const uint8_t* action = <const uint8_t*> k.replay.tables.action.data + k.replay.first
     cdef uint64_t events = k.replay.events
     cdef uint64_t i
@@ -181,8 +181,8 @@ cdef void run_bests(Keys* k, const Lives* l, const uint32_t* head, const uint32_
             if one < events:
                 running[group_at(k, one)] -= <uint64_t> l.bytes[one]
             else:
-                running[group_of_base(k, one - events)] -= <uint64_t> (
-                    (<const int64_t*> l.base_bytes.data)[one - events])
+                running[group_of_carried(k, one - events)] -= <uint64_t> (
+                    (<const int64_t*> l.carried_bytes.data)[one - events])
             one = following[one]
         if counts(l, action, i):
             group = group_at(k, i)
@@ -195,10 +195,10 @@ cdef void run_bests(Keys* k, const Lives* l, const uint32_t* head, const uint32_
 cdef int bests_of_keys(Keys* k, const Lives* l, Buf* out) noexcept nogil:
     # A Best for each group that ever holds anything, the largest first. One pass over the events.
     cdef const uint8_t* action = <const uint8_t*> k.replay.tables.action.data + k.replay.first
-    cdef const uint32_t* base_end = <const uint32_t*> l.base_end.data
-    cdef const int64_t* base_bytes = <const int64_t*> l.base_bytes.data
+    cdef const uint32_t* carried_end = <const uint32_t*> l.carried_end.data
+    cdef const int64_t* carried_bytes = <const int64_t*> l.carried_bytes.data
     cdef uint64_t events = k.replay.events
-    cdef uint64_t rows = events + l.base_end.len
+    cdef uint64_t rows = events + l.carried_end.len
     cdef uint64_t i, kept
     cdef uint32_t end, group
     cdef uint32_t* head
@@ -221,11 +221,11 @@ cdef int bests_of_keys(Keys* k, const Lives* l, Buf* out) noexcept nogil:
         if i < events:
             end = l.end[i] if counts(l, action, i) else NONE32
         else:
-            end = base_end[i - events]
+            end = carried_end[i - events]
             if end == NEVER:
                 continue
-            group = group_of_base(k, i - events)
-            running[group] += <uint64_t> base_bytes[i - events]
+            group = group_of_carried(k, i - events)
+            running[group] += <uint64_t> carried_bytes[i - events]
         if end != NONE32:
             following[i] = head[end]
             head[end] = <uint32_t> i

@@ -18,10 +18,10 @@ from memreplay.engine.base.growbuf cimport buf_free, buf_init, buf_reserve
 from memreplay.engine.base.hashmap cimport (
     NONE32, Slot64, map64_at, map64_free, map64_get, map64_init, span_at, spans_len
 )
-from memreplay.engine.query.keying cimport group_of_base, group_of_event
+from memreplay.engine.query.keying cimport group_of_carried, group_of_event
 from memreplay.engine.replay.replay cimport Double
 from memreplay.engine.base.status cimport ERR_MEMORY, OK
-from memreplay.engine.read.tables cimport A_ALLOC, EMPTY_STACK, Baseline, FrameKey
+from memreplay.engine.read.tables cimport A_ALLOC, EMPTY_STACK, Carried, FrameKey
 
 cdef extern from *:
     const uint32_t UNASKED "0xFFFFFFFEu"   # in of_stack
@@ -34,7 +34,7 @@ cdef int origins_init(Origins* o, const Replay* r, uint64_t seed) noexcept nogil
     # What the caller knows (marks, categories, roles) is set afterwards; `o` is zero.
     o.replay = r
     buf_init(&o.of_event, 4)
-    buf_init(&o.of_base, 4)
+    buf_init(&o.of_carried, 4)
     buf_init(&o.of_stack, 4)
     buf_init(&o.exits, 1)
     buf_init(&o.weights, 4)
@@ -44,7 +44,7 @@ cdef int origins_init(Origins* o, const Replay* r, uint64_t seed) noexcept nogil
 
 cdef void origins_free(Origins* o) noexcept nogil:
     buf_free(&o.of_event)
-    buf_free(&o.of_base)
+    buf_free(&o.of_carried)
     buf_free(&o.of_stack)
     buf_free(&o.exits)
     buf_free(&o.weights)
@@ -153,7 +153,7 @@ cdef int find_casts(Origins* o) noexcept nogil:
     cdef const int64_t* size = <const int64_t*> r.tables.size.data + r.first
     cdef const uint32_t* stack = <const uint32_t*> r.tables.stack.data + r.first
     cdef const uint32_t* end = <const uint32_t*> r.match.data
-    cdef const Baseline* base = <const Baseline*> r.baseline.data
+    cdef const Carried* carried = <const Carried*> r.carried.data
     cdef const Double* doubles = <const Double*> r.doubles.data
     cdef uint32_t* out = <uint32_t*> o.of_event.data
     cdef uint32_t* weights = <uint32_t*> o.weights.data
@@ -164,18 +164,18 @@ cdef int find_casts(Origins* o) noexcept nogil:
     cdef uint64_t twice = 0
     cdef bint cached
     cdef int code = OK
-    for i in range(r.baseline.len):
-        group = group_of_base(o.category, i)
+    for i in range(r.carried.len):
+        group = group_of_carried(o.category, i)
         if group == NONE32:
             return ERR_MEMORY
-        code |= count(o, base[i].size, role_before(o, group), 1)
+        code |= count(o, carried[i].size, role_before(o, group), 1)
     for i in range(r.events):
-        # Baseline blocks are in the order in which they end; `match` of a free is its alloc.
-        while block < r.baseline.len and base[block].end <= i:
-            group = group_of_base(o.category, block)
+        # Carried blocks are in the order in which they end; `match` of a free is its alloc.
+        while block < r.carried.len and carried[block].end <= i:
+            group = group_of_carried(o.category, block)
             if group == NONE32:
                 return ERR_MEMORY
-            code |= count(o, base[block].size, role_before(o, group), -1)
+            code |= count(o, carried[block].size, role_before(o, group), -1)
             block += 1
         if action[i] != A_ALLOC:
             if end[i] != NONE32:
@@ -244,18 +244,18 @@ cdef int origins_find(Origins* o) noexcept nogil:
     cdef const Replay* r = o.replay
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
     cdef const uint32_t* stack = <const uint32_t*> r.tables.stack.data + r.first
-    cdef const Baseline* base = <const Baseline*> r.baseline.data
+    cdef const Carried* carried = <const Carried*> r.carried.data
     cdef uint64_t stacks = spans_len(&r.tables.stacks)
     cdef uint64_t frames = spans_len(&r.tables.frames)
     cdef uint64_t i
     cdef int code = filled(&o.of_event, r.events, 0, 4)
-    code |= filled(&o.of_base, r.baseline.len, 0, 4)
+    code |= filled(&o.of_carried, r.carried.len, 0, 4)
     if code != OK:
         return ERR_MEMORY
     if o.before:
-        for i in range(r.baseline.len):
-            if base[i].stack == EMPTY_STACK:
-                (<uint32_t*> o.of_base.data)[i] = BEFORE
+        for i in range(r.carried.len):
+            if carried[i].stack == EMPTY_STACK:
+                (<uint32_t*> o.of_carried.data)[i] = BEFORE
     if o.only_python:
         for i in range(r.events):
             if action[i] == A_ALLOC and stack[i] == EMPTY_STACK:

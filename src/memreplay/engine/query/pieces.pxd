@@ -9,7 +9,7 @@ cdef struct Pieces:
     uint64_t rows       # events a piece
     uint64_t at         # the next piece begins with this event
     Buf first           # u64 a piece, and one more: where in `ending` what ends in it begins
-    Buf ending          # u32 what ends: an event, or n + i for the baseline's block i
+    Buf ending          # u32 what ends: an event, or n + i for the carried block i
 
 
 cdef int pieces_init(Pieces* p, const Lives* l, uint64_t rows) noexcept nogil

@@ -16,7 +16,7 @@ from memreplay.engine.base.status cimport ERR_MEMORY, OK
 cdef int pieces_init(Pieces* p, const Lives* l, uint64_t rows) noexcept nogil:
     # OK or ERR_MEMORY. `rows` is above 0.
     cdef const uint8_t* action = <const uint8_t*> l.replay.tables.action.data + l.replay.first
-    cdef const uint32_t* base_end = <const uint32_t*> l.base_end.data
+    cdef const uint32_t* carried_end = <const uint32_t*> l.carried_end.data
     cdef uint64_t n = l.replay.events
     cdef uint64_t pieces = (n + rows - 1) // rows
     cdef uint64_t total = 0
@@ -34,9 +34,9 @@ cdef int pieces_init(Pieces* p, const Lives* l, uint64_t rows) noexcept nogil:
     for i in range(n):
         if counts(l, action, i) and l.end[i] != NONE32:
             first[l.end[i] // rows] += 1
-    for i in range(l.base_end.len):
-        if base_end[i] < NEVER:
-            first[base_end[i] // rows] += 1
+    for i in range(l.carried_end.len):
+        if carried_end[i] < NEVER:
+            first[carried_end[i] // rows] += 1
     # Of counts make ends; filling from behind makes of ends beginnings.
     for i in range(pieces):
         total += first[i]
@@ -50,9 +50,9 @@ cdef int pieces_init(Pieces* p, const Lives* l, uint64_t rows) noexcept nogil:
             here = l.end[i] // rows
             first[here] -= 1
             ending[first[here]] = <uint32_t> i
-    for i in range(l.base_end.len):
-        if base_end[i] < NEVER:
-            here = base_end[i] // rows
+    for i in range(l.carried_end.len):
+        if carried_end[i] < NEVER:
+            here = carried_end[i] // rows
             first[here] -= 1
             ending[first[here]] = <uint32_t> (n + i)
     p.first.len = pieces + 1
@@ -72,8 +72,8 @@ cdef inline bint alike(const Buf* b, const Buf* other) noexcept nogil:
 
 cdef bint end_alike(const Lives* l, const Lives* other) noexcept nogil:
     # Whether the same allocations count in both, and end at the same events.
-    return (l.replay == other.replay and l.end == other.end and alike(&l.base_end, &other.base_end)
-            and alike(&l.keep, &other.keep))
+    return (l.replay == other.replay and l.end == other.end
+            and alike(&l.carried_end, &other.carried_end) and alike(&l.keep, &other.keep))
 
 
 cdef uint64_t piece_rows(const Pieces* p, const Lives* l) noexcept nogil:
@@ -86,8 +86,8 @@ cdef void piece_of(const Pieces* p, const Lives* l, uint64_t* running, int64_t* 
     cdef const uint8_t* action = <const uint8_t*> l.replay.tables.action.data + l.replay.first
     cdef const uint64_t* first = <const uint64_t*> p.first.data + p.at // p.rows
     cdef const uint32_t* ending = <const uint32_t*> p.ending.data
-    cdef const uint32_t* base_end = <const uint32_t*> l.base_end.data
-    cdef const int64_t* base_bytes = <const int64_t*> l.base_bytes.data
+    cdef const uint32_t* carried_end = <const uint32_t*> l.carried_end.data
+    cdef const int64_t* carried_bytes = <const int64_t*> l.carried_bytes.data
     cdef uint64_t n = l.replay.events
     cdef uint64_t count = piece_rows(p, l)
     cdef uint64_t* change = <uint64_t*> out
@@ -100,7 +100,7 @@ cdef void piece_of(const Pieces* p, const Lives* l, uint64_t* running, int64_t* 
         if k < n:
             change[l.end[k] - p.at] -= <uint64_t> l.bytes[k]
         else:
-            change[base_end[k - n] - p.at] -= <uint64_t> base_bytes[k - n]
+            change[carried_end[k - n] - p.at] -= <uint64_t> carried_bytes[k - n]
     for i in range(count):
         if counts(l, action, p.at + i):
             running[0] += <uint64_t> l.bytes[p.at + i]

@@ -3,7 +3,7 @@
 cimport cython
 from cpython.buffer cimport PyBUF_FORMAT, PyBUF_ND, PyBUF_STRIDES, PyBUF_WRITABLE
 from memreplay.engine.base.growbuf cimport Buf, buf_free, buf_init
-from memreplay.engine.read.tables cimport Annotation, Baseline, Block, FrameKey, Segment
+from memreplay.engine.read.tables cimport Annotation, Carried, Block, FrameKey, Segment
 
 import struct
 
@@ -124,8 +124,8 @@ cdef dict frame_fields():
     }
 
 
-cdef dict baseline_fields():
-    cdef Baseline b
+cdef dict carried_fields():
+    cdef Carried b
     cdef char* at = <char*> &b
     return {
         "address": (<char*> &b.address - at, b"Q"),
@@ -138,7 +138,7 @@ cdef dict baseline_fields():
 
 # Where the fields of the row structs lie: table -> field -> (offset, format).
 FIELDS = {"segment": segment_fields(), "block": block_fields(), "annotation": annotation_fields(),
-          "frame": frame_fields(), "baseline": baseline_fields()}
+          "frame": frame_fields(), "carried": carried_fields()}
 
 
 cdef Column field_column(object owner, const Buf* rows, size_t n, str table, str field):

@@ -136,7 +136,7 @@ cdef enum:
 
 
 cdef struct Range:
-    # What to keep of each trace; the rest only leaves its mark on the baseline.
+    # What to keep of each trace; the rest only leaves its mark on what was carried over.
     bint on
     int start_kind, stop_kind      # Bound
     int64_t start, stop            # half open
@@ -149,7 +149,7 @@ cdef enum AfterMark:
 
 
 cdef enum Pending:
-    # Whether a baseline block's free had been requested before the first event.
+    # Whether a carried block's free had been requested before the first event.
     PENDING_NO = 0
     PENDING_UNLESS_SEEN = 1    # it had, unless the request is among the events
     PENDING_YES = 2
@@ -172,16 +172,16 @@ cdef struct Window:
     int64_t first_time   # of the first event that has one
     bint timeless        # a bound in time met an event without one
     Map64 before         # address -> carried block, or NONE32 when it was seen but is free
-    Buf carried          # Baseline: the blocks live when the range begins (with gaps: size -1)
+    Buf carried          # Carried: the blocks live when the range begins (with gaps: size -1)
     Buf gaps             # u32: free places in carried
     Map64 after          # address -> AfterMark of the events after the range that name it
-    Buf late             # Baseline: blocks that such an event frees without their having been named
+    Buf late             # Carried: blocks that such an event frees without their having been named
     Buf segment_events   # SegmentEvent: those after the range
     bint requests        # there was a free_requested outside of the range
     uint64_t same_stack, other_stack
 
 
-cdef struct Baseline:
+cdef struct Carried:
     # A block that was live before the first event.
     uint64_t address
     int64_t size        # requested

@@ -21,9 +21,9 @@ cdef Window* window_new(const Tables* t, int32_t device) noexcept nogil:
         return NULL
     w.first_time = ABSENT_TIME
     w.dropped = t.range.on and t.range.device != ALL_DEVICES and t.range.device != device
-    buf_init(&w.carried, sizeof(Baseline))
+    buf_init(&w.carried, sizeof(Carried))
     buf_init(&w.gaps, 4)
-    buf_init(&w.late, sizeof(Baseline))
+    buf_init(&w.late, sizeof(Carried))
     buf_init(&w.segment_events, sizeof(SegmentEvent))
     if map64_init(&w.before, t.strings.seed) < 0 or map64_init(&w.after, t.strings.seed + 1) < 0:
         window_free(w)
@@ -61,7 +61,7 @@ cdef inline bint reached(Window* w, int kind, int64_t bound, const Event* e) noe
 
 cdef int carry(Window* w, const Event* e) noexcept nogil:
     # An allocation before the range.
-    cdef Baseline b
+    cdef Carried b
     cdef Slot64* slot = map64_at(&w.before, e.address, NONE32)
     if slot == NULL:
         return -1
@@ -74,12 +74,12 @@ cdef int carry(Window* w, const Event* e) noexcept nogil:
     b.pending = PENDING_NO
     if slot.value != NONE32:
         # Its free was lost: the newer one takes its place.
-        (<Baseline*> w.carried.data)[slot.value] = b
+        (<Carried*> w.carried.data)[slot.value] = b
         return 0
     if w.gaps.len:
         w.gaps.len -= 1
         slot.value = (<uint32_t*> w.gaps.data)[w.gaps.len]
-        (<Baseline*> w.carried.data)[slot.value] = b
+        (<Carried*> w.carried.data)[slot.value] = b
         return 0
     slot.value = <uint32_t> w.carried.len
     return push_item(&w.carried, &b)
@@ -88,12 +88,12 @@ cdef int carry(Window* w, const Event* e) noexcept nogil:
 cdef int drop(Window* w, const Event* e) noexcept nogil:
     # A free before the range.
     cdef Slot64* slot = map64_at(&w.before, e.address, NONE32)
-    cdef Baseline* b
+    cdef Carried* b
     if slot == NULL:
         return -1
     if slot.value == NONE32:
         return 0
-    b = <Baseline*> w.carried.data + slot.value
+    b = <Carried*> w.carried.data + slot.value
     if b.stack == e.stack:
         w.same_stack += 1
     else:
@@ -109,13 +109,13 @@ cdef void request(Window* w, const Event* e) noexcept nogil:
     # A free requested before the range.
     cdef uint32_t at = map64_get(&w.before, e.address, NONE32)
     if at != NONE32:
-        (<Baseline*> w.carried.data)[at].pending = PENDING_YES
+        (<Carried*> w.carried.data)[at].pending = PENDING_YES
 
 
 cdef int follow(Window* w, const Event* e) noexcept nogil:
     # An event after the range: of interest when it is the first to name its address.
     cdef Slot64* slot = map64_at(&w.after, e.address, 0)
-    cdef Baseline b
+    cdef Carried b
     if slot == NULL:
         return -1
     if slot.value & AFTER_NAMED:

@@ -60,7 +60,7 @@ cdef class Holding:
 
     @property
     def presumed(self) -> int:
-        """Blocks of the baseline that are taken to have been let go before the first event, as
+        """Carried blocks that are taken to have been let go before the first event, as
         their free completes without a request."""
         return self.h.presumed
 
@@ -73,7 +73,7 @@ cdef class Holding:
         """Alloc to free_requested, in requested bytes."""
         cdef Measure m = requested(self.replay)
         _lives.lives_hold(&m.l, <const uint32_t*> self.h.end.data,
-                          <const uint32_t*> self.h.base_end.data)
+                          <const uint32_t*> self.h.carried_end.data)
         m.owners.append(self)
         return m
 
@@ -258,9 +258,9 @@ cdef class Blocks:
         return [(None if o[i].pool == NONE32 else o[i].pool, o[i].stream)
                 for i in range(self.a.origins.len)]
 
-    def baseline_origins(self) -> Column:
-        """u32 a baseline block: what of `origins` it was cut from, or ABSENT_ID."""
-        return column(self, self.a.base_origin.data, self.a.base_origin.len, b"I")
+    def carried_origins(self) -> Column:
+        """u32 a carried block: what of `origins` it was cut from, or ABSENT_ID."""
+        return column(self, self.a.carried_origin.data, self.a.carried_origin.len, b"I")
 
     def reserved_of(self, only) -> tuple:
         """(start, after each event (i64)) of the reserved bytes in all of `only`, up to two pairs
@@ -280,7 +280,7 @@ cdef class Blocks:
         """The same measure in bytes of blocks. Changes `measure`, which is of the same replay."""
         check_replay(measure, self)
         _lives.lives_weigh(&measure.l, <const int64_t*> self.a.bytes.data,
-                           <const int64_t*> self.a.base_bytes.data)
+                           <const int64_t*> self.a.carried_bytes.data)
         measure.owners.append(self)
         return measure
 
@@ -316,15 +316,15 @@ cdef class Classes:
         """u32 an event: the class of an alloc or segment event."""
         return column(self, self.c.of_event.data, self.c.of_event.len, b"I")
 
-    def of_baseline(self) -> Column:
-        """u32 a baseline block: its class."""
-        return column(self, self.c.of_base.data, self.c.of_base.len, b"I")
+    def of_carried(self) -> Column:
+        """u32 a carried block: its class."""
+        return column(self, self.c.of_carried.data, self.c.of_carried.len, b"I")
 
     def keep(self, Measure measure not None, uint32_t wanted) -> Measure:
         """The same measure of one class alone. Changes `measure`, which is of the same replay."""
         check_replay(measure, self.blocks)
         if _lives.lives_keep(&measure.l, <const uint32_t*> self.c.of_event.data,
-                             <const uint32_t*> self.c.of_base.data, wanted) != OK:
+                             <const uint32_t*> self.c.of_carried.data, wanted) != OK:
             raise MemoryError
         return measure
 
@@ -342,18 +342,18 @@ cdef class Classes:
         return self._rows(out)
 
     def listed_sums(
-        self, Measure measure not None, Column allocs not None, Column baseline not None
+        self, Measure measure not None, Column allocs not None, Column carried not None
     ) -> list:
         """Of each class (bytes, allocations) of a live set, which is what `Measure.live` lists."""
         cdef Owned out = owned(sizeof(_classes.ClassSum))
         cdef int code
         check_replay(measure, self.blocks)
         check_rows(allocs, measure.replay.r.events)
-        check_rows(baseline, measure.replay.r.baseline.len)
+        check_rows(carried, measure.replay.r.carried.len)
         with nogil:
             code = _classes.sum_listed(
                 &self.c, &measure.l, <const uint32_t*> allocs.data, <uint64_t> allocs.shape[0],
-                <const uint32_t*> baseline.data, <uint64_t> baseline.shape[0], &out.buf)
+                <const uint32_t*> carried.data, <uint64_t> carried.shape[0], &out.buf)
         if code != OK:
             raise MemoryError
         return [(row[3], row[4]) for row in self._rows(out)]

@@ -12,7 +12,7 @@ from memreplay.engine.base.status cimport OK
 
 
 def soundness(Reserved reserved not None) -> dict:
-    """How many blocks of the baseline lie `outside` of what was reserved then, are live where that
+    """How many carried blocks lie `outside` of what was reserved then, are live where that
     is `impossible`, or are `overlaps`; how many requests of a free are `waiting`, as
     it does not complete at once; after how many events (`short_events`) more is requested
     than reserved, and the first of them (`short_at`)."""

@@ -79,12 +79,12 @@ cdef class Replay:
         return self.r.window == NULL or self.r.window.phase != _tables.AFTER
 
     @property
-    def baseline_bytes(self) -> int:
-        return self.r.baseline_bytes
+    def carried_bytes(self) -> int:
+        return self.r.carried_bytes
 
     @property
-    def baseline_blocks(self) -> int:
-        return self.r.baseline.len
+    def carried_blocks(self) -> int:
+        return self.r.carried.len
 
     @property
     def peak_bytes(self) -> int:
@@ -201,9 +201,9 @@ cdef class Replay:
         _series.series_highest_so_far(times, self.r.events, <int64_t*> out.buf.data)
         return column(out, out.buf.data, self.r.events, b"q")
 
-    def baseline(self, field: str) -> Column:
-        """One field of the baseline's blocks: address, size, stack, end (event), block (row)."""
-        return field_column(self, &self.r.baseline, self.r.baseline.len, "baseline", field)
+    def carried(self, field: str) -> Column:
+        """One field of the carried blocks: address, size, stack, end (event), block (row)."""
+        return field_column(self, &self.r.carried, self.r.carried.len, "carried", field)
 
 
 @cython.final
@@ -229,22 +229,22 @@ cdef class Measure:
         """Before the first event."""
         return _lives.lives_start(&self.l)
 
-    def narrow(self, least: int, to_end: bool, baseline: bool, recorded: bool = False) -> Measure:
+    def narrow(self, least: int, to_end: bool, carried: bool, recorded: bool = False) -> Measure:
         """The same measure of the allocations of `least` bytes or more; with `to_end` of those
-        alone that nothing ended, with `baseline` of the baseline's, with `recorded` of all but the
-        baseline's. Changes this one."""
-        if _lives.lives_narrow(&self.l, least, to_end, baseline, recorded) != OK:
+        alone that nothing ended, with `carried` of the carried blocks, with `recorded` of all
+        but these. Changes this one."""
+        if _lives.lives_narrow(&self.l, least, to_end, carried, recorded) != OK:
             raise MemoryError
         return self
 
-    def baseline_held(self, event: int) -> int:
-        """Bytes of the baseline's blocks that are still live after `event`. Raises IndexError."""
-        cdef const uint32_t* ends = <const uint32_t*> self.l.base_end.data
-        cdef const int64_t* sizes = <const int64_t*> self.l.base_bytes.data
+    def carried_held(self, event: int) -> int:
+        """Bytes of the carried blocks that are still live after `event`. Raises IndexError."""
+        cdef const uint32_t* ends = <const uint32_t*> self.l.carried_end.data
+        cdef const int64_t* sizes = <const int64_t*> self.l.carried_bytes.data
         cdef int64_t at = self._event(event)
         cdef uint64_t held = 0
         cdef size_t i
-        for i in range(self.l.base_end.len):
+        for i in range(self.l.carried_end.len):
             if _lives.alive(ends[i], at):
                 held += <uint64_t> sizes[i]
         return <int64_t> held
@@ -278,27 +278,27 @@ cdef class Measure:
             (<uint8_t*> out.buf.data)[i] = _lives.counts(&self.l, action, i)
         return column(out, out.buf.data, self.replay.r.events, b"B")
 
-    def baseline_ends(self) -> Column:
-        """u32 a baseline block: the event that ended it, ABSENT_ID, or NEVER."""
-        return column(self, self.l.base_end.data, self.l.base_end.len, b"I")
+    def carried_ends(self) -> Column:
+        """u32 a carried block: the event that ended it, ABSENT_ID, or NEVER."""
+        return column(self, self.l.carried_end.data, self.l.carried_end.len, b"I")
 
-    def baseline_weights(self) -> Column:
-        """i64 a baseline block."""
-        return column(self, self.l.base_bytes.data, self.l.base_bytes.len, b"q")
+    def carried_weights(self) -> Column:
+        """i64 a carried block."""
+        return column(self, self.l.carried_bytes.data, self.l.carried_bytes.len, b"q")
 
     def live(self, event: int) -> tuple:
-        """(event indices of allocations, indices of baseline blocks) live after `event`, both
+        """(event indices of allocations, indices of carried blocks) live after `event`, both
         u32."""
         cdef Owned allocs = owned(4)
-        cdef Owned baseline = owned(4)
+        cdef Owned carried = owned(4)
         cdef int64_t at = self._event(event)
         cdef int code
         with nogil:
-            code = _lives.lives_at(&self.l, at, &allocs.buf, &baseline.buf)
+            code = _lives.lives_at(&self.l, at, &allocs.buf, &carried.buf)
         if code != OK:
             raise MemoryError
         return (column(allocs, allocs.buf.data, allocs.buf.len, b"I"),
-                column(baseline, baseline.buf.data, baseline.buf.len, b"I"))
+                column(carried, carried.buf.data, carried.buf.len, b"I"))
 
     cdef int64_t _event(self, event) except -2:
         if not -1 <= event < self.replay.r.events:
@@ -308,11 +308,11 @@ cdef class Measure:
     def largest(self, event: int, top: int) -> list:
         """What is live after `event`, the largest first: (index, carried, bytes, end) each.
 
-        The index is an alloc event's, or where it is carried a baseline block's; the end is an
+        The index is an alloc event's, or where `carried` a carried block's; the end is an
         event's, or ABSENT_ID. `top` cuts the list (0: all). Raises IndexError.
         """
-        allocs, baseline = self.live(event)
-        return listed_rows(self, allocs, baseline, top)
+        allocs, carried = self.live(event)
+        return listed_rows(self, allocs, carried, top)
 
     def label_frame(self, stack: int, file_rank: bytes, function_rank: bytes) -> int:
         """The frame id that a stack is put down to; ABSENT_ID for the stack of no frames.
@@ -327,13 +327,13 @@ cdef class Measure:
         return _label.label_frame(&self.replay.r, stack, file_rank, function_rank)
 
 
-cdef list listed_rows(Measure measure, Column allocs, Column baseline, top):
+cdef list listed_rows(Measure measure, Column allocs, Column carried, top):
     # The `top` largest of a live set.
     cdef Owned out = owned(sizeof(_listing.Listed))
     cdef _listing.Listed* found
     cdef uint64_t most = top if top > 0 else 0
     cdef size_t i
-    if _listing.list_largest(&measure.l, &(<Owned> allocs.owner).buf, &(<Owned> baseline.owner).buf,
+    if _listing.list_largest(&measure.l, &(<Owned> allocs.owner).buf, &(<Owned> carried.owner).buf,
                              most, &out.buf) != OK:
         raise MemoryError
     found = <_listing.Listed*> out.buf.data
@@ -362,17 +362,17 @@ cdef class Moments:
     def live(self, event: int) -> tuple:
         """As `Measure.live`."""
         cdef Owned allocs = owned(4)
-        cdef Owned baseline = owned(4)
+        cdef Owned carried = owned(4)
         cdef int64_t at = self.measure._event(event)
-        if _moments.moments_live(&self.m, at, &allocs.buf, &baseline.buf) != OK:
+        if _moments.moments_live(&self.m, at, &allocs.buf, &carried.buf) != OK:
             raise MemoryError
         return (column(allocs, allocs.buf.data, allocs.buf.len, b"I"),
-                column(baseline, baseline.buf.data, baseline.buf.len, b"I"))
+                column(carried, carried.buf.data, carried.buf.len, b"I"))
 
     def largest(self, event: int, top: int) -> list:
         """As `Measure.largest`."""
-        allocs, baseline = self.live(event)
-        return listed_rows(self.measure, allocs, baseline, top)
+        allocs, carried = self.live(event)
+        return listed_rows(self.measure, allocs, carried, top)
 
 
 cdef Measure requested(Replay replay):

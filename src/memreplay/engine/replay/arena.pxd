@@ -13,7 +13,7 @@ cdef struct ArenaNode:
     uint64_t address
     uint64_t size              # 0: this node is not in use
     uint32_t prev, next        # NONE32 at the ends
-    uint32_t owner             # alloc event, CARRIED baseline block, or FREE_NODE
+    uint32_t owner             # alloc event, CARRIED block, or FREE_NODE
     uint32_t origin            # index in origins
 
 
@@ -36,12 +36,12 @@ cdef struct Arena:
     Buf origins
     Map64 at                   # address -> the node that begins there, if it still does
     Map64 ends                 # end -> the last node of an expandable range, if it still is
-    Buf order                  # u32: baseline blocks by address
+    Buf order                  # u32: carried blocks by address
     Buf bytes                  # i64 an event: of an alloc the size of its block, else 0
     Buf pool                   # u32 an event: pair id of its pool, or NONE32
-    Buf base_bytes             # i64 a baseline block
-    Buf base_origin            # u32 a baseline block: index in origins, or NONE32
-    Buf doubtful               # u8 a baseline block: its size is assumed
+    Buf carried_bytes             # i64 a carried block
+    Buf carried_origin            # u32 a carried block: index in origins, or NONE32
+    Buf doubtful               # u8 a carried block: its size is assumed
     Buf synthetic              # u8 a stack, or empty: its allocs carry sizes of blocks
     uint64_t next_segment      # index in reserve.events
     uint64_t budget, looks     # steps that searches may still take

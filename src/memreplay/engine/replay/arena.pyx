@@ -34,7 +34,7 @@ cdef extern from *:
 
 
 cdef struct Placed:
-    # A baseline block on its way into the order of addresses.
+    # A carried block on its way into the order of addresses.
     uint64_t address
     uint32_t block
 
@@ -46,8 +46,8 @@ cdef void arena_free(Arena* a) noexcept nogil:
     buf_free(&a.order)
     buf_free(&a.bytes)
     buf_free(&a.pool)
-    buf_free(&a.base_bytes)
-    buf_free(&a.base_origin)
+    buf_free(&a.carried_bytes)
+    buf_free(&a.carried_origin)
     buf_free(&a.doubtful)
     buf_free(&a.synthetic)
     buf_free(&a.empty)
@@ -87,9 +87,9 @@ cdef int by_place(const void* x, const void* y) noexcept nogil:
     return (p > q) - (p < q)
 
 
-cdef int sort_baseline(Arena* a) noexcept nogil:
-    cdef const Baseline* base = <const Baseline*> a.replay.baseline.data
-    cdef uint64_t n = a.replay.baseline.len
+cdef int sort_carried(Arena* a) noexcept nogil:
+    cdef const Carried* carried = <const Carried*> a.replay.carried.data
+    cdef uint64_t n = a.replay.carried.len
     cdef uint64_t i
     cdef Placed* placed
     if n == 0:
@@ -99,7 +99,7 @@ cdef int sort_baseline(Arena* a) noexcept nogil:
         free(placed)
         return -1
     for i in range(n):
-        placed[i].address = base[i].address
+        placed[i].address = carried[i].address
         placed[i].block = <uint32_t> i
     qsort(placed, n, sizeof(Placed), by_place)
     for i in range(n):
@@ -109,11 +109,11 @@ cdef int sort_baseline(Arena* a) noexcept nogil:
     return 0
 
 
-cdef uint64_t baseline_size(Arena* a, uint32_t block, const Origin* o, uint64_t room,
+cdef uint64_t carried_size(Arena* a, uint32_t block, const Origin* o, uint64_t room,
                             bint first) noexcept nogil:
     # The size of a block that was there before the first event, which has `room` up to the next
     # block in use, or to the segment's end. Marks it where that is assumed.
-    cdef const Baseline* b = <const Baseline*> a.replay.baseline.data + block
+    cdef const Carried* b = <const Carried*> a.replay.carried.data + block
     cdef const Block* final = <const Block*> a.replay.tables.blocks.data
     cdef uint64_t size
     if b.block != NONE32 and final[b.block].size > 0 and <uint64_t> final[b.block].size <= room:
@@ -138,8 +138,8 @@ cdef uint64_t baseline_size(Arena* a, uint32_t block, const Origin* o, uint64_t 
 
 
 cdef int fill_region(Arena* a, const Region* g, uint64_t* next) noexcept nogil:
-    # The blocks of one region, from baseline block number `next` (by address) on.
-    cdef const Baseline* base = <const Baseline*> a.replay.baseline.data
+    # The blocks of one region, from carried block number `next` (by address) on.
+    cdef const Carried* carried = <const Carried*> a.replay.carried.data
     cdef const uint32_t* order = <const uint32_t*> a.order.data
     cdef uint64_t at = g.start
     cdef uint64_t address, stop, size
@@ -151,12 +151,12 @@ cdef int fill_region(Arena* a, const Region* g, uint64_t* next) noexcept nogil:
     o.expandable = g.expandable
     if new_origin(a, &o) < 0:
         return -1
-    if next[0] >= a.order.len or base[order[next[0]]].address >= g.end:
+    if next[0] >= a.order.len or carried[order[next[0]]].address >= g.end:
         if push_u32(&a.empty, <uint32_t> a.origins.len - 1) < 0:
             return -1
-    while next[0] < a.order.len and base[order[next[0]]].address < g.end:
+    while next[0] < a.order.len and carried[order[next[0]]].address < g.end:
         block = order[next[0]]
-        address = base[block].address
+        address = carried[block].address
         next[0] += 1
         if address < at:
             # Before the region, or inside of the block before it: events were lost.
@@ -170,21 +170,21 @@ cdef int fill_region(Arena* a, const Region* g, uint64_t* next) noexcept nogil:
             link(a, last, i)
             last = i
         stop = g.end
-        if next[0] < a.order.len and base[order[next[0]]].address < g.end:
-            stop = base[order[next[0]]].address
+        if next[0] < a.order.len and carried[order[next[0]]].address < g.end:
+            stop = carried[order[next[0]]].address
         if stop == address:
             a.misplaced += 1
             (<uint8_t*> a.doubtful.data)[block] = True
             continue
-        size = baseline_size(a, block, &o, stop - address, address == g.start)
+        size = carried_size(a, block, &o, stop - address, address == g.start)
         i = new_node(a, address, size, CARRIED | block, <uint32_t> a.origins.len - 1)
         if i == NONE32:
             return -1
         link(a, last, i)
         last = i
         at = address + size
-        (<int64_t*> a.base_bytes.data)[block] = <int64_t> size
-        (<uint32_t*> a.base_origin.data)[block] = <uint32_t> a.origins.len - 1
+        (<int64_t*> a.carried_bytes.data)[block] = <int64_t> size
+        (<uint32_t*> a.carried_origin.data)[block] = <uint32_t> a.origins.len - 1
     if at < g.end:
         i = new_node(a, at, g.end - at, FREE_NODE, <uint32_t> a.origins.len - 1)
         if i == NONE32:
@@ -196,24 +196,24 @@ cdef int fill_region(Arena* a, const Region* g, uint64_t* next) noexcept nogil:
 
 cdef int take_start(Arena* a) noexcept nogil:
     # The blocks when the first event came.
-    cdef const Baseline* base = <const Baseline*> a.replay.baseline.data
+    cdef const Carried* carried = <const Carried*> a.replay.carried.data
     cdef const Region* regions = <const Region*> a.reserve.regions.data
     cdef uint64_t next = 0
     cdef uint64_t i
-    if sort_baseline(a) < 0:
+    if sort_carried(a) < 0:
         return -1
-    for i in range(a.replay.baseline.len):
-        (<int64_t*> a.base_bytes.data)[i] = 0
-        (<uint32_t*> a.base_origin.data)[i] = NONE32
+    for i in range(a.replay.carried.len):
+        (<int64_t*> a.carried_bytes.data)[i] = 0
+        (<uint32_t*> a.carried_origin.data)[i] = NONE32
         (<uint8_t*> a.doubtful.data)[i] = False
     for i in range(a.reserve.regions.len):
         if fill_region(a, &regions[i], &next) < 0:
             return -1
-    for i in range(a.replay.baseline.len):
-        if (<int64_t*> a.base_bytes.data)[i] == 0:
+    for i in range(a.replay.carried.len):
+        if (<int64_t*> a.carried_bytes.data)[i] == 0:
             # Outside of every segment that is known.
-            (<int64_t*> a.base_bytes.data)[i] = <int64_t> size_for(
-                a, <uint64_t> base[i].size, base[i].stack)
+            (<int64_t*> a.carried_bytes.data)[i] = <int64_t> size_for(
+                a, <uint64_t> carried[i].size, carried[i].stack)
             (<uint8_t*> a.doubtful.data)[i] = True
     return idle_take(&a.idle, a.replay.tables, a.reserve, &a.rules, &a.empty)
 
@@ -224,7 +224,7 @@ cdef inline void prove(Arena* a, uint32_t i, uint64_t size) noexcept nogil:
     # The block before an allocation ends where that begins.
     cdef uint32_t block = node(a, i).owner & ~CARRIED
     (<uint8_t*> a.doubtful.data)[block] = False
-    (<int64_t*> a.base_bytes.data)[block] = <int64_t> size
+    (<int64_t*> a.carried_bytes.data)[block] = <int64_t> size
     node(a, i).size = size
 
 
@@ -232,7 +232,7 @@ cdef uint32_t end_before(Arena* a, uint64_t address) noexcept nogil:
     # An allocation inside of what was taken for free: where the block before it, whose size was
     # assumed, may have kept what lies between, it did. The free node that begins at the address
     # then.
-    cdef const Baseline* base = <const Baseline*> a.replay.baseline.data
+    cdef const Carried* carried = <const Carried*> a.replay.carried.data
     cdef const uint32_t* order = <const uint32_t*> a.order.data
     cdef uint64_t lo = 0
     cdef uint64_t hi = a.order.len
@@ -240,14 +240,14 @@ cdef uint32_t end_before(Arena* a, uint64_t address) noexcept nogil:
     cdef uint32_t block, i, gap
     while lo < hi:
         mid = (lo + hi) // 2
-        if base[order[mid]].address < address:
+        if carried[order[mid]].address < address:
             lo = mid + 1
         else:
             hi = mid
     if lo == 0:
         return NONE32
     block = order[lo - 1]
-    i = node_at(a, base[block].address)
+    i = node_at(a, carried[block].address)
     if i == NONE32 or node(a, i).owner != CARRIED | block:
         return NONE32
     gap = node(a, i).next
@@ -255,7 +255,7 @@ cdef uint32_t end_before(Arena* a, uint64_t address) noexcept nogil:
             or node(a, gap).owner != FREE_NODE or node(a, gap).address >= address
             or address - node(a, gap).address >= node(a, gap).size
             or (address - node(a, gap).address > SMALL_LIMIT
-                and round_size(&a.rules, <uint64_t> base[block].size) < max_split(&a.rules))):
+                and round_size(&a.rules, <uint64_t> carried[block].size) < max_split(&a.rules))):
         return NONE32
     moved = address - node(a, gap).address
     prove(a, i, node(a, i).size + moved)
@@ -601,9 +601,9 @@ cdef void settle_pools(Arena* a) noexcept nogil:
             pool[i] = origin_at(a, pool[i] & ~OF_ORIGIN).pool
 
 
-cdef void count_baseline(Arena* a) noexcept nogil:
+cdef void count_carried(Arena* a) noexcept nogil:
     cdef uint64_t i
-    for i in range(a.replay.baseline.len):
+    for i in range(a.replay.carried.len):
         if (<uint8_t*> a.doubtful.data)[i]:
             a.assumed += 1
         else:
@@ -613,19 +613,19 @@ cdef void count_baseline(Arena* a) noexcept nogil:
 cdef int build(Arena* a) noexcept nogil:
     cdef const Replay* r = a.replay
     if (buf_reserve(&a.bytes, r.events) < 0 or buf_reserve(&a.pool, r.events) < 0
-            or buf_reserve(&a.base_bytes, r.baseline.len) < 0
-            or buf_reserve(&a.base_origin, r.baseline.len) < 0
-            or buf_reserve(&a.doubtful, r.baseline.len) < 0):
+            or buf_reserve(&a.carried_bytes, r.carried.len) < 0
+            or buf_reserve(&a.carried_origin, r.carried.len) < 0
+            or buf_reserve(&a.doubtful, r.carried.len) < 0):
         return -1
     a.bytes.len = r.events
     a.pool.len = r.events
-    a.base_bytes.len = r.baseline.len
-    a.base_origin.len = r.baseline.len
-    a.doubtful.len = r.baseline.len
+    a.carried_bytes.len = r.carried.len
+    a.carried_origin.len = r.carried.len
+    a.doubtful.len = r.carried.len
     if mark_synthetic(r, &a.synthetic) != OK or take_start(a) < 0 or run(a) < 0:
         return -1
     settle_pools(a)
-    count_baseline(a)
+    count_carried(a)
     if r.window == NULL or r.window.phase != AFTER:
         compare_end(a)
     return 0
@@ -649,8 +649,8 @@ cdef int arena_init(Arena* a, const Replay* r, const Reserve* v, const Rules* ru
     buf_init(&a.order, 4)
     buf_init(&a.bytes, 8)
     buf_init(&a.pool, 4)
-    buf_init(&a.base_bytes, 8)
-    buf_init(&a.base_origin, 4)
+    buf_init(&a.carried_bytes, 8)
+    buf_init(&a.carried_origin, 4)
     buf_init(&a.doubtful, 1)
     buf_init(&a.synthetic, 1)
     if map64_init(&a.at, seed) < 0 or map64_init(&a.ends, seed + 1) < 0:

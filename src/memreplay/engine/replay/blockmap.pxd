@@ -17,7 +17,7 @@ cdef struct Tile:
     # A block. The tiles of a segment cover it without gaps.
     uint64_t address, size
     int64_t requested     # 0 of a free block
-    uint32_t owner        # alloc event, CARRIED baseline block, or FREE_TILE
+    uint32_t owner        # alloc event, CARRIED block, or FREE_TILE
     uint32_t stack        # of who allocated it
     uint32_t segment
     uint32_t state        # TileState
@@ -65,7 +65,7 @@ cdef struct Request:
     bint default_pool
 
 
-cdef struct Judged:
+cdef struct FreeParts:
     # Every free byte by why it does not serve a request, and the largest block of each kind.
     uint64_t fits, fits_largest
     uint64_t too_small, too_small_largest
@@ -89,7 +89,7 @@ cdef struct BlockMap:
     uint64_t outside, outside_blocks    # of blocks that lie in no segment, or in another block
     uint64_t returnable, returned_free  # by empty_cache(): of default pools
     uint64_t private_returnable, private_free   # of private pools, if they were released
-    uint64_t pinned       # free bytes that cannot be given back
+    uint64_t blocked      # free bytes that cannot be given back
 
 
 cdef struct Unit:
@@ -115,7 +115,7 @@ cdef int blockmap_fill(BlockMap* m, int64_t event, const uint32_t* held_end,
                        const uint32_t* blocks, uint64_t n_blocks, uint32_t default_pool,
                        bint unknown_is_default) noexcept nogil
 cdef bint next_unit(const BlockMap* m, const Mapped* s, Unit* u) noexcept nogil
-cdef void blockmap_judge(const BlockMap* m, const Request* q, Judged* out) noexcept nogil
+cdef void blockmap_judge(const BlockMap* m, const Request* q, FreeParts* out) noexcept nogil
 cdef void blockmap_bar(const BlockMap* m, uint64_t segment, uint64_t cells,
                        uint8_t* out) noexcept nogil
 cdef void unused_series(const Replay* r, const int64_t* reserved, const int64_t* active,

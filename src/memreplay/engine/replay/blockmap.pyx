@@ -5,7 +5,7 @@ then, which blocks from the live set, whose sizes and addresses the arena knows;
 them is free, as the allocator merges free neighbours at once.
 
 A *unit* is what empty_cache() gives back as a whole: a segment, or a handle of an expandable one.
-A unit without a block in use can be given back; of any other the free bytes are pinned (pins.pyx).
+A unit without a block in use can be given back; of any other the free bytes are blocked (blockers.pyx).
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -18,7 +18,7 @@ from memreplay.engine.replay.replay cimport CARRIED
 from memreplay.engine.replay.reserve cimport LARGE_HANDLE, SMALL_SEGMENT, Piece, reserve_pieces
 from memreplay.engine.replay.sizes cimport SMALL_LIMIT
 from memreplay.engine.base.status cimport ERR_MEMORY, OK
-from memreplay.engine.read.tables cimport A_SEGMENT_ALLOC, A_SEGMENT_MAP, Baseline
+from memreplay.engine.read.tables cimport A_SEGMENT_ALLOC, A_SEGMENT_MAP, Carried
 
 
 cdef void blockmap_init(BlockMap* m, const Arena* a) noexcept nogil:
@@ -102,7 +102,7 @@ cdef int list_live(const BlockMap* m, int64_t event, const uint32_t* held_end,
     cdef const uint64_t* address = <const uint64_t*> r.tables.address.data + r.first
     cdef const int64_t* size = <const int64_t*> r.tables.size.data + r.first
     cdef const uint32_t* stack = <const uint32_t*> r.tables.stack.data + r.first
-    cdef const Baseline* base = <const Baseline*> r.baseline.data
+    cdef const Carried* carried = <const Carried*> r.carried.data
     cdef Tile* t
     cdef uint64_t i
     cdef uint32_t which
@@ -121,11 +121,11 @@ cdef int list_live(const BlockMap* m, int64_t event, const uint32_t* held_end,
         t += 1
     for i in range(n_blocks):
         which = blocks[i]
-        t.address = base[which].address
-        t.size = <uint64_t> (<const int64_t*> a.base_bytes.data)[which]
-        t.requested = base[which].size
+        t.address = carried[which].address
+        t.size = <uint64_t> (<const int64_t*> a.carried_bytes.data)[which]
+        t.requested = carried[which].size
         t.owner = CARRIED | which
-        t.stack = base[which].stack
+        t.stack = carried[which].stack
         t.segment = NONE32
         # NEVER_HELD is a number, too, and past every event.
         t.state = TILE_PENDING
@@ -405,14 +405,14 @@ cdef void sum_all(BlockMap* m, uint32_t default_pool, bint unknown_is_default) n
         else:
             m.private_returnable += s.sums.returnable
             m.private_free += s.sums.returned_free
-    m.pinned = m.sums.free - m.sums.returned_free
+    m.blocked = m.sums.free - m.sums.returned_free
 
 
 cdef int blockmap_fill(BlockMap* m, int64_t event, const uint32_t* held_end,
                        const uint32_t* held_base_end, const uint32_t* allocs, uint64_t n_allocs,
                        const uint32_t* blocks, uint64_t n_blocks, uint32_t default_pool,
                        bint unknown_is_default) noexcept nogil:
-    # The map after `event`, of the live set that these allocs and baseline blocks are.
+    # The map after `event`, of the live set that these allocs and carried blocks are.
     cdef Buf live
     cdef int code
     buf_init(&live, sizeof(Tile))
@@ -433,7 +433,7 @@ cdef int blockmap_fill(BlockMap* m, int64_t event, const uint32_t* held_end,
 # --- a request that failed ------------------------------------------------------------------------
 
 cdef inline void judge_free(const Request* q, const Mapped* s, uint64_t size,
-                            Judged* out) noexcept nogil:
+                            FreeParts* out) noexcept nogil:
     # Why this free block does not serve the request.
     if s.pool != q.pool or s.default_pool != q.default_pool:
         out.other_pool += size
@@ -458,12 +458,12 @@ cdef inline void judge_free(const Request* q, const Mapped* s, uint64_t size,
         out.fits_largest = max(out.fits_largest, size)
 
 
-cdef void blockmap_judge(const BlockMap* m, const Request* q, Judged* out) noexcept nogil:
+cdef void blockmap_judge(const BlockMap* m, const Request* q, FreeParts* out) noexcept nogil:
     cdef const Mapped* s
     cdef const Tile* t
     cdef uint64_t i, j, run
     cdef bint same
-    memset(out, 0, sizeof(Judged))
+    memset(out, 0, sizeof(FreeParts))
     for i in range(m.segments.len):
         s = segments_of(m) + i
         same = (s.pool == q.pool and s.default_pool == q.default_pool and s.small == q.small

@@ -11,7 +11,7 @@ cdef enum:
 cdef struct Classes:
     Buf keys         # u64 a class: pair id of the pool, or the stream; that of class 0 says nothing
     Buf of_event     # u32 an event: the class of an alloc or of a segment event, else 0
-    Buf of_base      # u32 a baseline block
+    Buf of_carried      # u32 a carried block
     Buf of_region    # u32 a region that was there at the start
 
 
@@ -19,7 +19,7 @@ cdef struct ClassSum:
     int64_t start, peak, final
     int64_t peak_at     # -1 is the start
     int64_t then        # after the event that was asked for
-    uint64_t live       # allocations and baseline blocks
+    uint64_t live       # allocations and carried blocks
     uint64_t live_then  # those after the event that was asked for
     uint64_t blocks     # all that ever were (of segments: segment events and regions)
 

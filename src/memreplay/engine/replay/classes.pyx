@@ -18,14 +18,14 @@ from memreplay.engine.read.tables cimport *
 cdef void classes_init(Classes* c) noexcept nogil:
     buf_init(&c.keys, 8)
     buf_init(&c.of_event, 4)
-    buf_init(&c.of_base, 4)
+    buf_init(&c.of_carried, 4)
     buf_init(&c.of_region, 4)
 
 
 cdef void classes_free(Classes* c) noexcept nogil:
     buf_free(&c.keys)
     buf_free(&c.of_event)
-    buf_free(&c.of_base)
+    buf_free(&c.of_carried)
     buf_free(&c.of_region)
 
 
@@ -45,7 +45,7 @@ cdef int classify(Classes* c, const Arena* a, bint by_pool, Map64* known) noexce
     cdef const Replay* r = a.replay
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
     cdef const uint32_t* pool = <const uint32_t*> a.pool.data
-    cdef const uint32_t* base_origin = <const uint32_t*> a.base_origin.data
+    cdef const uint32_t* carried_origin = <const uint32_t*> a.carried_origin.data
     cdef const Origin* origins = <const Origin*> a.origins.data
     cdef const Region* regions = <const Region*> a.reserve.regions.data
     cdef uint64_t i, key
@@ -53,7 +53,7 @@ cdef int classify(Classes* c, const Arena* a, bint by_pool, Map64* known) noexce
     cdef uint32_t last = NONE32
     cdef uint32_t found
     if (push_u64(&c.keys, 0) < 0 or buf_reserve(&c.of_event, r.events) < 0
-            or buf_reserve(&c.of_base, r.baseline.len) < 0
+            or buf_reserve(&c.of_carried, r.carried.len) < 0
             or buf_reserve(&c.of_region, a.reserve.regions.len) < 0):
         return ERR_MEMORY
     for i in range(r.events):
@@ -70,15 +70,15 @@ cdef int classify(Classes* c, const Arena* a, bint by_pool, Map64* known) noexce
                 found = last
         (<uint32_t*> c.of_event.data)[i] = found
     c.of_event.len = r.events
-    for i in range(r.baseline.len):
+    for i in range(r.carried.len):
         found = UNKNOWN_CLASS
-        if base_origin[i] != NONE32:
-            key = origins[base_origin[i]].pool if by_pool else origins[base_origin[i]].stream
+        if carried_origin[i] != NONE32:
+            key = origins[carried_origin[i]].pool if by_pool else origins[carried_origin[i]].stream
             if not by_pool or key != NONE32:
                 found = class_of(c, known, key)
                 if found == NONE32:
                     return ERR_MEMORY
-        if push_u32(&c.of_base, found) < 0:
+        if push_u32(&c.of_carried, found) < 0:
             return ERR_MEMORY
     for i in range(a.reserve.regions.len):
         found = UNKNOWN_CLASS
@@ -156,11 +156,11 @@ cdef int sum_lives(const Classes* c, const Lives* l, int64_t event, Buf* out) no
     cdef const Replay* r = l.replay
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
     cdef const uint32_t* of_event = <const uint32_t*> c.of_event.data
-    cdef const uint32_t* of_base = <const uint32_t*> c.of_base.data
-    cdef const uint32_t* base_end = <const uint32_t*> l.base_end.data
-    cdef const int64_t* base_bytes = <const int64_t*> l.base_bytes.data
+    cdef const uint32_t* of_carried = <const uint32_t*> c.of_carried.data
+    cdef const uint32_t* carried_end = <const uint32_t*> l.carried_end.data
+    cdef const int64_t* carried_bytes = <const int64_t*> l.carried_bytes.data
     cdef ClassSum* sums
-    cdef uint32_t* ended   # an event: the alloc, or CARRIED baseline block, that it ended
+    cdef uint32_t* ended   # an event: the alloc, or CARRIED block, that it ended
     cdef uint64_t i
     cdef uint32_t which
     if begin(c, out) != OK:
@@ -170,12 +170,12 @@ cdef int sum_lives(const Classes* c, const Lives* l, int64_t event, Buf* out) no
     if ended == NULL:
         return ERR_MEMORY
     memset(ended, 0xFF, (r.events + 1) * sizeof(uint32_t))
-    for i in range(r.baseline.len):
-        if base_end[i] == NEVER:
+    for i in range(r.carried.len):
+        if carried_end[i] == NEVER:
             continue
-        add(&sums[of_base[i]], <uint64_t> base_bytes[i], -1)
-        if base_end[i] != NONE32:
-            ended[base_end[i]] = CARRIED | <uint32_t> i
+        add(&sums[of_carried[i]], <uint64_t> carried_bytes[i], -1)
+        if carried_end[i] != NONE32:
+            ended[carried_end[i]] = CARRIED | <uint32_t> i
     settle_start(out)
     if event < 0:
         note_then(out)
@@ -184,7 +184,7 @@ cdef int sum_lives(const Classes* c, const Lives* l, int64_t event, Buf* out) no
         if which != NONE32:
             if which & CARRIED:
                 which &= ~CARRIED
-                take(&sums[of_base[which]], <uint64_t> base_bytes[which])
+                take(&sums[of_carried[which]], <uint64_t> carried_bytes[which])
             else:
                 take(&sums[of_event[which]], <uint64_t> l.bytes[which])
         if counts(l, action, i):
@@ -199,10 +199,10 @@ cdef int sum_lives(const Classes* c, const Lives* l, int64_t event, Buf* out) no
 
 cdef int sum_listed(const Classes* c, const Lives* l, const uint32_t* allocs, uint64_t n_allocs,
                     const uint32_t* blocks, uint64_t n_blocks, Buf* out) noexcept nogil:
-    # Fills `then` and `live_then` alone, of these allocations and baseline blocks.
+    # Fills `then` and `live_then` alone, of these allocations and carried blocks.
     cdef const uint32_t* of_event = <const uint32_t*> c.of_event.data
-    cdef const uint32_t* of_base = <const uint32_t*> c.of_base.data
-    cdef const int64_t* base_bytes = <const int64_t*> l.base_bytes.data
+    cdef const uint32_t* of_carried = <const uint32_t*> c.of_carried.data
+    cdef const int64_t* carried_bytes = <const int64_t*> l.carried_bytes.data
     cdef ClassSum* sums
     cdef uint64_t i
     if begin(c, out) != OK:
@@ -211,7 +211,7 @@ cdef int sum_listed(const Classes* c, const Lives* l, const uint32_t* allocs, ui
     for i in range(n_allocs):
         add(&sums[of_event[allocs[i]]], <uint64_t> l.bytes[allocs[i]], 0)
     for i in range(n_blocks):
-        add(&sums[of_base[blocks[i]]], <uint64_t> base_bytes[blocks[i]], 0)
+        add(&sums[of_carried[blocks[i]]], <uint64_t> carried_bytes[blocks[i]], 0)
     note_then(out)
     return OK
 

@@ -1,8 +1,8 @@
 """Holding: alloc to free_requested by address, in one pass over a trace that has been replayed.
 
-It does not depend on when the device finished with a block. The baseline is the replay's, less what
-had been let go already when the first event came: a block whose free completes without a request
-among the events, or which the final segments call pending and no event asks for.
+It does not depend on when the device finished with a block. What was carried over is the replay's,
+less what had been let go already when the first event came: a block whose free completes without a
+request among the events, or which the final segments call pending and no event asks for.
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
@@ -16,7 +16,7 @@ from memreplay.engine.read.tables cimport *
 
 cdef void held_free(Held* h) noexcept nogil:
     buf_free(&h.end)
-    buf_free(&h.base_end)
+    buf_free(&h.carried_end)
 
 
 cdef inline bint let_go(Held* h, const Replay* r, uint32_t owner, uint32_t event) noexcept nogil:
@@ -25,9 +25,9 @@ cdef inline bint let_go(Held* h, const Replay* r, uint32_t owner, uint32_t event
         return False
     if owner & CARRIED:
         owner &= ~CARRIED
-        if (<const Baseline*> r.baseline.data)[owner].end < event:
+        if (<const Carried*> r.carried.data)[owner].end < event:
             return False
-        (<uint32_t*> h.base_end.data)[owner] = event
+        (<uint32_t*> h.carried_end.data)[owner] = event
         return True
     if (<const uint32_t*> r.match.data)[owner] < event:
         return False
@@ -37,12 +37,12 @@ cdef inline bint let_go(Held* h, const Replay* r, uint32_t owner, uint32_t event
 
 cdef void complete(Held* h, const Replay* r) noexcept nogil:
     # Allocations that ended without having been let go: their free_completed lets go of them.
-    # Baseline blocks that did were pending when the first event came, if requests are recorded.
+    # Carried blocks that did were pending when the first event came, if requests are recorded.
     cdef const uint32_t* match = <const uint32_t*> r.match.data
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
-    cdef const Baseline* base = <const Baseline*> r.baseline.data
+    cdef const Carried* carried = <const Carried*> r.carried.data
     cdef uint32_t* end = <uint32_t*> h.end.data
-    cdef uint32_t* base_end = <uint32_t*> h.base_end.data
+    cdef uint32_t* carried_end = <uint32_t*> h.carried_end.data
     cdef bint recorded = h.requests or (r.window != NULL and r.window.requests)
     cdef uint64_t i
     for i in range(r.events):
@@ -52,45 +52,45 @@ cdef void complete(Held* h, const Replay* r) noexcept nogil:
             h.unrequested += action[match[i]] != A_ALLOC
         elif action[i] == A_ALLOC and end[i] != NONE32 and match[i] == NONE32:
             h.pending += 1
-    for i in range(r.baseline.len):
-        if base_end[i] != NONE32:
-            h.pending += base[i].end == NONE32
+    for i in range(r.carried.len):
+        if carried_end[i] != NONE32:
+            h.pending += carried[i].end == NONE32
             continue
-        if base[i].pending == PENDING_YES:
-            base_end[i] = NEVER_HELD
-        elif base[i].pending == PENDING_UNLESS_SEEN and (recorded or base[i].block != NONE32):
-            base_end[i] = NEVER_HELD
+        if carried[i].pending == PENDING_YES:
+            carried_end[i] = NEVER_HELD
+        elif carried[i].pending == PENDING_UNLESS_SEEN and (recorded or carried[i].block != NONE32):
+            carried_end[i] = NEVER_HELD
             # The request may be among the events before a range.
-            h.presumed += base[i].block == NONE32 and (r.window == NULL or r.window.begin == 0)
-        elif base[i].end != NONE32:
-            base_end[i] = base[i].end
+            h.presumed += carried[i].block == NONE32 and (r.window == NULL or r.window.begin == 0)
+        elif carried[i].end != NONE32:
+            carried_end[i] = carried[i].end
             h.unrequested += 1
 
 
 cdef int held_init(Held* h, const Replay* r, uint64_t seed) noexcept nogil:
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
     cdef const uint64_t* address = <const uint64_t*> r.tables.address.data + r.first
-    cdef const Baseline* base = <const Baseline*> r.baseline.data
+    cdef const Carried* carried = <const Carried*> r.carried.data
     cdef Map64 live   # address -> alloc event or CARRIED block; NONE32 when nobody holds it
     cdef Slot64* slot
     cdef uint64_t i
     memset(h, 0, sizeof(Held))
     buf_init(&h.end, 4)
-    buf_init(&h.base_end, 4)
+    buf_init(&h.carried_end, 4)
     if map64_init(&live, seed) < 0:
         return fail(&h.status, ERR_MEMORY, "replay")
-    if buf_reserve(&h.end, r.events) < 0 or buf_reserve(&h.base_end, r.baseline.len) < 0:
+    if buf_reserve(&h.end, r.events) < 0 or buf_reserve(&h.carried_end, r.carried.len) < 0:
         map64_free(&live)
         return fail(&h.status, ERR_MEMORY, "replay")
     h.end.len = r.events
-    h.base_end.len = r.baseline.len
+    h.carried_end.len = r.carried.len
     if r.events:
         memset(h.end.data, 0xFF, r.events * 4)
-    for i in range(r.baseline.len):
-        (<uint32_t*> h.base_end.data)[i] = NONE32
-        if base[i].pending == PENDING_YES:
+    for i in range(r.carried.len):
+        (<uint32_t*> h.carried_end.data)[i] = NONE32
+        if carried[i].pending == PENDING_YES:
             continue
-        slot = map64_at(&live, base[i].address, NONE32)
+        slot = map64_at(&live, carried[i].address, NONE32)
         if slot == NULL:
             map64_free(&live)
             return fail(&h.status, ERR_MEMORY, "replay")

@@ -5,10 +5,10 @@ from memreplay.engine.replay.lives cimport Lives
 
 cdef struct Listed:
     int64_t bytes
-    uint32_t index     # an alloc event, or of a carried one a baseline block
+    uint32_t index     # an alloc event, or where `carried` a carried block
     uint32_t end       # the event that ended it, or NONE32
     bint carried
 
 
-cdef int list_largest(const Lives* l, const Buf* allocs, const Buf* baseline, uint64_t most,
+cdef int list_largest(const Lives* l, const Buf* allocs, const Buf* carried, uint64_t most,
                       Buf* out) noexcept nogil

@@ -17,13 +17,13 @@ cdef int larger_first(const void* a, const void* b) noexcept nogil:
     return (x.index > y.index) - (x.index < y.index)
 
 
-cdef int list_largest(const Lives* l, const Buf* allocs, const Buf* baseline, uint64_t most,
+cdef int list_largest(const Lives* l, const Buf* allocs, const Buf* carried, uint64_t most,
                       Buf* out) noexcept nogil:
-    # Fills `out` (of Listed) with the `most` largest of these allocations and baseline blocks (0:
+    # Fills `out` (of Listed) with the `most` largest of these allocations and carried blocks (0:
     # with all).
     cdef const uint32_t* rows = <const uint32_t*> allocs.data
-    cdef const uint32_t* blocks = <const uint32_t*> baseline.data
-    cdef uint64_t n = allocs.len + baseline.len
+    cdef const uint32_t* blocks = <const uint32_t*> carried.data
+    cdef uint64_t n = allocs.len + carried.len
     cdef Listed* found
     cdef uint64_t i
     if buf_reserve(out, n) < 0:
@@ -34,10 +34,10 @@ cdef int list_largest(const Lives* l, const Buf* allocs, const Buf* baseline, ui
         found[i].index = rows[i]
         found[i].end = l.end[rows[i]]
         found[i].carried = False
-    for i in range(baseline.len):
-        found[allocs.len + i].bytes = (<const int64_t*> l.base_bytes.data)[blocks[i]]
+    for i in range(carried.len):
+        found[allocs.len + i].bytes = (<const int64_t*> l.carried_bytes.data)[blocks[i]]
         found[allocs.len + i].index = blocks[i]
-        found[allocs.len + i].end = (<const uint32_t*> l.base_end.data)[blocks[i]]
+        found[allocs.len + i].end = (<const uint32_t*> l.carried_end.data)[blocks[i]]
         found[allocs.len + i].carried = True
     if n:
         qsort(found, n, sizeof(Listed), larger_first)

@@ -5,15 +5,15 @@ from memreplay.engine.replay.replay cimport Replay
 from memreplay.engine.read.tables cimport A_ALLOC
 
 cdef extern from *:
-    const uint32_t NEVER "0xFFFFFFFEu"   # in base_end: does not count
+    const uint32_t NEVER "0xFFFFFFFEu"   # in carried_end: does not count
 
 
 cdef struct Lives:
     const Replay* replay
     const uint32_t* end     # an event: of an alloc the event that ended it, else NONE32
     const int64_t* bytes    # an event: of an alloc its bytes
-    Buf base_end            # u32 a baseline block: the event that ended it, NONE32 or NEVER
-    Buf base_bytes          # i64 a baseline block
+    Buf carried_end            # u32 a carried block: the event that ended it, NONE32 or NEVER
+    Buf carried_bytes          # i64 a carried block
     Buf keep                # u8 an event: whether an alloc counts; empty when all do
 
 
@@ -29,13 +29,13 @@ cdef inline bint alive(uint32_t end, int64_t event) noexcept nogil:
 
 cdef void lives_init(Lives* l) noexcept nogil
 cdef int lives_requested(Lives* l, const Replay* r) noexcept nogil
-cdef void lives_hold(Lives* l, const uint32_t* end, const uint32_t* base_end) noexcept nogil
-cdef void lives_weigh(Lives* l, const int64_t* bytes, const int64_t* base_bytes) noexcept nogil
+cdef void lives_hold(Lives* l, const uint32_t* end, const uint32_t* carried_end) noexcept nogil
+cdef void lives_weigh(Lives* l, const int64_t* bytes, const int64_t* carried_bytes) noexcept nogil
 cdef void lives_free(Lives* l) noexcept nogil
 cdef int lives_keep(Lives* l, const uint32_t* classes, const uint32_t* base_classes,
                     uint32_t wanted) noexcept nogil
-cdef int lives_narrow(Lives* l, int64_t least, bint to_end, bint baseline,
+cdef int lives_narrow(Lives* l, int64_t least, bint to_end, bint carried,
                       bint recorded) noexcept nogil
 cdef int64_t lives_start(const Lives* l) noexcept nogil
 cdef void lives_usage(const Lives* l, int64_t* out) noexcept nogil
-cdef int lives_at(const Lives* l, int64_t event, Buf* allocs, Buf* baseline) noexcept nogil
+cdef int lives_at(const Lives* l, int64_t event, Buf* allocs, Buf* carried) noexcept nogil

@@ -9,53 +9,53 @@ from libc.string cimport memset
 from memreplay.engine.base.growbuf cimport buf_free, buf_init, buf_reserve, push_u32
 from memreplay.engine.base.hashmap cimport NONE32
 from memreplay.engine.base.status cimport ERR_MEMORY, OK
-from memreplay.engine.read.tables cimport Baseline
+from memreplay.engine.read.tables cimport Carried
 
 
 cdef void lives_init(Lives* l) noexcept nogil:
     memset(l, 0, sizeof(Lives))
-    buf_init(&l.base_end, 4)
-    buf_init(&l.base_bytes, 8)
+    buf_init(&l.carried_end, 4)
+    buf_init(&l.carried_bytes, 8)
     buf_init(&l.keep, 1)
 
 
 cdef int lives_requested(Lives* l, const Replay* r) noexcept nogil:
     # Alloc to free_completed, in requested bytes.
-    cdef const Baseline* base = <const Baseline*> r.baseline.data
+    cdef const Carried* carried = <const Carried*> r.carried.data
     cdef uint64_t i
     l.replay = r
     l.end = <const uint32_t*> r.match.data
     l.bytes = <const int64_t*> r.tables.size.data + r.first
-    if buf_reserve(&l.base_end, r.baseline.len) < 0 or buf_reserve(&l.base_bytes,
-                                                                   r.baseline.len) < 0:
+    if buf_reserve(&l.carried_end, r.carried.len) < 0 or buf_reserve(&l.carried_bytes,
+                                                                   r.carried.len) < 0:
         return ERR_MEMORY
-    l.base_end.len = r.baseline.len
-    l.base_bytes.len = r.baseline.len
-    for i in range(r.baseline.len):
-        (<uint32_t*> l.base_end.data)[i] = base[i].end
-        (<int64_t*> l.base_bytes.data)[i] = base[i].size
+    l.carried_end.len = r.carried.len
+    l.carried_bytes.len = r.carried.len
+    for i in range(r.carried.len):
+        (<uint32_t*> l.carried_end.data)[i] = carried[i].end
+        (<int64_t*> l.carried_bytes.data)[i] = carried[i].size
     return OK
 
 
-cdef void lives_hold(Lives* l, const uint32_t* end, const uint32_t* base_end) noexcept nogil:
+cdef void lives_hold(Lives* l, const uint32_t* end, const uint32_t* carried_end) noexcept nogil:
     # Counts until these events instead.
     cdef uint64_t i
     l.end = end
-    for i in range(l.base_end.len):
-        (<uint32_t*> l.base_end.data)[i] = base_end[i]
+    for i in range(l.carried_end.len):
+        (<uint32_t*> l.carried_end.data)[i] = carried_end[i]
 
 
-cdef void lives_weigh(Lives* l, const int64_t* bytes, const int64_t* base_bytes) noexcept nogil:
+cdef void lives_weigh(Lives* l, const int64_t* bytes, const int64_t* carried_bytes) noexcept nogil:
     # Counts these bytes instead.
     cdef uint64_t i
     l.bytes = bytes
-    for i in range(l.base_bytes.len):
-        (<int64_t*> l.base_bytes.data)[i] = base_bytes[i]
+    for i in range(l.carried_bytes.len):
+        (<int64_t*> l.carried_bytes.data)[i] = carried_bytes[i]
 
 
 cdef void lives_free(Lives* l) noexcept nogil:
-    buf_free(&l.base_end)
-    buf_free(&l.base_bytes)
+    buf_free(&l.carried_end)
+    buf_free(&l.carried_bytes)
     buf_free(&l.keep)
 
 
@@ -63,7 +63,7 @@ cdef int lives_keep(Lives* l, const uint32_t* classes, const uint32_t* base_clas
                     uint32_t wanted) noexcept nogil:
     # From now on only allocations of this class count (of those that did).
     cdef uint64_t n = l.replay.events
-    cdef uint32_t* base_end = <uint32_t*> l.base_end.data
+    cdef uint32_t* carried_end = <uint32_t*> l.carried_end.data
     cdef uint8_t* keep
     cdef uint64_t i
     cdef bint fresh = l.keep.len == 0
@@ -74,21 +74,21 @@ cdef int lives_keep(Lives* l, const uint32_t* classes, const uint32_t* base_clas
     keep = <uint8_t*> l.keep.data
     for i in range(n):
         keep[i] = (fresh or keep[i]) and classes[i] == wanted
-    for i in range(l.base_end.len):
+    for i in range(l.carried_end.len):
         if base_classes[i] != wanted:
-            base_end[i] = NEVER
+            carried_end[i] = NEVER
     return OK
 
 
-cdef int lives_narrow(Lives* l, int64_t least, bint to_end, bint baseline,
+cdef int lives_narrow(Lives* l, int64_t least, bint to_end, bint carried,
                       bint recorded) noexcept nogil:
     # From now on only allocations of `least` bytes or more count (of those that did); with `to_end`
-    # only those that nothing ended, with `baseline` only those from before the first event, with
+    # only those that nothing ended, with `carried` only those from before the first event, with
     # `recorded` none of these.
     cdef const uint8_t* action = <const uint8_t*> l.replay.tables.action.data + l.replay.first
     cdef uint64_t n = l.replay.events
-    cdef uint32_t* base_end = <uint32_t*> l.base_end.data
-    cdef const int64_t* base_bytes = <const int64_t*> l.base_bytes.data
+    cdef uint32_t* carried_end = <uint32_t*> l.carried_end.data
+    cdef const int64_t* carried_bytes = <const int64_t*> l.carried_bytes.data
     cdef uint8_t* keep
     cdef uint64_t i
     cdef bint fresh = l.keep.len == 0
@@ -97,23 +97,23 @@ cdef int lives_narrow(Lives* l, int64_t least, bint to_end, bint baseline,
     l.keep.len = n + 1
     keep = <uint8_t*> l.keep.data
     for i in range(n):
-        keep[i] = (not baseline and (fresh or keep[i]) and action[i] == A_ALLOC
+        keep[i] = (not carried and (fresh or keep[i]) and action[i] == A_ALLOC
                    and l.bytes[i] >= least and not (to_end and l.end[i] != NONE32))
-    for i in range(l.base_end.len):
-        if recorded or base_bytes[i] < least or (to_end and base_end[i] != NONE32):
-            base_end[i] = NEVER
+    for i in range(l.carried_end.len):
+        if recorded or carried_bytes[i] < least or (to_end and carried_end[i] != NONE32):
+            carried_end[i] = NEVER
     return OK
 
 
 cdef int64_t lives_start(const Lives* l) noexcept nogil:
     # Before the first event.
-    cdef const uint32_t* base_end = <const uint32_t*> l.base_end.data
-    cdef const int64_t* base_bytes = <const int64_t*> l.base_bytes.data
+    cdef const uint32_t* carried_end = <const uint32_t*> l.carried_end.data
+    cdef const int64_t* carried_bytes = <const int64_t*> l.carried_bytes.data
     cdef uint64_t sum = 0
     cdef uint64_t i
-    for i in range(l.base_end.len):
-        if base_end[i] != NEVER:
-            sum += <uint64_t> base_bytes[i]
+    for i in range(l.carried_end.len):
+        if carried_end[i] != NEVER:
+            sum += <uint64_t> carried_bytes[i]
     return <int64_t> sum
 
 
@@ -121,17 +121,17 @@ cdef void lives_usage(const Lives* l, int64_t* out) noexcept nogil:
     # The bytes that are live after each event.
     cdef const Replay* r = l.replay
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
-    cdef const uint32_t* base_end = <const uint32_t*> l.base_end.data
-    cdef const int64_t* base_bytes = <const int64_t*> l.base_bytes.data
+    cdef const uint32_t* carried_end = <const uint32_t*> l.carried_end.data
+    cdef const int64_t* carried_bytes = <const int64_t*> l.carried_bytes.data
     cdef uint64_t* change = <uint64_t*> out
     cdef uint64_t running = <uint64_t> lives_start(l)
     cdef uint64_t i
     if r.events == 0:
         return
     memset(out, 0, r.events * sizeof(int64_t))
-    for i in range(l.base_end.len):
-        if base_end[i] < NEVER:
-            change[base_end[i]] -= <uint64_t> base_bytes[i]
+    for i in range(l.carried_end.len):
+        if carried_end[i] < NEVER:
+            change[carried_end[i]] -= <uint64_t> carried_bytes[i]
     for i in range(r.events):
         # All changes at event i are there by now: an allocation ends after it began.
         if counts(l, action, i):
@@ -142,17 +142,17 @@ cdef void lives_usage(const Lives* l, int64_t* out) noexcept nogil:
         out[i] = <int64_t> running
 
 
-cdef int lives_at(const Lives* l, int64_t event, Buf* allocs, Buf* baseline) noexcept nogil:
-    # The allocations (event indices) and baseline blocks (indices) that are live after `event`.
+cdef int lives_at(const Lives* l, int64_t event, Buf* allocs, Buf* carried) noexcept nogil:
+    # The allocations (event indices) and carried blocks (indices) that are live after `event`.
     cdef const Replay* r = l.replay
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
-    cdef const uint32_t* base_end = <const uint32_t*> l.base_end.data
+    cdef const uint32_t* carried_end = <const uint32_t*> l.carried_end.data
     cdef int64_t i
     for i in range(event + 1):
         if counts(l, action, i) and alive(l.end[i], event):
             if push_u32(allocs, <uint32_t> i) < 0:
                 return ERR_MEMORY
-    for i in range(<int64_t> l.base_end.len):
-        if alive(base_end[i], event) and push_u32(baseline, <uint32_t> i) < 0:
+    for i in range(<int64_t> l.carried_end.len):
+        if alive(carried_end[i], event) and push_u32(carried, <uint32_t> i) < 0:
             return ERR_MEMORY
     return OK

@@ -13,9 +13,9 @@ cdef struct Moments:
     Buf ends       # u32: where each of them ends, NONE32 for never
     Buf tree       # u32: the latest end below each node; node i has the children 2 i and 2 i + 1
     uint64_t width     # leaves of the tree, a power of two: leaf j is node width + j
-    Buf blocks     # u32: the baseline blocks that count, by end, the latest first
+    Buf blocks     # u32: the carried blocks that count, by end, the latest first
 
 
 cdef int moments_init(Moments* m, const Lives* l) noexcept nogil
 cdef void moments_free(Moments* m) noexcept nogil
-cdef int moments_live(const Moments* m, int64_t event, Buf* allocs, Buf* baseline) noexcept nogil
+cdef int moments_live(const Moments* m, int64_t event, Buf* allocs, Buf* carried) noexcept nogil

@@ -1,9 +1,9 @@
 """Which allocations are live after an event: those that began up to it and end later.
 
 Allocations lie in the order of their alloc events, so that those that began are the first ones. A
-tree over them has the latest end of each part; a part that ends in time is not entered. Baseline
-blocks lie by their end. Built in linear time (but for the sort of the baseline); a question costs
-about as much as its answer.
+tree over them has the latest end of each part; a part that ends in time is not entered. Carried
+blocks lie by their end. Built in linear time (but for the sort of the carried blocks); a question
+costs about as much as its answer.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -35,8 +35,8 @@ cdef int ascending(const void* a, const void* b) noexcept nogil:
 
 
 cdef int sort_blocks(Moments* m) noexcept nogil:
-    cdef const uint32_t* base_end = <const uint32_t*> m.lives.base_end.data
-    cdef uint64_t n = m.lives.base_end.len
+    cdef const uint32_t* carried_end = <const uint32_t*> m.lives.carried_end.data
+    cdef uint64_t n = m.lives.carried_end.len
     cdef uint64_t* pairs = <uint64_t*> malloc((n + 1) * sizeof(uint64_t))
     cdef uint64_t i
     cdef uint64_t kept = 0
@@ -44,8 +44,8 @@ cdef int sort_blocks(Moments* m) noexcept nogil:
         free(pairs)
         return ERR_MEMORY
     for i in range(n):
-        if base_end[i] != NEVER:
-            pairs[kept] = <uint64_t> base_end[i] << 32 | i
+        if carried_end[i] != NEVER:
+            pairs[kept] = <uint64_t> carried_end[i] << 32 | i
             kept += 1
     qsort(pairs, kept, sizeof(uint64_t), latest_first)
     for i in range(kept):
@@ -109,14 +109,14 @@ cdef uint64_t begun(const Moments* m, int64_t event) noexcept nogil:
     return lo
 
 
-cdef int moments_live(const Moments* m, int64_t event, Buf* allocs, Buf* baseline) noexcept nogil:
-    # The allocations (event indices) and baseline blocks (indices) that are live after `event`,
+cdef int moments_live(const Moments* m, int64_t event, Buf* allocs, Buf* carried) noexcept nogil:
+    # The allocations (event indices) and carried blocks (indices) that are live after `event`,
     # each ascending.
     cdef const uint32_t* rows = <const uint32_t*> m.rows.data
     cdef const uint32_t* ends = <const uint32_t*> m.ends.data
     cdef const uint32_t* tree = <const uint32_t*> m.tree.data
     cdef const uint32_t* blocks = <const uint32_t*> m.blocks.data
-    cdef const uint32_t* base_end = <const uint32_t*> m.lives.base_end.data
+    cdef const uint32_t* carried_end = <const uint32_t*> m.lives.carried_end.data
     cdef uint64_t n = begun(m, event)
     cdef uint64_t node = 1
     cdef uint64_t depth_width = m.width    # leaves below the node
@@ -143,10 +143,10 @@ cdef int moments_live(const Moments* m, int64_t event, Buf* allocs, Buf* baselin
             node += 1
             first += depth_width
     i = 0
-    while i < m.blocks.len and <int64_t> base_end[blocks[i]] > event:
-        if push_u32(baseline, blocks[i]) < 0:
+    while i < m.blocks.len and <int64_t> carried_end[blocks[i]] > event:
+        if push_u32(carried, blocks[i]) < 0:
             return ERR_MEMORY
         i += 1
-    if baseline.len:
-        qsort(baseline.data, baseline.len, sizeof(uint32_t), ascending)
+    if carried.len:
+        qsort(carried.data, carried.len, sizeof(uint32_t), ascending)
     return OK

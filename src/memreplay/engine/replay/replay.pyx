@@ -1,9 +1,9 @@
 """The replay: alloc to free_completed by address, in one pass and linear time.
 
-The baseline is what was live before the first event, in two parts: blocks that the trace frees
-without having allocated them, and blocks that are active in the final segments while the trace
-never names their address. Sizes of events are requested sizes, so both parts and the running sum
-are in requested bytes.
+What was carried over, live before the first event, comes in two parts: blocks that the trace
+frees without having allocated them, and blocks that are active in the final segments while the
+trace never names their address. Sizes of events are requested sizes, so both parts and the
+running sum are in requested bytes.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -24,7 +24,7 @@ cdef int replay_init(Replay* r, const Tables* t, int32_t device, uint64_t seed) 
     r.device = device
     r.best_at = -1
     buf_init(&r.match, 4)
-    buf_init(&r.baseline, sizeof(Baseline))
+    buf_init(&r.carried, sizeof(Carried))
     buf_init(&r.doubles, sizeof(Double))
     buf_init(&r.ends, sizeof(Double))
     for i in range(t.traces.len):
@@ -41,17 +41,17 @@ cdef int replay_init(Replay* r, const Tables* t, int32_t device, uint64_t seed) 
 
 cdef void replay_free(Replay* r) noexcept nogil:
     buf_free(&r.match)
-    buf_free(&r.baseline)
+    buf_free(&r.carried)
     buf_free(&r.doubles)
     buf_free(&r.ends)
     map64_free(&r.live)
 
 
-cdef inline int push_baseline(Replay* r, uint64_t address, int64_t size, uint32_t stack,
+cdef inline int push_carried(Replay* r, uint64_t address, int64_t size, uint32_t stack,
                               uint32_t block, bint doubtful, uint8_t pending) noexcept nogil:
     # One more block, live to the end as far as is known yet.
-    cdef Baseline b
-    memset(&b, 0, sizeof(Baseline))
+    cdef Carried b
+    memset(&b, 0, sizeof(Carried))
     b.address = address
     b.size = size
     b.stack = stack
@@ -59,11 +59,11 @@ cdef inline int push_baseline(Replay* r, uint64_t address, int64_t size, uint32_
     b.block = block
     b.doubtful = doubtful
     b.pending = pending
-    if push_item(&r.baseline, &b) < 0:
-        return fail(&r.status, ERR_MEMORY, "baseline")
-    if r.baseline_bytes > MAX_BYTES - size:
+    if push_item(&r.carried, &b) < 0:
+        return fail(&r.status, ERR_MEMORY, "carried")
+    if r.carried_bytes > MAX_BYTES - size:
         return fail(&r.status, ERR_NUMBER, "size")
-    r.baseline_bytes += size
+    r.carried_bytes += size
     return OK
 
 
@@ -72,22 +72,22 @@ cdef inline bint is_carried(uint32_t value) noexcept nogil:
 
 
 cdef inline int end_carried(Replay* r, uint32_t i, uint32_t event) noexcept nogil:
-    # Baseline block i ends at this event.
-    cdef Baseline* base = <Baseline*> r.baseline.data + i
+    # Carried block i ends at this event.
+    cdef Carried* carried = <Carried*> r.carried.data + i
     cdef Double end
-    base.end = event
-    r.running -= base.size
+    carried.end = event
+    r.running -= carried.size
     end.at = event
     end.closed = i
     if push_item(&r.ends, &end) < 0:
-        return fail(&r.status, ERR_MEMORY, "baseline")
+        return fail(&r.status, ERR_MEMORY, "carried")
     return OK
 
 
 cdef int take_carried(Replay* r) noexcept nogil:
     # Begins where the events before the range left off: their live blocks, the addresses they
     # named.
-    cdef const Baseline* carried = <const Baseline*> r.window.carried.data
+    cdef const Carried* carried = <const Carried*> r.window.carried.data
     cdef uint64_t i
     cdef Slot64* slot
     for i in range(r.window.before.mask + 1):
@@ -100,8 +100,8 @@ cdef int take_carried(Replay* r) noexcept nogil:
         slot = map64_at(&r.live, carried[i].address, NONE32)
         if slot == NULL:
             return fail(&r.status, ERR_MEMORY, "replay")
-        slot.value = CARRIED | <uint32_t> r.baseline.len
-        if push_baseline(r, carried[i].address, carried[i].size, carried[i].stack, NONE32,
+        slot.value = CARRIED | <uint32_t> r.carried.len
+        if push_carried(r, carried[i].address, carried[i].size, carried[i].stack, NONE32,
                          False, carried[i].pending) != OK:
             return r.status.code
     return OK
@@ -109,13 +109,13 @@ cdef int take_carried(Replay* r) noexcept nogil:
 
 cdef int add_late(Replay* r) noexcept nogil:
     # Blocks that events after the range free, and that none before that named: live all through it.
-    cdef const Baseline* late = <const Baseline*> r.window.late.data
+    cdef const Carried* late = <const Carried*> r.window.late.data
     cdef uint64_t i, known
     for i in range(r.window.late.len):
         known = r.live.used
         if map64_at(&r.live, late[i].address, NONE32) == NULL:
             return fail(&r.status, ERR_MEMORY, "replay")
-        if r.live.used != known and push_baseline(r, late[i].address, late[i].size, late[i].stack,
+        if r.live.used != known and push_carried(r, late[i].address, late[i].size, late[i].stack,
                                                   NONE32, True, late[i].pending) != OK:
             return r.status.code
     return OK
@@ -159,14 +159,14 @@ cdef inline int apply_free(Replay* r, uint32_t i, uint64_t address, int64_t size
     cdef uint32_t* match = <uint32_t*> r.match.data
     cdef uint64_t known = r.live.used
     cdef Slot64* slot = map64_at(&r.live, address, NONE32)
-    cdef Baseline* base
+    cdef Carried* carried
     match[i] = NONE32
     if slot == NULL:
         return fail(&r.status, ERR_MEMORY, "replay")
     if is_carried(slot.value):
-        base = <Baseline*> r.baseline.data + (slot.value & ~CARRIED)
-        r.size_mismatches += base.size != size
-        if base.stack == stacks[i]:
+        carried = <Carried*> r.carried.data + (slot.value & ~CARRIED)
+        r.size_mismatches += carried.size != size
+        if carried.stack == stacks[i]:
             r.same_stack += 1
         else:
             r.other_stack += 1
@@ -185,16 +185,16 @@ cdef inline int apply_free(Replay* r, uint32_t i, uint64_t address, int64_t size
         slot.value = NONE32
     elif r.live.used != known:
         # An address that the trace names for the first time: live since before the first event.
-        if push_baseline(r, address, size, stacks[i], NONE32, True, PENDING_UNLESS_SEEN) != OK:
+        if push_carried(r, address, size, stacks[i], NONE32, True, PENDING_UNLESS_SEEN) != OK:
             return r.status.code
-        return end_carried(r, <uint32_t> r.baseline.len - 1, i)
+        return end_carried(r, <uint32_t> r.carried.len - 1, i)
     else:
         r.unmatched_frees += 1
     return OK
 
 
 cdef int add_final_blocks(Replay* r) noexcept nogil:
-    # The second part of the baseline, and the requested bytes that the segments hold at the end.
+    # The second part of what was carried over, and the requested bytes in the segments at the end.
     cdef const Segment* segments = <const Segment*> r.tables.segments.data
     cdef const Block* blocks = <const Block*> r.tables.blocks.data
     cdef DeviceRows rows = rows_of(r.tables, r.device)
@@ -218,35 +218,35 @@ cdef int add_final_blocks(Replay* r) noexcept nogil:
         if slot == NULL:
             return fail(&r.status, ERR_MEMORY, "replay")
         if r.live.used != known:
-            if push_baseline(r, blocks[i].address, size, blocks[i].stack, <uint32_t> i, False,
+            if push_carried(r, blocks[i].address, size, blocks[i].stack, <uint32_t> i, False,
                              PENDING_UNLESS_SEEN if is_pending(&blocks[i])
                              and not mark & AFTER_REQUESTED else PENDING_NO) != OK:
                 return r.status.code
         elif is_carried(slot.value):
             # Allocated before the range, and there to the end: the segments know its block.
-            (<Baseline*> r.baseline.data + (slot.value & ~CARRIED)).block = <uint32_t> i
+            (<Carried*> r.carried.data + (slot.value & ~CARRIED)).block = <uint32_t> i
     return OK
 
 
 cdef int finish(Replay* r) noexcept nogil:
-    cdef Baseline* base
+    cdef Carried* carried
     cdef size_t i
     if r.window != NULL and add_late(r) != OK:
         return r.status.code
     if add_final_blocks(r) != OK:
         return r.status.code
     # A free event carries its alloc's stack unless context was "all". Where matched pairs show that
-    # it does, it says who allocated a baseline block; else nobody knows.
+    # it does, it says who allocated a carried block; else nobody knows.
     if r.window != NULL:
         r.same_stack += r.window.same_stack
         r.other_stack += r.window.other_stack
     if r.same_stack == 0 or r.other_stack:
-        base = <Baseline*> r.baseline.data
-        for i in range(r.baseline.len):
-            if base[i].doubtful:
-                base[i].stack = EMPTY_STACK
-    r.peak_bytes = r.baseline_bytes + r.best
-    r.final_bytes = r.baseline_bytes + r.running
+        carried = <Carried*> r.carried.data
+        for i in range(r.carried.len):
+            if carried[i].doubtful:
+                carried[i].stack = EMPTY_STACK
+    r.peak_bytes = r.carried_bytes + r.best
+    r.final_bytes = r.carried_bytes + r.running
     map64_free(&r.live)
     return OK
 

@@ -7,7 +7,7 @@ from memreplay.engine.base.status cimport Status
 
 cdef struct Soundness:
     Status status
-    uint64_t outside      # blocks of the baseline that lie in nothing that was reserved then
+    uint64_t outside      # carried blocks that lie in nothing that was reserved then
     uint64_t impossible   # that are live while their memory is reserved or given back
     uint64_t overlaps     # that begin inside of another one
     uint64_t waiting      # requests of a free that does not complete at once

@@ -20,7 +20,7 @@ cdef extern from *:
 
 
 cdef struct Standing:
-    # A block of the baseline.
+    # A carried block.
     uint64_t address, stop
     uint32_t end        # the event that freed it, or NONE32
     uint32_t first      # the segment event that first touches its address, AFTER_ALL or NONE32
@@ -104,8 +104,8 @@ cdef void judge(Soundness* s, const Standing* b, uint64_t n, const Reserve* v) n
 
 
 cdef int check_start(Soundness* s, const Replay* r, const Reserve* v) noexcept nogil:
-    cdef const Baseline* base = <const Baseline*> r.baseline.data
-    cdef uint64_t n = r.baseline.len
+    cdef const Carried* carried = <const Carried*> r.carried.data
+    cdef uint64_t n = r.carried.len
     cdef uint64_t i
     cdef Standing* b
     if n == 0:
@@ -114,11 +114,11 @@ cdef int check_start(Soundness* s, const Replay* r, const Reserve* v) noexcept n
     if b == NULL:
         return -1
     for i in range(n):
-        b[i].address = base[i].address
-        b[i].stop = base[i].address + <uint64_t> (base[i].size if base[i].size > 0 else 1)
+        b[i].address = carried[i].address
+        b[i].stop = carried[i].address + <uint64_t> (carried[i].size if carried[i].size > 0 else 1)
         if b[i].stop < b[i].address:
             b[i].stop = <uint64_t> -1
-        b[i].end = base[i].end
+        b[i].end = carried[i].end
         b[i].first = NONE32
         b[i].grows = False
     qsort(b, n, sizeof(Standing), by_place)
@@ -146,10 +146,10 @@ cdef void compare(Soundness* s, const Replay* r, const Reserve* v) noexcept nogi
     cdef const uint64_t* address = <const uint64_t*> r.tables.address.data + r.first
     cdef const uint32_t* match = <const uint32_t*> r.match.data
     cdef const uint32_t* events = <const uint32_t*> v.events.data
-    cdef const Baseline* base = <const Baseline*> r.baseline.data
+    cdef const Carried* carried = <const Carried*> r.carried.data
     cdef const Double* doubles = <const Double*> r.doubles.data
     cdef const Double* ends = <const Double*> r.ends.data
-    cdef int64_t spare = <int64_t> (<uint64_t> v.start_bytes - <uint64_t> r.baseline_bytes)
+    cdef int64_t spare = <int64_t> (<uint64_t> v.start_bytes - <uint64_t> r.carried_bytes)
     cdef uint64_t d = 0
     cdef uint64_t e = 0
     cdef uint64_t at = 0
@@ -163,13 +163,13 @@ cdef void compare(Soundness* s, const Replay* r, const Reserve* v) noexcept nogi
                 spare = plus(spare, size[doubles[d].closed])
                 d += 1
             while e < r.ends.len and ends[e].at == i:
-                spare = plus(spare, base[ends[e].closed].size)
+                spare = plus(spare, carried[ends[e].closed].size)
                 e += 1
         elif action[i] == A_FREE_COMPLETED:
             if match[i] != NONE32:
                 spare = plus(spare, size[match[i]])
             while e < r.ends.len and ends[e].at == i:
-                spare = plus(spare, base[ends[e].closed].size)
+                spare = plus(spare, carried[ends[e].closed].size)
                 e += 1
             continue
         elif action[i] == A_FREE_REQUESTED:

@@ -20,21 +20,21 @@ cdef struct Leading:
 cdef struct Excerpt:
     const Replay* replay
     const Held* held
-    const Arena* arena            # for the stream and pool of baseline blocks; NULL without a range
+    const Arena* arena            # for the stream and pool of carried blocks; NULL without a range
     const uint32_t* stacks        # id -> the id it is written as; NULL for the same
     int64_t least                 # smaller allocations are left out
     Buf keep                      # u8 an event: it is written
     Buf leading                   # Leading
     Buf segments                  # tables.Segment: those at the end; kind is a Kind
     Buf blocks                    # tables.Block: theirs, by segment
-    Buf asked                     # u8 a baseline block: the range requests its free
-    Buf through                   # u8 a baseline block: a final block stands for it
+    Buf asked                     # u8 a carried block: the range requests its free
+    Buf through                   # u8 a carried block: a final block stands for it
     Map64 owner                   # address -> whose block it is at the end: see excerpt.pyx
     Map64 named                   # the addresses that a written alloc or free_completed names
     bint requests                 # a free_requested is written
     uint64_t same, other          # written pairs whose free has the alloc's stack, and others
     uint64_t events               # that are written of the range's own
-    uint64_t small                # allocations left out as too small, and the baseline's
+    uint64_t small                # allocations left out as too small, and the carried blocks'
     int64_t small_bytes
 
 

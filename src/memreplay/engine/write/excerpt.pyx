@@ -26,7 +26,7 @@ from memreplay.engine.base.status cimport ERR_MEMORY, OK
 from memreplay.engine.read.tables cimport *
 
 cdef enum How:
-    # How a baseline block is told.
+    # How a carried block is told.
     BY_ITSELF = 0      # by its free, or its final block
     BY_ALLOC = 1       # by an alloc before the range
     NOT_AT_ALL = 2     # it is too small
@@ -48,12 +48,12 @@ cdef int excerpt_init(Excerpt* x, const Replay* r, const Held* h, const Arena* a
     buf_init(&x.asked, 1)
     if map64_init(&x.owner, seed) < 0 or map64_init(&x.named, seed + 1) < 0:
         return ERR_MEMORY
-    if (buf_reserve(&x.keep, r.events) < 0 or buf_reserve(&x.through, r.baseline.len) < 0
-            or buf_reserve(&x.asked, r.baseline.len) < 0):
+    if (buf_reserve(&x.keep, r.events) < 0 or buf_reserve(&x.through, r.carried.len) < 0
+            or buf_reserve(&x.asked, r.carried.len) < 0):
         return ERR_MEMORY
     x.keep.len = r.events
-    x.through.len = r.baseline.len
-    x.asked.len = r.baseline.len
+    x.through.len = r.carried.len
+    x.asked.len = r.carried.len
     if x.through.len:
         memset(x.through.data, 0, x.through.len)
         memset(x.asked.data, 0, x.asked.len)
@@ -75,8 +75,8 @@ cdef inline uint32_t written(const Excerpt* x, uint32_t stack) noexcept nogil:
     return stack if x.stacks == NULL else x.stacks[stack]
 
 
-cdef inline const Baseline* base_of(const Excerpt* x, uint64_t i) noexcept nogil:
-    return <const Baseline*> x.replay.baseline.data + i
+cdef inline const Carried* carried_of(const Excerpt* x, uint64_t i) noexcept nogil:
+    return <const Carried*> x.replay.carried.data + i
 
 
 cdef inline const uint32_t* stacks_of(const Excerpt* x) noexcept nogil:
@@ -91,7 +91,7 @@ cdef inline const int64_t* sizes_of(const Excerpt* x) noexcept nogil:
 
 cdef inline int64_t size_of(const Excerpt* x, uint32_t owner) noexcept nogil:
     if owner & CARRIED:
-        return base_of(x, owner & ~CARRIED).size
+        return carried_of(x, owner & ~CARRIED).size
     return sizes_of(x)[owner]
 
 
@@ -125,7 +125,7 @@ cdef int push_leading(Excerpt* x, uint8_t action, uint64_t address, int64_t size
 
 
 cdef int take_free(Excerpt* x, uint32_t i, uint64_t address, Slot64* slot) noexcept nogil:
-    # A free_completed. One of what was not live must not be taken for a part of the baseline.
+    # A free_completed. One of what was not live must not be taken for that of a carried block.
     cdef uint8_t* keep = <uint8_t*> x.keep.data
     cdef uint32_t owner = slot.value
     cdef uint64_t known = x.named.used
@@ -183,14 +183,14 @@ cdef int take_event(Excerpt* x, uint32_t i) noexcept nogil:
 cdef int take_events(Excerpt* x) noexcept nogil:
     cdef Slot64* slot
     cdef uint64_t i
-    for i in range(x.replay.baseline.len):
-        slot = map64_at(&x.owner, base_of(x, i).address, NONE32)
+    for i in range(x.replay.carried.len):
+        slot = map64_at(&x.owner, carried_of(x, i).address, NONE32)
         if slot == NULL:
             return -1
         slot.value = CARRIED | <uint32_t> i
-        if base_of(x, i).size < x.least:
+        if carried_of(x, i).size < x.least:
             x.small += 1
-            x.small_bytes += base_of(x, i).size
+            x.small_bytes += carried_of(x, i).size
     for i in range(x.replay.events):
         if take_event(x, <uint32_t> i) < 0:
             return -1
@@ -201,19 +201,19 @@ cdef int take_events(Excerpt* x) noexcept nogil:
 # --- the segments at the end ----------------------------------------------------------------------
 
 cdef inline bint pending_and_asked(const Excerpt* x, uint64_t i) noexcept nogil:
-    # Whether the free of baseline block i was requested before the range, and in it again: who sees
+    # Whether the free of carried block i was requested before the range, and in it again: who sees
     # only that takes the block for held until then.
-    return ((<const uint32_t*> x.held.base_end.data)[i] == NEVER_HELD
+    return ((<const uint32_t*> x.held.carried_end.data)[i] == NEVER_HELD
             and (<const uint8_t*> x.asked.data)[i])
 
 
 cdef inline bint tells(const Excerpt* x, uint32_t i, const Block* b) noexcept nogil:
-    # Whether this final block says of baseline block i what is known of it: who takes it for one
+    # Whether this final block says of carried block i what is known of it: who takes it for one
     # that was there from the start has its size, its stack, and whether it is held.
-    cdef uint32_t held = (<const uint32_t*> x.held.base_end.data)[i]
-    if block_requested(b) != base_of(x, i).size or pending_and_asked(x, i):
+    cdef uint32_t held = (<const uint32_t*> x.held.carried_end.data)[i]
+    if block_requested(b) != carried_of(x, i).size or pending_and_asked(x, i):
         return False
-    if written(x, b.stack) != written(x, base_of(x, i).stack):
+    if written(x, b.stack) != written(x, carried_of(x, i).stack):
         return False
     return (held != NONE32 and held != NEVER_HELD) or (held == NEVER_HELD) == is_pending(b)
 
@@ -384,7 +384,7 @@ cdef void tile_block(Excerpt* x, const Tile* tile, Block* b) noexcept nogil:
     b.state = STATE_INACTIVE
     if tile.state == TILE_FREE:
         return
-    whole = (base_of(x, tile.owner & ~CARRIED).address if tile.owner & CARRIED
+    whole = (carried_of(x, tile.owner & ~CARRIED).address if tile.owner & CARRIED
              else address[tile.owner])
     if whole != tile.address or not is_kept(x, tile.owner):
         return
@@ -428,11 +428,11 @@ cdef int take_map(Excerpt* x, const BlockMap* m, const Map64* stacks, uint32_t s
 # --- what was live before -------------------------------------------------------------------------
 
 cdef How told(const Excerpt* x, uint64_t i, bint recorded) noexcept nogil:
-    # How baseline block i is told, stacks aside. `recorded`: readers will see that requests are, by
+    # How carried block i is told, stacks aside. `recorded`: readers will see that requests are, by
     # the range's own (x.requests) or by those that are written before it.
-    cdef const Baseline* b = base_of(x, i)
+    cdef const Carried* b = carried_of(x, i)
     cdef const uint8_t* action = <const uint8_t*> x.replay.tables.action.data + x.replay.first
-    cdef uint32_t held = (<const uint32_t*> x.held.base_end.data)[i]
+    cdef uint32_t held = (<const uint32_t*> x.held.carried_end.data)[i]
     if b.size < x.least:
         return NOT_AT_ALL
     if b.end == NONE32:
@@ -451,36 +451,36 @@ cdef How told(const Excerpt* x, uint64_t i, bint recorded) noexcept nogil:
 cdef bint asks(const Excerpt* x) noexcept nogil:
     # Whether a request will stand before the range: then readers see that they are recorded.
     cdef uint64_t i
-    for i in range(x.replay.baseline.len):
-        if ((<const uint32_t*> x.held.base_end.data)[i] == NEVER_HELD
+    for i in range(x.replay.carried.len):
+        if ((<const uint32_t*> x.held.carried_end.data)[i] == NEVER_HELD
                 and told(x, i, x.requests) == BY_ALLOC):
             return True
     return False
 
 
 cdef inline bint by_free(const Excerpt* x, uint64_t i, bint recorded) noexcept nogil:
-    return base_of(x, i).end != NONE32 and told(x, i, recorded) == BY_ITSELF
+    return carried_of(x, i).end != NONE32 and told(x, i, recorded) == BY_ITSELF
 
 
 cdef inline bint same_stack(const Excerpt* x, uint64_t i) noexcept nogil:
-    return written(x, base_of(x, i).stack) == written(x, stacks_of(x)[base_of(x, i).end])
+    return written(x, carried_of(x, i).stack) == written(x, stacks_of(x)[carried_of(x, i).end])
 
 
 cdef How choose(const Excerpt* x, bint recorded, bint* trusted) noexcept nogil:
     # Whether frees may stand for what they free. Readers trust a free's stack to be its
     # allocation's (`trusted`) where all pairs in the file show it; else its allocation has none.
     # BY_ALLOC: whatever they would do, it is wrong of some.
-    cdef uint64_t n = x.replay.baseline.len
+    cdef uint64_t n = x.replay.carried.len
     cdef const uint8_t* action = <const uint8_t*> x.replay.tables.action.data + x.replay.first
     cdef uint64_t same = x.same
     cdef uint64_t other = x.other
     cdef uint64_t unlike = 0
     cdef uint64_t i
     for i in range(n):
-        if base_of(x, i).end == NONE32 or told(x, i, recorded) == NOT_AT_ALL:
+        if carried_of(x, i).end == NONE32 or told(x, i, recorded) == NOT_AT_ALL:
             continue
         if not by_free(x, i, recorded):
-            if action[base_of(x, i).end] != A_ALLOC:
+            if action[carried_of(x, i).end] != A_ALLOC:
                 same += same_stack(x, i)
                 other += not same_stack(x, i)
         elif not same_stack(x, i):
@@ -491,24 +491,24 @@ cdef How choose(const Excerpt* x, bint recorded, bint* trusted) noexcept nogil:
     trusted[0] = False
     # Those with a stack have an alloc then, and are pairs, too.
     for i in range(n):
-        if by_free(x, i, recorded) and written(x, base_of(x, i).stack) != EMPTY_STACK:
+        if by_free(x, i, recorded) and written(x, carried_of(x, i).stack) != EMPTY_STACK:
             same += same_stack(x, i)
             other += not same_stack(x, i)
     return BY_ALLOC if same and not other else BY_ITSELF
 
 
 cdef int lead(Excerpt* x) noexcept nogil:
-    cdef const uint32_t* held = <const uint32_t*> x.held.base_end.data
+    cdef const uint32_t* held = <const uint32_t*> x.held.carried_end.data
     cdef bint recorded = x.requests or asks(x)
     cdef bint trusted = False
     cdef How frees = choose(x, recorded, &trusted)
-    cdef const Baseline* b
+    cdef const Carried* b
     cdef const Origin* o
     cdef uint64_t stream
     cdef uint32_t pool
     cdef uint64_t i
-    for i in range(x.replay.baseline.len):
-        b = base_of(x, i)
+    for i in range(x.replay.carried.len):
+        b = carried_of(x, i)
         if told(x, i, recorded) == NOT_AT_ALL:
             continue
         if told(x, i, recorded) == BY_ITSELF and (
@@ -517,9 +517,9 @@ cdef int lead(Excerpt* x) noexcept nogil:
             continue
         stream = 0
         pool = NONE32
-        if x.arena != NULL and (<const uint32_t*> x.arena.base_origin.data)[i] != NONE32:
+        if x.arena != NULL and (<const uint32_t*> x.arena.carried_origin.data)[i] != NONE32:
             o = (<const Origin*> x.arena.origins.data
-                 + (<const uint32_t*> x.arena.base_origin.data)[i])
+                 + (<const uint32_t*> x.arena.carried_origin.data)[i])
             stream = o.stream
             pool = o.pool
         if push_leading(x, A_ALLOC, b.address, b.size, b.stack, stream, pool) < 0:

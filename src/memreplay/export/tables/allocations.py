@@ -28,14 +28,14 @@ _NEVER = _core.ABSENT_ID - 1  # an end: let go of before the first event
 
 
 def allocation_rows(replay: Replay) -> int:
-    """How many allocations and baseline blocks there are."""
-    return replay.native.allocs + replay.native.baseline_blocks
+    """How many allocations and carried blocks there are."""
+    return replay.native.allocs + replay.native.carried_blocks
 
 
 def allocation_batches(
     snap: Snapshot, rules: tuple[Rule, ...], *, flat: bool = False
 ) -> Iterator[dict[str, Any]]:
-    """Columns by name, a batch at a time: of each device the baseline's blocks, then the
+    """Columns by name, a batch at a time: of each device the carried blocks, then the
     allocations in the order of their events. `flat` has who allocated in columns of its own."""
     dimensions = Dimensions(snap, rules)
     words = _Spelled(
@@ -86,9 +86,9 @@ class _Lifetimes:
 
     def batches(self) -> Iterator[dict[str, Any]]:
         native = self.requested.native
-        blocks = self.replay.native.baseline_blocks
+        blocks = self.replay.native.carried_blocks
         if blocks:
-            yield from self._baseline(blocks)
+            yield from self._carried(blocks)
         ends, held = np.asarray(native.ends()), np.asarray(self.held.ends())
         sizes = np.asarray(self.active.weights())
         alloc = _core.ACTIONS.index("alloc")
@@ -110,7 +110,7 @@ class _Lifetimes:
                 callers=self._callers(rows, None),
             )
 
-    def _baseline(self, blocks: int) -> Iterator[dict[str, Any]]:
+    def _carried(self, blocks: int) -> Iterator[dict[str, Any]]:
         native = self.replay.native
         # The pool and the stream of these are those of their segment; events say theirs. The last
         # is that of blocks outside of every segment.
@@ -118,19 +118,19 @@ class _Lifetimes:
         pools = [_core.ABSENT_ID if pool is None else pool for pool, _ in origins]
         pool_of = np.array(pools, dtype=np.uint32)
         stream_of = np.array([stream for _, stream in origins], dtype=np.uint64)
-        origin = np.minimum(np.asarray(self.replay.blocks.baseline_origins()), len(origins) - 1)
+        origin = np.minimum(np.asarray(self.replay.blocks.carried_origins()), len(origins) - 1)
         for at in slices(0, blocks):
             rows = np.arange(at.start, at.stop)
             yield self._batch(
                 start=None,
-                end=np.asarray(self.requested.native.baseline_ends())[at],
-                held=np.asarray(self.held.baseline_ends())[at],
-                address=np.asarray(native.baseline("address"))[at],
-                size=np.asarray(native.baseline("size"))[at],
-                block=np.asarray(self.active.baseline_weights())[at],
+                end=np.asarray(self.requested.native.carried_ends())[at],
+                held=np.asarray(self.held.carried_ends())[at],
+                address=np.asarray(native.carried("address"))[at],
+                size=np.asarray(native.carried("size"))[at],
+                block=np.asarray(self.active.carried_weights())[at],
                 stream=numbers(stream_of[origin[at]], origin[at] == len(origins) - 1),
                 pool=pool_of[origin[at]],
-                stack=np.asarray(native.baseline("stack"))[at],
+                stack=np.asarray(native.carried("stack"))[at],
                 category=self.categories.numbers(array("q"), rows.data)[1],
                 callers=self._callers(None, rows),
             )
@@ -138,7 +138,7 @@ class _Lifetimes:
     def _callers(
         self, events: np.ndarray[Any, Any] | None, blocks: np.ndarray[Any, Any] | None
     ) -> dict[str, Any]:
-        """The columns of a flat table, of allocations or of the baseline's blocks."""
+        """The columns of a flat table, of allocations or of the carried blocks."""
         if self.words.callers is None:
             return {}
         return self.words.callers.columns(self.requested, events, blocks)

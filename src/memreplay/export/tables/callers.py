@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from memreplay.snapshot.replay import Usage
     from memreplay.snapshot.snapshot import Snapshot
 
-_NO_FRAME = (_groups.BASELINE, _groups.NO_STACK)
+_NO_FRAME = (_groups.CARRIED, _groups.NO_STACK)
 
 
 class Callers:
@@ -55,7 +55,7 @@ class Callers:
     def columns(
         self, usage: Usage, events: NDArray[Any] | None, blocks: NDArray[Any] | None
     ) -> dict[str, Any]:
-        """The columns of these allocations (events), or of these blocks of the baseline."""
+        """The columns of these allocations (events), or of these carried blocks."""
         frame = self._names_of(self.dimensions.keys(usage, "frame"), events, blocks)
         missing = np.isin(frame, np.array(_NO_FRAME, dtype=np.uint64))
         at = np.where(missing, 0, frame).astype(np.int64)
@@ -87,7 +87,7 @@ class Callers:
 def _numbers(
     keys: Keys, events: NDArray[Any] | None, blocks: NDArray[Any] | None
 ) -> NDArray[np.uint32]:
-    """The group of each of these allocations, or of these blocks of the baseline."""
+    """The group of each of these allocations, or of these carried blocks."""
     nothing = array("q")
     if events is not None:
         return np.asarray(keys.numbers(events.data, nothing)[0])

@@ -73,7 +73,7 @@ def category_events(
     dimensions = Dimensions(snap, DEFAULT_RULES if selection.rules is None else selection.rules)
     keys = dimensions.keys(usage, "category")
     allocs = np.flatnonzero(np.asarray(native.counted()))
-    blocks = np.flatnonzero(np.asarray(native.baseline_ends()) != _UNCOUNTED)
+    blocks = np.flatnonzero(np.asarray(native.carried_ends()) != _UNCOUNTED)
     numbers = [np.asarray(one) for one in keys.numbers(allocs.data, blocks.data)]
     column = np.array(
         [column_of(dimensions.rules.name(name)) for name in memoryview(keys.names()).tolist()],
@@ -81,9 +81,9 @@ def category_events(
     )
     of_alloc, of_block = (column[one] for one in numbers)
     sizes = np.asarray(native.weights())[allocs]
-    carried = np.asarray(native.baseline_weights())[blocks]
+    carried = np.asarray(native.carried_weights())[blocks]
     ends = np.asarray(native.ends())[allocs]
-    block_ends = np.asarray(native.baseline_ends())[blocks]
+    block_ends = np.asarray(native.carried_ends())[blocks]
     ended, block_ended = ends != _core.ABSENT_ID, block_ends != _core.ABSENT_ID
     # What ends stands before what begins, so that a stable sort leaves it there in the same event.
     event = np.concatenate([block_ends[block_ended], ends[ended], allocs.astype(np.uint32)])

@@ -116,7 +116,7 @@ class Paths:
         )
 
     def _path(self, usage: Usage, stack: int) -> tuple[int, ...]:
-        if stack in (_groups.BASELINE, _groups.NO_STACK):
+        if stack in (_groups.CARRIED, _groups.NO_STACK):
             label = self.grouper.dimensions.label(usage, "stack", stack).text
             return (self._numbered(label, Frame(label, "", 0)),)
         ids: Sequence[int] = self.snap.native.stack(stack)

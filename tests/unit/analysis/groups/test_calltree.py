@@ -29,7 +29,7 @@ from tests.unit.render.schemas import check_against
 
 Path = tuple[int, ...]
 Line = tuple[int, Path, int, int, int, int, int]
-BEFORE, WITHOUT = _groups.CALL_BASELINE, _groups.CALL_NO_STACK
+BEFORE, WITHOUT = _groups.CALL_CARRIED, _groups.CALL_NO_STACK
 
 
 def slow(snap: mr.Snapshot, device: int, event: int, grouper: Grouper, shape: TreeShape) -> object:

@@ -29,14 +29,14 @@ PATTERNS += ("model.py:1", "model.py:10", "forward  …/model.py:11", "at::empty
 
 @st.composite
 def some_filters(draw: st.DrawFn) -> Filters:
-    of_baseline, not_of_it = draw(st.sampled_from([(False, False), (True, False), (False, True)]))
+    of_carried, not_of_it = draw(st.sampled_from([(False, False), (True, False), (False, True)]))
     patterns = st.lists(st.sampled_from(PATTERNS), max_size=2).map(tuple)
     return Filters(
         draw(patterns),
         draw(patterns),
         draw(st.sampled_from([0, 1, 300, 512, 4096, 1 << 20])),
         draw(st.booleans()),
-        of_baseline,
+        of_carried,
         not_of_it,
     )
 
@@ -60,8 +60,8 @@ def passes(snap: mr.Snapshot, filters: Filters, life: tuple[int, int, int, int])
     return (
         size >= filters.min_bytes
         and (end == -1 or not filters.only_live_at_end)
-        and (begin == -1 or not filters.only_baseline)
-        and (begin != -1 or not filters.no_baseline)
+        and (begin == -1 or not filters.only_carried)
+        and (begin != -1 or not filters.no_carried)
         and (any(map(found, filters.include)) or not filters.include)
         and not any(map(found, filters.exclude))
     )
@@ -157,10 +157,10 @@ def test_what_cannot_be_filtered() -> None:
     assert not Filters()
 
 
-def test_only_the_baseline_and_none_of_it_is_nothing() -> None:
+def test_only_the_carried_and_none_of_it_is_nothing() -> None:
     snap = mr.open(build.dump(SnapshotBuilder().alloc(512, 9).build()))
-    with pytest.raises(UsageError, match="--only-baseline and --no-baseline leave nothing"):
-        peak_report(snap, filters=Filters(only_baseline=True, no_baseline=True))
+    with pytest.raises(UsageError, match="--only-carried-over and --no-carried-over leave nothing"):
+        peak_report(snap, filters=Filters(only_carried=True, no_carried=True))
 
 
 def place(n_bytes: int, function: str, file: str, line: int) -> mr.Snapshot:
@@ -212,7 +212,7 @@ def test_what_is_shown_can_be_asked_for(frame: build.FrameSpec, asked: str) -> N
         ("forwrad", "near it: forward"),
         (r"modell\.py", "near it: model.py"),
         ("zzz", "its code is in model.py, other.py"),
-        ("(allocated before the recording)", "--only-baseline"),
+        ("(allocated before the recording)", "--only-carried-over"),
     ],
 )
 def test_what_no_frame_has_is_an_error_that_names_what_comes_near(asked: str, words: str) -> None:
@@ -226,7 +226,7 @@ def test_what_no_frame_has_is_an_error_that_names_what_comes_near(asked: str, wo
         assert f"{option} {asked!r} matches no frame; " in str(error.value)
         assert words in str(error.value)
     bare = mr.open(build.dump(SnapshotBuilder().alloc(512, 1).build()))
-    with pytest.raises(UsageError, match=r"no frames of Python code|only-baseline"):
+    with pytest.raises(UsageError, match=r"no frames of Python code|only-carried"):
         peak_report(bare, filters=Filters(include=(asked,)))
 
 

@@ -101,7 +101,7 @@ def test_text(runner: CliRunner, path: str) -> None:
         (["--by", "colour"], "'colour' is not one of stack, "),
         (["--by", "stack,"], "'' is not one of stack, "),
         (["--include", "("], "'(' is not a regular expression"),
-        (["--only-baseline"], "No such option"),
+        (["--only-carried-over"], "No such option"),
         (["--stream", "9"], "device 0 has no stream 9; its streams: 0, 7"),
         (["--device", "4"], "no device 4"),
     ],

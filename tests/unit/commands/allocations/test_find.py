@@ -169,7 +169,7 @@ def test_any_trace_equals_the_oracle(
             freed = [one for one in carried if one.free_index is not None]
             assert (found.baseline_count, found.baseline_bytes) == (
                 len(carried),
-                replay.baseline_bytes,
+                replay.carried_bytes,
             )
             assert (found.baseline_freed_count, found.baseline_freed_bytes) == (
                 len(freed),
@@ -243,7 +243,7 @@ def test_filters_leave_some() -> None:
     with pytest.raises(UsageError, match="'nothing' matches no frame"):
         left(include=("nothing",))
     with pytest.raises(UsageError, match="not allocated in the recording"):
-        left(only_baseline=True)
+        left(only_carried=True)
     with pytest.raises(UsageError, match="cannot group by 'colour'"):
         only(builder, by="colour")
 

@@ -244,11 +244,11 @@ def test_by_several_ways_a_split_function_keeps_what_the_others_call_it() -> Non
     assert (row.label, row.change_bytes) == ("warm, g /home/a/m.py:5", 0)
 
 
-def test_the_baseline_is_compared_by_its_label() -> None:
-    def with_baseline(size: int) -> build.Snapshot:
+def test_the_carried_is_compared_by_its_label() -> None:
+    def with_carried(size: int) -> build.Snapshot:
         return SnapshotBuilder().alloc(512, 10).free_completed(1 << 30, size).build()
 
-    found = of(with_baseline(1000), with_baseline(1300))
+    found = of(with_carried(1000), with_carried(1300))
     assert [(row.label, row.change_bytes) for row in found.rows] == [
         ("(allocated before the recording)", 300)
     ]

@@ -62,7 +62,7 @@ def test_json(runner: CliRunner, path: str, options: tuple[str, ...]) -> None:
 def test_every_way_adds_up(runner: CliRunner, path: str, by: str) -> None:
     shown = ask(runner, path, "--by", by, "--top", "0")
     assert (shown.exit_code, shown.stderr) == (0, "")
-    assert "  pinned by" in shown.stdout
+    assert "  blocked by" in shown.stdout
     found = json.loads(ask(runner, path, "--by", by, "--top", "0", "--format", "json").stdout)
     check_against("fragmentation-1.json", found)
     (device,) = found["devices"]

@@ -97,7 +97,7 @@ def test_ways_and_filters(runner: CliRunner, path: str) -> None:
         (["--windows", "9", "--period", "3"], "windows take the place of steps"),
         (["--min-bytes", "much"], "'much' is not a size"),
         (["--by", "colour"], "'colour' is not one of stack, "),
-        (["--only-baseline"], "No such option"),
+        (["--only-carried-over"], "No such option"),
         (["--step-annotation", "x"], "no annotation 'x'"),
     ],
 )

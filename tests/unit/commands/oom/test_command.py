@@ -67,7 +67,7 @@ def test_json(runner: CliRunner, path: str, by: str) -> None:
     assert found["by"] == by
     shown = ask(runner, path, "--by", by)
     assert (shown.exit_code, shown.stderr) == (0, "")
-    assert "  pinned by" in shown.stdout
+    assert "  blocked by" in shown.stdout
 
 
 def test_a_card_that_is_too_small(runner: CliRunner, path: str) -> None:

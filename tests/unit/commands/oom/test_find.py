@@ -125,7 +125,7 @@ def test_what_could_have_gone_back_before_a_capture() -> None:
     fail(device, 38 * MIB)
     oom = only(made)
     assert (oom.cause, oom.cached_bytes) == ("other_pool", 78 * MIB)
-    # 48 MiB are pinned; no pool that could be shared or released has any.
+    # 48 MiB are blocked; no pool that could be shared or released has any.
     assert remedies(oom)["empty_cache"] == Remedy("empty_cache", 30 * MIB, True)
     assert "private_pools" not in remedies(oom)
     assert oom.remedies[0].name == "empty_cache"

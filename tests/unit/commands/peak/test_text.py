@@ -33,10 +33,10 @@ snap.pkl
 
 device 0: peak 10.0 GiB requested at event 3,737 of 22,331,
   +0.412 s (2026-07-12 16:40:22.412345 UTC)
-measure   requested, exact
-baseline  2.0 GiB before the first event, 1.0 GiB of it in the peak (10.0%)
-end       4.0 GiB after the last event
-live      1,200 blocks at the peak
+measure       requested, exact
+carried over  2.0 GiB before the first event, 1.0 GiB of it in the peak (10.0%)
+end           4.0 GiB after the last event
+live          1,200 blocks at the peak
 
     bytes  share  count  allocated at, and its callers
   5.0 GiB  50.0%     96  scaled_dot_product_attention  …/modeling_llama.py:215
@@ -53,10 +53,10 @@ AT_160 = f"""\
 snap.pkl
 
 device 0: peak 10.0 GiB requested at event 3,737 of 22,331, +0.412 s (2026-07-12 16:40:22.412345 UTC)
-measure   requested, exact
-baseline  2.0 GiB before the first event, 1.0 GiB of it in the peak (10.0%)
-end       4.0 GiB after the last event
-live      1,200 blocks at the peak
+measure       requested, exact
+carried over  2.0 GiB before the first event, 1.0 GiB of it in the peak (10.0%)
+end           4.0 GiB after the last event
+live          1,200 blocks at the peak
 
     bytes  share  count  allocated at, and its callers
   5.0 GiB  50.0%     96  scaled_dot_product_attention  {PATH_AT_160}  aten::linear
@@ -136,8 +136,8 @@ def test_first_lines(report: PeakReport, where: str, when: str) -> None:
     assert lines[2] == f"device 0: peak 10.0 GiB requested {where}, {when}"
 
 
-def test_a_peak_at_the_start_is_the_baseline_and_says_it_once() -> None:
-    assert "baseline" not in render(peak_of(event_index=-1))
+def test_a_peak_at_the_start_is_what_was_carried_over_and_says_it_once() -> None:
+    assert "carried over" not in render(peak_of(event_index=-1))
 
 
 @pytest.mark.parametrize(
@@ -147,8 +147,8 @@ def test_a_peak_at_the_start_is_the_baseline_and_says_it_once() -> None:
         (2 << 30, "2.0 GiB before the first event, all of it in the peak (20.0%)"),
     ],
 )
-def test_baseline(held: int, words: str) -> None:
-    assert f"baseline  {words}\n" in render(peak_of(baseline_held_bytes=held), 100)
+def test_carried_over(held: int, words: str) -> None:
+    assert f"carried over  {words}\n" in render(peak_of(baseline_held_bytes=held), 100)
 
 
 def test_whole_stacks() -> None:
@@ -281,13 +281,13 @@ def test_reserved_memory_has_no_blocks() -> None:
 
 def test_the_measure_says_whether_it_is_exact() -> None:
     text = render(peak_of(measure="active", exactness="estimated", reasons=("blocks_assumed",)))
-    assert "\nmeasure   active, estimated\n" in text
+    assert "\nmeasure       active, estimated\n" in text
     assert "\nnote: some blocks that were there at the start may be larger" in text
 
 
 def test_one_pool_or_stream_alone() -> None:
     text = render(replace(PEAK, pool=(0, 1), stream=7))
-    assert "\npool      0:1 alone\nstream    7 alone\n" in text
+    assert "\npool          0:1 alone\nstream        7 alone\n" in text
 
 
 def test_an_idle_device_is_one_line() -> None:
@@ -397,13 +397,13 @@ def test_where_it_was_and_what_it_holds() -> None:
         name="",
     )
     assert pairs_of(step=step, annotations=("train", "forward")) == [
-        "where     before step 3 of 10 (ProfilerStep), annotation forward"
+        "where         before step 3 of 10 (ProfilerStep), annotation forward"
     ]
     assert pairs_of() == []
     unknown = CategoryBytes(category="unknown", bytes=10 * GIB, count=5)
     assert pairs_of(categories=(unknown,)) == []
     some = [CategoryBytes(category=name, bytes=2 * GIB, count=1) for name in "abcdef"]
-    words = "kinds     a 2.0 GiB (20.0%), unknown 10.0 GiB (100.0%)"
+    words = "kinds         a 2.0 GiB (20.0%), unknown 10.0 GiB (100.0%)"
     assert pairs_of(categories=(some[0], unknown)) == [words]
     (line,) = pairs_of(categories=tuple(some))
     assert line.endswith("d 2.0 GiB (20.0%), 2 more (--by category)")

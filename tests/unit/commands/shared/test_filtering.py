@@ -28,8 +28,8 @@ def test_without_any_nothing_is_filtered(runner: CliRunner) -> None:
 
 def test_all_of_them(runner: CliRunner) -> None:
     asked = ["--include", "a", "--include", "b", "--exclude", "c", "--min-bytes", "1KiB"]
-    asked += ["--only-live-at-end", "--no-baseline"]
-    want = Filters(("a", "b"), ("c",), 1024, only_live_at_end=True, no_baseline=True)
+    asked += ["--only-live-at-end", "--no-carried-over"]
+    want = Filters(("a", "b"), ("c",), 1024, only_live_at_end=True, no_carried=True)
     assert runner.invoke(everything, asked).stdout == f"{want!r}\n"
 
 

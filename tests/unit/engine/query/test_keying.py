@@ -18,7 +18,7 @@ from memreplay.analysis.code.operators import backward_of, operator_of
 from memreplay.analysis.code.plumbing import LIBRARY, file_rank, ranks
 from memreplay.analysis.groups.dimensions import Dimensions
 from memreplay.engine.query import _groups
-from memreplay.engine.query._groups import BASELINE, NO_STACK, Keys
+from memreplay.engine.query._groups import CARRIED, NO_STACK, Keys
 from memreplay.engine.replay import _timeline
 from memreplay.snapshot.model import Frame
 from tests import build
@@ -40,15 +40,15 @@ class Asked:
         column = snap.native.column("stack")
         assert not isinstance(column, int)
         self.stacks = memoryview(column).tolist()[self.replay.native.first_row :]
-        self.base_stacks = memoryview(self.replay.native.baseline("stack")).tolist()
+        self.carried_stacks = memoryview(self.replay.native.carried("stack")).tolist()
         self.weights = memoryview(self.measure.weights())
-        self.base_weights = memoryview(self.measure.baseline_weights())
+        self.carried_weights = memoryview(self.measure.carried_weights())
 
     def live(self, event: int) -> list[tuple[bool, int, int, int]]:
-        """(baseline or not, row, bytes, stack) of all that is live."""
+        """(carried or not, row, bytes, stack) of all that is live."""
         allocs, blocks = (memoryview(c).tolist() for c in self.measure.live(event))
         rows = [(False, i, self.weights[i], self.stacks[i]) for i in allocs]
-        return rows + [(True, i, self.base_weights[i], self.base_stacks[i]) for i in blocks]
+        return rows + [(True, i, self.carried_weights[i], self.carried_stacks[i]) for i in blocks]
 
     def check(self, keys: Keys, event: int, name_of: Callable[..., object]) -> None:
         sums: Counter[object] = Counter()
@@ -70,7 +70,7 @@ class Asked:
 
         def name(carried: bool, _row: int, stack: int) -> object:
             if stack == 0:
-                return BASELINE if carried else NO_STACK
+                return CARRIED if carried else NO_STACK
             if kind == "stack":
                 return stack
             if kind == "innermost":
@@ -126,7 +126,7 @@ def test_rows_and_sizes_with_stacks(recording: Recording, dice: random.Random) -
         asked = Asked(snap, snap.devices[0], measure)
         replay = asked.replay
         of_event = [dice.randrange(4) for _ in range(replay.events)]
-        of_base = [dice.randrange(4) for _ in asked.base_stacks]
+        of_base = [dice.randrange(4) for _ in asked.carried_stacks]
         rows = _groups.row_keys(replay.native, array("I", of_event), array("I", of_base))
         sizes = _groups.size_keys(asked.measure)
         files = asked.keys("file")
@@ -136,7 +136,7 @@ def test_rows_and_sizes_with_stacks(recording: Recording, dice: random.Random) -
             return of_base[row] if carried else of_event[row]  # noqa: B023
 
         def size_name(carried: bool, row: int, _stack: int) -> object:
-            return (asked.base_weights if carried else asked.weights)[row].bit_length() - 1  # noqa: B023
+            return (asked.carried_weights if carried else asked.weights)[row].bit_length() - 1  # noqa: B023
 
         file_name = asked.stack_name("file")
         asked.check(rows, event, row_name)

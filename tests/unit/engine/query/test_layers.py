@@ -42,7 +42,7 @@ def test_each_group_and_the_rest_at_every_event() -> None:
         next(number for _, number, n_bytes, _, _ in sums if n_bytes == wanted)
         for wanted in (100, 50, 30)
     )
-    assert before == known[_groups.BASELINE]
+    assert before == known[_groups.CARRIED]
     every = list(range(-1, 5))
     found = keys.layers(measure, [loss, model, before, known[_groups.NO_STACK]], every)
     assert [column(one) for one in found] == [

@@ -26,9 +26,9 @@ def test_an_empty_range_lies_where_it_was_asked_for() -> None:
     replay = mr.open(data(), start=1, stop=1).replay()
     assert (replay.events, replay.first_event, replay.start) == (0, 1, 0)
     assert replay.peak.event_index == 0
-    assert replay.baseline_bytes == 1
+    assert replay.carried_bytes == 1
     behind = mr.open(data(), start=9).replay()
-    assert (behind.events, behind.first_event, behind.baseline_bytes) == (0, 3, 7)
+    assert (behind.events, behind.first_event, behind.carried_bytes) == (0, 3, 7)
 
 
 def test_times_at_the_ends_of_64_bits() -> None:

@@ -45,9 +45,9 @@ def active(found: _measures.Blocks) -> _timeline.Measure:
 
 
 def sizes(found: _measures.Blocks) -> tuple[list[int], list[int]]:
-    """Of each event, and of each baseline block."""
+    """Of each event, and of each carried block."""
     measure = active(found)
-    return column(measure.weights()), column(measure.baseline_weights())
+    return column(measure.weights()), column(measure.carried_weights())
 
 
 def counts(found: _measures.Blocks) -> tuple[int, int, int, int]:

@@ -196,7 +196,7 @@ def test_after_it_is_freed_nothing_proves_the_size() -> None:
     assert counts(found) == (1, 1, 0, 0)
 
 
-def test_baseline_blocks_that_overlap_or_have_no_segment() -> None:
+def test_carried_blocks_that_overlap_or_have_no_segment() -> None:
     b = SnapshotBuilder().free_completed(A, 3000).free_completed(A + 1024, 10)
     b.segment(A, 2 * MIB, segment_type="small", blocks=[b.block(A, 2 * MIB, 0, "inactive")])
     found = blocks(b)  # the first has 1024 bytes of room

@@ -47,7 +47,7 @@ def test_handles_inside_of_one_block_are_given_back() -> None:
     made.free_requested(A + 5 * MIB, 50 * MIB).free_completed(A + 5 * MIB, 50 * MIB)
     found = replay(made).block_map(4)
     assert found.returnable == (40 * MIB, 40 * MIB)
-    assert found.pinned == 15 * MIB
+    assert found.blocked == 15 * MIB
 
 
 def test_blocks_that_fit_nowhere_are_counted_apart() -> None:

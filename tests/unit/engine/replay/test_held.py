@@ -59,13 +59,13 @@ def test_a_second_alloc_while_a_free_is_pending() -> None:
     assert held(b) == [0, 10, 0, 4, 0, 0]
 
 
-def test_an_alloc_where_the_baseline_is() -> None:
+def test_an_alloc_where_the_carried_is() -> None:
     b = SnapshotBuilder().free_requested(A, 9).alloc(A, 4).finish_segments()
     assert held(b) == [0, 0, 4]
     assert counts(b) == (1, 0, 1, 0)
 
 
-def test_the_baseline_to_its_request() -> None:
+def test_the_carried_to_its_request() -> None:
     b = SnapshotBuilder().free_requested(A, 5).alloc(B, 1).free_completed(A, 5)
     assert held(b.finish_segments([(0, C, 30)])) == [35, 30, 31, 31]
 
@@ -75,7 +75,7 @@ def test_what_was_let_go_before_the_first_event() -> None:
     b.segment(C, 512, blocks=[b.block(C, 512, 7, "active_pending_free")])
     b.segment(C + 512, 512, blocks=[b.block(C + 512, 512, 8, "active_awaiting_free")])
     assert held(b) == [2, 2, 0, 0]
-    assert column(holding(b).measure().baseline_ends()) == [
+    assert column(holding(b).measure().carried_ends()) == [
         _measures.NEVER,
         1,
         *[_measures.NEVER] * 2,
@@ -96,7 +96,7 @@ def test_live_sets_hold_what_is_held() -> None:
         [[0], []],
         [[], []],
     ]
-    assert measure.baseline_held(-1) == 0
+    assert measure.carried_held(-1) == 0
 
 
 @pytest.mark.parametrize(

@@ -123,7 +123,7 @@ MANY: dict[str, Callable[[], SnapshotBuilder]] = {
     "growing": lambda: many(lambda b, i: b.segment_alloc(A - i * 512, (i + 1) * 1024)),
     "misplaced": lambda: many(lambda b, i: b.alloc(A + i * 512, 5)),
     "over each other": lambda: many(lambda b, i: b.alloc(A, 5 + i % 7)),
-    "baseline": lambda: many(lambda b, i: b.free_completed(A + i * 512, 5)).segment(A, N * 512),
+    "carried": lambda: many(lambda b, i: b.free_completed(A + i * 512, 5)).segment(A, N * 512),
     "pools and streams": lambda: many(
         lambda b, i: b.alloc(A + i * 512, 5, stream=i, pool_id=(i, i))
     ),

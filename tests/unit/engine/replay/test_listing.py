@@ -27,10 +27,10 @@ def test_any_recording(recording: Recording, top: int, dice: random.Random) -> N
         measure = replay.measure(name).native
         allocs, blocks = (memoryview(column).tolist() for column in measure.live(event))
         weights, ends = memoryview(measure.weights()), memoryview(measure.ends())
-        base_weights = memoryview(measure.baseline_weights())
-        base_ends = memoryview(measure.baseline_ends())
+        carried_weights = memoryview(measure.carried_weights())
+        carried_ends = memoryview(measure.carried_ends())
         want = [(i, False, weights[i], ends[i]) for i in allocs]
-        want += [(i, True, base_weights[i], base_ends[i]) for i in blocks]
+        want += [(i, True, carried_weights[i], carried_ends[i]) for i in blocks]
         want.sort(key=lambda one: (-one[2], not one[1], one[0]))
         for asked in (measure, _timeline.Moments(measure)):
             assert asked.largest(event, top) == want[: top or None]

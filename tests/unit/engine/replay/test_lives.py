@@ -27,9 +27,9 @@ def test_sums() -> None:
     assert column(measure.ends()) == [2, NONE, 3, 2]
     assert column(measure.weights()) == [10, 50, 3, 3]
     assert column(measure.counted()) == [1, 0, 1, 0]
-    assert column(measure.baseline_ends()) == [1, NONE]
-    assert column(measure.baseline_weights()) == [50, 7]
-    assert [measure.baseline_held(event) for event in range(-1, 4)] == [57, 57, 7, 7, 7]
+    assert column(measure.carried_ends()) == [1, NONE]
+    assert column(measure.carried_weights()) == [50, 7]
+    assert [measure.carried_held(event) for event in range(-1, 4)] == [57, 57, 7, 7, 7]
 
 
 def test_live_sets() -> None:
@@ -41,7 +41,7 @@ def test_live_sets() -> None:
 def test_other_bytes_count_from_the_start_on() -> None:
     measure = active(blocks(made()))
     assert column(measure.weights()) == [512, 0, 512, 0]
-    assert column(measure.baseline_weights()) == [512, 512]
+    assert column(measure.carried_weights()) == [512, 512]
     assert [measure.start_bytes, *column(measure.usage())] == [1024, 1536, 1024, 1024, 512]
 
 
@@ -66,7 +66,7 @@ def test_one_class_alone_and_one_of_it() -> None:
     assert [column(c) for c in measure.live(5)] == [[], []]
     nothing = streams.keep(measure, 99)
     assert [nothing.start_bytes, *column(nothing.usage())] == [0] * 7
-    assert column(nothing.baseline_ends()) == [_measures.NEVER]
+    assert column(nothing.carried_ends()) == [_measures.NEVER]
 
 
 def test_nothing() -> None:
@@ -95,4 +95,4 @@ def test_moments_that_are_not_there() -> None:
         with pytest.raises(IndexError):
             measure.live(event)
         with pytest.raises(IndexError):
-            measure.baseline_held(event)
+            measure.carried_held(event)

@@ -100,8 +100,8 @@ def test_columns_outlive_what_they_came_from() -> None:
         measure = _measures.Holding(found.reserved.replay).measure()
         weighed = found.weigh(measure)
         kept = _measures.Classes(found, "stream").keep(weighed, 1)
-        usage = [kept.usage(), kept.ends(), kept.weights(), kept.counted(), kept.baseline_ends()]
-        more = [kept.baseline_weights(), *kept.live(2), found.pools(), found.reserved.usage()]
+        usage = [kept.usage(), kept.ends(), kept.weights(), kept.counted(), kept.carried_ends()]
+        more = [kept.carried_weights(), *kept.live(2), found.pools(), found.reserved.usage()]
         return [*usage, *more, found.reserved.events(), found.reserved.replay.match()]
 
     alive = columns()
@@ -124,7 +124,7 @@ def test_a_replay_of_a_device_that_is_not_there_is_empty() -> None:
     native = mr.open(build.dump(made().build())).native
     for device in (-1, 7, 2**31 - 1):
         empty = _timeline.Replay(native, device)
-        assert (empty.events, empty.baseline_blocks) == (0, 0)
+        assert (empty.events, empty.carried_blocks) == (0, 0)
         found = _measures.Blocks(_measures.Reserved(empty), *RULES)
         assert (found.proven, found.end_blocks, found.reserved.start_bytes) == (0, 0, 0)
     with pytest.raises(OverflowError):

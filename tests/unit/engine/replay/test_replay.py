@@ -34,7 +34,7 @@ def test_alloc_and_free() -> None:
     assert column(requested(r).usage()) == [10, 30, 20]
     assert column(r.match()) == [2, NONE, 0]
     assert (r.peak_bytes, r.peak_event, r.final_bytes) == (30, 1, 20)
-    assert (r.baseline_bytes, r.baseline_blocks, r.allocs) == (0, 0, 2)
+    assert (r.carried_bytes, r.carried_blocks, r.allocs) == (0, 0, 2)
 
 
 def test_a_free_that_is_only_requested_frees_nothing() -> None:
@@ -51,28 +51,28 @@ def test_the_peak_is_the_first_of_equals() -> None:
 def test_a_peak_at_the_very_start() -> None:
     builder = SnapshotBuilder().free_completed(A, 100).alloc(A, 60)
     r = replay(builder)
-    assert (r.baseline_bytes, r.peak_bytes, r.peak_event, r.final_bytes) == (100, 100, -1, 60)
+    assert (r.carried_bytes, r.peak_bytes, r.peak_event, r.final_bytes) == (100, 100, -1, 60)
     assert column(requested(r).usage()) == [0, 60]
 
 
-def test_the_baseline_has_two_parts() -> None:
+def test_the_carried_has_two_parts() -> None:
     builder = SnapshotBuilder().free_completed(B, 7).alloc(A, 1).free_completed(C, 5)
     builder.finish_segments([(0, 2**40, 300), (0, 2**41, 20)])
     r = replay(builder)
-    assert r.baseline_bytes == 7 + 5 + 320
-    assert column(r.baseline("size")) == [7, 5, 300, 20]
-    assert column(r.baseline("address")) == [B, C, 2**40, 2**41]
-    assert column(r.baseline("end")) == [0, 2, NONE, NONE]
-    assert column(r.baseline("block")) == [NONE, NONE, 1, 2]
-    assert [requested(r).baseline_held(e) for e in (-1, 0, 1, 2)] == [332, 325, 325, 320]
+    assert r.carried_bytes == 7 + 5 + 320
+    assert column(r.carried("size")) == [7, 5, 300, 20]
+    assert column(r.carried("address")) == [B, C, 2**40, 2**41]
+    assert column(r.carried("end")) == [0, 2, NONE, NONE]
+    assert column(r.carried("block")) == [NONE, NONE, 1, 2]
+    assert [requested(r).carried_held(e) for e in (-1, 0, 1, 2)] == [332, 325, 325, 320]
     assert r.segment_requested_bytes == r.final_bytes == 321
 
 
-def test_a_block_that_the_trace_names_is_no_baseline() -> None:
+def test_a_block_that_the_trace_names_is_no_carried() -> None:
     builder = SnapshotBuilder().alloc(A, 10).free_completed(A, 10)
     builder.segment(A, 512, blocks=[builder.block(A, 512, 10)])
     r = replay(builder)
-    assert (r.baseline_bytes, r.final_bytes, r.segment_requested_bytes) == (0, 0, 10)
+    assert (r.carried_bytes, r.final_bytes, r.segment_requested_bytes) == (0, 0, 10)
 
 
 def test_an_address_allocated_twice() -> None:
@@ -88,12 +88,12 @@ def test_an_address_freed_twice() -> None:
     r = replay(builder)
     assert column(requested(r).usage()) == [10, 0, 0]
     assert column(r.match()) == [1, 0, NONE]
-    assert (r.unmatched_frees, r.baseline_bytes) == (1, 0)
+    assert (r.unmatched_frees, r.carried_bytes) == (1, 0)
 
 
-def test_a_baseline_block_freed_twice() -> None:
+def test_a_carried_block_freed_twice() -> None:
     r = replay(SnapshotBuilder().free_completed(A, 10).free_completed(A, 10))
-    assert (r.unmatched_frees, r.baseline_bytes) == (1, 10)
+    assert (r.unmatched_frees, r.carried_bytes) == (1, 10)
     assert column(requested(r).usage()) == [0, 0]
 
 
@@ -117,7 +117,7 @@ def test_devices_are_independent() -> None:
     builder.segment(B, 512, 1, blocks=[builder.block(B, 512, 1)])
     assert column(requested(replay(builder, 0)).usage()) == [10]
     second = replay(builder, 1)
-    assert (second.first_row, second.events, second.baseline_bytes) == (1, 2, 5)
+    assert (second.first_row, second.events, second.carried_bytes) == (1, 2, 5)
     assert column(requested(second).usage()) == [1, 7]
 
 
@@ -125,7 +125,7 @@ def test_a_device_of_segments_only() -> None:
     builder = SnapshotBuilder(0)
     builder.segment(A, 1024, 3, blocks=[builder.block(A, 512, 9), builder.block(B, 512, 5)])
     r = replay(builder, 3)
-    assert (r.events, r.baseline_bytes, r.peak_event) == (0, 14, -1)
+    assert (r.events, r.carried_bytes, r.peak_event) == (0, 14, -1)
     assert column(requested(r).usage()) == column(r.match()) == []
     assert [column(c) for c in requested(r).live(-1)] == [[], [0, 1]]
 
@@ -139,7 +139,7 @@ def test_live_sets() -> None:
         with pytest.raises(IndexError):
             requested(r).live(event)
         with pytest.raises(IndexError):
-            requested(r).baseline_held(event)
+            requested(r).carried_held(event)
 
 
 def test_a_free_says_who_allocated_only_where_frees_carry_alloc_stacks() -> None:
@@ -148,7 +148,7 @@ def test_a_free_says_who_allocated_only_where_frees_carry_alloc_stacks() -> None
     other = SnapshotBuilder().alloc(A, 1, frames=F).free_completed(A, 1, frames=G)
     other.free_completed(B, 5, frames=G)
     alone = SnapshotBuilder().free_completed(B, 5, frames=G)
-    assert [column(replay(b).baseline("stack"))[0] > 0 for b in (same, other, alone)] == [
+    assert [column(replay(b).carried("stack"))[0] > 0 for b in (same, other, alone)] == [
         True,
         False,
         False,

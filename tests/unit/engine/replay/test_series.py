@@ -97,7 +97,7 @@ def test_falls_that_63_bits_do_not_hold() -> None:
 def test_what_is_no_series() -> None:
     usage, times = series(1, 2, times=(1, 2))
     match = replay(SnapshotBuilder().alloc(A, 1)).match()  # 4 bytes an event
-    fields = replay(SnapshotBuilder().free_completed(A, 1)).baseline("size")  # among others
+    fields = replay(SnapshotBuilder().free_completed(A, 1)).carried("size")  # among others
     for wrong in (match, fields, Column.__new__(Column)):
         with pytest.raises(ValueError, match="i64 an event"):
             _measures.extremes(wrong, 0)

@@ -89,7 +89,7 @@ def test_columns_are_torchs() -> None:
 
 
 def example(made: SnapshotBuilder) -> SnapshotBuilder:
-    """A baseline, five categories, events that share a microsecond, and some of no size."""
+    """A carried, five categories, events that share a microsecond, and some of no size."""
     made.alloc(0x1000, 100, frames=[LOADING, MINE], time_us=START_US)
     made.alloc(0x2000, 200, frames=[BACKWARD, MINE], time_us=START_US)
     made.free_completed(0x9000, 50, time_us=START_US + 1)

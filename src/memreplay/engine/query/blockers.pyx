@@ -1,6 +1,6 @@
-"""Who pins what is free.
+"""Who blocks what is free.
 
-The free bytes of a unit with blocks in use are pinned by these, an equal part by each
+The free bytes of a unit with blocks in use are blocked by these, an equal part by each
 (docs/fragmentation.md). Units are those of blockmap.
 """
 
@@ -12,7 +12,7 @@ from memreplay.engine.replay.blockmap cimport (
 )
 from memreplay.engine.base.growbuf cimport buf_free, buf_init, push_item, push_zeroed
 from memreplay.engine.base.hashmap cimport NONE32
-from memreplay.engine.query.keying cimport group_at, group_of_base
+from memreplay.engine.query.keying cimport group_at, group_of_carried
 from memreplay.engine.replay.replay cimport CARRIED
 from memreplay.engine.base.status cimport ERR_MEMORY, OK
 
@@ -21,7 +21,7 @@ cdef inline uint32_t group_of(Keys* keys, Buf* sums, const Tile* t) noexcept nog
     # The group of who allocated a block, with a sum of its own; NONE32 when memory is out.
     cdef uint32_t group
     if t.owner & CARRIED:
-        group = group_of_base(keys, t.owner & ~CARRIED)
+        group = group_of_carried(keys, t.owner & ~CARRIED)
     else:
         group = group_at(keys, t.owner)
     while group != NONE32 and sums.len <= group:
@@ -30,7 +30,7 @@ cdef inline uint32_t group_of(Keys* keys, Buf* sums, const Tile* t) noexcept nog
     return group
 
 
-cdef int pin_unit(const BlockMap* m, Keys* keys, uint32_t segment, const Unit* u,
+cdef int share_out(const BlockMap* m, Keys* keys, uint32_t segment, const Unit* u,
                   uint32_t* counted, Buf* sums) noexcept nogil:
     # Shares its free bytes out among its blocks in use; the first ones have the odd bytes.
     cdef const Tile* t = tiles_of(m) + segments_of(m)[segment].first
@@ -38,7 +38,7 @@ cdef int pin_unit(const BlockMap* m, Keys* keys, uint32_t segment, const Unit* u
     cdef uint32_t i, group
     cdef uint32_t first = NONE32
     cdef bint alone = True
-    cdef Pin* pin
+    cdef Blocker* blocker
     for i in range(u.first, u.stop):
         if t[i].state != TILE_IN_USE:
             continue
@@ -47,26 +47,26 @@ cdef int pin_unit(const BlockMap* m, Keys* keys, uint32_t segment, const Unit* u
             return ERR_MEMORY
         alone = alone and (first == NONE32 or first == group)
         first = group
-        pin = <Pin*> sums.data + group
-        pin.bytes += u.free // u.in_use
+        blocker = <Blocker*> sums.data + group
+        blocker.bytes += u.free // u.in_use
         if odd:
-            pin.bytes += 1
+            blocker.bytes += 1
             odd -= 1
         # A block at the border of two handles comes twice.
         if i >= counted[0]:
-            pin.blocks += 1
+            blocker.blocks += 1
             counted[0] = i + 1
-        if pin.seen != segment + 1:
-            pin.seen = segment + 1
-            pin.segments += 1
+        if blocker.seen != segment + 1:
+            blocker.seen = segment + 1
+            blocker.segments += 1
     if alone:
-        (<Pin*> sums.data)[first].alone += u.free
+        (<Blocker*> sums.data)[first].alone += u.free
     return OK
 
 
-cdef int most_pinned(const void* x, const void* y) noexcept nogil:
-    cdef const Pin* p = <const Pin*> x
-    cdef const Pin* q = <const Pin*> y
+cdef int most_blocked(const void* x, const void* y) noexcept nogil:
+    cdef const Blocker* p = <const Blocker*> x
+    cdef const Blocker* q = <const Blocker*> y
     if p.bytes != q.bytes:
         return -1 if p.bytes > q.bytes else 1
     if p.blocks != q.blocks:
@@ -74,29 +74,29 @@ cdef int most_pinned(const void* x, const void* y) noexcept nogil:
     return (p.name > q.name) - (p.name < q.name)
 
 
-cdef int blockmap_pins(const BlockMap* m, Keys* keys, Buf* out) noexcept nogil:
-    # Fills `out` (of Pin) with the groups that pin anything, the most bytes first. They add up to
-    # m.pinned.
+cdef int blockmap_blockers(const BlockMap* m, Keys* keys, Buf* out) noexcept nogil:
+    # Fills `out` (of Blocker) with the groups that block anything, the most bytes first. They add up to
+    # m.blocked.
     cdef Buf sums
     cdef Unit u
     cdef uint32_t counted
     cdef uint64_t i
     cdef int code = OK
-    cdef Pin* pin
-    buf_init(&sums, sizeof(Pin))
+    cdef Blocker* blocker
+    buf_init(&sums, sizeof(Blocker))
     for i in range(m.segments.len):
         memset(&u, 0, sizeof(Unit))
         counted = 0
         while code == OK and next_unit(m, segments_of(m) + i, &u):
             if u.free and u.in_use:
-                code = pin_unit(m, keys, <uint32_t> i, &u, &counted, &sums)
+                code = share_out(m, keys, <uint32_t> i, &u, &counted, &sums)
     for i in range(sums.len):
-        pin = <Pin*> sums.data + i
-        if code == OK and pin.blocks:
-            pin.name = (<const uint64_t*> keys.names.data)[i]
-            if push_item(out, pin) < 0:
+        blocker = <Blocker*> sums.data + i
+        if code == OK and blocker.blocks:
+            blocker.name = (<const uint64_t*> keys.names.data)[i]
+            if push_item(out, blocker) < 0:
                 code = ERR_MEMORY
     buf_free(&sums)
     if code == OK and out.len:
-        qsort(out.data, out.len, sizeof(Pin), most_pinned)
+        qsort(out.data, out.len, sizeof(Blocker), most_blocked)
     return code

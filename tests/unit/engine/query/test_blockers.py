@@ -1,4 +1,4 @@
-"""pins: who pins what is free, case by case; tests/property/test_blockmap.py has a slow walk."""
+"""Who blocks what is free, case by case; tests/property/test_blockmap.py has a slow walk."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def numbered(found: mr.Replay, *of_events: int) -> _groups.Keys:
 
 def test_each_group_gets_its_part() -> None:
     found = made()
-    rows, groups, whole, blocks = found.block_map(5).pins(numbered(found, 0, 0, 7, 7, 8, 8), 0)
+    rows, groups, whole, blocks = found.block_map(5).blockers(numbered(found, 0, 0, 7, 7, 8, 8), 0)
     # 14 MiB of the first segment by three blocks; 16 MiB of the second by one alone.
     third = 14 * MIB // 3
     assert rows == [
@@ -35,31 +35,31 @@ def test_each_group_gets_its_part() -> None:
         (7, 2 * third + 2, 2, 1, 0),
     ]
     assert (groups, whole, blocks) == (2, 30 * MIB, 4)
-    assert found.block_map(5).pins(numbered(found, 0, 0, 9, 9, 9, 9), 0)[0] == [
+    assert found.block_map(5).blockers(numbered(found, 0, 0, 9, 9, 9, 9), 0)[0] == [
         (9, 30 * MIB, 4, 2, 30 * MIB)
     ]
 
 
-def test_groups_that_pin_nothing_are_left_out() -> None:
+def test_groups_that_block_nothing_are_left_out() -> None:
     found = made()
     keys = numbered(found, 1, 2, 3, 3, 3, 4)
     keys.meet()
-    rows, *_ = found.block_map(4).pins(keys, 0)
+    rows, *_ = found.block_map(4).blockers(keys, 0)
     assert [row[0] for row in rows] == [3]
-    assert found.block_map(-1).pins(keys, 0) == ([], 0, 0, 0)
+    assert found.block_map(-1).blockers(keys, 0) == ([], 0, 0, 0)
 
 
 def test_top_cuts_the_list_but_not_the_sums() -> None:
     found = made()
     keys = numbered(found, 0, 0, 1, 2, 3, 4)
-    whole = found.block_map(5).pins(keys, 0)
-    assert [len(found.block_map(5).pins(keys, top)[0]) for top in (0, 1, 9)] == [4, 1, 4]
-    assert found.block_map(5).pins(keys, 1)[1:] == whole[1:] == (4, 30 * MIB, 4)
+    whole = found.block_map(5).blockers(keys, 0)
+    assert [len(found.block_map(5).blockers(keys, top)[0]) for top in (0, 1, 9)] == [4, 1, 4]
+    assert found.block_map(5).blockers(keys, 1)[1:] == whole[1:] == (4, 30 * MIB, 4)
 
 
 def test_what_is_refused() -> None:
     found, other = made(), made()
     with pytest.raises(ValueError, match="another replay"):
-        found.block_map(5).pins(numbered(other, 0, 0, 1, 2, 3, 4), 0)
+        found.block_map(5).blockers(numbered(other, 0, 0, 1, 2, 3, 4), 0)
     with pytest.raises(TypeError):
-        found.block_map(5).pins(None, 0)  # type: ignore[arg-type]
+        found.block_map(5).blockers(None, 0)  # type: ignore[arg-type]
