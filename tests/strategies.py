@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cache
+from math import prod
 from typing import Any
 
 from hypothesis import strategies as st
@@ -46,14 +48,35 @@ STACKS: tuple[tuple[FrameSpec, ...], ...] = (
 OPTIONAL_KEYS = ("time_us", "stream", "frames")
 
 
+# Strategies are looked over when they are first used: each of these is made once.
+
+
+@cache
 def addresses() -> st.SearchStrategy[int]:
     """An address from the small pool."""
     return st.sampled_from(ADDRESSES)
 
 
+@cache
 def sizes() -> st.SearchStrategy[int]:
     """A size from the small pool, sometimes any."""
     return st.one_of(st.sampled_from(SIZES), st.integers(0, 2**34))
+
+
+def packed(*choices: Sequence[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
+    """One of each, all by one number: most of a test's time is that of its draws."""
+    whole = prod(len(one) for one in choices)
+    # Larger numbers are not drawn evenly.
+    assert whole <= 1 << 24, whole
+
+    def unpacked(number: int) -> tuple[Any, ...]:
+        found = []
+        for one in choices:
+            number, at = divmod(number, len(one))
+            found.append(one[at])
+        return tuple(found)
+
+    return st.integers(0, whole - 1).map(unpacked)
 
 
 @st.composite
@@ -96,24 +119,33 @@ def traces(
     return snapshot
 
 
+@cache
 def _mostly(value: bool) -> st.SearchStrategy[bool]:
     return st.sampled_from((value, value, value, not value))
 
 
-@st.composite
-def _event_fields(draw: st.DrawFn) -> dict[str, Any]:
+_MOSTLY = (True, True, True, False)
+_EVENTS = (
+    ACTIONS,
+    ADDRESSES,
+    STREAMS,
+    (None, *STACKS),
+    (None, None, None, *POOLS),
+    _MOSTLY,
+    (0, 0, 0, 1, 5),  # equal and falling times
+    ((), (), (), (), *((key,) for key in OPTIONAL_KEYS)),
+)
+
+
+@cache
+def _event_fields() -> st.SearchStrategy[dict[str, Any]]:
     """All that one event may say; `dropped` are the keys this entry lacks."""
-    return {
-        "action": draw(st.sampled_from(ACTIONS)),
-        "addr": draw(addresses()),
-        "size": draw(sizes()),
-        "stream": draw(st.sampled_from(STREAMS)),
-        "frames": draw(st.sampled_from((None, *STACKS))),
-        "pool_id": draw(st.sampled_from((None, None, None, *POOLS))),
-        "matched": draw(_mostly(True)),
-        "backwards": draw(st.sampled_from((0, 0, 0, 1, 5))),  # equal and falling times
-        "dropped": draw(st.sampled_from(((), (), (), (), *((key,) for key in OPTIONAL_KEYS)))),
-    }
+    names = ("action", "addr", "stream", "frames", "pool_id", "matched", "backwards", "dropped")
+    return st.builds(
+        lambda chosen, size: {"size": size, **dict(zip(names, chosen, strict=True))},
+        packed(*_EVENTS),
+        sizes(),
+    )
 
 
 def _add_event(

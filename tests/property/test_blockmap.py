@@ -86,7 +86,7 @@ def assert_sums(found: _blockmap.BlockMap, want: Picture) -> None:
 @given(
     made=programs, kinds=st.lists(st.sampled_from([*KINDS, "size", "row"]), min_size=1, max_size=2)
 )
-def test_pins_are_those_of_a_slow_walk(made: Pictures, kinds: list[str]) -> None:
+def test_blockers_are_those_of_a_slow_walk(made: Pictures, kinds: list[str]) -> None:
     snap = mr.open(build.dump(made.snapshot))
     for device in snap.devices:
         asked = Asked(snap, device, "active")
@@ -272,7 +272,7 @@ def test_a_range_has_the_maps_of_the_whole(made: Pictures, seed: int) -> None:
     made=programs,
     by=st.lists(st.sampled_from(WAYS), min_size=1, max_size=3, unique=True).map(",".join),
 )
-def test_pins_by_any_way_or_several_add_up(made: Pictures, by: str) -> None:
+def test_blockers_by_any_way_or_several_add_up(made: Pictures, by: str) -> None:
     snap = mr.open(build.dump(made.snapshot))
     for device in snap.devices:
         replay = snap.replay(device)

@@ -44,12 +44,16 @@ cdef inline uint64_t hash_span(const uint8_t* p, size_t n, uint64_t seed) noexce
     return mix(h ^ seed, seed ^ <uint64_t> 0xA0761D6478BD642F)
 
 
+cdef struct Slot32:
+    uint32_t id     # + 1, 0 is free
+    uint32_t tag    # lower half of the hash; its place follows from it: growing reads no span
+
+
 cdef struct Spans:
     # Interned byte spans: equal bytes have one id; ids count up from 0.
     Buf data        # u8: the spans, one after the other
     Buf offsets     # u64: ids + 1 of them; span i is data[offsets[i]:offsets[i + 1]]
-    uint32_t* slot  # id + 1, 0 is free
-    uint32_t* tag   # upper half of the hash
+    Slot32* slots
     uint64_t mask   # slots - 1
     uint64_t seed
 
@@ -59,9 +63,8 @@ cdef inline int spans_init(Spans* t, uint64_t seed) noexcept nogil:
     buf_init(&t.offsets, 8)
     t.seed = seed
     t.mask = 1023
-    t.slot = <uint32_t*> calloc(t.mask + 1, 4)
-    t.tag = <uint32_t*> calloc(t.mask + 1, 4)
-    if t.slot == NULL or t.tag == NULL:
+    t.slots = <Slot32*> calloc(t.mask + 1, sizeof(Slot32))
+    if t.slots == NULL:
         return -1
     return push_u64(&t.offsets, 0)
 
@@ -74,10 +77,8 @@ cdef inline void spans_free(Spans* t) noexcept nogil:
 
 cdef inline void spans_drop_index(Spans* t) noexcept nogil:
     # After this the table can be read by id but takes nothing new.
-    free(t.slot)
-    free(t.tag)
-    t.slot = NULL
-    t.tag = NULL
+    free(t.slots)
+    t.slots = NULL
 
 
 cdef inline uint32_t spans_len(const Spans* t) noexcept nogil:
@@ -92,42 +93,32 @@ cdef inline const uint8_t* span_at(const Spans* t, uint32_t i, size_t* n) noexce
 
 cdef inline int spans_grow(Spans* t) noexcept nogil:
     cdef uint64_t mask = t.mask * 2 + 1
-    cdef uint64_t i, j, h
-    cdef uint32_t* slot = <uint32_t*> calloc(mask + 1, 4)
-    cdef uint32_t* tag = <uint32_t*> calloc(mask + 1, 4)
-    cdef size_t n
-    cdef const uint8_t* p
-    if slot == NULL or tag == NULL:
-        free(slot)
-        free(tag)
+    cdef uint64_t i, j
+    cdef Slot32* slots = <Slot32*> calloc(mask + 1, sizeof(Slot32))
+    if slots == NULL:
         return -1
     for i in range(t.mask + 1):
-        if t.slot[i]:
-            p = span_at(t, t.slot[i] - 1, &n)
-            h = hash_span(p, n, t.seed)
-            j = h & mask
-            while slot[j]:
+        if t.slots[i].id:
+            j = t.slots[i].tag & mask
+            while slots[j].id:
                 j = (j + 1) & mask
-            slot[j] = t.slot[i]
-            tag[j] = t.tag[i]
-    free(t.slot)
-    free(t.tag)
-    t.slot = slot
-    t.tag = tag
+            slots[j] = t.slots[i]
+    free(t.slots)
+    t.slots = slots
     t.mask = mask
     return 0
 
 
 cdef inline uint32_t spans_find(const Spans* t, const void* p, size_t n, uint64_t h) noexcept nogil:
-    cdef uint64_t j = h & t.mask
-    cdef uint32_t tag = <uint32_t> (h >> 32)
+    cdef uint32_t tag = <uint32_t> h
+    cdef uint64_t j = tag & t.mask
     cdef size_t m
     cdef const uint8_t* q
-    while t.slot[j]:
-        if t.tag[j] == tag:
-            q = span_at(t, t.slot[j] - 1, &m)
+    while t.slots[j].id:
+        if t.slots[j].tag == tag:
+            q = span_at(t, t.slots[j].id - 1, &m)
             if m == n and (n == 0 or memcmp(p, q, n) == 0):
-                return t.slot[j] - 1
+                return t.slots[j].id - 1
         j = (j + 1) & t.mask
     return NONE32
 
@@ -140,11 +131,11 @@ cdef inline uint32_t spans_add(Spans* t, const void* p, size_t n, uint64_t h) no
         return NONE32
     if push_bytes(&t.data, p, n) < 0 or push_u64(&t.offsets, t.data.len) < 0:
         return NONE32
-    j = h & t.mask
-    while t.slot[j]:
+    j = <uint32_t> h & t.mask
+    while t.slots[j].id:
         j = (j + 1) & t.mask
-    t.slot[j] = id + 1
-    t.tag[j] = <uint32_t> (h >> 32)
+    t.slots[j].id = id + 1
+    t.slots[j].tag = <uint32_t> h
     return id
 
 
@@ -155,17 +146,27 @@ cdef inline uint32_t spans_intern(Spans* t, const void* p, size_t n) noexcept no
     return id if id != NONE32 else spans_add(t, p, n, h)
 
 
-cdef inline uint32_t spans_intern_near(Spans* t, const void* p, size_t n,
-                                       uint32_t* last) noexcept nogil:
-    # spans_intern for a place where the span is mostly the one that stood there last.
+cdef inline uint32_t spans_intern_sized(Spans* t, const void* p, size_t n) noexcept nogil:
+    # spans_intern for a table of which all spans are n bytes: where one lies need not be looked up.
+    cdef uint64_t h = hash_span(<const uint8_t*> p, n, t.seed)
+    cdef uint32_t tag = <uint32_t> h
+    cdef uint64_t j = tag & t.mask
+    while t.slots[j].id:
+        if (t.slots[j].tag == tag
+                and memcmp(p, t.data.data + <size_t> (t.slots[j].id - 1) * n, n) == 0):
+            return t.slots[j].id - 1
+        j = (j + 1) & t.mask
+    return spans_add(t, p, n, h)
+
+
+cdef inline bint span_is(const Spans* t, uint32_t i, const void* p, size_t n) noexcept nogil:
+    # Whether span i is there, and these bytes.
     cdef size_t m = 0
     cdef const uint8_t* q
-    if last[0] < spans_len(t):
-        q = span_at(t, last[0], &m)
-        if m == n and memcmp(p, q, n) == 0:
-            return last[0]
-    last[0] = spans_intern(t, p, n)
-    return last[0]
+    if i >= spans_len(t):
+        return False
+    q = span_at(t, i, &m)
+    return m == n and memcmp(p, q, n) == 0
 
 
 cdef struct Slot64:

@@ -173,7 +173,8 @@ cdef class BlockMap:
     # ---- who blocks, and what a request misses
 
     def blockers(self, Keys keys not None, top: int) -> tuple:
-        """Who blocks what is free: ([(name, bytes, blocks, segments, alone)], groups, bytes, blocks).
+        """Who blocks what is free: ([(name, bytes, blocks, segments, alone)], groups, bytes,
+        blocks).
 
         Names are those of the groups; `top` cuts the list (0: all). An equal part of a unit's free
         bytes goes to each of its blocks in use; `alone` is what nobody else blocks.

@@ -31,7 +31,7 @@ cdef inline uint32_t group_of(Keys* keys, Buf* sums, const Tile* t) noexcept nog
 
 
 cdef int share_out(const BlockMap* m, Keys* keys, uint32_t segment, const Unit* u,
-                  uint32_t* counted, Buf* sums) noexcept nogil:
+                   uint32_t* counted, Buf* sums) noexcept nogil:
     # Shares its free bytes out among its blocks in use; the first ones have the odd bytes.
     cdef const Tile* t = tiles_of(m) + segments_of(m)[segment].first
     cdef uint64_t odd = u.free % u.in_use
@@ -75,8 +75,8 @@ cdef int most_blocked(const void* x, const void* y) noexcept nogil:
 
 
 cdef int blockmap_blockers(const BlockMap* m, Keys* keys, Buf* out) noexcept nogil:
-    # Fills `out` (of Blocker) with the groups that block anything, the most bytes first. They add up to
-    # m.blocked.
+    # Fills `out` (of Blocker) with the groups that block anything, the most bytes first. They add
+    # up to m.blocked.
     cdef Buf sums
     cdef Unit u
     cdef uint32_t counted

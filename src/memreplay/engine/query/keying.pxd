@@ -50,7 +50,7 @@ cdef struct Keys:
     Buf of_stack           # u32 a stack, then one for carried blocks without one
     Buf of_event           # u32 an event
     uint32_t every         # the group of every event of BY_ROW, where it is one; else NONE32
-    Buf of_carried            # u32 a carried block
+    Buf of_carried         # u32 a carried block
     Buf names              # u64 a group
     Map64 known            # name -> group
     Spans paths            # of BY_MODULES and BY_SHOWN: frame ids, as u32

@@ -32,7 +32,7 @@ cdef struct Origins:
     bint only_python         # whether all stacks are Python's
     bint before              # whether what was there before is told
     Buf of_event             # u32 an event: an Origin
-    Buf of_carried              # u32 a carried block
+    Buf of_carried           # u32 a carried block
     Buf of_stack             # u32 a stack: its frame that casts, NONE32, or UNASKED
     Buf exits                # u8 a stack: whether it has an IS_EXIT, or 2: unasked
     Buf weights, activations  # u32 a frame: how many casts there are surely of which

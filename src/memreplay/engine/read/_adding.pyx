@@ -70,7 +70,7 @@ cdef class Adding:
     cdef Owned stack_of    # u32 a stack of the dataset: its id
 
     def __cinit__(self, Tables tables not None):
-        if tables.t.strings.slot == NULL:
+        if tables.t.strings.slots == NULL:
             raise ValueError("these tables are closed")
         self.tables = tables
         self.frame_of = owned(4)

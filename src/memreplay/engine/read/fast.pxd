@@ -7,20 +7,23 @@
 #
 #     EMPTY_LIST [put] MARK  (GET frame)*  APPENDS [put]
 #
+# A list that was never seen, and one in which a frame is written out, goes on in frames.pyx.
 # Whatever looks different is left, untouched, to the general path: nothing is changed before the
-# event is whole, but for memo entries past the memo's end and stacks interned, which do no harm.
+# event is whole, but for memo entries past the memo's end, and frames and stacks interned, which do
+# no harm.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcmp
+from libc.string cimport memcmp, memcpy
 from memreplay.engine.base.cursor cimport read_u16, read_u32, read_u64
+from memreplay.engine.read.frames cimport fast_new, fast_one, fast_repeat, fast_written, intern_other
 from memreplay.engine.base.growbuf cimport Buf, buf_reserve, push_item, push_u32
 from memreplay.engine.base.hashmap cimport (
-    NONE32, hash_span, span_at, spans_add, spans_find, spans_intern_near
+    NONE32, Spans, hash_span, span_at, span_is, spans_find
 )
 from memreplay.engine.read.memo cimport INDEX_BITS, INDEX_MASK, memo_entry
 from memreplay.engine.read.opcodes cimport *
 from memreplay.engine.read.keys cimport *
 from memreplay.engine.read.parts cimport *
-from memreplay.engine.base.status cimport OK
+from memreplay.engine.base.status cimport ERR_MEMORY, OK, fail
 from memreplay.engine.read.tables cimport *
 from memreplay.engine.read.value cimport *
 from memreplay.engine.read.vm cimport VM, RawStack
@@ -34,6 +37,24 @@ cdef enum Fast:
 cdef enum:
     ROOM = 320                 # bytes that a key and its value need at most, but for frames lists
     RAW_LIMIT = 32 << 20       # bytes of frames lists that are remembered
+
+
+cdef inline bint is_get(uint8_t op) noexcept nogil:
+    # BINGET or LONG_BINGET: 0x68 and 0x6a.
+    return op & 0xFD == BINGET
+
+
+cdef inline uint32_t get_is_long(uint8_t op) noexcept nogil:
+    return op >> 1 & 1
+
+
+cdef inline size_t get_length(uint8_t op) noexcept nogil:
+    # Without a branch: which of the two it is cannot be foreseen.
+    return 2 + 3 * get_is_long(op)
+
+
+cdef inline bint is_put(uint8_t op) noexcept nogil:
+    return op == MEMOIZE or op == BINPUT or op == LONG_BINPUT
 
 
 cdef inline bint fast_put(const uint8_t** p, uint32_t* memo, uint64_t* n,
@@ -108,37 +129,13 @@ cdef inline uint32_t fast_text(VM* vm, const uint8_t** p, uint32_t* memo, uint64
         return entry & INDEX_MASK if entry >> INDEX_BITS == V_STR else NONE32
     if p[0][1] and p[0][2] == 0:
         return NONE32
-    id = spans_intern_near(&vm.tables.strings, p[0] + 2, p[0][1], last)
+    if not span_is(&vm.tables.strings, last[0], p[0] + 2, p[0][1]):
+        last[0] = intern_other(&vm.tables.strings, p[0] + 2, p[0][1])
+    id = last[0]
     p[0] += 2 + p[0][1]
     if id > INDEX_MASK or not fast_put(p, memo, n, memo_entry(V_STR, id)):
         return NONE32
     return id
-
-
-cdef inline int fast_decode(VM* vm, const uint8_t* p, const uint8_t* stop,
-                            uint32_t* stack) noexcept nogil:
-    # Maps the GETs in [p, stop) to frames by value, and interns the stack.
-    cdef Tables* t = vm.tables
-    cdef const uint32_t* memo = <const uint32_t*> vm.memo.data
-    cdef uint32_t entry
-    cdef uint32_t id = 0
-    if flush_list(t) != OK:
-        return FAST_FAIL
-    t.list.len = 0
-    while p < stop:
-        entry = fast_get(&p, memo, vm.memo.len)
-        if entry >> INDEX_BITS != V_FRAME:
-            return FAST_NO
-        if frame_id(t, entry & INDEX_MASK, &id) != OK:
-            return FAST_FAIL
-        if push_u32(&t.list, id) < 0:
-            fail(&t.status, ERR_MEMORY, "stacks")
-            return FAST_FAIL
-    stack[0] = intern_stack(t, <const uint32_t*> t.list.data, t.list.len)
-    if stack[0] == NONE32:
-        fail(&t.status, ERR_MEMORY, "stacks")
-        return FAST_FAIL
-    return FAST_YES
 
 
 cdef inline void fast_follow(VM* vm, uint32_t id) noexcept nogil:
@@ -150,33 +147,49 @@ cdef inline void fast_follow(VM* vm, uint32_t id) noexcept nogil:
     vm.raw_last = id
 
 
-cdef inline int fast_stack(VM* vm, const uint8_t** pp, const uint8_t* end, const uint32_t* memo,
-                           uint64_t memo_len, uint32_t* stack) noexcept nogil:
-    # A frames list's GETs and APPENDS. Memo ids are absolute, so equal bytes are equal stacks: the
-    # one that followed this stack last time is tried first, then all that were ever seen.
+cdef inline int fast_known(VM* vm, uint32_t id, uint64_t* n, uint32_t* stack) noexcept nogil:
+    # Raw stack `id` stands there once more: its stack, and the memo entries that its frames store
+    # where they are written out. FAST_NO where those were given up.
+    cdef const RawStack* row = <const RawStack*> vm.raw_info.data + id
+    stack[0] = row.stack
+    if row.puts:
+        if fast_repeat(vm, id, n[0]) != FAST_YES:
+            return FAST_NO if vm.tables.status.code == OK else FAST_FAIL
+        n[0] += row.puts
+    return FAST_YES
+
+
+cdef inline int fast_stack(VM* vm, const uint8_t** pp, const uint8_t* end, uint64_t* n,
+                           uint32_t* stack) noexcept nogil:
+    # A frames list's frames and APPENDS, from behind its MARK. Memo ids are absolute, so equal
+    # bytes are equal stacks: the one that followed this stack last time is tried first, then all
+    # that were ever seen.
     cdef const uint8_t* p = pp[0]
     cdef const uint8_t* q
     cdef RawStack* info = <RawStack*> vm.raw_info.data
-    cdef RawStack row
     cdef uint32_t id = info[vm.raw_last].next
-    cdef size_t n = 0
-    cdef uint64_t h
+    cdef size_t m = 0
+    cdef uint64_t h, at
+    cdef const uint8_t* written = p
+    cdef uint32_t found = EMPTY_STACK
     cdef int code
     if id != NONE32:
-        q = span_at(&vm.raw, id, &n)
-        if n + ROOM <= <size_t> (end - p) and memcmp(p, q, n) == 0:
-            vm.raw_last = id
-            stack[0] = info[id].stack
-            pp[0] = p + n
-            return FAST_YES
+        q = span_at(&vm.raw, id, &m)
+        if m + ROOM <= <size_t> (end - p) and memcmp(p, q, m) == 0:
+            code = fast_known(vm, id, n, stack)
+            if code == FAST_YES:
+                vm.raw_last = id
+                pp[0] = p + m
+            return code
         id = info[vm.raw_last].after_next
         if id != NONE32:
-            q = span_at(&vm.raw, id, &n)
-            if n + ROOM <= <size_t> (end - p) and memcmp(p, q, n) == 0:
-                fast_follow(vm, id)
-                stack[0] = info[id].stack
-                pp[0] = p + n
-                return FAST_YES
+            q = span_at(&vm.raw, id, &m)
+            if m + ROOM <= <size_t> (end - p) and memcmp(p, q, m) == 0:
+                code = fast_known(vm, id, n, stack)
+                if code == FAST_YES:
+                    fast_follow(vm, id)
+                    pp[0] = p + m
+                return code
     q = p
     while True:
         if end - q < ROOM:
@@ -185,31 +198,30 @@ cdef inline int fast_stack(VM* vm, const uint8_t** pp, const uint8_t* end, const
             q += 2
         elif q[0] == LONG_BINGET:
             q += 5
-        elif q[0] == APPENDS:
-            break
         else:
-            return FAST_NO
+            break
+    if q[0] == EMPTY_DICT:
+        # Copies: what another unit is given the address of, the compiler keeps in memory.
+        at = n[0]
+        code = fast_written(vm, &written, end, &at, &found)
+        n[0] = at
+        stack[0] = found
+        pp[0] = written
+        return code
+    if q[0] != APPENDS:
+        return FAST_NO
     q += 1
-    n = <size_t> (q - p)
-    h = hash_span(p, n, vm.raw.seed)
-    id = spans_find(&vm.raw, p, n, h)
+    m = <size_t> (q - p)
+    h = hash_span(p, m, vm.raw.seed)
+    id = spans_find(&vm.raw, p, m, h)
     if id == NONE32:
         # A stack's first batch is no stack, and must not be kept as one.
-        if q[0] == MARK or fast_frame_follows(q, memo, memo_len):
+        if q[0] == MARK or fast_frame_follows(q, <const uint32_t*> vm.memo.data, n[0]):
             return FAST_NO
-        code = fast_decode(vm, p, q - 1, stack)
-        if code != FAST_YES:
-            return code
+        code = fast_new(vm, p, m, h, &found)
+        stack[0] = found
         pp[0] = q
-        if vm.raw.data.len + n > RAW_LIMIT:
-            return FAST_YES
-        row.stack = stack[0]
-        row.next = NONE32
-        row.after_next = NONE32
-        id = spans_add(&vm.raw, p, n, h)
-        if id == NONE32 or push_item(&vm.raw_info, &row) < 0:
-            fail(&vm.tables.status, ERR_MEMORY, "stacks")
-            return FAST_FAIL
+        return code
     stack[0] = (<RawStack*> vm.raw_info.data)[id].stack
     fast_follow(vm, id)
     pp[0] = q
@@ -259,6 +271,10 @@ cdef inline int fast_event(VM* vm, const uint8_t** pp, const uint8_t* end) noexc
     cdef const uint8_t* p = pp[0] + 1
     cdef uint32_t* memo
     cdef uint64_t n = vm.memo.len
+    cdef uint64_t before, after
+    cdef const uint8_t* single
+    cdef uint32_t alone = EMPTY_STACK
+    cdef bint named
     cdef uint32_t entry, key
     cdef int64_t[2] pair
     cdef int code
@@ -315,25 +331,39 @@ cdef inline int fast_event(VM* vm, const uint8_t** pp, const uint8_t* end) noexc
         elif key == K_FRAMES:
             if p[0] != EMPTY_LIST:
                 entry = fast_get(&p, memo, n)
-                if entry >> INDEX_BITS != V_STACK:
+                if entry >> INDEX_BITS == V_STACK:
+                    e.stack = entry & INDEX_MASK
+                elif entry >> INDEX_BITS != V_FRAMES:
                     return FAST_NO
-                e.stack = entry & INDEX_MASK
+                elif stack_id(t, entry & INDEX_MASK, &e.stack) != OK:
+                    return FAST_FAIL
                 continue
             p += 1
             e.stack = EMPTY_STACK
-            # The list's entry gets its stack below; the memo does not move in between.
-            entry = <uint32_t> n
+            # The list's entry gets its stack below.
+            before = n
             if not fast_put(&p, memo, &n, memo_entry(V_STACK, EMPTY_STACK)):
                 return FAST_NO
-            if p[0] == MARK:
-                p += 1
-                code = fast_stack(vm, &p, end, memo, n, &e.stack)
+            named = n != before
+            if p[0] == MARK or p[0] == EMPTY_DICT or fast_frame_follows(p, memo, n):
+                if p[0] == MARK:
+                    p += 1
+                    code = fast_stack(vm, &p, end, &n, &e.stack)
+                else:
+                    # Copies: what another unit has the address of, the compiler keeps in memory.
+                    single = p
+                    after = n
+                    code = fast_one(vm, &single, end, &after, &alone)
+                    p = single
+                    n = after
+                    e.stack = alone
                 if code != FAST_YES:
                     return code
                 if e.stack > INDEX_MASK:
                     return FAST_NO
-                if entry < n:
-                    memo[entry] = memo_entry(V_STACK, e.stack)
+                memo = <uint32_t*> vm.memo.data   # it may have moved
+                if named:
+                    memo[before] = memo_entry(V_STACK, e.stack)
                 elif not fast_put(&p, memo, &n, memo_entry(V_STACK, e.stack)):
                     return FAST_NO
             # Another batch of frames, or a single one, follows: not this shape.
@@ -344,7 +374,9 @@ cdef inline int fast_event(VM* vm, const uint8_t** pp, const uint8_t* end) noexc
                 if not fast_int(&p, &pair[1]) or p[0] != TUPLE2:
                     return FAST_NO
                 p += 1
-                e.pool = spans_intern_near(&t.pairs, pair, sizeof(pair), &vm.last_pool)
+                if not span_is(&t.pairs, vm.last_pool, pair, sizeof(pair)):
+                    vm.last_pool = intern_other(&t.pairs, pair, sizeof(pair))
+                e.pool = vm.last_pool
                 if e.pool == NONE32:
                     fail(&t.status, ERR_MEMORY, "pools")
                     return FAST_FAIL
@@ -362,6 +394,8 @@ cdef inline int fast_event(VM* vm, const uint8_t** pp, const uint8_t* end) noexc
             return FAST_NO
     p += 1
     if not fast_put(&p, memo, &n, memo_entry(V_EVENT, <uint32_t> t.read_events)):
+        return FAST_NO
+    if n > vm.limits.memo:
         return FAST_NO
     if push_event(t, &e) != OK:
         return FAST_FAIL

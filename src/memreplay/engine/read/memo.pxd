@@ -42,6 +42,8 @@ cdef inline int raw_init(VM* vm, uint64_t seed) noexcept nogil:
     start.stack = 0
     start.next = NONE32
     start.after_next = NONE32
+    start.puts = 0
+    start.memo_at = 0
     vm.raw_last = 0
     vm.raw_info.len = 0
     if spans_init(&vm.raw, seed) < 0 or spans_intern(&vm.raw, b"", 0) != 0:
@@ -50,7 +52,9 @@ cdef inline int raw_init(VM* vm, uint64_t seed) noexcept nogil:
 
 
 cdef inline int raw_forget(VM* vm) noexcept nogil:
+    # Equal bytes are no longer equal frames and stacks.
     cdef uint64_t seed = vm.raw.seed
+    vm.forgotten = vm.written_bytes.len
     if vm.raw_info.len == 1:
         return 0
     spans_free(&vm.raw)
@@ -76,7 +80,7 @@ cdef inline int memo_put(VM* vm, uint64_t index, const Value* v) noexcept nogil:
     if slot[0] == 0:
         vm.memo_used += 1
     elif slot[0] != memo_entry(v.kind, idx) and raw_forget(vm) < 0:
-        # No writer stores an entry twice, but it may: equal bytes are no longer equal stacks.
+        # No writer stores an entry twice, but it may.
         return fail(&vm.tables.status, ERR_MEMORY, "memo")
     slot[0] = memo_entry(v.kind, idx)
     return OK

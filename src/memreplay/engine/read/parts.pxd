@@ -5,7 +5,7 @@
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 from memreplay.engine.base.growbuf cimport buf_reserve, push_item
-from memreplay.engine.base.hashmap cimport NONE32, span_at, spans_intern
+from memreplay.engine.base.hashmap cimport NONE32, span_at, spans_intern, spans_intern_sized
 from memreplay.engine.read.keys cimport *
 from memreplay.engine.base.status cimport ERR_MEMORY, ERR_SHAPE, OK, fail, fail_limit
 from memreplay.engine.read.tables cimport SEALED, FrameKey, Node, Tables
@@ -47,12 +47,16 @@ cdef inline bint fill_frame(FrameKey* f, uint32_t key, const Value* v) noexcept 
     return True
 
 
+cdef inline uint32_t intern_frame(Tables* t, const FrameKey* f) noexcept nogil:
+    return spans_intern_sized(&t.frames, f, sizeof(FrameKey))
+
+
 cdef inline int flush_frame(Tables* t) noexcept nogil:
     # The frame dict being read becomes a frame by value.
     cdef uint32_t id
     if t.frame_owner == NONE32:
         return OK
-    id = spans_intern(&t.frames, &t.frame, sizeof(FrameKey))
+    id = intern_frame(t, &t.frame)
     if id == NONE32:
         return fail(&t.status, ERR_MEMORY, "frames")
     # Sealed: a frame that goes on after another one began would be interned over and over.
@@ -72,6 +76,13 @@ cdef inline int frame_id(Tables* t, uint32_t raw, uint32_t* out) noexcept nogil:
     return OK
 
 
+cdef inline uint32_t sealed_frame(Tables* t, uint32_t raw) noexcept nogil:
+    # The same, where no frame dict is being filled.
+    cdef uint32_t* slot = <uint32_t*> t.frame_of.data + raw
+    slot[0] |= SEALED
+    return slot[0] & ~SEALED
+
+
 cdef inline uint32_t intern_stack(Tables* t, const uint32_t* ids, size_t n) noexcept nogil:
     return spans_intern(&t.stacks, ids, n * 4)
 
@@ -86,6 +97,17 @@ cdef inline int flush_list(Tables* t) noexcept nogil:
         return fail(&t.status, ERR_MEMORY, "stacks")
     (<uint32_t*> t.stack_of.data)[t.list_owner] = id | SEALED
     t.list_owner = NONE32
+    return OK
+
+
+cdef inline int stack_id(Tables* t, uint32_t raw, uint32_t* out) noexcept nogil:
+    # The stack that a frames list is; from here on the list must stay as it is.
+    cdef uint32_t* slot
+    if t.list_owner == raw and flush_list(t) != OK:
+        return t.status.code
+    slot = <uint32_t*> t.stack_of.data + raw
+    slot[0] |= SEALED
+    out[0] = slot[0] & ~SEALED
     return OK
 
 

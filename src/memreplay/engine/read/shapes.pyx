@@ -122,7 +122,6 @@ cdef inline int want_time(Tables* t, const Value* v, uint32_t key, int64_t* out)
 
 
 cdef inline int want_stack(Tables* t, const Value* v, uint32_t key, uint32_t* out) noexcept nogil:
-    cdef uint32_t* slot
     if v.kind == V_STACK:
         out[0] = v.idx
         return OK
@@ -133,12 +132,7 @@ cdef inline int want_stack(Tables* t, const Value* v, uint32_t key, uint32_t* ou
         return unknown_stack(t, v.idx, out)
     if v.kind != V_FRAMES:
         return fail(&t.status, ERR_TYPE, key_name(key))
-    if t.list_owner == v.idx and flush_list(t) != OK:
-        return t.status.code
-    slot = <uint32_t*> t.stack_of.data + v.idx
-    slot[0] |= SEALED
-    out[0] = slot[0] & ~SEALED
-    return OK
+    return stack_id(t, v.idx, out)
 
 
 cdef inline int wrong_part(Tables* t, const Value* v, uint32_t unknown,

@@ -15,8 +15,10 @@ cdef extern from *:
     const uint32_t APPENDED "0x80000000u"
     # It is no MARK, but an inert function that waits for its arguments: see op_inert().
     const uint32_t INERT "0x40000000u"
+    # Items above this MARK were set in the dict below it already.
+    const uint32_t ITEMS_SET "0x20000000u"
     # The rest is the position on the stack.
-    const uint32_t POSITION "0x3fffffffu"
+    const uint32_t POSITION "0x1fffffffu"
 
 cdef enum Inert:
     # The functions that a pickle may name: TorchScript's C++ pickler once tagged its containers by
@@ -125,17 +127,22 @@ cdef inline int op_get(VM* vm, uint64_t index) noexcept nogil:
     return push(vm, &v)
 
 
-cdef inline int pop_mark(VM* vm, size_t* at, bint appends) noexcept nogil:
-    # The position of the topmost MARK, which is open no more. What lies on it is still there.
+cdef inline int pop_mark(VM* vm, size_t* at, uint32_t by) noexcept nogil:
+    # The position of the topmost MARK, which is open no more. What lies on it is still there. `by`
+    # is APPENDED for APPENDS, ITEMS_SET for SETITEMS, else 0.
+    cdef uint32_t taken
     if vm.marks.len == 0:
         return fail(&vm.tables.status, ERR_STACK, "no MARK")
     if over_inert(vm):
         return inert_misused(vm)
     at[0] = top_mark(vm)
     vm.marks.len -= 1
-    if not appends and (<uint32_t*> vm.marks.data)[vm.marks.len] & APPENDED:
-        # The hot path has appended what was above this MARK already.
-        return fail(&vm.tables.status, ERR_SHAPE, "events that are not appended to their trace")
+    taken = (<uint32_t*> vm.marks.data)[vm.marks.len] & (APPENDED | ITEMS_SET)
+    if taken & ~by:
+        # What was above this MARK has gone where it belongs already.
+        if taken & APPENDED:
+            return fail(&vm.tables.status, ERR_SHAPE, "events that are not appended to their trace")
+        return fail(&vm.tables.status, ERR_SHAPE, "items that are not set in their dict")
     return OK
 
 

@@ -172,6 +172,7 @@ cdef struct Window:
     int64_t first_time   # of the first event that has one
     bint timeless        # a bound in time met an event without one
     Map64 before         # address -> carried block, or NONE32 when it was seen but is free
+    Map64 asked          # address that was not seen when its free was requested -> 1
     Buf carried          # Carried: the blocks live when the range begins (with gaps: size -1)
     Buf gaps             # u32: free places in carried
     Map64 after          # address -> AfterMark of the events after the range that name it

@@ -1,5 +1,5 @@
 # The pickle machine's state: window, value stack, marks, memo, limits; and the stacks seen before.
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from memreplay.engine.base.cursor cimport Cursor
 from memreplay.engine.base.growbuf cimport Buf
 from memreplay.engine.base.hashmap cimport Spans
@@ -12,6 +12,18 @@ cdef struct RawStack:
     uint32_t stack
     uint32_t next
     uint32_t after_next
+    uint32_t puts          # entries that it stores in the memo: of frames that are written out
+    uint64_t memo_at       # where it stored them
+
+
+cdef struct Written:
+    # A frame that stood written out: the row of frame_of that its memo entries name (or NONE32),
+    # its bytes where they may be compared (size is not 0), and the frame that came after it last.
+    uint32_t row
+    uint32_t next
+    uint32_t at
+    uint16_t size
+    uint16_t puts          # entries that it stores: its own, or none
 
 
 cdef struct VM:
@@ -29,6 +41,11 @@ cdef struct VM:
     Spans raw          # the bytes of frames lists, between MARK and APPENDS
     Buf raw_info       # RawStack, a row a span of raw
     uint32_t raw_last
+    Buf written        # Written, by frame id
+    Buf written_bytes  # u8: how they were written
+    uint64_t forgotten  # of these bytes: what they say holds no more
+    uint32_t written_last, written_missed
+    bint numbered      # a frame that was written out names its place in the memo
     bint started
     uint64_t fast_events
     uint64_t frame_end     # stream offset at which the last FRAME says that it ends

@@ -9,12 +9,14 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset, strlen
 from memreplay.engine.base.cursor cimport *
 from memreplay.engine.read.fast cimport FAST_FAIL, FAST_ROOM, FAST_YES, fast_event
+from memreplay.engine.read.frames cimport fast_list
 from memreplay.engine.base.growbuf cimport *
 from memreplay.engine.base.hashmap cimport *
 from memreplay.engine.read.memo cimport *
 from memreplay.engine.read.opcodes cimport *
 from memreplay.engine.read.keys cimport *
 from memreplay.engine.read.opening cimport open_container, within_input
+from memreplay.engine.read.pairs cimport has_pairs, set_pairs
 from memreplay.engine.read.parts cimport pair_of_ints
 from memreplay.engine.read.repeated cimport repeat_event
 from memreplay.engine.read.shapes cimport append_item, set_item
@@ -45,6 +47,8 @@ cdef int vm_init(VM* vm, Tables* tables, const Limits* limits, uint64_t seed) no
     buf_init(&vm.memo, 4)
     buf_init(&vm.memo_num, 8)
     buf_init(&vm.raw_info, sizeof(RawStack))
+    buf_init(&vm.written, sizeof(Written))
+    buf_init(&vm.written_bytes, 1)
     if raw_init(vm, seed) < 0:
         return fail(&tables.status, ERR_MEMORY, "reader")
     return OK
@@ -56,6 +60,8 @@ cdef void vm_free(VM* vm) noexcept nogil:
     buf_free(&vm.memo)
     buf_free(&vm.memo_num)
     buf_free(&vm.raw_info)
+    buf_free(&vm.written)
+    buf_free(&vm.written_bytes)
     spans_free(&vm.raw)
 
 
@@ -161,7 +167,7 @@ cdef inline int op_appends(VM* vm) noexcept nogil:
     cdef size_t i
     cdef Value* s
     vm.tables.read_bytes = cursor_offset(&vm.cur)
-    if pop_mark(vm, &at, True) != OK:
+    if pop_mark(vm, &at, APPENDED) != OK:
         return vm.tables.status.code
     if at < floor_of(vm) + 1:
         return fail(&vm.tables.status, ERR_STACK, "no list under the MARK")
@@ -178,7 +184,7 @@ cdef inline int op_setitems(VM* vm) noexcept nogil:
     cdef size_t i
     cdef Value* s
     vm.tables.read_bytes = cursor_offset(&vm.cur)
-    if pop_mark(vm, &at, False) != OK:
+    if pop_mark(vm, &at, ITEMS_SET) != OK:
         return vm.tables.status.code
     if at < floor_of(vm) + 1 or (vm.stack.len - at - 1) & 1:
         return fail(&vm.tables.status, ERR_STACK, "no dict for these keys and values")
@@ -284,7 +290,7 @@ cdef inline int op_collect(VM* vm, uint8_t op) noexcept nogil:
     cdef size_t at = 0
     cdef size_t n
     cdef Value v
-    if pop_mark(vm, &at, False) != OK:
+    if pop_mark(vm, &at, 0) != OK:
         return vm.tables.status.code
     n = vm.stack.len - at - 1
     if op == TUPLE:
@@ -506,8 +512,13 @@ cdef inline int run_opcode(VM* vm, const uint8_t** pp) noexcept nogil:
     elif op == EMPTY_LIST:
         vm.binary = True
         code = op_empty(vm, True)
+        if code == OK and values(vm)[vm.stack.len - 1].kind == V_FRAMES:
+            used = fast_list(vm, p + 1) - p
+            code = t.status.code
     elif op == MARK:
         code = op_mark(vm)
+        if code == OK and vm.stack.len > 1 and has_pairs(values(vm)[vm.stack.len - 2].kind):
+            used = set_pairs(vm, p + 1) - p
     elif op == SETITEMS:
         code = op_setitems(vm)
     elif op == SETITEM:
@@ -616,7 +627,7 @@ cdef inline int run_opcode(VM* vm, const uint8_t** pp) noexcept nogil:
     elif op == TUPLE or op == LIST or op == DICT or op == FROZENSET:
         code = op_collect(vm, op)
     elif op == ADDITEMS:
-        code = pop_mark(vm, &at, False)
+        code = pop_mark(vm, &at, 0)
         if code == OK:
             vm.stack.len = at
             code = need_values(vm, 1)
@@ -624,11 +635,11 @@ cdef inline int run_opcode(VM* vm, const uint8_t** pp) noexcept nogil:
         if vm.stack.len > floor_of(vm):
             vm.stack.len -= 1
         else:
-            code = pop_mark(vm, &at, False)
+            code = pop_mark(vm, &at, 0)
             if code == OK:
                 vm.stack.len = at
     elif op == POP_MARK:
-        code = pop_mark(vm, &at, False)
+        code = pop_mark(vm, &at, 0)
         if code == OK:
             vm.stack.len = at
     elif op == DUP:

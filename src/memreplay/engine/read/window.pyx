@@ -14,6 +14,9 @@ from memreplay.engine.base.hashmap cimport (
 from memreplay.engine.base.status cimport ERR_MEMORY, fail
 from memreplay.engine.read.tables cimport *
 
+cdef extern from *:
+    const uint32_t UNSEEN "0xFFFFFFFEu"   # in `before`: not there
+
 
 cdef Window* window_new(const Tables* t, int32_t device) noexcept nogil:
     cdef Window* w = <Window*> calloc(1, sizeof(Window))
@@ -25,7 +28,8 @@ cdef Window* window_new(const Tables* t, int32_t device) noexcept nogil:
     buf_init(&w.gaps, 4)
     buf_init(&w.late, sizeof(Carried))
     buf_init(&w.segment_events, sizeof(SegmentEvent))
-    if map64_init(&w.before, t.strings.seed) < 0 or map64_init(&w.after, t.strings.seed + 1) < 0:
+    if (map64_init(&w.before, t.strings.seed) < 0 or map64_init(&w.after, t.strings.seed + 1) < 0
+            or map64_init(&w.asked, t.strings.seed + 2) < 0):
         window_free(w)
         return NULL
     return w
@@ -35,6 +39,7 @@ cdef void window_free(Window* w) noexcept nogil:
     if w == NULL:
         return
     map64_free(&w.before)
+    map64_free(&w.asked)
     map64_free(&w.after)
     buf_free(&w.carried)
     buf_free(&w.gaps)
@@ -105,11 +110,14 @@ cdef int drop(Window* w, const Event* e) noexcept nogil:
     return 0
 
 
-cdef void request(Window* w, const Event* e) noexcept nogil:
-    # A free requested before the range.
-    cdef uint32_t at = map64_get(&w.before, e.address, NONE32)
+cdef int request(Window* w, const Event* e) noexcept nogil:
+    # A free requested before the range: of a carried block, or of one that a later event names.
+    cdef uint32_t at = map64_get(&w.before, e.address, UNSEEN)
+    if at == UNSEEN:
+        return -1 if map64_at(&w.asked, e.address, 1) == NULL else 0
     if at != NONE32:
         (<Carried*> w.carried.data)[at].pending = PENDING_YES
+    return 0
 
 
 cdef int follow(Window* w, const Event* e) noexcept nogil:
@@ -161,7 +169,7 @@ cdef int leave_mark(Tables* t, Window* w, const Event* e) noexcept nogil:
     elif e.action == A_FREE_COMPLETED:
         code = drop(w, e)
     elif e.action == A_FREE_REQUESTED:
-        request(w, e)
+        code = request(w, e)
     if code < 0:
         fail(&t.status, ERR_MEMORY, "range")
     return w.phase

@@ -39,8 +39,8 @@ cdef struct Arena:
     Buf order                  # u32: carried blocks by address
     Buf bytes                  # i64 an event: of an alloc the size of its block, else 0
     Buf pool                   # u32 an event: pair id of its pool, or NONE32
-    Buf carried_bytes             # i64 a carried block
-    Buf carried_origin            # u32 a carried block: index in origins, or NONE32
+    Buf carried_bytes          # i64 a carried block
+    Buf carried_origin         # u32 a carried block: index in origins, or NONE32
     Buf doubtful               # u8 a carried block: its size is assumed
     Buf synthetic              # u8 a stack, or empty: its allocs carry sizes of blocks
     uint64_t next_segment      # index in reserve.events

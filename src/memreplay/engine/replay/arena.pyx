@@ -110,7 +110,7 @@ cdef int sort_carried(Arena* a) noexcept nogil:
 
 
 cdef uint64_t carried_size(Arena* a, uint32_t block, const Origin* o, uint64_t room,
-                            bint first) noexcept nogil:
+                           bint first) noexcept nogil:
     # The size of a block that was there before the first event, which has `room` up to the next
     # block in use, or to the segment's end. Marks it where that is assumed.
     cdef const Carried* b = <const Carried*> a.replay.carried.data + block

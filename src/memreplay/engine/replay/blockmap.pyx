@@ -5,7 +5,8 @@ then, which blocks from the live set, whose sizes and addresses the arena knows;
 them is free, as the allocator merges free neighbours at once.
 
 A *unit* is what empty_cache() gives back as a whole: a segment, or a handle of an expandable one.
-A unit without a block in use can be given back; of any other the free bytes are blocked (blockers.pyx).
+A unit without a block in use can be given back; of any other the free bytes are blocked
+(blockers.pyx).
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t

@@ -11,7 +11,7 @@ cdef enum:
 cdef struct Classes:
     Buf keys         # u64 a class: pair id of the pool, or the stream; that of class 0 says nothing
     Buf of_event     # u32 an event: the class of an alloc or of a segment event, else 0
-    Buf of_carried      # u32 a carried block
+    Buf of_carried   # u32 a carried block
     Buf of_region    # u32 a region that was there at the start
 
 

@@ -12,8 +12,8 @@ cdef struct Lives:
     const Replay* replay
     const uint32_t* end     # an event: of an alloc the event that ended it, else NONE32
     const int64_t* bytes    # an event: of an alloc its bytes
-    Buf carried_end            # u32 a carried block: the event that ended it, NONE32 or NEVER
-    Buf carried_bytes          # i64 a carried block
+    Buf carried_end         # u32 a carried block: the event that ended it, NONE32 or NEVER
+    Buf carried_bytes       # i64 a carried block
     Buf keep                # u8 an event: whether an alloc counts; empty when all do
 
 

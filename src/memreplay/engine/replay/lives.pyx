@@ -26,8 +26,8 @@ cdef int lives_requested(Lives* l, const Replay* r) noexcept nogil:
     l.replay = r
     l.end = <const uint32_t*> r.match.data
     l.bytes = <const int64_t*> r.tables.size.data + r.first
-    if buf_reserve(&l.carried_end, r.carried.len) < 0 or buf_reserve(&l.carried_bytes,
-                                                                   r.carried.len) < 0:
+    if (buf_reserve(&l.carried_end, r.carried.len) < 0
+            or buf_reserve(&l.carried_bytes, r.carried.len) < 0):
         return ERR_MEMORY
     l.carried_end.len = r.carried.len
     l.carried_bytes.len = r.carried.len

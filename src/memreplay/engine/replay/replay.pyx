@@ -48,7 +48,7 @@ cdef void replay_free(Replay* r) noexcept nogil:
 
 
 cdef inline int push_carried(Replay* r, uint64_t address, int64_t size, uint32_t stack,
-                              uint32_t block, bint doubtful, uint8_t pending) noexcept nogil:
+                             uint32_t block, bint doubtful, uint8_t pending) noexcept nogil:
     # One more block, live to the end as far as is known yet.
     cdef Carried b
     memset(&b, 0, sizeof(Carried))
@@ -84,6 +84,13 @@ cdef inline int end_carried(Replay* r, uint32_t i, uint32_t event) noexcept nogi
     return OK
 
 
+cdef inline int pending_of(const Replay* r, uint64_t address, int otherwise) noexcept nogil:
+    # The Pending of a block that no event before the range names, but for requests of its free.
+    if r.window != NULL and map64_get(&r.window.asked, address, 0):
+        return PENDING_YES
+    return otherwise
+
+
 cdef int take_carried(Replay* r) noexcept nogil:
     # Begins where the events before the range left off: their live blocks, the addresses they
     # named.
@@ -102,7 +109,7 @@ cdef int take_carried(Replay* r) noexcept nogil:
             return fail(&r.status, ERR_MEMORY, "replay")
         slot.value = CARRIED | <uint32_t> r.carried.len
         if push_carried(r, carried[i].address, carried[i].size, carried[i].stack, NONE32,
-                         False, carried[i].pending) != OK:
+                        False, carried[i].pending) != OK:
             return r.status.code
     return OK
 
@@ -111,12 +118,14 @@ cdef int add_late(Replay* r) noexcept nogil:
     # Blocks that events after the range free, and that none before that named: live all through it.
     cdef const Carried* late = <const Carried*> r.window.late.data
     cdef uint64_t i, known
+    cdef int pending
     for i in range(r.window.late.len):
         known = r.live.used
         if map64_at(&r.live, late[i].address, NONE32) == NULL:
             return fail(&r.status, ERR_MEMORY, "replay")
+        pending = pending_of(r, late[i].address, late[i].pending)
         if r.live.used != known and push_carried(r, late[i].address, late[i].size, late[i].stack,
-                                                  NONE32, True, late[i].pending) != OK:
+                                                 NONE32, True, pending) != OK:
             return r.status.code
     return OK
 
@@ -185,7 +194,8 @@ cdef inline int apply_free(Replay* r, uint32_t i, uint64_t address, int64_t size
         slot.value = NONE32
     elif r.live.used != known:
         # An address that the trace names for the first time: live since before the first event.
-        if push_carried(r, address, size, stacks[i], NONE32, True, PENDING_UNLESS_SEEN) != OK:
+        if push_carried(r, address, size, stacks[i], NONE32, True,
+                        pending_of(r, address, PENDING_UNLESS_SEEN)) != OK:
             return r.status.code
         return end_carried(r, <uint32_t> r.carried.len - 1, i)
     else:
@@ -203,6 +213,7 @@ cdef int add_final_blocks(Replay* r) noexcept nogil:
     cdef int64_t size
     cdef Slot64* slot
     cdef uint32_t mark
+    cdef int pending
     for i in range(rows.first_block, rows.end_block):
         if segments[blocks[i].segment].device != r.device or blocks[i].state == STATE_INACTIVE:
             continue
@@ -218,9 +229,11 @@ cdef int add_final_blocks(Replay* r) noexcept nogil:
         if slot == NULL:
             return fail(&r.status, ERR_MEMORY, "replay")
         if r.live.used != known:
+            pending = PENDING_NO
+            if is_pending(&blocks[i]) and not mark & AFTER_REQUESTED:
+                pending = PENDING_UNLESS_SEEN
             if push_carried(r, blocks[i].address, size, blocks[i].stack, <uint32_t> i, False,
-                             PENDING_UNLESS_SEEN if is_pending(&blocks[i])
-                             and not mark & AFTER_REQUESTED else PENDING_NO) != OK:
+                            pending_of(r, blocks[i].address, pending)) != OK:
                 return r.status.code
         elif is_carried(slot.value):
             # Allocated before the range, and there to the end: the segments know its block.

@@ -72,7 +72,7 @@ KINDS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_known_writers_take_the_hot_path(writer: str, kind: str) -> None:
     snap = read_both(WRITERS[writer](trace(**KINDS[kind])))
-    # An event that brings something new (a frame, an address shape) is left to the general path.
+    # An event that brings something new (a key, an address shape) is left to the general path.
     assert snap.native.fast_events > snap.native.n_events // 4
 
 
@@ -82,8 +82,7 @@ def test_most_events_take_it() -> None:
         frames = FRAMES[i % 7 : i % 7 + i % 11]
         builder.alloc(A + 512 * i, i, frames=frames).free(A + 512 * i, i, frames=frames)
     snap = mr.open(build.dump(builder.build()))
-    # All but those that bring a frame, and those with one frame: APPEND, not MARK … APPENDS.
-    assert snap.native.fast_events > 0.88 * snap.native.n_events
+    assert snap.native.fast_events > 0.98 * snap.native.n_events
 
 
 def test_two_devices() -> None:
@@ -115,7 +114,7 @@ def test_a_frames_list_of_one() -> None:
 
     snap = read_both(short(fill, after=2))
     assert [len(snap.stack(int(s))) for s in snap.events.stack] == [0, 0, 1, 1, 1, 1, 0, 0]
-    assert snap.native.fast_events == 4
+    assert snap.native.fast_events == 8
 
 
 def frame_and_then(ops: Ops, n: int) -> None:
@@ -136,7 +135,7 @@ def test_a_frames_list_in_several_batches() -> None:
 
     snap = read_both(short(fill, after=2))
     assert len(snap.stack(int(snap.events.stack[3]))) == 4
-    assert snap.native.fast_events == 4
+    assert snap.native.fast_events == 5
 
 
 @pytest.mark.parametrize("n", [999, 1000, 1001, 1002, 2001])
@@ -172,7 +171,7 @@ def test_shared_lists_of_the_hot_path() -> None:
 
     snap = read_both(short(fill))
     assert [len(snap.stack(int(s))) for s in snap.events.stack] == [0, 0, 2, 2, 1, 2, 1]
-    assert snap.native.fast_events == 6
+    assert snap.native.fast_events == 7
 
 
 def test_a_list_of_the_hot_path_may_not_change_later() -> None:

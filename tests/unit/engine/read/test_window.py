@@ -31,6 +31,25 @@ def test_an_empty_range_lies_where_it_was_asked_for() -> None:
     assert (behind.events, behind.first_event, behind.carried_bytes) == (0, 3, 7)
 
 
+@pytest.mark.parametrize("end", ["in the range", "after it", "never"])
+def test_a_free_requested_before_the_range_of_a_block_that_nothing_named_yet(end: str) -> None:
+    builder = SnapshotBuilder().free_requested(B, 7).alloc(A, 1).free_requested(B, 7)
+    if end == "in the range":
+        builder.free_completed(B, 7)
+    builder.alloc(A + 1, 2)
+    if end == "after it":
+        builder.free_completed(B, 7)
+    if end == "never":
+        builder.finish_segments([(0, B, 7)])
+    dumped = build.dump(builder.build())
+    whole, part = mr.open(dumped).replay(), mr.open(dumped, start=1, stop=4).replay()
+    for measure in ("requested", "held"):
+        usage, ranged = whole.measure(measure), part.measure(measure)  # type: ignore[arg-type]
+        assert ranged.series.tolist() == usage.series.tolist()[1:4]
+        assert ranged.start_bytes == usage.series[0]
+    assert (part.carried_bytes, part.measure("held").start_bytes) == (7, 0)
+
+
 def test_times_at_the_ends_of_64_bits() -> None:
     snap = mr.open(data((-(2**62) - 9, 2**62 + 9)), start=Moment("elapsed", 1))
     assert snap.replay().events == 1

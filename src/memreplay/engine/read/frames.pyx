@@ -1,0 +1,432 @@
+"""Frames lists with frames that are written out, and those outside of events: no value stack.
+
+The hot path's own lists are GETs that were seen before: fast.pxd. What is here is compiled by
+itself, so that the compiler sees no reason to inline less of that.
+"""
+
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcmp, memcpy, memset
+from memreplay.engine.base.cursor cimport read_u32
+from memreplay.engine.read.fast cimport *
+from memreplay.engine.base.growbuf cimport buf_reserve, push_bytes, push_item, push_u32
+from memreplay.engine.base.hashmap cimport (
+    NONE32, Spans, hash_span, spans_add, spans_find, spans_intern
+)
+from memreplay.engine.read.keys cimport *
+from memreplay.engine.read.memo cimport INDEX_BITS, INDEX_MASK, memo_entry
+from memreplay.engine.read.opcodes cimport *
+from memreplay.engine.read.parts cimport (
+    flush_frame, flush_list, intern_frame, intern_stack, sealed_frame
+)
+from memreplay.engine.read.stack cimport values
+from memreplay.engine.base.status cimport ERR_MEMORY, OK, fail
+from memreplay.engine.read.tables cimport EMPTY_STACK, SEALED, FrameKey, Tables
+from memreplay.engine.read.value cimport *
+from memreplay.engine.read.vm cimport VM, RawStack, Written
+
+
+cdef int fast_decode(VM* vm, const uint8_t* p, const uint8_t* stop,
+                     uint32_t* stack) noexcept nogil:
+    # Maps the GETs in [p, stop) to frames by value, and interns the stack.
+    cdef Tables* t = vm.tables
+    cdef const uint32_t* memo = <const uint32_t*> vm.memo.data
+    cdef uint64_t n = vm.memo.len
+    cdef uint64_t index
+    cdef uint32_t entry
+    cdef uint32_t* ids
+    cdef size_t count = 0
+    if flush_list(t) != OK or flush_frame(t) != OK:
+        return FAST_FAIL
+    t.list.len = 0
+    if buf_reserve(&t.list, <size_t> (stop - p) // 2 + 1) < 0:
+        fail(&t.status, ERR_MEMORY, "stacks")
+        return FAST_FAIL
+    ids = <uint32_t*> t.list.data
+    while p < stop:
+        if p[0] == BINGET:
+            index = p[1]
+            p += 2
+        else:
+            index = read_u32(p + 1)
+            p += 5
+        entry = memo[index] if index < n else 0
+        if entry >> INDEX_BITS != V_FRAME:
+            return FAST_NO
+        ids[count] = sealed_frame(t, entry & INDEX_MASK)
+        count += 1
+    t.list.len = count
+    return fast_intern(vm, stack)
+
+
+cdef int fast_intern(VM* vm, uint32_t* stack) noexcept nogil:
+    # The stack of the frames in `list`.
+    cdef Tables* t = vm.tables
+    stack[0] = intern_stack(t, <const uint32_t*> t.list.data, t.list.len)
+    if stack[0] == NONE32:
+        fail(&t.status, ERR_MEMORY, "stacks")
+        return FAST_FAIL
+    return FAST_YES
+
+
+cdef int fast_keep(VM* vm, const uint8_t* p, size_t m, uint64_t h, uint32_t stack,
+                   uint64_t memo_at, uint64_t puts) noexcept nogil:
+    # Remembers m bytes of a frames list, with their hash.
+    cdef RawStack row
+    cdef uint32_t id
+    if vm.raw.data.len + m > RAW_LIMIT:
+        return FAST_YES
+    row.stack = stack
+    row.next = NONE32
+    row.after_next = NONE32
+    row.puts = <uint32_t> puts
+    row.memo_at = memo_at
+    id = spans_add(&vm.raw, p, m, h)
+    if id == NONE32 or push_item(&vm.raw_info, &row) < 0:
+        fail(&vm.tables.status, ERR_MEMORY, "stacks")
+        return FAST_FAIL
+    fast_follow(vm, id)
+    return FAST_YES
+
+
+cdef int fast_new(VM* vm, const uint8_t* p, size_t m, uint64_t h, uint32_t* stack) noexcept nogil:
+    # A list that was never seen: m bytes of GETs and APPENDS, and their hash.
+    cdef int code = fast_decode(vm, p, p + m - 1, stack)
+    return fast_keep(vm, p, m, h, stack[0], 0, 0) if code == FAST_YES else code
+
+
+cdef int fast_repeat(VM* vm, uint32_t id, uint64_t n) noexcept nogil:
+    # Stores in the memo, from entry n on, what the frames of raw stack `id` stored the last time.
+    cdef const RawStack* row = <const RawStack*> vm.raw_info.data + id
+    cdef uint32_t* memo
+    if row.memo_at + row.puts > vm.memo.len:
+        return FAST_NO
+    if (vm.memo.cap - n < row.puts + 4
+            and buf_reserve(&vm.memo, n - vm.memo.len + row.puts + 4) < 0):
+        fail(&vm.tables.status, ERR_MEMORY, "memo")
+        return FAST_FAIL
+    memo = <uint32_t*> vm.memo.data
+    memcpy(memo + n, memo + row.memo_at, row.puts * 4)
+    return FAST_YES
+
+
+cdef enum:
+    MISSES = 64     # frames in a row that were not those expected: none is expected for a while,
+    AGAIN = 1000    # which is so many frames
+
+
+cdef int fast_written(VM* vm, const uint8_t** pp, const uint8_t* end, uint64_t* n,
+                      uint32_t* stack) noexcept nogil:
+    # fast_stack of a list in which frames are written out, for the first time or, by a writer that
+    # shares none, every time. With MEMOIZE, or no memo at all, equal bytes are equal stacks here
+    # too, and store equal entries.
+    cdef Tables* t = vm.tables
+    cdef const uint8_t* p = pp[0]
+    cdef uint64_t first = n[0]
+    cdef uint64_t h
+    cdef uint32_t entry, id
+    cdef RawStack* row
+    cdef int code
+    if flush_list(t) != OK or flush_frame(t) != OK:
+        return FAST_FAIL
+    t.list.len = 0
+    vm.numbered = False
+    while p[0] != APPENDS:
+        if end - p < ROOM:
+            return FAST_ROOM
+        if p[0] == EMPTY_DICT:
+            if not fast_next(vm, &p, end, n, &id):
+                code = fast_frame(vm, &p, end, n, &id)
+                if code != FAST_YES:
+                    return code
+        else:
+            entry = fast_get(&p, <const uint32_t*> vm.memo.data, n[0])
+            if entry >> INDEX_BITS != V_FRAME:
+                return FAST_NO
+            id = sealed_frame(t, entry & INDEX_MASK)
+        if push_u32(&t.list, id) < 0:
+            fail(&t.status, ERR_MEMORY, "stacks")
+            return FAST_FAIL
+    p += 1
+    if (p[0] == MARK or p[0] == EMPTY_DICT
+            or fast_frame_follows(p, <const uint32_t*> vm.memo.data, n[0])):
+        return FAST_NO
+    code = fast_intern(vm, stack)
+    if code != FAST_YES or vm.numbered:
+        pp[0] = p
+        return code
+    h = hash_span(pp[0], <size_t> (p - pp[0]), vm.raw.seed)
+    id = spans_find(&vm.raw, pp[0], <size_t> (p - pp[0]), h)
+    if id == NONE32:
+        code = fast_keep(vm, pp[0], <size_t> (p - pp[0]), h, stack[0], first, n[0] - first)
+    else:
+        row = <RawStack*> vm.raw_info.data + id
+        row.memo_at = first
+        fast_follow(vm, id)
+    pp[0] = p
+    return code
+
+
+cdef int fast_one(VM* vm, const uint8_t** pp, const uint8_t* end, uint64_t* n,
+                  uint32_t* stack) noexcept nogil:
+    # fast_stack of a list with one frame, which comes without a MARK, and APPEND.
+    cdef Tables* t = vm.tables
+    cdef const uint8_t* p = pp[0]
+    cdef uint32_t entry, id
+    cdef int code
+    if flush_list(t) != OK or flush_frame(t) != OK:
+        return FAST_FAIL
+    t.list.len = 0
+    if p[0] == EMPTY_DICT:
+        if not fast_next(vm, &p, end, n, &id):
+            code = fast_frame(vm, &p, end, n, &id)
+            if code != FAST_YES:
+                return code
+    else:
+        entry = fast_get(&p, <const uint32_t*> vm.memo.data, n[0])
+        if entry >> INDEX_BITS != V_FRAME:
+            return FAST_NO
+        id = sealed_frame(t, entry & INDEX_MASK)
+    if p[0] != APPEND:
+        return FAST_NO
+    p += 1
+    if (p[0] == MARK or p[0] == EMPTY_DICT
+            or fast_frame_follows(p, <const uint32_t*> vm.memo.data, n[0])):
+        return FAST_NO
+    if push_u32(&t.list, id) < 0:
+        fail(&t.status, ERR_MEMORY, "stacks")
+        return FAST_FAIL
+    pp[0] = p
+    return fast_intern(vm, stack)
+
+
+cdef inline bint fast_next(VM* vm, const uint8_t** p, const uint8_t* end, uint64_t* n,
+                           uint32_t* frame) noexcept nogil:
+    # Whether the bytes are those of the frame that came after the last one before.
+    cdef const Written* rows = <const Written*> vm.written.data
+    cdef const Written* row
+    cdef uint32_t id
+    if vm.written_last >= vm.written.len:
+        return False
+    if vm.written_missed > MISSES:
+        # Frames that come in no order: to look costs two misses of the cache. Now and then it is
+        # tried again.
+        vm.written_missed -= 1
+        return False
+    id = rows[vm.written_last].next
+    if id >= vm.written.len:
+        return False
+    row = &rows[id]
+    if (row.size == 0 or row.at < vm.forgotten or end - p[0] < row.size + ROOM
+            or vm.memo.cap - n[0] < 4 or memcmp(p[0], vm.written_bytes.data + row.at, row.size)):
+        vm.written_missed += 1
+        if vm.written_missed == MISSES:
+            vm.written_missed = MISSES + AGAIN
+        return False
+    vm.written_missed = 0
+    if row.puts:
+        (<uint32_t*> vm.memo.data)[n[0]] = memo_entry(V_FRAME, row.row)
+        n[0] += 1
+    vm.written_last = id
+    frame[0] = id
+    p[0] += row.size
+    return True
+
+
+cdef int fast_frame(VM* vm, const uint8_t** pp, const uint8_t* end, uint64_t* n,
+                    uint32_t* frame) noexcept nogil:
+    # One frame dict, from its EMPTY_DICT on, to a frame by value:
+    #
+    #     EMPTY_DICT [put] MARK  (key, value)*  SETITEMS [put]
+    #
+    # where a key or a text is a GET, or a string and its put.
+    cdef Tables* t = vm.tables
+    cdef FrameKey f
+    cdef const uint8_t* p = pp[0] + 1
+    cdef uint64_t at = n[0]
+    cdef uint64_t after, before
+    cdef uint32_t key, id, entry
+    cdef bint numbered = vm.numbered
+    vm.numbered = False
+    memset(&f, 0, sizeof(FrameKey))
+    if vm.memo.cap - at < 64 and buf_reserve(&vm.memo, at - vm.memo.len + 1024) < 0:
+        fail(&t.status, ERR_MEMORY, "memo")
+        return FAST_FAIL
+    # Until the frame is known its entry is that of nothing, which no GET takes.
+    if not frame_put(vm, &p, n, 0) or p[0] != MARK:
+        return FAST_NO
+    after = n[0]
+    p += 1
+    while p[0] != SETITEMS:
+        if end - p < ROOM:
+            return FAST_ROOM
+        if vm.memo.cap - n[0] < 4:
+            return FAST_NO
+        key = frame_text(vm, &p, n)
+        if key == NONE32:
+            return FAST_NO
+        if end - p < ROOM:
+            return FAST_ROOM
+        if key == K_LINE:
+            if not fast_int(&p, &f.line):
+                return FAST_NO
+            continue
+        if not is_frame_key(key):
+            before = n[0]
+            if not fast_skip(vm, &p, end, <uint32_t*> vm.memo.data, n):
+                return FAST_NO
+            # It may have named the place of what it stored.
+            vm.numbered |= n[0] != before
+            continue
+        if p[0] == NONE:
+            id = S_EMPTY
+            p += 1
+        else:
+            id = frame_text(vm, &p, n)
+            if id == NONE32:
+                return FAST_NO
+        if key == K_FILENAME:
+            f.file = id
+        elif key == K_NAME:
+            f.name = id
+        elif key == K_FX_NODE_OP:
+            f.fx_op = id
+        elif key == K_FX_NODE_NAME:
+            f.fx_name = id
+        elif key == K_FX_NODE_TARGET:
+            f.fx_target = id
+        else:
+            f.fx_trace = id
+    p += 1
+    id = intern_frame(t, &f)
+    if id == NONE32:
+        fail(&t.status, ERR_MEMORY, "frames")
+        return FAST_FAIL
+    frame[0] = id
+    if written_row(vm, id) != OK:
+        return FAST_FAIL
+    if at != after or is_put(p[0]):
+        if written_entry(vm, id, &entry) != FAST_YES:
+            return FAST_NO if t.status.code == OK else FAST_FAIL
+        if at != after:
+            (<uint32_t*> vm.memo.data)[at] = entry
+        if not frame_put(vm, &p, n, entry):
+            return FAST_NO
+    if not vm.numbered and n[0] == after:
+        written_keep(vm, id, pp[0], <size_t> (p - pp[0]), n[0] - at)
+    vm.numbered |= numbered
+    (<Written*> vm.written.data)[vm.written_last].next = id
+    vm.written_last = id
+    pp[0] = p
+    return FAST_YES
+
+
+cdef inline int written_row(VM* vm, uint32_t id) noexcept nogil:
+    # Makes the row of frame `id`, and those before it.
+    cdef Written none
+    none.row = NONE32
+    none.next = NONE32
+    none.at = 0
+    none.size = 0
+    none.puts = 0
+    while vm.written.len <= id:
+        if push_item(&vm.written, &none) < 0:
+            return fail(&vm.tables.status, ERR_MEMORY, "frames")
+    return OK
+
+
+cdef inline int written_entry(VM* vm, uint32_t id, uint32_t* entry) noexcept nogil:
+    # What a memo entry of frame `id` is. Frames are sealed as soon as they are read here, so that
+    # equal dicts share one.
+    cdef Tables* t = vm.tables
+    cdef Written* row = <Written*> vm.written.data + id
+    if row.row == NONE32:
+        if t.frame_of.len >= t.max_rows:
+            return FAST_NO
+        if push_u32(&t.frame_of, id | SEALED) < 0:
+            fail(&t.status, ERR_MEMORY, "frames")
+            return FAST_FAIL
+        row.row = <uint32_t> t.frame_of.len - 1
+    entry[0] = memo_entry(V_FRAME, row.row)
+    return FAST_YES
+
+
+cdef inline void written_keep(VM* vm, uint32_t id, const uint8_t* p, size_t size,
+                              uint64_t puts) noexcept nogil:
+    # Remembers how frame `id` was written: with GETs alone, and no number of its own.
+    cdef Written* row = <Written*> vm.written.data + id
+    if (row.size and row.at >= vm.forgotten) or size > 0xFFFF:
+        return
+    if vm.written_bytes.len + size > RAW_LIMIT:
+        return
+    row.at = <uint32_t> vm.written_bytes.len
+    # Out of memory, it is not remembered.
+    row.size = <uint16_t> size if push_bytes(&vm.written_bytes, p, size) == 0 else 0
+    row.puts = <uint16_t> puts
+
+
+cdef inline bint frame_put(VM* vm, const uint8_t** p, uint64_t* n, uint32_t entry) noexcept nogil:
+    # fast_put that notes whether the put names its index.
+    vm.numbered |= p[0][0] == BINPUT or p[0][0] == LONG_BINPUT
+    return fast_put(p, <uint32_t*> vm.memo.data, n, entry)
+
+
+cdef inline uint32_t frame_text(VM* vm, const uint8_t** p, uint64_t* n) noexcept nogil:
+    # The string id of a GET, or of a short string and its put; NONE32 when it is neither.
+    cdef const uint8_t* text = p[0] + 2
+    cdef size_t size = p[0][1]
+    cdef uint32_t id
+    if is_get(p[0][0]):
+        id = fast_get(p, <const uint32_t*> vm.memo.data, n[0])
+        return id & INDEX_MASK if id >> INDEX_BITS == V_STR else NONE32
+    if p[0][0] == BINUNICODE and read_u32(p[0] + 1) < 256:
+        size = read_u32(p[0] + 1)
+        text = p[0] + 5
+    elif p[0][0] != SHORT_BINUNICODE:
+        return NONE32
+    # The general path looks at these.
+    if size > vm.limits.string_bytes or (size and text[0] == 0):
+        return NONE32
+    id = spans_intern(&vm.tables.strings, text, size)
+    if id > INDEX_MASK:
+        return NONE32
+    p[0] = text + size
+    return id if frame_put(vm, p, n, memo_entry(V_STR, id)) else NONE32
+
+
+cdef const uint8_t* fast_list(VM* vm, const uint8_t* at) noexcept nogil:
+    # From behind the EMPTY_LIST of the frames list that lies on the stack, of a segment, a block or
+    # an event of the general path: its put, its frames and APPENDS, in one go. The place behind
+    # these, or `at`; an error is in the status. It stays a list to which more may be appended.
+    cdef Tables* t = vm.tables
+    cdef const uint8_t* p = at
+    cdef uint32_t row = values(vm)[vm.stack.len - 1].idx
+    cdef uint64_t n = vm.memo.len
+    cdef uint32_t stack = EMPTY_STACK
+    cdef int code = FAST_NO
+    if (n != vm.memo_used or n + 4 > vm.limits.memo or vm.marks.len + 2 > vm.limits.depth
+            or vm.cur.end - p < ROOM):
+        return at
+    if vm.memo.cap - n < 4 and buf_reserve(&vm.memo, 4) < 0:
+        fail(&t.status, ERR_MEMORY, "memo")
+        return at
+    if not fast_put(&p, <uint32_t*> vm.memo.data, &n, memo_entry(V_FRAMES, row)):
+        return at
+    t.list_owner = NONE32
+    if p[0] == MARK:
+        p += 1
+        code = fast_stack(vm, &p, vm.cur.end, &n, &stack)
+    elif p[0] == EMPTY_DICT or is_get(p[0]):
+        code = fast_one(vm, &p, vm.cur.end, &n, &stack)
+    if code == FAST_YES and n <= vm.limits.memo:
+        (<uint32_t*> t.stack_of.data)[row] = stack
+        vm.memo_used += n - vm.memo.len
+        vm.memo.len = n
+        return p
+    t.list.len = 0
+    t.list_owner = row
+    return at
+
+
+cdef uint32_t intern_other(Spans* t, const void* p, size_t n) noexcept nogil:
+    # spans_intern() for the hot path, where the span is mostly that of the event before.
+    return spans_intern(t, p, n)

@@ -1,0 +1,12 @@
+# Keys with plain values, set in the dict that they belong to without the value stack.
+from libc.stdint cimport uint8_t, uint32_t
+from memreplay.engine.read.value cimport V_ANNOTATION, V_BLOCK, V_FRAME, V_HIST, V_SEGMENT
+from memreplay.engine.read.vm cimport VM
+
+
+cdef inline bint has_pairs(uint32_t kind) noexcept nogil:
+    # Whether set_pairs() knows a dict of this kind.
+    return (kind == V_BLOCK or kind == V_FRAME or kind == V_SEGMENT or kind == V_HIST
+            or kind == V_ANNOTATION)
+
+cdef const uint8_t* set_pairs(VM* vm, const uint8_t* at) noexcept nogil
