@@ -37,6 +37,16 @@ settings.register_profile("few", deadline=None, print_blob=True, max_examples=5)
 settings.load_profile(os.environ.get("MEMREPLAY_PROFILE", "ci"))
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With --cov, count what unit tests reach by plain cases alone: random ones reach something else
+    each time, and tracing them takes long."""
+    if config.pluginmanager.hasplugin("_cov"):
+        for item in items:
+            unit = item.path.is_relative_to(ROOT / "tests" / "unit")
+            if not unit or item.get_closest_marker("hypothesis"):
+                item.add_marker("no_cover")
+
+
 def pytest_report_header() -> str:
     """The zone, which no test is to depend on; and whether this machine knows it."""
     return f"time zone: {os.environ['TZ']} (MEMREPLAY_TZ), UTC{time.strftime('%z')}"

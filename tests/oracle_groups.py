@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 from memreplay.analysis.categories.rules import DEFAULT_RULES, Rule
@@ -23,6 +23,12 @@ BEFORE = "(allocated before the recording)"
 NO_STACK = "(recorded without a stack)"
 NO_EVENTS = "(no events were recorded)"
 UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"]
+
+
+@cache
+def matches(pattern: str, text: str) -> bool:
+    """Whether the pattern is found in the text; real files have few frames, over and over."""
+    return re.search(pattern, text) is not None
 
 
 class Groups:
@@ -54,7 +60,7 @@ class Groups:
         texts = [f"{file}:{function}" for function, file, _ in one.frames]
 
         def met(patterns: Sequence[str]) -> bool:
-            return any(re.search(pattern, text) for pattern in patterns for text in texts)
+            return any(matches(pattern, text) for pattern in patterns for text in texts)
 
         if filters.include and not met(filters.include):
             return False
@@ -185,7 +191,7 @@ class Groups:
                     where = [f"{file}:{function}"]
                 asked.append((rule.frames, where))
             if all(
-                any(text and re.search(pattern, text) for text in those)
+                any(text and matches(pattern, text) for text in those)
                 for pattern, those in asked
                 if pattern is not None
             ):

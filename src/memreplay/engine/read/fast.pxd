@@ -14,7 +14,9 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy
 from memreplay.engine.base.cursor cimport read_u16, read_u32, read_u64
-from memreplay.engine.read.frames cimport fast_new, fast_one, fast_repeat, fast_written, intern_other
+from memreplay.engine.read.frames cimport (
+    fast_new, fast_one, fast_repeat, fast_written, intern_other,
+)
 from memreplay.engine.base.growbuf cimport Buf, buf_reserve, push_item, push_u32
 from memreplay.engine.base.hashmap cimport (
     NONE32, Spans, hash_span, span_at, span_is, spans_find

@@ -10,8 +10,8 @@ cdef extern from *:
 
 cdef struct Held:
     Status status
-    Buf end         # u32 an event: of an alloc the event that ended its holding, else NONE32
-    Buf carried_end # u32 a carried block: that event, NONE32 (never) or NEVER_HELD
+    Buf end          # u32 an event: of an alloc the event that ended its holding, else NONE32
+    Buf carried_end  # u32 a carried block: that event, NONE32 (never) or NEVER_HELD
     uint64_t requests       # free_requested events
     uint64_t unrequested    # allocations that a free_completed ended without a request
     uint64_t pending        # allocations whose free was requested and did not complete
