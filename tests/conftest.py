@@ -38,8 +38,8 @@ settings.load_profile(os.environ.get("MEMREPLAY_PROFILE", "ci"))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With --cov, count what unit tests reach by plain cases alone: random ones reach something else
-    each time, and tracing them takes long."""
+    """With --cov, count what unit tests reach by plain cases alone: random ones reach something
+    else each time, and tracing them takes long."""
     if config.pluginmanager.hasplugin("_cov"):
         for item in items:
             unit = item.path.is_relative_to(ROOT / "tests" / "unit")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -28,8 +27,8 @@ from memreplay.commands.shared.options import (
     tree_options,
     tree_shape,
 )
-from memreplay.commands.shared.output import render_document
 from memreplay.commands.shared.present import present
+from memreplay.commands.shared.rendering import rendering
 from memreplay.commands.shared.source import Reading, opened
 from memreplay.commands.shared.when import WhenType
 
@@ -173,7 +172,12 @@ def command(file: str, reading: Reading, selection: Selection, asked: Asked) -> 
                 stages=asked.stages,
             )
 
-    return present(file, work, partial(_render, fmt=asked.fmt), strict=selection.strict)
+    return present(
+        file,
+        work,
+        rendering(asked.fmt, "at.text:at_document", last="at.text:headlines"),
+        strict=selection.strict,
+    )
 
 
 def _moments(asked: Asked) -> list[When]:
@@ -196,13 +200,3 @@ def _moments(asked: Asked) -> list[When]:
     moments += [When("start")] * asked.at_start + [When("end")] * asked.at_end
     moments += [*asked.ats, *asked.addresses]
     return moments
-
-
-def _render(report: AtReport, fmt: str) -> str:
-    if fmt == "json":
-        from memreplay.render.record_json import render_json
-
-        return render_json(report)
-    from memreplay.commands.at.text import at_document, headlines
-
-    return render_document(at_document(report), last=headlines(report))

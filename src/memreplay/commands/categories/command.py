@@ -25,6 +25,7 @@ from memreplay.commands.shared.options import (
 )
 from memreplay.commands.shared.output import render_document, terminal_width
 from memreplay.commands.shared.present import present
+from memreplay.commands.shared.rendering import rendering
 from memreplay.commands.shared.source import Reading, opened
 from memreplay.errors import UsageError
 
@@ -131,17 +132,12 @@ def command(file: str, reading: Reading, selection: Selection, asked: Asked) -> 
             file, series, partial(_drawn, fmt=asked.fmt, width=width), strict=selection.strict
         )
     else:
-        return present(file, work, partial(_render, fmt=asked.fmt), strict=selection.strict)
-
-
-def _render(report: CategoriesReport, fmt: str) -> str:
-    if fmt == "json":
-        from memreplay.render.record_json import render_json
-
-        return render_json(report)
-    from memreplay.commands.categories.text import categories_document
-
-    return render_document(categories_document(report))
+        return present(
+            file,
+            work,
+            rendering(asked.fmt, "categories.text:categories_document"),
+            strict=selection.strict,
+        )
 
 
 def _drawn(report: TimelineReport, fmt: str, width: int) -> str:

@@ -30,8 +30,8 @@ from memreplay.commands.shared.options import (
     strict_option,
     top_option,
 )
-from memreplay.commands.shared.output import render_document
 from memreplay.commands.shared.present import present
+from memreplay.commands.shared.rendering import rendering
 from memreplay.commands.shared.source import Reading, opened
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def command(reading: Reading, selection: Selection, asked: Asked) -> int:
         after, exit_code = attempt(new, opening)
         if after is None:
             return exit_code
-        render = partial(_render, fmt=asked.fmt)
+        render = rendering(asked.fmt, "diff.text:diff_document")
         work_of_both = partial(work, before, after)
         return present(f"{base}, {new}", work_of_both, render, strict=selection.strict)
 
@@ -148,13 +148,3 @@ def given(name: str) -> bool:
     """Whether an option was named, and is not at its default."""
     ctx = click.get_current_context()
     return ctx.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
-
-
-def _render(report: DiffReport, fmt: str) -> str:
-    if fmt == "json":
-        from memreplay.render.record_json import render_json
-
-        return render_json(report)
-    from memreplay.commands.diff.text import diff_document
-
-    return render_document(diff_document(report))

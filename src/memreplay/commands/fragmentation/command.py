@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -26,10 +25,10 @@ from memreplay.commands.shared.options import (
 from memreplay.commands.shared.output import (
     byte_output,
     check_output,
-    render_document,
     terminal_width,
 )
 from memreplay.commands.shared.present import present, trust_code
+from memreplay.commands.shared.rendering import rendering
 from memreplay.commands.shared.source import Reading, opened
 from memreplay.errors import UsageError
 
@@ -117,7 +116,17 @@ def command(file: str, reading: Reading, selection: Selection, asked: Asked) -> 
             )
 
     if not picture:
-        return present(file, work, partial(_render, fmt=asked.fmt), strict=selection.strict)
+        return present(
+            file,
+            work,
+            rendering(
+                asked.fmt,
+                "fragmentation.text:fragmentation_document",
+                # One with a map has many blocks, which would take many lines each.
+                indent=None if asked.mapped else 2,
+            ),
+            strict=selection.strict,
+        )
     from memreplay.commands.fragmentation.plot import render_fragmentation_plot
     from memreplay.render.plot import check_plot
 
@@ -133,15 +142,3 @@ def command(file: str, reading: Reading, selection: Selection, asked: Asked) -> 
 
 def _cells() -> int:
     return max(_NARROWEST, min(_WIDEST, terminal_width() - _BESIDE))
-
-
-def _render(report: FragmentationReport, fmt: str) -> str:
-    if fmt == "json":
-        from memreplay.render.record_json import render_json
-
-        # Indented, but for one with a map, whose blocks would each take many lines.
-        mapped = any(device.map for device in report.devices)
-        return render_json(report, indent=None if mapped else 2)
-    from memreplay.commands.fragmentation.text import fragmentation_document
-
-    return render_document(fragmentation_document(report))

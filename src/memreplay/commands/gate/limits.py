@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from memreplay.commands.shared.options import MEASURES
 from memreplay.commands.shared.size import ShareType, SizeType
 from memreplay.errors import UsageError
 
@@ -77,7 +78,7 @@ _OPTIONS = (
     click.option("--no-oom", is_flag=True, help="Fail if a request for memory failed."),
     click.option(
         "--measure",
-        type=click.Choice(["requested", "held", "active", "allocated", "reserved"]),
+        type=click.Choice(MEASURES),
         default="held",
         show_default=True,
         help="Which bytes the limits on the peak and its growth count; held does not depend on"

@@ -25,8 +25,9 @@ from memreplay.commands.shared.options import (
     strict_option,
     top_option,
 )
-from memreplay.commands.shared.output import render_document, write
+from memreplay.commands.shared.output import write
 from memreplay.commands.shared.present import trust_code
+from memreplay.commands.shared.rendering import rendering
 from memreplay.commands.shared.size import SizeType
 from memreplay.commands.shared.source import Reading, opened
 
@@ -139,7 +140,7 @@ def command(file: str, reading: Reading, selection: Selection, asked: Asked) -> 
     report, exit_code = attempt(file, work)
     if report is None:
         return exit_code
-    write(_render(report, asked.fmt))
+    write(rendering(asked.fmt, "leaks.text:leaks_document")(report))
     if asked.fail and report.leaking:
         return LEAKING
     if not report.judged:
@@ -163,13 +164,3 @@ def _unsure(report: LeaksReport) -> str:
         if not device.judged and device.events:
             return f"device {device.device}: {device.not_judged}"
     return ""
-
-
-def _render(report: LeaksReport, fmt: str) -> str:
-    if fmt == "json":
-        from memreplay.render.record_json import render_json
-
-        return render_json(report)
-    from memreplay.commands.leaks.text import leaks_document
-
-    return render_document(leaks_document(report))

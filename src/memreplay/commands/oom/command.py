@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -21,8 +20,8 @@ from memreplay.commands.shared.options import (
     screen_top_option,
     strict_option,
 )
-from memreplay.commands.shared.output import render_document
 from memreplay.commands.shared.present import present
+from memreplay.commands.shared.rendering import rendering
 from memreplay.commands.shared.size import SizeType
 from memreplay.commands.shared.source import Reading, opened
 from memreplay.errors import UsageError
@@ -105,14 +104,6 @@ def command(file: str, reading: Reading, selection: Selection, asked: Asked) -> 
                 fold=asked.fmt == "text" and not asked.all_frames,
             )
 
-    return present(file, work, partial(_render, fmt=asked.fmt), strict=selection.strict)
-
-
-def _render(report: OomReport, fmt: str) -> str:
-    if fmt == "json":
-        from memreplay.render.record_json import render_json
-
-        return render_json(report)
-    from memreplay.commands.oom.text import oom_document
-
-    return render_document(oom_document(report))
+    return present(
+        file, work, rendering(asked.fmt, "oom.text:oom_document"), strict=selection.strict
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -27,8 +26,8 @@ from memreplay.commands.shared.options import (
     tree_options,
     tree_shape,
 )
-from memreplay.commands.shared.output import render_document
 from memreplay.commands.shared.present import present
+from memreplay.commands.shared.rendering import rendering
 from memreplay.commands.shared.source import Reading, opened
 
 if TYPE_CHECKING:
@@ -96,14 +95,9 @@ def command(file: str, reading: Reading, selection: Selection, asked: Asked) -> 
                 tree=tree_shape(asked.tree, whole=asked.all_frames),
             )
 
-    return present(file, work, partial(_render, fmt=asked.fmt), strict=selection.strict)
-
-
-def _render(report: PeakReport, fmt: str) -> str:
-    if fmt == "json":
-        from memreplay.render.record_json import render_json
-
-        return render_json(report)
-    from memreplay.commands.peak.text import headlines, peak_document
-
-    return render_document(peak_document(report), last=headlines(report))
+    return present(
+        file,
+        work,
+        rendering(asked.fmt, "peak.text:peak_document", last="peak.text:headlines"),
+        strict=selection.strict,
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -19,8 +18,8 @@ from memreplay.commands.shared.options import (
     strict_option,
     top_option,
 )
-from memreplay.commands.shared.output import render_document
 from memreplay.commands.shared.present import present
+from memreplay.commands.shared.rendering import rendering
 from memreplay.commands.shared.source import Reading, opened
 
 if TYPE_CHECKING:
@@ -73,16 +72,12 @@ def command(file: str, reading: Reading, selection: Selection, asked: Asked) -> 
     return present(
         file,
         work,
-        partial(_render, fmt=asked.fmt, top=selection.top, listed=asked.listed),
+        rendering(
+            asked.fmt,
+            "segments.text:segments_document",
+            indent=None,
+            top=selection.top,
+            listed=asked.listed,
+        ),
         strict=selection.strict,
     )
-
-
-def _render(report: SegmentsReport, fmt: str, top: int, listed: bool) -> str:
-    if fmt == "json":
-        from memreplay.render.record_json import render_json
-
-        return render_json(report, indent=None)
-    from memreplay.commands.segments.text import segments_document
-
-    return render_document(segments_document(report, top=top, listed=listed))

@@ -151,11 +151,15 @@ def _by(text: str) -> Callable[[F], F]:
     return click.option("--by", type=ByType(), metavar="WAY[,WAY...]", help=text)
 
 
+# Spelled out, as `model` is loaded late; a test compares the two.
+MEASURES = ("requested", "held", "active", "allocated", "reserved")
+
+
 def measure_option(function: F) -> F:
     """--measure."""
     return click.option(
         "--measure",
-        type=click.Choice(["requested", "held", "active", "allocated", "reserved"]),
+        type=click.Choice(MEASURES),
         default="requested",
         show_default=True,
         help="Which bytes: requested (as asked for, until the free completes), held (until the"
@@ -164,13 +168,10 @@ def measure_option(function: F) -> F:
     )(function)
 
 
-# Spelled out, as `model` is loaded late; a test compares the two.
-MEASURES = ("requested", "held", "active", "allocated", "reserved")
-
-
-def _measures(
+def measure_names(
     _ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]
 ) -> tuple[str, ...]:
+    """The measures that are named, each once: `--measure held,active --measure reserved`."""
     names = [name.strip() for text in value for name in text.split(",")]
     for name in names:
         if name not in MEASURES:
@@ -184,7 +185,7 @@ def measures_option(function: F) -> F:
         "--measure",
         "measures",
         multiple=True,
-        callback=_measures,
+        callback=measure_names,
         metavar="NAME[,NAME]",
         help="Which bytes: requested, held, active, allocated, reserved (default: all in a trace,"
         " else requested).",
@@ -194,10 +195,15 @@ def measures_option(function: F) -> F:
 MOST_POINTS = 1_000_000
 
 
-def _points(_ctx: click.Context, _param: click.Parameter, value: int | None) -> int | None:
-    if value is not None and not 0 <= value <= MOST_POINTS:
-        raise click.BadParameter(f"{value} is not between 0 and {MOST_POINTS:,}")
-    return value
+def points_from(least: int) -> Callable[[click.Context, click.Parameter, int | None], int | None]:
+    """A callback that takes numbers of points from `least` on."""
+
+    def points(_ctx: click.Context, _param: click.Parameter, value: int | None) -> int | None:
+        if value is not None and not least <= value <= MOST_POINTS:
+            raise click.BadParameter(f"{value} is not between {least} and {MOST_POINTS:,}")
+        return value
+
+    return points
 
 
 def points_option(function: F) -> F:
@@ -205,7 +211,7 @@ def points_option(function: F) -> F:
     return click.option(
         "--points",
         type=int,
-        callback=_points,
+        callback=points_from(0),
         metavar="N",
         help="For traces: show the lowest, highest and last value in each of N equal parts of"
         " the time (default: 10000; 0: after every event).",

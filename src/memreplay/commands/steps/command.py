@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -21,8 +20,8 @@ from memreplay.commands.shared.options import (
     strict_option,
     top_option,
 )
-from memreplay.commands.shared.output import render_document
 from memreplay.commands.shared.present import present
+from memreplay.commands.shared.rendering import rendering
 from memreplay.commands.shared.source import Reading, opened
 
 if TYPE_CHECKING:
@@ -78,14 +77,6 @@ def command(file: str, reading: Reading, selection: Selection, asked: Asked) -> 
                 snapshot, selection, annotation=asked.annotation, period=asked.period
             )
 
-    return present(file, work, partial(_render, fmt=asked.fmt), strict=selection.strict)
-
-
-def _render(report: StepsReport, fmt: str) -> str:
-    if fmt == "json":
-        from memreplay.render.record_json import render_json
-
-        return render_json(report)
-    from memreplay.commands.steps.text import steps_document
-
-    return render_document(steps_document(report))
+    return present(
+        file, work, rendering(asked.fmt, "steps.text:steps_document"), strict=selection.strict
+    )

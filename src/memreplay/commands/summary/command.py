@@ -18,8 +18,9 @@ from memreplay.commands.shared.options import (
     reading_options,
     strict_option,
 )
-from memreplay.commands.shared.output import render_document, write
+from memreplay.commands.shared.output import write
 from memreplay.commands.shared.present import trust_code
+from memreplay.commands.shared.rendering import rendering
 from memreplay.commands.shared.source import Reading, opened
 
 if TYPE_CHECKING:
@@ -57,6 +58,8 @@ def command(files: tuple[str, ...], reading: Reading, asked: Asked) -> int:
     whether a replay of it is exact, or what to record differently. With --format json, one file
     gives one indented object; several files give one object per line.
     """
+    indent = None if len(files) > 1 else 2
+    render = rendering(asked.fmt, "summary.text:summary_document", indent=indent)
     worst, written = 0, False
     for file in files:
         summary, exit_code = attempt(file, partial(_summarize, file, reading))
@@ -64,7 +67,7 @@ def command(files: tuple[str, ...], reading: Reading, asked: Asked) -> int:
         if summary is not None:
             if written and asked.fmt == "text":
                 write("")
-            write(_render(summary, asked.fmt, several=len(files) > 1))
+            write(render(summary))
             written = True
             worst = max(worst, trust_code(summary, asked.strict))
     return worst
@@ -75,13 +78,3 @@ def _summarize(file: str, reading: Reading) -> SnapshotSummary:
 
     with opened(file, reading) as snapshot:
         return summarize(snapshot)
-
-
-def _render(summary: SnapshotSummary, fmt: str, *, several: bool) -> str:
-    if fmt == "json":
-        from memreplay.render.record_json import render_json
-
-        return render_json(summary, indent=None if several else 2)
-    from memreplay.commands.summary.text import summary_document
-
-    return render_document(summary_document(summary))

@@ -17,8 +17,10 @@ from memreplay.commands.shared.options import (
     config_options,
     file_argument,
     from_zero,
+    measure_names,
     output_options,
     part_options,
+    points_from,
     reading_options,
     strict_option,
 )
@@ -38,26 +40,8 @@ if TYPE_CHECKING:
     from memreplay.commands.timeline.result import Axis, TimelineReport
     from memreplay.snapshot.model import MeasureName
 
-_MEASURES = ("requested", "held", "active", "allocated", "reserved")  # a test compares the two
 PICTURES = ("png", "svg")
-MOST_POINTS = 1_000_000
 POINTS = 1_000
-
-
-def _measures(
-    _ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]
-) -> tuple[str, ...]:
-    names = [name.strip() for text in value for name in text.split(",")]
-    for name in names:
-        if name not in _MEASURES:
-            raise click.BadParameter(f"{name!r} is not one of {', '.join(_MEASURES)}")
-    return tuple(dict.fromkeys(names)) or ("requested",)
-
-
-def _points(_ctx: click.Context, _param: click.Parameter, value: int | None) -> int | None:
-    if value is not None and not 1 <= value <= MOST_POINTS:
-        raise click.BadParameter(f"{value} is not between 1 and {MOST_POINTS:,}")
-    return value
 
 
 class Asked(Struct, frozen=True):
@@ -90,7 +74,7 @@ Examples:
     "--measure",
     "measures",
     multiple=True,
-    callback=_measures,
+    callback=measure_names,
     metavar="NAME[,NAME]",
     help="Which bytes: requested (default), held, active, allocated, reserved; several in one"
     " picture.",
@@ -125,7 +109,7 @@ Examples:
 @click.option(
     "--points",
     type=int,
-    callback=_points,
+    callback=points_from(1),
     metavar="N",
     help="Cut events or time into N buckets, each with its minimum and maximum (default: as many as"
     f" fit the width for text, else {POINTS}).",
@@ -175,7 +159,7 @@ def command(file: str, reading: Reading, selection: Selection, asked: Asked) -> 
             return timeline_report(
                 snapshot,
                 selection,
-                measures=asked.measures,
+                measures=asked.measures or ("requested",),
                 x="time" if asked.absolute else asked.x,
                 points=points,
                 fold=asked.fmt not in ("json", "csv"),

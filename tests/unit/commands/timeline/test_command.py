@@ -11,8 +11,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from memreplay.commands.app import app
-from memreplay.commands.timeline import command as timeline
-from memreplay.snapshot.model import MEASURES
 from tests import build
 from tests.build import SnapshotBuilder
 from tests.unit.commands.timeline.timelines import MIB, recording
@@ -28,10 +26,6 @@ def path(tmp_path: Path) -> str:
 
 def ask(runner: CliRunner, path: str, *options: str) -> Result:
     return runner.invoke(app, ["timeline", path, *options])
-
-
-def test_the_measures_are_those_of_the_model() -> None:
-    assert timeline._MEASURES == MEASURES
 
 
 def test_text(runner: CliRunner, path: str) -> None:

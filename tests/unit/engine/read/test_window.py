@@ -44,7 +44,7 @@ def test_a_free_requested_before_the_range_of_a_block_that_nothing_named_yet(end
     dumped = build.dump(builder.build())
     whole, part = mr.open(dumped).replay(), mr.open(dumped, start=1, stop=4).replay()
     for measure in ("requested", "held"):
-        usage, ranged = whole.measure(measure), part.measure(measure)  # type: ignore[arg-type]
+        usage, ranged = whole.measure(measure), part.measure(measure)
         assert ranged.series.tolist() == usage.series.tolist()[1:4]
         assert ranged.start_bytes == usage.series[0]
     assert (part.carried_bytes, part.measure("held").start_bytes) == (7, 0)
