@@ -40,7 +40,7 @@ class Named:
         self.rules = rules
         self.events = oracle.trace_of(snapshot, usage.replay.device)
         self.spans = spans(snap, usage.replay)
-        self.file_rank, self.function_rank = ranks(snap.native)
+        self.file_rank, self.function_rank = ranks(snap.code)
         self.strings = {snap.text(i): i for i in range(snap.native.n_strings)}
 
     def label(self, by: str, row: int, *, carried: bool = False) -> str:

@@ -277,6 +277,22 @@ def heavy_at_load(package: Path) -> Iterator[str]:
                 )
 
 
+def handles(package: Path) -> Iterator[str]:
+    """What the engine made of a file is asked through `snapshot`; analysis only hands it on, to
+    what the engine makes of it next."""
+    for module in modules(package, ".py"):
+        if module.top != "analysis":
+            continue
+        for node in ast.walk(ast.parse(module.text)):
+            if not isinstance(node, ast.Assign | ast.Attribute | ast.Subscript):
+                continue
+            kept = node.value
+            if isinstance(kept, ast.Attribute) and kept.attr == "native":
+                yield module.at(
+                    node.lineno, f"looks into {ast.unparse(kept)}; ask `snapshot` for it"
+                )
+
+
 def nameless(folder: Path) -> Iterator[str]:
     """Files whose first line does not say their job; empty ones have none."""
     for module in modules(folder, ".py", ".pyx", ".pxd"):
@@ -306,6 +322,7 @@ PACKAGE_RULES = (
     native_dependencies,
     impure,
     heavy_at_load,
+    handles,
     nameless,
     oversized,
 )
@@ -415,6 +432,8 @@ PLANTED = [
     ("io/s.py", "try:\n    import zstandard\nexcept ImportError: ...", "imports zstandard at"),
     ("commands/c.py", "import numpy as np", "commands/c.py:2: imports numpy at load"),
     ("__init__.py", "from numpy import ndarray", "__init__.py:2: imports numpy at load"),
+    ("analysis/a.py", "x = snap.native.n_frames", "analysis/a.py:2: looks into snap.native"),
+    ("analysis/a.py", "native = replay.native", "analysis/a.py:2: looks into replay.native"),
     ("engine/read/n.pyx", "\n" * MAX_PYX_LINES, "701 lines, 700 allowed"),
 ]
 
@@ -460,7 +479,9 @@ def test_what_the_rules_allow(tmp_path: Path) -> None:
     plant(tmp_path, "errors.py", "from dataclasses import dataclass")
     plant(tmp_path, "snapshot/s.py", "import numpy as np\nimport memreplay._core as _core")
     plant(
-        tmp_path, "analysis/a.py", "import numpy as np\nfrom .b import f\nfrom .. import snapshot"
+        tmp_path,
+        "analysis/a.py",
+        "import numpy as np\nfrom .b import f\nfrom .. import snapshot\nf(replay.native)",
     )
     plant(tmp_path, "render/r.py", "from ..analysis import a\ndef f():\n    import rich, numpy")
     plant(tmp_path, "__init__.py", "from .snapshot import Snapshot")

@@ -343,6 +343,21 @@ class Measured:
         self.trace.check(event)
         return self._asked().live(event - self.trace.first_event)
 
+    @property
+    def counted(self) -> Column:
+        """u8 an event: whether it is an alloc that counts."""
+        return self.native.counted()
+
+    @property
+    def carried_ends(self) -> Column:
+        """u32 a carried block: the event that ended it, counted from the first that was read;
+        2**32 - 1 where none did, 2**32 - 2 where the block does not count."""
+        return self.native.carried_ends()
+
+    def label_frame(self, stack: int, file_rank: bytes, function_rank: bytes) -> int:
+        """The frame (its id) by which a stack is called, as these ranks of strings have it."""
+        return self.native.label_frame(stack, file_rank, function_rank)
+
     def carried_held(self, event: int) -> int:
         """Bytes of what was carried over that are still live after `event`."""
         self.trace.check(event)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ from memreplay.io.dataset_files import find_dataset
 from memreplay.io.limits import Limits
 from memreplay.io.readahead import ReadAhead, several_cpus
 from memreplay.snapshot.brief import html_table
+from memreplay.snapshot.code import Code
 from memreplay.snapshot.model import EventRange, Frame, Moment
 from memreplay.snapshot.replay import Replay
 from memreplay.snapshot.settings import block_rules
@@ -202,6 +203,56 @@ class Snapshot:
         return Annotations(self.native, self.native.n_annotations)
 
     # ---- ids spelled out
+
+    @cached_property
+    def code(self) -> Code:
+        """Its frames and stacks, as ids."""
+        return Code(self.native)
+
+    @property
+    def has_times(self) -> bool:
+        """Whether any event has a time."""
+        return self.native.any_time
+
+    @property
+    def has_annotations(self) -> bool:
+        """Whether the file has a list of annotations, which may be empty."""
+        return self.native.has_annotations
+
+    def has_action(self, *names: str) -> bool:
+        """Whether any event has one of these actions."""
+        column = self.native.column("action")
+        assert not isinstance(column, int)
+        # Found in the column's bytes: a code is one.
+        codes = bytes(column)
+        return any(_core.ACTIONS.index(name) in codes for name in names)
+
+    @property
+    def has_segments(self) -> bool:
+        """Whether the file has a list of segments, which may be empty."""
+        return self.native.has_segments
+
+    @property
+    def events_with_stack(self) -> int:
+        """How many events say by which code they came about."""
+        return self.native.events_with_stack
+
+    @property
+    def segment_count(self) -> int:
+        return self.native.n_segments
+
+    @property
+    def annotation_count(self) -> int:
+        """How many rows annotations have: a start or an end each."""
+        return self.native.n_annotations
+
+    def annotation_rows(self, *fields: str) -> Iterator[memoryview]:
+        """A column of each of these fields: name, stage, device, time."""
+        return (memoryview(self.native.rows("annotation", field)) for field in fields)
+
+    def without_requested_size(self, device: int) -> int:
+        """How many of the device's final blocks do not say what was requested."""
+        return self.native.blocks_without_requested_size(device)
 
     def text(self, i: int) -> str | None:
         """String i; None for the id that means there is none (2**32 - 1)."""

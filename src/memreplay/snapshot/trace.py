@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import memreplay._core as _core
 from memreplay.errors import UsageError
@@ -19,6 +19,17 @@ if TYPE_CHECKING:
 
 
 SHOWN = 10  # pools or streams that an error names
+
+
+class Tally(NamedTuple):
+    """Counts of the events that were read, and of the device's final segments and blocks."""
+
+    actions: dict[int, int]  # events by the code of their action
+    with_stack: int
+    times: tuple[int, int] | None  # of the first event and the last, in microseconds
+    segments: int
+    reserved_bytes: int
+    states: list[tuple[int, int, int, int]]  # code, blocks, bytes, requested bytes of active ones
 
 
 class Trace:
@@ -55,6 +66,26 @@ class Trace:
         return self.native.base - 1
 
     @property
+    def reaches_end(self) -> bool:
+        """Whether the last event that was read is the trace's last."""
+        return self.native.reaches_end
+
+    @cached_property
+    def tally(self) -> Tally:
+        found: dict[str, Any] = dict(self.native.tally())
+        return Tally(**found | {"actions": dict(found["actions"])})
+
+    @property
+    def allocations(self) -> int:
+        """How many alloc events were read."""
+        return self.native.allocs
+
+    @property
+    def carried_blocks(self) -> int:
+        """How many blocks were live before the first event."""
+        return self.native.carried_blocks
+
+    @property
     def carried_bytes(self) -> int:
         """What was live before the first event."""
         return self.native.carried_bytes
@@ -63,6 +94,16 @@ class Trace:
     def final_bytes(self) -> int:
         """What is live after the last event."""
         return self.native.final_bytes
+
+    @property
+    def segment_requested_bytes(self) -> int:
+        """What the device's final segments say was requested of them."""
+        return self.native.segment_requested_bytes
+
+    @property
+    def snapshot_totals(self) -> list[tuple[int, int]]:
+        """(event, bytes that are active then) of each `snapshot` event."""
+        return self.native.snapshot_events()
 
     @property
     def unmatched_frees(self) -> int:
@@ -120,13 +161,12 @@ class Trace:
         import numpy as np
 
         at = np.asarray(self.reserved.events()).astype(np.int64)
-        rows = at + self.native.first_row
 
         def column(name: str, dtype: str) -> NDArray[Any]:
-            found = self.native.tables.column(name)
+            found = self.column(name)
             if isinstance(found, int):
                 return np.full(len(at), found, dtype=dtype)
-            return np.asarray(found)[rows]
+            return np.asarray(found)[at]
 
         action = column("action", "u1")
         size = column("size", "i8")
@@ -172,12 +212,45 @@ class Trace:
 
     # ---- events and times
 
+    def column(self, name: str) -> memoryview | int:
+        """A column of the events that were read, an item each; one number where all rows of the
+        file have it."""
+        found = self.native.tables.column(name)
+        if isinstance(found, int):
+            return found
+        first = self.native.first_row
+        return memoryview(found)[first : first + self.events]
+
+    def value(self, name: str, event: int) -> int:
+        """What one event has in a column."""
+        found = self.column(name)
+        value: int = found if isinstance(found, int) else found[event - self.first_event]
+        return value
+
+    def carried(self, field: str) -> memoryview:
+        """A column of the carried blocks: address, size, stack, end or block."""
+        return memoryview(self.native.carried(field))
+
+    @cached_property
+    def oom_free(self) -> dict[int, int]:
+        """What the driver said was free at an oom event, by the event, where it says so."""
+        tables, shift = self.native.tables, self.first_event - self.native.first_row
+        rows, free = (tables.column(name) for name in ("oom_event", "oom_free"))
+        assert not isinstance(rows, int)
+        assert not isinstance(free, int)
+        found = zip(memoryview(rows).tolist(), memoryview(free).tolist(), strict=True)
+        beyond = self.first_event + self.events
+        return {
+            row + shift: n_bytes
+            for row, n_bytes in found
+            if self.first_event <= row + shift < beyond
+        }
+
     def events_of(self, action: str) -> list[int]:
         """The events of one action ("oom", "snapshot", …), by index."""
-        column = self.native.tables.column("action")
+        column = self.column("action")
         assert not isinstance(column, int)
-        first = self.native.first_row
-        codes = bytes(memoryview(column)[first : first + self.events])
+        codes = bytes(column)
         code = _core.ACTIONS.index(action)
         found = []
         at = codes.find(code)
@@ -189,12 +262,7 @@ class Trace:
     def request_of(self, event: int) -> tuple[int, int]:
         """The size and the stack (its id) that an event carries."""
         self.check(event)
-        row = event - self.first_event + self.native.first_row
-        found = []
-        for name in ("size", "stack"):
-            column = self.native.tables.column(name)
-            found.append(column if isinstance(column, int) else memoryview(column)[row])
-        return found[0], found[1]
+        return self.value("size", event), self.value("stack", event)
 
     @cached_property
     def times(self) -> Column | None:
@@ -216,9 +284,7 @@ class Trace:
         self.check(event)
         if self.events == 0:
             return None
-        row = self.native.first_row + max(event - self.first_event, 0)
-        column = self.native.tables.column("time")
-        value: int = column if isinstance(column, int) else memoryview(column)[row]
+        value = self.value("time", max(event, self.first_event))
         return None if value == _core.ABSENT_TIME else value
 
     @cached_property

@@ -82,7 +82,7 @@ class Origins:
 
 def _only_python(snap: Snapshot) -> bool:
     """Whether there are stacks, and all of them are Python's: none has a function of C++."""
-    _, functions = snap.native.frame_strings()
-    return snap.native.events_with_stack > 0 and not any(
-        "::" in snap.native.string(one) for one in functions
+    _, functions = snap.code.names()
+    return snap.events_with_stack > 0 and not any(
+        "::" in snap.code.string(one) for one in functions
     )

@@ -38,18 +38,18 @@ def bits_of_frames(
 
     Each text is searched once, however many lines of it are frames.
     """
-    native = snap.native
+    code = snap.code
     if not patterns:
-        return array("Q", bytes(8 * native.n_frames))
+        return array("Q", bytes(8 * code.frames))
     known: dict[tuple[int, int], int] = {}
     texts: list[str] = []
     of_frame: list[int] = []
-    for i in range(native.n_frames):
-        function, file, _ = native.frame(i)
+    for i in range(code.frames):
+        function, file, _ = code.frame(i)
         number = known.get((function, file))
         if number is None:
             number = known[function, file] = len(texts)
-            texts.append(f"{native.string(file)}:{native.string(function)}")
+            texts.append(f"{code.string(file)}:{code.string(function)}")
         of_frame.append(number)
     of_text: list[int] = []
     for text, left in zip(

@@ -17,7 +17,7 @@ from memreplay.analysis.code.late import Late
 from memreplay.errors import UsageError
 
 if TYPE_CHECKING:
-    from memreplay._core import Tables
+    from memreplay.snapshot.code import Code
 
 USER, LIBRARY, BACKWARD, OPERATION, OTHER, ALLOCATOR = range(6)
 
@@ -145,24 +145,24 @@ def function_rank(function: str) -> int:
     return OTHER
 
 
-def ranks(tables: Tables, project: Sequence[str] = ()) -> tuple[bytes, bytes]:
+def ranks(code: Code, project: Sequence[str] = ()) -> tuple[bytes, bytes]:
     """(rank of each string as a file, rank of each string as a function), one byte a string id.
 
     Only strings that frames use are looked at; the rest keep rank 0.
     """
-    files, functions = tables.frame_strings()
-    by_file = bytearray(tables.n_strings)
-    by_function = bytearray(tables.n_strings)
+    files, functions = code.names()
+    by_file = bytearray(code.strings)
+    by_function = bytearray(code.strings)
     for i in files:
-        by_file[i] = file_rank(tables.string(i), project)
+        by_file[i] = file_rank(code.string(i), project)
     for i in functions:
-        by_function[i] = function_rank(tables.string(i))
+        by_function[i] = function_rank(code.string(i))
     return bytes(by_file), bytes(by_function)
 
 
-def check_project(tables: Tables, project: Sequence[str]) -> None:
+def check_project(code: Code, project: Sequence[str]) -> None:
     """Raises UsageError where there is code, and none of it lies in the project."""
-    files = [text for i in tables.frame_strings()[0] if (text := tables.string(i))]
+    files = [text for i in code.names()[0] if (text := code.string(i))]
     if not files or any(_in_project(file.replace("\\", "/"), project) for file in files):
         return
     folders = Counter(

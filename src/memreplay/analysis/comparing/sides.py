@@ -220,8 +220,8 @@ class SnapshotSide:
     def _seen_code(self) -> tuple[Frame, ...]:
         """The user's code in all stacks of the recording."""
         if self._seen is None:
-            native, rank = self.snap.native, self.grouper().file_rank
-            ids = (i for i in range(native.n_frames) if not rank[native.frame(i)[1]])
+            code, rank = self.snap.code, self.grouper().file_rank
+            ids = (i for i in range(code.frames) if not rank[code.frame(i)[1]])
             self._seen = tuple(map(self.snap.frame, islice(ids, MOST_SEEN)))
         return self._seen
 

@@ -49,7 +49,7 @@ class Dimensions:
     ) -> None:
         self.snap = snap
         self.fold = fold
-        self.file_rank, self.function_rank = ranks(snap.native, snap.project)
+        self.file_rank, self.function_rank = ranks(snap.code, snap.project)
         self.rules = RuleSet(rules)
         self._keys: dict[tuple[object, ...], Keys] = {}
         self._pairs: dict[tuple[object, ...], Keys] = {}
@@ -119,7 +119,7 @@ class Dimensions:
         if by in ("frame", "innermost"):
             user = () if self.is_plumbing(name) else (0,)
             return Label(self.frame_label(name), (self.snap.frame(name),), user)
-        text = self.snap.native.string(name)
+        text = self.snap.code.string(name)
         if by == "file":
             user = () if self.file_rank[name] > LIBRARY else (0,)
             return Label(text or "(no file)", (Frame("", text, 0),), user)
@@ -154,17 +154,17 @@ class Dimensions:
 
     def _operators(self) -> array[int]:
         """Of each frame the first that is of the same operator or node; ABSENT_ID of others."""
-        native = self.snap.native
+        code = self.snap.code
         names: dict[int, tuple[bool, str]] = {}
-        for i in native.frame_strings()[1]:
-            text = native.string(i)
+        for i in code.names()[1]:
+            text = code.string(i)
             node = node_in(text)
             if node or (name := operator_in(text)):
                 names[i] = (True, node) if node else (False, name)
-        found = array("I", [_core.ABSENT_ID]) * native.n_frames
+        found = array("I", [_core.ABSENT_ID]) * code.frames
         first: dict[tuple[bool, str], int] = {}
         if names:
-            for frame, function in enumerate(memoryview(native.rows("frame", "name"))):
+            for frame, function in enumerate(code.functions()):
                 if function in names:
                     key = names[function]
                     found[frame] = first.setdefault(key, frame) | key[0] * _groups.NODE_BIT
@@ -175,17 +175,17 @@ class Dimensions:
 
         Where functions are named with their class, any line of one stands for it.
         """
-        native = self.snap.native
-        files, functions = native.frame_strings()
-        forward = {i for i in functions if FORWARD.search(native.string(i))}
-        with_class = {i for i in forward if "." in native.string(i)}
+        code = self.snap.code
+        files, functions = code.names()
+        forward = {i for i in functions if FORWARD.search(code.string(i))}
+        with_class = {i for i in forward if "." in code.string(i)}
         modules = {
-            i for i in files if self.file_rank[i] <= LIBRARY or MODULE_FILE.search(native.string(i))
+            i for i in files if self.file_rank[i] <= LIBRARY or MODULE_FILE.search(code.string(i))
         }
         first: dict[tuple[int, int], int] = {}
-        found = array("I", [_core.ABSENT_ID]) * native.n_frames
-        for i in range(native.n_frames):
-            function, file, _ = native.frame(i)
+        found = array("I", [_core.ABSENT_ID]) * code.frames
+        for i in range(code.frames):
+            function, file, _ = code.frame(i)
             if function in forward and file in modules:
                 stands = first.setdefault((function, file), i)
                 found[i] = stands if function in with_class else i
@@ -202,7 +202,7 @@ class Dimensions:
             if name in (_groups.CARRIED, _groups.NO_STACK):
                 names.append(name)
             else:
-                directory = posixpath.dirname(self.snap.native.string(name))
+                directory = posixpath.dirname(self.snap.code.string(name))
                 names.append(texts.setdefault(directory, len(texts)))
         self._texts[usage.replay.device, "directory"] = list(texts)
         return _groups.renamed(files, names)
@@ -220,19 +220,17 @@ class Dimensions:
 
     def _rows(self, replay: Replay, by: str) -> Keys:
         """By the id that each event carries, ABSENT_ID for none."""
-        column = replay.native.tables.column(by)
+        column = replay.column(by)
         if isinstance(column, int):
-            return _groups.row_keys(replay.native, column & _core.ABSENT_ID, _core.ABSENT_ID)
-        first = replay.native.first_row
-        of_event = memoryview(column)[first : first + replay.events]
-        return _groups.row_keys(replay.native, of_event, _core.ABSENT_ID)
+            column &= _core.ABSENT_ID
+        return _groups.row_keys(replay.native, column, _core.ABSENT_ID)
 
     def _carried(self, key: str, name: int) -> str | None:
         """The text of an id, None where it says nothing: PyTorch writes `N/A` and empty texts."""
         if name == _core.ABSENT_ID:
             return None
         found = self.snap.metadata(name)
-        text = found if isinstance(found, str) else self.snap.native.string(name)[1:]
+        text = found if isinstance(found, str) else self.snap.code.string(name)[1:]
         return None if text == "" or (key == "compile_context" and text == "N/A") else text
 
     def _by_annotation(self, replay: Replay) -> Keys:
@@ -361,7 +359,7 @@ class Dimensions:
 
     def rank(self, frame: int) -> int:
         """Whose a frame is by its file: USER, LIBRARY, or plumbing."""
-        return self.file_rank[self.snap.native.frame(frame)[1]]
+        return self.file_rank[self.snap.code.frame(frame)[1]]
 
     def frame_label(self, frame: int) -> str:
         """A frame in a few words."""
@@ -372,15 +370,15 @@ class Dimensions:
 
     def label_frame(self, usage: Usage, stack: int) -> int:
         """The frame that a stack is put down to; ABSENT_ID for the stack of no frames."""
-        return usage.native.label_frame(stack, self.file_rank, self.function_rank)
+        return usage.label_frame(stack, self.file_rank, self.function_rank)
 
     def stack_label(self, usage: Usage, stack: int) -> Label:
         """A stack, called after the frame that it is put down to. Spelled out once."""
         if stack in self._stacks:
             return self._stacks[stack]
-        ids = self.snap.native.stack(stack)
+        ids = self.snap.code.stack(stack)
         user, libraries = code_of(list(map(self.rank, ids)))
-        shown = usage.native.label_frame(stack, self.file_rank, self.function_rank)
+        shown = usage.label_frame(stack, self.file_rank, self.function_rank)
         frames = tuple(map(self.snap.frame, ids))
         found = self._stacks[stack] = Label(self.frame_label(shown), frames, user, libraries)
         return found

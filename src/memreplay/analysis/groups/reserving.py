@@ -114,13 +114,13 @@ def _name(dimensions: Dimensions, by: By, replay: Replay, stack: int) -> Name:
     """The group that a stack is in: it itself, its frame, its file or its function."""
     if stack < 0 or by == "stack":
         return stack
-    native = dimensions.snap.native
+    code = dimensions.snap.code
     if by == "innermost":
-        return int(native.stack(stack)[0])
+        return int(code.stack(stack)[0])
     frame = dimensions.label_frame(replay.measure(), stack)
     if by == "frame":
         return frame
-    function, file, _ = native.frame(frame)
+    function, file, _ = code.frame(frame)
     return int(file if by == "file" else function)
 
 

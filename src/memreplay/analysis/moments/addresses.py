@@ -12,7 +12,6 @@ from memreplay.errors import UsageError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from memreplay.engine.read.column import Column
     from memreplay.snapshot.model import When
     from memreplay.snapshot.replay import Usage
 
@@ -63,27 +62,23 @@ def event_of(usage: Usage, life: Life) -> int:
 
 
 def _allocated(usage: Usage, address: int) -> NDArray[np.int64]:
-    native = usage.replay.native
-    counted = np.asarray(usage.native.counted())
-    first = native.first_row
-    addresses = _rows(native.tables.column("address"), first, len(counted))
-    sizes = _rows(native.tables.column("size"), first, len(counted))
+    replay, counted = usage.replay, np.asarray(usage.counted)
+    addresses = _rows(replay.column("address"), len(counted))
+    sizes = _rows(replay.column("size"), len(counted))
     found: NDArray[np.int64] = np.flatnonzero((counted != 0) & _within(addresses, sizes, address))
     return found
 
 
 def _carried(usage: Usage, address: int) -> NDArray[np.int64]:
-    native = usage.replay.native
-    addresses, sizes = np.asarray(native.carried("address")), np.asarray(native.carried("size"))
-    counted = np.asarray(usage.native.carried_ends()) != _UNCOUNTED
+    replay = usage.replay
+    addresses, sizes = np.asarray(replay.carried("address")), np.asarray(replay.carried("size"))
+    counted = np.asarray(usage.carried_ends) != _UNCOUNTED
     found: NDArray[np.int64] = np.flatnonzero(counted & _within(addresses, sizes, address))
     return found
 
 
-def _rows(column: Column | int, first: int, n: int) -> NDArray[np.generic]:
-    if isinstance(column, int):
-        return np.broadcast_to(np.array(column), n)
-    return np.asarray(column)[first : first + n]
+def _rows(column: memoryview | int, n: int) -> NDArray[np.generic]:
+    return np.broadcast_to(np.array(column), n) if isinstance(column, int) else np.asarray(column)
 
 
 def _within(

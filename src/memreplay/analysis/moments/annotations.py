@@ -40,12 +40,9 @@ def open_at(every: Sequence[Span], event: int) -> tuple[str, ...]:
 
 def _paired(snap: Snapshot, replay: Replay, only: str | None) -> tuple[Span, ...]:
     """The same, from the file's rows."""
-    if not snap.native.n_annotations or not replay.has_times:
+    if not snap.annotation_count or not replay.has_times:
         return ()
-    names, stages, devices, times = (
-        memoryview(snap.native.rows("annotation", field))
-        for field in ("name", "stage", "device", "time")
-    )
+    names, stages, devices, times = snap.annotation_rows("name", "stage", "device", "time")
     rows: Sequence[int] = range(len(names))
     if only is not None:
         # A file may have millions of others: no object of Python's is made for these.

@@ -97,7 +97,7 @@ def _short(name: str) -> str:
 
 def none_at_all(snap: Snapshot, replay: Replay) -> str:
     """Why a device has no annotations."""
-    if not snap.native.n_annotations:
+    if not snap.annotation_count:
         return (
             "this snapshot has no annotations; record them with"
             " torch.profiler.record_function(), or name an event or a time"
@@ -136,7 +136,7 @@ def highest_within(usage: Usage, every: Sequence[Span], name: str) -> PeakPoint 
             continue
         end = last if span.end_event is None else span.end_event
         before = end == replay.start and replay.first_event > 0
-        after = span.start_event == last and not replay.native.reaches_end
+        after = span.start_event == last and not replay.reaches_end
         if before or after:  # of the range that was read
             continue
         top = highest.within(span.start_event, end)
@@ -152,7 +152,7 @@ def _read(replay: Replay, event: int) -> int:
     read = f"the events that were read, {replay.first_event} to {last}"
     if event == replay.start and replay.first_event > 0:
         raise UsageError(f"device {replay.device}: that is before {read}; start is the state there")
-    if event == last and not replay.native.reaches_end:
+    if event == last and not replay.reaches_end:
         raise UsageError(
             f"device {replay.device}: that is not before the last of {read}; end is the state after"
             " it"

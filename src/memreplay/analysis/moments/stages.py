@@ -56,7 +56,7 @@ def _stage(usage: Usage, span: Span, depth: int, highest: Highest) -> Stage | No
     end = last if span.end_event is None else span.end_event
     # At the bounds of a range: what came before its first event, or after its last, is not known.
     before = replay.start if replay.first_event > 0 else None
-    after = None if replay.native.reaches_end else last
+    after = None if replay.reaches_end else last
     if end == before or span.start_event == after:
         return None
     peak_bytes, peak_event = highest.within(span.start_event, end)

@@ -37,7 +37,7 @@ class Filtering:
         self.snap = snap
         self.filters = filters
         self.missing: tuple[tuple[str, str], ...] = ()
-        self._ranks = bytes(snap.native.n_strings)
+        self._ranks = bytes(snap.code.strings)
         self._frames: array[int] | None = None
         if filters.include or filters.exclude:
             self._frames, self.missing = _bits_of_frames(snap, filters)
@@ -130,14 +130,14 @@ def _bits_of_frames(
         )
         for pattern in every
     ]
-    native = snap.native
-    found = array("Q", bytes(8 * native.n_frames))
+    code = snap.code
+    found = array("Q", bytes(8 * code.frames))
     hits = [False] * len(patterns)
     # Texts without the line are searched once, however many lines of them are frames.
     known: dict[tuple[int, int], list[bool]] = {}
-    for i in range(native.n_frames):
-        function, file, line = native.frame(i)
-        name, path = native.string(function), native.string(file)
+    for i in range(code.frames):
+        function, file, line = code.frame(i)
+        name, path = code.string(function), code.string(file)
         met = known.get((function, file))
         if met is None:
             operator = operator_in(name)

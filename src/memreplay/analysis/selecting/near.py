@@ -56,16 +56,16 @@ def _cut(name: str) -> str:
 def _lines(snap: Snapshot) -> dict[str, set[tuple[int, str]]]:
     """The lines of code that are frames, with their functions, by the name of the file; the user's
     files first."""
-    native = snap.native
+    code = snap.code
     ranks: dict[int, int] = {}
     found: dict[tuple[int, str], set[tuple[int, str]]] = {}
-    for i in range(native.n_frames):
-        function, file, line = native.frame(i)
+    for i in range(code.frames):
+        function, file, line = code.frame(i)
         if file not in ranks:
-            ranks[file] = file_rank(native.string(file), snap.project)
+            ranks[file] = file_rank(code.string(file), snap.project)
         if ranks[file] <= LIBRARY and line:
-            name = native.string(file).replace("\\", "/").rpartition("/")[2]
-            found.setdefault((ranks[file], name), set()).add((line, native.string(function)))
+            name = code.string(file).replace("\\", "/").rpartition("/")[2]
+            found.setdefault((ranks[file], name), set()).add((line, code.string(function)))
     merged: dict[str, set[tuple[int, str]]] = {}
     for (_, name), lines in sorted(found.items(), key=lambda one: one[0][0]):
         merged.setdefault(name, set()).update(lines)

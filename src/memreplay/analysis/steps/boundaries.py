@@ -190,7 +190,7 @@ def _pieces(
         if lost is None and span.end_event == replay.start:
             lost = True
         early = span.start_event == replay.start and (replay.first_event > 0 or lost)
-        late = span.end_event == last and not replay.native.reaches_end
+        late = span.end_event == last and not replay.reaches_end
         if name == OPTIMIZER_STEP:
             if before is not None and before.end_event is not None and not late:
                 edge = before.end_event == replay.start
@@ -226,7 +226,7 @@ def _from_the_start(
     step as well, or all that was recorded of one."""
     base, last = replay.first_event, replay.start + replay.events
     ended = [one for one in named if replay.start < (one.end_event or 0)]
-    if not ended or (ended[0].end_event == last and not replay.native.reaches_end):
+    if not ended or (ended[0].end_event == last and not replay.reaches_end):
         return tuple(pieces)
     first = min(ended, key=lambda one: one.end_event or 0)
     assert first.end_event is not None
@@ -259,7 +259,7 @@ def _guessed(usage: Usage) -> Found:
 def _turns(replay: Replay, *, zeroed: bool) -> Found:
     """Steps that end where a turn of the optimizer does; where these are one or two, the first
     begins with the trace."""
-    if not replay.native.tally()["with_stack"]:
+    if not replay.tally.with_stack:
         return Found(None, ())
     from memreplay.engine.query import _growth
 
@@ -280,7 +280,7 @@ def _repeated(usage: Usage) -> Found:
     replay = usage.replay
     whole = replay.measure()
     series = replay.native, whole.column, whole.start_bytes
-    kind: Source = "stacks" if replay.native.tally()["with_stack"] else "sizes"
+    kind: Source = "stacks" if replay.tally.with_stack else "sizes"
     cuts, score = _growth.find_recurrence(*series, kind == "sizes")
     if score < LEAST_RECURRENCE:
         cuts, score, _ = _growth.find_period(*series, kind)
@@ -314,7 +314,7 @@ def _one_pass(replay: Replay) -> bool:
     nothing did."""
     from memreplay.engine.query import _growth
 
-    if not replay.native.tally()["with_stack"]:
+    if not replay.tally.with_stack:
         return False
     whole = replay.measure()
     _, score = _growth.find_recurrence(replay.native, whole.column, whole.start_bytes, True)
@@ -346,7 +346,7 @@ def _together(source: StepSource, pieces: tuple[Piece, ...], most: int) -> Found
 
 
 def _no_such(snap: Snapshot, replay: Replay, every: Sequence[Span], name: str) -> str:
-    if not snap.native.n_annotations:
+    if not snap.annotation_count:
         return (
             "this snapshot has no annotations; record them with torch.profiler.record_function(),"
             " or give --period"

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import memreplay._core as _core
-
 if TYPE_CHECKING:
     from memreplay.snapshot.snapshot import Snapshot
 
@@ -25,10 +23,7 @@ RECORDING = frozenset({"trace_alloc_overflowed", "trace_alloc_max_entries"})
 
 def generation(snap: Snapshot) -> str:
     """Who wrote the file, in words for people: later keys tell later versions."""
-    tables = snap.native
-    # Found in the column's bytes: a code is one.
-    actions = bytes(tables.column("action"))
-    if any(_core.ACTIONS.index(name) in actions for name in ("workspace_snapshot", "empty_cache")):
+    if snap.has_action("workspace_snapshot", "empty_cache"):
         return "torch_npu (Ascend)"
     if "bare_list" in snap.traits:
         return "PyTorch before 2.1 (a list of segments)"
@@ -38,13 +33,13 @@ def generation(snap: Snapshot) -> str:
         return "PyTorch 2.10 or later"
     if "compile_context" in snap.traits:
         return "PyTorch 2.7 or later"
-    if tables.has_annotations:
+    if snap.has_annotations:
         return "PyTorch 2.5 or later"
-    if tables.kept("settings") is not None:
+    if snap.kept("settings") is not None:
         return "PyTorch 2.3 or 2.4"
-    if tables.any_time:
+    if snap.has_times:
         # Later keys stand behind the traces: of a file that is cut off, nobody knows.
-        return "PyTorch 2.1 or 2.2" if tables.truncation is None else "PyTorch 2.1 or later"
+        return "PyTorch 2.1 or 2.2" if snap.truncation is None else "PyTorch 2.1 or later"
     return "unknown (no keys that tell it)"
 
 

@@ -103,9 +103,7 @@ def verdict(snap: Snapshot, usage: Usage) -> Verdict:
         reasons += _of_the_trace(replay)
         reasons += _of_the_start(snap, replay)
         reasons += _of_the_end(snap, usage)
-        if usage.measure in ("requested", "held") and snap.native.blocks_without_requested_size(
-            replay.device
-        ):
+        if usage.measure in ("requested", "held") and snap.without_requested_size(replay.device):
             reasons.append("no_requested_sizes")
         if usage.measure in ("held", "allocated"):
             reasons += _of_requests(replay)
@@ -120,7 +118,7 @@ def device_verdict(snap: Snapshot, replay: Replay) -> Verdict:
     for measure in ("requested", "held", "active", "allocated"):
         reasons += _of_the_end(snap, replay.measure(measure))
     reasons += _of_segments(snap, replay)
-    if snap.native.blocks_without_requested_size(replay.device):
+    if snap.without_requested_size(replay.device):
         reasons.append("no_requested_sizes")
     reasons += _of_requests(replay)
     reasons += _of_blocks(snap, replay)
@@ -170,9 +168,7 @@ def _of_the_file(snap: Snapshot, replay: Replay) -> list[str]:
     if not snap.has_events:
         reasons.append("no_events")
     # A device that gave everything back has no segments, and needs none.
-    if not snap.native.has_segments or (
-        replay.reconciliation_bytes and snap.native.n_segments == 0
-    ):
+    if not snap.has_segments or (replay.reconciliation_bytes and snap.segment_count == 0):
         reasons.append("no_segments")
     if overflowed(snap, replay.device):
         reasons.append("ring_overflow")
@@ -181,7 +177,7 @@ def _of_the_file(snap: Snapshot, replay: Replay) -> list[str]:
 
 def _of_the_trace(replay: Replay) -> list[str]:
     reasons = []
-    if replay.events and replay.native.allocs == 0:
+    if replay.events and replay.allocations == 0:
         reasons.append("no_allocations")
     if replay.unmatched_frees:
         reasons.append("unmatched_frees")
@@ -212,7 +208,7 @@ def _of_the_start(snap: Snapshot, replay: Replay) -> list[str]:
 
 def _has_all(snap: Snapshot) -> bool:
     """Whether events and segments are both there, to be held against each other."""
-    return snap.truncation is None and snap.native.n_segments > 0
+    return snap.truncation is None and snap.segment_count > 0
 
 
 def _segments_apart(replay: Replay) -> bool:
@@ -221,14 +217,14 @@ def _segments_apart(replay: Replay) -> bool:
     found = replay.reserved
     if found.misfits or found.odd:
         return True
-    if replay.native.reaches_end and found.end_bytes != found.final_bytes:
+    if replay.reaches_end and found.end_bytes != found.final_bytes:
         return True
     return bool(replay.soundness["outside"] or replay.blocks.outside or replay.blocks.passed)
 
 
 def _of_the_end(snap: Snapshot, usage: Usage) -> list[str]:
     """Whether the measure ends where the segments in the same file do."""
-    if snap.truncation is not None or snap.native.n_segments == 0:
+    if snap.truncation is not None or snap.segment_count == 0:
         # What is cut off cannot agree, and what has no segments neither: that is said already.
         return []
     apart = usage.reconciliation_bytes
@@ -236,7 +232,7 @@ def _of_the_end(snap: Snapshot, usage: Usage) -> list[str]:
 
 
 def _of_segments(snap: Snapshot, replay: Replay) -> list[str]:
-    if snap.truncation is not None or not snap.native.has_segments:
+    if snap.truncation is not None or not snap.has_segments:
         return []
     if _segments_apart(replay):
         return ["segment_events_disagree"]
@@ -258,14 +254,14 @@ def _unseen(snap: Snapshot, replay: Replay) -> bool:
         return True
     if not blocks.fitting_recorded:
         return False
-    counts = dict(replay.native.tally()["actions"])
+    counts = replay.tally.actions
     return not any(counts.get(code) for code in _GROWTH)
 
 
 def _of_the_end_of_all(snap: Snapshot, replay: Replay) -> list[str]:
     """Whether what is live at the end is what the segments hold: else the process went on, and
     nobody knows which segments came and went."""
-    if snap.truncation is not None or snap.native.n_segments == 0:
+    if snap.truncation is not None or snap.segment_count == 0:
         return []
     ends = (replay.measure("requested"), replay.measure("held"))
     apart = replay.blocks.end_strangers or any(end.reconciliation_bytes for end in ends)
@@ -337,7 +333,7 @@ def snapshot_events_agree(replay: Replay) -> bool:
     They carry the sum of active blocks: a checksum in the midst of the trace. Where sizes of blocks
     are assumed, as much more as these may have is no contradiction.
     """
-    totals = replay.native.snapshot_events()
+    totals = replay.snapshot_totals
     if not totals:
         return True
     series = memoryview(replay.measure("active").column)

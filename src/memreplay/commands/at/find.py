@@ -29,7 +29,6 @@ from memreplay.snapshot.model import Frame, When
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from memreplay.engine.read.column import Column
     from memreplay.snapshot.model import Verdict
     from memreplay.snapshot.replay import Usage
     from memreplay.snapshot.snapshot import Snapshot
@@ -204,26 +203,21 @@ class _Rows:
 
     def __init__(self, usage: Usage, event: int, grouper: Grouper) -> None:
         replay = usage.replay
-        native = replay.native
         self.snap = grouper.snap
         self.usage = usage
         self.grouper = grouper
         self.replay = replay
         self.event = event
-        self.first_row = native.first_row
         self.now_us = replay.clock_us(event)
         self.columns = {
-            name: _values(native.tables.column(name))
-            for name in ("action", "address", "stack", "stream", "pool")
+            name: replay.column(name) for name in ("action", "address", "stack", "stream", "pool")
         }
-        self.base = {
-            name: memoryview(native.carried(name)) for name in ("address", "stack", "block")
-        }
+        self.base = {name: replay.carried(name) for name in ("address", "stack", "block")}
         # Said once for all rows of one stack, or one pool.
         self.stacks: list[Stack] = []
         self.places: dict[int, int] = {}  # of stacks, by their names
         self.pools: dict[int, tuple[int, int] | None] = {}
-        self.time = _values(native.tables.column("time"))
+        self.time = replay.column("time")
         self.clock = replay.clock
 
     def allocated(self, index: int, n_bytes: int, end: int) -> LiveAllocation:
@@ -302,7 +296,7 @@ class _Rows:
     def _time_us(self, index: int) -> int | None:
         """As `Replay.time_us`, of an event that is there."""
         column = self.time
-        value = column if isinstance(column, int) else column[index + self.first_row]
+        value = column if isinstance(column, int) else column[index]
         return None if value == _core.ABSENT_TIME else value
 
     def _age_us(self, alloc: int | None) -> int | None:
@@ -329,7 +323,7 @@ class _Rows:
         column = self.columns[name]
         if isinstance(column, int):
             return column
-        found: int = column[index + self.first_row]
+        found: int = column[index]
         return found
 
     def _pool_of_event(self, index: int) -> tuple[int, int] | None:
@@ -344,7 +338,3 @@ class _Rows:
         segment = memoryview(rows("block", "segment"))[block]
         pool = memoryview(rows("segment", "pool"))[segment]
         return memoryview(rows("segment", "stream"))[segment], self.snap.pool_id(pool)
-
-
-def _values(column: Column | int) -> memoryview | int:
-    return column if isinstance(column, int) else memoryview(column)

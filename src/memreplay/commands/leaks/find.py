@@ -140,14 +140,14 @@ def device_leaks(
         trusted=trust.trusted,
         reasons=trust.reasons,
         total_memory=total_memory,
-        oom_bytes=None if total_memory is not None else _oom_total(snap, usage.replay),
+        oom_bytes=None if total_memory is not None else _oom_total(usage.replay),
     )
 
 
 def _most_groups(usage: Usage, grouper: Grouper) -> int:
     """How many groups there are at most, 1 or more."""
     if grouper.by == "stack":
-        return grouper.snap.native.n_stacks + 1
+        return grouper.snap.code.stacks + 1
     return max(1, grouper.keys(usage).meet())
 
 
@@ -358,18 +358,8 @@ def _runs_out(
     )
 
 
-def _oom_total(snap: Snapshot, replay: Replay) -> int | None:
+def _oom_total(replay: Replay) -> int | None:
     """What the device has for this process: free and reserved at an oom event, the most of them."""
-    native = snap.native
-    if not native.n_ooms:
-        return None
-    rows = memoryview(native.column("oom_event")).tolist()  # type: ignore[arg-type]
-    free = memoryview(native.column("oom_free")).tolist()  # type: ignore[arg-type]
-    first = replay.native.first_row
     reserved = replay.measure("reserved")
-    found = [
-        n_bytes + reserved.bytes_at(row - first + replay.first_event)
-        for row, n_bytes in zip(rows, free, strict=True)
-        if first <= row < first + replay.events
-    ]
+    found = [n_bytes + reserved.bytes_at(event) for event, n_bytes in replay.oom_free.items()]
     return max(found, default=None)

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from memreplay.engine.query._blockmap import BlockMap
-    from memreplay.engine.read.column import Column
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.snapshot import Snapshot
 
@@ -165,7 +164,7 @@ def _last_state(snap: Snapshot, replay: Replay, grouper: Grouper, top: int) -> L
     event = replay.start + replay.events
     active = replay.measure("active")
     used = active.final_bytes
-    if not replay.native.reaches_end or snap.truncation is not None or not used:
+    if not replay.reaches_end or snap.truncation is not None or not used:
         return None
     sums = replay.block_map(event).sums()
     groups, total, count, parts = grouper.holders(active, event, top)
@@ -190,14 +189,9 @@ def _last_state(snap: Snapshot, replay: Replay, grouper: Grouper, top: int) -> L
 
 def _device_free(replay: Replay, events: list[int]) -> dict[int, int]:
     """What the driver said was free, by event; as `addr` where there is no `device_free`."""
-    shift = replay.first_event - replay.native.first_row
-    pairs = zip(_rows(replay, "oom_event"), _rows(replay, "oom_free"), strict=True)
-    said: dict[int, int] = dict(pairs)
-    addresses = _rows(replay, "address")
     found = {}
     for event in events:
-        row = event - shift
-        value = said.get(row, addresses[row] or None)
+        value = replay.oom_free.get(event, replay.value("address", event) or None)
         if value is not None and value >= 0:
             found[event] = value
     return found
@@ -231,11 +225,9 @@ class _Telling:
 
     def tell(self, number: int, event: int, free: int | None) -> Oom:
         """One of them."""
-        replay, tables = self.replay, self.replay.native.tables
-        row = event - replay.first_event + replay.native.first_row
-        request: int = _rows(replay, "size")[row]
-        stream = _at(tables.column("stream"), row)
-        pool_id = _at(tables.column("pool"), row)
+        replay = self.replay
+        request, stream = replay.value("size", event), replay.value("stream", event)
+        pool_id = replay.value("pool", event)
         pool = None if pool_id == _core.ABSENT_ID else pool_id
         small = request <= SMALL_LIMIT
         found = replay.block_map(event)
@@ -264,7 +256,7 @@ class _Telling:
             pool_assumed=pool_id == _core.ABSENT_ID and found.has_private_pools,
             stream=stream,
             kind="small" if small else "large",
-            asked_by=self._asked_by(row),
+            asked_by=self._asked_by(event),
             device_free_bytes=free,
             outside_bytes=outside,
             outside_known=self.card_known and free is not None,
@@ -298,28 +290,13 @@ class _Telling:
             streams=parts if self.grouper.by == "stream" else UNSET,
         )
 
-    def _asked_by(self, row: int) -> Asker:
-        stack = _rows(self.replay, "stack")[row]
+    def _asked_by(self, event: int) -> Asker:
+        stack = self.replay.value("stack", event)
         name = self.grouper.stack_name(stack, carried=False)
         label = self.grouper.dimensions.label(self.active, "stack", name)
         return Asker(
             label=label.text, user=label.user, libraries=label.libraries, frames=label.frames
         )
-
-
-def _rows(replay: Replay, name: str) -> memoryview:
-    """A column of the table of events."""
-    column = replay.native.tables.column(name)
-    assert not isinstance(column, int)
-    return memoryview(column)
-
-
-def _at(column: Column | int, row: int) -> int:
-    """A number of a column that is one number where all rows have the same."""
-    if isinstance(column, int):
-        return column
-    value: int = memoryview(column)[row]
-    return value
 
 
 def _needed(request: int, *, expandable: bool) -> int:

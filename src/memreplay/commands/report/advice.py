@@ -61,9 +61,9 @@ def facts_of(snap: Snapshot, replay: Replay) -> Facts:
     ]
     return Facts(
         events=replay.events,
-        allocations=replay.native.allocs,
-        alone=replay.events - replay.native.tally()["with_stack"],
-        stacks=snap.native.n_stacks > 1,
+        allocations=replay.allocations,
+        alone=replay.events - replay.tally.with_stack,
+        stacks=snap.code.stacks > 1,
         backward=any(bits_of_frames(snap, patterns)),
         expandable=replay.rules.expandable,
     )

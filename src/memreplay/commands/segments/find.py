@@ -110,7 +110,7 @@ def _groups(
     label = replay.measure().native.label_frame
     frames = [label(stack, *rank) for stack in stacks.tolist()]
     is_user = [
-        frame != _core.ABSENT_ID and rank[0][snap.native.frame(frame)[1]] <= LIBRARY
+        frame != _core.ABSENT_ID and rank[0][snap.code.frame(frame)[1]] <= LIBRARY
         for frame in frames
     ]
     names = [
@@ -177,7 +177,7 @@ def _largest(
                 stream=int(changes.stream[row]),
                 pool=snap.pool_id(int(changes.pool[row])),
                 place=snap.frame(frame) if known else None,
-                is_user=known and rank[0][snap.native.frame(frame)[1]] <= LIBRARY,
+                is_user=known and rank[0][snap.code.frame(frame)[1]] <= LIBRARY,
                 frames=snap.stack(stack),
             )
         )

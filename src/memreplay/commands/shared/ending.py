@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import _thread
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 _undoings: list[Callable[[], object]] = []
@@ -31,9 +32,11 @@ def take_signals() -> None:
     there = (getattr(signal, name, None) for name in ("SIGINT", "SIGTERM", "SIGHUP"))
     taken = [one for one in there if one is not None and signal.getsignal(one) in usual]
 
-    def end(number: int, _frame: object) -> None:
-        for one in taken:
-            signal.signal(one, signal.SIG_IGN)
+    first = _thread.allocate_lock()
+
+    def end(number: int, _frame: object = None) -> None:
+        if not first.acquire(blocking=False):
+            return
         for undo in reversed(_undoings):
             with suppress(Exception):
                 undo()
@@ -41,3 +44,21 @@ def take_signals() -> None:
 
     for number in taken:
         signal.signal(number, end)
+    if taken and os.name == "posix":
+        _watch(taken, end)
+
+
+def _watch(numbers: Sequence[int], end: Callable[[int], None]) -> None:
+    """Have a thread end the process where Python's own handler would not come to it: it is called
+    between two steps of the main thread, which may be about to wait in a call for whoever reads a
+    pipe, or be far from done with one."""
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+
+    def watch() -> None:
+        while said := os.read(read, 1):
+            if said[0] in numbers:
+                end(said[0])
+
+    _thread.start_new_thread(watch, ())

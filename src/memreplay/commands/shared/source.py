@@ -67,7 +67,7 @@ def opened(
         if reading.project_asked:
             from memreplay.analysis.code.plumbing import check_project
 
-            check_project(snapshot.native, reading.project)
+            check_project(snapshot.code, reading.project)
         yield snapshot
 
 

@@ -66,7 +66,7 @@ def _stripped(snap: Snapshot, strip: Strip | None) -> _slicing.Stripped | None:
         return None
     if strip == "all":
         return _slicing.Stripped(snap.native, None)
-    by_file, _ = ranks(snap.native)
+    by_file, _ = ranks(snap.code)
     files = memoryview(snap.native.rows("frame", "file"))
     return _slicing.Stripped(snap.native, bytes(by_file[file] > LIBRARY for file in files))
 
@@ -74,12 +74,12 @@ def _stripped(snap: Snapshot, strip: Strip | None) -> _slicing.Stripped | None:
 def _excerpt(
     replay: Replay, stripped: _slicing.Stripped | None, min_bytes: int
 ) -> _slicing.Excerpt:
-    whole = replay.first_event == 0 and replay.native.reaches_end
+    whole = replay.first_event == 0 and replay.reaches_end
     last = replay.start + replay.events
     return _slicing.Excerpt(
         replay.holding,
         None if whole else replay.blocks,
-        None if replay.native.reaches_end else replay.block_map(last),
+        None if replay.reaches_end else replay.block_map(last),
         stripped,
         min_bytes,
     )
@@ -118,14 +118,11 @@ def _annotations(snap: Snapshot) -> array[int]:
     A START and its END are kept or left out together; an END ends the last of its name that is
     open.
     """
-    n = snap.native.n_annotations
+    n = snap.annotation_count
     if not n:
         return array("I")
     ranges = {device: _times(snap.replay(device)) for device in snap.devices}
-    names, stages, devices, times = (
-        memoryview(snap.native.rows("annotation", field))
-        for field in ("name", "stage", "device", "time")
-    )
+    names, stages, devices, times = snap.annotation_rows("name", "stage", "device", "time")
     stage_of = {stage: snap.text(stage) for stage in set(stages)}
     open_at: dict[tuple[int, int], list[int]] = {}
     keep = bytearray(n)
@@ -158,12 +155,12 @@ def _annotations(snap: Snapshot) -> array[int]:
 
 def _times(replay: Replay) -> tuple[int | None, int | None]:
     """The first and the last time of the range; None where it has no bound there."""
-    if replay.first_event == 0 and replay.native.reaches_end:
+    if replay.first_event == 0 and replay.reaches_end:
         return None, None
     if replay.time_range is None:
         return None, None
     first, last = replay.time_range
     return (
         first if replay.first_event else None,
-        None if replay.native.reaches_end else last,
+        None if replay.reaches_end else last,
     )

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 def summarize(snap: Snapshot) -> SnapshotSummary:
     """Everything that `memreplay summary` shows; replays each device."""
-    native = snap.native
     return SnapshotSummary(
         file=snap.file,
         file_bytes=snap.file_bytes,
@@ -31,12 +30,12 @@ def summarize(snap: Snapshot) -> SnapshotSummary:
         protocol=snap.protocol,
         truncated=snap.truncation is not None,
         generation=generation(snap),
-        has_times=native.any_time,
-        has_stacks=native.n_stacks > 1,
-        annotations=native.n_annotations,
+        has_times=snap.has_times,
+        has_stacks=snap.code.stacks > 1,
+        annotations=snap.annotation_count,
         # Id 0 of both is the empty one.
-        stacks=native.n_stacks - 1,
-        frames=native.n_frames - 1,
+        stacks=snap.code.stacks - 1,
+        frames=snap.code.frames - 1,
         overflowed=overflowed(snap),
         settings=_safe(snap.settings),
         settings_changed=_safe(changed_settings(snap.settings)),
@@ -53,23 +52,23 @@ def _safe(settings: dict[str, object]) -> dict[str, object]:
 def device_summary(snap: Snapshot, device: int) -> DeviceSummary:
     """One device of a snapshot. Raises UsageError when it is not there."""
     replay = snap.replay(device)
-    tally = replay.native.tally()
-    states = _states(snap, tally["states"])
-    first_us, last_us = tally["times"] or (None, None)
+    tally = replay.tally
+    states = _states(snap, tally.states)
+    first_us, last_us = tally.times or (None, None)
     trust = device_verdict(snap, replay)
     return DeviceSummary(
         device=device,
         first_event=replay.first_event,
         events=replay.events,
         trace_events=snap.trace_events(device),
-        actions=_actions(snap, tally["actions"]),
+        actions=_actions(snap, tally.actions),
         first_us=first_us,
         last_us=last_us,
-        events_with_stack=tally["with_stack"],
-        segments=tally["segments"],
-        reserved_bytes=tally["reserved_bytes"],
+        events_with_stack=tally.with_stack,
+        segments=tally.segments,
+        reserved_bytes=tally.reserved_bytes,
         active_bytes=sum(s.size_bytes for s in states if s.state != "inactive"),
-        requested_bytes=replay.native.segment_requested_bytes,
+        requested_bytes=replay.segment_requested_bytes,
         states=states,
         baseline_bytes=replay.carried_bytes,
         peak_bytes=replay.peak.bytes,
@@ -113,10 +112,10 @@ def _classes(replay: Replay, by: str) -> int:
     return len(replay.classes(by).keys()) - 1
 
 
-def _actions(snap: Snapshot, counts: list[tuple[int, int]]) -> dict[str, int]:
+def _actions(snap: Snapshot, counts: dict[int, int]) -> dict[str, int]:
     """Events by action, in the order of action codes; "(none)" for events without one."""
     found: dict[str, int] = {}
-    for code, events in counts:
+    for code, events in counts.items():
         name = snap.action_name(code) or "(none)"
         found[name] = found.get(name, 0) + events
     return found

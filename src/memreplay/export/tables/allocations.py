@@ -29,7 +29,7 @@ _NEVER = _core.ABSENT_ID - 1  # an end: let go of before the first event
 
 def allocation_rows(replay: Replay) -> int:
     """How many allocations and carried blocks there are."""
-    return replay.native.allocs + replay.native.carried_blocks
+    return replay.allocations + replay.carried_blocks
 
 
 def allocation_batches(
@@ -86,7 +86,7 @@ class _Lifetimes:
 
     def batches(self) -> Iterator[dict[str, Any]]:
         native = self.requested.native
-        blocks = self.replay.native.carried_blocks
+        blocks = self.replay.carried_blocks
         if blocks:
             yield from self._carried(blocks)
         ends, held = np.asarray(native.ends()), np.asarray(self.held.ends())

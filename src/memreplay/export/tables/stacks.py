@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def _rank(snap: Snapshot) -> NDArray[np.uint8]:
     """Whose each frame is by its file: USER, LIBRARY or above."""
-    by_file, _ = ranks(snap.native, snap.project)
+    by_file, _ = ranks(snap.code, snap.project)
     found: NDArray[np.uint8] = np.frombuffer(by_file, dtype=np.uint8)[snap.frames.file]
     return found
 

@@ -80,8 +80,8 @@ class Paths:
         self.frames: list[Frame] = []
         self._number: dict[int | str, int] = {}
         ranks = self.grouper.file_rank
-        native = snap.native
-        self._own = bytes(ranks[native.frame(i)[1]] <= LIBRARY for i in range(native.n_frames))
+        code = snap.code
+        self._own = bytes(ranks[code.frame(i)[1]] <= LIBRARY for i in range(code.frames))
 
     def live(self, usage: Usage, event: int) -> DeviceStacks:
         """What is live after an event."""
@@ -119,7 +119,7 @@ class Paths:
         if stack in (_groups.CARRIED, _groups.NO_STACK):
             label = self.grouper.dimensions.label(usage, "stack", stack).text
             return (self._numbered(label, Frame(label, "", 0)),)
-        ids: Sequence[int] = self.snap.native.stack(stack)
+        ids: Sequence[int] = self.snap.code.stack(stack)
         if not self.all_frames:
             own = self._own
             ids = [i for i in ids if own[i]] or [self.grouper.label_frame(usage, stack)]

@@ -149,13 +149,13 @@ def test_a_project_moves_the_border(project: str, inside: str, outside: str) -> 
 def test_a_project_without_code_is_refused() -> None:
     frames = [("f", "/home/ana/gpt/model.py", 1), ("g", "/v/site-packages/torch/x.py", 2)]
     snap = mr.open(build.dump(SnapshotBuilder().alloc(1, 2, frames=frames).build()))
-    check_project(snap.native, ["gpt"])
+    check_project(snap.code, ["gpt"])
     with pytest.raises(UsageError, match=r"no code is in bert or a/b; there are: /home/ana/gpt$"):
-        check_project(snap.native, ["bert", "a/b"])
-    check_project(mr.open(build.dump(SnapshotBuilder().alloc(1, 2).build())).native, ["bert"])
+        check_project(snap.code, ["bert", "a/b"])
+    check_project(mr.open(build.dump(SnapshotBuilder().alloc(1, 2).build())).code, ["bert"])
     long = SnapshotBuilder().alloc(1, 2, frames=[("f", "/a" * 10_000 + "/m.py", 1)])
     with pytest.raises(UsageError, match=r"there are: …[a/]+$") as error:
-        check_project(mr.open(build.dump(long.build())).native, ["bert"])
+        check_project(mr.open(build.dump(long.build())).code, ["bert"])
     assert len(str(error.value)) < 250
 
 
@@ -187,7 +187,7 @@ def test_functions(function: str, rank: str) -> None:
 def test_ranks_are_by_string_id() -> None:
     builder = SnapshotBuilder().alloc(1, 2, frames=[("_call_impl", "model.py", 1), ("f", "??", 0)])
     snap = mr.open(build.dump(builder.build()))
-    by_file, by_function = ranks(snap.native)
+    by_file, by_function = ranks(snap.code)
     assert len(by_file) == len(by_function) == snap.native.n_strings
     names = [snap.native.string(i) for i in range(snap.native.n_strings)]
     assert by_file[names.index("model.py")] == plumbing.USER

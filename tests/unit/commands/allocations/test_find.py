@@ -102,7 +102,7 @@ def check_groups(
 
 def label_of(snap: mr.Snapshot, frames: oracle.Stack) -> oracle.FrameTuple:
     """What a stack is put down to: its innermost frame of the lowest rank."""
-    file_rank, function_rank = ranks(snap.native)
+    file_rank, function_rank = ranks(snap.code)
     ids = {snap.text(i): i for i in range(snap.native.n_strings)}
 
     def rank(frame: oracle.FrameTuple) -> int:

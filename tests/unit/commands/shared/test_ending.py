@@ -56,6 +56,21 @@ def test_nohup_goes_on(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["x.pkl"]
 
 
+def test_a_signal_comes_to_a_main_thread_that_takes_no_step() -> None:
+    """It waits in a call that signals do not interrupt, so the handler in Python never runs."""
+    code = (
+        "import os, signal; from memreplay.commands.shared.ending import take_signals;"
+        "take_signals(); signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM]);"
+        "print('on', flush=True); os.read(os.pipe()[0], 1)"
+    )
+    # Threads have the mask of who starts them: the one that watches began without it.
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as started:
+        assert started.stdout is not None
+        assert started.stdout.readline() == b"on\n"
+        started.terminate()
+        assert started.wait(60) == 128 + signal.SIGTERM
+
+
 def test_a_signal_does_not_wait_for_whoever_reads_the_output() -> None:
     command = [sys.executable, "-m", "memreplay", "dump", str(EXAMPLE)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as started:

@@ -36,7 +36,7 @@ class Asked:
         self.snap = snap
         self.replay = snap.replay(device)
         self.measure = self.replay.measure(measure).native
-        self.ranks = ranks(snap.native)
+        self.ranks = ranks(snap.code)
         column = snap.native.column("stack")
         assert not isinstance(column, int)
         self.stacks = memoryview(column).tolist()[self.replay.native.first_row :]
