@@ -4,6 +4,7 @@
 PYTHON      ?= python3
 VENV        ?= .venv
 SAN         ?= build/sanitize
+SANITIZE    ?= 1
 TESTS       ?= tests
 PYTEST_ARGS ?=
 # As many processes as the machine runs, within reason; what is in PYTEST_ARGS comes later and wins.
@@ -64,7 +65,8 @@ typing: $(VENV)/built.stamp ## mypy --strict, and the stubs against the compiled
 gate: $(VENV)/built.stamp ## memreplay's own gate: the example snapshot against ci/gate-base.json
 	ci/gate
 
-# The suite takes about four times as long as in `make test`.
+# The suite takes about four times as long as in `make test`. SANITIZE names folders of the engine to
+# build so, with SAN where; all of them else.
 sanitize: $(SAN)/built.stamp ## the test suite under AddressSanitizer and UBSan (slow); TESTS=tests/conformance
 	$(SANITIZED) -m pytest $(TESTS) --capture=sys -p no:cacheprovider $(PYTEST_ARGS)
 
@@ -147,5 +149,5 @@ $(VENV)/built.stamp: $(VENV)/dev.stamp $(NATIVE)
 # The whole package once more, beside src/: PYTHONPATH lets the same environment find it first.
 $(SAN)/built.stamp: $(VENV)/dev.stamp $(NATIVE) $(shell find src -name '*.py')
 	@mkdir -p $(SAN)/lib && find $(SAN)/lib -name '*.py' -delete
-	MEMREPLAY_SANITIZE=1 $(BIN)/python setup.py --quiet build --build-base $(SAN) --build-lib $(SAN)/lib --build-temp $(SAN)/temp
+	MEMREPLAY_SANITIZE=$(SANITIZE) $(BIN)/python setup.py --quiet build --build-base $(SAN) --build-lib $(SAN)/lib --build-temp $(SAN)/temp
 	@touch $@

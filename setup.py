@@ -1,7 +1,8 @@
 """The extension list, the compiler directives, and the switches that the environment sets for them.
 
 MEMREPLAY_DEBUG=1      bounds checks and debug symbols, no optimisation
-MEMREPLAY_SANITIZE=1   AddressSanitizer and UndefinedBehaviorSanitizer
+MEMREPLAY_SANITIZE=1   AddressSanitizer and UndefinedBehaviorSanitizer; a list of folders of the
+                       engine ("base,read") for these alone
 MEMREPLAY_COVERAGE=1   line tracing for coverage
 MEMREPLAY_NATIVE=0     no extensions: for an editable install whose native modules
                        `build_ext --inplace` makes: pip would make all of them, one by one
@@ -25,11 +26,18 @@ DEBUG, SANITIZE, COVERAGE = switched("DEBUG"), switched("SANITIZE"), switched("C
 # Python's own flags ask for debug symbols: a third of the compiler's time and most of a wheel.
 compile_args = ["-O0", "-g3"] if DEBUG else ["-O3", "-g0"]
 link_args: list[str] = []
-if SANITIZE:
-    flags = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
-    # -O1 keeps all checks and compiles in a third of the time; lines are all that reports need.
-    compile_args = ["-O1", "-g1", *flags, "-fno-omit-frame-pointer"]
-    link_args += flags
+flags = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
+# -O1 keeps all checks and compiles in a third of the time; lines are all that reports need.
+sanitized = ["-O1", "-g1", *flags, "-fno-omit-frame-pointer"], [*link_args, *flags]
+
+
+def arguments(path: Path) -> tuple[list[str], list[str]]:
+    """Those of the compiler and of the linker, for one module."""
+    asked = os.environ.get("MEMREPLAY_SANITIZE", "").split(",")
+    if SANITIZE and ("1" in asked or path.parent.name in asked):
+        return sanitized
+    return compile_args, link_args
+
 
 directives = {
     "language_level": 3,
@@ -48,8 +56,8 @@ extensions = [
     Extension(
         ".".join(path.with_suffix("").parts[1:]),
         [path.as_posix()],
-        extra_compile_args=compile_args,
-        extra_link_args=link_args,
+        extra_compile_args=arguments(path)[0],
+        extra_link_args=arguments(path)[1],
         define_macros=[("CYTHON_TRACE", "1")] if COVERAGE else [],
     )
     for path in sources
@@ -80,6 +88,8 @@ class Compiled(build_ext):
             build_dir=c_folder,
             nthreads=PROCESSES if forks else 0,
             force=bool(made) and max(headers) > min(made),
+            # The C code of earlier builds, by what it is made of.
+            cache="CYTHON_CACHE_DIR" in os.environ,
         )
         by_name = {extension.name: extension for extension in in_c}
         for extension in self.extensions:
