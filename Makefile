@@ -75,10 +75,10 @@ fuzz: SANITIZED := $(subst detect_leaks=0,detect_leaks=0:quarantine_size_mb=16,$
 fuzz: $(SAN)/built.stamp ## broken inputs to the sanitized build, for 3 minutes; FUZZ_ARGS="--seconds 600 --seed 1"
 	$(SANITIZED) -m tests.fuzz $(FUZZ_ARGS)
 
-# Without random examples and real files, which take long and reach what others do; and in another
-# zone than the suite.
+# Without random examples, real files and native modules: what is traced takes twice as long. And in
+# another zone than the suite.
 coverage: $(VENV)/built.stamp ## branches of the Python sources that unit tests take; fails below the floor in pyproject.toml
-	env -u MEMREPLAY_CORPUS MEMREPLAY_TZ=America/St_Johns $(BIN)/python -m pytest tests/unit $(SPREAD) \
+	env -u MEMREPLAY_CORPUS MEMREPLAY_TZ=America/St_Johns $(BIN)/python -m pytest tests/unit --ignore=tests/unit/engine $(SPREAD) \
 	  -m 'not hypothesis and not viewers' --cov --cov-report=term $(PYTEST_ARGS)
 
 mutants: $(VENV)/built.stamp ## 60 small changes of Python modules that differ from BASE (all): which does no test notice?

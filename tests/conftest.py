@@ -37,26 +37,6 @@ settings.register_profile("few", deadline=None, print_blob=True, max_examples=5)
 settings.load_profile(os.environ.get("MEMREPLAY_PROFILE", "ci"))
 
 
-# The folders of unit tests whose modules are Python's.
-COVERING = ("analysis", "commands", "export", "io", "render", "snapshot")
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With --cov, count what plain unit tests of Python modules reach: random ones and real files
-    reach something else each time, and what is traced takes twice as long."""
-    if not config.pluginmanager.hasplugin("_cov"):
-        return
-    folders = [ROOT / "tests" / "unit" / name for name in COVERING]
-    for item in items:
-        counts = any(map(item.path.is_relative_to, folders))
-        if (
-            not counts
-            or item.get_closest_marker("hypothesis")
-            or "corpus_file" in getattr(item, "fixturenames", ())
-        ):
-            item.add_marker("no_cover")
-
-
 def pytest_report_header() -> str:
     """The zone, which no test is to depend on; and whether this machine knows it."""
     return f"time zone: {os.environ['TZ']} (MEMREPLAY_TZ), UTC{time.strftime('%z')}"
