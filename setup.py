@@ -10,6 +10,7 @@ MEMREPLAY_NATIVE=0     no extensions: for an editable install whose native modul
 
 import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from Cython.Build import cythonize
@@ -31,12 +32,12 @@ flags = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
 sanitized = ["-O1", "-g1", *flags, "-fno-omit-frame-pointer"], [*link_args, *flags]
 
 
-def arguments(path: Path) -> tuple[list[str], list[str]]:
-    """Those of the compiler and of the linker, for one module."""
+def compiler_flags(source: Path) -> list[str]:
+    """Those of one module."""
     asked = os.environ.get("MEMREPLAY_SANITIZE", "").split(",")
-    if SANITIZE and ("1" in asked or path.parent.name in asked):
-        return sanitized
-    return compile_args, link_args
+    if SANITIZE and ("1" in asked or source.parent.name in asked):
+        return sanitized[0]
+    return compile_args
 
 
 directives = {
@@ -52,16 +53,12 @@ directives = {
 }
 
 sources = sorted(Path("src/memreplay").rglob("*.pyx"))
-extensions = [
-    Extension(
-        ".".join(path.with_suffix("").parts[1:]),
-        [path.as_posix()],
-        extra_compile_args=arguments(path)[0],
-        extra_link_args=arguments(path)[1],
-        define_macros=[("CYTHON_TRACE", "1")] if COVERAGE else [],
-    )
-    for path in sources
-]
+# All modules in one library, which starts faster than one for each: engine/__init__.py finds them.
+library = Extension(
+    "memreplay._core",
+    [path.as_posix() for path in sources],
+    extra_link_args=sanitized[1] if SANITIZE else link_args,
+)
 
 # Debug and coverage need C code of their own; kept apart, so that no mode takes another's.
 c_folder = "build/c-" + "-".join(
@@ -76,13 +73,16 @@ PROCESSES = os.cpu_count() or 1
 class Compiled(build_ext):
     """Makes C of the .pyx files first: only a build needs it, metadata and an sdist do not."""
 
-    def run(self) -> None:
+    def build_extension(self, extension: Extension) -> None:
         # cythonize() does not follow `from package cimport module as name`: whatever is older than
         # the newest header is made again.
         headers = [path.stat().st_mtime for path in Path("src/memreplay").rglob("*.pxd")]
         made = [path.stat().st_mtime for path in Path(c_folder).rglob("*.c")]
-        in_c = cythonize(
-            extensions,
+        modules = cythonize(
+            [
+                Extension(".".join(path.with_suffix("").parts[1:]), [path.as_posix()])
+                for path in sources
+            ],
             compiler_directives=directives,
             include_path=["src"],
             build_dir=c_folder,
@@ -91,15 +91,29 @@ class Compiled(build_ext):
             # The C code of earlier builds, by what it is made of.
             cache="CYTHON_CACHE_DIR" in os.environ,
         )
-        by_name = {extension.name: extension for extension in in_c}
-        for extension in self.extensions:
-            extension.sources = by_name[extension.name].sources
-            extension.depends = by_name[extension.name].depends
-        super().run()
+        # The largest first, so that no processor waits for one at the end.
+        in_c = sorted((one.sources[0] for one in modules), key=os.path.getsize, reverse=True)
+        with ThreadPoolExecutor(PROCESSES) as pool:
+            extension.extra_objects = sorted(pool.map(self.compiled, in_c))
+        extension.depends, extension.sources = extension.extra_objects, []
+        super().build_extension(extension)
+
+    def compiled(self, source: str) -> str:
+        """The object file of one module; compiled if it is older than its C code."""
+        (made,) = self.compiler.object_filenames([source], output_dir=self.build_temp)
+        path = Path(made)
+        if self.force or not path.exists() or path.stat().st_mtime < os.path.getmtime(source):
+            self.compiler.compile(
+                [source],
+                output_dir=self.build_temp,
+                macros=[("CYTHON_TRACE", "1")] if COVERAGE else [],
+                include_dirs=self.include_dirs,
+                extra_postargs=compiler_flags(Path(source)),
+            )
+        return made
 
 
 setup(
     cmdclass={"build_ext": Compiled},
-    ext_modules=extensions if switched("NATIVE", "1") else [],
-    options={"build_ext": {"parallel": PROCESSES}},
+    ext_modules=[library] if switched("NATIVE", "1") else [],
 )

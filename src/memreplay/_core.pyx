@@ -7,7 +7,7 @@ it.
 
 cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 from memreplay.engine.read cimport json as _json
 from memreplay.engine.read cimport tables as _tables
 from memreplay.engine.read cimport value as _value
@@ -21,7 +21,6 @@ from memreplay.engine.base.limits cimport Limits
 from memreplay.engine.base.status cimport DONE, ERR_TRUNCATED, OK, Status
 
 import os
-import struct
 
 from memreplay.engine.base.diagnosis import cut_stream, diagnose
 from memreplay.errors import LimitError
@@ -219,8 +218,7 @@ cdef class Tables:
 
     def stack(self, i: int) -> tuple:
         """The frame ids of stack i, innermost first."""
-        raw = self._bytes(&self.t.stacks, i)
-        return struct.unpack(f"={len(raw) // 4}I", raw)
+        return tuple(memoryview(self._bytes(&self.t.stacks, i)).cast("I"))
 
     def frame(self, i: int) -> tuple:
         """(function string id, file string id, line) of frame i."""
@@ -231,7 +229,7 @@ cdef class Tables:
 
     def pool(self, i: int) -> tuple:
         """Pool id i as its two numbers."""
-        return struct.unpack("=qq", self._bytes(&self.t.pairs, i))
+        return tuple(memoryview(self._bytes(&self.t.pairs, i)).cast("q"))
 
     def frame_strings(self) -> tuple:
         """(file string ids, function string ids) that frames use, each once, as two sets."""
@@ -265,6 +263,7 @@ cdef class Tables:
 
     cdef object _node(self, uint32_t i, int depth, list budget):
         cdef _tables.Node node = (<_tables.Node*> self.t.nodes.data)[i]
+        cdef double real
         budget[0] -= 1
         if budget[0] < 0 or depth > 32:
             raise LimitError("the allocator settings hold too many items, or nest too deep",
@@ -278,7 +277,8 @@ cdef class Tables:
         if node.kind == _value.V_UINT:
             return node.num
         if node.kind == _value.V_FLOAT:
-            return struct.unpack("=d", struct.pack("=Q", node.num))[0]
+            memcpy(&real, &node.num, sizeof(real))
+            return real
         if node.kind == _value.V_TRUE or node.kind == _value.V_FALSE:
             return node.kind == _value.V_TRUE
         if node.kind == _value.V_PAIR:

@@ -8,7 +8,6 @@ reader most when no frame is of code.
 from __future__ import annotations
 
 import posixpath
-import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -52,19 +51,19 @@ _OTHER_FILES = (
     ),
 )
 # What pip, conda and Debian install.
-INSTALLED_FILE = re.compile(r"(?:^|/)(?:site|dist)-packages/")
+INSTALLED_FILE = Late(r"(?:^|/)(?:site|dist)-packages/")
 BACKWARD_FUNCTION = Late(r"Backward\d*(?:::apply|\b)")
 # The allocator, the stack recorder, and tensors being made: on top of every C++ stack, and the same
 # there.
 ALLOCATOR_NAMES = ("CapturedTraceback", "gather_with_cpp", "CachingAllocator", "at::detail::")
 ALLOCATOR_STARTS = ("torch::unwind", "c10::", "at::TensorBase")
 # Python's own C functions, and how a thread starts.
-INTERPRETER_FUNCTION = re.compile(
-    r"_?Py[A-Z_]|_?_?libc_|_start$|__?clone\d?$|start_thread$|_?_?pthread_|execute_native_thread|"
+INTERPRETER_FUNCTION = Late(
+    r"^(?:_?Py[A-Z_]|_?_?libc_|_start$|__?clone\d?$|start_thread$|_?_?pthread_|execute_native_thread|"
     r"(?:cfunction|type|slot|method|object|builtin|tp)_\w+$|(?:wrapper|run|do)_\w+$|main$|"
-    r"_(?:wrapped_)?call_impl$|<module>$"
+    r"_(?:wrapped_)?call_impl$|<module>$)"
 )
-PYTHON_NAME = re.compile(r"^[\w.<>]+$")
+PYTHON_NAME = Late(r"^[\w.<>]+$")
 _LONGEST = 160  # characters of a folder in an error
 
 
@@ -138,9 +137,9 @@ def function_rank(function: str) -> int:
         return ALLOCATOR
     if any(name in function for name in ALLOCATOR_NAMES):
         return ALLOCATOR
-    if "_vectorcall" in function or INTERPRETER_FUNCTION.match(function):
+    if "_vectorcall" in function or INTERPRETER_FUNCTION.search(function):
         return OTHER
-    if function.startswith(("at::native::", "at::_ops::")) or PYTHON_NAME.match(function):
+    if function.startswith(("at::native::", "at::_ops::")) or PYTHON_NAME.search(function):
         return OPERATION
     return OTHER
 
