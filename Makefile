@@ -78,8 +78,8 @@ fuzz: $(SAN)/built.stamp ## broken inputs to the sanitized build, for 3 minutes;
 # Without random examples, real files and native modules: what is traced takes twice as long. And in
 # another zone than the suite.
 coverage: $(VENV)/built.stamp ## branches of the Python sources that unit tests take; fails below the floor in pyproject.toml
-	env -u MEMREPLAY_CORPUS MEMREPLAY_TZ=America/St_Johns $(BIN)/python -m pytest tests/unit --ignore=tests/unit/engine $(SPREAD) \
-	  -m 'not hypothesis and not viewers' --cov --cov-report=term $(PYTEST_ARGS)
+	env -u MEMREPLAY_CORPUS MEMREPLAY_TZ=America/St_Johns $(BIN)/python -m pytest tests/unit --plain=only $(SPREAD) \
+	  --cov --cov-report=term $(PYTEST_ARGS)
 
 mutants: $(VENV)/built.stamp ## 60 small changes of Python modules that differ from BASE (all): which does no test notice?
 	$(BIN)/python -m tests.mutants --base "$(BASE)" $(MUTANT_ARGS)

@@ -42,6 +42,37 @@ def pytest_report_header() -> str:
     return f"time zone: {os.environ['TZ']} (MEMREPLAY_TZ), UTC{time.strftime('%z')}"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that tells plain unit tests of Python modules from all others."""
+    parser.addoption(
+        "--plain",
+        choices=("only", "without"),
+        help="only the tests that coverage traces, or all others: those in tests/unit, but for"
+        " tests of native modules, of real files, with viewers, and by hypothesis",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what `--plain` does not ask for."""
+    asked = config.getoption("plain")
+    if asked is None:
+        return
+    left_out = [item for item in items if _is_plain(item) != (asked == "only")]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if _is_plain(item) == (asked == "only")]
+
+
+def _is_plain(item: pytest.Item) -> bool:
+    folder = item.path.relative_to(ROOT / "tests").parts[:2]
+    fixtures = getattr(item, "fixturenames", ())
+    return (
+        folder[0] == "unit"
+        and folder[1] != "engine"
+        and not {"corpus", "corpus_file"} & set(fixtures)
+        and not any(item.get_closest_marker(name) for name in ("hypothesis", "viewers"))
+    )
+
+
 def corpus_files() -> list[Path]:
     """Real snapshots in the folder that MEMREPLAY_CORPUS names, sorted; [] without one."""
     folder = os.environ.get("MEMREPLAY_CORPUS")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,6 @@ from tests.build import SnapshotBuilder
 A, B, C, D = 0x1000, 0x2000, 0x3000, 0x4000
 MODEL = ("forward", "model.py", 10)
 TRAIN = ("train", "train.py", 20)
-
-CORPUS = os.environ.get("MEMREPLAY_CORPUS", "")
 
 
 def test_peak_of_a_simple_trace() -> None:
@@ -203,20 +200,15 @@ TABLE = {
     "Yiyi-*__oom_snapshot.pickle": (11_840_159_744, True),
 }
 
-needs_corpus = pytest.mark.skipif(
-    not CORPUS, reason="MEMREPLAY_CORPUS names no folder of real files"
-)
 
-
-def read_corpus(pattern: str) -> Any:
-    (path,) = Path(CORPUS).glob(pattern)
+def read_corpus(corpus: Path, pattern: str) -> Any:
+    (path,) = corpus.glob(pattern)
     return oracle.load(path.read_bytes())
 
 
-@needs_corpus
 @pytest.mark.parametrize("pattern", TABLE)
-def test_exact_peak_of_a_real_file(pattern: str) -> None:
-    snapshot = read_corpus(pattern)
+def test_exact_peak_of_a_real_file(corpus: Path, pattern: str) -> None:
+    snapshot = read_corpus(corpus, pattern)
     (device,) = oracle.devices(snapshot)
     got = oracle.replay(snapshot, device)
     assert (got.peak_bytes, got.event_index == -1) == TABLE[pattern]
@@ -224,10 +216,9 @@ def test_exact_peak_of_a_real_file(pattern: str) -> None:
     assert got.reconciliation_bytes == 0
 
 
-@needs_corpus
 @pytest.mark.parametrize("pattern", ["albi2_*.pickle", "Felixburton7_*.pickle"])
-def test_real_file_without_events_is_its_segments(pattern: str) -> None:
-    snapshot = read_corpus(pattern)
+def test_real_file_without_events_is_its_segments(corpus: Path, pattern: str) -> None:
+    snapshot = read_corpus(corpus, pattern)
     for device in oracle.devices(snapshot):
         got = oracle.replay(snapshot, device)
         segments = [s for s in snapshot["segments"] if s["device"] == device]
