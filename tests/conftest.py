@@ -47,11 +47,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--plain",
         choices=("only", "without"),
-        help="only the tests that coverage traces, or all others: those in tests/unit, but for"
-        " tests of native modules, of real files, with viewers, and by hypothesis",
+        help="only the tests that coverage traces, or all others: those in the folders of"
+        " tests/unit, but for tests of native modules, of real files, with viewers, and by"
+        " hypothesis",
     )
 
 
+@pytest.hookimpl(trylast=True)  # hypothesis marks its tests here, too
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what `--plain` does not ask for."""
     asked = config.getoption("plain")

@@ -1,0 +1,1 @@
+"""Tests of what the tests stand on: oracles, makers of snapshots, models."""
