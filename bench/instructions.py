@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 
 from compare import generated
@@ -106,17 +107,23 @@ def conditions(file: Path) -> dict[str, str]:
     }
 
 
-def measure(file: Path) -> int:
-    warm_up(file)
+def least(code: str, *arguments: str | Path) -> int:
+    """The least count of a few runs."""
     # Several at once, since a count does not depend on what else runs. Where memory happens to lie
     # costs a hash table some probes, up to 1 % in one run of five.
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        runs = {
-            code: [pool.submit(count, code, file) for _ in range(RUNS)]
-            for code in (MEASURED, IMPORT)
-        }
-    least = {code: min(run.result() for run in of_code) for code, of_code in runs.items()}
-    return least[MEASURED] - least[IMPORT]
+        return min(pool.map(lambda _: count(code, *arguments), range(RUNS)))
+
+
+@cache
+def importing() -> int:
+    """What a process takes that only imports, whatever file it is given."""
+    return least(IMPORT, "")
+
+
+def measure(file: Path) -> int:
+    warm_up(file)
+    return least(MEASURED, file) - importing()
 
 
 def judge(name: str, measured: int, known: dict[str, str], figure: dict[str, object]) -> int:

@@ -113,7 +113,7 @@ def _named(code: str, file: Path, *given: str) -> set[str]:
 
 def instructions(file: Path) -> dict[str, int]:
     """The least of a few counts of each command, less that of `import click` for those that do."""
-    processes: dict[str, tuple[str, ...]] = {name: (code,) for name, code in BASES.items()}
+    processes: dict[str, tuple[str, ...]] = {"click": (BASES["click"],)}
     processes |= {name: (RUN, *arguments(name, file)) for name in COUNTED}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         runs = {

@@ -117,11 +117,14 @@ def replay(snapshot: Any, device: int) -> OracleReplay:
     pairs = 0
     pairs_with_equal_frames = 0
 
+    stacks: dict[int, Stack] = {}  # of lists of frames, which events share
+
     for index, event in enumerate(events):
         action = event.get("action", "")
         addr = unsigned(event.get("addr", 0))
         size = event.get("size", 0)
-        frames = _stack(event)
+        frames = stacks.setdefault(id(event.get("frames")), ()) or _stack(event)
+        stacks[id(event.get("frames"))] = frames
         change = 0
 
         if action == "alloc":

@@ -31,6 +31,13 @@ def matches(pattern: str, text: str) -> bool:
     return re.search(pattern, text) is not None
 
 
+@cache  # real files have few stacks, too
+def met(pattern: str, where: str, frames: tuple[FrameTuple, ...]) -> bool:
+    """Whether the pattern is found in a frame; or in the one that the bytes are put down to."""
+    those = [put_down_to(frames)] if where == "own" and frames else frames
+    return any(matches(pattern, f"{file}:{function}") for function, file, _ in those)
+
+
 class Groups:
     """One device of a snapshot, and what each of its allocations is called, in each way."""
 
@@ -176,24 +183,17 @@ class Groups:
         return origins(self.snapshot, self.device, self.category_by_stack)
 
     def _category(self, one: Lifetime, origin: str | None) -> str:
-        texts = [f"{file}:{function}" for function, file, _ in one.frames]
         for rule in self.rules:
-            asked: list[tuple[str | None, Sequence[str | None]]] = [
-                (rule.compile_context, [self.carried(one, "compile_context")]),
-                (rule.user_metadata, [self.carried(one, "user_metadata")]),
-                (rule.annotation, [self.annotated(one)]),
-                (rule.origin, [origin]),
+            if rule.frames is not None and not met(rule.frames, rule.where, one.frames):
+                continue
+            asked = [
+                (rule.compile_context, self.carried(one, "compile_context")),
+                (rule.user_metadata, self.carried(one, "user_metadata")),
+                (rule.annotation, self.annotated(one)),
+                (rule.origin, origin),
             ]
-            if rule.frames is not None:
-                where = texts
-                if rule.where == "own" and one.frames:
-                    function, file, _ = put_down_to(one.frames)
-                    where = [f"{file}:{function}"]
-                asked.append((rule.frames, where))
             if all(
-                any(text and matches(pattern, text) for text in those)
-                for pattern, those in asked
-                if pattern is not None
+                text and matches(pattern, text) for pattern, text in asked if pattern is not None
             ):
                 return rule.name
         return "unknown"

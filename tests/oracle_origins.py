@@ -4,6 +4,7 @@ live looked at each time."""
 from __future__ import annotations
 
 from collections import Counter
+from functools import cache
 from typing import Any
 
 from memreplay.analysis.categories.origins import (
@@ -27,7 +28,9 @@ class Recorded:
     """What is so of a whole snapshot, looked up once."""
 
     def __init__(self, snapshot: Any) -> None:
-        self.any_events = any(oracle.columns(snapshot))
+        self.any_events = any(
+            oracle.trace_of(snapshot, device) for device in oracle.devices(snapshot)
+        )
         self.only_python = only_python(snapshot)
 
 
@@ -108,6 +111,7 @@ def by_sources(replayed: oracle.OracleReplay, cast: Lifetime, category: Any) -> 
     return EITHER_CAST if activations else WEIGHT_CAST
 
 
+@cache  # of a real file's few stacks
 def cast_at(frames: tuple[FrameTuple, ...]) -> FrameTuple | None:
     """The frame that casts an argument of an operator, which must be one of low precision."""
     if any(LOWER.search(said(frame)) for frame in frames):
