@@ -19,6 +19,7 @@ EXAMPLE     ?= examples/transformer_step.pkl.gz
 comma   := ,
 BIN     := $(VENV)/bin
 NATIVE  := $(wildcard src/memreplay/*.p[yx][xd] src/memreplay/engine/*/*.p[yx][xd])
+CARD    := $(wildcard src/memreplay/dryrun/gpu/*.[ch])
 # The modules that have stubs, by their dotted names.
 STUBS   := $(subst /,.,$(patsubst src/%.pyi,%,$(wildcard src/memreplay/*.pyi src/memreplay/engine/*/*.pyi)))
 DATA    := $(patsubst %,bench/data/%mb.pkl,$(subst $(comma), ,$(SIZES)))
@@ -133,7 +134,7 @@ INPLACE  = DIST_EXTRA_CONFIG=$(VENV)/build.cfg $(BIN)/python setup.py --quiet bu
 
 .PRECIOUS: %/build.cfg %/tools.stamp %/flags.stamp
 
-$(VENV)/demo.stamp: $(VENV)/flags.stamp $(VENV)/tools.stamp pyproject.toml $(NATIVE)
+$(VENV)/demo.stamp: $(VENV)/flags.stamp $(VENV)/tools.stamp pyproject.toml $(NATIVE) $(CARD)
 	$(EDITABLE) .
 	$(INPLACE)
 	@touch $@
@@ -142,12 +143,12 @@ $(VENV)/dev.stamp: $(VENV)/flags.stamp $(VENV)/tools.stamp pyproject.toml
 	$(EDITABLE) '.[dev]'
 	@touch $@
 
-$(VENV)/built.stamp: $(VENV)/dev.stamp $(NATIVE)
+$(VENV)/built.stamp: $(VENV)/dev.stamp $(NATIVE) $(CARD)
 	$(INPLACE)
 	@touch $@
 
 # The whole package once more, beside src/: PYTHONPATH lets the same environment find it first.
-$(SAN)/built.stamp: $(VENV)/dev.stamp $(NATIVE) $(shell find src -name '*.py')
+$(SAN)/built.stamp: $(VENV)/dev.stamp $(NATIVE) $(CARD) $(shell find src -name '*.py')
 	@mkdir -p $(SAN)/lib && find $(SAN)/lib -name '*.py' -delete
 	MEMREPLAY_SANITIZE=$(SANITIZE) $(BIN)/python setup.py --quiet build --build-base $(SAN) --build-lib $(SAN)/lib --build-temp $(SAN)/temp
 	@touch $@

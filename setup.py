@@ -9,6 +9,7 @@ MEMREPLAY_NATIVE=0     no extensions: for an editable install whose native modul
 """
 
 import os
+import platform
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -23,6 +24,8 @@ def switched(name: str, otherwise: str = "0") -> bool:
 
 
 DEBUG, SANITIZE, COVERAGE = switched("DEBUG"), switched("SANITIZE"), switched("COVERAGE")
+# Where PyTorch has a CUDA build.
+DRYRUN = sys.platform == "linux" and platform.machine() in ("x86_64", "aarch64")
 
 # Python's own flags ask for debug symbols: a third of the compiler's time and most of a wheel.
 compile_args = ["-O0", "-g3"] if DEBUG else ["-O3", "-g0"]
@@ -52,6 +55,10 @@ directives = {
     "linetrace": COVERAGE,
 }
 
+# Of libraries that get another name: its length is the most that one may have.
+LONG_NAME = "memreplay_name_" + 50 * "_"
+BARE = ["-nostartfiles", "-nostdlib", "-Wl,--hash-style=sysv"]
+
 sources = sorted(Path("src/memreplay").rglob("*.pyx"))
 # All modules in one library, which starts faster than one for each: engine/__init__.py finds them.
 library = Extension(
@@ -59,6 +66,32 @@ library = Extension(
     [path.as_posix() for path in sources],
     extra_link_args=sanitized[1] if SANITIZE else link_args,
 )
+
+# What stands for a card that is not there, for dry runs: no Python in it. `_gpu` answers what a
+# program asks of the runtime and the driver, the others get other names before each run.
+GPU = Path("src/memreplay/dryrun/gpu")
+dryrun = [
+    Extension(
+        f"memreplay.dryrun.{name}",
+        [path.as_posix() for path in c_sources],
+        depends=[(GPU / "gpu.h").as_posix()],
+        define_macros=macros,
+        extra_compile_args=["-O2", "-g0", "-fvisibility=hidden"],
+        extra_link_args=[f"-Wl,-soname,{soname}", *more],
+    )
+    for name, soname, c_sources, macros, more in (
+        (
+            "_gpu",
+            "libmemreplay_gpu.so",
+            sorted(path for path in GPU.glob("*.c") if path.stem != "unanswered"),
+            [],
+            ["-lpthread", "-ldl"],
+        ),
+        # The longest names that fit, and the table of names that dryrun/elf.py makes anew.
+        ("_unanswered", LONG_NAME, [GPU / "unanswered.c"], [], BARE),
+        ("_thin", LONG_NAME, [GPU / "unanswered.c"], [("THIN", "1")], BARE),
+    )
+]
 
 # Debug and coverage need C code of their own; kept apart, so that no mode takes another's.
 c_folder = "build/c-" + "-".join(
@@ -74,6 +107,12 @@ class Compiled(build_ext):
     """Makes C of the .pyx files first: only a build needs it, metadata and an sdist do not."""
 
     def build_extension(self, extension: Extension) -> None:
+        if extension is not library:
+            if extension.name.endswith("._thin"):  # it needs the first one, by that one's name
+                first = self.get_ext_fullpath("memreplay.dryrun._gpu")
+                extension.extra_link_args += ["-Wl,--no-as-needed", first]
+            super().build_extension(extension)
+            return
         # cythonize() does not follow `from package cimport module as name`: whatever is older than
         # the newest header is made again.
         headers = [path.stat().st_mtime for path in Path("src/memreplay").rglob("*.pxd")]
@@ -115,5 +154,5 @@ class Compiled(build_ext):
 
 setup(
     cmdclass={"build_ext": Compiled},
-    ext_modules=[library] if switched("NATIVE", "1") else [],
+    ext_modules=[library, *(dryrun if DRYRUN else [])] if switched("NATIVE", "1") else [],
 )

@@ -1,0 +1,216 @@
+/* Device memory: addresses without memory behind them, until something is copied there. */
+#define _GNU_SOURCE
+#include "gpu.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+static const uint64_t PAGE = 2 << 20;
+
+struct span {
+    uint64_t at, bytes;
+    int device, live;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t base, end, fresh; /* the mapping, and where it was never given out */
+static struct span *spans;        /* by address: they are cut from the mapping one after the other */
+static int64_t n_spans, room;
+static uint64_t used[MAX_DEVICES];
+
+/* Reserves the mapping: as much as can be had, since a machine may limit it. */
+static int reserve(void) {
+    for (uint64_t bytes = 1ull << 45; !base && bytes >= 1ull << 33; bytes >>= 1) {
+        void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (at != MAP_FAILED) {
+            base = fresh = ((uint64_t)(uintptr_t)at + PAGE - 1) & ~(PAGE - 1);
+            end = (uint64_t)(uintptr_t)at + bytes;
+        }
+    }
+    return base != 0;
+}
+
+static struct span *found(uint64_t at) {
+    int64_t low = 0, high = n_spans;
+    while (low < high) {
+        int64_t middle = (low + high) / 2;
+        if (spans[middle].at + spans[middle].bytes <= at)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < n_spans && spans[low].at <= at ? &spans[low] : NULL;
+}
+
+uint64_t take_addresses(uint64_t bytes, int device) {
+    uint64_t at = 0;
+    bytes = (bytes + PAGE - 1) & ~(PAGE - 1);
+    pthread_mutex_lock(&lock);
+    if ((base || reserve()) && bytes) {
+        /* Allocators ask for few sizes: those of before, whole. */
+        for (int64_t i = 0; i < n_spans && !at; i++)
+            if (!spans[i].live && spans[i].bytes == bytes) {
+                spans[i].live = 1;
+                spans[i].device = device;
+                at = spans[i].at;
+            }
+        if (!at && bytes <= end - fresh) {
+            if (n_spans == room) {
+                int64_t more = room ? 2 * room : 1024;
+                struct span *larger = realloc(spans, more * sizeof *spans);
+                if (larger)
+                    spans = larger, room = more;
+            }
+            if (n_spans < room) {
+                at = fresh;
+                fresh += bytes;
+                spans[n_spans++] = (struct span){at, bytes, device, 1};
+            }
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    return at;
+}
+
+uint64_t give_addresses(uint64_t at, int *device) {
+    uint64_t bytes = 0;
+    pthread_mutex_lock(&lock);
+    struct span *span = found(at);
+    if (span && span->at == at && span->live) {
+        span->live = 0;
+        bytes = span->bytes;
+        *device = span->device;
+    }
+    pthread_mutex_unlock(&lock);
+    if (bytes)
+        madvise((void *)(uintptr_t)at, bytes, MADV_DONTNEED);
+    return bytes;
+}
+
+int is_device_address(const void *at) {
+    uint64_t asked = (uint64_t)(uintptr_t)at;
+    return base && asked >= base && asked < end;
+}
+
+int device_of(const void *at) {
+    pthread_mutex_lock(&lock);
+    struct span *span = is_device_address(at) ? found((uint64_t)(uintptr_t)at) : NULL;
+    int device = span && span->live ? span->device : -1;
+    pthread_mutex_unlock(&lock);
+    return device;
+}
+
+int take_bytes(int device, uint64_t bytes) {
+    pthread_mutex_lock(&lock);
+    int enough = device >= 0 && device < MAX_DEVICES && bytes <= card()->bytes - used[device];
+    if (enough)
+        used[device] += bytes;
+    pthread_mutex_unlock(&lock);
+    return enough;
+}
+
+void give_bytes(int device, uint64_t bytes) {
+    pthread_mutex_lock(&lock);
+    used[device] -= bytes;
+    pthread_mutex_unlock(&lock);
+}
+
+/* --- what programs call ------------------------------------------------------------------------- */
+
+API int cudaMalloc(void **at, size_t bytes) {
+    CALLED;
+    int device = current_device();
+    uint64_t whole = (bytes + PAGE - 1) & ~(PAGE - 1);
+    *at = NULL;
+    if (!bytes)
+        return SUCCESS;
+    if (whole < bytes || !take_bytes(device, whole))
+        return failed(OUT_OF_MEMORY);
+    uint64_t found_at = take_addresses(whole, device);
+    if (!found_at) {
+        give_bytes(device, whole);
+        return failed(OUT_OF_MEMORY);
+    }
+    *at = (void *)(uintptr_t)found_at;
+    return SUCCESS;
+}
+
+API int cudaFree(void *at) {
+    CALLED;
+    int device = 0;
+    if (!at)
+        return SUCCESS;
+    uint64_t bytes = give_addresses((uint64_t)(uintptr_t)at, &device);
+    if (!bytes)
+        return failed(INVALID_VALUE);
+    give_bytes(device, bytes);
+    memreplay_block((uint64_t)(uintptr_t)at, 0);
+    return SUCCESS;
+}
+
+API int cudaMallocAsync(void **at, size_t bytes, void *stream) {
+    (void)stream;
+    return cudaMalloc(at, bytes);
+}
+
+API int cudaFreeAsync(void *at, void *stream) {
+    (void)stream;
+    return cudaFree(at);
+}
+
+API int cudaMallocManaged(void **at, size_t bytes, unsigned flags) {
+    (void)flags;
+    return cudaMalloc(at, bytes);
+}
+
+API int cudaMemGetInfo(size_t *free_bytes, size_t *total) {
+    CALLED;
+    pthread_mutex_lock(&lock);
+    *total = card()->bytes;
+    *free_bytes = card()->bytes - used[current_device()];
+    pthread_mutex_unlock(&lock);
+    return SUCCESS;
+}
+
+API int cuMemGetInfo_v2(size_t *free_bytes, size_t *total) {
+    return cudaMemGetInfo(free_bytes, total);
+}
+
+/* Memory of the host, page-locked: of that there is plenty. */
+API int cudaHostAlloc(void **at, size_t bytes, unsigned flags) {
+    CALLED;
+    (void)flags;
+    *at = NULL;
+    return posix_memalign(at, 4096, bytes ? bytes : 1) ? failed(OUT_OF_MEMORY) : SUCCESS;
+}
+
+API int cudaMallocHost(void **at, size_t bytes) {
+    return cudaHostAlloc(at, bytes, 0);
+}
+
+API int cudaFreeHost(void *at) {
+    CALLED;
+    free(at);
+    return SUCCESS;
+}
+
+/* cudaPointerAttributes has 24 bytes, and 88 from CUDA 13 on. */
+struct pointer_attributes {
+    int type, device;
+    void *on_device, *on_host;
+};
+
+API int cudaPointerGetAttributes(struct pointer_attributes *out, const void *at) {
+    int device = device_of(at);
+    memset(out, 0, card()->cuda >= 13 ? 88 : sizeof *out);
+    out->type = device < 0 ? MEMORY_UNREGISTERED : MEMORY_DEVICE;
+    out->device = device < 0 ? current_device() : device;
+    if (device < 0)
+        out->on_host = (void *)at;
+    else
+        out->on_device = (void *)at;
+    return SUCCESS;
+}

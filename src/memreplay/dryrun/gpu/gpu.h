@@ -1,0 +1,80 @@
+/* What a CUDA program asks of the libraries below it, in declarations of our own: nothing here needs
+ * NVIDIA's headers to compile. Numbers and layouts are those of CUDA 11.8, 12.x and 13.x, from
+ * driver_types.h and cuda.h; a test compares them where those headers can be had. */
+#ifndef MEMREPLAY_GPU_H
+#define MEMREPLAY_GPU_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define API __attribute__((visibility("default")))
+
+/* cudaError_t; those of the driver, CUresult, have the same numbers. */
+enum {
+    SUCCESS = 0,
+    INVALID_VALUE = 1,
+    OUT_OF_MEMORY = 2,
+    INVALID_DEVICE = 101,
+    INVALID_HANDLE = 400,
+    NOT_READY = 600,
+    NOT_SUPPORTED = 801
+};
+
+/* cudaMemoryType. */
+enum { MEMORY_UNREGISTERED = 0, MEMORY_HOST = 1, MEMORY_DEVICE = 2 };
+
+enum { MAX_DEVICES = 64 };
+
+/* The card, as the launcher describes it. Sizes are bytes. */
+struct card {
+    char name[256];
+    uint64_t bytes;
+    int cuda;  /* the CUDA that the program was built with: 11, 12 or 13 */
+    int count; /* how many cards there are */
+    int major, minor;
+    int sms;
+    int64_t shared_block, shared_block_optin, shared_sm;
+    int threads_sm, blocks_sm, regs_sm;
+    int64_t l2;
+    int bus_width; /* bits */
+    int lag;       /* how many queries of an event say that it is not ready */
+};
+
+const struct card *card(void);
+
+/* This thread's device. */
+int current_device(void);
+
+/* Keeps an error for cudaGetLastError, and returns it. */
+int failed(int error);
+
+/* --- address space ------------------------------------------------------------------------------ */
+
+/* Addresses for so many bytes, a multiple of 2 MiB; 0 where none are left. */
+uint64_t take_addresses(uint64_t bytes, int device);
+/* Gives them back. Returns how many bytes they were, 0 if nothing begins there; `device` is set. */
+uint64_t give_addresses(uint64_t at, int *device);
+int is_device_address(const void *at);
+/* The device that an address is of; -1 where it is none's. */
+int device_of(const void *at);
+
+/* Counts bytes of a card as taken, if it has so many. */
+int take_bytes(int device, uint64_t bytes);
+void give_bytes(int device, uint64_t bytes);
+
+/* --- contents ----------------------------------------------------------------------------------- */
+
+/* What is known of device memory: copies of up to SMALL bytes are really made. */
+enum { SMALL = 65536 };
+void known_copy(void *to, const void *from, uint64_t bytes);
+void known_set(void *at, int value, uint64_t bytes);
+/* An allocator has taken or let go of a block that begins there: what was in it is known no more. */
+API void memreplay_block(uint64_t at, int taken);
+
+/* --- what is said at the end -------------------------------------------------------------------- */
+
+/* Notes the call, as the last one of this process, and counts it. */
+void called(const char *name);
+#define CALLED called(__func__)
+
+#endif

@@ -1,0 +1,151 @@
+/* NVIDIA's mathematical libraries: handles to ask by, versions, and one plan for everything. Their other
+ * functions do nothing and return 0, success, by unanswered.c. */
+#include "gpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What programs get as a handle: nothing is behind it. */
+static void *const HANDLE = (void *)0x10;
+
+#define MAKES_HANDLE(function)      \
+    API int function(void **made) { \
+        CALLED;                     \
+        *made = HANDLE;             \
+        return SUCCESS;             \
+    }
+
+MAKES_HANDLE(cublasCreate_v2)
+MAKES_HANDLE(cublasLtCreate)
+MAKES_HANDLE(cudnnCreate)
+MAKES_HANDLE(cusolverDnCreate)
+MAKES_HANDLE(cusolverDnCreateParams)
+MAKES_HANDLE(cusolverDnCreateGesvdjInfo)
+MAKES_HANDLE(cusolverDnCreateSyevjInfo)
+MAKES_HANDLE(cusparseCreate)
+
+/* --- cuBLAS ------------------------------------------------------------------------------------- */
+
+API int cublasGetVersion_v2(void *handle, int *version) {
+    (void)handle;
+    *version = card()->cuda * 10000;
+    return SUCCESS;
+}
+
+API size_t cublasLtGetVersion(void) {
+    return (size_t)card()->cuda * 10000;
+}
+
+API int cublasGetPointerMode_v2(void *handle, int *mode) {
+    (void)handle;
+    *mode = 0; /* scalars lie in the host's memory */
+    return SUCCESS;
+}
+
+API int cublasGetMathMode(void *handle, int *mode) {
+    (void)handle;
+    *mode = 0;
+    return SUCCESS;
+}
+
+API int cublasGetStream_v2(void *handle, void **stream) {
+    (void)handle;
+    *stream = NULL;
+    return SUCCESS;
+}
+
+/* cublasLtMatmulHeuristicResult_t */
+struct heuristic {
+    uint64_t algorithm[8];
+    size_t workspace_bytes;
+    int state;
+    float waves;
+    int reserved[4];
+};
+
+/* One algorithm, which needs no workspace: what PyTorch gives it, it takes before it asks. */
+API int cublasLtMatmulAlgoGetHeuristic(void *handle, void *operation, void *a, void *b, void *c,
+                                       void *d, void *preference, int asked,
+                                       struct heuristic *results, int *found) {
+    CALLED;
+    (void)handle, (void)operation, (void)a, (void)b, (void)c, (void)d, (void)preference;
+    *found = asked > 0;
+    if (asked > 0)
+        memset(results, 0, sizeof *results);
+    return SUCCESS;
+}
+
+/* --- cuDNN -------------------------------------------------------------------------------------- */
+
+/* Of what PyTorch was built with: the launcher says it. */
+API size_t cudnnGetVersion(void) {
+    const char *version = getenv("MEMREPLAY_CUDNN");
+    return version ? strtoull(version, NULL, 10) : 90100;
+}
+
+API size_t cudnnGetCudartVersion(void) {
+    int version = 0;
+    extern int cudaRuntimeGetVersion(int *);
+    cudaRuntimeGetVersion(&version);
+    return version;
+}
+
+API const char *cudnnGetErrorString(int status) {
+    return status ? "an error of a library that is not there" : "CUDNN_STATUS_SUCCESS";
+}
+
+/* --- NVML, which is asked about other processes and about the fabric ---------------------------- */
+
+enum { NVML_NOT_SUPPORTED = 3 };
+
+API int nvmlInit_v2(void) {
+    return SUCCESS;
+}
+
+API int nvmlShutdown(void) {
+    return SUCCESS;
+}
+
+API int nvmlDeviceGetHandleByPciBusId_v2(const char *bus, void **device) {
+    (void)bus;
+    *device = HANDLE;
+    return SUCCESS;
+}
+
+API int nvmlDeviceGetCount_v2(unsigned *count) {
+    *count = card()->count;
+    return SUCCESS;
+}
+
+API int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device) {
+    (void)index;
+    *device = HANDLE;
+    return SUCCESS;
+}
+
+API int nvmlDeviceGetComputeRunningProcesses(void *device, unsigned *count, void *processes) {
+    (void)device, (void)processes;
+    *count = 0;
+    return SUCCESS;
+}
+
+API int nvmlDeviceGetGpuFabricInfoV(void *device, void *info) {
+    (void)device, (void)info; /* in no fabric: the state that it has is 0 */
+    return SUCCESS;
+}
+
+API int nvmlDeviceGetNvLinkRemoteDeviceType(void *device, unsigned link, unsigned *type) {
+    (void)device, (void)link;
+    *type = 255; /* not known */
+    return NVML_NOT_SUPPORTED;
+}
+
+API int nvmlDeviceGetNvLinkRemotePciInfo_v2(void *device, unsigned link, void *pci) {
+    (void)device, (void)link, (void)pci;
+    return NVML_NOT_SUPPORTED;
+}
+
+API int nvmlSystemGetCudaDriverVersion_v2(int *version) {
+    extern int cudaDriverGetVersion(int *);
+    return cudaDriverGetVersion(version);
+}

@@ -1,0 +1,63 @@
+/* A library of functions that do nothing and return 0, by names that memreplay gives them: those of a
+ * program's libraries that the others here do not answer. Each call is counted by its number. */
+
+#ifdef THIN
+/* The same without any: a library that stands for one of NVIDIA's by its name. */
+int memreplay_thin;
+#else
+#include <stdint.h>
+
+#define FUNCTIONS 4096
+
+__attribute__((visibility("default"))) uint32_t memreplay_counts[FUNCTIONS];
+__attribute__((visibility("default"))) uint32_t memreplay_last = FUNCTIONS;
+
+#if defined(__x86_64__)
+#define FUNCTION "  movl $\\number, %eax\n  jmp memreplay_count\n"
+__asm__(".text\n"
+        "memreplay_count:\n"
+        "  movl %eax, memreplay_last_here(%rip)\n"
+        "  leaq memreplay_counts_here(%rip), %r11\n"
+        "  lock incl (%r11, %rax, 4)\n"
+        "  xorl %eax, %eax\n"
+        "  ret\n");
+#elif defined(__aarch64__)
+#define FUNCTION "  mov w16, #\\number\n  b memreplay_count\n"
+__asm__(".text\n"
+        "memreplay_count:\n"
+        "  adrp x17, memreplay_last_here\n"
+        "  str w16, [x17, #:lo12:memreplay_last_here]\n"
+        "  adrp x17, memreplay_counts_here\n"
+        "  add x17, x17, #:lo12:memreplay_counts_here\n"
+        "  add x17, x17, x16, lsl #2\n"
+        "1: ldxr w15, [x17]\n"
+        "  add w15, w15, #1\n"
+        "  stxr w14, w15, [x17]\n"
+        "  cbnz w14, 1b\n"
+        "  mov x0, #0\n"
+        "  ret\n");
+#else
+#error "dry runs are for x86-64 and aarch64"
+#endif
+
+/* The same variables by names of this library alone, which need no look-up. */
+extern uint32_t memreplay_counts_here[FUNCTIONS]
+    __attribute__((alias("memreplay_counts"), visibility("hidden")));
+extern uint32_t memreplay_last_here
+    __attribute__((alias("memreplay_last"), visibility("hidden")));
+
+/* The names are long, so that any other fits in their place. */
+__asm__(".altmacro\n"
+        ".macro function number\n"
+        "  .globl memreplay_nothing_\\number\\()_____________________________________________________"
+        "_____________________________________________________\n"
+        "  .type memreplay_nothing_\\number\\()_____________________________________________________"
+        "_____________________________________________________, @function\n"
+        "memreplay_nothing_\\number\\()_____________________________________________________"
+        "_____________________________________________________:\n" FUNCTION ".endm\n"
+        ".set n, 0\n"
+        ".rept 4096\n"
+        "  function %n\n"
+        "  .set n, n + 1\n"
+        ".endr\n");
+#endif

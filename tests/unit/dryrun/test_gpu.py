@@ -1,0 +1,403 @@
+"""The library that stands for the card, called as a program calls NVIDIA's."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+import shutil
+import struct
+import subprocess
+import sys
+from ctypes import byref, c_char, c_int, c_size_t, c_uint64, c_ulonglong, c_void_p
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memreplay.dryrun.runtime import built
+
+MIB = 1 << 20
+GIB = 1 << 30
+OUT_OF_MEMORY, INVALID_VALUE, INVALID_DEVICE, NOT_READY = 2, 1, 101, 600
+SMALL = 65536
+
+
+@pytest.fixture(scope="module")
+def gpu(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A library of these tests' own: what it says of its memory is of no other's."""
+    return load(tmp_path_factory.mktemp("gpu"), "bytes=85899345920;count=2;lag=2")
+
+
+def load(folder: Path, card: str) -> Any:
+    copy = Path(shutil.copy(built("_gpu"), folder / "gpu.so"))
+    before = dict(os.environ)
+    # ctypes loads into this process, and C code reads the variables that putenv has set.
+    os.environ["MEMREPLAY_GPU"] = card
+    try:
+        library = ctypes.CDLL(str(copy))
+        library.cudaGetDeviceCount(byref(c_int()))  # which reads them
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+    return library
+
+
+def malloc(gpu: Any, n_bytes: int) -> int:
+    at = c_void_p()
+    assert gpu.cudaMalloc(byref(at), c_size_t(n_bytes)) == 0
+    return at.value or 0
+
+
+def free_bytes(gpu: Any) -> int:
+    free, total = c_size_t(), c_size_t()
+    assert gpu.cudaMemGetInfo(byref(free), byref(total)) == 0
+    assert total.value == 80 * GIB
+    return free.value
+
+
+# --- memory --------------------------------------------------------------------------------------
+
+
+def test_memory_is_taken_in_pages_and_given_back(gpu: Any) -> None:
+    before = free_bytes(gpu)
+    one, other = malloc(gpu, 1), malloc(gpu, 3 * MIB)
+    assert one % (2 * MIB) == other % (2 * MIB) == 0
+    assert free_bytes(gpu) == before - 2 * MIB - 4 * MIB
+    assert gpu.cudaFree(c_void_p(one)) == 0
+    assert gpu.cudaFree(c_void_p(one)) == INVALID_VALUE
+    assert gpu.cudaFree(c_void_p(other + 512)) == INVALID_VALUE
+    assert gpu.cudaFree(c_void_p(other)) == 0
+    assert gpu.cudaFree(None) == 0
+    assert free_bytes(gpu) == before
+    assert gpu.cudaGetLastError() == INVALID_VALUE
+    assert gpu.cudaGetLastError() == 0
+
+
+def test_a_card_that_is_full(gpu: Any) -> None:
+    at = c_void_p()
+    whole = malloc(gpu, free_bytes(gpu) - 2 * MIB)
+    assert gpu.cudaMalloc(byref(at), c_size_t(2 * MIB + 1)) == OUT_OF_MEMORY
+    assert at.value is None
+    assert gpu.cudaMalloc(byref(at), c_size_t(2**64 - 1)) == OUT_OF_MEMORY
+    last = malloc(gpu, 2 * MIB)
+    assert free_bytes(gpu) == 0
+    for one in (whole, last):
+        gpu.cudaFree(c_void_p(one))
+
+
+def test_each_card_has_its_own(gpu: Any) -> None:
+    before = free_bytes(gpu)
+    assert gpu.cudaSetDevice(1) == 0
+    other = malloc(gpu, GIB)
+    assert free_bytes(gpu) == 79 * GIB
+    assert gpu.cudaSetDevice(0) == 0
+    assert free_bytes(gpu) == before
+    assert gpu.cudaFree(c_void_p(other)) == 0  # of the other card, wherever one is
+    assert gpu.cudaSetDevice(1) == 0
+    assert free_bytes(gpu) == 80 * GIB
+    assert gpu.cudaSetDevice(0) == 0
+    assert gpu.cudaSetDevice(2) == gpu.cudaSetDevice(-1) == INVALID_DEVICE
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 5)), max_size=40))
+def test_addresses_never_overlap(gpu: Any, asked: list[tuple[int, int]]) -> None:
+    """Each step frees a block that is live, or takes one."""
+    before = free_bytes(gpu)
+    live: dict[int, int] = {}
+    for pick, pages in asked:
+        if pick < len(live):
+            at = sorted(live)[pick]
+            assert gpu.cudaFree(c_void_p(at)) == 0
+            del live[at]
+        else:
+            live[malloc(gpu, pages * 2 * MIB)] = pages * 2 * MIB
+        spans = sorted(live.items())
+        assert all(a + size <= b for (a, size), (b, _) in itertools.pairwise(spans))
+        assert free_bytes(gpu) == before - sum(live.values())
+    for at in live:
+        gpu.cudaFree(c_void_p(at))
+
+
+def test_whose_an_address_is(gpu: Any) -> None:
+    at = malloc(gpu, 4 * MIB)
+    out = (c_char * 88)()
+    assert gpu.cudaPointerGetAttributes(out, c_void_p(at + 3 * MIB)) == 0
+    assert struct.unpack_from("=iiQQ", out) == (2, 0, at + 3 * MIB, 0)
+    assert gpu.cudaPointerGetAttributes(out, c_void_p(4096)) == 0
+    assert struct.unpack_from("=iiQQ", out) == (0, 0, 0, 4096)
+    gpu.cudaFree(c_void_p(at))
+
+
+def test_virtual_memory_counts_when_it_is_created(gpu: Any) -> None:
+    before = free_bytes(gpu)
+    at, handle = c_uint64(), c_uint64()
+    assert gpu.cuMemAddressReserve(byref(at), c_size_t(90 * GIB), c_size_t(0), c_uint64(0), 0) == 0
+    assert free_bytes(gpu) == before
+    assert gpu.cuMemCreate(byref(handle), c_size_t(20 * MIB), None, 0) == 0
+    assert free_bytes(gpu) == before - 20 * MIB
+    assert gpu.cuMemMap(at, c_size_t(20 * MIB), c_size_t(0), handle, 0) == 0
+    assert gpu.cuMemMap(at, c_size_t(20 * MIB), c_size_t(0), c_uint64(9999), 0) == INVALID_VALUE
+    assert gpu.cuMemUnmap(at, c_size_t(20 * MIB)) == 0
+    assert gpu.cuMemRelease(handle) == 0
+    assert gpu.cuMemRelease(handle) == INVALID_VALUE
+    assert free_bytes(gpu) == before
+    assert gpu.cuMemAddressFree(at, c_size_t(90 * GIB)) == 0
+    assert gpu.cuMemCreate(byref(handle), c_size_t(1), None, 0) == INVALID_VALUE
+    assert gpu.cuMemCreate(byref(handle), c_size_t(81 * GIB), None, 0) == OUT_OF_MEMORY
+
+
+# --- contents ------------------------------------------------------------------------------------
+
+
+def write(gpu: Any, at: int, data: bytes) -> None:
+    assert gpu.cudaMemcpy(c_void_p(at), data, c_size_t(len(data)), 1) == 0
+
+
+def read(gpu: Any, at: int, n_bytes: int) -> bytes:
+    out = ctypes.create_string_buffer(b"\xee" * n_bytes, n_bytes)
+    assert gpu.cudaMemcpy(out, c_void_p(at), c_size_t(n_bytes), 2) == 0
+    return out.raw
+
+
+def test_small_copies_come_back_and_large_ones_are_zeros(gpu: Any) -> None:
+    at = malloc(gpu, MIB)
+    write(gpu, at, b"learning rate")
+    assert read(gpu, at, 13) == b"learning rate"
+    assert read(gpu, at, 14) == bytes(14)  # one byte of it nobody knows
+    write(gpu, at, b"x" * SMALL)
+    assert read(gpu, at, SMALL) == b"x" * SMALL
+    write(gpu, at, b"x" * (SMALL + 1))
+    assert read(gpu, at, 10) == bytes(10)
+    gpu.cudaFree(c_void_p(at))
+
+
+def test_a_block_that_is_taken_again_is_empty(gpu: Any) -> None:
+    at = malloc(gpu, MIB)
+    for block in (at, at + 512, at + 1024):
+        gpu.memreplay_block(c_uint64(block), 1)
+        write(gpu, block, b"labels")
+    gpu.memreplay_block(c_uint64(at + 512), 0)
+    assert [read(gpu, at + i, 6) for i in (0, 512, 1024)] == [b"labels", bytes(6), b"labels"]
+    write(gpu, at + 512, b"stale")
+    gpu.memreplay_block(c_uint64(at + 512), 1)
+    assert read(gpu, at + 512, 5) == bytes(5)
+    gpu.cudaFree(c_void_p(at))
+
+
+STEP = st.one_of(
+    st.tuples(st.just("write"), st.integers(0, 60), st.integers(1, 20), st.integers(1, 255)),
+    st.tuples(st.just("set"), st.integers(0, 60), st.integers(1, 20), st.integers(0, 255)),
+    st.tuples(st.just("copy"), st.integers(0, 60), st.integers(1, 20), st.integers(0, 60)),
+    st.tuples(st.just("unknown"), st.integers(0, 60), st.integers(1, 20), st.just(0)),
+)
+
+
+@given(st.lists(STEP, max_size=30), st.lists(st.tuples(st.integers(0, 70), st.integers(1, 10))))
+def test_what_is_known(
+    gpu: Any, steps: list[tuple[str, int, int, int]], reads: list[tuple[int, int]]
+) -> None:
+    """Against a list of bytes, of which those that nobody knows are None."""
+    at = malloc(gpu, MIB)
+    unknown = malloc(gpu, MIB)  # where nothing was ever written
+    want: list[int | None] = [None] * 100
+    for kind, place, length, value in steps:
+        if kind == "write":
+            write(gpu, at + place, bytes([value]) * length)
+            want[place : place + length] = [value] * length
+        elif kind == "set":
+            gpu.cudaMemset(c_void_p(at + place), value, c_size_t(length))
+            want[place : place + length] = [value] * length
+        else:
+            source = unknown if kind == "unknown" else at + value
+            gpu.cudaMemcpy(c_void_p(at + place), c_void_p(source), c_size_t(length), 3)
+            part = [None] * length if kind == "unknown" else want[value : value + length]
+            known = all(one is not None for one in part)
+            want[place : place + length] = part if known else [None] * length
+    for place, length in reads:
+        part = want[place : place + length]
+        all_known = [one for one in part if one is not None]
+        expected = bytes(all_known) if len(all_known) == length else bytes(length)
+        assert read(gpu, at + place, length) == expected
+    for one in (at, unknown):
+        gpu.cudaFree(c_void_p(one))
+
+
+# --- streams, events, capture --------------------------------------------------------------------
+
+
+def made(function: Any, *arguments: Any) -> c_void_p:
+    out = c_void_p()
+    assert function(byref(out), *arguments) == 0
+    return out
+
+
+def capturing(gpu: Any, stream: c_void_p) -> bool:
+    status = c_int()
+    assert gpu.cudaStreamIsCapturing(stream, byref(status)) == 0
+    return status.value == 1
+
+
+def test_streams_are_all_different(gpu: Any) -> None:
+    assert len({made(gpu.cudaStreamCreate).value for _ in range(100)}) == 100
+
+
+def test_events_are_ready_after_some_queries(gpu: Any) -> None:
+    event, stream = made(gpu.cudaEventCreate), made(gpu.cudaStreamCreate)
+    for _ in range(2):
+        assert gpu.cudaEventRecord(event, stream) == 0
+        assert [gpu.cudaEventQuery(event) for _ in range(4)] == [NOT_READY, NOT_READY, 0, 0]
+    gpu.cudaEventRecord(event, stream)
+    assert gpu.cudaEventSynchronize(event) == gpu.cudaEventQuery(event) == 0
+    gpu.cudaEventDestroy(event)
+
+
+def test_a_capture_is_of_the_streams_that_wait_for_it(gpu: Any) -> None:
+    first, second, third = (made(gpu.cudaStreamCreate) for _ in range(3))
+    event = made(gpu.cudaEventCreate)
+    assert gpu.cudaStreamBeginCapture(first, 0) == 0
+    assert [capturing(gpu, one) for one in (first, second, third)] == [True, False, False]
+    gpu.cudaEventRecord(event, first)
+    gpu.cudaStreamWaitEvent(second, event, 0)
+    assert [capturing(gpu, one) for one in (first, second, third)] == [True, True, False]
+    graph = c_void_p()
+    assert gpu.cudaStreamEndCapture(second, byref(graph)) == INVALID_VALUE  # it began elsewhere
+    assert gpu.cudaStreamEndCapture(first, byref(graph)) == 0
+    assert graph.value
+    assert not any(capturing(gpu, one) for one in (first, second, third))
+    gpu.cudaStreamWaitEvent(third, event, 0)  # of a capture that has ended
+    assert not capturing(gpu, third)
+
+
+def test_captures_have_numbers(gpu: Any) -> None:
+    stream, graph, numbers = made(gpu.cudaStreamCreate), c_void_p(), []
+    for _ in range(2):
+        gpu.cudaStreamBeginCapture(stream, 0)
+        status, number = c_int(), c_ulonglong()
+        gpu.cudaStreamGetCaptureInfo_v2(stream, byref(status), byref(number), None, None, None)
+        assert status.value == 1
+        numbers.append(number.value)
+        gpu.cudaStreamEndCapture(stream, byref(graph))
+    assert numbers[0]
+    assert numbers[1] > numbers[0]
+
+
+# --- the card ------------------------------------------------------------------------------------
+
+CARD = (
+    "bytes=25435766784;major=8;minor=6;sms=82;shared_block=49152;shared_block_optin=101376;"
+    "shared_sm=102400;threads_sm=1536;blocks_sm=16;regs_sm=65536;l2=6291456;bus_width=384;count=3"
+)
+# Where fields lie in cudaDeviceProp of CUDA 11 and 12, and of 13 (driver_types.h); their values.
+FIELDS = {
+    "totalGlobalMem": (288, 288, "Q", 25435766784),
+    "major": (360, 360, "i", 8),
+    "minor": (364, 364, "i", 6),
+    "multiProcessorCount": (388, 384, "i", 82),
+    "warpSize": (308, 308, "i", 32),
+    "maxThreadsPerBlock": (320, 320, "i", 1024),
+    "textureAlignment": (368, 368, "Q", 512),
+    "canMapHostMemory": (400, 392, "i", 1),
+    "concurrentKernels": (576, 560, "i", 1),
+    "asyncEngineCount": (600, 584, "i", 3),
+    "unifiedAddressing": (604, 588, "i", 1),
+    "streamPrioritiesSupported": (628, 608, "i", 1),
+    "cooperativeLaunch": (688, 668, "i", 1),
+    "pciBusID": (584, 568, "i", 3),
+    "memoryBusWidth": (612, 592, "i", 384),
+    "l2CacheSize": (616, 596, "i", 6291456),
+    "maxThreadsPerMultiProcessor": (624, 604, "i", 1536),
+    "sharedMemPerMultiprocessor": (640, 624, "Q", 102400),
+    "regsPerMultiprocessor": (648, 632, "i", 65536),
+    "sharedMemPerBlockOptin": (696, 672, "Q", 101376),
+    "maxBlocksPerMultiProcessor": (712, 688, "i", 16),
+    "reservedSharedMemPerBlock": (720, 696, "Q", 1024),
+}
+
+
+@pytest.mark.parametrize(
+    "cuda, function, size",
+    [
+        (11, "cudaGetDeviceProperties", 728),
+        (12, "cudaGetDeviceProperties_v2", 1032),
+        (13, "cudaGetDeviceProperties", 1008),
+    ],
+)
+def test_properties_lie_where_each_cuda_has_them(
+    tmp_path: Path, cuda: int, function: str, size: int
+) -> None:
+    gpu = load(tmp_path, f"{CARD};cuda={cuda}")
+    out = (c_char * 2048).from_buffer_copy(b"\xee" * 2048)
+    assert gpu[function](out, 2) == 0
+    assert out.raw[size:] == b"\xee" * (2048 - size)  # and nothing behind them
+    assert out.raw[size - 4 : size] == bytes(4)
+    for name, (before_13, from_13, kind, value) in FIELDS.items():
+        at = from_13 if cuda == 13 else before_13
+        assert struct.unpack_from(f"={kind}", out.raw, at) == (value,), name
+    assert gpu[function](out, 3) == INVALID_DEVICE
+
+
+def test_attributes_say_the_same(tmp_path: Path) -> None:
+    gpu = load(tmp_path, CARD)
+    value = c_int()
+    for attribute, want in ((16, 82), (75, 8), (76, 6), (81, 102400), (97, 101376), (39, 1536)):
+        assert gpu.cudaDeviceGetAttribute(byref(value), attribute, 0) == 0
+        assert value.value == want
+    assert gpu.cudaDeviceGetAttribute(byref(value), 16, 3) == INVALID_DEVICE
+
+
+@pytest.mark.parametrize(
+    "threads, shared, blocks",
+    [(256, 0, 6), (1024, 0, 1), (32, 0, 16), (33, 0, 16), (128, 50000, 2), (1536, 0, 1)],
+)
+def test_how_many_blocks_a_multiprocessor_holds(
+    tmp_path: Path, threads: int, shared: int, blocks: int
+) -> None:
+    gpu = load(tmp_path, CARD)
+    found = c_int()
+    gpu.cudaOccupancyMaxActiveBlocksPerMultiprocessor(byref(found), None, threads, c_size_t(shared))
+    assert found.value == blocks
+
+
+def test_the_last_call_outlives_the_process(tmp_path: Path) -> None:
+    calls = tmp_path / "calls"
+    calls.write_bytes(bytes(4096))
+    code = (
+        "import ctypes, os, sys\n"
+        "gpu = ctypes.CDLL(sys.argv[1])\n"
+        "gpu.cudaStreamCreate(ctypes.byref(ctypes.c_void_p()))\n"
+        "gpu.cudaDeviceSynchronize()\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    subprocess.run(
+        [sys.executable, "-c", code, str(built("_gpu"))],
+        env=os.environ | {"MEMREPLAY_GPU_CALLS": str(calls)},
+        check=False,
+    )
+    name, count = struct.unpack_from("=64sQ", calls.read_bytes())
+    assert name.rstrip(b"\0") == b"cudaDeviceSynchronize"
+    assert count == 2
+
+
+def test_ranks_know_how_many_there_are(gpu: Any) -> None:
+    class Id(ctypes.Structure):
+        _fields_ = [("bytes", c_char * 128)]
+
+    one, value = c_void_p(), c_int()
+    gpu.ncclCommInitRank.argtypes = [c_void_p, c_int, Id, c_int]
+    assert gpu.ncclCommInitRank(byref(one), 8, Id(), 5) == 0
+    assert gpu.ncclCommCount(one, byref(value)) == 0
+    assert value.value == 8
+    assert gpu.ncclCommUserRank(one, byref(value)) == 0
+    assert value.value == 5
+    assert gpu.ncclCommDestroy(one) == 0
+
+
+def test_one_plan_for_any_matrices(gpu: Any) -> None:
+    results, found = (c_char * 192).from_buffer_copy(b"\xee" * 192), c_int()
+    nothing = [None] * 7
+    assert gpu.cublasLtMatmulAlgoGetHeuristic(*nothing, 2, results, byref(found)) == 0
+    assert found.value == 1
+    assert results.raw == bytes(96) + b"\xee" * 96  # one cublasLtMatmulHeuristicResult_t

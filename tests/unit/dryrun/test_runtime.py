@@ -1,0 +1,151 @@
+"""The libraries for one torch: a small one of these tests' own, which calls what it likes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from memreplay.dryrun import runtime
+from memreplay.dryrun.runtime import NoCudaError, lay_out
+
+COMPILER = (sysconfig.get_config_var("CC") or "cc").split()[0]
+
+# Of NVIDIA's functions some that are answered, and some that nobody answers.
+TORCH = """
+#include <stdio.h>
+#include <stddef.h>
+int cudaMalloc(void **, size_t); int cudaMemGetInfo(size_t *, size_t *);
+int cublasCreate_v2(void **); int cusparseStrange(int); long cudnnStrange(void);
+int own(void) { return 7; }
+int start(void) {
+    void *at, *handle = 0; size_t left, all;
+    int made = cudaMalloc(&at, 5 << 20), asked = cudaMemGetInfo(&left, &all);
+    cublasCreate_v2(&handle);
+    printf("%d %d %zu %zu %d %d %ld\\n", made, asked, left, all, handle != 0,
+           cusparseStrange(1), cudnnStrange());
+    return 0;
+}
+"""
+PROGRAM = "int start(void); int main(void) { return start(); }"
+
+
+def compile_(folder: Path, text: str, name: str, *options: str) -> Path:
+    source = folder / f"{name}.c"
+    source.write_text(text)
+    path = folder / name
+    subprocess.run([COMPILER, "-w", "-o", path, source, *options], check=True)
+    return path
+
+
+def torch_package(folder: Path, cudart: str = "libcudart.so.12") -> Path:
+    """A package with one library that needs NVIDIA's, which are not there."""
+    libraries = folder / "torch" / "lib"
+    libraries.mkdir(parents=True)
+    theirs = []
+    for name in (cudart, "libcublas.so.12"):
+        nothing = "int nothing_of_" + name[3:6] + ";"
+        theirs.append(compile_(folder, nothing, name, "-shared", f"-Wl,-soname,{name}"))
+    options = ("-shared", "-fPIC", "-Wl,--no-as-needed", *map(str, theirs))
+    compile_(libraries, TORCH, "libtorch_cuda.so", *options)
+    for path in theirs:
+        path.unlink()
+    return folder / "torch"
+
+
+def test_a_program_runs_on_them(tmp_path: Path) -> None:
+    package = torch_package(tmp_path)
+    program = compile_(
+        tmp_path,
+        PROGRAM,
+        "program",
+        str(package / "lib/libtorch_cuda.so"),
+        "-Wl,--allow-shlib-undefined",
+    )
+    alone = subprocess.run([program], capture_output=True, text=True, check=False)
+    assert "libcudart.so.12" in alone.stderr  # cannot be found
+    folder = tmp_path / "libraries"
+    folder.mkdir()
+    made = lay_out(package, folder)
+    assert made.cuda == 12
+    assert made.unanswered == ("cudnnStrange", "cusparseStrange")
+    names = [path.name for path in made.preload]
+    assert names[1:] == [
+        "libmemreplay_more.so",
+        "libcublas.so.12",
+        "libcuda.so.1",
+        "libcudart.so.12",
+        "libnvidia-ml.so.1",
+    ]
+    environment = os.environ | {
+        "LD_PRELOAD": ":".join(map(str, made.preload)),
+        "MEMREPLAY_GPU": "bytes=1073741824",
+    }
+    done = subprocess.run([program], env=environment, capture_output=True, text=True, check=False)
+    left = (1 << 30) - (6 << 20)
+    assert (done.stdout, done.stderr) == (f"0 0 {left} {1 << 30} 1 0 0\n", "")
+
+
+def test_they_come_before_the_real_ones(tmp_path: Path) -> None:
+    """Where NVIDIA's libraries are installed, and torch names the folder (rpath)."""
+    package = torch_package(tmp_path)
+    real = tmp_path / "nvidia"
+    real.mkdir()
+    wrong = "#include <stddef.h>\nint cudaMalloc(void **at, size_t n) { return 100; }"
+    compile_(real, wrong, "libcudart.so.12", "-shared", "-fPIC", "-Wl,-soname,libcudart.so.12")
+    program = compile_(
+        tmp_path,
+        PROGRAM,
+        "program",
+        str(package / "lib/libtorch_cuda.so"),
+        "-Wl,--allow-shlib-undefined",
+        f"-Wl,--disable-new-dtags,-rpath,{real}",
+    )
+    folder = tmp_path / "libraries"
+    folder.mkdir()
+    preload = ":".join(map(str, lay_out(package, folder).preload))
+    done = subprocess.run(
+        [program],
+        env=os.environ | {"LD_PRELOAD": preload, "LD_LIBRARY_PATH": str(real)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.startswith("0 0 ")
+
+
+@pytest.mark.parametrize(
+    "cudart, cuda", [("libcudart.so.11.0", 11), ("libcudart.so.12", 12), ("libcudart.so.13", 13)]
+)
+def test_which_cuda_it_was_built_with(tmp_path: Path, cudart: str, cuda: int) -> None:
+    assert lay_out(torch_package(tmp_path, cudart), tmp_path).cuda == cuda
+
+
+def test_a_torch_without_cuda(tmp_path: Path) -> None:
+    libraries = tmp_path / "torch/lib"
+    libraries.mkdir(parents=True)
+    shutil.copy(runtime.built("_thin"), libraries / "libtorch_cpu.so")
+    with pytest.raises(NoCudaError, match="this torch was built without CUDA: `pip install"):
+        lay_out(tmp_path / "torch", tmp_path)
+    (libraries / "libtorch_hip.so").touch()
+    (libraries / "libtorch_hip.so").write_bytes((libraries / "libtorch_cpu.so").read_bytes())
+    with pytest.raises(NoCudaError, match="AMD's cards"):
+        lay_out(tmp_path / "torch", tmp_path)
+
+
+def test_where_it_was_not_built(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(runtime, "HERE", tmp_path)
+    with pytest.raises(NoCudaError, match="dry runs need Linux"):
+        runtime.built("_gpu")
+
+
+def test_more_functions_than_there_is_room_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(runtime, "FUNCTIONS", 1)
+    with pytest.raises(NoCudaError, match=r"asks for 2 functions .* room for 1: install a newer"):
+        lay_out(torch_package(tmp_path), tmp_path)
