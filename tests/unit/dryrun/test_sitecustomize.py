@@ -1,0 +1,208 @@
+"""What runs inside a process of a dry run, with a torch that only notes what it is asked."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memreplay import dryrun
+from memreplay.dryrun.runtime import built
+
+INSIDE = Path(dryrun.__file__).parent / "inside"
+
+TORCH = {
+    "__init__": """
+__version__ = "9.9"
+from . import _C, cuda
+""",
+    "_C": """
+active = False
+def _activate_gpu_trace():
+    global active
+    active = True
+""",
+    "cuda/__init__": """
+from . import memory
+queued, started = [], False
+def _lazy_call(call):
+    call() if started else queued.append(call)
+def init():
+    global started
+    started = True
+    for call in queued:
+        call()
+def device_count():
+    return 2
+def memory_stats(device):
+    return {"device": device}
+""",
+    "cuda/memory": """
+asked = []
+def _record_memory_history(enabled="all", **options):
+    asked.append([enabled, options])
+def _dump_snapshot(path):
+    with open(path, "w") as file:
+        file.write(repr(asked))
+""",
+    "cuda/_gpu_trace": """
+callbacks = []
+def register_callback_for_memory_allocation(call):
+    callbacks.append(call)
+def register_callback_for_memory_deallocation(call):
+    callbacks.append(call)
+""",
+}
+
+
+class Dry:
+    """A folder with that torch, and what programs in it have written."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.out = folder / "out"
+        self.out.mkdir()
+        for name, text in TORCH.items():
+            path = folder / "torch" / f"{name}.py"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+
+    def run(self, code: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        environment = {
+            "MEMREPLAY_DRYRUN": str(self.out),
+            "MEMREPLAY_DRYRUN_CARD": str(built("_gpu")),
+            "PYTHONPATH": os.pathsep.join([str(INSIDE), str(self.folder)]),
+        }
+        return subprocess.run(
+            [sys.executable, "-c", code],
+            env=os.environ | environment | variables,
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    @property
+    def written(self) -> list[tuple[str, Any]]:
+        """Of each process what the snapshot says, and what is beside it."""
+        found = []
+        for path in sorted(self.out.glob("*.pickle")):
+            beside = json.loads(path.with_suffix(".json").read_text())
+            found.append((path.read_text(), beside))
+        assert len(list(self.out.iterdir())) == 2 * len(found)
+        return found
+
+
+@pytest.fixture
+def dry(tmp_path: Path) -> Dry:
+    return Dry(tmp_path)
+
+
+def test_a_program_is_recorded_from_the_start_of_cuda(dry: Dry) -> None:
+    done = dry.run("import torch; print(torch.cuda.memory.asked); torch.cuda.init()", RANK="3")
+    assert (done.stdout, done.stderr, done.returncode) == ("[]\n", "", 0)
+    ((snapshot, beside),) = dry.written
+    assert snapshot == repr([["all", {"stacks": "python", "max_entries": sys.maxsize}]])
+    assert beside["statistics"] == [{"device": 0}, {"device": 1}]
+    assert (beside["rank"], beside["world_size"], beside["torch"]) == ("3", None, "9.9")
+    assert beside["recorded_by_itself"] is False
+    assert beside["unanswered"] == {}
+
+
+def test_what_is_asked_of_the_recording(dry: Dry) -> None:
+    dry.run(
+        "import torch; torch.cuda.init()",
+        MEMREPLAY_DRYRUN_STACKS="all",
+        MEMREPLAY_DRYRUN_ENTRIES="7",
+    )
+    ((snapshot, _),) = dry.written
+    assert snapshot == repr([["all", {"stacks": "all", "max_entries": 7}]])
+
+
+def test_a_program_without_cuda_writes_nothing(dry: Dry) -> None:
+    for code in ("import torch", "import json", "pass"):
+        assert dry.run(code).returncode == 0
+    assert dry.written == []
+
+
+def test_a_program_that_records_by_itself_is_left_to_it(dry: Dry) -> None:
+    dry.run(
+        "import torch; torch.cuda.memory._record_memory_history(max_entries=5); torch.cuda.init()"
+    )
+    ((snapshot, beside),) = dry.written
+    assert snapshot == repr([["all", {"max_entries": 5}]])
+    assert beside["recorded_by_itself"] is True
+
+
+def test_a_program_that_fails_fails_as_ever(dry: Dry) -> None:
+    done = dry.run("import torch; torch.cuda.init(); raise SystemExit(7)")
+    assert done.returncode == 7
+    done = dry.run("import torch; torch.cuda.init(); 1 / 0")
+    assert done.returncode == 1
+    assert done.stderr.endswith("ZeroDivisionError: division by zero\n")
+    assert "sitecustomize" not in done.stderr
+    assert len(dry.written) == 2
+
+
+def test_a_process_that_is_terminated_has_written(dry: Dry) -> None:
+    done = dry.run(
+        "import os, signal, torch; torch.cuda.init(); os.kill(os.getpid(), signal.SIGTERM)"
+    )
+    assert done.returncode == -signal.SIGTERM
+    assert len(dry.written) == 1
+
+
+def test_processes_of_multiprocessing_write_too(dry: Dry) -> None:
+    (dry.folder / "several.py").write_text(
+        "import multiprocessing, torch\n"
+        "def work():\n    torch.cuda.init()\n"
+        "if __name__ == '__main__':\n"
+        "    for way in ('spawn', 'fork'):\n"
+        "        one = multiprocessing.get_context(way).Process(target=work)\n"
+        "        one.start()\n        one.join()\n        assert not one.exitcode\n"
+    )
+    done = dry.run("import runpy; runpy.run_path('several.py', run_name='__main__')")
+    assert done.returncode == 0, done.stderr
+    assert len(dry.written) == 2
+
+
+def test_blocks_are_told_to_the_card(dry: Dry) -> None:
+    code = (
+        "import ctypes, os, torch; torch.cuda.init(); from torch.cuda import _gpu_trace as trace\n"
+        "assert torch._C.active\n"
+        "gpu = ctypes.CDLL(os.environ['MEMREPLAY_DRYRUN_CARD']); at = ctypes.c_void_p()\n"
+        "gpu.cudaMalloc(ctypes.byref(at), ctypes.c_size_t(1 << 20))\n"
+        "taken, let_go = trace.callbacks\n"
+        "def read():\n"
+        "    out = ctypes.create_string_buffer(3)\n"
+        "    gpu.cudaMemcpy(out, at, ctypes.c_size_t(3), 2)\n"
+        "    return out.raw\n"
+        "taken(at.value); gpu.cudaMemcpy(at, b'abc', ctypes.c_size_t(3), 1); print(read())\n"
+        "let_go(at.value); print(read())\n"
+    )
+    assert dry.run(code).stdout == "b'abc'\nb'\\x00\\x00\\x00'\n"
+
+
+def test_the_other_sitecustomize_runs_as_well(dry: Dry) -> None:
+    (dry.folder / "sitecustomize.py").write_text("print('the other one')")
+    assert dry.run("import torch; torch.cuda.init()").stdout == "the other one\n"
+    assert len(dry.written) == 1
+    assert dry.run("import sitecustomize; print(sitecustomize.__file__)").stdout.split("\n") == [
+        "the other one",
+        str(dry.folder / "sitecustomize.py"),
+        "",
+    ]
+
+
+def test_without_a_dry_run_nothing_happens(dry: Dry) -> None:
+    code = "import os; os.environ.pop('MEMREPLAY_DRYRUN', None); import torch; torch.cuda.init()"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(INSIDE), str(dry.folder)])}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, check=False)
+    assert done.returncode == 0
+    assert dry.written == []
