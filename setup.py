@@ -70,6 +70,19 @@ library = Extension(
 # What stands for a card that is not there, for dry runs: no Python in it. `_gpu` answers what a
 # program asks of the runtime and the driver, the others get other names before each run.
 GPU = Path("src/memreplay/dryrun/gpu")
+# Named one by one: a source distribution that lacks one cannot be built.
+CARD = (
+    "addresses",
+    "calls",
+    "card",
+    "collectives",
+    "contents",
+    "cudnn",
+    "kernels",
+    "libraries",
+    "streams",
+    "virtual",
+)
 dryrun = [
     Extension(
         f"memreplay.dryrun.{name}",
@@ -83,7 +96,7 @@ dryrun = [
         (
             "_gpu",
             "libmemreplay_gpu.so",
-            sorted(path for path in GPU.glob("*.c") if path.stem != "unanswered"),
+            [GPU / f"{name}.c" for name in CARD],
             [],
             ["-lpthread", "-ldl"],
         ),

@@ -395,6 +395,61 @@ def test_ranks_know_how_many_there_are(gpu: Any) -> None:
     assert gpu.ncclCommDestroy(one) == 0
 
 
+@pytest.mark.parametrize("version, parts", [("92607", (9, 26, 7)), ("8907", (8, 9, 7))])
+def test_cudnn_has_the_version_that_it_is_said_to_have(
+    tmp_path: Path, version: str, parts: tuple[int, int, int]
+) -> None:
+    code = (
+        "import ctypes, sys\n"
+        "gpu, value = ctypes.CDLL(sys.argv[1]), ctypes.c_int()\n"
+        "print(gpu.cudnnGetVersion())\n"
+        "for which in range(3):\n"
+        "    gpu.cudnnGetProperty(which, ctypes.byref(value))\n"
+        "    print(value.value)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(built("_gpu"))],
+        env=os.environ | {"MEMREPLAY_CUDNN": version},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == [version, *map(str, parts)]
+
+
+def test_one_engine_for_any_convolution(gpu: Any) -> None:
+    """cudnn_graph.h: 202 are the results of a heuristic, 402 the bytes that a plan needs."""
+    descriptor = made(lambda out: gpu.cudnnBackendCreateDescriptor(4, out))
+    asked = c_uint64.in_dll(gpu, "memreplay_workspaces")
+    before, count, values = asked.value, ctypes.c_int64(-1), (ctypes.c_int64 * 2)(7, 7)
+    get = gpu.cudnnBackendGetAttribute
+    get.argtypes = (c_void_p, c_int, c_int, ctypes.c_int64, c_void_p, c_void_p)
+    assert get(descriptor, 202, 15, 0, byref(count), None) == 0
+    assert count.value == 1
+    assert get(descriptor, 1303, 11, 0, byref(count), None) == 0  # notes: none
+    assert (count.value, asked.value) == (0, before)
+    assert get(descriptor, 402, 3, 1, byref(count), values) == 0
+    assert (count.value, list(values), asked.value) == (1, [0, 7], before + 1)
+    assert get(descriptor, 402, 3, 1, None, values) == 0
+    assert gpu.cudnnBackendDestroyDescriptor(descriptor) == 0
+
+
+@pytest.mark.parametrize(
+    "function, arguments",
+    [
+        ("cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize", 8),
+        ("cudnnGetBatchNormalizationBackwardExWorkspaceSize", 10),
+        ("cudnnGetBatchNormalizationTrainingExReserveSpaceSize", 5),
+        ("cudnnDropoutGetStatesSize", 1),
+    ],
+)
+def test_sizes_that_nobody_knows_are_counted(gpu: Any, function: str, arguments: int) -> None:
+    asked, n_bytes = c_uint64.in_dll(gpu, "memreplay_workspaces"), c_size_t(99)
+    before = asked.value
+    assert gpu[function](*[None] * arguments, byref(n_bytes)) == 0
+    assert (n_bytes.value, asked.value) == (0, before + 1)
+
+
 def test_one_plan_for_any_matrices(gpu: Any) -> None:
     results, found = (c_char * 192).from_buffer_copy(b"\xee" * 192), c_int()
     nothing = [None] * 7

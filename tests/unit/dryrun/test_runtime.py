@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sysconfig
@@ -149,3 +150,9 @@ def test_more_functions_than_there_is_room_for(
     monkeypatch.setattr(runtime, "FUNCTIONS", 1)
     with pytest.raises(NoCudaError, match=r"asks for 2 functions .* room for 1: install a newer"):
         lay_out(torch_package(tmp_path), tmp_path)
+
+
+def test_each_source_is_built(root: Path) -> None:
+    named = (root / "setup.py").read_text().partition("CARD = (")[2].partition(")")[0]
+    there = {path.stem for path in (root / "src/memreplay/dryrun/gpu").glob("*.c")}
+    assert set(re.findall(r'"(\w+)"', named)) == there - {"unanswered"}

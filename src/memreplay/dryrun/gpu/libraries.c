@@ -1,4 +1,4 @@
-/* NVIDIA's mathematical libraries: handles to ask by, versions, and one plan for everything. Their other
+/* NVIDIA's other libraries: handles to ask by, versions, and one plan for any matrices. Their other
  * functions do nothing and return 0, success, by unanswered.c. */
 #include "gpu.h"
 
@@ -17,7 +17,6 @@ static void *const HANDLE = (void *)0x10;
 
 MAKES_HANDLE(cublasCreate_v2)
 MAKES_HANDLE(cublasLtCreate)
-MAKES_HANDLE(cudnnCreate)
 MAKES_HANDLE(cusolverDnCreate)
 MAKES_HANDLE(cusolverDnCreateParams)
 MAKES_HANDLE(cusolverDnCreateGesvdjInfo)
@@ -73,25 +72,6 @@ API int cublasLtMatmulAlgoGetHeuristic(void *handle, void *operation, void *a, v
     if (asked > 0)
         memset(results, 0, sizeof *results);
     return SUCCESS;
-}
-
-/* --- cuDNN -------------------------------------------------------------------------------------- */
-
-/* Of what PyTorch was built with: the launcher says it. */
-API size_t cudnnGetVersion(void) {
-    const char *version = getenv("MEMREPLAY_CUDNN");
-    return version ? strtoull(version, NULL, 10) : 90100;
-}
-
-API size_t cudnnGetCudartVersion(void) {
-    int version = 0;
-    extern int cudaRuntimeGetVersion(int *);
-    cudaRuntimeGetVersion(&version);
-    return version;
-}
-
-API const char *cudnnGetErrorString(int status) {
-    return status ? "an error of a library that is not there" : "CUDNN_STATUS_SUCCESS";
 }
 
 /* --- NVML, which is asked about other processes and about the fabric ---------------------------- */

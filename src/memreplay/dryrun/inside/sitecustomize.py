@@ -75,6 +75,13 @@ class Recording:
         _gpu_trace.register_callback_for_memory_allocation(lambda at: block(at, 1))
         _gpu_trace.register_callback_for_memory_deallocation(lambda at: block(at, 0))
 
+    def workspaces(self) -> int:
+        """How often a library was asked how much memory it needs, which is not known here."""
+        import ctypes
+
+        card = ctypes.CDLL(os.environ["MEMREPLAY_DRYRUN_CARD"])
+        return ctypes.c_uint64.in_dll(card, "memreplay_workspaces").value
+
     def write_at_the_end(self) -> None:
         """However the process ends, but for SIGKILL and a crash."""
         import atexit
@@ -115,6 +122,7 @@ class Recording:
             "recorded_by_itself": not self.own,
             "statistics": [dict(cuda.memory_stats(i)) for i in range(cuda.device_count())],
             "unanswered": calls(),
+            "workspaces_not_known": self.workspaces(),
         }
         with open(f"{begun}.json.part", "w", encoding="utf-8") as file:
             json.dump(found, file)
