@@ -123,8 +123,10 @@ def replay(snapshot: Any, device: int) -> OracleReplay:
         action = event.get("action", "")
         addr = unsigned(event.get("addr", 0))
         size = event.get("size", 0)
-        frames = stacks.setdefault(id(event.get("frames")), ()) or _stack(event)
-        stacks[id(event.get("frames"))] = frames
+        its_list = id(event.get("frames"))
+        if its_list not in stacks:
+            stacks[its_list] = _stack(event)
+        frames = stacks[its_list]
         change = 0
 
         if action == "alloc":

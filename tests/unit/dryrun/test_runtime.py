@@ -58,15 +58,16 @@ def torch_package(folder: Path, cudart: str = "libcudart.so.12") -> Path:
     return folder / "torch"
 
 
+def program_of(package: Path, *options: str) -> Path:
+    """A program that starts what that package has."""
+    library = str(package / "lib/libtorch_cuda.so")
+    needs_more = "-Wl,--allow-shlib-undefined"
+    return compile_(package.parent, PROGRAM, "program", library, needs_more, *options)
+
+
 def test_a_program_runs_on_them(tmp_path: Path) -> None:
     package = torch_package(tmp_path)
-    program = compile_(
-        tmp_path,
-        PROGRAM,
-        "program",
-        str(package / "lib/libtorch_cuda.so"),
-        "-Wl,--allow-shlib-undefined",
-    )
+    program = program_of(package)
     alone = subprocess.run([program], capture_output=True, text=True, check=False)
     assert "libcudart.so.12" in alone.stderr  # cannot be found
     folder = tmp_path / "libraries"
@@ -98,14 +99,7 @@ def test_they_come_before_the_real_ones(tmp_path: Path) -> None:
     real.mkdir()
     wrong = "#include <stddef.h>\nint cudaMalloc(void **at, size_t n) { return 100; }"
     compile_(real, wrong, "libcudart.so.12", "-shared", "-fPIC", "-Wl,-soname,libcudart.so.12")
-    program = compile_(
-        tmp_path,
-        PROGRAM,
-        "program",
-        str(package / "lib/libtorch_cuda.so"),
-        "-Wl,--allow-shlib-undefined",
-        f"-Wl,--disable-new-dtags,-rpath,{real}",
-    )
+    program = program_of(package, f"-Wl,--disable-new-dtags,-rpath,{real}")
     folder = tmp_path / "libraries"
     folder.mkdir()
     preload = ":".join(map(str, lay_out(package, folder).preload))

@@ -20,6 +20,18 @@ static struct span *spans;        /* by address: they are cut from the mapping o
 static int64_t n_spans, room;
 static uint64_t used[MAX_DEVICES];
 
+int have_room(void **elements, int64_t n, int64_t *room, size_t element_bytes) {
+    int64_t more = 2 * n + 64;
+    if (n <= *room)
+        return 1;
+    void *larger = realloc(*elements, more * element_bytes);
+    if (!larger)
+        return 0;
+    *elements = larger;
+    *room = more;
+    return 1;
+}
+
 /* Reserves the mapping: as much as can be had, since a machine may limit it. */
 static int reserve(void) {
     for (uint64_t bytes = 1ull << 45; !base && bytes >= 1ull << 33; bytes >>= 1) {
@@ -57,18 +69,11 @@ uint64_t take_addresses(uint64_t bytes, int device) {
                 spans[i].device = device;
                 at = spans[i].at;
             }
-        if (!at && bytes <= end - fresh) {
-            if (n_spans == room) {
-                int64_t more = room ? 2 * room : 1024;
-                struct span *larger = realloc(spans, more * sizeof *spans);
-                if (larger)
-                    spans = larger, room = more;
-            }
-            if (n_spans < room) {
-                at = fresh;
-                fresh += bytes;
-                spans[n_spans++] = (struct span){at, bytes, device, 1};
-            }
+        if (!at && bytes <= end - fresh &&
+            have_room((void **)&spans, n_spans + 1, &room, sizeof *spans)) {
+            at = fresh;
+            fresh += bytes;
+            spans[n_spans++] = (struct span){at, bytes, device, 1};
         }
     }
     pthread_mutex_unlock(&lock);

@@ -78,7 +78,6 @@ static const char *text_of(int error) {
     case INVALID_DEVICE: return "invalid device ordinal";
     case INVALID_HANDLE: return "invalid resource handle";
     case NOT_READY: return "device not ready";
-    case NOT_SUPPORTED: return "operation not supported";
     default: return "unrecognized error code";
     }
 }
@@ -95,7 +94,6 @@ API const char *cudaGetErrorName(int error) {
     case INVALID_DEVICE: return "cudaErrorInvalidDevice";
     case INVALID_HANDLE: return "cudaErrorInvalidResourceHandle";
     case NOT_READY: return "cudaErrorNotReady";
-    case NOT_SUPPORTED: return "cudaErrorNotSupported";
     default: return "cudaErrorUnknown";
     }
 }

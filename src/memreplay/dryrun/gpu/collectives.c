@@ -107,11 +107,9 @@ API const char *ncclGetLastError(struct communicator *of) {
 }
 
 API int ncclMemAlloc(void **at, size_t bytes) {
-    extern int cudaMalloc(void **, size_t);
     return cudaMalloc(at, bytes);
 }
 
 API int ncclMemFree(void *at) {
-    extern int cudaFree(void *);
     return cudaFree(at);
 }

@@ -4,7 +4,6 @@
 #include "gpu.h"
 
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct range {
@@ -16,6 +15,9 @@ struct ranges {
     struct range *them;
     int64_t n, room;
 };
+
+/* Copies of up to so many bytes are really made. */
+enum { SMALL = 65536 };
 
 /* More known ranges than this are not remembered: all are forgotten, and read as zeros. */
 enum { MOST = 1 << 18 };
@@ -40,14 +42,8 @@ static int64_t first_behind(const struct ranges *in, uint64_t at) {
 /* Puts `n` in the place of those from `from` to `to`. Returns 0 where there is no memory. */
 static int replace(struct ranges *in, int64_t from, int64_t to, const struct range *by, int64_t n) {
     int64_t length = in->n - (to - from) + n;
-    if (length > in->room) {
-        int64_t more = 2 * length + 64;
-        struct range *larger = realloc(in->them, more * sizeof *larger);
-        if (!larger)
-            return 0;
-        in->them = larger;
-        in->room = more;
-    }
+    if (!have_room((void **)&in->them, length, &in->room, sizeof *in->them))
+        return 0;
     memmove(in->them + from + n, in->them + to, (in->n - to) * sizeof *in->them);
     if (n)
         memcpy(in->them + from, by, n * sizeof *by);
@@ -86,7 +82,7 @@ static int is_known(uint64_t at, uint64_t end) {
     return i < known.n && known.them[i].at <= at && known.them[i].end >= end;
 }
 
-void known_copy(void *to, const void *from, uint64_t bytes) {
+static void known_copy(void *to, const void *from, uint64_t bytes) {
     uint64_t at = (uint64_t)(uintptr_t)to, source = (uint64_t)(uintptr_t)from;
     int to_device = is_device_address(to), from_device = is_device_address(from);
     if (!to || !from || !bytes)
@@ -108,7 +104,7 @@ void known_copy(void *to, const void *from, uint64_t bytes) {
     pthread_mutex_unlock(&lock);
 }
 
-void known_set(void *to, int value, uint64_t bytes) {
+static void known_set(void *to, int value, uint64_t bytes) {
     uint64_t at = (uint64_t)(uintptr_t)to;
     if (!to || !bytes)
         return;

@@ -32,7 +32,6 @@ API int cudnnGetProperty(int which, int *value) {
 
 API size_t cudnnGetCudartVersion(void) {
     int version = 0;
-    extern int cudaRuntimeGetVersion(int *);
     cudaRuntimeGetVersion(&version);
     return version;
 }
@@ -41,11 +40,7 @@ API const char *cudnnGetErrorString(int status) {
     return status ? "an error of a library that is not there" : "CUDNN_STATUS_SUCCESS";
 }
 
-API int cudnnCreate(void **handle) {
-    CALLED;
-    *handle = (void *)0x10;
-    return SUCCESS;
-}
+MAKES_HANDLE(cudnnCreate)
 
 /* --- convolutions ------------------------------------------------------------------------------- */
 
@@ -56,16 +51,13 @@ enum { TYPE_INT64 = 3 };
 
 API int cudnnBackendCreateDescriptor(int type, void **made) {
     CALLED;
-    int *descriptor = malloc(sizeof *descriptor);
-    *made = descriptor;
-    if (!descriptor)
-        return 1; /* no CUDNN_STATUS_SUCCESS */
-    *descriptor = type;
+    (void)type;
+    *made = HANDLE;
     return SUCCESS;
 }
 
 API int cudnnBackendDestroyDescriptor(void *descriptor) {
-    free(descriptor);
+    (void)descriptor;
     return SUCCESS;
 }
 

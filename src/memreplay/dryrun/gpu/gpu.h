@@ -16,12 +16,11 @@ enum {
     OUT_OF_MEMORY = 2,
     INVALID_DEVICE = 101,
     INVALID_HANDLE = 400,
-    NOT_READY = 600,
-    NOT_SUPPORTED = 801
+    NOT_READY = 600
 };
 
 /* cudaMemoryType. */
-enum { MEMORY_UNREGISTERED = 0, MEMORY_HOST = 1, MEMORY_DEVICE = 2 };
+enum { MEMORY_UNREGISTERED = 0, MEMORY_DEVICE = 2 };
 
 enum { MAX_DEVICES = 64 };
 
@@ -62,12 +61,17 @@ int device_of(const void *at);
 int take_bytes(int device, uint64_t bytes);
 void give_bytes(int device, uint64_t bytes);
 
-/* --- contents ----------------------------------------------------------------------------------- */
+/* --- arrays that grow --------------------------------------------------------------------------- */
 
-/* What is known of device memory: copies of up to SMALL bytes are really made. */
-enum { SMALL = 65536 };
-void known_copy(void *to, const void *from, uint64_t bytes);
-void known_set(void *at, int value, uint64_t bytes);
+/* Room for `n` elements. Returns 0 where there is no memory. */
+int have_room(void **elements, int64_t n, int64_t *room, size_t element_bytes);
+
+/* --- what the libraries call of each other ------------------------------------------------------ */
+
+API int cudaMalloc(void **at, size_t bytes);
+API int cudaFree(void *at);
+API int cudaDriverGetVersion(int *version);
+API int cudaRuntimeGetVersion(int *version);
 /* An allocator has taken or let go of a block that begins there: what was in it is known no more. */
 API void memreplay_block(uint64_t at, int taken);
 
@@ -76,5 +80,14 @@ API void memreplay_block(uint64_t at, int taken);
 /* Notes the call, as the last one of this process, and counts it. */
 void called(const char *name);
 #define CALLED called(__func__)
+
+/* A function that makes a handle: nothing is behind any of them. */
+#define HANDLE ((void *)0x10)
+#define MAKES_HANDLE(function)      \
+    API int function(void **made) { \
+        CALLED;                     \
+        *made = HANDLE;             \
+        return SUCCESS;             \
+    }
 
 #endif

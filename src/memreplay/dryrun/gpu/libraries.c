@@ -5,16 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What programs get as a handle: nothing is behind it. */
-static void *const HANDLE = (void *)0x10;
-
-#define MAKES_HANDLE(function)      \
-    API int function(void **made) { \
-        CALLED;                     \
-        *made = HANDLE;             \
-        return SUCCESS;             \
-    }
-
 MAKES_HANDLE(cublasCreate_v2)
 MAKES_HANDLE(cublasLtCreate)
 MAKES_HANDLE(cusolverDnCreate)
@@ -126,6 +116,5 @@ API int nvmlDeviceGetNvLinkRemotePciInfo_v2(void *device, unsigned link, void *p
 }
 
 API int nvmlSystemGetCudaDriverVersion_v2(int *version) {
-    extern int cudaDriverGetVersion(int *);
     return cudaDriverGetVersion(version);
 }

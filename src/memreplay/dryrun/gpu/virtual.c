@@ -5,7 +5,6 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <stdlib.h>
 
 static const uint64_t GRANULE = 2 << 20;
 
@@ -53,13 +52,7 @@ API int cuMemCreate(uint64_t *handle, size_t bytes, const struct properties *pro
     if (!take_bytes(device, bytes))
         return OUT_OF_MEMORY;
     pthread_mutex_lock(&lock);
-    if (n_made == room) {
-        int64_t more = room ? 2 * room : 1024;
-        struct created *larger = realloc(made, more * sizeof *larger);
-        if (larger)
-            made = larger, room = more;
-    }
-    int enough = n_made < room;
+    int enough = have_room((void **)&made, n_made + 1, &room, sizeof *made);
     if (enough) {
         made[n_made++] = (struct created){bytes, device};
         *handle = n_made; /* from 1 on */
