@@ -80,6 +80,7 @@ CARD = (
     "cudnn",
     "kernels",
     "libraries",
+    "reads",
     "streams",
     "virtual",
 )

@@ -362,8 +362,6 @@ def test_how_many_blocks_a_multiprocessor_holds(
 
 
 def test_the_last_call_outlives_the_process(tmp_path: Path) -> None:
-    calls = tmp_path / "calls"
-    calls.write_bytes(bytes(4096))
     code = (
         "import ctypes, os, sys\n"
         "gpu = ctypes.CDLL(sys.argv[1])\n"
@@ -373,12 +371,64 @@ def test_the_last_call_outlives_the_process(tmp_path: Path) -> None:
     )
     subprocess.run(
         [sys.executable, "-c", code, str(built("_gpu"))],
-        env=os.environ | {"MEMREPLAY_GPU_CALLS": str(calls)},
+        env=os.environ | {"MEMREPLAY_GPU_CALLS": str(tmp_path)},
         check=False,
     )
+    (calls,) = tmp_path.glob("*.calls")
     name, count = struct.unpack_from("=64sQ", calls.read_bytes())
     assert name.rstrip(b"\0") == b"cudaDeviceSynchronize"
     assert count == 2
+
+
+def test_a_forked_process_has_calls_of_its_own(tmp_path: Path) -> None:
+    code = (
+        "import ctypes, os, sys\n"
+        "gpu = ctypes.CDLL(sys.argv[1])\n"
+        "gpu.cudaDeviceSynchronize()\n"
+        "if not os.fork():\n"
+        "    gpu.cudaStreamCreate(ctypes.byref(ctypes.c_void_p()))\n"
+        "    os._exit(0)\n"
+        "os.wait()\n"
+    )
+    subprocess.run(
+        [sys.executable, "-c", code, str(built("_gpu"))],
+        env=os.environ | {"MEMREPLAY_GPU_CALLS": str(tmp_path)},
+        check=True,
+    )
+    pages = [struct.unpack_from("=64sQ", one.read_bytes()) for one in tmp_path.glob("*.calls")]
+    assert sorted((name.rstrip(b"\0"), count) for name, count in pages) == [
+        (b"cudaDeviceSynchronize", 1),
+        (b"cudaStreamCreate", 1),
+    ]
+
+
+def test_reads_of_unknown_values_are_told(tmp_path: Path) -> None:
+    gpu = load(tmp_path, CARD)
+    told = []
+    listener = ctypes.CFUNCTYPE(None, ctypes.c_char_p, c_uint64)(
+        lambda operator, n_bytes: told.append((operator, n_bytes))
+    )
+    gpu.memreplay_listen(listener)
+    at, here = malloc(gpu, MIB), ctypes.create_string_buffer(b"12345678", 8)
+    back = ctypes.create_string_buffer(8)
+    gpu.cudaMemcpy(c_void_p(at), here, c_size_t(8), 1)
+    gpu.cudaMemcpy(back, c_void_p(at), c_size_t(8), 2)
+    assert (back.raw, told) == (b"12345678", [])
+    gpu.cudaMemcpy(back, c_void_p(at + 8), c_size_t(8), 2)
+    gpu.cudaMemcpy(back, c_void_p(at + 4), c_size_t(8), 2)  # half of it is known
+    assert (back.raw, told) == (bytes(8), [(b"read", 8), (b"read", 8)])
+    gpu.memreplay_listen(None)
+    gpu.cudaMemcpy(back, c_void_p(at + 8), c_size_t(8), 2)
+    assert len(told) == 2
+
+
+def test_the_context_takes_its_part_of_the_card(tmp_path: Path) -> None:
+    gpu = load(tmp_path, f"bytes={GIB};context={300 * MIB}")
+    free, total, at = c_size_t(), c_size_t(), c_void_p()
+    gpu.cudaMemGetInfo(byref(free), byref(total))
+    assert (free.value, total.value) == (724 * MIB, GIB)
+    assert gpu.cudaMalloc(byref(at), c_size_t(725 * MIB)) == OUT_OF_MEMORY
+    assert gpu.cudaMalloc(byref(at), c_size_t(724 * MIB)) == 0
 
 
 def test_ranks_know_how_many_there_are(gpu: Any) -> None:

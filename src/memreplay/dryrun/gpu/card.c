@@ -28,6 +28,9 @@ static void describe(void) {
         text = "";
     snprintf(the_card.name, sizeof the_card.name, "%s", name ? name : "NVIDIA A100-SXM4-80GB");
     the_card.bytes = number(text, "bytes", 85095874560);
+    the_card.context = number(text, "context", 0);
+    if (the_card.context > the_card.bytes)
+        the_card.context = the_card.bytes;
     the_card.cuda = number(text, "cuda", 13);
     the_card.count = number(text, "count", 1);
     if (the_card.count < 0 || the_card.count > MAX_DEVICES)

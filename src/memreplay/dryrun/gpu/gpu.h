@@ -28,6 +28,7 @@ enum { MAX_DEVICES = 64 };
 struct card {
     char name[256];
     uint64_t bytes;
+    uint64_t context; /* what CUDA takes of it for itself */
     int cuda;  /* the CUDA that the program was built with: 11, 12 or 13 */
     int count; /* how many cards there are */
     int major, minor;
@@ -74,6 +75,9 @@ API int cudaDriverGetVersion(int *version);
 API int cudaRuntimeGetVersion(int *version);
 /* An allocator has taken or let go of a block that begins there: what was in it is known no more. */
 API void memreplay_block(uint64_t at, int taken);
+
+/* Tells that so many bytes were read whose values are not known. */
+void unknown_read(uint64_t bytes);
 
 /* --- what is said at the end -------------------------------------------------------------------- */
 

@@ -1,0 +1,69 @@
+/* Reads of values that nobody knows here, since no kernel has computed them: which operator asked, told
+ * to whoever listens. What a program does next may depend on it. */
+#define _GNU_SOURCE
+#include "gpu.h"
+
+#include <dlfcn.h>
+#include <execinfo.h>
+#include <pthread.h>
+#include <string.h>
+
+typedef void (*listener)(const char *operator, uint64_t bytes);
+static listener listening;
+
+/* What PyTorch's functions have in their names, and the operator that they are of. */
+static const struct {
+    const char *part, *operator;
+} OPERATORS[] = {
+    {"_local_scalar_dense", "item"},
+    {"nonzero", "nonzero"},
+    {"masked_select", "masked_select"},
+    {"unique", "unique"},
+    {"repeat_interleave", "repeat_interleave"},
+    {"bincount", "bincount"},
+    {"cuda_equal", "equal"},
+    {"copy_", "copy"},
+};
+enum { DEPTH = 64, N_OPERATORS = sizeof OPERATORS / sizeof *OPERATORS };
+
+/* The same few call sites ask again and again, and to look a symbol up is slow. */
+enum { SITES = 1024 };
+static struct {
+    void *at;
+    const char *operator;
+} sites[SITES];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static const char *operator_at(void *at) {
+    size_t slot = ((uintptr_t)at >> 2) % SITES;
+    if (sites[slot].at == at)
+        return sites[slot].operator;
+    Dl_info info;
+    const char *found = NULL;
+    if (dladdr(at, &info) && info.dli_sname)
+        for (int i = 0; i < N_OPERATORS && !found; i++)
+            if (strstr(info.dli_sname, OPERATORS[i].part))
+                found = OPERATORS[i].operator;
+    sites[slot].at = at;
+    sites[slot].operator = found;
+    return found;
+}
+
+/* Who is to be told of each such read, by any thread; NULL for nobody. */
+API void memreplay_listen(listener to) {
+    __atomic_store_n(&listening, to, __ATOMIC_RELEASE);
+}
+
+void unknown_read(uint64_t bytes) {
+    listener to = __atomic_load_n(&listening, __ATOMIC_ACQUIRE);
+    if (!to)
+        return;
+    void *frames[DEPTH];
+    int n = backtrace(frames, DEPTH);
+    const char *operator = NULL;
+    pthread_mutex_lock(&lock);
+    for (int i = 1; i < n && !operator; i++)
+        operator = operator_at(frames[i]);
+    pthread_mutex_unlock(&lock);
+    to(operator ? operator : "read", bytes);
+}
