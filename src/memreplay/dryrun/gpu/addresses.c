@@ -113,6 +113,7 @@ static uint64_t left_of(int device) {
 }
 
 int take_bytes(int device, uint64_t bytes) {
+    asked_for_memory();
     pthread_mutex_lock(&lock);
     int enough = device >= 0 && device < MAX_DEVICES && bytes <= left_of(device);
     if (enough)

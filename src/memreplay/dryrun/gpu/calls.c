@@ -1,4 +1,4 @@
-/* Which call was the last, and how many there were: in a file a process, PID.calls in the folder that
+/* Which call was the last, how many there were, and how many asked for memory: in a file a process, PID.calls in the folder that
  * MEMREPLAY_GPU_CALLS names, so that a process that dies has said it. */
 #include "gpu.h"
 
@@ -13,7 +13,7 @@
 enum { NAME = 64 };
 static struct page {
     char last[NAME];
-    uint64_t calls;
+    uint64_t calls, asked;
 } nowhere, *page;
 
 /* A page of its own for each process that calls anything; `nowhere` where none can be had. */
@@ -41,10 +41,19 @@ __attribute__((constructor)) static void watch_forks(void) {
     pthread_atfork(NULL, NULL, forked);
 }
 
-void called(const char *name) {
+static struct page *our_page(void) {
     struct page *to = page;
     if (!to)
         to = page = open_page(); /* two threads at once map the same file: one of them in vain */
+    return to;
+}
+
+void asked_for_memory(void) {
+    our_page()->asked++;
+}
+
+void called(const char *name) {
+    struct page *to = our_page();
     size_t i = 0;
     for (; i < NAME - 1 && name[i]; i++)
         to->last[i] = name[i];

@@ -83,6 +83,8 @@ void unknown_read(uint64_t bytes);
 
 /* Notes the call, as the last one of this process, and counts it. */
 void called(const char *name);
+/* That memory of a card was asked for: the process uses it. */
+void asked_for_memory(void);
 #define CALLED called(__func__)
 
 /* A function that makes a handle: nothing is behind any of them. */

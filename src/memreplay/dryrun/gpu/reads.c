@@ -14,15 +14,16 @@ static listener listening;
 /* What PyTorch's functions have in their names, and the operator that they are of. */
 static const struct {
     const char *part, *operator;
+    int sizes; /* whether it makes sizes of what it reads: then it is the one, whatever it calls */
 } OPERATORS[] = {
-    {"_local_scalar_dense", "item"},
-    {"nonzero", "nonzero"},
-    {"masked_select", "masked_select"},
-    {"unique", "unique"},
-    {"repeat_interleave", "repeat_interleave"},
-    {"bincount", "bincount"},
-    {"cuda_equal", "equal"},
-    {"copy_", "copy"},
+    {"nonzero", "nonzero", 1},
+    {"masked_select", "masked_select", 1},
+    {"unique", "unique", 1},
+    {"repeat_interleave", "repeat_interleave", 1},
+    {"bincount", "bincount", 1},
+    {"_local_scalar_dense", "item", 0},
+    {"cuda_equal", "equal", 0},
+    {"copy_", "copy", 0},
 };
 enum { DEPTH = 64, N_OPERATORS = sizeof OPERATORS / sizeof *OPERATORS };
 
@@ -30,20 +31,20 @@ enum { DEPTH = 64, N_OPERATORS = sizeof OPERATORS / sizeof *OPERATORS };
 enum { SITES = 1024 };
 static struct {
     void *at;
-    const char *operator;
+    int operator; /* its place in OPERATORS; -1 for none */
 } sites[SITES];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static const char *operator_at(void *at) {
+static int operator_at(void *at) {
     size_t slot = ((uintptr_t)at >> 2) % SITES;
     if (sites[slot].at == at)
         return sites[slot].operator;
     Dl_info info;
-    const char *found = NULL;
+    int found = -1;
     if (dladdr(at, &info) && info.dli_sname)
-        for (int i = 0; i < N_OPERATORS && !found; i++)
+        for (int i = 0; i < N_OPERATORS && found < 0; i++)
             if (strstr(info.dli_sname, OPERATORS[i].part))
-                found = OPERATORS[i].operator;
+                found = i;
     sites[slot].at = at;
     sites[slot].operator = found;
     return found;
@@ -60,10 +61,13 @@ void unknown_read(uint64_t bytes) {
         return;
     void *frames[DEPTH];
     int n = backtrace(frames, DEPTH);
-    const char *operator = NULL;
+    int found = -1;
     pthread_mutex_lock(&lock);
-    for (int i = 1; i < n && !operator; i++)
-        operator = operator_at(frames[i]);
+    for (int i = 1; i < n; i++) {
+        int one = operator_at(frames[i]);
+        if (one >= 0 && (found < 0 || (OPERATORS[one].sizes && !OPERATORS[found].sizes)))
+            found = one;
+    }
     pthread_mutex_unlock(&lock);
-    to(operator ? operator : "read", bytes);
+    to(found < 0 ? "read" : OPERATORS[found].operator, bytes);
 }
