@@ -1,6 +1,6 @@
 """Trains a small GPT on random tokens: a program to try `memreplay dryrun` with.
 
-    memreplay dryrun --gpu A100-80 -- python examples/train_gpt.py --batch 16
+memreplay dryrun --gpu A100-80 -- python examples/train_gpt.py --batch 16
 """
 
 import argparse

@@ -34,7 +34,7 @@ class Setup(NamedTuple):
 
     card: Card
     total_bytes: int
-    count: int = 1
+    cards: int = 1
     settings: str | None = None
     """As PYTORCH_ALLOC_CONF; None for what the environment says."""
     stacks: str = "python"
@@ -109,9 +109,7 @@ def _environment(torch: Torch, runtime: Runtime, setup: Setup, folder: Path) -> 
         before = [os.environ[name]] if os.environ.get(name) else []
         return separator.join([*map(str, paths), *before])
 
-    found |= environment(
-        setup.card, cuda=runtime.cuda, count=setup.count, bytes=setup.total_bytes
-    )
+    found |= environment(setup.card, cuda=runtime.cuda, count=setup.cards, bytes=setup.total_bytes)
     found |= {
         "LD_PRELOAD": first("LD_PRELOAD", runtime.preload, ":"),
         "PYTHONPATH": first("PYTHONPATH", [INSIDE], os.pathsep),
@@ -126,7 +124,7 @@ def _environment(torch: Torch, runtime: Runtime, setup: Setup, folder: Path) -> 
     if torch.cudnn is not None:
         found["MEMREPLAY_CUDNN"] = str(torch.cudnn)
     if setup.settings is not None:
-        # Before PyTorch 2.9 it was called otherwise; the later name comes first where both are known.
+        # It had another name before PyTorch 2.9; where both are known, the later one counts.
         found["PYTORCH_ALLOC_CONF"] = found["PYTORCH_CUDA_ALLOC_CONF"] = setup.settings
     return found
 
@@ -141,7 +139,7 @@ def _wait(
     def press(*_: object) -> None:
         nonlocal pressed
         pressed += 1
-        if pressed > 2:  # noqa: PLR2004 - it does not end: no more patience
+        if pressed > 2:  # it does not end, and somebody has no more patience
             _tell(folder, child.pid, signal.SIGKILL)
 
     with _handled(signal.SIGINT, press):

@@ -164,8 +164,8 @@ class Snapshot:
 
     @cached_property
     def recorder(self) -> dict[str, object]:
-        """What memreplay's own recorder says of the run, under the key `memreplay` (docs/format.md);
-        empty where another recorded."""
+        """What memreplay's own recorder says of the run (docs/format.md); empty where another
+        recorded."""
         found = self.native.kept("memreplay")
         return found if isinstance(found, dict) else {}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -42,13 +43,19 @@ def device_count():
     return 2
 def memory_stats(device):
     return {"device": device}
+class Properties:
+    name, total_memory = "A card", 1 << 30
+def get_device_properties(device):
+    return Properties
 """,
     "cuda/memory": """
 asked = []
 def _record_memory_history(enabled="all", **options):
     asked.append([enabled, options])
-def _dump_snapshot(path):
-    with open(path, "w") as file:
+def _snapshot():
+    return {"asked": asked}
+def _dump_snapshot(filename="dump_snapshot.pickle"):
+    with open(filename, "w") as file:
         file.write(repr(asked))
 """,
     "cuda/_gpu_trace": """
@@ -94,7 +101,7 @@ class Dry:
         found = []
         for path in sorted(self.out.glob("*.pickle")):
             beside = json.loads(path.with_suffix(".json").read_text())
-            found.append((path.read_text(), beside))
+            found.append((pickle.loads(path.read_bytes()), beside))
         assert len(list(self.out.iterdir())) == 2 * len(found)
         return found
 
@@ -108,12 +115,21 @@ def test_a_program_is_recorded_from_the_start_of_cuda(dry: Dry) -> None:
     done = dry.run("import torch; print(torch.cuda.memory.asked); torch.cuda.init()", RANK="3")
     assert (done.stdout, done.stderr, done.returncode) == ("[]\n", "", 0)
     ((snapshot, beside),) = dry.written
-    assert snapshot == repr([["all", {"stacks": "python", "max_entries": sys.maxsize}]])
+    assert snapshot["asked"] == [["all", {"stacks": "python", "max_entries": sys.maxsize}]]
+    assert snapshot["memreplay"] == {
+        "version": 1,
+        "recorder": "dryrun",
+        "torch": "9.9",
+        "cards": [{"name": "A card", "total_bytes": 1 << 30}] * 2,
+        "visible": None,
+        "rank": 3,
+        "world_size": None,
+    }
     assert beside["statistics"] == [{"device": 0}, {"device": 1}]
-    assert (beside["rank"], beside["world_size"], beside["torch"]) == ("3", None, "9.9")
+    assert (beside["rank"], beside["world_size"], beside["torch"]) == (3, None, "9.9")
     assert beside["recorded_by_itself"] is False
     assert beside["unanswered"] == {}
-    assert beside["workspaces_not_known"] == 0
+    assert not any(beside["workspaces"].values())
 
 
 def test_what_is_asked_of_the_recording(dry: Dry) -> None:
@@ -123,7 +139,7 @@ def test_what_is_asked_of_the_recording(dry: Dry) -> None:
         MEMREPLAY_DRYRUN_ENTRIES="7",
     )
     ((snapshot, _),) = dry.written
-    assert snapshot == repr([["all", {"stacks": "all", "max_entries": 7}]])
+    assert snapshot["asked"] == [["all", {"stacks": "all", "max_entries": 7}]]
 
 
 def test_a_program_without_cuda_writes_nothing(dry: Dry) -> None:
@@ -137,7 +153,7 @@ def test_a_program_that_records_by_itself_is_left_to_it(dry: Dry) -> None:
         "import torch; torch.cuda.memory._record_memory_history(max_entries=5); torch.cuda.init()"
     )
     ((snapshot, beside),) = dry.written
-    assert snapshot == repr([["all", {"max_entries": 5}]])
+    assert snapshot["asked"] == [["all", {"max_entries": 5}]]
     assert beside["recorded_by_itself"] is True
 
 

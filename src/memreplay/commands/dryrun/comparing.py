@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from memreplay.commands.dryrun.command import (
+from memreplay.commands.dryrun.keeping import check_names, split
+from memreplay.commands.dryrun.result import ComparedRun, DryrunComparison
+from memreplay.commands.dryrun.running import (
     DEFAULT,
     DOES_NOT_FIT,
     PROGRAM_FAILED,
     Asked,
     ran,
 )
-from memreplay.commands.dryrun.keeping import check_names, split
-from memreplay.commands.dryrun.result import ComparedRun, DryrunComparison
 from memreplay.commands.shared.errors import say
 from memreplay.commands.shared.output import render_document, write
 from memreplay.errors import MemreplayError, UsageError
@@ -90,7 +90,9 @@ def comparison_document(found: DryrunComparison) -> Document:
     for run in found.runs:
         one = run.report
         if one is None:
-            rows.append(Row((clean(run.name), "-", "-", "-", "-", clean(run.error or "")), style="warning"))
+            rows.append(
+                Row((clean(run.name), "-", "-", "-", "-", clean(run.error or "")), style="warning")
+            )
             continue
         devices = [device for process in one.processes for device in process.devices]
         allocated = max((device.allocated_peak_bytes for device in devices), default=0)
@@ -110,5 +112,3 @@ def comparison_document(found: DryrunComparison) -> Document:
         )
     titles = ("run", "allocated", "reserved", "to spare", "exact", "verdict")
     return (Table(titles, ("left", "right", "right", "right", "left", "left"), tuple(rows)),)
-
-

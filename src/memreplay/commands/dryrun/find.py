@@ -7,7 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import memreplay
+from msgspec.structs import replace
+
 from memreplay.analysis.selecting.selection import Selection
 from memreplay.commands.dryrun.result import (
     DryCard,
@@ -23,6 +24,7 @@ from memreplay.commands.gate.find import gate_file
 from memreplay.commands.gate.telling import gate_report
 from memreplay.commands.oom.find import oom_report
 from memreplay.commands.peak.find import peak_report
+from memreplay.snapshot.snapshot import open as open_snapshot
 
 if TYPE_CHECKING:
     from memreplay.analysis.comparing.budgets import Budget
@@ -69,9 +71,11 @@ def dryrun_report(
     ooms: tuple[DeviceOoms, ...] = ()
     line, broken = None, False
     if shown is not None:
-        with memreplay.open(shown) as snap:
+        with open_snapshot(shown) as snap:
             peaks = peak_report(snap, selection, all_frames=all_frames).devices
-            if outcome == "out_of_memory" and any(one.ooms for each in processes for one in each.devices):
+            if outcome == "out_of_memory" and any(
+                one.ooms for each in processes for one in each.devices
+            ):
                 ooms = _ooms(snap, selection)
     if budget is not None:
         line, broken = _gated([one.file for one in processes if one.file], budget)
@@ -83,7 +87,7 @@ def dryrun_report(
             name=setup.card.name,
             total_bytes=setup.total_bytes,
             context_bytes=setup.card.context_bytes,
-            count=setup.count,
+            count=setup.cards,
         ),
         settings=setup.settings,
         torch=ended.torch.version,
@@ -117,7 +121,7 @@ def _process(process: Process, file: str | None) -> DryProcess:
     ]
     if file is not None and devices:
         # A program may set the counters back: what was recorded cannot be below.
-        with memreplay.open(file) as snap:
+        with open_snapshot(file) as snap:
             devices = [_at_least(one, snap) for one in devices]
     return DryProcess(
         pid=process.pid,
@@ -131,8 +135,6 @@ def _process(process: Process, file: str | None) -> DryProcess:
 
 
 def _at_least(device: DryDevice, snap: Snapshot) -> DryDevice:
-    from msgspec.structs import replace
-
     if device.device not in snap.devices:
         return device
     replay = snap.replay(device.device)
@@ -177,13 +179,13 @@ def _error(processes: Sequence[Process]) -> str | None:
     return None
 
 
-def _used(
-    raw: Sequence[Process], processes: Sequence[DryProcess]
-) -> dict[int, list[int]]:
+def _used(raw: Sequence[Process], processes: Sequence[DryProcess]) -> dict[int, list[int]]:
     """Of each card what every process that used it reserved at most, by the machine's numbers."""
     found: dict[int, list[int]] = {}
     for one, process in zip(raw, processes, strict=True):
-        visible = [int(word) for word in (one.facts.get("visible") or "").split(",") if word.isdigit()]
+        visible = [
+            int(word) for word in (one.facts.get("visible") or "").split(",") if word.isdigit()
+        ]
         for device in process.devices:
             i = device.device
             card = visible[i] if i < len(visible) else i
@@ -203,7 +205,7 @@ def _shown(processes: Sequence[DryProcess], outcome: Outcome) -> str | None:
         return None
     best = max(candidates, key=rank)
     if best.recorded_by_itself and best.dumped and os.path.isfile(best.dumped[-1]):
-        with memreplay.open(best.file or "") as snap:
+        with open_snapshot(best.file or "") as snap:
             if not snap.has_events:
                 return best.dumped[-1]
     return best.file
@@ -211,7 +213,7 @@ def _shown(processes: Sequence[DryProcess], outcome: Outcome) -> str | None:
 
 def _ooms(snap: Snapshot, selection: Selection) -> tuple[DeviceOoms, ...]:
     """The last request that failed, which ended the program."""
-    devices = []
+    devices: list[DeviceOoms] = []
     for device in snap.devices:
         number = snap.replay(device).events_of("oom")
         if number:
@@ -223,7 +225,7 @@ def _ooms(snap: Snapshot, selection: Selection) -> tuple[DeviceOoms, ...]:
 def _gated(files: Sequence[str], budget: Budget) -> tuple[str, bool]:
     gated = []
     for file in files:
-        with memreplay.open(file) as snap:
+        with open_snapshot(file) as snap:
             gated.append(gate_file(snap, (budget,)))
     report = gate_report(gated)
     return report.headline, not report.passed

@@ -89,9 +89,7 @@ class Unknown(Record, frozen=True):
     """How often it was asked."""
 
 
-class DryrunReport(
-    Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.dryrun/1"
-):
+class DryrunReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.dryrun/1"):
     """What `memreplay dryrun` found."""
 
     text_only = ("replaced",)

@@ -1,4 +1,4 @@
-"""Writes what a dry run found as a document for people; its first line is apart, and says it all."""
+"""Writes what a dry run found as a document for people; the line that says it all is apart."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import signal
 from memreplay.commands.dryrun.result import DryProcess, DryrunReport, ValueRead
 from memreplay.commands.oom.result import OomReport
 from memreplay.commands.peak.result import PeakReport
-from memreplay.render.document import Block, Document, Heading, Note, Pairs, Row, Table
+from memreplay.render.document import Block, Document, Note, Pairs, Row, Table
 from memreplay.render.fit import clean
 from memreplay.render.units import count, counted, size
 
@@ -172,17 +172,9 @@ def _ranks(report: DryrunReport) -> Table:
             rows.append(Row((name, "-", "-", "-", f"no snapshot; last call: {one.last_call}")))
             continue
         for device in one.devices:
-            rows.append(
-                Row(
-                    (
-                        name,
-                        str(device.device),
-                        size(device.reserved_peak_bytes),
-                        size(capacity - device.reserved_peak_bytes),
-                        clean(one.file),
-                    )
-                )
-            )
+            reserved = device.reserved_peak_bytes
+            cells = (str(device.device), size(reserved), size(capacity - reserved), clean(one.file))
+            rows.append(Row((name, *cells)))
     more = len(report.processes) - _MOST_RANKS
     if more > 0:
         rows.append(Row(("", "", "", "", f"{count(more)} more (--format json has all)")))

@@ -183,4 +183,4 @@ class FileLine(Record, frozen=True, kw_only=True, tag_field="schema", tag="memre
     trace_alloc_max_entries: Any | UnsetType = UNSET
     """As in the file."""
     memreplay: Any | UnsetType = UNSET
-    """As in the file: what [memreplay's recorder](format.md#what-memreplay-adds) says of the run."""
+    """As in the file: what [memreplay's recorder](format.md#what-memreplay-adds) says."""

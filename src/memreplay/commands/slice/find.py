@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 Strip = Literal["all", "plumbing"]
 
+
 def cut(
     snap: Snapshot, *, min_bytes: int = 0, strip: Strip | None = None
 ) -> tuple[Sliced, Iterator[bytes]]:

@@ -167,17 +167,16 @@ class Reads:
             os.path.join(one, "")
             for one in (torch, paths["stdlib"], paths["purelib"], paths["platlib"])
         )
-        kind = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_uint64)
-        self.called = kind(self.told)
+        self.kind = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_uint64)
+        self.called = self.kind(self.told)
         self.listen = ctypes.CDLL(card).memreplay_listen
-        self.listen.argtypes = (kind,)
+        self.listen.argtypes = (self.kind,)
         self.listen.restype = None
         self.listen(self.called)
 
     def stop(self) -> None:
         """A call while Python ends would crash it."""
-        self.listen.argtypes = None
-        self.listen(None)
+        self.listen(self.kind())
 
     def told(self, operator: bytes, _: int) -> None:
         where = (operator.decode(), *self.place(sys._getframe()))

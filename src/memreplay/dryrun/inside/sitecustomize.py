@@ -45,7 +45,8 @@ def prepare_after(loader: Loader) -> None:
 
     def executed(module: ModuleType) -> None:
         execute(module)
-        from memreplay_recording import Recording
+        # It lies beside this file, which is no package.
+        from memreplay_recording import Recording  # type: ignore[import-not-found]
 
         Recording(module).prepare()
 
