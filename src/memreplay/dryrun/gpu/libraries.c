@@ -7,11 +7,6 @@
 
 MAKES_HANDLE(cublasCreate_v2)
 MAKES_HANDLE(cublasLtCreate)
-MAKES_HANDLE(cusolverDnCreate)
-MAKES_HANDLE(cusolverDnCreateParams)
-MAKES_HANDLE(cusolverDnCreateGesvdjInfo)
-MAKES_HANDLE(cusolverDnCreateSyevjInfo)
-MAKES_HANDLE(cusparseCreate)
 
 /* --- cuBLAS ------------------------------------------------------------------------------------- */
 
