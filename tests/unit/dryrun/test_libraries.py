@@ -229,3 +229,27 @@ def test_one_algorithm_for_any_convolution(gpu: Any, function: str, before: int)
     assert found.value == 1
     assert results.raw[48:] == b"\xee" * 48  # one cudnnConvolutionFwdAlgoPerf_t
     assert results.raw[4:8] == bytes(4)  # CUDNN_STATUS_SUCCESS
+
+
+def test_any_engine_is_there_and_uses_no_shared_memory(gpu: Any) -> None:
+    """cudnn_graph.h: 802 is how many engines a graph has, 304 what one uses; 3 is int64, 23 int32.
+
+    A frontend takes what is not set as more than any card has.
+    """
+    values = (c_int * 4)(7, 7, 7, 7)
+    get = gpu.cudnnBackendGetAttribute
+    get.argtypes = (c_void_p, c_int, c_int, c_int64, c_void_p, c_void_p)
+    assert get(None, 304, 23, 1, None, values) == 0
+    assert list(values) == [0, 7, 7, 7]
+    assert get(None, 802, 3, 1, None, values) == 0
+    assert (values[0] > 100, list(values[1:])) == (True, [0, 7, 7])
+
+
+@pytest.mark.parametrize(
+    "function, before",
+    [("cublasSgeqrfBatched", 6), ("cublasZgelsBatched", 9), ("cublasDgetrsBatched", 9)],
+)
+def test_arguments_of_many_small_matrices_are_right(gpu: Any, function: str, before: int) -> None:
+    info = c_int(-7)
+    assert gpu[function](*[None] * before, byref(info)) == 0
+    assert info.value == 0

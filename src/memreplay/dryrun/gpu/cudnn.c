@@ -51,12 +51,17 @@ MAKES_HANDLE(cudnnCreateDropoutDescriptor)
 MAKES_HANDLE(cudnnCreatePoolingDescriptor)
 MAKES_HANDLE(cudnnCreateSpatialTransformerDescriptor)
 
-/* --- convolutions ------------------------------------------------------------------------------- */
+/* --- operations by descriptors: convolutions, attention ------------------------------------------ */
 
 /* cudnnBackendAttributeName_t and cudnnBackendAttributeType_t (cudnn_graph.h), as far as they are
  * asked for. */
-enum { HEURISTIC_RESULTS = 202, ENGINE_OF_CONFIGURATION = 300, PLAN_WORKSPACE_BYTES = 402 };
-enum { TYPE_INT64 = 3 };
+enum {
+    HEURISTIC_RESULTS = 202,
+    ENGINE_OF_CONFIGURATION = 300,
+    PLAN_WORKSPACE_BYTES = 402,
+    ENGINES_OF_GRAPH = 802
+};
+enum { TYPE_INT64 = 3, TYPE_INT32 = 23 };
 
 API int cudnnBackendCreateDescriptor(int type, void **made) {
     CALLED;
@@ -75,9 +80,12 @@ API int cudnnBackendGetAttribute(void *descriptor, int name, int type, int64_t a
     CALLED;
     (void)descriptor;
     int64_t none = 0, *found = count ? count : &none;
-    *found = name == HEURISTIC_RESULTS || name == ENGINE_OF_CONFIGURATION || type == TYPE_INT64;
-    if (type == TYPE_INT64 && values && asked > 0)
-        memset(values, 0, sizeof(int64_t));
+    size_t bytes = type == TYPE_INT64 ? sizeof(int64_t) : type == TYPE_INT32 ? sizeof(int32_t) : 0;
+    *found = name == HEURISTIC_RESULTS || name == ENGINE_OF_CONFIGURATION || bytes;
+    if (bytes && values && asked > 0)
+        memset(values, 0, bytes); /* of a workspace, of shared memory: none */
+    if (name == ENGINES_OF_GRAPH && bytes && values && asked > 0)
+        *(int64_t *)values = 1024; /* any engine that a program asks for by its number is there */
     if (name == PLAN_WORKSPACE_BYTES)
         not_known(CUDNN);
     return SUCCESS;
