@@ -76,19 +76,27 @@ CARD = (
     "calls",
     "card",
     "collectives",
+    "compiled",
     "contents",
     "cudnn",
+    "fourier",
     "kernels",
     "libraries",
     "reads",
+    "recurrent",
+    "solver",
+    "sparse",
     "streams",
+    "tensors",
+    "unknown",
     "virtual",
 )
+HEADERS = ("gpu", "tensors", "unknown")
 dryrun = [
     Extension(
         f"memreplay.dryrun.{name}",
         [path.as_posix() for path in c_sources],
-        depends=[(GPU / "gpu.h").as_posix()],
+        depends=[(GPU / f"{header}.h").as_posix() for header in HEADERS],
         define_macros=macros,
         extra_compile_args=["-O2", "-g0", "-fvisibility=hidden"],
         extra_link_args=[f"-Wl,-soname,{soname}", *more],

@@ -1,19 +1,10 @@
 /* cuDNN: one answer to each question, an engine that needs no workspace. How much the real one would
  * take depends on the library and on the card: each such question is counted, as what is not known of
  * a run. */
-#include "gpu.h"
+#include "unknown.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* How often it was asked how much memory a plan needs. */
-API uint64_t memreplay_workspaces;
-
-static int not_known(size_t *bytes) {
-    __atomic_add_fetch(&memreplay_workspaces, 1, __ATOMIC_RELAXED);
-    *bytes = 0;
-    return SUCCESS;
-}
 
 /* Of what PyTorch was built with: the launcher says it. */
 API size_t cudnnGetVersion(void) {
@@ -40,14 +31,37 @@ API const char *cudnnGetErrorString(int status) {
     return status ? "an error of a library that is not there" : "CUDNN_STATUS_SUCCESS";
 }
 
-MAKES_HANDLE(cudnnCreate)
+API int cudnnGetLastErrorString(char *text, size_t bytes) {
+    if (bytes)
+        *text = 0;
+    return SUCCESS;
+}
 
-/* --- convolutions ------------------------------------------------------------------------------- */
+API int cudnnGetStream(void *handle, void **stream) {
+    (void)handle;
+    *stream = NULL;
+    return SUCCESS;
+}
+
+MAKES_HANDLE(cudnnCreate)
+MAKES_HANDLE(cudnnCreateActivationDescriptor)
+MAKES_HANDLE(cudnnCreateConvolutionDescriptor)
+MAKES_HANDLE(cudnnCreateCTCLossDescriptor)
+MAKES_HANDLE(cudnnCreateDropoutDescriptor)
+MAKES_HANDLE(cudnnCreatePoolingDescriptor)
+MAKES_HANDLE(cudnnCreateSpatialTransformerDescriptor)
+
+/* --- operations by descriptors: convolutions, attention ------------------------------------------ */
 
 /* cudnnBackendAttributeName_t and cudnnBackendAttributeType_t (cudnn_graph.h), as far as they are
  * asked for. */
-enum { HEURISTIC_RESULTS = 202, ENGINE_OF_CONFIGURATION = 300, PLAN_WORKSPACE_BYTES = 402 };
-enum { TYPE_INT64 = 3 };
+enum {
+    HEURISTIC_RESULTS = 202,
+    ENGINE_OF_CONFIGURATION = 300,
+    PLAN_WORKSPACE_BYTES = 402,
+    ENGINES_OF_GRAPH = 802
+};
+enum { TYPE_INT64 = 3, TYPE_INT32 = 23 };
 
 API int cudnnBackendCreateDescriptor(int type, void **made) {
     CALLED;
@@ -66,41 +80,57 @@ API int cudnnBackendGetAttribute(void *descriptor, int name, int type, int64_t a
     CALLED;
     (void)descriptor;
     int64_t none = 0, *found = count ? count : &none;
-    *found = name == HEURISTIC_RESULTS || name == ENGINE_OF_CONFIGURATION || type == TYPE_INT64;
-    if (type == TYPE_INT64 && values && asked > 0)
-        memset(values, 0, sizeof(int64_t));
-    size_t bytes;
-    return name == PLAN_WORKSPACE_BYTES ? not_known(&bytes) : SUCCESS;
+    size_t bytes = type == TYPE_INT64 ? sizeof(int64_t) : type == TYPE_INT32 ? sizeof(int32_t) : 0;
+    *found = name == HEURISTIC_RESULTS || name == ENGINE_OF_CONFIGURATION || bytes;
+    if (bytes && values && asked > 0)
+        memset(values, 0, bytes); /* of a workspace, of shared memory: none */
+    if (name == ENGINES_OF_GRAPH && bytes && values && asked > 0)
+        *(int64_t *)values = 1024; /* any engine that a program asks for by its number is there */
+    if (name == PLAN_WORKSPACE_BYTES)
+        not_known(CUDNN);
+    return SUCCESS;
 }
 
-/* --- normalization, dropout --------------------------------------------------------------------- */
+/* --- convolutions by the functions that were there before descriptors ---------------------------- */
 
-API int cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(void *handle, int mode, int operation,
-                                                                 void *x, void *z, void *y,
-                                                                 void *scale, void *activation,
-                                                                 size_t *bytes) {
-    (void)handle, (void)mode, (void)operation, (void)x, (void)z, (void)y;
-    (void)scale, (void)activation;
-    return not_known(bytes);
+/* cudnnConvolutionFwdAlgoPerf_t; those of the backward passes are the same. */
+struct measured {
+    int algorithm, status;
+    float ms;
+    size_t workspace_bytes;
+    int deterministic, math, reserved[3];
+};
+
+/* One algorithm, which does the same each time. */
+static int one_algorithm(int asked, int *found, struct measured *results) {
+    *found = asked > 0;
+    if (asked > 0)
+        results[0] = (struct measured){.algorithm = 1, .deterministic = 1};
+    return SUCCESS;
 }
 
-API int cudnnGetBatchNormalizationBackwardExWorkspaceSize(void *handle, int mode, int operation,
-                                                          void *x, void *y, void *dy, void *dz,
-                                                          void *dx, void *scale, void *activation,
-                                                          size_t *bytes) {
-    (void)handle, (void)mode, (void)operation, (void)x, (void)y, (void)dy, (void)dz, (void)dx;
-    (void)scale, (void)activation;
-    return not_known(bytes);
-}
+#define CONVOLUTION(which)                                                                       \
+    API int cudnnGetConvolution##which##Algorithm_v7(ANY_5, int asked, int *found,               \
+                                                     struct measured *results) {                 \
+        CALLED;                                                                                  \
+        return one_algorithm(asked, found, results);                                             \
+    }                                                                                            \
+    API int cudnnFindConvolution##which##AlgorithmEx(ANY_8, int asked, int *found,               \
+                                                     struct measured *results) {                 \
+        CALLED;                                                                                  \
+        return one_algorithm(asked, found, results);                                             \
+    }                                                                                            \
+    NEEDS(CUDNN, 6, size_t, cudnnGetConvolution##which##WorkspaceSize)
 
-API int cudnnGetBatchNormalizationTrainingExReserveSpaceSize(void *handle, int mode, int operation,
-                                                             void *activation, void *x,
-                                                             size_t *bytes) {
-    (void)handle, (void)mode, (void)operation, (void)activation, (void)x;
-    return not_known(bytes);
-}
+CONVOLUTION(Forward)
+CONVOLUTION(BackwardData)
+CONVOLUTION(BackwardFilter)
 
-API int cudnnDropoutGetStatesSize(void *handle, size_t *bytes) {
-    (void)handle;
-    return not_known(bytes);
-}
+/* --- normalization, dropout, losses ------------------------------------------------------------- */
+
+NEEDS(CUDNN, 8, size_t, cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize)
+NEEDS(CUDNN, 10, size_t, cudnnGetBatchNormalizationBackwardExWorkspaceSize)
+NEEDS(CUDNN, 5, size_t, cudnnGetBatchNormalizationTrainingExReserveSpaceSize)
+NEEDS(CUDNN, 1, size_t, cudnnDropoutGetStatesSize)
+NEEDS(CUDNN, 8, size_t, cudnnGetCTCLossWorkspaceSize)
+NEEDS(CUDNN, 5, size_t, cudnnGetCTCLossWorkspaceSize_v8)

@@ -73,6 +73,8 @@ API int cudaMalloc(void **at, size_t bytes);
 API int cudaFree(void *at);
 API int cudaDriverGetVersion(int *version);
 API int cudaRuntimeGetVersion(int *version);
+API int cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *function, int threads,
+                                                      size_t shared_bytes);
 /* An allocator has taken or let go of a block that begins there: what was in it is known no more. */
 API void memreplay_block(uint64_t at, int taken);
 

@@ -228,7 +228,12 @@ def workspaces() -> dict[str, int]:
         return {}
     import ctypes
 
-    return {"cuDNN": ctypes.c_uint64.in_dll(ctypes.CDLL(path), "memreplay_workspaces").value}
+    card = ctypes.CDLL(path)
+    said = ctypes.c_char * 256  # the names are shorter, and end with a zero
+    names = ctypes.string_at(ctypes.addressof(said.in_dll(card, "memreplay_libraries")))
+    libraries = names.decode().split(",")
+    counts = (ctypes.c_uint64 * len(libraries)).in_dll(card, "memreplay_workspaces_of")
+    return {name: count for name, count in zip(libraries, counts) if count}
 
 
 def calls() -> dict[int, int]:

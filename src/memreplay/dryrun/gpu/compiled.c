@@ -1,0 +1,86 @@
+/* Kernels that are compiled while a program runs: NVRTC's programs, the driver's modules. Any of them
+ * compiles, and is launched, and nothing happens. */
+#include "gpu.h"
+
+#include <string.h>
+
+/* --- NVRTC -------------------------------------------------------------------------------------- */
+
+API int nvrtcVersion(int *major, int *minor) {
+    int version = 0;
+    cudaRuntimeGetVersion(&version);
+    *major = version / 1000;
+    *minor = version % 1000 / 10;
+    return SUCCESS;
+}
+
+API const char *nvrtcGetErrorString(int error) {
+    return error ? "an error of NVRTC, which is not there" : "NVRTC_SUCCESS";
+}
+
+MAKES_HANDLE(nvrtcCreateProgram)
+
+#define DOES_NOTHING(function) \
+    API int function(void) {   \
+        CALLED;                \
+        return SUCCESS;        \
+    }
+
+DOES_NOTHING(nvrtcCompileProgram)
+DOES_NOTHING(nvrtcDestroyProgram)
+DOES_NOTHING(nvrtcAddNameExpression)
+
+/* What was compiled, and what the compiler said of it: an empty text. */
+#define SAYS_NOTHING(function, size)                \
+    API int size(void *program, size_t *bytes) {    \
+        (void)program;                              \
+        *bytes = 1;                                 \
+        return SUCCESS;                             \
+    }                                               \
+    API int function(void *program, char *text) {   \
+        (void)program;                              \
+        *text = 0;                                  \
+        return SUCCESS;                             \
+    }
+
+SAYS_NOTHING(nvrtcGetPTX, nvrtcGetPTXSize)
+SAYS_NOTHING(nvrtcGetCUBIN, nvrtcGetCUBINSize)
+SAYS_NOTHING(nvrtcGetProgramLog, nvrtcGetProgramLogSize)
+
+API int nvrtcGetLoweredName(void *program, const char *name, const char **lowered) {
+    (void)program;
+    *lowered = name;
+    return SUCCESS;
+}
+
+/* --- the driver's modules ----------------------------------------------------------------------- */
+
+/* What else they are given, options and images, is not looked at. */
+MAKES_HANDLE(cuModuleLoad)
+MAKES_HANDLE(cuModuleLoadData)
+MAKES_HANDLE(cuModuleLoadDataEx)
+MAKES_HANDLE(cuModuleLoadFatBinary)
+MAKES_HANDLE(cuModuleGetFunction)
+
+DOES_NOTHING(cuModuleUnload)
+DOES_NOTHING(cuLaunchKernel)
+DOES_NOTHING(cuLaunchKernelEx)
+DOES_NOTHING(cuLaunchCooperativeKernel)
+DOES_NOTHING(cuFuncSetAttribute)
+DOES_NOTHING(cuFuncSetCacheConfig)
+DOES_NOTHING(cuTensorMapEncodeTiled)
+
+/* CUfunction_attribute */
+enum { MOST_THREADS = 0, SHARED_BYTES, CONSTANT_BYTES, LOCAL_BYTES, REGISTERS };
+
+API int cuFuncGetAttribute(int *value, int which, void *function) {
+    CALLED;
+    (void)function;
+    *value = which == MOST_THREADS ? 1024 : which == REGISTERS ? 32 : 0;
+    return SUCCESS;
+}
+
+API int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *function, int threads,
+                                                    size_t shared_bytes) {
+    return cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, function, threads, shared_bytes);
+}

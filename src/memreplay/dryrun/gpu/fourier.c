@@ -1,0 +1,13 @@
+/* cuFFT: plans, and how much memory each needs, which is not known. */
+#include "unknown.h"
+
+API int cufftCreate(int *plan) {
+    CALLED;
+    *plan = 1;
+    return SUCCESS;
+}
+
+NEEDS(CUFFT, 12, size_t, cufftXtMakePlanMany)
+NEEDS(CUFFT, 11, size_t, cufftMakePlanMany)
+NEEDS(CUFFT, 11, size_t, cufftMakePlanMany64)
+NEEDS(CUFFT, 1, size_t, cufftGetSize)

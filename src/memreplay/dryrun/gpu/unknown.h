@@ -1,0 +1,58 @@
+/* Functions that say how much memory a call of a library needs. How much that is depends on the library
+ * and on the card: here it is nothing, and each question is counted. */
+#ifndef MEMREPLAY_UNKNOWN_H
+#define MEMREPLAY_UNKNOWN_H
+
+#include "gpu.h"
+
+/* In the order of memreplay_libraries. */
+enum library { CUDNN, CUSOLVER, CUFFT, CUSPARSE, CUSPARSELT, LIBRARIES };
+
+/* Counts a question that nobody answers here. */
+void not_known(enum library of);
+
+/* Arguments that are not looked at. None of them is a floating-point number: each has a place of its
+ * own in the order of all, whatever its type. */
+#define ANY(n) void *argument_##n __attribute__((unused))
+#define ANY_1 ANY(1)
+#define ANY_2 ANY_1, ANY(2)
+#define ANY_3 ANY_2, ANY(3)
+#define ANY_4 ANY_3, ANY(4)
+#define ANY_5 ANY_4, ANY(5)
+#define ANY_6 ANY_5, ANY(6)
+#define ANY_7 ANY_6, ANY(7)
+#define ANY_8 ANY_7, ANY(8)
+#define ANY_9 ANY_8, ANY(9)
+#define ANY_10 ANY_9, ANY(10)
+#define ANY_11 ANY_10, ANY(11)
+#define ANY_12 ANY_11, ANY(12)
+#define ANY_13 ANY_12, ANY(13)
+#define ANY_14 ANY_13, ANY(14)
+#define ANY_15 ANY_14, ANY(15)
+#define ANY_16 ANY_15, ANY(16)
+#define ANY_17 ANY_16, ANY(17)
+#define ANY_18 ANY_17, ANY(18)
+#define ANY_19 ANY_18, ANY(19)
+
+/* A function that says it behind so many arguments. */
+#define NEEDS(library, before, type, function)  \
+    API int function(ANY_##before, type *needed) {    \
+        CALLED;                                 \
+        *needed = 0;                            \
+        not_known(library);                     \
+        return SUCCESS;                         \
+    }
+
+/* The same of two sizes. One that is not asked for is NULL. */
+#define NEEDS_TWO(library, before, function)                               \
+    API int function(ANY_##before, size_t *one, size_t *other) {           \
+        CALLED;                                                            \
+        if (one)                                                           \
+            *one = 0;                                                      \
+        if (other)                                                         \
+            *other = 0;                                                    \
+        not_known(library);                                                \
+        return SUCCESS;                                                    \
+    }
+
+#endif
