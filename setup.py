@@ -80,6 +80,7 @@ CARD = (
     "contents",
     "cudnn",
     "fourier",
+    "images",
     "kernels",
     "libraries",
     "reads",

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from memreplay.dryrun.cards import Card, environment
 from memreplay.dryrun.python import Torch, interpreter, torch_of
-from memreplay.dryrun.runtime import Runtime, built, lay_out
+from memreplay.dryrun.runtime import NoCudaError, Runtime, built, lay_out
 from memreplay.errors import UsageError
 
 INSIDE = Path(__file__).parent / "inside"
@@ -25,6 +25,8 @@ INSIDE = Path(__file__).parent / "inside"
 _LAST_SECONDS = 30.0
 # Of gpu/calls.c: the last call's name, how many there were, and how many asked for memory.
 _CALLS = struct.Struct("=64sQQ")
+# The least compute capability for which a CUDA compiles (its release notes).
+_FIRST_CAPABILITY = {13: (7, 5), 12: (5, 0), 11: (3, 5)}
 # What would reach into the run from outside: other cards than those asked for.
 _NOT_PASSED = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
 
@@ -81,6 +83,7 @@ def run(command: Sequence[str], setup: Setup, folder: Path) -> Ended:
     torch = torch_of(interpreter(command))
     with tempfile.TemporaryDirectory(prefix="memreplay-") as libraries:
         runtime = lay_out(torch.package, Path(libraries))
+        _check_card(setup.card, runtime.cuda)
         variables = _environment(torch, runtime, setup, folder)
         began = time.monotonic()
         try:
@@ -100,6 +103,22 @@ def run(command: Sequence[str], setup: Setup, folder: Path) -> Ended:
         runtime.unanswered,
         tuple(processes),
     )
+
+
+def _check_card(card: Card, cuda: int) -> None:
+    """Raises NoCudaError for a card that this CUDA has no kernels for."""
+    capability = f"{card.major}.{card.minor}"
+    least = _FIRST_CAPABILITY.get(cuda, (0, 0))
+    if (card.major, card.minor) < least:
+        raise NoCudaError(
+            f"{card.key} has compute capability {capability}, and this torch is for CUDA {cuda},"
+            f" which begins at {least[0]}.{least[1]}: take a torch for CUDA 12"
+        )
+    if cuda < 12 and card.major > 9:
+        raise NoCudaError(
+            f"{card.key} has compute capability {capability}, and this torch is for CUDA {cuda},"
+            " which ends at 9.0: take a later torch"
+        )
 
 
 def _environment(torch: Torch, runtime: Runtime, setup: Setup, folder: Path) -> dict[str, str]:

@@ -232,14 +232,14 @@ def _gated(files: Sequence[str], budget: Budget) -> tuple[str, bool]:
 
 
 def _reads(ended: Ended) -> tuple[ValueRead, ...]:
-    counts: dict[tuple[str, str, int, str], int] = {}
+    counts: dict[tuple[str, str, int, str, str], int] = {}
     for process in ended.processes:
         for one in process.facts.get("reads", ()):
-            key = one["operator"], one["file"], one["line"], one["function"]
+            key = tuple(one[name] for name in ("operator", "file", "line", "function", "through"))
             counts[key] = counts.get(key, 0) + one["count"]
     found = [
-        ValueRead(operator, file, line, function, count, operator in SIZES)
-        for (operator, file, line, function), count in counts.items()
+        ValueRead(operator, file, line, function, through, count, operator in SIZES)
+        for (operator, file, line, function, through), count in counts.items()
     ]
     return tuple(sorted(found, key=lambda one: (not one.sizes, -one.count, one.file, one.line)))
 

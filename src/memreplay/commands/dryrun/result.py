@@ -73,6 +73,8 @@ class ValueRead(Record, frozen=True):
     """The line there."""
     function: str
     """The function."""
+    through: str
+    """The line of a library that the program called there, `file:line`; empty for none."""
     count: int
     """How often."""
     sizes: bool

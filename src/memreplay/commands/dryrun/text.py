@@ -43,7 +43,14 @@ def verdict_line(report: DryrunReport) -> str:
         return f"does not fit: {peak} of {_card(report)}, {size(-report.spare_bytes)} too much"
     if report.verdict == "over_budget":
         return f"over its budget: {report.budget}"
-    return f"fits: {peak} of {_card(report)}, {size(report.spare_bytes)} to spare"
+    known = "" if _all_known(report) else ", as far as is known"
+    return f"fits{known}: {peak} of {_card(report)}, {size(report.spare_bytes)} to spare"
+
+
+def _all_known(report: DryrunReport) -> bool:
+    """Whether nothing is left out: reads of values may be of no consequence."""
+    sizes = any(one.sizes for one in report.reads)
+    return not (sizes or report.workspaces or report.unanswered)
 
 
 def dryrun_document(report: DryrunReport) -> Document:
@@ -160,7 +167,9 @@ def _place(one: ValueRead) -> str:
     if not one.file:
         return f"{one.operator}, by no Python code{times}"
     file = os.path.relpath(one.file) if one.file.startswith(os.getcwd() + os.sep) else one.file
-    return clean(f"{one.operator} in {one.function} {file}:{one.line}{times}")
+    through = "/".join(one.through.split("/")[-3:])
+    library = f", by {through}" if through else ""
+    return clean(f"{one.operator} in {one.function} {file}:{one.line}{library}{times}")
 
 
 def _ranks(report: DryrunReport) -> Table:

@@ -15,6 +15,7 @@ enum {
     INVALID_VALUE = 1,
     OUT_OF_MEMORY = 2,
     INVALID_DEVICE = 101,
+    NO_KERNEL_IMAGE = 209,
     INVALID_HANDLE = 400,
     NOT_READY = 600
 };
@@ -66,6 +67,13 @@ void give_bytes(int device, uint64_t bytes);
 
 /* Room for `n` elements. Returns 0 where there is no memory. */
 int have_room(void **elements, int64_t n, int64_t *room, size_t element_bytes);
+
+/* --- kernels ------------------------------------------------------------------------------------ */
+
+/* The compute capabilities, as 86, that the image of a kernel has that this card would take: of the
+ * PTX it is made from, and of the binary. The card's own where its module is not known. Returns 0
+ * where it has none for this card. */
+int compiled_for(const void *function, int *ptx, int *binary);
 
 /* --- what the libraries call of each other ------------------------------------------------------ */
 

@@ -11,19 +11,23 @@
 typedef void (*listener)(const char *operator, uint64_t bytes);
 static listener listening;
 
-/* What PyTorch's functions have in their names, and the operator that they are of. */
+/* Parts of the names of PyTorch's operators (at::_ops::NAME::call) as C++ mangles them, and how people
+ * call these. */
 static const struct {
     const char *part, *operator;
     int sizes; /* whether it makes sizes of what it reads: then it is the one, whatever it calls */
 } OPERATORS[] = {
-    {"nonzero", "nonzero", 1},
-    {"masked_select", "masked_select", 1},
-    {"unique", "unique", 1},
-    {"repeat_interleave", "repeat_interleave", 1},
-    {"bincount", "bincount", 1},
-    {"_local_scalar_dense", "item", 0},
-    {"cuda_equal", "equal", 0},
-    {"copy_", "copy", 0},
+    {"_ops7nonzero", "nonzero", 1},
+    {"_ops13masked_select", "masked_select", 1},
+    {"_ops7_unique", "unique", 1},
+    {"_ops8_unique2", "unique", 1},
+    {"_ops10unique_dim", "unique", 1},
+    {"_ops18unique_consecutive", "unique", 1},
+    {"_ops17repeat_interleave", "repeat_interleave", 1},
+    {"_ops8bincount", "bincount", 1},
+    {"_ops19_local_scalar_dense", "item", 0},
+    {"_ops5equal", "equal", 0},
+    {"_ops5copy_", "copy", 0},
 };
 enum { DEPTH = 64, N_OPERATORS = sizeof OPERATORS / sizeof *OPERATORS };
 

@@ -161,7 +161,7 @@ class Reads:
     def __init__(self, card: str, torch: str) -> None:
         import ctypes
 
-        self.counts: dict[tuple[str, str, int, str], int] = {}
+        self.counts: dict[tuple[str, str, int, str, str], int] = {}
         paths = sysconfig.get_paths()
         self.not_the_program = tuple(
             os.path.join(one, "")
@@ -181,11 +181,12 @@ class Reads:
     def told(self, operator: bytes, _: int) -> None:
         where = (operator.decode(), *self.place(sys._getframe()))
         if where not in self.counts and len(self.counts) >= PLACES:
-            where = (where[0], "", 0, "")
+            where = (where[0], "", 0, "", "")
         self.counts[where] = self.counts.get(where, 0) + 1
 
-    def place(self, frame: FrameType | None) -> tuple[str, int, str]:
-        """The innermost frame of the program's own; where all are libraries', the innermost."""
+    def place(self, frame: FrameType | None) -> tuple[str, int, str, str]:
+        """The innermost frame of the program's own, and the library's line that it went through; where
+        all are libraries', the innermost."""
         innermost = None
         while frame is not None:
             code = frame.f_code
@@ -193,14 +194,22 @@ class Reads:
                 here = (code.co_filename, frame.f_lineno or 0, code.co_name)
                 innermost = innermost or here
                 if not code.co_filename.startswith((*self.not_the_program, "<frozen")):
-                    return here
+                    through = "" if here is innermost else f"{innermost[0]}:{innermost[1]}"
+                    return (*here, through)
             frame = frame.f_back
-        return innermost or ("", 0, "")  # a thread of C++, as autograd's: no Python asked
+        return (*(innermost or ("", 0, "")), "")  # a thread of C++, as autograd's: no Python asked
 
     def counted(self) -> list[dict[str, Any]]:
         return [
-            {"operator": operator, "file": file, "line": line, "function": function, "count": n}
-            for (operator, file, line, function), n in self.counts.items()
+            {
+                "operator": operator,
+                "file": file,
+                "line": line,
+                "function": function,
+                "through": through,
+                "count": n,
+            }
+            for (operator, file, line, function, through), n in self.counts.items()
         ]
 
 
@@ -233,7 +242,7 @@ def workspaces() -> dict[str, int]:
     names = ctypes.string_at(ctypes.addressof(said.in_dll(card, "memreplay_libraries")))
     libraries = names.decode().split(",")
     counts = (ctypes.c_uint64 * len(libraries)).in_dll(card, "memreplay_workspaces_of")
-    return {name: count for name, count in zip(libraries, counts) if count}
+    return {name: counts[i] for i, name in enumerate(libraries) if counts[i]}
 
 
 def calls() -> dict[int, int]:
