@@ -44,6 +44,8 @@ class Setup(NamedTuple):
     timeout: float | None = None
     stdout: int | None = None
     """The file descriptor that is the command's stdout; None for ours."""
+    stderr: int | None = None
+    """The same of its stderr."""
 
 
 class Process(NamedTuple):
@@ -87,7 +89,9 @@ def run(command: Sequence[str], setup: Setup, folder: Path) -> Ended:
         variables = _environment(torch, runtime, setup, folder)
         began = time.monotonic()
         try:
-            child = subprocess.Popen(command, env=variables, stdout=setup.stdout)
+            child = subprocess.Popen(
+                command, env=variables, stdout=setup.stdout, stderr=setup.stderr
+            )
         except OSError as error:
             raise UsageError(f"{command[0]} does not run: {error.strerror or error}") from None
         status, timed_out, interrupted = _wait(child, setup.timeout, folder)

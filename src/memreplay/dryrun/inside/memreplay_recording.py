@@ -185,8 +185,8 @@ class Reads:
         self.counts[where] = self.counts.get(where, 0) + 1
 
     def place(self, frame: FrameType | None) -> tuple[str, int, str, str]:
-        """The innermost frame of the program's own, and the library's line that it went through; where
-        all are libraries', the innermost."""
+        """The innermost frame of the program's own, and the library's line that it went through;
+        where all are libraries', the innermost."""
         innermost = None
         while frame is not None:
             code = frame.f_code
