@@ -21,7 +21,7 @@ from memreplay.dryrun.runtime import built
 
 MIB = 1 << 20
 GIB = 1 << 30
-OUT_OF_MEMORY, INVALID_VALUE, INVALID_DEVICE, NOT_READY = 2, 1, 101, 600
+OUT_OF_MEMORY, INVALID_VALUE, INVALID_DEVICE, NOT_READY, NOT_SUPPORTED = 2, 1, 101, 600, 801
 SMALL = 65536
 
 
@@ -147,6 +147,14 @@ def test_virtual_memory_counts_when_it_is_created(gpu: Any) -> None:
     assert gpu.cuMemAddressFree(at, c_size_t(90 * GIB)) == 0
     assert gpu.cuMemCreate(byref(handle), c_size_t(1), None, 0) == INVALID_VALUE
     assert gpu.cuMemCreate(byref(handle), c_size_t(81 * GIB), None, 0) == OUT_OF_MEMORY
+
+
+def test_memory_is_not_shared_with_others(gpu: Any) -> None:
+    """Functions that an older torch looks up before it makes an expandable segment."""
+    for name in ("ExportToShareableHandle", "ImportFromShareableHandle"):
+        assert gpu[f"cuMem{name}"]() == NOT_SUPPORTED
+    for name in ("Create", "AddDevice", "BindMem"):
+        assert gpu[f"cuMulticast{name}"]() == NOT_SUPPORTED
 
 
 # --- contents ------------------------------------------------------------------------------------
