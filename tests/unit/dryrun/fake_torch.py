@@ -106,8 +106,8 @@ def register_callback_for_memory_deallocation(call):
 """,
 }
 
-# What of it is in C, and linked to NVIDIA's libraries. The names of functions that read are those by
-# which PyTorch's are known.
+# What of it is in C, and linked to NVIDIA's libraries. Functions that read have names by which
+# PyTorch's are known.
 LIBRARY = """
 #include <stddef.h>
 int cudaMalloc(void **, size_t), cudaMemGetInfo(size_t *, size_t *), cudaSetDevice(int);
