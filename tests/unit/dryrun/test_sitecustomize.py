@@ -15,57 +15,9 @@ import pytest
 
 from memreplay import dryrun
 from memreplay.dryrun.runtime import built
+from tests.unit.dryrun.fake_torch import write_torch
 
 INSIDE = Path(dryrun.__file__).parent / "inside"
-
-TORCH = {
-    "__init__": """
-__version__ = "9.9"
-from . import _C, cuda
-""",
-    "_C": """
-active = False
-def _activate_gpu_trace():
-    global active
-    active = True
-""",
-    "cuda/__init__": """
-from . import memory
-queued, started = [], False
-def _lazy_call(call):
-    call() if started else queued.append(call)
-def init():
-    global started
-    started = True
-    for call in queued:
-        call()
-def device_count():
-    return 2
-def memory_stats(device):
-    return {"device": device}
-class Properties:
-    name, total_memory = "A card", 1 << 30
-def get_device_properties(device):
-    return Properties
-""",
-    "cuda/memory": """
-asked = []
-def _record_memory_history(enabled="all", **options):
-    asked.append([enabled, options])
-def _snapshot():
-    return {"asked": asked}
-def _dump_snapshot(filename="dump_snapshot.pickle"):
-    with open(filename, "w") as file:
-        file.write(repr(asked))
-""",
-    "cuda/_gpu_trace": """
-callbacks = []
-def register_callback_for_memory_allocation(call):
-    callbacks.append(call)
-def register_callback_for_memory_deallocation(call):
-    callbacks.append(call)
-""",
-}
 
 
 class Dry:
@@ -75,10 +27,7 @@ class Dry:
         self.folder = folder
         self.out = folder / "out"
         self.out.mkdir()
-        for name, text in TORCH.items():
-            path = folder / "torch" / f"{name}.py"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
+        write_torch(folder, library=False)
 
     def run(self, code: str, **variables: str) -> subprocess.CompletedProcess[str]:
         environment = {
@@ -96,7 +45,7 @@ class Dry:
         )
 
     @property
-    def written(self) -> list[tuple[str, Any]]:
+    def written(self) -> list[tuple[Any, Any]]:
         """Of each process what the snapshot says, and what is beside it."""
         found = []
         for path in sorted(self.out.glob("*.pickle")):

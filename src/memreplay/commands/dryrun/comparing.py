@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from memreplay.commands.dryrun.comparing_result import ComparedRun, DryrunComparison
 from memreplay.commands.dryrun.keeping import check_names, split
-from memreplay.commands.dryrun.result import ComparedRun, DryrunComparison
 from memreplay.commands.dryrun.running import (
     DEFAULT,
     DOES_NOT_FIT,

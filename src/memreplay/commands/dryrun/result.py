@@ -13,7 +13,7 @@ Verdict = Literal["fits", "does_not_fit", "over_budget", "not_known"]
 
 
 class DryCard(Record, frozen=True):
-    """The card that was pretended."""
+    """A card that is not there."""
 
     key: str
     """As `--gpu` takes it."""
@@ -99,6 +99,7 @@ class DryrunReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="m
     command: tuple[str, ...]
     """The command that ran."""
     card: DryCard
+    """The card that was pretended."""
     settings: str | None
     """The allocator's settings, as `--settings` gave them; null for what the environment says."""
     torch: str
@@ -143,23 +144,3 @@ class DryrunReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="m
     """As [memreplay oom](oom.md) has it, if it ran out of memory."""
     replaced: bool = False
     """Whether there was a snapshot of that name before."""
-
-
-class ComparedRun(Record, frozen=True):
-    """One of the runs."""
-
-    name: str
-    """The card or the settings, as `--compare` has them."""
-    report: DryrunReport | None
-    """What it found; null where there is nothing to tell of."""
-    error: str | None = None
-    """Why there is nothing to tell of."""
-
-
-class DryrunComparison(
-    Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.dryrun-comparison/1"
-):
-    """What `memreplay dryrun --compare` found: the same program, run once for each."""
-
-    runs: tuple[ComparedRun, ...]
-    """In the order in which they were asked for."""
