@@ -73,6 +73,7 @@ GPU = Path("src/memreplay/dryrun/gpu")
 # Named one by one: a source distribution that lacks one cannot be built.
 CARD = (
     "addresses",
+    "arrivals",
     "calls",
     "card",
     "collectives",
@@ -82,6 +83,7 @@ CARD = (
     "fourier",
     "kernels",
     "libraries",
+    "messages",
     "recurrent",
     "solver",
     "sparse",
@@ -90,7 +92,7 @@ CARD = (
     "unknown",
     "virtual",
 )
-HEADERS = ("gpu", "tensors", "unknown")
+HEADERS = ("arrivals", "gpu", "messages", "tensors", "unknown")
 dryrun = [
     Extension(
         f"memreplay.dryrun.{name}",
