@@ -243,8 +243,8 @@ cdef class Tables:
         return files, functions
 
     def kept(self, name: str, max_items: int = 100_000):
-        """A kept top-level value as Python data: "settings", "overflowed", "max_entries"; else
-        None.
+        """A kept top-level value as Python data: "settings", "overflowed", "max_entries", or
+        "memreplay", what memreplay's recorders add; else None.
 
         Raises LimitError when it has more than `max_items` items, shared ones counted each time, or
         nests deeper than 32.
@@ -256,6 +256,8 @@ cdef class Tables:
             node = self.t.overflowed
         elif name == "max_entries":
             node = self.t.max_entries
+        elif name == "memreplay":
+            node = self.t.own
         else:
             raise KeyError(name)
         budget = [max_items]
@@ -266,8 +268,8 @@ cdef class Tables:
         cdef double real
         budget[0] -= 1
         if budget[0] < 0 or depth > 32:
-            raise LimitError("the allocator settings hold too many items, or nest too deep",
-                             hint="no PyTorch writes such settings")
+            raise LimitError("the allocator settings, or what memreplay adds, hold too many items,"
+                             " or nest too deep", hint="no PyTorch writes such settings")
         if node.kind == _value.V_NODE_LIST or node.kind == _value.V_NODE_DICT:
             return self._node_items(node, depth, budget)
         if node.kind == _value.V_STR:

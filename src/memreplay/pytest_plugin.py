@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import tempfile
 from collections.abc import Generator
 from pathlib import Path
@@ -22,11 +23,14 @@ MARKER = "memreplay"
 WIDTH = 100
 MOST_EVENTS = 4_000_000  # some GB of host memory, where a test goes on for ever
 _OWN_KEYS = ("baseline", "allow_untrusted")
+# What the marker says of the machine that there is not: as commands/dryrun/testing.py takes it.
+_DRY_KEYS = ("dryrun", "gpu", "memory", "gpus", "settings", "timeout")
 HELP = (
     "memreplay(max_peak=None, baseline=None, **limits): record what the test does to the memory of"
     " its CUDA or XPU devices, and fail it over a limit: max_peak='2GiB', max_growth='2%' over the"
     " baseline, max_growth_bytes, max_reserved, max_fragmentation, no_oom, no_leaks. Skipped where"
-    " there is no device."
+    " there is no device. With dryrun=True it needs none: gpu='A100-80', memory='40GiB', gpus=2,"
+    " settings='expandable_segments:True', timeout=300."
 )
 
 
@@ -58,6 +62,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         marker = item.get_closest_marker(MARKER)
         if marker is not None:
             _wanted(item, marker)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
+    """Runs a test that is marked dryrun=True in a process of its own, fixtures and all."""
+    marker = item.get_closest_marker(MARKER)
+    if (
+        marker is None
+        or marker.kwargs.get("dryrun") is not True
+        or "MEMREPLAY_DRYRUN" in os.environ
+    ):
+        return None
+    hook = item.ihook
+    hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    for report in _dry_reports(item, marker):
+        hook.pytest_runtest_logreport(report=report)
+    hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -167,6 +189,59 @@ def _keep(item: pytest.Item, path: Path) -> Path | None:
     return kept
 
 
+# --- dry runs -------------------------------------------------------------------------------------
+
+
+def _dry_reports(item: pytest.Item, marker: pytest.Mark) -> Generator[pytest.TestReport]:
+    """As pytest reports a test that it runs itself: set up, called, torn down."""
+    import time
+
+    from memreplay.commands.dryrun.testing import Tried, setup_of, tried
+    from memreplay.errors import MemreplayError
+
+    begun, clock = time.time(), time.perf_counter()
+    try:
+        _wanted(item, marker)
+        setup = setup_of({key: marker.kwargs[key] for key in _DRY_KEYS if key in marker.kwargs})
+        name = "::".join([str(item.path), *item.nodeid.split("::")[1:]])
+        done = tried(name, _passed_on(item.config), setup)
+    except (MemreplayError, pytest.UsageError) as error:
+        done = Tried("failed", f"memreplay: {error}", ())
+    took = time.perf_counter() - clock
+    for when in ("setup", "call", "teardown"):
+        called = when == "call"
+        longrepr: Any = done.words if called and done.words else None
+        if called and done.outcome == "skipped":
+            longrepr = (str(item.path), item.location[1] or 0, f"Skipped: {done.words}")
+        yield pytest.TestReport(
+            nodeid=item.nodeid,
+            location=item.location,
+            keywords=dict.fromkeys(item.keywords, 1),
+            outcome=done.outcome if called else "passed",  # type: ignore[arg-type]
+            longrepr=longrepr,
+            when=when,
+            duration=took if called else 0.0,
+            start=begun,
+            stop=begun + took,
+            user_properties=list(done.properties),
+        )
+
+
+def _passed_on(config: pytest.Config) -> list[str]:
+    """What the process of a dry run is told, too."""
+    # By the name under which it is loaded here: without it nothing would be held against the limits.
+    plugin = config.pluginmanager.get_name(sys.modules[__name__])
+    options = ["-p", str(plugin), f"--rootdir={config.rootpath}"]
+    if config.inipath is not None:
+        options += ["-c", str(config.inipath)]
+    keep = config.getoption("--memreplay-keep")
+    if keep:
+        options.append(f"--memreplay-keep={os.path.abspath(keep)}")
+    if config.getoption("--memreplay-update"):
+        options.append("--memreplay-update")
+    return options
+
+
 # --- judging --------------------------------------------------------------------------------------
 
 
@@ -187,13 +262,22 @@ def _wanted(item: pytest.Item, marker: pytest.Mark) -> tuple[Budget, Path | None
             )
     if marker.args:
         raise pytest.UsageError(f"{item.nodeid}: {where} takes names: max_peak='2GiB'")
-    limits = {key: value for key, value in marker.kwargs.items() if key not in _OWN_KEYS}
+    own = (*_OWN_KEYS, *_DRY_KEYS)
+    limits = {key: value for key, value in marker.kwargs.items() if key not in own}
     baseline = marker.kwargs.get("baseline")
     trusting = marker.kwargs.get("allow_untrusted", False)
     if baseline is not None and not isinstance(baseline, (str, os.PathLike)):
         raise pytest.UsageError(f"{item.nodeid}: {where}: baseline must be a path")
     if not isinstance(trusting, bool):
         raise pytest.UsageError(f"{item.nodeid}: {where}: allow_untrusted must be true or false")
+    dry = marker.kwargs.get("dryrun", False)
+    if not isinstance(dry, bool):
+        raise pytest.UsageError(f"{item.nodeid}: {where}: dryrun must be true or false")
+    unused = [key for key in _DRY_KEYS if key in marker.kwargs]
+    if unused and not dry:
+        raise pytest.UsageError(
+            f"{item.nodeid}: {where}: {', '.join(unused)} is of dry runs: give dryrun=True, too"
+        )
     try:
         budget = budget_of(limits, where)
     except UsageError as error:

@@ -33,7 +33,7 @@ PLACELESS = (
     "not a memory snapshot: a dict with neither",
     "not a memory snapshot, but ",
     "truncated file",
-    "the allocator settings hold too many",
+    "the allocator settings, or what memreplay adds, hold too many",
     "the sizes of device ",
 )
 ORACLE_BYTES = 20 << 10

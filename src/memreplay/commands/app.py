@@ -46,6 +46,10 @@ COMMANDS = {
         "What is reserved and not in use, and what blocks it.",
     ),
     "oom": ("memreplay.commands.oom.command", "Why a request failed, and what would have helped."),
+    "dryrun": (
+        "memreplay.commands.dryrun.command",
+        "The exact memory of a program, on a machine without a GPU.",
+    ),
     "slice": ("memreplay.commands.slice.command", "A part of a snapshot, as a smaller snapshot."),
     "convert": (
         "memreplay.commands.convert.command",

@@ -44,6 +44,8 @@ class Runtime(NamedTuple):
 
     preload: tuple[Path, ...]
     """The libraries for LD_PRELOAD, in their order."""
+    more: Path
+    """The one of them whose functions do nothing."""
     unanswered: tuple[str, ...]
     """The functions that do nothing: function i has `memreplay_counts[i]`, its calls."""
     cuda: int
@@ -84,7 +86,7 @@ def lay_out(torch: Path, folder: Path) -> Runtime:
     for name in sorted(libraries | set(_OPENED)):
         preload.append(folder / name)
         preload[-1].write_bytes(renamed(thin, {_LIBRARY: name}))
-    return Runtime(tuple(preload), missing, cuda)
+    return Runtime(tuple(preload), more, missing, cuda)
 
 
 def _version(libraries: set[str], torch: Path) -> int:

@@ -11,6 +11,7 @@ from memreplay.engine.write import _dump
 from memreplay.errors import SnapshotError
 from memreplay.io.container import Source, open_stream
 from memreplay.io.limits import Limits
+from memreplay.snapshot.snapshot import KEPT
 from memreplay.snapshot.snapshot import open as open_snapshot
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def _replay(snap: Snapshot) -> None:
 
 
 def _kept(snap: Snapshot) -> str:
-    return repr([snap.kept(name) for name in ("settings", "overflowed", "max_entries")])
+    return repr([snap.kept(name) for name in KEPT])
 
 
 def _check(

@@ -28,6 +28,14 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, "int | None"], None]
 
+# What is kept of the top level as it is: what the core calls it, and its key there.
+KEPT = {
+    "settings": "allocator_settings",
+    "overflowed": "trace_alloc_overflowed",
+    "max_entries": "trace_alloc_max_entries",
+    "memreplay": "memreplay",
+}
+
 # Keys of events that tell which PyTorch wrote them.
 EVENT_KEYS = ("compile_context", "user_metadata")
 
@@ -154,8 +162,22 @@ class Snapshot:
         found |= {"bare_list"} if native.bare_list else set()
         return self._traits | found
 
+    @cached_property
+    def recorder(self) -> dict[str, object]:
+        """What memreplay's own recorder says of the run (docs/format.md); empty where another
+        recorded."""
+        found = self.native.kept("memreplay")
+        return found if isinstance(found, dict) else {}
+
+    def card_bytes(self, device: int) -> int | None:
+        """The memory of the card, where the recorder noted it; None where nobody did."""
+        cards = self.recorder.get("cards")
+        card = cards[device] if isinstance(cards, list) and device < len(cards) else None
+        size = card.get("total_bytes") if isinstance(card, dict) else None
+        return size if isinstance(size, int) and 0 < size < 2**63 else None
+
     def kept(self, name: str) -> object:
-        """The raw value of a ring-buffer flag: "overflowed" or "max_entries"; None where absent."""
+        """The raw value of a top-level key of KEPT; None where absent."""
         return self.native.kept(name)
 
     # ---- tables

@@ -21,7 +21,7 @@ from memreplay.dryrun.runtime import built
 
 MIB = 1 << 20
 GIB = 1 << 30
-OUT_OF_MEMORY, INVALID_VALUE, INVALID_DEVICE, NOT_READY = 2, 1, 101, 600
+OUT_OF_MEMORY, INVALID_VALUE, INVALID_DEVICE, NOT_READY, NOT_SUPPORTED = 2, 1, 101, 600, 801
 SMALL = 65536
 
 
@@ -147,6 +147,14 @@ def test_virtual_memory_counts_when_it_is_created(gpu: Any) -> None:
     assert gpu.cuMemAddressFree(at, c_size_t(90 * GIB)) == 0
     assert gpu.cuMemCreate(byref(handle), c_size_t(1), None, 0) == INVALID_VALUE
     assert gpu.cuMemCreate(byref(handle), c_size_t(81 * GIB), None, 0) == OUT_OF_MEMORY
+
+
+def test_memory_is_not_shared_with_others(gpu: Any) -> None:
+    """Functions that an older torch looks up before it makes an expandable segment."""
+    for name in ("ExportToShareableHandle", "ImportFromShareableHandle"):
+        assert gpu[f"cuMem{name}"]() == NOT_SUPPORTED
+    for name in ("Create", "AddDevice", "BindMem"):
+        assert gpu[f"cuMulticast{name}"]() == NOT_SUPPORTED
 
 
 # --- contents ------------------------------------------------------------------------------------
@@ -362,8 +370,6 @@ def test_how_many_blocks_a_multiprocessor_holds(
 
 
 def test_the_last_call_outlives_the_process(tmp_path: Path) -> None:
-    calls = tmp_path / "calls"
-    calls.write_bytes(bytes(4096))
     code = (
         "import ctypes, os, sys\n"
         "gpu = ctypes.CDLL(sys.argv[1])\n"
@@ -373,12 +379,64 @@ def test_the_last_call_outlives_the_process(tmp_path: Path) -> None:
     )
     subprocess.run(
         [sys.executable, "-c", code, str(built("_gpu"))],
-        env=os.environ | {"MEMREPLAY_GPU_CALLS": str(calls)},
+        env=os.environ | {"MEMREPLAY_GPU_CALLS": str(tmp_path)},
         check=False,
     )
+    (calls,) = tmp_path.glob("*.calls")
     name, count = struct.unpack_from("=64sQ", calls.read_bytes())
     assert name.rstrip(b"\0") == b"cudaDeviceSynchronize"
     assert count == 2
+
+
+def test_a_forked_process_has_calls_of_its_own(tmp_path: Path) -> None:
+    code = (
+        "import ctypes, os, sys\n"
+        "gpu = ctypes.CDLL(sys.argv[1])\n"
+        "gpu.cudaDeviceSynchronize()\n"
+        "if not os.fork():\n"
+        "    gpu.cudaStreamCreate(ctypes.byref(ctypes.c_void_p()))\n"
+        "    os._exit(0)\n"
+        "os.wait()\n"
+    )
+    subprocess.run(
+        [sys.executable, "-c", code, str(built("_gpu"))],
+        env=os.environ | {"MEMREPLAY_GPU_CALLS": str(tmp_path)},
+        check=True,
+    )
+    pages = [struct.unpack_from("=64sQ", one.read_bytes()) for one in tmp_path.glob("*.calls")]
+    assert sorted((name.rstrip(b"\0"), count) for name, count in pages) == [
+        (b"cudaDeviceSynchronize", 1),
+        (b"cudaStreamCreate", 1),
+    ]
+
+
+def test_reads_of_unknown_values_are_told(tmp_path: Path) -> None:
+    gpu = load(tmp_path, CARD)
+    told = []
+    listener = ctypes.CFUNCTYPE(None, ctypes.c_char_p, c_uint64)(
+        lambda operator, n_bytes: told.append((operator, n_bytes))
+    )
+    gpu.memreplay_listen(listener)
+    at, here = malloc(gpu, MIB), ctypes.create_string_buffer(b"12345678", 8)
+    back = ctypes.create_string_buffer(8)
+    gpu.cudaMemcpy(c_void_p(at), here, c_size_t(8), 1)
+    gpu.cudaMemcpy(back, c_void_p(at), c_size_t(8), 2)
+    assert (back.raw, told) == (b"12345678", [])
+    gpu.cudaMemcpy(back, c_void_p(at + 8), c_size_t(8), 2)
+    gpu.cudaMemcpy(back, c_void_p(at + 4), c_size_t(8), 2)  # half of it is known
+    assert (back.raw, told) == (bytes(8), [(b"read", 8), (b"read", 8)])
+    gpu.memreplay_listen(None)
+    gpu.cudaMemcpy(back, c_void_p(at + 8), c_size_t(8), 2)
+    assert len(told) == 2
+
+
+def test_the_context_takes_its_part_of_the_card(tmp_path: Path) -> None:
+    gpu = load(tmp_path, f"bytes={GIB};context={300 * MIB}")
+    free, total, at = c_size_t(), c_size_t(), c_void_p()
+    gpu.cudaMemGetInfo(byref(free), byref(total))
+    assert (free.value, total.value) == (724 * MIB, GIB)
+    assert gpu.cudaMalloc(byref(at), c_size_t(725 * MIB)) == OUT_OF_MEMORY
+    assert gpu.cudaMalloc(byref(at), c_size_t(724 * MIB)) == 0
 
 
 def test_ranks_know_how_many_there_are(gpu: Any) -> None:
@@ -456,3 +514,99 @@ def test_one_plan_for_any_matrices(gpu: Any) -> None:
     assert gpu.cublasLtMatmulAlgoGetHeuristic(*nothing, 2, results, byref(found)) == 0
     assert found.value == 1
     assert results.raw == bytes(96) + b"\xee" * 96  # one cublasLtMatmulHeuristicResult_t
+
+
+PTX, BINARY = 1, 2
+
+
+def module_of(*images: tuple[int, int]) -> ctypes.Array[c_char]:
+    """What nvcc puts into a program: images, each of a kind and for a compute capability."""
+    # The header of newer compilers is longer; what an image holds is not looked at.
+    each = b"".join(
+        struct.pack("<HHIQ3II", kind, 257, 64 + 40 * (of >= 100), 24, 0, 0, 0, of)
+        + bytes(32 + 40 * (of >= 100) + 24)
+        for kind, of in images
+    )
+    inside = struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(each)) + each
+    kept = ctypes.create_string_buffer(inside, len(inside))
+    module = struct.pack("<IIQQ", 0x466243B1, 1, ctypes.addressof(kept), 0)
+    found = ctypes.create_string_buffer(module, len(module))
+    found.kept = kept  # type: ignore[attr-defined]
+    return found
+
+
+def compiled_for(gpu: Any, function: int) -> tuple[int, int, int]:
+    """What the library answers: the error, PTX's capability, the binary's."""
+    out = (c_char * 144)()
+    error = gpu.cudaFuncGetAttributes(out, c_void_p(function))
+    ptx, binary = struct.unpack_from("<ii", out.raw, 32)
+    return error, ptx, binary
+
+
+USUAL = tuple((BINARY, of) for of in (75, 80, 86, 90, 100, 120))
+
+
+@pytest.mark.parametrize(
+    "capability, images, want",
+    [
+        ((8, 6), USUAL, (0, 86, 86)),
+        ((8, 9), USUAL, (0, 86, 86)),
+        ((10, 3), USUAL, (0, 100, 100)),
+        ((10, 3), (*USUAL, (BINARY, 103)), (0, 103, 103)),
+        ((12, 1), USUAL, (0, 120, 120)),
+        ((8, 9), (*USUAL, (BINARY, 89)), (0, 89, 89)),
+        # PTX of an older one is compiled for the card, where no binary fits.
+        ((9, 0), ((BINARY, 80), (PTX, 80)), (0, 80, 90)),
+        ((8, 6), ((BINARY, 80), (PTX, 75)), (0, 80, 80)),
+        ((7, 5), ((PTX, 80), (PTX, 70), (PTX, 50)), (0, 70, 75)),
+        # As CUDA 13's builds on a V100.
+        ((7, 0), USUAL, (209, 0, 70)),
+        ((8, 0), ((BINARY, 86), (PTX, 90)), (209, 0, 80)),
+    ],
+)
+def test_what_a_kernel_was_compiled_for(
+    tmp_path: Path,
+    capability: tuple[int, int],
+    images: tuple[tuple[int, int], ...],
+    want: tuple[int, int, int],
+) -> None:
+    gpu = load(tmp_path, f"major={capability[0]};minor={capability[1]};cuda=13")
+    register = gpu.__cudaRegisterFatBinary
+    register.restype = c_void_p
+    other, module = module_of((BINARY, 10)), module_of(*images)
+    for i, function in enumerate((0x7000, 0x5000, 0x6000)):
+        handle = register(module if i == 1 else other)
+        gpu.__cudaRegisterFunction(c_void_p(handle), c_void_p(function))
+    assert compiled_for(gpu, 0x5000) == want
+    text = ctypes.c_char_p
+    gpu.cudaGetErrorString.restype = gpu.cudaGetErrorName.restype = text
+    if want[0]:
+        assert gpu.cudaGetErrorName(want[0]) == b"cudaErrorNoKernelImageForDevice"
+        assert gpu.cudaGetErrorString(want[0]).startswith(b"no kernel image is available")
+
+
+def test_a_kernel_of_which_nothing_is_known(tmp_path: Path) -> None:
+    gpu = load(tmp_path, "major=8;minor=9;cuda=13")
+    assert compiled_for(gpu, 0x5000) == (0, 89, 89)
+    strange = ctypes.create_string_buffer(64)
+    gpu.__cudaRegisterFunction(strange, c_void_p(0x5000))
+    assert compiled_for(gpu, 0x5000) == (0, 89, 89)
+    # A library that lies where another lay before: the later one is asked.
+    module = module_of((BINARY, 80))
+    gpu.__cudaRegisterFunction(module, c_void_p(0x5000))
+    assert compiled_for(gpu, 0x5000) == (0, 80, 80)
+    damaged = module_of((BINARY, 80), (BINARY, 86))
+    damaged.kept[16 + 4 : 16 + 8] = bytes(4)  # type: ignore[attr-defined]
+    gpu.__cudaRegisterFunction(damaged, c_void_p(0x5000))
+    assert compiled_for(gpu, 0x5000) == (0, 89, 89)
+
+
+def test_many_kernels_are_found(tmp_path: Path) -> None:
+    gpu = load(tmp_path, "major=9;minor=0;cuda=12")
+    modules = [module_of((BINARY, of)) for of in (80, 90)]
+    functions = [(i * 7919) % 5003 + 1 for i in range(5000)]
+    for function in functions:
+        gpu.__cudaRegisterFunction(modules[function % 2], c_void_p(function << 4))
+    for function in functions[::97]:
+        error = compiled_for(gpu, function << 4)[0]
+        assert error == (0 if function % 2 else 209)

@@ -6,15 +6,13 @@ import os
 import re
 import shutil
 import subprocess
-import sysconfig
 from pathlib import Path
 
 import pytest
 
 from memreplay.dryrun import runtime
 from memreplay.dryrun.runtime import NoCudaError, lay_out
-
-COMPILER = (sysconfig.get_config_var("CC") or "cc").split()[0]
+from tests.unit.dryrun.fake_torch import compile_, library_of
 
 # Of NVIDIA's functions some that are answered, and some that nobody answers.
 TORCH = """
@@ -35,26 +33,11 @@ int start(void) {
 PROGRAM = "int start(void); int main(void) { return start(); }"
 
 
-def compile_(folder: Path, text: str, name: str, *options: str) -> Path:
-    source = folder / f"{name}.c"
-    source.write_text(text)
-    path = folder / name
-    subprocess.run([COMPILER, "-w", "-o", path, source, *options], check=True)
-    return path
-
-
 def torch_package(folder: Path, cudart: str = "libcudart.so.12") -> Path:
     """A package with one library that needs NVIDIA's, which are not there."""
     libraries = folder / "torch" / "lib"
     libraries.mkdir(parents=True)
-    theirs = []
-    for name in (cudart, "libcublas.so.12"):
-        nothing = "int nothing_of_" + name[3:6] + ";"
-        theirs.append(compile_(folder, nothing, name, "-shared", f"-Wl,-soname,{name}"))
-    options = ("-shared", "-fPIC", "-Wl,--no-as-needed", *map(str, theirs))
-    compile_(libraries, TORCH, "libtorch_cuda.so", *options)
-    for path in theirs:
-        path.unlink()
+    library_of(TORCH, libraries, (cudart, "libcublas.so.12"))
     return folder / "torch"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -14,51 +15,9 @@ import pytest
 
 from memreplay import dryrun
 from memreplay.dryrun.runtime import built
+from tests.unit.dryrun.fake_torch import write_torch
 
 INSIDE = Path(dryrun.__file__).parent / "inside"
-
-TORCH = {
-    "__init__": """
-__version__ = "9.9"
-from . import _C, cuda
-""",
-    "_C": """
-active = False
-def _activate_gpu_trace():
-    global active
-    active = True
-""",
-    "cuda/__init__": """
-from . import memory
-queued, started = [], False
-def _lazy_call(call):
-    call() if started else queued.append(call)
-def init():
-    global started
-    started = True
-    for call in queued:
-        call()
-def device_count():
-    return 2
-def memory_stats(device):
-    return {"device": device}
-""",
-    "cuda/memory": """
-asked = []
-def _record_memory_history(enabled="all", **options):
-    asked.append([enabled, options])
-def _dump_snapshot(path):
-    with open(path, "w") as file:
-        file.write(repr(asked))
-""",
-    "cuda/_gpu_trace": """
-callbacks = []
-def register_callback_for_memory_allocation(call):
-    callbacks.append(call)
-def register_callback_for_memory_deallocation(call):
-    callbacks.append(call)
-""",
-}
 
 
 class Dry:
@@ -68,10 +27,7 @@ class Dry:
         self.folder = folder
         self.out = folder / "out"
         self.out.mkdir()
-        for name, text in TORCH.items():
-            path = folder / "torch" / f"{name}.py"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
+        write_torch(folder, library=False)
 
     def run(self, code: str, **variables: str) -> subprocess.CompletedProcess[str]:
         environment = {
@@ -89,12 +45,12 @@ class Dry:
         )
 
     @property
-    def written(self) -> list[tuple[str, Any]]:
+    def written(self) -> list[tuple[Any, Any]]:
         """Of each process what the snapshot says, and what is beside it."""
         found = []
         for path in sorted(self.out.glob("*.pickle")):
             beside = json.loads(path.with_suffix(".json").read_text())
-            found.append((path.read_text(), beside))
+            found.append((pickle.loads(path.read_bytes()), beside))
         assert len(list(self.out.iterdir())) == 2 * len(found)
         return found
 
@@ -108,12 +64,21 @@ def test_a_program_is_recorded_from_the_start_of_cuda(dry: Dry) -> None:
     done = dry.run("import torch; print(torch.cuda.memory.asked); torch.cuda.init()", RANK="3")
     assert (done.stdout, done.stderr, done.returncode) == ("[]\n", "", 0)
     ((snapshot, beside),) = dry.written
-    assert snapshot == repr([["all", {"stacks": "python", "max_entries": sys.maxsize}]])
+    assert snapshot["asked"] == [["all", {"stacks": "python", "max_entries": sys.maxsize}]]
+    assert snapshot["memreplay"] == {
+        "version": 1,
+        "recorder": "dryrun",
+        "torch": "9.9",
+        "cards": [{"name": "A card", "total_bytes": 1 << 30}] * 2,
+        "visible": None,
+        "rank": 3,
+        "world_size": None,
+    }
     assert beside["statistics"] == [{"device": 0}, {"device": 1}]
-    assert (beside["rank"], beside["world_size"], beside["torch"]) == ("3", None, "9.9")
+    assert (beside["rank"], beside["world_size"], beside["torch"]) == (3, None, "9.9")
     assert beside["recorded_by_itself"] is False
     assert beside["unanswered"] == {}
-    assert beside["workspaces_not_known"] == 0
+    assert beside["workspaces"] == {}
 
 
 def test_what_is_asked_of_the_recording(dry: Dry) -> None:
@@ -123,7 +88,7 @@ def test_what_is_asked_of_the_recording(dry: Dry) -> None:
         MEMREPLAY_DRYRUN_ENTRIES="7",
     )
     ((snapshot, _),) = dry.written
-    assert snapshot == repr([["all", {"stacks": "all", "max_entries": 7}]])
+    assert snapshot["asked"] == [["all", {"stacks": "all", "max_entries": 7}]]
 
 
 def test_a_program_without_cuda_writes_nothing(dry: Dry) -> None:
@@ -137,7 +102,7 @@ def test_a_program_that_records_by_itself_is_left_to_it(dry: Dry) -> None:
         "import torch; torch.cuda.memory._record_memory_history(max_entries=5); torch.cuda.init()"
     )
     ((snapshot, beside),) = dry.written
-    assert snapshot == repr([["all", {"max_entries": 5}]])
+    assert snapshot["asked"] == [["all", {"max_entries": 5}]]
     assert beside["recorded_by_itself"] is True
 
 

@@ -201,7 +201,7 @@ def _of_the_start(snap: Snapshot, replay: Replay) -> list[str]:
     if sound["waiting"] and replay.holding.unmatched:
         reasons.append("unmatched_requests")
     # Where segment events were left out, what they lead to is what is wrong.
-    if sound["short_events"] and not _segments_apart(replay):
+    if sound["short_events"] and not _segments_apart(snap, replay):
         reasons.append("measures_disagree")
     return reasons
 
@@ -211,7 +211,7 @@ def _has_all(snap: Snapshot) -> bool:
     return snap.truncation is None and snap.segment_count > 0
 
 
-def _segments_apart(replay: Replay) -> bool:
+def _segments_apart(snap: Snapshot, replay: Replay) -> bool:
     """Whether segment events are missing: they do not lead to the final segments, or blocks lie
     where nothing was reserved."""
     found = replay.reserved
@@ -219,7 +219,10 @@ def _segments_apart(replay: Replay) -> bool:
         return True
     if replay.reaches_end and found.end_bytes != found.final_bytes:
         return True
-    return bool(replay.soundness["outside"] or replay.blocks.outside or replay.blocks.passed)
+    if replay.soundness["outside"] or replay.blocks.outside:
+        return True
+    # Where others may free while the driver is asked, what serves comes too late.
+    return bool(replay.blocks.passed) and not snap.settings.get("release_lock_on_cudamalloc")
 
 
 def _of_the_end(snap: Snapshot, usage: Usage) -> list[str]:
@@ -234,7 +237,7 @@ def _of_the_end(snap: Snapshot, usage: Usage) -> list[str]:
 def _of_segments(snap: Snapshot, replay: Replay) -> list[str]:
     if snap.truncation is not None or not snap.has_segments:
         return []
-    if _segments_apart(replay):
+    if _segments_apart(snap, replay):
         return ["segment_events_disagree"]
     return ["segment_events_unseen"] if _unseen(snap, replay) else []
 
@@ -292,12 +295,12 @@ def _of_blocks(snap: Snapshot, replay: Replay) -> list[str]:
         reasons.append("blocks_disagree")
     if not snapshot_events_agree(replay):
         reasons.append("snapshot_events_disagree")
-    if _has_all(snap) and not _active_fits(replay):
+    if _has_all(snap) and not _active_fits(snap, replay):
         reasons.append("measures_disagree")
     return reasons
 
 
-def _active_fits(replay: Replay) -> bool:
+def _active_fits(snap: Snapshot, replay: Replay) -> bool:
     """Whether, after each event, active bytes are at least those that were requested, and at most
     those that were reserved."""
     from memreplay.engine.replay import _soundness
@@ -310,7 +313,7 @@ def _active_fits(replay: Replay) -> bool:
     if above(replay.measure("requested"), active):
         return False
     # Where segment events are missing, reserved bytes are what is wrong.
-    return not above(active, replay.measure("reserved")) or _segments_apart(replay)
+    return not above(active, replay.measure("reserved")) or _segments_apart(snap, replay)
 
 
 def _of_the_tail(reasons: list[str], replay: Replay) -> list[str]:

@@ -182,3 +182,5 @@ class FileLine(Record, frozen=True, kw_only=True, tag_field="schema", tag="memre
     """As in the file."""
     trace_alloc_max_entries: Any | UnsetType = UNSET
     """As in the file."""
+    memreplay: Any | UnsetType = UNSET
+    """As in the file: what [memreplay's recorder](format.md#what-memreplay-adds) says."""

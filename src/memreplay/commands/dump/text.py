@@ -59,6 +59,7 @@ def _first_line(snapshot: Snapshot) -> FileLine:
         allocator_settings=kept("settings"),
         trace_alloc_overflowed=kept("overflowed"),
         trace_alloc_max_entries=kept("max_entries"),
+        memreplay=kept("memreplay"),
     )
 
 

@@ -136,8 +136,11 @@ def _device(
             " or free at an out-of-memory event"
         )
     trust = map_verdict(snap, replay, strict=strict)
-    card = total_bytes if total_bytes is not None else seen
-    one = _Telling(replay, grouper, pinning, card, total_bytes is not None, top)
+    known = total_bytes if total_bytes is not None else snap.card_bytes(replay.device)
+    if known is not None and seen is not None and known < seen:
+        known = None  # what the file says of it cannot be
+    card = seen if known is None else known
+    one = _Telling(replay, grouper, pinning, card, known is not None, top)
     return DeviceOoms(
         device=replay.device,
         first_event=replay.first_event,
@@ -148,7 +151,7 @@ def _device(
         trusted=trust.trusted,
         reasons=trust.reasons,
         total_bytes=card,
-        total_known=total_bytes is not None,
+        total_known=known is not None,
         ooms_total=len(events),
         ooms=tuple(
             one.tell(at, event, free.get(event))

@@ -56,7 +56,7 @@ class Shared(Coded, frozen=True, kw_only=True):
     total_bytes: int | None
     """The card's memory, or the most that was seen of it; null if nothing is known."""
     total_known: bool
-    """Whether it was given (`--total-memory`)."""
+    """Whether it was given (`--total-memory`), or is in the file."""
 
     # Of groups.
     groups: tuple[Group, ...]

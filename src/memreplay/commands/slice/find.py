@@ -10,6 +10,7 @@ import memreplay._core as _core
 from memreplay.analysis.code.plumbing import LIBRARY, ranks
 from memreplay.commands.slice.result import Sliced, SlicedDevice
 from memreplay.engine.write import _slicing
+from memreplay.snapshot.snapshot import KEPT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,13 +19,6 @@ if TYPE_CHECKING:
     from memreplay.snapshot.snapshot import Snapshot
 
 Strip = Literal["all", "plumbing"]
-
-# Top-level keys, and what the reader calls them.
-_KEPT = {
-    "allocator_settings": "settings",
-    "trace_alloc_overflowed": "overflowed",
-    "trace_alloc_max_entries": "max_entries",
-}
 
 
 def cut(
@@ -42,7 +36,7 @@ def cut(
     devices = tuple(_device(snap, excerpt) for excerpt in excerpts)
     values = [
         (key, json.dumps(value))
-        for key, name in _KEPT.items()
+        for name, key in KEPT.items()
         if (value := snap.kept(name)) is not None and not _in_settings(snap, name)
     ]
     pickled = _slicing.Pickled(

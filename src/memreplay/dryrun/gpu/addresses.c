@@ -108,9 +108,14 @@ int device_of(const void *at) {
     return device;
 }
 
+static uint64_t left_of(int device) {
+    return card()->bytes - card()->context - used[device];
+}
+
 int take_bytes(int device, uint64_t bytes) {
+    asked_for_memory();
     pthread_mutex_lock(&lock);
-    int enough = device >= 0 && device < MAX_DEVICES && bytes <= card()->bytes - used[device];
+    int enough = device >= 0 && device < MAX_DEVICES && bytes <= left_of(device);
     if (enough)
         used[device] += bytes;
     pthread_mutex_unlock(&lock);
@@ -175,7 +180,7 @@ API int cudaMemGetInfo(size_t *free_bytes, size_t *total) {
     CALLED;
     pthread_mutex_lock(&lock);
     *total = card()->bytes;
-    *free_bytes = card()->bytes - used[current_device()];
+    *free_bytes = left_of(current_device());
     pthread_mutex_unlock(&lock);
     return SUCCESS;
 }

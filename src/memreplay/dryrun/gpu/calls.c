@@ -1,8 +1,10 @@
-/* Which call was the last, and how many there were: in a file of the launcher's, so that a process that
- * dies has said it. */
+/* Which call was the last, how many there were, and how many asked for memory: in a file a process, PID.calls in the folder that
+ * MEMREPLAY_GPU_CALLS names, so that a process that dies has said it. */
 #include "gpu.h"
 
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -11,26 +13,50 @@
 enum { NAME = 64 };
 static struct page {
     char last[NAME];
-    uint64_t calls;
-} nowhere, *page = &nowhere;
+    uint64_t calls, asked;
+} nowhere, *page;
 
-__attribute__((constructor)) static void open_page(void) {
-    const char *path = getenv("MEMREPLAY_GPU_CALLS");
-    if (!path)
-        return;
-    int file = open(path, O_RDWR | O_CLOEXEC);
+/* A page of its own for each process that calls anything; `nowhere` where none can be had. */
+static struct page *open_page(void) {
+    char path[4096];
+    const char *folder = getenv("MEMREPLAY_GPU_CALLS");
+    if (!folder || snprintf(path, sizeof path, "%s/%d.calls", folder, (int)getpid()) >= 4096)
+        return &nowhere;
+    int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (file < 0)
-        return;
-    void *at = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    if (at != MAP_FAILED)
-        page = at;
+        return &nowhere;
+    void *at = ftruncate(file, sizeof *page) ? MAP_FAILED
+                                             : mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE,
+                                                    MAP_SHARED, file, 0);
     close(file);
+    return at == MAP_FAILED ? &nowhere : at;
+}
+
+/* The child of a fork is another process. */
+static void forked(void) {
+    page = NULL;
+}
+
+__attribute__((constructor)) static void watch_forks(void) {
+    pthread_atfork(NULL, NULL, forked);
+}
+
+static struct page *our_page(void) {
+    struct page *to = page;
+    if (!to)
+        to = page = open_page(); /* two threads at once map the same file: one of them in vain */
+    return to;
+}
+
+void asked_for_memory(void) {
+    our_page()->asked++;
 }
 
 void called(const char *name) {
+    struct page *to = our_page();
     size_t i = 0;
     for (; i < NAME - 1 && name[i]; i++)
-        page->last[i] = name[i];
-    page->last[i] = 0;
-    page->calls++;
+        to->last[i] = name[i];
+    to->last[i] = 0;
+    to->calls++;
 }

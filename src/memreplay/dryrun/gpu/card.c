@@ -28,6 +28,9 @@ static void describe(void) {
         text = "";
     snprintf(the_card.name, sizeof the_card.name, "%s", name ? name : "NVIDIA A100-SXM4-80GB");
     the_card.bytes = number(text, "bytes", 85095874560);
+    the_card.context = number(text, "context", 0);
+    if (the_card.context > the_card.bytes)
+        the_card.context = the_card.bytes;
     the_card.cuda = number(text, "cuda", 13);
     the_card.count = number(text, "count", 1);
     if (the_card.count < 0 || the_card.count > MAX_DEVICES)
@@ -76,6 +79,7 @@ static const char *text_of(int error) {
     case INVALID_VALUE: return "invalid argument";
     case OUT_OF_MEMORY: return "out of memory";
     case INVALID_DEVICE: return "invalid device ordinal";
+    case NO_KERNEL_IMAGE: return "no kernel image is available for execution on the device";
     case INVALID_HANDLE: return "invalid resource handle";
     case NOT_READY: return "device not ready";
     default: return "unrecognized error code";
@@ -92,6 +96,7 @@ API const char *cudaGetErrorName(int error) {
     case INVALID_VALUE: return "cudaErrorInvalidValue";
     case OUT_OF_MEMORY: return "cudaErrorMemoryAllocation";
     case INVALID_DEVICE: return "cudaErrorInvalidDevice";
+    case NO_KERNEL_IMAGE: return "cudaErrorNoKernelImageForDevice";
     case INVALID_HANDLE: return "cudaErrorInvalidResourceHandle";
     case NOT_READY: return "cudaErrorNotReady";
     default: return "cudaErrorUnknown";
@@ -147,6 +152,11 @@ API int cudaRuntimeGetVersion(int *found) {
  * What CUDA 12 appended to that of 11.8 is not set here. */
 enum { BEFORE_13, FROM_13 };
 
+/* What of a block's shared memory is the system's, from compute capability 8.0 on. */
+static int64_t reserved_shared(void) {
+    return card()->major >= 8 ? card()->shared_sm - card()->shared_block_optin : 0;
+}
+
 struct properties {
     char *at;
     int layout;
@@ -196,7 +206,7 @@ static int describe_to(void *out, int asked, int layout, size_t bytes) {
     put(to, 688, 668, 4, 1);                           /* cooperativeLaunch */
     put(to, 696, 672, 8, it->shared_block_optin);      /* sharedMemPerBlockOptin */
     put(to, 712, 688, 4, it->blocks_sm);               /* maxBlocksPerMultiProcessor */
-    put(to, 720, 696, 8, it->shared_sm - it->shared_block_optin); /* reservedSharedMemPerBlock */
+    put(to, 720, 696, 8, reserved_shared());           /* reservedSharedMemPerBlock */
     return SUCCESS;
 }
 
@@ -241,7 +251,7 @@ static int attribute(int which) {
     case 102: return 1; /* virtual memory */
     case 103: return 1; /* handles are file descriptors */
     case 106: return it->blocks_sm;
-    case 111: return it->shared_sm - it->shared_block_optin;
+    case 111: return reserved_shared();
     case 115: return 1; /* memory pools */
     case 120: return it->major >= 9;
     default: return 0; /* fabric, multicast, RDMA, managed memory … */

@@ -129,6 +129,8 @@ static void known_copy(void *to, const void *from, uint64_t bytes) {
     else if (to_device)
         forget(at, at + bytes);
     pthread_mutex_unlock(&lock);
+    if (!to_device && !readable)
+        unknown_read(bytes);
 }
 
 static void known_set(void *to, int value, uint64_t bytes) {

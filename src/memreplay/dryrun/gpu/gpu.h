@@ -15,6 +15,7 @@ enum {
     INVALID_VALUE = 1,
     OUT_OF_MEMORY = 2,
     INVALID_DEVICE = 101,
+    NO_KERNEL_IMAGE = 209,
     INVALID_HANDLE = 400,
     NOT_READY = 600
 };
@@ -28,6 +29,7 @@ enum { MAX_DEVICES = 64 };
 struct card {
     char name[256];
     uint64_t bytes;
+    uint64_t context; /* what CUDA takes of it for itself */
     int cuda;  /* the CUDA that the program was built with: 11, 12 or 13 */
     int count; /* how many cards there are */
     int major, minor;
@@ -71,6 +73,13 @@ int is_captured(void *stream);
 /* Room for `n` elements. Returns 0 where there is no memory. */
 int have_room(void **elements, int64_t n, int64_t *room, size_t element_bytes);
 
+/* --- kernels ------------------------------------------------------------------------------------ */
+
+/* The compute capabilities, as 86, that the image of a kernel has that this card would take: of the
+ * PTX it is made from, and of the binary. The card's own where its module is not known. Returns 0
+ * where it has none for this card. */
+int compiled_for(const void *function, int *ptx, int *binary);
+
 /* --- what the libraries call of each other ------------------------------------------------------ */
 
 API int cudaMalloc(void **at, size_t bytes);
@@ -83,10 +92,15 @@ API int cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *f
 /* An allocator has taken or let go of a block that begins there: what was in it is known no more. */
 API void memreplay_block(uint64_t at, int taken);
 
+/* Tells that so many bytes were read whose values are not known. */
+void unknown_read(uint64_t bytes);
+
 /* --- what is said at the end -------------------------------------------------------------------- */
 
 /* Notes the call, as the last one of this process, and counts it. */
 void called(const char *name);
+/* That memory of a card was asked for: the process uses it. */
+void asked_for_memory(void);
 #define CALLED called(__func__)
 
 /* A function that makes a handle: nothing is behind any of them. */

@@ -1,21 +1,7 @@
-/* Kernels: they are registered, asked about, and launched, and nothing happens. */
+/* Kernels: they are asked about, and launched, and nothing happens. */
 #include "gpu.h"
 
 #include <string.h>
-
-API void **__cudaRegisterFatBinary(void *binary) {
-    static void *handle;
-    (void)binary;
-    return &handle;
-}
-
-API void __cudaRegisterFatBinaryEnd(void **handle) {
-    (void)handle;
-}
-
-API void __cudaUnregisterFatBinary(void **handle) {
-    (void)handle;
-}
 
 API int cudaLaunchKernel(const void *function, uint64_t grid_xy, unsigned grid_z) {
     (void)function, (void)grid_xy, (void)grid_z; /* and more, which is not looked at */
@@ -31,11 +17,11 @@ struct function_attributes {
 
 API int cudaFuncGetAttributes(struct function_attributes *out, const void *function) {
     CALLED;
-    (void)function;
     memset(out, 0, card()->cuda >= 12 ? 144 : 56);
+    if (!compiled_for(function, &out->ptx, &out->binary))
+        return failed(NO_KERNEL_IMAGE);
     out->threads_block = 1024;
     out->registers = 32;
-    out->ptx = out->binary = 10 * card()->major + card()->minor;
     out->dynamic_shared_bytes = (int)card()->shared_block;
     return SUCCESS;
 }

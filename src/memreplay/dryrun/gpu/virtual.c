@@ -110,6 +110,32 @@ API int cuMemSetAccess(uint64_t at, size_t bytes, const void *access, size_t cou
     return SUCCESS;
 }
 
+/* --- memory that is shared with other processes or cards: refused -------------------------------- */
+
+/* An older torch looks these up in the driver's library before it makes its first expandable
+ * segment, and stops where one is not there. */
+enum { NOT_SUPPORTED = 801 };
+
+API int cuMemExportToShareableHandle(void) {
+    return NOT_SUPPORTED;
+}
+
+API int cuMemImportFromShareableHandle(void) {
+    return NOT_SUPPORTED;
+}
+
+API int cuMulticastCreate(void) {
+    return NOT_SUPPORTED;
+}
+
+API int cuMulticastAddDevice(void) {
+    return NOT_SUPPORTED;
+}
+
+API int cuMulticastBindMem(void) {
+    return NOT_SUPPORTED;
+}
+
 /* --- the driver's functions by name ------------------------------------------------------------- */
 
 static int nothing(void) {

@@ -50,11 +50,12 @@ cdef enum Key:
     K_TRACE_ALLOC_OVERFLOWED = 36
     K_TRACE_ALLOC_MAX_ENTRIES = 37
     K_STAGE = 38
+    K_MEMREPLAY = 39
     # actions, in the order of tables.Action
-    S_ACTION = 39
+    S_ACTION = 40
     # states, in the order of tables.State from STATE_INACTIVE on
-    S_STATE = 39 + 13
-    S_KNOWN = 39 + 13 + 4
+    S_STATE = 40 + 13
+    S_KNOWN = 40 + 13 + 4
 
 cdef int keys_init(Tables* t) noexcept nogil
 cdef const char* key_name(uint32_t key) noexcept nogil
@@ -97,7 +98,7 @@ cdef inline uint32_t role_of_value(uint32_t parent, uint32_t key, bint a_list) n
     if parent == V_ROOT:
         if key == K_TRACE_ALLOC_OVERFLOWED or key == K_TRACE_ALLOC_MAX_ENTRIES:
             return V_NODE_LIST if a_list else V_NODE_DICT
-        if key == K_ALLOCATOR_SETTINGS and not a_list:
+        if (key == K_ALLOCATOR_SETTINGS or key == K_MEMREPLAY) and not a_list:
             return V_NODE_DICT
         if a_list:
             if key == K_SEGMENTS:

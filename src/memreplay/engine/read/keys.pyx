@@ -18,6 +18,7 @@ cdef Name[S_KNOWN] NAMES = [
     b"filename", b"line", b"name", b"fx_node_op", b"fx_node_name", b"fx_node_target",
     b"fx_original_trace", b"segments", b"device_traces", b"allocator_settings",
     b"external_annotations", b"trace_alloc_overflowed", b"trace_alloc_max_entries", b"stage",
+    b"memreplay",
     b"alloc", b"free_requested", b"free_completed",
     b"segment_alloc", b"segment_free", b"segment_map", b"segment_unmap", b"oom", b"snapshot",
     b"user_defined", b"annotate", b"workspace_snapshot", b"empty_cache", b"inactive",

@@ -420,7 +420,7 @@ cdef inline int set_root(Tables* t, uint32_t key, const Value* v) noexcept nogil
         t.has_annotations = True
         return OK
     if (key == K_ALLOCATOR_SETTINGS or key == K_TRACE_ALLOC_OVERFLOWED
-            or key == K_TRACE_ALLOC_MAX_ENTRIES):
+            or key == K_TRACE_ALLOC_MAX_ENTRIES or key == K_MEMREPLAY):
         id = new_node(t, v.kind, v.num, v.idx, key)
         if id == NONE32:
             return t.status.code
@@ -428,6 +428,8 @@ cdef inline int set_root(Tables* t, uint32_t key, const Value* v) noexcept nogil
             t.settings = id + 1
         elif key == K_TRACE_ALLOC_OVERFLOWED:
             t.overflowed = id + 1
+        elif key == K_MEMREPLAY:
+            t.own = id + 1
         else:
             t.max_entries = id + 1
     return OK

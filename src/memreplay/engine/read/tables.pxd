@@ -258,7 +258,7 @@ cdef struct Tables:
     Spans strings, frames, stacks, pairs
     # kept values
     Buf nodes
-    uint32_t settings, overflowed, max_entries   # node + 1, 0 is none
+    uint32_t settings, overflowed, max_entries, own   # node + 1, 0 is none
     # containers being read, by the order they were opened in
     Buf frame_of                     # u32 a frame dict -> frame id (| SEALED)
     Buf stack_of                     # u32 a frames list -> stack id (| SEALED)

@@ -14,6 +14,7 @@ from memreplay.export.tables.final import annotation_batches, block_batches, seg
 from memreplay.export.tables.schema import VERSION, table_spec
 from memreplay.export.tables.stacks import frame_batches, stack_batches
 from memreplay.export.tables.usage import usage_batches, usage_rows
+from memreplay.snapshot.snapshot import KEPT
 
 if TYPE_CHECKING:
     from memreplay.analysis.categories.rules import Rule
@@ -29,14 +30,6 @@ _MAKERS: dict[str, Maker] = {
     "blocks": block_batches,
     "annotations": annotation_batches,
     "usage": usage_batches,
-}
-
-
-# What is kept of the top level, and its key there.
-_KEPT = {
-    "settings": "allocator_settings",
-    "overflowed": "trace_alloc_overflowed",
-    "max_entries": "trace_alloc_max_entries",
 }
 
 
@@ -90,7 +83,7 @@ def _said(snap: Snapshot) -> dict[str, Any]:
         prelude["device_traces"] = []
     if native.has_annotations:
         prelude["external_annotations"] = []
-    for name, key in _KEPT.items():
+    for name, key in KEPT.items():
         found = native.kept(name)
         if found is not None:
             prelude[key] = found

@@ -419,6 +419,26 @@ def test_a_segment_that_requests_passed_by() -> None:
     assert "requested" not in found
 
 
+@pytest.mark.parametrize("released", [False, True])
+def test_a_free_while_the_driver_is_asked(released: bool) -> None:
+    """By another thread, which it may where the allocator does not keep its lock meanwhile."""
+    machine, device = recorder()
+    block = device.malloc(30 * MIB)
+    assert block is not None
+    device.malloc(30 * MIB)
+    device.free(block)
+    snapshot = dumped(machine)
+    snapshot["allocator_settings"]["release_lock_on_cudamalloc"] = released
+    (trace,) = snapshot["device_traces"]
+    kinds = [event["action"] for event in trace]
+    assert kinds == [*["segment_alloc", "alloc"] * 2, "free_requested", "free_completed"]
+    trace[2:2] = trace[4:]
+    del trace[6:]
+    reasons = () if released else ("segment_events_disagree",)
+    found = all_reasons(snapshot)
+    assert found.get("reserved", ()) == found["device"] == reasons
+
+
 def test_segments_of_the_start_that_may_have_come_later() -> None:
     machine, device = recorder()
     device.malloc(30 * MIB)

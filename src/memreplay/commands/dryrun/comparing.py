@@ -1,0 +1,114 @@
+"""The same program on several cards, or under several settings: a run each, and a table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from memreplay.commands.dryrun.comparing_result import ComparedRun, DryrunComparison
+from memreplay.commands.dryrun.keeping import check_names, split
+from memreplay.commands.dryrun.running import (
+    DEFAULT,
+    DOES_NOT_FIT,
+    PROGRAM_FAILED,
+    Asked,
+    ran,
+)
+from memreplay.commands.shared.errors import say
+from memreplay.commands.shared.output import render_document, write
+from memreplay.errors import MemreplayError, UsageError
+
+if TYPE_CHECKING:
+    from memreplay.analysis.selecting.selection import Selection
+    from memreplay.render.document import Document
+
+_MOST_RUNS = 64
+
+
+def compare(asked: Asked, selection: Selection) -> int:
+    """Run, show the table, and return the exit code: 0 where any of them fits."""
+    output = asked.output or DEFAULT
+    each = [(name, one) for name, one in _each(asked)]
+    for name, _ in each:
+        check_names(_file(output, name), force=asked.force or asked.output is None)
+    runs = []
+    for at, (name, one) in enumerate(each, 1):
+        say(f"run {at} of {len(each)}: {name}")
+        try:
+            report = ran(replace(one, output=_file(output, name), force=True), selection)
+            runs.append(ComparedRun(name, report))
+        except MemreplayError as error:
+            say(f"{name}: {error}")
+            runs.append(ComparedRun(name, None, str(error)))
+    found = DryrunComparison(runs=tuple(runs))
+    if asked.fmt == "json":
+        from memreplay.render.record_json import render_json
+
+        write(render_json(found))
+    else:
+        write(render_document(comparison_document(found)))
+    verdicts = [run.report.verdict if run.report else "not_known" for run in runs]
+    if "fits" in verdicts:
+        return 0
+    return PROGRAM_FAILED if set(verdicts) == {"not_known"} else DOES_NOT_FIT
+
+
+def _each(asked: Asked) -> list[tuple[str, Asked]]:
+    """What each run is asked. Raises UsageError for what is neither a card nor settings."""
+    from memreplay.dryrun.cards import find
+
+    found = []
+    for name in (asked.compare or "").split(","):
+        word = name.strip()
+        if not word:
+            raise UsageError("--compare takes cards or settings, with commas: T4,L4,A100-40")
+        if ":" in word:
+            settings = word.replace("+", ",")
+            found.append((word, replace(asked, settings=settings, compare=None)))
+        else:
+            found.append((find(word).key, replace(asked, gpu=word, compare=None)))
+    if len(found) > _MOST_RUNS:
+        raise UsageError(f"--compare takes {_MOST_RUNS} runs at most")
+    return found
+
+
+def _file(output: str, name: str) -> str:
+    stem, ending = split(output)
+    word = "".join(one if one.isalnum() or one in "._-" else "-" for one in name)
+    return f"{stem}.{word}{ending}"
+
+
+def comparison_document(found: DryrunComparison) -> Document:
+    """A row a run, in the order in which they were asked for."""
+    from memreplay.commands.dryrun.text import VERDICTS
+    from memreplay.render.document import Row, Table
+    from memreplay.render.fit import clean
+    from memreplay.render.units import size
+
+    rows = []
+    for run in found.runs:
+        one = run.report
+        if one is None:
+            rows.append(
+                Row((clean(run.name), "-", "-", "-", "-", clean(run.error or "")), style="warning")
+            )
+            continue
+        devices = [device for process in one.processes for device in process.devices]
+        allocated = max((device.allocated_peak_bytes for device in devices), default=0)
+        words = VERDICTS[one.verdict] if one.outcome != "out_of_memory" else "out of memory"
+        rows.append(
+            Row(
+                (
+                    clean(run.name),
+                    size(allocated),
+                    size(one.peak_bytes),
+                    size(one.spare_bytes) if one.outcome == "ended" else "-",
+                    "yes" if one.exact else "no",
+                    words,
+                ),
+                style="plain" if one.verdict == "fits" else "warning",
+            )
+        )
+    titles = ("run", "allocated", "reserved", "to spare", "exact", "verdict")
+    return (Table(titles, ("left", "right", "right", "right", "left", "left"), tuple(rows)),)

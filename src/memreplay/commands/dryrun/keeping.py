@@ -1,0 +1,74 @@
+"""Gives the snapshots of a dry run their names."""
+
+from __future__ import annotations
+
+import glob
+import os
+import shutil
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from memreplay.commands.shared.output import byte_output, check_output
+from memreplay.errors import UsageError
+from memreplay.io.packing import FORMATS, PACKINGS, by_name, packed
+
+if TYPE_CHECKING:
+    from memreplay.dryrun.launch import Ended
+
+
+def check_names(output: str, *, force: bool) -> None:
+    """Raises UsageError where snapshots should not go: asked before the program runs."""
+    check_output(output, force=force, binary=True)
+    if by_name(output)[0] == "json":
+        raise UsageError(
+            f"{output}: snapshots are pickles; name it .pickle, and memreplay convert makes JSON"
+        )
+    stem, ending = split(output)
+    there = glob.glob(f"{glob.escape(stem)}.rank*{glob.escape(ending)}")
+    if there and not force:
+        raise UsageError(f"{min(there)} already exists; give --force to replace it")
+
+
+def names(ended: Ended, output: str) -> dict[int, str]:
+    """The file of each process that left a snapshot: `output`, with `.rankN` before its ending
+    where there are several."""
+    them = [one for one in ended.processes if one.pickle is not None]
+    if len(them) == 1:
+        return {them[0].pid: output}
+    stem, ending = split(output)
+    ranks = [one.facts.get("rank") for one in them]
+    return {
+        one.pid: f"{stem}.rank{rank}{ending}"
+        if rank is not None and ranks.count(rank) == 1
+        else f"{stem}.pid{one.pid}{ending}"
+        for one, rank in zip(them, ranks, strict=True)
+    }
+
+
+def split(path: str) -> tuple[str, str]:
+    """`run.pickle.gz` as `run` and `.pickle.gz`."""
+    folder, name = os.path.split(path)
+    ending = ""
+    for known in (PACKINGS, FORMATS):
+        end = next((one for one in known if name.lower().endswith(one)), "")
+        if end:
+            ending = name[-len(end) :] + ending
+            name = name[: -len(end)]
+    if not ending:
+        name, ending = os.path.splitext(name)
+    return os.path.join(folder, name), ending
+
+
+def kept(ended: Ended, files: Mapping[int, str]) -> Mapping[int, str]:
+    """Write each snapshot to its file, compressed as its name says; returns these."""
+    for one in ended.processes:
+        path = files.get(one.pid)
+        if path is None or one.pickle is None:
+            continue
+        _, packing = by_name(path)
+        if packing is None:
+            os.replace(one.pickle, path)
+            continue
+        with open(one.pickle, "rb") as raw, byte_output(path) as out, packed(out, packing) as plain:
+            shutil.copyfileobj(raw, plain, 1 << 20)
+    return files

@@ -1,0 +1,163 @@
+"""Runs the program of a dry run once, as it is asked, and makes its report."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from memreplay.commands.dryrun.keeping import check_names, kept, names
+from memreplay.errors import NothingToTellError, UsageError
+
+if TYPE_CHECKING:
+    from memreplay.analysis.comparing.budgets import Budget
+    from memreplay.analysis.selecting.selection import Selection
+    from memreplay.commands.dryrun.result import DryrunReport
+    from memreplay.dryrun.launch import Ended, Setup
+
+DEFAULT = "dryrun.pickle"
+DOES_NOT_FIT = 1
+PROGRAM_FAILED = 6
+MOST_CARDS = 64
+# Which processes a launcher is told to start, one a card.
+_PER_NODE = ("--nproc-per-node", "--nproc_per_node", "--num_processes", "--num-processes")
+
+
+class Asked(Struct, frozen=True):
+    """The machine to pretend, what to record, where to write."""
+
+    program: tuple[str, ...]
+    gpu: str
+    memory: int | None
+    gpus: int | None
+    settings: str | None
+    stacks: str
+    max_entries: int | None
+    timeout: float | None
+    max_peak: int | None
+    max_reserved: int | None
+    compare: str | None
+    output: str | None
+    force: bool
+    fmt: str
+
+
+def setup_of(asked: Asked) -> Setup:
+    """The machine that is asked for. Raises UsageError for a card that there is not."""
+    from memreplay.dryrun.cards import find
+    from memreplay.dryrun.launch import Setup
+
+    card = find(asked.gpu)
+    return Setup(
+        card=card,
+        total_bytes=card.bytes if asked.memory is None else asked.memory,
+        cards=asked.gpus or _started(asked.program),
+        settings=asked.settings,
+        stacks=asked.stacks,
+        max_entries=asked.max_entries,
+        timeout=asked.timeout,
+        # What the program prints is no part of what a program reads of us.
+        stdout=sys.stderr.fileno() if asked.fmt == "json" else None,
+    )
+
+
+def _started(program: tuple[str, ...]) -> int:
+    """How many processes a launcher is told to start; 1 where it does not say a number."""
+    for i, word in enumerate(program):
+        name, equals, value = word.partition("=")
+        if name in _PER_NODE:
+            value = value if equals else "".join(program[i + 1 : i + 2])
+            if value.isdecimal() and 0 < int(value) <= MOST_CARDS:
+                return int(value)
+    return 1
+
+
+def ran(asked: Asked, selection: Selection) -> DryrunReport:
+    """Runs the program once, and keeps its snapshots. Raises NothingToTellError where it used no
+    GPU, UsageError for what cannot be run."""
+    from msgspec.structs import replace
+
+    from memreplay.commands.dryrun.find import dryrun_report
+    from memreplay.dryrun.launch import run
+
+    setup = setup_of(asked)
+    output = asked.output or DEFAULT
+    check_names(output, force=asked.force or asked.output is None)
+    replaced = os.path.exists(output)
+    with _folder_beside(output) as folder:
+        ended = run(asked.program, setup, folder)
+        if not any(one.facts for one in ended.processes):
+            _nothing(ended)
+        files = kept(ended, names(ended, output))
+    report = dryrun_report(
+        asked.program,
+        setup,
+        ended,
+        files,
+        budget=_budget(asked),
+        selection=replace(selection, fold=asked.fmt == "text"),
+    )
+    return replace(report, replaced=replaced)
+
+
+@contextmanager
+def _folder_beside(output: str) -> Iterator[Path]:
+    """Where processes write: on the disk that the snapshot is for."""
+    parent = os.path.dirname(os.path.realpath(output))
+    with tempfile.TemporaryDirectory(prefix=".memreplay-", dir=parent) as folder:
+        yield Path(folder)
+
+
+def _nothing(ended: Ended) -> None:
+    """Raises: no process left a snapshot."""
+    if ended.processes:
+        last = ended.processes[0].last_call
+        if ended.status < 0:
+            raise _ProgramFailedError(
+                f"the program was killed by {signal.Signals(-ended.status).name}; its last call of"
+                f" CUDA was {last}"
+            )
+        raise UsageError(
+            "the program used the GPU and was not recorded: python -I, -E and -S leave out what"
+            " records it"
+            if not ended.status
+            else f"the program ended with exit code {ended.status} and left no snapshot; its last"
+            f" call of CUDA was {last}"
+        )
+    if ended.timed_out:
+        raise _ProgramFailedError("time was up (--timeout) before the program used a GPU")
+    if ended.status:
+        raise _ProgramFailedError(
+            f"the program ended with exit code {ended.status} before it used a GPU"
+        )
+    raise NothingToTellError("the program used no GPU")
+
+
+class _ProgramFailedError(UsageError):
+    """The program failed by itself, and there is nothing else to tell."""
+
+    exit_code = PROGRAM_FAILED
+
+
+def _budget(asked: Asked) -> Budget | None:
+    if asked.max_peak is None and asked.max_reserved is None:
+        return None
+    from memreplay.analysis.comparing.budgets import Budget
+
+    return Budget(
+        max_peak=asked.max_peak, max_reserved=asked.max_reserved, where="the command line"
+    )
+
+
+def exit_code(report: DryrunReport) -> int:
+    """The exit code that says what a report says."""
+    if report.verdict == "fits":
+        return 0
+    return PROGRAM_FAILED if report.verdict == "not_known" else DOES_NOT_FIT

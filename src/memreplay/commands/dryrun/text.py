@@ -1,0 +1,219 @@
+"""Writes what a dry run found as a document for people; the line that says it all is apart."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+
+from memreplay.commands.dryrun.result import DryProcess, DryrunReport, ValueRead
+from memreplay.commands.oom.result import OomReport
+from memreplay.commands.peak.result import PeakReport
+from memreplay.render.document import Block, Document, Note, Pairs, Row, Table
+from memreplay.render.fit import clean
+from memreplay.render.units import count, counted, size
+
+VERDICTS = {
+    "fits": "fits",
+    "does_not_fit": "does not fit",
+    "over_budget": "over its budget",
+    "not_known": "not known: the program did not run to its end",
+}
+_MOST_PLACES = 5
+_MOST_RANKS = 16
+
+
+def verdict_line(report: DryrunReport) -> str:
+    """Whether it fits, and by how much."""
+    if report.outcome == "out_of_memory":
+        return f"does not fit: out of memory on {_card(report, whole=True)}{_asked(report)}"
+    peak = f"{size(report.peak_bytes)} reserved at most"
+    if report.outcome == "timed_out":
+        return f"stopped after {report.seconds:.0f} s (--timeout): {peak} until then"
+    if report.outcome == "interrupted":
+        return f"stopped by Ctrl-C: {peak} until then"
+    if report.outcome == "killed":
+        return f"the program was killed by {_signal(-report.status)}{_last_call(report)}"
+    if report.outcome == "failed":
+        return (
+            f"the program failed with exit code {report.status}, not for want of memory:"
+            f" {peak} until then"
+        )
+    if report.verdict == "does_not_fit":
+        return f"does not fit: {peak} of {_card(report)}, {size(-report.spare_bytes)} too much"
+    if report.verdict == "over_budget":
+        return f"over its budget: {report.budget}"
+    known = "" if _all_known(report) else ", as far as is known"
+    return f"fits{known}: {peak} of {_card(report)}, {size(report.spare_bytes)} to spare"
+
+
+def _all_known(report: DryrunReport) -> bool:
+    """Whether nothing is left out: reads of values may be of no consequence."""
+    sizes = any(one.sizes for one in report.reads)
+    return not (sizes or report.workspaces or report.unanswered)
+
+
+def dryrun_document(report: DryrunReport) -> Document:
+    """What ran, where it stands, what is not known of it; then what `oom` says, or `peak`."""
+    blocks: list[Block] = [Pairs(tuple(_pairs(report)))]
+    if len(report.processes) > 1:
+        blocks.append(_ranks(report))
+    blocks += [Note(words, "warning") for words in _warnings(report)]
+    if report.shown is None:
+        return tuple(blocks)
+    if report.oom:
+        from memreplay.commands.oom.text import oom_document
+
+        return (*blocks, *oom_document(_as_oom(report, report.shown)))
+    from memreplay.commands.peak.text import peak_document
+
+    return (*blocks, *peak_document(_as_peak(report, report.shown)))
+
+
+def _as_peak(report: DryrunReport, file: str) -> PeakReport:
+    return PeakReport(file=file, measure="requested", by="stack", devices=report.peak)
+
+
+def _as_oom(report: DryrunReport, file: str) -> OomReport:
+    return OomReport(
+        file=file,
+        by="stack",
+        truncated=False,
+        devices=report.oom,
+        all_frames=False,
+        chosen=max((one.number for device in report.oom for one in device.ooms), default=1),
+    )
+
+
+def _card(report: DryrunReport, *, whole: bool = False) -> str:
+    usable = report.card.total_bytes - (0 if whole else report.card.context_bytes)
+    return f"{size(usable)} ({report.card.key})"
+
+
+def _asked(report: DryrunReport) -> str:
+    for device in report.oom:
+        for one in device.ooms:
+            return f": {size(one.request_bytes)} asked, {size(one.device_free_bytes or 0)} free"
+    return ""
+
+
+def _signal(number: int) -> str:
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+    if name == "SIGKILL":
+        return "SIGKILL (by the system, for want of this machine's own memory?)"
+    return name
+
+
+def _last_call(report: DryrunReport) -> str:
+    calls = [one.last_call for one in report.processes if one.last_call]
+    return f"; its last call: {calls[0]}" if calls else ""
+
+
+def _pairs(report: DryrunReport) -> list[tuple[str, str]]:
+    card = report.card
+    many = f"{card.count} x " if card.count > 1 else ""
+    own = f", {size(card.context_bytes)} of it taken by CUDA itself (an estimate)"
+    pairs = [
+        ("program", clean(shlex.join(report.command))),
+        ("card", f"{many}{card.name}, {size(card.total_bytes)}{own if card.context_bytes else ''}"),
+    ]
+    if report.settings is not None:
+        pairs.append(("settings", clean(report.settings)))
+    if report.budget is not None and report.verdict != "over_budget":
+        pairs.append(("budget", report.budget))
+    if report.error is not None and report.outcome != "out_of_memory":
+        pairs.append(("ended by", clean(report.error)))
+    files = [one.file for one in report.processes if one.file is not None]
+    if files:
+        more = f" and {count(len(files) - 1)} more" if len(files) > 1 else ""
+        replaced = " (replaced)" if report.replaced else ""
+        pairs.append(("snapshot", f"{clean(files[0])}{more}{replaced}"))
+    if files:
+        lines = _not_known(report) or ["exact: PyTorch's own allocator, and nothing was left open"]
+        pairs += [("" if i else "numbers", line) for i, line in enumerate(lines)]
+    return pairs
+
+
+def _not_known(report: DryrunReport) -> list[str]:
+    """What the numbers depend on and a dry run does not know, a line each."""
+    lines = []
+    sizes = [one for one in report.reads if one.sizes]
+    others = [one for one in report.reads if not one.sizes]
+    for reads, words in (
+        (sizes, "sizes came from values that were not computed: all were zeros"),
+        (others, "values were read that were not computed: exact if no size depends on these"),
+    ):
+        if reads:
+            lines.append(f"{'not exact: ' if reads is sizes else ''}{words}")
+            lines += [f"  {_place(one)}" for one in reads[:_MOST_PLACES]]
+            if len(reads) > _MOST_PLACES:
+                lines.append(f"  and {count(len(reads) - _MOST_PLACES)} more places")
+    for one in report.workspaces:
+        lines.append(
+            f"not exact: workspaces of {one.name} are not counted ({counted(one.count, 'call')})"
+        )
+    if report.unanswered:
+        names = ", ".join(f"{one.name} ({count(one.count)})" for one in report.unanswered[:3])
+        more = f" and {len(report.unanswered) - 3} more" if len(report.unanswered) > 3 else ""
+        lines.append(f"not exact: functions without an answer were called: {names}{more}")
+    return lines
+
+
+def _place(one: ValueRead) -> str:
+    times = f" ({count(one.count)} times)" if one.count > 1 else ""
+    if not one.file:
+        return f"{one.operator}, by no Python code{times}"
+    file = os.path.relpath(one.file) if one.file.startswith(os.getcwd() + os.sep) else one.file
+    through = "/".join(one.through.split("/")[-3:])
+    library = f", by {through}" if through else ""
+    return clean(f"{one.operator} in {one.function} {file}:{one.line}{library}{times}")
+
+
+def _ranks(report: DryrunReport) -> Table:
+    capacity = report.card.total_bytes - report.card.context_bytes
+    rows = []
+    for one in report.processes[:_MOST_RANKS]:
+        name = f"rank {one.rank}" if one.rank is not None else f"process {one.pid}"
+        if one.file is None:
+            rows.append(Row((name, "-", "-", "-", f"no snapshot; last call: {one.last_call}")))
+            continue
+        for device in one.devices:
+            reserved = device.reserved_peak_bytes
+            cells = (str(device.device), size(reserved), size(capacity - reserved), clean(one.file))
+            rows.append(Row((name, *cells)))
+    more = len(report.processes) - _MOST_RANKS
+    if more > 0:
+        rows.append(Row(("", "", "", "", f"{count(more)} more (--format json has all)")))
+    titles = ("process", "device", "reserved", "to spare", "snapshot")
+    return Table(titles, ("left", "right", "right", "right", "left"), tuple(rows))
+
+
+def _warnings(report: DryrunReport) -> list[str]:
+    found = []
+    if report.shared:
+        found.append("several processes used one card: their peaks are added up, as if at one time")
+    found += [
+        f"{_name(one)} ended without a snapshot; its last call of CUDA: {one.last_call}"
+        for one in report.processes
+        if one.file is None
+    ]
+    found += [
+        f"{_name(one)} recorded by itself: the snapshot has what it recorded"
+        + (f"; it wrote {', '.join(map(clean, one.dumped))}" if one.dumped else "")
+        for one in report.processes
+        if one.recorded_by_itself
+    ]
+    caught = sum(device.ooms for one in report.processes for device in one.devices)
+    if caught and report.outcome == "ended":
+        found.append(
+            f"{counted(caught, 'request')} failed, and the program went on: memreplay oom"
+            f" {clean(report.shown or '')}"
+        )
+    return found
+
+
+def _name(one: DryProcess) -> str:
+    return f"rank {one.rank}" if one.rank is not None else f"process {one.pid}"

@@ -1,0 +1,256 @@
+"""What one process of a dry run allocates, recorded from its first allocation to its end.
+
+What it is told is in the environment:
+
+MEMREPLAY_DRYRUN         the folder to write to: of each process PID.pickle, and PID.json beside it
+MEMREPLAY_DRYRUN_CARD    the library that stands for the card
+MEMREPLAY_DRYRUN_MORE    that of the functions that do nothing, which counts their calls
+MEMREPLAY_DRYRUN_STACKS, MEMREPLAY_DRYRUN_ENTRIES    arguments of the recording
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import Any
+
+FUNCTIONS = 4096  # of gpu/unanswered.c
+PLACES = 1000  # in which values are read; more are counted together
+
+
+class Recording:
+    """What one process allocates."""
+
+    def __init__(self, torch: Any) -> None:
+        self.torch = torch
+        self.folder = os.environ["MEMREPLAY_DRYRUN"]
+        self.own = True  # not the program's
+        self.dumped: list[str] = []  # by the program
+        self.written_by = 0  # the process that has written it
+        self.reads: Reads | None = None
+
+    def prepare(self) -> None:
+        """Record as soon as torch has initialized CUDA, if it does."""
+        memory = self.torch.cuda.memory
+        begin, dump = memory._record_memory_history, memory._dump_snapshot
+
+        def recorded_by_itself(*args: Any, **kwargs: Any) -> Any:
+            """The program records by itself: what it asks for is done, and nothing else."""
+            self.own = False
+            return begin(*args, **kwargs)
+
+        def dumped_by_itself(filename: str = "dump_snapshot.pickle", *args: Any, **kw: Any) -> Any:
+            dump(filename, *args, **kw)
+            self.dumped.append(os.path.abspath(filename))
+
+        memory._record_memory_history = recorded_by_itself
+        memory._dump_snapshot = dumped_by_itself
+        self.torch.cuda._lazy_call(lambda: self.begin(begin))
+
+    def begin(self, begin: Any) -> None:
+        if self.own:
+            begin(
+                stacks=os.environ.get("MEMREPLAY_DRYRUN_STACKS", "python"),
+                max_entries=int(os.environ.get("MEMREPLAY_DRYRUN_ENTRIES", sys.maxsize)),
+            )
+        card = os.environ.get("MEMREPLAY_DRYRUN_CARD")
+        if card:
+            self.tell_of_blocks(card)
+            self.reads = Reads(card, os.path.dirname(self.torch.__file__))
+        self.write_at_the_end()
+
+    def tell_of_blocks(self, card: str) -> None:
+        """Say to the card which blocks are let go: what was in them is in them no more."""
+        activate = getattr(self.torch._C, "_activate_gpu_trace", None)
+        if activate is None:  # an older torch: values may be those of a block that was here before
+            return
+        import ctypes
+
+        block = ctypes.CDLL(card).memreplay_block
+        block.argtypes = (ctypes.c_uint64, ctypes.c_int)
+        block.restype = None
+        from torch.cuda import _gpu_trace
+
+        activate()
+        _gpu_trace.register_callback_for_memory_allocation(lambda at: block(at, 1))
+        _gpu_trace.register_callback_for_memory_deallocation(lambda at: block(at, 0))
+
+    def write_at_the_end(self) -> None:
+        """However the process ends, but for SIGKILL and a crash."""
+        import atexit
+        import contextlib
+        import signal
+        from multiprocessing import util
+
+        atexit.register(self.write)
+        # The processes of multiprocessing end without atexit.
+        util.Finalize(None, self.write, exitpriority=100)
+        if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+            # Only the main thread may; elsewhere the process ends as ever.
+            with contextlib.suppress(ValueError):
+                signal.signal(signal.SIGTERM, self.terminated)
+
+    def terminated(self, number: int, _: FrameType | None) -> None:
+        import signal
+
+        self.write()
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    def write(self) -> None:
+        """The snapshot, then what is known besides: the one without the other is not whole."""
+        import json
+        import pickle
+
+        if self.written_by == os.getpid():
+            return
+        self.written_by = os.getpid()
+        if self.reads is not None:
+            self.reads.stop()
+        begun = os.path.join(self.folder, str(self.written_by))
+        cuda = self.torch.cuda
+        run = self.run()
+        snapshot = cuda.memory._snapshot()
+        if isinstance(snapshot, dict):  # a list in versions before 2.0
+            snapshot["memreplay"] = run
+        with open(f"{begun}.pickle", "wb") as file:
+            pickle.dump(snapshot, file)
+        found = {
+            **run,
+            "arguments": sys.argv,
+            "recorded_by_itself": not self.own,
+            "dumped": self.dumped,
+            "raised": raised(),
+            "statistics": [dict(cuda.memory_stats(i)) for i in range(cuda.device_count())],
+            "unanswered": calls(),
+            "workspaces": workspaces(),
+            "reads": self.reads.counted() if self.reads is not None else [],
+        }
+        with open(f"{begun}.json.part", "w", encoding="utf-8") as file:
+            json.dump(found, file)
+        os.rename(f"{begun}.json.part", f"{begun}.json")
+
+    def run(self) -> dict[str, Any]:
+        """What the snapshot says of the run, under a key of its own (docs/format.md)."""
+        cuda = self.torch.cuda
+        rank, world = os.environ.get("RANK"), os.environ.get("WORLD_SIZE")
+        distributed = sys.modules.get("torch.distributed")
+        if distributed and distributed.is_available() and distributed.is_initialized():
+            rank, world = distributed.get_rank(), distributed.get_world_size()
+        cards = [cuda.get_device_properties(i) for i in range(cuda.device_count())]
+        return {
+            "version": 1,
+            "recorder": "dryrun",
+            "torch": str(self.torch.__version__),
+            "cards": [{"name": one.name, "total_bytes": one.total_memory} for one in cards],
+            "visible": os.environ.get("CUDA_VISIBLE_DEVICES"),
+            "rank": None if rank is None else int(rank),
+            "world_size": None if world is None else int(world),
+        }
+
+
+class Reads:
+    """Where the program reads values that nobody knows, since no kernel has computed them."""
+
+    def __init__(self, card: str, torch: str) -> None:
+        import ctypes
+
+        self.counts: dict[tuple[str, str, int, str, str], int] = {}
+        paths = sysconfig.get_paths()
+        self.not_the_program = tuple(
+            os.path.join(one, "")
+            for one in (torch, paths["stdlib"], paths["purelib"], paths["platlib"])
+        )
+        self.kind = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_uint64)
+        self.called = self.kind(self.told)
+        self.listen = ctypes.CDLL(card).memreplay_listen
+        self.listen.argtypes = (self.kind,)
+        self.listen.restype = None
+        self.listen(self.called)
+
+    def stop(self) -> None:
+        """A call while Python ends would crash it."""
+        self.listen(self.kind())
+
+    def told(self, operator: bytes, _: int) -> None:
+        where = (operator.decode(), *self.place(sys._getframe()))
+        if where not in self.counts and len(self.counts) >= PLACES:
+            where = (where[0], "", 0, "", "")
+        self.counts[where] = self.counts.get(where, 0) + 1
+
+    def place(self, frame: FrameType | None) -> tuple[str, int, str, str]:
+        """The innermost frame of the program's own, and the library's line that it went through;
+        where all are libraries', the innermost."""
+        innermost = None
+        while frame is not None:
+            code = frame.f_code
+            if code.co_filename != __file__:
+                here = (code.co_filename, frame.f_lineno or 0, code.co_name)
+                innermost = innermost or here
+                if not code.co_filename.startswith((*self.not_the_program, "<frozen")):
+                    through = "" if here is innermost else f"{innermost[0]}:{innermost[1]}"
+                    return (*here, through)
+            frame = frame.f_back
+        return (*(innermost or ("", 0, "")), "")  # a thread of C++, as autograd's: no Python asked
+
+    def counted(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "operator": operator,
+                "file": file,
+                "line": line,
+                "function": function,
+                "through": through,
+                "count": n,
+            }
+            for (operator, file, line, function, through), n in self.counts.items()
+        ]
+
+
+def raised() -> dict[str, Any] | None:
+    """The exception that ended the program, as Python keeps it; None where there was none."""
+    error = getattr(sys, "last_value", None)
+    if error is None:
+        return None
+    seen: list[BaseException] = []
+    one: BaseException | None = error
+    while one is not None and one not in seen:
+        seen.append(one)
+        one = one.__cause__ or one.__context__
+    return {
+        "type": type(error).__name__,
+        "words": str(error).partition("\n")[0][:1000],
+        "out_of_memory": any(type(each).__name__ == "OutOfMemoryError" for each in seen),
+    }
+
+
+def workspaces() -> dict[str, int]:
+    """How often each library was asked how much memory it needs, which is not known here."""
+    path = os.environ.get("MEMREPLAY_DRYRUN_CARD")
+    if not path:
+        return {}
+    import ctypes
+
+    card = ctypes.CDLL(path)
+    said = ctypes.c_char * 256  # the names are shorter, and end with a zero
+    names = ctypes.string_at(ctypes.addressof(said.in_dll(card, "memreplay_libraries")))
+    libraries = names.decode().split(",")
+    counts = (ctypes.c_uint64 * len(libraries)).in_dll(card, "memreplay_workspaces_of")
+    return {name: counts[i] for i, name in enumerate(libraries) if counts[i]}
+
+
+def calls() -> dict[int, int]:
+    """How often each function was called that does nothing, by its number."""
+    path = os.environ.get("MEMREPLAY_DRYRUN_MORE")
+    if not path:
+        return {}
+    import ctypes
+
+    counts = (ctypes.c_uint32 * FUNCTIONS).in_dll(ctypes.CDLL(path), "memreplay_counts")
+    return {i: count for i, count in enumerate(counts) if count}

@@ -1,0 +1,240 @@
+"""Runs a command with a card that is not there, and collects what its processes recorded."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import struct
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from memreplay.dryrun.cards import Card, environment
+from memreplay.dryrun.python import Torch, interpreter, torch_of
+from memreplay.dryrun.runtime import NoCudaError, Runtime, built, lay_out
+from memreplay.errors import UsageError
+
+INSIDE = Path(__file__).parent / "inside"
+# What a process gets to write its snapshot, after it was told to end.
+_LAST_SECONDS = 30.0
+# Of gpu/calls.c: the last call's name, how many there were, and how many asked for memory.
+_CALLS = struct.Struct("=64sQQ")
+# The least compute capability for which a CUDA compiles (its release notes).
+_FIRST_CAPABILITY = {13: (7, 5), 12: (5, 0), 11: (3, 5)}
+# What would reach into the run from outside: other cards than those asked for.
+_NOT_PASSED = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
+
+
+class Setup(NamedTuple):
+    """The machine to pretend, and how to record on it."""
+
+    card: Card
+    total_bytes: int
+    cards: int = 1
+    settings: str | None = None
+    """As PYTORCH_ALLOC_CONF; None for what the environment says."""
+    stacks: str = "python"
+    max_entries: int | None = None
+    timeout: float | None = None
+    stdout: int | None = None
+    """The file descriptor that is the command's stdout; None for ours."""
+    stderr: int | None = None
+    """The same of its stderr."""
+
+
+class Process(NamedTuple):
+    """What one process left."""
+
+    pid: int
+    pickle: Path | None
+    """Its snapshot; None where it ended without: it crashed, or was killed."""
+    facts: Mapping[str, Any]
+    """As inside/memreplay_recording.py writes them; empty without a snapshot."""
+    last_call: str
+    """The last function of the CUDA runtime that it called."""
+
+
+class Ended(NamedTuple):
+    """How a command ended."""
+
+    status: int
+    """Its exit status; the negative number of the signal that ended it."""
+    timed_out: bool
+    interrupted: bool
+    seconds: float
+    torch: Torch
+    cuda: int
+    """The CUDA that its torch was built with: 11, 12 or 13."""
+    unanswered: tuple[str, ...]
+    """The functions that do nothing, by the numbers that `facts["unanswered"]` has."""
+    processes: tuple[Process, ...]
+    """Those that used the card, by their ranks."""
+
+
+def run(command: Sequence[str], setup: Setup, folder: Path) -> Ended:
+    """Run a command to its end; snapshots are written to `folder`, which is there and empty.
+
+    Raises UsageError for what cannot be run, NoCudaError for a torch that cannot run dry.
+    """
+    torch = torch_of(interpreter(command))
+    with tempfile.TemporaryDirectory(prefix="memreplay-") as libraries:
+        runtime = lay_out(torch.package, Path(libraries))
+        _check_card(setup.card, runtime.cuda)
+        variables = _environment(torch, runtime, setup, folder)
+        began = time.monotonic()
+        try:
+            child = subprocess.Popen(
+                command, env=variables, stdout=setup.stdout, stderr=setup.stderr
+            )
+        except OSError as error:
+            raise UsageError(f"{command[0]} does not run: {error.strerror or error}") from None
+        status, timed_out, interrupted = _wait(child, setup.timeout, folder)
+        seconds = time.monotonic() - began
+    processes = sorted(_processes(folder), key=_rank)
+    return Ended(
+        status,
+        timed_out,
+        interrupted,
+        seconds,
+        torch,
+        runtime.cuda,
+        runtime.unanswered,
+        tuple(processes),
+    )
+
+
+def _check_card(card: Card, cuda: int) -> None:
+    """Raises NoCudaError for a card that this CUDA has no kernels for."""
+    capability = f"{card.major}.{card.minor}"
+    least = _FIRST_CAPABILITY.get(cuda, (0, 0))
+    if (card.major, card.minor) < least:
+        raise NoCudaError(
+            f"{card.key} has compute capability {capability}, and this torch is for CUDA {cuda},"
+            f" which begins at {least[0]}.{least[1]}: take a torch for CUDA 12"
+        )
+    if cuda < 12 and card.major > 9:
+        raise NoCudaError(
+            f"{card.key} has compute capability {capability}, and this torch is for CUDA {cuda},"
+            " which ends at 9.0: take a later torch"
+        )
+
+
+def _environment(torch: Torch, runtime: Runtime, setup: Setup, folder: Path) -> dict[str, str]:
+    found = {name: text for name, text in os.environ.items() if name not in _NOT_PASSED}
+
+    def first(name: str, paths: Sequence[Path], separator: str) -> str:
+        before = [os.environ[name]] if os.environ.get(name) else []
+        return separator.join([*map(str, paths), *before])
+
+    found |= environment(setup.card, cuda=runtime.cuda, count=setup.cards, bytes=setup.total_bytes)
+    found |= {
+        "LD_PRELOAD": first("LD_PRELOAD", runtime.preload, ":"),
+        "PYTHONPATH": first("PYTHONPATH", [INSIDE], os.pathsep),
+        "MEMREPLAY_DRYRUN": str(folder),
+        "MEMREPLAY_DRYRUN_CARD": str(built("_gpu")),
+        "MEMREPLAY_DRYRUN_MORE": str(runtime.more),
+        "MEMREPLAY_DRYRUN_STACKS": setup.stacks,
+        "MEMREPLAY_GPU_CALLS": str(folder),
+    }
+    if setup.max_entries is not None:
+        found["MEMREPLAY_DRYRUN_ENTRIES"] = str(setup.max_entries)
+    if torch.cudnn is not None:
+        found["MEMREPLAY_CUDNN"] = str(torch.cudnn)
+    if setup.settings is not None:
+        # It had another name before PyTorch 2.9; where both are known, the later one counts.
+        found["PYTORCH_ALLOC_CONF"] = found["PYTORCH_CUDA_ALLOC_CONF"] = setup.settings
+    return found
+
+
+def _wait(
+    child: subprocess.Popen[bytes], timeout: float | None, folder: Path
+) -> tuple[int, bool, bool]:
+    """Its status; whether time was up; whether somebody pressed Ctrl-C, which the command got, too,
+    and ends by itself."""
+    pressed = 0
+
+    def press(*_: object) -> None:
+        nonlocal pressed
+        pressed += 1
+        if pressed > 2:  # it does not end, and somebody has no more patience
+            _tell(folder, child.pid, signal.SIGKILL)
+
+    with _handled(signal.SIGINT, press):
+        try:
+            return child.wait(timeout), False, pressed > 0
+        except subprocess.TimeoutExpired:
+            _tell(folder, child.pid, signal.SIGTERM)
+        try:
+            return child.wait(_LAST_SECONDS), True, pressed > 0
+        except subprocess.TimeoutExpired:
+            _tell(folder, child.pid, signal.SIGKILL)
+        return child.wait(), True, pressed > 0
+
+
+@contextmanager
+def _handled(number: signal.Signals, by: Any) -> Iterator[None]:
+    try:
+        before = signal.signal(number, by)
+    except ValueError:  # not the main thread: whoever is there has it
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
+
+
+def _tell(folder: Path, leader: int, number: signal.Signals) -> None:
+    """A signal to the command and to all processes that it started, in whatever group these are."""
+    mark = f"MEMREPLAY_DRYRUN={folder}".encode()
+    for entry in os.scandir("/proc"):
+        if not entry.name.isdecimal():
+            continue
+        pid = int(entry.name)
+        try:
+            ours = pid == leader or mark in Path("/proc", entry.name, "environ").read_bytes().split(
+                b"\0"
+            )
+            if ours:
+                os.kill(pid, number)
+        except OSError:  # it has ended, or is somebody else's
+            continue
+
+
+def _processes(folder: Path) -> Iterator[Process]:
+    pids = {int(path.stem) for path in folder.iterdir() if path.stem.isdecimal()}
+    for pid in pids:
+        base = folder / str(pid)
+        facts: dict[str, Any] = {}
+        beside = base.with_suffix(".json")
+        if beside.exists():
+            facts = json.loads(beside.read_text(encoding="utf-8"))
+        last, asked = _last_call(base.with_suffix(".calls"))
+        # A process that only asked how many cards there are used none.
+        if facts or asked:
+            pickle = base.with_suffix(".pickle") if facts else None
+            yield Process(pid, pickle, facts, last)
+
+
+def _last_call(path: Path) -> tuple[str, int]:
+    try:
+        name, _, asked = _CALLS.unpack_from(path.read_bytes())
+    except (OSError, struct.error):
+        return "", 0
+    return name.partition(b"\0")[0].decode("ascii", "replace"), asked
+
+
+def _rank(process: Process) -> tuple[int, int]:
+    rank = process.facts.get("rank")
+    return (rank if isinstance(rank, int) else 1 << 30, process.pid)
+
+
+def discard(folder: Path) -> None:
+    """Remove what a run has left in its folder."""
+    shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,111 @@
+"""Which Python a command runs, and the torch that it has."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from memreplay.dryrun.runtime import NoCudaError
+from memreplay.errors import UsageError
+
+_PYTHON = re.compile(r"(?:python|pypy)[\d.]*t?$")
+# How many bytes a kernel looks at for `#!`, and more for what pip writes where that is too short.
+_FIRST_BYTES = 4096
+
+# Found and not imported: that would take seconds, and could do anything.
+_ASK = """
+import importlib.util, sys
+spec = importlib.util.find_spec("torch")
+print(*(spec.submodule_search_locations or [""] if spec else [""])[:1])
+if spec:
+    from importlib import metadata
+    print(metadata.version("torch"))
+    print(*metadata.requires("torch") or (), sep="\\n")
+"""
+
+
+class Torch(NamedTuple):
+    """The torch of a Python."""
+
+    python: str
+    """The interpreter."""
+    package: Path
+    """Its folder."""
+    version: str
+    cudnn: int | None
+    """The version of cuDNN that it was built for, as cudnnGetVersion says it; None if it is not
+    said."""
+
+
+def interpreter(command: Sequence[str]) -> str:
+    """The Python that a command runs: itself, that of a script's first line, else the one that
+    `python3` is. Raises UsageError for a command that cannot be found."""
+    found = shutil.which(command[0])
+    if found is None:
+        there = os.path.exists(command[0])
+        hint = f"; to run a script: python {command[0]}" if there else ""
+        raise UsageError(f"{command[0]}: there is no such command{hint}")
+    if _PYTHON.match(os.path.basename(found)):
+        return found
+    words = _first_line(found)
+    if words and os.path.basename(words[0]) == "env":
+        words = [one for one in words[1:] if not one.startswith("-") and "=" not in one]
+    for word in words:
+        if _PYTHON.match(os.path.basename(word)):
+            return shutil.which(word) or word
+    return shutil.which("python3") or shutil.which("python") or sys.executable
+
+
+def _first_line(path: str) -> list[str]:
+    """What the first line of a script runs; of pip's scripts with a long path, which are one of sh
+    that runs Python, the second."""
+    with open(path, "rb") as file:
+        start = file.read(_FIRST_BYTES)
+    if not start.startswith(b"#!"):
+        return []
+    lines = start[2:].decode("utf-8", "replace").split("\n")
+    if len(lines) > 1 and lines[1].startswith("'''exec'"):
+        lines[0] = lines[1][len("'''exec'") :]
+    try:
+        return shlex.split(lines[0])
+    except ValueError:
+        return []
+
+
+def torch_of(python: str) -> Torch:
+    """The torch of a Python. Raises NoCudaError where it has none."""
+    try:
+        asked = subprocess.run(
+            [python, "-c", _ASK], capture_output=True, text=True, check=False, timeout=60
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UsageError(f"{python} does not run: {error}") from None
+    lines = asked.stdout.splitlines()
+    if asked.returncode or not lines:
+        last = asked.stderr.strip().splitlines()[-1:] or [f"exit code {asked.returncode}"]
+        raise UsageError(f"{python} does not run: {last[0]}")
+    if not lines[0]:
+        raise NoCudaError(
+            f"{python} has no torch; `{python} -m pip install --no-deps torch` is enough for a dry"
+            " run, without NVIDIA's libraries (torch needs filelock, typing-extensions, sympy,"
+            " networkx, jinja2 and fsspec, too)"
+        )
+    version = lines[1] if len(lines) > 1 else ""
+    return Torch(python, Path(lines[0]), version, _cudnn(lines[2:]))
+
+
+def _cudnn(requirements: list[str]) -> int | None:
+    """The version in `nvidia-cudnn-cu13==9.26.0.51`; until cuDNN 8 its number had a digit less."""
+    for one in requirements:
+        found = re.match(r"nvidia-cudnn-cu\d+==(\d+)\.(\d+)\.(\d+)", one)
+        if found:
+            major, minor, patch = map(int, found.groups())
+            return major * (10000 if major >= 9 else 1000) + minor * 100 + patch
+    return None

@@ -1,0 +1,157 @@
+"""Figures that differ from PyTorch's are noticed: the model allocator stands for it here."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.allocator import MIB, Device, Machine
+from tests.truth.cases import CASES, PROGRAMS, WITH_OLDER, Case
+from tests.truth.compare import _size, compare
+
+
+class Told:
+    """What the process of a program would have been told."""
+
+    def __init__(self) -> None:
+        self.machine = Machine()
+        self.machine.begin_recording()
+        self.moments: list[dict[str, Any]] = []
+
+    @property
+    def device(self) -> Device:
+        return self.machine.devices[0]
+
+    def moment(self) -> None:
+        segments = [one | {"device": 0} for one in self.device.segments()]
+        blocks = [block for one in segments for block in one["blocks"]]
+        live = [one for one in blocks if one["state"] != "inactive"]
+        kept = [one for one in live if one["state"] == "active_allocated"]
+        now = {
+            "requested": sum(one["requested_size"] for one in live),
+            "active": sum(one["size"] for one in live),
+            "allocated": sum(one["size"] for one in kept),
+            "reserved": sum(one["total_size"] for one in segments),
+        }
+        before = self.moments[-1]["figures"][0] if self.moments else {}
+        figures: dict[str, Any] = {
+            name: {
+                "current": n_bytes,
+                "peak": max(n_bytes, before[name]["current"] if before else 0),
+            }
+            for name, n_bytes in now.items()
+        }
+        figures["held"] = {"current": sum(one["requested_size"] for one in kept)}
+        self.device.record_snapshot()
+        self.moments.append(
+            {
+                "snapshot": len(self.moments),
+                "figures": [figures],
+                "segments": segments,
+                "ooms": [0],
+            }
+        )
+
+    def truth(self) -> dict[str, Any]:
+        found = {"moments": self.moments, "taken": len(self.moments), "leaks": None}
+        return found | {name: [] for name in ("steps", "peaks", "stepped", "ooms", "categories")}
+
+
+def told() -> Told:
+    found = Told()
+    found.moment()
+    blocks = []
+    for size in (100, 3 * MIB, 7, 30 * MIB, MIB):
+        blocks.append(found.device.malloc(size))
+        found.moment()
+    for block in (blocks[0], blocks[3]):
+        assert block is not None
+        found.device.free(block)
+        found.moment()
+    return found
+
+
+def figures(folder: Path, found: Told, change: Callable[[Any], None] = lambda _: None) -> Any:
+    snapshot, _ = found.machine.dump()
+    truth = found.truth()
+    change(truth)
+    path = folder / "1.pickle"
+    path.write_bytes(pickle.dumps(snapshot))
+    path.with_suffix(".truth").write_bytes(pickle.dumps(truth))
+    return compare(Case("gpt"), path)
+
+
+def test_all_figures_are_equal(tmp_path: Path) -> None:
+    found = figures(tmp_path, told())
+    assert found.wrong == []
+    assert found.estimated == 0
+    # Five measures at eight moments, peaks of four between them, and each moment's map.
+    assert found.equal > 5 * 8 + 4 * 7 + 8 * 2
+
+
+def add(measure: str, of: str, n_bytes: int) -> Callable[[Any], None]:
+    def change(truth: Any) -> None:
+        truth["moments"][4]["figures"][0][measure][of] += n_bytes
+
+    return change
+
+
+@pytest.mark.parametrize("measure", ["requested", "active", "allocated", "reserved", "held"])
+def test_a_moment_that_differs(tmp_path: Path, measure: str) -> None:
+    (wrong,) = figures(tmp_path, told(), add(measure, "current", 1)).wrong
+    assert wrong.what.startswith(f"{measure} at event ")
+    assert wrong.truth == wrong.memreplay + 1
+
+
+@pytest.mark.parametrize("measure", ["requested", "active", "allocated", "reserved"])
+def test_a_peak_that_differs(tmp_path: Path, measure: str) -> None:
+    """In the midst, then that of all, which is the higher of them."""
+    assert len(figures(tmp_path, told(), add(measure, "peak", -1)).wrong) >= 1
+    found = figures(tmp_path, told(), add(measure, "peak", 1 << 40)).wrong
+    assert [one.what.split(", ")[0] for one in found] == [measure] * 2
+
+
+def of_block(name: str, value: Any) -> Callable[[Any], None]:
+    def change(truth: Any) -> None:
+        truth["moments"][6]["segments"][0]["blocks"][0][name] = value
+
+    return change
+
+
+@pytest.mark.parametrize("name, value", [("size", 513), ("state", "active_pending_free")])
+def test_a_block_that_differs(tmp_path: Path, name: str, value: Any) -> None:
+    (wrong,) = figures(tmp_path, told(), of_block(name, value)).wrong
+    assert wrong.what.startswith("blocks at ")
+
+
+def test_what_was_not_found(tmp_path: Path) -> None:
+    def change(truth: Any) -> None:
+        truth["ooms"] = [("", "capacity")]
+        truth["leaks"] = []
+        truth["moments"][-1]["ooms"] = [1]
+
+    wrong = figures(tmp_path, told(), change).wrong
+    assert [one.what for one in wrong] == [
+        "requests that failed",
+        "oom: how many",
+        "leaks: judged",
+    ]
+
+
+@pytest.mark.parametrize(
+    "n_bytes, text",
+    [(7, "7 bytes"), (1 << 30, "1024.00 MiB"), ((1 << 30) + 1, "1.00 GiB"), (1536, "1.50 KiB")],
+)
+def test_sizes_as_pytorch_writes_them(n_bytes: int, text: str) -> None:
+    assert _size(n_bytes) == text
+
+
+def test_cases() -> None:
+    assert len({case.program for case in CASES}) >= 25
+    assert len({case.name for case in CASES}) == len(CASES) >= 60
+    assert {case.program for case in CASES} == {path.stem for path in PROGRAMS.glob("*.py")}
+    assert set(WITH_OLDER) <= {(case.program, case.settings) for case in CASES}

@@ -1,0 +1,127 @@
+"""Which programs run, under which allocator settings, on which cards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+PROGRAMS = Path(__file__).parent / "programs"
+
+EXPANDABLE = "expandable_segments:True"
+SPLIT = "max_split_size_mb:40"
+ROUNDED = "max_split_size_mb:30,max_non_split_rounding_mb:60"
+POWERS = "roundup_power2_divisions:4"
+INTERVALS = "roundup_power2_divisions:[256:1,512:2,1024:4,>:8]"
+COLLECTED = "garbage_collection_threshold:0.4"
+SEGMENTS = "large_segment_size_mb:40"
+ALL = f"{POWERS},{SPLIT},{COLLECTED}"
+
+SMALL = f"bytes={3 << 30}"
+T4 = "bytes=15655829504;major=7;minor=5;sms=40"
+LAGGING = "lag=7"
+TWO = "count=2"
+
+NOT_FROM_THE_START = {"late"}
+
+
+class Case(NamedTuple):
+    """A program and what it runs under."""
+
+    program: str
+    settings: str = ""
+    card: str = ""
+    entries: int = 0
+    """The recorder's ring; 0 for one without end."""
+
+    @property
+    def name(self) -> str:
+        ring = f"{self.entries} entries" if self.entries else ""
+        return ", ".join(filter(None, (self.program, self.settings, self.card, ring)))
+
+    @property
+    def whole(self) -> bool:
+        """Whether the recording is: begun with the program, nothing dropped."""
+        return not self.entries and self.program not in NOT_FROM_THE_START
+
+    def told(self, cuda: int) -> dict[str, object]:
+        """What the server is told of it."""
+        environment = {"MEMREPLAY_GPU": f"cuda={cuda};{self.card}"}
+        if self.settings:
+            environment["PYTORCH_ALLOC_CONF"] = self.settings
+            environment["PYTORCH_CUDA_ALLOC_CONF"] = self.settings
+        if self.entries:
+            environment["MEMREPLAY_DRYRUN_ENTRIES"] = str(self.entries)
+        path = PROGRAMS / f"{self.program}.py"
+        return {"name": self.name, "program": str(path), "environment": environment}
+
+
+CARDS = {
+    "oom": T4,
+    "oom_caught": T4,
+    "oom_fragmented": SMALL,
+    "oom_pending": SMALL,
+    "oom_retried": SMALL,
+    "limited": T4,
+    "streams": LAGGING,
+    "two_devices": TWO,
+}
+"""What a program is made for, where that is not an A100."""
+
+MORE: dict[str, tuple[str, ...]] = {
+    "gpt": (EXPANDABLE, POWERS, SEGMENTS),
+    "gpt_checkpointed": (EXPANDABLE,),
+    "gpt_autocast": (INTERVALS,),
+    "lengths": (EXPANDABLE, SPLIT, INTERVALS, SEGMENTS),
+    "leak": (EXPANDABLE,),
+    "serving": (EXPANDABLE, SPLIT, ROUNDED, POWERS, INTERVALS, SEGMENTS, ALL),
+    "boundaries": (EXPANDABLE, SPLIT, ROUNDED, POWERS, INTERVALS, SEGMENTS),
+    "cache_by_cat": (EXPANDABLE, POWERS),
+    "streams": (EXPANDABLE, ALL),
+    "graphs": (EXPANDABLE, "graph_capture_record_stream_reuse:True"),
+    "pools": (EXPANDABLE,),
+    "oom": (EXPANDABLE,),
+    "oom_caught": (EXPANDABLE, SPLIT),
+    "oom_retried": (EXPANDABLE, SPLIT),
+    "emptied": (EXPANDABLE, SEGMENTS),
+    "limited": (EXPANDABLE, COLLECTED),
+    "late": (EXPANDABLE,),
+    "two_devices": (EXPANDABLE,),
+    "threads": (EXPANDABLE, "release_lock_on_cudamalloc:True"),
+    "views": (INTERVALS,),
+    "pinned": ("pinned_use_cuda_host_register:True,pinned_num_register_threads:2",),
+}
+"""Settings that a program runs under besides none."""
+
+CASES = [
+    *(
+        Case(path.stem, settings, CARDS.get(path.stem, ""))
+        for path in sorted(PROGRAMS.glob("*.py"))
+        for settings in ("", *MORE.get(path.stem, ()))
+    ),
+    Case("serving", "", SMALL),
+    Case("serving", EXPANDABLE, SMALL),
+    Case("streams", ""),
+    Case("pinned", "", LAGGING),
+    Case("gpt", "", T4),
+    Case("gpt", "", entries=1500),
+    Case("streams", EXPANDABLE, LAGGING, entries=200),
+    Case("serving", "", entries=400),
+]
+
+WITH_OLDER = (
+    ("gpt", ""),
+    ("gpt_autocast", ""),
+    ("gpt_checkpointed", EXPANDABLE),
+    ("lengths", SPLIT),
+    ("leak", ""),
+    ("serving", EXPANDABLE),
+    ("serving", POWERS),
+    ("boundaries", ""),
+    ("streams", ""),
+    ("graphs", ""),
+    ("oom_caught", ""),
+    ("oom_retried", ""),
+    ("late", ""),
+    ("two_devices", ""),
+)
+"""What an older torch runs, too."""

@@ -1,0 +1,282 @@
+"""One program's figures: what memreplay says of its snapshot, and what PyTorch said meanwhile."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import memreplay as mr
+from memreplay.analysis.trust.trust import verdict
+from memreplay.snapshot.model import MEASURES, MeasureName
+from tests.truth.cases import Case
+
+STATES = {"in_use": "active_allocated", "pending": "active_pending_free", "free": "inactive"}
+
+
+class Figure(NamedTuple):
+    """A figure, and where it is one."""
+
+    what: str
+    truth: Any
+    memreplay: Any
+
+
+class Compared(NamedTuple):
+    """The figures of a case."""
+
+    equal: int
+    wrong: list[Figure]
+    estimated: int
+    """Figures that memreplay says it does not know exactly: not compared."""
+
+
+def compare(case: Case, snapshot: Path) -> Compared:
+    """All figures of the process that wrote this snapshot."""
+    with snapshot.with_suffix(".truth").open("rb") as file:
+        truth = pickle.load(file)
+    snap = mr.open(os.fspath(snapshot))
+    equal, wrong, estimated = 0, [], 0
+    for figure in _figures(case, snap, truth):
+        if figure is None:
+            estimated += 1
+        elif figure.truth == figure.memreplay:
+            equal += 1
+        else:
+            wrong.append(figure)
+    return Compared(equal, wrong, estimated)
+
+
+def _figures(case: Case, snap: mr.Snapshot, truth: dict[str, Any]) -> Iterator[Figure | None]:
+    devices = len(truth["moments"][0]["figures"])
+    for device in range(devices):
+        if device not in snap.devices:
+            peak = max(one["figures"][device]["reserved"]["peak"] for one in truth["moments"])
+            yield Figure(f"device {device}: it has nothing", peak, 0)
+            continue
+        yield from _of_device(case, snap, device, truth)
+    if truth["ooms"] or case.whole:
+        yield from _ooms(snap, truth)
+    if case.whole:
+        yield from _steps(snap, truth)
+    yield from _leaks(snap, truth)
+    yield from _categories(snap, truth)
+
+
+def _of_device(
+    case: Case, snap: mr.Snapshot, device: int, truth: dict[str, Any]
+) -> Iterator[Figure | None]:
+    replay = snap.replay(device)
+    events = _places(snap, device, truth["taken"])
+    name = f"device {device}, " if device else ""
+    for measure in MEASURES:
+        usage = replay.measure(measure)
+        trust = verdict(snap, usage)
+        if case.whole:
+            yield Figure(
+                f"{name}{measure}: trusted and exact",
+                (True, True, ()),
+                (trust.trusted, trust.exact, trust.reasons),
+            )
+        if not trust.exact:
+            for _ in truth["moments"]:
+                yield None
+            continue
+        yield from _over_time(f"{name}{measure}", usage, measure, device, truth, events)
+    blocks = verdict(snap, replay.measure("active")).exact
+    for one in truth["moments"]:
+        at = events[one["snapshot"]]
+        if "segments" in one and at is not None:
+            if not blocks:
+                yield None
+                continue
+            want = _blocks(one["segments"], device)
+            found = _mapped(snap, device, at)
+            yield Figure(f"{name}segments at {at}", len(want), len(found))
+            for mine, other in zip(want, found, strict=False):
+                if other[2] is None:  # events of an older torch do not say their pool
+                    yield None
+                    mine, other = (*mine[:2], *mine[3:]), (*other[:2], *other[3:])
+                yield Figure(f"{name}blocks at {at}", mine, other)
+    if case.whole:
+        counted = truth["moments"][-1]["ooms"][device]
+        yield Figure(f"{name}requests that failed", counted, len(replay.events_of("oom")))
+
+
+def _over_time(
+    name: str,
+    usage: Any,
+    measure: MeasureName,
+    device: int,
+    truth: dict[str, Any],
+    events: list[int | None],
+) -> Iterator[Figure]:
+    """At each moment, its peaks between them, and of all."""
+    last: int | None = None
+    peaks = []
+    for one in truth["moments"]:
+        at, figures = events[one["snapshot"]], one["figures"][device][measure]
+        if at is not None:
+            yield Figure(f"{name} at event {at}", figures["current"], usage.bytes_at(at))
+            if last is not None and "peak" in figures:
+                highest = usage.highest(last, at).bytes
+                yield Figure(f"{name}, peak of {last} to {at}", figures["peak"], highest)
+                peaks.append(figures["peak"])
+        last = at
+    if (
+        len(peaks) == len(truth["moments"]) - 1
+        and events[truth["moments"][0]["snapshot"]] is not None
+    ):
+        yield Figure(f"{name}, peak", max(peaks), usage.peak.bytes)
+    yield Figure(f"{name}, end", figures["current"], usage.final_bytes)
+
+
+def _places(snap: mr.Snapshot, device: int, taken: int) -> list[int | None]:
+    """The event of each moment; None where the recorder has dropped it."""
+    rows = snap.events.device == device
+    actions = snap.events.action[rows].tolist()
+    kinds = {code for code in set(actions) if snap.action_name(code) == "snapshot"}
+    places: list[int | None] = [i for i, code in enumerate(actions) if code in kinds]
+    assert len(places) <= taken, "others took snapshots"
+    return [None] * (taken - len(places)) + places
+
+
+def _blocks(segments: Any, device: int) -> list[Any]:
+    """PyTorch's segments, with their blocks."""
+    return sorted(
+        (
+            segment["address"],
+            segment["total_size"],
+            tuple(segment["segment_pool_id"]),
+            segment["stream"],
+            [
+                (
+                    block["address"],
+                    block["size"],
+                    block["state"],
+                    0 if block["state"] == "inactive" else block["requested_size"],
+                )
+                for block in segment["blocks"]
+            ],
+        )
+        for segment in segments
+        if segment["device"] == device
+    )
+
+
+def _mapped(snap: mr.Snapshot, device: int, event: int) -> list[Any]:
+    """memreplay's."""
+    report = mr.fragmentation(
+        snap, at=mr.When("event", event), blocks=True, top=0, device=device
+    ).devices[0]
+    return sorted(
+        (
+            segment.address,
+            segment.reserved_bytes,
+            segment.pool,
+            segment.stream,
+            [
+                (block.address, block.bytes, STATES[block.state], block.requested_bytes)
+                for block in segment.blocks
+            ],
+        )
+        for segment in report.map
+    )
+
+
+# --- why a request failed ------------------------------------------------------------------------
+
+_ASKED = re.compile(r"Tried to allocate ([\d.]+ \w+)")
+_CARD = re.compile(r"total capacity of ([\d.]+ \w+) of which ([\d.]+ \w+) is free")
+_ALLOCATED = re.compile(
+    r"Of the allocated memory ([\d.]+ \w+) is allocated by PyTorch, "
+    r"(?:with ([\d.]+ \w+) allocated in private pools[^,]*, )?"
+    r"and ([\d.]+ \w+) is reserved by PyTorch but unallocated"
+)
+
+
+def _ooms(snap: mr.Snapshot, truth: dict[str, Any]) -> Iterator[Figure]:
+    found = [one for device in mr.oom(snap).devices for one in device.ooms]
+    yield Figure("oom: how many", len(truth["ooms"]), len(found))
+    for (text, cause), one in zip(truth["ooms"], found, strict=False):
+        if cause is not None:
+            yield Figure("oom: cause", cause, one.cause)
+        asked, card, allocated = (kind.search(text) for kind in (_ASKED, _CARD, _ALLOCATED))
+        if not (asked and card and allocated):
+            raise ValueError(f"an error of another form: {text}")
+        yield Figure("oom: asked", asked[1], _size(one.request_bytes))
+        yield Figure("oom: free", card[2], _size(one.device_free_bytes or 0))
+        yield Figure("oom: allocated", allocated[1], _size(one.allocated_bytes))
+        cached = one.reserved_bytes - one.allocated_bytes
+        yield Figure("oom: reserved, not allocated", allocated[3], _size(cached))
+
+
+def _size(n_bytes: int) -> str:
+    """As PyTorch writes it."""
+    for name, unit in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if n_bytes > unit:
+            return f"{n_bytes / unit:.2f} {name}"
+    return f"{n_bytes} bytes"
+
+
+# --- steps, leaks, categories --------------------------------------------------------------------
+
+
+def _steps(snap: mr.Snapshot, truth: dict[str, Any]) -> Iterator[Figure]:
+    peaks = truth["peaks"]
+    for first, last in truth["steps"]:
+        peaks.append(_peak(truth, first, last))
+    if peaks:
+        found = mr.steps(snap, measure="allocated", annotation="truth_step").devices[0]
+        yield from _each_step("steps by name", peaks, found.steps)
+    if truth["stepped"]:
+        found = mr.steps(snap, measure="allocated").devices[0]
+        # What comes before the first end is no step of its own: all that is set up is in it.
+        peaks = [_peak(truth, *pair) for pair in pairwise(truth["stepped"])]
+        yield from _each_step("steps", peaks, found.steps)
+
+
+def _each_step(what: str, peaks: list[int], steps: Any) -> Iterator[Figure]:
+    yield Figure(f"{what}: how many", len(peaks), len(steps))
+    for i, (peak, step) in enumerate(zip(peaks, steps, strict=False)):
+        yield Figure(f"{what}: peak of {i}", peak, step.peak_bytes)
+
+
+def _peak(truth: dict[str, Any], first: int, last: int) -> int:
+    """Of `torch.cuda.max_memory_allocated()` between two moments."""
+    inside = [one for one in truth["moments"] if first < one["snapshot"] <= last]
+    return max(int(one["figures"][0]["allocated"]["peak"]) for one in inside)
+
+
+def _leaks(snap: mr.Snapshot, truth: dict[str, Any]) -> Iterator[Figure]:
+    if truth["leaks"] is None:
+        return
+    found = mr.leaks(snap).devices[0]
+    yield Figure("leaks: judged", True, found.judged)
+    places = {(one.frames[0].file, one.frames[0].line): one for one in found.leaks}
+    yield Figure("leaks: where", {leak[:2] for leak in truth["leaks"]}, set(places))
+    for file, line, rate in truth["leaks"]:
+        one = places.get((file, line))
+        if one is not None and abs(one.bytes_per_step - rate) > one.bytes_per_step_error:
+            # A leak in each third step has a rate that is known but for so much.
+            yield Figure(f"leaks: rate of line {line}", rate, one.bytes_per_step)
+        else:
+            yield Figure(f"leaks: rate of line {line}", rate, rate)
+
+
+def _categories(snap: mr.Snapshot, truth: dict[str, Any]) -> Iterator[Figure]:
+    if not truth["categories"]:
+        return
+    events = _places(snap, 0, truth["taken"])
+    for moment, sums in truth["categories"]:
+        at = events[moment]
+        assert at is not None
+        device = mr.categories(snap, when=mr.When("event", at)).devices[0]
+        for name, n_bytes in sums.items():
+            category = name.replace("_", " ")
+            found = sum(rule.bytes for rule in device.rules if rule.category == category)
+            yield Figure(f"categories at {at}: {category}", n_bytes, found)

@@ -1,0 +1,19 @@
+"""Asks for more than is left, which is there once the cache is given back."""
+
+import os
+
+import torch
+
+kept = torch.empty(300 << 20, dtype=torch.uint8, device="cuda")
+for i in range(20):
+    # Of sizes that no cached block serves.
+    live = [
+        torch.empty((231 + 4 * i + j) << 20, dtype=torch.uint8, device="cuda") for j in range(6)
+    ]
+    del live[i % 3 :: 3]
+    torch.empty(400 << 20, dtype=torch.uint8, device="cuda")
+    del live
+    torch.empty((1600 + 4 * i) << 20, dtype=torch.uint8, device="cuda")
+if "PYTORCH_ALLOC_CONF" not in os.environ:  # some settings make it unnecessary
+    assert torch.cuda.memory_stats()["num_alloc_retries"] > 0
+assert torch.cuda.memory_stats()["num_ooms"] == 0

@@ -1,0 +1,87 @@
+"""Runs programs dry, each in a process of its own, with one import of torch for all of them.
+
+It is started with the libraries of a dry run preloaded, the recording of one (`sitecustomize`) on
+the path, and reads cases from its input, a line of JSON each; of each that ends it writes a line.
+A case's process is a fork of this one, in which CUDA was not touched yet: card and allocator
+settings are read when it is.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import sys
+import time
+import traceback
+import types
+from typing import Any
+
+import torch
+import torch._dynamo  # what optimizers import, which takes as long as torch itself
+
+from tests.truth import told
+
+AT_ONCE = 2
+
+# The callbacks of Python's that say which blocks are let go: an exception that is on its way while
+# a block is freed is lost by them, and programs here fail on purpose.
+vars(torch._C).pop("_activate_gpu_trace", None)
+
+
+def serve() -> None:
+    """Two at a time, as there are processors."""
+    running: dict[int, tuple[str, float]] = {}
+    for line in sys.stdin:
+        case = json.loads(line)
+        if len(running) >= AT_ONCE:
+            say(*os.wait(), running)
+        sys.stdout.flush()
+        pid = os.fork()
+        if not pid:
+            run(case)
+        running[pid] = case["name"], time.monotonic()
+    while running:
+        say(*os.wait(), running)
+
+
+def say(pid: int, status: int, running: dict[int, tuple[str, float]]) -> None:
+    name, began = running.pop(pid)
+    took = time.monotonic() - began
+    print(json.dumps({"name": name, "pid": pid, "status": status, "seconds": took}), flush=True)
+
+
+def run(case: dict[str, Any]) -> None:
+    """A case, in its own process, which ends here."""
+    status = 1
+    try:
+        os.environ.update(case["environment"])
+        torch.cuda._lazy_call(told.begin)
+        program(case["program"])
+        told.end(os.path.join(os.environ["MEMREPLAY_DRYRUN"], f"{os.getpid()}.truth"))
+        atexit._run_exitfuncs()  # which writes the snapshot
+        status = 0
+    except BaseException:
+        print(f"{case['name']}:", file=sys.stderr)
+        traceback.print_exc()
+    sys.stderr.flush()
+    os._exit(status)  # without the end of a Python that has torch, which takes a while
+
+
+def program(path: str) -> None:
+    """Run a script; one that runs out of memory has said why it is to."""
+    with open(path, encoding="utf-8") as file:
+        code = compile(file.read(), path, "exec")
+    module = types.ModuleType("__main__")
+    module.__file__ = path
+    sys.modules["__main__"] = module
+    sys.argv[:] = [path]
+    try:
+        exec(code, module.__dict__)
+    except torch.OutOfMemoryError as error:
+        if "FAILS" not in module.__dict__:
+            raise
+        told.oom(error, module.__dict__["FAILS"])
+
+
+serve()

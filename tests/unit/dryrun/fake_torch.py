@@ -1,0 +1,191 @@
+"""A torch of the tests' own: it has the names that a recording calls, and asks the card for memory.
+
+`torch.take(BYTES)` allocates, `torch.cuda.init()` starts CUDA. A snapshot has each allocation as a
+segment of its own, and the arguments of the recording under the key `asked`.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+
+from tests.conftest import ROOT
+
+COMPILER = (sysconfig.get_config_var("CC") or "cc").split()[0]
+MIB, GIB = 1 << 20, 1 << 30
+
+TORCH = {
+    "__init__": f"""
+import sys
+sys.path.append({str(ROOT)!r})
+__version__ = "9.9"
+from . import _C, cuda
+from .cuda.memory import OutOfMemoryError, take
+""",
+    "_C": """
+active = False
+def _activate_gpu_trace():
+    global active
+    active = True
+""",
+    "cuda/__init__": """
+import ctypes, os
+from . import memory
+queued, started = [], False
+def library():
+    return ctypes.CDLL(os.path.join(os.path.dirname(__file__), "../lib/libtorch_cuda.so"))
+def _lazy_call(call):
+    call() if started else queued.append(call)
+def init():
+    global started
+    if not started:
+        started = True
+        for call in queued:
+            call()
+def device_count():
+    return library().count() if os.environ.get("LD_PRELOAD") else 2
+def memory_stats(device):
+    return {"device": device, **memory.statistics.get(device, {})}
+class Properties:
+    name, total_memory = os.environ.get("MEMREPLAY_GPU_NAME", "A card"), 1 << 30
+def get_device_properties(device):
+    if os.environ.get("LD_PRELOAD"):
+        Properties.total_memory = memory.sizes()[1]
+    return Properties
+""",
+    "cuda/memory": """
+import ctypes, sys
+from tests.build import SnapshotBuilder
+asked, made, statistics = [], SnapshotBuilder(devices=8), {}
+PAGE = 2 << 20
+class OutOfMemoryError(RuntimeError):
+    pass
+def sizes():
+    from . import library
+    left, whole = ctypes.c_size_t(), ctypes.c_size_t()
+    library().sizes(ctypes.byref(left), ctypes.byref(whole))
+    return left.value, whole.value
+def take(size, device=0):
+    from . import init, library
+    init()
+    by = sys._getframe(1)
+    frames = [(by.f_code.co_name, by.f_code.co_filename, by.f_lineno)]
+    one = statistics.setdefault(device, {"num_ooms": 0, "num_alloc_retries": 0})
+    library().choose(device)
+    at, whole = ctypes.c_void_p(), -(-size // PAGE) * PAGE
+    if library().take(ctypes.byref(at), ctypes.c_size_t(whole)):
+        one["num_ooms"] += 1
+        made.oom(size, sizes()[0], device, frames=frames)
+        raise OutOfMemoryError(f"CUDA out of memory. Tried to allocate {size} bytes.\\nMore.")
+    made.segment_alloc(at.value, whole, device, frames=frames)
+    made.alloc(at.value, size, device, frames=frames)
+    made.segment(at.value, whole, device, blocks=[made.block(at.value, whole, size)])
+    one["allocation.all.allocated"] = one.get("allocation.all.allocated", 0) + 1
+    for name, more in (("reserved", whole), ("allocated", whole), ("requested", size)):
+        one[f"{name}_bytes.all.peak"] = one.get(f"{name}_bytes.all.peak", 0) + more
+def _record_memory_history(enabled="all", **options):
+    asked.append([enabled, options])
+def _snapshot():
+    return {**made.build(), "asked": asked}
+def _dump_snapshot(filename="dump_snapshot.pickle"):
+    import pickle
+    with open(filename, "wb") as file:
+        pickle.dump(_snapshot(), file)
+""",
+    "cuda/_gpu_trace": """
+callbacks = []
+def register_callback_for_memory_allocation(call):
+    callbacks.append(call)
+def register_callback_for_memory_deallocation(call):
+    callbacks.append(call)
+""",
+}
+
+# What of it is in C, and linked to NVIDIA's libraries. Functions that read have names by which
+# PyTorch's are known.
+LIBRARY = """
+#include <stddef.h>
+int cudaMalloc(void **, size_t), cudaMemGetInfo(size_t *, size_t *), cudaSetDevice(int);
+int cudaGetDeviceCount(int *), cudaMemcpy(void *, void *, size_t, int);
+int cudnnDropoutGetStatesSize(void *, size_t *), cusparseStrangeGetSize(int), cusparseStrange(int);
+int take(void **at, size_t bytes) { return cudaMalloc(at, bytes); }
+int sizes(size_t *left, size_t *whole) { return cudaMemGetInfo(left, whole); }
+int choose(int device) { return cudaSetDevice(device); }
+int count(void) { int n = 0; cudaGetDeviceCount(&n); return n; }
+int nonzero_cuda(void) {
+    char value[4]; void *at; cudaMalloc(&at, 4); return cudaMemcpy(value, at, 4, 2) + 7;
+}
+int _local_scalar_dense_cuda(void) {
+    char value[4]; void *at; cudaMalloc(&at, 4); return cudaMemcpy(value, at, 4, 2) + 7;
+}
+int workspace(void) { size_t bytes; return cudnnDropoutGetStatesSize(0, &bytes); }
+int strange(void) { return cusparseStrangeGetSize(1) + cusparseStrange(2); }
+"""
+METADATA = """Metadata-Version: 2.1
+Name: torch
+Version: 9.9
+Requires-Dist: filelock
+Requires-Dist: nvidia-cudnn-cu13==9.26.0.51; platform_system == "Linux"
+"""
+
+
+def compile_(folder: Path, text: str, name: str, *options: str) -> Path:
+    """A program or a library of this C code."""
+    source = folder / f"{name}.c"
+    source.write_text(text)
+    path = folder / name
+    subprocess.run([COMPILER, "-w", "-o", path, source, *options], check=True)
+    source.unlink()
+    return path
+
+
+def library_of(text: str, folder: Path, nvidia: tuple[str, ...]) -> Path:
+    """A libtorch_cuda.so that needs these libraries of NVIDIA's, which are not there."""
+    theirs = []
+    for name in nvidia:
+        nothing = f"int nothing_of_{name[3:7]};"
+        theirs.append(compile_(folder, nothing, name, "-shared", f"-Wl,-soname,{name}"))
+    options = ("-shared", "-fPIC", "-Wl,--no-as-needed", *map(str, theirs))
+    made = compile_(folder, text, "libtorch_cuda.so", *options)
+    for path in theirs:
+        path.unlink()
+    return made
+
+
+@functools.cache
+def compiled() -> bytes:
+    """The library in C of this torch: compiled once in a process."""
+    with tempfile.TemporaryDirectory() as folder:
+        return library_of(LIBRARY, Path(folder), ("libcudart.so.13", "libcudnn.so.9")).read_bytes()
+
+
+def write_torch(folder: Path, *, library: bool = True) -> Path:
+    """That torch, to be imported from a folder; returns its package."""
+    package = folder / "torch"
+    for name, text in TORCH.items():
+        path = package / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (package / "lib").mkdir()
+    if library:
+        (package / "lib/libtorch_cuda.so").write_bytes(compiled())
+    about = folder / "torch-9.9.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text(METADATA)
+    return package
+
+
+def python_without(folder: Path) -> Path:
+    """A Python with nothing but its own library: a virtual environment without pip."""
+    made = folder / "bare"
+    (made / "bin").mkdir(parents=True)
+    python = made / "bin/python3"
+    python.symlink_to(os.path.realpath(sys.executable))
+    home = os.path.dirname(os.path.realpath(sys.executable))
+    (made / "pyvenv.cfg").write_text(f"home = {home}\ninclude-system-site-packages = false\n")
+    return python

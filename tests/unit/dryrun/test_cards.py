@@ -1,0 +1,191 @@
+"""The cards: each has all that is read of it, and is found by what people call it."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+import sys
+from ctypes import byref, c_char, c_int, c_size_t
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memreplay.dryrun.cards import CARDS, EXACT, OF_ANOTHER, TO_GIB, TO_MIB, Card, environment, find
+from memreplay.dryrun.runtime import built
+from memreplay.errors import UsageError
+
+GIB = 1 << 30
+BY_KEY = {card.key: card for card in CARDS}
+
+
+def loaded(folder: Path, variables: dict[str, str]) -> Any:
+    """The library that stands for the card, which reads its variables when it is first asked."""
+    library = ctypes.CDLL(str(shutil.copy(built("_gpu"), folder / "gpu.so")))
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        library.cudaGetDeviceCount(byref(c_int()))
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+    return library
+
+
+def attribute(gpu: Any, which: int) -> int:
+    value = c_int()
+    assert gpu.cudaDeviceGetAttribute(byref(value), which, 0) == 0
+    return value.value
+
+
+def test_those_that_are_promised() -> None:
+    promised = (
+        "T4 A10G L4 L40S RTX3090 RTX4090 RTX5090 V100-16 V100-32 A100-40 A100-80 H100 H200 B200"
+    )
+    assert set(promised.split()) <= BY_KEY.keys()
+
+
+def test_no_two_are_called_alike() -> None:
+    assert len(BY_KEY) == len({card.name for card in CARDS}) == len(CARDS)
+    for card in CARDS:
+        for name in (card.key, card.name):
+            assert find(name) is card
+
+
+@pytest.mark.parametrize("card", CARDS, ids=lambda card: card.key)
+def test_figures_are_of_the_kind_that_they_say(card: Card) -> None:
+    assert card.exact in (EXACT, TO_MIB, TO_GIB)
+    assert card.context_exact in (EXACT, TO_GIB, OF_ANOTHER)
+    # Drivers offer memory by 64 KiB; a figure in bytes that is no multiple was mistyped.
+    if card.exact == EXACT:
+        assert card.bytes % 65536 == 0
+    if card.context_exact == EXACT:
+        assert card.context_bytes % 65536 == 0
+    assert 0.1 * GIB < card.context_bytes < 0.8 * GIB
+    assert 10 * GIB < card.bytes < 288 * GIB
+    assert 0 <= card.limits.shared_sm - card.limits.shared_block_optin <= 16384
+    for word in ("bytes", "SMs", "L2", "us", "ontext"):
+        assert word in card.source
+
+
+@pytest.mark.parametrize("card", CARDS, ids=lambda card: card.key)
+def test_what_is_sold_is_a_little_more_than_what_is_offered(card: Card) -> None:
+    """ECC and the driver take some 2 to 8 per cent of the GB in the card's name."""
+    sold = {
+        "T4": 16, "P100": 16, "V100-16": 16, "V100-32": 32, "RTX2080Ti": 11, "A10": 24, "A10G": 24,
+        "A6000": 48, "RTX3090": 24, "A100-40": 40, "A100-40-PCIe": 40, "A100-80": 80,
+        "A100-80-PCIe": 80, "L4": 24, "L40": 48, "L40S": 48, "RTX4090": 24, "H100": 80,
+        "H100-PCIe": 80, "H20": 96, "H200": 141, "GH200": 96, "B200": 180, "B300": 270,
+        "RTX5090": 32, "RTXPRO6000": 96,
+    }  # fmt: skip
+    assert 0.90 * sold[card.key] * GIB < card.bytes < sold[card.key] * GIB
+
+
+@pytest.mark.parametrize(
+    "text, key",
+    [
+        ("t4", "T4"),
+        ("a100_80", "A100-80"),
+        ("A100 80", "A100-80"),
+        ("NVIDIA A100-SXM4-80GB", "A100-80"),
+        ("A100-SXM4-80GB", "A100-80"),
+        ("nvidia a100 80gb pcie", "A100-80-PCIe"),
+        ("NVIDIA H100 80GB HBM3", "H100"),
+        ("h100 pcie", "H100-PCIe"),
+        ("NVIDIA GeForce RTX 4090", "RTX4090"),
+        ("GeForce RTX 4090", "RTX4090"),
+        ("rtx 4090", "RTX4090"),
+        ("NVIDIA T4", "T4"),
+        ("Tesla V100-SXM2-32GB", "V100-32"),
+        ("NVIDIA L40", "L40"),
+        ("L40S", "L40S"),
+        ("a10", "A10"),
+        ("a10g", "A10G"),
+    ],
+)
+def test_found(text: str, key: str) -> None:
+    assert find(text).key == key
+
+
+@pytest.mark.parametrize(
+    "text, near",
+    [
+        ("A100", "A100-40 or A100-40-PCIe or A100-80 or A100-80-PCIe"),
+        ("v100", "V100-16 or V100-32"),
+        ("RTX4900", "RTX4090"),
+        ("H1000", "H100"),
+    ],
+)
+def test_not_found_but_near(text: str, near: str) -> None:
+    with pytest.raises(UsageError) as error:
+        find(text)
+    message = str(error.value)
+    assert message.startswith(f"no card is known as '{text}': did you mean {near}")
+    assert message.endswith("known are " + ", ".join(BY_KEY))
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize("text", ["", "MI300X", "nvidia", "-"])
+def test_not_found_at_all(text: str) -> None:
+    with pytest.raises(UsageError, match=f"no card is known as '{text}': known are T4, "):
+        find(text)
+
+
+@pytest.mark.parametrize("card", CARDS, ids=lambda card: card.key)
+def test_the_library_says_what_is_said_here(tmp_path: Path, card: Card) -> None:
+    gpu = loaded(tmp_path, environment(card, cuda=13, count=3))
+    count, total = c_int(), c_size_t()
+    assert gpu.cudaGetDeviceCount(byref(count)) == 0
+    assert count.value == 3
+    assert gpu.cuDeviceTotalMem_v2(byref(total), 0) == 0
+    assert total.value == card.bytes
+    name = (c_char * 256)()
+    assert gpu.cuDeviceGetName(name, 256, 0) == 0
+    assert name.value.decode() == card.name
+    version = c_int()
+    assert gpu.cudaRuntimeGetVersion(byref(version)) == 0
+    assert version.value // 1000 == 13
+    limits = card.limits
+    said = {
+        16: card.sms,
+        37: card.bus_width,
+        38: card.l2,
+        39: limits.threads_sm,
+        75: card.major,
+        76: card.minor,
+        81: limits.shared_sm,
+        97: limits.shared_block_optin,
+        106: limits.blocks_sm,
+    }
+    assert {which: attribute(gpu, which) for which in said} == said
+
+
+def test_memory_may_be_another(tmp_path: Path) -> None:
+    variables = environment(find("H200"), cuda=12, bytes=5 * GIB, lag=4)
+    said = dict(part.split("=") for part in variables["MEMREPLAY_GPU"].split(";"))
+    assert said["bytes"] == str(5 * GIB)
+    assert said["context"] == str(find("H200").context_bytes)
+    assert said["lag"] == "4"
+    assert said["cuda"] == "12"
+    gpu = loaded(tmp_path, variables)
+    total = c_size_t()
+    assert gpu.cuDeviceTotalMem_v2(byref(total), 0) == 0
+    assert total.value == 5 * GIB
+
+
+def test_no_memory_is_not_the_cards_own() -> None:
+    assert environment(find("T4"), cuda=13, bytes=0)["MEMREPLAY_GPU"].startswith("bytes=0;")
+
+
+def test_nothing_heavy_is_imported() -> None:
+    text = (
+        "import sys; import memreplay.errors; before = set(sys.modules);"
+        "import memreplay.dryrun.cards; print(*sorted(set(sys.modules) - before))"
+    )
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    assert not {"json", "dataclasses", "difflib", "inspect"} & set(done.stdout.split())
