@@ -73,6 +73,7 @@ GPU = Path("src/memreplay/dryrun/gpu")
 # Named one by one: a source distribution that lacks one cannot be built.
 CARD = (
     "addresses",
+    "arrivals",
     "calls",
     "card",
     "collectives",
@@ -83,6 +84,7 @@ CARD = (
     "images",
     "kernels",
     "libraries",
+    "messages",
     "reads",
     "recurrent",
     "solver",
@@ -92,7 +94,7 @@ CARD = (
     "unknown",
     "virtual",
 )
-HEADERS = ("gpu", "tensors", "unknown")
+HEADERS = ("arrivals", "gpu", "messages", "tensors", "unknown")
 dryrun = [
     Extension(
         f"memreplay.dryrun.{name}",

@@ -1,12 +1,22 @@
-/* NCCL: ranks find each other at once, and what they send each other is nothing. A rank knows how many
- * there are and which one it is; its buffers stay as they are. */
-#include "gpu.h"
+/* NCCL: ranks find each other at once. Of what they send each other, small messages that are known
+ * arrive, so that a count, a flag or a pickled object does; of all else nobody knows what it is. */
+#include "arrivals.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
+
+/* ncclResult_t */
+enum { SYSTEM_ERROR = 2, INVALID_ARGUMENT = 4, INVALID_USAGE = 5 };
 
 struct communicator {
     int ranks, rank, device;
+    char name[33];           /* the same on all ranks, and no other's */
+    struct channel *channel; /* NULL: nothing is carried */
+    uint64_t number;         /* of collectives, counted on each rank alike */
+    uint64_t made;           /* communicators out of it, likewise */
+    uint64_t *sent, *received; /* messages to and from each rank */
 };
 
 API int ncclGetVersion(int *version) {
@@ -14,56 +24,144 @@ API int ncclGetVersion(int *version) {
     return SUCCESS;
 }
 
-API int ncclGetUniqueId(char *id) {
-    CALLED;
-    memset(id, 0, 128); /* NCCL_UNIQUE_ID_BYTES */
-    id[0] = 1;
-    return SUCCESS;
+API const char *ncclGetErrorString(int error) {
+    return error ? "an error of NCCL, which is not there" : "no error";
 }
 
-static int made(struct communicator **out, int ranks, int rank) {
-    *out = malloc(sizeof **out);
-    if (!*out)
-        return 2; /* ncclSystemError */
-    **out = (struct communicator){ranks, rank, current_device()};
-    return SUCCESS;
+API const char *ncclGetLastError(struct communicator *of) {
+    (void)of;
+    return "";
 }
 
-/* ncclUniqueId is passed by value: 128 bytes, on the stack. */
+/* --- communicators ------------------------------------------------------------------------------ */
+
+enum { ID_BYTES = 128 }; /* NCCL_UNIQUE_ID_BYTES */
+
+/* ncclUniqueId is passed by value: on the stack. */
 struct unique_id {
-    char bytes[128];
+    char bytes[ID_BYTES];
 };
+
+API int ncclGetUniqueId(struct unique_id *id) {
+    CALLED;
+    memset(id, 0, sizeof *id);
+    return getrandom(id->bytes, 16, 0) == 16 ? SUCCESS : SYSTEM_ERROR;
+}
+
+/* A name of 32 digits out of any bytes (FNV-1a, from two bases). */
+static void name_of(const void *bytes, size_t n, char *name) {
+    uint64_t hash[2] = {14695981039346656037u, 1099511628211u};
+    for (int i = 0; i < 2; i++)
+        for (size_t at = 0; at < n; at++)
+            hash[i] = (hash[i] ^ ((const unsigned char *)bytes)[at]) * 1099511628211u;
+    snprintf(name, 33, "%016llx%016llx", (unsigned long long)hash[0],
+             (unsigned long long)hash[1]);
+}
+
+static int made(struct communicator **out, int ranks, int rank, const char *name) {
+    if (ranks < 1 || rank < 0 || rank >= ranks)
+        return INVALID_ARGUMENT;
+    struct communicator *it = calloc(1, sizeof *it);
+    uint64_t *counts = calloc(2 * (size_t)ranks, sizeof *counts);
+    if (!it || !counts) {
+        free(it);
+        free(counts);
+        return SYSTEM_ERROR;
+    }
+    *it = (struct communicator){.ranks = ranks, .rank = rank, .device = current_device(),
+                                .sent = counts, .received = counts + ranks};
+    snprintf(it->name, sizeof it->name, "%s", name);
+    it->channel = ranks > 1 ? open_channel(name, ranks, rank) : NULL;
+    *out = it;
+    return SUCCESS;
+}
+
+static int made_by_id(struct communicator **out, int ranks, int rank, const struct unique_id *id) {
+    char name[33];
+    name_of(id->bytes, sizeof id->bytes, name);
+    return made(out, ranks, rank, name);
+}
 
 API int ncclCommInitRank(struct communicator **out, int ranks, struct unique_id id, int rank) {
     CALLED;
-    (void)id;
-    return made(out, ranks, rank);
+    return made_by_id(out, ranks, rank, &id);
 }
 
 API int ncclCommInitRankConfig(struct communicator **out, int ranks, struct unique_id id, int rank,
                                void *configuration) {
     CALLED;
-    (void)id, (void)configuration;
-    return made(out, ranks, rank);
+    (void)configuration;
+    return made_by_id(out, ranks, rank, &id);
 }
 
-API int ncclCommInitRankScalable(struct communicator **out, int ranks, int rank, int ids, void *id,
-                                 void *configuration) {
+API int ncclCommInitRankScalable(struct communicator **out, int ranks, int rank, int ids,
+                                 struct unique_id *id, void *configuration) {
     CALLED;
-    (void)ids, (void)id, (void)configuration;
-    return made(out, ranks, rank);
+    (void)configuration;
+    return ids > 0 ? made_by_id(out, ranks, rank, id) : INVALID_ARGUMENT;
 }
 
-/* Which ranks have the same colour the others alone know: the new one is taken to be as large. */
+/* One a device, all of this process. */
+API int ncclCommInitAll(struct communicator **out, int devices, const int *list) {
+    CALLED;
+    struct unique_id id;
+    int error = ncclGetUniqueId(&id);
+    for (int rank = 0; rank < devices && !error; rank++) {
+        error = made_by_id(&out[rank], devices, rank, &id);
+        if (!error)
+            out[rank]->device = list ? list[rank] : rank;
+    }
+    return error;
+}
+
+/* Another one of some of its ranks, which have a number in common. */
+static int made_of(struct communicator *of, struct communicator **out, int ranks, int rank,
+                   int64_t number) {
+    struct {
+        char name[40];
+        uint64_t made;
+        int64_t number;
+    } together = {.made = of->made, .number = number};
+    char name[33];
+    memcpy(together.name, of->name, sizeof of->name);
+    name_of(&together, sizeof together, name);
+    return made(out, ranks, rank, name);
+}
+
+/* The ranks of one colour, in the order of their keys. All of them must say theirs, here as in NCCL. */
 API int ncclCommSplit(struct communicator *of, int color, int key, struct communicator **out,
                       void *configuration) {
     CALLED;
     (void)configuration;
-    if (color < 0) { /* NCCL_SPLIT_NOCOLOR */
-        *out = NULL;
-        return SUCCESS;
+    int32_t mine[2] = {color, key}, other[2];
+    uint64_t number = of->number++;
+    int ranks = 0, rank = 0;
+    *out = NULL;
+    of->made++;
+    post(of->channel, EVERYBODY, number, mine, sizeof mine);
+    for (int i = 0; i < of->ranks; i++) {
+        if (i == of->rank)
+            memcpy(other, mine, sizeof mine);
+        else if (!fetch(of->channel, i, EVERYBODY, number, other, 0, sizeof other))
+            return SYSTEM_ERROR;
+        if (other[0] == color) {
+            ranks++;
+            rank += other[1] < key || (other[1] == key && i < of->rank);
+        }
     }
-    return made(out, of->ranks, key < of->ranks ? key : of->rank);
+    return color < 0 ? SUCCESS /* NCCL_SPLIT_NOCOLOR */ : made_of(of, out, ranks, rank, color);
+}
+
+/* All but some of its ranks. */
+API int ncclCommShrink(struct communicator *of, const int *without, int n, struct communicator **out,
+                       void *configuration, int flags) {
+    CALLED;
+    (void)configuration, (void)flags;
+    int rank = of->rank;
+    for (int i = 0; i < n; i++)
+        rank -= without[i] < of->rank;
+    of->made++;
+    return made_of(of, out, of->ranks - n, rank, -1);
 }
 
 API int ncclCommCount(const struct communicator *of, int *count) {
@@ -87,8 +185,11 @@ API int ncclCommGetAsyncError(struct communicator *of, int *error) {
     return SUCCESS;
 }
 
+/* Its channel stays: something may be awaited of it. */
 API int ncclCommDestroy(struct communicator *of) {
     CALLED;
+    if (of)
+        free(of->sent);
     free(of);
     return SUCCESS;
 }
@@ -97,14 +198,13 @@ API int ncclCommAbort(struct communicator *of) {
     return ncclCommDestroy(of);
 }
 
-API const char *ncclGetErrorString(int error) {
-    return error ? "an error of NCCL, which is not there" : "no error";
+API int ncclCommMemStats(struct communicator *of, int which, uint64_t *bytes) {
+    (void)of, (void)which;
+    *bytes = 0; /* what NCCL takes by itself is not known, and not the allocator's */
+    return SUCCESS;
 }
 
-API const char *ncclGetLastError(struct communicator *of) {
-    (void)of;
-    return "";
-}
+/* --- buffers ------------------------------------------------------------------------------------ */
 
 API int ncclMemAlloc(void **at, size_t bytes) {
     return cudaMalloc(at, bytes);
@@ -112,4 +212,260 @@ API int ncclMemAlloc(void **at, size_t bytes) {
 
 API int ncclMemFree(void *at) {
     return cudaFree(at);
+}
+
+API int ncclCommRegister(struct communicator *of, void *at, size_t bytes, void **handle) {
+    CALLED;
+    (void)of, (void)at, (void)bytes;
+    *handle = HANDLE;
+    return SUCCESS;
+}
+
+API int ncclCommWindowRegister(struct communicator *of, void *at, size_t bytes, void **window,
+                               int flags) {
+    CALLED;
+    (void)of, (void)at, (void)bytes, (void)flags;
+    *window = HANDLE;
+    return SUCCESS;
+}
+
+/* What needs another rank's memory is not there. */
+#define NOT_SUPPORTED(function) \
+    API int function(void) {    \
+        CALLED;                 \
+        return INVALID_USAGE;   \
+    }
+
+NOT_SUPPORTED(ncclCommGetUniqueId)
+NOT_SUPPORTED(ncclCommGrow)
+NOT_SUPPORTED(ncclDevCommCreate)
+NOT_SUPPORTED(ncclWinGetUserPtr)
+NOT_SUPPORTED(ncclGetPeerDevicePointer)
+NOT_SUPPORTED(ncclGetLsaMultimemDevicePointer)
+
+/* --- collectives -------------------------------------------------------------------------------- */
+
+static uint64_t bytes_of(size_t count, int type) {
+    static const int bytes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+    return type >= 0 && type < 12 ? count * bytes[type] : 0;
+}
+
+/* A reduction that PyTorch makes itself: nobody knows what comes of it. */
+API int ncclRedOpCreatePreMulSum(int *operation) {
+    CALLED;
+    *operation = 1000;
+    return SUCCESS;
+}
+
+/* One call of all ranks. */
+struct call {
+    struct communicator *of;
+    uint64_t number;
+    int carried; /* what is captured in a graph happens when that is launched, or never: it is not */
+    int known;   /* what this rank gives */
+    int type, operation;
+};
+
+static int called_by_all(struct communicator *of, int type, int operation, void *stream,
+                         struct call *made) {
+    *made = (struct call){.of = of, .carried = of->channel && !is_captured(stream), .type = type,
+                          .operation = operation};
+    if (made->carried)
+        made->number = of->number++;
+    return made->carried;
+}
+
+/* Sends all ranks the same, as far as it is known. */
+static void give(struct call *call, const void *from, uint64_t bytes) {
+    char *data = bytes <= SMALL ? malloc(bytes + 1) : NULL;
+    call->known = data && read_known((uint64_t)(uintptr_t)from, data, bytes);
+    post(call->of->channel, EVERYBODY, call->number, call->known ? data : NULL, bytes);
+    free(data);
+}
+
+/* Something of one rank, or of all of them, reduced (-1), will be there. */
+static void take(const struct call *call, void *to, int from, uint64_t offset, uint64_t bytes) {
+    uint64_t at = (uint64_t)(uintptr_t)to;
+    if (!bytes)
+        return;
+    forget_known(at, bytes);
+    if (call->carried && bytes <= SMALL && (from >= 0 || call->known))
+        expect((struct arrival){at, bytes, call->of->channel, from, EVERYBODY, call->number, offset,
+                                call->of->ranks, call->type, call->operation});
+}
+
+static char *part(void *of, int i, uint64_t bytes) {
+    return (char *)of + (uint64_t)i * bytes;
+}
+
+/* With itself alone, a rank sends itself what it has. */
+static int alone(const struct communicator *of, const void *from, void *to, uint64_t bytes,
+                 void *stream) {
+    if (of->ranks > 1)
+        return 0;
+    if (from != to)
+        cudaMemcpyAsync(to, from, bytes, 3, stream);
+    return 1;
+}
+
+API int ncclAllReduce(const void *from, void *to, size_t count, int type, int operation,
+                      struct communicator *of, void *stream) {
+    CALLED;
+    struct call call;
+    uint64_t bytes = bytes_of(count, type);
+    if (alone(of, from, to, bytes, stream))
+        return SUCCESS;
+    if (called_by_all(of, type, operation, stream, &call)) {
+        give(&call, from, bytes);
+        /* One number: a barrier, as PyTorch makes them. What comes after it may be in files. */
+        if (count == 1 && from == to)
+            await_all(of->channel, call.number);
+    }
+    take(&call, to, -1, 0, bytes);
+    return SUCCESS;
+}
+
+API int ncclReduce(const void *from, void *to, size_t count, int type, int operation, int root,
+                   struct communicator *of, void *stream) {
+    CALLED;
+    struct call call;
+    uint64_t bytes = bytes_of(count, type);
+    if (alone(of, from, to, bytes, stream))
+        return SUCCESS;
+    if (called_by_all(of, type, operation, stream, &call))
+        give(&call, from, bytes);
+    if (of->rank == root)
+        take(&call, to, -1, 0, bytes);
+    return SUCCESS;
+}
+
+API int ncclReduceScatter(const void *from, void *to, size_t count, int type, int operation,
+                          struct communicator *of, void *stream) {
+    CALLED;
+    struct call call;
+    uint64_t bytes = bytes_of(count, type);
+    if (alone(of, from, to, bytes, stream))
+        return SUCCESS;
+    if (called_by_all(of, type, operation, stream, &call))
+        give(&call, from, of->ranks * bytes);
+    take(&call, to, -1, of->rank * bytes, bytes);
+    return SUCCESS;
+}
+
+API int ncclBroadcast(const void *from, void *to, size_t count, int type, int root,
+                      struct communicator *of, void *stream) {
+    CALLED;
+    struct call call;
+    uint64_t bytes = bytes_of(count, type);
+    if (alone(of, from, to, bytes, stream))
+        return SUCCESS;
+    if (called_by_all(of, type, 0, stream, &call)) {
+        if (of->rank == root)
+            give(&call, from, bytes);
+        else
+            post(of->channel, EVERYBODY, call.number, NULL, 0);
+    }
+    if (of->rank != root)
+        take(&call, to, root, 0, bytes);
+    else if (from != to)
+        cudaMemcpyAsync(to, from, bytes, 3, stream);
+    return SUCCESS;
+}
+
+API int ncclBcast(void *at, size_t count, int type, int root, struct communicator *of,
+                  void *stream) {
+    return ncclBroadcast(at, at, count, type, root, of, stream);
+}
+
+API int ncclAllGather(const void *from, void *to, size_t count, int type, struct communicator *of,
+                      void *stream) {
+    CALLED;
+    struct call call;
+    uint64_t bytes = bytes_of(count, type);
+    if (alone(of, from, to, bytes, stream))
+        return SUCCESS;
+    if (called_by_all(of, type, 0, stream, &call))
+        give(&call, from, bytes);
+    for (int rank = 0; rank < of->ranks; rank++)
+        take(&call, part(to, rank, bytes), rank, 0, bytes);
+    return SUCCESS;
+}
+
+API int ncclGather(const void *from, void *to, size_t count, int type, int root,
+                   struct communicator *of, void *stream) {
+    CALLED;
+    struct call call;
+    uint64_t bytes = bytes_of(count, type);
+    if (alone(of, from, to, bytes, stream))
+        return SUCCESS;
+    if (called_by_all(of, type, 0, stream, &call))
+        give(&call, from, bytes);
+    for (int rank = 0; rank < of->ranks && of->rank == root; rank++)
+        take(&call, part(to, rank, bytes), rank, 0, bytes);
+    return SUCCESS;
+}
+
+API int ncclScatter(const void *from, void *to, size_t count, int type, int root,
+                    struct communicator *of, void *stream) {
+    CALLED;
+    struct call call;
+    uint64_t bytes = bytes_of(count, type);
+    if (alone(of, from, to, bytes, stream))
+        return SUCCESS;
+    if (called_by_all(of, type, 0, stream, &call)) {
+        if (of->rank == root)
+            give(&call, from, of->ranks * bytes);
+        else
+            post(of->channel, EVERYBODY, call.number, NULL, 0);
+    }
+    take(&call, to, root, of->rank * bytes, bytes);
+    return SUCCESS;
+}
+
+API int ncclAlltoAll(const void *from, void *to, size_t count, int type, struct communicator *of,
+                     void *stream) {
+    CALLED;
+    struct call call;
+    uint64_t bytes = bytes_of(count, type);
+    if (alone(of, from, to, bytes, stream))
+        return SUCCESS;
+    if (called_by_all(of, type, 0, stream, &call))
+        give(&call, from, of->ranks * bytes);
+    for (int rank = 0; rank < of->ranks; rank++)
+        take(&call, part(to, rank, bytes), rank, of->rank * bytes, bytes);
+    return SUCCESS;
+}
+
+/* --- from one rank to another ------------------------------------------------------------------- */
+
+API int ncclSend(const void *from, size_t count, int type, int peer, struct communicator *of,
+                 void *stream) {
+    CALLED;
+    uint64_t bytes = bytes_of(count, type);
+    if (peer < 0 || peer >= of->ranks)
+        return INVALID_ARGUMENT;
+    if (!of->channel || is_captured(stream))
+        return SUCCESS;
+    char *data = bytes <= SMALL ? malloc(bytes + 1) : NULL;
+    int known = data && read_known((uint64_t)(uintptr_t)from, data, bytes);
+    post(of->channel, peer, of->sent[peer]++, known ? data : NULL, bytes);
+    free(data);
+    return SUCCESS;
+}
+
+API int ncclRecv(void *to, size_t count, int type, int peer, struct communicator *of,
+                 void *stream) {
+    CALLED;
+    uint64_t bytes = bytes_of(count, type), at = (uint64_t)(uintptr_t)to;
+    if (peer < 0 || peer >= of->ranks)
+        return INVALID_ARGUMENT;
+    if (bytes)
+        forget_known(at, bytes);
+    if (!of->channel || is_captured(stream))
+        return SUCCESS;
+    uint64_t number = of->received[peer]++;
+    if (bytes && bytes <= SMALL)
+        expect((struct arrival){.at = at, .bytes = bytes, .by = of->channel, .from = peer,
+                                .to = of->rank, .number = number});
+    return SUCCESS;
 }

@@ -1,7 +1,7 @@
 /* What is in device memory. Kernels do nothing here, so that next to all of it is unknown and reads as
  * zeros. What is known are small copies from the host, until the allocator lets the block go that they
  * are in: a learning rate, a step's number, a few sizes come back as they were. */
-#include "gpu.h"
+#include "arrivals.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -15,9 +15,6 @@ struct ranges {
     struct range *them;
     int64_t n, room;
 };
-
-/* Copies of up to so many bytes are really made. */
-enum { SMALL = 65536 };
 
 /* More known ranges than this are not remembered: all are forgotten, and read as zeros. */
 enum { MOST = 1 << 18 };
@@ -82,6 +79,32 @@ static int is_known(uint64_t at, uint64_t end) {
     return i < known.n && known.them[i].at <= at && known.them[i].end >= end;
 }
 
+int read_known(uint64_t at, void *into, uint64_t bytes) {
+    if (!at || bytes > SMALL)
+        return 0;
+    arrive(at, at + bytes);
+    pthread_mutex_lock(&lock);
+    int readable = is_known(at, at + bytes);
+    if (readable)
+        memcpy(into, (const void *)(uintptr_t)at, bytes);
+    pthread_mutex_unlock(&lock);
+    return readable;
+}
+
+void write_known(uint64_t at, const void *from, uint64_t bytes) {
+    pthread_mutex_lock(&lock);
+    memcpy((void *)(uintptr_t)at, from, bytes);
+    know(at, at + bytes);
+    pthread_mutex_unlock(&lock);
+}
+
+void forget_known(uint64_t at, uint64_t bytes) {
+    expect_no_more(at, at + bytes);
+    pthread_mutex_lock(&lock);
+    forget(at, at + bytes);
+    pthread_mutex_unlock(&lock);
+}
+
 static void known_copy(void *to, const void *from, uint64_t bytes) {
     uint64_t at = (uint64_t)(uintptr_t)to, source = (uint64_t)(uintptr_t)from;
     int to_device = is_device_address(to), from_device = is_device_address(from);
@@ -91,6 +114,10 @@ static void known_copy(void *to, const void *from, uint64_t bytes) {
         memmove(to, from, bytes);
         return;
     }
+    if (from_device && bytes <= SMALL)
+        arrive(source, source + bytes);
+    if (to_device)
+        expect_no_more(at, at + bytes);
     pthread_mutex_lock(&lock);
     int readable = bytes <= SMALL && (!from_device || is_known(source, source + bytes));
     if (readable)
@@ -114,6 +141,7 @@ static void known_set(void *to, int value, uint64_t bytes) {
         memset(to, value, bytes);
         return;
     }
+    expect_no_more(at, at + bytes);
     pthread_mutex_lock(&lock);
     if (bytes <= SMALL) {
         memset(to, value, bytes);
@@ -130,7 +158,9 @@ API void memreplay_block(uint64_t at, int taken) {
     int64_t i = first_behind(&blocks, at);
     int there = i < blocks.n && blocks.them[i].at == at;
     int64_t next = i + there;
-    forget(at, next < blocks.n ? blocks.them[next].at : UINT64_MAX);
+    uint64_t end = next < blocks.n ? blocks.them[next].at : UINT64_MAX;
+    expect_no_more(at, end);
+    forget(at, end);
     if (taken && !there)
         replace(&blocks, i, i, &(struct range){at, at + 1}, 1);
     else if (!taken && there)

@@ -63,6 +63,11 @@ int device_of(const void *at);
 int take_bytes(int device, uint64_t bytes);
 void give_bytes(int device, uint64_t bytes);
 
+/* --- streams ------------------------------------------------------------------------------------ */
+
+/* Whether what is launched there becomes a part of a graph. */
+int is_captured(void *stream);
+
 /* --- arrays that grow --------------------------------------------------------------------------- */
 
 /* Room for `n` elements. Returns 0 where there is no memory. */
@@ -79,6 +84,7 @@ int compiled_for(const void *function, int *ptx, int *binary);
 
 API int cudaMalloc(void **at, size_t bytes);
 API int cudaFree(void *at);
+API int cudaMemcpyAsync(void *to, const void *from, size_t bytes, int kind, void *stream);
 API int cudaDriverGetVersion(int *version);
 API int cudaRuntimeGetVersion(int *version);
 API int cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *function, int threads,

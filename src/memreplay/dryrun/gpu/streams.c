@@ -75,6 +75,12 @@ static int capture_info(void *stream, int *status, unsigned long long *id, void 
     return SUCCESS;
 }
 
+int is_captured(void *stream) {
+    int status;
+    capture_info(stream, &status, NULL, NULL);
+    return status;
+}
+
 API int cudaStreamIsCapturing(void *stream, int *status) {
     return capture_info(stream, status, NULL, NULL);
 }

@@ -1,0 +1,131 @@
+/* What other ranks have sent to device memory: it is waited for when somebody looks at it, as on a card,
+ * where a program waits for it then. */
+#include "arrivals.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of more than so many, the first are forgotten: nobody has looked at them for long. */
+enum { MOST = 4096 };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct arrival *expected;
+static int64_t n, room;
+
+static int overlaps(const struct arrival *it, uint64_t at, uint64_t end) {
+    return it->at < end && it->at + it->bytes > at;
+}
+
+static void remove_at(int64_t i) {
+    memmove(expected + i, expected + i + 1, (n - i - 1) * sizeof *expected);
+    __atomic_store_n(&n, n - 1, __ATOMIC_RELAXED);
+}
+
+void expect(struct arrival it) {
+    pthread_mutex_lock(&lock);
+    if (n >= MOST)
+        remove_at(0);
+    if (have_room((void **)&expected, n + 1, &room, sizeof *expected)) {
+        expected[n] = it;
+        __atomic_store_n(&n, n + 1, __ATOMIC_RELAXED);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void expect_no_more(uint64_t at, uint64_t end) {
+    if (!__atomic_load_n(&n, __ATOMIC_RELAXED))
+        return;
+    pthread_mutex_lock(&lock);
+    for (int64_t i = n; i-- > 0;)
+        if (overlaps(&expected[i], at, end))
+            remove_at(i);
+    pthread_mutex_unlock(&lock);
+}
+
+/* --- reductions --------------------------------------------------------------------------------- */
+
+/* ncclDataType_t, ncclRedOp_t, as far as numbers are reduced here. */
+enum { INT8, UINT8, INT32, UINT32, INT64, UINT64, HALF, FLOAT, DOUBLE };
+enum { SUM, PROD, MAX, MIN, AVG };
+
+#define FOLD(type)                                                        \
+    {                                                                     \
+        type *to = into;                                                  \
+        const type *from = more;                                          \
+        for (uint64_t i = 0; i < bytes / sizeof(type); i++)               \
+            to[i] = operation == PROD  ? (type)(to[i] * from[i])          \
+                    : operation == MAX ? to[i] > from[i] ? to[i] : from[i] \
+                    : operation == MIN ? to[i] < from[i] ? to[i] : from[i] \
+                                       : (type)(to[i] + from[i]);         \
+        return 1;                                                         \
+    }
+#define DIVIDE(type)                                                      \
+    {                                                                     \
+        type *to = into;                                                  \
+        for (uint64_t i = 0; i < bytes / sizeof(type); i++)               \
+            to[i] = (type)(to[i] / (type)by);                             \
+        return;                                                           \
+    }
+
+static int fold(void *into, const void *more, uint64_t bytes, int type, int operation) {
+    switch (type) {
+    case INT8: FOLD(int8_t)
+    case UINT8: FOLD(uint8_t)
+    case INT32: FOLD(int32_t)
+    case UINT32: FOLD(uint32_t)
+    case INT64: FOLD(int64_t)
+    case UINT64: FOLD(uint64_t)
+    case FLOAT: FOLD(float)
+    case DOUBLE: FOLD(double)
+    default: return 0; /* of 16 bits and less: nobody knows */
+    }
+}
+
+static void divide(void *into, uint64_t bytes, int type, int by) {
+    switch (type) {
+    case INT8: DIVIDE(int8_t)
+    case UINT8: DIVIDE(uint8_t)
+    case INT32: DIVIDE(int32_t)
+    case UINT32: DIVIDE(uint32_t)
+    case INT64: DIVIDE(int64_t)
+    case UINT64: DIVIDE(uint64_t)
+    case FLOAT: DIVIDE(float)
+    case DOUBLE: DIVIDE(double)
+    }
+}
+
+static int received(const struct arrival *it, char *into, char *more) {
+    if (it->from >= 0)
+        return fetch(it->by, it->from, it->to, it->number, into, it->offset, it->bytes);
+    if (it->operation < SUM || it->operation > AVG)
+        return 0;
+    for (int rank = 0; rank < it->ranks; rank++) {
+        char *here = rank ? more : into;
+        if (!fetch(it->by, rank, EVERYBODY, it->number, here, it->offset, it->bytes) ||
+            (rank && !fold(into, more, it->bytes, it->type, it->operation)))
+            return 0;
+    }
+    if (it->operation == AVG)
+        divide(into, it->bytes, it->type, it->ranks);
+    return 1;
+}
+
+void arrive(uint64_t at, uint64_t end) {
+    while (__atomic_load_n(&n, __ATOMIC_RELAXED)) {
+        struct arrival first = {0};
+        pthread_mutex_lock(&lock);
+        for (int64_t i = 0; i < n && !first.bytes; i++)
+            if (overlaps(&expected[i], at, end)) {
+                first = expected[i];
+                remove_at(i);
+            }
+        pthread_mutex_unlock(&lock);
+        if (!first.bytes)
+            return;
+        char *into = malloc(2 * first.bytes);
+        if (into && received(&first, into, into + first.bytes))
+            write_known(first.at, into, first.bytes);
+        free(into);
+    }
+}

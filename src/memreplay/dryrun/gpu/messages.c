@@ -1,0 +1,197 @@
+/* What ranks send each other: processes of one machine, by a file that each of them writes its own part
+ * of. It is written and read, not mapped: a full disk is an error then, and no signal. */
+#define _GNU_SOURCE
+#include "messages.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { ENTRIES = 1024, DATA = 1 << 20 };
+
+/* A message: where its bytes lie, counted from the first that its sender ever sent. */
+struct entry {
+    uint64_t number, at;
+    int64_t bytes; /* -1: nobody knows them */
+    int64_t to;
+};
+
+/* The part of a rank: the last messages in the order in which they were sent, and their bytes. */
+struct part {
+    uint64_t posted; /* how many */
+    int64_t process;
+    struct entry entries[ENTRIES];
+    char data[DATA];
+};
+
+struct channel {
+    int file, ranks, rank;
+    int given_up; /* somebody was waited for in vain */
+    uint64_t posted, at;
+    pthread_mutex_t lock;
+    char path[PATH_MAX];
+};
+
+static off_t place(int rank, size_t offset) {
+    return (off_t)rank * (off_t)sizeof(struct part) + (off_t)offset;
+}
+
+static int read_at(const struct channel *by, int rank, size_t offset, void *into, size_t bytes) {
+    return pread(by->file, into, bytes, place(rank, offset)) == (ssize_t)bytes;
+}
+
+static int write_at(const struct channel *by, size_t offset, const void *from, size_t bytes) {
+    return pwrite(by->file, from, bytes, place(by->rank, offset)) == (ssize_t)bytes;
+}
+
+static int64_t process_of(const struct channel *by, int rank) {
+    int64_t process = 0;
+    if (!read_at(by, rank, offsetof(struct part, process), &process, sizeof process))
+        return 0;
+    return process;
+}
+
+/* The file's name is needed until all have opened it. */
+static void remove_when_all_are_there(const struct channel *by) {
+    for (int rank = 0; rank < by->ranks; rank++)
+        if (!process_of(by, rank))
+            return;
+    unlink(by->path);
+}
+
+struct channel *open_channel(const char *name, int ranks, int rank) {
+    struct channel *made = calloc(1, sizeof *made);
+    if (!made)
+        return NULL;
+    const char *folder = getenv("MEMREPLAY_GPU_MESSAGES");
+    snprintf(made->path, sizeof made->path, "%s/memreplay-%s", folder ? folder : "/dev/shm", name);
+    made->file = open(made->path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (made->file < 0) {
+        free(made);
+        return NULL;
+    }
+    made->ranks = ranks;
+    made->rank = rank;
+    pthread_mutex_init(&made->lock, NULL);
+    int64_t process = getpid();
+    write_at(made, offsetof(struct part, process), &process, sizeof process);
+    remove_when_all_are_there(made);
+    return made;
+}
+
+void post(struct channel *by, int to, uint64_t number, const void *data, uint64_t bytes) {
+    if (!by)
+        return;
+    pthread_mutex_lock(&by->lock);
+    struct entry entry = {number, by->at, -1, to};
+    if (data && bytes <= DATA) {
+        size_t from = by->at % DATA, first = bytes < DATA - from ? bytes : DATA - from;
+        if (write_at(by, offsetof(struct part, data) + from, data, first) &&
+            write_at(by, offsetof(struct part, data), (const char *)data + first, bytes - first)) {
+            entry.bytes = (int64_t)bytes;
+            by->at += bytes;
+        }
+    }
+    size_t slot = by->posted % ENTRIES;
+    write_at(by, offsetof(struct part, entries) + slot * sizeof entry, &entry, sizeof entry);
+    by->posted++;
+    write_at(by, offsetof(struct part, posted), &by->posted, sizeof by->posted);
+    pthread_mutex_unlock(&by->lock);
+}
+
+/* --- waiting ------------------------------------------------------------------------------------ */
+
+static double now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static double longest_wait(void) {
+    const char *seconds = getenv("MEMREPLAY_GPU_WAIT");
+    return seconds ? strtod(seconds, NULL) : 120;
+}
+
+static int has_ended(const struct channel *by, int rank) {
+    int64_t process = process_of(by, rank);
+    return process && kill((pid_t)process, 0) && errno == ESRCH;
+}
+
+enum { NOT_YET, FOUND, GONE };
+
+static int look(const struct channel *by, int from, int to, uint64_t number, struct entry *found,
+                uint64_t *posted) {
+    struct entry entries[ENTRIES];
+    *posted = 0;
+    read_at(by, from, offsetof(struct part, posted), posted, sizeof *posted);
+    int64_t n = *posted < ENTRIES ? (int64_t)*posted : ENTRIES;
+    if (!read_at(by, from, offsetof(struct part, entries), entries, n * sizeof *entries))
+        return NOT_YET;
+    int outcome = NOT_YET;
+    for (int64_t i = 0; i < n; i++)
+        if (entries[i].to == to && entries[i].number == number) {
+            *found = entries[i];
+            return FOUND;
+        } else if (entries[i].to == to && entries[i].number > number) {
+            outcome = GONE;
+        }
+    return outcome;
+}
+
+static int wait_for(struct channel *by, int from, int to, uint64_t number, struct entry *found) {
+    double begun = now(), limit = longest_wait();
+    uint64_t posted, before = UINT64_MAX;
+    for (long microseconds = 50;; microseconds = microseconds < 2000 ? 2 * microseconds : 2000) {
+        read_at(by, from, offsetof(struct part, posted), &posted, sizeof posted);
+        if (posted != before) {
+            int outcome = look(by, from, to, number, found, &before);
+            if (outcome != NOT_YET)
+                return outcome == FOUND;
+        } else if (has_ended(by, from)) {
+            return look(by, from, to, number, found, &before) == FOUND;
+        }
+        if (by->given_up)
+            return 0;
+        if (now() - begun > limit) {
+            by->given_up = 1;
+            return 0;
+        }
+        nanosleep(&(struct timespec){0, 1000 * microseconds}, NULL);
+    }
+}
+
+int fetch(struct channel *by, int from, int to, uint64_t number, void *into, uint64_t offset,
+          uint64_t bytes) {
+    struct entry found;
+    if (!by || !wait_for(by, from, to, number, &found) || found.bytes < 0 ||
+        offset + bytes > (uint64_t)found.bytes)
+        return 0;
+    size_t at = (found.at + offset) % DATA, first = bytes < DATA - at ? bytes : DATA - at;
+    if (!read_at(by, from, offsetof(struct part, data) + at, into, first) ||
+        !read_at(by, from, offsetof(struct part, data), (char *)into + first, bytes - first))
+        return 0;
+    /* Its bytes are still there if as many have not been sent since. */
+    struct entry again;
+    uint64_t posted;
+    if (look(by, from, to, number, &again, &posted) != FOUND)
+        return 0;
+    struct entry last;
+    size_t slot = (posted - 1) % ENTRIES;
+    return read_at(by, from, offsetof(struct part, entries) + slot * sizeof last, &last,
+                   sizeof last) &&
+           last.at + (last.bytes > 0 ? (uint64_t)last.bytes : 0) - found.at <= DATA;
+}
+
+void await_all(struct channel *by, uint64_t number) {
+    struct entry found;
+    for (int rank = 0; by && rank < by->ranks; rank++)
+        if (rank != by->rank)
+            wait_for(by, rank, EVERYBODY, number, &found);
+}

@@ -1,0 +1,290 @@
+"""NCCL's calls: small known messages arrive, all else is unknown, and nobody waits for ever."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from ctypes import byref, c_char, c_int, c_size_t, c_uint64, c_void_p
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memreplay.dryrun.runtime import built
+from tests.unit.dryrun.test_gpu import MIB, SMALL, load, malloc, read, write
+
+BYTE, INT32, INT64, HALF, FLOAT = 1, 2, 4, 6, 7  # ncclDataType_t
+SUM, PRODUCT, MAX, MIN, AVERAGE = range(5)  # ncclRedOp_t
+RANKS = 3
+
+
+class Id(ctypes.Structure):
+    _fields_ = [("bytes", c_char * 128)]
+
+
+@pytest.fixture(scope="module")
+def gpu(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return load(tmp_path_factory.mktemp("collectives"), "count=8")
+
+
+@pytest.fixture
+def ranks(gpu: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Communicators of one process, which has all ranks."""
+    putenv(monkeypatch, "MEMREPLAY_GPU_MESSAGES", str(tmp_path))
+    putenv(monkeypatch, "MEMREPLAY_GPU_WAIT", "0.2")
+    them = (c_void_p * RANKS)()
+    assert gpu.ncclCommInitAll(them, RANKS, None) == 0
+    assert not list(tmp_path.iterdir())  # all are there: the file needs no name any more
+    yield [c_void_p(one) for one in them]
+    for one in them:
+        assert gpu.ncclCommDestroy(c_void_p(one)) == 0
+
+
+def putenv(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    monkeypatch.setenv(name, value)  # which C code reads, too
+
+
+@pytest.fixture
+def memory(gpu: Any) -> Iterator[list[int]]:
+    """A place for each rank; the first half is what it gives."""
+    them = [malloc(gpu, 2 * MIB) for _ in range(RANKS)]
+    yield them
+    for one in them:
+        gpu.cudaFree(c_void_p(one))
+
+
+def ints(gpu: Any, at: int, n: int) -> list[int]:
+    return list(struct.unpack(f"={n}i", read(gpu, at, 4 * n)))
+
+
+def give(gpu: Any, at: int, *values: int) -> None:
+    write(gpu, at, struct.pack(f"={len(values)}i", *values))
+
+
+def all_reduce(
+    gpu: Any, ranks: Any, memory: list[int], n: int, operation: int, kind: int = INT32
+) -> None:
+    for rank, at in zip(ranks, memory, strict=True):
+        to = c_void_p(at + MIB)
+        assert gpu.ncclAllReduce(c_void_p(at), to, c_size_t(n), kind, operation, rank, None) == 0
+
+
+@pytest.mark.parametrize(
+    "operation, want",
+    [(SUM, [60, 6]), (PRODUCT, [6000, 6]), (MAX, [30, 3]), (MIN, [10, 1]), (AVERAGE, [20, 2])],
+)
+def test_numbers_are_reduced(
+    gpu: Any, ranks: Any, memory: list[int], operation: int, want: list[int]
+) -> None:
+    for i, at in enumerate(memory):
+        give(gpu, at, 10 * (i + 1), i + 1)
+    all_reduce(gpu, ranks, memory, 2, operation)
+    assert [ints(gpu, at + MIB, 2) for at in memory] == [want] * RANKS
+
+
+def test_what_one_rank_does_not_know_nobody_knows(gpu: Any, ranks: Any, memory: list[int]) -> None:
+    for at in memory[1:]:
+        give(gpu, at, 7)
+    for at in memory:
+        give(gpu, at + MIB, 9)
+    all_reduce(gpu, ranks, memory, 1, SUM)
+    assert [ints(gpu, at + MIB, 1) for at in memory] == [[0]] * RANKS
+    give(gpu, memory[0], 7)
+    for kind, operation in ((HALF, SUM), (INT32, 1000)):  # what is not added here
+        all_reduce(gpu, ranks, memory, 1, operation, kind)
+        assert ints(gpu, memory[0] + MIB, 1) == [0]
+
+
+def test_each_gets_what_is_its(gpu: Any, ranks: Any, memory: list[int]) -> None:
+    for i, at in enumerate(memory):
+        give(gpu, at, *(100 * i + j for j in range(2 * RANKS)))
+    n, place = c_size_t(2), [(c_void_p(at), c_void_p(at + MIB)) for at in memory]
+    everything = [100 * i + j for i in range(RANKS) for j in range(2)]
+
+    def got(count: int) -> list[list[int]]:
+        return [ints(gpu, at + MIB, count) for at in memory]
+
+    for rank, both in zip(ranks, place, strict=True):
+        assert gpu.ncclAllGather(*both, n, INT32, rank, None) == 0
+    assert got(2 * RANKS) == [everything] * RANKS
+    for rank, both in zip(ranks, place, strict=True):
+        assert gpu.ncclReduceScatter(*both, n, INT32, SUM, rank, None) == 0
+    assert got(2) == [[300 + 3 * j, 300 + 3 * (j + 1)] for j in range(0, 2 * RANKS, 2)]
+    for rank, both in zip(ranks, place, strict=True):
+        assert gpu.ncclAlltoAll(*both, n, INT32, rank, None) == 0
+    assert got(2 * RANKS) == [
+        [100 * i + 2 * me + j for i in range(RANKS) for j in range(2)] for me in range(RANKS)
+    ]
+    for rank, both in zip(ranks, place, strict=True):
+        assert gpu.ncclBroadcast(*both, n, INT32, 1, rank, None) == 0
+    assert got(2) == [[100, 101]] * RANKS
+    for rank, both in zip(ranks, place, strict=True):
+        assert gpu.ncclScatter(*both, n, INT32, 2, rank, None) == 0
+    assert got(2) == [[200 + 2 * i, 201 + 2 * i] for i in range(RANKS)]
+    for rank, both in zip(ranks, place, strict=True):
+        assert gpu.ncclReduce(*both, n, INT32, SUM, 0, rank, None) == 0
+    assert got(2) == [[300, 303], [202, 203], [204, 205]]
+    for rank, both in zip(ranks, place, strict=True):
+        assert gpu.ncclGather(*both, n, INT32, 1, rank, None) == 0
+    assert ints(gpu, memory[1] + MIB, 2 * RANKS) == everything
+
+
+def test_messages_between_two_keep_their_order(gpu: Any, ranks: Any, memory: list[int]) -> None:
+    for value in (1, 2):
+        give(gpu, memory[0], value)
+        assert gpu.ncclSend(c_void_p(memory[0]), c_size_t(1), INT32, 2, ranks[0], None) == 0
+    for place in (0, 4):
+        to = c_void_p(memory[2] + place)
+        assert gpu.ncclRecv(to, c_size_t(1), INT32, 0, ranks[2], None) == 0
+    assert ints(gpu, memory[2], 2) == [1, 2]
+    assert gpu.ncclRecv(c_void_p(memory[0]), c_size_t(1), INT32, 9, ranks[2], None) != 0
+
+
+def test_what_is_written_later_stays(gpu: Any, ranks: Any, memory: list[int]) -> None:
+    for at in memory:
+        give(gpu, at, 5)
+    all_reduce(gpu, ranks, memory, 1, SUM)
+    first, second, last = (at + MIB for at in sorted(memory))
+    give(gpu, first, 1)
+    for taken in (1, 0):
+        gpu.memreplay_block(c_uint64(last), taken)  # another block begins there
+    assert [ints(gpu, at, 1) for at in (first, second, last)] == [[1], [15], [0]]
+
+
+def test_large_messages_are_not_carried(gpu: Any, ranks: Any, memory: list[int]) -> None:
+    for count, want in ((SMALL, b"x"), (SMALL + 1, b"\0")):
+        for at in memory:
+            write(gpu, at, b"x" * SMALL)
+            write(gpu, at + SMALL, b"x")
+        for rank, at in zip(ranks, memory, strict=True):
+            place, to = c_void_p(at), c_void_p(at + MIB)
+            assert gpu.ncclBroadcast(place, to, c_size_t(count), BYTE, 0, rank, None) == 0
+        assert read(gpu, memory[1] + MIB, 1) == want
+
+
+def test_a_message_that_nobody_reads_for_long_is_gone(
+    gpu: Any, ranks: Any, memory: list[int]
+) -> None:
+    kept = memory[1] + MIB
+    for i in range(30):
+        write(gpu, memory[0], bytes([i + 1]) * SMALL)
+        gpu.ncclSend(c_void_p(memory[0]), c_size_t(SMALL), BYTE, 1, ranks[0], None)
+    for i, want in ((0, 0), (28, 29), (29, 30)):
+        for _ in range(i if i < 28 else 1 if i == 29 else 28 - 1):
+            gpu.ncclRecv(c_void_p(kept + SMALL), c_size_t(SMALL), BYTE, 0, ranks[1], None)
+        if i < 29:
+            gpu.ncclRecv(c_void_p(kept), c_size_t(SMALL), BYTE, 0, ranks[1], None)
+            assert read(gpu, kept, 1) == bytes([want])
+    assert read(gpu, kept + SMALL, 1) == bytes([30])
+
+
+def test_nobody_is_waited_for_for_ever(gpu: Any, ranks: Any, memory: list[int]) -> None:
+    for _ in range(3):
+        to = c_void_p(memory[0])
+        assert gpu.ncclRecv(to, c_size_t(1), INT32, 1, ranks[0], None) == 0
+        assert ints(gpu, memory[0], 1) == [0]
+    begun = time.monotonic()
+    gpu.ncclRecv(c_void_p(memory[0]), c_size_t(1), INT32, 1, ranks[0], None)
+    assert ints(gpu, memory[0], 1) == [0]
+    assert time.monotonic() - begun < 0.15  # once in vain is enough
+
+
+def test_one_number_is_a_barrier(gpu: Any, ranks: Any, memory: list[int]) -> None:
+    """Not of one thread alone: each rank waits for the others."""
+    reached: list[int] = []
+    os.environ["MEMREPLAY_GPU_WAIT"] = "20"
+
+    def rank(i: int) -> None:
+        at = c_void_p(memory[i])
+        gpu.ncclAllReduce(at, at, c_size_t(1), FLOAT, SUM, ranks[i], None)
+        reached.append(i)
+
+    threads = [threading.Thread(target=rank, args=(i,)) for i in range(RANKS)]
+    for one in threads[:-1]:
+        one.start()
+    time.sleep(0.1)
+    assert not reached
+    threads[-1].start()
+    for one in threads:
+        one.join()
+    assert sorted(reached) == list(range(RANKS))
+
+
+def test_groups_are_split_by_colour(gpu: Any, ranks: Any) -> None:
+    made = [c_void_p() for _ in range(RANKS)]
+    os.environ["MEMREPLAY_GPU_WAIT"] = "20"
+
+    def split(i: int) -> None:
+        color = -1 if i == 1 else 4
+        assert gpu.ncclCommSplit(ranks[i], color, -i, byref(made[i]), None) == 0
+
+    threads = [threading.Thread(target=split, args=(i,)) for i in range(RANKS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    count, rank = c_int(), c_int()
+    found = []
+    for one in (made[0], made[2]):
+        gpu.ncclCommCount(one, byref(count))
+        gpu.ncclCommUserRank(one, byref(rank))
+        found.append((count.value, rank.value))
+    assert found == [(2, 1), (2, 0)]  # in the order of their keys
+    assert made[1].value is None
+    for one in (made[0], made[2]):
+        gpu.ncclCommDestroy(one)
+
+
+def test_identifiers_are_all_different(gpu: Any) -> None:
+    them = [Id() for _ in range(20)]
+    for one in them:
+        assert gpu.ncclGetUniqueId(byref(one)) == 0
+    assert len({bytes(one) for one in them}) == 20
+
+
+def test_a_rank_that_has_ended_is_not_waited_for(tmp_path: Path) -> None:
+    """Two processes: one gives a number and ends, the other gets it, and no second one."""
+    code = (
+        "import ctypes, sys, time\n"
+        "from ctypes import byref, c_char, c_int, c_size_t, c_void_p\n"
+        "class Id(ctypes.Structure):\n"
+        "    _fields_ = [('bytes', c_char * 128)]\n"
+        "gpu, rank = ctypes.CDLL(sys.argv[1]), int(sys.argv[2])\n"
+        "one, at, out = c_void_p(), c_void_p(), c_int(-1)\n"
+        "gpu.ncclCommInitRank.argtypes = [c_void_p, c_int, Id, c_int]\n"
+        "assert gpu.ncclCommInitRank(byref(one), 2, Id(b'name'), rank) == 0\n"
+        "assert gpu.cudaMalloc(byref(at), c_size_t(64)) == 0\n"
+        "for i in range(2):\n"
+        "    if rank == 0 and i == 0:\n"
+        "        gpu.cudaMemcpy(at, byref(c_int(77)), c_size_t(4), 1)\n"
+        "        gpu.ncclSend(at, c_size_t(1), 2, 1, one, None)\n"
+        "    elif rank == 1:\n"
+        "        gpu.ncclRecv(at, c_size_t(1), 2, 0, one, None)\n"
+        "        gpu.cudaMemcpy(byref(out), at, c_size_t(4), 2)\n"
+        "        print(out.value)\n"
+    )
+    environment = os.environ | {
+        "MEMREPLAY_GPU_MESSAGES": str(tmp_path),
+        "MEMREPLAY_GPU_WAIT": "60",
+    }
+    begun = time.monotonic()
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, str(built("_gpu")), str(rank)],
+            env=environment,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    ranks[0].communicate()
+    out, _ = ranks[1].communicate()
+    assert out.split() == ["77", "0"]
+    assert time.monotonic() - begun < 30
+    assert not list(tmp_path.iterdir())
