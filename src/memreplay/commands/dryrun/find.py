@@ -72,7 +72,12 @@ def dryrun_report(
     line, broken = None, False
     if shown is not None:
         with open_snapshot(shown) as snap:
-            peaks = peak_report(snap, selection, all_frames=all_frames).devices
+            busy = {one.device for each in processes if each.file == shown for one in each.devices}
+            peaks = tuple(
+                one
+                for one in peak_report(snap, selection, all_frames=all_frames).devices
+                if one.device in busy or not busy
+            )
             if outcome == "out_of_memory" and any(
                 one.ooms for each in processes for one in each.devices
             ):

@@ -15,7 +15,7 @@ static listener listening;
  * call these. */
 static const struct {
     const char *part, *operator;
-    int sizes; /* whether it makes sizes of what it reads: then it is the one, whatever it calls */
+    int sizes; /* whether it makes sizes of what it reads: then it is the one, the outermost */
 } OPERATORS[] = {
     {"_ops7nonzero", "nonzero", 1},
     {"_ops13masked_select", "masked_select", 1},
@@ -69,7 +69,7 @@ void unknown_read(uint64_t bytes) {
     pthread_mutex_lock(&lock);
     for (int i = 1; i < n; i++) {
         int one = operator_at(frames[i]);
-        if (one >= 0 && (found < 0 || (OPERATORS[one].sizes && !OPERATORS[found].sizes)))
+        if (one >= 0 && (found < 0 || OPERATORS[one].sizes))
             found = one;
     }
     pthread_mutex_unlock(&lock);

@@ -1,0 +1,129 @@
+"""`memreplay dryrun` with a real torch, where ci/truth has got one: what the docs say is so."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import ROOT
+
+PYTHON = os.environ.get("MEMREPLAY_TRUTH_PYTHON", "")
+EXAMPLE = "examples/train_gpt.py"
+
+pytestmark = pytest.mark.skipif(not PYTHON, reason="no torch: MEMREPLAY_TRUTH_PYTHON names none")
+
+
+def dryrun(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "memreplay", "dryrun", "-o", str(folder / "out.pickle")]
+    return subprocess.run(
+        [*command, *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+        env=os.environ | {"COLUMNS": "100"},
+    )
+
+
+def reported(folder: Path, *arguments: str) -> tuple[int, dict[str, Any]]:
+    done = dryrun(folder, "--json", *arguments)
+    assert done.stdout, done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
+def shown(path: str) -> list[str]:
+    """The verdicts that a page shows for the example on an A100."""
+    text = (ROOT / path).read_text(encoding="utf-8")
+    return re.findall(rf"\$ memreplay dryrun --gpu A100-80 [^\n]*{EXAMPLE}\n *(fits[^\n]*)", text)
+
+
+def test_the_example_is_what_the_docs_show(tmp_path: Path) -> None:
+    done = dryrun(tmp_path, "--gpu", "A100-80", "--top", "3", "--", PYTHON, EXAMPLE)
+    assert done.returncode == 0, done.stderr
+    verdict = done.stdout.splitlines()[0]
+    assert shown("README.md") == shown("docs/dryrun.md") == [verdict]
+    page = (ROOT / "docs/dryrun.md").read_text(encoding="utf-8")
+    block = page.partition("```\n$ memreplay dryrun")[2].partition("```")[0].splitlines()
+    # But for the torch's path, where it was written to, and the time.
+    there = [line.replace(str(ROOT) + "/", "") for line in done.stdout.splitlines()]
+    for line in block[1:]:
+        if line.startswith(("program ", "snapshot ", "dryrun.pickle", "  +")):
+            continue
+        assert line in there, f"docs/dryrun.md shows {line!r}, and it says now:\n{done.stdout}"
+
+
+def test_a_program_that_does_not_fit(tmp_path: Path) -> None:
+    code, report = reported(tmp_path, "--gpu", "T4", "--", PYTHON, EXAMPLE)
+    assert (code, report["verdict"], report["outcome"]) == (1, "does_not_fit", "out_of_memory")
+    (device,) = report["oom"]
+    assert device["total_bytes"] == report["card"]["total_bytes"]
+    assert device["total_known"] is True
+    (failed,) = device["ooms"]
+    words = re.search(r"Tried to allocate ([\d.]+) MiB", report["error"])
+    assert words is not None
+    assert float(words[1]) == failed["request_bytes"] / 2**20
+
+
+def test_what_a_run_does_not_know_is_told(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import torch\n"
+        "x = torch.randn(1000, device='cuda')\n"
+        "x[x > 0]\n"
+        "torch.nonzero(x)\n"
+        "x.unique()\n"
+        "x.masked_select(x > 0)\n"
+        "x.sum().item()\n"
+        "x.cpu()\n"
+        "torch.nn.Conv2d(3, 8, 3).cuda()(torch.randn(1, 3, 9, 9, device='cuda'))\n"
+        "torch.linalg.cholesky(torch.eye(3, device='cuda'))\n"
+        "torch.fft.fft(x)\n"
+        "torch.tensor([2, 3]).cuda().cpu().sum().item()\n"  # known
+    )
+    code, report = reported(tmp_path, "--", PYTHON, str(program))
+    assert (code, report["exact"]) == (0, False)
+    reads = {(one["operator"], one["line"], one["sizes"]) for one in report["reads"]}
+    assert reads >= {
+        ("nonzero", 3, True),
+        ("nonzero", 4, True),
+        ("unique", 5, True),
+        ("masked_select", 6, True),
+        ("item", 7, False),
+        ("copy", 8, False),
+    }
+    assert not any(line == 12 for _, line, _ in reads)
+    assert {one["name"] for one in report["workspaces"]} >= {"cuDNN", "cuSOLVER", "cuFFT"}
+    assert report["unanswered"] == []
+
+
+def test_ranks(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import os, torch\n"
+        "import torch.distributed as dist\n"
+        "from torch.nn.parallel import DistributedDataParallel as DDP\n"
+        "rank = int(os.environ['LOCAL_RANK'])\n"
+        "torch.cuda.set_device(rank)\n"
+        "dist.init_process_group('nccl')\n"
+        "model = DDP(torch.nn.Linear(1000, 1000 * (1 + rank // 2)).cuda(), device_ids=[rank])\n"
+        "model(torch.randn(100 * (1 + rank), 1000, device='cuda')).sum().backward()\n"
+        "dist.destroy_process_group()\n"
+    )
+    launcher = ("-m", "torch.distributed.run", "--nproc-per-node", "2")
+    code, report = reported(tmp_path, "--gpu", "H100", "--", PYTHON, *launcher, str(program))
+    assert (code, report["verdict"], report["card"]["count"]) == (0, "fits", 2)
+    assert [one["rank"] for one in report["processes"]] == [0, 1]
+    files = [Path(one["file"]).name for one in report["processes"]]
+    assert files == ["out.rank0.pickle", "out.rank1.pickle"]
+    # The second rank has twice the batch, on the second card.
+    (first,), (second,) = (one["devices"] for one in report["processes"])
+    assert (first["device"], second["device"]) == (0, 1)
+    assert second["requested_peak_bytes"] > first["requested_peak_bytes"]
