@@ -1,8 +1,8 @@
 """Objects that ranks send each other go by the process group's store.
 
 PyTorch pickles them into tensors on the card and works their sizes out there, in kernels, which do
-nothing in a dry run. The store, by which the ranks have found each other, carries the pickles as they
-are; the tensors are made, as ever, and hold nothing.
+nothing in a dry run. The store, by which the ranks have found each other, carries the pickles as
+they are; the tensors are made, as ever, and hold nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Objects:
         return self.c10d._get_process_group_store(group or self.c10d._get_default_group())
 
     def key(self, group: Any, kind: str) -> str:
-        """One that all ranks have, and no other call: they make the same calls in the same order."""
+        """One for each call. All ranks have the same: they make their calls in the same order."""
         name = str(getattr(group or self.c10d._get_default_group(), "group_name", ""))
         number = self.sent[name, kind] = self.sent.get((name, kind), -1) + 1
         return f"memreplay/{name}/{kind}/{number}"
