@@ -32,12 +32,22 @@ struct part {
 };
 
 struct channel {
+    struct channel *before; /* the one that was opened before it */
     int file, ranks, rank;
     int given_up; /* somebody was waited for in vain */
     uint64_t posted, at;
     pthread_mutex_t lock;
     char path[PATH_MAX];
 };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct channel *opened;
+
+/* Where not all have come, the file is still there. The launcher removes its folder itself. */
+__attribute__((destructor)) static void remove_files(void) {
+    for (struct channel *it = opened; it && !getenv("MEMREPLAY_GPU_MESSAGES"); it = it->before)
+        unlink(it->path);
+}
 
 static off_t place(int rank, size_t offset) {
     return (off_t)rank * (off_t)sizeof(struct part) + (off_t)offset;
@@ -82,6 +92,10 @@ struct channel *open_channel(const char *name, int ranks, int rank) {
     pthread_mutex_init(&made->lock, NULL);
     int64_t process = getpid();
     write_at(made, offsetof(struct part, process), &process, sizeof process);
+    pthread_mutex_lock(&lock);
+    made->before = opened;
+    opened = made;
+    pthread_mutex_unlock(&lock);
     remove_when_all_are_there(made);
     return made;
 }

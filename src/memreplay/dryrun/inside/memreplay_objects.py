@@ -1,0 +1,150 @@
+"""Objects that ranks send each other go by the process group's store.
+
+PyTorch pickles them into tensors on the card and works their sizes out there, in kernels, which do
+nothing in a dry run. The store, by which the ranks have found each other, carries the pickles as
+they are; the tensors are made, as ever, and hold nothing.
+"""
+
+from __future__ import annotations
+
+import pickle
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+    from typing import Any
+
+
+class Objects:
+    """What torch.distributed has for objects, for groups whose tensors are on a card."""
+
+    def __init__(self, torch: Any, c10d: Any) -> None:
+        self.torch, self.c10d = torch, c10d
+        self.sent: dict[tuple[str, str], int] = {}  # how often, by the group's name and the key
+
+    def by_the_card(self, group: Any) -> bool:
+        where = self.c10d._get_object_coll_device(group)
+        return getattr(where, "type", str(where)).startswith("cuda")
+
+    def store(self, group: Any) -> Any:
+        return self.c10d._get_process_group_store(group or self.c10d._get_default_group())
+
+    def key(self, group: Any, kind: str) -> str:
+        """One for each call. All ranks have the same: they make their calls in the same order."""
+        name = str(getattr(group or self.c10d._get_default_group(), "group_name", ""))
+        number = self.sent[name, kind] = self.sent.get((name, kind), -1) + 1
+        return f"memreplay/{name}/{kind}/{number}"
+
+    def tensors(self, n_bytes: int) -> tuple[Any, Any]:
+        """Those of one object: its bytes, and how many they are."""
+        torch = self.torch
+        return (
+            torch.empty(n_bytes, dtype=torch.uint8, device="cuda"),
+            torch.empty(1, dtype=torch.long, device="cuda"),
+        )
+
+    def exchanged(self, group: Any, obj: Any) -> list[bytes]:
+        """Each rank's pickle, in the order of ranks."""
+        c10d, store, key = self.c10d, self.store(group), self.key(group, "all")
+        mine = pickle.dumps(obj)
+        store.set(f"{key}/{c10d.get_rank(group)}", mine)
+        ranks = range(c10d.get_world_size(group))
+        found = [store.get(f"{key}/{rank}") for rank in ranks]
+        held = self.tensors(len(mine)), self.tensors(max(map(len, found)) * len(found))
+        del held
+        return found
+
+    def from_one(self, group: Any, obj: Any, source: int) -> Any:
+        """What one rank of the group has."""
+        store, key = self.store(group), self.key(group, "one")
+        if self.c10d.get_rank(group) == source:
+            store.set(key, pickle.dumps(obj))
+        found = store.get(key)
+        held = self.tensors(len(found))
+        del held
+        return pickle.loads(found)
+
+    def rank_of(self, group: Any, rank: int | None, in_group: int | None) -> int:
+        """A rank of the group, which is asked for by its number in it or among all."""
+        if in_group is not None:
+            return in_group
+        return int(self.c10d.get_group_rank(group, rank or 0)) if group else rank or 0
+
+    # --- by the names of torch.distributed's -----------------------------------------------------
+
+    def all_gather_object(
+        self, object_list: list[Any], obj: Any, group: Any = None, *_: Any, **__: Any
+    ) -> None:
+        for i, one in enumerate(self.exchanged(group, obj)):
+            object_list[i] = pickle.loads(one)
+
+    def gather_object(
+        self,
+        obj: Any,
+        object_gather_list: list[Any] | None = None,
+        dst: int | None = None,
+        group: Any = None,
+        **more: Any,
+    ) -> None:
+        found = self.exchanged(group, obj)
+        if self.c10d.get_rank(group) == self.rank_of(group, dst, more.get("group_dst")):
+            for i, one in enumerate(found):
+                object_gather_list[i] = pickle.loads(one)  # type: ignore[index]
+
+    def broadcast_object_list(
+        self,
+        object_list: list[Any],
+        src: int | None = None,
+        group: Any = None,
+        *_: Any,
+        **more: Any,
+    ) -> None:
+        source = self.rank_of(group, src, more.get("group_src"))
+        found = self.from_one(group, list(object_list), source)
+        if self.c10d.get_rank(group) != source:
+            object_list[:] = found
+
+    def scatter_object_list(
+        self,
+        scatter_object_output_list: list[Any],
+        scatter_object_input_list: Any = None,
+        src: int | None = None,
+        group: Any = None,
+        **more: Any,
+    ) -> None:
+        source = self.rank_of(group, src, more.get("group_src"))
+        found = self.from_one(group, scatter_object_input_list, source)
+        scatter_object_output_list[0] = found[self.c10d.get_rank(group)]
+
+
+# Where their arguments have the group.
+GROUP_AT = {
+    "all_gather_object": 2,
+    "gather_object": 3,
+    "broadcast_object_list": 2,
+    "scatter_object_list": 3,
+}
+
+
+def install(torch: Any, c10d: ModuleType, *modules: ModuleType) -> None:
+    """Replace them in the modules that have them. Groups of processors keep PyTorch's own."""
+    ours = Objects(torch, c10d)
+
+    def either(name: str, theirs: Callable[..., Any]) -> Callable[..., Any]:
+        def one_of_them(*args: Any, **kwargs: Any) -> Any:
+            at = GROUP_AT[name]
+            group = kwargs.get("group", args[at] if len(args) > at else None)
+            member = ours.c10d.get_rank(group) >= 0
+            if member and ours.by_the_card(group):
+                return getattr(ours, name)(*args, **kwargs)
+            return theirs(*args, **kwargs)
+
+        return one_of_them
+
+    for name in GROUP_AT:
+        theirs = getattr(c10d, name, None)
+        if theirs is not None:
+            for module in (c10d, *modules):
+                setattr(module, name, either(name, theirs))
