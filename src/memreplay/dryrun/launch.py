@@ -87,6 +87,7 @@ def run(command: Sequence[str], setup: Setup, folder: Path) -> Ended:
         runtime = lay_out(torch.package, Path(libraries))
         _check_card(setup.card, runtime.cuda)
         variables = _environment(torch, runtime, setup, folder)
+        variables["MEMREPLAY_GPU_MESSAGES"] = libraries
         began = time.monotonic()
         try:
             child = subprocess.Popen(
