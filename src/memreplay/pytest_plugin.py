@@ -229,7 +229,7 @@ def _dry_reports(item: pytest.Item, marker: pytest.Mark) -> Generator[pytest.Tes
 
 def _passed_on(config: pytest.Config) -> list[str]:
     """What the process of a dry run is told, too."""
-    # By the name under which it is loaded here: without it nothing would be held against the limits.
+    # By the name under which it is loaded here: without it there would be no limits.
     plugin = config.pluginmanager.get_name(sys.modules[__name__])
     options = ["-p", str(plugin), f"--rootdir={config.rootpath}"]
     if config.inipath is not None:
