@@ -9,6 +9,7 @@ import signal
 import struct
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -95,13 +96,15 @@ def run(command: Sequence[str], setup: Setup, folder: Path) -> Ended:
             )
         except OSError as error:
             raise UsageError(f"{command[0]} does not run: {error.strerror or error}") from None
-        status, timed_out, interrupted = _wait(child, setup.timeout, folder)
+        waited = _wait(child, setup.timeout, folder)
         seconds = time.monotonic() - began
+    if waited.stopped_by:
+        os.kill(os.getpid(), waited.stopped_by)
     processes = sorted(_processes(folder), key=_rank)
     return Ended(
-        status,
-        timed_out,
-        interrupted,
+        waited.status,
+        waited.timed_out,
+        waited.interrupted,
         seconds,
         torch,
         runtime.cuda,
@@ -153,12 +156,17 @@ def _environment(torch: Torch, runtime: Runtime, setup: Setup, folder: Path) -> 
     return found
 
 
-def _wait(
-    child: subprocess.Popen[bytes], timeout: float | None, folder: Path
-) -> tuple[int, bool, bool]:
-    """Its status; whether time was up; whether somebody pressed Ctrl-C, which the command got, too,
-    and ends by itself."""
-    pressed = 0
+class _Waited(NamedTuple):
+    status: int
+    timed_out: bool
+    interrupted: bool
+    stopped_by: int
+    """The signal that is to end us, too; 0 for none."""
+
+
+def _wait(child: subprocess.Popen[bytes], timeout: float | None, folder: Path) -> _Waited:
+    """For its end. Ctrl-C it gets as well, and ends by itself; a signal to us ends it first."""
+    pressed = stopped_by = 0
 
     def press(*_: object) -> None:
         nonlocal pressed
@@ -166,33 +174,63 @@ def _wait(
         if pressed > 2:  # it does not end, and somebody has no more patience
             _tell(folder, child.pid, signal.SIGKILL)
 
-    with _handled(signal.SIGINT, press):
+    def stop(number: int, _: object) -> None:
+        nonlocal stopped_by
+        _tell(folder, child.pid, signal.SIGKILL if stopped_by else signal.SIGTERM)
+        stopped_by = number
+
+    with _handled({signal.SIGINT: press, signal.SIGTERM: stop, signal.SIGHUP: stop}):
+        timed_out = False
         try:
-            return child.wait(timeout), False, pressed > 0
+            status = child.wait(timeout)
         except subprocess.TimeoutExpired:
+            timed_out = True
             _tell(folder, child.pid, signal.SIGTERM)
-        try:
-            return child.wait(_LAST_SECONDS), True, pressed > 0
-        except subprocess.TimeoutExpired:
-            _tell(folder, child.pid, signal.SIGKILL)
-        return child.wait(), True, pressed > 0
+            try:
+                status = child.wait(_LAST_SECONDS)
+            except subprocess.TimeoutExpired:
+                _tell(folder, child.pid, signal.SIGKILL)
+                status = child.wait()
+        if timed_out or pressed or stopped_by:
+            _wait_for_others(folder)
+    return _Waited(status, timed_out, pressed > 0, stopped_by)
+
+
+def _wait_for_others(folder: Path) -> None:
+    """For the processes that a command had started and that got the same signal: to write what they
+    have takes a while."""
+    until = time.monotonic() + _LAST_SECONDS
+    while _tell(folder, 0, 0):
+        if time.monotonic() > until:
+            _tell(folder, 0, signal.SIGKILL)
+            return
+        time.sleep(0.05)
 
 
 @contextmanager
-def _handled(number: signal.Signals, by: Any) -> Iterator[None]:
-    try:
-        before = signal.signal(number, by)
-    except ValueError:  # not the main thread: whoever is there has it
-        yield
+def _handled(by: Mapping[signal.Signals, Any]) -> Iterator[None]:
+    """Signals that are handled so, but for those that are ignored (nohup)."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # whoever is there has them
         return
+    # The command line has a thread that ends the process at once.
+    watched = signal.set_wakeup_fd(-1)
+    before = {number: signal.getsignal(number) for number in by}
+    before = {number: one for number, one in before.items() if one not in (signal.SIG_IGN, None)}
     try:
+        for number in before:
+            signal.signal(number, by[number])
         yield
     finally:
-        signal.signal(number, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(watched, warn_on_full_buffer=False)
 
 
-def _tell(folder: Path, leader: int, number: signal.Signals) -> None:
-    """A signal to the command and to all processes that it started, in whatever group these are."""
+def _tell(folder: Path, leader: int, number: int) -> bool:
+    """A signal to the command and to all processes that it started, in whatever group these are;
+    whether there are any."""
+    there = False
     mark = f"MEMREPLAY_DRYRUN={folder}".encode()
     for entry in os.scandir("/proc"):
         if not entry.name.isdecimal():
@@ -204,8 +242,10 @@ def _tell(folder: Path, leader: int, number: signal.Signals) -> None:
             )
             if ours:
                 os.kill(pid, number)
+                there = True
         except OSError:  # it has ended, or is somebody else's
             continue
+    return there
 
 
 def _processes(folder: Path) -> Iterator[Process]:

@@ -21,13 +21,17 @@ _FIRST_BYTES = 4096
 
 # Found and not imported: that would take seconds, and could do anything.
 _ASK = """
-import importlib.util, sys
+import importlib.util
 spec = importlib.util.find_spec("torch")
+print("memreplay asks:")
 print(*(spec.submodule_search_locations or [""] if spec else [""])[:1])
 if spec:
     from importlib import metadata
-    print(metadata.version("torch"))
-    print(*metadata.requires("torch") or (), sep="\\n")
+    try:
+        print(metadata.version("torch"))
+        print(*metadata.requires("torch") or (), sep="\\n")
+    except metadata.PackageNotFoundError:
+        pass
 """
 
 
@@ -54,12 +58,13 @@ def interpreter(command: Sequence[str]) -> str:
         raise UsageError(f"{command[0]}: there is no such command{hint}")
     if _PYTHON.match(os.path.basename(found)):
         return found
-    words = _first_line(found)
+    words = list(command) if os.path.basename(found) == "env" else _first_line(found)
     if words and os.path.basename(words[0]) == "env":
         words = [one for one in words[1:] if not one.startswith("-") and "=" not in one]
     for word in words:
         if _PYTHON.match(os.path.basename(word)):
-            return shutil.which(word) or word
+            beside = os.path.join(os.path.dirname(found), os.path.basename(word))
+            return shutil.which(word) or shutil.which(beside) or word
     return shutil.which("python3") or shutil.which("python") or sys.executable
 
 
@@ -87,7 +92,8 @@ def torch_of(python: str) -> Torch:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UsageError(f"{python} does not run: {error}") from None
-    lines = asked.stdout.splitlines()
+    # What a sitecustomize prints comes first.
+    lines = asked.stdout.partition("memreplay asks:\n")[2].splitlines()
     if asked.returncode or not lines:
         last = asked.stderr.strip().splitlines()[-1:] or [f"exit code {asked.returncode}"]
         raise UsageError(f"{python} does not run: {last[0]}")

@@ -82,7 +82,10 @@ def lay_out(torch: Path, folder: Path) -> Runtime:
         renamed(built("_unanswered").read_bytes(), names | {_LIBRARY: "libmemreplay_more.so"})
     )
     thin = built("_thin").read_bytes()
-    preload = [gpu, more]
+    # LD_PRELOAD has no way to name a path with a space.
+    card = folder / "libmemreplay_gpu.so"
+    card.symlink_to(gpu)
+    preload = [card, more]
     for name in sorted(libraries | set(_OPENED)):
         preload.append(folder / name)
         preload[-1].write_bytes(renamed(thin, {_LIBRARY: name}))

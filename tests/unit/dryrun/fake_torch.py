@@ -117,10 +117,10 @@ int take(void **at, size_t bytes) { return cudaMalloc(at, bytes); }
 int sizes(size_t *left, size_t *whole) { return cudaMemGetInfo(left, whole); }
 int choose(int device) { return cudaSetDevice(device); }
 int count(void) { int n = 0; cudaGetDeviceCount(&n); return n; }
-int nonzero_cuda(void) {
+int at_ops7nonzero(void) {
     char value[4]; void *at; cudaMalloc(&at, 4); return cudaMemcpy(value, at, 4, 2) + 7;
 }
-int _local_scalar_dense_cuda(void) {
+int at_ops19_local_scalar_dense(void) {
     char value[4]; void *at; cudaMalloc(&at, 4); return cudaMemcpy(value, at, 4, 2) + 7;
 }
 int workspace(void) { size_t bytes; return cudnnDropoutGetStatesSize(0, &bytes); }

@@ -32,14 +32,17 @@ def compare(asked: Asked, selection: Selection) -> int:
     each = [(name, one) for name, one in _each(asked)]
     for name, _ in each:
         check_names(_file(output, name), force=asked.force or asked.output is None)
-    runs = []
+    runs, failed = [], 0
     for at, (name, one) in enumerate(each, 1):
         say(f"run {at} of {len(each)}: {name}")
         try:
             report = ran(replace(one, output=_file(output, name), force=True), selection)
             runs.append(ComparedRun(name, report))
+            if report.outcome == "interrupted":
+                break
         except MemreplayError as error:
             say(f"{name}: {error}")
+            failed = failed or error.exit_code
             runs.append(ComparedRun(name, None, str(error)))
     found = DryrunComparison(runs=tuple(runs))
     if asked.fmt == "json":
@@ -51,6 +54,8 @@ def compare(asked: Asked, selection: Selection) -> int:
     verdicts = [run.report.verdict if run.report else "not_known" for run in runs]
     if "fits" in verdicts:
         return 0
+    if not any(run.report for run in runs):
+        return failed
     return PROGRAM_FAILED if set(verdicts) == {"not_known"} else DOES_NOT_FIT
 
 

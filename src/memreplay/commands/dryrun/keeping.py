@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 
 def check_names(output: str, *, force: bool) -> None:
     """Raises UsageError where snapshots should not go: asked before the program runs."""
+    if output == "-" or not os.path.basename(output):
+        raise UsageError(f"cannot write {output}: name a file; stdout is the program's")
     check_output(output, force=force, binary=True)
+    if os.path.exists(output) and not os.path.isfile(output):
+        raise UsageError(f"cannot write {output}: it is no file")
     if by_name(output)[0] == "json":
         raise UsageError(
             f"{output}: snapshots are pickles; name it .pickle, and memreplay convert makes JSON"
@@ -67,7 +71,7 @@ def kept(ended: Ended, files: Mapping[int, str]) -> Mapping[int, str]:
             continue
         _, packing = by_name(path)
         if packing is None:
-            os.replace(one.pickle, path)
+            os.replace(one.pickle, os.path.realpath(path))  # not a link to it
             continue
         with open(one.pickle, "rb") as raw, byte_output(path) as out, packed(out, packing) as plain:
             shutil.copyfileobj(raw, plain, 1 << 20)

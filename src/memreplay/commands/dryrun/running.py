@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import signal
-import sys
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from memreplay.commands.dryrun.keeping import check_names, kept, names
+from memreplay.commands.shared.ending import undone_by_signals
 from memreplay.errors import NothingToTellError, UsageError
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ DEFAULT = "dryrun.pickle"
 DOES_NOT_FIT = 1
 PROGRAM_FAILED = 6
 MOST_CARDS = 64
+_STDERR = 2
 # Which processes a launcher is told to start, one a card.
 _PER_NODE = ("--nproc-per-node", "--nproc_per_node", "--num_processes", "--num-processes")
 
@@ -64,7 +65,7 @@ def setup_of(asked: Asked) -> Setup:
         max_entries=asked.max_entries,
         timeout=asked.timeout,
         # What the program prints is no part of what a program reads of us.
-        stdout=sys.stderr.fileno() if asked.fmt == "json" else None,
+        stdout=_STDERR if asked.fmt == "json" else None,
     )
 
 
@@ -111,33 +112,38 @@ def ran(asked: Asked, selection: Selection) -> DryrunReport:
 def _folder_beside(output: str) -> Iterator[Path]:
     """Where processes write: on the disk that the snapshot is for."""
     parent = os.path.dirname(os.path.realpath(output))
-    with tempfile.TemporaryDirectory(prefix=".memreplay-", dir=parent) as folder:
+    with (
+        tempfile.TemporaryDirectory(prefix=".memreplay-", dir=parent) as folder,
+        undone_by_signals(lambda: shutil.rmtree(folder, ignore_errors=True)),
+    ):
         yield Path(folder)
 
 
 def _nothing(ended: Ended) -> None:
     """Raises: no process left a snapshot."""
-    if ended.processes:
-        last = ended.processes[0].last_call
-        if ended.status < 0:
-            raise _ProgramFailedError(
-                f"the program was killed by {signal.Signals(-ended.status).name}; its last call of"
-                f" CUDA was {last}"
-            )
+    from memreplay.commands.dryrun.text import signal_name
+
+    if not ended.status and ended.processes and not ended.timed_out:
         raise UsageError(
             "the program used the GPU and was not recorded: python -I, -E and -S leave out what"
-            " records it"
-            if not ended.status
-            else f"the program ended with exit code {ended.status} and left no snapshot; its last"
-            f" call of CUDA was {last}"
+            " records it, os._exit() what writes it"
         )
+    if not ended.status and not ended.timed_out and not ended.interrupted:
+        raise NothingToTellError("the program used no GPU")
     if ended.timed_out:
-        raise _ProgramFailedError("time was up (--timeout) before the program used a GPU")
-    if ended.status:
-        raise _ProgramFailedError(
-            f"the program ended with exit code {ended.status} before it used a GPU"
-        )
-    raise NothingToTellError("the program used no GPU")
+        how = "was stopped by --timeout"
+    elif ended.interrupted:
+        how = "was stopped by Ctrl-C"
+    elif ended.status < 0:
+        how = f"was killed by {signal_name(-ended.status)}"
+    else:
+        how = f"ended with exit code {ended.status}"
+    if ended.processes:
+        last = ended.processes[0].last_call
+        rest = f" and left no snapshot; its last call of CUDA was {last}"
+    else:
+        rest = " before it used a GPU"
+    raise _ProgramFailedError(f"the program {how}{rest}")
 
 
 class _ProgramFailedError(UsageError):

@@ -33,7 +33,7 @@ def verdict_line(report: DryrunReport) -> str:
     if report.outcome == "interrupted":
         return f"stopped by Ctrl-C: {peak} until then"
     if report.outcome == "killed":
-        return f"the program was killed by {_signal(-report.status)}{_last_call(report)}"
+        return f"the program was killed by {signal_name(-report.status)}{_last_call(report)}"
     if report.outcome == "failed":
         return (
             f"the program failed with exit code {report.status}, not for want of memory:"
@@ -97,7 +97,8 @@ def _asked(report: DryrunReport) -> str:
     return ""
 
 
-def _signal(number: int) -> str:
+def signal_name(number: int) -> str:
+    """`SIGSEGV`; of what the system does, with the likely reason."""
     try:
         name = signal.Signals(number).name
     except ValueError:

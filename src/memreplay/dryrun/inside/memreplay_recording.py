@@ -32,7 +32,7 @@ class Recording:
         self.folder = os.environ["MEMREPLAY_DRYRUN"]
         self.own = True  # not the program's
         self.dumped: list[str] = []  # by the program
-        self.written_by = 0  # the process that has written it
+        self.of = 0  # the process that it is of
         self.reads: Reads | None = None
 
     def prepare(self) -> None:
@@ -64,6 +64,7 @@ class Recording:
         self.torch.cuda._lazy_call(lambda: self.begin(begin))
 
     def begin(self, begin: Any) -> None:
+        self.of = os.getpid()
         if self.own:
             begin(
                 stacks=os.environ.get("MEMREPLAY_DRYRUN_STACKS", "python"),
@@ -118,12 +119,12 @@ class Recording:
         import json
         import pickle
 
-        if self.written_by == os.getpid():
-            return
-        self.written_by = os.getpid()
+        if self.of != os.getpid():
+            return  # a child that was forked later: it cannot use the card, and all is its parent's
+        self.of = 0
         if self.reads is not None:
             self.reads.stop()
-        begun = os.path.join(self.folder, str(self.written_by))
+        begun = os.path.join(self.folder, str(os.getpid()))
         cuda = self.torch.cuda
         run = self.run()
         snapshot = cuda.memory._snapshot()

@@ -1,0 +1,272 @@
+"""Tests of dryrun/inside/memreplay_recording.py; test_sitecustomize.py has more of its processes."""
+
+from __future__ import annotations
+
+import builtins
+import ctypes
+import importlib.util
+import os
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from memreplay.dryrun.runtime import FUNCTIONS, built
+from tests.unit.dryrun.test_sitecustomize import INSIDE, Dry
+
+
+@pytest.fixture
+def recording() -> ModuleType:
+    spec = importlib.util.spec_from_file_location(
+        "memreplay_recording", INSIDE / "memreplay_recording.py"
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def dry(tmp_path: Path) -> Dry:
+    return Dry(tmp_path)
+
+
+def test_it_has_as_many_functions_as_the_library(recording: ModuleType) -> None:
+    assert recording.FUNCTIONS == FUNCTIONS
+
+
+# ---- who writes
+
+
+def test_children_that_are_forked_later_write_nothing(dry: Dry) -> None:
+    """What they would write is all their parent's."""
+    (dry.folder / "several.py").write_text(
+        "import multiprocessing, os, sys, time, torch\n"
+        "def work(n):\n    return n + 1\n"
+        "if __name__ == '__main__':\n"
+        "    torch.cuda.init()\n"
+        "    with multiprocessing.get_context('fork').Pool(2) as pool:\n"
+        "        assert pool.map(work, range(4)) == [1, 2, 3, 4]\n"  # ends them by SIGTERM
+        "    if not os.fork():\n        sys.exit(0)\n"
+        "    os.wait()\n"
+    )
+    done = dry.run("import runpy; runpy.run_path('several.py', run_name='__main__')")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(dry.written) == 1
+
+
+def test_a_process_that_was_forked_before_cuda_began_writes(dry: Dry) -> None:
+    done = dry.run(
+        "import os, torch\nif os.fork():\n    os.wait()\ntorch.cuda.init()", WORLD_SIZE="2"
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [beside["world_size"] for _, beside in dry.written] == [2, 2]
+
+
+def test_a_process_that_has_a_word_to_say_when_terminated(dry: Dry) -> None:
+    done = dry.run(
+        "import os, signal, sys, torch\n"
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit('mine'))\n"
+        "torch.cuda.init(); os.kill(os.getpid(), signal.SIGTERM)"
+    )
+    assert (done.returncode, done.stderr) == (1, "mine\n")
+    assert len(dry.written) == 1
+
+
+def test_cuda_that_begins_in_another_thread(dry: Dry) -> None:
+    done = dry.run(
+        "import threading, torch\n"
+        "one = threading.Thread(target=torch.cuda.init); one.start(); one.join()"
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(dry.written) == 1
+
+
+# ---- what the program does by itself
+
+
+def test_a_program_that_dumps(dry: Dry) -> None:
+    done = dry.run(
+        "import os, torch; torch.cuda.init(); memory = torch.cuda.memory\n"
+        "memory._dump_snapshot('a.pickle'); memory._dump_snapshot(); os.chdir('/')\n"
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    ((_, beside),) = dry.written
+    assert beside["dumped"] == [
+        str(dry.folder / "a.pickle"),
+        str(dry.folder / "dump_snapshot.pickle"),
+    ]
+    assert (beside["recorded_by_itself"], beside["raised"]) == (False, None)
+    assert (dry.folder / "a.pickle").exists()
+
+
+def test_a_dump_that_fails_is_none(dry: Dry) -> None:
+    dry.run(
+        "import torch; torch.cuda.init()\n"
+        "try:\n    torch.cuda.memory._dump_snapshot('no/such/folder')\n"
+        "except OSError:\n    pass\n"
+    )
+    ((_, beside),) = dry.written
+    assert beside["dumped"] == []
+
+
+# ---- how it ended
+
+RAISED = "try:\n    raise torch.OutOfMemoryError\nexcept torch.OutOfMemoryError"
+
+
+@pytest.mark.parametrize(
+    "code, raised",
+    [
+        ("1 / 0", ("ZeroDivisionError", "division by zero", False)),
+        ("raise torch.OutOfMemoryError('all\\nof it')", ("OutOfMemoryError", "all", True)),
+        (
+            f"{RAISED} as one:\n    raise ValueError from one",
+            ("ValueError", "", True),
+        ),
+        (
+            f"{RAISED}:\n    1 / 0",
+            ("ZeroDivisionError", "division by zero", True),
+        ),
+        ("one = KeyError(5); one.__cause__ = one; raise one", ("KeyError", "5", False)),
+        ("raise KeyError('x' * 5000)", ("KeyError", "'" + 999 * "x", False)),
+    ],
+)
+def test_what_it_raised(dry: Dry, code: str, raised: tuple[str, str, bool]) -> None:
+    assert dry.run(f"import torch; torch.cuda.init()\n{code}").returncode == 1
+    ((_, beside),) = dry.written
+    assert tuple(beside["raised"].values()) == raised
+
+
+@pytest.mark.parametrize("code", ["raise SystemExit(3)", "import os; os.chdir('/')"])
+def test_what_it_did_not_raise(dry: Dry, code: str) -> None:
+    dry.run(f"import torch; torch.cuda.init()\n{code}")
+    ((_, beside),) = dry.written
+    assert beside["raised"] is None
+
+
+# ---- ranks
+
+
+def test_the_rank_of_a_group_that_is_there(dry: Dry) -> None:
+    (dry.folder / "torch/distributed.py").write_text(
+        "def is_available():\n    return True\nis_initialized = is_available\n"
+        "def get_rank():\n    return 5\ndef get_world_size():\n    return 8\n"
+    )
+    code = "import torch; torch.cuda.init()"
+    dry.run(f"{code}; import torch.distributed", RANK="1", WORLD_SIZE="2")
+    ((snapshot, _),) = dry.written
+    assert (snapshot["memreplay"]["rank"], snapshot["memreplay"]["world_size"]) == (5, 8)
+
+
+def test_the_cards_that_it_saw(dry: Dry) -> None:
+    dry.run("import torch; torch.cuda.init()", CUDA_VISIBLE_DEVICES="3")
+    ((snapshot, _),) = dry.written
+    assert snapshot["memreplay"]["visible"] == "3"
+
+
+# ---- values that were read
+
+
+class Frames:
+    """A stack of frames as Python's, the innermost first."""
+
+    def __init__(self, *places: tuple[str, int, str]) -> None:
+        self.first: Any = None
+        for file, line, name in reversed(places):
+            code = type("Code", (), {"co_filename": file, "co_name": name})
+            attributes = {"f_code": code, "f_lineno": line, "f_back": self.first}
+            self.first = type("Frame", (), attributes)
+
+
+@pytest.fixture
+def reads(recording: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Any:
+    made = recording.Reads(str(built("_gpu")), "/site/torch")
+    yield made
+    made.stop()
+
+
+OS = os.__file__
+
+
+def test_the_place_of_a_read(reads: Any, recording: ModuleType) -> None:
+    def place(*places: tuple[str, int, str]) -> tuple[str, int, str, str]:
+        found: tuple[str, int, str, str] = reads.place(Frames(*places).first)
+        return found
+
+    mine, library = ("/me/train.py", 7, "step"), ("/site/torch/nn/x.py", 3, "call")
+    own, outer = (recording.__file__, 1, "told"), ("/me/other.py", 1, "main")
+    assert place(own, mine) == (*mine, "")
+    assert place(own, library, mine, outer) == (*mine, "/site/torch/nn/x.py:3")
+    assert place(("<frozen runpy>", 1, "r"), (OS, 5, "walk"), mine) == (*mine, "<frozen runpy>:1")
+    # A package beside torch, whose name begins so, is none of torch's.
+    assert place(("/site/torch_of_mine/x.py", 3, "f")) == ("/site/torch_of_mine/x.py", 3, "f", "")
+    assert place(library, (OS, 5, "walk")) == (*library, "")
+    assert place(own) == place() == ("", 0, "", "")
+
+
+def test_reads_are_counted_by_their_places(
+    reads: Any, recording: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stack = Frames(("/me/train.py", 7, "step")).first
+    monkeypatch.setattr(sys, "_getframe", lambda: stack)
+    for operator in (b"item", b"item", b"nonzero"):
+        reads.told(operator, 4)
+    monkeypatch.setattr(recording, "PLACES", 2)
+    for line in (8, 9):
+        stack.f_lineno = line
+        reads.told(b"item", 4)
+    monkeypatch.undo()
+    found = [(one["operator"], one["file"], one["line"], one["count"]) for one in reads.counted()]
+    assert found == [
+        ("item", "/me/train.py", 7, 2),
+        ("nonzero", "/me/train.py", 7, 1),
+        ("item", "", 0, 2),
+    ]
+    assert set(reads.counted()[0]) == {
+        *("operator", "file", "line", "function", "through", "count")
+    }
+
+
+def test_the_card_tells_of_reads_until_it_is_stopped(reads: Any) -> None:
+    card = ctypes.CDLL(str(built("_gpu")))
+    at, here = ctypes.c_void_p(), ctypes.create_string_buffer(8)
+    assert card.cudaMalloc(ctypes.byref(at), ctypes.c_size_t(64)) == 0
+
+    def read() -> int:
+        assert card.cudaMemcpy(here, at, ctypes.c_size_t(8), 2) == 0
+        return sum(one["count"] for one in reads.counted())
+
+    assert (read(), read()) == (1, 2)
+    (one,) = reads.counted()
+    assert (one["operator"], one["function"]) == ("read", "read")
+    assert one["file"] == __file__
+    reads.stop()
+    assert read() == 2
+    card.cudaFree(at)
+
+
+def test_without_a_card_nothing_is_counted(
+    recording: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MEMREPLAY_DRYRUN_CARD", raising=False)
+    monkeypatch.delenv("MEMREPLAY_DRYRUN_MORE", raising=False)
+    assert (recording.workspaces(), recording.calls()) == ({}, {})
+    monkeypatch.setenv("MEMREPLAY_DRYRUN_MORE", str(built("_unanswered")))
+    assert recording.calls() == {}
+
+
+def test_nothing_of_it_needs_memreplay(
+    recording: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = Path(recording.__file__ or "").read_text()
+    imported = {
+        line.split()[1]
+        for line in text.splitlines()
+        if line.strip().startswith(("import ", "from "))
+    }
+    assert not [name for name in imported if name.startswith("memreplay")]
+    assert builtins.compile(text, "x", "exec")

@@ -1,0 +1,162 @@
+"""Tests of dryrun/python.py: which Python a command runs, and what of torch it has."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from memreplay.dryrun.python import interpreter, torch_of
+from memreplay.dryrun.runtime import NoCudaError
+from memreplay.errors import UsageError
+from tests.unit.dryrun.fake_torch import python_without, write_torch
+
+LONG = "a" * 200
+
+
+@pytest.fixture
+def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of commands, which alone is searched: `python3` and `python3.13t` in it."""
+    for name in ("python3", "python3.13t"):
+        (tmp_path / name).symlink_to(sys.executable)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    return tmp_path
+
+
+def script(folder: Path, text: str, name: str = "tool") -> str:
+    path = folder / name
+    path.write_text(text)
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_pythons(there: Path) -> None:
+    assert interpreter(["python3", "-m", "x"]) == str(there / "python3")
+    assert interpreter(["python3.13t"]) == str(there / "python3.13t")
+    assert interpreter([str(there / "python3"), "x.py"]) == str(there / "python3")
+
+
+@pytest.mark.parametrize(
+    "first, found",
+    [
+        ("#!{there}/python3.13t", "python3.13t"),
+        ("#! {there}/python3.13t -u", "python3.13t"),
+        ("#!/usr/bin/env python3.13t", "python3.13t"),
+        ("#!/usr/bin/env -S python3.13t -u -X dev", "python3.13t"),
+        ("#!/usr/bin/env -S A=1 B=python3 python3.13t", "python3.13t"),
+        # What pip and uv write where the path is too long, or not known.
+        ("#!/bin/sh\n'''exec' \"{there}/python3.13t\" \"$0\" \"$@\"\n' '''", "python3.13t"),
+        (
+            '#!/bin/sh\n\'\'\'exec\' "$(dirname -- "$(realpath -- "$0")")"/\'python3.13t\' "$0"',
+            "python3.13t",
+        ),
+        # Those of other languages run some python3, or none.
+        ("#!/bin/sh\npython3.13t x.py", "python3"),
+        ("#!/bin/sh 'unclosed", "python3"),
+        ("", "python3"),
+        ("\x7fELF", "python3"),
+    ],
+)
+def test_scripts(there: Path, first: str, found: str) -> None:
+    tool = script(there, first.replace("{there}", str(there)))
+    assert interpreter([tool]) == str(there / found)
+    assert interpreter(["tool"]) == str(there / found)
+
+
+def test_an_interpreter_that_is_gone(there: Path) -> None:
+    tool = script(there, f"#!/gone/{LONG}/python3.9")
+    assert interpreter([tool]) == f"/gone/{LONG}/python3.9"
+    with pytest.raises(UsageError, match=r"python3\.9 does not run: .*No such file"):
+        torch_of(interpreter([tool]))
+
+
+def test_env_as_a_command(there: Path) -> None:
+    (there / "env").symlink_to(shutil.which("env", path="/usr/bin:/bin") or "")
+    assert interpreter(["env", "A=python3", "python3.13t", "x"]) == str(there / "python3.13t")
+
+
+def test_without_any_python(there: Path) -> None:
+    tool = script(there, "#!/bin/sh")
+    (there / "python3").unlink()
+    assert interpreter([tool]) == sys.executable
+
+
+def test_no_command(there: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UsageError, match=r"^nothing: there is no such command$"):
+        interpreter(["nothing"])
+    monkeypatch.chdir(there)
+    (there / "train.py").write_text("")
+    with pytest.raises(UsageError, match=r"no such command; to run a script: python train\.py$"):
+        interpreter(["train.py"])
+
+
+# ---- torch
+
+
+@pytest.fixture
+def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "packages"
+    write_torch(folder, library=False)
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+    return folder
+
+
+def test_its_torch(packages: Path) -> None:
+    assert torch_of(sys.executable) == (sys.executable, packages / "torch", "9.9", 92600)
+
+
+@pytest.mark.parametrize(
+    "said, version",
+    [
+        ("nvidia-cudnn-cu13==9.26.0.51", 92600),
+        ("nvidia-cudnn-cu12==9.1.0.70 ; platform_system == 'Linux'", 90100),
+        ("nvidia-cudnn-cu12==8.9.2.26", 8902),
+        ("nvidia-cudnn-cu11>=8", None),
+        ("nvidia-cublas-cu12==12.1.3.1", None),
+    ],
+)
+def test_the_cudnn_that_it_was_built_for(packages: Path, said: str, version: int | None) -> None:
+    about = packages / "torch-9.9.dist-info/METADATA"
+    about.write_text(f"Metadata-Version: 2.1\nName: torch\nVersion: 8.8\nRequires-Dist: {said}\n")
+    found = torch_of(sys.executable)
+    assert (found.version, found.cudnn) == ("8.8", version)
+
+
+def test_nothing_of_torch_is_run(packages: Path) -> None:
+    (packages / "torch/__init__.py").write_text("raise SystemExit('it ran')")
+    assert torch_of(sys.executable).version == "9.9"
+
+
+def test_a_torch_that_pip_knows_nothing_of(packages: Path) -> None:
+    shutil.rmtree(packages / "torch-9.9.dist-info")
+    assert torch_of(sys.executable)[1:] == (packages / "torch", "", None)
+
+
+def test_what_a_python_prints_at_its_start(packages: Path) -> None:
+    (packages / "sitecustomize.py").write_text("print('welcome')\nprint()")
+    assert torch_of(sys.executable)[1:] == (packages / "torch", "9.9", 92600)
+
+
+def test_without_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    python = str(python_without(tmp_path))
+    with pytest.raises(NoCudaError, match=r"/python3 has no torch; `.* -m pip install --no-d"):
+        torch_of(python)
+
+
+def test_what_is_no_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bad = script(tmp_path, "#!/bin/sh\necho 'one word\nthe last word' >&2; exit 3", "python3")
+    with pytest.raises(UsageError, match=r"python3 does not run: the last word$"):
+        torch_of(bad)
+    bad = script(tmp_path, "#!/bin/sh\nexit 3", "python3")
+    with pytest.raises(UsageError, match=r"python3 does not run: exit code 3$"):
+        torch_of(bad)
+    bad = script(tmp_path, "#!/bin/sh\necho something", "python3")
+    with pytest.raises(UsageError, match=r"python3 does not run: exit code 0$"):
+        torch_of(bad)
+    os.chmod(bad, 0o644)
+    with pytest.raises(UsageError, match=r"python3 does not run: .*Permission denied"):
+        torch_of(bad)
