@@ -34,8 +34,11 @@ def main() -> int:
         for case in CASES
         if asked.only in case.name and (not asked.few or (case.program, case.settings) in few)
     }
+    if not cases:
+        print("no case has such a name")
+        return 0 if asked.few else 1
     figures = estimated = 0
-    failed = []
+    ran, failed = 0, []
     with tempfile.TemporaryDirectory() as temporary:
         folder = asked.keep or Path(temporary)
         folder.mkdir(exist_ok=True)
@@ -43,6 +46,7 @@ def main() -> int:
             assert server.stdout
             for line in server.stdout:
                 ended = json.loads(line)
+                ran += 1
                 case = cases[ended["name"]]
                 if ended["status"]:
                     failed.append(case.name)
@@ -69,8 +73,8 @@ def main() -> int:
         f" ({estimated:,} that memreplay calls estimates not compared),"
         f" {time.monotonic() - began:.0f} s"
     )
-    if failed or server.returncode:
-        print(f"{len(failed)} cases failed: {', '.join(failed)}")
+    if failed or server.returncode or ran < len(cases):
+        print(f"{len(failed) + len(cases) - ran} cases failed: {'; '.join(failed)}")
         return 1
     return 0
 
