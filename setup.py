@@ -91,6 +91,7 @@ CARD = (
     "sparse",
     "streams",
     "tensors",
+    "trace",
     "unknown",
     "virtual",
 )

@@ -24,10 +24,6 @@ from tests.truth import told
 
 AT_ONCE = 2
 
-# The callbacks of Python's that say which blocks are let go: an exception that is on its way while
-# a block is freed is lost by them, and programs here fail on purpose.
-vars(torch._C).pop("_activate_gpu_trace", None)
-
 
 def serve() -> None:
     """Two at a time, as there are processors."""

@@ -1,4 +1,4 @@
-"""Tests of dryrun/inside/memreplay_recording.py; test_sitecustomize.py has more of its processes."""
+"""What a process of a dry run records; test_sitecustomize.py has more of its processes."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from memreplay.dryrun.runtime import FUNCTIONS, built
+from tests.unit.dryrun.fake_torch import HEADER, TRACED, compile_
 from tests.unit.dryrun.test_sitecustomize import INSIDE, Dry
 
 
@@ -56,6 +57,18 @@ def test_children_that_are_forked_later_write_nothing(dry: Dry) -> None:
     done = dry.run("import runpy; runpy.run_path('several.py', run_name='__main__')")
     assert (done.returncode, done.stderr) == (0, "")
     assert len(dry.written) == 1
+
+
+def test_children_that_are_forked_later_end_as_ever(dry: Dry) -> None:
+    done = dry.run(
+        "import os, signal, torch; torch.cuda.init()\n"
+        "assert callable(signal.getsignal(signal.SIGTERM))\n"
+        "child = os.fork()\n"
+        "if not child:\n"
+        "    os._exit(3 if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL else 4)\n"
+        "assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3"
+    )
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_process_that_was_forked_before_cuda_began_writes(dry: Dry) -> None:
@@ -268,5 +281,61 @@ def test_nothing_of_it_needs_memreplay(
         for line in text.splitlines()
         if line.strip().startswith(("import ", "from "))
     }
-    assert not [name for name in imported if name.startswith("memreplay")]
+    # What lies beside it is there.
+    assert not [name for name in imported if name.startswith("memreplay") and "_" not in name]
     assert builtins.compile(text, "x", "exec")
+
+
+# ---- blocks that are let go
+
+
+def test_blocks_are_told_to_the_card(dry: Dry) -> None:
+    library = compile_(dry.folder, TRACED, "libc10.so", "-shared", "-fPIC")
+    library.rename(dry.folder / "torch" / "lib" / "libc10.so")
+    header = dry.folder / "torch/include/c10/core/impl/PyInterpreter.h"
+    header.parent.mkdir(parents=True)
+    header.write_text(HEADER)
+    code = (
+        "import ctypes, os, torch; torch.cuda.init()\n"
+        "gpu = ctypes.CDLL(os.environ['MEMREPLAY_DRYRUN_CARD']); at = ctypes.c_void_p()\n"
+        "allocator = ctypes.CDLL(os.path.join(torch.__path__[0], 'lib/libc10.so'))\n"
+        "gpu.cudaMalloc(ctypes.byref(at), ctypes.c_size_t(1 << 20))\n"
+        "def tell(slot): allocator.tell(slot, at)\n"
+        "def read():\n"
+        "    out = ctypes.create_string_buffer(3)\n"
+        "    gpu.cudaMemcpy(out, at, ctypes.c_size_t(3), 2)\n"
+        "    return out.raw\n"
+        "tell(4); gpu.cudaMemcpy(at, b'abc', ctypes.c_size_t(3), 1); print(read())\n"
+        "tell(3); print(read())\n"
+        "tell(5); print(read())\n"
+    )
+    done = dry.run(code)
+    assert done.stdout == "b'abc'\nb'abc'\nb'\\x00\\x00\\x00'\n", done.stderr
+
+
+@pytest.mark.parametrize(
+    "header, slots",
+    [
+        (HEADER, (4, 5, 1)),
+        (HEADER.replace("c10::DeviceType device_type,", ""), (4, 5, 0)),
+        (HEADER.replace("_deallocation", "_something"), None),
+        (HEADER.replace("PyInterpreterVTable", "Another"), None),
+        ("", None),
+    ],
+)
+def test_where_the_functions_are(
+    recording: ModuleType, tmp_path: Path, header: str, slots: tuple[int, int, int] | None
+) -> None:
+    path = tmp_path / "include/c10/core/impl/PyInterpreter.h"
+    assert recording.tracing_slots(str(tmp_path)) is None
+    path.parent.mkdir(parents=True)
+    path.write_text(header)
+    assert recording.tracing_slots(str(tmp_path)) == slots
+
+
+def test_a_torch_that_traces_otherwise_runs(dry: Dry) -> None:
+    header = dry.folder / "torch/include/c10/core/impl/PyInterpreter.h"
+    header.parent.mkdir(parents=True)
+    header.write_text(HEADER)
+    done = dry.run("import torch; torch.cuda.init()")  # without libc10.so
+    assert (done.returncode, done.stderr) == (0, "")

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 FUNCTIONS = 4096  # of gpu/unanswered.c
+# c10::impl::GPUTrace::set_trace(const PyInterpreter*)
+SET_TRACE = "_ZN3c104impl8GPUTrace9set_traceEPKNS0_13PyInterpreterE"
 PLACES = 1000  # in which values are read; more are counted together
 
 
@@ -77,20 +79,23 @@ class Recording:
         self.write_at_the_end()
 
     def tell_of_blocks(self, card: str) -> None:
-        """Say to the card which blocks are let go: what was in them is in them no more."""
-        activate = getattr(self.torch._C, "_activate_gpu_trace", None)
-        if activate is None:  # an older torch: values may be those of a block that was here before
-            return
+        """Let the card know which blocks are let go: what was in them is in them no more.
+
+        Not by torch.cuda._gpu_trace, which loses an exception that is on its way meanwhile.
+        """
         import ctypes
 
-        block = ctypes.CDLL(card).memreplay_block
-        block.argtypes = (ctypes.c_uint64, ctypes.c_int)
-        block.restype = None
-        from torch.cuda import _gpu_trace
-
-        activate()
-        _gpu_trace.register_callback_for_memory_allocation(lambda at: block(at, 1))
-        _gpu_trace.register_callback_for_memory_deallocation(lambda at: block(at, 0))
+        slots = tracing_slots(os.path.dirname(self.torch.__file__))
+        core = os.path.join(os.path.dirname(self.torch.__file__), "lib", "libc10.so")
+        if slots is None:  # another torch: values may be those of a block that was here before
+            return
+        try:
+            begin = getattr(ctypes.CDLL(core), SET_TRACE)
+        except (OSError, AttributeError):
+            return
+        made = ctypes.CDLL(card).memreplay_trace
+        made.restype, begin.argtypes, begin.restype = ctypes.c_void_p, (ctypes.c_void_p,), None
+        begin(made(*slots))
 
     def write_at_the_end(self) -> None:
         """However the process ends, but for SIGKILL and a crash."""
@@ -106,6 +111,17 @@ class Recording:
             # Only the main thread may; elsewhere the process ends as ever.
             with contextlib.suppress(ValueError):
                 signal.signal(signal.SIGTERM, self.terminated)
+                os.register_at_fork(after_in_child=self.forked)
+
+    def forked(self) -> None:
+        """A child ends by SIGTERM as ever: Python's own handler may come too late for one that is
+        about to wait for a lock, and pools end their workers so."""
+        import contextlib
+        import signal
+
+        if signal.getsignal(signal.SIGTERM) == self.terminated:
+            with contextlib.suppress(ValueError):
+                signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     def terminated(self, number: int, _: FrameType | None) -> None:
         import signal
@@ -224,6 +240,37 @@ class Reads:
             }
             for (operator, file, line, function, through), n in self.counts.items()
         ]
+
+
+def tracing_slots(torch: str) -> tuple[int, int, int] | None:
+    """Where in the table of PyInterpreterVTable the functions are that are told of blocks taken and
+    let go, and whether they are told the kind of device, too; None where this torch has none.
+
+    By the header that lies with each torch: places follow the order of declarations, of which a
+    destructor takes two (Itanium C++ ABI).
+    """
+    import re
+
+    header = os.path.join(torch, "include", "c10", "core", "impl", "PyInterpreter.h")
+    try:
+        with open(header, encoding="utf-8") as file:
+            text = file.read()
+    except OSError:
+        return None
+    text = re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.DOTALL)
+    body = re.search(r"struct C10_API PyInterpreterVTable \{(.*?)\n\};", text, re.DOTALL)
+    places: dict[str, tuple[int, str]] = {}
+    at = 0
+    for declared in re.findall(r"virtual\s+([^;{]*)", body[1] if body else ""):
+        name = re.search(r"(~?\w+)\s*\(", declared)
+        if name is None:
+            return None
+        places[name[1]] = at, declared
+        at += 2 if name[1].startswith("~") else 1
+    taken, let_go = (places.get(f"trace_gpu_memory_{one}allocation") for one in ("", "de"))
+    if taken is None or let_go is None:
+        return None
+    return taken[0], let_go[0], int("DeviceType" in taken[1])
 
 
 def raised() -> dict[str, Any] | None:
