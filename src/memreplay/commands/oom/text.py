@@ -23,6 +23,12 @@ CAUSES: dict[Cause, str] = {
     "process_limit": "the device had enough free, but the process may not take it (a limit such"
     " as set_per_process_memory_fraction), or the driver refused",
 }
+# Where it was not enough by itself, and would have been with what the driver had.
+_TOGETHER: dict[Cause, str] = {
+    "fragmentation": "most of it in blocks that were too small",
+    "other_stream": "most of it on other streams, whose blocks this request may not take",
+    "other_pool": "most of it in other pools, whose blocks this request may not take",
+}
 _PARTS = {
     "too_small": "right pool and stream, but the blocks are too small",
     "split_limit": "large enough, but kept by max_split_size",
@@ -193,7 +199,7 @@ def _pairs(oom: Oom, device: DeviceOoms) -> tuple[tuple[str, str], ...]:
     slack = oom.active_bytes - oom.requested_bytes
     cached = f"{size(oom.cached_bytes)} cached: free, but no use to this request"
     pairs = [
-        ("why", CAUSES[oom.cause]),
+        ("why", cause_words(oom)),
         ("asked", asked),
         ("the driver", driver),
         ("reserved", f"{size(oom.reserved_bytes)}: {live} {cached}"),
@@ -205,6 +211,23 @@ def _pairs(oom: Oom, device: DeviceOoms) -> tuple[tuple[str, str], ...]:
     pairs.append(("the card", _card(oom, device)))
     pairs.append(("measure", f"blocks, {device.exactness}"))
     return tuple(pairs)
+
+
+def cause_words(oom: Oom) -> str:
+    """Why it failed, in words."""
+    if oom.cause not in _TOGETHER:
+        return CAUSES[oom.cause]
+    parts = {part.name: part for part in oom.cached}
+    if oom.cause == "fragmentation":
+        alone = "too_small" in parts and parts["too_small"].bytes >= oom.request_bytes
+    else:
+        names = (oom.cause, "other_kind") if oom.cause == "other_pool" else (oom.cause,)
+        largest = [part.largest_bytes for name, part in parts.items() if name in names]
+        alone = max(largest, default=0) >= oom.request_bytes
+    if alone:
+        return CAUSES[oom.cause]
+    with_driver = " and at the driver" if oom.device_free_bytes else ""
+    return f"enough was free in the cache{with_driver} together, {_TOGETHER[oom.cause]}"
 
 
 def _card(oom: Oom, device: DeviceOoms) -> str:

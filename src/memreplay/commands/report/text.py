@@ -10,7 +10,7 @@ from memreplay.analysis.categories.rules import UNKNOWN
 from memreplay.analysis.trust.trust import REMARKS
 from memreplay.commands.fragmentation.text import MOMENTS
 from memreplay.commands.leaks.text import odds_words
-from memreplay.commands.oom.text import CAUSES
+from memreplay.commands.oom.text import cause_words
 from memreplay.commands.report.advice_words import SHOWN_ADVICE, advice_title, place_words
 from memreplay.commands.report.result import DeviceOverview, Overview
 from memreplay.commands.steps.text import source_words
@@ -150,7 +150,7 @@ def _oom(device: DeviceOverview) -> str:
         f"{count(total)} requests failed, the first of {asked}" if total > 1 else f"{asked} failed"
     )
     state = f"{size(oom.active_bytes)} in use, {size(oom.cached_bytes)} cached"
-    why = CAUSES.get(oom.cause, oom.cause)
+    why = cause_words(oom)
     return f"yes: {asked} at event {count(oom.event_index)} with {state}: {why}"
 
 

@@ -17,7 +17,7 @@ from memreplay.commands.oom.result import (
     Remedy,
     RemedyName,
 )
-from memreplay.commands.oom.text import CAUSES, oom_document
+from memreplay.commands.oom.text import CAUSES, cause_words, oom_document
 from memreplay.render.plain import render_plain
 from tests import build
 from tests.allocator import GIB, MIB, Machine
@@ -27,6 +27,7 @@ from tests.unit.commands.oom.test_find import (
     crowded,
     fail,
     machine,
+    report,
     scattered,
     split_limited,
 )
@@ -151,3 +152,18 @@ def test_a_file_without_segments() -> None:
     trace[:] = [event for event in trace if not event["action"].startswith("segment")]
     lines = text(oom_report(mr.open(build.dump(snapshot))))
     assert any(line.startswith("note: this file shows no reserved memory") for line in lines)
+
+
+@pytest.mark.parametrize("cause", ["fragmentation", "other_stream", "other_pool"])
+def test_a_cause_that_was_not_enough_by_itself(cause: Cause) -> None:
+    (device,) = report(scattered()).devices
+    name: CachedName = "too_small" if cause == "fragmentation" else cause  # type: ignore[assignment]
+    asked = device.ooms[0].request_bytes
+    for n_bytes, alone in ((asked, True), (asked - 512, False)):
+        part = CachedPart(name=name, bytes=n_bytes, largest_bytes=n_bytes)
+        oom = replace(device.ooms[0], cause=cause, cached=(part,), device_free_bytes=512)
+        assert (cause_words(oom) == CAUSES[cause]) is alone
+        words = cause_words(oom).startswith("enough was free in the cache and at the driver")
+        assert words is not alone
+        alone_in_cache = cause_words(replace(oom, device_free_bytes=None))
+        assert "at the driver" not in alone_in_cache
