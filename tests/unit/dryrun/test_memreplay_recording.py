@@ -1,4 +1,4 @@
-"""Tests of dryrun/inside/memreplay_recording.py; test_sitecustomize.py has more of its processes."""
+"""Tests of dryrun/inside/memreplay_recording.py; test_sitecustomize.py has more processes."""
 
 from __future__ import annotations
 
