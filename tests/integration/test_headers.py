@@ -1,4 +1,4 @@
-"""What the card's C declares by itself, against NVIDIA's own headers, where ci/truth has got them."""
+"""What the card's C declares by itself, against NVIDIA's own headers, where ci/truth has them."""
 
 from __future__ import annotations
 
