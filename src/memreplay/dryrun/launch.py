@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import struct
 import subprocess
@@ -84,7 +83,7 @@ def run(command: Sequence[str], setup: Setup, folder: Path) -> Ended:
     Raises UsageError for what cannot be run, NoCudaError for a torch that cannot run dry.
     """
     torch = torch_of(interpreter(command))
-    with tempfile.TemporaryDirectory(prefix="memreplay-") as libraries:
+    with tempfile.TemporaryDirectory(prefix="memreplay-", dir=_parent()) as libraries:
         runtime = lay_out(torch.package, Path(libraries))
         _check_card(setup.card, runtime.cuda)
         variables = _environment(torch, runtime, setup, folder)
@@ -111,6 +110,11 @@ def run(command: Sequence[str], setup: Setup, folder: Path) -> Ended:
         runtime.unanswered,
         tuple(processes),
     )
+
+
+def _parent() -> str | None:
+    """Where temporary files go: LD_PRELOAD has no way to name a path with a space or a colon."""
+    return "/tmp" if set(" :") & set(tempfile.gettempdir()) else None
 
 
 def _check_card(card: Card, cuda: int) -> None:
@@ -274,8 +278,3 @@ def _last_call(path: Path) -> tuple[str, int]:
 def _rank(process: Process) -> tuple[int, int]:
     rank = process.facts.get("rank")
     return (rank if isinstance(rank, int) else 1 << 30, process.pid)
-
-
-def discard(folder: Path) -> None:
-    """Remove what a run has left in its folder."""
-    shutil.rmtree(folder, ignore_errors=True)

@@ -14,6 +14,7 @@ import pytest
 
 import memreplay as mr
 from memreplay.commands.slice.find import cut
+from memreplay.snapshot.conversion import convert
 from tests import build
 from tests.build import SnapshotBuilder
 
@@ -195,3 +196,68 @@ def test_segments_of_devices_in_any_order(order: tuple[int, ...]) -> None:
         assert snap.replay(device).native.segment_bytes("active") == size
         again = mr.open(b"".join(cut(snap)[1])).replay(device)
         assert again.native.tally() == tally
+
+
+# ---- what memreplay's own recorder says
+
+RUN = {"version": 1, "cards": [{"name": "Tesla T4", "total_bytes": 1 << 34}, {"name": "?"}]}
+
+
+def recorded(run: object) -> mr.Snapshot:
+    return mr.open(build.dump(SnapshotBuilder(2).alloc(0x1000, 5).top("memreplay", run).build()))
+
+
+def test_what_the_recorder_says() -> None:
+    snap = recorded(RUN)
+    assert snap.recorder == snap.kept("memreplay") == RUN
+    assert [snap.card_bytes(i) for i in range(3)] == [1 << 34, None, None]
+    none = mr.open(build.dump(small()))
+    assert (none.recorder, none.card_bytes(0), none.kept("memreplay")) == ({}, None, None)
+
+
+@pytest.mark.parametrize("writer", [build.dump, build.dump_cpp, build.dump_unshared])
+def test_the_recorder_of_every_writer(writer: Any) -> None:
+    made = SnapshotBuilder().alloc(0x1000, 5).top("memreplay", RUN).build()
+    assert mr.open(writer(made)).recorder == RUN
+
+
+@pytest.mark.parametrize(
+    "cards",
+    [
+        None,
+        5,
+        {},
+        [],
+        [None],
+        [[]],
+        *([{"total_bytes": one}] for one in (0, -1, 1 << 63, 1.5, "8", None)),
+    ],
+)
+def test_a_card_that_makes_no_sense_is_none(cards: object) -> None:
+    assert recorded({"cards": cards}).card_bytes(0) is None
+
+
+@pytest.mark.parametrize("run", [[1], "x", 7, None])
+def test_a_recorder_that_is_no_dict(run: object) -> None:
+    assert recorded(run).recorder == {}
+    assert recorded(run).card_bytes(0) is None
+
+
+def test_a_recorder_that_nests_too_deep() -> None:
+    run: Any = {}
+    for _ in range(40):
+        run = {"more": run}
+    snap = recorded(run)
+    assert snap.replay().peak.bytes == 5  # who does not ask is not told
+    with pytest.raises(mr.LimitError, match="what memreplay adds, hold too many items, or nest"):
+        _ = snap.recorder
+
+
+def test_the_recorder_is_kept_by_whatever_writes_snapshots() -> None:
+    snap = recorded(RUN)
+    assert mr.open(b"".join(cut(snap)[1])).recorder == RUN
+    data = build.dump(SnapshotBuilder().alloc(0x1000, 5).top("memreplay", RUN).build())
+    for form in ("pickle", "json"):
+        out = io.BytesIO()
+        convert(data, out.write, fmt=form)
+        assert mr.open(out.getvalue()).recorder == RUN

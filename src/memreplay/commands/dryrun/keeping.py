@@ -63,8 +63,8 @@ def split(path: str) -> tuple[str, str]:
     return os.path.join(folder, name), ending
 
 
-def kept(ended: Ended, files: Mapping[int, str]) -> Mapping[int, str]:
-    """Write each snapshot to its file, compressed as its name says; returns these."""
+def keep(ended: Ended, files: Mapping[int, str]) -> None:
+    """Write each snapshot to its file, compressed as its name says."""
     for one in ended.processes:
         path = files.get(one.pid)
         if path is None or one.pickle is None:
@@ -75,4 +75,3 @@ def kept(ended: Ended, files: Mapping[int, str]) -> Mapping[int, str]:
             continue
         with open(one.pickle, "rb") as raw, byte_output(path) as out, packed(out, packing) as plain:
             shutil.copyfileobj(raw, plain, 1 << 20)
-    return files

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from memreplay.commands.dryrun.keeping import check_names, kept, names
+from memreplay.commands.dryrun.keeping import check_names, keep, names
 from memreplay.commands.shared.ending import undone_by_signals
 from memreplay.errors import NothingToTellError, UsageError
 
@@ -56,6 +56,13 @@ def setup_of(asked: Asked) -> Setup:
     from memreplay.dryrun.launch import Setup
 
     card = find(asked.gpu)
+    if asked.memory is not None and asked.memory <= card.context_bytes:
+        from memreplay.render.units import size
+
+        raise UsageError(
+            f"--memory {size(asked.memory)}: CUDA alone takes {size(card.context_bytes)} of"
+            f" {card.key}"
+        )
     return Setup(
         card=card,
         total_bytes=card.bytes if asked.memory is None else asked.memory,
@@ -91,12 +98,13 @@ def ran(asked: Asked, selection: Selection) -> DryrunReport:
     setup = setup_of(asked)
     output = asked.output or DEFAULT
     check_names(output, force=asked.force or asked.output is None)
-    replaced = os.path.exists(output)
     with _folder_beside(output) as folder:
         ended = run(asked.program, setup, folder)
         if not any(one.facts for one in ended.processes):
             _nothing(ended)
-        files = kept(ended, names(ended, output))
+        files = names(ended, output)
+        replaced = any(map(os.path.exists, files.values()))
+        keep(ended, files)
     report = dryrun_report(
         asked.program,
         setup,

@@ -42,7 +42,7 @@ def verdict_line(report: DryrunReport) -> str:
     if report.verdict == "does_not_fit":
         return f"does not fit: {peak} of {_card(report)}, {size(-report.spare_bytes)} too much"
     if report.verdict == "over_budget":
-        return f"over its budget: {report.budget}"
+        return f"over its budget: {clean(report.budget or '')}"
     known = "" if _all_known(report) else ", as far as is known"
     return f"fits{known}: {peak} of {_card(report)}, {size(report.spare_bytes)} to spare"
 
@@ -110,7 +110,7 @@ def signal_name(number: int) -> str:
 
 def _last_call(report: DryrunReport) -> str:
     calls = [one.last_call for one in report.processes if one.last_call]
-    return f"; its last call: {calls[0]}" if calls else ""
+    return f"; its last call: {clean(calls[0])}" if calls else ""
 
 
 def _pairs(report: DryrunReport) -> list[tuple[str, str]]:

@@ -32,13 +32,15 @@ def small() -> Snapshot:
     builder.annotation("step", "START")
     builder.settings(roundup=[1, float("inf")], expandable_segments=True)
     builder.top("trace_alloc_overflowed", True).top("trace_alloc_max_entries", 100)
+    builder.top("memreplay", {"version": 1, "cards": [{"total_bytes": 1 << 34}], "rank": None})
     return builder.build()
 
 
 TEXT = """\
 snapshot file="<bytes>" file_bytes=N stream_bytes=N container="pickle" protocol=4 truncated=false \
 allocator_settings={"roundup": [1, null], "expandable_segments": true} \
-trace_alloc_overflowed=true trace_alloc_max_entries=100
+trace_alloc_overflowed=true trace_alloc_max_entries=100 \
+memreplay={"version": 1, "cards": [{"total_bytes": 17179869184}], "rank": null}
 segment 0 device=0 address=0x7f000000 total_size=2097152 allocated_size=512 active_size=512 \
 requested_size=500 stream=0 segment_type="large" segment_pool_id=[3,0] is_expandable=true stack=0
 segment 1 device=1 address=0x9000 total_size=512 allocated_size=0 active_size=0 \
@@ -82,6 +84,7 @@ def test_ndjson() -> None:
         "allocator_settings": {"roundup": [1, None], "expandable_segments": True},
         "trace_alloc_overflowed": True,
         "trace_alloc_max_entries": 100,
+        "memreplay": {"version": 1, "cards": [{"total_bytes": 1 << 34}], "rank": None},
     }
 
 

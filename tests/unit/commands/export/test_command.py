@@ -54,6 +54,16 @@ def wrote(result: Result, out: object) -> str:
     return str(result.stderr[len(start) : -1])
 
 
+def test_what_the_recorder_says_is_in_the_tables(runner: CliRunner, tmp_path: Path) -> None:
+    run = {"version": 1, "cards": [{"name": "é", "total_bytes": 1 << 34}], "rank": None}
+    path = tmp_path / "snap.pkl"
+    path.write_bytes(build.dump(SnapshotBuilder().alloc(64, 5).top("memreplay", run).build()))
+    result = runner.invoke(app, ["export", str(path), "-o", f"{tmp_path}/tables/"])
+    assert result.exit_code == 0, result.output
+    snap = mr.open(tmp_path / "tables")
+    assert (snap.recorder, snap.card_bytes(0)) == (run, 1 << 34)
+
+
 def left(folder: Path) -> list[str]:
     return sorted(os.path.relpath(p, folder) for p in folder.rglob("*") if p.is_file())
 

@@ -232,6 +232,23 @@ def test_other_processes() -> None:
     assert only(crowded(), total_bytes=5 * GIB).cause == "capacity"
 
 
+def recorded(total_bytes: int) -> Snapshot:
+    """With the size of the card, as memreplay's recorder notes it."""
+    made = crowded().dump()[0]
+    return {**made, "memreplay": {"cards": [{"total_bytes": total_bytes}]}}
+
+
+def test_the_card_that_the_recorder_noted() -> None:
+    (device,) = report(recorded(16 * GIB)).devices
+    assert (device.total_bytes, device.total_known) == (16 * GIB, True)
+    assert only(recorded(16 * GIB)) == only(crowded(), total_bytes=16 * GIB)
+    # Who is asked knows better; and what cannot be is not so.
+    (device,) = report(recorded(16 * GIB), total_bytes=8 * GIB).devices
+    assert (device.total_bytes, device.total_known) == (8 * GIB, True)
+    (device,) = report(recorded(4 * GIB - 1)).devices
+    assert (device.total_bytes, device.total_known) == (4 * GIB, False)
+
+
 def test_process_limit() -> None:
     made, device = machine(64 * MIB)
     device.malloc(60 * MIB, 0, KEEP)

@@ -30,6 +30,7 @@ def test_the_whole_is_as_it_was() -> None:
     builder.alloc(A, 5, frames=[USER], stream=2**64 - 1, pool_id=(0, 1))
     builder.oom(7, 1 << 33, frames=[USER]).free(B, 9, frames=[])
     builder.free_completed(A, 5, frames=[USER]).settings(max_split_size=-1, roundup=[1, 2])
+    builder.top("memreplay", {"cards": [{"total_bytes": 1 << 34}], "rank": None, "é": [1.5]})
     builder.annotation("step", "START").alloc(C, 1 << 40, frames=[USER, PLUMBING], pool_id=(0, 0))
     whole = builder.finish_segments().build()
     assert sliced(whole, None, None) == whole

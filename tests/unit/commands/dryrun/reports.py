@@ -1,0 +1,132 @@
+"""Reports of dry runs for the tests of what writes them: of all kinds, with any names."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+from hypothesis import strategies as st
+
+from memreplay.commands.dryrun.find import _verdict
+from memreplay.commands.dryrun.result import (
+    DryCard,
+    DryDevice,
+    DryProcess,
+    DryrunReport,
+    Outcome,
+    Unknown,
+    ValueRead,
+)
+from memreplay.dryrun.cards import CARDS
+
+GIB = 1 << 30
+# What programs, files and errors are called: anything.
+NAMES = st.one_of(
+    st.sampled_from(("\x1b[31mred", "two\nlines", "\u202eleft", "\udc80", "\r", "a\x00b")),
+    st.text(max_size=20),
+)
+COUNTS = st.integers(1, 10**7)
+BYTES = st.integers(0, 200 * GIB)
+DEVICES = st.builds(
+    DryDevice,
+    device=st.integers(0, 7),
+    reserved_peak_bytes=BYTES,
+    allocated_peak_bytes=BYTES,
+    requested_peak_bytes=BYTES,
+    ooms=st.integers(0, 3),
+    retries=st.integers(0, 3),
+)
+PROCESSES = st.builds(
+    DryProcess,
+    pid=COUNTS,
+    rank=st.none() | st.integers(0, 7),
+    file=st.none() | NAMES,
+    last_call=st.none() | NAMES,
+    recorded_by_itself=st.booleans(),
+    dumped=st.lists(NAMES, max_size=2).map(tuple),
+    devices=st.lists(DEVICES, max_size=2).map(tuple),
+)
+READS = st.builds(
+    ValueRead,
+    operator=st.sampled_from(("item", "nonzero")),
+    file=NAMES,
+    line=COUNTS,
+    function=NAMES,
+    through=NAMES,
+    count=COUNTS,
+    sizes=st.booleans(),
+)
+UNKNOWN = st.lists(st.builds(Unknown, name=NAMES, count=COUNTS), max_size=5).map(tuple)
+
+
+@st.composite
+def reports(draw: st.DrawFn) -> DryrunReport:
+    """As find.py makes them: the verdict follows from how the program ended."""
+    card = draw(st.sampled_from(CARDS))
+    total = draw(st.just(card.bytes) | st.integers(card.context_bytes + 1, 1 << 40))
+    outcome: Outcome = draw(st.sampled_from(get_args(Outcome)))
+    peak = draw(BYTES)
+    spare = total - card.context_bytes - peak
+    broken = draw(st.booleans())
+    statuses = {
+        "ended": st.just(0),
+        "failed": st.integers(1, 255),
+        "killed": st.integers(-64, -1),
+    }
+    reads, workspaces, unanswered = (
+        draw(st.lists(READS, max_size=8).map(tuple)),
+        draw(UNKNOWN),
+        draw(UNKNOWN),
+    )
+    return DryrunReport(
+        command=tuple(draw(st.lists(NAMES, min_size=1, max_size=3))),
+        card=DryCard(card.key, card.name, total, card.context_bytes, draw(st.integers(1, 8))),
+        settings=draw(st.none() | NAMES),
+        torch=draw(NAMES),
+        outcome=outcome,
+        status=draw(statuses.get(outcome, st.integers(-64, 255))),
+        seconds=draw(st.floats(0, 1e6)),
+        error=draw(st.none() | NAMES),
+        verdict=_verdict(outcome, spare >= 0, broken=broken),
+        peak_bytes=peak,
+        spare_bytes=spare,
+        shared=draw(st.booleans()),
+        budget=draw(NAMES) if broken else draw(st.none() | NAMES),
+        exact=not reads and not workspaces and not unanswered,
+        reads=reads,
+        workspaces=workspaces,
+        unanswered=unanswered,
+        processes=tuple(draw(st.lists(PROCESSES, max_size=20))),
+        shown=None,
+        peak=(),
+        oom=(),
+        replaced=draw(st.booleans()),
+    )
+
+
+def report(**changes: Any) -> DryrunReport:
+    """A program that fits, but for these fields."""
+    device = DryDevice(0, 3 * GIB, 2 * GIB, GIB, 0, 0)
+    fits: dict[str, Any] = {
+        "command": ("python", "my train.py"),
+        "card": DryCard("T4", "Tesla T4", 16 * GIB, GIB, 1),
+        "settings": None,
+        "torch": "9.9",
+        "outcome": "ended",
+        "status": 0,
+        "seconds": 3.25,
+        "error": None,
+        "verdict": "fits",
+        "peak_bytes": 3 * GIB,
+        "spare_bytes": 12 * GIB,
+        "shared": False,
+        "budget": None,
+        "exact": True,
+        "reads": (),
+        "workspaces": (),
+        "unanswered": (),
+        "processes": (DryProcess(7, None, "dryrun.pickle", None, False, (), (device,)),),
+        "shown": None,
+        "peak": (),
+        "oom": (),
+    }
+    return DryrunReport(**{**fits, **changes})

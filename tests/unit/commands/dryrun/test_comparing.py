@@ -1,0 +1,122 @@
+"""Tests of commands/dryrun/comparing.py, with runs that are only said to have been."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from memreplay.analysis.selecting.selection import Selection
+from memreplay.commands.dryrun import comparing
+from memreplay.commands.dryrun.comparing import compare, comparison_document
+from memreplay.commands.dryrun.comparing_result import ComparedRun, DryrunComparison
+from memreplay.commands.dryrun.result import DryrunReport
+from memreplay.commands.dryrun.running import Asked
+from memreplay.errors import MemreplayError, NothingToTellError, UsageError
+from memreplay.render.plain import render_plain
+from tests.unit.commands.dryrun.reports import GIB, report
+from tests.unit.commands.dryrun.test_running import ASKED
+
+FITS = report()
+NOT = report(verdict="does_not_fit", spare_bytes=-GIB)
+OOM = report(verdict="does_not_fit", outcome="out_of_memory")
+FAILED = report(verdict="not_known", outcome="failed", status=1)
+STOPPED = report(verdict="not_known", outcome="interrupted", status=-2)
+NOTHING = NothingToTellError("the program used no GPU")
+Run = Callable[..., tuple[int, list[Asked]]]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Run:
+    """Compares the runs that come to these results."""
+    monkeypatch.chdir(tmp_path)
+
+    def compared(
+        *results: DryrunReport | MemreplayError, names: str = "T4,L4,A10G", **changes: Any
+    ) -> tuple[int, list[Asked]]:
+        asked: list[Asked] = []
+        left = list(results)
+
+        def ran(one: Asked, _: Selection) -> DryrunReport:
+            asked.append(one)
+            result = left.pop(0)
+            if isinstance(result, MemreplayError):
+                raise result
+            return result
+
+        monkeypatch.setattr(comparing, "ran", ran)
+        return compare(replace(ASKED, compare=names, **changes), Selection()), asked
+
+    return compared
+
+
+def test_what_each_run_is_asked(run: Run) -> None:
+    names = "T4, rtx 4090 ,a:1+b:2"
+    code, asked = run(FITS, FITS, FITS, names=names, output="x.pkl.gz")
+    assert code == 0
+    assert [(one.gpu, one.settings, one.output) for one in asked] == [
+        ("T4", None, "x.T4.pkl.gz"),
+        ("rtx 4090", None, "x.RTX4090.pkl.gz"),
+        ("L4", "a:1,b:2", "x.a-1-b-2.pkl.gz"),
+    ]
+    assert {one.compare for one in asked} == {None}
+
+
+@pytest.mark.parametrize(
+    "results, code",
+    [
+        ((NOT, FITS, FAILED), 0),
+        ((NOT, OOM, FAILED), 1),
+        ((NOT, NOTHING, FAILED), 1),
+        ((FAILED, NOTHING, FAILED), 6),
+        ((NOTHING, NOTHING, NOTHING), 5),
+        ((UsageError("no torch"), NOTHING, NOTHING), 2),
+    ],
+)
+def test_exit_codes(
+    run: Run, results: tuple[DryrunReport | MemreplayError, ...], code: int
+) -> None:
+    assert run(*results)[0] == code
+
+
+def test_ctrl_c_ends_all(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    code, asked = run(STOPPED, FITS, FITS)
+    assert (code, len(asked)) == (6, 1)
+    assert capsys.readouterr().err == "memreplay: run 1 of 3: T4\n"
+
+
+def test_names_that_cannot_be(run: Run) -> None:
+    for names in ("", "T4,", " , "):
+        with pytest.raises(UsageError, match="takes cards or settings, with commas"):
+            run(names=names)
+    with pytest.raises(UsageError, match="takes 64 runs at most"):
+        run(names=",".join(f"a:{i}" for i in range(65)))
+
+
+def table(*runs: ComparedRun) -> list[list[str]]:
+    lines = render_plain(comparison_document(DryrunComparison(runs=runs)), width=120).splitlines()
+    return [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in lines]
+
+
+def test_the_table() -> None:
+    sizes = replace(FITS, exact=False)
+    found = table(
+        ComparedRun("T4", FITS),
+        ComparedRun("a\x1b[1m:1", NOT),
+        ComparedRun("L4", OOM),
+        ComparedRun("L40S", sizes),
+        ComparedRun("A10G", FAILED),
+        ComparedRun("H100", None, "no\nway"),
+    )
+    unknown = "not known: the program did not run to its end"
+    assert found == [
+        ["run", "allocated", "reserved", "to spare", "exact", "verdict"],
+        ["T4", "2.0 GiB", "3.0 GiB", "12.0 GiB", "yes", "fits"],
+        [r"a\x1b[1m:1", "2.0 GiB", "3.0 GiB", "-1.0 GiB", "yes", "does not fit"],
+        ["L4", "2.0 GiB", "3.0 GiB", "-", "yes", "out of memory"],
+        ["L40S", "2.0 GiB", "3.0 GiB", "12.0 GiB", "no", "fits"],
+        ["A10G", "2.0 GiB", "3.0 GiB", "-", "yes", unknown],
+        ["H100", "-", "-", "-", "-", r"no\nway"],
+    ]

@@ -1,0 +1,290 @@
+"""Tests of commands/dryrun/find.py, on snapshots and facts as processes leave them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memreplay.analysis.comparing.budgets import Budget
+from memreplay.commands.dryrun.find import dryrun_report
+from memreplay.commands.dryrun.result import DryrunReport
+from memreplay.dryrun.cards import find
+from memreplay.dryrun.launch import Ended, Process, Setup
+from memreplay.dryrun.python import Torch
+from tests import build
+from tests.build import SnapshotBuilder
+from tests.unit.dryrun.fake_torch import GIB, MIB
+
+CARD = find("T4")
+MEMORY = 8 * GIB
+ROOM = MEMORY - CARD.context_bytes
+TORCH = Torch("python", Path("torch"), "9.9", None)
+FUNCTIONS = (
+    *("cudaFuncGetAttributes", "cudaGetErrorName", "cudnnSetStream", "cusparseSpMM_bufferSize"),
+    *("cuStreamQuery", "__cudaGetKernel", "ncclGroupEnd"),
+)
+
+
+def statistics(reserved: int, **more: int) -> dict[str, int]:
+    return {
+        "allocation.all.allocated": 1,
+        "reserved_bytes.all.peak": reserved,
+        "allocated_bytes.all.peak": reserved // 2,
+        "requested_bytes.all.peak": reserved // 4,
+        "num_ooms": 0,
+        "num_alloc_retries": 0,
+        **more,
+    }
+
+
+class Left:
+    """What the processes of a run have left in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.processes: list[Process] = []
+        self.files: dict[int, str] = {}
+
+    def process(
+        self, *devices: dict[str, int], snapshot: SnapshotBuilder | None = None, **facts: Any
+    ) -> str:
+        """One more, with these statistics; returns its snapshot."""
+        pid = len(self.processes) + 1
+        path = self.folder / f"{pid}.pickle"
+        path.write_bytes(build.dump((snapshot or some(MIB)).build()))
+        self.files[pid] = str(path)
+        self.processes.append(Process(pid, path, {"statistics": devices, **facts}, "cudaFree"))
+        return str(path)
+
+    def crashed(self) -> None:
+        self.processes.append(Process(99, None, {}, "cudaMalloc"))
+
+    def report(
+        self,
+        status: int = 0,
+        *,
+        timed_out: bool = False,
+        interrupted: bool = False,
+        budget: Budget | None = None,
+    ) -> DryrunReport:
+        ended = Ended(
+            status, timed_out, interrupted, 1.25, TORCH, 13, FUNCTIONS, tuple(self.processes)
+        )
+        setup = Setup(CARD, MEMORY, cards=2)
+        return dryrun_report(("python", "x.py"), setup, ended, self.files, budget=budget)
+
+
+def some(size: int, *, ooms: int = 0, devices: int = 1) -> SnapshotBuilder:
+    made = SnapshotBuilder(devices)
+    made.segment_alloc(1 << 30, size).alloc(1 << 30, size)
+    for n in range(ooms):
+        made.oom((n + 1) * GIB, device_free=MIB)
+    return made.segment(1 << 30, size, blocks=[made.block(1 << 30, size)])
+
+
+@pytest.fixture
+def left(tmp_path: Path) -> Left:
+    return Left(tmp_path)
+
+
+RAISED = {"type": "ValueError", "words": "why", "out_of_memory": False}
+MEMORY_RAISED = {"type": "OutOfMemoryError", "words": "", "out_of_memory": True}
+
+
+def test_one_process(left: Left) -> None:
+    file = left.process(statistics(3 * GIB, num_alloc_retries=4), {"num_ooms": 0}, rank=5)
+    made = left.report()
+    assert (made.outcome, made.verdict, made.status, made.seconds) == ("ended", "fits", 0, 1.25)
+    assert (made.peak_bytes, made.spare_bytes) == (3 * GIB, ROOM - 3 * GIB)
+    assert (made.card.total_bytes, made.card.count, made.torch) == (MEMORY, 2, "9.9")
+    (process,) = made.processes
+    assert (process.pid, process.rank, process.file, process.last_call) == (1, 5, file, None)
+    (device,) = process.devices  # the other was not used
+    assert (device.device, device.reserved_peak_bytes, device.allocated_peak_bytes) == (
+        0,
+        3 * GIB,
+        3 * GIB // 2,
+    )
+    assert (device.requested_peak_bytes, device.ooms, device.retries) == (3 * GIB // 4, 0, 4)
+    assert made.shown == file
+    assert [one.peak_bytes for one in made.peak] == [MIB]
+    assert (made.oom, made.exact, made.error, made.budget, made.shared) == (
+        (),
+        True,
+        None,
+        None,
+        False,
+    )
+
+
+def test_counters_that_the_program_has_set_back(left: Left) -> None:
+    left.process(statistics(MIB), snapshot=some(64 * MIB))
+    made = left.report()
+    (device,) = made.processes[0].devices
+    assert made.peak_bytes == 64 * MIB
+    assert (device.requested_peak_bytes, device.allocated_peak_bytes) == (64 * MIB, 64 * MIB)
+
+
+@pytest.mark.parametrize(
+    "reserved, fits", [(ROOM, True), (ROOM + 1, False), (ROOM - 1, True), (MEMORY, False)]
+)
+def test_the_context_has_its_part_of_the_card(left: Left, reserved: int, fits: bool) -> None:
+    left.process(statistics(reserved))
+    made = left.report()
+    assert (made.verdict, made.spare_bytes) == (
+        "fits" if fits else "does_not_fit",
+        ROOM - reserved,
+    )
+
+
+@pytest.mark.parametrize(
+    "status, raised, ooms, outcome",
+    [
+        (0, None, 3, "ended"),
+        (1, MEMORY_RAISED, 1, "out_of_memory"),
+        (1, MEMORY_RAISED, 0, "out_of_memory"),
+        (1, RAISED, 0, "failed"),
+        (1, RAISED, 2, "failed"),  # it went on after those
+        (1, None, 1, "out_of_memory"),  # as pytest ends
+        (1, None, 0, "failed"),
+        (-11, None, 0, "killed"),
+        (-6, MEMORY_RAISED, 1, "out_of_memory"),
+    ],
+)
+def test_how_it_ended(
+    left: Left, status: int, raised: dict[str, Any] | None, ooms: int, outcome: str
+) -> None:
+    left.process(statistics(GIB, num_ooms=ooms), snapshot=some(MIB, ooms=ooms), raised=raised)
+    made = left.report(status)
+    assert made.outcome == outcome
+    verdicts = {"ended": "fits", "out_of_memory": "does_not_fit"}
+    assert made.verdict == verdicts.get(outcome, "not_known")
+    assert [len(one.ooms) for one in made.oom] == ([1] if ooms and made.outcome != "ended" else [])[
+        : outcome == "out_of_memory"
+    ]
+
+
+def test_time_and_ctrl_c_come_first(left: Left) -> None:
+    left.process(statistics(GIB, num_ooms=1), raised=MEMORY_RAISED)
+    assert left.report(-15, timed_out=True, interrupted=True).outcome == "timed_out"
+    assert left.report(-2, interrupted=True).outcome == "interrupted"
+    assert left.report(0, interrupted=True).verdict == "not_known"
+
+
+def test_the_last_request_that_failed_is_told(left: Left) -> None:
+    left.process(statistics(GIB, num_ooms=3), snapshot=some(MIB, ooms=3), raised=MEMORY_RAISED)
+    made = left.report(1)
+    (device,) = made.oom
+    assert 3 in [one.number for one in device.ooms]
+    assert made.error == "OutOfMemoryError"
+
+
+def test_the_snapshot_that_is_shown(left: Left) -> None:
+    left.process(statistics(GIB))
+    high = left.process(statistics(3 * GIB))
+    failed = left.process(
+        statistics(2 * GIB, num_ooms=1), snapshot=some(MIB, ooms=1), raised=MEMORY_RAISED
+    )
+    left.crashed()
+    assert left.report().shown == high
+    made = left.report(1)
+    assert made.shown == failed
+    assert made.processes[-1].file is None
+    assert made.processes[-1].last_call == "cudaMalloc"
+
+
+def test_what_the_program_wrote_by_itself_is_shown_where_ours_has_no_events(left: Left) -> None:
+    none = SnapshotBuilder()
+    mine = left.folder / "mine.pickle"
+    file = left.process(statistics(GIB), snapshot=none, recorded_by_itself=True, dumped=[str(mine)])
+    assert left.report().shown == file  # it is gone
+    mine.write_bytes(build.dump(some(7 * MIB).build()))
+    made = left.report()
+    assert made.shown == str(mine)
+    assert [one.peak_bytes for one in made.peak] == [7 * MIB]
+    assert made.processes[0].file == file
+    events = left.folder / "1.pickle"
+    events.write_bytes(build.dump(some(MIB).build()))
+    assert left.report().shown == file
+
+
+def test_cards_by_the_machines_numbers(left: Left) -> None:
+    left.process(statistics(GIB), visible="3")
+    left.process(statistics(2 * GIB), visible="2,3")
+    made = left.report()
+    assert (made.peak_bytes, made.shared) == (2 * GIB, False)
+    left.process({}, statistics(4 * GIB), visible="2,3")
+    made = left.report()
+    assert (made.peak_bytes, made.shared) == (5 * GIB, True)
+    left.process(statistics(4 * GIB), visible="GPU-uuid")
+    assert left.report().peak_bytes == 5 * GIB  # on card 0, as far as one can tell
+
+
+def test_budgets(left: Left) -> None:
+    left.process(statistics(GIB), snapshot=some(64 * MIB))
+    where = "the command line"
+    made = left.report(budget=Budget(max_peak=65 * MIB, where=where))
+    assert (made.verdict, (made.budget or "")[:4]) == ("fits", "PASS")
+    made = left.report(budget=Budget(max_peak=63 * MIB, where=where))
+    assert (made.verdict, (made.budget or "")[:4]) == ("over_budget", "FAIL")
+    # Of all processes, whichever is shown.
+    left.process(statistics(2 * GIB), snapshot=some(MIB))
+    made = left.report(budget=Budget(max_peak=63 * MIB, where=where))
+    assert (made.verdict, made.shown) == ("over_budget", left.files[2])
+    made = left.report(1, budget=Budget(max_peak=63 * MIB, where=where))
+    assert made.verdict == "not_known"
+
+
+def read(operator: str, line: int, count: int) -> dict[str, Any]:
+    place = {"file": "x.py", "line": line, "function": "f", "through": ""}
+    return {"operator": operator, "count": count, **place}
+
+
+def test_what_is_not_known_is_added_up(left: Left) -> None:
+    left.process(
+        statistics(GIB),
+        reads=[read("item", 1, 50), read("nonzero", 9, 1)],
+        workspaces={"cuDNN": 2, "cuFFT": 0},
+        unanswered={"0": 3, "1": 5, "2": 7, "4": 1},
+    )
+    left.process(
+        statistics(GIB),
+        reads=[read("item", 1, 4), read("unique", 2, 7)],
+        workspaces={"cuDNN": 1},
+        unanswered={"3": 1, "4": 1, "5": 1, "6": 1},
+    )
+    made = left.report()
+    assert [(one.operator, one.line, one.count, one.sizes) for one in made.reads] == [
+        ("unique", 2, 7, True),
+        ("nonzero", 9, 1, True),
+        ("item", 1, 54, False),
+    ]
+    assert [(one.name, one.count) for one in made.workspaces] == [("cuDNN", 3)]
+    # Those that compute, set or launch say no size.
+    assert [(one.name, one.count) for one in made.unanswered] == [
+        ("cuStreamQuery", 2),
+        ("cudaFuncGetAttributes", 3),
+        ("cusparseSpMM_bufferSize", 1),
+    ]
+    assert made.exact is False
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"reads": [read("item", 1, 1)]},
+        {"workspaces": {"cuDNN": 1}},
+        {"unanswered": {"0": 1}},
+    ],
+)
+def test_each_kind_of_it_is_not_exact(left: Left, facts: dict[str, Any]) -> None:
+    left.process(statistics(GIB), **facts)
+    assert left.report().exact is False
+
+
+def test_a_process_that_used_no_card(left: Left) -> None:
+    left.process({}, snapshot=SnapshotBuilder())
+    made = left.report()
+    assert (made.verdict, made.peak_bytes, made.processes[0].devices) == ("fits", 0, ())

@@ -1,0 +1,75 @@
+"""Tests of commands/dryrun/running.py; test_command.py runs it."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import pytest
+from msgspec.structs import replace
+
+from memreplay.commands.dryrun.result import Verdict
+from memreplay.commands.dryrun.running import Asked, exit_code, setup_of
+from memreplay.dryrun.cards import find
+from memreplay.errors import UsageError
+from tests.unit.commands.dryrun.reports import GIB, report
+
+ASKED = Asked(
+    program=("python", "x.py"),
+    gpu="L4",
+    memory=None,
+    gpus=None,
+    settings=None,
+    stacks="python",
+    max_entries=None,
+    timeout=None,
+    max_peak=None,
+    max_reserved=None,
+    compare=None,
+    output=None,
+    force=False,
+    fmt="text",
+)
+
+
+def test_the_machine_that_is_asked_for() -> None:
+    setup = setup_of(ASKED)
+    assert (setup.card, setup.total_bytes, setup.cards) == (find("L4"), find("L4").bytes, 1)
+    assert (setup.stacks, setup.stdout) == ("python", None)
+    changes: dict[str, Any] = {
+        "memory": 5 * GIB,
+        "settings": "a:1",
+        "stacks": "all",
+        "max_entries": 9,
+        "timeout": 2.5,
+    }
+    setup = setup_of(replace(ASKED, fmt="json", gpus=3, **changes))
+    assert (setup.total_bytes, setup.cards, setup.settings) == (5 * GIB, 3, "a:1")
+    assert (setup.stacks, setup.max_entries, setup.timeout) == ("all", 9, 2.5)
+    assert setup.stdout == 2  # what a program prints there is none of the JSON
+    with pytest.raises(UsageError, match=r"^--memory 512\.0 MiB: CUDA alone takes .* MiB of H200$"):
+        setup_of(replace(ASKED, gpu="H200", memory=GIB // 2))
+    with pytest.raises(UsageError, match="no card is known as 'H99'"):
+        setup_of(replace(ASKED, gpu="H99"))
+
+
+@pytest.mark.parametrize(
+    "program, cards",
+    [
+        (("torchrun", "--nproc-per-node", "8", "x.py"), 8),
+        (("torchrun", "--nproc_per_node=4", "x.py"), 4),
+        (("accelerate", "launch", "--num_processes", "2", "x.py"), 2),
+        (("torchrun", "--nproc-per-node", "gpu", "x.py"), 1),
+        (("torchrun", "--nproc-per-node"), 1),
+        (("torchrun", "--nproc-per-node", "100000", "x.py"), 1),
+        (("torchrun", "--nproc-per-node=0", "x.py"), 1),
+        (("python", "x.py", "8"), 1),
+    ],
+)
+def test_as_many_cards_as_processes(program: tuple[str, ...], cards: int) -> None:
+    assert setup_of(replace(ASKED, program=program)).cards == cards
+    assert setup_of(replace(ASKED, program=program, gpus=5)).cards == 5
+
+
+def test_exit_codes() -> None:
+    codes = {one: exit_code(report(verdict=one)) for one in get_args(Verdict)}
+    assert codes == {"fits": 0, "does_not_fit": 1, "over_budget": 1, "not_known": 6}
