@@ -649,3 +649,27 @@ def test_what_triton_asks_of_the_driver(gpu: Any) -> None:
     clusters = c_int()
     assert gpu.cuOccupancyMaxActiveClusters(byref(clusters), HANDLE, None) == 0
     assert clusters.value == 108
+
+
+@pytest.mark.parametrize(
+    "visible, seen",
+    [
+        ("0,1,2", 3),
+        ("2", 1),
+        ("", 0),
+        ("-1", 0),
+        ("1,7,2", 1),
+        ("3", 0),
+        ("x", 0),
+        (" 1, 0", 2),
+        ("GPU-8a6b2c,GPU-1f", 2),
+        ("0,1,2,0", 3),
+    ],
+)
+def test_cards_that_a_program_sees(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, visible: str, seen: int
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    count = c_int(7)
+    error = load(tmp_path, "count=3").cudaGetDeviceCount(byref(count))
+    assert (count.value, error) == (seen, 0 if seen else 100)
