@@ -1,4 +1,4 @@
-"""What compilers that run in a program find: Triton a driver to link to, all of them caches apart."""
+"""What compilers in a program find: Triton a driver to link to, all of them caches apart."""
 
 from __future__ import annotations
 

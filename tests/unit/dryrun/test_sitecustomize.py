@@ -110,11 +110,11 @@ def test_a_program_without_cuda_writes_nothing(dry: Dry) -> None:
 def test_a_process_that_only_asks_about_cards_writes_nothing(dry: Dry) -> None:
     """As those that torch.compile starts."""
     none = {"allocation.all.allocated": 0, "num_ooms": 0}
-    code = f"import torch; torch.cuda.init(); torch.cuda.memory.statistics.update({{0: {none}, 1: %s}})"
-    dry.run(code % none)
+    code = "import torch; torch.cuda.init(); torch.cuda.memory.statistics.update({})"
+    dry.run(code.format({0: none, 1: none}))
     assert dry.written == []
-    dry.run(code % (none | {"allocation.all.allocated": 1}))
-    dry.run(code % (none | {"num_ooms": 1}))
+    dry.run(code.format({0: none, 1: none | {"allocation.all.allocated": 1}}))
+    dry.run(code.format({0: none, 1: none | {"num_ooms": 1}}))
     assert len(dry.written) == 2
 
 
@@ -177,6 +177,12 @@ def test_a_program_that_fails_fails_as_ever(dry: Dry) -> None:
     assert done.stderr.endswith("ZeroDivisionError: division by zero\n")
     assert "sitecustomize" not in done.stderr
     assert len(dry.written) == 2
+
+
+def test_a_program_that_ends_at_once(dry: Dry) -> None:
+    done = dry.run("import os, torch; torch.cuda.init(); os._exit(7)")
+    assert done.returncode == 7
+    assert len(dry.written) == 1
 
 
 def test_a_process_that_is_terminated_has_written(dry: Dry) -> None:

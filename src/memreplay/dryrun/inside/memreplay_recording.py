@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from types import FrameType
-    from typing import Any
+    from typing import Any, NoReturn
 
 FUNCTIONS = 4096  # of gpu/unanswered.c
 INSTALLED = {"site-packages", "dist-packages"}  # folders of libraries
@@ -103,6 +103,16 @@ class Recording:
         atexit.register(self.write)
         # The processes of multiprocessing end without atexit.
         util.Finalize(None, self.write, exitpriority=100)
+        end = os._exit
+
+        def ended(status: int) -> NoReturn:
+            """A program that ends at once, without what Python does then."""
+            try:
+                self.write()
+            finally:
+                end(status)
+
+        os._exit = ended
         if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
             # Only the main thread may; elsewhere the process ends as ever.
             with contextlib.suppress(ValueError):
