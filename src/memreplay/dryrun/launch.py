@@ -149,6 +149,9 @@ def _environment(torch: Torch, runtime: Runtime, setup: Setup, folder: Path) -> 
         "MEMREPLAY_DRYRUN_MORE": str(runtime.more),
         "MEMREPLAY_DRYRUN_STACKS": setup.stacks,
         "MEMREPLAY_GPU_CALLS": str(folder),
+        # Triton does not look among what is preloaded for the driver that it links to.
+        "TRITON_LIBCUDA_PATH": str(runtime.more.parent),
+        **_caches(),
     }
     if setup.max_entries is not None:
         found["MEMREPLAY_DRYRUN_ENTRIES"] = str(setup.max_entries)
@@ -158,6 +161,16 @@ def _environment(torch: Torch, runtime: Runtime, setup: Setup, folder: Path) -> 
         # It had another name before PyTorch 2.9; where both are known, the later one counts.
         found["PYTORCH_ALLOC_CONF"] = found["PYTORCH_CUDA_ALLOC_CONF"] = setup.settings
     return found
+
+
+def _caches() -> dict[str, str]:
+    """Where compilers keep what they made: apart from what runs on real cards read, since a dry run
+    measures no times to choose by, and NVRTC makes nothing."""
+    inductor = f"memreplay_torchinductor_{os.getuid()}"
+    return {
+        "TORCHINDUCTOR_CACHE_DIR": os.path.join(tempfile.gettempdir(), inductor),
+        "USE_PYTORCH_KERNEL_CACHE": "0",
+    }
 
 
 class _Waited(NamedTuple):

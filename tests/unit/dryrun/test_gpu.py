@@ -23,6 +23,7 @@ MIB = 1 << 20
 GIB = 1 << 30
 OUT_OF_MEMORY, INVALID_VALUE, INVALID_DEVICE, NOT_READY, NOT_SUPPORTED = 2, 1, 101, 600, 801
 SMALL = 65536
+HANDLE = c_void_p(16)
 
 
 @pytest.fixture(scope="module")
@@ -610,3 +611,65 @@ def test_many_kernels_are_found(tmp_path: Path) -> None:
     for function in functions[::97]:
         error = compiled_for(gpu, function << 4)[0]
         assert error == (0 if function % 2 else 209)
+
+
+def test_a_time_is_not_known(tmp_path: Path) -> None:
+    gpu = load(tmp_path, "")
+    told = []
+    listener = ctypes.CFUNCTYPE(None, ctypes.c_char_p, c_uint64)(
+        lambda operator, n_bytes: told.append((operator, n_bytes))
+    )
+    took = ctypes.c_float()
+    assert gpu.cudaEventElapsedTime(byref(took), HANDLE, HANDLE) == 0
+    gpu.memreplay_listen(listener)
+    assert gpu.cudaEventElapsedTime_v2(byref(took), HANDLE, HANDLE) == 0
+    gpu.memreplay_listen(None)
+    assert (took.value, told) == (1, [(b"elapsed_time", 4)])
+
+
+def test_what_triton_asks_of_the_driver(gpu: Any) -> None:
+    at, out = malloc(gpu, 4 * MIB), c_uint64(7)
+    device_pointer, ordinal = 3, 9
+    assert gpu.cuPointerGetAttribute(byref(out), device_pointer, c_uint64(at + 5)) == 0
+    assert out.value == at + 5
+    assert gpu.cuPointerGetAttribute(byref(out), device_pointer, c_uint64(4096)) == INVALID_VALUE
+    number = c_int(7)
+    assert gpu.cuPointerGetAttribute(byref(number), ordinal, c_uint64(at)) == 0
+    assert number.value == 0
+    gpu.cudaFree(c_void_p(at))
+    stream, graph, status = c_void_p(), c_void_p(), c_int(7)
+    gpu.cudaStreamCreate(byref(stream))
+    assert (gpu.cuStreamIsCapturing(stream, byref(status)), status.value) == (0, 0)
+    gpu.cudaStreamBeginCapture(stream, 0)
+    assert (gpu.cuStreamIsCapturing(stream, byref(status)), status.value) == (0, 1)
+    gpu.cudaStreamEndCapture(stream, byref(graph))
+    printed = c_size_t()
+    assert gpu.cuCtxGetLimit(byref(printed), 1) == gpu.cuCtxSetLimit(1, printed) == 0
+    assert printed.value == MIB
+    clusters = c_int()
+    assert gpu.cuOccupancyMaxActiveClusters(byref(clusters), HANDLE, None) == 0
+    assert clusters.value == 108
+
+
+@pytest.mark.parametrize(
+    "visible, seen",
+    [
+        ("0,1,2", 3),
+        ("2", 1),
+        ("", 0),
+        ("-1", 0),
+        ("1,7,2", 1),
+        ("3", 0),
+        ("x", 0),
+        (" 1, 0", 2),
+        ("GPU-8a6b2c,GPU-1f", 2),
+        ("0,1,2,0", 3),
+    ],
+)
+def test_cards_that_a_program_sees(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, visible: str, seen: int
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    count = c_int(7)
+    error = load(tmp_path, "count=3").cudaGetDeviceCount(byref(count))
+    assert (count.value, error) == (seen, 0 if seen else 100)

@@ -81,6 +81,16 @@ def test_a_program_is_recorded_from_the_start_of_cuda(dry: Dry) -> None:
     assert beside["workspaces"] == {}
 
 
+def test_a_program_that_looks_for_torch_before_it_imports_it(dry: Dry) -> None:
+    dry.run(
+        "import importlib.util, sys; before = len(sys.meta_path)\n"
+        "assert importlib.util.find_spec('torch') and importlib.util.find_spec('torch')\n"
+        "import torch; torch.cuda.init()\n"
+        "assert len(sys.meta_path) == before - 1"
+    )
+    assert len(dry.written) == 1
+
+
 def test_what_is_asked_of_the_recording(dry: Dry) -> None:
     dry.run(
         "import torch; torch.cuda.init()",
@@ -95,6 +105,59 @@ def test_a_program_without_cuda_writes_nothing(dry: Dry) -> None:
     for code in ("import torch", "import json", "pass"):
         assert dry.run(code).returncode == 0
     assert dry.written == []
+
+
+def test_a_process_that_only_asks_about_cards_writes_nothing(dry: Dry) -> None:
+    """As those that torch.compile starts."""
+    none = {"allocation.all.allocated": 0, "num_ooms": 0}
+    code = "import torch; torch.cuda.init(); torch.cuda.memory.statistics.update({})"
+    dry.run(code.format({0: none, 1: none}))
+    assert dry.written == []
+    dry.run(code.format({0: none, 1: none | {"allocation.all.allocated": 1}}))
+    dry.run(code.format({0: none, 1: none | {"num_ooms": 1}}))
+    assert len(dry.written) == 2
+
+
+CALLER = """import library
+def step():
+    library.read()
+step()
+"""
+READ = """
+import ctypes, os, torch
+torch.cuda.init()
+gpu, at = ctypes.CDLL(os.environ["MEMREPLAY_DRYRUN_CARD"]), ctypes.c_void_p()
+gpu.cudaMalloc(ctypes.byref(at), ctypes.c_size_t(1 << 20))
+def read():
+    gpu.cudaMemcpy(ctypes.create_string_buffer(3), at, ctypes.c_size_t(3), 2)
+"""
+
+
+def test_where_values_are_read(dry: Dry) -> None:
+    """By the program: in a folder of libraries, what the main module is a part of."""
+    for name, files in {
+        "library": {"__init__": READ},
+        "package": {"__init__": "", "train": "from . import model", "model": CALLER},
+        "caller": {"__init__": CALLER},
+    }.items():
+        folder = dry.folder / "more/site-packages" / name
+        folder.mkdir(parents=True)
+        for file, text in files.items():
+            (folder / f"{file}.py").write_text(text)
+    begin = "import sys; sys.path.append('more/site-packages'); "
+    dry.run(begin + "import runpy; runpy.run_module('package.train', None, '__main__', True)")
+    dry.run(begin + "import caller")
+    ((_, of_package),) = dry.written[:1]
+    ((_, of_script),) = dry.written[1:]
+    if "package" not in of_package["reads"][0]["file"]:
+        of_package, of_script = of_script, of_package
+    (read,) = of_package["reads"]
+    assert read["file"].endswith("/site-packages/package/model.py")
+    assert (read["line"], read["function"]) == (3, "step")
+    assert read["through"].endswith("/site-packages/library/__init__.py:7")
+    (read,) = of_script["reads"]
+    assert (read["file"], read["line"]) == ("<string>", 1)
+    assert read["through"].endswith("/site-packages/library/__init__.py:7")
 
 
 def test_a_program_that_records_by_itself_is_left_to_it(dry: Dry) -> None:
@@ -114,6 +177,12 @@ def test_a_program_that_fails_fails_as_ever(dry: Dry) -> None:
     assert done.stderr.endswith("ZeroDivisionError: division by zero\n")
     assert "sitecustomize" not in done.stderr
     assert len(dry.written) == 2
+
+
+def test_a_program_that_ends_at_once(dry: Dry) -> None:
+    done = dry.run("import os, torch; torch.cuda.init(); os._exit(7)")
+    assert done.returncode == 7
+    assert len(dry.written) == 1
 
 
 def test_a_process_that_is_terminated_has_written(dry: Dry) -> None:

@@ -151,7 +151,7 @@ def _not_known(report: DryrunReport) -> list[str]:
             lines.append(f"{'not exact: ' if reads is sizes else ''}{words}")
             lines += [f"  {_place(one)}" for one in reads[:_MOST_PLACES]]
             if len(reads) > _MOST_PLACES:
-                lines.append(f"  and {count(len(reads) - _MOST_PLACES)} more places")
+                lines.append(f"  and {counted(len(reads) - _MOST_PLACES, 'more place')}")
     for one in report.workspaces:
         lines.append(
             f"not exact: workspaces of {one.name} are not counted ({counted(one.count, 'call')})"
@@ -166,11 +166,17 @@ def _not_known(report: DryrunReport) -> list[str]:
 def _place(one: ValueRead) -> str:
     times = f" ({count(one.count)} times)" if one.count > 1 else ""
     if not one.file:
-        return f"{one.operator}, by no Python code{times}"
-    file = os.path.relpath(one.file) if one.file.startswith(os.getcwd() + os.sep) else one.file
-    through = "/".join(one.through.split("/")[-3:])
-    library = f", by {through}" if through else ""
-    return clean(f"{one.operator} in {one.function} {file}:{one.line}{library}{times}")
+        return f"{one.operator}, in a thread of C++ (a backward pass){times}"
+    library = f", by {_short(one.through)}" if one.through else ""
+    return clean(f"{one.operator} in {one.function} {_short(one.file)}:{one.line}{library}{times}")
+
+
+def _short(file: str) -> str:
+    """From the working directory on, or its last three names."""
+    if file.startswith(os.getcwd() + os.sep):
+        return os.path.relpath(file)
+    parts = file.split("/")
+    return file if len(parts) <= 4 else "/".join(["…", *parts[-3:]])
 
 
 def _ranks(report: DryrunReport) -> Table:
@@ -207,6 +213,11 @@ def _warnings(report: DryrunReport) -> list[str]:
         for one in report.processes
         if one.recorded_by_itself
     ]
+    if report.outcome == "failed" and report.reads:
+        found.append(
+            "it had read values that were not computed, which were zeros here (see numbers): with"
+            " the real ones it may not fail"
+        )
     caught = sum(device.ooms for one in report.processes for device in one.devices)
     if caught and report.outcome == "ended":
         found.append(

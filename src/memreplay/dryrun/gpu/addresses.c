@@ -224,3 +224,20 @@ API int cudaPointerGetAttributes(struct pointer_attributes *out, const void *at)
         out->on_device = (void *)at;
     return SUCCESS;
 }
+
+/* CUpointer_attribute, as far as it is answered. */
+enum { OF_TYPE = 2, OF_DEVICE_POINTER = 3, OF_ORDINAL = 9 };
+
+/* Memory of the host is not known to the driver, as if nobody had registered it. */
+API int cuPointerGetAttribute(void *out, int which, uint64_t at) {
+    CALLED;
+    int device = device_of((void *)(uintptr_t)at);
+    if (device < 0)
+        return INVALID_VALUE;
+    switch (which) {
+    case OF_TYPE: *(unsigned *)out = MEMORY_DEVICE; return SUCCESS;
+    case OF_DEVICE_POINTER: *(uint64_t *)out = at; return SUCCESS;
+    case OF_ORDINAL: *(int *)out = device; return SUCCESS;
+    default: return INVALID_VALUE;
+    }
+}

@@ -20,6 +20,27 @@ static int64_t number(const char *text, const char *key, int64_t otherwise) {
     return otherwise;
 }
 
+/* How many of the cards a program sees: those that CUDA_VISIBLE_DEVICES names, up to the first name
+ * that is none. A program may set it before it calls CUDA. */
+static int visible(int count) {
+    const char *at = getenv("CUDA_VISIBLE_DEVICES");
+    int seen = 0;
+    if (!at)
+        return count;
+    while (*at && seen < count) {
+        char *end;
+        long number = strtol(at, &end, 10);
+        int of_name = end == at && (!strncmp(at, "GPU-", 4) || !strncmp(at, "MIG-", 4));
+        if (!of_name && (end == at || number < 0 || number >= count))
+            break;
+        seen++;
+        at = strchr(at, ',');
+        if (!at++)
+            break;
+    }
+    return seen;
+}
+
 static void describe(void) {
     /* An A100 of 80 GB, where nothing is said. */
     const char *text = getenv("MEMREPLAY_GPU");
@@ -35,6 +56,7 @@ static void describe(void) {
     the_card.count = number(text, "count", 1);
     if (the_card.count < 0 || the_card.count > MAX_DEVICES)
         the_card.count = 1;
+    the_card.count = visible(the_card.count);
     the_card.major = number(text, "major", 8);
     the_card.minor = number(text, "minor", 0);
     the_card.sms = number(text, "sms", 108);
@@ -339,6 +361,19 @@ API int cuCtxSetCurrent(void *context) {
 
 API int cuCtxGetDevice(int *found) {
     *found = device;
+    return SUCCESS;
+}
+
+/* Sizes of what kernels keep of a context: printed text, stacks. As it is before anybody asks. */
+API int cuCtxGetLimit(size_t *bytes, int which) {
+    CALLED;
+    *bytes = which == 0 ? 1024 : which == 1 ? 1 << 20 : which == 2 ? 8 << 20 : 0;
+    return SUCCESS;
+}
+
+API int cuCtxSetLimit(int which, size_t bytes) {
+    CALLED;
+    (void)which, (void)bytes;
     return SUCCESS;
 }
 

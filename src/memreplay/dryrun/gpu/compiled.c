@@ -69,6 +69,7 @@ DOES_NOTHING(cuLaunchCooperativeKernel)
 DOES_NOTHING(cuFuncSetAttribute)
 DOES_NOTHING(cuFuncSetCacheConfig)
 DOES_NOTHING(cuTensorMapEncodeTiled)
+DOES_NOTHING(cuTensorMapEncodeIm2col)
 
 /* CUfunction_attribute */
 enum { MOST_THREADS = 0, SHARED_BYTES, CONSTANT_BYTES, LOCAL_BYTES, REGISTERS };
@@ -83,4 +84,12 @@ API int cuFuncGetAttribute(int *value, int which, void *function) {
 API int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *function, int threads,
                                                     size_t shared_bytes) {
     return cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, function, threads, shared_bytes);
+}
+
+/* Blocks that are launched together: as many clusters as multiprocessors. */
+API int cuOccupancyMaxActiveClusters(int *clusters, void *function, const void *configuration) {
+    CALLED;
+    (void)function, (void)configuration;
+    *clusters = card()->sms;
+    return SUCCESS;
 }

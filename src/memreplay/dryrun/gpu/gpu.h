@@ -94,6 +94,8 @@ API void memreplay_block(uint64_t at, int taken);
 
 /* Tells that so many bytes were read whose values are not known. */
 void unknown_read(uint64_t bytes);
+/* The same of a time between two events. */
+void unknown_time(void);
 
 /* --- what is said at the end -------------------------------------------------------------------- */
 

@@ -59,6 +59,12 @@ API void memreplay_listen(listener to) {
     __atomic_store_n(&listening, to, __ATOMIC_RELEASE);
 }
 
+void unknown_time(void) {
+    listener to = __atomic_load_n(&listening, __ATOMIC_ACQUIRE);
+    if (to)
+        to("elapsed_time", sizeof(float));
+}
+
 void unknown_read(uint64_t bytes) {
     listener to = __atomic_load_n(&listening, __ATOMIC_ACQUIRE);
     if (!to)

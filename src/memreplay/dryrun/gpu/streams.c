@@ -85,6 +85,10 @@ API int cudaStreamIsCapturing(void *stream, int *status) {
     return capture_info(stream, status, NULL, NULL);
 }
 
+API int cuStreamIsCapturing(void *stream, int *status) {
+    return capture_info(stream, status, NULL, NULL);
+}
+
 API int cudaStreamGetCaptureInfo_v2(void *stream, int *status, unsigned long long *id, void **graph,
                                     const void **dependencies, size_t *count) {
     if (dependencies)
@@ -257,7 +261,9 @@ API int cudaEventSynchronize(void *handle) {
 }
 
 API int cudaEventElapsedTime(float *ms, void *one, void *other) {
+    CALLED;
     (void)one, (void)other;
+    unknown_time(); /* who chooses by times, as compilers do, may choose otherwise */
     *ms = 1;
     return SUCCESS;
 }

@@ -18,11 +18,12 @@ TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from types import FrameType
-    from typing import Any
+    from typing import Any, NoReturn
 
 FUNCTIONS = 4096  # of gpu/unanswered.c
 # c10::impl::GPUTrace::set_trace(const PyInterpreter*)
 SET_TRACE = "_ZN3c104impl8GPUTrace9set_traceEPKNS0_13PyInterpreterE"
+INSTALLED = {"site-packages", "dist-packages"}  # folders of libraries
 PLACES = 1000  # in which values are read; more are counted together
 
 
@@ -107,6 +108,16 @@ class Recording:
         atexit.register(self.write)
         # The processes of multiprocessing end without atexit.
         util.Finalize(None, self.write, exitpriority=100)
+        end = os._exit
+
+        def ended(status: int) -> NoReturn:
+            """A program that ends at once, without what Python does then."""
+            try:
+                self.write()
+            finally:
+                end(status)
+
+        os._exit = ended
         if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
             # Only the main thread may; elsewhere the process ends as ever.
             with contextlib.suppress(ValueError):
@@ -142,6 +153,9 @@ class Recording:
             self.reads.stop()
         begun = os.path.join(self.folder, str(os.getpid()))
         cuda = self.torch.cuda
+        statistics = [dict(cuda.memory_stats(i)) for i in range(cuda.device_count())]
+        if not any(map(used, statistics)):
+            return
         run = self.run()
         snapshot = cuda.memory._snapshot()
         if isinstance(snapshot, dict):  # a list in versions before 2.0
@@ -154,7 +168,7 @@ class Recording:
             "recorded_by_itself": not self.own,
             "dumped": self.dumped,
             "raised": raised(),
-            "statistics": [dict(cuda.memory_stats(i)) for i in range(cuda.device_count())],
+            "statistics": statistics,
             "unanswered": calls(),
             "workspaces": workspaces(),
             "reads": self.reads.counted() if self.reads is not None else [],
@@ -182,6 +196,12 @@ class Recording:
         }
 
 
+def used(statistics: dict[str, Any]) -> bool:
+    """Whether a card was used, and not only asked about, as compilers' processes do."""
+    asked = [statistics.get(name) for name in ("allocation.all.allocated", "num_ooms")]
+    return any(one is None or one for one in asked)
+
+
 class Reads:
     """Where the program reads values that nobody knows, since no kernel has computed them."""
 
@@ -194,6 +214,14 @@ class Reads:
             os.path.join(one, "")
             for one in (torch, paths["stdlib"], paths["purelib"], paths["platlib"])
         )
+        self.commands = os.path.join(paths["scripts"], "")
+        # The program may be a part of a library: `python -m package.train`.
+        self.program: str | None = None
+        main = getattr(sys.modules.get("__main__"), "__file__", None)
+        if main and not self.of_the_program(os.path.abspath(main)):
+            folder = os.path.join(os.path.dirname(os.path.abspath(main)), "")
+            if folder not in (*self.not_the_program, self.commands):
+                self.program = folder
         self.kind = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_uint64)
         self.called = self.kind(self.told)
         self.listen = ctypes.CDLL(card).memreplay_listen
@@ -222,11 +250,18 @@ class Reads:
             if code.co_filename != __file__:
                 here = (code.co_filename, frame.f_lineno or 0, code.co_name)
                 innermost = innermost or here
-                if not code.co_filename.startswith((*self.not_the_program, "<frozen")):
+                if self.of_the_program(code.co_filename):
                     through = "" if here is innermost else f"{innermost[0]}:{innermost[1]}"
                     return (*here, through)
             frame = frame.f_back
         return (*(innermost or ("", 0, "")), "")  # a thread of C++, as autograd's: no Python asked
+
+    def of_the_program(self, file: str) -> bool:
+        if self.program is not None and file.startswith(self.program):
+            return True
+        # Installed for this Python, or for one whose packages this one has, too.
+        library = file.startswith((*self.not_the_program, self.commands, "<frozen"))
+        return not library and not INSTALLED.intersection(file.split(os.sep))
 
     def counted(self) -> list[dict[str, Any]]:
         return [

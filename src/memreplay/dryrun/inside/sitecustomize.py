@@ -30,9 +30,8 @@ class AfterTorch:
     ) -> ModuleSpec | None:
         if name != "torch":
             return None
-        sys.meta_path.remove(cls)
         for finder in sys.meta_path:
-            spec = finder.find_spec(name, path, target)
+            spec = None if finder is cls else finder.find_spec(name, path, target)
             if spec is not None and spec.loader is not None:
                 prepare_after(spec.loader)
                 return spec
@@ -44,7 +43,13 @@ def prepare_after(loader: Loader) -> None:
     execute = loader.exec_module
 
     def executed(module: ModuleType) -> None:
+        # Not before: libraries look for torch to see whether it is there, and import it later.
+        first = AfterTorch in sys.meta_path
+        if first:
+            sys.meta_path.remove(AfterTorch)
         execute(module)
+        if not first:
+            return
         # It lies beside this file, which is no package.
         from memreplay_recording import Recording  # type: ignore[import-not-found]
 

@@ -446,6 +446,29 @@ def test_what_is_not_known(ground: Ground) -> None:
     assert "functions without an answer were called: cusparseStrangeGetSize (1)" in words
 
 
+def test_a_program_that_fails_by_what_is_not_known(ground: Ground) -> None:
+    ground.program(UNKNOWN + "raise SystemExit(3)")
+    done = ground.ask()
+    assert done.exit_code == 6
+    assert "with the real ones it may not fail" in " ".join(done.stdout.split())
+    ground.program("import torch; torch.take(1 << 20); raise SystemExit(3)")
+    assert "real ones" not in ground.ask().stdout
+
+
+def test_places_in_other_folders_are_shortened(ground: Ground) -> None:
+    """And no more of them are named than one looks at."""
+    deep = ground.packages / "one/two/three"
+    deep.mkdir(parents=True)
+    reads = "\n".join(["library().at_ops19_local_scalar_dense()"] * 6)
+    (deep / "four.py").write_text(f"from torch.cuda import library\n{reads}\n")
+    ground.program(
+        f"import sys, torch; torch.take(1 << 20)\nsys.path.append({str(deep)!r})\nimport four"
+    )
+    words = " ".join(ground.ask().stdout.split())
+    assert "item in <module> …/two/three/four.py:2 item" in words
+    assert "and 1 more place " in words
+
+
 ENVIRONMENT = """
 import json, os, torch
 torch.take(1 << 20)
