@@ -138,15 +138,16 @@ def test_where_values_are_read(dry: Dry) -> None:
     for name, files in {
         "library": {"__init__": READ},
         "package": {"__init__": "", "train": "from . import model", "model": CALLER},
-        "caller": {"__init__": CALLER},
+        "caller": {"__init__": "import made"},
+        "../../generated": {"made": CALLER},  # by torch.compile: no part of the program either
     }.items():
         folder = dry.folder / "more/site-packages" / name
         folder.mkdir(parents=True)
         for file, text in files.items():
             (folder / f"{file}.py").write_text(text)
-    begin = "import sys; sys.path.append('more/site-packages'); "
+    begin = "import sys; sys.path += ['more/site-packages', 'generated']; "
     dry.run(begin + "import runpy; runpy.run_module('package.train', None, '__main__', True)")
-    dry.run(begin + "import caller")
+    dry.run(begin + "import caller", TORCHINDUCTOR_CACHE_DIR=str(dry.folder / "generated"))
     ((_, of_package),) = dry.written[:1]
     ((_, of_script),) = dry.written[1:]
     if "package" not in of_package["reads"][0]["file"]:
@@ -167,6 +168,29 @@ def test_a_program_that_records_by_itself_is_left_to_it(dry: Dry) -> None:
     ((snapshot, beside),) = dry.written
     assert snapshot["asked"] == [["all", {"max_entries": 5}]]
     assert beside["recorded_by_itself"] is True
+
+
+def test_a_program_that_ends_no_recording_of_its_own(dry: Dry) -> None:
+    for off in ("None", "enabled=None", "False"):
+        code = f"import torch; torch.cuda.memory._record_memory_history({off}); torch.cuda.init()"
+        assert dry.run(code).returncode == 0
+    assert len(dry.written) == 3
+    for snapshot, beside in dry.written:
+        assert beside["recorded_by_itself"] is False
+        assert [how for how, _ in snapshot["asked"]] == ["all"]
+
+
+def test_an_allocator_that_cannot_be_recorded(dry: Dry) -> None:
+    """As CUDAPluggableAllocator: the program goes on."""
+    with (dry.folder / "torch/cuda/memory.py").open("a") as file:
+        file.write(
+            "def _record_memory_history(**options):\n"
+            "    raise RuntimeError('this allocator has no history\\nmore')\n"
+        )
+    done = dry.run("import torch; torch.cuda.init(); print('went on')")
+    assert (done.stdout, done.returncode) == ("went on\n", 0)
+    assert done.stderr == "memreplay: nothing is recorded: this allocator has no history\n"
+    assert dry.written == []
 
 
 def test_a_program_that_fails_fails_as_ever(dry: Dry) -> None:

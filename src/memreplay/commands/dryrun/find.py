@@ -35,8 +35,10 @@ if TYPE_CHECKING:
 
 # Operators whose results have sizes that depend on the values they read.
 SIZES = frozenset(("nonzero", "masked_select", "unique", "repeat_interleave", "bincount"))
-# Functions that may say a size. Those that compute, set or launch say none.
-_MAY_SAY = re.compile(r"[Ss]ize|Query|^(?!__cudaGetKernel).*Get(?!Error)")
+# Functions that may say a size. Those that compute, set, launch or profile say none.
+_MAY_SAY = re.compile(
+    r"^(?!cupti|nvtx|__cudaGetKernel)(?:.*[Ss]ize|.*Query|.*Get(?!Error|Version))"
+)
 _STATISTICS = {
     "reserved_peak_bytes": "reserved_bytes.all.peak",
     "allocated_peak_bytes": "allocated_bytes.all.peak",

@@ -134,7 +134,7 @@ def _nothing(ended: Ended) -> None:
     if not ended.status and ended.processes and not ended.timed_out:
         raise UsageError(
             "the program used the GPU and was not recorded: python -I, -E and -S leave out what"
-            " records it, os._exit() what writes it"
+            " records it, and an allocator of the program's own cannot be recorded"
         )
     if not ended.status and not ended.timed_out and not ended.interrupted:
         raise NothingToTellError("the program used no GPU")

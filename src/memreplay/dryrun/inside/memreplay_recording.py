@@ -44,7 +44,10 @@ class Recording:
         begin, dump = memory._record_memory_history, memory._dump_snapshot
 
         def recorded_by_itself(*args: Any, **kwargs: Any) -> Any:
-            """The program records by itself: what it asks for is done, and nothing else."""
+            """The program records by itself: what it asks for is done, and nothing else. To end
+            what it has not begun is no recording."""
+            if self.own and not (args[0] if args else kwargs.get("enabled", True)):
+                return None
             self.own = False
             return begin(*args, **kwargs)
 
@@ -69,10 +72,15 @@ class Recording:
     def begin(self, begin: Any) -> None:
         self.of = os.getpid()
         if self.own:
-            begin(
-                stacks=os.environ.get("MEMREPLAY_DRYRUN_STACKS", "python"),
-                max_entries=int(os.environ.get("MEMREPLAY_DRYRUN_ENTRIES", sys.maxsize)),
-            )
+            try:
+                begin(
+                    stacks=os.environ.get("MEMREPLAY_DRYRUN_STACKS", "python"),
+                    max_entries=int(os.environ.get("MEMREPLAY_DRYRUN_ENTRIES", sys.maxsize)),
+                )
+            except RuntimeError as error:  # an allocator of the program's own: it runs without us
+                words = str(error).partition("\n")[0]
+                print(f"memreplay: nothing is recorded: {words}", file=sys.stderr)
+                return
         card = os.environ.get("MEMREPLAY_DRYRUN_CARD")
         if card:
             self.tell_of_blocks(card)
@@ -212,7 +220,14 @@ class Reads:
         paths = sysconfig.get_paths()
         self.not_the_program = tuple(
             os.path.join(one, "")
-            for one in (torch, paths["stdlib"], paths["purelib"], paths["platlib"])
+            for one in (
+                torch,
+                paths["stdlib"],
+                paths["purelib"],
+                paths["platlib"],
+                # What torch.compile has written, with names of no meaning.
+                os.environ.get("TORCHINDUCTOR_CACHE_DIR", torch),
+            )
         )
         self.commands = os.path.join(paths["scripts"], "")
         # The program may be a part of a library: `python -m package.train`.
