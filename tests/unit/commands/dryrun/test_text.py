@@ -124,7 +124,7 @@ def test_what_is_not_known() -> None:
     found = words(made)
     assert "not exact: sizes came from values that were not computed: all were zeros" in found
     assert "nonzero in step train.py:4 (4 times) and 3 more places values were read" in found
-    assert "item in step /else/x.py:5, by b/c/d.py:9" in found
+    assert "item in step /else/x.py:5, by …/b/c/d.py:9" in found
     made = report(workspaces=(Unknown("cuDNN", 2000),))
     assert "not exact: workspaces of cuDNN are not counted (2,000 calls)" in words(made)
     made = report(unanswered=tuple(Unknown(f"cuda{i}Get", i + 1) for i in range(5)))
