@@ -79,7 +79,7 @@ class Recording:
                 )
             except RuntimeError as error:  # an allocator of the program's own: it runs without us
                 words = str(error).partition("\n")[0]
-                print(f"memreplay: nothing is recorded: {words}", file=sys.stderr)
+                sys.stderr.write(f"memreplay: nothing is recorded: {words}\n")
                 return
         card = os.environ.get("MEMREPLAY_DRYRUN_CARD")
         if card:
