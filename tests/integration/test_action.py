@@ -122,6 +122,15 @@ def test_it_passes(tmp_path: Path) -> None:
     assert ran.summary.startswith("### memreplay gate passed\n")
 
 
+def test_a_dry_run_that_cannot_be(tmp_path: Path) -> None:
+    """No torch with CUDA is here: its code is the action's, and nothing is held against budgets."""
+    ran = act(tmp_path, dryrun=f"{shlex.quote(sys.executable)} -c pass", max_peak="38 GiB")
+    assert ran.code != 0
+    assert ran.outputs == {"passed": "false", "exit-code": str(ran.code)}
+    assert "::error title=memreplay dryrun::the dry run failed with exit code" in ran.stdout
+    assert "memreplay: error: " in ran.stderr
+
+
 def test_it_fails(tmp_path: Path) -> None:
     (tmp_path / "gpt").mkdir()
     (tmp_path / "gpt" / "model.py").touch()

@@ -23,6 +23,13 @@ EXIT_CODES = (
 )
 
 
+def _cards(_ctx: click.Context, _param: click.Parameter, begun: str) -> list[str]:
+    """Those whose names begin so, for a shell to complete."""
+    from memreplay.dryrun.cards import CARDS
+
+    return [card.key for card in CARDS if card.key.lower().startswith(begun.lower())]
+
+
 @click.command(
     "dryrun",
     cls=Command,
@@ -43,6 +50,7 @@ Examples:
     default="A100-80",
     show_default=True,
     metavar="NAME",
+    shell_complete=_cards,
     help="The card to pretend: T4, L4, A100-40, H100 … (memreplay help dryrun lists them).",
 )
 @click.option(

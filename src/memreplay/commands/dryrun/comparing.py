@@ -73,6 +73,10 @@ def _each(asked: Asked) -> list[tuple[str, Asked]]:
             found.append((word, replace(asked, settings=settings, compare=None)))
         else:
             found.append((find(word).key, replace(asked, gpu=word, compare=None)))
+    names = [_file("", name) for name, _ in found]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"--compare names {found[names.index(name)][0]} twice")
     if len(found) > _MOST_RUNS:
         raise UsageError(f"--compare takes {_MOST_RUNS} runs at most")
     return found

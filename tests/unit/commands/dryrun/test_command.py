@@ -11,9 +11,11 @@ import sys
 import time
 from pathlib import Path
 
+import click
 import pytest
 
 import memreplay as mr
+from memreplay.commands.dryrun.command import command
 from memreplay.dryrun.cards import find
 from tests.unit.commands.dryrun.conftest import Ground
 from tests.unit.dryrun.fake_torch import GIB, MIB, compile_, python_without
@@ -683,3 +685,12 @@ def test_compare_programs_that_fail(ground: Ground) -> None:
     assert ground.ask("--compare", "T4,L4").exit_code == 6
     (ground.torch / "lib/libtorch_cuda.so").unlink()
     assert ground.ask("--compare", "T4,L4").exit_code == 2
+
+
+def test_a_shell_completes_cards() -> None:
+    (option,) = (one for one in command.params if one.name == "gpu")
+    context = click.Context(command)
+    assert [one.value for one in option.shell_complete(context, "a100-8")] == [
+        "A100-80",
+        "A100-80-PCIe",
+    ]

@@ -100,6 +100,12 @@ def table(*runs: ComparedRun) -> list[list[str]]:
     return [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in lines]
 
 
+def test_a_run_that_is_named_twice(run: Run) -> None:
+    for names in ("T4,t4", "T4,Tesla T4", "expandable_segments:True,expandable_segments:True"):
+        with pytest.raises(UsageError, match="--compare names .* twice"):
+            run(names=names)
+
+
 def test_the_table() -> None:
     sizes = replace(FITS, exact=False)
     found = table(
