@@ -102,7 +102,7 @@ def table(*runs: ComparedRun) -> list[list[str]]:
 
 def test_a_run_that_is_named_twice(run: Run) -> None:
     for names in ("T4,t4", "T4,Tesla T4", "expandable_segments:True,expandable_segments:True"):
-        with pytest.raises(UsageError, match="--compare names .* twice"):
+        with pytest.raises(UsageError, match=r"--compare names .* twice"):
             run(names=names)
 
 
