@@ -13,7 +13,7 @@ from tests.conftest import ROOT
 
 # What else stands in quotes in analysis/trust/trust.py.
 OTHER_NAMES = {"max_entries", "trace_alloc_overflowed", "trace_alloc_max_entries"}
-OTHER_NAMES |= {"segment_alloc", "segment_map", "short_events"}
+OTHER_NAMES |= {"segment_alloc", "segment_map", "short_events", "release_lock_on_cudamalloc"}
 
 
 @pytest.mark.parametrize("name", REASONS)
