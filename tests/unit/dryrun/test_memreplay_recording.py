@@ -337,3 +337,18 @@ def test_a_torch_that_traces_otherwise_runs(dry: Dry) -> None:
     header.write_text(HEADER)
     done = dry.run("import torch; torch.cuda.init()")  # without libc10.so
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_recording_that_the_program_begins_later_is_its_own(dry: Dry) -> None:
+    dry.run(
+        "import torch; torch.cuda.init(); record = torch.cuda.memory._record_memory_history\n"
+        "record(None); record(max_entries=5); record(max_entries=6)"
+    )
+    ((snapshot, beside),) = dry.written
+    _, *others = snapshot["asked"]
+    assert others == [
+        [None, {}],
+        ["all", {"clear_history": True, "max_entries": 5}],
+        ["all", {"max_entries": 6}],
+    ]
+    assert beside["recorded_by_itself"] is True

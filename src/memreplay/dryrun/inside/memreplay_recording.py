@@ -40,6 +40,8 @@ class Recording:
 
     def prepare(self) -> None:
         """Record as soon as torch has initialized CUDA, if it does."""
+        import contextlib
+
         memory = self.torch.cuda.memory
         begin, dump = memory._record_memory_history, memory._dump_snapshot
 
@@ -48,7 +50,12 @@ class Recording:
             what it has not begun is no recording."""
             if self.own and not (args[0] if args else kwargs.get("enabled", True)):
                 return None
-            self.own = False
+            ours, self.own = self.own and self.of == os.getpid(), False
+            if ours:
+                # What it records begins with it. Older versions forget with the end of a recording.
+                begin(None)
+                with contextlib.suppress(TypeError):
+                    return begin(*args, **{"clear_history": True, **kwargs})
             return begin(*args, **kwargs)
 
         def dumped_by_itself(filename: str = "dump_snapshot.pickle", *args: Any, **kw: Any) -> Any:
