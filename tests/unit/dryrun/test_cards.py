@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pytest
 from memreplay.dryrun.cards import CARDS, EXACT, OF_ANOTHER, TO_GIB, TO_MIB, Card, environment, find
 from memreplay.dryrun.runtime import built
 from memreplay.errors import UsageError
+from tests.conftest import ROOT
 
 GIB = 1 << 30
 BY_KEY = {card.key: card for card in CARDS}
@@ -189,3 +191,20 @@ def test_nothing_heavy_is_imported() -> None:
     )
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
     assert not {"json", "dataclasses", "difflib", "inspect"} & set(done.stdout.split())
+
+
+def test_the_docs_list_them_all() -> None:
+    page = (ROOT / "docs" / "dryrun.md").read_text(encoding="utf-8").partition("## Cards\n")[2]
+    row = r"\| `([^`]+)` \| ([^|]+) \| ([\d,]+) \| [^|]+ \| ([\d.]+) \| (\d+) \| ([\d,]+) MiB"
+    rows = re.findall(row, page)
+    assert rows == [
+        (
+            card.key,
+            card.name,
+            f"{card.bytes:,}",
+            f"{card.major}.{card.minor}",
+            str(card.sms),
+            f"{card.context_bytes / 2**20:,.0f}",
+        )
+        for card in CARDS
+    ]
