@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ from memreplay.snapshot.snapshot import open as open_snapshot
 
 if TYPE_CHECKING:
     from memreplay.analysis.comparing.budgets import Budget
+    from memreplay.commands.gate.result import GatedFile
     from memreplay.commands.oom.result import DeviceOoms
     from memreplay.commands.peak.result import DevicePeak
     from memreplay.dryrun.launch import Ended, Process, Setup
@@ -56,7 +58,6 @@ def dryrun_report(
     *,
     budget: Budget | None = None,
     selection: Selection | None = None,
-    all_frames: bool = False,
 ) -> DryrunReport:
     """The report of a run whose snapshots lie at `files`, by the numbers of their processes.
 
@@ -64,7 +65,8 @@ def dryrun_report(
     """
     selection = selection or Selection()
     capacity = setup.total_bytes - setup.card.context_bytes
-    processes = tuple(_process(one, files.get(one.pid)) for one in ended.processes)
+    gated: list[GatedFile] = []
+    processes = tuple(_process(one, files.get(one.pid), budget, gated) for one in ended.processes)
     outcome = _outcome(ended, processes)
     used = _used(ended.processes, processes)
     peak_bytes = max((sum(each) for each in used.values()), default=0)
@@ -77,15 +79,14 @@ def dryrun_report(
             busy = {one.device for each in processes if each.file == shown for one in each.devices}
             peaks = tuple(
                 one
-                for one in peak_report(snap, selection, all_frames=all_frames).devices
+                for one in peak_report(snap, selection).devices
                 if one.device in busy or not busy
             )
-            if outcome == "out_of_memory" and any(
-                one.ooms for each in processes for one in each.devices
-            ):
+            if outcome == "out_of_memory":
                 ooms = _ooms(snap, selection)
     if budget is not None:
-        line, broken = _gated([one.file for one in processes if one.file], budget)
+        judged = gate_report(gated)
+        line, broken = judged.headline, not judged.passed
     reads, workspaces, unanswered = _reads(ended), _workspaces(ended), _unanswered(ended)
     return DryrunReport(
         command=tuple(command),
@@ -118,7 +119,10 @@ def dryrun_report(
     )
 
 
-def _process(process: Process, file: str | None) -> DryProcess:
+def _process(
+    process: Process, file: str | None, budget: Budget | None, gated: list[GatedFile]
+) -> DryProcess:
+    """One process; its snapshot, which is read once for that, is held against the budget."""
     facts = process.facts
     statistics = facts.get("statistics", [])
     devices = [
@@ -126,10 +130,12 @@ def _process(process: Process, file: str | None) -> DryProcess:
         for i, one in enumerate(statistics)
         if one.get("allocation.all.allocated") or one.get("num_ooms")
     ]
-    if file is not None and devices:
-        # A program may set the counters back: what was recorded cannot be below.
+    if file is not None:
         with open_snapshot(file) as snap:
+            # A program may set the counters back: what was recorded cannot be below.
             devices = [_at_least(one, snap) for one in devices]
+            if budget is not None:
+                gated.append(gate_file(snap, (budget,)))
     return DryProcess(
         pid=process.pid,
         rank=facts.get("rank"),
@@ -229,21 +235,12 @@ def _ooms(snap: Snapshot, selection: Selection) -> tuple[DeviceOoms, ...]:
     return tuple(devices)
 
 
-def _gated(files: Sequence[str], budget: Budget) -> tuple[str, bool]:
-    gated = []
-    for file in files:
-        with open_snapshot(file) as snap:
-            gated.append(gate_file(snap, (budget,)))
-    report = gate_report(gated)
-    return report.headline, not report.passed
-
-
 def _reads(ended: Ended) -> tuple[ValueRead, ...]:
-    counts: dict[tuple[str, str, int, str, str], int] = {}
+    counts: Counter[tuple[str, str, int, str, str]] = Counter()
     for process in ended.processes:
         for one in process.facts.get("reads", ()):
-            key = tuple(one[name] for name in ("operator", "file", "line", "function", "through"))
-            counts[key] = counts.get(key, 0) + one["count"]
+            key = one["operator"], one["file"], one["line"], one["function"], one["through"]
+            counts[key] += one["count"]
     found = [
         ValueRead(operator, file, line, function, through, count, operator in SIZES)
         for (operator, file, line, function, through), count in counts.items()
@@ -252,19 +249,18 @@ def _reads(ended: Ended) -> tuple[ValueRead, ...]:
 
 
 def _workspaces(ended: Ended) -> tuple[Unknown, ...]:
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for process in ended.processes:
-        for name, n in process.facts.get("workspaces", {}).items():
-            counts[name] = counts.get(name, 0) + n
+        counts.update(process.facts.get("workspaces", {}))
     return tuple(Unknown(name, n) for name, n in sorted(counts.items()) if n)
 
 
 def _unanswered(ended: Ended) -> tuple[Unknown, ...]:
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for process in ended.processes:
         calls: Mapping[str, Any] = process.facts.get("unanswered", {})
         for number, n in calls.items():
             name = ended.unanswered[int(number)]
             if _MAY_SAY.search(name):
-                counts[name] = counts.get(name, 0) + n
+                counts[name] += n
     return tuple(Unknown(name, n) for name, n in sorted(counts.items()))
