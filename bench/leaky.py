@@ -1,6 +1,6 @@
 """Write a small training run as a snapshot, with what rises and falls in one, and a leak or none.
 
-    python bench/leaky.py -o examples/leaky_training.pkl.gz --steps 40
+    python bench/leaky.py -o tests/data/leaky_training.pkl.gz --steps 40
 
 A tiny model trains on batches of varying length. The first step creates the optimizer's state, the
 gradients and a cuBLAS workspace; a cache fills during the first ten; every 50th step evaluates; a

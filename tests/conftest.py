@@ -11,6 +11,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parent.parent
+# Those that tests know by heart are simulated; the examples are real.
+SNAPSHOTS = sorted([*ROOT.glob("tests/data/*.pkl.gz"), *ROOT.glob("examples/**/*.pkl.gz")])
 NO_CORPUS = "no real snapshots: MEMREPLAY_CORPUS names no folder of them"
 
 # A job that a shell runs in the background ignores SIGINT, and so would the commands that tests

@@ -1,6 +1,6 @@
-"""Makes examples/serving_oom.pkl.gz: a simulated text generation server that runs out of memory.
+"""Makes tests/data/serving_oom.pkl.gz: a simulated text generation server that runs out of memory.
 
-    python -m tests.example_oom -o examples/serving_oom.pkl.gz
+    python -m tests.example_oom -o tests/data/serving_oom.pkl.gz
 
 Each sequence's key-value cache grows by `torch.cat`: a longer tensor is allocated, and the shorter
 one freed. Caches of many lengths lie side by side in segments that they keep from going back; in

@@ -200,12 +200,16 @@ def replay(snapshot: Any, device: int) -> OracleReplay:
 
 
 def devices(snapshot: Any) -> list[int]:
-    """The devices that have events or segments, ascending."""
+    """The devices that have events or segments, ascending; without those of which all events say
+    that nothing was on them, unless there are no others."""
     found = {segment.get("device", 0) for segment in segments_of(snapshot)}
+    idle = set()
     for device, trace in enumerate(_traces(snapshot)):
-        if trace:
+        if any(one.get("action") != "snapshot" or one.get("size") for one in trace):
             found.add(device)
-    return sorted(found)
+        elif trace:
+            idle.add(device)
+    return sorted(found or idle)
 
 
 def columns(snapshot: Any) -> list[list[EventRow]]:

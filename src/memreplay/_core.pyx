@@ -168,6 +168,26 @@ cdef class Tables:
         cdef _tables.Segment* segments = <_tables.Segment*> self.t.segments.data
         return sorted({segments[i].device for i in range(self.t.segments.len)})
 
+    def idle_devices(self) -> list:
+        """The devices whose events, those outside of a range too, are all `snapshot`s of 0 bytes,
+        which PyTorch writes for every device of the machine, used or not."""
+        cdef _tables.Trace* traces = <_tables.Trace*> self.t.traces.data
+        cdef const uint8_t* action = <uint8_t*> self.t.action.data
+        cdef const int64_t* size = <int64_t*> self.t.size.data
+        cdef uint64_t row
+        found = []
+        for i in range(self.t.traces.len):
+            if traces[i].count == 0:
+                continue
+            if traces[i].window != NULL and traces[i].window.happened:
+                continue
+            for row in range(traces[i].first, traces[i].first + traces[i].rows):
+                if action[row] != _tables.A_SNAPSHOT or size[row]:
+                    break
+            else:
+                found.append(traces[i].device)
+        return found
+
     def blocks_without_requested_size(self, device: int) -> int:
         """Active blocks of a device for which the file gives neither requested nor real size."""
         cdef _tables.Segment* segments = <_tables.Segment*> self.t.segments.data

@@ -34,7 +34,7 @@ def test_it_agrees_with_itself(annotations: str) -> None:
 def test_the_example_is_what_the_script_makes(tmp_path: Path) -> None:
     path = tmp_path / "made.pkl.gz"
     assert leaky.main(["-o", str(path), "--steps", "40"]) == 0
-    example = ROOT / "examples" / "leaky_training.pkl.gz"
+    example = ROOT / "tests/data" / "leaky_training.pkl.gz"
     assert gzip.decompress(path.read_bytes()) == gzip.decompress(example.read_bytes())
     assert example.stat().st_size < 60_000
     assert mr.open(example).replay().events == 5_412

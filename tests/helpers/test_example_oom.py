@@ -8,7 +8,7 @@ from pathlib import Path
 from tests import build, example_oom
 from tests.conftest import ROOT
 
-EXAMPLE = ROOT / "examples" / "serving_oom.pkl.gz"
+EXAMPLE = ROOT / "tests/data" / "serving_oom.pkl.gz"
 
 
 def test_the_example_is_made_by_it(tmp_path: Path) -> None:

@@ -18,8 +18,8 @@ yaml = pytest.importorskip("yaml")
 ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
 STEP: dict[str, Any] = next(one for one in ACTION["runs"]["steps"] if one.get("id") == "gate")
 EXPRESSION = re.compile(r"\$\{\{ inputs\.([\w-]+) \}\}")
-EXAMPLE = str(ROOT / "examples" / "transformer_step.pkl.gz")
-DEEPER = str(ROOT / "examples" / "transformer_deeper.pkl.gz")
+EXAMPLE = str(ROOT / "tests/data" / "transformer_step.pkl.gz")
+DEEPER = str(ROOT / "tests/data" / "transformer_deeper.pkl.gz")
 
 
 class Ran(NamedTuple):

@@ -21,7 +21,7 @@ import memreplay
 from tests import build, oracle, oracle_measures
 from tests.conftest import ROOT
 
-EXAMPLE = ROOT / "examples" / "transformer_step.pkl.gz"
+EXAMPLE = ROOT / "tests/data" / "transformer_step.pkl.gz"
 
 
 def run(*args: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
@@ -400,7 +400,7 @@ def test_salvage_reads_what_is_whole(tmp_path: Path, command: str) -> None:
 
 
 def test_fragmentation_and_oom_of_the_example() -> None:
-    file = ROOT / "examples" / "serving_oom.pkl.gz"
+    file = ROOT / "tests/data" / "serving_oom.pkl.gz"
     found = load("oom", file, "--top", "0")
     jsonschema.validate(found, schema("oom"))
     (device,) = found["devices"]

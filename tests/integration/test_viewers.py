@@ -23,7 +23,7 @@ from memreplay.snapshot.model import MEASURES
 from tests import build, views
 from tests.conftest import ROOT
 
-EXAMPLE = ROOT / "examples" / "transformer_step.pkl.gz"
+EXAMPLE = ROOT / "tests/data" / "transformer_step.pkl.gz"
 SPEEDSCOPE = os.environ.get("MEMREPLAY_SPEEDSCOPE")
 PPROF = os.environ.get("MEMREPLAY_PPROF")
 PERFETTO = os.environ.get("MEMREPLAY_PERFETTO")

@@ -21,10 +21,10 @@ from tests import build
 from tests.build import SnapshotBuilder
 from tests.conftest import ROOT
 
-STEP = str(ROOT / "examples" / "transformer_step.pkl.gz")
-DEEPER = str(ROOT / "examples" / "transformer_deeper.pkl.gz")
-LEAKY = str(ROOT / "examples" / "leaky_training.pkl.gz")
-OOM = str(ROOT / "examples" / "serving_oom.pkl.gz")
+STEP = str(ROOT / "tests/data" / "transformer_step.pkl.gz")
+DEEPER = str(ROOT / "tests/data" / "transformer_deeper.pkl.gz")
+LEAKY = str(ROOT / "tests/data" / "leaky_training.pkl.gz")
+OOM = str(ROOT / "tests/data" / "serving_oom.pkl.gz")
 
 # A call, the file that it is of, and the command that asks the same.
 ASKED: dict[str, tuple[Callable[[mr.Snapshot], Any], str, str]] = {

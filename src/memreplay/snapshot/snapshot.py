@@ -98,7 +98,16 @@ class Snapshot:
 
     @cached_property
     def devices(self) -> tuple[int, ...]:
-        """Devices that have events or segments, ascending."""
+        """Devices that have events or segments, ascending.
+
+        Without those of which the trace only says that nothing was on them, as PyTorch's does of
+        every device of the machine, unless there are no others.
+        """
+        idle = set(self.native.idle_devices()).difference(self.native.segment_devices())
+        return tuple(one for one in self._recorded if one not in idle) or self._recorded
+
+    @cached_property
+    def _recorded(self) -> tuple[int, ...]:
         with_events = {device for device, events in self.events_by_device.items() if events}
         return tuple(
             device
@@ -320,7 +329,7 @@ class Snapshot:
     def check_device(self, device: int) -> None:
         """Raises UsageError when the device has neither events nor segments, or was not asked
         for."""
-        if device not in self.devices:
+        if device not in self._recorded:
             there = ", ".join(map(str, self.devices)) or "none"
             raise UsageError(f"no device {device}; this snapshot has: {there}")
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-EXAMPLE = str(Path(__file__).parents[3] / "examples/transformer_step.pkl.gz")
+EXAMPLE = str(Path(__file__).parents[3] / "tests/data/transformer_step.pkl.gz")
 
 
 def test_python_m_memreplay_speaks_of_memreplay() -> None:

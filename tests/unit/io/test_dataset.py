@@ -192,7 +192,7 @@ def test_damage_is_an_error_or_another_snapshot(fmt: str, tmp_path: Path) -> Non
 
 
 def test_tables_of_two_snapshots(folder: Path, tmp_path: Path) -> None:
-    other = export(mr.open(ROOT / "examples" / "serving_oom.pkl.gz"), tmp_path / "o", "parquet")
+    other = export(mr.open(ROOT / "tests/data" / "serving_oom.pkl.gz"), tmp_path / "o", "parquet")
     shutil.copy(other / "stacks.parquet", folder / "stacks.parquet")
     fails(folder, r"stacks\.parquet: from another snapshot than the other tables")
 
@@ -380,7 +380,7 @@ def test_without_pyarrow(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_table_made_of_it_is_the_same(tmp_path: Path) -> None:
-    snap = mr.open(ROOT / "examples" / "serving_oom.pkl.gz")
+    snap = mr.open(ROOT / "tests/data" / "serving_oom.pkl.gz")
     again = mr.open(export(snap, tmp_path, "arrow"))
     for name in ("allocations", "usage", "events"):
         made: Table = mr.table(again, name)

@@ -261,3 +261,43 @@ def test_the_recorder_is_kept_by_whatever_writes_snapshots() -> None:
         out = io.BytesIO()
         convert(data, out.write, fmt=form)
         assert mr.open(out.getvalue()).recorder == RUN
+
+
+def unused_beside(events: int = 1) -> SnapshotBuilder:
+    """Two devices on which nothing was, as PyTorch writes them, and one that was used."""
+    made = SnapshotBuilder(devices=3)
+    for device in (0, 1, 2):
+        made.event("snapshot", 0, 0, device=device)
+    for i in range(events):
+        made.event("alloc", 0x1000 + 512 * i, 512, device=2)
+    return made
+
+
+def test_devices_on_which_nothing_was_are_left_out() -> None:
+    data = build.dump(unused_beside().build())
+    snap = mr.open(data)
+    assert snap.devices == (2,)
+    assert snap.replay().peak.bytes == 512
+    assert mr.open(data, start=1).devices == (2,)  # what says so lies outside of the range
+    assert mr.open(data, stop=1).devices == (2,)
+
+
+def test_a_device_on_which_nothing_was_can_be_asked_for() -> None:
+    data = build.dump(unused_beside().build())
+    assert mr.open(data).replay(1).peak.bytes == 0
+    assert mr.open(data, device=1).devices == (1,)
+
+
+def test_devices_on_which_nothing_was_are_all_there_is() -> None:
+    assert mr.open(build.dump(unused_beside(0).build())).devices == (0, 1, 2)
+
+
+def test_a_device_whose_events_say_that_something_was_there_is_used() -> None:
+    made = unused_beside()
+    made.event("snapshot", 0, 512, device=1)
+    assert mr.open(build.dump(made.build())).devices == (1, 2)
+
+
+def test_a_device_with_a_segment_alone_is_used() -> None:
+    made = unused_beside().segment(0x7000, 1 << 21, device=0)
+    assert mr.open(build.dump(made.build())).devices == (0, 2)

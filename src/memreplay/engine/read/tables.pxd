@@ -167,6 +167,7 @@ cdef struct Window:
     # Of one trace that is read through a range: what the events outside of it leave behind.
     int phase            # Phase
     bint dropped         # of a device that nobody asked for
+    bint happened        # an event was no `snapshot` of 0 bytes
     uint64_t index       # of the next event
     uint64_t begin       # of the first event of the range, once it is reached
     int64_t first_time   # of the first event that has one

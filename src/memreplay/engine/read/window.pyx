@@ -182,6 +182,8 @@ cdef int window_event(Tables* t, Window* w, const Event* e) noexcept nogil:
     if w.dropped:
         w.index += 1
         return AFTER
+    if e.action != A_SNAPSHOT or e.size:
+        w.happened = True
     if w.first_time == ABSENT_TIME:
         w.first_time = e.time
     if e.carried and w.phase == BEFORE:

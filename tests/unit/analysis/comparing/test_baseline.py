@@ -22,7 +22,7 @@ def scopes(baseline: Baseline) -> list[tuple[str, str | None, str | None]]:
 
 
 def test_what_is_in_it() -> None:
-    snap = mr.open(ROOT / "examples" / "transformer_step.pkl.gz")
+    snap = mr.open(ROOT / "tests/data" / "transformer_step.pkl.gz")
     baseline = baseline_of(snap)
     found = scopes(baseline)
     assert found[:5] == [(name, None, None) for name in ("held", "requested", *MEASURES[2:])]
@@ -46,7 +46,7 @@ def test_what_is_in_it() -> None:
 
 
 def test_what_budgets_ask_for_is_in_it() -> None:
-    snap = mr.open(ROOT / "examples" / "transformer_step.pkl.gz")
+    snap = mr.open(ROOT / "tests/data" / "transformer_step.pkl.gz")
     budgets = [
         Budget(category="activations", annotation="ProfilerStep#2", max_growth=0.1),
         Budget(measure="active", category="backward", max_growth=0.1),

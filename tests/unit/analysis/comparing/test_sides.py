@@ -113,7 +113,7 @@ def test_stacks_are_cut_down_and_added_up() -> None:
 
 
 def test_what_a_baseline_does_not_have() -> None:
-    snap = mr.open(ROOT / "examples" / "transformer_step.pkl.gz")
+    snap = mr.open(ROOT / "tests/data" / "transformer_step.pkl.gz")
     side = BaselineSide(baseline_of(snap), "base.json")
     for scope, words in (
         (Scope("held", When("end")), "it only has the peak of all memory"),
@@ -137,7 +137,7 @@ def test_what_a_baseline_does_not_have() -> None:
 
 
 def test_annotations_and_categories_are_in_it() -> None:
-    snap = mr.open(ROOT / "examples" / "transformer_step.pkl.gz")
+    snap = mr.open(ROOT / "tests/data" / "transformer_step.pkl.gz")
     direct, side = SnapshotSide(snap), BaselineSide(baseline_of(snap), "base.json")
     for scope in (
         Scope("held", annotation="ProfilerStep"),
@@ -175,7 +175,7 @@ def test_a_peak_of_which_no_group_was_kept() -> None:
 
 
 def test_a_strict_side_asks_strictly(monkeypatch: pytest.MonkeyPatch) -> None:
-    snap = mr.open(ROOT / "examples" / "transformer_step.pkl.gz")
+    snap = mr.open(ROOT / "tests/data" / "transformer_step.pkl.gz")
     strictly = graded(("tail_race",))
     monkeypatch.setattr("memreplay.analysis.comparing.sides.strict_verdict", lambda *_: strictly)
     for strict in (False, True):

@@ -14,8 +14,8 @@ from tests.build import SnapshotBuilder
 from tests.conftest import ROOT
 from tests.unit.render.schemas import check_against
 
-EXAMPLE = str(ROOT / "examples" / "transformer_step.pkl.gz")
-DEEPER = str(ROOT / "examples" / "transformer_deeper.pkl.gz")
+EXAMPLE = str(ROOT / "tests/data" / "transformer_step.pkl.gz")
+DEEPER = str(ROOT / "tests/data" / "transformer_deeper.pkl.gz")
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,7 @@ EXAMPLES = ("transformer_step", "leaky_training", "serving_oom")
 
 def test_the_schema_and_the_size() -> None:
     for name in EXAMPLES:
-        snap = mr.open(ROOT / "examples" / f"{name}.pkl.gz")
+        snap = mr.open(ROOT / "tests/data" / f"{name}.pkl.gz")
         text = render_baseline(baseline_of(snap))
         assert text.isascii()
         assert len(text) < 20_000
@@ -35,7 +35,7 @@ def test_nothing_in_it() -> None:
 
 
 def test_a_group_is_a_line() -> None:
-    snap = mr.open(ROOT / "examples" / "leaky_training.pkl.gz")
+    snap = mr.open(ROOT / "tests/data" / "leaky_training.pkl.gz")
     baseline = baseline_of(snap)
     lines = render_baseline(baseline).splitlines()
     groups = sum(len(peak.groups) for device in baseline.devices for peak in device.peaks)

@@ -319,7 +319,7 @@ def test_a_folder_that_one_may_not_write_in(
 
 
 def test_a_reader_that_goes_away() -> None:
-    example = Path(__file__).parents[4] / "examples" / "transformer_step.pkl.gz"
+    example = Path(__file__).parents[4] / "tests/data" / "transformer_step.pkl.gz"
     args = [sys.executable, "-m", "memreplay", "export", str(example), "--format", "ndjson"]
     piped = subprocess.run(
         f"{' '.join(args)} --tables events | head -1", shell=True, capture_output=True, check=True
@@ -505,7 +505,7 @@ def test_the_python_names() -> None:
 def test_every_command_takes_an_exported_folder(
     runner: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    example = Path(__file__).parents[4] / "examples" / "serving_oom.pkl.gz"
+    example = Path(__file__).parents[4] / "tests/data" / "serving_oom.pkl.gz"
     monkeypatch.chdir(tmp_path)
     assert runner.invoke(app, ["export", str(example), "-o", "tables/"]).exit_code == 0
     for command in (

@@ -16,10 +16,10 @@ from tests.build import SnapshotBuilder
 from tests.conftest import ROOT
 from tests.unit.render.schemas import check_against
 
-EXAMPLE = str(ROOT / "examples" / "transformer_step.pkl.gz")
-DEEPER = str(ROOT / "examples" / "transformer_deeper.pkl.gz")
-LEAKY = str(ROOT / "examples" / "leaky_training.pkl.gz")
-OOM = str(ROOT / "examples" / "serving_oom.pkl.gz")
+EXAMPLE = str(ROOT / "tests/data" / "transformer_step.pkl.gz")
+DEEPER = str(ROOT / "tests/data" / "transformer_deeper.pkl.gz")
+LEAKY = str(ROOT / "tests/data" / "leaky_training.pkl.gz")
+OOM = str(ROOT / "tests/data" / "serving_oom.pkl.gz")
 
 
 @pytest.fixture(autouse=True)

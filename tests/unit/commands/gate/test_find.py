@@ -38,7 +38,7 @@ def opened(snapshot: build.Snapshot) -> mr.Snapshot:
 
 
 def example(name: str) -> mr.Snapshot:
-    return mr.open(ROOT / "examples" / f"{name}.pkl.gz")
+    return mr.open(ROOT / "tests/data" / f"{name}.pkl.gz")
 
 
 def as_file(snap: mr.Snapshot, **options: Any) -> BaselineSide:

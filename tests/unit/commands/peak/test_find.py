@@ -19,7 +19,7 @@ from tests import build, oracle
 from tests.allocator import Truth
 from tests.allocator_strategies import Recording, record, recordings
 from tests.build import START_US, SnapshotBuilder
-from tests.conftest import ROOT
+from tests.conftest import SNAPSHOTS
 from tests.oracle_ways import Named
 from tests.strategies import traces
 
@@ -399,6 +399,6 @@ def assert_as_steps_has_it(snap: mr.Snapshot) -> None:
         assert at.number == before + 1
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.pkl.gz")), ids=lambda p: p.name)
+@pytest.mark.parametrize("path", SNAPSHOTS, ids=lambda p: p.name)
 def test_the_step_of_the_examples(path: Path) -> None:
     assert_as_steps_has_it(mr.open(path))

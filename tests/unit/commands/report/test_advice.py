@@ -33,7 +33,7 @@ FACTS = Facts(events=1_000, allocations=500, alone=0, stacks=True, backward=True
 
 
 def example(name: str, **changes: Any) -> DeviceOverview:
-    (one,) = overview(mr.open(ROOT / "examples" / f"{name}.pkl.gz")).devices
+    (one,) = overview(mr.open(ROOT / "tests/data" / f"{name}.pkl.gz")).devices
     return replace(one, **changes)
 
 

@@ -24,7 +24,7 @@ MIB = 1 << 20
 
 
 def device() -> DeviceOverview:
-    (found,) = overview(mr.open(ROOT / "examples" / "serving_oom.pkl.gz")).devices
+    (found,) = overview(mr.open(ROOT / "tests/data" / "serving_oom.pkl.gz")).devices
     return found
 
 

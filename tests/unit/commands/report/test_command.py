@@ -16,7 +16,7 @@ from tests.unit.commands.oom.test_find import fail, machine, scattered
 from tests.unit.render.schemas import check_against
 
 MIB = 1 << 20
-EXAMPLE = str(ROOT / "examples" / "transformer_step.pkl.gz")
+EXAMPLE = str(ROOT / "tests/data" / "transformer_step.pkl.gz")
 
 
 @pytest.fixture

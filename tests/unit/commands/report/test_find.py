@@ -22,11 +22,10 @@ from memreplay.commands.steps.find import steps_report
 from memreplay.errors import MemreplayError, UsageError
 from tests import build
 from tests.build import SnapshotBuilder
-from tests.conftest import ROOT
+from tests.conftest import ROOT, SNAPSHOTS
 from tests.unit.commands.oom.test_find import fail, machine
 
 MIB, GIB = 1 << 20, 1 << 30
-EXAMPLES = sorted((ROOT / "examples").glob("*.pkl.gz"))
 STEP = [("forward", "/home/ana/model.py", 7), ("step", "/home/ana/train.py", 3)]
 
 
@@ -106,12 +105,12 @@ def assert_holds_together(snap: mr.Snapshot, one: DeviceOverview) -> None:
         assert at == one.fragmentation.event_index
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", SNAPSHOTS, ids=lambda path: path.name)
 def test_examples_equal_their_commands(path: Path) -> None:
     assert_equals_the_commands(path)
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", SNAPSHOTS, ids=lambda path: path.name)
 def test_holders_that_look_alike_are_those_of_peak_and_advice_is_the_same(path: Path) -> None:
     folded = overview(mr.open(path), fold=True)
     peak = of_each(peak_report(mr.open(path), top=HOLDERS, fold=True))
@@ -136,7 +135,7 @@ def test_advice_counts_what_looks_alike_together() -> None:
 
 
 def test_the_step_and_the_annotations_of_the_peak() -> None:
-    (one,) = overview(mr.open(ROOT / "examples" / "leaky_training.pkl.gz")).devices
+    (one,) = overview(mr.open(ROOT / "tests/data" / "leaky_training.pkl.gz")).devices
     assert one.step is not None
     assert one.steps is not None
     assert one.steps.steps[one.step.index - 1].peak_bytes == one.peak_bytes

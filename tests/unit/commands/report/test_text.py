@@ -22,12 +22,12 @@ from tests.conftest import ROOT
 from tests.unit.commands.report.test_advice import FACTS
 from tests.unit.commands.report.test_find import two_devices
 
-EXAMPLES = sorted(path.name for path in (ROOT / "examples").glob("*.pkl.gz"))
+EXAMPLES = sorted(path.name for path in (ROOT / "tests/data").glob("*.pkl.gz"))
 LINES, COLUMNS = 45, 80
 
 
 def of(name: str, **options: Any) -> Overview:
-    return overview(mr.open(ROOT / "examples" / name), fold=True, **options)
+    return overview(mr.open(ROOT / "tests/data" / name), fold=True, **options)
 
 
 def text(report: Overview, width: int = COLUMNS) -> str:
@@ -61,7 +61,7 @@ def test_the_page_of_a_leak() -> None:
     assert "step 29 of 40" in page
     assert "train.py:54 keeps 64.0 KiB more a step, over 40 steps" in page
     assert page.index("leak ") < page.index("activations  they hold")
-    assert f"memreplay leaks {ROOT / 'examples' / 'leaky_training.pkl.gz'}" in page
+    assert f"memreplay leaks {ROOT / 'tests/data/leaky_training.pkl.gz'}" in page
 
 
 def test_what_may_leak_is_said_with_its_odds() -> None:
@@ -235,7 +235,7 @@ def test_commands_are_to_be_copied(event: int, words: str) -> None:
 @pytest.mark.parametrize("name", EXAMPLES)
 @pytest.mark.parametrize("width", [80, 160])
 def test_who_held_it_is_as_peak_says_and_no_two_rows_look_alike(name: str, width: int) -> None:
-    snap = mr.open(ROOT / "examples" / name)
+    snap = mr.open(ROOT / "tests/data" / name)
     report = overview(snap, fold=True)
     peak = peak_report(snap, top=5, fold=True)
     assert tuple(one.peak for one in report.devices) == peak.devices

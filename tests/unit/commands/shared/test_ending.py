@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-EXAMPLE = Path(__file__).parents[4] / "examples/transformer_step.pkl.gz"
+EXAMPLE = Path(__file__).parents[4] / "tests/data/transformer_step.pkl.gz"
 
 
 def halfway(tmp_path: Path, *args: str, hangup: Any = signal.SIG_DFL) -> subprocess.Popen[bytes]:

@@ -24,8 +24,8 @@ from tests import build
 from tests.build import SnapshotBuilder
 from tests.conftest import ROOT
 
-EXAMPLE = str(ROOT / "examples" / "transformer_step.pkl.gz")
-OTHER = str(ROOT / "examples" / "transformer_deeper.pkl.gz")
+EXAMPLE = str(ROOT / "tests/data" / "transformer_step.pkl.gz")
+OTHER = str(ROOT / "tests/data" / "transformer_deeper.pkl.gz")
 AT_PEAK = """
     with peak as (
       select device, coalesce(event, -1) as event from usage

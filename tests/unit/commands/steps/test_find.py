@@ -148,7 +148,7 @@ def test_one_step_is_shown() -> None:
 def test_a_device_without_steps_beside_one_that_has_some() -> None:
     made = builder([8 * KIB] * 3)
     made.traces.append([])
-    made.event("snapshot", 0, 0, device=1)
+    made.event("snapshot", 0, KIB, device=1)
     first, second = steps_report(mr.open(build.dump(made.build()))).devices
     assert len(first.steps) == 3
     assert (second.source, second.steps, second.steady, second.odd) == (None, (), None, ())

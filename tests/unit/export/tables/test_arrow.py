@@ -16,7 +16,7 @@ from memreplay.errors import LimitError, MissingExtraError
 from memreplay.export.tables import TABLES, arrow
 from tests.conftest import ROOT
 
-EXAMPLE = ROOT / "examples" / "transformer_step.pkl.gz"
+EXAMPLE = ROOT / "tests/data" / "transformer_step.pkl.gz"
 
 
 @pytest.fixture(scope="module")

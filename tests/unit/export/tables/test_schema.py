@@ -44,7 +44,7 @@ def test_the_page_names_the_version() -> None:
 
 
 def test_the_page_names_what_the_metadata_says() -> None:
-    snap = mr.open(ROOT / "examples" / "serving_oom.pkl.gz")
+    snap = mr.open(ROOT / "tests/data" / "serving_oom.pkl.gz")
     found = {key.decode() for key in mr.table(snap, "usage").schema.metadata}
     assert set(re.findall(r"`(memreplay\.\w+)`", SCHEMA)) == found
 

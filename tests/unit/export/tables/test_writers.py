@@ -42,7 +42,7 @@ def snaps() -> list[mr.Snapshot]:
     """With real stacks and annotations; with pools, streams and two devices; with nothing."""
     machine = record(4, steps=400, devices=2, late=50)
     return [
-        mr.open(ROOT / "examples" / "transformer_step.pkl.gz"),
+        mr.open(ROOT / "tests/data" / "transformer_step.pkl.gz"),
         mr.open(build.dump(machine.snapshot)),
         mr.open(build.dump(SnapshotBuilder().build())),
         mr.open(build.dump(hostile())),
