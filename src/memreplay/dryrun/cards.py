@@ -275,9 +275,11 @@ def find(text: str) -> Card:
     keys = {_plain(card.key): card.key for card in CARDS}
     near = [key for plain, key in keys.items() if asked and plain.startswith(asked)]
     near += [keys[plain] for plain in get_close_matches(asked, keys, 3, 0.7)]
-    hint = f"did you mean {' or '.join(dict.fromkeys(near))}? " if near else ""
-    known = ", ".join(card.key for card in CARDS)
-    raise UsageError(f"no card is known as {text!r}: {hint}known are {known}")
+    if near:
+        words = f"did you mean {' or '.join(dict.fromkeys(near))}?"
+    else:
+        words = f"known are {', '.join(card.key for card in CARDS)}"
+    raise UsageError(f"no card is known as {text!r}: {words}")
 
 
 def environment(

@@ -7,11 +7,12 @@ import os
 import signal
 import struct
 import subprocess
+import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,8 +24,11 @@ from memreplay.errors import UsageError
 INSIDE = Path(__file__).parent / "inside"
 # What a process gets to write its snapshot, after it was told to end.
 _LAST_SECONDS = 30.0
-# Of gpu/calls.c: the last call's name, how many there were, and how many asked for memory.
-_CALLS = struct.Struct("=64sQQ")
+_TIME_TO_BEGIN, _TIME_FOR_TORCH = 3.0, 15.0  # what a process takes to load PyTorch, and to use it
+_PAUSE = 0.2  # between two looks at what still runs, in seconds
+# Of gpu/calls.c: the last call's name, how many there were, how many asked for memory, for how many
+# cards, and how many asked for memory before the process became another program.
+_CALLS = struct.Struct("=64sQQQQ")
 # The least compute capability for which a CUDA compiles (its release notes).
 _FIRST_CAPABILITY = {13: (7, 5), 12: (5, 0), 11: (3, 5)}
 # What would reach into the run from outside: other cards than those asked for.
@@ -58,6 +62,9 @@ class Process(NamedTuple):
     """As inside/memreplay_recording.py writes them; empty without a snapshot."""
     last_call: str
     """The last function of the CUDA runtime that it called."""
+    replaced: bool = False
+    """Whether it had used the card before it became another program (exec), of which nobody knows
+    what it took."""
 
 
 class Ended(NamedTuple):
@@ -75,6 +82,17 @@ class Ended(NamedTuple):
     """The functions that do nothing, by the numbers that `facts["unanswered"]` has."""
     processes: tuple[Process, ...]
     """Those that used the card, by their ranks."""
+    cards: int = 0
+    """How many cards it would take to have those that were asked for by number."""
+    stopped_by: int = 0
+    """The signal that we were sent, and passed on; 0 for none. See `end_by_signal`."""
+
+
+def end_by_signal(number: int) -> None:
+    """End this process by the signal that it was sent while the command ran, if there was one."""
+    if number:
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
 
 
 def run(command: Sequence[str], setup: Setup, folder: Path) -> Ended:
@@ -97,24 +115,34 @@ def run(command: Sequence[str], setup: Setup, folder: Path) -> Ended:
             raise UsageError(f"{command[0]} does not run: {error.strerror or error}") from None
         waited = _wait(child, setup.timeout, folder)
         seconds = time.monotonic() - began
-    if waited.stopped_by:
-        os.kill(os.getpid(), waited.stopped_by)
     processes = sorted(_processes(folder), key=_rank)
+    calls = [_calls(path) for path in folder.glob("*.calls")]
     return Ended(
         waited.status,
         waited.timed_out,
         waited.interrupted,
-        seconds,
+        # To write what was recorded takes a while longer.
+        min(seconds, setup.timeout) if waited.timed_out and setup.timeout else seconds,
         torch,
         runtime.cuda,
         runtime.unanswered,
         tuple(processes),
+        max((one.cards for one in calls), default=0),
+        waited.stopped_by,
     )
 
 
 def _parent() -> str | None:
-    """Where temporary files go: LD_PRELOAD has no way to name a path with a space or a colon."""
-    return "/tmp" if set(" :") & set(tempfile.gettempdir()) else None
+    """Where temporary files go: LD_PRELOAD has no way to name a path with a space or a colon, the
+    loader reads `$` as a name of its own, and takes no library from where nothing may run."""
+    for folder in (tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm"):
+        try:
+            allowed = not os.statvfs(folder).f_flag & os.ST_NOEXEC
+        except OSError:
+            continue
+        if allowed and not set(" :$") & set(folder) and os.access(folder, os.W_OK):
+            return folder
+    return None
 
 
 def _check_card(card: Card, cuda: int) -> None:
@@ -145,6 +173,7 @@ def _environment(torch: Torch, runtime: Runtime, setup: Setup, folder: Path) -> 
         "LD_PRELOAD": first("LD_PRELOAD", runtime.preload, ":"),
         "PYTHONPATH": first("PYTHONPATH", [INSIDE], os.pathsep),
         "MEMREPLAY_DRYRUN": str(folder),
+        "MEMREPLAY_DRYRUN_INSIDE": str(INSIDE),
         "MEMREPLAY_DRYRUN_CARD": str(built("_gpu")),
         "MEMREPLAY_DRYRUN_MORE": str(runtime.more),
         "MEMREPLAY_DRYRUN_STACKS": setup.stacks,
@@ -184,6 +213,7 @@ class _Waited(NamedTuple):
 def _wait(child: subprocess.Popen[bytes], timeout: float | None, folder: Path) -> _Waited:
     """For its end. Ctrl-C it gets as well, and ends by itself; a signal to us ends it first."""
     pressed = stopped_by = 0
+    until = None if timeout is None else time.monotonic() + timeout
 
     def press(*_: object) -> None:
         nonlocal pressed
@@ -200,6 +230,9 @@ def _wait(child: subprocess.Popen[bytes], timeout: float | None, folder: Path) -
         timed_out = False
         try:
             status = child.wait(timeout)
+            if not _wait_for_users(folder, until, lambda: bool(pressed or stopped_by)):
+                timed_out = not (pressed or stopped_by)
+                _tell(folder, 0, signal.SIGTERM)
         except subprocess.TimeoutExpired:
             timed_out = True
             _tell(folder, child.pid, signal.SIGTERM)
@@ -210,7 +243,39 @@ def _wait(child: subprocess.Popen[bytes], timeout: float | None, folder: Path) -
                 status = child.wait()
         if timed_out or pressed or stopped_by:
             _wait_for_others(folder)
-    return _Waited(status, timed_out, pressed > 0, stopped_by)
+    return _Waited(status, timed_out, pressed > 0 or stopped_by > 0, stopped_by)
+
+
+def _wait_for_users(folder: Path, until: float | None, stopped: Callable[[], bool]) -> bool:
+    """For the processes that use a card and outlive the command that started them; whether they
+    have ended by themselves."""
+    told, began = False, time.monotonic()
+    while True:
+        waited = time.monotonic() - began
+        them = list(_marked(folder))
+        users = [pid for pid in them if _calls(folder / f"{pid}.calls").asked]
+        if not users and not any(_may_use(pid, waited) for pid in them):
+            return True
+        if stopped() or (until is not None and time.monotonic() > until):
+            return False
+        if users and not told:
+            words = ", ".join(map(str, users))
+            sys.stderr.write(f"memreplay: waiting for what still uses the GPU: process {words}\n")
+            told = True
+        time.sleep(_PAUSE)
+
+
+def _may_use(pid: int, waited: float) -> bool:
+    """Whether a process may come to use a card: a Python that has just begun, or has PyTorch. One
+    that does not for long will not."""
+    if waited > _TIME_FOR_TORCH:
+        return False
+    with suppress(OSError):
+        if b"libtorch_cuda" in Path("/proc", str(pid), "maps").read_bytes():
+            return True
+        program = os.path.basename(os.readlink(f"/proc/{pid}/exe"))
+        return waited < _TIME_TO_BEGIN and program.startswith("python")
+    return False
 
 
 def _wait_for_others(folder: Path) -> None:
@@ -221,7 +286,7 @@ def _wait_for_others(folder: Path) -> None:
         if time.monotonic() > until:
             _tell(folder, 0, signal.SIGKILL)
             return
-        time.sleep(0.05)
+        time.sleep(_PAUSE)
 
 
 @contextmanager
@@ -248,21 +313,22 @@ def _tell(folder: Path, leader: int, number: int) -> bool:
     """A signal to the command and to all processes that it started, in whatever group these are;
     whether there are any."""
     there = False
+    for pid in {leader, *_marked(folder)} - {0}:
+        with suppress(OSError):  # it has ended
+            os.kill(pid, number)
+            there = True
+    return there
+
+
+def _marked(folder: Path) -> Iterator[int]:
+    """The processes that the command started, by their environment."""
     mark = f"MEMREPLAY_DRYRUN={folder}".encode()
     for entry in os.scandir("/proc"):
         if not entry.name.isdecimal():
             continue
-        pid = int(entry.name)
-        try:
-            ours = pid == leader or mark in Path("/proc", entry.name, "environ").read_bytes().split(
-                b"\0"
-            )
-            if ours:
-                os.kill(pid, number)
-                there = True
-        except OSError:  # it has ended, or is somebody else's
-            continue
-    return there
+        with suppress(OSError):  # it has ended, or is somebody else's
+            if mark in Path("/proc", entry.name, "environ").read_bytes().split(b"\0"):
+                yield int(entry.name)
 
 
 def _processes(folder: Path) -> Iterator[Process]:
@@ -273,19 +339,28 @@ def _processes(folder: Path) -> Iterator[Process]:
         beside = base.with_suffix(".json")
         if beside.exists():
             facts = json.loads(beside.read_text(encoding="utf-8"))
-        last, asked = _last_call(base.with_suffix(".calls"))
+        calls = _calls(base.with_suffix(".calls"))
         # A process that only asked how many cards there are used none.
-        if facts or asked:
-            pickle = base.with_suffix(".pickle") if facts else None
-            yield Process(pid, pickle, facts, last)
+        if facts or calls.asked:
+            pickle = base.with_suffix(".pickle")
+            whole = bool(facts) and not facts.get("not_written")
+            yield Process(pid, pickle if whole else None, facts, calls.last, calls.before > 0)
 
 
-def _last_call(path: Path) -> tuple[str, int]:
+class _Calls(NamedTuple):
+    last: str = ""
+    calls: int = 0
+    asked: int = 0
+    cards: int = 0
+    before: int = 0
+
+
+def _calls(path: Path) -> _Calls:
     try:
-        name, _, asked = _CALLS.unpack_from(path.read_bytes())
+        name, *counts = _CALLS.unpack_from(path.read_bytes())
     except (OSError, struct.error):
-        return "", 0
-    return name.partition(b"\0")[0].decode("ascii", "replace"), asked
+        return _Calls()
+    return _Calls(name.partition(b"\0")[0].decode("ascii", "replace"), *counts)
 
 
 def _rank(process: Process) -> tuple[int, int]:

@@ -31,16 +31,19 @@ from .cuda.memory import OutOfMemoryError, take
     "cuda/__init__": """
 import ctypes, os
 from . import memory
-queued, started = [], False
+_queued_calls, started = [], False
 def library():
-    return ctypes.CDLL(os.path.join(os.path.dirname(__file__), "../lib/libtorch_cuda.so"))
+    return ctypes.PyDLL(os.path.join(os.path.dirname(__file__), "../lib/libtorch_cuda.so"))
 def _lazy_call(call):
-    call() if started else queued.append(call)
+    call() if started else _queued_calls.append((call, []))
+def is_initialized():
+    return started
 def init():
     global started
     if not started:
+        device_count()
         started = True
-        for call in queued:
+        for call, _ in _queued_calls:
             call()
 def device_count():
     return library().count() if os.environ.get("LD_PRELOAD") else 2
@@ -130,10 +133,10 @@ int take(void **at, size_t bytes) { return cudaMalloc(at, bytes); }
 int sizes(size_t *left, size_t *whole) { return cudaMemGetInfo(left, whole); }
 int choose(int device) { return cudaSetDevice(device); }
 int count(void) { int n = 0; cudaGetDeviceCount(&n); return n; }
-int at_ops7nonzero(void) {
+int _ZN2at4_ops7nonzero4callEv(void) {
     char value[4]; void *at; cudaMalloc(&at, 4); return cudaMemcpy(value, at, 4, 2) + 7;
 }
-int at_ops19_local_scalar_dense(void) {
+int _ZN2at4_ops19_local_scalar_dense4callEv(void) {
     char value[4]; void *at; cudaMalloc(&at, 4); return cudaMemcpy(value, at, 4, 2) + 7;
 }
 int workspace(void) { size_t bytes; return cudnnDropoutGetStatesSize(0, &bytes); }

@@ -128,8 +128,7 @@ def test_not_found_but_near(text: str, near: str) -> None:
         find(text)
     message = str(error.value)
     assert message.startswith(f"no card is known as '{text}': did you mean {near}")
-    assert message.endswith("known are " + ", ".join(BY_KEY))
-    assert "\n" not in message
+    assert message.endswith("?")
 
 
 @pytest.mark.parametrize("text", ["", "MI300X", "nvidia", "-"])

@@ -6,6 +6,7 @@ import ctypes
 import itertools
 import os
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memreplay.dryrun.runtime import built
+from tests.unit.dryrun.fake_torch import compile_
 
 MIB = 1 << 20
 GIB = 1 << 30
@@ -411,24 +413,197 @@ def test_a_forked_process_has_calls_of_its_own(tmp_path: Path) -> None:
     ]
 
 
-def test_reads_of_unknown_values_are_told(tmp_path: Path) -> None:
+def places(gpu: Any) -> list[tuple[str, int]]:
+    """What was counted, in order: the operator, and how often."""
+    gpu.memreplay_place.restype = ctypes.c_char_p
+    found: list[tuple[str, int]] = []
+    times = c_uint64()
+    while text := gpu.memreplay_place(len(found), byref(times)):
+        found.append((text.decode().partition("\n")[0], times.value))
+    return found
+
+
+def test_reads_of_unknown_values_are_counted(tmp_path: Path) -> None:
     gpu = load(tmp_path, CARD)
-    told = []
-    listener = ctypes.CFUNCTYPE(None, ctypes.c_char_p, c_uint64)(
-        lambda operator, n_bytes: told.append((operator, n_bytes))
+    assert gpu.memreplay_count_places(1) == 1
+    at, here = malloc(gpu, MIB), ctypes.create_string_buffer(b"12345678", 8)
+    back = ctypes.create_string_buffer(8)
+
+    def read(from_: int) -> bytes:
+        gpu.cudaMemcpy(back, c_void_p(from_), c_size_t(8), 2)
+        return back.raw
+
+    gpu.cudaMemcpy(c_void_p(at), here, c_size_t(8), 1)
+    assert (read(at), places(gpu)) == (b"12345678", [])
+    assert (read(at + 8), read(at + 4)) == (bytes(8), bytes(8))  # half of it is known
+    assert places(gpu) == [("read", 2)]
+    gpu.memreplay_count_places(0)
+    assert (read(at + 8), places(gpu)) == (bytes(8), [("read", 2)])
+    gpu.memreplay_count_places(1)
+    assert places(gpu) == []
+
+
+def test_the_stack_of_a_read(tmp_path: Path) -> None:
+    gpu = load(tmp_path, CARD)
+    gpu.memreplay_count_places(1)
+    at, back = malloc(gpu, MIB), ctypes.create_string_buffer(8)
+    source = "\n" * 6 + "def inner():\n    read()\ninner()\n"
+    names = {"read": lambda: gpu.cudaMemcpy(back, c_void_p(at), c_size_t(8), 2)}
+    exec(compile(source, "/me/a file.py", "exec"), names)
+    gpu.memreplay_place.restype = ctypes.c_char_p
+    operator, sizes, *frames = gpu.memreplay_place(0, byref(c_uint64())).decode().split("\n")
+    assert (operator, sizes) == ("read", "0")
+    assert frames[0] == __file__
+    assert frames[3:9] == ["/me/a file.py", "8", "inner", "/me/a file.py", "9", "<module>"]
+    assert len(frames) % 3 == 0
+
+
+def test_more_places_than_are_kept(tmp_path: Path) -> None:
+    gpu = load(tmp_path, CARD)
+    gpu.memreplay_count_places(1)
+    at, back = malloc(gpu, MIB), ctypes.create_string_buffer(8)
+    names = {"read": lambda: gpu.cudaMemcpy(back, c_void_p(at), c_size_t(8), 2)}
+    for i in range(5000):
+        exec(compile("read()", f"{i}.py", "exec"), names)
+    found = places(gpu)
+    assert len(found) <= 4096
+    assert sum(times for _, times in found) == 5000
+
+
+def test_no_code_of_python_runs_for_a_read(tmp_path: Path) -> None:
+    """The handler of a signal would run with it, and what it raises would be lost."""
+    gpu = load(tmp_path, CARD)
+    gpu.memreplay_count_places(1)
+    at, back = malloc(gpu, MIB), ctypes.create_string_buffer(8)
+
+    class UpError(Exception):
+        pass
+
+    def up(*_: object) -> None:
+        raise UpError
+
+    before = signal.signal(signal.SIGALRM, up)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.02)
+        with pytest.raises(UpError):  # noqa: PT012 - it comes at any of them
+            while True:
+                gpu.cudaMemcpy(back, c_void_p(at), c_size_t(8), 2)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+# --- what a kernel may have written
+
+
+def launch(gpu: Any, *arguments: Any) -> None:
+    """A kernel with these arguments, as nvcc's code for the host launches it."""
+    values = [ctypes.pointer(one) for one in arguments]
+    given = (c_void_p * len(values))(*(ctypes.cast(one, c_void_p).value for one in values))
+    assert (
+        gpu.cudaLaunchKernel(c_void_p(16), c_uint64(1), 1, c_uint64(1), 1, given, c_size_t(0), None)
+        == 0
     )
-    gpu.memreplay_listen(listener)
+
+
+def test_what_a_kernel_was_given_is_in_doubt(tmp_path: Path) -> None:
+    gpu = load(tmp_path, CARD)
+    gpu.memreplay_count_places(1)
     at, here = malloc(gpu, MIB), ctypes.create_string_buffer(b"12345678", 8)
     back = ctypes.create_string_buffer(8)
     gpu.cudaMemcpy(c_void_p(at), here, c_size_t(8), 1)
+    launch(gpu, ctypes.c_int(3))  # on the heap, where nobody knows what else is an argument
     gpu.cudaMemcpy(back, c_void_p(at), c_size_t(8), 2)
-    assert (back.raw, told) == (b"12345678", [])
-    gpu.cudaMemcpy(back, c_void_p(at + 8), c_size_t(8), 2)
-    gpu.cudaMemcpy(back, c_void_p(at + 4), c_size_t(8), 2)  # half of it is known
-    assert (back.raw, told) == (bytes(8), [(b"read", 8), (b"read", 8)])
-    gpu.memreplay_listen(None)
-    gpu.cudaMemcpy(back, c_void_p(at + 8), c_size_t(8), 2)
-    assert len(told) == 2
+    assert (back.raw, places(gpu)) == (b"12345678", [("read", 1)])
+    gpu.cudaMemcpy(c_void_p(at), here, c_size_t(8), 1)  # known again
+    gpu.cudaMemcpy(back, c_void_p(at), c_size_t(8), 2)
+    assert places(gpu) == [("read", 1)]
+
+
+LAUNCHES = """
+#include <stdio.h>
+#include <string.h>
+typedef unsigned long u64;
+int cudaLaunchKernel(const void *, u64, unsigned, u64, unsigned, void **, u64, void *);
+int cudaGraphLaunch(void *, void *), memreplay_count_places(int), cudaMalloc(void **, u64);
+int cudaMemcpy(void *, const void *, u64, int);
+void memreplay_block(u64, int), memreplay_touch(const u64 *, u64);
+const char *memreplay_place(int, u64 *);
+struct given { char before[40]; void *one; };
+/* As nvcc makes it: the arguments' values are this function's own. */
+__attribute__((noinline)) static void kernel(int n, struct given by) {
+    void *arguments[] = {&n, &by};
+    cudaLaunchKernel((void *)16, 1, 1, 1, 1, arguments, 0, 0);
+}
+static u64 doubts(void *at) {
+    static u64 before;
+    u64 value, count = 0, all = 0;
+    cudaMemcpy(&value, at, 8, 2);
+    for (int i = 0; memreplay_place(i, &count); i++)
+        all += count;
+    u64 more = all - before;
+    before = all;
+    return more;
+}
+static void *pool; /* and no address of a block stays on the stack of main */
+static char *at(int i) { return (char *)pool + 512 * i; }
+static u64 value = 7;
+__attribute__((noinline)) static void know(void) {
+    for (int i = 0; i < 3; i++)
+        cudaMemcpy(at(i), &value, 8, 1);
+}
+__attribute__((noinline)) static void launch(void) {
+    struct given by = {.one = at(1) + 64}; /* within the second block */
+    kernel(5, by);
+}
+__attribute__((noinline)) static void say(void) {
+    u64 one = doubts(at(0)), two = doubts(at(1));
+    printf("%lu%lu%lu ", one, two, doubts(at(2)));
+}
+int main(void) {
+    memreplay_count_places(1);
+    cudaMalloc(&pool, 2 << 20);
+    for (int i = 0; i < 3; i++)
+        memreplay_block((u64)at(i), 1);
+    know();
+    launch();
+    say();
+    know();
+    u64 words[] = {1, (u64)at(2), 3};
+    memreplay_touch(words, 3);
+    say();
+    cudaMemcpy(at(2), &value, 8, 1);
+    cudaMemcpy(at(1), at(2), 8, 3);
+    say();
+    cudaGraphLaunch(0, 0);
+    cudaMemcpy(at(0), &value, 8, 1);
+    cudaMemcpy(at(1), at(2), 8, 3); /* a copy of what is in doubt is, too */
+    say();
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("optimized", ["-O0", "-O2"])
+def test_the_blocks_that_a_kernel_was_given(tmp_path: Path, optimized: str) -> None:
+    made = compile_(tmp_path, LAUNCHES, "launches", optimized, str(built("_gpu")))
+    # Python's functions, which tell where a read was, are not there.
+    python = compile_(tmp_path, NO_PYTHON, "libnone.so", "-shared", "-fPIC")
+    done = subprocess.run(
+        [made],
+        env={**os.environ, "LD_PRELOAD": f"{python}:{built('_gpu')}"},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "010 001 000 011 "
+
+
+NO_PYTHON = """
+#define NONE(name) void *name(void) { return 0; }
+NONE(PyGILState_Ensure) NONE(PyGILState_Release) NONE(PyEval_GetFrame) NONE(PyFrame_GetBack)
+NONE(PyFrame_GetCode) NONE(PyFrame_GetLineNumber) NONE(PyObject_GetAttrString)
+NONE(PyUnicode_AsUTF8) NONE(Py_DecRef) NONE(PyErr_Clear)
+"""
 
 
 def test_the_context_takes_its_part_of_the_card(tmp_path: Path) -> None:
@@ -615,16 +790,48 @@ def test_many_kernels_are_found(tmp_path: Path) -> None:
 
 def test_a_time_is_not_known(tmp_path: Path) -> None:
     gpu = load(tmp_path, "")
-    told = []
-    listener = ctypes.CFUNCTYPE(None, ctypes.c_char_p, c_uint64)(
-        lambda operator, n_bytes: told.append((operator, n_bytes))
-    )
     took = ctypes.c_float()
     assert gpu.cudaEventElapsedTime(byref(took), HANDLE, HANDLE) == 0
-    gpu.memreplay_listen(listener)
+    gpu.memreplay_count_places(1)
     assert gpu.cudaEventElapsedTime_v2(byref(took), HANDLE, HANDLE) == 0
-    gpu.memreplay_listen(None)
-    assert (took.value, told) == (1, [(b"elapsed_time", 4)])
+    assert (took.value, places(gpu)) == (1, [("elapsed_time", 1)])
+
+
+def test_addresses_that_were_given_back_are_joined(tmp_path: Path) -> None:
+    """Else a program of many sizes runs out of them."""
+    gpu = load(tmp_path, "bytes=85094825984")
+    for i in range(1, 1500):
+        at = malloc(gpu, (40 << 30) + (i << 21))
+        assert gpu.cudaFree(c_void_p(at)) == 0
+    # The same again, beside others that stay.
+    kept = []
+    for i in range(1, 300):
+        at = malloc(gpu, 3 * i * MIB)
+        kept.append((malloc(gpu, 2 * MIB), 2 * MIB))
+        assert gpu.cudaFree(c_void_p(at)) == 0
+    ends = sorted((at, at + size) for at, size in kept)
+    assert all(end <= begin for (_, end), (begin, _) in itertools.pairwise(ends))
+
+
+def test_memory_of_the_host_is_locked(tmp_path: Path) -> None:
+    gpu = load(tmp_path, "cuda=12")
+    at, kind = c_void_p(), (ctypes.c_int * 6)()
+    assert gpu.cudaHostAlloc(byref(at), c_size_t(100), 0) == 0
+    assert at.value
+
+    def of(address: int) -> int:
+        assert gpu.cudaPointerGetAttributes(kind, c_void_p(address)) == 0
+        return int(kind[0])
+
+    assert [of(at.value), of(at.value + 99), of(at.value + 100), of(16)] == [1, 1, 0, 0]
+    here = ctypes.create_string_buffer(64)
+    assert gpu.cudaHostRegister(here, c_size_t(64), 0) == 0
+    assert of(ctypes.addressof(here)) == 1
+    assert gpu.cudaHostUnregister(here) == 0
+    assert of(ctypes.addressof(here)) == 0
+    where = at.value
+    assert gpu.cudaFreeHost(at) == 0
+    assert of(where) == 0
 
 
 def test_what_triton_asks_of_the_driver(gpu: Any) -> None:

@@ -20,7 +20,7 @@ import pytest
 
 from memreplay.dryrun import launch, runtime
 from memreplay.dryrun.cards import find
-from memreplay.dryrun.launch import Ended, Setup, run
+from memreplay.dryrun.launch import Ended, Process, Setup, run
 from memreplay.dryrun.runtime import NoCudaError
 from memreplay.errors import UsageError
 from tests.unit.dryrun.fake_torch import MIB, write_torch
@@ -96,15 +96,15 @@ def test_processes_are_in_the_order_of_their_ranks(out: Path) -> None:
 def test_what_is_not_whole_does_not_count(out: Path) -> None:
     """A snapshot that was being written when its process was killed."""
     (out / "77.pickle").write_bytes(b"half")
-    (out / "77.calls").write_bytes(struct.pack("=64sQQ", b"cudaMalloc", 9, 1))
+    (out / "77.calls").write_bytes(struct.pack("=64sQQQQ", b"cudaMalloc", 9, 1, 1, 0))
     (out / "78.json.part").write_text("{")
     (out / "79.calls").write_bytes(b"short")
-    (out / "80.calls").write_bytes(struct.pack("=64sQQ", b"cudaGetDeviceCount", 1, 0))
+    (out / "80.calls").write_bytes(struct.pack("=64sQQQQ", b"cudaGetDeviceCount", 1, 0, 0, 0))
     (out / "81.json").write_text(json.dumps({"rank": 0}))
     (out / "not.a.process").touch()
     half, whole = sorted(ran(out, "").processes, key=lambda one: one.pid)
-    assert half == (77, None, {}, "cudaMalloc")
-    assert whole == (81, out / "81.pickle", {"rank": 0}, "")
+    assert half == Process(77, None, {}, "cudaMalloc")
+    assert whole == Process(81, out / "81.pickle", {"rank": 0}, "")
 
 
 @pytest.mark.parametrize("gap", [" ", ":"])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+import json
 import os
-import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -163,15 +163,66 @@ def test_what_it_did_not_raise(dry: Dry, code: str) -> None:
 # ---- ranks
 
 
-def test_the_rank_of_a_group_that_is_there(dry: Dry) -> None:
-    (dry.folder / "torch/distributed.py").write_text(
-        "def is_available():\n    return True\nis_initialized = is_available\n"
+def test_the_rank_of_a_group_that_was_there(dry: Dry) -> None:
+    """A program may give it up before it ends."""
+    folder = dry.folder / "torch/distributed"
+    folder.mkdir()
+    (folder / "distributed_c10d.py").write_text("def init_process_group():\n    pass\n")
+    (folder / "__init__.py").write_text(
+        "from torch.distributed import distributed_c10d\n"
+        "from torch.distributed.distributed_c10d import init_process_group\n"
+        "there = True\n"
+        "def is_initialized():\n    return there\n"
         "def get_rank():\n    return 5\ndef get_world_size():\n    return 8\n"
     )
-    code = "import torch; torch.cuda.init()"
-    dry.run(f"{code}; import torch.distributed", RANK="1", WORLD_SIZE="2")
+    with open(dry.folder / "torch/__init__.py", "a", encoding="utf-8") as file:
+        file.write("import torch.distributed\n")
+    code = (
+        "import torch; torch.cuda.init(); torch.distributed.init_process_group();"
+        " torch.distributed.there = False"
+    )
+    dry.run(code, RANK="1", WORLD_SIZE="2")
     ((snapshot, _),) = dry.written
     assert (snapshot["memreplay"]["rank"], snapshot["memreplay"]["world_size"]) == (5, 8)
+
+
+def test_counters_that_a_program_sets_back(dry: Dry) -> None:
+    """Of peaks the highest counts, of sums all that was added."""
+    with open(dry.folder / "torch/cuda/memory.py", "a", encoding="utf-8") as file:
+        file.write(
+            "def lower(device):\n    statistics[device]['reserved_bytes.all.peak'] = 2\n"
+            "def zero(device):\n    statistics[device]['allocation.all.allocated'] = 0\n"
+        )
+    with open(dry.folder / "torch/_C.py", "a", encoding="utf-8") as file:
+        file.write(
+            "def _cuda_resetPeakMemoryStats(device):\n"
+            "    import torch\n    torch.cuda.memory.lower(device)\n"
+            "def _cuda_resetAccumulatedMemoryStats(device):\n"
+            "    import torch\n    torch.cuda.memory.zero(device)\n"
+        )
+    dry.run(
+        "import torch; torch.cuda.init()\n"
+        "torch.cuda.memory.statistics[0] = {\n"
+        "    'reserved_bytes.all.peak': 7, 'allocation.all.allocated': 5}\n"
+        "torch._C._cuda_resetPeakMemoryStats(0)\n"
+        "torch._C._cuda_resetAccumulatedMemoryStats(0)\n"
+        "torch.cuda.memory.statistics[0]['allocation.all.allocated'] += 3\n"
+    )
+    ((_, facts),) = dry.written
+    one = facts["statistics"][0]
+    assert (one["reserved_bytes.all.peak"], one["allocation.all.allocated"]) == (7, 8)
+
+
+def test_a_snapshot_that_cannot_be_written(dry: Dry) -> None:
+    """What is counted is said all the same, and why it is alone."""
+    dry.run(
+        "import torch; torch.cuda.init()\n"
+        "def broken():\n    raise RuntimeError('no text\\nand more')\n"
+        "torch.cuda.memory._snapshot = broken"
+    )
+    (path,) = dry.out.glob("*.json")
+    facts = json.loads(path.read_text())
+    assert (facts["not_written"], len(facts["statistics"])) == ("no text", 2)
 
 
 def test_the_cards_that_it_saw(dry: Dry) -> None:
@@ -181,17 +232,6 @@ def test_the_cards_that_it_saw(dry: Dry) -> None:
 
 
 # ---- values that were read
-
-
-class Frames:
-    """A stack of frames as Python's, the innermost first."""
-
-    def __init__(self, *places: tuple[str, int, str]) -> None:
-        self.first: Any = None
-        for file, line, name in reversed(places):
-            code = type("Code", (), {"co_filename": file, "co_name": name})
-            attributes = {"f_code": code, "f_lineno": line, "f_back": self.first}
-            self.first = type("Frame", (), attributes)
 
 
 @pytest.fixture
@@ -204,42 +244,45 @@ def reads(recording: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Any:
 OS = os.__file__
 
 
-def test_the_place_of_a_read(reads: Any, recording: ModuleType) -> None:
-    def place(*places: tuple[str, int, str]) -> tuple[str, int, str, str]:
-        found: tuple[str, int, str, str] = reads.place(Frames(*places).first)
+def test_the_place_of_a_read(reads: Any) -> None:
+    def place(*stack: tuple[str, int, str]) -> tuple[str, int, str, str]:
+        found: tuple[str, int, str, str] = reads.place(list(stack))
         return found
 
     mine, library = ("/me/train.py", 7, "step"), ("/site/torch/nn/x.py", 3, "call")
-    own, outer = (str(recording.__file__), 1, "told"), ("/me/other.py", 1, "main")
-    assert place(own, mine) == (*mine, "")
-    assert place(own, library, mine, outer) == (*mine, "/site/torch/nn/x.py:3")
+    outer = ("/me/other.py", 1, "main")
+    assert place(mine) == (*mine, "")
+    assert place(library, mine, outer) == (*mine, "/site/torch/nn/x.py:3")
     assert place(("<frozen runpy>", 1, "r"), (OS, 5, "walk"), mine) == (*mine, "<frozen runpy>:1")
     # A package beside torch, whose name begins so, is none of torch's.
     assert place(("/site/torch_of_mine/x.py", 3, "f")) == ("/site/torch_of_mine/x.py", 3, "f", "")
     assert place(library, (OS, 5, "walk")) == (*library, "")
-    assert place(own) == place() == ("", 0, "", "")
+    assert place() == ("", 0, "", "")
 
 
-def test_reads_are_counted_by_their_places(
-    reads: Any, recording: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stack = Frames(("/me/train.py", 7, "step")).first
-    monkeypatch.setattr(sys, "_getframe", lambda: stack)
-    for operator in (b"item", b"item", b"nonzero"):
-        reads.told(operator, 4)
-    monkeypatch.setattr(recording, "PLACES", 2)
-    for line in (8, 9):
-        stack.f_lineno = line
-        reads.told(b"item", 4)
-    monkeypatch.undo()
-    found = [(one["operator"], one["file"], one["line"], one["count"]) for one in reads.counted()]
+def test_reads_are_counted_by_their_places(reads: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine, other = ("/me/train.py", 7, "step"), ("/me/train.py", 1, "main")
+    events, logger = ("/site/torch/cuda/streams.py", 9, "x"), ("/site/torch/nn/ddp.py", 5, "log")
+    printing = ("/site/torch/_tensor_str.py", 3, "text")
+    met = [
+        ("item", False, [mine, other], 2),
+        ("item", False, [mine, mine], 3),
+        ("nonzero", True, [mine], 1),
+        ("item", False, [printing, mine], 1),
+        ("elapsed_time", False, [events, logger, mine], 7),
+        ("elapsed_time", False, [], 7),
+        ("elapsed_time", False, [events, mine], 4),
+    ]
+    monkeypatch.setattr(reads, "met", lambda: met)
+    found = [(one["operator"], one["sizes"], one["line"], one["count"]) for one in reads.counted()]
     assert found == [
-        ("item", "/me/train.py", 7, 2),
-        ("nonzero", "/me/train.py", 7, 1),
-        ("item", "", 0, 2),
+        ("item", False, 7, 5),
+        ("nonzero", True, 7, 1),
+        ("print", False, 7, 1),
+        ("elapsed_time", False, 7, 4),
     ]
     assert set(reads.counted()[0]) == {
-        *("operator", "file", "line", "function", "through", "count")
+        *("operator", "sizes", "file", "line", "function", "through", "count")
     }
 
 

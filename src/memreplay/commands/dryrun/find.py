@@ -3,51 +3,30 @@
 from __future__ import annotations
 
 import os
-import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-
-from msgspec.structs import replace
+from typing import TYPE_CHECKING
 
 from memreplay.analysis.selecting.selection import Selection
+from memreplay.commands.dryrun.budgets import Judge
+from memreplay.commands.dryrun.processes import most_on_a_card, processes_of
 from memreplay.commands.dryrun.result import (
     DryCard,
-    DryDevice,
     DryProcess,
     DryrunReport,
     Outcome,
-    Unknown,
-    ValueRead,
     Verdict,
 )
-from memreplay.commands.gate.find import gate_file
-from memreplay.commands.gate.telling import gate_report
+from memreplay.commands.dryrun.unknowns import reads_of, unanswered_of, workspaces_of
 from memreplay.commands.oom.find import oom_report
 from memreplay.commands.peak.find import peak_report
 from memreplay.snapshot.snapshot import open as open_snapshot
 
 if TYPE_CHECKING:
     from memreplay.analysis.comparing.budgets import Budget
-    from memreplay.commands.gate.result import GatedFile
     from memreplay.commands.oom.result import DeviceOoms
     from memreplay.commands.peak.result import DevicePeak
     from memreplay.dryrun.launch import Ended, Process, Setup
     from memreplay.snapshot.snapshot import Snapshot
-
-# Operators whose results have sizes that depend on the values they read.
-SIZES = frozenset(("nonzero", "masked_select", "unique", "repeat_interleave", "bincount"))
-# Functions that may say a size. Those that compute, set, launch or profile say none.
-_MAY_SAY = re.compile(
-    r"^(?!cupti|nvtx|__cudaGetKernel)(?:.*[Ss]ize|.*Query|.*Get(?!Error|Version))"
-)
-_STATISTICS = {
-    "reserved_peak_bytes": "reserved_bytes.all.peak",
-    "allocated_peak_bytes": "allocated_bytes.all.peak",
-    "requested_peak_bytes": "requested_bytes.all.peak",
-    "ooms": "num_ooms",
-    "retries": "num_alloc_retries",
-}
 
 
 def dryrun_report(
@@ -59,23 +38,24 @@ def dryrun_report(
     budget: Budget | None = None,
     selection: Selection | None = None,
 ) -> DryrunReport:
-    """The report of a run whose snapshots lie at `files`, by the numbers of their processes.
+    """The report of a run whose snapshots get the names `files`, by the numbers of their processes;
+    they are read where the processes wrote them.
 
     Raises SnapshotError for a snapshot that cannot be read.
     """
     selection = selection or Selection()
     capacity = setup.total_bytes - setup.card.context_bytes
-    gated: list[GatedFile] = []
-    processes = tuple(_process(one, files.get(one.pid), budget, gated) for one in ended.processes)
+    judge = Judge(budget) if budget is not None else None
+    processes = processes_of(ended.processes, files, judge)
     outcome = _outcome(ended, processes)
-    used = _used(ended.processes, processes)
-    peak_bytes = max((sum(each) for each in used.values()), default=0)
-    shown = _shown(processes, outcome)
+    peak_bytes, shared = most_on_a_card(ended.processes, processes, setup.card.context_bytes)
+    written = {one.pid: str(one.pickle) for one in ended.processes if one.pickle is not None}
+    raw = {name: written[pid] for pid, name in files.items()}
+    shown = _shown(processes, outcome, raw)
     peaks: tuple[DevicePeak, ...] = ()
     ooms: tuple[DeviceOoms, ...] = ()
-    line, broken = None, False
     if shown is not None:
-        with open_snapshot(shown) as snap:
+        with open_snapshot(raw.get(shown, shown)) as snap:
             busy = {one.device for each in processes if each.file == shown for one in each.devices}
             peaks = tuple(
                 one
@@ -84,10 +64,8 @@ def dryrun_report(
             )
             if outcome == "out_of_memory":
                 ooms = _ooms(snap, selection)
-    if budget is not None:
-        judged = gate_report(gated)
-        line, broken = judged.headline, not judged.passed
-    reads, workspaces, unanswered = _reads(ended), _workspaces(ended), _unanswered(ended)
+    reads, workspaces, unanswered = reads_of(ended), workspaces_of(ended), unanswered_of(ended)
+    lost = any(one.replaced or one.last_call is not None for one in processes)
     return DryrunReport(
         command=tuple(command),
         card=DryCard(
@@ -103,12 +81,19 @@ def dryrun_report(
         status=ended.status,
         seconds=round(ended.seconds, 3),
         error=_error(ended.processes),
-        verdict=_verdict(outcome, peak_bytes <= capacity, broken=broken),
+        stopped_by=ended.stopped_by,
+        cards_asked=ended.cards,
+        verdict=_verdict(
+            outcome,
+            peak_bytes <= capacity,
+            broken=judge is not None and judge.broken,
+            all_known=not lost,
+        ),
         peak_bytes=peak_bytes,
         spare_bytes=capacity - peak_bytes,
-        shared=any(len(each) > 1 for each in used.values()),
-        budget=line,
-        exact=not reads and not workspaces and not unanswered,
+        shared=shared,
+        budget=judge.headline if judge is not None else None,
+        exact=not (reads or workspaces or unanswered or lost),
         reads=reads,
         workspaces=workspaces,
         unanswered=unanswered,
@@ -117,47 +102,6 @@ def dryrun_report(
         peak=peaks,
         oom=ooms,
     )
-
-
-def _process(
-    process: Process, file: str | None, budget: Budget | None, gated: list[GatedFile]
-) -> DryProcess:
-    """One process; its snapshot, which is read once for that, is held against the budget."""
-    facts = process.facts
-    statistics = facts.get("statistics", [])
-    devices = [
-        DryDevice(device=i, **{name: one.get(key, 0) for name, key in _STATISTICS.items()})
-        for i, one in enumerate(statistics)
-        if one.get("allocation.all.allocated") or one.get("num_ooms")
-    ]
-    if file is not None:
-        with open_snapshot(file) as snap:
-            # A program may set the counters back: what was recorded cannot be below.
-            devices = [_at_least(one, snap) for one in devices]
-            if budget is not None:
-                gated.append(gate_file(snap, (budget,)))
-    return DryProcess(
-        pid=process.pid,
-        rank=facts.get("rank"),
-        file=file,
-        last_call=None if facts else process.last_call,
-        recorded_by_itself=bool(facts.get("recorded_by_itself")),
-        dumped=tuple(facts.get("dumped", ())),
-        devices=tuple(devices),
-    )
-
-
-def _at_least(device: DryDevice, snap: Snapshot) -> DryDevice:
-    if device.device not in snap.devices:
-        return device
-    replay = snap.replay(device.device)
-    found = {
-        f"{name}_peak_bytes": max(
-            getattr(device, f"{name}_peak_bytes"), replay.measure(name).peak.bytes
-        )
-        for name in ("reserved", "allocated", "requested")
-    }
-    return replace(device, **found)
 
 
 def _outcome(ended: Ended, processes: Sequence[DryProcess]) -> Outcome:
@@ -174,14 +118,16 @@ def _outcome(ended: Ended, processes: Sequence[DryProcess]) -> Outcome:
     return "failed" if ended.status > 0 else "killed"
 
 
-def _verdict(outcome: Outcome, enough: bool, *, broken: bool) -> Verdict:
+def _verdict(outcome: Outcome, enough: bool, *, broken: bool, all_known: bool) -> Verdict:
     if outcome == "out_of_memory":
         return "does_not_fit"
     if outcome != "ended":
         return "not_known"
     if not enough:
         return "does_not_fit"
-    return "over_budget" if broken else "fits"
+    if broken:
+        return "over_budget"
+    return "fits" if all_known else "not_known"
 
 
 def _error(processes: Sequence[Process]) -> str | None:
@@ -192,21 +138,7 @@ def _error(processes: Sequence[Process]) -> str | None:
     return None
 
 
-def _used(raw: Sequence[Process], processes: Sequence[DryProcess]) -> dict[int, list[int]]:
-    """Of each card what every process that used it reserved at most, by the machine's numbers."""
-    found: dict[int, list[int]] = {}
-    for one, process in zip(raw, processes, strict=True):
-        visible = [
-            int(word) for word in (one.facts.get("visible") or "").split(",") if word.isdigit()
-        ]
-        for device in process.devices:
-            i = device.device
-            card = visible[i] if i < len(visible) else i
-            found.setdefault(card, []).append(device.reserved_peak_bytes)
-    return found
-
-
-def _shown(processes: Sequence[DryProcess], outcome: Outcome) -> str | None:
+def _shown(processes: Sequence[DryProcess], outcome: Outcome, raw: Mapping[str, str]) -> str | None:
     """The snapshot to tell of. Of a program that recorded by itself it may be one that it wrote."""
 
     def rank(one: DryProcess) -> tuple[bool, int]:
@@ -218,7 +150,7 @@ def _shown(processes: Sequence[DryProcess], outcome: Outcome) -> str | None:
         return None
     best = max(candidates, key=rank)
     if best.recorded_by_itself and best.dumped and os.path.isfile(best.dumped[-1]):
-        with open_snapshot(best.file or "") as snap:
+        with open_snapshot(raw[best.file or ""]) as snap:
             if not snap.has_events:
                 return best.dumped[-1]
     return best.file
@@ -233,34 +165,3 @@ def _ooms(snap: Snapshot, selection: Selection) -> tuple[DeviceOoms, ...]:
             found = oom_report(snap, selection, device=device, number=len(number), most=1)
             devices += found.devices
     return tuple(devices)
-
-
-def _reads(ended: Ended) -> tuple[ValueRead, ...]:
-    counts: Counter[tuple[str, str, int, str, str]] = Counter()
-    for process in ended.processes:
-        for one in process.facts.get("reads", ()):
-            key = one["operator"], one["file"], one["line"], one["function"], one["through"]
-            counts[key] += one["count"]
-    found = [
-        ValueRead(operator, file, line, function, through, count, operator in SIZES)
-        for (operator, file, line, function, through), count in counts.items()
-    ]
-    return tuple(sorted(found, key=lambda one: (not one.sizes, -one.count, one.file, one.line)))
-
-
-def _workspaces(ended: Ended) -> tuple[Unknown, ...]:
-    counts: Counter[str] = Counter()
-    for process in ended.processes:
-        counts.update(process.facts.get("workspaces", {}))
-    return tuple(Unknown(name, n) for name, n in sorted(counts.items()) if n)
-
-
-def _unanswered(ended: Ended) -> tuple[Unknown, ...]:
-    counts: Counter[str] = Counter()
-    for process in ended.processes:
-        calls: Mapping[str, Any] = process.facts.get("unanswered", {})
-        for number, n in calls.items():
-            name = ended.unanswered[int(number)]
-            if _MAY_SAY.search(name):
-                counts[name] += n
-    return tuple(Unknown(name, n) for name, n in sorted(counts.items()))

@@ -6,6 +6,7 @@ import glob
 import os
 import shutil
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memreplay.commands.shared.output import byte_output, check_output
@@ -63,15 +64,44 @@ def split(path: str) -> tuple[str, str]:
     return os.path.join(folder, name), ending
 
 
-def keep(ended: Ended, files: Mapping[int, str]) -> None:
-    """Write each snapshot to its file, compressed as its name says."""
+def keep(ended: Ended, files: Mapping[int, str], *, force: bool) -> dict[int, str]:
+    """Write each snapshot to its file, compressed as its name says.
+
+    Returns why, for those processes where that cannot be done: the run is not lost with it. Without
+    `force` that is so for a file that the program has written meanwhile.
+    """
+    failed = {}
     for one in ended.processes:
         path = files.get(one.pid)
         if path is None or one.pickle is None:
             continue
-        _, packing = by_name(path)
-        if packing is None:
-            os.replace(one.pickle, os.path.realpath(path))  # not a link to it
-            continue
-        with open(one.pickle, "rb") as raw, byte_output(path) as out, packed(out, packing) as plain:
-            shutil.copyfileobj(raw, plain, 1 << 20)
+        try:
+            _keep(one.pickle, path, force=force)
+        except FileExistsError:
+            failed[one.pid] = f"the program has written {path} by itself"
+        except OSError as error:
+            failed[one.pid] = f"{path}: {error.strerror or error}"
+        except UsageError as error:
+            failed[one.pid] = str(error)
+    return failed
+
+
+def _keep(made: Path, path: str, *, force: bool) -> None:
+    _, packing = by_name(path)
+    if not force and os.path.exists(path):
+        raise FileExistsError(path)
+    if packing is None:
+        os.replace(made, os.path.realpath(path))  # not a link to it
+        return
+    with open(made, "rb") as raw, byte_output(path) as out, packed(out, packing) as plain:
+        shutil.copyfileobj(raw, plain, 1 << 20)
+
+
+def older(output: str, files: Mapping[int, str]) -> tuple[str, ...]:
+    """Snapshots of earlier runs beside those of this one, which a command that reads them all would
+    take for one run."""
+    stem, ending = split(output)
+    beside: list[str] = []
+    for kind in ("rank", "pid"):
+        beside += glob.glob(f"{glob.escape(stem)}.{kind}*{glob.escape(ending)}")
+    return tuple(sorted(set(beside) - set(files.values())))

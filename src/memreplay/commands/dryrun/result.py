@@ -37,6 +37,8 @@ class DryDevice(Record, frozen=True):
     """The most that was allocated."""
     requested_peak_bytes: int
     """The most that was requested."""
+    recorded_peak_bytes: int
+    """The most that the recording shows as requested; less where it does not have all."""
     ooms: int
     """How many requests failed."""
     retries: int
@@ -53,7 +55,12 @@ class DryProcess(Record, frozen=True):
     file: str | None
     """Its snapshot; null where it ended without."""
     last_call: str | None
-    """Of a process that ended without a snapshot, the last function of CUDA that it called."""
+    """Of a process that ended without a word, the last function of CUDA that it called."""
+    not_written: str | None
+    """Why its snapshot could not be written; null where it was."""
+    replaced: bool
+    """Whether it had used the cards before it became another program (exec): what it took then is
+    not known."""
     recorded_by_itself: bool
     """Whether the program made a recording of its own, and the snapshot has what it recorded."""
     dumped: tuple[str, ...]
@@ -94,7 +101,7 @@ class Unknown(Record, frozen=True):
 class DryrunReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.dryrun/1"):
     """What `memreplay dryrun` found."""
 
-    text_only = ("replaced",)
+    text_only = ("replaced", "stopped_by", "older")
 
     command: tuple[str, ...]
     """The command that ran."""
@@ -113,20 +120,25 @@ class DryrunReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="m
     """How long it ran."""
     error: str | None
     """The exception that ended it, where that is known."""
+    cards_asked: int
+    """How many cards there would have to be for those that the program asked for by number."""
     verdict: Verdict
-    """Whether it fits: not known if it did not run to its end."""
+    """Whether it fits: not known if it did not run to its end, or if a process that used a card
+    ended without saying what it took."""
     peak_bytes: int
-    """The most that was reserved on one card, by all processes that used it."""
+    """The most that was reserved on one card, by all processes that used it at one time."""
     spare_bytes: int
     """What was left of that card then, beside `context_bytes`; negative where several processes
     asked for more than there is."""
     shared: bool
-    """Whether several processes used one card: their peaks are added up."""
+    """Whether several processes used one card at one time: their peaks are added up, and what CUDA
+    takes for itself for each but the first."""
     budget: str | None
     """The line of the gate where `--max-peak` or `--max-reserved` was given."""
     exact: bool
     """Whether nothing in the run depends on what a dry run does not know: the next three are
-    empty."""
+    empty, and each process has said what it took. Of a program that did not run to its end, until
+    then."""
     reads: tuple[ValueRead, ...]
     """The values that were read, the operators that make sizes of them first."""
     workspaces: tuple[Unknown, ...]
@@ -144,3 +156,7 @@ class DryrunReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="m
     """As [memreplay oom](oom.md) has it, if it ran out of memory."""
     replaced: bool = False
     """Whether there was a snapshot of that name before."""
+    stopped_by: int = 0
+    """The signal that ended the run, but for Ctrl-C's; 0 for none."""
+    older: tuple[str, ...] = ()
+    """Snapshots of earlier runs that lie beside those of this one."""

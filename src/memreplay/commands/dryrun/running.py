@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from memreplay.commands.dryrun.keeping import check_names, keep, names
+from memreplay.commands.dryrun.keeping import check_names, keep, names, older
 from memreplay.commands.shared.ending import undone_by_signals
 from memreplay.errors import NothingToTellError, UsageError
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 DEFAULT = "dryrun.pickle"
 DOES_NOT_FIT = 1
+NOT_WRITTEN = 2
 PROGRAM_FAILED = 6
 MOST_CARDS = 64
 _STDERR = 2
@@ -101,19 +102,23 @@ def ran(asked: Asked, selection: Selection) -> DryrunReport:
     with _folder_beside(output) as folder:
         ended = run(asked.program, setup, folder)
         if not any(one.facts for one in ended.processes):
-            _nothing(ended)
+            _nothing(ended, setup.cards)
         files = names(ended, output)
+        report = dryrun_report(
+            asked.program,
+            setup,
+            ended,
+            files,
+            budget=_budget(asked),
+            selection=replace(selection, fold=asked.fmt == "text"),
+        )
         replaced = any(map(os.path.exists, files.values()))
-        keep(ended, files)
-    report = dryrun_report(
-        asked.program,
-        setup,
-        ended,
-        files,
-        budget=_budget(asked),
-        selection=replace(selection, fold=asked.fmt == "text"),
+        failed = keep(ended, files, force=asked.force or asked.output is None)
+    processes = tuple(
+        replace(one, file=None, not_written=failed[one.pid]) if one.pid in failed else one
+        for one in report.processes
     )
-    return replace(report, replaced=replaced)
+    return replace(report, processes=processes, replaced=replaced, older=older(output, files))
 
 
 @contextmanager
@@ -127,14 +132,16 @@ def _folder_beside(output: str) -> Iterator[Path]:
         yield Path(folder)
 
 
-def _nothing(ended: Ended) -> None:
+def _nothing(ended: Ended, cards: int) -> None:
     """Raises: no process left a snapshot."""
     from memreplay.commands.dryrun.text import signal_name
 
+    if ended.stopped_by:
+        raise _StoppedError(ended.stopped_by)
     if not ended.status and ended.processes and not ended.timed_out:
         raise UsageError(
-            "the program used the GPU and was not recorded: python -I, -E and -S leave out what"
-            " records it, and an allocator of the program's own cannot be recorded"
+            "the program used the GPU and did not say what it took: an allocator of its own cannot"
+            " be recorded, nor what one process did before it became another program (exec)"
         )
     if not ended.status and not ended.timed_out and not ended.interrupted:
         raise NothingToTellError("the program used no GPU")
@@ -146,12 +153,24 @@ def _nothing(ended: Ended) -> None:
         how = f"was killed by {signal_name(-ended.status)}"
     else:
         how = f"ended with exit code {ended.status}"
-    if ended.processes:
+    if ended.cards > cards:
+        rest = f": it asked for {ended.cards} cards; give --gpus {ended.cards}"
+    elif ended.processes:
         last = ended.processes[0].last_call
         rest = f" and left no snapshot; its last call of CUDA was {last}"
     else:
         rest = " before it used a GPU"
     raise _ProgramFailedError(f"the program {how}{rest}")
+
+
+class _StoppedError(UsageError):
+    """A signal ended the run, and there is nothing to tell."""
+
+    def __init__(self, number: int) -> None:
+        from memreplay.commands.dryrun.text import signal_name
+
+        super().__init__(f"stopped by {signal_name(number)} before the program had used a GPU")
+        self.exit_code = 128 + number
 
 
 class _ProgramFailedError(UsageError):
@@ -172,6 +191,8 @@ def _budget(asked: Asked) -> Budget | None:
 
 def exit_code(report: DryrunReport) -> int:
     """The exit code that says what a report says."""
+    if report.stopped_by:
+        return 128 + report.stopped_by
     if report.verdict == "fits":
-        return 0
+        return NOT_WRITTEN if any(one.not_written for one in report.processes) else 0
     return PROGRAM_FAILED if report.verdict == "not_known" else DOES_NOT_FIT

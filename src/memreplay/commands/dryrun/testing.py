@@ -57,7 +57,7 @@ def tried(test: str, options: list[str], setup: Setup) -> Tried:
     `options` are more of pytest's. Those of the project (addopts) are left out: they are for a
     whole suite, in many processes. Raises NoCudaError where torch cannot run dry.
     """
-    from memreplay.dryrun.launch import run
+    from memreplay.dryrun.launch import end_by_signal, run
 
     with tempfile.TemporaryDirectory(prefix="memreplay-") as name:
         folder = Path(name)
@@ -73,6 +73,7 @@ def tried(test: str, options: list[str], setup: Setup) -> Tried:
             ended = run(
                 command, setup._replace(stdout=out.fileno(), stderr=out.fileno()), snapshots
             )
+        end_by_signal(ended.stopped_by)
         said = printed.read_text(encoding="utf-8", errors="replace")[-_TAIL:]
         if ended.timed_out:
             return Tried("failed", f"stopped after {setup.timeout} s\n\n{said}", ())

@@ -31,7 +31,8 @@ def verdict_line(report: DryrunReport) -> str:
     if report.outcome == "timed_out":
         return f"stopped after {report.seconds:.0f} s (--timeout): {peak} until then"
     if report.outcome == "interrupted":
-        return f"stopped by Ctrl-C: {peak} until then"
+        how = signal_name(report.stopped_by) if report.stopped_by else "Ctrl-C"
+        return f"stopped by {how}: {peak} until then"
     if report.outcome == "killed":
         return f"the program was killed by {signal_name(-report.status)}{_last_call(report)}"
     if report.outcome == "failed":
@@ -43,6 +44,8 @@ def verdict_line(report: DryrunReport) -> str:
         return f"does not fit: {peak} of {_card(report)}, {size(-report.spare_bytes)} too much"
     if report.verdict == "over_budget":
         return f"over its budget: {clean(report.budget or '')}"
+    if report.verdict == "not_known":
+        return f"not known: a process ended without saying what it took; what is known: {peak}"
     known = "" if _all_known(report) else ", as far as is known"
     return f"fits{known}: {peak} of {_card(report)}, {size(report.spare_bytes)} to spare"
 
@@ -132,8 +135,10 @@ def _pairs(report: DryrunReport) -> list[tuple[str, str]]:
         more = f" and {count(len(files) - 1)} more" if len(files) > 1 else ""
         replaced = " (replaced)" if report.replaced else ""
         pairs.append(("snapshot", f"{clean(files[0])}{more}{replaced}"))
-    if files:
-        lines = _not_known(report) or ["exact: PyTorch's own allocator, and nothing was left open"]
+    if report.processes:
+        until = "" if report.outcome in ("ended", "out_of_memory") else " until then"
+        whole = f"exact{until}: PyTorch's own allocator, and nothing was left open"
+        lines = _not_known(report) or [whole]
         pairs += [("" if i else "numbers", line) for i, line in enumerate(lines)]
     return pairs
 
@@ -152,6 +157,11 @@ def _not_known(report: DryrunReport) -> list[str]:
             lines += [f"  {_place(one)}" for one in reads[:_MOST_PLACES]]
             if len(reads) > _MOST_PLACES:
                 lines.append(f"  and {counted(len(reads) - _MOST_PLACES, 'more place')}")
+    if lost := sum(one.replaced or one.last_call is not None for one in report.processes):
+        who = "a process ended without saying what it took"
+        if lost > 1:
+            who = f"{count(lost)} processes ended without saying what they took"
+        lines.append(f"not exact: {who}")
     for one in report.workspaces:
         lines.append(
             f"not exact: workspaces of {one.name} are not counted ({counted(one.count, 'call')})"
@@ -184,12 +194,13 @@ def _ranks(report: DryrunReport) -> Table:
     rows = []
     for one in report.processes[:_MOST_RANKS]:
         name = f"rank {one.rank}" if one.rank is not None else f"process {one.pid}"
-        if one.file is None:
+        if one.last_call is not None:
             rows.append(Row((name, "-", "-", "-", f"no snapshot; last call: {one.last_call}")))
             continue
         for device in one.devices:
             reserved = device.reserved_peak_bytes
-            cells = (str(device.device), size(reserved), size(capacity - reserved), clean(one.file))
+            file = clean(one.file) if one.file is not None else "not written"
+            cells = (str(device.device), size(reserved), size(capacity - reserved), file)
             rows.append(Row((name, *cells)))
     more = len(report.processes) - _MOST_RANKS
     if more > 0:
@@ -201,11 +212,24 @@ def _ranks(report: DryrunReport) -> Table:
 def _warnings(report: DryrunReport) -> list[str]:
     found = []
     if report.shared:
-        found.append("several processes used one card: their peaks are added up, as if at one time")
+        found.append(
+            "several processes used one card: their peaks are added up, as if they were at one time"
+        )
     found += [
         f"{_name(one)} ended without a snapshot; its last call of CUDA: {one.last_call}"
         for one in report.processes
-        if one.file is None
+        if one.last_call is not None
+    ]
+    found += [
+        f"{_name(one)} had used the GPU before it became another program (exec): what it took then"
+        " is not known"
+        for one in report.processes
+        if one.replaced
+    ]
+    found += [
+        f"the snapshot of {_name(one)} could not be written: {clean(one.not_written)}"
+        for one in report.processes
+        if one.not_written
     ]
     found += [
         f"{_name(one)} recorded by itself: the snapshot has what it recorded"
@@ -213,10 +237,24 @@ def _warnings(report: DryrunReport) -> list[str]:
         for one in report.processes
         if one.recorded_by_itself
     ]
+    found += [
+        f"{_name(one)}: the recording shows {size(device.recorded_peak_bytes)} of the"
+        f" {size(device.requested_peak_bytes)} that were requested at most"
+        for one in report.processes
+        for device in one.devices
+        if one.file is not None and device.recorded_peak_bytes < device.requested_peak_bytes
+    ]
     if report.outcome == "failed" and report.reads:
         found.append(
             "it had read values that were not computed, which were zeros here (see numbers): with"
             " the real ones it may not fail"
+        )
+    if report.outcome != "ended" and report.cards_asked > report.card.count:
+        found.append(f"it asked for {report.cards_asked} cards: --gpus {report.cards_asked}")
+    if report.older:
+        found.append(
+            f"{clean(report.older[0])} is of an earlier run"
+            + (f", and so are {len(report.older) - 1} more" if len(report.older) > 1 else "")
         )
     caught = sum(device.ooms for one in report.processes for device in one.devices)
     if caught and report.outcome == "ended":

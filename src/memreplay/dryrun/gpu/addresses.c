@@ -3,6 +3,7 @@
 #include "gpu.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -16,7 +17,7 @@ struct span {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t base, end, fresh; /* the mapping, and where it was never given out */
-static struct span *spans;        /* by address: they are cut from the mapping one after the other */
+static struct span *spans;        /* all of it that was given out, by address, without gaps */
 static int64_t n_spans, room;
 static uint64_t used[MAX_DEVICES];
 
@@ -57,20 +58,51 @@ static struct span *found(uint64_t at) {
     return low < n_spans && spans[low].at <= at ? &spans[low] : NULL;
 }
 
+/* A span's place is given up: those behind it move. */
+static void remove_span(int64_t i) {
+    memmove(spans + i, spans + i + 1, (n_spans - i - 1) * sizeof *spans);
+    n_spans--;
+}
+
+/* Joins a free span with the next one, if that is free, too. They are cut from one mapping without gaps. */
+static void join(int64_t i) {
+    if (i < 0 || i + 1 >= n_spans || spans[i].live || spans[i + 1].live)
+        return;
+    spans[i].bytes += spans[i + 1].bytes;
+    remove_span(i + 1);
+}
+
+/* Gives so many bytes of a free span out; what is left of it stays free. */
+static int take_span(int64_t i, uint64_t bytes, int device) {
+    if (spans[i].bytes > bytes) {
+        if (!have_room((void **)&spans, n_spans + 1, &room, sizeof *spans))
+            return 0;
+        memmove(spans + i + 1, spans + i, (n_spans - i) * sizeof *spans);
+        n_spans++;
+        spans[i + 1].at += bytes;
+        spans[i + 1].bytes -= bytes;
+        spans[i].bytes = bytes;
+    }
+    spans[i].live = 1;
+    spans[i].device = device;
+    return 1;
+}
+
 uint64_t take_addresses(uint64_t bytes, int device) {
     uint64_t at = 0;
     bytes = (bytes + PAGE - 1) & ~(PAGE - 1);
     pthread_mutex_lock(&lock);
     if ((base || reserve()) && bytes) {
-        /* Allocators ask for few sizes: those of before, whole. */
-        for (int64_t i = 0; i < n_spans && !at; i++)
-            if (!spans[i].live && spans[i].bytes == bytes) {
-                spans[i].live = 1;
-                spans[i].device = device;
-                at = spans[i].at;
-            }
-        if (!at && bytes <= end - fresh &&
-            have_room((void **)&spans, n_spans + 1, &room, sizeof *spans)) {
+        /* The smallest that fits: allocators ask for few sizes, again and again. */
+        int64_t best = -1;
+        for (int64_t i = 0; i < n_spans; i++)
+            if (!spans[i].live && spans[i].bytes >= bytes &&
+                (best < 0 || spans[i].bytes < spans[best].bytes))
+                best = i;
+        if (best >= 0 && take_span(best, bytes, device)) {
+            at = spans[best].at;
+        } else if (bytes <= end - fresh &&
+                   have_room((void **)&spans, n_spans + 1, &room, sizeof *spans)) {
             at = fresh;
             fresh += bytes;
             spans[n_spans++] = (struct span){at, bytes, device, 1};
@@ -85,14 +117,26 @@ uint64_t give_addresses(uint64_t at, int *device) {
     pthread_mutex_lock(&lock);
     struct span *span = found(at);
     if (span && span->at == at && span->live) {
-        span->live = 0;
         bytes = span->bytes;
         *device = span->device;
+        /* Before anybody else may have it. */
+        madvise((void *)(uintptr_t)at, bytes, MADV_DONTNEED);
+        span->live = 0;
+        int64_t i = span - spans;
+        join(i);
+        join(i - 1);
     }
     pthread_mutex_unlock(&lock);
-    if (bytes)
-        madvise((void *)(uintptr_t)at, bytes, MADV_DONTNEED);
     return bytes;
+}
+
+int no_addresses(void) {
+    static int said;
+    if (!__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
+        fputs("memreplay: this machine gives a process too few addresses for the card's memory"
+              " (ulimit -v, vm.overcommit_memory)\n",
+              stderr);
+    return failed(NOT_SUPPORTED);
 }
 
 int is_device_address(const void *at) {
@@ -142,7 +186,7 @@ API int cudaMalloc(void **at, size_t bytes) {
     uint64_t found_at = take_addresses(whole, device);
     if (!found_at) {
         give_bytes(device, whole);
-        return failed(OUT_OF_MEMORY);
+        return no_addresses();
     }
     *at = (void *)(uintptr_t)found_at;
     return SUCCESS;
@@ -189,55 +233,3 @@ API int cuMemGetInfo_v2(size_t *free_bytes, size_t *total) {
     return cudaMemGetInfo(free_bytes, total);
 }
 
-/* Memory of the host, page-locked: of that there is plenty. */
-API int cudaHostAlloc(void **at, size_t bytes, unsigned flags) {
-    CALLED;
-    (void)flags;
-    *at = NULL;
-    return posix_memalign(at, 4096, bytes ? bytes : 1) ? failed(OUT_OF_MEMORY) : SUCCESS;
-}
-
-API int cudaMallocHost(void **at, size_t bytes) {
-    return cudaHostAlloc(at, bytes, 0);
-}
-
-API int cudaFreeHost(void *at) {
-    CALLED;
-    free(at);
-    return SUCCESS;
-}
-
-/* cudaPointerAttributes has 24 bytes, and 88 from CUDA 13 on. */
-struct pointer_attributes {
-    int type, device;
-    void *on_device, *on_host;
-};
-
-API int cudaPointerGetAttributes(struct pointer_attributes *out, const void *at) {
-    int device = device_of(at);
-    memset(out, 0, card()->cuda >= 13 ? 88 : sizeof *out);
-    out->type = device < 0 ? MEMORY_UNREGISTERED : MEMORY_DEVICE;
-    out->device = device < 0 ? current_device() : device;
-    if (device < 0)
-        out->on_host = (void *)at;
-    else
-        out->on_device = (void *)at;
-    return SUCCESS;
-}
-
-/* CUpointer_attribute, as far as it is answered. */
-enum { OF_TYPE = 2, OF_DEVICE_POINTER = 3, OF_ORDINAL = 9 };
-
-/* Memory of the host is not known to the driver, as if nobody had registered it. */
-API int cuPointerGetAttribute(void *out, int which, uint64_t at) {
-    CALLED;
-    int device = device_of((void *)(uintptr_t)at);
-    if (device < 0)
-        return INVALID_VALUE;
-    switch (which) {
-    case OF_TYPE: *(unsigned *)out = MEMORY_DEVICE; return SUCCESS;
-    case OF_DEVICE_POINTER: *(uint64_t *)out = at; return SUCCESS;
-    case OF_ORDINAL: *(int *)out = device; return SUCCESS;
-    default: return INVALID_VALUE;
-    }
-}

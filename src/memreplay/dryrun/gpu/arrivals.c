@@ -95,20 +95,24 @@ static void divide(void *into, uint64_t bytes, int type, int by) {
     }
 }
 
-static int received(const struct arrival *it, char *into, char *more) {
+static enum knowledge received(const struct arrival *it, char *into, char *more) {
+    enum knowledge all = KNOWN;
     if (it->from >= 0)
         return fetch(it->by, it->from, it->to, it->number, into, it->offset, it->bytes);
     if (it->operation < SUM || it->operation > AVG)
-        return 0;
+        return UNKNOWN;
     for (int rank = 0; rank < it->ranks; rank++) {
         char *here = rank ? more : into;
-        if (!fetch(it->by, rank, EVERYBODY, it->number, here, it->offset, it->bytes) ||
-            (rank && !fold(into, more, it->bytes, it->type, it->operation)))
-            return 0;
+        enum knowledge one =
+            fetch(it->by, rank, EVERYBODY, it->number, here, it->offset, it->bytes);
+        if (!one || (rank && !fold(into, more, it->bytes, it->type, it->operation)))
+            return UNKNOWN;
+        if (one == DOUBTFUL)
+            all = DOUBTFUL;
     }
     if (it->operation == AVG)
         divide(into, it->bytes, it->type, it->ranks);
-    return 1;
+    return all;
 }
 
 void arrive(uint64_t at, uint64_t end) {
@@ -124,8 +128,9 @@ void arrive(uint64_t at, uint64_t end) {
         if (!first.bytes)
             return;
         char *into = malloc(2 * first.bytes);
-        if (into && received(&first, into, into + first.bytes))
-            write_known(first.at, into, first.bytes);
+        enum knowledge found = into ? received(&first, into, into + first.bytes) : UNKNOWN;
+        if (found)
+            write_known(first.at, into, first.bytes, found);
         free(into);
     }
 }

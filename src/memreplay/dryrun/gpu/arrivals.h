@@ -23,9 +23,9 @@ void expect_no_more(uint64_t at, uint64_t end);
 /* Somebody looks: waits for what is expected there. */
 void arrive(uint64_t at, uint64_t end);
 
-/* In contents.c: what is known. Returns 0 where some of it is not. */
-int read_known(uint64_t at, void *into, uint64_t bytes);
-void write_known(uint64_t at, const void *from, uint64_t bytes);
+/* In contents.c: what is known, or was. */
+enum knowledge read_known(uint64_t at, void *into, uint64_t bytes);
+void write_known(uint64_t at, const void *from, uint64_t bytes, enum knowledge as);
 /* Nobody knows what is there. */
 void forget_known(uint64_t at, uint64_t bytes);
 

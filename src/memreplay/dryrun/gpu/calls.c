@@ -1,5 +1,6 @@
-/* Which call was the last, how many there were, and how many asked for memory: in a file a process, PID.calls in the folder that
- * MEMREPLAY_GPU_CALLS names, so that a process that dies has said it. */
+/* Which call was the last, how many there were, how many asked for memory, and for how many cards: in a
+ * file a process, PID.calls in the folder that MEMREPLAY_GPU_CALLS names, so that a process that dies
+ * has said it. */
 #include "gpu.h"
 
 #include <fcntl.h>
@@ -13,7 +14,8 @@
 enum { NAME = 64 };
 static struct page {
     char last[NAME];
-    uint64_t calls, asked;
+    uint64_t calls, asked, cards;
+    uint64_t before; /* what `asked` was when the process became this program (exec) */
 } nowhere, *page;
 
 /* A page of its own for each process that calls anything; `nowhere` where none can be had. */
@@ -29,7 +31,10 @@ static struct page *open_page(void) {
                                              : mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE,
                                                     MAP_SHARED, file, 0);
     close(file);
-    return at == MAP_FAILED ? &nowhere : at;
+    if (at == MAP_FAILED)
+        return &nowhere;
+    ((struct page *)at)->before = ((struct page *)at)->asked;
+    return at;
 }
 
 /* The child of a fork is another process. */
@@ -50,6 +55,11 @@ static struct page *our_page(void) {
 
 void asked_for_memory(void) {
     our_page()->asked++;
+}
+
+void asked_for_card(int device) {
+    if (device >= 0 && (uint64_t)device >= our_page()->cards)
+        our_page()->cards = (uint64_t)device + 1;
 }
 
 void called(const char *name) {

@@ -31,6 +31,8 @@ static int visible(int count) {
         char *end;
         long number = strtol(at, &end, 10);
         int of_name = end == at && (!strncmp(at, "GPU-", 4) || !strncmp(at, "MIG-", 4));
+        if (end != at)
+            asked_for_card((int)number);
         if (!of_name && (end == at || number < 0 || number >= count))
             break;
         seen++;
@@ -48,7 +50,7 @@ static void describe(void) {
     if (!text)
         text = "";
     snprintf(the_card.name, sizeof the_card.name, "%s", name ? name : "NVIDIA A100-SXM4-80GB");
-    the_card.bytes = number(text, "bytes", 85095874560);
+    the_card.bytes = number(text, "bytes", 85094825984);
     the_card.context = number(text, "context", 0);
     if (the_card.context > the_card.bytes)
         the_card.context = the_card.bytes;
@@ -104,6 +106,7 @@ static const char *text_of(int error) {
     case NO_KERNEL_IMAGE: return "no kernel image is available for execution on the device";
     case INVALID_HANDLE: return "invalid resource handle";
     case NOT_READY: return "device not ready";
+    case NOT_SUPPORTED: return "operation not supported (memreplay: too few addresses)";
     default: return "unrecognized error code";
     }
 }
@@ -121,6 +124,7 @@ API const char *cudaGetErrorName(int error) {
     case NO_KERNEL_IMAGE: return "cudaErrorNoKernelImageForDevice";
     case INVALID_HANDLE: return "cudaErrorInvalidResourceHandle";
     case NOT_READY: return "cudaErrorNotReady";
+    case NOT_SUPPORTED: return "cudaErrorNotSupported";
     default: return "cudaErrorUnknown";
     }
 }
@@ -139,6 +143,7 @@ API int cuGetErrorName(int error, const char **text) {
 
 API int cudaGetDeviceCount(int *count) {
     CALLED;
+    begin_recording();
     *count = card()->count;
     return *count ? SUCCESS : failed(100); /* cudaErrorNoDevice */
 }
@@ -150,6 +155,7 @@ API int cudaGetDevice(int *found) {
 
 API int cudaSetDevice(int asked) {
     CALLED;
+    asked_for_card(asked);
     if (asked < 0 || asked >= card()->count)
         return failed(INVALID_DEVICE);
     device = asked;

@@ -138,7 +138,7 @@ API int ncclCommSplit(struct communicator *of, int color, int key, struct commun
     int ranks = 0, rank = 0;
     *out = NULL;
     of->made++;
-    post(of->channel, EVERYBODY, number, mine, sizeof mine);
+    post(of->channel, EVERYBODY, number, mine, sizeof mine, KNOWN);
     for (int i = 0; i < of->ranks; i++) {
         if (i == of->rank)
             memcpy(other, mine, sizeof mine);
@@ -262,7 +262,7 @@ struct call {
     struct communicator *of;
     uint64_t number;
     int carried; /* what is captured in a graph happens when that is launched, or never: it is not */
-    int known;   /* what this rank gives */
+    enum knowledge known; /* what this rank gives */
     int type, operation;
 };
 
@@ -278,8 +278,8 @@ static int called_by_all(struct communicator *of, int type, int operation, void 
 /* Sends all ranks the same, as far as it is known. */
 static void give(struct call *call, const void *from, uint64_t bytes) {
     char *data = bytes <= SMALL ? malloc(bytes + 1) : NULL;
-    call->known = data && read_known((uint64_t)(uintptr_t)from, data, bytes);
-    post(call->of->channel, EVERYBODY, call->number, call->known ? data : NULL, bytes);
+    call->known = data ? read_known((uint64_t)(uintptr_t)from, data, bytes) : UNKNOWN;
+    post(call->of->channel, EVERYBODY, call->number, data, bytes, call->known);
     free(data);
 }
 
@@ -363,7 +363,7 @@ API int ncclBroadcast(const void *from, void *to, size_t count, int type, int ro
         if (of->rank == root)
             give(&call, from, bytes);
         else
-            post(of->channel, EVERYBODY, call.number, NULL, 0);
+            post(of->channel, EVERYBODY, call.number, NULL, 0, UNKNOWN);
     }
     if (of->rank != root)
         take(&call, to, root, 0, bytes);
@@ -416,7 +416,7 @@ API int ncclScatter(const void *from, void *to, size_t count, int type, int root
         if (of->rank == root)
             give(&call, from, of->ranks * bytes);
         else
-            post(of->channel, EVERYBODY, call.number, NULL, 0);
+            post(of->channel, EVERYBODY, call.number, NULL, 0, UNKNOWN);
     }
     take(&call, to, root, of->rank * bytes, bytes);
     return SUCCESS;
@@ -447,8 +447,8 @@ API int ncclSend(const void *from, size_t count, int type, int peer, struct comm
     if (!of->channel || is_captured(stream))
         return SUCCESS;
     char *data = bytes <= SMALL ? malloc(bytes + 1) : NULL;
-    int known = data && read_known((uint64_t)(uintptr_t)from, data, bytes);
-    post(of->channel, peer, of->sent[peer]++, known ? data : NULL, bytes);
+    enum knowledge known = data ? read_known((uint64_t)(uintptr_t)from, data, bytes) : UNKNOWN;
+    post(of->channel, peer, of->sent[peer]++, data, bytes, known);
     free(data);
     return SUCCESS;
 }

@@ -63,13 +63,36 @@ MAKES_HANDLE(cuModuleLoadFatBinary)
 MAKES_HANDLE(cuModuleGetFunction)
 
 DOES_NOTHING(cuModuleUnload)
-DOES_NOTHING(cuLaunchKernel)
-DOES_NOTHING(cuLaunchKernelEx)
-DOES_NOTHING(cuLaunchCooperativeKernel)
 DOES_NOTHING(cuFuncSetAttribute)
 DOES_NOTHING(cuFuncSetCacheConfig)
 DOES_NOTHING(cuTensorMapEncodeTiled)
 DOES_NOTHING(cuTensorMapEncodeIm2col)
+
+API int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                       unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+                       void *stream, void **arguments, void **packed) {
+    CALLED;
+    (void)function, (void)grid_x, (void)grid_y, (void)grid_z, (void)block_x, (void)block_y;
+    (void)block_z, (void)shared_bytes, (void)stream, (void)packed;
+    may_write(arguments); /* none where they are packed */
+    return SUCCESS;
+}
+
+API int cuLaunchCooperativeKernel(void *function, unsigned grid_x, unsigned grid_y,
+                                  unsigned grid_z, unsigned block_x, unsigned block_y,
+                                  unsigned block_z, unsigned shared_bytes, void *stream,
+                                  void **arguments) {
+    return cuLaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes,
+                          stream, arguments, NULL);
+}
+
+API int cuLaunchKernelEx(const void *configuration, void *function, void **arguments,
+                         void **packed) {
+    CALLED;
+    (void)configuration, (void)function, (void)packed;
+    may_write(arguments);
+    return SUCCESS;
+}
 
 /* CUfunction_attribute */
 enum { MOST_THREADS = 0, SHARED_BYTES, CONSTANT_BYTES, LOCAL_BYTES, REGISTERS };

@@ -1,6 +1,8 @@
 /* What is in device memory. Kernels do nothing here, so that next to all of it is unknown and reads as
  * zeros. What is known are small copies from the host, until the allocator lets the block go that they
- * are in: a learning rate, a step's number, a few sizes come back as they were. */
+ * are in: a learning rate, a step's number, a few sizes come back as they were. Where a kernel was given
+ * the block since, they are doubtful: it may have changed them. They come back all the same, as an
+ * unknown value does: it is told of. */
 #include "arrivals.h"
 
 #include <pthread.h>
@@ -8,6 +10,7 @@
 
 struct range {
     uint64_t at, end;
+    int doubtful;
 };
 
 /* In order of their addresses, none of them in another. */
@@ -21,6 +24,7 @@ enum { MOST = 1 << 18 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ranges known;
+static int anything; /* whether `known` was ever not empty: it is asked without the lock */
 static struct ranges blocks; /* where the allocator's blocks begin; `end` says nothing */
 
 /* The first that ends behind an address. */
@@ -57,44 +61,50 @@ static void forget(uint64_t at, uint64_t end) {
     if (from == to)
         return;
     if (known.them[from].at < at)
-        kept[n++] = (struct range){known.them[from].at, at};
+        kept[n++] = (struct range){known.them[from].at, at, known.them[from].doubtful};
     if (known.them[to - 1].end > end)
-        kept[n++] = (struct range){end, known.them[to - 1].end};
+        kept[n++] = (struct range){end, known.them[to - 1].end, known.them[to - 1].doubtful};
     if (!replace(&known, from, to, kept, n))
         known.n = 0;
 }
 
-static void know(uint64_t at, uint64_t end) {
+static void know(uint64_t at, uint64_t end, int doubtful) {
     forget(at, end);
     if (known.n >= MOST)
         known.n = 0;
     replace(&known, first_behind(&known, at), first_behind(&known, at),
-            &(struct range){at, end}, 1);
+            &(struct range){at, end, doubtful}, 1);
+    __atomic_store_n(&anything, 1, __ATOMIC_RELAXED);
 }
 
-static int is_known(uint64_t at, uint64_t end) {
+static enum knowledge knowledge_of(uint64_t at, uint64_t end) {
     int64_t i = first_behind(&known, at);
-    while (i < known.n && known.them[i].at <= at && known.them[i].end < end)
-        at = known.them[i++].end; /* one behind the other */
-    return i < known.n && known.them[i].at <= at && known.them[i].end >= end;
+    int doubtful = 0;
+    for (; i < known.n && known.them[i].at <= at; i++) { /* one behind the other */
+        doubtful |= known.them[i].doubtful;
+        if (known.them[i].end >= end)
+            return doubtful ? DOUBTFUL : KNOWN;
+        at = known.them[i].end;
+    }
+    return UNKNOWN;
 }
 
-int read_known(uint64_t at, void *into, uint64_t bytes) {
+enum knowledge read_known(uint64_t at, void *into, uint64_t bytes) {
     if (!at || bytes > SMALL)
-        return 0;
+        return UNKNOWN;
     arrive(at, at + bytes);
     pthread_mutex_lock(&lock);
-    int readable = is_known(at, at + bytes);
-    if (readable)
+    enum knowledge found = knowledge_of(at, at + bytes);
+    if (found)
         memcpy(into, (const void *)(uintptr_t)at, bytes);
     pthread_mutex_unlock(&lock);
-    return readable;
+    return found;
 }
 
-void write_known(uint64_t at, const void *from, uint64_t bytes) {
+void write_known(uint64_t at, const void *from, uint64_t bytes, enum knowledge as) {
     pthread_mutex_lock(&lock);
     memcpy((void *)(uintptr_t)at, from, bytes);
-    know(at, at + bytes);
+    know(at, at + bytes, as == DOUBTFUL);
     pthread_mutex_unlock(&lock);
 }
 
@@ -119,18 +129,24 @@ static void known_copy(void *to, const void *from, uint64_t bytes) {
     if (to_device)
         expect_no_more(at, at + bytes);
     pthread_mutex_lock(&lock);
-    int readable = bytes <= SMALL && (!from_device || is_known(source, source + bytes));
-    if (readable)
+    enum knowledge found = bytes > SMALL  ? UNKNOWN
+                           : from_device ? knowledge_of(source, source + bytes)
+                                         : KNOWN;
+    if (found)
         memmove(to, from, bytes);
     else if (!to_device)
         memset(to, 0, bytes);
-    if (to_device && readable)
-        know(at, at + bytes);
+    if (to_device && found)
+        know(at, at + bytes, found == DOUBTFUL);
     else if (to_device)
         forget(at, at + bytes);
     pthread_mutex_unlock(&lock);
-    if (!to_device && !readable)
-        unknown_read(bytes);
+    if (to_device || found == KNOWN)
+        return;
+    int64_t likely = unknown_read();
+    /* A number, of which the operator that asks says more than that it is not known. */
+    if (!found && likely && (bytes == sizeof(int32_t) || bytes == sizeof likely))
+        memcpy(to, &likely, bytes);
 }
 
 static void known_set(void *to, int value, uint64_t bytes) {
@@ -145,9 +161,44 @@ static void known_set(void *to, int value, uint64_t bytes) {
     pthread_mutex_lock(&lock);
     if (bytes <= SMALL) {
         memset(to, value, bytes);
-        know(at, at + bytes);
+        know(at, at + bytes, 0);
     } else {
         forget(at, at + bytes);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+/* --- what a call may have written ---------------------------------------------------------------- */
+
+int is_anything_known(void) {
+    return __atomic_load_n(&anything, __ATOMIC_RELAXED);
+}
+
+static void doubt(uint64_t at, uint64_t end) {
+    for (int64_t i = first_behind(&known, at); i < known.n && known.them[i].at < end; i++)
+        known.them[i].doubtful = 1;
+}
+
+void doubt_all(void) {
+    pthread_mutex_lock(&lock);
+    doubt(0, UINT64_MAX);
+    pthread_mutex_unlock(&lock);
+}
+
+void doubt_blocks_of(const uint64_t *words, const uint64_t *end) {
+    pthread_mutex_lock(&lock);
+    for (; known.n && words < end; words++) {
+        uint64_t at = *words;
+        if (!is_device_address((const void *)(uintptr_t)at))
+            continue;
+        /* The block that it is in: from where it begins to where the next one does. */
+        int64_t next = first_behind(&blocks, at);
+        next += next < blocks.n && blocks.them[next].at == at;
+        if (!next) {
+            doubt(0, UINT64_MAX); /* not of an allocator that tells of its blocks */
+            break;
+        }
+        doubt(blocks.them[next - 1].at, next < blocks.n ? blocks.them[next].at : UINT64_MAX);
     }
     pthread_mutex_unlock(&lock);
 }
@@ -162,7 +213,7 @@ API void memreplay_block(uint64_t at, int taken) {
     expect_no_more(at, end);
     forget(at, end);
     if (taken && !there)
-        replace(&blocks, i, i, &(struct range){at, at + 1}, 1);
+        replace(&blocks, i, i, &(struct range){at, at + 1, 0}, 1);
     else if (!taken && there)
         replace(&blocks, i, i + 1, NULL, 0);
     pthread_mutex_unlock(&lock);

@@ -17,11 +17,12 @@ enum {
     INVALID_DEVICE = 101,
     NO_KERNEL_IMAGE = 209,
     INVALID_HANDLE = 400,
-    NOT_READY = 600
+    NOT_READY = 600,
+    NOT_SUPPORTED = 801
 };
 
 /* cudaMemoryType. */
-enum { MEMORY_UNREGISTERED = 0, MEMORY_DEVICE = 2 };
+enum { MEMORY_UNREGISTERED = 0, MEMORY_HOST = 1, MEMORY_DEVICE = 2 };
 
 enum { MAX_DEVICES = 64 };
 
@@ -55,6 +56,8 @@ int failed(int error);
 uint64_t take_addresses(uint64_t bytes, int device);
 /* Gives them back. Returns how many bytes they were, 0 if nothing begins there; `device` is set. */
 uint64_t give_addresses(uint64_t at, int *device);
+/* Says that no addresses are left, which is no fault of the card's; the error to return. */
+int no_addresses(void);
 int is_device_address(const void *at);
 /* The device that an address is of; -1 where it is none's. */
 int device_of(const void *at);
@@ -80,6 +83,17 @@ int have_room(void **elements, int64_t n, int64_t *room, size_t element_bytes);
  * where it has none for this card. */
 int compiled_for(const void *function, int *ptx, int *binary);
 
+/* --- what a call may have written --------------------------------------------------------------- */
+
+/* A kernel got these arguments: pointers to their values, as cudaLaunchKernel has them. */
+void may_write(void **arguments);
+/* Device memory of the blocks that these words are addresses in is in doubt. */
+void doubt_blocks_of(const uint64_t *words, const uint64_t *end);
+/* All of it is. */
+void doubt_all(void);
+/* Whether anything ever was known; else there is nothing to doubt. */
+int is_anything_known(void);
+
 /* --- what the libraries call of each other ------------------------------------------------------ */
 
 API int cudaMalloc(void **at, size_t bytes);
@@ -92,10 +106,19 @@ API int cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *f
 /* An allocator has taken or let go of a block that begins there: what was in it is known no more. */
 API void memreplay_block(uint64_t at, int taken);
 
-/* Tells that so many bytes were read whose values are not known. */
-void unknown_read(uint64_t bytes);
+/* Counts that values were read that are not known. Returns the number that they would be if all that is
+ * computed were zeros. */
+int64_t unknown_read(void);
 /* The same of a time between two events. */
 void unknown_time(void);
+/* Counts what an operator did, whether it makes sizes of it, and where in the program that was. */
+void count_place(const char *operator, int sizes);
+int is_place_counted(void);
+
+/* --- the recording ------------------------------------------------------------------------------- */
+
+/* Lets Python prepare it where that has not happened at its start. */
+void begin_recording(void);
 
 /* --- what is said at the end -------------------------------------------------------------------- */
 
@@ -103,6 +126,8 @@ void unknown_time(void);
 void called(const char *name);
 /* That memory of a card was asked for: the process uses it. */
 void asked_for_memory(void);
+/* That a card was asked for, which there may not be. */
+void asked_for_card(int device);
 #define CALLED called(__func__)
 
 /* A function that makes a handle: nothing is behind any of them. */

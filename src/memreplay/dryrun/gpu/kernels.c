@@ -1,11 +1,30 @@
-/* Kernels: they are asked about, and launched, and nothing happens. */
+/* Kernels: they are asked about, and launched, and nothing happens but that what they were given is in
+ * doubt. */
 #include "gpu.h"
 
 #include <string.h>
 
-API int cudaLaunchKernel(const void *function, uint64_t grid_xy, unsigned grid_z) {
-    (void)function, (void)grid_xy, (void)grid_z; /* and more, which is not looked at */
+/* A dim3 goes by value, in two registers. */
+API int cudaLaunchKernel(const void *function, uint64_t grid_xy, unsigned grid_z, uint64_t block_xy,
+                         unsigned block_z, void **arguments, size_t shared_bytes, void *stream) {
     CALLED;
+    (void)function, (void)grid_xy, (void)grid_z, (void)block_xy, (void)block_z;
+    (void)shared_bytes, (void)stream;
+    may_write(arguments);
+    return SUCCESS;
+}
+
+API int cudaLaunchCooperativeKernel(const void *function, uint64_t grid_xy, unsigned grid_z,
+                                    uint64_t block_xy, unsigned block_z, void **arguments,
+                                    size_t shared_bytes, void *stream) {
+    return cudaLaunchKernel(function, grid_xy, grid_z, block_xy, block_z, arguments, shared_bytes,
+                            stream);
+}
+
+API int cudaLaunchKernelExC(const void *configuration, const void *function, void **arguments) {
+    CALLED;
+    (void)configuration, (void)function;
+    may_write(arguments);
     return SUCCESS;
 }
 

@@ -20,7 +20,7 @@ enum { ENTRIES = 1024, DATA = 1 << 20 };
 struct entry {
     uint64_t number, at;
     int64_t bytes; /* -1: nobody knows them */
-    int64_t to;
+    int32_t to, doubtful;
 };
 
 /* The part of a rank: the last messages in the order in which they were sent, and their bytes. */
@@ -100,12 +100,13 @@ struct channel *open_channel(const char *name, int ranks, int rank) {
     return made;
 }
 
-void post(struct channel *by, int to, uint64_t number, const void *data, uint64_t bytes) {
+void post(struct channel *by, int to, uint64_t number, const void *data, uint64_t bytes,
+          enum knowledge as) {
     if (!by)
         return;
     pthread_mutex_lock(&by->lock);
-    struct entry entry = {number, by->at, -1, to};
-    if (data && bytes <= DATA) {
+    struct entry entry = {number, by->at, -1, to, as == DOUBTFUL};
+    if (data && as != UNKNOWN && bytes <= DATA) {
         size_t from = by->at % DATA, first = bytes < DATA - from ? bytes : DATA - from;
         if (write_at(by, offsetof(struct part, data) + from, data, first) &&
             write_at(by, offsetof(struct part, data), (const char *)data + first, bytes - first)) {
@@ -181,26 +182,27 @@ static int wait_for(struct channel *by, int from, int to, uint64_t number, struc
     }
 }
 
-int fetch(struct channel *by, int from, int to, uint64_t number, void *into, uint64_t offset,
-          uint64_t bytes) {
+enum knowledge fetch(struct channel *by, int from, int to, uint64_t number, void *into,
+                     uint64_t offset, uint64_t bytes) {
     struct entry found;
     if (!by || !wait_for(by, from, to, number, &found) || found.bytes < 0 ||
         offset + bytes > (uint64_t)found.bytes)
-        return 0;
+        return UNKNOWN;
     size_t at = (found.at + offset) % DATA, first = bytes < DATA - at ? bytes : DATA - at;
     if (!read_at(by, from, offsetof(struct part, data) + at, into, first) ||
         !read_at(by, from, offsetof(struct part, data), (char *)into + first, bytes - first))
-        return 0;
+        return UNKNOWN;
     /* Its bytes are still there if as many have not been sent since. */
     struct entry again;
     uint64_t posted;
     if (look(by, from, to, number, &again, &posted) != FOUND)
-        return 0;
+        return UNKNOWN;
     struct entry last;
     size_t slot = (posted - 1) % ENTRIES;
-    return read_at(by, from, offsetof(struct part, entries) + slot * sizeof last, &last,
-                   sizeof last) &&
-           last.at + (last.bytes > 0 ? (uint64_t)last.bytes : 0) - found.at <= DATA;
+    int there = read_at(by, from, offsetof(struct part, entries) + slot * sizeof last, &last,
+                        sizeof last) &&
+                last.at + (last.bytes > 0 ? (uint64_t)last.bytes : 0) - found.at <= DATA;
+    return !there ? UNKNOWN : found.doubtful ? DOUBTFUL : KNOWN;
 }
 
 void await_all(struct channel *by, uint64_t number) {

@@ -1,35 +1,57 @@
-/* Reads of values that nobody knows here, since no kernel has computed them: which operator asked, told
- * to whoever listens. What a program does next may depend on it. */
+/* Reads of values that nobody knows here, since no kernel has computed them: which operator asked. What
+ * a program does next may depend on it. */
 #define _GNU_SOURCE
 #include "gpu.h"
 
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
-typedef void (*listener)(const char *operator, uint64_t bytes);
-static listener listening;
-
-/* Parts of the names of PyTorch's operators (at::_ops::NAME::call) as C++ mangles them, and how people
- * call these. */
+/* PyTorch's operators (at::_ops::NAME::call, or NAME_OVERLOAD), and how people call these. */
 static const struct {
-    const char *part, *operator;
-    int sizes; /* whether it makes sizes of what it reads: then it is the one, the outermost */
+    const char *name, *operator;
+    int sizes;  /* whether it makes sizes of what it reads: then it is the one, the outermost */
+    int zeros; /* the number that it reads where all that is computed are zeros */
 } OPERATORS[] = {
-    {"_ops7nonzero", "nonzero", 1},
-    {"_ops13masked_select", "masked_select", 1},
-    {"_ops7_unique", "unique", 1},
-    {"_ops8_unique2", "unique", 1},
-    {"_ops10unique_dim", "unique", 1},
-    {"_ops18unique_consecutive", "unique", 1},
-    {"_ops17repeat_interleave", "repeat_interleave", 1},
-    {"_ops8bincount", "bincount", 1},
-    {"_ops19_local_scalar_dense", "item", 0},
-    {"_ops5equal", "equal", 0},
-    {"_ops5copy_", "copy", 0},
+    {"nonzero", "nonzero", 1, 0},
+    {"masked_select", "masked_select", 1, 0},
+    {"unique", "unique", 1, 1},
+    {"_unique", "unique", 1, 1},
+    {"_unique2", "unique", 1, 1},
+    {"repeat_interleave", "repeat_interleave", 1, 0},
+    {"bincount", "bincount", 1, 0},
+    {"one_hot", "one_hot", 1, 0},
+    {"coalesce", "coalesce", 1, 1},
+    {"_coalesce", "coalesce", 1, 1},
+    {"sparse_coo_tensor", "sparse_coo_tensor", 1, 0},
+    {"_sparse_sparse_matmul", "sparse matmul", 1, 0},
+    {"_sparse_sum", "sparse sum", 1, 0},
+    {"_local_scalar_dense", "item", 0, 0},
+    {"equal", "equal", 0, 0},
+    {"copy_", "copy", 0, 0},
 };
 enum { DEPTH = 64, N_OPERATORS = sizeof OPERATORS / sizeof *OPERATORS };
+
+/* The operator of a function as C++ mangles its name, `…4_ops4item4call…`; -1 for none. */
+static int operator_named(const char *mangled) {
+    const char *at = strstr(mangled, "4_ops");
+    if (!at)
+        return -1;
+    char *name;
+    unsigned long length = strtoul(at + 5, &name, 10);
+    if (!length || strnlen(name, length) < length)
+        return -1;
+    for (int i = 0; i < N_OPERATORS; i++) {
+        size_t own = strlen(OPERATORS[i].name);
+        /* The name of an overload follows, behind another underscore. */
+        if (own <= length && !memcmp(name, OPERATORS[i].name, own) &&
+            (own == length || (OPERATORS[i].sizes && name[own] == '_')))
+            return i;
+    }
+    return -1;
+}
 
 /* The same few call sites ask again and again, and to look a symbol up is slow. */
 enum { SITES = 1024 };
@@ -46,29 +68,19 @@ static int operator_at(void *at) {
     Dl_info info;
     int found = -1;
     if (dladdr(at, &info) && info.dli_sname)
-        for (int i = 0; i < N_OPERATORS && found < 0; i++)
-            if (strstr(info.dli_sname, OPERATORS[i].part))
-                found = i;
+        found = operator_named(info.dli_sname);
     sites[slot].at = at;
     sites[slot].operator = found;
     return found;
 }
 
-/* Who is to be told of each such read, by any thread; NULL for nobody. */
-API void memreplay_listen(listener to) {
-    __atomic_store_n(&listening, to, __ATOMIC_RELEASE);
-}
-
 void unknown_time(void) {
-    listener to = __atomic_load_n(&listening, __ATOMIC_ACQUIRE);
-    if (to)
-        to("elapsed_time", sizeof(float));
+    count_place("elapsed_time", 0);
 }
 
-void unknown_read(uint64_t bytes) {
-    listener to = __atomic_load_n(&listening, __ATOMIC_ACQUIRE);
-    if (!to)
-        return;
+int64_t unknown_read(void) {
+    if (!is_place_counted())
+        return 0;
     void *frames[DEPTH];
     int n = backtrace(frames, DEPTH);
     int found = -1;
@@ -79,5 +91,7 @@ void unknown_read(uint64_t bytes) {
             found = one;
     }
     pthread_mutex_unlock(&lock);
-    to(found < 0 ? "read" : OPERATORS[found].operator, bytes);
+    count_place(found < 0 ? "read" : OPERATORS[found].operator,
+                found >= 0 && OPERATORS[found].sizes);
+    return found < 0 ? 0 : OPERATORS[found].zeros;
 }

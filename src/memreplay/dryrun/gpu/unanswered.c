@@ -1,5 +1,6 @@
 /* A library of functions that do nothing and return 0, by names that memreplay gives them: those of a
- * program's libraries that the others here do not answer. Each call is counted by its number. */
+ * program's libraries that the others here do not answer. Each call is counted by its number, and what
+ * it was given is told to the card's library: it may have written there. */
 
 #ifdef THIN
 /* The same without any: a library that stands for one of NVIDIA's by its name. */
@@ -12,6 +13,9 @@ int memreplay_thin;
 __attribute__((visibility("default"))) uint32_t memreplay_counts[FUNCTIONS];
 __attribute__((visibility("default"))) uint32_t memreplay_last = FUNCTIONS;
 
+/* In the card's library (touched.c); none where this one is loaded without it. */
+__asm__(".weak memreplay_touch\n");
+
 #if defined(__x86_64__)
 #define FUNCTION "  movl $\\number, %eax\n  jmp memreplay_count\n"
 __asm__(".text\n"
@@ -19,6 +23,17 @@ __asm__(".text\n"
         "  movl %eax, memreplay_last_here(%rip)\n"
         "  leaq memreplay_counts_here(%rip), %r11\n"
         "  lock incl (%r11, %rax, 4)\n"
+        "  movq memreplay_touch@GOTPCREL(%rip), %r11\n"
+        "  testq %r11, %r11\n"
+        "  je 1f\n"
+        /* The arguments in registers, below the address to return to and the others. */
+        "  pushq %r9\n  pushq %r8\n  pushq %rcx\n  pushq %rdx\n  pushq %rsi\n  pushq %rdi\n"
+        "  movq %rsp, %rdi\n"
+        "  movl $31, %esi\n"
+        "  subq $8, %rsp\n"
+        "  call *%r11\n"
+        "  addq $56, %rsp\n"
+        "1:\n"
         "  xorl %eax, %eax\n"
         "  ret\n");
 #elif defined(__aarch64__)
@@ -34,6 +49,21 @@ __asm__(".text\n"
         "  add w15, w15, #1\n"
         "  stxr w14, w15, [x17]\n"
         "  cbnz w14, 1b\n"
+        "  adrp x17, :got:memreplay_touch\n"
+        "  ldr x17, [x17, #:got_lo12:memreplay_touch]\n"
+        "  cbz x17, 2f\n"
+        /* The arguments in registers, below those on the stack. */
+        "  stp x29, x30, [sp, #-80]!\n"
+        "  stp x0, x1, [sp, #16]\n"
+        "  stp x2, x3, [sp, #32]\n"
+        "  stp x4, x5, [sp, #48]\n"
+        "  stp x6, x7, [sp, #64]\n"
+        "  mov x29, sp\n"
+        "  mov x0, sp\n"
+        "  mov x1, #34\n"
+        "  blr x17\n"
+        "  ldp x29, x30, [sp], #80\n"
+        "2:\n"
         "  mov x0, #0\n"
         "  ret\n");
 #else

@@ -32,7 +32,7 @@ API int cuMemAddressReserve(uint64_t *at, size_t bytes, size_t alignment, uint64
     CALLED;
     (void)alignment, (void)wish, (void)flags;
     *at = take_addresses(bytes, current_device());
-    return *at ? SUCCESS : OUT_OF_MEMORY;
+    return *at ? SUCCESS : no_addresses();
 }
 
 API int cuMemAddressFree(uint64_t at, size_t bytes) {
@@ -114,7 +114,6 @@ API int cuMemSetAccess(uint64_t at, size_t bytes, const void *access, size_t cou
 
 /* An older torch looks these up in the driver's library before it makes its first expandable
  * segment, and stops where one is not there. */
-enum { NOT_SUPPORTED = 801 };
 
 API int cuMemExportToShareableHandle(void) {
     return NOT_SUPPORTED;

@@ -6,10 +6,13 @@ MEMREPLAY_DRYRUN         the folder to write to: of each process PID.pickle, and
 MEMREPLAY_DRYRUN_CARD    the library that stands for the card
 MEMREPLAY_DRYRUN_MORE    that of the functions that do nothing, which counts their calls
 MEMREPLAY_DRYRUN_STACKS, MEMREPLAY_DRYRUN_ENTRIES    arguments of the recording
+
+It is read once, when this file is: a program may change its environment.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 import sysconfig
@@ -17,6 +20,7 @@ import sysconfig
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from types import FrameType
     from typing import Any, NoReturn
 
@@ -24,7 +28,11 @@ FUNCTIONS = 4096  # of gpu/unanswered.c
 # c10::impl::GPUTrace::set_trace(const PyInterpreter*)
 SET_TRACE = "_ZN3c104impl8GPUTrace9set_traceEPKNS0_13PyInterpreterE"
 INSTALLED = {"site-packages", "dist-packages"}  # folders of libraries
-PLACES = 1000  # in which values are read; more are counted together
+HERE = os.path.dirname(os.path.abspath(__file__))
+TOLD = {name: text for name, text in os.environ.items() if name.startswith("MEMREPLAY_DRYRUN")}
+# Counters of torch.cuda.memory_stats() that a program may set back, by the C function that does it.
+PEAKS = "_cuda_resetPeakMemoryStats", ".peak"
+SUMS = "_cuda_resetAccumulatedMemoryStats", ("allocated", "num_ooms", "num_alloc_retries")
 
 
 class Recording:
@@ -32,8 +40,12 @@ class Recording:
 
     def __init__(self, torch: Any) -> None:
         self.torch = torch
-        self.folder = os.environ["MEMREPLAY_DRYRUN"]
+        self.folder = TOLD.get("MEMREPLAY_DRYRUN")
         self.own = True  # not the program's
+        self.before: list[dict[str, Any]] = []  # of each card: counters that were set back
+        self.began = 0.0  # when the card was first used, by the system's clock
+        self.visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        self.ranks: tuple[int, int] | None = None  # this one's and how many, once they are known
         self.dumped: list[str] = []  # by the program
         self.of = 0  # the process that it is of
         self.reads: Reads | None = None
@@ -69,26 +81,93 @@ class Recording:
         collectives = sys.modules.get("torch.distributed.distributed_c10d")
         if collectives:
             # It lies beside this file, which is no package.
-            from memreplay_objects import install  # type: ignore[import-not-found]
-
-            install(self.torch, collectives, self.torch.distributed)
+            beside("memreplay_objects").install(self.torch, collectives, self.torch.distributed)
+            self.remember_ranks(collectives)
         memory._record_memory_history = recorded_by_itself
         memory._dump_snapshot = dumped_by_itself
-        self.torch.cuda._lazy_call(lambda: self.begin(begin))
+        self.once_initialized(lambda: self.begin(begin))
+
+    def once_initialized(self, call: Callable[[], None]) -> None:
+        """As torch.cuda._lazy_call, but for its lock: torch may be initializing just now."""
+        cuda = self.torch.cuda
+        if cuda.is_initialized():
+            call()
+        else:
+            cuda._queued_calls.append((call, []))
+
+    def remember_ranks(self, collectives: Any) -> None:
+        """A program may give up its process group before it ends."""
+        init = collectives.init_process_group
+
+        def begun(*args: Any, **kwargs: Any) -> Any:
+            made = init(*args, **kwargs)
+            distributed = self.torch.distributed
+            if distributed.is_initialized():
+                self.ranks = distributed.get_rank(), distributed.get_world_size()
+            return made
+
+        for module in (collectives, self.torch.distributed):
+            if module.init_process_group is init:
+                module.init_process_group = begun
+
+    def keep_counters(self) -> None:
+        """Let counters that the program sets back be added to those at the end."""
+        core = getattr(self.torch, "_C", None)
+
+        for name, _ in (PEAKS, SUMS):
+            reset = getattr(core, name, None)
+            if reset is None:
+                continue
+
+            def kept(device: int, reset: Any = reset) -> Any:
+                now = [
+                    self.torch.cuda.memory_stats(i) for i in range(self.torch.cuda.device_count())
+                ]
+                done = reset(device)
+                self.count_before(now)
+                return done
+
+            setattr(core, name, kept)
+
+    def count_before(self, then: list[dict[str, Any]]) -> None:
+        """Of each counter what the reset has taken: of a peak all, of a sum the difference."""
+        now = [self.torch.cuda.memory_stats(i) for i in range(len(then))]
+        self.before += [{} for _ in range(len(then) - len(self.before))]
+        for kept, old, new in zip(self.before, then, now):  # noqa: B905 - of Python 3.10
+            for name, value in old.items():
+                if name.endswith(PEAKS[1]):
+                    kept[name] = max(kept.get(name, 0), value)
+                elif name.endswith(SUMS[1]):
+                    kept[name] = kept.get(name, 0) + value - new.get(name, 0)
+
+    def statistics(self) -> list[dict[str, Any]]:
+        """torch.cuda.memory_stats() of each card, as if nothing had been set back."""
+        cuda = self.torch.cuda
+        found = [dict(cuda.memory_stats(i)) for i in range(cuda.device_count())]
+        for one, kept in zip(found, self.before):  # noqa: B905 - of Python 3.10
+            for name, value in kept.items():
+                peak = name.endswith(PEAKS[1])
+                one[name] = max(one.get(name, 0), value) if peak else one.get(name, 0) + value
+        return found
 
     def begin(self, begin: Any) -> None:
+        import time
+
         self.of = os.getpid()
+        self.began = time.time()
+        self.visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        self.keep_counters()
         if self.own:
             try:
                 begin(
-                    stacks=os.environ.get("MEMREPLAY_DRYRUN_STACKS", "python"),
-                    max_entries=int(os.environ.get("MEMREPLAY_DRYRUN_ENTRIES", sys.maxsize)),
+                    stacks=TOLD.get("MEMREPLAY_DRYRUN_STACKS", "python"),
+                    max_entries=int(TOLD.get("MEMREPLAY_DRYRUN_ENTRIES", sys.maxsize)),
                 )
             except RuntimeError as error:  # an allocator of the program's own: it runs without us
                 words = str(error).partition("\n")[0]
                 sys.stderr.write(f"memreplay: nothing is recorded: {words}\n")
                 return
-        card = os.environ.get("MEMREPLAY_DRYRUN_CARD")
+        card = TOLD.get("MEMREPLAY_DRYRUN_CARD")
         if card:
             self.tell_of_blocks(card)
             self.reads = Reads(card, os.path.dirname(self.torch.__file__))
@@ -159,26 +238,23 @@ class Recording:
     def write(self) -> None:
         """The snapshot, then what is known besides: the one without the other is not whole."""
         import json
-        import pickle
+        import time
 
-        if self.of != os.getpid():
+        if self.of != os.getpid() or self.folder is None:
             return  # a child that was forked later: it cannot use the card, and all is its parent's
         self.of = 0
         if self.reads is not None:
             self.reads.stop()
         begun = os.path.join(self.folder, str(os.getpid()))
-        cuda = self.torch.cuda
-        statistics = [dict(cuda.memory_stats(i)) for i in range(cuda.device_count())]
+        statistics = self.statistics()
         if not any(map(used, statistics)):
             return
         run = self.run()
-        snapshot = cuda.memory._snapshot()
-        if isinstance(snapshot, dict):  # a list in versions before 2.0
-            snapshot["memreplay"] = run
-        with open(f"{begun}.pickle", "wb") as file:
-            pickle.dump(snapshot, file)
         found = {
             **run,
+            "not_written": self.write_snapshot(f"{begun}.pickle", run),
+            "began": self.began,
+            "ended": time.time(),
             "arguments": sys.argv,
             "recorded_by_itself": not self.own,
             "dumped": self.dumped,
@@ -192,23 +268,50 @@ class Recording:
             json.dump(found, file)
         os.rename(f"{begun}.json.part", f"{begun}.json")
 
+    def write_snapshot(self, path: str, run: dict[str, Any]) -> str | None:
+        """Why that could not be done; None where it was."""
+        import pickle
+
+        try:
+            snapshot = self.torch.cuda.memory._snapshot()
+            if isinstance(snapshot, dict):  # a list in versions before 2.0
+                snapshot["memreplay"] = run
+            with open(path, "wb") as file:
+                pickle.dump(snapshot, file)
+        except (OSError, RuntimeError, ValueError) as error:
+            words = error.strerror if isinstance(error, OSError) else str(error).partition("\n")[0]
+            return words or type(error).__name__
+        return None
+
     def run(self) -> dict[str, Any]:
         """What the snapshot says of the run, under a key of its own (docs/format.md)."""
         cuda = self.torch.cuda
         rank, world = os.environ.get("RANK"), os.environ.get("WORLD_SIZE")
-        distributed = sys.modules.get("torch.distributed")
-        if distributed and distributed.is_available() and distributed.is_initialized():
-            rank, world = distributed.get_rank(), distributed.get_world_size()
+        if self.ranks is not None:
+            rank, world = map(str, self.ranks)
         cards = [cuda.get_device_properties(i) for i in range(cuda.device_count())]
         return {
             "version": 1,
             "recorder": "dryrun",
             "torch": str(self.torch.__version__),
             "cards": [{"name": one.name, "total_bytes": one.total_memory} for one in cards],
-            "visible": os.environ.get("CUDA_VISIBLE_DEVICES"),
-            "rank": None if rank is None else int(rank),
-            "world_size": None if world is None else int(world),
+            "visible": self.visible,
+            "rank": int(rank) if rank and rank.isdecimal() else None,
+            "world_size": int(world) if world and world.isdecimal() else None,
         }
+
+
+def beside(name: str) -> Any:
+    """A module that lies beside this one, which is in no package, and in no folder that is searched
+    where the recording was begun late."""
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    spec = spec_from_file_location(name, os.path.join(HERE, f"{name}.py"))
+    if spec is None or spec.loader is None:
+        raise ImportError(name)
+    module = sys.modules[name] = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def used(statistics: dict[str, Any]) -> bool:
@@ -223,7 +326,6 @@ class Reads:
     def __init__(self, card: str, torch: str) -> None:
         import ctypes
 
-        self.counts: dict[tuple[str, str, int, str, str], int] = {}
         paths = sysconfig.get_paths()
         self.not_the_program = tuple(
             os.path.join(one, "")
@@ -237,6 +339,12 @@ class Reads:
             )
         )
         self.commands = os.path.join(paths["scripts"], "")
+        self.events = os.path.join(torch, "cuda", "streams.py")
+        self.measuring = (
+            os.path.join(torch, ""),
+            os.path.join(os.path.dirname(torch), "triton", ""),
+            "<",
+        )
         # The program may be a part of a library: `python -m package.train`.
         self.program: str | None = None
         main = getattr(sys.modules.get("__main__"), "__file__", None)
@@ -244,39 +352,70 @@ class Reads:
             folder = os.path.join(os.path.dirname(os.path.abspath(main)), "")
             if folder not in (*self.not_the_program, self.commands):
                 self.program = folder
-        self.kind = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_uint64)
-        self.called = self.kind(self.told)
-        self.listen = ctypes.CDLL(card).memreplay_listen
-        self.listen.argtypes = (self.kind,)
-        self.listen.restype = None
-        self.listen(self.called)
+        self.card = ctypes.CDLL(card)
+        self.card.memreplay_place.restype = ctypes.c_char_p
+        self.card.memreplay_count_places(1)
 
     def stop(self) -> None:
-        """A call while Python ends would crash it."""
-        self.listen(self.kind())
+        """Nobody may ask Python for its stack while it ends."""
+        self.card.memreplay_count_places(0)
 
-    def told(self, operator: bytes, _: int) -> None:
-        place = self.place(sys._getframe())
-        printed = "_tensor_str.py:" in place[3]  # what sizes a tensor's text has is of no matter
-        where = ("print" if printed else operator.decode(), *place)
-        if where not in self.counts and len(self.counts) >= PLACES:
-            where = (where[0], "", 0, "", "")
-        self.counts[where] = self.counts.get(where, 0) + 1
+    def met(self) -> Iterator[tuple[str, bool, list[tuple[str, int, str]], int]]:
+        """Operators, whether they make sizes, from where they were called, and how often; of each
+        stack the innermost frame first (gpu/places.c)."""
+        import ctypes
 
-    def place(self, frame: FrameType | None) -> tuple[str, int, str, str]:
+        count = ctypes.c_uint64()
+        for i in itertools.count():
+            text = self.card.memreplay_place(i, ctypes.byref(count))
+            if text is None:
+                return
+            operator, sizes, *rest = text.decode(errors="replace").split("\n")
+            # A frame is three lines, unless a name of a file has more; of that nothing is said.
+            whole = len(rest) % 3 == 0 and all(line.isdecimal() for line in rest[1::3])
+            frames = zip(rest[::3], rest[1::3], rest[2::3]) if whole else ()  # noqa: B905
+            stack = [(file, int(line), function) for file, line, function in frames]
+            yield operator, sizes == "1", stack, count.value
+
+    def counted(self) -> list[dict[str, Any]]:
+        counts: dict[tuple[str, bool, str, int, str, str], int] = {}
+        for operator, sizes, stack, count in self.met():
+            # How long something took is of no matter to a library that logs it.
+            if operator == "elapsed_time" and self.by_pytorch(stack):
+                continue
+            place = self.place(stack)
+            printed = (
+                "_tensor_str.py:" in place[3]
+            )  # what sizes a tensor's text has is of no matter
+            where = ("print" if printed else operator, sizes, *place)
+            counts[where] = counts.get(where, 0) + count
+        return [
+            {
+                "operator": operator,
+                "sizes": sizes,
+                "file": file,
+                "line": line,
+                "function": function,
+                "through": through,
+                "count": n,
+            }
+            for (operator, sizes, file, line, function, through), n in counts.items()
+        ]
+
+    def by_pytorch(self, stack: list[tuple[str, int, str]]) -> bool:
+        """Whether the code that asks is PyTorch's or Triton's, and not called on purpose, as
+        torch.cuda.Event.elapsed_time is."""
+        files = [file for file, _, _ in stack if file != self.events]
+        return not files or files[0].startswith(self.measuring)
+
+    def place(self, stack: list[tuple[str, int, str]]) -> tuple[str, int, str, str]:
         """The innermost frame of the program's own, and the library's line that it went through;
-        where all are libraries', the innermost."""
-        innermost = None
-        while frame is not None:
-            code = frame.f_code
-            if code.co_filename != __file__:
-                here = (code.co_filename, frame.f_lineno or 0, code.co_name)
-                innermost = innermost or here
-                if self.of_the_program(code.co_filename):
-                    through = "" if here is innermost else f"{innermost[0]}:{innermost[1]}"
-                    return (*here, through)
-            frame = frame.f_back
-        return (*(innermost or ("", 0, "")), "")  # a thread of C++, as autograd's: no Python asked
+        where all are libraries', the innermost. A thread of C++, as autograd's, has none."""
+        for here in stack:
+            if self.of_the_program(here[0]):
+                through = "" if here is stack[0] else f"{stack[0][0]}:{stack[0][1]}"
+                return (*here, through)
+        return (*(stack[0] if stack else ("", 0, "")), "")
 
     def of_the_program(self, file: str) -> bool:
         if self.program is not None and file.startswith(self.program):
@@ -284,19 +423,6 @@ class Reads:
         # Installed for this Python, or for one whose packages this one has, too.
         library = file.startswith((*self.not_the_program, self.commands, "<frozen"))
         return not library and not INSTALLED.intersection(file.split(os.sep))
-
-    def counted(self) -> list[dict[str, Any]]:
-        return [
-            {
-                "operator": operator,
-                "file": file,
-                "line": line,
-                "function": function,
-                "through": through,
-                "count": n,
-            }
-            for (operator, file, line, function, through), n in self.counts.items()
-        ]
 
 
 def tracing_slots(torch: str) -> tuple[int, int, int] | None:
@@ -349,7 +475,7 @@ def raised() -> dict[str, Any] | None:
 
 def workspaces() -> dict[str, int]:
     """How often each library was asked how much memory it needs, which is not known here."""
-    path = os.environ.get("MEMREPLAY_DRYRUN_CARD")
+    path = TOLD.get("MEMREPLAY_DRYRUN_CARD")
     if not path:
         return {}
     import ctypes
@@ -364,7 +490,7 @@ def workspaces() -> dict[str, int]:
 
 def calls() -> dict[int, int]:
     """How often each function was called that does nothing, by its number."""
-    path = os.environ.get("MEMREPLAY_DRYRUN_MORE")
+    path = TOLD.get("MEMREPLAY_DRYRUN_MORE")
     if not path:
         return {}
     import ctypes

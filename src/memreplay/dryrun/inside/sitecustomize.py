@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+# Read at once: a program may change its environment before it imports torch.
+TOLD = {name: text for name, text in os.environ.items() if name.startswith("MEMREPLAY_DRYRUN")}
 
 
 class AfterTorch:
@@ -50,12 +52,23 @@ def prepare_after(loader: Loader) -> None:
         execute(module)
         if not first:
             return
-        # It lies beside this file, which is no package.
-        from memreplay_recording import Recording  # type: ignore[import-not-found]
-
-        Recording(module).prepare()
+        prepare(module)
 
     loader.exec_module = executed  # type: ignore[method-assign]
+
+
+def prepare(torch: ModuleType) -> None:
+    """Load the recording, which lies beside this file; a program may have changed sys.path."""
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    name = "memreplay_recording"
+    spec = spec_from_file_location(name, os.path.join(HERE, f"{name}.py"))
+    if spec is None or spec.loader is None:
+        return
+    module = sys.modules[name] = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.TOLD.update(TOLD)
+    module.Recording(torch).prepare()
 
 
 def import_the_other() -> None:

@@ -32,6 +32,7 @@ DEVICES = st.builds(
     reserved_peak_bytes=BYTES,
     allocated_peak_bytes=BYTES,
     requested_peak_bytes=BYTES,
+    recorded_peak_bytes=BYTES,
     ooms=st.integers(0, 3),
     retries=st.integers(0, 3),
 )
@@ -41,6 +42,8 @@ PROCESSES = st.builds(
     rank=st.none() | st.integers(0, 7),
     file=st.none() | NAMES,
     last_call=st.none() | NAMES,
+    not_written=st.none() | NAMES,
+    replaced=st.booleans(),
     recorded_by_itself=st.booleans(),
     dumped=st.lists(NAMES, max_size=2).map(tuple),
     devices=st.lists(DEVICES, max_size=2).map(tuple),
@@ -86,7 +89,8 @@ def reports(draw: st.DrawFn) -> DryrunReport:
         status=draw(statuses.get(outcome, st.integers(-64, 255))),
         seconds=draw(st.floats(0, 1e6)),
         error=draw(st.none() | NAMES),
-        verdict=_verdict(outcome, spare >= 0, broken=broken),
+        cards_asked=draw(st.integers(0, 9)),
+        verdict=_verdict(outcome, spare >= 0, broken=broken, all_known=draw(st.booleans())),
         peak_bytes=peak,
         spare_bytes=spare,
         shared=draw(st.booleans()),
@@ -100,12 +104,30 @@ def reports(draw: st.DrawFn) -> DryrunReport:
         peak=(),
         oom=(),
         replaced=draw(st.booleans()),
+        stopped_by=draw(st.sampled_from((0, 1, 15))),
+        older=tuple(draw(st.lists(NAMES, max_size=3))),
     )
+
+
+def one_process(pid: int, *devices: DryDevice, **changes: Any) -> DryProcess:
+    """A process that has written its snapshot, but for these fields."""
+    usual: dict[str, Any] = {
+        "pid": pid,
+        "rank": None,
+        "file": f"{pid}.pickle",
+        "last_call": None,
+        "not_written": None,
+        "replaced": False,
+        "recorded_by_itself": False,
+        "dumped": (),
+        "devices": devices,
+    }
+    return DryProcess(**{**usual, **changes})
 
 
 def report(**changes: Any) -> DryrunReport:
     """A program that fits, but for these fields."""
-    device = DryDevice(0, 3 * GIB, 2 * GIB, GIB, 0, 0)
+    device = DryDevice(0, 3 * GIB, 2 * GIB, GIB, GIB, 0, 0)
     fits: dict[str, Any] = {
         "command": ("python", "my train.py"),
         "card": DryCard("T4", "Tesla T4", 16 * GIB, GIB, 1),
@@ -115,6 +137,7 @@ def report(**changes: Any) -> DryrunReport:
         "status": 0,
         "seconds": 3.25,
         "error": None,
+        "cards_asked": 1,
         "verdict": "fits",
         "peak_bytes": 3 * GIB,
         "spare_bytes": 12 * GIB,
@@ -124,7 +147,7 @@ def report(**changes: Any) -> DryrunReport:
         "reads": (),
         "workspaces": (),
         "unanswered": (),
-        "processes": (DryProcess(7, None, "dryrun.pickle", None, False, (), (device,)),),
+        "processes": (one_process(7, device, file="dryrun.pickle"),),
         "shown": None,
         "peak": (),
         "oom": (),

@@ -218,13 +218,25 @@ def test_cards_by_the_machines_numbers(left: Left) -> None:
     assert (made.peak_bytes, made.shared) == (2 * GIB, False)
     left.process({}, statistics(4 * GIB), visible="2,3")
     made = left.report()
-    assert (made.peak_bytes, made.shared) == (5 * GIB, True)
+    assert (made.peak_bytes, made.shared) == (5 * GIB + CARD.context_bytes, True)
     left.process(statistics(4 * GIB), visible="GPU-uuid")
-    assert left.report().peak_bytes == 5 * GIB  # on card 0, as far as one can tell
+    # On card 0, as far as one can tell.
+    assert left.report().peak_bytes == 5 * GIB + CARD.context_bytes
+
+
+def test_processes_at_one_time(left: Left) -> None:
+    """One ends as the next begins; the third is there with each of them."""
+    left.process(statistics(GIB), began=10.0, ended=20.0)
+    left.process(statistics(2 * GIB), began=20.0, ended=30.0)
+    made = left.report()
+    assert (made.peak_bytes, made.shared) == (2 * GIB, False)
+    left.process(statistics(3 * GIB), began=15.0, ended=25.0)
+    made = left.report()
+    assert (made.peak_bytes, made.shared) == (5 * GIB + CARD.context_bytes, True)
 
 
 def test_budgets(left: Left) -> None:
-    left.process(statistics(GIB), snapshot=some(64 * MIB))
+    left.process(statistics(256 * MIB), snapshot=some(64 * MIB))
     where = "the command line"
     made = left.report(budget=Budget(max_peak=65 * MIB, where=where))
     assert (made.verdict, (made.budget or "")[:4]) == ("fits", "PASS")
@@ -238,9 +250,29 @@ def test_budgets(left: Left) -> None:
     assert made.verdict == "not_known"
 
 
+def test_budgets_where_not_all_was_recorded(left: Left) -> None:
+    """The last events alone, or what a program recorded by itself."""
+    left.process(statistics(400 * MIB), snapshot=some(64 * MIB))
+    for limit, verdict, word in ((100, "fits", "PASS"), (99, "over_budget", "FAIL")):
+        made = left.report(budget=Budget(max_peak=limit * MIB))
+        assert made.verdict == verdict
+        assert (made.budget or "").startswith(f"{word} peak requested 100.0 MiB")
+        assert (made.budget or "").endswith("(by the allocator's counters: not all was recorded)")
+    made = left.report(budget=Budget(max_peak=99 * MIB, max_reserved=399 * MIB))
+    assert (made.budget or "").endswith("; 1 more failed")
+    assert made.processes[0].devices[0].recorded_peak_bytes == 64 * MIB
+
+
+def test_a_process_that_did_not_say_what_it_took(left: Left) -> None:
+    left.process(statistics(GIB))
+    left.crashed()
+    made = left.report()
+    assert (made.verdict, made.exact) == ("not_known", False)
+
+
 def read(operator: str, line: int, count: int) -> dict[str, Any]:
     place = {"file": "x.py", "line": line, "function": "f", "through": ""}
-    return {"operator": operator, "count": count, **place}
+    return {"operator": operator, "sizes": operator != "item", "count": count, **place}
 
 
 def test_what_is_not_known_is_added_up(left: Left) -> None:

@@ -80,7 +80,11 @@ def test_they_are_moved_or_compressed(tmp_path: Path) -> None:
     moved, small = tmp_path / "moved.pickle", tmp_path / "small.pickle.gz"
     moved.write_text("before")
     run = ended(process(0, pickle=raw[0]), process(1, pickle=raw[1]), process(2, pickle=None))
-    keep(run, {0: str(moved), 1: str(small)})
+    names = {0: str(moved), 1: str(small)}
+    assert keep(run, names, force=False) == {0: f"the program has written {moved} by itself"}
+    assert (moved.read_text(), raw[0].exists()) == ("before", True)
+    raw[1].write_bytes(b"snapshot 1")
+    assert keep(run, names, force=True) == {}
     assert moved.read_bytes() == b"snapshot 0"
     assert gzip.decompress(small.read_bytes()) == b"snapshot 1"
     assert not raw[0].exists()

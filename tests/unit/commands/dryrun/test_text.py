@@ -15,7 +15,7 @@ from memreplay.commands.dryrun.result import DryDevice, DryProcess, DryrunReport
 from memreplay.commands.dryrun.text import dryrun_document, verdict_line
 from memreplay.render.fit import cell_width
 from memreplay.render.plain import render_plain
-from tests.unit.commands.dryrun.reports import GIB, report, reports
+from tests.unit.commands.dryrun.reports import GIB, one_process, report, reports
 
 # How the line begins, by the verdict and how the program ended.
 BEGINNINGS = {
@@ -26,7 +26,11 @@ BEGINNINGS = {
     ("not_known", "failed"): r"the program failed with exit code \d+, not for want of memory: ",
     ("not_known", "killed"): r"the program was killed by (SIG[A-Z0-9+]+|signal \d+)",
     ("not_known", "timed_out"): r"stopped after \d+ s \(--timeout\): ",
-    ("not_known", "interrupted"): "stopped by Ctrl-C: ",
+    ("not_known", "interrupted"): "stopped by (Ctrl-C|SIGHUP|SIGTERM): ",
+    (
+        "not_known",
+        "ended",
+    ): "not known: a process ended without saying what it took; what is known: ",
 }
 
 
@@ -87,7 +91,7 @@ def test_what_ran() -> None:
             {
                 "outcome": "killed",
                 "status": -signal.SIGSEGV,
-                "processes": (DryProcess(7, None, None, "cudaMalloc", False, (), ()),),
+                "processes": (one_process(7, file=None, last_call="cudaMalloc"),),
             },
             "the program was killed by SIGSEGV; its last call: cudaMalloc",
         ),
@@ -141,8 +145,8 @@ def test_a_read_of_no_place() -> None:
 
 
 def process(rank: int | None, **changes: Any) -> DryProcess:
-    device = DryDevice(rank or 0, (1 + (rank or 0)) * GIB, 0, 0, 0, 0)
-    one = DryProcess(70 + (rank or 0), rank, f"x.rank{rank}.pickle", None, False, (), (device,))
+    device = DryDevice(rank or 0, (1 + (rank or 0)) * GIB, 0, 0, 0, 0, 0)
+    one = one_process(70 + (rank or 0), device, rank=rank, file=f"x.rank{rank}.pickle")
     return replace(one, **changes)
 
 
@@ -156,7 +160,10 @@ def test_ranks() -> None:
     assert ["rank", "2", "-", "-", "-", "no", "snapshot;", "last", "call:", "ncclAllReduce"] in rows
     assert ["process", "9", "0", "1.0", "GiB", "14.0", "GiB", "x.rankNone.pickle"] in rows
     found = " ".join(lines)
-    assert "several processes used one card: their peaks are added up, as if at one time" in found
+    assert (
+        "several processes used one card: their peaks are added up, as if they were at one time"
+        in found
+    )
     assert "rank 2 ended without a snapshot; its last call of CUDA: ncclAllReduce" in found
     made = report(processes=tuple(process(i) for i in range(20)))
     assert "4 more (--format json has all)" in text(made)
@@ -164,8 +171,46 @@ def test_ranks() -> None:
     assert "rank 16 " not in text(made)
 
 
+def test_what_processes_did_not_say() -> None:
+    crashed = process(2, file=None, last_call="cudaMalloc", devices=())
+    made = report(processes=(process(0), crashed), verdict="not_known", exact=False)
+    assert verdict_line(made).startswith("not known: a process ended without saying what it took")
+    assert "not exact: a process ended without saying what it took" in words(made)
+    became = report(processes=(process(0, replaced=True), crashed), exact=False)
+    assert "not exact: 2 processes ended without saying what they took" in words(became)
+    assert "rank 0 had used the GPU before it became another program (exec)" in words(became)
+    unwritten = report(processes=(process(0, file=None, not_written="No space left"),))
+    assert "the snapshot of rank 0 could not be written: No space left" in words(unwritten)
+
+
+def test_a_recording_that_has_not_all() -> None:
+    device = DryDevice(0, 4 * GIB, 3 * GIB, 3 * GIB, GIB, 0, 0)
+    found = words(report(processes=(process(0, devices=(device,)),)))
+    assert "rank 0: the recording shows 1.0 GiB of the 3.0 GiB that were requested at most" in found
+
+
+def test_more_cards_than_there_are() -> None:
+    found = words(report(outcome="failed", status=1, verdict="not_known", cards_asked=4))
+    assert "it asked for 4 cards: --gpus 4" in found
+    assert "--gpus" not in words(report(cards_asked=4))
+
+
+def test_snapshots_of_earlier_runs() -> None:
+    found = words(report(older=("x.rank7.pickle", "x.rank8.pickle")))
+    assert "x.rank7.pickle is of an earlier run, and so are 1 more" in found
+
+
+def test_until_when_it_is_exact() -> None:
+    assert "numbers exact until then: " in words(report(outcome="failed", status=1))
+
+
+def test_a_signal_that_stopped_it() -> None:
+    made = report(outcome="interrupted", stopped_by=signal.SIGTERM)
+    assert verdict_line(made) == "stopped by SIGTERM: 3.0 GiB reserved at most until then"
+
+
 def test_requests_that_failed() -> None:
-    failed = process(0, devices=(DryDevice(0, GIB, 0, 0, 2, 1),))
+    failed = process(0, devices=(DryDevice(0, GIB, 0, 0, 0, 2, 1),))
     found = words(report(processes=(failed,), shown="x.pickle", peak=()))
     assert "2 requests failed, and the program went on: memreplay oom x.pickle" in found
     assert "went on" not in words(report(processes=(failed,), outcome="out_of_memory"))

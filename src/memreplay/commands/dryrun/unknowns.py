@@ -1,0 +1,52 @@
+"""What the numbers of a dry run depend on and nobody knows: values, workspaces, functions."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from memreplay.commands.dryrun.result import Unknown, ValueRead
+
+if TYPE_CHECKING:
+    from memreplay.dryrun.launch import Ended
+
+# Functions that may say a size. Those that compute, set, launch or profile say none.
+_MAY_SAY = re.compile(
+    r"^(?!cupti|nvtx|__cudaGetKernel)(?:.*[Ss]ize|.*Query|.*Get(?!Error|Version))"
+)
+
+
+def reads_of(ended: Ended) -> tuple[ValueRead, ...]:
+    """The values that were read, the operators that make sizes of them first."""
+    counts: Counter[tuple[Any, ...]] = Counter()
+    for process in ended.processes:
+        for one in process.facts.get("reads", ()):
+            names = "operator", "file", "line", "function", "through", "sizes"
+            counts[tuple(one[name] for name in names)] += one["count"]
+    found = [
+        ValueRead(operator, file, line, function, through, count, sizes)
+        for (operator, file, line, function, through, sizes), count in counts.items()
+    ]
+    return tuple(sorted(found, key=lambda one: (not one.sizes, -one.count, one.file, one.line)))
+
+
+def workspaces_of(ended: Ended) -> tuple[Unknown, ...]:
+    """The libraries that were asked how much memory they need."""
+    counts: Counter[str] = Counter()
+    for process in ended.processes:
+        counts.update(process.facts.get("workspaces", {}))
+    return tuple(Unknown(name, n) for name, n in sorted(counts.items()) if n)
+
+
+def unanswered_of(ended: Ended) -> tuple[Unknown, ...]:
+    """The functions that did nothing where an answer may have been a size."""
+    counts: Counter[str] = Counter()
+    for process in ended.processes:
+        calls: Mapping[str, Any] = process.facts.get("unanswered", {})
+        for number, n in calls.items():
+            name = ended.unanswered[int(number)]
+            if _MAY_SAY.search(name):
+                counts[name] += n
+    return tuple(Unknown(name, n) for name, n in sorted(counts.items()))
