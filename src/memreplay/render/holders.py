@@ -283,4 +283,21 @@ def place_of(frame: Frame, note: str = "") -> Place:
     # "??" is how the C++ unwinder says that it knows no file.
     file = "" if frame.file == "??" else frame.file
     unknown = "(C++, no file known)" if frame.file == "??" else "(no file known)"
+    library = file.rpartition("/")[2]
+    # Of a shared library the unwinder says how far into it, which is no line.
+    if library.endswith(".so") or ".so." in library:
+        return Place(_without_arguments(frame.function), file, 0, note)
     return Place(frame.function if frame.function or file else unknown, file, frame.line, note)
+
+
+def _without_arguments(function: str) -> str:
+    """`at::native::copy_` of its whole signature, as C++ spells it out."""
+    name = function.removesuffix(" const")
+    if not name.endswith(")"):
+        return function
+    depth = 0
+    for at in range(len(name) - 1, -1, -1):
+        depth += (name[at] == ")") - (name[at] == "(")
+        if depth == 0:
+            return name[:at] or function
+    return function

@@ -104,7 +104,7 @@ class Part(Record, frozen=True, kw_only=True):
 
     pool: tuple[int, int] | UnsetType | None = UNSET
     """A pool's id: `[0, 0]` is the default, the first number is not 0 for a CUDA graph's, the
-    second for a MemPool; null if it is not known."""
+    second for one of the program's own (a MemPool, graph_pool_handle()); null if not known."""
     stream: int | UnsetType | None = UNSET
     """In `streams`, instead of `pool`."""
     bytes: int

@@ -313,7 +313,7 @@ class Snapshot:
         return tuple(self.frame(f) for f in self.native.stack(i))
 
     def pool_id(self, i: int) -> tuple[int, int] | None:
-        """Pool i: (0, 0) is the default; first not 0: graph capture; second not 0: a MemPool."""
+        """Pool i: (0, 0) is the default; first not 0: graph capture; second: the program's."""
         return None if i == _core.ABSENT_ID else self.native.pool(i)
 
     def action_name(self, code: int) -> str | None:

@@ -11,7 +11,7 @@ import memreplay as mr
 from memreplay.commands.peak.find import peak_report
 from memreplay.commands.peak.result import DevicePeak
 from memreplay.render.document import Place, Row
-from memreplay.render.holders import group_row, group_rows, told_apart
+from memreplay.render.holders import group_row, group_rows, place_of, told_apart
 from memreplay.snapshot.model import Frame, Group
 from tests import build
 from tests.build import FrameSpec, SnapshotBuilder
@@ -180,3 +180,26 @@ def test_what_is_no_code_is_left_as_it_is(by: str) -> None:
     ]
     rows = group_rows(groups, by, all_frames=False)
     assert rows == [group_row(group, by, all_frames=False) for group in groups]
+
+
+@pytest.mark.parametrize(
+    "function, shown",
+    [
+        (
+            "at::native::copy_(at::Tensor&, std::function<void (int)> const&) const",
+            "at::native::copy_",
+        ),
+        ("foo::{lambda(int)#1}::operator()(int) const", "foo::{lambda(int)#1}::operator()"),
+        ("torch::unwind::unwind()", "torch::unwind::unwind"),
+        ("plain", "plain"),
+        ("broken)", "broken)"),
+        ("(all)", "(all)"),
+        ("??", "??"),
+    ],
+)
+def test_functions_of_shared_libraries(function: str, shown: str) -> None:
+    """How far into the library it is, is no line; and signatures are long."""
+    for file in ("/site/torch/lib/libtorch_cpu.so", "/lib/libc.so.6"):
+        place = place_of(Frame(function, file, 34082790))
+        assert (place.function, place.file, place.line) == (shown, file, 0)
+    assert place_of(Frame(function, "x.py", 7)).line == 7

@@ -425,7 +425,7 @@ def pool_label(pool: tuple[int, int] | None) -> str:
     if pool == (0, 0):
         return "default pool"
     first, second = pool
-    kind = "graph pool" if first else "MemPool"
+    kind = "graph pool" if first else "user pool"
     return f"{kind} {first}:{second}"
 
 

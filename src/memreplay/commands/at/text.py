@@ -159,7 +159,7 @@ def _life_pairs(one: FoundAllocation) -> list[tuple[str, str]]:
     pairs = [("block", there), ("lives", lived), ("made at", one.label)]
     if one.freed_at is not None:
         at = place_of(one.freed_at)
-        pairs.append(("freed at", f"{at.function}  {at.file}:{at.line}"))
+        pairs.append(("freed at", f"{at.function}  {at.file}" + (f":{at.line}" if at.line else "")))
     return pairs
 
 

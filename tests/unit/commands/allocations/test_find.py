@@ -344,7 +344,7 @@ def test_by_pool_and_of_one_pool() -> None:
     builder.free_completed(512, 100, pool_id=(0, 1), stream=7)
     found = only(builder, by="pool")
     assert [(one.label, one.pool, one.sums.count) for one in found.groups] == [
-        ("MemPool 0:1", (0, 1), 1),
+        ("user pool 0:1", (0, 1), 1),
         ("default pool", (0, 0), 1),
     ]
     found = only(builder, by="stream", threshold=1)

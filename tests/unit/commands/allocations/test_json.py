@@ -14,7 +14,7 @@ from tests.unit.commands.allocations.test_text import EMPTY, FOUND, REPORT, TIME
 from tests.unit.commands.results import GIB
 from tests.unit.render.schemas import check_against
 
-POOL = grouped(Group(label="MemPool 0:1", bytes=GIB, count=9, share=0.1), TOTAL, pool=(0, 1))
+POOL = grouped(Group(label="user pool 0:1", bytes=GIB, count=9, share=0.1), TOTAL, pool=(0, 1))
 NO_POOL = grouped(Group(label="(pool not known)", bytes=GIB, count=9, share=0.1), TOTAL, pool=None)
 STREAM = grouped(Group(label="stream 7", bytes=GIB, count=9, share=0.1), TOTAL, stream=7)
 SIZE = grouped(

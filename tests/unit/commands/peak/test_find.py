@@ -237,7 +237,7 @@ def test_names_of_pools_and_streams() -> None:
     assert labels(two_pools(), "stream") == [("default stream", 700, 1), ("stream 7", 90, 1)]
     (device,) = peak_report(two_pools(), by="pool").devices
     assert [part.pool for part in device.parts] == [(0, 0), (3, 0), (0, 2)]
-    assert part_label(device.parts[2], "pool") == "MemPool 0:2"
+    assert part_label(device.parts[2], "pool") == "user pool 0:2"
     assert [part.peak_bytes for part in device.parts] == [700, 90, 100]
 
 
