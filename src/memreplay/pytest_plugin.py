@@ -279,7 +279,8 @@ def _wanted(item: pytest.Item, marker: pytest.Mark) -> tuple[Budget, Path | None
             f"{item.nodeid}: {where}: {', '.join(unused)} is of dry runs: give dryrun=True, too"
         )
     try:
-        budget = budget_of(limits, where)
+        # Of a dry run it is much to say that it fits.
+        budget = budget_of(limits or ({"no_oom": True} if dry else {}), where)
     except UsageError as error:
         raise pytest.UsageError(f"{item.nodeid}: {error}") from None
     if budget.needs_base and baseline is None:

@@ -131,6 +131,18 @@ def test_a_dry_run_that_cannot_be(tmp_path: Path) -> None:
     assert "memreplay: error: " in ran.stderr
 
 
+def test_what_a_dry_run_is_told(tmp_path: Path) -> None:
+    """The command's own words where one of them is no good."""
+    for more, words in (
+        ({"memory": "1 TiB", "gpus": "99"}, "99 is not in the range"),
+        ({"timeout": "soon"}, "'soon' is not a valid float"),
+        ({"memory": "little"}, "little"),
+        ({"settings": "a:b", "gpu": "A9"}, "no card is known as 'A9'"),
+    ):
+        ran = act(tmp_path, dryrun="true", **more)
+        assert (ran.code, words in ran.stderr) == (2, True), ran.stderr
+
+
 def test_it_fails(tmp_path: Path) -> None:
     (tmp_path / "gpt").mkdir()
     (tmp_path / "gpt" / "model.py").touch()

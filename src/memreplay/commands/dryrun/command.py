@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 EXIT_CODES = (
     "Exit codes: 0 it fits, 1 it runs out of memory or is over a limit, 2 wrong usage or no torch"
-    " with CUDA, 5 the program used no GPU, 6 the program failed by itself or was stopped."
+    " with CUDA, 5 the program used no GPU, 6 the program failed by itself or was stopped, or a"
+    " process did not say what it took."
 )
 
 
@@ -93,13 +94,13 @@ Examples:
 )
 @click.option(
     "--max-entries",
-    type=click.IntRange(min=1),
+    type=click.IntRange(min=1, max=2**62),
     metavar="N",
     help="Keep the last N events alone (default: all).",
 )
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=click.FloatRange(min=0, min_open=True, max=10**9),
     metavar="SECONDS",
     help="Stop the program after so long, and tell of what it did until then.",
 )
