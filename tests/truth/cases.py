@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+from memreplay.dryrun import cards
+
 PROGRAMS = Path(__file__).parent / "programs"
 
 EXPANDABLE = "expandable_segments:True"
@@ -16,10 +18,13 @@ COLLECTED = "garbage_collection_threshold:0.4"
 SEGMENTS = "large_segment_size_mb:40"
 ALL = f"{POWERS},{SPLIT},{COLLECTED}"
 
-SMALL = f"bytes={3 << 30}"
-T4 = "bytes=15655829504;major=7;minor=5;sms=40"
-LAGGING = "lag=7"
-TWO = "count=2"
+# A card of dryrun/cards.py, and what is other about it.
+A100 = "A100-80"
+SMALL = f"{A100};bytes={3 << 30};context=0"
+T4 = "T4"
+LAGGING = f"{A100};lag=7"
+TWO = f"{A100};count=2"
+OTHERS = ("A10G", "L4", "RTX4090", "H100", "H200", "B200", "RTX5090")
 
 NOT_FROM_THE_START = {"late"}
 
@@ -45,7 +50,10 @@ class Case(NamedTuple):
 
     def told(self, cuda: int) -> dict[str, object]:
         """What the server is told of it."""
-        environment = {"MEMREPLAY_GPU": f"cuda={cuda};{self.card}"}
+        key, _, other = (self.card or A100).partition(";")
+        environment = cards.environment(cards.find(key), cuda=cuda)
+        if other:  # of what stands twice the first counts
+            environment["MEMREPLAY_GPU"] = f"{other};{environment['MEMREPLAY_GPU']}"
         if self.settings:
             environment["PYTORCH_ALLOC_CONF"] = self.settings
             environment["PYTORCH_CUDA_ALLOC_CONF"] = self.settings
@@ -103,6 +111,7 @@ CASES = [
     Case("streams", ""),
     Case("pinned", "", LAGGING),
     Case("gpt", "", T4),
+    *(Case("gpt_autocast", "", card) for card in OTHERS),
     Case("gpt", "", entries=1500),
     Case("streams", EXPANDABLE, LAGGING, entries=200),
     Case("serving", "", entries=400),

@@ -52,6 +52,8 @@ def run(case: dict[str, Any]) -> None:
     status = 1
     try:
         os.environ.update(case["environment"])
+        # The recording has read its own when torch was imported.
+        sys.modules["memreplay_recording"].TOLD.update(case["environment"])
         torch.cuda._lazy_call(told.begin)
         program(case["program"])
         told.end(os.path.join(os.environ["MEMREPLAY_DRYRUN"], f"{os.getpid()}.truth"))

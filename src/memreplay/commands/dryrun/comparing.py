@@ -90,22 +90,21 @@ def _file(output: str, name: str) -> str:
 
 def comparison_document(found: DryrunComparison) -> Document:
     """A row a run, in the order in which they were asked for."""
-    from memreplay.commands.dryrun.text import VERDICTS
-    from memreplay.render.document import Row, Table
+    from memreplay.commands.dryrun.text import verdict_words, warnings_of
+    from memreplay.render.document import Note, Row, Table
     from memreplay.render.fit import clean
     from memreplay.render.units import size
 
     rows = []
+    notes = []
     for run in found.runs:
         one = run.report
         if one is None:
-            rows.append(
-                Row((clean(run.name), "-", "-", "-", "-", clean(run.error or "")), style="warning")
-            )
+            rows.append(Row((clean(run.name), "-", "-", "-", "-", "not run"), style="warning"))
+            notes.append(Note(f"{clean(run.name)}: {clean(run.error or '')}", "warning"))
             continue
         devices = [device for process in one.processes for device in process.devices]
         allocated = max((device.allocated_peak_bytes for device in devices), default=0)
-        words = VERDICTS[one.verdict] if one.outcome != "out_of_memory" else "out of memory"
         rows.append(
             Row(
                 (
@@ -114,10 +113,12 @@ def comparison_document(found: DryrunComparison) -> Document:
                     size(one.peak_bytes),
                     size(one.spare_bytes) if one.outcome == "ended" else "-",
                     "yes" if one.exact else "no",
-                    words,
+                    verdict_words(one),
                 ),
                 style="plain" if one.verdict == "fits" else "warning",
             )
         )
+        notes += [Note(f"{clean(run.name)}: {words}", "warning") for words in warnings_of(one)]
     titles = ("run", "allocated", "reserved", "to spare", "exact", "verdict")
-    return (Table(titles, ("left", "right", "right", "right", "left", "left"), tuple(rows)),)
+    table = Table(titles, ("left", "right", "right", "right", "left", "left"), tuple(rows))
+    return (table, *notes)

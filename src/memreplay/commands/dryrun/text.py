@@ -13,12 +13,6 @@ from memreplay.render.document import Block, Document, Note, Pairs, Row, Table
 from memreplay.render.fit import clean
 from memreplay.render.units import count, counted, size
 
-VERDICTS = {
-    "fits": "fits",
-    "does_not_fit": "does not fit",
-    "over_budget": "over its budget",
-    "not_known": "not known: the program did not run to its end",
-}
 _MOST_PLACES = 5
 _MOST_RANKS = 16
 
@@ -50,6 +44,16 @@ def verdict_line(report: DryrunReport) -> str:
     return f"fits{known}: {peak} of {_card(report)}, {size(report.spare_bytes)} to spare"
 
 
+def verdict_words(report: DryrunReport) -> str:
+    """The same in short, for a table of several runs."""
+    if report.outcome != "ended":
+        outcomes = {"out_of_memory": "out of memory", "timed_out": "stopped"}
+        return outcomes.get(report.outcome, report.outcome)
+    if report.verdict == "fits":
+        return "fits" if _all_known(report) else "fits, as far as is known"
+    return report.verdict.replace("_", " ")
+
+
 def _all_known(report: DryrunReport) -> bool:
     """Whether nothing is left out: reads of values may be of no consequence."""
     sizes = any(one.sizes for one in report.reads)
@@ -61,7 +65,7 @@ def dryrun_document(report: DryrunReport) -> Document:
     blocks: list[Block] = [Pairs(tuple(_pairs(report)))]
     if len(report.processes) > 1:
         blocks.append(_ranks(report))
-    blocks += [Note(words, "warning") for words in _warnings(report)]
+    blocks += [Note(words, "warning") for words in warnings_of(report)]
     if report.shown is None:
         return tuple(blocks)
     if report.oom:
@@ -209,7 +213,8 @@ def _ranks(report: DryrunReport) -> Table:
     return Table(titles, ("left", "right", "right", "right", "left"), tuple(rows))
 
 
-def _warnings(report: DryrunReport) -> list[str]:
+def warnings_of(report: DryrunReport) -> list[str]:
+    """What else there is to know of it, a line each."""
     found = []
     if report.shared:
         found.append(

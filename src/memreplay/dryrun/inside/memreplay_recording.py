@@ -127,6 +127,7 @@ class Recording:
                 self.count_before(now)
                 return done
 
+            kept.__wrapped__ = reset  # type: ignore[attr-defined]
             setattr(core, name, kept)
 
     def count_before(self, then: list[dict[str, Any]]) -> None:

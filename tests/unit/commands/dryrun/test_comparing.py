@@ -12,11 +12,11 @@ from memreplay.analysis.selecting.selection import Selection
 from memreplay.commands.dryrun import comparing
 from memreplay.commands.dryrun.comparing import compare, comparison_document
 from memreplay.commands.dryrun.comparing_result import ComparedRun, DryrunComparison
-from memreplay.commands.dryrun.result import DryrunReport
+from memreplay.commands.dryrun.result import DryDevice, DryrunReport
 from memreplay.commands.dryrun.running import Asked
 from memreplay.errors import MemreplayError, NothingToTellError, UsageError
 from memreplay.render.plain import render_plain
-from tests.unit.commands.dryrun.reports import GIB, report
+from tests.unit.commands.dryrun.reports import GIB, one_process, report
 from tests.unit.commands.dryrun.test_running import ASKED
 
 FITS = report()
@@ -95,8 +95,12 @@ def test_names_that_cannot_be(run: Run) -> None:
         run(names=",".join(f"a:{i}" for i in range(65)))
 
 
+def comparison_text(*runs: ComparedRun) -> str:
+    return render_plain(comparison_document(DryrunComparison(runs=runs)), width=120)
+
+
 def table(*runs: ComparedRun) -> list[list[str]]:
-    lines = render_plain(comparison_document(DryrunComparison(runs=runs)), width=120).splitlines()
+    lines = comparison_text(*runs).splitlines()
     return [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in lines]
 
 
@@ -116,13 +120,16 @@ def test_the_table() -> None:
         ComparedRun("A10G", FAILED),
         ComparedRun("H100", None, "no\nway"),
     )
-    unknown = "not known: the program did not run to its end"
-    assert found == [
+    caught = one_process(7, DryDevice(0, GIB, GIB, GIB, GIB, 4, 1))
+    said = comparison_text(ComparedRun("T4", replace(FITS, processes=(caught,))))
+    assert "warning: T4: 4 requests failed, and the program went on" in said
+    assert r"warning: H100: no\nway" in comparison_text(ComparedRun("H100", None, "no\nway"))
+    assert found[:7] == [
         ["run", "allocated", "reserved", "to spare", "exact", "verdict"],
         ["T4", "2.0 GiB", "3.0 GiB", "12.0 GiB", "yes", "fits"],
         [r"a\x1b[1m:1", "2.0 GiB", "3.0 GiB", "-1.0 GiB", "yes", "does not fit"],
         ["L4", "2.0 GiB", "3.0 GiB", "-", "yes", "out of memory"],
         ["L40S", "2.0 GiB", "3.0 GiB", "12.0 GiB", "no", "fits"],
-        ["A10G", "2.0 GiB", "3.0 GiB", "-", "yes", unknown],
-        ["H100", "-", "-", "-", "-", r"no\nway"],
+        ["A10G", "2.0 GiB", "3.0 GiB", "-", "yes", "failed"],
+        ["H100", "-", "-", "-", "-", "not run"],
     ]
