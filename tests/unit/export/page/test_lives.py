@@ -1,0 +1,107 @@
+"""Tests of export/page/lives.py: the allocations of a page, against the oracle and the measures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+import memreplay as mr
+import memreplay._core as _core
+from memreplay.analysis.groups.dimensions import Dimensions
+from memreplay.export.page.lives import Lives, lives
+from memreplay.snapshot.model import MeasureName
+from tests import build, oracle
+from tests.build import SnapshotBuilder
+from tests.compare import stack_of
+from tests.conftest import SNAPSHOTS
+from tests.strategies import traces
+
+ENDS: dict[MeasureName, tuple[str, str]] = {
+    "requested": ("end", "requested"),
+    "held": ("let_go", "requested"),
+    "active": ("end", "block"),
+    "allocated": ("let_go", "block"),
+}
+
+
+def found(snap: mr.Snapshot, device: int) -> Lives:
+    return lives(snap, snap.replay(device), Dimensions(snap))
+
+
+def usage(those: Lives, measure: MeasureName, events: int) -> list[int]:
+    """Bytes after each event, by a sum of differences."""
+    end, n_bytes = (getattr(those, name) for name in ENDS[measure])
+    changes = np.zeros(events + 2, dtype=np.int64)
+    np.add.at(changes, those.begin + 1, n_bytes)
+    np.add.at(changes, np.maximum(end, those.begin) + 1, -n_bytes)
+    return [int(one) for one in np.cumsum(changes)[1 : events + 1]]
+
+
+def check(snap: mr.Snapshot) -> None:
+    for device in snap.devices:
+        replay = snap.replay(device)
+        those = found(snap, device)
+        columns = [column for column in those if isinstance(column, np.ndarray)]
+        rows = {len(column) for column in columns}
+        assert (len(columns), rows) == (9, {replay.allocations + replay.carried_blocks})
+        assert np.all(np.diff(those.begin) >= 0)
+        for measure in ENDS:
+            want = np.asarray(replay.measure(measure).native.usage()).tolist()
+            assert usage(those, measure, replay.events) == want, measure
+
+
+@given(traces())
+def test_they_add_up_to_every_measure(snapshot: Any) -> None:
+    check(mr.open(build.dump(snapshot)))
+
+
+@pytest.mark.parametrize("path", SNAPSHOTS, ids=lambda path: path.name)
+def test_of_real_snapshots(path: Path) -> None:
+    check(mr.open(path))
+
+
+@given(traces())
+def test_they_are_those_of_the_oracle(snapshot: Any) -> None:
+    snap = mr.open(build.dump(snapshot))
+    for device in snap.devices:
+        those, events = found(snap, device), snap.replay(device).events
+        rows = zip(those.begin, those.end, those.requested, those.stack, strict=True)
+        mine = [
+            (int(begin), int(end), int(size), stack_of(snap, int(stack)))
+            for begin, end, size, stack in rows
+        ]
+        theirs = [
+            (
+                one.alloc_index,
+                events if one.free_index is None else one.free_index,
+                one.size,
+                one.frames,
+            )
+            for one in oracle.replay(snapshot, device).lifetimes
+        ]
+        assert sorted(mine) == sorted(theirs)
+
+
+def test_who_they_are_of() -> None:
+    made = SnapshotBuilder()
+    made.alloc(0x1000, 100, frames=[("step", "/site/torch/optim/adam.py", 3)], stream=5)
+    made.alloc(0x2000, 700, pool_id=(0, 2))
+    made.event("free_requested", 0x1000, 100)
+    made.event("free_completed", 0x1000, 100)
+    made.segment(0x7000, 1 << 21, stream=9, blocks=[made.block(0x7000, 512, 300)])
+    snap = mr.open(build.dump(made.build()))
+    those = found(snap, 0)
+    assert those.begin.tolist() == [-1, 0, 1]
+    assert those.end.tolist() == [4, 3, 4]
+    assert those.let_go.tolist() == [4, 2, 4]
+    assert those.requested.tolist() == [300, 100, 700]
+    assert [those.streams[one] for one in those.stream] == [9, 5, 0]
+    assert those.streams[-1] is None
+    names = [Dimensions(snap).rules.name(int(code)) for code in those.category]
+    assert names[1] == "optimizer state"
+    pools = [None if one == _core.ABSENT_ID else snap.pool_id(int(one)) for one in those.pool]
+    assert pools[2] == (0, 2)
