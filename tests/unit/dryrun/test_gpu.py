@@ -425,7 +425,7 @@ def places(gpu: Any) -> list[tuple[str, int]]:
 
 def test_reads_of_unknown_values_are_counted(tmp_path: Path) -> None:
     gpu = load(tmp_path, CARD)
-    assert gpu.memreplay_count_places(1) == 1
+    gpu.memreplay_count_places(1)
     at, here = malloc(gpu, MIB), ctypes.create_string_buffer(b"12345678", 8)
     back = ctypes.create_string_buffer(8)
 
@@ -524,9 +524,9 @@ LAUNCHES = """
 #include <string.h>
 typedef unsigned long u64;
 int cudaLaunchKernel(const void *, u64, unsigned, u64, unsigned, void **, u64, void *);
-int cudaGraphLaunch(void *, void *), memreplay_count_places(int), cudaMalloc(void **, u64);
+int cudaGraphLaunch(void *, void *), cudaMalloc(void **, u64);
 int cudaMemcpy(void *, const void *, u64, int);
-void memreplay_block(u64, int), memreplay_touch(const u64 *, u64);
+void memreplay_count_places(int), memreplay_block(u64, int), memreplay_touch(const u64 *, u64);
 const char *memreplay_place(int, u64 *);
 struct given { char before[40]; void *one; };
 /* As nvcc makes it: the arguments' values are this function's own. */
@@ -586,24 +586,15 @@ int main(void) {
 @pytest.mark.parametrize("optimized", ["-O0", "-O2"])
 def test_the_blocks_that_a_kernel_was_given(tmp_path: Path, optimized: str) -> None:
     made = compile_(tmp_path, LAUNCHES, "launches", optimized, str(built("_gpu")))
-    # Python's functions, which tell where a read was, are not there.
-    python = compile_(tmp_path, NO_PYTHON, "libnone.so", "-shared", "-fPIC")
+    # No Python is there to say where a read was: they are counted all the same.
     done = subprocess.run(
         [made],
-        env={**os.environ, "LD_PRELOAD": f"{python}:{built('_gpu')}"},
+        env={**os.environ, "LD_PRELOAD": str(built("_gpu"))},
         check=True,
         capture_output=True,
         text=True,
     )
     assert done.stdout == "010 001 000 011 "
-
-
-NO_PYTHON = """
-#define NONE(name) void *name(void) { return 0; }
-NONE(PyGILState_Ensure) NONE(PyGILState_Release) NONE(PyEval_GetFrame) NONE(PyFrame_GetBack)
-NONE(PyFrame_GetCode) NONE(PyFrame_GetLineNumber) NONE(PyObject_GetAttrString)
-NONE(PyUnicode_AsUTF8) NONE(Py_DecRef) NONE(PyErr_Clear)
-"""
 
 
 def test_the_context_takes_its_part_of_the_card(tmp_path: Path) -> None:

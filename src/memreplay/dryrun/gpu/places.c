@@ -25,7 +25,7 @@ static int n_places;
 static uint16_t slots[SLOTS]; /* the place of a text, by its hash, and 1; 0 for none */
 static int counting;
 
-/* What Python offers to whom it runs in; none of it where it is not there. */
+/* What Python offers to whom it runs in. Without all of it (before 3.9) places are not known. */
 static struct {
     int (*take_lock)(void);
     void (*give_lock)(int);
@@ -38,6 +38,8 @@ static struct {
     void (*let_go)(void *object);
     void (*no_error)(void);
 } python;
+
+static int python_is_there;
 
 static int find_python(void) {
     *(void **)&python.take_lock = dlsym(RTLD_DEFAULT, "PyGILState_Ensure");
@@ -71,6 +73,8 @@ static size_t append_name(char *into, size_t at, void *code, const char *name) {
 
 /* Three lines a frame: the file, its line, the function. */
 static void append_frames(char *into, size_t at) {
+    if (!python_is_there)
+        return;
     int locked = python.take_lock();
     void *borrowed = python.frame(), *frame = borrowed;
     for (int i = 0; frame && i < FRAMES; i++) {
@@ -140,9 +144,9 @@ void count_place(const char *operator, int sizes) {
 }
 
 /* Begins to count anew, or ends: while Python ends nobody may ask it for its stack. */
-API int memreplay_count_places(int whether) {
-    if (whether && !find_python())
-        return 0;
+API void memreplay_count_places(int whether) {
+    if (whether)
+        python_is_there = find_python();
     pthread_mutex_lock(&lock);
     while (whether && n_places)
         free(places[--n_places].text);
@@ -152,7 +156,6 @@ API int memreplay_count_places(int whether) {
     }
     pthread_mutex_unlock(&lock);
     __atomic_store_n(&counting, whether, __ATOMIC_RELEASE);
-    return 1;
 }
 
 /* The text of a place: the operator, whether it makes sizes, then its frames from the innermost on, a
