@@ -26,7 +26,8 @@ Make = Callable[[int], tuple[str, bytes]]
 Check = Callable[[bytes], str]
 
 FORK = multiprocessing.get_context("fork")  # a worker begins with everything loaded
-CPU_SECONDS = 5.0
+# All commands over all devices of an input, under sanitizers: of 41 devices that is some 6 s.
+CPU_SECONDS = 10.0
 PAGE = os.sysconf("SC_PAGESIZE")
 POLL = 0.05
 NAMED = re.compile(r"SUMMARY: .*|.*runtime error: .*|Fatal Python error: .*")
