@@ -65,7 +65,7 @@ def dryrun_report(
             if outcome == "out_of_memory":
                 ooms = _ooms(snap, selection)
     reads, workspaces, unanswered = reads_of(ended), workspaces_of(ended), unanswered_of(ended)
-    lost = any(one.replaced or one.last_call is not None for one in processes)
+    lost = any(one.lost for one in processes)
     return DryrunReport(
         command=tuple(command),
         card=DryCard(

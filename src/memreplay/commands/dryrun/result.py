@@ -68,6 +68,11 @@ class DryProcess(Record, frozen=True):
     devices: tuple[DryDevice, ...]
     """The cards that it used."""
 
+    @property
+    def lost(self) -> bool:
+        """Whether it ended, or became another program, without saying what it took."""
+        return self.replaced or self.last_call is not None
+
 
 class ValueRead(Record, frozen=True):
     """Values that the program read from the card, where all of them were zeros."""

@@ -161,7 +161,7 @@ def _not_known(report: DryrunReport) -> list[str]:
             lines += [f"  {_place(one)}" for one in reads[:_MOST_PLACES]]
             if len(reads) > _MOST_PLACES:
                 lines.append(f"  and {counted(len(reads) - _MOST_PLACES, 'more place')}")
-    if lost := sum(one.replaced or one.last_call is not None for one in report.processes):
+    if lost := sum(one.lost for one in report.processes):
         who = "a process ended without saying what it took"
         if lost > 1:
             who = f"{count(lost)} processes ended without saying what they took"
