@@ -8,16 +8,38 @@ export type Measure = (typeof MEASURES)[number];
 /** Those that allocations add up to. */
 export type LifeMeasure = Exclude<Measure, 'reserved'>;
 
+/** The ways to group allocations, as the command line's `--by` has them. */
+export const WAYS = [
+  'stack',
+  'frame',
+  'innermost',
+  'function',
+  'file',
+  'directory',
+  'module',
+  'category',
+  'annotation',
+  'compile_context',
+  'user_metadata',
+  'stream',
+  'pool',
+  'size',
+] as const;
+export type Way = (typeof WAYS)[number];
+
 interface LifeColumns {
   readonly begin: Coded;
   readonly life: Coded;
   readonly lag: Coded;
   readonly requested: Coded;
   readonly slack: Coded;
+  /** The number of its stack; that of stacks for none, one more for none before the recording. */
   readonly stack: Coded;
-  readonly category: Coded;
   readonly pool: Coded;
   readonly stream: Coded;
+  /** Where its block is, in units of `address_unit`, from `address_base` on; 0 where nobody knows,
+   * else one more than that. */
+  readonly address: Coded;
 }
 
 export interface PageSpan {
@@ -26,6 +48,43 @@ export interface PageSpan {
   readonly end: number | null;
   readonly start_us: number;
   readonly end_us: number | null;
+}
+
+/** The groups of a device by one way. Ways that say nothing of a snapshot (one group, which stands
+ * for "none") are left out. */
+export interface PageGroups {
+  readonly way: Way;
+  /** Of each group the lines that it is called by, as places in the snapshot's `texts`: its name,
+   * and for stacks the callers below it, as `memreplay peak` shows them. */
+  readonly lines: readonly (readonly number[])[];
+  /** Of each stack its group; behind the stacks that of allocations without one, and that of those
+   * without one that were there before the recording. Null where stacks do not decide it. */
+  readonly of_stacks: Coded | null;
+  /** Of each allocation its group, where stacks do not decide it. Both are null for sizes, whose
+   * group is the number of bits of the bytes (0 for 0 bytes, 64 groups), by the measure. */
+  readonly of_lives: Coded | null;
+}
+
+/** Pieces of segments: [begin, end) in events as allocations have them. A segment that is mapped bit
+ * by bit (expandable) has a row for each piece; an address never stands in two at once. */
+export interface SegmentColumns {
+  readonly begin: Coded;
+  readonly life: Coded;
+  readonly address: Coded;
+  readonly size: Coded;
+  /** The segment that a piece belongs to: pieces of one number are shown as one. */
+  readonly segment: Coded;
+  readonly pool: Coded;
+  readonly stream: Coded;
+}
+
+export interface PageMark {
+  readonly kind: 'oom' | 'snapshot' | 'step';
+  readonly text: string;
+  /** The moment after it. */
+  readonly moment: number;
+  /** Of a step where it ends. */
+  readonly end: number | null;
 }
 
 export interface PageDevice {
@@ -41,13 +100,49 @@ export interface PageDevice {
   readonly time: Coded | null;
   readonly first_us: number | null;
   readonly spans: readonly PageSpan[];
+  readonly marks: readonly PageMark[];
+  readonly groups: readonly PageGroups[];
+  readonly address_base: string;
+  readonly address_unit: number;
+  readonly segments: SegmentColumns | null;
+  /** Whether the numbers of a measure are exact, and what keeps them from it. */
+  readonly exactness: Readonly<Record<Measure, 'exact' | 'estimated'>>;
+  readonly reasons: readonly string[];
   readonly peaks: Readonly<Record<Measure, number>>;
 }
 
-export interface PageData {
+/** A block of a report, as render/document.py has them; cells are texts, or places in code. */
+export type ReportBlock =
+  | { readonly kind: 'heading'; readonly text: string }
+  | { readonly kind: 'pairs'; readonly rows: readonly (readonly [string, string])[] }
+  | {
+      readonly kind: 'table';
+      readonly titles: readonly string[];
+      readonly aligns: readonly ('left' | 'right')[];
+      readonly rows: readonly { readonly cells: readonly string[]; readonly below: readonly string[] }[];
+    }
+  | { readonly kind: 'note'; readonly text: string; readonly warning: boolean };
+
+/** A page: one snapshot, two that are compared, or the ranks of a run. */
+export interface Page {
   readonly schema: 'memreplay.page/1';
-  readonly file: string;
   readonly version: string;
+  readonly title: string;
+  readonly kind: 'one' | 'compare' | 'ranks';
+  readonly snapshots: readonly PageData[];
+  /** What `memreplay diff` says of two snapshots: its text as blocks. */
+  readonly diff: readonly ReportBlock[] | null;
+}
+
+/** A snapshot of a page. Its columns stand beside it, in base64. */
+export interface PageData {
+  /** What it is called on the page: its file's name, or its rank. */
+  readonly name: string;
+  readonly file: string;
+  /** The page of `memreplay report`; null for ranks. */
+  readonly report: readonly ReportBlock[] | null;
+  /** What is wrong with the file as a whole (it is cut off, …). */
+  readonly notes: readonly string[];
   readonly texts: readonly string[];
   readonly frame_function: Coded;
   readonly frame_file: Coded;
@@ -55,7 +150,6 @@ export interface PageData {
   readonly stack_frames: Coded;
   readonly frames: Coded;
   readonly stack_code: Coded;
-  readonly categories: readonly string[];
   readonly devices: readonly PageDevice[];
   readonly bytes: number;
 }

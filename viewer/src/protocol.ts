@@ -1,0 +1,238 @@
+// What the page asks of its worker, and what it is told: plain values and typed arrays only, as they
+// cross from one thread to the other. Bytes are exact everywhere; nothing here is text for people.
+
+import type { Measure, Way } from './core/page.js';
+
+/** A device of a snapshot: both are places in the lists of the page. */
+export interface Place {
+  readonly snapshot: number;
+  readonly device: number;
+}
+
+/** `event`: x is a moment. Moment m is after m events of the device (0: before the first one).
+ * `time`: x is microseconds since the device's first event. */
+export type Axis = 'event' | 'time';
+
+/** [from, to) along the axis; real numbers, from < to. */
+export interface Span {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** Allocations to count: all that are met by everything given. */
+export interface Filter {
+  /** A regular expression, met by an allocation with a frame whose function, `file:line` or
+   * `file:function` matches it, as `--include` of the command line. */
+  readonly include?: string;
+  /** Only those of this group, by a way. */
+  readonly way?: Way;
+  readonly group?: number;
+}
+
+/** Of each column of pixels the least and the most bytes of all moments in it. Where a column has no
+ * event they are those of the moment that lasts. NaN where nothing is (before the start, behind the
+ * end). */
+export interface Curve {
+  readonly low: Float64Array;
+  readonly high: Float64Array;
+}
+
+export interface CurveQuery {
+  readonly place: Place;
+  readonly measure: Measure;
+  readonly axis: Axis;
+  readonly span: Span;
+  readonly columns: number;
+}
+
+export interface Peak {
+  readonly moment: number;
+  readonly bytes: number;
+}
+
+export interface PictureQuery {
+  readonly place: Place;
+  readonly measure: Exclude<Measure, 'reserved'>;
+  readonly axis: Axis;
+  readonly span: Span;
+  /** Bytes [low, high) from the bottom to the top. */
+  readonly low: number;
+  readonly high: number;
+  readonly width: number;
+  readonly height: number;
+  readonly colour: Colouring;
+  /** Drawn as they are; all others are faded. */
+  readonly highlight: Filter | null;
+}
+
+export interface Colouring {
+  readonly way: Way;
+  /** The groups that have a colour of their own: [group, colour as 0xRRGGBB]. */
+  readonly colours: readonly (readonly [number, number])[];
+  /** What the others are coloured in turn with, by the number of their group. */
+  readonly others: readonly number[];
+  readonly background: number;
+}
+
+export interface Picture {
+  /** RGBA, row by row from the top. */
+  readonly pixels: Uint8ClampedArray;
+  /** Who is seen in each pixel, row by row from the top: the number of an allocation; -1: nobody. */
+  readonly ids: Int32Array;
+  /** The moment that each column shows. */
+  readonly moments: Int32Array;
+}
+
+export interface Allocation {
+  readonly id: number;
+  /** The event that made it (numbers of the device's trace, as the command line has them); null for
+   * what was there before. */
+  readonly made: number | null;
+  readonly freed: number | null;
+  /** The event that asked for the free; null where none did. */
+  readonly asked: number | null;
+  readonly madeUs: number | null;
+  readonly freedUs: number | null;
+  readonly requested: number;
+  readonly block: number;
+  readonly address: string;
+  readonly stack: number;
+  /** Its group by each way. */
+  readonly groups: Readonly<Partial<Record<Way, number>>>;
+  readonly stream: string | null;
+  readonly pool: string | null;
+}
+
+export interface Holder {
+  readonly group: number;
+  readonly bytes: number;
+  readonly count: number;
+}
+
+export interface Holders {
+  /** All that the filter lets through, and all there is. Those of the groups add up to `bytes`. */
+  readonly bytes: number;
+  readonly count: number;
+  readonly allBytes: number;
+  readonly allCount: number;
+  /** The largest first; of equal ones the lower number. */
+  readonly groups: readonly Holder[];
+}
+
+/** What changed from one moment to a later one, by group: net is came less went. Allocations that
+ * both came and went in between are not in it. */
+export interface Changed extends Holder {
+  readonly came: number;
+  readonly cameCount: number;
+  readonly went: number;
+  readonly wentCount: number;
+}
+
+export interface HoldersQuery {
+  readonly place: Place;
+  readonly measure: Exclude<Measure, 'reserved'>;
+  readonly moment: number;
+  readonly way: Way;
+  readonly filter: Filter | null;
+}
+
+/** A tree of calls, in the order of its lines: a node, then all that is below it. */
+export interface Tree {
+  /** Of each node its parent, -1 for the root, which is node 0. */
+  readonly parent: Int32Array;
+  readonly depth: Int32Array;
+  /** What it is called: a frame of the snapshot; -1 the root, -2 what has no stack, -3 what was there
+   * before the recording and has none. */
+  readonly frame: Int32Array;
+  readonly bytes: Float64Array;
+  /** Bytes of its own, not of a child. */
+  readonly own: Float64Array;
+  readonly count: Int32Array;
+}
+
+export interface TreeQuery {
+  readonly place: Place;
+  readonly measure: Exclude<Measure, 'reserved'>;
+  readonly moment: number;
+  /** The outermost call first, or the one that allocated. */
+  readonly root: 'outermost' | 'innermost';
+  /** All frames, or those of the user's code and libraries (see `stack_code`). */
+  readonly frames: 'all' | 'code';
+  readonly filter: Filter | null;
+  /** Nodes with fewer bytes are left out; their bytes stay in their parents. */
+  readonly least: number;
+}
+
+export type SortKey = 'bytes' | 'made' | 'life' | 'address';
+
+export interface LiveQuery {
+  readonly place: Place;
+  readonly measure: Exclude<Measure, 'reserved'>;
+  readonly moment: number;
+  readonly filter: Filter | null;
+  readonly sort: SortKey;
+  readonly descending: boolean;
+  readonly offset: number;
+  readonly limit: number;
+}
+
+export interface LiveRows {
+  readonly total: number;
+  readonly bytes: number;
+  readonly rows: readonly Allocation[];
+}
+
+export interface MapBlock {
+  /** The number of an allocation; -1: nobody knows. */
+  readonly id: number;
+  readonly offset: number;
+  readonly size: number;
+  readonly requested: number;
+  /** Its free was asked for and is not done yet. */
+  readonly awaiting: boolean;
+}
+
+export interface MapSegment {
+  readonly address: string;
+  readonly size: number;
+  readonly pool: string | null;
+  readonly stream: string | null;
+  readonly active: number;
+  readonly largestFree: number;
+  readonly blocks: readonly MapBlock[];
+}
+
+export interface SegmentMap {
+  readonly reserved: number;
+  readonly active: number;
+  readonly segments: readonly MapSegment[];
+}
+
+/** All that the worker answers. Each throws an Error whose message is for people. */
+export interface Engine {
+  /** Inflates a snapshot's columns; all other questions about it do so too, if it was not done. */
+  open(snapshot: number): void;
+  curve(query: CurveQuery): Curve;
+  /** The highest separate peaks within moments [from, to), the highest first. */
+  peaks(place: Place, measure: Measure, from: number, to: number, most: number): readonly Peak[];
+  /** The moment at a place on the axis, and the other way round. */
+  momentAt(place: Place, axis: Axis, x: number): number;
+  xOf(place: Place, axis: Axis, moment: number): number;
+  /** Bytes at a moment by every measure. */
+  bytesAt(place: Place, moment: number): Readonly<Record<Measure, number>>;
+  picture(query: PictureQuery): Picture;
+  allocation(place: Place, id: number): Allocation;
+  holders(query: HoldersQuery): Holders;
+  between(query: HoldersQuery, later: number): readonly Changed[];
+  tree(query: TreeQuery): Tree;
+  /** The other snapshot's tree less this one's, for the same kind of root; nodes are matched by what
+   * their frames are called (function and file, not the line). Frames are of the snapshot that
+   * `frameOf` says: 0 of this one, 1 of the other. */
+  treeOfDifferences(
+    before: TreeQuery,
+    after: TreeQuery,
+  ): Tree & { readonly before: Float64Array; readonly frameOf: Uint8Array };
+  live(query: LiveQuery): LiveRows;
+  /** Segments and blocks at a moment. */
+  map(place: Place, moment: number): SegmentMap;
+}
