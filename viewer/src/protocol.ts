@@ -208,10 +208,9 @@ export interface SegmentMap {
   readonly segments: readonly MapSegment[];
 }
 
-/** All that the worker answers. Each throws an Error whose message is for people. */
+/** All that the worker answers of snapshots that it has opened. Each throws an Error whose message is
+ * for people. Arrays in answers are new ones: they leave the worker. */
 export interface Engine {
-  /** Inflates a snapshot's columns; all other questions about it do so too, if it was not done. */
-  open(snapshot: number): void;
   curve(query: CurveQuery): Curve;
   /** The highest separate peaks within moments [from, to), the highest first. */
   peaks(place: Place, measure: Measure, from: number, to: number, most: number): readonly Peak[];
