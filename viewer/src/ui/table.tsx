@@ -1,0 +1,137 @@
+// A table that is as long as it likes: rows are made when they come into view.
+
+import {
+  elementScroll,
+  observeElementOffset,
+  observeElementRect,
+  Virtualizer,
+} from '@tanstack/virtual-core';
+import type { ComponentChildren, RefObject } from 'preact';
+import { useEffect, useMemo, useReducer, useRef } from 'preact/hooks';
+
+export interface Column<Row> {
+  readonly key: string;
+  readonly title: string;
+  readonly right?: boolean;
+  /** A share of the room, as CSS grid has it. */
+  readonly width: string;
+  readonly sortable?: boolean;
+  cell(row: Row): ComponentChildren;
+}
+
+interface Props<Row> {
+  readonly label: string;
+  readonly columns: readonly Column<Row>[];
+  readonly total: number;
+  /** The row at a place; undefined: not here yet. */
+  readonly row: (index: number) => Row | undefined;
+  readonly rowHeight: number;
+  readonly sort?: { readonly key: string; readonly descending: boolean };
+  readonly onSort?: (key: string) => void;
+  readonly chosen?: (row: Row) => boolean;
+  readonly onChoose?: (row: Row) => void;
+  readonly attributes?: (row: Row) => Record<string, string | number>;
+  readonly onRange?: (first: number, last: number) => void;
+  readonly empty?: string;
+}
+
+function useVirtual(scroller: RefObject<HTMLDivElement | null>, total: number, rowHeight: number) {
+  const [, again] = useReducer((n: number) => n + 1, 0);
+  const options = {
+    count: total,
+    getScrollElement: () => scroller.current,
+    estimateSize: () => rowHeight,
+    overscan: 8,
+    observeElementRect,
+    observeElementOffset,
+    scrollToFn: elementScroll,
+    onChange: () => again(0),
+  };
+  const virtual = useMemo(() => new Virtualizer<HTMLDivElement, HTMLDivElement>(options), []);
+  virtual.setOptions(options);
+  useEffect(() => virtual._didMount(), []);
+  useEffect(() => virtual._willUpdate());
+  useEffect(() => virtual.measure(), [rowHeight]);
+  return virtual;
+}
+
+export function Table<Row>(props: Props<Row>) {
+  const { columns, total, row, rowHeight, sort, chosen } = props;
+  const scroller = useRef<HTMLDivElement>(null);
+  const virtual = useVirtual(scroller, total, rowHeight);
+  const items = virtual.getVirtualItems();
+  const first = items[0]?.index ?? 0;
+  const last = items[items.length - 1]?.index ?? 0;
+  useEffect(() => props.onRange?.(first, last), [first, last, total]);
+  const grid = { gridTemplateColumns: columns.map((one) => one.width).join(' ') };
+  const move = (event: KeyboardEvent, index: number) => {
+    const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10 }[event.key];
+    const to = event.key === 'Home' ? 0 : event.key === 'End' ? total - 1 : index + (step ?? 0);
+    if (to === index && event.key !== 'Enter' && event.key !== ' ') return;
+    event.preventDefault();
+    event.stopPropagation();
+    if (event.key === 'Enter' || event.key === ' ') {
+      const one = row(index);
+      if (one) props.onChoose?.(one);
+      return;
+    }
+    const target = Math.min(Math.max(to, 0), total - 1);
+    virtual.scrollToIndex(target);
+    requestAnimationFrame(() =>
+      scroller.current?.querySelector<HTMLElement>(`[data-index="${target}"]`)?.focus(),
+    );
+  };
+  return (
+    <div class="table" role="table" aria-label={props.label} aria-rowcount={total + 1}>
+      <div class="row head" role="row" style={grid}>
+        {columns.map((one) => (
+          <div
+            key={one.key}
+            role="columnheader"
+            class={one.right ? 'right' : ''}
+            aria-sort={
+              sort?.key === one.key ? (sort.descending ? 'descending' : 'ascending') : undefined
+            }
+          >
+            {one.sortable ? (
+              <button type="button" onClick={() => props.onSort?.(one.key)}>
+                {one.title}
+                {sort?.key === one.key ? (sort.descending ? ' ▾' : ' ▴') : ''}
+              </button>
+            ) : (
+              one.title
+            )}
+          </div>
+        ))}
+      </div>
+      <div class="scroller" ref={scroller} role="rowgroup">
+        {total === 0 && <p class="dim empty">{props.empty ?? 'nothing'}</p>}
+        <div style={{ height: `${virtual.getTotalSize()}px` }} class="long">
+          {items.map((item) => {
+            const one = row(item.index);
+            return (
+              <div
+                key={item.key}
+                role="row"
+                aria-rowindex={item.index + 2}
+                data-index={item.index}
+                tabIndex={item.index === first ? 0 : -1}
+                class={`row ${one && chosen?.(one) ? 'chosen' : ''}`}
+                style={{ ...grid, height: `${rowHeight}px`, transform: `translateY(${item.start}px)` }}
+                onClick={() => one && props.onChoose?.(one)}
+                onKeyDown={(event) => move(event, item.index)}
+                {...(one ? props.attributes?.(one) : {})}
+              >
+                {columns.map((column) => (
+                  <div key={column.key} role="cell" class={column.right ? 'right' : ''}>
+                    {one ? column.cell(one) : '…'}
+                  </div>
+                ))}
+              </div>
+            );
+          })}
+        </div>
+      </div>
+    </div>
+  );
+}
