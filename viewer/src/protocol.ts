@@ -208,9 +208,25 @@ export interface SegmentMap {
   readonly segments: readonly MapSegment[];
 }
 
+/** The frames of a snapshot: places in its `texts`, and lines. */
+export interface Frames {
+  readonly functions: Int32Array;
+  readonly files: Int32Array;
+  readonly lines: Int32Array;
+}
+
+/** The frames of one stack, innermost first. */
+export interface Stack {
+  readonly frames: Int32Array;
+  /** 1 for code of the user's or of a library, 0 for plumbing. */
+  readonly code: Uint8Array;
+}
+
 /** All that the worker answers of snapshots that it has opened. Each throws an Error whose message is
  * for people. Arrays in answers are new ones: they leave the worker. */
 export interface Engine {
+  frames(snapshot: number): Frames;
+  stack(snapshot: number, stack: number): Stack;
   curve(query: CurveQuery): Curve;
   /** The highest separate peaks within moments [from, to), the highest first. */
   peaks(place: Place, measure: Measure, from: number, to: number, most: number): readonly Peak[];
