@@ -12,19 +12,20 @@ from pathlib import Path
 
 import memreplay
 from memreplay.export.page.making import page_data
+from memreplay.export.page.pages import page_of
 from memreplay.render.record_json import render_json
 
 
 def main(folder: Path, snapshots: list[Path]) -> None:
-    """A file a snapshot: the records, and the columns in base64."""
+    """A file a snapshot: its page, and the columns of that in base64."""
     folder.mkdir(parents=True, exist_ok=True)
     for path in snapshots:
-        data, columns = page_data(memreplay.open(path))
-        page = {
-            "data": json.loads(render_json(data)),
-            "columns": base64.b64encode(columns).decode(),
+        page, columns = page_of([page_data(memreplay.open(path))])
+        written = {
+            "page": json.loads(render_json(page)),
+            "columns": [base64.b64encode(one).decode() for one in columns],
         }
-        (folder / f"{path.name}.json").write_text(json.dumps(page), encoding="utf-8")
+        (folder / f"{path.name}.json").write_text(json.dumps(written), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { Device, inflated, MEASURES, type PageData } from '../src/core/page.js';
+import { Device, inflated, MEASURES, type Page } from '../src/core/page.js';
 
 const FOLDER = process.env['MEMREPLAY_PAGES'] ?? '';
 
@@ -11,12 +11,13 @@ test('pages have the peaks that the engine has', {
   skip: FOLDER ? false : 'no pages',
 }, async () => {
   for (const name of readdirSync(FOLDER)) {
-    const page = JSON.parse(readFileSync(`${FOLDER}/${name}`, 'utf8')) as {
-      data: PageData;
-      columns: string;
+    const { page, columns } = JSON.parse(readFileSync(`${FOLDER}/${name}`, 'utf8')) as {
+      page: Page;
+      columns: string[];
     };
-    const data = await inflated(page.columns, page.data.bytes);
-    for (const said of page.data.devices) {
+    const { bytes, devices } = page.snapshots[0]!;
+    const data = await inflated(columns[0]!, bytes);
+    for (const said of devices) {
       const device = new Device(said, data);
       for (const measure of MEASURES) {
         const usage = device.usage(measure);

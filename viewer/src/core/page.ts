@@ -65,14 +65,17 @@ export interface PageGroups {
   readonly of_lives: Coded | null;
 }
 
-/** Pieces of segments: [begin, end) in events as allocations have them. A segment that is mapped bit
- * by bit (expandable) has a row for each piece; an address never stands in two at once. */
+/** Pieces of segments: from event to event as allocations have them. A segment that is mapped bit
+ * by bit (expandable) has a row for each piece; an address never stands in two at once. At every
+ * moment they add up to what is reserved. Addresses are those of allocations without the 1 that is
+ * added there. */
 export interface SegmentColumns {
   readonly begin: Coded;
   readonly life: Coded;
   readonly address: Coded;
   readonly size: Coded;
-  /** The segment that a piece belongs to: pieces of one number are shown as one. */
+  /** A number. Pieces of one number that touch are one segment, unless they have two pools that are
+   * known and differ; of those that are not known it has the pool of the others. */
   readonly segment: Coded;
   readonly pool: Coded;
   readonly stream: Coded;
@@ -81,7 +84,7 @@ export interface SegmentColumns {
 export interface PageMark {
   readonly kind: 'oom' | 'snapshot' | 'step';
   readonly text: string;
-  /** The moment after it. */
+  /** The moment after it; of a step where it begins. */
   readonly moment: number;
   /** Of a step where it ends. */
   readonly end: number | null;
@@ -104,10 +107,11 @@ export interface PageDevice {
   readonly groups: readonly PageGroups[];
   readonly address_base: string;
   readonly address_unit: number;
+  /** Null where they do not add up to what was reserved. */
   readonly segments: SegmentColumns | null;
-  /** Whether the numbers of a measure are exact, and what keeps them from it. */
+  /** Whether the numbers of a measure are exact, and what keeps them from it or is worth knowing. */
   readonly exactness: Readonly<Record<Measure, 'exact' | 'estimated'>>;
-  readonly reasons: readonly string[];
+  readonly reasons: Readonly<Record<Measure, readonly PageNote[]>>;
   readonly peaks: Readonly<Record<Measure, number>>;
 }
 
@@ -121,7 +125,12 @@ export type ReportBlock =
       readonly aligns: readonly ('left' | 'right')[];
       readonly rows: readonly { readonly cells: readonly string[]; readonly below: readonly string[] }[];
     }
-  | { readonly kind: 'note'; readonly text: string; readonly warning: boolean };
+  | { readonly kind: 'note'; readonly text: string; readonly warning: boolean }
+  /** Lines as they are: command lines, or a picture in characters. */
+  | { readonly kind: 'lines'; readonly lines: readonly string[] };
+
+/** A sentence or two; `warning`: a number may be wrong. */
+export type PageNote = Extract<ReportBlock, { readonly kind: 'note' }>;
 
 /** A page: one snapshot, two that are compared, or the ranks of a run. */
 export interface Page {

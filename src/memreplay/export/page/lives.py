@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -13,11 +12,11 @@ from memreplay.snapshot.columns import view
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from memreplay.analysis.groups.dimensions import Dimensions
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.snapshot import Snapshot
 
 _NEVER = _core.ABSENT_ID
+_EMPTY = 0  # the stack of no frames
 _GONE = _core.ABSENT_ID - 1  # an end: let go of before the first event
 
 
@@ -35,39 +34,18 @@ class Lives(NamedTuple):
     requested: NDArray[np.int64]
     block: NDArray[np.int64]
     stack: NDArray[np.int64]
-    category: NDArray[np.int64]
-    """By the numbers of `Dimensions`' rules, NO_RULE for none."""
+    """Its number; that of stacks for none, one more for none before the first event."""
     pool: NDArray[np.int64]
-    """As `Snapshot.pool_id` takes it; ABSENT_ID where it is not known."""
+    """Its class among `Replay.classes("pool")`; 0 where it is not known."""
     stream: NDArray[np.int64]
-    """A place in `streams`."""
-    streams: tuple[int | None, ...]
-    """The streams that there are; the last is None, for those that are not known."""
+    """The same of streams."""
+    address: NDArray[np.uint64]
 
 
-def lives(snap: Snapshot, replay: Replay, dimensions: Dimensions) -> Lives:
+def lives(snap: Snapshot, replay: Replay) -> Lives:
     """The allocations of one device."""
-    before, made = _carried(replay), _recorded(snap, replay)
-    keys = dimensions.keys(replay.measure("requested"), "category")
-    rows = made.pop("row")
-    of_events, of_blocks = keys.numbers(
-        array("q", rows.tobytes()), array("q", range(len(before["begin"])))
-    )
-    names = np.asarray(keys.names(), dtype=np.int64)
-    category = np.concatenate([np.asarray(of_blocks), np.asarray(of_events)]).astype(np.int64)
-    # The numbers of streams may be as large as addresses.
-    streams, stream = np.unique(
-        np.concatenate([before.pop("stream"), made.pop("stream")]), return_inverse=True
-    )
-    unknown = before.pop("no_stream") != 0
-    stream[: len(unknown)][unknown] = len(streams)
-    joined = {name: np.concatenate([before[name], made[name]]) for name in made}
-    return Lives(
-        category=names[category] if len(category) else category,
-        stream=stream.astype(np.int64),
-        streams=(*streams.tolist(), None),
-        **joined,
-    )
+    before, made = _carried(snap, replay), _recorded(snap, replay)
+    return Lives(**{name: np.concatenate([before[name], made[name]]) for name in Lives._fields})
 
 
 def _recorded(snap: Snapshot, replay: Replay) -> dict[str, NDArray[Any]]:
@@ -79,36 +57,38 @@ def _recorded(snap: Snapshot, replay: Replay) -> dict[str, NDArray[Any]]:
 
     rows = np.flatnonzero(column("action", "u1") == _core.ACTIONS.index("alloc"))
     return {
-        "row": rows.astype(np.int64),
         "begin": rows.astype(np.int64),
         "end": _moments(requested.ends(), replay)[rows],
         "let_go": _moments(replay.measure("held").native.ends(), replay)[rows],
         "requested": np.asarray(requested.weights())[rows].astype(np.int64),
         "block": np.asarray(active.weights())[rows].astype(np.int64),
-        "stack": column("stack", "u4")[rows].astype(np.int64),
-        "pool": np.asarray(replay.blocks.pools())[rows].astype(np.int64),
-        "stream": column("stream", "u8")[rows].astype(np.uint64),
+        "stack": _stacks(column("stack", "u4")[rows], snap.code.stacks),
+        "pool": np.asarray(replay.classes("pool").of_events())[rows].astype(np.int64),
+        "stream": np.asarray(replay.classes("stream").of_events())[rows].astype(np.int64),
+        "address": column("address", "u8")[rows].astype(np.uint64),
     }
 
 
-def _carried(replay: Replay) -> dict[str, NDArray[Any]]:
+def _carried(snap: Snapshot, replay: Replay) -> dict[str, NDArray[Any]]:
     requested, active = replay.measure("requested").native, replay.measure("active").native
-    # Their pool and stream are those of their segment; the last are blocks outside of every one.
-    origins = [*replay.blocks.origins(), (None, 0)]
-    pool_of = np.array([_core.ABSENT_ID if one is None else one for one, _ in origins])
-    stream_of = np.array([stream for _, stream in origins], dtype=np.uint64)
-    origin = np.minimum(np.asarray(replay.blocks.carried_origins()), len(origins) - 1)
     return {
         "begin": np.full(replay.carried_blocks, -1, dtype=np.int64),
         "end": _moments(requested.carried_ends(), replay),
         "let_go": _moments(replay.measure("held").native.carried_ends(), replay),
         "requested": np.asarray(requested.carried_weights()).astype(np.int64),
         "block": np.asarray(active.carried_weights()).astype(np.int64),
-        "stack": np.asarray(replay.native.carried("stack")).astype(np.int64),
-        "pool": pool_of[origin].astype(np.int64),
-        "stream": stream_of[origin],
-        "no_stream": origin == len(origins) - 1,
+        "stack": _stacks(replay.native.carried("stack"), snap.code.stacks + 1),
+        "pool": np.asarray(replay.classes("pool").of_carried()).astype(np.int64),
+        "stream": np.asarray(replay.classes("stream").of_carried()).astype(np.int64),
+        "address": np.asarray(replay.native.carried("address")).astype(np.uint64),
     }
+
+
+def _stacks(found: Any, none: int) -> NDArray[np.int64]:
+    """The numbers of stacks, `none` instead of that of no frames."""
+    stacks = np.asarray(found).astype(np.int64)
+    stacks[stacks == _EMPTY] = none
+    return stacks
 
 
 def _moments(ends: Any, replay: Replay) -> NDArray[np.int64]:

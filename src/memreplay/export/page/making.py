@@ -7,59 +7,83 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import memreplay._core as _core
-from memreplay.analysis.code.plumbing import LIBRARY, ranks
+from memreplay.analysis.categories.rules import DEFAULT_RULES
+from memreplay.analysis.code.plumbing import LIBRARY
 from memreplay.analysis.groups.dimensions import Dimensions
 from memreplay.analysis.moments.annotations import spans
-from memreplay.engine.query._groups import NO_RULE
+from memreplay.analysis.trust.trust import verdict
 from memreplay.export.page.coding import Columns
 from memreplay.export.page.lives import lives
 from memreplay.export.page.records import LifeColumns, PageData, PageDevice, PageSpan
-from memreplay.io.version import __version__
+from memreplay.export.page.texts import Texts
+from memreplay.render.blocks import NoteBlock
+from memreplay.render.fit import clean
+from memreplay.render.reasons import reason_notes
 from memreplay.snapshot.model import MEASURES
 
 if TYPE_CHECKING:
+    from memreplay.analysis.categories.rules import Rule
     from memreplay.export.page.coding import Coded
+    from memreplay.render.blocks import ReportBlock
+    from memreplay.snapshot.model import Exactness, MeasureName
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.snapshot import Snapshot
 
 
-def page_data(snap: Snapshot) -> tuple[PageData, bytes]:
-    """The records, and the columns as a zlib stream."""
-    columns, dimensions = Columns(), Dimensions(snap)
+def page_data(
+    snap: Snapshot,
+    *,
+    name: str | None = None,
+    rules: tuple[Rule, ...] | None = None,
+    report: tuple[ReportBlock, ...] | None = None,
+) -> tuple[PageData, bytes]:
+    """The records, and the columns as a zlib stream.
+
+    `name` is what the page calls it, else its file's name; `rules` are those of categories, else
+    the default ones; `report` is its page of `memreplay report`.
+    """
+    columns, texts = Columns(), Texts()
+    dimensions = Dimensions(snap, DEFAULT_RULES if rules is None else rules, fold=True)
     frames, stacks = snap.frames, snap.stacks
     used, places = np.unique(np.concatenate([frames.function, frames.file]), return_inverse=True)
-    by_file, _ = ranks(snap.code, snap.project)
-    rank = np.frombuffer(by_file, dtype=np.uint8)
+    known = np.array([texts.place(snap.native.string(int(one))) for one in used], dtype=np.int64)
+    places = known[places] if len(used) else places
+    rank = np.frombuffer(dimensions.file_rank, dtype=np.uint8)
     code = rank[frames.file] <= LIBRARY if len(frames) else np.zeros(0, dtype=bool)
-    # The rules that there are, and none.
-    codes = range(NO_RULE + 1)
-    names = [dimensions.rules.name(one) for one in codes]
+    coded = {
+        "frame_function": columns.add(places[: len(frames)]),
+        "frame_file": columns.add(places[len(frames) :]),
+        "frame_line": columns.add(frames.line),
+        "stack_frames": columns.add(np.diff(stacks.offsets.astype(np.int64))),
+        "frames": columns.add(stacks.frames, differences=True),
+        "stack_code": columns.add(code[stacks.frames]),
+    }
+    devices = tuple(
+        _device(snap, snap.replay(device), dimensions, columns, texts) for device in snap.devices
+    )
     return (
         PageData(
-            file=snap.file,
-            version=__version__,
-            texts=tuple(snap.native.string(int(one)) for one in used),
-            frame_function=columns.add(places[: len(frames)]),
-            frame_file=columns.add(places[len(frames) :]),
-            frame_line=columns.add(frames.line),
-            stack_frames=columns.add(np.diff(stacks.offsets.astype(np.int64))),
-            frames=columns.add(stacks.frames, differences=True),
-            stack_code=columns.add(code[stacks.frames]),
-            categories=tuple(names),
-            devices=tuple(
-                _device(snap, snap.replay(device), dimensions, columns) for device in snap.devices
-            ),
+            name=clean(snap.file.rpartition("/")[2] if name is None else name),
+            file=clean(snap.file),
+            report=report,
+            notes=(),
+            texts=texts.all(),
+            devices=devices,
             bytes=columns.bytes,
+            **coded,
         ),
         columns.packed(),
     )
 
 
-def _device(snap: Snapshot, replay: Replay, dimensions: Dimensions, columns: Columns) -> PageDevice:
-    those = lives(snap, replay, dimensions)
-    pools, pool = np.unique(those.pool, return_inverse=True)
+def _device(
+    snap: Snapshot, replay: Replay, dimensions: Dimensions, columns: Columns, texts: Texts
+) -> PageDevice:
+    those = lives(snap, replay)
     changes = replay.segment_changes
     time, first = _clock(replay, columns)
+    exactness, reasons = _trust(snap, replay)
+    base = int(those.address.min()) if len(those.address) else 0
     return PageDevice(
         device=replay.device,
         events=replay.events,
@@ -71,12 +95,14 @@ def _device(snap: Snapshot, replay: Replay, dimensions: Dimensions, columns: Col
             requested=columns.add(those.requested),
             slack=columns.add(those.block - those.requested),
             stack=columns.add(those.stack),
-            category=columns.add(those.category),
-            pool=columns.add(pool),
+            pool=columns.add(those.pool),
             stream=columns.add(those.stream),
+            address=columns.add((those.address - np.uint64(base)).astype(np.int64) + 1),
         ),
-        streams=tuple(None if one is None else str(one) for one in those.streams),
-        pools=tuple(None if one == _core.ABSENT_ID else snap.pool_id(int(one)) for one in pools),
+        streams=tuple(
+            None if one is None else str(one) for one in replay.classes("stream").keys()
+        ),
+        pools=tuple(replay.pool_of(one) for one in replay.classes("pool").keys()),
         reserved_start=replay.measure("reserved").start_bytes,
         reserved_event=columns.add(changes.event - replay.first_event, differences=True),
         reserved_bytes=columns.add(changes.reserved, differences=True),
@@ -92,6 +118,13 @@ def _device(snap: Snapshot, replay: Replay, dimensions: Dimensions, columns: Col
             )
             for one in spans(snap, replay)
         ),
+        marks=(),
+        groups=(),
+        address_base=str(base),
+        address_unit=1,
+        segments=None,
+        exactness=exactness,
+        reasons=reasons,
         peaks={name: replay.measure(name).peak.bytes for name in MEASURES},
     )
 
@@ -108,3 +141,17 @@ def _clock(replay: Replay, columns: Columns) -> tuple[Coded | None, int | None]:
     first = int(known[0])
     # Before the first event that has a time it is the first one's.
     return columns.add(np.maximum(times, first) - first, differences=True), first
+
+
+def _trust(
+    snap: Snapshot, replay: Replay
+) -> tuple[dict[MeasureName, Exactness], dict[MeasureName, tuple[NoteBlock, ...]]]:
+    """Whether the numbers of each measure are exact, and what keeps them from it."""
+    exactness: dict[MeasureName, Exactness] = {}
+    reasons: dict[MeasureName, tuple[NoteBlock, ...]] = {}
+    for name in MEASURES:
+        found = verdict(snap, replay.measure(name))
+        exactness[name] = "exact" if found.exact else "estimated"
+        notes = reason_notes(found.reasons, trusted=found.trusted)
+        reasons[name] = tuple(NoteBlock(one.text, one.level == "warning") for one in notes)
+    return exactness, reasons

@@ -1,8 +1,12 @@
-"""What a page knows of a snapshot besides its columns."""
+"""What a page knows of snapshots besides their columns; viewer/src/core/page.ts reads it."""
 
 from __future__ import annotations
 
+from typing import Literal
+
 from memreplay.export.page.coding import Coded
+from memreplay.render.blocks import NoteBlock, ReportBlock
+from memreplay.snapshot.model import Exactness, MeasureName, Way
 from memreplay.snapshot.record import Record
 
 
@@ -19,9 +23,14 @@ class LifeColumns(Record, frozen=True, kw_only=True):
     slack: Coded
     """Bytes of the block less the requested ones."""
     stack: Coded
-    category: Coded
+    """The number of its stack; that of stacks for none, one more for none before the recording."""
     pool: Coded
+    """A place in the device's `pools`."""
     stream: Coded
+    """A place in the device's `streams`."""
+    address: Coded
+    """Where its block is, in units of `address_unit`, from `address_base` on; 0 where that is not
+    known, else one more than that."""
 
 
 class PageSpan(Record, frozen=True):
@@ -35,6 +44,50 @@ class PageSpan(Record, frozen=True):
     start_us: int
     end_us: int | None
     """Its own times, since 1970-01-01 UTC."""
+
+
+class PageGroups(Record, frozen=True, kw_only=True):
+    """The groups of a device by one way."""
+
+    way: Way
+    lines: tuple[tuple[int, ...], ...]
+    """Of each group the lines that it is called by, as places in `texts`: its name, and for stacks
+    the callers below it, as `memreplay peak` shows them."""
+    of_stacks: Coded | None
+    """Of each stack its group; behind the stacks that of allocations without one, and that of those
+    without one that were there before the recording. None where stacks do not decide it."""
+    of_lives: Coded | None
+    """Of each allocation its group, where stacks do not decide it. Both are None for sizes, whose
+    group is the number of bits of the bytes (0 for 0 bytes), by the measure."""
+
+
+class SegmentColumns(Record, frozen=True, kw_only=True):
+    """Pieces of segments, a row each. An address never stands in two at once."""
+
+    begin: Coded
+    """The event that reserved it, -1 for what was there before; differences to the one before."""
+    life: Coded
+    """How many events later it was given back; behind the last event for what was not."""
+    address: Coded
+    """In units of `address_unit`, from `address_base` on; differences to the one before."""
+    size: Coded
+    """Bytes."""
+    segment: Coded
+    """A number. Pieces of one number that touch are one segment, unless they have two pools that
+    are known and differ."""
+    pool: Coded
+    stream: Coded
+
+
+class PageMark(Record, frozen=True, kw_only=True):
+    """A moment that means something, or a step."""
+
+    kind: Literal["oom", "snapshot", "step"]
+    text: str
+    moment: int
+    """How many events come before it; of an event that is marked, it is one of them."""
+    end: int | None
+    """Of a step how many until it ends; None for others."""
 
 
 class PageDevice(Record, frozen=True, kw_only=True):
@@ -62,18 +115,35 @@ class PageDevice(Record, frozen=True, kw_only=True):
     first_us: int | None
     """The time of the first event since 1970-01-01 UTC, in microseconds."""
     spans: tuple[PageSpan, ...]
-    peaks: dict[str, int]
+    marks: tuple[PageMark, ...]
+    groups: tuple[PageGroups, ...]
+    """By each way that tells allocations apart."""
+    address_base: str
+    """The lowest address; in digits, as it may be too large for a number of JavaScript."""
+    address_unit: int
+    """What addresses are multiples of: 512 or 1."""
+    segments: SegmentColumns | None
+    """None where they do not add up to what was reserved."""
+    exactness: dict[MeasureName, Exactness]
+    """Whether the numbers of each measure are exact."""
+    reasons: dict[MeasureName, tuple[NoteBlock, ...]]
+    """What keeps each from it, or is worth knowing."""
+    peaks: dict[MeasureName, int]
     """Of each measure the highest bytes, as the engine has them: the page's must be the same."""
 
 
-class PageData(Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.page/1"):
-    """All that a page knows, but for the bytes of its columns."""
+class PageData(Record, frozen=True, kw_only=True):
+    """All that a page knows of a snapshot, but for the bytes of its columns."""
 
+    name: str
+    """What it is called on the page: its file's name, or its rank."""
     file: str
-    version: str
-    """Of memreplay."""
+    report: tuple[ReportBlock, ...] | None
+    """The page of `memreplay report`; None where nobody made one."""
+    notes: tuple[str, ...]
+    """What is wrong with the file as a whole."""
     texts: tuple[str, ...]
-    """Names of functions and files."""
+    """Names of functions, files and groups."""
     frame_function: Coded
     frame_file: Coded
     frame_line: Coded
@@ -83,7 +153,18 @@ class PageData(Record, frozen=True, kw_only=True, tag_field="schema", tag="memre
     """The frames of all stacks, innermost first, one stack behind the other."""
     stack_code: Coded
     """Of each of these 1 for code of the user's or of a library, 0 for plumbing."""
-    categories: tuple[str, ...]
     devices: tuple[PageDevice, ...]
     bytes: int
     """How many bytes the columns have, once they are inflated."""
+
+
+class Page(Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.page/1"):
+    """One snapshot, two that are compared, or the ranks of a run."""
+
+    version: str
+    """Of memreplay."""
+    title: str
+    kind: Literal["one", "compare", "ranks"]
+    snapshots: tuple[PageData, ...]
+    diff: tuple[ReportBlock, ...] | None
+    """What `memreplay diff` says of two; None for others."""

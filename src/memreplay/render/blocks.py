@@ -1,0 +1,102 @@
+"""A document as records: what a page in a browser shows of a report."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from memreplay.render.document import Bar, Beside, Heading, Note, Pairs, Picture, Place
+from memreplay.render.fit import clean, fit_place
+from memreplay.snapshot.record import Record
+
+if TYPE_CHECKING:
+    from memreplay.render.document import Block, Document, Row, Table, Words
+
+WIDTH = 1000  # of a place: a browser breaks lines by itself, but no name is longer than this
+
+
+class HeadingBlock(Record, frozen=True, tag_field="kind", tag="heading"):
+    """Opens a section."""
+
+    text: str
+
+
+class PairsBlock(Record, frozen=True, tag_field="kind", tag="pairs"):
+    """Names with their values."""
+
+    rows: tuple[tuple[str, str], ...]
+
+
+class BlockRow(Record, frozen=True):
+    """A table's row."""
+
+    cells: tuple[str, ...]
+    below: tuple[str, ...]
+    """More lines under its last cell."""
+
+
+class TableBlock(Record, frozen=True, kw_only=True, tag_field="kind", tag="table"):
+    """A table; columns of bars are left out."""
+
+    titles: tuple[str, ...]
+    aligns: tuple[Literal["left", "right"], ...]
+    rows: tuple[BlockRow, ...]
+
+
+class NoteBlock(Record, frozen=True, tag_field="kind", tag="note"):
+    """A sentence or two."""
+
+    text: str
+    warning: bool
+    """Whether it says that a number above may be wrong."""
+
+
+class LinesBlock(Record, frozen=True, tag_field="kind", tag="lines"):
+    """Lines as they are: command lines, or a picture in characters."""
+
+    lines: tuple[str, ...]
+
+
+ReportBlock = HeadingBlock | PairsBlock | TableBlock | NoteBlock | LinesBlock
+
+
+def blocks_of(document: Document) -> tuple[ReportBlock, ...]:
+    """The blocks of a document, tables that stand beside each other one behind the other."""
+    return tuple(one for block in document for one in _blocks(block))
+
+
+def _blocks(block: Block) -> list[ReportBlock]:
+    if isinstance(block, Heading):
+        return [HeadingBlock(", ".join(_words(phrase) for phrase in block.phrases))]
+    if isinstance(block, Pairs):
+        return [PairsBlock(tuple((clean(name), clean(said)) for name, said in block.rows))]
+    if isinstance(block, Note):
+        return [NoteBlock(clean(block.text), block.level == "warning")]
+    if isinstance(block, Picture):
+        return [LinesBlock(tuple("".join(clean(text) for text, _ in one) for one in block.lines))]
+    tables = block.tables if isinstance(block, Beside) else (block,)
+    return [_table(table) for table in tables]
+
+
+def _words(words: Words) -> str:
+    if isinstance(words, Place):
+        return fit_place(words, WIDTH)
+    return "" if isinstance(words, Bar) else clean(words)
+
+
+def _table(table: Table) -> TableBlock:
+    # A bar says what numbers beside it say.
+    kept = [
+        at
+        for at in range(len(table.titles))
+        if not any(isinstance(row.cells[at], Bar) for row in table.rows)
+    ]
+    return TableBlock(
+        titles=tuple(clean(table.titles[at]) for at in kept),
+        aligns=tuple(table.aligns[at] for at in kept),
+        rows=tuple(_row(row, kept) for row in table.rows),
+    )
+
+
+def _row(row: Row, kept: list[int]) -> BlockRow:
+    cells = tuple(_words(row.cells[at]) for at in kept)
+    return BlockRow(cells, tuple(_words(place) for place, _ in row.below))
