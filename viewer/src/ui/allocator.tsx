@@ -37,7 +37,8 @@ export function Allocator() {
           <span data-what="reserved" data-bytes={map.reserved}>
             {size(map.reserved)}
           </span>{' '}
-          reserved in {count(map.segments.length)} {map.segments.length === 1 ? 'segment' : 'segments'},{' '}
+          reserved in {count(map.segments.length)}{' '}
+          {map.segments.length === 1 ? 'segment' : 'segments'},{' '}
           <span data-what="active" data-bytes={map.active}>
             {size(map.active)}
           </span>{' '}

@@ -27,9 +27,9 @@ import { Picture } from './picture.js';
 import { Ranks } from './ranks.js';
 import { Blocks } from './report.js';
 import { change, state, type Tab } from './state.js';
-import { Windows } from './windows.js';
 import { applyTheme, dark } from './theme.js';
 import { count, percent, size } from './units.js';
+import { Windows } from './windows.js';
 
 /** What fails says so where it stands; the rest of the page stays. */
 class Guard extends Component<{ children: ComponentChildren }, { error: string | null }> {
@@ -139,7 +139,7 @@ function Headline() {
           </span>
         ))}
         {device.exactness[measure] === 'estimated' && (
-          <span class="warning" title={device.reasons.join('\n')}>
+          <span class="warning" title={device.reasons[measure].map(({ text }) => text).join('\n')}>
             {measure} bytes are estimated
           </span>
         )}
@@ -147,12 +147,20 @@ function Headline() {
       <dl class="figures" aria-live="polite">
         <div>
           <dt>
-            <button type="button" class="plain" title="Put the cursor on it (m)" onClick={() => change({ at: null, from: null, to: null })}>
+            <button
+              type="button"
+              class="plain"
+              title="Put the cursor on it (m)"
+              onClick={() => change({ at: null, from: null, to: null })}
+            >
               peak
             </button>
           </dt>
           <dd data-what="peak-bytes" data-bytes={peak.bytes}>
-            {size(peak.bytes)} <small>{count(peak.bytes)} bytes {measure}, {momentName(ground, peak.moment)}</small>
+            {size(peak.bytes)}{' '}
+            <small>
+              {count(peak.bytes)} bytes {measure}, {momentName(ground, peak.moment)}
+            </small>
           </dd>
         </div>
         <div>
@@ -177,7 +185,9 @@ function Headline() {
             <dt>reserved</dt>
             <dd data-what="cursor-reserved" data-bytes={bytes.value.reserved}>
               {size(bytes.value.reserved)}{' '}
-              <small>{size(Math.max(bytes.value.reserved - bytes.value.active, 0))} not in use</small>
+              <small>
+                {size(Math.max(bytes.value.reserved - bytes.value.active, 0))} not in use
+              </small>
             </dd>
           </div>
         )}
@@ -226,9 +236,7 @@ function Main({ ground }: { ground: Ground }) {
           </Guard>
         </div>
         <aside class="side">
-          <Guard>
-            {ground.state.pin === null ? <Legend /> : <Details />}
-          </Guard>
+          <Guard>{ground.state.pin === null ? <Legend /> : <Details />}</Guard>
         </aside>
       </div>
       <Tabs />
@@ -245,7 +253,9 @@ function Nothing({ page }: { page: Page }) {
       <h1>
         <span class="brand">memreplay</span> {snapshot?.name}
       </h1>
-      <p data-what="verdict">Nothing was recorded: the snapshot has no device with events or blocks.</p>
+      <p data-what="verdict">
+        Nothing was recorded: the snapshot has no device with events or blocks.
+      </p>
       {snapshot?.notes.map((note) => (
         <p class="warning" key={note}>
           {note}

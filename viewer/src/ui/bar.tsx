@@ -64,7 +64,8 @@ export function Bar({ showHelp }: { showHelp: () => void }) {
   return (
     <header class="bar">
       <h1 title={snapshot.file}>
-        <span class="brand">memreplay</span> <span class="file">{page.kind === 'one' ? snapshot.name : page.title}</span>
+        <span class="brand">memreplay</span>{' '}
+        <span class="file">{page.kind === 'one' ? snapshot.name : page.title}</span>
       </h1>
       <div class="fields">
         {page.kind === 'ranks' && page.snapshots.length > 1 && (

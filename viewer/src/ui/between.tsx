@@ -21,15 +21,18 @@ export function Between() {
   const first = other === null ? at : Math.min(at, other);
   const later = other === null ? at : Math.max(at, other);
   const filter = state.search ? { include: state.search } : null;
-  const answer = useAnswer(JSON.stringify([place, measure, first, later, way, filter]), async () => ({
-    way,
-    rows: await engine.between({ place, measure, moment: first, way, filter }, later),
-  }));
+  const answer = useAnswer(
+    JSON.stringify([place, measure, first, later, way, filter]),
+    async () => ({
+      way,
+      rows: await engine.between({ place, measure, moment: first, way, filter }, later),
+    }),
+  );
   if (other === null) {
     return (
       <p class="hint">
-        Hold Shift and drag over the picture, or press [ and ] at two places, to see what came and what
-        went in between.
+        Hold Shift and drag over the picture, or press [ and ] at two places, to see what came and
+        what went in between.
       </p>
     );
   }
@@ -49,7 +52,11 @@ export function Between() {
     width: '7rem',
     sortable: true,
     cell: (one) => (
-      <span class={k === 'bytes' ? (one.bytes > 0 ? 'more' : 'less') : ''} data-what={k} data-bytes={one[k]}>
+      <span
+        class={k === 'bytes' ? (one.bytes > 0 ? 'more' : 'less') : ''}
+        data-what={k}
+        data-bytes={one[k]}
+      >
         {show(one)}
       </span>
     ),
@@ -69,7 +76,6 @@ export function Between() {
     {
       key: 'name',
       title: way === 'stack' ? 'allocated at, and its callers' : way,
-      width: 'minmax(12rem, 1fr)',
       cell: ({ group }) => <GroupName ground={ground} way={way} group={group} />,
     },
   ];

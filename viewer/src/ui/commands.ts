@@ -18,10 +18,7 @@ export function wordsOf(ground: Ground, tab: Tab): string[] {
   const { snapshot, page, state, device, at, other, counted } = ground;
   const file = [snapshot.file];
   const one = snapshot.devices.length > 1 ? ['--device', String(device.device)] : [];
-  const of = [
-    ...one,
-    ...(counted === 'requested' ? [] : ['--measure', counted]),
-  ];
+  const of = [...one, ...(counted === 'requested' ? [] : ['--measure', counted])];
   const include = state.search ? ['--include', state.search] : [];
   const by = state.by === 'stack' ? [] : ['--by', state.by];
   const moment = state.at === null ? ['peak', ...file] : ['at', ...file, ...event(ground, at)];
@@ -34,7 +31,15 @@ export function wordsOf(ground: Ground, tab: Tab): string[] {
       return ['at', ...file, ...event(ground, at), '--list', ...of, ...include];
     case 'between':
       if (other === null) return ['at', ...file, ...event(ground, at), ...by, ...of, ...include];
-      return ['at', ...file, ...event(ground, Math.min(at, other)), ...event(ground, Math.max(at, other)), ...by, ...of, ...include];
+      return [
+        'at',
+        ...file,
+        ...event(ground, Math.min(at, other)),
+        ...event(ground, Math.max(at, other)),
+        ...by,
+        ...of,
+        ...include,
+      ];
     case 'allocator':
       return ['fragmentation', ...file, '--map', '--at', ...event(ground, at).slice(1), ...one];
     case 'diff':

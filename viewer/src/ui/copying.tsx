@@ -7,7 +7,8 @@ type Cell = string | number;
 /** Rows as RFC 4180 has them. Cells that a spreadsheet would run as a formula begin with an apostrophe. */
 export function csvOf(rows: readonly (readonly Cell[])[]): string {
   const cell = (value: Cell) => {
-    const text = typeof value === 'string' && /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value);
+    const text =
+      typeof value === 'string' && /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value);
     return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   };
   return rows.map((row) => `${row.map(cell).join(',')}\r\n`).join('');

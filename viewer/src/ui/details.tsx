@@ -18,7 +18,11 @@ function life(one: Allocation, ground: Ground): string {
 }
 
 /** Its lines: the few that a tooltip has room for, or all. */
-export function AllocationLines(props: { ground: Ground; allocation: Allocation; brief?: boolean }) {
+export function AllocationLines(props: {
+  ground: Ground;
+  allocation: Allocation;
+  brief?: boolean;
+}) {
   const { ground, allocation: one, brief } = props;
   const group = one.groups.stack;
   const [name, ...callers] = group === undefined ? [] : groupLines(ground, 'stack', group);
@@ -30,7 +34,12 @@ export function AllocationLines(props: { ground: Ground; allocation: Allocation;
         </strong>{' '}
         {name ?? ''}
       </p>
-      {brief && callers.slice(0, 3).map((line) => <p class="caller" key={line}>{line}</p>)}
+      {brief &&
+        callers.slice(0, 3).map((line) => (
+          <p class="caller" key={line}>
+            {line}
+          </p>
+        ))}
       <dl class="pairs">
         <dt>requested</dt>
         <dd>{count(one.requested)} bytes</dd>
@@ -89,7 +98,6 @@ export function StackLines({ ground, stack }: { ground: Ground; stack: Stack }) 
         const file = snapshot.texts[frames.files[frame]!] ?? '';
         const line = frames.lines[frame]!;
         return (
-          // biome-ignore lint/suspicious/noArrayIndexKey: a frame may stand in a stack twice
           <li key={i} class={stack.code[i] ? 'code' : 'plumbing'}>
             <span>{snapshot.texts[frames.functions[frame]!] || '(no function)'}</span>
             <span class="file">{file && `${file}${line ? `:${line}` : ''}`}</span>
@@ -113,7 +121,12 @@ export function Details() {
   const { allocation, stack } = answer.value;
   return (
     <section class="details" aria-label="The selected allocation">
-      <button type="button" class="close" aria-label="Deselect" onClick={() => change({ pin: null })}>
+      <button
+        type="button"
+        class="close"
+        aria-label="Deselect"
+        onClick={() => change({ pin: null })}
+      >
         ×
       </button>
       <AllocationLines ground={ground} allocation={allocation} />

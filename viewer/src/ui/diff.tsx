@@ -18,7 +18,15 @@ export function Diff() {
   const { page, engine, state, counted: measure } = ground;
   const pair = useCompared();
   const filter = state.search ? { include: state.search } : null;
-  const key = pair && JSON.stringify([pair.map(({ place, at }) => [place, at]), measure, state.root, state.frames, filter]);
+  const key =
+    pair &&
+    JSON.stringify([
+      pair.map(({ place, at }) => [place, at]),
+      measure,
+      state.root,
+      state.frames,
+      filter,
+    ]);
   const answer = useAnswer(key ?? '', async () => {
     if (!pair) return null;
     const [before, after] = pair;
@@ -38,9 +46,13 @@ export function Diff() {
         <FrameChoices ground={ground} />
         {tree && pair && (
           <span class="sum">
-            {size(tree.before[0] ?? 0)} at {momentName(pair[0], pair[0].at)} of {pair[0].snapshot.name},{' '}
-            {size(tree.bytes[0] ?? 0)} at {momentName(pair[1], pair[1].at)} of {pair[1].snapshot.name}:{' '}
-            <strong data-what="difference" data-bytes={(tree.bytes[0] ?? 0) - (tree.before[0] ?? 0)}>
+            {size(tree.before[0] ?? 0)} at {momentName(pair[0], pair[0].at)} of{' '}
+            {pair[0].snapshot.name}, {size(tree.bytes[0] ?? 0)} at {momentName(pair[1], pair[1].at)}{' '}
+            of {pair[1].snapshot.name}:{' '}
+            <strong
+              data-what="difference"
+              data-bytes={(tree.bytes[0] ?? 0) - (tree.before[0] ?? 0)}
+            >
               {signedSize((tree.bytes[0] ?? 0) - (tree.before[0] ?? 0))}
             </strong>
           </span>

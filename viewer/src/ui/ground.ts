@@ -2,14 +2,7 @@
 
 import { createContext } from 'preact';
 import { useContext } from 'preact/hooks';
-import type {
-  Measure,
-  Page,
-  PageData,
-  PageDevice,
-  PageGroups,
-  Way,
-} from '../core/page.js';
+import type { Measure, Page, PageData, PageDevice, PageGroups, Way } from '../core/page.js';
 import { MEASURES } from '../core/page.js';
 import type { Axis, Filter, Frames, Peak, Place, Span } from '../protocol.js';
 import type { Remote } from '../worker/rpc.js';

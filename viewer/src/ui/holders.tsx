@@ -22,7 +22,9 @@ export function GroupName({ ground, way, group }: { ground: Ground; way: Way; gr
   return (
     <div class="group" title={[name, ...callers].join('\n')}>
       <div class="name">{name}</div>
-      {callers.length > 0 && <div class="callers">{callers.map((one) => `← ${one}`).join(' ')}</div>}
+      {callers.length > 0 && (
+        <div class="callers">{callers.map((one) => `← ${one}`).join(' ')}</div>
+      )}
     </div>
   );
 }
@@ -70,7 +72,11 @@ export function Holders() {
   const { key, descending } = sort.value;
   if (key !== 'bytes' || !descending) {
     const order = (a: Holder, b: Holder) =>
-      key === 'name' ? name(a).localeCompare(name(b)) : key === 'count' ? a.count - b.count : a.bytes - b.bytes;
+      key === 'name'
+        ? name(a).localeCompare(name(b))
+        : key === 'count'
+          ? a.count - b.count
+          : a.bytes - b.bytes;
     groups.sort((a, b) => (descending ? order(b, a) : order(a, b)));
   }
   const columns: Column<Holder>[] = [
@@ -96,7 +102,9 @@ export function Holders() {
           <i
             style={{
               width: `${(100 * bytes) / Math.max(groups.length ? (found?.groups[0]?.bytes ?? 1) : 1, 1)}%`,
-              background: css(way === colours.way ? colourOf(colours, shades, group) : shades.others[0]!),
+              background: css(
+                way === colours.way ? colourOf(colours, shades, group) : shades.others[0]!,
+              ),
             }}
           />
           <span>{found?.allBytes ? percent(bytes / found.allBytes) : ''}</span>
@@ -114,7 +122,6 @@ export function Holders() {
     {
       key: 'name',
       title: way === 'stack' ? 'allocated at, and its callers' : way,
-      width: 'minmax(12rem, 1fr)',
       sortable: true,
       cell: ({ group }) => <GroupName ground={ground} way={way} group={group} />,
     },
@@ -130,17 +137,21 @@ export function Holders() {
             </span>{' '}
             <span class="dim">({count(found.bytes)} bytes)</span> in {count(found.count)}{' '}
             {found.count === 1 ? 'block' : 'blocks'}
-            {search && found.allBytes > 0 ? `, ${percent(found.bytes / found.allBytes)} of all` : ''}
+            {search && found.allBytes > 0
+              ? `, ${percent(found.bytes / found.allBytes)} of all`
+              : ''}
           </span>
         )}
         <Copying
           name="holders"
-          csv={() =>
-            [
-              ['bytes', 'count', way],
-              ...groups.map((one) => [one.bytes, one.count, groupLines(ground, way, one.group).join(' <- ')]),
-            ]
-          }
+          csv={() => [
+            ['bytes', 'count', way],
+            ...groups.map((one) => [
+              one.bytes,
+              one.count,
+              groupLines(ground, way, one.group).join(' <- '),
+            ]),
+          ]}
           command={commandOf(ground, 'holders')}
         />
       </div>
@@ -152,11 +163,18 @@ export function Holders() {
         rowHeight={way === 'stack' ? TWO_LINES : ONE_LINE}
         sort={sort.value}
         onSort={(next) => {
-          sort.value = { key: next, descending: sort.value.key === next ? !descending : next !== 'name' };
+          sort.value = {
+            key: next,
+            descending: sort.value.key === next ? !descending : next !== 'name',
+          };
         }}
         chosen={({ group }) => state.group === group && state.by === way}
         onChoose={({ group }) =>
-          change({ by: way, group: state.group === group && state.by === way ? null : group, pin: null })
+          change({
+            by: way,
+            group: state.group === group && state.by === way ? null : group,
+            pin: null,
+          })
         }
         attributes={({ group }) => ({ 'data-group': group })}
         empty={filterOf(ground) ? 'nothing that is live here matches' : 'nothing is live here'}

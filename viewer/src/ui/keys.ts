@@ -91,7 +91,8 @@ export function keysOf(showHelp: () => void): readonly Key[] {
       keys: ['p', 'P'],
       shown: 'p P',
       does: 'the next peak, the one before',
-      act: async (ground, { key }) => toNext(ground, await peakMoments(ground), key === 'p' ? 1 : -1),
+      act: async (ground, { key }) =>
+        toNext(ground, await peakMoments(ground), key === 'p' ? 1 : -1),
     },
     {
       keys: ['m'],
@@ -122,8 +123,7 @@ export function keysOf(showHelp: () => void): readonly Key[] {
       keys: ['[', ']'],
       shown: '[ ]',
       does: 'bound a range: what came and went in it',
-      act: ({ at }, { key }) =>
-        key === '[' ? change({ other: at }) : change({ tab: 'between' }),
+      act: ({ at }, { key }) => (key === '[' ? change({ other: at }) : change({ tab: 'between' })),
     },
     { keys: ['/'], shown: '/', does: 'search', act: toSearch },
     {
@@ -188,7 +188,10 @@ export function listen(keys: readonly Key[], ground: () => Ground | null): () =>
       return;
     }
     // What has the focus has arrows of its own.
-    if (target?.closest('[role=tree], [role=tablist], .own-keys') && /^(Arrow|Home|End|Page|Escape)/.test(event.key)) {
+    if (
+      target?.closest('[role=tree], [role=tablist], .own-keys') &&
+      /^(Arrow|Home|End|Page|Escape)/.test(event.key)
+    ) {
       return;
     }
     const key = keys.find((one) => one.keys.includes(event.key));

@@ -109,7 +109,9 @@ export function Legend() {
                 <span class="number" data-what="legend-bytes" data-bytes={bytes}>
                   {size(bytes)}
                 </span>
-                <span class="number share">{now?.allBytes ? percent(bytes / now.allBytes) : ''}</span>
+                <span class="number share">
+                  {now?.allBytes ? percent(bytes / now.allBytes) : ''}
+                </span>
               </button>
             </li>
           );

@@ -83,7 +83,6 @@ export function Listing() {
     {
       key: 'name',
       title: 'allocated at, and its callers',
-      width: 'minmax(12rem, 1fr)',
       cell: (one) => (
         <span class="name" title={nameOf(ground, one)}>
           {nameOf(ground, one)}

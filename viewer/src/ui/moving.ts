@@ -48,7 +48,11 @@ export async function peakMoments(ground: Ground): Promise<number[]> {
 }
 
 /** The next of some moments, in one direction; where there is none nothing moves. */
-export async function toNext(ground: Ground, moments: readonly number[], step: 1 | -1): Promise<void> {
+export async function toNext(
+  ground: Ground,
+  moments: readonly number[],
+  step: 1 | -1,
+): Promise<void> {
   const inOrder = step > 0 ? moments : [...moments].reverse();
   const next = inOrder.find((one) => (step > 0 ? one > ground.at : one < ground.at));
   if (next !== undefined) await goTo(ground, next);

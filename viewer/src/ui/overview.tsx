@@ -51,17 +51,14 @@ export function Overview() {
   const { width, height } = usePlotSize(box);
   const columns = Math.max(Math.round(width - LEFT), 1);
   const measures = MEASURES.filter((one) => one === state.measure || drawn.value.has(one));
-  const curves = useAnswer(
-    JSON.stringify([place, axis, columns, measures]),
-    async () => ({
-      measures,
-      columns,
-      whole,
-      curves: await Promise.all(
-        measures.map((measure) => engine.curve({ place, measure, axis, span: whole, columns })),
-      ),
-    }),
-  );
+  const curves = useAnswer(JSON.stringify([place, axis, columns, measures]), async () => ({
+    measures,
+    columns,
+    whole,
+    curves: await Promise.all(
+      measures.map((measure) => engine.curve({ place, measure, axis, span: whole, columns })),
+    ),
+  }));
   const marks = useAnswer(JSON.stringify([place, axis, state.measure, at, other]), async () => ({
     peak: await engine.xOf(place, axis, known.peaks[state.measure].moment),
     at: await engine.xOf(place, axis, at),
@@ -83,8 +80,9 @@ export function Overview() {
     const data = curves.value;
     if (!data || !box.current || width < LEFT + 10) return;
     const step = (data.whole.to - data.whole.from) / data.columns;
-    const x = Array.from({ length: 2 * data.columns }, (_, i) =>
-      data.whole.from + step * (Math.floor(i / 2) + (i % 2 ? 0.75 : 0.25)),
+    const x = Array.from(
+      { length: 2 * data.columns },
+      (_, i) => data.whole.from + step * (Math.floor(i / 2) + (i % 2 ? 0.75 : 0.25)),
     );
     const options: uPlot.Options = {
       width,
@@ -147,20 +145,25 @@ export function Overview() {
   }, [curves.value, width, height, dark.value]);
   useEffect(() => plot.current?.redraw(false));
 
-  const pick = (event: MouseEvent) => {
+  const pick = useRef((_: MouseEvent) => {});
+  pick.current = (event) => {
     const { left } = box.current!.getBoundingClientRect();
     const px = event.clientX - left - LEFT;
     if (px < 0 || event.detail !== 1 || performance.now() - brushed.current < 300) return;
     const x = whole.from + (px / (width - LEFT)) * (whole.to - whole.from);
     void engine.momentAt(place, axis, x).then((moment) => change({ at: moment }));
   };
+  // What the mouse does here the keys do on the picture below.
+  useEffect(() => {
+    const one = box.current!;
+    one.addEventListener('click', (event) => pick.current(event));
+    one.addEventListener('dblclick', () => change({ from: null, to: null }));
+  }, []);
   return (
     <section class="overview" aria-label="The whole recording">
       <div
         class="plot"
         ref={box}
-        onClick={pick}
-        onDblClick={() => change({ from: null, to: null })}
         title="Drag to choose what is shown below; double-click for all of it"
       />
       <ul class="curves" aria-label="Curves">

@@ -9,6 +9,7 @@ import { AllocationLines } from './details.js';
 import { dragged, zoomed } from './gestures.js';
 import { type Ground, useGround, within } from './ground.js';
 import { useColours, useShades } from './legend.js';
+import { momentName } from './moving.js';
 import { LEFT, usePlotSize } from './sizes.js';
 import { size } from './units.js';
 
@@ -53,7 +54,9 @@ class Painter {
           void this.run().then(done);
         }, REST_MS);
       });
-      void counted(Promise.race([settled, new Promise<void>((done) => setTimeout(done, 4 * REST_MS))]));
+      void counted(
+        Promise.race([settled, new Promise<void>((done) => setTimeout(done, 4 * REST_MS))]),
+      );
     } else this.wanted = query;
     void counted(this.run());
   }
@@ -94,7 +97,9 @@ export function Picture() {
   const { engine, place, state, axis, span, whole, at, other, change } = ground;
   const stage = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
-  const bitmap = useRef<{ image: HTMLCanvasElement; query: PictureQuery; painted: Painted } | null>(null);
+  const bitmap = useRef<{ image: HTMLCanvasElement; query: PictureQuery; painted: Painted } | null>(
+    null,
+  );
   const hover = useSignal<{ id: number; x: number; y: number; moment: number } | null>(null);
   const failed = useSignal<string | null>(null);
   const moving = useRef(0);
@@ -204,7 +209,9 @@ export function Picture() {
     const column = Math.floor(
       ((along - query.span.from) / (query.span.to - query.span.from)) * query.width,
     );
-    const row = Math.floor(((query.high - (1 - y / plot.height) * high) / query.high) * query.height);
+    const row = Math.floor(
+      ((query.high - (1 - y / plot.height) * high) / query.high) * query.height,
+    );
     if (column < 0 || column >= query.width || row < 0 || row >= query.height) return null;
     return { id: painted.ids[row * query.width + column]!, moment: painted.moments[column]! };
   };
@@ -263,8 +270,12 @@ export function Picture() {
     <div
       class="picture"
       ref={stage}
-      role="application"
-      aria-label="Live allocations over the recording, stacked in order of allocation. Arrow keys move the cursor, plus and minus zoom."
+      role="slider"
+      aria-label="The cursor, over the live allocations stacked in order of allocation"
+      aria-valuemin={0}
+      aria-valuemax={ground.device.events}
+      aria-valuenow={at}
+      aria-valuetext={momentName(ground, at)}
       tabIndex={0}
       onPointerDown={gestures.onPointerDown}
       onPointerMove={gestures.onPointerMove}
@@ -282,12 +293,14 @@ export function Picture() {
         ground={ground}
         plot={plot}
         high={high}
-        reserved={curves.value && curves.value.span === span ? curves.value.reserved.high : (curves.value?.reserved.high ?? null)}
+        reserved={
+          curves.value && curves.value.span === span
+            ? curves.value.reserved.high
+            : (curves.value?.reserved.high ?? null)
+        }
         ticks={ticksOf(ground, plot.width)}
       />
-      {hover.value && (
-        <Hover ground={ground} plot={plot} {...hover.value} />
-      )}
+      {hover.value && <Hover ground={ground} plot={plot} {...hover.value} />}
       {failed.value && <p class="failed">{failed.value}</p>}
       <span hidden data-what="cursors" data-at={at} data-other={other ?? ''} />
     </div>
@@ -302,7 +315,10 @@ function useHighlight(ground: Ground): Filter | null {
   );
   const { search, group, by } = state;
   if (search || group !== null) {
-    return { ...(search ? { include: search } : {}), ...(group !== null ? { way: by, group } : {}) };
+    return {
+      ...(search ? { include: search } : {}),
+      ...(group !== null ? { way: by, group } : {}),
+    };
   }
   const stack = state.pin === null ? undefined : pinned.value?.groups.stack;
   return stack === undefined ? null : { way: 'stack', group: stack };
@@ -329,7 +345,9 @@ function Hover(props: {
         class="tooltip"
         style={{
           ...(right ? { right: `${plot.width + LEFT - x + 14}px` } : { left: `${x + 14}px` }),
-          ...(y > plot.height * 0.5 ? { bottom: `${plot.height - y + BOTTOM}px` } : { top: `${y}px` }),
+          ...(y > plot.height * 0.5
+            ? { bottom: `${plot.height - y + BOTTOM}px` }
+            : { top: `${y}px` }),
         }}
       >
         {answer.value && !answer.stale ? (
@@ -402,7 +420,9 @@ function Over(props: {
           class="tick"
           x={px(x + half)}
           y={plot.height + 14}
-          text-anchor={px(x) < LEFT + 24 ? 'start' : px(x) > LEFT + plot.width - 30 ? 'end' : 'middle'}
+          text-anchor={
+            px(x) < LEFT + 24 ? 'start' : px(x) > LEFT + plot.width - 30 ? 'end' : 'middle'
+          }
         >
           {label}
         </text>
@@ -413,7 +433,11 @@ function Over(props: {
           class="range"
           x={Math.max(Math.min(cursor, second), LEFT)}
           y={0}
-          width={Math.max(Math.min(Math.max(cursor, second), LEFT + plot.width) - Math.max(Math.min(cursor, second), LEFT), 0)}
+          width={Math.max(
+            Math.min(Math.max(cursor, second), LEFT + plot.width) -
+              Math.max(Math.min(cursor, second), LEFT),
+            0,
+          )}
           height={plot.height}
         />
       )}

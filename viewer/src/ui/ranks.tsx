@@ -25,7 +25,12 @@ function Spark({ curve, most }: { curve: Curve | undefined; most: number }) {
     Number.isNaN(bytes) ? '' : `${i},${(HEIGHT * (1 - bytes / Math.max(most, 1))).toFixed(1)}`,
   ).join(' ');
   return (
-    <svg class="spark" viewBox={`0 0 ${COLUMNS} ${HEIGHT}`} preserveAspectRatio="none" aria-hidden="true">
+    <svg
+      class="spark"
+      viewBox={`0 0 ${COLUMNS} ${HEIGHT}`}
+      preserveAspectRatio="none"
+      aria-hidden="true"
+    >
       <polyline points={`0,${HEIGHT} ${points} ${COLUMNS},${HEIGHT}`} />
     </svg>
   );
@@ -58,7 +63,13 @@ export function Ranks() {
         await engine.open(one.snapshot);
         const span = { from: 0, to: device.events + 1 };
         const where = { snapshot: one.snapshot, device: one.device };
-        const curve = await engine.curve({ place: where, measure, axis: 'event', span, columns: COLUMNS });
+        const curve = await engine.curve({
+          place: where,
+          measure,
+          axis: 'event',
+          span,
+          columns: COLUMNS,
+        });
         curves.value = new Map(curves.value).set(key(one), curve);
       }
     };
@@ -68,7 +79,7 @@ export function Ranks() {
     };
   }, [measure, seen.value, axis]);
   const columns: Column<Row>[] = [
-    { key: 'name', title: 'rank', width: 'minmax(6rem, 14rem)', cell: ({ name }) => name },
+    { key: 'name', title: 'rank', width: '12rem', cell: ({ name }) => name },
     {
       key: 'peak',
       title: 'peak',
@@ -83,7 +94,6 @@ export function Ranks() {
     {
       key: 'curve',
       title: 'over the recording',
-      width: 'minmax(8rem, 1fr)',
       cell: (one) => <Spark curve={curves.value.get(key(one))} most={most} />,
     },
   ];
@@ -94,7 +104,10 @@ export function Ranks() {
         <Copying
           name="ranks"
           command={commandOf(ground, 'ranks')}
-          csv={() => [['rank', `peak_${measure}_bytes`], ...rows.map((one) => [one.name, one.peak])]}
+          csv={() => [
+            ['rank', `peak_${measure}_bytes`],
+            ...rows.map((one) => [one.name, one.peak]),
+          ]}
         />
       </div>
       <Table
@@ -105,7 +118,16 @@ export function Ranks() {
         rowHeight={30}
         chosen={(one) => one.snapshot === place.snapshot && one.device === place.device}
         onChoose={({ snapshot, device }) =>
-          change({ snapshot, device, from: null, to: null, at: null, other: null, pin: null, group: null })
+          change({
+            snapshot,
+            device,
+            from: null,
+            to: null,
+            at: null,
+            other: null,
+            pin: null,
+            group: null,
+          })
         }
         onRange={(first, last) => {
           if (first !== seen.value[0] || last !== seen.value[1]) seen.value = [first, last];

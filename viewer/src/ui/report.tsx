@@ -32,10 +32,8 @@ function Block({ block, first }: { block: ReportBlock; first: boolean }) {
             </thead>
             <tbody>
               {block.rows.map(({ cells, below }, i) => (
-                // biome-ignore lint/suspicious/noArrayIndexKey: rows stay where they are
                 <tr key={i}>
                   {cells.map((cell, k) => (
-                    // biome-ignore lint/suspicious/noArrayIndexKey: cells stay where they are
                     <td key={k} class={block.aligns[k]}>
                       {cell}
                       {k === cells.length - 1 &&
@@ -52,6 +50,8 @@ function Block({ block, first }: { block: ReportBlock; first: boolean }) {
           </table>
         </div>
       );
+    case 'lines':
+      return <pre>{block.lines.join('\n')}</pre>;
     case 'note':
       return <p class={block.warning ? 'warning' : 'note'}>{block.text}</p>;
   }
@@ -61,7 +61,6 @@ export function Blocks({ blocks }: { blocks: readonly ReportBlock[] }) {
   return (
     <div class="report">
       {blocks.map((block, i) => (
-        // biome-ignore lint/suspicious/noArrayIndexKey: blocks stay where they are
         <Block key={i} block={block} first={i === 0 || block.kind === 'heading'} />
       ))}
     </div>

@@ -13,8 +13,8 @@ export interface Column<Row> {
   readonly key: string;
   readonly title: string;
   readonly right?: boolean;
-  /** A share of the room, as CSS grid has it. */
-  readonly width: string;
+  /** As CSS has it; one column, which has none, takes what is left. */
+  readonly width?: string;
   readonly sortable?: boolean;
   cell(row: Row): ComponentChildren;
 }
@@ -63,7 +63,6 @@ export function Table<Row>(props: Props<Row>) {
   const first = items[0]?.index ?? 0;
   const last = items[items.length - 1]?.index ?? 0;
   useEffect(() => props.onRange?.(first, last), [first, last, total]);
-  const grid = { gridTemplateColumns: columns.map((one) => one.width).join(' ') };
   const move = (event: KeyboardEvent, index: number) => {
     const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10 }[event.key];
     const to = event.key === 'Home' ? 0 : event.key === 'End' ? total - 1 : index + (step ?? 0);
@@ -81,57 +80,67 @@ export function Table<Row>(props: Props<Row>) {
       scroller.current?.querySelector<HTMLElement>(`[data-index="${target}"]`)?.focus(),
     );
   };
+  const above = items[0]?.start ?? 0;
+  const below = virtual.getTotalSize() - (items[items.length - 1]?.end ?? 0);
   return (
-    <div class="table" role="table" aria-label={props.label} aria-rowcount={total + 1}>
-      <div class="row head" role="row" style={grid}>
-        {columns.map((one) => (
-          <div
-            key={one.key}
-            role="columnheader"
-            class={one.right ? 'right' : ''}
-            aria-sort={
-              sort?.key === one.key ? (sort.descending ? 'descending' : 'ascending') : undefined
-            }
-          >
-            {one.sortable ? (
-              <button type="button" onClick={() => props.onSort?.(one.key)}>
-                {one.title}
-                {sort?.key === one.key ? (sort.descending ? ' ▾' : ' ▴') : ''}
-              </button>
-            ) : (
-              one.title
-            )}
-          </div>
-        ))}
-      </div>
-      <div class="scroller" ref={scroller} role="rowgroup">
-        {total === 0 && <p class="dim empty">{props.empty ?? 'nothing'}</p>}
-        <div style={{ height: `${virtual.getTotalSize()}px` }} class="long">
+    <div class="scroller" ref={scroller}>
+      <table class="rows" aria-label={props.label} aria-rowcount={total + 1}>
+        <colgroup>
+          {columns.map((one) => (
+            <col key={one.key} style={one.width ? { width: one.width } : {}} />
+          ))}
+        </colgroup>
+        <thead>
+          <tr>
+            {columns.map((one) => (
+              <th
+                key={one.key}
+                scope="col"
+                class={one.right ? 'right' : ''}
+                aria-sort={
+                  sort?.key === one.key ? (sort.descending ? 'descending' : 'ascending') : undefined
+                }
+              >
+                {one.sortable ? (
+                  <button type="button" onClick={() => props.onSort?.(one.key)}>
+                    {one.title}
+                    {sort?.key === one.key ? (sort.descending ? ' ▾' : ' ▴') : ''}
+                  </button>
+                ) : (
+                  one.title
+                )}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody class="own-keys">
+          {above > 0 && <tr class="room" role="presentation" style={{ height: `${above}px` }} />}
           {items.map((item) => {
             const one = row(item.index);
             return (
-              <div
+              <tr
                 key={item.key}
-                role="row"
                 aria-rowindex={item.index + 2}
                 data-index={item.index}
                 tabIndex={item.index === first ? 0 : -1}
-                class={`row ${one && chosen?.(one) ? 'chosen' : ''}`}
-                style={{ ...grid, height: `${rowHeight}px`, transform: `translateY(${item.start}px)` }}
+                class={one && chosen?.(one) ? 'chosen' : ''}
+                style={{ height: `${rowHeight}px` }}
                 onClick={() => one && props.onChoose?.(one)}
                 onKeyDown={(event) => move(event, item.index)}
                 {...(one ? props.attributes?.(one) : {})}
               >
                 {columns.map((column) => (
-                  <div key={column.key} role="cell" class={column.right ? 'right' : ''}>
+                  <td key={column.key} class={column.right ? 'right' : ''}>
                     {one ? column.cell(one) : '…'}
-                  </div>
+                  </td>
                 ))}
-              </div>
+              </tr>
             );
           })}
-        </div>
-      </div>
+          {below > 0 && <tr class="room" role="presentation" style={{ height: `${below}px` }} />}
+        </tbody>
+      </table>
+      {total === 0 && <p class="dim empty">{props.empty ?? 'nothing'}</p>}
     </div>
   );
 }

@@ -23,7 +23,13 @@ export function Windows() {
   const after = found !== null && peak.moment > found.to;
   return (
     <div class="windows">
-      <button type="button" class="small" disabled={span.from <= whole.from} onClick={() => pan(ground, -1)} title="The window before (Page up)">
+      <button
+        type="button"
+        class="small"
+        disabled={span.from <= whole.from}
+        onClick={() => pan(ground, -1)}
+        title="The window before (Page up)"
+      >
         ‹{before && <b title="the highest peak is this way"> ▲</b>}
       </button>
       <span class="range" data-what="range">
@@ -37,16 +43,39 @@ export function Windows() {
         {!all && ` (${percent((span.to - span.from) / (whole.to - whole.from))})`}
         {!all && found?.peak && `, highest ${size(found.peak.bytes)}`}
       </span>
-      <button type="button" class="small" disabled={span.to >= whole.to} onClick={() => pan(ground, 1)} title="The window after (Page down)">
+      <button
+        type="button"
+        class="small"
+        disabled={span.to >= whole.to}
+        onClick={() => pan(ground, 1)}
+        title="The window after (Page down)"
+      >
         {after && <b title="the highest peak is this way">▲ </b>}›
       </button>
-      <button type="button" class="small" onClick={() => void zoomBy(ground, 0.5)} title="Zoom in (+)">
+      <button
+        type="button"
+        class="small"
+        onClick={() => void zoomBy(ground, 0.5)}
+        title="Zoom in (+)"
+      >
         +
       </button>
-      <button type="button" class="small" onClick={() => void zoomBy(ground, 2)} disabled={all} title="Zoom out (-)">
+      <button
+        type="button"
+        class="small"
+        onClick={() => void zoomBy(ground, 2)}
+        disabled={all}
+        title="Zoom out (-)"
+      >
         −
       </button>
-      <button type="button" class="small" onClick={() => lookAt(ground, whole)} disabled={all} title="All of the recording (0)">
+      <button
+        type="button"
+        class="small"
+        onClick={() => lookAt(ground, whole)}
+        disabled={all}
+        title="All of the recording (0)"
+      >
         all
       </button>
     </div>

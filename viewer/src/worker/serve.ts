@@ -49,7 +49,10 @@ export function serve(scope: Scope): void {
         const value = await answer(call as Call);
         scope.postMessage({ id, value }, buffers(value));
       } catch (error) {
-        scope.postMessage({ id, error: error instanceof Error ? error.message : String(error) }, []);
+        scope.postMessage(
+          { id, error: error instanceof Error ? error.message : String(error) },
+          [],
+        );
       }
     };
   };
