@@ -49,7 +49,7 @@ export function eventTicks(from: number, to: number, first: number, most: number
 /** Ticks of times since the start, in microseconds. */
 export function timeTicks(from: number, to: number, most: number): Tick[] {
   const step = decimalStep((to - from) / Math.max(most, 1));
-  const [unit, name] = step >= 1e6 ? [1e6, 's'] : step >= 1e3 ? [1e3, 'ms'] : [1, 'µs'];
+  const [unit, name] = to >= 1e6 ? [1e6, 's'] : to >= 1e3 ? [1e3, 'ms'] : [1, 'µs'];
   return ticks(from, to, step).map((at) => ({
     at,
     label: at === 0 ? '0' : `${Number((at / unit).toPrecision(12)).toLocaleString('en')} ${name}`,

@@ -75,7 +75,7 @@ const NUMBERS = new Set(['snapshot', 'device', 'from', 'to', 'at', 'other', 'pin
 export function fromFragment(fragment: string): State {
   const found: Record<string, unknown> = { ...START };
   for (const [key, value] of new URLSearchParams(fragment.replace(/^#/, ''))) {
-    if (!(key in START)) continue;
+    if (!Object.hasOwn(START, key)) continue;
     const choices = CHOICES[key as keyof State];
     if (NUMBERS.has(key)) {
       const number = Number(value);

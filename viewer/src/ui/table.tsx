@@ -114,7 +114,7 @@ export function Table<Row>(props: Props<Row>) {
           </tr>
         </thead>
         <tbody class="own-keys">
-          {above > 0 && <tr class="room" role="presentation" style={{ height: `${above}px` }} />}
+          {above > 0 && <tr class="room" style={{ height: `${above}px` }} />}
           {items.map((item) => {
             const one = row(item.index);
             return (
@@ -137,7 +137,7 @@ export function Table<Row>(props: Props<Row>) {
               </tr>
             );
           })}
-          {below > 0 && <tr class="room" role="presentation" style={{ height: `${below}px` }} />}
+          {below > 0 && <tr class="room" style={{ height: `${below}px` }} />}
         </tbody>
       </table>
       {total === 0 && <p class="dim empty">{props.empty ?? 'nothing'}</p>}
