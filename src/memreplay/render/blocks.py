@@ -66,7 +66,7 @@ def blocks_of(document: Document) -> tuple[ReportBlock, ...]:
 
 def _blocks(block: Block) -> list[ReportBlock]:
     if isinstance(block, Heading):
-        return [HeadingBlock(", ".join(_words(phrase) for phrase in block.phrases))]
+        return [HeadingBlock(", ".join(place_words(phrase) for phrase in block.phrases))]
     if isinstance(block, Pairs):
         return [PairsBlock(tuple((clean(name), clean(said)) for name, said in block.rows))]
     if isinstance(block, Note):
@@ -77,7 +77,8 @@ def _blocks(block: Block) -> list[ReportBlock]:
     return [_table(table) for table in tables]
 
 
-def _words(words: Words) -> str:
+def place_words(words: Words) -> str:
+    """A cell as text, a place as whole as it may be."""
     if isinstance(words, Place):
         return fit_place(words, WIDTH)
     return "" if isinstance(words, Bar) else clean(words)
@@ -98,5 +99,5 @@ def _table(table: Table) -> TableBlock:
 
 
 def _row(row: Row, kept: list[int]) -> BlockRow:
-    cells = tuple(_words(row.cells[at]) for at in kept)
-    return BlockRow(cells, tuple(_words(place) for place, _ in row.below))
+    cells = tuple(place_words(row.cells[at]) for at in kept)
+    return BlockRow(cells, tuple(place_words(place) for place, _ in row.below))

@@ -151,6 +151,9 @@ export interface PageData {
   /** What it is called on the page: its file's name, or its rank. */
   readonly name: string;
   readonly file: string;
+  /** The options that make other commands read the same of the file, as words of a command line:
+   * `--from`, `1200`. */
+  readonly options: readonly string[];
   /** The page of `memreplay report`; null for ranks. */
   readonly report: readonly ReportBlock[] | null;
   /** What is wrong with the file as a whole (it is cut off, …). */

@@ -98,7 +98,7 @@ class Dimensions:
     def label(self, usage: Usage, by: Way, name: int) -> Label:
         """What the group of this name is called."""
         if by == "size":
-            return Label(_size_label(name))
+            return Label(size_label(0 if name >= NO_SIZE else name + 1))
         if by == "category":
             return Label(self.rules.name(name))
         if by in ("stream", "pool"):
@@ -429,10 +429,11 @@ def pool_label(pool: tuple[int, int] | None) -> str:
     return f"{kind} {first}:{second}"
 
 
-def _size_label(name: int) -> str:
-    if name >= NO_SIZE:
+def size_label(bits: int) -> str:
+    """What allocations are called whose bytes have so many bits: 0 of none."""
+    if bits == 0:
         return "0 B"
     units = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
-    low = f"{1 << name % 10} {units[name // 10]}"
-    high = f"{1 << (name + 1) % 10} {units[(name + 1) // 10]}"
+    low = f"{1 << (bits - 1) % 10} {units[(bits - 1) // 10]}"
+    high = f"{1 << bits % 10} {units[bits // 10]}"
     return f"{low} to {high}"

@@ -101,13 +101,12 @@ def command(reading: Reading, asked: Asked) -> int:
 def _made(asked: Asked, reading: Reading) -> tuple[Made | None, int]:
     """The page, or None, and the exit code: the highest of all files."""
     folders = [file for file in asked.files if file != "-" and holds_files(file)]
-    rules = asked.config.rules()
     if not folders:
-        return page_of_files(asked.files, reading, rules)
+        return page_of_files(asked.files, reading, asked.config)
     if len(asked.files) > 1:
         raise UsageError(
             f"{folders[0]} is a folder, and is shown by itself; memreplay diff compares two folders"
         )
     from memreplay.commands.view.ranks import page_of_folder
 
-    return page_of_folder(folders[0], reading, rules)
+    return page_of_folder(folders[0], reading, asked.config)

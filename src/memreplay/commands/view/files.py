@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from memreplay.commands.shared.errors import CUT_OFF, attempt, name_of, say
 from memreplay.commands.shared.progress import several_progress, working
 from memreplay.commands.shared.source import Reading, opened
+from memreplay.commands.view.options import asked_words
 
 if TYPE_CHECKING:
-    from memreplay.analysis.categories.rules import Rule
+    from memreplay.commands.shared.config import ConfigChoice
     from memreplay.commands.shared.progress import Showing
     from memreplay.export.page.records import Page
     from memreplay.snapshot.snapshot import Snapshot
@@ -20,9 +21,10 @@ if TYPE_CHECKING:
 
 
 def page_of_files(
-    files: tuple[str, ...], reading: Reading, rules: tuple[Rule, ...]
+    files: tuple[str, ...], reading: Reading, config: ConfigChoice
 ) -> tuple[Made | None, int]:
     """The page, or None, and the exit code of what is wrong."""
+    rules, asked = config.rules(), asked_words(reading, config)
     snapshots = []
     with several_progress(len(files)) as showing:
         # Each by itself: an error should name the file that it is of.
@@ -37,7 +39,9 @@ def page_of_files(
 
         with ExitStack() as until, working("making the page"):
             base, *new = map(until.enter_context, snapshots)
-            return compared_page(base, new[0], rules) if new else one_page(base, rules)
+            if new:
+                return compared_page(base, new[0], rules, asked)
+            return one_page(base, rules, asked)
 
     made = attempt(", ".join(map(name_of, files)), work)
     if any(snap.truncation is not None for snap in snapshots):

@@ -11,6 +11,7 @@ from memreplay.commands.diff.text import diff_document
 from memreplay.commands.report.find import overview
 from memreplay.commands.report.text import report_document
 from memreplay.commands.view.names import short_name
+from memreplay.commands.view.options import project_words, read_words
 from memreplay.errors import LimitError, UsageError
 from memreplay.export.page.html import page_html
 from memreplay.export.page.making import page_data
@@ -46,8 +47,10 @@ def snapshot_data(
     rules: tuple[Rule, ...] | None = None,
     *,
     report: bool = True,
+    asked: tuple[str, ...] | None = None,
 ) -> Data:
-    """What a page knows of a snapshot; with `report` the page of `memreplay report`, too.
+    """What a page knows of a snapshot; with `report` the page of `memreplay report`, too. `asked`
+    are the options beside what the snapshot knows that a command needs to say the same.
 
     Raises LimitError for what a browser would show wrong, or not at all.
     """
@@ -56,19 +59,35 @@ def snapshot_data(
     if report:
         found = overview(snap, Selection(rules=rules), fold=True)
         blocks = blocks_of(report_document(found))
-    made = page_data(snap, name=name or short_name(snap.file), rules=rules, report=blocks)
+    more = project_words(snap.project) if asked is None else asked
+    made = page_data(
+        snap,
+        name=name or short_name(snap.file),
+        rules=rules,
+        report=blocks,
+        options=(*read_words(snap), *more),
+    )
     _check_room((made,))
     return made
 
 
-def one_page(snap: Snapshot, rules: tuple[Rule, ...] | None = None) -> Made:
+def one_page(
+    snap: Snapshot,
+    rules: tuple[Rule, ...] | None = None,
+    asked: tuple[str, ...] | None = None,
+) -> Made:
     """The page of one snapshot. Raises LimitError."""
-    return page_of([snapshot_data(snap, rules=rules)])
+    return page_of([snapshot_data(snap, rules=rules, asked=asked)])
 
 
-def compared_page(base: Snapshot, new: Snapshot, rules: tuple[Rule, ...] | None = None) -> Made:
+def compared_page(
+    base: Snapshot,
+    new: Snapshot,
+    rules: tuple[Rule, ...] | None = None,
+    asked: tuple[str, ...] | None = None,
+) -> Made:
     """The page of two, and what `memreplay diff` says of them. Raises LimitError."""
-    both = [snapshot_data(snap, rules=rules) for snap in (base, new)]
+    both = [snapshot_data(snap, rules=rules, asked=asked) for snap in (base, new)]
     _check_room(both)
     diff: tuple[ReportBlock, ...]
     try:

@@ -10,9 +10,10 @@ from memreplay.commands.shared.errors import CUT_OFF, attempt, say
 from memreplay.commands.shared.folders import snapshot_files
 from memreplay.commands.shared.progress import several_progress
 from memreplay.commands.shared.source import Reading, opened
+from memreplay.commands.view.options import asked_words
 
 if TYPE_CHECKING:
-    from memreplay.analysis.categories.rules import Rule
+    from memreplay.commands.shared.config import ConfigChoice
     from memreplay.commands.shared.progress import Showing
     from memreplay.export.page.records import Page, PageData
 
@@ -20,18 +21,26 @@ if TYPE_CHECKING:
     Made = tuple[Page, list[bytes]]
 
 
-def page_of_folder(
-    folder: str, reading: Reading, rules: tuple[Rule, ...]
-) -> tuple[Made | None, int]:
+def page_of_folder(folder: str, reading: Reading, config: ConfigChoice) -> tuple[Made | None, int]:
     """The page of those that can be read, None for none, and the highest exit code of all files."""
     listed, worst = attempt(folder, partial(_rank_files, folder))
     if listed is None:
         return None, worst
     files, alone = listed
+    rules, asked = config.rules(), asked_words(reading, config)
+
+    def data_of(rank: int, showing: Showing) -> Data:
+        from memreplay.commands.view.find import snapshot_data
+
+        with opened(files[rank], reading, showing) as snap:
+            if snap.truncation is not None:
+                say(f"rank {rank}: {CUT_OFF}")
+            return snapshot_data(snap, f"rank {rank}", rules, report=False, asked=asked)
+
     found: dict[int, Data] = {}
     with several_progress(len(files)) as showing:
         for rank, file in files.items():
-            data, exit_code = attempt(file, partial(_rank, rank, file, reading, rules, showing))
+            data, exit_code = attempt(file, partial(data_of, rank, showing))
             worst = max(worst, exit_code)
             if data is not None:
                 found[rank] = data
@@ -56,14 +65,3 @@ def _rank_files(folder: str) -> tuple[dict[int, str], tuple[str, ...]]:
     found, alone = ranks_of(snapshot_files(folder))
     paths = {rank: os.path.join(folder, name) for rank, name in found.items()}
     return paths, tuple(os.path.join(folder, name) for name in alone)
-
-
-def _rank(
-    rank: int, file: str, reading: Reading, rules: tuple[Rule, ...], showing: Showing
-) -> Data:
-    from memreplay.commands.view.find import snapshot_data
-
-    with opened(file, reading, showing) as snap:
-        if snap.truncation is not None:
-            say(f"rank {rank}: {CUT_OFF}")
-        return snapshot_data(snap, f"rank {rank}", rules, report=False)

@@ -63,6 +63,14 @@ cdef class Keys:
             raise MemoryError
         return self.k.names.len
 
+    def of_stacks(self) -> Column | None:
+        """u32 a stack: the group of what has it, then one for carried blocks without one. None
+        where allocations of one stack may be in several groups. All groups are met."""
+        if self.k.by_row:
+            return None
+        self.meet()
+        return column(self, self.k.of_stack.data, self.k.of_stack.len, b"I")
+
     def keep(self, Measure measure not None, groups) -> Measure:
         """The same measure of some groups alone: u8 a group, 0 or 1. Changes `measure`.
 

@@ -11,6 +11,7 @@ from memreplay.engine.replay cimport arena as _arena
 from memreplay.engine.replay cimport classes as _classes
 from memreplay.engine.replay cimport held as _held
 from memreplay.engine.replay cimport lives as _lives
+from memreplay.engine.replay cimport reservations as _reservations
 from memreplay.engine.replay cimport reserve as _reserve
 from memreplay.engine.replay cimport series as _series
 from memreplay.engine.replay cimport sizes as _sizes
@@ -149,6 +150,30 @@ cdef class Reserved:
                 (<char*> &piece.start - at, b"Q"),
                 (<char*> &piece.end - at, b"Q"),
                 (<char*> &piece.source - at, b"I"),
+            )
+        )
+
+    def reservations(self) -> tuple:
+        """From when to when addresses were reserved, a row each, in no order: start (u64), end
+        (u64), the event that brought them (i64; -1: the start), the one that took them back (i64;
+        the number of events where none did), and their source (u32) as in `pieces`."""
+        cdef Owned out = owned(sizeof(_reservations.Reservation))
+        cdef _reservations.Reservation row
+        cdef char* at = <char*> &row
+        cdef int code
+        with nogil:
+            code = _reservations.reservations_find(&self.v, &self.replay.r, &out.buf)
+        if code != OK:
+            raise MemoryError
+        return tuple(
+            column(out, out.buf.data + <size_t> offset if out.buf.data != NULL else NULL,
+                   out.buf.len, fmt, sizeof(_reservations.Reservation))
+            for offset, fmt in (
+                (<char*> &row.start - at, b"Q"),
+                (<char*> &row.end - at, b"Q"),
+                (<char*> &row.begin - at, b"q"),
+                (<char*> &row.stop - at, b"q"),
+                (<char*> &row.source - at, b"I"),
             )
         )
 

@@ -18,6 +18,7 @@ from memreplay.snapshot.record import Record
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+MOST = 2**53 - 1  # a larger number may be another one to a script
 LEVEL = 4  # a higher one takes twice as long for a tenth less
 
 

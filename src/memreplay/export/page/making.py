@@ -12,9 +12,19 @@ from memreplay.analysis.code.plumbing import LIBRARY
 from memreplay.analysis.groups.dimensions import Dimensions
 from memreplay.analysis.moments.annotations import spans
 from memreplay.analysis.trust.trust import verdict
+from memreplay.export.page.addresses import addresses_of
 from memreplay.export.page.coding import Columns
+from memreplay.export.page.groups import Grouping
 from memreplay.export.page.lives import lives
-from memreplay.export.page.records import LifeColumns, PageData, PageDevice, PageSpan
+from memreplay.export.page.marks import marks
+from memreplay.export.page.records import (
+    LifeColumns,
+    PageData,
+    PageDevice,
+    PageSpan,
+    SegmentColumns,
+)
+from memreplay.export.page.segments import pieces
 from memreplay.export.page.texts import Texts
 from memreplay.render.blocks import NoteBlock
 from memreplay.render.fit import clean
@@ -23,7 +33,9 @@ from memreplay.snapshot.model import MEASURES
 
 if TYPE_CHECKING:
     from memreplay.analysis.categories.rules import Rule
+    from memreplay.export.page.addresses import Addresses
     from memreplay.export.page.coding import Coded
+    from memreplay.export.page.segments import Pieces
     from memreplay.render.blocks import ReportBlock
     from memreplay.snapshot.model import Exactness, MeasureName
     from memreplay.snapshot.replay import Replay
@@ -36,11 +48,13 @@ def page_data(
     name: str | None = None,
     rules: tuple[Rule, ...] | None = None,
     report: tuple[ReportBlock, ...] | None = None,
+    options: tuple[str, ...] = (),
 ) -> tuple[PageData, bytes]:
     """The records, and the columns as a zlib stream.
 
     `name` is what the page calls it, else its file's name; `rules` are those of categories, else
-    the default ones; `report` is its page of `memreplay report`.
+    the default ones; `report` is its page of `memreplay report`, `options` what makes other
+    commands read the same of the file.
     """
     columns, texts = Columns(), Texts()
     dimensions = Dimensions(snap, DEFAULT_RULES if rules is None else rules, fold=True)
@@ -65,6 +79,7 @@ def page_data(
         PageData(
             name=clean(snap.file.rpartition("/")[2] if name is None else name),
             file=clean(snap.file),
+            options=tuple(map(clean, options)),
             report=report,
             notes=(),
             texts=texts.all(),
@@ -83,7 +98,9 @@ def _device(
     changes = replay.segment_changes
     time, first = _clock(replay, columns)
     exactness, reasons = _trust(snap, replay)
-    base = int(those.address.min()) if len(those.address) else 0
+    pool, stream = columns.add(those.pool), columns.add(those.stream)
+    parts = pieces(snap, replay)
+    addresses = addresses_of(those.address, *(() if parts is None else (parts.address,)))
     return PageDevice(
         device=replay.device,
         events=replay.events,
@@ -95,13 +112,11 @@ def _device(
             requested=columns.add(those.requested),
             slack=columns.add(those.block - those.requested),
             stack=columns.add(those.stack),
-            pool=columns.add(those.pool),
-            stream=columns.add(those.stream),
-            address=columns.add((those.address - np.uint64(base)).astype(np.int64) + 1),
+            pool=pool,
+            stream=stream,
+            address=columns.add(addresses.numbers(those.address)),
         ),
-        streams=tuple(
-            None if one is None else str(one) for one in replay.classes("stream").keys()
-        ),
+        streams=tuple(None if one is None else str(one) for one in replay.classes("stream").keys()),
         pools=tuple(replay.pool_of(one) for one in replay.classes("pool").keys()),
         reserved_start=replay.measure("reserved").start_bytes,
         reserved_event=columns.add(changes.event - replay.first_event, differences=True),
@@ -118,14 +133,30 @@ def _device(
             )
             for one in spans(snap, replay)
         ),
-        marks=(),
-        groups=(),
-        address_base=str(base),
-        address_unit=1,
-        segments=None,
+        marks=marks(snap, replay),
+        groups=Grouping(replay, those, dimensions, columns, texts).all(pool, stream),
+        address_base=str(addresses.base),
+        address_unit=addresses.unit,
+        segments=None if parts is None else _segments(parts, addresses, columns),
         exactness=exactness,
         reasons=reasons,
         peaks={name: replay.measure(name).peak.bytes for name in MEASURES},
+    )
+
+
+def _segments(parts: Pieces, addresses: Addresses, columns: Columns) -> SegmentColumns | None:
+    """The pieces of segments; None where the address of one is too large for a script."""
+    numbers = addresses.numbers(parts.address)
+    if not np.all(numbers):
+        return None
+    return SegmentColumns(
+        begin=columns.add(parts.begin, differences=True),
+        life=columns.add(parts.end - parts.begin),
+        address=columns.add(numbers - 1, differences=True),
+        size=columns.add(parts.size),
+        segment=columns.add(parts.segment, differences=True),
+        pool=columns.add(parts.pool),
+        stream=columns.add(parts.stream),
     )
 
 

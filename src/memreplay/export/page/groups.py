@@ -1,0 +1,156 @@
+"""The groups of a device's allocations by each way, with what they are called."""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec.structs import asdict
+
+from memreplay.analysis.categories.rules import UNKNOWN
+from memreplay.analysis.groups.dimensions import (
+    BEFORE_RECORDING,
+    NO_EVENTS,
+    NO_MODULE,
+    NO_STACK,
+    OUTSIDE,
+    pool_label,
+    size_label,
+    stream_label,
+)
+from memreplay.export.page.records import PageGroups
+from memreplay.render.blocks import place_words
+from memreplay.render.holders import coded_row, told_apart
+from memreplay.snapshot.model import WAYS, Coded, Label
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from memreplay.analysis.groups.dimensions import Dimensions
+    from memreplay.engine.query._groups import Keys
+    from memreplay.export.page.coding import Coded as CodedColumn
+    from memreplay.export.page.coding import Columns
+    from memreplay.export.page.lives import Lives
+    from memreplay.export.page.texts import Texts
+    from memreplay.snapshot.model import Way
+    from memreplay.snapshot.replay import Replay
+
+# What stands for allocations of which a way says nothing.
+_NOTHING = {BEFORE_RECORDING, NO_EVENTS, NO_STACK, OUTSIDE, NO_MODULE, UNKNOWN} | {
+    "(no compile_context)",
+    "(no user_metadata)",
+    pool_label(None),
+    stream_label(None),
+}
+
+
+class Grouping:
+    """The groups of one device's allocations; texts and columns go into those of the page."""
+
+    def __init__(
+        self, replay: Replay, those: Lives, dimensions: Dimensions, columns: Columns, texts: Texts
+    ) -> None:
+        self._replay = replay
+        self._usage = replay.measure("requested")
+        self._those = those
+        self._dimensions = dimensions
+        self._columns = columns
+        self._texts = texts
+        self._stacks = np.unique(those.stack)
+
+    def all(self, pool: CodedColumn, stream: CodedColumn) -> tuple[PageGroups, ...]:
+        """By stack, by size, and by every other way that says something; none where nothing was
+        allocated. The columns are those that say of each allocation its pool and stream."""
+        if not len(self._those.begin):
+            return ()
+        found: list[PageGroups | None] = []
+        for way in WAYS:
+            if way == "size":
+                found.append(self._sizes())
+            elif way == "pool":
+                pools = map(self._replay.pool_of, self._replay.classes("pool").keys())
+                names = list(map(pool_label, pools))
+                found.append(self._classes(way, names, self._those.pool, pool))
+            elif way == "stream":
+                names = list(map(stream_label, self._replay.classes("stream").keys()))
+                found.append(self._classes(way, names, self._those.stream, stream))
+            else:
+                found.append(self._keyed(way))
+        return tuple(one for one in found if one is not None)
+
+    def _sizes(self) -> PageGroups:
+        largest = max(int(self._those.block.max()), int(self._those.requested.max()))
+        names = (size_label(bits) for bits in range(largest.bit_length() + 1))
+        return PageGroups(way="size", lines=self._plain(names), of_stacks=None, of_lives=None)
+
+    def _classes(
+        self, way: Way, names: list[str], numbers: NDArray[np.int64], column: CodedColumn
+    ) -> PageGroups | None:
+        """Pools or streams: allocations have their numbers already."""
+        if {names[one] for one in np.unique(numbers).tolist()} <= _NOTHING:
+            return None
+        return PageGroups(way=way, lines=self._plain(names), of_stacks=None, of_lives=column)
+
+    def _keyed(self, way: Way) -> PageGroups | None:
+        keys = self._dimensions.keys(self._usage, way)
+        groups, numbers = self._of_stacks(keys) or self._of_lives(keys)
+        names = np.asarray(keys.names())[groups].tolist()
+        labels = [self._dimensions.label(self._usage, way, name) for name in names]
+        if way != "stack" and {one.text for one in labels} <= _NOTHING:
+            return None
+        column = self._columns.add(numbers)
+        by_stack = keys.of_stacks() is not None
+        return PageGroups(
+            way=way,
+            lines=self._lines(way, labels),
+            of_stacks=column if by_stack else None,
+            of_lives=None if by_stack else column,
+        )
+
+    def _of_stacks(self, keys: Keys) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+        """The groups that allocations are in, and of each stack, as lives number them, which of
+        these it is in; None where stacks do not decide it."""
+        column = keys.of_stacks()
+        if column is None:
+            return None
+        # The first is that of no frames, the last of none before the first event.
+        found = np.asarray(column).astype(np.int64)
+        found = np.concatenate([found[:-1], found[:1], found[-1:]])
+        groups, used = np.unique(found[self._stacks], return_inverse=True)
+        numbers = np.zeros(len(found), dtype=np.int64)
+        numbers[self._stacks] = used
+        return groups, numbers
+
+    def _of_lives(self, keys: Keys) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The same of each allocation."""
+        begin = self._those.begin
+        carried = int(np.searchsorted(begin, 0))
+        of_events, of_carried = keys.numbers(
+            array("q", begin[carried:].tobytes()), array("q", range(carried))
+        )
+        found = np.concatenate([np.asarray(of_carried), np.asarray(of_events)])
+        groups, numbers = np.unique(found, return_inverse=True)
+        return groups.astype(np.int64), numbers
+
+    # ---- what they are called
+
+    def _plain(self, names: Iterable[str]) -> tuple[tuple[int, ...], ...]:
+        return tuple((self._texts.place(name),) for name in names)
+
+    def _lines(self, way: Way, labels: list[Label]) -> tuple[tuple[int, ...], ...]:
+        named = [_named(label) for label in labels]
+        rows = told_apart([coded_row((), one, way, all_frames=False) for one in named], named)
+        place = self._texts.place
+        return tuple(
+            (place(place_words(row.cells[-1])), *(place(place_words(one)) for one, _ in row.below))
+            for row in rows
+        )
+
+
+def _named(label: Label) -> Coded:
+    """A label as what has code."""
+    said = asdict(label)
+    return Coded(label=said.pop("text"), **said)

@@ -1,0 +1,104 @@
+"""Of one device the segments over time: pieces, as columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+import memreplay._core as _core
+from memreplay.snapshot.columns import view
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from memreplay.snapshot.replay import Replay
+    from memreplay.snapshot.snapshot import Snapshot
+
+_MAP = _core.ACTIONS.index("segment_map")
+_UNMAP = _core.ACTIONS.index("segment_unmap")
+
+
+class Pieces(NamedTuple):
+    """Columns of int64, a row a piece, in the order of their begins and then of their addresses."""
+
+    begin: NDArray[np.int64]
+    """The event that reserved it, -1 for what was there before."""
+    end: NDArray[np.int64]
+    """The event that gave it back; what never was comes behind the last one."""
+    address: NDArray[np.uint64]
+    size: NDArray[np.int64]
+    segment: NDArray[np.int64]
+    """Pieces of one number that touch are one segment, unless their pools are known and differ."""
+    pool: NDArray[np.int64]
+    """Its class among `Replay.classes("pool")`; 0 where it is not known."""
+    stream: NDArray[np.int64]
+    """The same of streams."""
+
+
+def pieces(snap: Snapshot, replay: Replay) -> Pieces | None:
+    """All pieces of a device; None where they do not add up to what was reserved, since segment
+    events say twice that memory came or went."""
+    start, stop, begin, end, source = map(np.asarray, replay.reserved.reservations())
+    size = (stop - start).astype(np.int64)
+    if not _adds_up(replay, begin, end, size):
+        return None
+    order = np.lexsort((start, begin))
+    of = _Sources(snap, replay)
+    source = source[order]
+    return Pieces(
+        begin=begin[order],
+        end=end[order],
+        address=start[order],
+        size=size[order],
+        segment=of.segment[source],
+        pool=of.pool[source],
+        stream=of.stream[source],
+    )
+
+
+class _Sources:
+    """What brought memory: the regions of the start, then the segment events. Of each its pool and
+    stream, as classes, and the number of its segment."""
+
+    def __init__(self, snap: Snapshot, replay: Replay) -> None:
+        regions = replay.reserved.regions()
+        at = np.asarray(replay.reserved.events()).astype(np.int64)
+        first = replay.native.first_row
+        rows = view(snap.native.column("action"), snap.native.n_events, "u1")
+        action = rows[first : first + replay.events][at]
+        expandable = np.concatenate(
+            [
+                np.array([one[5] for one in regions], dtype=bool),
+                (action == _MAP) | (action == _UNMAP),
+            ]
+        )
+        self.pool = _classes(replay, "pool", [one for one, _ in replay.blocks.origins()], at)
+        self.stream = _classes(replay, "stream", [one[2] for one in regions], at)
+        # What is mapped piece by piece is one with what touches it, of its stream.
+        count = len(expandable)
+        self.segment = np.where(expandable, count + self.stream, np.arange(count))
+
+
+def _classes(replay: Replay, by: str, at_start: list[Any], at: NDArray[Any]) -> NDArray[np.int64]:
+    """The classes of regions, whose pools or streams are given, and of segment events."""
+    classes = replay.classes(by)
+    numbers = {key: number for number, key in enumerate(classes.keys())}
+    before = [numbers[one] for one in at_start[: len(replay.reserved.regions())]]
+    of_events = np.asarray(classes.of_events())[at]
+    return np.concatenate([np.array(before, dtype=np.int64), of_events.astype(np.int64)])
+
+
+def _adds_up(
+    replay: Replay, begin: NDArray[Any], end: NDArray[Any], size: NDArray[np.int64]
+) -> bool:
+    """Whether the pieces are at every moment what was reserved: it changes with segment events."""
+    changes = replay.segment_changes
+    at = changes.event - replay.first_event
+    # The start is before all events, and what never went is given back behind them.
+    sums = np.zeros(len(at) + 2, dtype=np.int64)
+    np.add.at(sums, np.where(begin < 0, 0, np.searchsorted(at, begin) + 1), size)
+    np.add.at(sums, np.searchsorted(at, end) + 1, -size)
+    sums = np.cumsum(sums)[:-1]
+    start = replay.measure("reserved").start_bytes
+    return bool(sums[0] == start and np.array_equal(sums[1:], changes.reserved))
