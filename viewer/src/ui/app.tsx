@@ -124,14 +124,14 @@ function Headline() {
   }));
   const peak = known.peaks[measure];
   const now = bytes.value?.[measure];
-  const verdict = snapshot.report?.[0];
+  const verdict = snapshot.report?.find(
+    (one) => one.kind === 'heading' && one.text.startsWith(`device ${device.device}:`),
+  );
   return (
     <section class="headline" aria-label="At the cursor">
       <p class="verdict">
         <span data-what="verdict">
-          {verdict?.kind === 'heading' && snapshot.devices.length === 1
-            ? verdict.text
-            : `device ${device.device}`}
+          {verdict?.kind === 'heading' ? verdict.text : `device ${device.device}`}
         </span>
         {snapshot.notes.map((note) => (
           <span key={note} class="warning">
@@ -207,18 +207,18 @@ function Main({ ground }: { ground: Ground }) {
     <GroundContext.Provider value={ground}>
       <Bar showHelp={() => (help.value = true)} />
       <Headline />
-      <Guard>
-        <Overview />
-      </Guard>
-      {pair && (
-        <GroundContext.Provider value={pair[1]}>
+      <div class="middle">
+        <div class="stage">
           <Guard>
             <Overview />
           </Guard>
-        </GroundContext.Provider>
-      )}
-      <div class="middle">
-        <div class="stage">
+          {pair && (
+            <GroundContext.Provider value={pair[1]}>
+              <Guard>
+                <Overview />
+              </Guard>
+            </GroundContext.Provider>
+          )}
           <Windows />
           <Guard>
             <Picture />

@@ -166,30 +166,37 @@ export function Overview() {
         ref={box}
         title="Drag to choose what is shown below; double-click for all of it"
       />
-      <ul class="curves" aria-label="Curves">
-        {MEASURES.map((measure) => {
-          const on = measures.includes(measure);
-          return (
-            <li key={measure}>
-              <button
-                type="button"
-                aria-pressed={on}
-                class={on ? '' : 'off'}
-                title={`Bytes ${measure}: ${on ? 'drawn' : 'not drawn'}`}
-                onClick={() => {
-                  const next = new Set(drawn.value);
-                  if (!next.delete(measure)) next.add(measure);
-                  drawn.value = next;
-                }}
-              >
-                <i class="swatch" style={{ background: COLOURS[measure] }} />
-                {measure}
-              </button>
-            </li>
-          );
-        })}
-      </ul>
     </section>
+  );
+}
+
+/** Which curves are drawn. */
+export function Curves() {
+  const { state } = useGround();
+  return (
+    <ul class="curves" aria-label="Curves">
+      {MEASURES.map((measure) => {
+        const on = measure === state.measure || drawn.value.has(measure);
+        return (
+          <li key={measure}>
+            <button
+              type="button"
+              aria-pressed={on}
+              class={on ? '' : 'off'}
+              title={`Bytes ${measure}: ${on ? 'drawn' : 'not drawn'}`}
+              onClick={() => {
+                const next = new Set(drawn.value);
+                if (!next.delete(measure)) next.add(measure);
+                drawn.value = next;
+              }}
+            >
+              <i class="swatch" style={{ background: COLOURS[measure] }} />
+              {measure}
+            </button>
+          </li>
+        );
+      })}
+    </ul>
   );
 }
 
