@@ -207,7 +207,7 @@ function Main({ ground }: { ground: Ground }) {
     <GroundContext.Provider value={ground}>
       <Bar showHelp={() => (help.value = true)} />
       <Headline />
-      <div class="middle">
+      <div class={pair ? 'middle compared' : 'middle'}>
         <div class="stage">
           <Guard>
             <Overview />

@@ -5,6 +5,7 @@ import { useEffect, useMemo, useRef } from 'preact/hooks';
 import type { Allocation, Filter, Picture as Painted, PictureQuery, Span } from '../protocol.js';
 import { counted, useAnswer } from './answers.js';
 import { byteTicks, eventTicks, type Tick, timeTicks } from './axes.js';
+import { commonHeight, sayHeight } from './comparing.js';
 import { AllocationLines } from './details.js';
 import { dragged, zoomed } from './gestures.js';
 import { type Ground, useGround, within } from './ground.js';
@@ -126,7 +127,12 @@ export function Picture() {
     const reserved = most(curves.value.reserved.high);
     return Math.max(state.measure === 'reserved' ? Math.max(shown, reserved) : shown, 1);
   }, [curves.value, state.measure]);
-  const high = highest * HEADROOM;
+  // Of two that are compared each says what it goes up to, and both go up to the higher one.
+  const compared = ground.page.kind === 'compare';
+  useEffect(() => {
+    if (compared && curves.value) sayHeight(place.snapshot, highest);
+  }, [highest, curves.value]);
+  const high = commonHeight(highest, compared) * HEADROOM;
 
   const draw = useRef(() => {});
   draw.current = () => {
