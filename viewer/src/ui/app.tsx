@@ -27,7 +27,6 @@ import { Picture } from './picture.js';
 import { Ranks } from './ranks.js';
 import { Blocks } from './report.js';
 import { change, state, type Tab } from './state.js';
-import { applyTheme, dark } from './theme.js';
 import { count, percent, size } from './units.js';
 import { Windows } from './windows.js';
 
@@ -277,7 +276,6 @@ function useKnown(page: Page, engine: Remote, place: Place | null) {
 export function App({ page, engine }: { page: Page; engine: Remote }) {
   const { value } = state;
   const last = useRef<Ground | null>(null);
-  useEffect(applyTheme, [dark.value]);
   const snapshot = Math.min(Math.max(value.snapshot, 0), page.snapshots.length - 1);
   const said = page.snapshots[snapshot];
   const device = Math.min(Math.max(value.device, 0), (said?.devices.length ?? 0) - 1);

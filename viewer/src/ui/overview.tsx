@@ -9,6 +9,7 @@ import type { Curve } from '../protocol.js';
 import { useAnswer } from './answers.js';
 import { byteTicks } from './axes.js';
 import { type Ground, useGround } from './ground.js';
+import { lookAt } from './moving.js';
 import { LEFT, usePlotSize } from './sizes.js';
 import { dark } from './theme.js';
 import { size } from './units.js';
@@ -128,7 +129,7 @@ export function Overview() {
             const to = u.posToVal(u.select.left + u.select.width, 'x');
             u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
             brushed.current = performance.now();
-            change({ from, to });
+            lookAt(shown.current.ground, { from, to });
           },
         ],
       },

@@ -8,9 +8,9 @@ import { byteTicks, eventTicks, type Tick, timeTicks } from './axes.js';
 import { commonHeight, sayHeight } from './comparing.js';
 import { AllocationLines } from './details.js';
 import { dragged, zoomed } from './gestures.js';
-import { type Ground, useGround, within } from './ground.js';
+import { type Ground, useGround } from './ground.js';
 import { useColours, useShades } from './legend.js';
-import { momentName } from './moving.js';
+import { lookAt, momentName } from './moving.js';
 import { LEFT, usePlotSize } from './sizes.js';
 import { size } from './units.js';
 
@@ -224,9 +224,7 @@ export function Picture() {
 
   const look = (next: Span) => {
     moving.current = performance.now();
-    const { from, to } = within(whole, next.from, next.to);
-    const all = from === whole.from && to === whole.to;
-    change(all ? { from: null, to: null } : { from, to });
+    lookAt(ground, next);
   };
 
   const gestures = {
