@@ -15,6 +15,8 @@ import { LEFT, usePlotSize } from './sizes.js';
 import { size } from './units.js';
 
 const HEADROOM = 1.04;
+/** How far reserved bytes may be above the stack to be in the picture. */
+const ROOM = 1.3;
 const BOTTOM = 20;
 /** How long nothing has moved before all pixels are painted. */
 const REST_MS = 90;
@@ -125,7 +127,12 @@ export function Picture() {
     if (!curves.value) return 1;
     const shown = most(curves.value.stack.high);
     const reserved = most(curves.value.reserved.high);
-    return Math.max(state.measure === 'reserved' ? Math.max(shown, reserved) : shown, 1);
+    // The line of reserved bytes is seen, unless the stack would become low.
+    return Math.max(
+      shown,
+      Math.min(reserved, state.measure === 'reserved' ? reserved : shown * ROOM),
+      1,
+    );
   }, [curves.value, state.measure]);
   // Of two that are compared each says what it goes up to, and both go up to the higher one.
   const compared = ground.page.kind === 'compare';
