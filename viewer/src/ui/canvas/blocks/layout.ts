@@ -40,9 +40,9 @@ export interface BlockLayout {
 
 /** CSS pixels. */
 export const HEADING = 30;
-export const SEGMENT = 17;
+export const SEGMENT = 20;
 /** Parts of one segment stand closer. */
-export const PART = 14;
+export const PART = 17;
 /** A segment has so many rows at most, by the scale that is chosen when none is said. */
 const MOST_PARTS = 32;
 /** The smallest segment that the allocator makes. */
@@ -115,7 +115,7 @@ export function rowBytesOf(segments: readonly MapSegment[]): number {
   const common = sizes[Math.floor((sizes.length - 1) * 0.9)]!;
   const largest = sizes[sizes.length - 1]!;
   const wanted = Math.max(Math.min(common, largest), largest / MOST_PARTS, LEAST_ROW);
-  return wanted > largest / 2 ? largest : 2 ** Math.ceil(Math.log2(wanted));
+  return wanted > largest / 4 ? largest : 2 ** Math.ceil(Math.log2(wanted));
 }
 
 export function blocksLaid(
