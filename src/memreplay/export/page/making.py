@@ -111,7 +111,7 @@ def _device(
             stack=columns.add(those.stack),
             pool=pool,
             stream=stream,
-            address=columns.add(addresses.numbers(those.address)),
+            address=columns.add_recurring(addresses.numbers(those.address)),
         ),
         streams=tuple(
             None if one is None else str(one) for one in replay.classes("stream").keys()
