@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from memreplay.commands.steps.find import steps_report as steps
     from memreplay.commands.summary.find import summarize as summary
     from memreplay.commands.timeline.find import timeline_report as timeline
+    from memreplay.commands.view.find import view
     from memreplay.errors import (
         LimitError,
         MemreplayError,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from memreplay.io.limits import Limits
     from memreplay.io.version import __version__
     from memreplay.snapshot.model import Filters, Frame, Lifetimes, LiveSet, Moment, PeakPoint, When
+    from memreplay.snapshot.page_view import PageView
     from memreplay.snapshot.replay import Replay, Usage
     from memreplay.snapshot.snapshot import Snapshot, open  # noqa: A004
 
@@ -62,6 +64,7 @@ _HOME = {
     "MissingExtraError": "errors",
     "Moment": "snapshot.model",
     "NothingToTellError": "errors",
+    "PageView": "snapshot.page_view",
     "PeakPoint": "snapshot.model",
     "Replay": "snapshot.replay",
     "Rule": "analysis.categories.rules",
@@ -93,6 +96,7 @@ _HOME = {
     "table": "export.tables.making",
     "timeline": "commands.timeline.find:timeline_report",
     "to_json": "commands.result_json",
+    "view": "commands.view.find",
 }
 
 __all__ = [
@@ -106,6 +110,7 @@ __all__ = [
     "MissingExtraError",
     "Moment",
     "NothingToTellError",
+    "PageView",
     "PeakPoint",
     "Replay",
     "Rule",
@@ -137,6 +142,7 @@ __all__ = [
     "table",
     "timeline",
     "to_json",
+    "view",
 ]
 
 

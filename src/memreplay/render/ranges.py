@@ -29,10 +29,15 @@ def times_words(first_us: int | None, last_us: int | None) -> str:
     return f", from {time_utc(first_us)} on for {duration(last_us - first_us)}"
 
 
-def _words(found: EventRange) -> str:
+def range_options(found: EventRange) -> str:
+    """The options that ask for a range; empty for all events."""
     bounds = (("--from", found.start), ("--to", found.stop))
     parts = [f"{option} {_spelled(moment)}" for option, moment in bounds if moment is not None]
-    return " ".join(parts) or "all events"
+    return " ".join(parts)
+
+
+def _words(found: EventRange) -> str:
+    return range_options(found) or "all events"
 
 
 def _spelled(moment: Moment) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from types import TracebackType
@@ -25,6 +26,7 @@ from memreplay.snapshot.settings import block_rules
 
 if TYPE_CHECKING:
     from memreplay.snapshot import columns
+    from memreplay.snapshot.page_view import PageView
 
 Progress = Callable[[int, "int | None"], None]
 
@@ -346,6 +348,19 @@ class Snapshot:
                 _timeline.Replay(self.native, device), block_rules(self.settings)
             )
         return self._replays[device]
+
+    # ---- for people
+
+    def view(self, after: Snapshot | None = None, *, height: int = 720) -> PageView:
+        """The interactive page of this snapshot, or of it and a later one, as `memreplay view`
+        makes it: a notebook shows it, `.save("page.html")` writes it.
+
+        `height` is that of the frame in a notebook, in pixels. `memreplay.view` is the same, with
+        more choices. Raises LimitError for what is too large for a browser.
+        """
+        # This layer knows none that makes pages: it asks for what the package offers.
+        found: PageView = sys.modules["memreplay"].view(self, after, height=height)
+        return found
 
 
 # How _core.read() spells the kinds of Moment.

@@ -123,7 +123,10 @@ export type ReportBlock =
       readonly kind: 'table';
       readonly titles: readonly string[];
       readonly aligns: readonly ('left' | 'right')[];
-      readonly rows: readonly { readonly cells: readonly string[]; readonly below: readonly string[] }[];
+      readonly rows: readonly {
+        readonly cells: readonly string[];
+        readonly below: readonly string[];
+      }[];
     }
   | { readonly kind: 'note'; readonly text: string; readonly warning: boolean }
   /** Lines as they are: command lines, or a picture in characters. */
@@ -148,6 +151,9 @@ export interface PageData {
   /** What it is called on the page: its file's name, or its rank. */
   readonly name: string;
   readonly file: string;
+  /** The options that make other commands read the same of the file, as words of a command line:
+   * `--from`, `1200`. */
+  readonly options: readonly string[];
   /** The page of `memreplay report`; null for ranks. */
   readonly report: readonly ReportBlock[] | null;
   /** What is wrong with the file as a whole (it is cut off, …). */

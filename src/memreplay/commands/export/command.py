@@ -89,6 +89,7 @@ Examples:
   memreplay export snap.pkl -o snap.pftrace
   memreplay export snap.pkl -o peak.speedscope.json --at 'ProfilerStep#3:peak'
   memreplay export snap.pkl --format collapsed | flamegraph.pl > peak.svg
+  memreplay export snap.pkl -o page.html
 
 {EXIT_CODES}""",
 )
@@ -151,8 +152,8 @@ def command(selection: Selection, asked: Export) -> int:
     Traces (perfetto, chrome) show the measures over time, pools and annotations; perfetto also
     shows who held memory at the peak. Flame graphs (speedscope, collapsed, pprof) show who held it
     at the peak, or at another moment, in bytes. memory-timeline writes the files of torch.profiler:
-    bytes by category, for one device. A name that ends in .gz is compressed. A line on stderr says
-    what was written.
+    bytes by category, for one device. html is the page of `memreplay view`. A name that ends in .gz
+    is compressed. A line on stderr says what was written.
 
     Tables (parquet, arrow, csv, ndjson, json) hold every event, every allocation with its lifetime,
     every stack and block, and every measure over time; memreplay help schema lists their columns.

@@ -45,12 +45,13 @@ FORMATS = {
             ".raw.json",
         ),
     ),
+    "html": ("memreplay.commands.export.page", (".html", ".htm")),
 }
 TABLES = tuple(fmt for fmt, (module, _) in FORMATS.items() if module.endswith(".tables"))
-VIEWS = tuple(fmt for fmt in FORMATS if fmt not in TABLES)
+VIEWS = tuple(fmt for fmt, (module, _) in FORMATS.items() if module.endswith(".views"))
 _JSON = ("json", "chrome", "speedscope", "memory-timeline")
-# What a page or a picture ends in; no format is one.
-_PICTURES = (".html", ".htm", ".png", ".svg", ".pdf", ".jpg", ".jpeg")
+# What a picture ends in; no format is one.
+_PICTURES = (".png", ".svg", ".pdf", ".jpg", ".jpeg")
 # Words in the name of a table's file that speak of a view.
 _OF_VIEWS = {
     "chrome": "chrome",
@@ -118,14 +119,14 @@ def _by_ending(output: str) -> str | None:
 
 
 def _check_picture(output: str, fmt: str | None) -> None:
-    """Raises UsageError for the name of a page or a picture, which says what draws one."""
+    """Raises UsageError for the name of a picture, which says what draws one."""
     name = output.lower()
     ending = next((one for one in _PICTURES if name.endswith((one, one + ".gz"))), None)
     if ending is None:
         return
     of_torch = fmt == "memory-timeline" or "timeline" in os.path.basename(name)
     raise UsageError(
-        f"{output}: export writes no pages or pictures"
+        f"{output}: export writes no pictures"
         + (
             "; memory-timeline is .timeline.json or .raw.json. For a picture of the same:"
             " memreplay timeline FILE --by category --format png -o OUT.png"

@@ -42,6 +42,39 @@ def several_progress(files: int) -> Iterator[Showing]:
         bar.close()
 
 
+@contextmanager
+def working(words: str) -> Iterator[None]:
+    """Says on a terminal what is being done, once that has taken a while; leaves nothing behind."""
+    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+        yield
+        return
+    from threading import Lock, Timer
+
+    lock, state = Lock(), {"over": False, "said": False}
+
+    def show() -> None:
+        with lock:
+            if not state["over"]:
+                state["said"] = True
+                os.write(2, f"{words} …".encode())
+
+    def wipe() -> None:
+        state["over"] = True
+        if state["said"]:
+            os.write(2, b"\r\x1b[2K")
+
+    timer = Timer(DELAY_S, show)
+    timer.daemon = True
+    timer.start()
+    try:
+        with undone_by_signals(wipe):
+            yield
+    finally:
+        timer.cancel()
+        with lock:
+            wipe()
+
+
 class _LateBar:
     """A bar that appears once the work has taken a while, and rich is imported only then."""
 

@@ -48,11 +48,13 @@ def page_data(
     name: str | None = None,
     rules: tuple[Rule, ...] | None = None,
     report: tuple[ReportBlock, ...] | None = None,
+    options: tuple[str, ...] = (),
 ) -> tuple[PageData, bytes]:
     """The records, and the columns as a zlib stream.
 
     `name` is what the page calls it, else its file's name; `rules` are those of categories, else
-    the default ones; `report` is its page of `memreplay report`.
+    the default ones; `report` is its page of `memreplay report`, `options` what makes other
+    commands read the same of the file.
     """
     columns, texts = Columns(), Texts()
     dimensions = Dimensions(snap, DEFAULT_RULES if rules is None else rules, fold=True)
@@ -77,6 +79,7 @@ def page_data(
         PageData(
             name=clean(snap.file.rpartition("/")[2] if name is None else name),
             file=clean(snap.file),
+            options=tuple(map(clean, options)),
             report=report,
             notes=(),
             texts=texts.all(),
@@ -113,9 +116,7 @@ def _device(
             stream=stream,
             address=columns.add_recurring(addresses.numbers(those.address)),
         ),
-        streams=tuple(
-            None if one is None else str(one) for one in replay.classes("stream").keys()
-        ),
+        streams=tuple(None if one is None else str(one) for one in replay.classes("stream").keys()),
         pools=tuple(replay.pool_of(one) for one in replay.classes("pool").keys()),
         reserved_start=replay.measure("reserved").start_bytes,
         reserved_event=columns.add(changes.event - replay.first_event, differences=True),

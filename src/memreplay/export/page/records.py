@@ -138,6 +138,8 @@ class PageData(Record, frozen=True, kw_only=True):
     name: str
     """What it is called on the page: its file's name, or its rank."""
     file: str
+    options: tuple[str, ...]
+    """The options that make other commands read the same of the file, as words."""
     report: tuple[ReportBlock, ...] | None
     """The page of `memreplay report`; None where nobody made one."""
     notes: tuple[str, ...]

@@ -1,0 +1,32 @@
+"""Exports the page of `memreplay view`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memreplay.commands.export.names import is_folder
+from memreplay.commands.shared.output import check_output
+from memreplay.commands.view.files import page_of_files
+from memreplay.errors import UsageError
+
+if TYPE_CHECKING:
+    from memreplay.analysis.selecting.selection import Selection
+    from memreplay.commands.export.command import Export
+
+
+def export(asked: Export, _selection: Selection) -> int:
+    """Writes the page; the exit code. Raises UsageError, OSError."""
+    if len(asked.files) > 1:
+        raise UsageError("html holds one snapshot: memreplay view compares two, or shows a folder")
+    if is_folder(asked.output):
+        raise UsageError(f"{asked.output} is a folder: html is one file")
+    output = asked.output or "-"
+    if output.lower().endswith(".gz"):
+        raise UsageError(f"{output}: a browser opens no page that is compressed; end it in .html")
+    check_output(output, force=asked.force, binary=True, read=asked.files)
+    made, exit_code = page_of_files(asked.files, asked.reading, asked.config)
+    if made is not None:
+        from memreplay.commands.view.writing import write_page
+
+        write_page(made, output)
+    return exit_code

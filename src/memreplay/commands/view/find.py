@@ -1,0 +1,153 @@
+"""The pages of `memreplay view`: of one snapshot, of two, of the ranks of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from memreplay.analysis.selecting.selection import Selection
+from memreplay.commands.diff.find import diff_report
+from memreplay.commands.diff.text import diff_document
+from memreplay.commands.report.find import overview
+from memreplay.commands.report.text import report_document
+from memreplay.commands.view.names import short_name
+from memreplay.commands.view.options import project_words, read_words
+from memreplay.errors import LimitError, UsageError
+from memreplay.export.page.html import page_html
+from memreplay.export.page.making import page_data
+from memreplay.export.page.pages import page_of
+from memreplay.render.blocks import NoteBlock, blocks_of
+from memreplay.render.fit import clean
+from memreplay.render.units import size
+from memreplay.snapshot.model import MEASURES
+from memreplay.snapshot.page_view import HEIGHT, PageView
+
+if TYPE_CHECKING:
+    from memreplay.analysis.categories.rules import Rule
+    from memreplay.export.page.records import Page, PageData
+    from memreplay.render.blocks import ReportBlock
+    from memreplay.snapshot.snapshot import Snapshot
+
+    Data = tuple[PageData, bytes]
+    Made = tuple[Page, list[bytes]]
+
+# The numbers of JavaScript are exact up to here.
+MOST_EXACT = 2**53
+# Of the columns of a snapshot: deflated, as a text of JavaScript has at most 2**29 letters, and
+# inflated, as browsers give no larger array.
+MOST_PACKED, MOST_BYTES = 300 << 20, 2 << 30
+# Of all columns of a page: what a browser has room for, with all that it makes of them.
+MOST_IN_ALL = 4 << 30
+_PART = "make a page of a part of it, with --from and --to"
+
+
+def snapshot_data(
+    snap: Snapshot,
+    name: str | None = None,
+    rules: tuple[Rule, ...] | None = None,
+    *,
+    report: bool = True,
+    asked: tuple[str, ...] | None = None,
+) -> Data:
+    """What a page knows of a snapshot; with `report` the page of `memreplay report`, too. `asked`
+    are the options beside what the snapshot knows that a command needs to say the same.
+
+    Raises LimitError for what a browser would show wrong, or not at all.
+    """
+    _check_exact(snap)
+    blocks = None
+    if report:
+        found = overview(snap, Selection(rules=rules), fold=True)
+        blocks = blocks_of(report_document(found))
+    more = project_words(snap.project) if asked is None else asked
+    made = page_data(
+        snap,
+        name=name or short_name(snap.file),
+        rules=rules,
+        report=blocks,
+        options=(*read_words(snap), *more),
+    )
+    _check_room((made,))
+    return made
+
+
+def one_page(
+    snap: Snapshot,
+    rules: tuple[Rule, ...] | None = None,
+    asked: tuple[str, ...] | None = None,
+) -> Made:
+    """The page of one snapshot. Raises LimitError."""
+    return page_of([snapshot_data(snap, rules=rules, asked=asked)])
+
+
+def compared_page(
+    base: Snapshot,
+    new: Snapshot,
+    rules: tuple[Rule, ...] | None = None,
+    asked: tuple[str, ...] | None = None,
+) -> Made:
+    """The page of two, and what `memreplay diff` says of them. Raises LimitError."""
+    both = [snapshot_data(snap, rules=rules, asked=asked) for snap in (base, new)]
+    _check_room(both)
+    diff: tuple[ReportBlock, ...]
+    try:
+        diff = blocks_of(diff_document(diff_report(base, new, Selection(rules=rules))))
+    except UsageError as error:  # they have no device in common: each is shown by itself
+        diff = (NoteBlock(clean(str(error)), warning=True),)
+    return page_of(both, kind="compare", diff=diff)
+
+
+def ranks_page(folder: str, ranks: Mapping[int, Data]) -> Made:
+    """The page of a run, a snapshot a rank. Raises LimitError."""
+    found = list(ranks.values())
+    _check_room(found)
+    return page_of(found, kind="ranks", title=short_name(folder))
+
+
+def view(
+    snap: Snapshot,
+    after: Snapshot | None = None,
+    *,
+    height: int = HEIGHT,
+    rules: tuple[Rule, ...] | None = None,
+) -> PageView:
+    """The interactive page of a snapshot, or of two that are compared, as `memreplay view` makes
+    it: a notebook shows it, `.save("page.html")` writes it.
+
+    `height` is that of the frame in a notebook, in pixels; `rules` are those of categories. Raises
+    LimitError for what is too large for a browser.
+    """
+    made = one_page(snap, rules) if after is None else compared_page(snap, after, rules)
+    page, columns = made
+    return PageView(b"".join(page_html(page, columns)), page.title, height)
+
+
+def _check_exact(snap: Snapshot) -> None:
+    """Raises LimitError for more bytes than a browser can count one by one."""
+    for device in snap.devices:
+        replay = snap.replay(device)
+        highest = max(replay.measure(name).peak.bytes for name in MEASURES)
+        if highest >= MOST_EXACT:
+            raise LimitError(
+                f"device {device} goes up to {size(highest)}, and a browser counts bytes exactly"
+                f" up to {size(MOST_EXACT)} only",
+                hint="memreplay peak has no such limit",
+            )
+
+
+def _check_room(snapshots: Sequence[Data]) -> None:
+    """Raises LimitError for more than a browser opens."""
+    whole = 0
+    for data, columns in snapshots:
+        whole += data.bytes
+        if len(columns) > MOST_PACKED or data.bytes > MOST_BYTES:
+            raise LimitError(
+                f"a page of it has {size(len(columns) * 4 // 3)}, {size(data.bytes)} unpacked,"
+                " which browsers do not open",
+                hint=_PART,
+            )
+    if whole > MOST_IN_ALL:
+        raise LimitError(
+            f"a page of all of them has {size(whole)} unpacked, which browsers do not open",
+            hint=_PART,
+        )

@@ -1,0 +1,1 @@
+"use strict";(()=>{var e=document.getElementById("memreplay-page")?.textContent??"{}",n=JSON.parse(e),t=document.getElementById("memreplay");t&&(t.textContent=`${n.title}: nothing is drawn yet`);})();
