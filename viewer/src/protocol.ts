@@ -233,6 +233,9 @@ export interface Engine {
   /** The moment at a place on the axis, and the other way round. */
   momentAt(place: Place, axis: Axis, x: number): number;
   xOf(place: Place, axis: Axis, moment: number): number;
+  xsOf(place: Place, axis: Axis, moments: Float64Array): Float64Array;
+  /** Of each allocation its group. */
+  groups(place: Place, measure: Exclude<Measure, 'reserved'>, way: Way): Int32Array;
   /** Bytes at a moment by every measure. */
   bytesAt(place: Place, moment: number): Readonly<Record<Measure, number>>;
   picture(query: PictureQuery): Picture;
@@ -240,9 +243,9 @@ export interface Engine {
   holders(query: HoldersQuery): Holders;
   between(query: HoldersQuery, later: number): readonly Changed[];
   tree(query: TreeQuery): Tree;
-  /** The other snapshot's tree less this one's, for the same kind of root; nodes are matched by what
-   * their frames are called (function and file, not the line). Frames are of the snapshot that
-   * `frameOf` says: 0 of this one, 1 of the other. */
+  /** The trees of two snapshots as one: `before` has the bytes of the first, `bytes` and `own` those of
+   * the second. Nodes are matched by what their frames are called (function and file, not the line);
+   * frames are of the snapshot that `frameOf` says: 0 of the first, 1 of the second. */
   treeOfDifferences(
     before: TreeQuery,
     after: TreeQuery,

@@ -20,7 +20,6 @@ function random(seed: number): (below: number) => number {
 function coded(numbers: readonly bigint[], differences: boolean): [Uint8Array, Coded] {
   const kept = differences ? numbers.map((one, i) => one - (i ? numbers[i - 1]! : 0n)) : numbers;
   const folded = kept.map((one) => (one < 0n ? -2n * one - 1n : 2n * one));
-  // biome-ignore lint/complexity/useMathMinMax: Math has no bigints.
   const highest = folded.reduce((most, one) => (one > most ? one : most), 0n);
   const width = highest ? Math.ceil(highest.toString(2).length / 8) : 0;
   const at = 3;

@@ -123,7 +123,10 @@ export type ReportBlock =
       readonly kind: 'table';
       readonly titles: readonly string[];
       readonly aligns: readonly ('left' | 'right')[];
-      readonly rows: readonly { readonly cells: readonly string[]; readonly below: readonly string[] }[];
+      readonly rows: readonly {
+        readonly cells: readonly string[];
+        readonly below: readonly string[];
+      }[];
     }
   | { readonly kind: 'note'; readonly text: string; readonly warning: boolean }
   /** Lines as they are: command lines, or a picture in characters. */

@@ -1,0 +1,60 @@
+// The page's script, and the worker's: the same text runs in both.
+
+import { effect } from '@preact/signals';
+import { render } from 'preact';
+import { App } from './ui/app.js';
+import { columnsOf, pageOf } from './ui/page.js';
+import { type Handle, handle } from './ui/script.js';
+import { fromFragment, state, toFragment } from './ui/state.js';
+import { type Remote, remote } from './worker/rpc.js';
+import { type Hello, serve } from './worker/serve.js';
+import 'uplot/dist/uPlot.min.css';
+import './ui/style.css';
+
+const SCRIPT = 'memreplay-script';
+
+/** A worker that runs this very script, given what it is to answer of. */
+function worker(hello: Hello): Remote {
+  const text = document.getElementById(SCRIPT)?.textContent ?? '';
+  const url = URL.createObjectURL(new Blob([text], { type: 'text/javascript' }));
+  const made = new Worker(url);
+  URL.revokeObjectURL(url);
+  made.postMessage(hello);
+  return remote(made);
+}
+
+function show(root: HTMLElement): void {
+  const page = pageOf(document);
+  const engine = worker({ page, columns: columnsOf(document) });
+  // They are the worker's now, and as large as all else.
+  for (const one of [...document.getElementsByClassName('memreplay-columns')]) one.remove();
+  state.value = fromFragment(location.hash);
+  let said = toFragment(state.value);
+  effect(() => {
+    const fragment = toFragment(state.value);
+    if (fragment === said) return;
+    said = fragment;
+    try {
+      history.replaceState(null, '', `#${fragment}`);
+    } catch {
+      // In a frame of a notebook there is no address to change.
+    }
+  });
+  globalThis.addEventListener('hashchange', () => {
+    if (location.hash.slice(1) !== said) state.value = fromFragment(location.hash);
+  });
+  root.textContent = '';
+  render(<App page={page} engine={engine} />, root);
+  (globalThis as { memreplay?: Handle }).memreplay = handle(engine);
+}
+
+if (typeof document === 'undefined') {
+  serve(globalThis as unknown as Parameters<typeof serve>[0]);
+} else {
+  const root = document.getElementById('memreplay')!;
+  try {
+    show(root);
+  } catch (error) {
+    root.textContent = `The page cannot be shown: ${error instanceof Error ? error.message : error}`;
+  }
+}

@@ -1,0 +1,57 @@
+// The allocator at the cursor: segments, the blocks in them, what is free and who is in between.
+
+import { useAnswer } from './answers.js';
+import { BlockMap } from './canvas/blockmap.js';
+import { commandOf } from './commands.js';
+import { Copying } from './copying.js';
+import { useGround } from './ground.js';
+import { colourOf, useColours, useShades } from './legend.js';
+import { css } from './palette.js';
+import { change } from './state.js';
+import { count, percent, size } from './units.js';
+
+export function Allocator() {
+  const ground = useGround();
+  const { engine, place, at, device, state, counted: measure } = ground;
+  const colours = useColours(ground);
+  const shades = useShades();
+  const answer = useAnswer(JSON.stringify([place, at]), () => engine.map(place, at));
+  const groups = useAnswer(JSON.stringify([place, measure, colours.way]), () =>
+    engine.groups(place, measure, colours.way),
+  );
+  if (device.segments === null) {
+    return (
+      <p class="hint">
+        The file does not say which segments there were: the allocator cannot be shown.
+      </p>
+    );
+  }
+  if (answer.error) return <p class="failed">{answer.error}</p>;
+  const map = answer.value;
+  if (!map) return null;
+  const free = map.reserved - map.active;
+  return (
+    <div class="panel">
+      <div class="toolbar">
+        <span class="sum">
+          <span data-what="reserved" data-bytes={map.reserved}>
+            {size(map.reserved)}
+          </span>{' '}
+          reserved in {count(map.segments.length)}{' '}
+          {map.segments.length === 1 ? 'segment' : 'segments'},{' '}
+          <span data-what="active" data-bytes={map.active}>
+            {size(map.active)}
+          </span>{' '}
+          active, {size(free)} free{map.reserved > 0 ? ` (${percent(free / map.reserved)})` : ''}
+        </span>
+        <Copying name="allocator" command={commandOf(ground, 'allocator')} />
+      </div>
+      <BlockMap
+        map={map}
+        colour={(id) => css(colourOf(colours, shades, groups.value?.[id] ?? 0))}
+        selected={state.pin}
+        onSelect={(id) => change({ pin: id, group: null })}
+      />
+    </div>
+  );
+}

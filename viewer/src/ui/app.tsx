@@ -1,0 +1,359 @@
+// The page: a bar, the verdict, curves, the stacked picture, and below it who holds what is live.
+
+import { useSignal } from '@preact/signals';
+import { Component, type ComponentChildren } from 'preact';
+import { useEffect, useMemo, useRef } from 'preact/hooks';
+import type { Page } from '../core/page.js';
+import type { Place } from '../protocol.js';
+import type { Remote } from '../worker/rpc.js';
+import { Allocator } from './allocator.js';
+import { useAnswer } from './answers.js';
+import { Bar } from './bar.js';
+import { Between } from './between.js';
+import { anchors, ComparedContext, mapped, useCompared } from './comparing.js';
+import { Details } from './details.js';
+import { Diff } from './diff.js';
+import { FlameTab } from './flame.js';
+import { type Ground, GroundContext, grounded, known, useGround } from './ground.js';
+import { Help } from './help.js';
+import { Holders } from './holders.js';
+import { keysOf, listen, tabsOf } from './keys.js';
+import { AnnotationLanes } from './lanes.js';
+import { Legend } from './legend.js';
+import { Listing } from './listing.js';
+import { momentName } from './moving.js';
+import { Overview } from './overview.js';
+import { Picture } from './picture.js';
+import { Ranks } from './ranks.js';
+import { Blocks } from './report.js';
+import { change, state, type Tab } from './state.js';
+import { applyTheme, dark } from './theme.js';
+import { count, percent, size } from './units.js';
+import { Windows } from './windows.js';
+
+/** What fails says so where it stands; the rest of the page stays. */
+class Guard extends Component<{ children: ComponentChildren }, { error: string | null }> {
+  override state = { error: null };
+
+  static override getDerivedStateFromError(error: unknown) {
+    return { error: error instanceof Error ? error.message : String(error) };
+  }
+
+  override render() {
+    return this.state.error === null ? (
+      this.props.children
+    ) : (
+      <p class="failed">This part failed: {this.state.error}</p>
+    );
+  }
+}
+
+function TabPanel({ tab }: { tab: Tab }) {
+  const { snapshot } = useGround();
+  switch (tab) {
+    case 'holders':
+      return <Holders />;
+    case 'flame':
+      return <FlameTab />;
+    case 'list':
+      return <Listing />;
+    case 'between':
+      return <Between />;
+    case 'allocator':
+      return <Allocator />;
+    case 'diff':
+      return <Diff />;
+    case 'ranks':
+      return <Ranks />;
+    case 'report':
+      return <Blocks blocks={snapshot.report ?? []} />;
+  }
+}
+
+function Tabs() {
+  const ground = useGround();
+  const tabs = tabsOf(ground);
+  const { tab } = ground.state;
+  const shown = tabs.some(([one]) => one === tab) ? tab : 'holders';
+  const list = useRef<HTMLDivElement>(null);
+  const move = (event: KeyboardEvent) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!step) return;
+    const i = tabs.findIndex(([one]) => one === shown);
+    const next = tabs[(i + step + tabs.length) % tabs.length]!;
+    change({ tab: next[0] });
+    requestAnimationFrame(() =>
+      list.current?.querySelector<HTMLElement>('[aria-selected=true]')?.focus(),
+    );
+  };
+  return (
+    <section class="below">
+      <div class="tabs" role="tablist" ref={list} onKeyDown={move}>
+        {tabs.map(([one, name]) => (
+          <button
+            key={one}
+            type="button"
+            role="tab"
+            id={`tab-${one}`}
+            aria-selected={one === shown}
+            aria-controls="tab-panel"
+            tabIndex={one === shown ? 0 : -1}
+            onClick={() => change({ tab: one })}
+          >
+            {name}
+          </button>
+        ))}
+      </div>
+      <div role="tabpanel" id="tab-panel" aria-labelledby={`tab-${shown}`} class="tab-panel">
+        <Guard key={shown}>
+          <TabPanel tab={shown} />
+        </Guard>
+      </div>
+    </section>
+  );
+}
+
+/** The numbers at the cursor, and what is to be known of the whole. */
+function Headline() {
+  const ground = useGround();
+  const { snapshot, device, state, at, engine, place, known } = ground;
+  const { measure } = state;
+  const bytes = useAnswer(JSON.stringify([place, at]), async () => ({
+    at,
+    ...(await engine.bytesAt(place, at)),
+  }));
+  const peak = known.peaks[measure];
+  const now = bytes.value?.[measure];
+  const verdict = snapshot.report?.[0];
+  return (
+    <section class="headline" aria-label="At the cursor">
+      <p class="verdict">
+        <span data-what="verdict">
+          {verdict?.kind === 'heading' && snapshot.devices.length === 1
+            ? verdict.text
+            : `device ${device.device}`}
+        </span>
+        {snapshot.notes.map((note) => (
+          <span key={note} class="warning">
+            {note}
+          </span>
+        ))}
+        {device.exactness[measure] === 'estimated' && (
+          <span class="warning" title={device.reasons[measure].map(({ text }) => text).join('\n')}>
+            {measure} bytes are estimated
+          </span>
+        )}
+      </p>
+      <dl class="figures" aria-live="polite">
+        <div>
+          <dt>
+            <button
+              type="button"
+              class="plain"
+              title="Put the cursor on it (m)"
+              onClick={() => change({ at: null, from: null, to: null })}
+            >
+              peak
+            </button>
+          </dt>
+          <dd data-what="peak-bytes" data-bytes={peak.bytes}>
+            {size(peak.bytes)}{' '}
+            <small>
+              {count(peak.bytes)} bytes {measure}, {momentName(ground, peak.moment)}
+            </small>
+          </dd>
+        </div>
+        <div>
+          <dt>cursor</dt>
+          <dd
+            data-what="cursor-bytes"
+            data-bytes={bytes.stale ? '' : (now ?? '')}
+            data-moment={bytes.value?.at ?? ''}
+          >
+            {now === undefined ? '…' : size(now)}{' '}
+            <small>
+              {now === undefined ? '' : `${count(now)} bytes`}
+              {now !== undefined && peak.bytes > 0 && at !== peak.moment
+                ? `, ${percent(now / peak.bytes)} of the peak`
+                : ''}
+              , {momentName(ground, at)}
+            </small>
+          </dd>
+        </div>
+        {bytes.value && measure !== 'reserved' && (
+          <div class="spare">
+            <dt>reserved</dt>
+            <dd data-what="cursor-reserved" data-bytes={bytes.value.reserved}>
+              {size(bytes.value.reserved)}{' '}
+              <small>
+                {size(Math.max(bytes.value.reserved - bytes.value.active, 0))} not in use
+              </small>
+            </dd>
+          </div>
+        )}
+      </dl>
+    </section>
+  );
+}
+
+function Main({ ground }: { ground: Ground }) {
+  const help = useSignal(false);
+  const pair = useCompared();
+  const keys = useMemo(() => keysOf(() => (help.value = true)), []);
+  const now = useRef(ground);
+  now.current = ground;
+  useEffect(() => listen(keys, () => (help.value ? null : now.current)), []);
+  return (
+    <GroundContext.Provider value={ground}>
+      <Bar showHelp={() => (help.value = true)} />
+      <Headline />
+      <Guard>
+        <Overview />
+      </Guard>
+      {pair && (
+        <GroundContext.Provider value={pair[1]}>
+          <Guard>
+            <Overview />
+          </Guard>
+        </GroundContext.Provider>
+      )}
+      <div class="middle">
+        <div class="stage">
+          <Windows />
+          <Guard>
+            <Picture />
+          </Guard>
+          {pair && (
+            <GroundContext.Provider value={pair[1]}>
+              <p class="which">{pair[1].snapshot.name}</p>
+              <Guard>
+                <Picture />
+              </Guard>
+            </GroundContext.Provider>
+          )}
+          <Guard>
+            <AnnotationLanes />
+          </Guard>
+        </div>
+        <aside class="side">
+          <Guard>{ground.state.pin === null ? <Legend /> : <Details />}</Guard>
+        </aside>
+      </div>
+      <Tabs />
+      {help.value && <Help keys={keys} close={() => (help.value = false)} />}
+    </GroundContext.Provider>
+  );
+}
+
+/** A snapshot in which nothing was recorded. */
+function Nothing({ page }: { page: Page }) {
+  const snapshot = page.snapshots[Math.min(state.value.snapshot, page.snapshots.length - 1)];
+  return (
+    <div class="nothing">
+      <h1>
+        <span class="brand">memreplay</span> {snapshot?.name}
+      </h1>
+      <p data-what="verdict">
+        Nothing was recorded: the snapshot has no device with events or blocks.
+      </p>
+      {snapshot?.notes.map((note) => (
+        <p class="warning" key={note}>
+          {note}
+        </p>
+      ))}
+      {snapshot?.report && <Blocks blocks={snapshot.report} />}
+    </div>
+  );
+}
+
+/** What is known of a device, once it is. */
+function useKnown(page: Page, engine: Remote, place: Place | null) {
+  const there = place && page.snapshots[place.snapshot]?.devices[place.device];
+  return useAnswer(JSON.stringify(place), async () =>
+    place && there ? { place, known: await known(engine, place, there) } : null,
+  );
+}
+
+export function App({ page, engine }: { page: Page; engine: Remote }) {
+  const { value } = state;
+  const last = useRef<Ground | null>(null);
+  useEffect(applyTheme, [dark.value]);
+  const snapshot = Math.min(Math.max(value.snapshot, 0), page.snapshots.length - 1);
+  const said = page.snapshots[snapshot];
+  const device = Math.min(Math.max(value.device, 0), (said?.devices.length ?? 0) - 1);
+  const there = said?.devices[device];
+  const place = useMemo(() => (there ? { snapshot, device } : null), [snapshot, device]);
+  const answer = useKnown(page, engine, place);
+  const pair = useOther(page, engine, last.current);
+  if (!there || !place) return <Nothing page={page} />;
+  if (answer.error) {
+    return (
+      <div class="nothing">
+        <p class="failed">The page cannot be shown: {answer.error}</p>
+      </div>
+    );
+  }
+  if (answer.value?.place === place) {
+    last.current = grounded(page, engine, value, place, answer.value.known, change);
+  }
+  return last.current ? (
+    <ComparedContext.Provider value={pair && [last.current, pair]}>
+      <Main ground={last.current} />
+    </ComparedContext.Provider>
+  ) : (
+    <div class="nothing">
+      <p class="dim">Reading {said?.name} …</p>
+    </div>
+  );
+}
+
+/** The second of two snapshots, in sync with the first. */
+function useOther(page: Page, engine: Remote, first: Ground | null): Ground | null {
+  const snapshot = page.kind === 'compare' ? 1 : -1;
+  const devices = page.snapshots[snapshot]?.devices ?? [];
+  const same = devices.findIndex(({ device }) => device === first?.device.device);
+  const device = Math.max(same, 0);
+  const there = devices[device] !== undefined && first?.place.snapshot === 0;
+  const place = useMemo(() => (there ? { snapshot, device } : null), [there, snapshot, device]);
+  const answer = useKnown(page, engine, place);
+  const ready = first && place && answer.value?.place === place ? answer.value.known : null;
+  // By time a moment is where the other one is after as long; by event, in the same step.
+  const time = first?.axis === 'time' && ready !== null && ready.lastUs !== null;
+  const at = useAnswer(JSON.stringify([place, time, first?.place, first?.at]), async () =>
+    time && place && first
+      ? engine.momentAt(place, 'time', await engine.xOf(first.place, 'time', first.at))
+      : null,
+  );
+  if (!first || !place || !ready) return null;
+  const [a, b] = [anchors(first.device), anchors(devices[device]!)];
+  const there_ = (x: number) => (time ? x : mapped(a, b, x));
+  const back = (x: number) => (time ? x : mapped(b, a, x));
+  const { state } = first;
+  const through = (x: number | null | undefined, by: (x: number) => number) =>
+    x === null || x === undefined ? null : by(x);
+  const moment = state.at === null ? null : time ? at.value : mapped(a, b, state.at);
+  return grounded(
+    page,
+    engine,
+    {
+      ...state,
+      axis: time ? 'time' : 'event',
+      from: through(first.span.from, there_),
+      to: through(first.span.to, there_),
+      at: moment,
+      other: state.other === null || time ? null : mapped(a, b, state.other),
+      pin: null,
+      group: null,
+    },
+    place,
+    ready,
+    ({ from, to, at: picked, other, tab }) =>
+      change({
+        ...(from === undefined ? {} : { from: through(from, back) }),
+        ...(to === undefined ? {} : { to: through(to, back) }),
+        ...(picked == null || time ? {} : { at: mapped(b, a, picked) }),
+        ...(other == null || time ? {} : { other: mapped(b, a, other) }),
+        ...(tab === undefined ? {} : { tab }),
+      }),
+  );
+}

@@ -1,0 +1,148 @@
+// The bar on top: what file it is, and what of it is shown.
+
+import { useSignal } from '@preact/signals';
+import { useEffect } from 'preact/hooks';
+import { MEASURES, type Measure } from '../core/page.js';
+import type { Axis } from '../protocol.js';
+import { copyText, DoneButton } from './copying.js';
+import { useGround } from './ground.js';
+import { swapAxis } from './keys.js';
+import { change, type State } from './state.js';
+import { dark, nextTheme } from './theme.js';
+
+/** Typing waits so long before what was typed is searched for. */
+const TYPING_MS = 200;
+
+function Search({ search }: { search: string }) {
+  const typed = useSignal(search);
+  const wrong = useSignal<string | null>(null);
+  useEffect(() => {
+    typed.value = search;
+  }, [search]);
+  useEffect(() => {
+    if (typed.value === search) return;
+    const later = setTimeout(() => {
+      try {
+        new RegExp(typed.value);
+        wrong.value = null;
+        change({ search: typed.value, group: null, pin: null });
+      } catch (error) {
+        wrong.value = error instanceof Error ? error.message : 'not a regular expression';
+      }
+    }, TYPING_MS);
+    return () => clearTimeout(later);
+  }, [typed.value]);
+  return (
+    <input
+      id="search"
+      type="search"
+      placeholder="Search functions and files ( / )"
+      aria-label="Search functions and files by a regular expression"
+      aria-invalid={wrong.value !== null}
+      title={wrong.value ?? 'A regular expression: matches a function, file:line or file:function'}
+      value={typed.value}
+      onInput={(event) => {
+        typed.value = event.currentTarget.value;
+      }}
+    />
+  );
+}
+
+/** What of another device means nothing on this one. */
+const ELSEWHERE: Partial<State> = {
+  from: null,
+  to: null,
+  at: null,
+  other: null,
+  pin: null,
+  group: null,
+};
+
+export function Bar({ showHelp }: { showHelp: () => void }) {
+  const ground = useGround();
+  const { page, place, snapshot, state, axis, known } = ground;
+  return (
+    <header class="bar">
+      <h1 title={snapshot.file}>
+        <span class="brand">memreplay</span>{' '}
+        <span class="file">{page.kind === 'one' ? snapshot.name : page.title}</span>
+      </h1>
+      <div class="fields">
+        {page.kind === 'ranks' && page.snapshots.length > 1 && (
+          <label class="field">
+            {page.kind === 'ranks' ? 'rank' : 'snapshot'}{' '}
+            <select
+              value={place.snapshot}
+              onChange={(event) =>
+                change({ ...ELSEWHERE, snapshot: Number(event.currentTarget.value), device: 0 })
+              }
+            >
+              {page.snapshots.map((one, i) => (
+                <option key={one.name} value={i}>
+                  {one.name}
+                </option>
+              ))}
+            </select>
+          </label>
+        )}
+        {snapshot.devices.length > 1 && (
+          <label class="field">
+            device{' '}
+            <select
+              value={place.device}
+              onChange={(event) =>
+                change({ ...ELSEWHERE, device: Number(event.currentTarget.value) })
+              }
+            >
+              {snapshot.devices.map((one, i) => (
+                <option key={one.device} value={i}>
+                  {one.device}
+                </option>
+              ))}
+            </select>
+          </label>
+        )}
+        <label class="field">
+          bytes{' '}
+          <select
+            value={state.measure}
+            onChange={(event) => change({ measure: event.currentTarget.value as Measure })}
+          >
+            {MEASURES.map((one) => (
+              <option key={one}>{one}</option>
+            ))}
+          </select>
+        </label>
+        <label class="field">
+          by{' '}
+          <select
+            value={axis}
+            disabled={known.lastUs === null}
+            title={known.lastUs === null ? 'this snapshot has no times' : 'What the axis shows'}
+            onChange={(event) =>
+              (event.currentTarget.value as Axis) !== axis && void swapAxis(ground)
+            }
+          >
+            <option>event</option>
+            <option>time</option>
+          </select>
+        </label>
+      </div>
+      <Search search={state.search} />
+      <div class="buttons">
+        <DoneButton
+          label="link"
+          title="Copy the address that shows just this"
+          done="copied"
+          act={() => copyText(location.href)}
+        />
+        <button type="button" class="small" onClick={nextTheme} title="Light or dark (t)">
+          {dark.value ? 'light' : 'dark'}
+        </button>
+        <button type="button" class="small" onClick={showHelp} title="Keys (?)" aria-label="Help">
+          ?
+        </button>
+      </div>
+    </header>
+  );
+}

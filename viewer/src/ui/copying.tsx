@@ -1,0 +1,109 @@
+// What a view gives to take along: the command line, a table as CSV, pictures.
+
+import { useSignal } from '@preact/signals';
+
+type Cell = string | number;
+
+/** Rows as RFC 4180 has them. Cells that a spreadsheet would run as a formula begin with an apostrophe. */
+export function csvOf(rows: readonly (readonly Cell[])[]): string {
+  const cell = (value: Cell) => {
+    const text =
+      typeof value === 'string' && /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value);
+    return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  };
+  return rows.map((row) => `${row.map(cell).join(',')}\r\n`).join('');
+}
+
+/** Lets the browser save a file. */
+export function save(name: string, blob: Blob): void {
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
+/** Puts text on the clipboard, also where there is only the older way (pages of files). */
+export async function copyText(text: string): Promise<void> {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    const area = document.createElement('textarea');
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    document.execCommand('copy');
+    area.remove();
+  }
+}
+
+/** A button that says that it has done what it does. */
+export function DoneButton(props: {
+  label: string;
+  title: string;
+  done?: string;
+  act: () => Promise<void> | void;
+}) {
+  const said = useSignal<string | null>(null);
+  const act = async () => {
+    try {
+      await props.act();
+      said.value = props.done ?? 'saved';
+    } catch (error) {
+      said.value = error instanceof Error ? error.message : 'failed';
+    }
+    setTimeout(() => {
+      said.value = null;
+    }, 1500);
+  };
+  return (
+    <button type="button" class="small" title={props.title} onClick={() => void act()}>
+      {said.value ?? props.label}
+    </button>
+  );
+}
+
+/** The command line of a view, and its ways out. */
+export function Copying(props: {
+  name: string;
+  command: string;
+  csv?: () => readonly (readonly Cell[])[];
+  svg?: () => string;
+  png?: () => Promise<Blob>;
+}) {
+  const { name, command, csv, svg, png } = props;
+  return (
+    <div class="copying">
+      <code class="command" data-what="command" title="The command line that gives these numbers">
+        {command}
+      </code>
+      <DoneButton
+        label="copy"
+        title="Copy the command line"
+        done="copied"
+        act={() => copyText(command)}
+      />
+      {csv && (
+        <DoneButton
+          label="CSV"
+          title="Save the table as CSV"
+          act={() => save(`${name}.csv`, new Blob([csvOf(csv())], { type: 'text/csv' }))}
+        />
+      )}
+      {svg && (
+        <DoneButton
+          label="SVG"
+          title="Save the picture as SVG"
+          act={() => save(`${name}.svg`, new Blob([svg()], { type: 'image/svg+xml' }))}
+        />
+      )}
+      {png && (
+        <DoneButton
+          label="PNG"
+          title="Save the picture as PNG"
+          act={async () => save(`${name}.png`, await png())}
+        />
+      )}
+    </div>
+  );
+}

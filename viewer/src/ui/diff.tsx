@@ -1,0 +1,73 @@
+// What differs between two snapshots: what `memreplay diff` says, and a flame graph of differences.
+
+import { useAnswer } from './answers.js';
+import { Flame } from './canvas/flame.js';
+import { commandOf } from './commands.js';
+import { useCompared } from './comparing.js';
+import { Copying } from './copying.js';
+import { FrameChoices, frameName } from './flame.js';
+import { useGround } from './ground.js';
+import { momentName } from './moving.js';
+import { Blocks } from './report.js';
+import { signedSize, size } from './units.js';
+
+const LEAST = 1 / 5000;
+
+export function Diff() {
+  const ground = useGround();
+  const { page, engine, state, counted: measure } = ground;
+  const pair = useCompared();
+  const filter = state.search ? { include: state.search } : null;
+  const key =
+    pair &&
+    JSON.stringify([
+      pair.map(({ place, at }) => [place, at]),
+      measure,
+      state.root,
+      state.frames,
+      filter,
+    ]);
+  const answer = useAnswer(key ?? '', async () => {
+    if (!pair) return null;
+    const [before, after] = pair;
+    const { root, frames } = state;
+    const bytes = await engine.bytesAt(before.place, before.at);
+    const least = Math.max(1, Math.floor(bytes[measure] * LEAST));
+    const query = { measure, root, frames, filter, least };
+    return engine.treeOfDifferences(
+      { ...query, place: before.place, moment: before.at },
+      { ...query, place: after.place, moment: after.at },
+    );
+  });
+  const tree = answer.value;
+  return (
+    <div class="panel">
+      <div class="toolbar">
+        <FrameChoices ground={ground} />
+        {tree && pair && (
+          <span class="sum">
+            {size(tree.before[0] ?? 0)} at {momentName(pair[0], pair[0].at)} of{' '}
+            {pair[0].snapshot.name}, {size(tree.bytes[0] ?? 0)} at {momentName(pair[1], pair[1].at)}{' '}
+            of {pair[1].snapshot.name}:{' '}
+            <strong
+              data-what="difference"
+              data-bytes={(tree.bytes[0] ?? 0) - (tree.before[0] ?? 0)}
+            >
+              {signedSize((tree.bytes[0] ?? 0) - (tree.before[0] ?? 0))}
+            </strong>
+          </span>
+        )}
+        <Copying name="diff" command={commandOf(ground, 'diff')} />
+      </div>
+      {answer.error && <p class="failed">{answer.error}</p>}
+      {tree && pair && (
+        <Flame
+          tree={tree}
+          before={tree.before}
+          names={(frame, node) => frameName(pair[tree.frameOf[node] ? 1 : 0], frame)}
+        />
+      )}
+      {page.diff && <Blocks blocks={page.diff} />}
+    </div>
+  );
+}

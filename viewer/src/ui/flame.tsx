@@ -1,0 +1,132 @@
+// Who holds it as a graph of calls: a box a call, as wide as what it and all below it hold.
+
+import type { Tree } from '../protocol.js';
+import { useAnswer } from './answers.js';
+import { Flame } from './canvas/flame.js';
+import { commandOf } from './commands.js';
+import { Copying } from './copying.js';
+import { type Ground, useGround } from './ground.js';
+import { css, GROUPS } from './palette.js';
+import { change } from './state.js';
+import { count, size } from './units.js';
+
+/** Boxes narrower than this part of all are left out. */
+const LEAST = 1 / 5000;
+const SPECIAL: Readonly<Record<number, string>> = {
+  [-1]: 'all',
+  [-2]: '(recorded without a stack)',
+  [-3]: '(allocated before the recording)',
+};
+
+export interface FrameName {
+  readonly title: string;
+  readonly detail: string;
+}
+
+/** What a frame is called, and where it is. */
+export function frameName({ known, snapshot }: Ground, frame: number): FrameName {
+  if (frame < 0) return { title: SPECIAL[frame] ?? '', detail: '' };
+  const { functions, files, lines } = known.frames;
+  const file = snapshot.texts[files[frame]!] ?? '';
+  const line = lines[frame]!;
+  return {
+    title: snapshot.texts[functions[frame]!] || '(no function)',
+    detail: file && `${file}${line ? `:${line}` : ''}`,
+  };
+}
+
+/** A colour a file, so that what belongs together is seen. */
+export function frameColour({ known }: Ground, frame: number): string {
+  if (frame < 0) return 'var(--hole)';
+  return css(GROUPS[known.frames.files[frame]! % GROUPS.length]!);
+}
+
+/** A choice between a few, as buttons. */
+export function Choice<T extends string>(props: {
+  label: string;
+  value: T;
+  choices: readonly (readonly [T, string])[];
+  onChange: (value: T) => void;
+}) {
+  return (
+    <fieldset class="choice">
+      <legend class="unseen">{props.label}</legend>
+      {props.choices.map(([value, name]) => (
+        <button
+          key={value}
+          type="button"
+          aria-pressed={value === props.value}
+          onClick={() => props.onChange(value)}
+        >
+          {name}
+        </button>
+      ))}
+    </fieldset>
+  );
+}
+
+export function FrameChoices({ ground }: { ground: Ground }) {
+  const { state } = ground;
+  return (
+    <>
+      <Choice
+        label="What is on top"
+        value={state.root}
+        choices={[
+          ['outermost', 'from main'],
+          ['innermost', 'from the allocation'],
+        ]}
+        onChange={(root) => change({ root })}
+      />
+      <Choice
+        label="Which frames"
+        value={state.frames}
+        choices={[
+          ['code', 'code'],
+          ['all', 'all frames'],
+        ]}
+        onChange={(frames) => change({ frames })}
+      />
+    </>
+  );
+}
+
+export function FlameTab() {
+  const ground = useGround();
+  const { engine, place, counted: measure, at, state } = ground;
+  const filter = state.search ? { include: state.search } : null;
+  const answer = useAnswer<Tree>(
+    JSON.stringify([place, measure, at, state.root, state.frames, filter]),
+    async () => {
+      const bytes = (await engine.bytesAt(place, at))[measure];
+      const { root, frames } = state;
+      const least = Math.max(1, Math.floor(bytes * LEAST));
+      return engine.tree({ place, measure, moment: at, root, frames, filter, least });
+    },
+  );
+  if (answer.error) return <p class="failed">{answer.error}</p>;
+  const tree = answer.value;
+  return (
+    <div class="panel">
+      <div class="toolbar">
+        <FrameChoices ground={ground} />
+        {tree && (
+          <span class="sum">
+            <span data-what="total" data-bytes={tree.bytes[0]}>
+              {size(tree.bytes[0] ?? 0)}
+            </span>{' '}
+            <span class="dim">({count(tree.bytes[0] ?? 0)} bytes)</span>
+          </span>
+        )}
+        <Copying name="flame" command={commandOf(ground, 'flame')} />
+      </div>
+      {tree && (
+        <Flame
+          tree={tree}
+          names={(frame) => frameName(ground, frame)}
+          colour={(node) => frameColour(ground, tree.frame[node]!)}
+        />
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,129 @@
+// What all parts of the page stand on: the device that is shown, its peaks, and how far it reaches.
+
+import { createContext } from 'preact';
+import { useContext } from 'preact/hooks';
+import type { Measure, Page, PageData, PageDevice, PageGroups, Way } from '../core/page.js';
+import { MEASURES } from '../core/page.js';
+import type { Axis, Filter, Frames, Peak, Place, Span } from '../protocol.js';
+import type { Remote } from '../worker/rpc.js';
+import type { State } from './state.js';
+
+/** Of a device what is asked once. */
+export interface Known {
+  readonly peaks: Readonly<Record<Measure, Peak>>;
+  /** The last microsecond, and null where events have no times. */
+  readonly lastUs: number | null;
+  readonly frames: Frames;
+}
+
+export interface Ground {
+  readonly page: Page;
+  readonly engine: Remote;
+  readonly state: State;
+  readonly place: Place;
+  readonly snapshot: PageData;
+  readonly device: PageDevice;
+  readonly known: Known;
+  readonly axis: Axis;
+  /** All there is along the axis, and what is seen. */
+  readonly whole: Span;
+  readonly span: Span;
+  /** The moments of the cursors. */
+  readonly at: number;
+  readonly other: number | null;
+  /** What counts where allocations are listed: reserved bytes are segments, in which blocks are. */
+  readonly counted: Exclude<Measure, 'reserved'>;
+  /** Shows something else. Places along the axis are this device's own. */
+  readonly change: (partial: Partial<State>) => void;
+}
+
+export const GroundContext = createContext<Ground | null>(null);
+
+export function useGround(): Ground {
+  return useContext(GroundContext)!;
+}
+
+/** Asks what is asked once of a device. */
+export async function known(engine: Remote, place: Place, device: PageDevice): Promise<Known> {
+  await engine.open(place.snapshot);
+  const found = {} as Record<Measure, Peak>;
+  for (const measure of MEASURES) {
+    const [peak] = await engine.peaks(place, measure, 0, device.events + 1, 1);
+    found[measure] = peak ?? { moment: 0, bytes: 0 };
+  }
+  return {
+    peaks: found,
+    lastUs: device.time === null ? null : await engine.xOf(place, 'time', device.events),
+    frames: await engine.frames(place.snapshot),
+  };
+}
+
+/** Puts together what the state means for a device. */
+export function grounded(
+  page: Page,
+  engine: Remote,
+  state: State,
+  place: Place,
+  known: Known,
+  change: (partial: Partial<State>) => void,
+): Ground {
+  const snapshot = page.snapshots[place.snapshot]!;
+  const device = snapshot.devices[place.device]!;
+  const axis = known.lastUs === null ? 'event' : state.axis;
+  const whole = { from: 0, to: axis === 'event' ? device.events + 1 : known.lastUs! + 1 };
+  const moment = (at: number) => Math.min(Math.max(Math.round(at), 0), device.events);
+  return {
+    page,
+    engine,
+    state,
+    place,
+    snapshot,
+    device,
+    known,
+    axis,
+    whole,
+    span: within(whole, state.from ?? whole.from, state.to ?? whole.to),
+    at: moment(state.at ?? known.peaks[state.measure].moment),
+    other: state.other === null ? null : moment(state.other),
+    counted: state.measure === 'reserved' ? 'active' : state.measure,
+    change,
+  };
+}
+
+/** A part of the whole, as long as asked where there is room. */
+export function within(whole: Span, from: number, to: number): Span {
+  const length = Math.min(Math.max(to - from, 1), whole.to - whole.from);
+  const start = Math.min(Math.max(from, whole.from), whole.to - length);
+  return { from: start, to: start + length };
+}
+
+/** The groups of a device by a way, where it has them. */
+export function groupsOf(device: PageDevice, way: Way): PageGroups | undefined {
+  return device.groups.find((one) => one.way === way);
+}
+
+/** The ways that say something of a device. */
+export function waysOf(device: PageDevice): Way[] {
+  return device.groups.map((one) => one.way);
+}
+
+/** The lines that a group is called by: its name, then callers. */
+export function groupLines({ snapshot, device }: Ground, way: Way, group: number): string[] {
+  const lines = groupsOf(device, way)?.lines[group] ?? [];
+  return lines.length ? lines.map((one) => snapshot.texts[one] ?? '') : [`#${group}`];
+}
+
+/** What is searched for or selected, as a filter; null for nothing. */
+export function filterOf({ state, device }: Ground): Filter | null {
+  const { search, group, by } = state;
+  if (!search && group === null) return null;
+  return {
+    ...(search ? { include: search } : {}),
+    ...(group !== null && groupsOf(device, by) ? { way: by, group } : {}),
+  };
+}
+
+/** The number of the event before a moment, as the command line counts: -1 for the start. */
+export function eventOf({ device }: Ground, moment: number): number {
+  return moment === 0 && device.first_event === 0 ? -1 : device.first_event + moment - 1;
+}

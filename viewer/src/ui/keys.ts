@@ -1,0 +1,204 @@
+// What keys do, and what help says of them: one list for both.
+
+import { filterOf, type Ground } from './ground.js';
+import { goTo, lookAt, markMoments, pan, peakMoments, toNext, zoomBy } from './moving.js';
+import { change, type Tab } from './state.js';
+import { nextTheme } from './theme.js';
+
+export interface Key {
+  readonly keys: readonly string[];
+  readonly shown: string;
+  readonly does: string;
+  act(ground: Ground, event: KeyboardEvent): unknown;
+}
+
+/** Part of what is seen that a large step of the cursor goes. */
+const LEAP = 0.02;
+
+async function step(ground: Ground, direction: 1 | -1, large: boolean): Promise<void> {
+  const { engine, place, axis, span, at } = ground;
+  if (!large) return goTo(ground, at + direction);
+  const x = (await engine.xOf(place, axis, at)) + direction * LEAP * (span.to - span.from);
+  const moment = await engine.momentAt(place, axis, x);
+  return goTo(ground, moment === at ? at + direction : moment);
+}
+
+export const TAB_NAMES: readonly (readonly [Tab, string])[] = [
+  ['holders', 'Who holds it'],
+  ['flame', 'Flame graph'],
+  ['list', 'Allocations'],
+  ['between', 'Between cursors'],
+  ['allocator', 'Allocator'],
+  ['report', 'Report'],
+  ['diff', 'Diff'],
+  ['ranks', 'Ranks'],
+];
+
+/** The tabs that a page has. */
+export function tabsOf({ page, snapshot }: Ground): readonly (readonly [Tab, string])[] {
+  return TAB_NAMES.filter(
+    ([tab]) =>
+      (tab !== 'diff' || page.kind === 'compare') &&
+      (tab !== 'ranks' || page.kind === 'ranks') &&
+      (tab !== 'report' || snapshot.report !== null),
+  );
+}
+
+function toSearch(): void {
+  document.querySelector<HTMLInputElement>('#search')?.focus();
+}
+
+/** `showHelp` is what `?` does. */
+export function keysOf(showHelp: () => void): readonly Key[] {
+  return [
+    {
+      keys: ['ArrowLeft', 'ArrowRight'],
+      shown: '← →',
+      does: 'move the cursor an event (with Shift: a larger step)',
+      act: (ground, { key, shiftKey }) => step(ground, key === 'ArrowLeft' ? -1 : 1, shiftKey),
+    },
+    {
+      keys: ['+', '=', '-', '_'],
+      shown: '+ −',
+      does: 'zoom in and out around the cursor',
+      act: (ground, { key }) => zoomBy(ground, key === '+' || key === '=' ? 0.5 : 2),
+    },
+    {
+      keys: ['a', 'd', 'h', 'l'],
+      shown: 'a d',
+      does: 'move what is seen to the left and right (also h and l)',
+      act: (ground, { key }) => pan(ground, key === 'a' || key === 'h' ? -0.25 : 0.25),
+    },
+    {
+      keys: ['PageUp', 'PageDown'],
+      shown: 'Page up, down',
+      does: 'the window before this one, and after it',
+      act: (ground, { key }) => pan(ground, key === 'PageUp' ? -1 : 1),
+    },
+    {
+      keys: ['Home', 'End'],
+      shown: 'Home, End',
+      does: 'the cursor to the start, to the end',
+      act: (ground, { key }) => goTo(ground, key === 'Home' ? 0 : ground.device.events),
+    },
+    {
+      keys: ['0'],
+      shown: '0',
+      does: 'all of the recording',
+      act: (ground) => lookAt(ground, ground.whole),
+    },
+    {
+      keys: ['p', 'P'],
+      shown: 'p P',
+      does: 'the next peak, the one before',
+      act: async (ground, { key }) =>
+        toNext(ground, await peakMoments(ground), key === 'p' ? 1 : -1),
+    },
+    {
+      keys: ['m'],
+      shown: 'm',
+      does: 'the highest peak of all',
+      act: (ground) => goTo(ground, ground.known.peaks[ground.state.measure].moment),
+    },
+    {
+      keys: ['s', 'S'],
+      shown: 's S',
+      does: 'the next step, the one before',
+      act: (ground, { key }) => toNext(ground, markMoments(ground, 'step'), key === 's' ? 1 : -1),
+    },
+    {
+      keys: ['n', 'N'],
+      shown: 'n N',
+      does: 'the next annotation, the one before',
+      act: (ground, { key }) =>
+        toNext(ground, markMoments(ground, 'annotation'), key === 'n' ? 1 : -1),
+    },
+    {
+      keys: ['o', 'O'],
+      shown: 'o O',
+      does: 'the next request that failed, the one before',
+      act: (ground, { key }) => toNext(ground, markMoments(ground, 'oom'), key === 'o' ? 1 : -1),
+    },
+    {
+      keys: ['[', ']'],
+      shown: '[ ]',
+      does: 'bound a range: what came and went in it',
+      act: ({ at }, { key }) => (key === '[' ? change({ other: at }) : change({ tab: 'between' })),
+    },
+    { keys: ['/'], shown: '/', does: 'search', act: toSearch },
+    {
+      keys: ['1', '2', '3', '4', '5', '6', '7'],
+      shown: '1 to 7',
+      does: 'the tabs below',
+      act: (ground, { key }) => {
+        const tab = tabsOf(ground)[Number(key) - 1];
+        if (tab) change({ tab: tab[0] });
+      },
+    },
+    {
+      keys: ['x'],
+      shown: 'x',
+      does: 'events or time along the axis',
+      act: (ground) => swapAxis(ground),
+    },
+    { keys: ['t'], shown: 't', does: 'light or dark', act: nextTheme },
+    {
+      keys: ['Escape'],
+      shown: 'Esc',
+      does: 'deselect; then forget what was searched for',
+      act: (ground) => {
+        const { state } = ground;
+        if (state.pin !== null || state.group !== null) change({ pin: null, group: null });
+        else if (filterOf(ground)) change({ search: '' });
+        else change({ other: null });
+      },
+    },
+    { keys: ['?'], shown: '?', does: 'this list', act: showHelp },
+  ];
+}
+
+/** The other axis, with the same part of the recording in view. */
+export async function swapAxis(ground: Ground): Promise<void> {
+  const { engine, place, axis, span, whole, known } = ground;
+  if (known.lastUs === null) return;
+  const next = axis === 'event' ? 'time' : 'event';
+  if (span.from === whole.from && span.to === whole.to) {
+    change({ axis: next, from: null, to: null });
+    return;
+  }
+  const [first, last] = await Promise.all([
+    engine.momentAt(place, axis, span.from),
+    engine.momentAt(place, axis, span.to),
+  ]);
+  const [from, to] = await Promise.all([
+    engine.xOf(place, next, first),
+    engine.xOf(place, next, last),
+  ]);
+  change({ axis: next, from, to: Math.max(to, from + 1) });
+}
+
+/** Lets keys act on what is shown then; returns what stops it. */
+export function listen(keys: readonly Key[], ground: () => Ground | null): () => void {
+  const act = (event: KeyboardEvent) => {
+    const target = event.target as Element | null;
+    const now = ground();
+    if (!now || event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+    if (target?.matches('input, select, textarea')) {
+      if (event.key === 'Escape') (target as HTMLElement).blur();
+      return;
+    }
+    // What has the focus has arrows of its own.
+    if (
+      target?.closest('[role=tree], [role=tablist], .own-keys') &&
+      /^(Arrow|Home|End|Page|Escape)/.test(event.key)
+    ) {
+      return;
+    }
+    const key = keys.find((one) => one.keys.includes(event.key));
+    if (!key) return;
+    event.preventDefault();
+    void key.act(now, event);
+  };
+  document.addEventListener('keydown', act);
+  return () => document.removeEventListener('keydown', act);
+}

@@ -1,0 +1,140 @@
+// What the colours of the picture mean: the groups that have one, and what they hold at the cursor.
+
+import type { Way } from '../core/page.js';
+import type { Holders } from '../protocol.js';
+import { useAnswer } from './answers.js';
+import { type Ground, groupLines, useGround, waysOf } from './ground.js';
+import { css, DARK, GROUPS, LIGHT, type Shades } from './palette.js';
+import { change } from './state.js';
+import { dark } from './theme.js';
+import { percent, size } from './units.js';
+
+/** The groups by the way that colours, those that hold most first. */
+export interface Colours {
+  readonly way: Way;
+  readonly holders: Holders | null;
+}
+
+export interface Colour {
+  readonly group: number;
+  readonly colour: number;
+}
+
+export interface Coloured {
+  readonly way: Way;
+  readonly own: readonly Colour[];
+}
+
+export function useShades(): Shades {
+  return dark.value ? DARK : LIGHT;
+}
+
+/** What is in no group of its own is as quiet as all that is left over. */
+const NOBODYS = /^\(.*\)$|^unknown$/;
+
+/** The colours of the groups that hold most. */
+export function coloursOf(ground: Ground, { way, holders }: Colours): Coloured {
+  const named = (holders?.groups ?? []).filter(
+    ({ group, bytes }) => bytes > 0 && !NOBODYS.test(groupLines(ground, way, group)[0] ?? ''),
+  );
+  return {
+    way,
+    own: named.slice(0, GROUPS.length).map(({ group }, i) => ({ group, colour: GROUPS[i]! })),
+  };
+}
+
+/** The groups that colour the picture: by the moment of the highest use. */
+export function useColours(ground: Ground): Coloured {
+  const { engine, place, counted: measure, known, state, device } = ground;
+  const { moment } = known.peaks[state.measure];
+  const ways = waysOf(device);
+  const way = ways.includes(state.colour) ? state.colour : (ways[0] ?? 'stack');
+  const answer = useAnswer(JSON.stringify([place, measure, way, moment]), async () => ({
+    way,
+    holders: await engine.holders({ place, measure, moment, way, filter: null }),
+  }));
+  const known_ = answer.value?.way === way ? answer.value : { way, holders: null };
+  return coloursOf(ground, known_);
+}
+
+export function colourOf(colours: Coloured, shades: Shades, group: number): number {
+  const own = colours.own.find((one) => one.group === group);
+  return own?.colour ?? shades.others[group % shades.others.length]!;
+}
+
+export function Legend() {
+  const ground = useGround();
+  const { engine, place, at, counted: measure, device, state } = ground;
+  const colours = useColours(ground);
+  const shades = useShades();
+  const { way } = colours;
+  const answer = useAnswer(JSON.stringify([place, measure, way, at]), async () => ({
+    way,
+    ...(await engine.holders({ place, measure, moment: at, way, filter: null })),
+  }));
+  const now = answer.value?.way === way ? answer.value : null;
+  const of = new Map(now?.groups.map((one) => [one.group, one]));
+  const own = new Set(colours.own.map(({ group }) => group));
+  const rest = now?.groups.filter(({ group }) => !own.has(group)) ?? [];
+  const restBytes = rest.reduce((sum, { bytes }) => sum + bytes, 0);
+  return (
+    <section class="legend" aria-label="Colours">
+      <label class="field">
+        colour by{' '}
+        <select
+          value={way}
+          onChange={(event) => change({ colour: event.currentTarget.value as Way })}
+        >
+          {waysOf(device).map((one) => (
+            <option key={one}>{one}</option>
+          ))}
+        </select>
+      </label>
+      <ul>
+        {colours.own.map(({ group, colour }) => {
+          const bytes = of.get(group)?.bytes ?? 0;
+          const [name = ''] = groupLines(ground, way, group);
+          const chosen = state.by === way && state.group === group;
+          return (
+            <li key={group} data-group={group} data-colour={css(colour)}>
+              <button
+                type="button"
+                class={chosen ? 'chosen' : ''}
+                title={name}
+                aria-pressed={chosen}
+                onClick={() => change(chosen ? { group: null } : { by: way, group })}
+              >
+                <i class="swatch" style={{ background: css(colour) }} />
+                <span class="name">{name}</span>
+                <span class="number" data-what="legend-bytes" data-bytes={bytes}>
+                  {size(bytes)}
+                </span>
+                <span class="number share">
+                  {now?.allBytes ? percent(bytes / now.allBytes) : ''}
+                </span>
+              </button>
+            </li>
+          );
+        })}
+        {restBytes > 0 && (
+          <li data-group="rest">
+            <span class="rest">
+              <i class="swatch" style={{ background: css(shades.others[0]!) }} />
+              <span class="name">
+                {rest.length === 1
+                  ? groupLines(ground, way, rest[0]!.group)[0]
+                  : `${rest.length} other groups`}
+              </span>
+              <span class="number" data-what="legend-bytes" data-bytes={restBytes}>
+                {size(restBytes)}
+              </span>
+              <span class="number share">
+                {now?.allBytes ? percent(restBytes / now.allBytes) : ''}
+              </span>
+            </span>
+          </li>
+        )}
+      </ul>
+    </section>
+  );
+}

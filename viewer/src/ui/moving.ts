@@ -1,0 +1,74 @@
+// Moving about: the cursor by events, peaks and marks; what is seen by windows and zoom.
+
+import type { Span } from '../protocol.js';
+import { eventOf, type Ground, within } from './ground.js';
+
+const PEAKS = 100;
+
+export function lookAt({ whole, change }: Ground, next: Span): void {
+  const { from, to } = within(whole, next.from, next.to);
+  const all = from <= whole.from && to >= whole.to;
+  change(all ? { from: null, to: null } : { from, to });
+}
+
+/** Zooms around the cursor where it is seen, else around the middle. */
+export async function zoomBy(ground: Ground, factor: number): Promise<void> {
+  const { engine, place, axis, at, span } = ground;
+  const x = await engine.xOf(place, axis, at);
+  const fixed = x >= span.from && x <= span.to ? x : (span.from + span.to) / 2;
+  lookAt(ground, {
+    from: fixed - (fixed - span.from) * factor,
+    to: fixed + (span.to - fixed) * factor,
+  });
+}
+
+/** Moves what is seen by a part of its length. */
+export function pan(ground: Ground, part: number): void {
+  const by = part * (ground.span.to - ground.span.from);
+  lookAt(ground, { from: ground.span.from + by, to: ground.span.to + by });
+}
+
+/** Puts the cursor on a moment, and moves what is seen so that it is in it. */
+export async function goTo(ground: Ground, moment: number): Promise<void> {
+  const { engine, place, axis, span, device, change } = ground;
+  const at = Math.min(Math.max(moment, 0), device.events);
+  const x = await engine.xOf(place, axis, at);
+  change({ at });
+  if (x < span.from || x >= span.to) {
+    const half = (span.to - span.from) / 2;
+    lookAt(ground, { from: x - half, to: x + half });
+  }
+}
+
+/** The moments of the highest separate peaks, in the order in which they come. */
+export async function peakMoments(ground: Ground): Promise<number[]> {
+  const { engine, place, counted, device } = ground;
+  const found = await engine.peaks(place, counted, 0, device.events + 1, PEAKS);
+  return found.map(({ moment }) => moment).sort((a, b) => a - b);
+}
+
+/** The next of some moments, in one direction; where there is none nothing moves. */
+export async function toNext(
+  ground: Ground,
+  moments: readonly number[],
+  step: 1 | -1,
+): Promise<void> {
+  const inOrder = step > 0 ? moments : [...moments].reverse();
+  const next = inOrder.find((one) => (step > 0 ? one > ground.at : one < ground.at));
+  if (next !== undefined) await goTo(ground, next);
+}
+
+/** The moments of steps, of failures, and where annotations begin. */
+export function markMoments({ device }: Ground, kind: 'step' | 'oom' | 'annotation'): number[] {
+  const found =
+    kind === 'annotation'
+      ? device.spans.map(({ begin }) => begin)
+      : device.marks.filter((one) => one.kind === kind).map(({ moment }) => moment);
+  return [...new Set(found)].sort((a, b) => a - b);
+}
+
+/** `event 1,087` as it is said of a moment. */
+export function momentName(ground: Ground, moment: number): string {
+  const event = eventOf(ground, moment);
+  return event < 0 ? 'the start' : `event ${event.toLocaleString('en')}`;
+}

@@ -1,0 +1,26 @@
+// The page's own data: what stands in the document beside the script.
+
+import type { Page, PageData, PageDevice } from '../core/page.js';
+
+const PAGE = 'memreplay-page';
+const COLUMNS = 'memreplay-columns';
+
+/** The records of the page. */
+export function pageOf(root: Document): Page {
+  const text = root.getElementById(PAGE)?.textContent;
+  if (!text) throw new Error('the page is not whole: its data are missing');
+  return JSON.parse(text) as Page;
+}
+
+/** The columns of each snapshot, in base64. */
+export function columnsOf(root: Document): string[] {
+  return [...root.getElementsByClassName(COLUMNS)].map((one) => one.textContent ?? '');
+}
+
+export function snapshotOf(page: Page, snapshot: number): PageData {
+  return page.snapshots[snapshot]!;
+}
+
+export function deviceOf(page: Page, snapshot: number, device: number): PageDevice | undefined {
+  return page.snapshots[snapshot]?.devices[device];
+}

@@ -1,0 +1,458 @@
+// The stacked picture on the page: painted by the worker, moved at once while that takes its time.
+
+import { useSignal } from '@preact/signals';
+import { useEffect, useMemo, useRef } from 'preact/hooks';
+import type { Allocation, Filter, Picture as Painted, PictureQuery, Span } from '../protocol.js';
+import { counted, useAnswer } from './answers.js';
+import { byteTicks, eventTicks, type Tick, timeTicks } from './axes.js';
+import { AllocationLines } from './details.js';
+import { dragged, zoomed } from './gestures.js';
+import { type Ground, useGround, within } from './ground.js';
+import { useColours, useShades } from './legend.js';
+import { momentName } from './moving.js';
+import { LEFT, usePlotSize } from './sizes.js';
+import { size } from './units.js';
+
+const HEADROOM = 1.04;
+const BOTTOM = 20;
+/** How long nothing has moved before all pixels are painted. */
+const REST_MS = 90;
+/** Painting that takes longer than a frame is done with fewer columns while things move. */
+const FRAME_MS = 30;
+const COARSE = 4;
+
+/** What scripts are told of the picture that is shown. */
+export interface Shown {
+  readonly ids: Int32Array;
+  readonly moments: Int32Array;
+  readonly width: number;
+  readonly height: number;
+  readonly query: PictureQuery;
+}
+export const shown: { now: Shown | null } = { now: null };
+
+/** Asks for pictures one after the other: the last one that is wanted, a coarse one while things move. */
+class Painter {
+  private wanted: PictureQuery | null = null;
+  private busy = false;
+  private last = 0;
+  private rest: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(
+    private readonly ask: (query: PictureQuery) => Promise<Painted>,
+    private readonly show: (query: PictureQuery, painted: Painted) => void,
+    private readonly fail: (text: string) => void,
+  ) {}
+
+  want(query: PictureQuery, moving: boolean): void {
+    clearTimeout(this.rest);
+    if (moving && this.last > FRAME_MS) {
+      this.wanted = { ...query, width: Math.max(1, Math.ceil(query.width / COARSE)) };
+      const settled = new Promise<void>((done) => {
+        this.rest = setTimeout(() => {
+          this.wanted = query;
+          void this.run().then(done);
+        }, REST_MS);
+      });
+      void counted(
+        Promise.race([settled, new Promise<void>((done) => setTimeout(done, 4 * REST_MS))]),
+      );
+    } else this.wanted = query;
+    void counted(this.run());
+  }
+
+  private async run(): Promise<void> {
+    if (this.busy) return;
+    this.busy = true;
+    try {
+      while (this.wanted) {
+        const query = this.wanted;
+        this.wanted = null;
+        const began = performance.now();
+        const painted = await this.ask(query);
+        if (query.width > 0) this.last = performance.now() - began;
+        this.show(query, painted);
+      }
+    } catch (error) {
+      this.fail(error instanceof Error ? error.message : String(error));
+    } finally {
+      this.busy = false;
+    }
+  }
+}
+
+function ticksOf(ground: Ground, width: number): Tick[] {
+  const { axis, span, device } = ground;
+  const most = Math.max(2, Math.floor(width / 110));
+  return axis === 'event'
+    ? eventTicks(span.from - 1, span.to - 1, device.first_event, most).map((one) => ({
+        ...one,
+        at: one.at + 1,
+      }))
+    : timeTicks(span.from, span.to, most);
+}
+
+export function Picture() {
+  const ground = useGround();
+  const { engine, place, state, axis, span, whole, at, other, change } = ground;
+  const stage = useRef<HTMLDivElement>(null);
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const bitmap = useRef<{ image: HTMLCanvasElement; query: PictureQuery; painted: Painted } | null>(
+    null,
+  );
+  const hover = useSignal<{ id: number; x: number; y: number; moment: number } | null>(null);
+  const failed = useSignal<string | null>(null);
+  const moving = useRef(0);
+  const shades = useShades();
+  const colours = useColours(ground);
+  const { width, height, dpr } = usePlotSize(stage);
+  const plot = { width: Math.max(width - LEFT, 1), height: Math.max(height - BOTTOM, 1) };
+
+  const curves = useAnswer(
+    JSON.stringify([place, state.measure, ground.counted, axis, span, Math.round(plot.width)]),
+    async () => {
+      const query = { place, axis, span, columns: Math.round(plot.width) };
+      const [stack, reserved] = await Promise.all([
+        engine.curve({ ...query, measure: ground.counted }),
+        engine.curve({ ...query, measure: 'reserved' }),
+      ]);
+      return { stack, reserved, span };
+    },
+  );
+  const highest = useMemo(() => {
+    const most = (values: Float64Array) => values.reduce((a, b) => (b > a ? b : a), 0);
+    if (!curves.value) return 1;
+    const shown = most(curves.value.stack.high);
+    const reserved = most(curves.value.reserved.high);
+    return Math.max(state.measure === 'reserved' ? Math.max(shown, reserved) : shown, 1);
+  }, [curves.value, state.measure]);
+  const high = highest * HEADROOM;
+
+  const draw = useRef(() => {});
+  draw.current = () => {
+    const context = canvas.current?.getContext('2d');
+    if (!context || !canvas.current) return;
+    const w = Math.max(1, Math.round(plot.width * dpr));
+    const h = Math.max(1, Math.round(plot.height * dpr));
+    if (canvas.current.width !== w) canvas.current.width = w;
+    if (canvas.current.height !== h) canvas.current.height = h;
+    context.imageSmoothingEnabled = false;
+    context.clearRect(0, 0, w, h);
+    const one = bitmap.current;
+    if (!one) return;
+    // Where things have moved since it was painted it is moved and stretched until the next is there.
+    const { query } = one;
+    const scale = (query.span.to - query.span.from) / (span.to - span.from);
+    const left = ((query.span.from - span.from) / (span.to - span.from)) * w;
+    const tall = (query.high / high) * h;
+    context.drawImage(one.image, left, h - tall, scale * w, tall);
+  };
+
+  const painter = useMemo(
+    () =>
+      new Painter(
+        (query) => engine.picture(query),
+        (query, painted) => {
+          const image = document.createElement('canvas');
+          image.width = query.width;
+          image.height = query.height;
+          const pixels = new ImageData(query.width, query.height);
+          pixels.data.set(painted.pixels);
+          image.getContext('2d')?.putImageData(pixels, 0, 0);
+          bitmap.current = { image, query, painted };
+          shown.now = {
+            ids: painted.ids,
+            moments: painted.moments,
+            width: query.width,
+            height: query.height,
+            query,
+          };
+          failed.value = null;
+          draw.current();
+        },
+        (text) => {
+          failed.value = text;
+        },
+      ),
+    [engine],
+  );
+
+  const highlight = useHighlight(ground);
+  const query: PictureQuery = {
+    place,
+    measure: ground.counted,
+    axis,
+    span,
+    low: 0,
+    high,
+    width: Math.max(1, Math.round(plot.width * dpr)),
+    height: Math.max(1, Math.round(plot.height * dpr)),
+    colour: {
+      way: colours.way,
+      colours: colours.own.map(({ group, colour }) => [group, colour] as const),
+      others: shades.others,
+      background: shades.background,
+    },
+    highlight,
+  };
+  const key = JSON.stringify(query);
+  useEffect(() => {
+    if (width && curves.value) painter.want(query, performance.now() - moving.current < REST_MS);
+  }, [key, width > 0, curves.value !== null]);
+  useEffect(() => draw.current());
+
+  const idAt = (x: number, y: number): { id: number; moment: number } | null => {
+    const one = bitmap.current;
+    if (!one) return null;
+    const { query, painted } = one;
+    const along = span.from + (x / plot.width) * (span.to - span.from);
+    const column = Math.floor(
+      ((along - query.span.from) / (query.span.to - query.span.from)) * query.width,
+    );
+    const row = Math.floor(
+      ((query.high - (1 - y / plot.height) * high) / query.high) * query.height,
+    );
+    if (column < 0 || column >= query.width || row < 0 || row >= query.height) return null;
+    return { id: painted.ids[row * query.width + column]!, moment: painted.moments[column]! };
+  };
+
+  const look = (next: Span) => {
+    moving.current = performance.now();
+    const { from, to } = within(whole, next.from, next.to);
+    const all = from === whole.from && to === whole.to;
+    change(all ? { from: null, to: null } : { from, to });
+  };
+
+  const gestures = {
+    ...dragged({
+      start: () => ({ ...span }),
+      move: (start, dx) => {
+        const by = (-dx / plot.width) * (start.to - start.from);
+        look({ from: start.from + by, to: start.to + by });
+      },
+      range: (from, to) => {
+        const x = (px: number) => span.from + ((px - LEFT) / plot.width) * (span.to - span.from);
+        void Promise.all([
+          engine.momentAt(place, axis, x(from)),
+          engine.momentAt(place, axis, x(to)),
+        ]).then(([one, two]) => change({ at: one, other: two, tab: 'between' }));
+      },
+      click: (x, y) => {
+        const found = idAt(x - LEFT, y);
+        if (found) change({ at: found.moment, pin: found.id >= 0 ? found.id : null });
+      },
+      hover: (x, y) => {
+        const found = x === null || y === null ? null : idAt(x - LEFT, y);
+        hover.value = found && x !== null && y !== null ? { ...found, x, y } : null;
+      },
+    }),
+    onWheel: (event: WheelEvent) => {
+      event.preventDefault();
+      const box = stage.current!.getBoundingClientRect();
+      const part = Math.min(Math.max((event.clientX - box.left - LEFT) / plot.width, 0), 1);
+      if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
+        const by = (event.deltaX / plot.width) * (span.to - span.from);
+        look({ from: span.from + by, to: span.to + by });
+      } else look(zoomed(span, part, event.deltaY));
+    },
+    onDblClick: () => look(whole),
+  };
+  // Browsers take wheel listeners as passive unless they are told otherwise.
+  const wheel = useRef(gestures.onWheel);
+  wheel.current = gestures.onWheel;
+  useEffect(() => {
+    const listen = (event: WheelEvent) => wheel.current(event);
+    stage.current?.addEventListener('wheel', listen, { passive: false });
+    return () => stage.current?.removeEventListener('wheel', listen);
+  }, []);
+
+  return (
+    <div
+      class="picture"
+      ref={stage}
+      role="slider"
+      aria-label="The cursor, over the live allocations stacked in order of allocation"
+      aria-valuemin={0}
+      aria-valuemax={ground.device.events}
+      aria-valuenow={at}
+      aria-valuetext={momentName(ground, at)}
+      tabIndex={0}
+      onPointerDown={gestures.onPointerDown}
+      onPointerMove={gestures.onPointerMove}
+      onPointerUp={gestures.onPointerUp}
+      onPointerLeave={gestures.onPointerLeave}
+      onDblClick={gestures.onDblClick}
+    >
+      <canvas
+        ref={canvas}
+        class="stack"
+        data-what="picture"
+        style={{ left: `${LEFT}px`, width: `${plot.width}px`, height: `${plot.height}px` }}
+      />
+      <Over
+        ground={ground}
+        plot={plot}
+        high={high}
+        reserved={
+          curves.value && curves.value.span === span
+            ? curves.value.reserved.high
+            : (curves.value?.reserved.high ?? null)
+        }
+        ticks={ticksOf(ground, plot.width)}
+      />
+      {hover.value && <Hover ground={ground} plot={plot} {...hover.value} />}
+      {failed.value && <p class="failed">{failed.value}</p>}
+      <span hidden data-what="cursors" data-at={at} data-other={other ?? ''} />
+    </div>
+  );
+}
+
+/** What stands out: what was searched for or selected, else those of the pinned one's stack. */
+function useHighlight(ground: Ground): Filter | null {
+  const { engine, place, state } = ground;
+  const pinned = useAnswer(JSON.stringify([place, state.pin]), async () =>
+    state.pin === null ? null : engine.allocation(place, state.pin),
+  );
+  const { search, group, by } = state;
+  if (search || group !== null) {
+    return {
+      ...(search ? { include: search } : {}),
+      ...(group !== null ? { way: by, group } : {}),
+    };
+  }
+  const stack = state.pin === null ? undefined : pinned.value?.groups.stack;
+  return stack === undefined ? null : { way: 'stack', group: stack };
+}
+
+function Hover(props: {
+  ground: Ground;
+  plot: { width: number; height: number };
+  id: number;
+  x: number;
+  y: number;
+  moment: number;
+}) {
+  const { ground, id, x, y, moment, plot } = props;
+  const { engine, place } = ground;
+  const answer = useAnswer<Allocation | null>(JSON.stringify([place, id]), async () =>
+    id < 0 ? null : engine.allocation(place, id),
+  );
+  const right = x > plot.width * 0.6;
+  return (
+    <>
+      <div class="crosshair" style={{ left: `${x}px`, height: `${plot.height}px` }} />
+      <div
+        class="tooltip"
+        style={{
+          ...(right ? { right: `${plot.width + LEFT - x + 14}px` } : { left: `${x + 14}px` }),
+          ...(y > plot.height * 0.5
+            ? { bottom: `${plot.height - y + BOTTOM}px` }
+            : { top: `${y}px` }),
+        }}
+      >
+        {answer.value && !answer.stale ? (
+          <AllocationLines ground={ground} allocation={answer.value} brief />
+        ) : (
+          <Usage ground={ground} moment={moment} />
+        )}
+      </div>
+    </>
+  );
+}
+
+function Usage({ ground, moment }: { ground: Ground; moment: number }) {
+  const { engine, place } = ground;
+  const answer = useAnswer(JSON.stringify([place, moment]), () => engine.bytesAt(place, moment));
+  if (!answer.value) return null;
+  return (
+    <dl class="pairs">
+      {Object.entries(answer.value).map(([name, bytes]) => (
+        <>
+          <dt>{name}</dt>
+          <dd>{size(bytes)}</dd>
+        </>
+      ))}
+    </dl>
+  );
+}
+
+/** Axes, the line of reserved bytes, and the cursors. */
+function Over(props: {
+  ground: Ground;
+  plot: { width: number; height: number };
+  high: number;
+  reserved: Float64Array | null;
+  ticks: readonly Tick[];
+}) {
+  const { ground, plot, high, reserved, ticks } = props;
+  const { span, place, axis, at, other, engine } = ground;
+  const places = useAnswer(JSON.stringify([place, axis, at, other]), async () => ({
+    at: await engine.xOf(place, axis, at),
+    other: other === null ? null : await engine.xOf(place, axis, other),
+  }));
+  // A moment has a width of its own on the axis of events: its middle is what a line stands on.
+  const half = axis === 'event' ? 0.5 : 0;
+  const px = (x: number) => LEFT + ((x - span.from) / (span.to - span.from)) * plot.width;
+  const py = (bytes: number) => plot.height * (1 - bytes / high);
+  const line =
+    reserved &&
+    Array.from(reserved, (bytes, i) =>
+      Number.isNaN(bytes)
+        ? ''
+        : `${LEFT + (i * plot.width) / reserved.length},${Math.max(py(bytes), -2).toFixed(1)}`,
+    ).join(' ');
+  const cursor = places.value && px(places.value.at + half);
+  const second = places.value?.other != null ? px(places.value.other + half) : null;
+  const inside = (x: number | null) => x !== null && x >= LEFT - 1 && x <= LEFT + plot.width + 1;
+  return (
+    <svg class="over" width={LEFT + plot.width} height={plot.height + BOTTOM} aria-hidden="true">
+      {byteTicks(0, high, plot.height / 44).map(({ at: bytes, label }) => (
+        <g key={bytes}>
+          <line class="grid" x1={LEFT} x2={LEFT + plot.width} y1={py(bytes)} y2={py(bytes)} />
+          <text class="tick" x={LEFT - 6} y={py(bytes)} dy="0.32em" text-anchor="end">
+            {label}
+          </text>
+        </g>
+      ))}
+      {ticks.map(({ at: x, label }) => (
+        <text
+          key={x}
+          class="tick"
+          x={px(x + half)}
+          y={plot.height + 14}
+          text-anchor={
+            px(x) < LEFT + 24 ? 'start' : px(x) > LEFT + plot.width - 30 ? 'end' : 'middle'
+          }
+        >
+          {label}
+        </text>
+      ))}
+      {line && <polyline class="reserved" points={line} />}
+      {cursor !== null && second !== null && (
+        <rect
+          class="range"
+          x={Math.max(Math.min(cursor, second), LEFT)}
+          y={0}
+          width={Math.max(
+            Math.min(Math.max(cursor, second), LEFT + plot.width) -
+              Math.max(Math.min(cursor, second), LEFT),
+            0,
+          )}
+          height={plot.height}
+        />
+      )}
+      {inside(cursor) && (
+        <g class="cursor">
+          <line x1={cursor!} x2={cursor!} y1={0} y2={plot.height} />
+          <path d={`M${cursor! - 5},0 h10 l-5,6 z`} />
+        </g>
+      )}
+      {inside(second) && (
+        <g class="cursor other">
+          <line x1={second!} x2={second!} y1={0} y2={plot.height} />
+          <path d={`M${second! - 5},0 h10 l-5,6 z`} />
+        </g>
+      )}
+    </svg>
+  );
+}

@@ -1,0 +1,103 @@
+// What is shown: all of it stands in the address, so that a link shows the same.
+
+import { type Signal, signal } from '@preact/signals';
+import { MEASURES, type Measure, WAYS, type Way } from '../core/page.js';
+import type { Axis } from '../protocol.js';
+
+export const TABS = [
+  'holders',
+  'flame',
+  'list',
+  'between',
+  'allocator',
+  'diff',
+  'ranks',
+  'report',
+] as const;
+export type Tab = (typeof TABS)[number];
+
+export interface State {
+  /** Places in the page's snapshots, and in that one's devices. */
+  readonly snapshot: number;
+  readonly device: number;
+  readonly measure: Measure;
+  readonly axis: Axis;
+  /** What part of the recording is seen, along the axis; null: all of it. */
+  readonly from: number | null;
+  readonly to: number | null;
+  /** The moments of the two cursors; null: the peak, and none. */
+  readonly at: number | null;
+  readonly other: number | null;
+  readonly tab: Tab;
+  readonly by: Way;
+  readonly colour: Way;
+  /** A regular expression. */
+  readonly search: string;
+  readonly root: 'outermost' | 'innermost';
+  readonly frames: 'code' | 'all';
+  /** An allocation that stays selected. */
+  readonly pin: number | null;
+  /** A group of `by` that stays selected. */
+  readonly group: number | null;
+}
+
+export const START: State = {
+  snapshot: 0,
+  device: 0,
+  measure: 'requested',
+  axis: 'event',
+  from: null,
+  to: null,
+  at: null,
+  other: null,
+  tab: 'holders',
+  by: 'stack',
+  colour: 'category',
+  search: '',
+  root: 'outermost',
+  frames: 'code',
+  pin: null,
+  group: null,
+};
+
+const CHOICES: { readonly [K in keyof State]?: readonly string[] } = {
+  measure: MEASURES,
+  axis: ['event', 'time'],
+  tab: TABS,
+  by: WAYS,
+  colour: WAYS,
+  root: ['outermost', 'innermost'],
+  frames: ['code', 'all'],
+};
+const NUMBERS = new Set(['snapshot', 'device', 'from', 'to', 'at', 'other', 'pin', 'group']);
+
+/** The state that an address' fragment says; what it does not say, or wrongly, is as at the start. */
+export function fromFragment(fragment: string): State {
+  const found: Record<string, unknown> = { ...START };
+  for (const [key, value] of new URLSearchParams(fragment.replace(/^#/, ''))) {
+    if (!Object.hasOwn(START, key)) continue;
+    const choices = CHOICES[key as keyof State];
+    if (NUMBERS.has(key)) {
+      const number = Number(value);
+      if (value !== '' && Number.isFinite(number)) found[key] = number;
+    } else if (!choices || choices.includes(value)) found[key] = value;
+  }
+  return found as unknown as State;
+}
+
+/** What differs from the start, as a fragment. */
+export function toFragment(state: State): string {
+  const said = new URLSearchParams();
+  for (const key of Object.keys(START) as (keyof State)[]) {
+    const value = state[key];
+    if (value !== START[key] && value !== null) said.set(key, String(value));
+  }
+  return said.toString();
+}
+
+export const state: Signal<State> = signal(START);
+
+/** Shows something else. */
+export function change(partial: Partial<State>): void {
+  state.value = { ...state.value, ...partial };
+}

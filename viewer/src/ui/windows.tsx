@@ -1,0 +1,83 @@
+// What part of the recording is seen, the windows before and after it, and where the highest use is.
+
+import { useAnswer } from './answers.js';
+import { useGround } from './ground.js';
+import { lookAt, momentName, pan, zoomBy } from './moving.js';
+import { count, duration, percent, size } from './units.js';
+
+export function Windows() {
+  const ground = useGround();
+  const { span, whole, axis, engine, place, counted, known, state } = ground;
+  const all = span.from <= whole.from && span.to >= whole.to;
+  const inside = useAnswer(JSON.stringify([place, counted, axis, span]), async () => {
+    const [from, to] = await Promise.all([
+      engine.momentAt(place, axis, span.from),
+      engine.momentAt(place, axis, span.to),
+    ]);
+    const [peak] = await engine.peaks(place, state.measure, from, Math.max(to, from + 1), 1);
+    return { peak, from, to };
+  });
+  const found = inside.value;
+  const peak = known.peaks[state.measure];
+  const before = peak.moment < (found?.from ?? 0);
+  const after = found !== null && peak.moment > found.to;
+  return (
+    <div class="windows">
+      <button
+        type="button"
+        class="small"
+        disabled={span.from <= whole.from}
+        onClick={() => pan(ground, -1)}
+        title="The window before (Page up)"
+      >
+        ‹{before && <b title="the highest peak is this way"> ▲</b>}
+      </button>
+      <span class="range" data-what="range">
+        {all
+          ? axis === 'event'
+            ? `all ${count(ground.device.events)} events`
+            : `all of ${duration(known.lastUs ?? 0)}`
+          : axis === 'event'
+            ? `${momentName(ground, Math.ceil(span.from))} to ${momentName(ground, Math.floor(span.to))}`
+            : `${duration(Math.round(span.from))} to ${duration(Math.round(span.to))}`}
+        {!all && ` (${percent((span.to - span.from) / (whole.to - whole.from))})`}
+        {!all && found?.peak && `, highest ${size(found.peak.bytes)}`}
+      </span>
+      <button
+        type="button"
+        class="small"
+        disabled={span.to >= whole.to}
+        onClick={() => pan(ground, 1)}
+        title="The window after (Page down)"
+      >
+        {after && <b title="the highest peak is this way">▲ </b>}›
+      </button>
+      <button
+        type="button"
+        class="small"
+        onClick={() => void zoomBy(ground, 0.5)}
+        title="Zoom in (+)"
+      >
+        +
+      </button>
+      <button
+        type="button"
+        class="small"
+        onClick={() => void zoomBy(ground, 2)}
+        disabled={all}
+        title="Zoom out (-)"
+      >
+        −
+      </button>
+      <button
+        type="button"
+        class="small"
+        onClick={() => lookAt(ground, whole)}
+        disabled={all}
+        title="All of the recording (0)"
+      >
+        all
+      </button>
+    </div>
+  );
+}

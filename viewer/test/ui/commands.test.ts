@@ -1,0 +1,11 @@
+// Command lines: what a shell takes apart is put in quotes.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { quoted } from '../../src/ui/commands.js';
+
+test('words are quoted where a shell would take them apart', () => {
+  assert.equal(quoted('snap.pkl.gz'), 'snap.pkl.gz');
+  assert.equal(quoted('my snap.pkl'), "'my snap.pkl'");
+  assert.equal(quoted("it's; rm -rf $HOME"), "'it'\\''s; rm -rf $HOME'");
+  assert.equal(quoted(''), "''");
+});

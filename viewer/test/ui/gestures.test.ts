@@ -1,0 +1,14 @@
+// Zooming: what is under the pointer stays there.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { zoomed } from '../../src/ui/gestures.js';
+
+test('the place under the pointer stays', () => {
+  for (const part of [0, 0.3, 1]) {
+    for (const delta of [-500, -3, 3, 500]) {
+      const { from, to } = zoomed({ from: 100, to: 300 }, part, delta);
+      assert.ok(Math.abs(from + part * (to - from) - (100 + part * 200)) < 1e-9);
+      assert.equal(to - from > 200, delta > 0);
+    }
+  }
+});

@@ -1,0 +1,36 @@
+// The state in an address: what is said comes back, what is wrong does not.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { fromFragment, START, type State, toFragment } from '../../src/ui/state.js';
+
+test('a state comes back from its fragment', () => {
+  const one: State = {
+    ...START,
+    device: 2,
+    measure: 'active',
+    axis: 'time',
+    from: 10.5,
+    to: 2000,
+    at: 17,
+    other: 99,
+    tab: 'between',
+    by: 'file',
+    colour: 'module',
+    search: 'a&b=c #?é',
+    root: 'innermost',
+    frames: 'all',
+    pin: 3,
+    group: 0,
+  };
+  assert.deepEqual(fromFragment(`#${toFragment(one)}`), one);
+});
+
+test('the start says nothing', () => {
+  assert.equal(toFragment(START), '');
+  assert.deepEqual(fromFragment(''), START);
+});
+
+test('what is wrong or unknown is as at the start', () => {
+  const said = '#measure=bytes&tab=&axis=log&from=x&to=&at=1e999&device=NaN&__proto__=1&nothing=2';
+  assert.deepEqual(fromFragment(said), START);
+});
