@@ -114,7 +114,7 @@ def _device(
             stack=columns.add(those.stack),
             pool=pool,
             stream=stream,
-            address=columns.add(addresses.numbers(those.address)),
+            address=columns.add_recurring(addresses.numbers(those.address)),
         ),
         streams=tuple(None if one is None else str(one) for one in replay.classes("stream").keys()),
         pools=tuple(replay.pool_of(one) for one in replay.classes("pool").keys()),
