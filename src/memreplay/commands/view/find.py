@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from memreplay.analysis.selecting.selection import Selection
-from memreplay.commands.diff.find import diff_report
-from memreplay.commands.diff.text import diff_document
 from memreplay.commands.report.find import overview
 from memreplay.commands.report.text import report_document
 from memreplay.commands.view.names import short_name
@@ -87,6 +85,9 @@ def compared_page(
     asked: tuple[str, ...] | None = None,
 ) -> Made:
     """The page of two, and what `memreplay diff` says of them. Raises LimitError."""
+    from memreplay.commands.diff.find import diff_report  # late: most pages are of one
+    from memreplay.commands.diff.text import diff_document
+
     both = [snapshot_data(snap, rules=rules, asked=asked) for snap in (base, new)]
     _check_room(both)
     diff: tuple[ReportBlock, ...]

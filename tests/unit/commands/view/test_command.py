@@ -278,7 +278,12 @@ def test_a_part_and_a_configuration(runner: CliRunner) -> None:
 @pytest.mark.parametrize("there", [True, False])
 def test_it_is_opened(there: bool, runner: CliRunner, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
-    monkeypatch.setattr("webbrowser.open", lambda url: bool(opened.append(url)) or True)
+
+    def browse(url: str) -> bool:
+        opened.append(url)
+        return True
+
+    monkeypatch.setattr("webbrowser.open", browse)
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     monkeypatch.delenv("BROWSER", raising=False)

@@ -77,7 +77,7 @@ def test_two_that_cannot_be_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     def cannot(*_: object) -> None:
         raise mr.UsageError("the two\x07 differ")
 
-    monkeypatch.setattr(find, "diff_report", cannot)
+    monkeypatch.setattr("memreplay.commands.diff.find.diff_report", cannot)
     page, _ = compared_page(snapshot([64]), snapshot([32]))
     assert page.diff == (NoteBlock("the two\\x07 differ", warning=True),)
 
