@@ -6,6 +6,7 @@ import { App } from './ui/app.js';
 import { columnsOf, pageOf } from './ui/page.js';
 import { type Handle, handle } from './ui/script.js';
 import { fromFragment, state, toFragment } from './ui/state.js';
+import { applyTheme } from './ui/theme.js';
 import { type Remote, remote } from './worker/rpc.js';
 import { type Hello, serve } from './worker/serve.js';
 import 'uplot/dist/uPlot.min.css';
@@ -43,6 +44,8 @@ function show(root: HTMLElement): void {
   globalThis.addEventListener('hashchange', () => {
     if (location.hash.slice(1) !== said) state.value = fromFragment(location.hash);
   });
+  // Before anything is drawn: pictures read their colours from the style.
+  effect(applyTheme);
   root.textContent = '';
   render(<App page={page} engine={engine} />, root);
   (globalThis as { memreplay?: Handle }).memreplay = handle(engine);

@@ -27,7 +27,6 @@ import { Picture } from './picture.js';
 import { Ranks } from './ranks.js';
 import { Blocks } from './report.js';
 import { change, state, type Tab } from './state.js';
-import { applyTheme, dark } from './theme.js';
 import { count, percent, size } from './units.js';
 import { Windows } from './windows.js';
 
@@ -124,14 +123,14 @@ function Headline() {
   }));
   const peak = known.peaks[measure];
   const now = bytes.value?.[measure];
-  const verdict = snapshot.report?.[0];
+  const verdict = snapshot.report?.find(
+    (one) => one.kind === 'heading' && one.text.startsWith(`device ${device.device}:`),
+  );
   return (
     <section class="headline" aria-label="At the cursor">
       <p class="verdict">
         <span data-what="verdict">
-          {verdict?.kind === 'heading' && snapshot.devices.length === 1
-            ? verdict.text
-            : `device ${device.device}`}
+          {verdict?.kind === 'heading' ? verdict.text : `device ${device.device}`}
         </span>
         {snapshot.notes.map((note) => (
           <span key={note} class="warning">
@@ -207,18 +206,18 @@ function Main({ ground }: { ground: Ground }) {
     <GroundContext.Provider value={ground}>
       <Bar showHelp={() => (help.value = true)} />
       <Headline />
-      <Guard>
-        <Overview />
-      </Guard>
-      {pair && (
-        <GroundContext.Provider value={pair[1]}>
+      <div class={pair ? 'middle compared' : 'middle'}>
+        <div class="stage">
           <Guard>
             <Overview />
           </Guard>
-        </GroundContext.Provider>
-      )}
-      <div class="middle">
-        <div class="stage">
+          {pair && (
+            <GroundContext.Provider value={pair[1]}>
+              <Guard>
+                <Overview />
+              </Guard>
+            </GroundContext.Provider>
+          )}
           <Windows />
           <Guard>
             <Picture />
@@ -277,7 +276,6 @@ function useKnown(page: Page, engine: Remote, place: Place | null) {
 export function App({ page, engine }: { page: Page; engine: Remote }) {
   const { value } = state;
   const last = useRef<Ground | null>(null);
-  useEffect(applyTheme, [dark.value]);
   const snapshot = Math.min(Math.max(value.snapshot, 0), page.snapshots.length - 1);
   const said = page.snapshots[snapshot];
   const device = Math.min(Math.max(value.device, 0), (said?.devices.length ?? 0) - 1);

@@ -36,7 +36,7 @@ function Search({ search }: { search: string }) {
     <input
       id="search"
       type="search"
-      placeholder="Search functions and files ( / )"
+      placeholder="Search code ( / )"
       aria-label="Search functions and files by a regular expression"
       aria-invalid={wrong.value !== null}
       title={wrong.value ?? 'A regular expression: matches a function, file:line or file:function'}
@@ -114,7 +114,7 @@ export function Bar({ showHelp }: { showHelp: () => void }) {
           </select>
         </label>
         <label class="field">
-          by{' '}
+          axis{' '}
           <select
             value={axis}
             disabled={known.lastUs === null}

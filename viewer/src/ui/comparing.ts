@@ -1,5 +1,6 @@
 // Two snapshots in sync: what is seen of one is seen of the other, step by step or by time.
 
+import { signal } from '@preact/signals';
 import { createContext } from 'preact';
 import { useContext } from 'preact/hooks';
 import type { PageDevice } from '../core/page.js';
@@ -12,24 +13,36 @@ export function useCompared(): readonly [Ground, Ground] | null {
   return useContext(ComparedContext);
 }
 
-/** Moments of a device that are the same place in a program: the start, each step's, the end. */
+/** Of each picture what it goes up to: two that are compared have one scale. */
+export const heights = signal<ReadonlyMap<number, number>>(new Map());
+
+/** What a picture is to go up to, given what is in it. */
+export function commonHeight(high: number, compared: boolean): number {
+  return compared ? Math.max(high, ...heights.value.values()) : high;
+}
+
+export function sayHeight(snapshot: number, high: number): void {
+  if (heights.value.get(snapshot) !== high) {
+    heights.value = new Map(heights.value).set(snapshot, high);
+  }
+}
+
+/** Moments of a device that are places in a program: the start, where each step begins and ends, the
+ * end. */
 export function anchors(device: PageDevice): number[] {
-  const steps = device.marks.filter(({ kind }) => kind === 'step').map(({ moment }) => moment);
-  return [...new Set([0, ...steps, device.events + 1])].sort((a, b) => a - b);
+  const steps = device.marks.filter(({ kind }) => kind === 'step');
+  return [0, ...steps.flatMap(({ moment, end }) => [moment, end ?? moment]), device.events + 1];
 }
 
 /** A place on one axis of events where the other has its like: between two anchors in proportion.
- * Where the numbers of steps differ the k-th is the k-th, and what is left over goes to the end. */
+ * The k-th step is the other's k-th; what comes behind the last that both have goes to the end. */
 export function mapped(from: readonly number[], to: readonly number[], x: number): number {
-  const pairs = Math.min(from.length, to.length);
-  // The ends are each other's, however many steps there are.
-  const a = [...from.slice(0, pairs - 1), from[from.length - 1]!];
-  const b = [...to.slice(0, pairs - 1), to[to.length - 1]!];
-  for (let k = 1; k < a.length; k++) {
-    if (x <= a[k]! || k === a.length - 1) {
-      const part = (x - a[k - 1]!) / Math.max(a[k]! - a[k - 1]!, Number.MIN_VALUE);
-      return b[k - 1]! + part * (b[k]! - b[k - 1]!);
-    }
-  }
-  return x;
+  const both = Math.min(from.length, to.length) - 1;
+  const a = [...from.slice(0, both), from[from.length - 1]!];
+  const b = [...to.slice(0, both), to[to.length - 1]!];
+  let k = 1;
+  while (k < both && x > a[k]!) k++;
+  const [a0, a1, b0, b1] = [a[k - 1]!, a[k]!, b[k - 1]!, b[k]!];
+  const part = a1 > a0 ? Math.min(Math.max((x - a0) / (a1 - a0), 0), 1) : 0;
+  return b0 + part * (b1 - b0);
 }

@@ -1,8 +1,9 @@
 // One allocation in words: how large, from when to when, and who asked for it.
 
+import { useSignal } from '@preact/signals';
 import type { Allocation, Stack } from '../protocol.js';
 import { useAnswer } from './answers.js';
-import { type Ground, groupLines, useGround } from './ground.js';
+import { type Ground, groupLines, short, useGround } from './ground.js';
 import { change } from './state.js';
 import { count, fineDuration, size } from './units.js';
 
@@ -32,12 +33,12 @@ export function AllocationLines(props: {
         <strong data-what="allocation-bytes" data-bytes={one.requested}>
           {size(one.requested)}
         </strong>{' '}
-        {name ?? ''}
+        <span title={name ?? ''}>{brief ? short(name ?? '') : (name ?? '')}</span>
       </p>
       {brief &&
         callers.slice(0, 3).map((line) => (
           <p class="caller" key={line}>
-            {line}
+            {short(line)}
           </p>
         ))}
       <dl class="pairs">
@@ -60,19 +61,7 @@ export function AllocationLines(props: {
           <>
             <dt>address</dt>
             <dd>{one.address}</dd>
-            {one.pool !== null && (
-              <>
-                <dt>pool</dt>
-                <dd>{one.pool}</dd>
-              </>
-            )}
-            {one.stream !== null && (
-              <>
-                <dt>stream</dt>
-                <dd>{one.stream}</dd>
-              </>
-            )}
-            {(['category', 'module', 'annotation'] as const).map((way) => {
+            {(['pool', 'stream', 'category', 'module', 'annotation'] as const).map((way) => {
               const of = one.groups[way];
               return of === undefined ? null : (
                 <>
@@ -88,23 +77,38 @@ export function AllocationLines(props: {
   );
 }
 
-/** The frames of a stack, innermost first; plumbing is dim. */
+/** The frames of a stack, innermost first: code, or all of them, plumbing dim. */
 export function StackLines({ ground, stack }: { ground: Ground; stack: Stack }) {
-  const { frames, snapshot } = { frames: ground.known.frames, snapshot: ground.snapshot };
+  const all = useSignal(false);
+  const { known, snapshot } = ground;
+  const { functions, files, lines } = known.frames;
   if (!stack.frames.length) return <p class="dim">no stack was recorded</p>;
+  const code = stack.code.some((one) => one === 1);
+  const shown = Array.from(stack.frames, (frame, i) => ({
+    frame,
+    i,
+    code: stack.code[i] === 1,
+  })).filter((one) => all.value || one.code || !code);
   return (
-    <ol class="frames">
-      {Array.from(stack.frames, (frame, i) => {
-        const file = snapshot.texts[frames.files[frame]!] ?? '';
-        const line = frames.lines[frame]!;
-        return (
-          <li key={i} class={stack.code[i] ? 'code' : 'plumbing'}>
-            <span>{snapshot.texts[frames.functions[frame]!] || '(no function)'}</span>
-            <span class="file">{file && `${file}${line ? `:${line}` : ''}`}</span>
-          </li>
-        );
-      })}
-    </ol>
+    <>
+      <ol class="frames">
+        {shown.map(({ frame, i, code: own }) => {
+          const file = snapshot.texts[files[frame]!] ?? '';
+          const line = lines[frame]!;
+          return (
+            <li key={i} class={own ? 'code' : 'plumbing'}>
+              <span>{snapshot.texts[functions[frame]!] || '(no function)'}</span>
+              <span class="file">{file && `${file}${line ? `:${line}` : ''}`}</span>
+            </li>
+          );
+        })}
+      </ol>
+      {code && (
+        <button type="button" class="small" onClick={() => (all.value = !all.value)}>
+          {all.value ? 'code only' : `all ${stack.frames.length} frames`}
+        </button>
+      )}
+    </>
   );
 }
 

@@ -113,6 +113,11 @@ export function groupLines({ snapshot, device }: Ground, way: Way, group: number
   return lines.length ? lines.map((one) => snapshot.texts[one] ?? '') : [`#${group}`];
 }
 
+/** A line with files by their last name, for where there is little room. */
+export function short(line: string): string {
+  return line.replace(/(^|\s)\S*\/(?=[^\s/]+)/g, '$1');
+}
+
 /** What is searched for or selected, as a filter; null for nothing. */
 export function filterOf({ state, device }: Ground): Filter | null {
   const { search, group, by } = state;

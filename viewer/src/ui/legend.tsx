@@ -3,7 +3,7 @@
 import type { Way } from '../core/page.js';
 import type { Holders } from '../protocol.js';
 import { useAnswer } from './answers.js';
-import { type Ground, groupLines, useGround, waysOf } from './ground.js';
+import { type Ground, groupLines, short, useGround, waysOf } from './ground.js';
 import { css, DARK, GROUPS, LIGHT, type Shades } from './palette.js';
 import { change } from './state.js';
 import { dark } from './theme.js';
@@ -30,7 +30,7 @@ export function useShades(): Shades {
 }
 
 /** What is in no group of its own is as quiet as all that is left over. */
-const NOBODYS = /^\(.*\)$|^unknown$/;
+const NOBODYS = /^\(|^unknown$|^before the recording/;
 
 /** The colours of the groups that hold most. */
 export function coloursOf(ground: Ground, { way, holders }: Colours): Coloured {
@@ -105,7 +105,7 @@ export function Legend() {
                 onClick={() => change(chosen ? { group: null } : { by: way, group })}
               >
                 <i class="swatch" style={{ background: css(colour) }} />
-                <span class="name">{name}</span>
+                <span class="name">{short(name)}</span>
                 <span class="number" data-what="legend-bytes" data-bytes={bytes}>
                   {size(bytes)}
                 </span>
@@ -122,7 +122,7 @@ export function Legend() {
               <i class="swatch" style={{ background: css(shades.others[0]!) }} />
               <span class="name">
                 {rest.length === 1
-                  ? groupLines(ground, way, rest[0]!.group)[0]
+                  ? short(groupLines(ground, way, rest[0]!.group)[0] ?? '')
                   : `${rest.length} other groups`}
               </span>
               <span class="number" data-what="legend-bytes" data-bytes={restBytes}>

@@ -48,7 +48,7 @@ export function Listing() {
       key: 'bytes',
       title: 'requested',
       right: true,
-      width: '6.4rem',
+      width: '7.2rem',
       sortable: true,
       cell: ({ requested }) => (
         <span data-what="bytes" data-bytes={requested} title={`${count(requested)} bytes`}>
@@ -56,12 +56,18 @@ export function Listing() {
         </span>
       ),
     },
-    { key: 'block', title: 'block', right: true, width: '6rem', cell: ({ block }) => size(block) },
+    {
+      key: 'block',
+      title: 'block',
+      right: true,
+      width: '6.6rem',
+      cell: ({ block }) => size(block),
+    },
     {
       key: 'made',
       title: 'made at',
       right: true,
-      width: '6.5rem',
+      width: '7rem',
       sortable: true,
       cell: ({ made }) => (made === null ? 'before' : count(made)),
     },
@@ -69,7 +75,7 @@ export function Listing() {
       key: 'life',
       title: 'freed at',
       right: true,
-      width: '6.5rem',
+      width: '7rem',
       sortable: true,
       cell: ({ freed }) => (freed === null ? '—' : count(freed)),
     },

@@ -5,8 +5,13 @@ import { eventOf, type Ground, within } from './ground.js';
 
 const PEAKS = 100;
 
+/** As fine as a pixel may be, and short in an address. */
+function rounded(x: number): number {
+  return Math.round(x * 100) / 100;
+}
+
 export function lookAt({ whole, change }: Ground, next: Span): void {
-  const { from, to } = within(whole, next.from, next.to);
+  const { from, to } = within(whole, rounded(next.from), rounded(next.to));
   const all = from <= whole.from && to >= whole.to;
   change(all ? { from: null, to: null } : { from, to });
 }

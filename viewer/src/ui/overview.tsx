@@ -9,6 +9,7 @@ import type { Curve } from '../protocol.js';
 import { useAnswer } from './answers.js';
 import { byteTicks } from './axes.js';
 import { type Ground, useGround } from './ground.js';
+import { lookAt } from './moving.js';
 import { LEFT, usePlotSize } from './sizes.js';
 import { dark } from './theme.js';
 import { size } from './units.js';
@@ -128,7 +129,7 @@ export function Overview() {
             const to = u.posToVal(u.select.left + u.select.width, 'x');
             u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
             brushed.current = performance.now();
-            change({ from, to });
+            lookAt(shown.current.ground, { from, to });
           },
         ],
       },
@@ -166,30 +167,37 @@ export function Overview() {
         ref={box}
         title="Drag to choose what is shown below; double-click for all of it"
       />
-      <ul class="curves" aria-label="Curves">
-        {MEASURES.map((measure) => {
-          const on = measures.includes(measure);
-          return (
-            <li key={measure}>
-              <button
-                type="button"
-                aria-pressed={on}
-                class={on ? '' : 'off'}
-                title={`Bytes ${measure}: ${on ? 'drawn' : 'not drawn'}`}
-                onClick={() => {
-                  const next = new Set(drawn.value);
-                  if (!next.delete(measure)) next.add(measure);
-                  drawn.value = next;
-                }}
-              >
-                <i class="swatch" style={{ background: COLOURS[measure] }} />
-                {measure}
-              </button>
-            </li>
-          );
-        })}
-      </ul>
     </section>
+  );
+}
+
+/** Which curves are drawn. */
+export function Curves() {
+  const { state } = useGround();
+  return (
+    <ul class="curves" aria-label="Curves">
+      {MEASURES.map((measure) => {
+        const on = measure === state.measure || drawn.value.has(measure);
+        return (
+          <li key={measure}>
+            <button
+              type="button"
+              aria-pressed={on}
+              class={on ? '' : 'off'}
+              title={`Bytes ${measure}: ${on ? 'drawn' : 'not drawn'}`}
+              onClick={() => {
+                const next = new Set(drawn.value);
+                if (!next.delete(measure)) next.add(measure);
+                drawn.value = next;
+              }}
+            >
+              <i class="swatch" style={{ background: COLOURS[measure] }} />
+              {measure}
+            </button>
+          </li>
+        );
+      })}
+    </ul>
   );
 }
 

@@ -1,10 +1,10 @@
 // Colours of groups: some that people tell apart, also the colour-blind, and quiet ones for the rest.
 
-/** After Paul Tol's qualitative schemes (https://personal.sron.nl/~pault/), in an order in which
- * neighbours differ most. */
+/** After Paul Tol's scheme for areas (https://personal.sron.nl/~pault/, "light"), and three more in
+ * between, in an order in which neighbours differ most. */
 export const GROUPS = [
-  0x4477aa, 0xee6677, 0x228833, 0xccbb44, 0x66ccee, 0xaa3377, 0xee8866, 0x44bb99, 0x9988dd,
-  0x99892d, 0x77aadd, 0xcc6699,
+  0x77aadd, 0xee8866, 0x44bb99, 0xeedd88, 0xb08ccf, 0xbbcc33, 0x99ddff, 0xffaabb, 0xaaaa00,
+  0x5b8fb9, 0xc9805a, 0x7fc97f,
 ] as const;
 
 export interface Shades {

@@ -5,15 +5,18 @@ import { useEffect, useMemo, useRef } from 'preact/hooks';
 import type { Allocation, Filter, Picture as Painted, PictureQuery, Span } from '../protocol.js';
 import { counted, useAnswer } from './answers.js';
 import { byteTicks, eventTicks, type Tick, timeTicks } from './axes.js';
+import { commonHeight, sayHeight } from './comparing.js';
 import { AllocationLines } from './details.js';
 import { dragged, zoomed } from './gestures.js';
-import { type Ground, useGround, within } from './ground.js';
+import { type Ground, useGround } from './ground.js';
 import { useColours, useShades } from './legend.js';
-import { momentName } from './moving.js';
+import { lookAt, momentName } from './moving.js';
 import { LEFT, usePlotSize } from './sizes.js';
 import { size } from './units.js';
 
 const HEADROOM = 1.04;
+/** How far reserved bytes may be above the stack to be in the picture. */
+const ROOM = 1.3;
 const BOTTOM = 20;
 /** How long nothing has moved before all pixels are painted. */
 const REST_MS = 90;
@@ -124,9 +127,19 @@ export function Picture() {
     if (!curves.value) return 1;
     const shown = most(curves.value.stack.high);
     const reserved = most(curves.value.reserved.high);
-    return Math.max(state.measure === 'reserved' ? Math.max(shown, reserved) : shown, 1);
+    // The line of reserved bytes is seen, unless the stack would become low.
+    return Math.max(
+      shown,
+      Math.min(reserved, state.measure === 'reserved' ? reserved : shown * ROOM),
+      1,
+    );
   }, [curves.value, state.measure]);
-  const high = highest * HEADROOM;
+  // Of two that are compared each says what it goes up to, and both go up to the higher one.
+  const compared = ground.page.kind === 'compare';
+  useEffect(() => {
+    if (compared && curves.value) sayHeight(place.snapshot, highest);
+  }, [highest, curves.value]);
+  const high = commonHeight(highest, compared) * HEADROOM;
 
   const draw = useRef(() => {});
   draw.current = () => {
@@ -218,9 +231,7 @@ export function Picture() {
 
   const look = (next: Span) => {
     moving.current = performance.now();
-    const { from, to } = within(whole, next.from, next.to);
-    const all = from === whole.from && to === whole.to;
-    change(all ? { from: null, to: null } : { from, to });
+    lookAt(ground, next);
   };
 
   const gestures = {

@@ -1,8 +1,11 @@
 // What part of the recording is seen, the windows before and after it, and where the highest use is.
 
 import { useAnswer } from './answers.js';
+import { DoneButton, save } from './copying.js';
 import { useGround } from './ground.js';
 import { lookAt, momentName, pan, zoomBy } from './moving.js';
+import { Curves } from './overview.js';
+import { picturePng, pictureSvg } from './pictures.js';
 import { count, duration, percent, size } from './units.js';
 
 export function Windows() {
@@ -18,6 +21,7 @@ export function Windows() {
     return { peak, from, to };
   });
   const found = inside.value;
+  const title = `${ground.snapshot.name}: ${ground.counted} bytes, device ${ground.device.device}`;
   const peak = known.peaks[state.measure];
   const before = peak.moment < (found?.from ?? 0);
   const after = found !== null && peak.moment > found.to;
@@ -78,6 +82,17 @@ export function Windows() {
       >
         all
       </button>
+      <Curves />
+      <DoneButton
+        label="SVG"
+        title="Save the picture as SVG"
+        act={() => save('memory.svg', new Blob([pictureSvg(title)], { type: 'image/svg+xml' }))}
+      />
+      <DoneButton
+        label="PNG"
+        title="Save the picture as PNG"
+        act={async () => save('memory.png', await picturePng(title))}
+      />
     </div>
   );
 }

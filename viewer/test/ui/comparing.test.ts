@@ -16,18 +16,20 @@ test('steps fall on steps', () => {
   }
 });
 
-test('where there are fewer steps the rest goes to the end', () => {
+test('what only one has goes to the end of the other', () => {
+  // One step more: [0, 10) and [10, 20) against [0, 5), each with its start and its end.
   const [a, b] = [
-    [0, 10, 20, 30, 40],
-    [0, 5, 9],
+    [0, 0, 10, 10, 20, 21],
+    [0, 0, 5, 6],
   ];
+  assert.equal(mapped(a, b, 5), 2.5);
   assert.equal(mapped(a, b, 10), 5);
-  assert.equal(mapped(a, b, 40), 9);
-  assert.ok(mapped(a, b, 30) > 5 && mapped(a, b, 30) < 9);
-  assert.equal(mapped(b, a, 9), 40);
+  assert.equal(mapped(a, b, 21), 6);
+  assert.equal(mapped(b, a, 5), 10);
+  assert.equal(mapped(b, a, 6), 21);
 });
 
 test('an empty recording has its start', () => {
   assert.equal(mapped([0, 1], [0, 1], 0), 0);
-  assert.ok(Number.isFinite(mapped([0, 0], [0, 7], 0)));
+  assert.equal(mapped([0, 0], [0, 7], 0), 0);
 });

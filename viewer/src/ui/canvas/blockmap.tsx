@@ -1,0 +1,3 @@
+export function BlockMap(_: any) {
+  return <p>BlockMap</p>;
+}

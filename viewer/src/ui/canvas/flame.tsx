@@ -1,0 +1,3 @@
+export function Flame(_: any) {
+  return <p>Flame</p>;
+}

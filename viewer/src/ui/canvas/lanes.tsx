@@ -1,0 +1,3 @@
+export function Lanes(_: any) {
+  return <p>Lanes</p>;
+}

@@ -1,0 +1,79 @@
+// The stacked picture as a file: an SVG with its axes as they are drawn, or a PNG of that.
+
+const SCALE = 2;
+/** What the page's style says of the axes' elements: a file has none of it. */
+const LOOKS = [
+  'fill',
+  'fill-opacity',
+  'stroke',
+  'stroke-opacity',
+  'stroke-width',
+  'stroke-dasharray',
+  'font',
+];
+
+function looked(from: Element, to: Element): void {
+  const style = getComputedStyle(from);
+  if (to.matches('line, path, polyline, rect, text')) {
+    for (const name of LOOKS) {
+      const value = style.getPropertyValue(name);
+      if (name === 'font' && !to.matches('text')) continue;
+      if (name === 'font') (to as SVGElement).setAttribute('style', `font: ${value}`);
+      else to.setAttribute(name, value);
+    }
+  }
+  [...from.children].forEach((child, i) => looked(child, to.children[i]!));
+}
+
+/** The first picture of the page with its axes; `title` stands above it. */
+export function pictureSvg(title: string): string {
+  const stage = document.querySelector('.picture');
+  const canvas = stage?.querySelector<HTMLCanvasElement>('canvas.stack');
+  const over = stage?.querySelector<SVGSVGElement>('svg.over');
+  if (!stage || !canvas || !over) throw new Error('there is no picture');
+  const [width, height] = [over.width.baseVal.value, over.height.baseVal.value + 24];
+  const copy = over.cloneNode(true) as SVGSVGElement;
+  looked(over, copy);
+  const NS = 'http://www.w3.org/2000/svg';
+  const file = document.createElementNS(NS, 'svg');
+  file.setAttribute('xmlns', NS);
+  file.setAttribute('width', String(width));
+  file.setAttribute('height', String(height));
+  file.setAttribute('viewBox', `0 0 ${width} ${height}`);
+  const style = getComputedStyle(document.body);
+  const back = document.createElementNS(NS, 'rect');
+  back.setAttribute('width', '100%');
+  back.setAttribute('height', '100%');
+  back.setAttribute('fill', style.backgroundColor);
+  const name = document.createElementNS(NS, 'text');
+  name.setAttribute('x', '8');
+  name.setAttribute('y', '16');
+  name.setAttribute('fill', style.color);
+  name.setAttribute('style', `font: ${style.font}`);
+  name.textContent = title;
+  const image = document.createElementNS(NS, 'image');
+  image.setAttribute('x', String(canvas.offsetLeft));
+  image.setAttribute('y', '24');
+  image.setAttribute('width', String(canvas.offsetWidth));
+  image.setAttribute('height', String(canvas.offsetHeight));
+  image.setAttribute('preserveAspectRatio', 'none');
+  image.setAttribute('href', canvas.toDataURL('image/png'));
+  copy.setAttribute('y', '24');
+  file.append(back, name, image, copy);
+  return new XMLSerializer().serializeToString(file);
+}
+
+/** That as a PNG of twice its size. */
+export async function picturePng(title: string): Promise<Blob> {
+  const svg = pictureSvg(title);
+  const image = new Image();
+  image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svg)}`;
+  await image.decode();
+  const canvas = document.createElement('canvas');
+  canvas.width = image.width * SCALE;
+  canvas.height = image.height * SCALE;
+  canvas.getContext('2d')!.drawImage(image, 0, 0, canvas.width, canvas.height);
+  return new Promise((done, failed) =>
+    canvas.toBlob((blob) => (blob ? done(blob) : failed(new Error('the browser made no picture')))),
+  );
+}
