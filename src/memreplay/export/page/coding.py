@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec.structs import replace
 
+from memreplay.errors import LimitError
 from memreplay.snapshot.record import Record
 
 if TYPE_CHECKING:
@@ -26,7 +27,18 @@ if TYPE_CHECKING:
 
 MOST = 2**53 - 1  # a larger number may be another one to a script
 _PART = 1 << 15  # numbers
-LEVEL = 4  # a higher one takes twice as long for a tenth less
+# A higher level takes twice as long for a tenth less: nobody waits for it where there is little.
+LEVEL, LEVEL_OF_LITTLE = 5, 9
+LITTLE = 100_000  # events
+
+
+def check_exact(*numbers: int) -> None:
+    """Raises LimitError for numbers that a script cannot hold."""
+    if any(abs(number) > MOST for number in numbers):
+        raise LimitError(
+            "a number in it has more than 53 bits, and a browser counts no further",
+            hint="the text commands have no such limit",
+        )
 
 
 class Coded(Record, frozen=True):
@@ -46,17 +58,20 @@ class Coded(Record, frozen=True):
 
 
 class Columns:
-    """The columns of a page, one behind the other."""
+    """The columns of a page, one behind the other; how many events there are decides how hard they
+    are pressed."""
 
-    def __init__(self) -> None:
-        self._packer = zlib.compressobj(LEVEL)
+    def __init__(self, events: int = 0) -> None:
+        self._packer = zlib.compressobj(LEVEL if events > LITTLE else LEVEL_OF_LITTLE)
         self._packed: list[bytes] = []
         self.bytes = 0
         """How many bytes the columns have before they are deflated."""
 
     def add(self, values: NDArray[Any], *, differences: bool = False) -> Coded:
-        """One more, of any integers that fit an int64."""
+        """One more, of any integers. Raises LimitError for those that a script cannot hold."""
         rows = len(values)
+        if rows:
+            check_exact(int(values.min()), int(values.max()))
         # A part at a time, which the processor's cache holds: what is in between is never in memory
         # as a whole.
         highest = max((int(part.max()) for _, part in _folded(values, differences)), default=0)
