@@ -53,6 +53,19 @@ test('columns come back', () => {
   }
 });
 
+test('numbers that come again', () => {
+  const numbers = [7, 7, 3, 2 ** 40, 3, 7, 0, 2 ** 40, 0];
+  const back = numbers.map((one, i) => {
+    const before = numbers.lastIndexOf(one, i - 1);
+    return BigInt(i && before >= 0 ? i - before : 0);
+  });
+  const [planes, column] = coded(back, false);
+  const [more, fresh] = coded([7n, 3n, 2n ** 40n, 0n], true);
+  const data = new Uint8Array([...planes, ...more]);
+  const moved = { ...fresh, at: fresh.at + planes.length };
+  assert.deepEqual([...decoded(data, { ...column, fresh: moved })], numbers);
+});
+
 /** Allocations over some events, an event at most for each begin and end. */
 function made(seed: number, events: number): Lives {
   const next = random(seed);

@@ -7,6 +7,9 @@ export interface Coded {
   readonly width: number;
   readonly differences: boolean;
   readonly at: number;
+  /** Where it is there, numbers say how many rows before the same one stood, 0 where none did: then
+   * it is the next one of these. */
+  readonly fresh?: Coded | null;
 }
 
 const BYTE = 256;
@@ -38,6 +41,11 @@ export function decoded(data: Uint8Array, column: Coded): Float64Array {
   }
   if (column.differences) {
     for (let i = 1; i < rows; i++) found[i] = found[i]! + found[i - 1]!;
+  }
+  if (column.fresh) {
+    const fresh = decoded(data, column.fresh);
+    let next = 0;
+    for (let i = 0; i < rows; i++) found[i] = found[i] ? found[i - found[i]!]! : fresh[next++]!;
   }
   return found;
 }

@@ -4,6 +4,9 @@ A column becomes unsigned numbers (differences to the one before, where those ar
 that -1 is 1 and 1 is 2), as wide as the largest of them needs. They are written in planes: the
 lowest bytes of all numbers, then the next ones. Neighbours in a plane are alike, which deflate
 makes use of; and a script puts the planes together again with one loop.
+
+Of a column whose numbers come again and again, such as addresses, it is said how far back the same
+one stood; new numbers stand in a column of their own.
 """
 
 from __future__ import annotations
@@ -12,14 +15,30 @@ import zlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec.structs import replace
 
+from memreplay.errors import LimitError
 from memreplay.snapshot.record import Record
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
 MOST = 2**53 - 1  # a larger number may be another one to a script
-LEVEL = 4  # a higher one takes twice as long for a tenth less
+_PART = 1 << 15  # numbers
+# A higher level takes twice as long for a tenth less: nobody waits for it where there is little.
+LEVEL, LEVEL_OF_LITTLE = 5, 9
+LITTLE = 100_000  # events
+
+
+def check_exact(*numbers: int) -> None:
+    """Raises LimitError for numbers that a script cannot hold."""
+    if any(abs(number) > MOST for number in numbers):
+        raise LimitError(
+            "a number in it has more than 53 bits, and a browser counts no further",
+            hint="the text commands have no such limit",
+        )
 
 
 class Coded(Record, frozen=True):
@@ -33,34 +52,68 @@ class Coded(Record, frozen=True):
     """Whether each number is the difference to the one before it, the first to 0."""
     at: int
     """Where its planes begin in the page's bytes, once these are inflated."""
+    fresh: Coded | None = None
+    """Where it is there, numbers say how many rows before the same one stood, 0 where none did:
+    then it is the next one of `fresh`."""
 
 
 class Columns:
-    """The columns of a page, one behind the other."""
+    """The columns of a page, one behind the other; how many events there are decides how hard they
+    are pressed."""
 
-    def __init__(self) -> None:
-        self._packer = zlib.compressobj(LEVEL)
+    def __init__(self, events: int = 0) -> None:
+        self._packer = zlib.compressobj(LEVEL if events > LITTLE else LEVEL_OF_LITTLE)
         self._packed: list[bytes] = []
         self.bytes = 0
         """How many bytes the columns have before they are deflated."""
 
     def add(self, values: NDArray[Any], *, differences: bool = False) -> Coded:
-        """One more, of any integers that fit an int64."""
-        numbers = np.ascontiguousarray(values, dtype=np.int64)
-        if differences and len(numbers):
-            numbers = np.diff(numbers, prepend=numbers.dtype.type(0))
-        folded = ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)
-        width = (int(folded.max()).bit_length() + 7) // 8 if len(folded) else 0
+        """One more, of any integers. Raises LimitError for those that a script cannot hold."""
+        rows = len(values)
+        if rows:
+            check_exact(int(values.min()), int(values.max()))
+        # A part at a time, which the processor's cache holds: what is in between is never in memory
+        # as a whole.
+        highest = max((int(part.max()) for _, part in _folded(values, differences)), default=0)
+        width = (highest.bit_length() + 7) // 8
+        planes = np.empty((width, rows), dtype=np.uint8)
+        for at, part in _folded(values, differences) if width else ():
+            whole = part.astype("<u8", copy=False).view(np.uint8).reshape(-1, 8)
+            planes[:, at : at + len(part)] = whole[:, :width].T
         at = self.bytes
-        planes = folded.astype("<u8", copy=False).view(np.uint8).reshape(-1, 8)
-        for plane in range(width):
-            self._put(np.ascontiguousarray(planes[:, plane]).tobytes())
-        return Coded(rows=len(numbers), width=width, differences=differences, at=at)
+        for plane in planes:
+            self._put(plane)
+        return Coded(rows=rows, width=width, differences=differences, at=at)
 
-    def _put(self, data: bytes) -> None:
-        self._packed.append(self._packer.compress(data))
+    def add_recurring(self, values: NDArray[Any]) -> Coded:
+        """One more, of numbers that come again: by how far back the same one stood."""
+        rows = len(values)
+        order = np.argsort(values, kind="stable")
+        ordered = values[order]
+        # Equal ones stand side by side, in the order of their rows.
+        same = np.flatnonzero(ordered[1:] == ordered[:-1]) + 1
+        back = np.zeros(rows, dtype=np.int64)
+        back[order[same]] = order[same] - order[same - 1]
+        coded = self.add(back)
+        return replace(coded, fresh=self.add(values[back == 0], differences=True))
+
+    def _put(self, data: NDArray[np.uint8]) -> None:
+        self._packed.append(self._packer.compress(data.data))
         self.bytes += len(data)
 
     def packed(self) -> bytes:
         """All of them as a zlib stream (RFC 1950). No more can be added."""
         return b"".join([*self._packed, self._packer.flush()])
+
+
+def _folded(values: NDArray[Any], differences: bool) -> Iterator[tuple[int, NDArray[np.uint64]]]:
+    """The numbers, or their differences, folded so that small ones are small: parts, with the place
+    that each begins at."""
+    before = 0
+    for at in range(0, len(values), _PART):
+        numbers = values[at : at + _PART].astype(np.int64)
+        if differences:
+            last = int(numbers[-1])
+            numbers = np.diff(numbers, prepend=np.int64(before))
+            before = last
+        yield at, ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from array import array
 from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec.structs import asdict
 
+import memreplay._core as _core
 from memreplay.analysis.categories.rules import UNKNOWN
 from memreplay.analysis.groups.dimensions import (
     BEFORE_RECORDING,
@@ -19,6 +19,7 @@ from memreplay.analysis.groups.dimensions import (
     size_label,
     stream_label,
 )
+from memreplay.analysis.moments.annotations import spans
 from memreplay.export.page.records import PageGroups
 from memreplay.render.blocks import place_words
 from memreplay.render.holders import coded_row, told_apart
@@ -59,7 +60,7 @@ class Grouping:
         self._dimensions = dimensions
         self._columns = columns
         self._texts = texts
-        self._stacks = np.unique(those.stack)
+        self._stacks = np.flatnonzero(np.bincount(those.stack))
 
     def all(self, pool: CodedColumn, stream: CodedColumn) -> tuple[PageGroups, ...]:
         """By stack, by size, and by every other way that says something; none where nothing was
@@ -90,11 +91,15 @@ class Grouping:
         self, way: Way, names: list[str], numbers: NDArray[np.int64], column: CodedColumn
     ) -> PageGroups | None:
         """Pools or streams: allocations have their numbers already."""
-        if {names[one] for one in np.unique(numbers).tolist()} <= _NOTHING:
+        if {names[one] for one in np.flatnonzero(np.bincount(numbers)).tolist()} <= _NOTHING:
             return None
         return PageGroups(way=way, lines=self._plain(names), of_stacks=None, of_lives=column)
 
     def _keyed(self, way: Way) -> PageGroups | None:
+        if way == "annotation" and not spans(self._dimensions.snap, self._replay):
+            return None
+        if way in ("compile_context", "user_metadata") and self._absent(way):
+            return None
         keys = self._dimensions.keys(self._usage, way)
         groups, numbers = self._of_stacks(keys) or self._of_lives(keys)
         names = np.asarray(keys.names())[groups].tolist()
@@ -110,6 +115,11 @@ class Grouping:
             of_lives=None if by_stack else column,
         )
 
+    def _absent(self, column: str) -> bool:
+        """Whether no event of the file has anything there."""
+        found = self._replay.column(column)
+        return isinstance(found, int) and found & _core.ABSENT_ID == _core.ABSENT_ID
+
     def _of_stacks(self, keys: Keys) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
         """The groups that allocations are in, and of each stack, as lives number them, which of
         these it is in; None where stacks do not decide it."""
@@ -119,7 +129,7 @@ class Grouping:
         # The first is that of no frames, the last of none before the first event.
         found = np.asarray(column).astype(np.int64)
         found = np.concatenate([found[:-1], found[:1], found[-1:]])
-        groups, used = np.unique(found[self._stacks], return_inverse=True)
+        groups, used = _numbered(found[self._stacks])
         numbers = np.zeros(len(found), dtype=np.int64)
         numbers[self._stacks] = used
         return groups, numbers
@@ -128,12 +138,9 @@ class Grouping:
         """The same of each allocation."""
         begin = self._those.begin
         carried = int(np.searchsorted(begin, 0))
-        of_events, of_carried = keys.numbers(
-            array("q", begin[carried:].tobytes()), array("q", range(carried))
-        )
+        of_events, of_carried = keys.numbers(begin[carried:].data, np.arange(carried).data)
         found = np.concatenate([np.asarray(of_carried), np.asarray(of_events)])
-        groups, numbers = np.unique(found, return_inverse=True)
-        return groups.astype(np.int64), numbers
+        return _numbered(found)
 
     # ---- what they are called
 
@@ -148,6 +155,14 @@ class Grouping:
             (place(place_words(row.cells[-1])), *(place(place_words(one)) for one, _ in row.below))
             for row in rows
         )
+
+
+def _numbered(found: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The numbers that there are, and of each its place among these. They are small ones."""
+    count = np.bincount(found)
+    there = np.flatnonzero(count)
+    places = np.cumsum(count > 0) - 1
+    return there, places[found]
 
 
 def _named(label: Label) -> Coded:

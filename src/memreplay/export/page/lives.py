@@ -58,8 +58,8 @@ def _recorded(snap: Snapshot, replay: Replay) -> dict[str, NDArray[Any]]:
     rows = np.flatnonzero(column("action", "u1") == _core.ACTIONS.index("alloc"))
     return {
         "begin": rows.astype(np.int64),
-        "end": _moments(requested.ends(), replay)[rows],
-        "let_go": _moments(replay.measure("held").native.ends(), replay)[rows],
+        "end": _moments(np.asarray(requested.ends())[rows], replay),
+        "let_go": _moments(np.asarray(replay.measure("held").native.ends())[rows], replay),
         "requested": np.asarray(requested.weights())[rows].astype(np.int64),
         "block": np.asarray(active.weights())[rows].astype(np.int64),
         "stack": _stacks(column("stack", "u4")[rows], snap.code.stacks),

@@ -13,7 +13,7 @@ from memreplay.analysis.groups.dimensions import Dimensions
 from memreplay.analysis.moments.annotations import spans
 from memreplay.analysis.trust.trust import verdict
 from memreplay.export.page.addresses import addresses_of
-from memreplay.export.page.coding import Columns
+from memreplay.export.page.coding import Columns, check_exact
 from memreplay.export.page.groups import Grouping
 from memreplay.export.page.lives import lives
 from memreplay.export.page.marks import marks
@@ -24,7 +24,7 @@ from memreplay.export.page.records import (
     PageSpan,
     SegmentColumns,
 )
-from memreplay.export.page.segments import pieces
+from memreplay.export.page.segments import pieces, pools_of
 from memreplay.export.page.texts import Texts
 from memreplay.render.blocks import NoteBlock
 from memreplay.render.fit import clean
@@ -56,7 +56,7 @@ def page_data(
     the default ones; `report` is its page of `memreplay report`, `options` what makes other
     commands read the same of the file.
     """
-    columns, texts = Columns(), Texts()
+    columns, texts = Columns(sum(snap.events_by_device.values())), Texts()
     dimensions = Dimensions(snap, DEFAULT_RULES if rules is None else rules, fold=True)
     frames, stacks = snap.frames, snap.stacks
     used, places = np.unique(np.concatenate([frames.function, frames.file]), return_inverse=True)
@@ -81,7 +81,7 @@ def page_data(
             file=clean(snap.file),
             options=tuple(map(clean, options)),
             report=report,
-            notes=(),
+            notes=_notes(snap, devices),
             texts=texts.all(),
             devices=devices,
             bytes=columns.bytes,
@@ -101,6 +101,8 @@ def _device(
     pool, stream = columns.add(those.pool), columns.add(those.stream)
     parts = pieces(snap, replay)
     addresses = addresses_of(those.address, *(() if parts is None else (parts.address,)))
+    peaks = {name: replay.measure(name).peak.bytes for name in MEASURES}
+    check_exact(*peaks.values())
     return PageDevice(
         device=replay.device,
         events=replay.events,
@@ -114,25 +116,16 @@ def _device(
             stack=columns.add(those.stack),
             pool=pool,
             stream=stream,
-            address=columns.add(addresses.numbers(those.address)),
+            address=columns.add_recurring(addresses.numbers(those.address)),
         ),
-        streams=tuple(None if one is None else str(one) for one in replay.classes("stream").keys()),
-        pools=tuple(replay.pool_of(one) for one in replay.classes("pool").keys()),
+        streams=_streams(replay),
+        pools=pools_of(replay),
         reserved_start=replay.measure("reserved").start_bytes,
         reserved_event=columns.add(changes.event - replay.first_event, differences=True),
         reserved_bytes=columns.add(changes.reserved, differences=True),
         time=time,
         first_us=first,
-        spans=tuple(
-            PageSpan(
-                name=one.name,
-                begin=one.start_event + 1 - replay.first_event,
-                end=None if one.end_event is None else one.end_event + 1 - replay.first_event,
-                start_us=one.start_us,
-                end_us=one.end_us,
-            )
-            for one in spans(snap, replay)
-        ),
+        spans=_spans(snap, replay),
         marks=marks(snap, replay),
         groups=Grouping(replay, those, dimensions, columns, texts).all(pool, stream),
         address_base=str(addresses.base),
@@ -140,7 +133,29 @@ def _device(
         segments=None if parts is None else _segments(parts, addresses, columns),
         exactness=exactness,
         reasons=reasons,
-        peaks={name: replay.measure(name).peak.bytes for name in MEASURES},
+        peaks=peaks,
+    )
+
+
+def _streams(replay: Replay) -> tuple[str | None, ...]:
+    keys = replay.classes("stream").keys()
+    return tuple(None if one is None else str(one) for one in keys)
+
+
+def _spans(snap: Snapshot, replay: Replay) -> tuple[PageSpan, ...]:
+    """The annotations of a device."""
+    found = spans(snap, replay)
+    check_exact(*(one.start_us for one in found), *(one.end_us or 0 for one in found))
+    shift = 1 - replay.first_event
+    return tuple(
+        PageSpan(
+            name=clean(one.name),
+            begin=one.start_event + shift,
+            end=None if one.end_event is None else one.end_event + shift,
+            start_us=one.start_us,
+            end_us=one.end_us,
+        )
+        for one in found
     )
 
 
@@ -162,16 +177,33 @@ def _segments(parts: Pieces, addresses: Addresses, columns: Columns) -> SegmentC
 
 def _clock(replay: Replay, columns: Columns) -> tuple[Coded | None, int | None]:
     """The latest time up to each event, since the first."""
+    if not replay.has_times:
+        return None, None
     clock = replay.native.clock()
-    if clock is None or not replay.events:
-        return None, None
-    times = np.asarray(clock).astype(np.int64)
-    known = times[times != _core.ABSENT_TIME]
-    if not len(known):
-        return None, None
-    first = int(known[0])
-    # Before the first event that has a time it is the first one's.
+    if clock is None:  # all events have the same one
+        times = np.full(replay.events, replay.time_us(replay.start))
+    else:
+        times = np.asarray(clock)
+    # Before the first event that has a time it is that one's.
+    first = int(times[np.argmax(times != _core.ABSENT_TIME)])
+    check_exact(first)
     return columns.add(np.maximum(times, first) - first, differences=True), first
+
+
+def _notes(snap: Snapshot, devices: tuple[PageDevice, ...]) -> tuple[str, ...]:
+    """What is wrong with the file as a whole, and what a page of it leaves out."""
+    notes = []
+    if snap.truncation is not None:
+        notes += [one.text for one in reason_notes(("truncated",), trusted=False)]
+    if not devices:
+        notes.append("nothing to show: the file has neither events nor segments")
+    for device in devices:
+        if device.segments is None:
+            notes.append(
+                f"the segments of device {device.device} are not shown: its segment events do not"
+                " add up, or an address is too large for a browser"
+            )
+    return tuple(notes)
 
 
 def _trust(

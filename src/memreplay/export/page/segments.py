@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import memreplay._core as _core
+from memreplay.analysis.groups.mapped import pool_of
 from memreplay.snapshot.columns import view
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.snapshot import Snapshot
 
+DEFAULT_POOL = (0, 0)
 _MAP = _core.ACTIONS.index("segment_map")
 _UNMAP = _core.ACTIONS.index("segment_unmap")
 
@@ -31,9 +33,15 @@ class Pieces(NamedTuple):
     segment: NDArray[np.int64]
     """Pieces of one number that touch are one segment, unless their pools are known and differ."""
     pool: NDArray[np.int64]
-    """Its class among `Replay.classes("pool")`; 0 where it is not known."""
+    """A place in `pools_of`."""
     stream: NDArray[np.int64]
-    """The same of streams."""
+    """Its class among `Replay.classes("stream")`; 0 where it is not known."""
+
+
+def pools_of(replay: Replay) -> tuple[tuple[int, int] | None, ...]:
+    """The pools of a device: those of its classes, None first, and the default one."""
+    pools = tuple(map(replay.pool_of, replay.classes("pool").keys()))
+    return pools if DEFAULT_POOL in pools else (*pools, DEFAULT_POOL)
 
 
 def pieces(snap: Snapshot, replay: Replay) -> Pieces | None:
@@ -52,9 +60,14 @@ def pieces(snap: Snapshot, replay: Replay) -> Pieces | None:
         address=start[order],
         size=size[order],
         segment=of.segment[source],
-        pool=of.pool[source],
+        pool=np.where(of.pool[source] == 0, _unknown_pool(replay), of.pool[source]),
         stream=of.stream[source],
     )
+
+
+def _unknown_pool(replay: Replay) -> int:
+    """What a segment of no known pool is of: where the file names no other, of the default one."""
+    return pools_of(replay).index(pool_of(replay, replay.block_map(replay.start), None))
 
 
 class _Sources:

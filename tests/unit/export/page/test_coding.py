@@ -9,22 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memreplay.export.page.coding import Coded, Columns
+from memreplay.errors import LimitError
+from memreplay.export.page import coding
+from memreplay.export.page.coding import MOST, Columns, check_exact
+from tests.unit.export.page.reading import decoded
 
-NUMBERS = st.lists(st.integers(-(2**62), 2**62 - 1) | st.integers(-300, 300), max_size=40)
-
-
-def decoded(data: bytes, one: Coded) -> list[int]:
-    """The numbers, put together from their planes one by one."""
-    found, before = [], 0
-    for row in range(one.rows):
-        folded = 0
-        for plane in range(one.width):
-            folded |= data[one.at + plane * one.rows + row] << (8 * plane)
-        number = folded // 2 if folded % 2 == 0 else -(folded + 1) // 2
-        before = before + number if one.differences else number
-        found.append(before)
-    return found
+NUMBERS = st.lists(st.integers(-MOST, MOST) | st.integers(-300, 300), max_size=40)
 
 
 @given(st.lists(st.tuples(NUMBERS, st.booleans()), max_size=5))
@@ -33,17 +23,31 @@ def test_columns_come_back(columns: list[tuple[list[int], bool]]) -> None:
     coded = [
         made.add(np.array(numbers, dtype=np.int64), differences=differences)
         for numbers, differences in columns
-        # Differences of these may be wider than an int64.
-        if not differences or all(abs(one) < 2**61 for one in numbers)
     ]
     data = zlib.decompress(made.packed())
     assert len(data) == made.bytes == sum(one.rows * one.width for one in coded)
-    kept = [
-        numbers
-        for numbers, differences in columns
-        if not differences or all(abs(one) < 2**61 for one in numbers)
-    ]
-    assert [decoded(data, one) for one in coded] == kept
+    assert [decoded(data, one) for one in coded] == [numbers for numbers, _ in columns]
+
+
+@given(NUMBERS, st.booleans())
+def test_a_part_at_a_time(numbers: list[int], differences: bool) -> None:
+    made, size = Columns(), coding._PART
+    coding._PART = 3
+    try:
+        one = made.add(np.array(numbers, dtype=np.int64), differences=differences)
+    finally:
+        coding._PART = size
+    assert decoded(zlib.decompress(made.packed()), one) == numbers
+
+
+@given(st.lists(st.integers(0, 5) | st.integers(-MOST // 2, MOST // 2), max_size=40))
+def test_numbers_that_come_again(numbers: list[int]) -> None:
+    made = Columns()
+    one = made.add_recurring(np.array(numbers, dtype=np.int64))
+    data = zlib.decompress(made.packed())
+    assert (one.rows, decoded(data, one)) == (len(numbers), numbers)
+    assert one.fresh is not None
+    assert decoded(data, one.fresh) == list(dict.fromkeys(numbers))
 
 
 @pytest.mark.parametrize(
@@ -58,5 +62,23 @@ def test_columns_of_other_types() -> None:
     made = Columns()
     one = made.add(np.array([1, 255], dtype=np.uint8))
     other = made.add(np.broadcast_to(np.uint32(7), 3), differences=True)
+    flags = made.add(np.array([True, False]))
     data = zlib.decompress(made.packed())
-    assert (decoded(data, one), decoded(data, other)) == ([1, 255], [7, 7, 7])
+    found = [decoded(data, column) for column in (one, other, flags)]
+    assert found == [[1, 255], [7, 7, 7], [1, 0]]
+
+
+@pytest.mark.parametrize("number", [MOST + 1, -MOST - 1, 2**63 - 1, -(2**63)])
+def test_numbers_that_a_script_cannot_hold(number: int) -> None:
+    with pytest.raises(LimitError, match="53 bits"):
+        Columns().add(np.array([0, number], dtype=np.int64))
+    with pytest.raises(LimitError, match="53 bits"):
+        check_exact(0, number)
+    with pytest.raises(LimitError):
+        Columns().add(np.array([2**64 - 1], dtype=np.uint64))
+    check_exact(MOST, -MOST)
+
+
+def test_many_events_are_pressed_less() -> None:
+    # The highest bits of the second byte of a zlib stream say how hard it was pressed, 0 to 3.
+    assert [Columns(events).packed()[1] >> 6 for events in (10, 10_000_000)] == [3, 1]

@@ -10,8 +10,6 @@ import pytest
 from hypothesis import given
 
 import memreplay as mr
-import memreplay._core as _core
-from memreplay.analysis.groups.dimensions import Dimensions
 from memreplay.export.page.lives import Lives, lives
 from memreplay.snapshot.model import MeasureName
 from tests import build, oracle
@@ -29,7 +27,7 @@ ENDS: dict[MeasureName, tuple[str, str]] = {
 
 
 def found(snap: mr.Snapshot, device: int) -> Lives:
-    return lives(snap, snap.replay(device), Dimensions(snap))
+    return lives(snap, snap.replay(device))
 
 
 def usage(those: Lives, measure: MeasureName, events: int) -> list[int]:
@@ -45,9 +43,8 @@ def check(snap: mr.Snapshot) -> None:
     for device in snap.devices:
         replay = snap.replay(device)
         those = found(snap, device)
-        columns = [column for column in those if isinstance(column, np.ndarray)]
-        rows = {len(column) for column in columns}
-        assert (len(columns), rows) == (9, {replay.allocations + replay.carried_blocks})
+        rows = {len(column) for column in those}
+        assert (len(those), rows) == (9, {replay.allocations + replay.carried_blocks})
         assert np.all(np.diff(those.begin) >= 0)
         for measure in ENDS:
             want = np.asarray(replay.measure(measure).native.usage()).tolist()
@@ -69,17 +66,29 @@ def test_they_are_those_of_the_oracle(snapshot: Any) -> None:
     snap = mr.open(build.dump(snapshot))
     for device in snap.devices:
         those, events = found(snap, device), snap.replay(device).events
-        rows = zip(those.begin, those.end, those.requested, those.stack, strict=True)
+        none = snap.code.stacks
+        rows = zip(those.begin, those.end, those.requested, those.stack, those.address, strict=True)
         mine = [
-            (int(begin), int(end), int(size), stack_of(snap, int(stack)))
-            for begin, end, size, stack in rows
+            (
+                int(begin),
+                int(end),
+                int(size),
+                stack_of(snap, int(stack) if stack < none else 0),
+                int(address),
+            )
+            for begin, end, size, stack, address in rows
         ]
+        assert all(
+            one != (none if begin < 0 else none + 1)
+            for begin, one in zip(those.begin, those.stack, strict=True)
+        )
         theirs = [
             (
                 one.alloc_index,
                 events if one.free_index is None else one.free_index,
                 one.size,
                 one.frames,
+                one.addr,
             )
             for one in oracle.replay(snapshot, device).lifetimes
         ]
@@ -99,9 +108,10 @@ def test_who_they_are_of() -> None:
     assert those.end.tolist() == [4, 3, 4]
     assert those.let_go.tolist() == [4, 2, 4]
     assert those.requested.tolist() == [300, 100, 700]
-    assert [those.streams[one] for one in those.stream] == [9, 5, 0]
-    assert those.streams[-1] is None
-    names = [Dimensions(snap).rules.name(int(code)) for code in those.category]
-    assert names[1] == "optimizer state"
-    pools = [None if one == _core.ABSENT_ID else snap.pool_id(int(one)) for one in those.pool]
-    assert pools[2] == (0, 2)
+    replay = snap.replay(0)
+    assert [replay.classes("stream").keys()[one] for one in those.stream] == [9, 5, 0]
+    pools = [replay.pool_of(replay.classes("pool").keys()[one]) for one in those.pool]
+    assert pools == [(0, 0), None, (0, 2)]
+    assert those.address.tolist() == [0x7000, 0x1000, 0x2000]
+    # The stack of no frames, and the one that there is.
+    assert those.stack.tolist() == [3, 1, 2]

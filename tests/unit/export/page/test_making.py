@@ -1,45 +1,32 @@
-"""Tests of export/page/making.py: what a page knows, read back slowly."""
+"""Tests of export/page/making.py: what a page knows, read back slowly; odd and hostile files."""
 
 from __future__ import annotations
 
-import zlib
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 
 import memreplay as mr
-from memreplay.analysis.groups.dimensions import Dimensions
 from memreplay.analysis.moments.annotations import spans
-from memreplay.export.page.coding import Coded
+from memreplay.analysis.trust.trust import verdict
+from memreplay.errors import LimitError
 from memreplay.export.page.lives import Lives, lives
 from memreplay.export.page.making import page_data
-from memreplay.export.page.records import PageData
+from memreplay.export.page.records import PageDevice
+from memreplay.render.blocks import NoteBlock
+from memreplay.render.fit import clean
 from memreplay.snapshot.model import MEASURES
-from tests import build
+from tests import build, oracle, oracle_measures
 from tests.build import START_US, SnapshotBuilder
 from tests.conftest import SNAPSHOTS
 from tests.strategies import traces
-from tests.unit.export.page.test_coding import decoded
+from tests.unit.export.page.reading import Read
 
 
-class Page:
-    """The page of a snapshot, and its columns by where they are."""
-
-    def __init__(self, snap: mr.Snapshot) -> None:
-        self.data: PageData
-        self.data, packed = page_data(snap)
-        self.bytes = zlib.decompress(packed)
-        assert len(self.bytes) == self.data.bytes
-
-    def column(self, coded: Coded) -> list[int]:
-        return decoded(self.bytes, coded)
-
-
-def check(snap: mr.Snapshot) -> None:
-    page = Page(snap)
+def check(snap: mr.Snapshot) -> Read:
+    page = Read(snap)
     functions, files, lines = (
         page.column(one)
         for one in (page.data.frame_function, page.data.frame_file, page.data.frame_line)
@@ -50,14 +37,15 @@ def check(snap: mr.Snapshot) -> None:
             (page.data.texts[functions[one]], page.data.texts[files[one]], lines[one])
             for one in frames[at : at + length]
         ]
-        assert stack == [(one.function, one.file, one.line) for one in snap.stack(i)]
+        wanted = [(clean(one.function), clean(one.file), one.line) for one in snap.stack(i)]
+        assert stack == wanted
         at += length
     assert [one.device for one in page.data.devices] == list(snap.devices)
     for device in page.data.devices:
         replay = snap.replay(device.device)
         assert (device.events, device.first_event) == (replay.events, replay.first_event)
         assert device.peaks == {name: replay.measure(name).peak.bytes for name in MEASURES}
-        check_lives(page, device, lives(snap, replay, Dimensions(snap)), snap)
+        check_lives(page, device, lives(snap, replay))
         changed = page.column(device.reserved_event), page.column(device.reserved_bytes)
         reserved = [device.reserved_start, *changed[1]]
         assert reserved[0] == replay.measure("reserved").start_bytes
@@ -66,31 +54,44 @@ def check(snap: mr.Snapshot) -> None:
             (replay.segment_changes.event - replay.first_event).tolist(),
             replay.segment_changes.reserved.tolist(),
         )
-        found = [(one.name, one.begin, one.start_us, one.end_us) for one in device.spans]
-        assert found == [
-            (one.name, one.start_event + 1 - replay.first_event, one.start_us, one.end_us)
+        assert [(one.name, one.begin, one.start_us, one.end_us) for one in device.spans] == [
+            (clean(one.name), one.start_event + 1 - replay.first_event, one.start_us, one.end_us)
             for one in spans(snap, replay)
         ]
+        check_clock(page, device, replay)
+        for name in MEASURES:
+            found = verdict(snap, replay.measure(name))
+            assert (device.exactness[name] == "exact") == found.exact
+            assert bool(device.reasons[name]) == bool(found.reasons)
+            assert any(one.warning for one in device.reasons[name]) == (not found.trusted)
+    return page
 
 
-def check_lives(page: Page, device: Any, those: Lives, snap: mr.Snapshot) -> None:
-    columns = {
-        name: np.array(page.column(getattr(device.lives, name)), dtype=np.int64)
-        for name in device.lives.__struct_fields__
-    }
-    assert columns["begin"].tolist() == those.begin.tolist()
-    assert (columns["begin"] + columns["life"]).tolist() == those.end.tolist()
-    assert (columns["begin"] + columns["life"] - columns["lag"]).tolist() == those.let_go.tolist()
-    assert columns["requested"].tolist() == those.requested.tolist()
-    assert (columns["requested"] + columns["slack"]).tolist() == those.block.tolist()
-    assert columns["stack"].tolist() == those.stack.tolist()
-    streams = [device.streams[one] for one in columns["stream"]]
-    assert streams == [
-        None if those.streams[one] is None else str(those.streams[one]) for one in those.stream
+def check_lives(page: Read, device: PageDevice, those: Lives) -> None:
+    mine = page.lives(device)
+    for name in ("begin", "end", "let_go", "requested", "block", "stack"):
+        assert [getattr(one, name) for one in mine] == getattr(those, name).tolist(), name
+    # What a script could not hold is not known.
+    base, unit = int(device.address_base), device.address_unit
+    assert [one.address for one in mine] == [
+        address if (address - base) // unit < 2**53 - 1 else 0 for address in those.address.tolist()
     ]
-    names = [page.data.categories[one] for one in columns["category"]]
-    rules = Dimensions(snap).rules
-    assert names == [rules.name(int(one)) for one in those.category]
+
+
+def check_clock(page: Read, device: PageDevice, replay: mr.Replay) -> None:
+    if device.time is None:
+        assert not replay.has_times
+        assert device.first_us is None
+        return
+    clock = page.column(device.time)
+    assert clock[0] == 0
+    assert len(clock) == replay.events
+    assert device.first_us is not None
+    known = [replay.clock_us(event + replay.first_event) for event in range(replay.events)]
+    first = next(one for one in known if one is not None)
+    assert [device.first_us + one for one in clock] == [
+        first if one is None else one for one in known
+    ]
 
 
 @given(traces())
@@ -103,32 +104,158 @@ def test_of_real_snapshots(path: Path) -> None:
     check(mr.open(path))
 
 
+@given(traces(max_devices=2))
+def test_bytes_are_those_of_the_oracle(snapshot: Any) -> None:
+    """After every event, of what slow replays of the file alone know."""
+    page = Read(mr.open(build.dump(snapshot)))
+    for device in page.data.devices:
+        requested = oracle.replay(snapshot, device.device)
+        held = oracle_measures.held(snapshot, device.device)
+        mine = page.lives(device)
+        series = {
+            "requested": [requested.carried_bytes, *requested.usage],
+            "held": [held.carried_bytes, *held.usage],
+        }
+        for measure, usage in series.items():
+            for event, want in enumerate(usage, -1):
+                live = [one for one in mine if one.live(event, measure)]  # type: ignore[arg-type]
+                assert sum(one.requested for one in live) == want
+
+
+def opened(builder: SnapshotBuilder, **options: Any) -> mr.Snapshot:
+    return mr.open(build.dump(builder.build()), **options)
+
+
+def one_device(page: Read) -> PageDevice:
+    (device,) = page.data.devices
+    return device
+
+
 def test_times_never_fall() -> None:
     made = SnapshotBuilder()
     for at in (30, 10, 20, 50):
         made.event("alloc", 0x1000 * at, 8, time_us=START_US + at)
-    page = Page(mr.open(build.dump(made.build())))
-    (device,) = page.data.devices
+    page = check(opened(made))
+    device = one_device(page)
     assert device.first_us == START_US + 30
     assert device.time is not None
     assert page.column(device.time) == [0, 0, 0, 20]
 
 
 def test_without_times() -> None:
-    made = SnapshotBuilder(times=False).alloc(0x1000, 8)
-    (device,) = Page(mr.open(build.dump(made.build()))).data.devices
+    device = one_device(check(opened(SnapshotBuilder(times=False).alloc(0x1000, 8))))
     assert (device.time, device.first_us) == (None, None)
 
 
+def test_one_event() -> None:
+    page = check(opened(SnapshotBuilder().alloc(0x1000, 8)))
+    device = one_device(page)
+    assert (device.events, device.first_us) == (1, START_US)
+    assert device.time is not None
+    assert page.column(device.time) == [0]
+    assert page.lives(device)[0].address == 0x1000
+
+
 def test_nothing() -> None:
-    page = Page(mr.open(build.dump({"segments": [], "device_traces": []})))
+    page = Read(mr.open(build.dump({"segments": [], "device_traces": []})))
     assert (page.data.devices, page.data.bytes) == ((), 0)
+    assert page.data.notes == ("nothing to show: the file has neither events nor segments",)
 
 
-def test_pools() -> None:
+def test_only_what_was_there() -> None:
+    made = SnapshotBuilder(devices=0)
+    made.segment(0x9000, 1 << 21, blocks=[made.block(0x9000, 512, 300)])
+    page = check(opened(made))
+    device = one_device(page)
+    (one,) = page.lives(device)
+    assert (one.begin, one.end, one.requested, one.stack) == (-1, 0, 300, 2)
+    assert device.reasons["requested"]
+
+
+def test_several_devices() -> None:
+    made = SnapshotBuilder(devices=3).alloc(0x1000, 8).alloc(0x2000, 9, device=2)
+    page = check(opened(made))
+    assert [one.device for one in page.data.devices] == [0, 2]
+    assert [page.lives(one)[0].requested for one in page.data.devices] == [8, 9]
+
+
+def test_pools_and_streams() -> None:
     made = SnapshotBuilder()
-    made.alloc(0x1000, 8, pool_id=(0, 0)).alloc(0x2000, 8, pool_id=(3, 0)).alloc(0x3000, 8)
-    page = Page(mr.open(build.dump(made.build())))
-    (device,) = page.data.devices
-    pools = [device.pools[one] for one in page.column(device.lives.pool)]
-    assert pools == [(0, 0), (3, 0), None]
+    made.alloc(0x1000, 8, pool_id=(0, 0), stream=2**63 + 8).alloc(0x2000, 8, pool_id=(3, 0))
+    page = check(opened(made.alloc(0x3000, 8)))
+    device = one_device(page)
+    lives = page.lives(device)
+    assert [one.pool for one in lives] == [(0, 0), (3, 0), None]
+    assert [one.stream for one in lives] == [str(2**63 + 8), "0", "0"]
+
+
+def test_texts_of_any_kind() -> None:
+    name = "<script>alert(1)</script>\ud800\u202e\x1b"
+    made = SnapshotBuilder().annotation(name, "START")
+    made.alloc(0x1000, 8, frames=[(name, f"/{name}.py", 1)])
+    snap = opened(made)
+    page = check(snap)
+    shown = "<script>alert(1)</script>\\ud800\\u202e\\x1b"
+    assert shown in page.data.texts
+    assert one_device(page).spans[0].name == shown
+    named = Read(snap, name=name).data
+    assert (named.name, named.file) == (shown, clean(snap.file))
+
+
+def test_the_name_is_that_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "snap.pkl"
+    path.write_bytes(build.dump(SnapshotBuilder().alloc(0x1000, 8).build()))
+    data = Read(mr.open(path)).data
+    assert (data.name, data.file, data.report) == ("snap.pkl", str(path), None)
+    report = (NoteBlock("so", warning=False),)
+    assert Read(mr.open(path), report=report).data.report == report
+
+
+def test_a_file_that_is_cut_off() -> None:
+    data = SNAPSHOTS[-1].read_bytes()
+    page = check(mr.open(data[: len(data) * 2 // 3], salvage=True))
+    assert page.data.notes[0].startswith("the file is cut off")
+
+
+def test_a_range() -> None:
+    made = SnapshotBuilder()
+    for at in range(9):
+        made.alloc(0x1000 * at, 8)
+    page = check(opened(made, start=3, stop=7))
+    device = one_device(page)
+    assert (device.first_event, device.events, len(page.lives(device))) == (3, 4, 7)
+
+
+@pytest.mark.parametrize("size", [2**53, 2**61])
+def test_more_bytes_than_a_script_can_count(size: int) -> None:
+    with pytest.raises(LimitError, match="53 bits"):
+        page_data(opened(SnapshotBuilder().alloc(0x1000, size)))
+
+
+def test_bytes_that_are_too_many_together() -> None:
+    made = SnapshotBuilder()
+    for at in range(5):
+        made.alloc(0x1000 * at, 2**51)
+    with pytest.raises(LimitError, match="53 bits"):
+        page_data(opened(made))
+    check(opened(SnapshotBuilder().alloc(0x1000, 2**51)))
+
+
+def test_times_that_are_none() -> None:
+    made = SnapshotBuilder().alloc(0x1000, 8, time_us=2**60).alloc(0x2000, 8, time_us=2**60 + 5)
+    with pytest.raises(LimitError, match="53 bits"):
+        page_data(opened(made))
+    made = SnapshotBuilder().annotation("a", "START", 2**60).alloc(0x1000, 8, time_us=5)
+    with pytest.raises(LimitError, match="53 bits"):
+        page_data(opened(made))
+
+
+def test_addresses_at_the_end_of_all() -> None:
+    made = SnapshotBuilder().alloc(0, 8).alloc(2**64 - 512, 8).alloc(2**52, 8)
+    page = check(opened(made))
+    assert [one.address for one in page.lives(one_device(page))] == [0, 0, 2**52]
+
+
+def test_no_number_depends_on_chance() -> None:
+    data = SNAPSHOTS[0].read_bytes()
+    assert page_data(mr.open(data)) == page_data(mr.open(data))

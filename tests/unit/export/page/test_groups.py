@@ -1,0 +1,226 @@
+"""Tests of export/page/groups.py: groups of a page, against those that `memreplay at` finds."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import memreplay as mr
+from memreplay.analysis.categories.rules import DEFAULT_RULES, Rule
+from memreplay.analysis.groups.grouping import Grouper
+from memreplay.export.page.groups import _NOTHING
+from memreplay.render.blocks import place_words
+from memreplay.render.holders import coded_row
+from memreplay.snapshot.model import WAYS, Group, MeasureName, Way
+from tests import build
+from tests.build import SnapshotBuilder
+from tests.conftest import SNAPSHOTS
+from tests.strategies import traces
+from tests.unit.export.page.reading import Read
+
+MEASURES: tuple[MeasureName, ...] = ("requested", "held", "active", "allocated")
+Held = list[tuple[int, int, tuple[str, ...]]]
+
+
+def held(page: Read, way: Way, event: int, measure: MeasureName) -> Held | None:
+    """(bytes, count, lines) of each group after an event; None where the page has no such way."""
+    (device,) = page.data.devices
+    groups = next((one for one in device.groups if one.way == way), None)
+    if groups is None:
+        return None
+    of = page.groups(device, groups, measure)
+    lines = page.lines(groups)
+    n_bytes: Counter[int] = Counter()
+    count: Counter[int] = Counter()
+    for one, group in zip(page.lives(device), of, strict=True):
+        if one.live(event, measure):
+            n_bytes[group] += one.bytes(measure)
+            count[group] += 1
+    return sorted((n_bytes[one], count[one], lines[one]) for one in count)
+
+
+def wanted(snap: mr.Snapshot, way: Way, event: int, measure: MeasureName, rules: Any) -> Held:
+    """The same of the engine, with the lines of a table."""
+    usage = snap.replay(snap.devices[0]).measure(measure)
+    found = Grouper(snap, way, rules, fold=True).groups(usage, event + usage.replay.first_event, 0)
+    return sorted((one.bytes, one.count, lines_of(one, way)) for one in found[0])
+
+
+def lines_of(group: Group, way: Way) -> tuple[str, ...]:
+    row = coded_row((), group, way, all_frames=False)
+    return (place_words(row.cells[-1]), *(place_words(one) for one, _ in row.below))
+
+
+def check(
+    snap: mr.Snapshot,
+    events: list[int],
+    rules: tuple[Rule, ...] | None = None,
+    measures: tuple[MeasureName, ...] = ("requested",),
+) -> None:
+    page = Read(snap, rules=rules)
+    for way, measure, event in product(WAYS, measures, events):
+        mine = held(page, way, event, measure)
+        theirs = wanted(snap, way, event, measure, rules)
+        if mine is None:
+            assert {lines[0] for _, _, lines in theirs} <= _NOTHING, way
+            continue
+        assert [one[:2] for one in mine] == [one[:2] for one in theirs]
+        # Where two look alike, a page says below them what tells them apart.
+        for n_bytes, count, lines in sorted(theirs, key=lambda one: -len(one[2])):
+            mine.remove(
+                next(
+                    one
+                    for one in mine
+                    if one[:2] == (n_bytes, count) and one[2][: len(lines)] == lines
+                )
+            )
+        assert not mine, way
+
+
+@given(traces(), st.randoms(use_true_random=False))
+def test_they_are_those_of_a_moment(snapshot: Any, draw: random.Random) -> None:
+    data = build.dump(snapshot)
+    for device in mr.open(data).devices[:1]:
+        snap = mr.open(data, device=device)
+        events = snap.replay(device).events
+        check(snap, [draw.randrange(-1, events)], measures=(draw.choice(MEASURES),))
+
+
+@pytest.mark.parametrize("path", SNAPSHOTS, ids=lambda path: path.name)
+def test_of_real_snapshots(path: Path) -> None:
+    for device in mr.open(path).devices:
+        snap = mr.open(path, device=device)
+        replay = snap.replay(device)
+        draw = random.Random(path.name)
+        some = [draw.randrange(-1, replay.events) for _ in range(3)]
+        check(snap, [replay.peak.event_index - replay.first_event, *some])
+
+
+def annotated() -> mr.Snapshot:
+    """Two stacks, one of them under two annotations in turn, with metadata; and one of none."""
+    made = SnapshotBuilder(compile_context="graph_1")
+    made.segment(0x9000, 1 << 21, blocks=[made.block(0x9000, 512, 300)])
+    one = [("forward", "/home/me/model.py", 3), ("main", "/home/me/run.py", 9)]
+    other = [("step", "/home/me/run.py", 5), ("main", "/home/me/run.py", 10)]
+    made.alloc(0x1000, 100, frames=one).alloc(0x2000, 700, frames=other)
+    made.annotation("warm", "START").alloc(0x3000, 100, frames=one).annotation("warm", "END")
+    made.alloc(0x4000, 0)
+    return mr.open(build.dump(made.build()))
+
+
+def ways(snap: mr.Snapshot, **options: Any) -> dict[str, list[tuple[str, ...]]]:
+    """Of each way the lines of each allocation's group."""
+    page = Read(snap, **options)
+    (device,) = page.data.devices
+    return {
+        groups.way: [page.lines(groups)[one] for one in page.groups(device, groups)]
+        for groups in device.groups
+    }
+
+
+def test_what_they_are_called() -> None:
+    found = ways(annotated())
+    assert list(found) == [
+        "stack",
+        "frame",
+        "innermost",
+        "function",
+        "file",
+        "directory",
+        "module",
+        "category",
+        "annotation",
+        "compile_context",
+        "stream",
+        "pool",
+        "size",
+    ]
+    before, forward, step, again, without = found["stack"]
+    assert before == ("(allocated before the recording)",)
+    assert forward == again == ("forward  /home/me/model.py:3", "main  /home/me/run.py:9")
+    assert step == ("step  /home/me/run.py:5", "main  /home/me/run.py:10")
+    assert without == ("(recorded without a stack)",)
+    assert found["function"] == [before, ("forward",), ("step",), ("forward",), without]
+    outside = ("(outside of annotations)",)
+    assert found["annotation"] == [outside, outside, outside, ("warm",), outside]
+    assert found["compile_context"] == [("(no compile_context)",), *[("graph_1",)] * 4]
+    assert found["size"] == [
+        ("256 B to 512 B",),
+        ("64 B to 128 B",),
+        ("512 B to 1 KiB",),
+        ("64 B to 128 B",),
+        ("0 B",),
+    ]
+    assert found["stream"] == [("default stream",)] * 5
+
+
+def test_rules_of_the_user() -> None:
+    rules = (Rule(name="mine", frames="run.py:main"), *DEFAULT_RULES)
+    found = ways(annotated(), rules=rules)
+    assert found["category"][1:4] == [("mine",)] * 3
+    assert found["category"][0] != ("mine",)
+    check(annotated(), [-1, 0, 3], rules)
+
+
+def test_ways_that_say_nothing_are_left_out() -> None:
+    made = SnapshotBuilder(stacks=False).alloc(0x1000, 100).alloc(0x2000, 100, pool_id=(0, 0))
+    found = ways(mr.open(build.dump(made.build())))
+    assert list(found) == ["stack", "stream", "pool", "size"]
+    assert found["stack"] == [("(recorded without a stack)",)] * 2
+    assert found["pool"] == [("(pool not known)",), ("default pool",)]
+
+
+def test_nothing_to_group() -> None:
+    made = SnapshotBuilder().segment_alloc(0x1000, 1 << 21)
+    (device,) = Read(mr.open(build.dump(made.build()))).data.devices
+    assert device.groups == ()
+
+
+def test_stacks_that_differ_in_plumbing_alone_are_one_group() -> None:
+    made = SnapshotBuilder()
+    for at, inner in enumerate((("at::empty(long)", "??", 0), ("c10::alloc()", "??", 0))):
+        frames = [inner, ("forward", "/home/me/model.py", 3)]
+        made.alloc(0x1000 * (at + 1), 100, frames=frames)
+    page = Read(mr.open(build.dump(made.build())))
+    (device,) = page.data.devices
+    stack = next(one for one in device.groups if one.way == "stack")
+    innermost = next(one for one in device.groups if one.way == "innermost")
+    assert page.groups(device, innermost) == [0, 1]
+    lines = page.lines(stack)
+    assert len(set(page.groups(device, stack))) == len(lines)
+
+
+def test_stacks_that_look_alike_are_told_apart() -> None:
+    made = SnapshotBuilder()
+    for at in range(2):
+        inner = [("f", f"/home/me/{name}.py", 1) for name in "abcd"]
+        made.alloc(0x1000 * (at + 1), 100, frames=[*inner, ("g", "/home/me/z.py", at)])
+    page = Read(mr.open(build.dump(made.build())))
+    (device,) = page.data.devices
+    one, other = page.lines(device.groups[0])
+    assert one[:3] == other[:3]
+    assert {one[-1], other[-1]} == {"… g  /home/me/z.py", "… g  /home/me/z.py:1"}
+
+
+def test_of_stacks_that_only_frees_have() -> None:
+    made = SnapshotBuilder().alloc(0x1000, 100, frames=[("f", "/a.py", 1)])
+    made.free_completed(0x1000, 100, frames=[("g", "/b.py", 2)])
+    page = Read(mr.open(build.dump(made.build())))
+    (device,) = page.data.devices
+    assert page.lines(device.groups[0]) == [("f  /a.py:1",)]
+    of_stacks = device.groups[0].of_stacks
+    assert of_stacks is not None
+    assert of_stacks.rows == len(page.column(page.data.stack_frames)) + 2
+
+
+def test_a_device_that_was_read_in_part() -> None:
+    path = next(one for one in SNAPSHOTS if one.name == "transformer_step.pkl.gz")
+    snap = mr.open(path, start=2_000, stop=5_000)
+    check(snap, [-1, 10, 2_999])

@@ -1,0 +1,80 @@
+"""Tests of export/page/marks.py: failed requests, snapshots and steps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import memreplay as mr
+from memreplay.commands.steps.find import steps_report
+from memreplay.errors import NothingToTellError
+from memreplay.export.page import marks as module
+from memreplay.export.page.marks import marks
+from tests import build
+from tests.build import SnapshotBuilder
+from tests.conftest import SNAPSHOTS
+
+
+def test_ooms_and_snapshots() -> None:
+    made = SnapshotBuilder().alloc(0x1000, 8).oom(3 << 30).alloc(0x2000, 8)
+    made.snapshot_event(1024).oom(512)
+    snap = mr.open(build.dump(made.build()))
+    found = marks(snap, snap.replay(0))
+    assert [(one.kind, one.text, one.moment, one.end) for one in found] == [
+        ("oom", "out of memory: 3.0 GiB failed", 2, None),
+        ("oom", "out of memory: 512 B failed", 5, None),
+        ("snapshot", "snapshot", 4, None),
+    ]
+
+
+def test_of_a_range() -> None:
+    made = SnapshotBuilder().oom(1).alloc(0x1000, 8).oom(512)
+    snap = mr.open(build.dump(made.build()), start=1)
+    assert [one.moment for one in marks(snap, snap.replay(0))] == [2]
+
+
+def test_no_more_than_anyone_sees(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST", 2)
+    made = SnapshotBuilder().oom(1).oom(2).oom(3)
+    snap = mr.open(build.dump(made.build()))
+    assert [one.moment for one in marks(snap, snap.replay(0))] == [1, 2]
+
+
+@pytest.mark.parametrize("path", SNAPSHOTS, ids=lambda path: path.name)
+def test_steps_are_those_of_the_command(path: Path) -> None:
+    snap = mr.open(path)
+    try:
+        devices = steps_report(snap).devices
+    except NothingToTellError:
+        devices = ()
+    known = {one.device: one for one in devices}
+    for device in snap.devices:
+        replay = snap.replay(device)
+        mine = [
+            (one.text, one.moment, one.end) for one in marks(snap, replay) if one.kind == "step"
+        ]
+        found = known.get(device)
+        if found is None or found.source is None or found.source.kind == "whole":
+            assert mine == []
+            continue
+        first = replay.first_event
+        assert mine == [
+            (
+                f"step {one.index:,} ({one.name})" if one.name else f"step {one.index:,}",
+                one.first_event - first,
+                one.last_event - first + 1,
+            )
+            for one in found.steps
+        ]
+
+
+def test_names_of_steps_are_spelled_out() -> None:
+    made = SnapshotBuilder()
+    for step in range(3):
+        made.annotation(f"ProfilerStep#{step}\x1b", "START")
+        made.alloc(0x1000 * (step + 1), 8).annotation(f"ProfilerStep#{step}\x1b", "END")
+    snap = mr.open(build.dump(made.build()))
+    assert [one.text for one in marks(snap, snap.replay(0))] == [
+        f"step {step + 1} (ProfilerStep#{step}\\x1b)" for step in range(3)
+    ]

@@ -1,0 +1,178 @@
+"""Tests of export/page/segments.py: segments over time, against block maps and slow replays."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import memreplay as mr
+from memreplay.analysis.groups.mapped import pool_of
+from memreplay.export.page.records import PageDevice
+from memreplay.export.page.segments import pieces, pools_of
+from tests import build
+from tests.allocator_strategies import SETTINGS
+from tests.build import SnapshotBuilder
+from tests.conftest import SNAPSHOTS
+from tests.oracle_measures import reserved
+from tests.pictures import record_pictures
+from tests.strategies import traces
+from tests.unit.export.page.reading import Piece, Read
+
+MIB = 1 << 20
+A = 0x7F00_0000_0000
+
+
+class Mapped(NamedTuple):
+    """A segment after an event."""
+
+    address: int
+    size: int
+    pool: tuple[int, int] | None
+    stream: str | None
+
+
+def shown(parts: list[Piece], event: int) -> list[Mapped]:
+    """What a page shows: pieces of one number that touch are one, unless they have two pools."""
+    found: list[tuple[int, Mapped]] = []
+    for one in sorted((p for p in parts if p.begin <= event < p.end), key=lambda p: p.address):
+        if found:
+            number, last = found[-1]
+            known = {last.pool, one.pool} - {None}
+            touches = number == one.segment and last.address + last.size == one.address
+            if touches and len(known) < 2:
+                pool = last.pool or one.pool
+                found[-1] = (number, last._replace(size=last.size + one.size, pool=pool))
+                continue
+        found.append((one.segment, Mapped(one.address, one.size, one.pool, one.stream)))
+    return [one for _, one in found]
+
+
+def mapped(replay: mr.Replay, event: int) -> list[Mapped]:
+    """The engine's."""
+    found = replay.block_map(event + replay.first_event)
+    rows = []
+    for i in range(found.n_segments):
+        address, stream, pool, _, _, _, _, _, sums = found.segment(i)
+        rows.append(Mapped(address, sums["size"], pool_of(replay, found, pool), str(stream)))
+    return rows
+
+
+def check(page: Read, device: PageDevice, replay: mr.Replay, events: list[int]) -> None:
+    parts = page.pieces(device)
+    assert parts == sorted(parts, key=lambda one: (one.begin, one.address))
+    for event in events:
+        assert shown(parts, event) == mapped(replay, event)
+
+
+@given(traces())
+def test_they_are_those_of_block_maps(snapshot: Any) -> None:
+    snap = mr.open(build.dump(snapshot))
+    page = Read(snap)
+    for device in page.data.devices:
+        replay = snap.replay(device.device)
+        usage = reserved(snapshot, device.device)
+        series = [usage.carried_bytes, *usage.usage]
+        parts = pieces(snap, replay)
+        if device.segments is None and parts is not None:
+            # An address is out of reach of a script.
+            assert max(parts.address.tolist()) - int(device.address_base) >= 2**53
+            continue
+        if parts is None:
+            # Memory came where there was some, or went where there was none.
+            sums = [sum(one.size for one in mapped(replay, at)) for at in range(-1, replay.events)]
+            assert sums != series
+            continue
+        check(page, device, replay, list(range(-1, replay.events)))
+        for event, want in enumerate(series, -1):
+            live = [one for one in page.pieces(device) if one.begin <= event < one.end]
+            assert sum(one.size for one in live) == want
+
+
+@settings(max_examples=30)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    rules=st.sampled_from(list(SETTINGS)),
+    late=st.sampled_from([0, 40]),
+)
+def test_of_programs(seed: int, rules: str, late: int) -> None:
+    made = record_pictures(seed=seed, settings=rules, steps=90, late=late)
+    snap = mr.open(build.dump(made.snapshot))
+    page = Read(snap)
+    for device in page.data.devices:
+        replay = snap.replay(device.device)
+        draw = random.Random(seed)
+        events = [draw.randrange(-1, replay.events) for _ in range(8)]
+        check(page, device, replay, events)
+
+
+@pytest.mark.parametrize("path", SNAPSHOTS, ids=lambda path: path.name)
+def test_of_real_snapshots(path: Path) -> None:
+    snap = mr.open(path)
+    page = Read(snap)
+    for device in page.data.devices:
+        replay = snap.replay(device.device)
+        draw = random.Random(path.name)
+        check(page, device, replay, [draw.randrange(-1, replay.events) for _ in range(20)])
+
+
+def read(builder: SnapshotBuilder) -> tuple[Read, PageDevice]:
+    page = Read(mr.open(build.dump(builder.build())))
+    (device,) = page.data.devices
+    return page, device
+
+
+def test_one_that_is_mapped_piece_by_piece() -> None:
+    made = SnapshotBuilder().segment_map(A, 20 * MIB, stream=3)
+    made.segment_map(A + 20 * MIB, 20 * MIB, stream=3)
+    made.segment_map(A + 40 * MIB, 20 * MIB, stream=4).segment_unmap(A, 20 * MIB, stream=3)
+    made.segment(A + 20 * MIB, 20 * MIB, is_expandable=True, stream=3)
+    made.segment(A + 40 * MIB, 20 * MIB, is_expandable=True, stream=4)
+    page, device = read(made)
+    parts = page.pieces(device)
+    assert [(one.begin, one.end, one.size) for one in parts] == [
+        (0, 3, 20 * MIB),
+        (1, 4, 20 * MIB),
+        (2, 4, 20 * MIB),
+    ]
+    assert parts[0].segment == parts[1].segment != parts[2].segment
+    assert [one.size // MIB for one in shown(parts, 2)] == [40, 20]
+
+
+def test_neighbours_that_were_made_apart_stay_apart() -> None:
+    made = SnapshotBuilder().segment_alloc(A, 20 * MIB).segment_alloc(A + 20 * MIB, 20 * MIB)
+    page, device = read(made)
+    assert len(shown(page.pieces(device), 1)) == 2
+
+
+def test_events_that_contradict_each_other() -> None:
+    made = SnapshotBuilder().segment_alloc(A, 20 * MIB).segment_alloc(A, 20 * MIB)
+    page, device = read(made)
+    assert device.segments is None
+    (note,) = page.data.notes
+    assert note == (
+        "the segments of device 0 are not shown: its segment events do not add up, or an address"
+        " is too large for a browser"
+    )
+
+
+def test_an_address_that_no_script_can_hold() -> None:
+    made = SnapshotBuilder().segment_alloc(0x200, 2 * MIB).segment_alloc(2**63 + 8, 2 * MIB)
+    page, device = read(made)
+    assert (device.segments, len(page.data.notes)) == (None, 1)
+
+
+def test_pools() -> None:
+    # Where the file names no other, a segment of no known pool is of the default one.
+    page, device = read(SnapshotBuilder().segment_alloc(A, 2 * MIB))
+    assert [one.pool for one in page.pieces(device)] == [(0, 0)]
+    made = SnapshotBuilder().segment_alloc(A, 2 * MIB)
+    made.segment_alloc(A + 2 * MIB, 2 * MIB, pool_id=(0, 3))
+    page, device = read(made)
+    assert [one.pool for one in page.pieces(device)] == [None, (0, 3)]
+    snap = mr.open(build.dump(made.build()))
+    assert pools_of(snap.replay(0)) == (None, (0, 3), (0, 0))
