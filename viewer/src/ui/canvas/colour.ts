@@ -78,21 +78,19 @@ export function oklch(lightness: number, chroma: number, hue: number): Rgb {
 /** Hues far from each other one after the other, each with a step of lightness: neighbours differ for
  * the colour-blind, too. */
 const HUES = [
-  [252, 0],
-  [75, 0.03],
-  [175, -0.02],
+  [255, 0],
+  [72, 0.03],
+  [165, -0.02],
   [350, 0.02],
-  [215, 0.04],
-  [115, 0.01],
-  [300, -0.02],
-  [40, -0.01],
+  [220, 0.04],
+  [112, 0.02],
+  [298, -0.01],
+  [38, -0.01],
 ] as const;
 
 /** Soft colours to draw boxes with text in: light ones for a light page, dark ones for a dark page. */
 export function softColours(dark: boolean): string[] {
-  return HUES.map(([hue, step]) =>
-    css(oklch((dark ? 0.42 : 0.84) + step, dark ? 0.07 : 0.075, hue)),
-  );
+  return HUES.map(([hue, step]) => css(oklch((dark ? 0.43 : 0.85) + step, 0.065, hue)));
 }
 
 /** A number for a name, the same each time (FNV-1a), to pick a colour by. */
