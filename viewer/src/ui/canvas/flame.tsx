@@ -248,7 +248,7 @@ export function Flame(props: FlameProps) {
       {zoom > 0 && (
         <button
           type="button"
-          class="mr-button"
+          class={up ? 'mr-button mr-top' : 'mr-button'}
           title={`Zoomed to ${nameOf(shown, zoom).title}`}
           onClick={() => zoomTo(0)}
         >

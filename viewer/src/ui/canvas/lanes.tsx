@@ -149,6 +149,7 @@ export function Lanes(props: LanesProps) {
     if (item.to > item.from) props.onZoom?.(rangeOf(item), item);
   };
   const click = (event: MouseEvent) => {
+    pointed.value = null;
     const hit = under(event);
     if (hit && !hit.bar.merged) pick({ lane: hit.lane, range: hit.bar.range });
     else if (lanes[laneAt(event)]?.kind === 'more') setOpen(true);

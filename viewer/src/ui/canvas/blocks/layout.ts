@@ -40,11 +40,13 @@ export interface BlockLayout {
 
 /** CSS pixels. */
 export const HEADING = 30;
-export const SEGMENT = 17;
+export const SEGMENT = 20;
 /** Parts of one segment stand closer. */
-export const PART = 14;
+export const PART = 17;
 /** A segment has so many rows at most, by the scale that is chosen when none is said. */
 const MOST_PARTS = 32;
+/** A segment can be seen well if a row has at most so many of it. */
+const SEEN = 16;
 /** The smallest segment that the allocator makes. */
 const LEAST_ROW = 2 ** 21;
 
@@ -107,15 +109,15 @@ function addressOf(text: string): bigint {
   }
 }
 
-/** How many bytes a row has where segments are as wide as they are large: so many that few segments
- * take more than one row, and none too many. */
+/** How many bytes a row has where segments are as wide as they are large: those of the largest, unless
+ * most segments could hardly be seen then; so many, in that case, that it takes not too many rows. */
 export function rowBytesOf(segments: readonly MapSegment[]): number {
   const sizes = Float64Array.from(segments, ({ size }) => size).sort();
   if (sizes.length === 0) return LEAST_ROW;
-  const common = sizes[Math.floor((sizes.length - 1) * 0.9)]!;
+  const common = sizes[Math.ceil((sizes.length - 1) * 0.9)]!;
   const largest = sizes[sizes.length - 1]!;
-  const wanted = Math.max(Math.min(common, largest), largest / MOST_PARTS, LEAST_ROW);
-  return wanted > largest / 2 ? largest : 2 ** Math.ceil(Math.log2(wanted));
+  if (largest <= SEEN * common) return largest;
+  return 2 ** Math.ceil(Math.log2(Math.max(common, largest / MOST_PARTS, LEAST_ROW)));
 }
 
 export function blocksLaid(

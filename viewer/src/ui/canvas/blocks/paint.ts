@@ -13,7 +13,7 @@ import { groupName, groupSums, segmentCount, shortSums } from './words.js';
 /** CSS pixels: the room for sizes beside segments, where the page is not too narrow for it. */
 const SIDE = 70;
 const NARROW = 480;
-const TEXT = 10.5;
+const TEXT = 11;
 const NAME = 12;
 const TEXT_LEAST = 44;
 
@@ -58,7 +58,7 @@ export function paintBlocks(surface: Surface, look: BlocksLook): void {
   const { rows } = layout;
   const bottom = scrolled + height / ratio;
   const pens: Pens = {
-    hole: hatched(pen, mixed(theme.hole, theme.muted, 0.45), Math.round(5 * ratio), 0.8 * ratio),
+    hole: hatched(pen, mixed(theme.hole, theme.muted, 0.3), Math.round(5 * ratio), 0.8 * ratio),
     waiting: hatched(pen, theme.bg, Math.round(6 * ratio), 2 * ratio),
     ground: css(mixed(theme.bg, theme.hole, 0.45)),
     fills: new Map(),
@@ -96,7 +96,7 @@ function heading(surface: Surface, look: BlocksLook, group: number, top: number)
   const name = widthsOf(pen).fitted(groupName(said.pool, said.stream), width);
   pen.fillText(name, 0, middle);
   const used = widthsOf(pen).width(name) + 10 * ratio;
-  pen.font = fontOf(surface, TEXT + 0.5);
+  pen.font = fontOf(surface, TEXT);
   pen.fillStyle = css(theme.muted);
   const widths = widthsOf(pen);
   const sums = [`${segmentCount(said)}, ${groupSums(said)}`, groupSums(said), shortSums(said)];
@@ -153,8 +153,10 @@ function segmentRow(surface: Surface, look: BlocksLook, row: number, pens: Pens)
     pen.fillStyle = fill;
     pen.fillRect(from, top, to - from, high);
     if (block.awaiting) {
+      pen.globalAlpha = 0.6;
       pen.fillStyle = pens.waiting;
       pen.fillRect(from, top, wide, high);
+      pen.globalAlpha = 1;
     }
     if (wide < to - from) {
       pen.fillStyle = css(theme.bg);

@@ -1,6 +1,6 @@
 // Draws the boxes of a flame graph.
 
-import { size } from '../../units.js';
+import { signedSize, size } from '../../units.js';
 import { fontOf, type Surface } from '../canvas.js';
 import { css, diverging, inkOn, mixed, type Rgb } from '../colour.js';
 import { hatched } from '../patterns.js';
@@ -37,39 +37,52 @@ export function rowTop(row: number, up: boolean, height: number, high: number): 
   return up ? height - (row + 1) * high : row * high;
 }
 
+interface Fill {
+  readonly fill: string;
+  readonly ink: string;
+  readonly soft: string;
+}
+
 /** What boxes are filled with, and the ink of their text, by the colour they are said to have. */
 class Fills {
-  private readonly known = new Map<
-    string,
-    { fill: string; ink: string; soft: string; back: Rgb }
-  >();
+  private readonly known: Record<Fading, Map<string, Fill>> = {
+    none: new Map(),
+    // What does not match the highlight is a shadow of itself.
+    faded: new Map(),
+    // Callers of what is zoomed to.
+    distant: new Map(),
+  };
 
   constructor(private readonly theme: Theme) {}
 
-  of(text: string, faded: boolean, distant: boolean) {
-    const key = `${text} ${faded} ${distant}`;
-    let found = this.known.get(key);
-    if (!found) {
-      const base = colourIn(this.theme, text);
-      // What does not match is a shadow of itself, on the page's own ground.
-      const back = faded
-        ? mixed(mixed(this.theme.bg, this.theme.hole, 0.7), base, 0.1)
-        : distant
-          ? mixed(base, this.theme.bg, 0.5)
-          : base;
-      const ink = faded ? this.theme.muted : inkOn(back);
-      found = { fill: css(back), ink: css(ink), soft: css(mixed(ink, back, 0.22)), back };
-      this.known.set(key, found);
-    }
+  of(text: string, fading: Fading): Fill {
+    const known = this.known[fading].get(text);
+    if (known) return known;
+    const { theme } = this;
+    const base = colourIn(theme, text);
+    const ground = mixed(theme.bg, theme.hole, 0.7);
+    const back = {
+      none: base,
+      faded: mixed(ground, base, 0.1),
+      distant: mixed(base, theme.bg, 0.5),
+    }[fading];
+    const ink = fading === 'faded' ? theme.muted : inkOn(back);
+    const found = { fill: css(back), ink: css(ink), soft: css(mixed(ink, back, 0.22)) };
+    this.known[fading].set(text, found);
     return found;
   }
 }
+
+type Fading = 'none' | 'faded' | 'distant';
 
 /** The colour of a node's change: how much of the larger of its two numbers came or went. */
 export function changeColour(theme: Theme, bytes: number, before: number): string {
   const none = mixed(theme.hole, theme.bg, 0.25);
   const larger = Math.max(bytes, before);
-  return css(diverging(larger > 0 ? (bytes - before) / larger : 0, none, theme.more, theme.less));
+  const share = larger > 0 ? (bytes - before) / larger : 0;
+  // The theme's colours are for text; boxes are larger, and softer.
+  const [more, less] = [mixed(theme.more, theme.bg, 0.2), mixed(theme.less, theme.bg, 0.2)];
+  return css(diverging(share, none, more, less));
 }
 
 export function paintFlame(surface: Surface, look: Look): void {
@@ -81,6 +94,7 @@ export function paintFlame(surface: Surface, look: Look): void {
   pen.font = fontOf(surface, TEXT);
   pen.textBaseline = 'middle';
   const rest = hatched(pen, mixed(theme.muted, theme.bg, 0.55), Math.round(5 * ratio), ratio);
+  const zoomRow = look.shown.extents.tree.depth[look.zoom]!;
   for (let row = 0; row < boxes.rows.length; row++) {
     const ofRow = boxes.rows[row];
     if (!ofRow) continue;
@@ -101,7 +115,8 @@ export function paintFlame(surface: Surface, look: Look): void {
         continue;
       }
       const faded = look.highlight !== null && !look.highlight(node);
-      const fill = fills.of(look.colour(node), faded, row < rowOf(look, look.zoom));
+      const fading = faded ? 'faded' : row < zoomRow ? 'distant' : 'none';
+      const fill = fills.of(look.colour(node), fading);
       pen.fillStyle = fill.fill;
       pen.fillRect(from, top, wide, tall);
       if (wide >= TEXT_LEAST * ratio) label(surface, look, node, from, wide, top + tall / 2, fill);
@@ -110,10 +125,6 @@ export function paintFlame(surface: Surface, look: Look): void {
   outline(surface, look, look.hovered, mixed(theme.fg, theme.bg, 0.45), 1);
   outline(surface, look, look.selected, theme.fg, 1.5);
   outline(surface, look, look.focused, theme.accent, 2);
-}
-
-function rowOf(look: Look, node: number): number {
-  return look.shown.extents.tree.depth[node] ?? 0;
 }
 
 /** The name, then where it is and how much it holds as far as there is room. */
@@ -138,12 +149,13 @@ function label(
   pen.fillText(text, from + pad, y);
   let used = widths.width(text) + 8 * ratio;
   const { tree } = look.shown.extents;
-  const bytes = look.shown.before ? 0 : tree.bytes[node]!;
-  const sum = bytes > 0 ? size(bytes) : '';
-  const sumWidth = sum ? widths.width(sum) : 0;
+  const { before } = look.shown;
+  const bytes = tree.bytes[node]!;
+  const sum = before ? signedSize(bytes - before[node]!) : size(bytes);
+  const sumWidth = widths.width(sum);
   pen.fillStyle = ink.soft;
   // Bytes before places: they go first when there is no room for both.
-  const withSum = sumWidth > 0 && used + sumWidth <= room;
+  const withSum = used + sumWidth <= room;
   if (withSum) pen.fillText(sum, from + wide - pad - sumWidth, y);
   const left = room - used - (withSum ? sumWidth + 12 * ratio : 0);
   if (detail && left > 40 * ratio) {

@@ -3,16 +3,16 @@
 import { fontOf, type Surface } from '../canvas.js';
 import { css, hashed, inkOn, mixed, parsed, type Rgb, softColours } from '../colour.js';
 import { hatched } from '../patterns.js';
-import { plain, widthsOf } from '../text.js';
+import { plain, type TextWidths, widthsOf } from '../text.js';
 import { type Bar, barsOf, type Seen } from './layout.js';
-import type { Lane, LaneModel } from './model.js';
+import type { Lane, LaneItem, LaneModel } from './model.js';
 
 /** CSS pixels. */
 const HEIGHTS: Readonly<Record<Lane['kind'], number>> = { point: 13, step: 19, span: 18, more: 16 };
 const TEXT = 11;
 const LABEL = 10.5;
 const PAD = 4;
-const TEXT_LEAST = 18;
+const TEXT_LEAST = 30;
 
 /** Of each lane its top, and at the end the bottom of the last; CSS pixels. */
 export function topsOf({ lanes }: LaneModel): number[] {
@@ -100,9 +100,26 @@ function fillOf(surface: Surface, look: LanesLook, lane: Lane, bar: Bar, soft: R
     return mixed(theme.bg, theme.accent, bar.merged ? 0.3 : bar.range % 2 ? 0.24 : 0.12);
   }
   const { name } = lane.item(bar.range);
-  const own = parsed(look.colour?.(name) ?? '') ?? soft[hashed(name) % soft.length]!;
+  const own = parsed(look.colour?.(name) ?? '') ?? soft[hashed(kindOf(name)) % soft.length]!;
   // Several in one: paler, for they may be of any name.
   return bar.merged ? mixed(own, mixed(theme.muted, theme.bg, 0.5), 0.6) : own;
+}
+
+/** Names that differ in a number only are of one kind: `ProfilerStep#1` and `ProfilerStep#2`. */
+function kindOf(name: string): string {
+  return name.slice(0, 256).replace(/[#_ ]\d+/g, '#');
+}
+
+/** A name in the room there is: of a step its number if there is not much. */
+function nameIn(item: LaneItem, room: number, least: number, widths: TextWidths): string {
+  const name = plain(item.name, 200);
+  if (item.kind === 'step' && widths.width(name) > room) {
+    const short = name.replace(/ \(.*$/, '');
+    const number = /\d+/.exec(short)?.[0] ?? '';
+    for (const one of [short, number]) if (widths.width(one) <= room) return one;
+    return '';
+  }
+  return room < least ? '' : widths.fitted(name, room);
 }
 
 function box(
@@ -124,8 +141,8 @@ function box(
   // Text stays in sight while its bar begins outside.
   const start = Math.max(from, 0) + PAD * ratio;
   const room = Math.min(from + wide, width) - PAD * ratio - start;
-  if (bar.merged || room < TEXT_LEAST * ratio) return;
-  const text = widthsOf(pen).fitted(plain(lane.item(bar.range).name, 200), room);
+  if (bar.merged || room <= 0) return;
+  const text = nameIn(lane.item(bar.range), room, TEXT_LEAST * ratio, widthsOf(pen));
   if (!text) return;
   pen.fillStyle = css(inkOn(fill));
   pen.fillText(text, start, top + (high - gap) / 2 + 0.5 * ratio);
@@ -169,7 +186,9 @@ function sideLabel(surface: Surface, lane: Lane, left: number, top: number, high
   pen.font = fontOf(surface, LABEL);
   pen.fillStyle = css(theme.muted);
   const widths = widthsOf(pen);
-  const cut = widths.fitted(lane.label, left - 8 * ratio);
+  const room = left - 8 * ratio;
+  const short = lane.label.replace(/ more$/, '');
+  const cut = widths.width(lane.label) <= room ? lane.label : widths.fitted(short, room);
   pen.fillText(cut, left - 6 * ratio - widths.width(cut), top + high / 2);
 }
 
