@@ -61,7 +61,10 @@ SHOWN = TableBlock(
         ((), ()),
         ((Heading(("a", Place("f", "/x.py", 1))),), (HeadingBlock("a, f  /x.py:1"),)),
         ((Pairs((("a\n", "b\u202e"),)),), (PairsBlock((("a\\n", "b\\u202e"),)),)),
-        ((Note("so"), Note("not so", "warning")), (NoteBlock("so", False), NoteBlock("not so", True))),
+        (
+            (Note("so"), Note("not so", "warning")),
+            (NoteBlock("so", False), NoteBlock("not so", True)),
+        ),
         ((Picture((((" a", "dim"), ("b", "plain")), ())),), (LinesBlock((" ab", "")),)),
         ((TABLE,), (SHOWN,)),
         ((Beside((TABLE, TABLE)),), (SHOWN, SHOWN)),

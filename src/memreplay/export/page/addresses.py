@@ -24,8 +24,9 @@ class Addresses(NamedTuple):
         """Each address as a number from 1 on; 0 for one that is too far from the base for a number
         that a script can hold."""
         found = (addresses - np.uint64(self.base)) // np.uint64(self.unit)
-        numbers = np.where(found < MOST, found + np.uint64(1), np.uint64(0))
-        return numbers.astype(np.int64)
+        numbers: NDArray[np.int64] = (found + np.uint64(1)).astype(np.int64)
+        numbers[found >= MOST] = 0
+        return numbers
 
 
 def addresses_of(*columns: NDArray[np.uint64]) -> Addresses:

@@ -98,7 +98,7 @@ class Columns:
         return replace(coded, fresh=self.add(values[back == 0], differences=True))
 
     def _put(self, data: NDArray[np.uint8]) -> None:
-        self._packed.append(self._packer.compress(data))
+        self._packed.append(self._packer.compress(data.data))
         self.bytes += len(data)
 
     def packed(self) -> bytes:
@@ -106,9 +106,7 @@ class Columns:
         return b"".join([*self._packed, self._packer.flush()])
 
 
-def _folded(
-    values: NDArray[Any], differences: bool
-) -> Iterator[tuple[int, NDArray[np.uint64]]]:
+def _folded(values: NDArray[Any], differences: bool) -> Iterator[tuple[int, NDArray[np.uint64]]]:
     """The numbers, or their differences, folded so that small ones are small: parts, with the place
     that each begins at."""
     before = 0

@@ -138,7 +138,7 @@ class Grouping:
         """The same of each allocation."""
         begin = self._those.begin
         carried = int(np.searchsorted(begin, 0))
-        of_events, of_carried = keys.numbers(begin[carried:], np.arange(carried))
+        of_events, of_carried = keys.numbers(begin[carried:].data, np.arange(carried).data)
         found = np.concatenate([np.asarray(of_carried), np.asarray(of_events)])
         return _numbered(found)
 

@@ -118,7 +118,7 @@ def _device(
             stream=stream,
             address=columns.add_recurring(addresses.numbers(those.address)),
         ),
-        streams=tuple(None if one is None else str(one) for one in replay.classes("stream").keys()),
+        streams=_streams(replay),
         pools=pools_of(replay),
         reserved_start=replay.measure("reserved").start_bytes,
         reserved_event=columns.add(changes.event - replay.first_event, differences=True),
@@ -135,6 +135,11 @@ def _device(
         reasons=reasons,
         peaks=peaks,
     )
+
+
+def _streams(replay: Replay) -> tuple[str | None, ...]:
+    keys = replay.classes("stream").keys()
+    return tuple(None if one is None else str(one) for one in keys)
 
 
 def _spans(snap: Snapshot, replay: Replay) -> tuple[PageSpan, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,9 @@ def test_what_was_there() -> None:
     b = SnapshotBuilder().alloc(A, 5).segment_free(A, 2 * MIB).segment(B, 20 * MIB)
     found = reserved(b)
     assert rows(found) == [(A, A + 2 * MIB, -1, 1), (B, B + 20 * MIB, -1, 2)]
-    sources = dict(zip(column(found.reservations()[0]), column(found.reservations()[4]), strict=True))
+    sources = dict(
+        zip(column(found.reservations()[0]), column(found.reservations()[4]), strict=True)
+    )
     addresses = [start for start, *_ in found.regions()]
     assert [addresses[sources[at]] for at in (A, B)] == [A, B]
 
@@ -67,8 +70,10 @@ def test_none() -> None:
 def test_two_of_one_address_are_the_later_one() -> None:
     b = SnapshotBuilder().segment_alloc(A, 4 * MIB).segment_alloc(A + 2 * MIB, 4 * MIB)
     middle = A + 2 * MIB
-    assert rows(reserved(b)) == [(A, middle, 0, 2), (middle, A + 4 * MIB, 0, 1)] + [
-        (middle, A + 6 * MIB, 1, 2)
+    assert rows(reserved(b)) == [
+        (A, middle, 0, 2),
+        (middle, A + 4 * MIB, 0, 1),
+        (middle, A + 6 * MIB, 1, 2),
     ]
 
 
@@ -87,7 +92,7 @@ def check(snapshot: Any, snap: mr.Snapshot, device: int) -> None:
     bounds = {bound for one in start for bound in one}
     bounds |= {bound for _, at, size in touched if size for bound in (at, at + size)}
     cuts = sorted(bounds)
-    cells = list(zip(cuts, cuts[1:], strict=False))
+    cells = list(pairwise(cuts))
     state = {cell: any(a <= cell[0] and cell[1] <= b for a, b in start) for cell in cells}
     for event in range(-1, len(events)):
         if event >= 0:
@@ -96,7 +101,7 @@ def check(snapshot: Any, snap: mr.Snapshot, device: int) -> None:
                 if at <= cell[0] and cell[1] <= at + size:
                     state[cell] = action in GROWS
         mine = there(found, event)
-        assert all(one[1] <= other[0] for one, other in zip(mine, mine[1:], strict=False))
+        assert all(one[1] <= other[0] for one, other in pairwise(mine))
         painted = [cell for cell in cells if any(a <= cell[0] and cell[1] <= b for a, b in mine)]
         assert painted == [cell for cell in cells if state[cell]]
         assert sum(b - a for a, b in mine) == sum(b - a for a, b in painted)

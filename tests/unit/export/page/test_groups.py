@@ -115,7 +115,7 @@ def annotated() -> mr.Snapshot:
     return mr.open(build.dump(made.build()))
 
 
-def ways(snap: mr.Snapshot, **options: Any) -> dict[str, list[tuple[tuple[str, ...], ...]]]:
+def ways(snap: mr.Snapshot, **options: Any) -> dict[str, list[tuple[str, ...]]]:
     """Of each way the lines of each allocation's group."""
     page = Read(snap, **options)
     (device,) = page.data.devices

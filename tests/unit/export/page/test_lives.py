@@ -43,9 +43,8 @@ def check(snap: mr.Snapshot) -> None:
     for device in snap.devices:
         replay = snap.replay(device)
         those = found(snap, device)
-        columns = [column for column in those if isinstance(column, np.ndarray)]
-        rows = {len(column) for column in columns}
-        assert (len(columns), rows) == (9, {replay.allocations + replay.carried_blocks})
+        rows = {len(column) for column in those}
+        assert (len(those), rows) == (9, {replay.allocations + replay.carried_blocks})
         assert np.all(np.diff(those.begin) >= 0)
         for measure in ENDS:
             want = np.asarray(replay.measure(measure).native.usage()).tolist()
@@ -68,9 +67,7 @@ def test_they_are_those_of_the_oracle(snapshot: Any) -> None:
     for device in snap.devices:
         those, events = found(snap, device), snap.replay(device).events
         none = snap.code.stacks
-        rows = zip(
-            those.begin, those.end, those.requested, those.stack, those.address, strict=True
-        )
+        rows = zip(those.begin, those.end, those.requested, those.stack, those.address, strict=True)
         mine = [
             (
                 int(begin),

@@ -89,7 +89,9 @@ def check_clock(page: Read, device: PageDevice, replay: mr.Replay) -> None:
     assert device.first_us is not None
     known = [replay.clock_us(event + replay.first_event) for event in range(replay.events)]
     first = next(one for one in known if one is not None)
-    assert [device.first_us + one for one in clock] == [first if one is None else one for one in known]
+    assert [device.first_us + one for one in clock] == [
+        first if one is None else one for one in known
+    ]
 
 
 @given(traces())

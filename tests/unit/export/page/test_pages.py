@@ -7,6 +7,7 @@ import json
 import memreplay as mr
 from memreplay.export.page.making import page_data
 from memreplay.export.page.pages import page_of
+from memreplay.export.page.records import PageData
 from memreplay.io.version import __version__
 from memreplay.render.blocks import NoteBlock
 from memreplay.render.record_json import render_json
@@ -14,7 +15,7 @@ from tests import build
 from tests.build import SnapshotBuilder
 
 
-def data(name: str, size: int) -> tuple[mr.Snapshot, bytes]:
+def data(name: str, size: int) -> tuple[PageData, bytes]:
     made = SnapshotBuilder().alloc(0x1000, size)
     return page_data(mr.open(build.dump(made.build())), name=name)
 
