@@ -197,6 +197,12 @@ test('keys lead from piece to piece and from segment to segment', () => {
   assert.deepEqual(movedSpot(layout, order, at(0, 9), 'up'), at(1, 24));
   assert.deepEqual(movedSpot(layout, order, at(0, 9), 'down'), at(2, 5));
   assert.deepEqual(movedSpot(layout, order, at(2, 5), 'down'), at(2, 5));
+  const whole = blocksLaid([segment(20, []), segment(10, [])], {
+    sort: 'size',
+    scale: 'size',
+    rowBytes: 10,
+  });
+  assert.deepEqual(movedSpot(whole, [0, 1], at(1, 3), 'up'), at(0, 13));
   assert.deepEqual(spotOf(layout, segments[0]!.blocks[0]!.id), at(0, 2));
   assert.equal(spotOf(layout, -5), null);
 });

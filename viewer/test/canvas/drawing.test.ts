@@ -7,6 +7,7 @@ import {
   css,
   diverging,
   inkOn,
+  luminance,
   mixed,
   oklch,
   parsed,
@@ -32,6 +33,7 @@ test('colours are read as style sheets write them', () => {
 test('contrast is that of WCAG', () => {
   assert.equal(contrast([0, 0, 0], [255, 255, 255]), 21);
   assert.equal(contrast([9, 9, 9], [9, 9, 9]), 1);
+  assert.ok(Math.abs(luminance([0x40, 0x80, 0xc0]) - 0.20334) < 1e-4);
   // #767676 is the lightest grey that is readable on white.
   assert.ok(contrast([0x76, 0x76, 0x76], [255, 255, 255]) >= 4.5);
   assert.ok(contrast([0x77, 0x77, 0x77], [255, 255, 255]) < 4.5);

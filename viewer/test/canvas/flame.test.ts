@@ -234,6 +234,9 @@ test('what is said of a box', () => {
   };
   assert.equal(described(shown, 0), 'f-1, 100 B, 100.0% of 100 B, 1 allocation');
   assert.equal(described(shown, 4), 'f2 model.py:2, 10 B, 10.0% of 100 B, 5 allocations');
+  const filtered = { ...shown, total: 400 };
+  assert.equal(described(filtered, 4), 'f2 model.py:2, 10 B, 2.5% of 400 B, 5 allocations');
+  assert.deepEqual(tipOf(filtered, 4, 'red').rows[1], ['of all', '2.5%']);
   assert.deepEqual(tipOf(shown, 4, 'red'), {
     title: 'f2',
     detail: 'model.py:2',
