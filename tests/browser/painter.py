@@ -6,18 +6,20 @@ Python, whole numbers and fractions; one column of pixels after the other.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
+from math import floor
 from typing import NamedTuple
 
 import memreplay as mr
 from memreplay.snapshot.model import MeasureName
 
 NOBODY = -1
+NOTHING = -1
+"""The moment of a column in which there is none."""
 
 
 class Life(NamedTuple):
@@ -112,20 +114,24 @@ def usage(of: Recording) -> list[int]:
 
 
 def columns(of: Recording, view: View) -> list[range]:
-    """The moments in each column of pixels: those that begin in it and, where none does, the one
-    that lasts."""
-    edges = [
-        Fraction(view.start) + (Fraction(view.stop) - Fraction(view.start)) * i / view.width
-        for i in range(view.width + 1)
-    ]
+    """The moments in each column of pixels; edges are numbers as browsers have them.
+
+    On the axis of events moment m is at m; where none begins in a column it is the one that lasts.
+    On that of time it lasts from the event that made it to the next one, the first from 0 on, the
+    last for no time: in a column are all that begin before its right edge, and do not end before
+    its left one.
+    """
+    step = (view.stop - view.start) / view.width
     found = []
-    for left, right in pairwise(edges):
+    for i in range(view.width):
+        left, right = view.start + i * step, view.start + (i + 1) * step
         if view.axis == "event":
-            start, stop = left.__floor__(), right.__floor__()
+            start, stop = floor(left), max(floor(right), floor(left) + 1)
         else:
             assert of.times is not None
-            start, stop = bisect_right(of.times, left), bisect_right(of.times, right)
-        found.append(range(start, min(max(stop, start + 1), of.events + 1)))
+            begins, ends = [0, *of.times], [*of.times, of.times[-1]]
+            start, stop = bisect_left(ends, left), bisect_left(begins, right)
+        found.append(range(max(start, 0), min(stop, of.events + 1)))
     return found
 
 
@@ -136,6 +142,9 @@ def paint(of: Recording, view: View) -> tuple[list[list[int]], list[int]]:
     rows = [[NOBODY] * view.width for _ in range(view.height)]
     shown = []
     for x, moments in enumerate(columns(of, view)):
+        if not moments:
+            shown.append(NOTHING)
+            continue
         moment = max(moments, key=lambda one: (at[one], -one))  # the first of the highest
         shown.append(moment)
         top = row = 0
@@ -153,4 +162,4 @@ def _least(view: View, row: int) -> int:
     """How many bytes have to lie upon each other, so that the one in the middle of a row (counted
     from the bottom) is among them: whole bytes, and none is cut."""
     pixel = (Fraction(view.high) - Fraction(view.low)) / view.height
-    return (Fraction(view.low) + (row + Fraction(1, 2)) * pixel).__floor__() + 1
+    return floor(Fraction(view.low) + (row + Fraction(1, 2)) * pixel) + 1

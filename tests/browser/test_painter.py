@@ -57,13 +57,16 @@ def test_a_byte_on_an_edge_is_the_next_ones() -> None:
 
 
 def test_on_the_axis_of_time_a_column_has_what_lasts_and_what_begins() -> None:
-    # Events come after 0, 10, 10, 10, 90 and 95 us: ten columns of 10 us.
-    view = replace(WHOLE, axis="time", start=0, stop=100, width=10)
+    # Events come after 0, 10, 10, 10, 90 and 95 us: columns of 10 us, from -20 us on.
+    view = replace(WHOLE, axis="time", start=-20, stop=110, width=13)
     assert [list(one) for one in columns(SMALL, view)] == [
-        [1, 2, 3],
+        [],
+        [],
+        [0, 1],
+        [1, 2, 3, 4],
         *[[4]] * 7,
-        [4],
-        [5],
+        [4, 5, 6],
+        [],
     ]
 
 
