@@ -144,6 +144,7 @@ def test_the_title_is_text() -> None:
 
 
 def test_columns_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert html.PIECE % 3 == 0
     monkeypatch.setattr(html, "PIECE", 6)
     page, columns = made(*map(str, range(40)))
     (text,) = Parsed(written(page, columns)).columns
