@@ -35,7 +35,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test bench lint typing gate sanitize fuzz coverage mutants docs schemas images build clean
+.PHONY: help demo test bench lint typing gate viewer sanitize fuzz coverage mutants docs schemas images build clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
@@ -65,6 +65,9 @@ typing: $(VENV)/built.stamp ## mypy --strict, and the stubs against the compiled
 
 gate: $(VENV)/built.stamp ## memreplay's own gate: the example snapshot against ci/gate-base.json
 	ci/gate
+
+viewer: $(VENV)/built.stamp ## the page's script: its checks and tests, the bundle, the page in chromium and firefox
+	ci/viewer $(PYTEST_ARGS)
 
 # The suite takes about four times as long as in `make test`. SANITIZE names folders of the engine to
 # build so, with SAN where; all of them else.
@@ -98,7 +101,7 @@ build: $(VENV)/dev.stamp ## sdist and wheel into dist/, checked in a bare enviro
 	ci/build
 
 clean: ## remove everything that the other targets made
-	rm -rf $(VENV) .venv-viewers .venv-truth build dist bench/data bench/results src/*.egg-info tests/fuzz/crashes
+	rm -rf $(VENV) .venv-viewers .venv-viewer .venv-truth viewer/node_modules viewer/build build dist bench/data bench/results src/*.egg-info tests/fuzz/crashes
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
 	find src -name "*.so" -delete
 	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +

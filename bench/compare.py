@@ -93,6 +93,7 @@ OWN = (
     ("convert", "--protocol", "2", "-o", "-"),
     ("dump",),
     ("sql", "select line, sum(bytes) from flat group by line"),
+    ("view", "-o", "-"),
     ("export", "--format", "parquet", "-o", "OUT"),
     ("export", "--format", "collapsed"),
     ("export", "--format", "perfetto"),

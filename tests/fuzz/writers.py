@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import re
 import tempfile
+import zlib
 from collections import Counter
+from functools import cache
 from typing import Any
 
 import memreplay as mr
@@ -33,6 +37,8 @@ def written(data: bytes | None, snap: mr.Snapshot, dice: int) -> None:
     flat_table(snap)
     if not snap.range_is_empty:  # commands refuse one without events
         slice_of(snap, dice)
+    if dice % 2 == 0:
+        page_of(snap)
     if dice % 4 == 0:
         dataset_of(snap, dice // 4)
     if data is not None and snap.truncation is None and dice % 2 == 0:
@@ -74,6 +80,33 @@ def slice_of(snap: mr.Snapshot, dice: int) -> None:
     mr.open(b"".join(cut(snap, min_bytes=dice % 4096, strip=strip)[1]))
     if dice % 4 == 1:
         same_rows(part, mr.open(b"".join(as_json(pickled))), "a slice as JSON")
+
+
+def page_of(snap: mr.Snapshot) -> None:
+    """A page for a browser has the same peaks, and its texts no tag; or numbers are too large."""
+    try:
+        html = snap.view().html
+    except mr.LimitError as error:
+        if not str(error).isprintable() or "browser" not in str(error):
+            raise AssertionError(f"an error of a page: {error}") from error
+        return
+    if html.count(b"<") != tags():
+        raise AssertionError("a page with a tag more, or less")
+    (said,) = re.findall(rb'id="memreplay-page">([^<]*)</script>', html)
+    (columns,) = re.findall(rb'class="memreplay-columns">([^<]*)</script>', html)
+    (data,) = json.loads(said)["snapshots"]
+    if len(zlib.decompress(base64.b64decode(columns, validate=True))) != data["bytes"]:
+        raise AssertionError("a page with other columns than it says")
+    for device, found in zip(snap.devices, data["devices"], strict=True):
+        replay = snap.replay(device)
+        if found["peaks"] != {name: replay.measure(name).peak.bytes for name in MEASURES}:
+            raise AssertionError(f"device {device}: other peaks on the page")
+
+
+@cache
+def tags() -> int:
+    """How many a page has, whatever it is of."""
+    return mr.open(b'{"segments": [], "device_traces": []}').view().html.count(b"<")
 
 
 def dataset_of(snap: mr.Snapshot, dice: int) -> None:

@@ -9,7 +9,6 @@ import { fromFragment, state, toFragment } from './ui/state.js';
 import { applyTheme } from './ui/theme.js';
 import { type Remote, remote } from './worker/rpc.js';
 import { type Hello, serve } from './worker/serve.js';
-import 'uplot/dist/uPlot.min.css';
 import './ui/style.css';
 
 const SCRIPT = 'memreplay-script';

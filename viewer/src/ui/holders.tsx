@@ -34,7 +34,7 @@ export function WaySelect({ ground }: { ground: Ground }) {
     <label class="field">
       by{' '}
       <select
-        value={ground.state.by}
+        value={wayOf(ground)}
         onChange={(event) => change({ by: event.currentTarget.value as Way, group: null })}
       >
         {waysOf(ground.device).map((one) => (

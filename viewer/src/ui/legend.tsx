@@ -29,6 +29,9 @@ export function useShades(): Shades {
   return dark.value ? DARK : LIGHT;
 }
 
+/** How many groups are listed. */
+const ROWS = 14;
+
 /** What is in no group of its own is as quiet as all that is left over. */
 const NOBODYS = /^\(|^unknown$|^before the recording/;
 
@@ -74,7 +77,13 @@ export function Legend() {
   }));
   const now = answer.value?.way === way ? answer.value : null;
   const of = new Map(now?.groups.map((one) => [one.group, one]));
+  // Those that have a colour, then the largest of the others.
   const own = new Set(colours.own.map(({ group }) => group));
+  const quiet = (now?.groups ?? [])
+    .filter(({ group }) => !own.has(group))
+    .slice(0, Math.max(ROWS - own.size, 0))
+    .map(({ group }) => ({ group, colour: colourOf(colours, shades, group) }));
+  for (const { group } of quiet) own.add(group);
   const rest = now?.groups.filter(({ group }) => !own.has(group)) ?? [];
   const restBytes = rest.reduce((sum, { bytes }) => sum + bytes, 0);
   return (
@@ -91,7 +100,7 @@ export function Legend() {
         </select>
       </label>
       <ul>
-        {colours.own.map(({ group, colour }) => {
+        {[...colours.own, ...quiet].map(({ group, colour }) => {
           const bytes = of.get(group)?.bytes ?? 0;
           const [name = ''] = groupLines(ground, way, group);
           const chosen = state.by === way && state.group === group;

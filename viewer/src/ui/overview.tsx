@@ -1,43 +1,33 @@
-// The whole recording as curves, every measure's least and highest in each column of pixels; a brush
-// says what part the rest of the page shows.
+// The whole recording as curves; a brush over them says what part the rest of the page shows.
 
 import { signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
-import uPlot from 'uplot';
 import { MEASURES, type Measure } from '../core/page.js';
-import type { Curve } from '../protocol.js';
-import { useAnswer } from './answers.js';
+import { counted, useAnswer } from './answers.js';
 import { byteTicks } from './axes.js';
+import { fontOf, type Surface, useCanvas } from './canvas/canvas.js';
+import { css, type Rgb } from './canvas/colour.js';
+import { type CurvePlot, paintCurve } from './canvas/curves.js';
 import { type Ground, useGround } from './ground.js';
 import { lookAt } from './moving.js';
 import { LEFT, usePlotSize } from './sizes.js';
-import { dark } from './theme.js';
-import { size } from './units.js';
 
-const COLOURS: Readonly<Record<Measure, string>> = {
-  requested: '#4477aa',
-  held: '#66ccee',
-  active: '#228833',
-  allocated: '#ccbb44',
-  reserved: '#ee6677',
+const COLOURS: Readonly<Record<Measure, Rgb>> = {
+  requested: [68, 119, 170],
+  held: [102, 204, 238],
+  active: [34, 136, 51],
+  allocated: [204, 187, 68],
+  reserved: [238, 102, 119],
 };
 /** The curves that are drawn besides the measure that is shown. */
 export const drawn = signal<ReadonlySet<Measure>>(new Set(['reserved']));
 
-/** Each column as two points, its least and its highest: a line through them is the whole envelope. */
-function zigzag({ low, high }: Curve): (number | null)[] {
-  const found: (number | null)[] = [];
-  for (let i = 0; i < low.length; i++) {
-    const [a, b] = [low[i]!, high[i]!];
-    found.push(Number.isNaN(a) ? null : a, Number.isNaN(b) ? null : b);
-  }
-  return found;
-}
+const HEADROOM = 1.08;
+const [TOP, BOTTOM] = [8, 3];
+const CLICK_PX = 4;
+const MOST_MARKS = 200;
 
-function css(name: string): string {
-  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-}
-
+/** Where things are along the axis. */
 interface Marks {
   readonly peak: number;
   readonly at: number;
@@ -45,21 +35,18 @@ interface Marks {
   readonly ooms: readonly number[];
 }
 
+/** What a pointer that is down does: chooses a part, or moves the part that is seen. */
+interface Drag {
+  readonly from: number;
+  readonly moves: { readonly from: number; readonly to: number } | null;
+  to: number;
+}
+
 export function Overview() {
   const ground = useGround();
-  const { engine, place, axis, whole, state, device, known, at, other, change } = ground;
-  const box = useRef<HTMLDivElement>(null);
-  const { width, height } = usePlotSize(box);
-  const columns = Math.max(Math.round(width - LEFT), 1);
+  const { engine, place, axis, whole, state, device, known, at, other, change, span } = ground;
+  const drag = useRef<Drag | null>(null);
   const measures = MEASURES.filter((one) => one === state.measure || drawn.value.has(one));
-  const curves = useAnswer(JSON.stringify([place, axis, columns, measures]), async () => ({
-    measures,
-    columns,
-    whole,
-    curves: await Promise.all(
-      measures.map((measure) => engine.curve({ place, measure, axis, span: whole, columns })),
-    ),
-  }));
   const marks = useAnswer(JSON.stringify([place, axis, state.measure, at, other]), async () => ({
     peak: await engine.xOf(place, axis, known.peaks[state.measure].moment),
     at: await engine.xOf(place, axis, at),
@@ -67,106 +54,80 @@ export function Overview() {
     ooms: await Promise.all(
       device.marks
         .filter(({ kind }) => kind === 'oom')
-        .slice(0, 200)
+        .slice(0, MOST_MARKS)
         .map(({ moment }) => engine.xOf(place, axis, moment)),
     ),
   }));
-  const shown = useRef({ ground, marks: marks.value });
-  shown.current = { ground, marks: marks.value };
-  const plot = useRef<uPlot | null>(null);
-  // The click that ends a drag is none.
-  const brushed = useRef(0);
+  const { frame, canvas, redraw } = useCanvas((surface) => {
+    paint(surface, ground, measures, curves.value?.curves ?? [], marks.value, drag.current);
+  });
+  const { width } = usePlotSize(frame);
+  const columns = Math.max(Math.round((width - LEFT) * (globalThis.devicePixelRatio || 1)), 1);
+  const curves = useAnswer(JSON.stringify([place, axis, columns, measures]), async () => ({
+    curves: await Promise.all(
+      measures.map((measure) => engine.curve({ place, measure, axis, span: whole, columns })),
+    ),
+  }));
 
-  useEffect(() => {
-    const data = curves.value;
-    if (!data || !box.current || width < LEFT + 10) return;
-    const step = (data.whole.to - data.whole.from) / data.columns;
-    const x = Array.from(
-      { length: 2 * data.columns },
-      (_, i) => data.whole.from + step * (Math.floor(i / 2) + (i % 2 ? 0.75 : 0.25)),
-    );
-    const options: uPlot.Options = {
-      width,
-      height,
-      padding: [4, 0, 2, 0],
-      legend: { show: false },
-      cursor: { y: false, points: { show: false }, drag: { setScale: false, x: true, y: false } },
-      select: { show: true, left: 0, top: 0, width: 0, height: 0 },
-      scales: {
-        x: { time: false, range: () => [data.whole.from, data.whole.to] },
-        y: { range: (_, __, max) => [0, Math.max(max, 1) * 1.08] },
-      },
-      axes: [
-        { show: false },
-        {
-          size: LEFT,
-          stroke: css('--muted'),
-          font: css('--small-font') || '11px sans-serif',
-          grid: { stroke: css('--line'), width: 1 },
-          ticks: { show: false },
-          splits: (_, __, low, high) => byteTicks(low, high, 3).map((one) => one.at),
-          values: (_, splits) => splits.map((one) => (one === 0 ? '0' : size(one))),
-        },
-      ],
-      series: [
-        {},
-        ...data.measures.map((measure) => ({
-          label: measure,
-          stroke: COLOURS[measure],
-          width: measure === shown.current.ground.state.measure ? 1.4 : 1,
-          ...(measure === shown.current.ground.state.measure
-            ? { fill: `${COLOURS[measure]}33` }
-            : {}),
-          points: { show: false },
-        })),
-      ],
-      hooks: {
-        draw: [(u) => over(u, shown.current.ground, shown.current.marks)],
-        setSelect: [
-          (u) => {
-            if (u.select.width < 3) return;
-            const from = u.posToVal(u.select.left, 'x');
-            const to = u.posToVal(u.select.left + u.select.width, 'x');
-            u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
-            brushed.current = performance.now();
-            lookAt(shown.current.ground, { from, to });
-          },
-        ],
-      },
-    };
-    plot.current = new uPlot(
-      options,
-      [x, ...data.curves.map(zigzag)] as uPlot.AlignedData,
-      box.current,
-    );
-    return () => {
-      plot.current?.destroy();
-      plot.current = null;
-    };
-  }, [curves.value, width, height, dark.value]);
-  useEffect(() => plot.current?.redraw(false));
-
-  const pick = useRef((_: MouseEvent) => {});
-  pick.current = (event) => {
-    const { left } = box.current!.getBoundingClientRect();
-    const px = event.clientX - left - LEFT;
-    if (px < 0 || event.detail !== 1 || performance.now() - brushed.current < 300) return;
-    const x = whole.from + (px / (width - LEFT)) * (whole.to - whole.from);
-    void engine.momentAt(place, axis, x).then((moment) => change({ at: moment }));
+  const x = (event: PointerEvent) => {
+    const part = (event.offsetX - LEFT) / Math.max(width - LEFT, 1);
+    return whole.from + Math.min(Math.max(part, 0), 1) * (whole.to - whole.from);
   };
-  // What the mouse does here the keys do on the picture below.
+  const pixels = (length: number) => (length / (whole.to - whole.from)) * (width - LEFT);
+  const handlers = {
+    pointerdown(event: PointerEvent) {
+      if (event.button !== 0) return;
+      const from = x(event);
+      const all = span.from <= whole.from && span.to >= whole.to;
+      const inside = !all && from >= span.from && from <= span.to;
+      drag.current = { from, to: from, moves: inside ? span : null };
+      canvas.current?.setPointerCapture(event.pointerId);
+    },
+    pointermove(event: PointerEvent) {
+      const one = drag.current;
+      if (!one) return;
+      one.to = x(event);
+      if (one.moves) {
+        const by = one.to - one.from;
+        lookAt(ground, { from: one.moves.from + by, to: one.moves.to + by });
+      } else redraw();
+    },
+    pointerup() {
+      const one = drag.current;
+      drag.current = null;
+      if (!one) return;
+      const [from, to] = [Math.min(one.from, one.to), Math.max(one.from, one.to)];
+      if (pixels(to - from) < CLICK_PX) {
+        void counted(engine.momentAt(place, axis, one.to).then((moment) => change({ at: moment })));
+      } else if (!one.moves) lookAt(ground, { from, to });
+      redraw();
+    },
+    dblclick() {
+      lookAt(ground, whole);
+    },
+  };
+  // What a pointer does here keys do on the picture below: these are listeners of the canvas.
+  const latest = useRef(handlers);
+  latest.current = handlers;
   useEffect(() => {
-    const one = box.current!;
-    one.addEventListener('click', (event) => pick.current(event));
-    one.addEventListener('dblclick', () => change({ from: null, to: null }));
+    const one = canvas.current!;
+    const stop = new AbortController();
+    const names = ['pointerdown', 'pointermove', 'pointerup'] as const;
+    for (const name of names) {
+      one.addEventListener(name, (event) => latest.current[name](event), { signal: stop.signal });
+    }
+    one.addEventListener('dblclick', () => latest.current.dblclick(), { signal: stop.signal });
+    return () => stop.abort();
   }, []);
+
   return (
     <section class="overview" aria-label="The whole recording">
-      <div
-        class="plot"
-        ref={box}
-        title="Drag to choose what is shown below; double-click for all of it"
-      />
+      <div class="plot" ref={frame}>
+        <canvas
+          ref={canvas}
+          title="Drag to choose what is shown below; double-click for all of it"
+        />
+      </div>
     </section>
   );
 }
@@ -191,7 +152,7 @@ export function Curves() {
                 drawn.value = next;
               }}
             >
-              <i class="swatch" style={{ background: COLOURS[measure] }} />
+              <i class="swatch" style={{ background: css(COLOURS[measure]) }} />
               {measure}
             </button>
           </li>
@@ -201,48 +162,86 @@ export function Curves() {
   );
 }
 
-/** Over the curves: what is not seen below is veiled; the peak, cursors and failures are marked. */
-function over(u: uPlot, ground: Ground, marks: Marks | null): void {
-  const { ctx, bbox } = u;
-  const { span, whole } = ground;
-  const dpr = globalThis.devicePixelRatio || 1;
-  const px = (x: number) => bbox.left + ((x - whole.from) / (whole.to - whole.from)) * bbox.width;
-  ctx.save();
+function paint(
+  surface: Surface,
+  { whole, span, state }: Ground,
+  measures: readonly Measure[],
+  curves: readonly Parameters<typeof paintCurve>[1]['curve'][],
+  marks: Marks | null,
+  drag: Drag | null,
+): void {
+  const { pen, width, height, ratio, theme } = surface;
+  const highest = curves.flatMap(({ high }) => high.reduce((a, b) => (b > a ? b : a), 0));
+  const plot: CurvePlot = {
+    left: Math.round(LEFT * ratio),
+    right: width,
+    top: TOP * ratio,
+    bottom: height - BOTTOM * ratio,
+    high: Math.max(...highest, 1) * HEADROOM,
+  };
+  const tall = plot.bottom - plot.top;
+  const px = (at: number) =>
+    plot.left + ((at - whole.from) / (whole.to - whole.from)) * (plot.right - plot.left);
+  pen.font = fontOf(surface, 11);
+  pen.textAlign = 'right';
+  pen.textBaseline = 'middle';
+  for (const { at, label } of byteTicks(0, plot.high, tall / ratio / 26)) {
+    const y = Math.round(plot.bottom - (at / plot.high) * tall);
+    pen.fillStyle = css(theme.line);
+    pen.fillRect(plot.left, y, plot.right - plot.left, ratio);
+    pen.fillStyle = css(theme.muted);
+    pen.fillText(label, plot.left - 6 * ratio, Math.min(y, height - 6 * ratio));
+  }
+  measures.forEach((measure, i) => {
+    const curve = curves[i];
+    const filled = measure === state.measure;
+    if (curve) paintCurve(pen, { curve, colour: COLOURS[measure], filled }, plot, 1.3 * ratio);
+  });
+  const veil = (from: number, to: number) => {
+    pen.fillStyle = css(theme.dark ? [0, 0, 0] : [120, 130, 145]);
+    pen.globalAlpha = theme.dark ? 0.5 : 0.28;
+    pen.fillRect(px(from), plot.top, px(to) - px(from), tall);
+    pen.globalAlpha = 1;
+  };
+  const framed = (from: number, to: number) => {
+    pen.strokeStyle = css(theme.accent);
+    pen.lineWidth = ratio;
+    pen.strokeRect(px(from), plot.top, Math.max(px(to) - px(from), 2 * ratio), tall);
+  };
+  if (drag && !drag.moves && drag.to !== drag.from) {
+    const [from, to] = [Math.min(drag.from, drag.to), Math.max(drag.from, drag.to)];
+    veil(from, to);
+    framed(from, to);
+  }
   if (span.from > whole.from || span.to < whole.to) {
-    ctx.fillStyle = css('--veil');
-    const [left, right] = [px(span.from), px(span.to)];
-    ctx.fillRect(bbox.left, bbox.top, left - bbox.left, bbox.height);
-    ctx.fillRect(right, bbox.top, bbox.left + bbox.width - right, bbox.height);
-    ctx.strokeStyle = css('--accent');
-    ctx.lineWidth = dpr;
-    ctx.strokeRect(left, bbox.top, Math.max(right - left, 2), bbox.height);
+    veil(whole.from, span.from);
+    veil(span.to, whole.to);
+    framed(span.from, span.to);
   }
-  if (marks) {
-    const line = (x: number, colour: string, dash: number[]) => {
-      ctx.strokeStyle = colour;
-      ctx.lineWidth = dpr;
-      ctx.setLineDash(dash.map((one) => one * dpr));
-      ctx.beginPath();
-      ctx.moveTo(px(x), bbox.top);
-      ctx.lineTo(px(x), bbox.top + bbox.height);
-      ctx.stroke();
-      ctx.setLineDash([]);
-    };
-    const triangle = (x: number, colour: string) => {
-      ctx.fillStyle = colour;
-      ctx.beginPath();
-      ctx.moveTo(px(x) - 5 * dpr, bbox.top - 3 * dpr);
-      ctx.lineTo(px(x) + 5 * dpr, bbox.top - 3 * dpr);
-      ctx.lineTo(px(x), bbox.top + 5 * dpr);
-      ctx.fill();
-    };
-    for (const x of marks.ooms) {
-      line(x, css('--more'), []);
-      triangle(x, css('--more'));
-    }
-    triangle(marks.peak, css('--fg'));
-    line(marks.at, css('--fg'), []);
-    if (marks.other !== null) line(marks.other, css('--fg'), [3, 3]);
+  if (!marks) return;
+  const line = (at: number, colour: Rgb, dash: readonly number[]) => {
+    pen.strokeStyle = css(colour);
+    pen.lineWidth = ratio;
+    pen.setLineDash(dash.map((one) => one * ratio));
+    pen.beginPath();
+    pen.moveTo(px(at), plot.top);
+    pen.lineTo(px(at), plot.bottom);
+    pen.stroke();
+    pen.setLineDash([]);
+  };
+  const triangle = (at: number, colour: Rgb) => {
+    pen.fillStyle = css(colour);
+    pen.beginPath();
+    pen.moveTo(px(at) - 5 * ratio, 0);
+    pen.lineTo(px(at) + 5 * ratio, 0);
+    pen.lineTo(px(at), plot.top);
+    pen.fill();
+  };
+  for (const at of marks.ooms) {
+    line(at, theme.more, []);
+    triangle(at, theme.more);
   }
-  ctx.restore();
+  triangle(marks.peak, theme.fg);
+  line(marks.at, theme.fg, []);
+  if (marks.other !== null) line(marks.other, theme.fg, [3, 3]);
 }

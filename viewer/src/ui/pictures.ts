@@ -1,7 +1,8 @@
 // The stacked picture as a file: an SVG with its axes as they are drawn, or a PNG of that.
 
 const SCALE = 2;
-/** What the page's style says of the axes' elements: a file has none of it. */
+/** What the page's style says of the axes' elements: a file has none of it. As attributes, since the
+ * page's policy allows no style that stands in an element. */
 const LOOKS = [
   'fill',
   'fill-opacity',
@@ -9,20 +10,18 @@ const LOOKS = [
   'stroke-opacity',
   'stroke-width',
   'stroke-dasharray',
-  'font',
 ];
+const FONT = ['font-family', 'font-size', 'font-weight'];
+
+function styled(to: Element, style: CSSStyleDeclaration, names: readonly string[]): void {
+  for (const name of names) to.setAttribute(name, style.getPropertyValue(name));
+}
 
 function looked(from: Element, to: Element): void {
   const style = getComputedStyle(from);
-  if (to.matches('line, path, polyline, rect, text')) {
-    for (const name of LOOKS) {
-      const value = style.getPropertyValue(name);
-      if (name === 'font' && !to.matches('text')) continue;
-      if (name === 'font') (to as SVGElement).setAttribute('style', `font: ${value}`);
-      else to.setAttribute(name, value);
-    }
-  }
-  [...from.children].forEach((child, i) => looked(child, to.children[i]!));
+  if (to.matches('line, path, polyline, rect, text')) styled(to, style, LOOKS);
+  if (to.matches('text')) styled(to, style, FONT);
+  for (const [i, child] of [...from.children].entries()) looked(child, to.children[i]!);
 }
 
 /** The first picture of the page with its axes; `title` stands above it. */
@@ -49,7 +48,7 @@ export function pictureSvg(title: string): string {
   name.setAttribute('x', '8');
   name.setAttribute('y', '16');
   name.setAttribute('fill', style.color);
-  name.setAttribute('style', `font: ${style.font}`);
+  styled(name, style, FONT);
   name.textContent = title;
   const image = document.createElementNS(NS, 'image');
   image.setAttribute('x', String(canvas.offsetLeft));

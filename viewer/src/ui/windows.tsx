@@ -2,8 +2,8 @@
 
 import { useAnswer } from './answers.js';
 import { DoneButton, save } from './copying.js';
-import { useGround } from './ground.js';
-import { lookAt, momentName, pan, zoomBy } from './moving.js';
+import { eventOf, useGround } from './ground.js';
+import { lookAt, pan, zoomBy } from './moving.js';
 import { Curves } from './overview.js';
 import { picturePng, pictureSvg } from './pictures.js';
 import { count, duration, percent, size } from './units.js';
@@ -42,10 +42,10 @@ export function Windows() {
             ? `all ${count(ground.device.events)} events`
             : `all of ${duration(known.lastUs ?? 0)}`
           : axis === 'event'
-            ? `${momentName(ground, Math.ceil(span.from))} to ${momentName(ground, Math.floor(span.to))}`
+            ? `events ${count(Math.max(eventOf(ground, Math.ceil(span.from)), 0))} to ${count(eventOf(ground, Math.floor(span.to)))}`
             : `${duration(Math.round(span.from))} to ${duration(Math.round(span.to))}`}
         {!all && ` (${percent((span.to - span.from) / (whole.to - whole.from))})`}
-        {!all && found?.peak && `, highest ${size(found.peak.bytes)}`}
+        {!all && found?.peak && `, up to ${size(found.peak.bytes)}`}
       </span>
       <button
         type="button"

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 # Most files are read before this, and a bar that only flashes is a nuisance.
 DELAY_S = 1.0
+_WIPE = "\r\x1b[2K"  # a line cleared
 Update = Callable[[int, "int | None"], None]
 Showing = Callable[[str], AbstractContextManager["Update | None"]]
 
@@ -50,18 +51,19 @@ def working(words: str) -> Iterator[None]:
         return
     from threading import Lock, Timer
 
-    lock, state = Lock(), {"over": False, "said": False}
+    lock, over, said = Lock(), False, False
 
     def show() -> None:
+        nonlocal said
         with lock:
-            if not state["over"]:
-                state["said"] = True
-                os.write(2, f"{words} …".encode())
+            if not over:
+                said = True
+                sys.stderr.write(f"{words} …")
+                sys.stderr.flush()
 
     def wipe() -> None:
-        state["over"] = True
-        if state["said"]:
-            os.write(2, b"\r\x1b[2K")
+        if said:
+            os.write(2, _WIPE.encode())
 
     timer = Timer(DELAY_S, show)
     timer.daemon = True
@@ -72,7 +74,10 @@ def working(words: str) -> Iterator[None]:
     finally:
         timer.cancel()
         with lock:
-            wipe()
+            over = True
+        if said:
+            sys.stderr.write(_WIPE)
+            sys.stderr.flush()
 
 
 class _LateBar:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
+from importlib import import_module
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from memreplay.commands.shared.errors import CUT_OFF, attempt, name_of, say
@@ -25,6 +27,9 @@ def page_of_files(
 ) -> tuple[Made | None, int]:
     """The page, or None, and the exit code of what is wrong."""
     rules, asked = config.rules(), asked_words(reading, config)
+    # What makes pages is imported while files are read.
+    loading = Thread(target=_load)
+    loading.start()
     snapshots = []
     with several_progress(len(files)) as showing:
         # Each by itself: an error should name the file that it is of.
@@ -33,6 +38,9 @@ def page_of_files(
             if snap is None:
                 return None, exit_code
             snapshots.append(snap)
+
+    # Not waited for where a signal raises: it may wait for a lock of imports that this left taken.
+    loading.join()
 
     def work() -> Made:
         from memreplay.commands.view.find import compared_page, one_page
@@ -47,6 +55,11 @@ def page_of_files(
     if any(snap.truncation is not None for snap in snapshots):
         say(CUT_OFF)
     return made
+
+
+def _load() -> None:
+    with suppress(ImportError):  # said where it is imported next
+        import_module("memreplay.commands.view.find")
 
 
 def _read(file: str, reading: Reading, showing: Showing) -> Snapshot:

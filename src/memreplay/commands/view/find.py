@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from memreplay.analysis.selecting.selection import Selection
-from memreplay.commands.diff.find import diff_report
-from memreplay.commands.diff.text import diff_document
 from memreplay.commands.report.find import overview
 from memreplay.commands.report.text import report_document
 from memreplay.commands.view.names import short_name
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
     Made = tuple[Page, list[bytes]]
 
 # The numbers of JavaScript are exact up to here.
-MOST_EXACT = 2**53
+MOST_EXACT = 2**53 - 1
 # Of the columns of a snapshot: deflated, as a text of JavaScript has at most 2**29 letters, and
 # inflated, as browsers give no larger array.
 MOST_PACKED, MOST_BYTES = 300 << 20, 2 << 30
@@ -87,6 +85,9 @@ def compared_page(
     asked: tuple[str, ...] | None = None,
 ) -> Made:
     """The page of two, and what `memreplay diff` says of them. Raises LimitError."""
+    from memreplay.commands.diff.find import diff_report  # late: most pages are of one
+    from memreplay.commands.diff.text import diff_document
+
     both = [snapshot_data(snap, rules=rules, asked=asked) for snap in (base, new)]
     _check_room(both)
     diff: tuple[ReportBlock, ...]
@@ -127,11 +128,11 @@ def _check_exact(snap: Snapshot) -> None:
     for device in snap.devices:
         replay = snap.replay(device)
         highest = max(replay.measure(name).peak.bytes for name in MEASURES)
-        if highest >= MOST_EXACT:
+        if highest > MOST_EXACT:
             raise LimitError(
-                f"device {device} goes up to {size(highest)}, and a browser counts bytes exactly"
-                f" up to {size(MOST_EXACT)} only",
-                hint="memreplay peak has no such limit",
+                f"device {device} goes up to {highest:,} bytes, and browsers count exactly up to"
+                f" {MOST_EXACT:,} only",
+                hint="memreplay report has no such limit",
             )
 
 

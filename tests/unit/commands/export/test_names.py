@@ -36,6 +36,8 @@ MEANT = {
     "x.memory-timeline.json": "memory-timeline",
     "memory_timeline.json.gz": "memory-timeline",
     "x.raw.json.gz": "memory-timeline",
+    "page.html": "html",
+    "x.timeline.HTM": "html",
     "no_ending": "parquet",
     "run.1/": "parquet",
     "/dev/fd/63": "parquet",
@@ -65,16 +67,24 @@ def test_the_format_of_a_name(name: str, fmt: str) -> None:
         ("x.csv.gz", "csv", "tables are not written as gzip"),
         ("x.parquet", "csv", "means parquet, and --format says csv: end the name in .csv, or"),
         ("x.trace.json", "json", "means chrome, and --format says json: end the name in .json"),
-        ("mt.html", "memory-timeline", "memory-timeline is .timeline.json or .raw.json. For a pic"),
         (
-            "x.memory-timeline.html",
+            "mt.html",
+            "memory-timeline",
+            (
+                "mt.html: this ending means html, and --format says memory-timeline: end the name"
+                " in .timeline.json, or leave --format out"
+            ),
+        ),
+        ("mt.png", "memory-timeline", "memory-timeline is .timeline.json or .raw.json. For a pic"),
+        (
+            "x.memory-timeline.png",
             None,
             "memreplay timeline FILE --by category --format png -o OUT.png",
         ),
         (
             "x.svg",
             None,
-            "x.svg: export writes no pages or pictures; memreplay timeline FILE --format png",
+            "x.svg: export writes no pictures; memreplay timeline FILE --format png",
         ),
     ],
 )

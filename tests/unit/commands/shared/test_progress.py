@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+import time
 from collections.abc import Callable
 
 import pytest
@@ -166,3 +167,46 @@ def test_a_signal_leaves_the_terminal_as_it_was(monkeypatch: pytest.MonkeyPatch)
         undoings[0]()
     assert written == [(2, b"\r\x1b[2K\x1b[?25h")]
     assert undoings == []
+
+
+def test_work_without_a_measure_is_named_when_it_takes_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    terminal = make_terminal(monkeypatch)
+    monkeypatch.setattr(progress, "DELAY_S", 0.0)
+    with progress.working("making it"):
+        until = time.monotonic() + 10
+        while not terminal.getvalue() and time.monotonic() < until:
+            time.sleep(0.001)
+        assert terminal.getvalue() == "making it …"
+    assert terminal.getvalue() == "making it …\r\x1b[2K"
+
+
+def test_work_that_is_quick_or_fails_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = make_terminal(monkeypatch)
+
+    def fail() -> None:
+        with progress.working("making it"):
+            raise ValueError
+
+    with pytest.raises(ValueError):  # noqa: PT011 - it is this test's own
+        fail()
+    assert terminal.getvalue() == ""
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    monkeypatch.setattr("threading.Timer", lambda *_: pytest.fail("a thread for a pipe"))
+    with progress.working("making it"):
+        pass
+
+
+def test_a_signal_wipes_what_is_said_of_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = make_terminal(monkeypatch)
+    monkeypatch.setattr(progress, "DELAY_S", 0.0)
+    written: list[bytes] = []
+    monkeypatch.setattr(os, "write", lambda _, data: written.append(data))
+    with progress.working("making it"):
+        until = time.monotonic() + 10
+        while not terminal.getvalue() and time.monotonic() < until:
+            time.sleep(0.001)
+        for undo in ending._undoings:
+            undo()
+        assert written == [b"\r\x1b[2K"]

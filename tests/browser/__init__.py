@@ -1,0 +1,1 @@
+"""Opens pages in real browsers; ci/viewer gets these."""

@@ -1,0 +1,48 @@
+"""Snapshots whose every string is an attack on the page that shows it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.build import START_US, SnapshotBuilder
+
+# What each of them would do, if it ever became more than text.
+HIT = "globalThis.hit=1"
+NAMES = {
+    "image": f"<img src=x onerror={HIT}>",
+    "script": f"</script><script>{HIT}</script>",
+    "data": f"--></script></style></title><svg onload={HIT}>",
+    "attribute": f"\" autofocus onfocus={HIT} x=\"' autofocus onfocus='{HIT}",
+    "address": f"javascript:{HIT}",
+    "template": f"${{{HIT}}}{{{{constructor.constructor('{HIT}')()}}}}",
+    "entity": f"&lt;img src=x onerror={HIT}&gt;&#60;b&#62;",
+    "bidi": "\u202eabc\u2066def\u2069\u200f",
+    "controls": "a\x00b\x1b[31mc\x07\r\nd\u2028e\u2029f\ufeff",
+    "surrogate": "\ud800\udfff x",
+    "prototype": "__proto__",
+    "formula": '=HYPERLINK("http://example.com/","x")',
+    "shell": "'; touch hit; $(touch hit) `touch hit` \\",
+    "expression": "(a+)+$[",
+}
+LONG = f"<b onclick={HIT}>" + "x" * 100_000
+
+
+def snapshot(name: str) -> dict[str, Any]:
+    """One string in every place that has one."""
+    made = SnapshotBuilder(
+        devices=2, fx=True, compile_context=name, user_metadata=name, start_us=START_US
+    )
+    frames = [(name, name, 1), ("/" + name, f"/home/{name}/{name}.py", 2), (name, "m.py", 3)]
+    for k in range(6):
+        made.alloc(0x1000 * (k + 1), 1000 * (k + 1), frames=frames[k % 3 :], device=k % 2)
+    made.oom(1 << 30, frames=frames)
+    made.free(0x1000, 1000, frames=frames)
+    made.snapshot_event(100)
+    made.finish_segments()
+    made.annotation(name, "START", START_US + 1)
+    made.annotation(name, "END", START_US + 5)
+    made.annotation(f"ProfilerStep#1{name}", "START", START_US + 2)
+    made.annotation(f"ProfilerStep#1{name}", "END", START_US + 4)
+    made.settings(**{name: name})
+    made.top(name, name)
+    return made.build()

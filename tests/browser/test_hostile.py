@@ -1,0 +1,140 @@
+"""Whatever strings a snapshot has, they are text on its page: no script of theirs runs, none is markup."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+import memreplay as mr
+from memreplay.render.fit import clean
+from memreplay.snapshot.model import WAYS
+from tests import build
+from tests.browser.conftest import OpenPage
+from tests.browser.hostile import LONG, NAMES, snapshot
+from tests.browser.viewed import Viewed
+
+pytestmark = pytest.mark.browser
+
+TABS = ("holders", "flame", "list", "between", "allocator", "report")
+# Whatever a page of ours does not have.
+FOREIGN = """() => {
+  const own = 'html head meta title link style body main noscript script section header article aside'
+    + ' nav footer div span p h1 h2 h3 h4 ul ol li dl dt dd table caption colgroup col thead tbody tr'
+    + ' th td button label input select option fieldset legend output small strong b i em code pre'
+    + ' canvas svg g line path rect polyline polygon text title circle details summary kbd hr br';
+  const known = new Set(own.split(' '));
+  const found = [];
+  for (const one of document.querySelectorAll('*')) {
+    if (!known.has(one.localName)) found.push(`<${one.localName}>`);
+    for (const { name, value } of one.attributes) {
+      if (/^on/i.test(name)) found.push(`${one.localName} ${name}`);
+      if (/^(href|src|action|formaction|xlink:href)$/i.test(name) && !/^(data:|blob:|#)/.test(value))
+        found.push(`${one.localName} ${name}=${value}`);
+    }
+  }
+  if (document.querySelectorAll('script').length > 3) found.push('another script');
+  if (document.querySelectorAll('style').length > 1) found.push('another style');
+  if ('hit' in globalThis) found.push('a script ran');
+  return found;
+}"""
+MARKS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_are_text_everywhere(opened: OpenPage, name: str) -> None:
+    text = NAMES[name]
+    page = opened(snapshot(text))
+    walk(page, text)
+    # In some place at least it is to be read as it is.
+    page.set(tab="holders", by="function")
+    assert clean(text) in page.text("[role=tabpanel]").replace("\n", " ")
+
+
+def walk(page: Viewed, text: str) -> None:
+    """Through all that there is to see."""
+    for tab in TABS:
+        page.set(tab=tab, at=7, other=2)
+        for way in WAYS if tab in ("holders", "between") else ("stack",):
+            page.set(by=way, colour=way, pin=0)
+            check(page)
+    for search in (text, "[", ".*"):
+        page.set(search=search, tab="holders", pin=None)
+        check(page)
+        page.set(search="")
+    page.set(device=1)
+    check(page)
+    hover(page)
+    check(page)
+
+
+def hover(page: Viewed) -> None:
+    """Over the picture, the lanes, and whatever else shows names when it is pointed at."""
+    for selector in (".picture", ".lanes", "[role=tabpanel]"):
+        page.tab.evaluate(
+            """(selector) => {
+              const one = document.querySelector(selector);
+              if (!one) return;
+              const { left, top, width, height } = one.getBoundingClientRect();
+              const at = { clientX: left + width / 2, clientY: top + height / 2, bubbles: true };
+              for (const kind of ['pointermove', 'mousemove', 'mouseover'])
+                document.elementFromPoint(at.clientX, at.clientY)?.dispatchEvent(
+                  new PointerEvent(kind, at));
+            }""",
+            selector,
+        )
+        page.settle()
+
+
+def check(page: Viewed) -> None:
+    assert page.tab.evaluate(FOREIGN) == []
+    assert not set(MARKS) & set(page.text()), "text may turn round what is beside it"
+
+
+def test_the_longest_names(opened: OpenPage) -> None:
+    page = opened(snapshot(LONG))
+    for tab in TABS:
+        page.set(tab=tab, at=7, other=2)
+        check(page)
+        assert page.tab.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.parametrize("name", [one for one in NAMES if "\x00" not in NAMES[one]])
+def test_names_of_files(opened: OpenPage, tmp_path: Path, name: str) -> None:
+    text = NAMES[name].replace("/", "\u2215").encode("utf-8", "replace").decode()
+    path = tmp_path / f"{text}.pkl"
+    path.write_bytes(build.dump(snapshot("plain")))
+    page = opened(mr.open(path))
+    check(page)
+    assert clean(text) in page.text(".bar")
+    # The command line that is shown is one that a shell takes apart as it was meant.
+    for tab in TABS:
+        page.set(tab=tab)
+        if said := page.text("[role=tabpanel] [data-what=command]"):
+            assert clean(str(path)) in shlex.split(said), tab
+
+
+@pytest.mark.parametrize("name", ["image", "data", "attribute", "entity", "controls"])
+def test_pictures_that_are_saved(opened: OpenPage, tmp_path: Path, name: str) -> None:
+    text = NAMES[name].replace("/", "\u2215").replace("\x00", "")
+    path = tmp_path / f"{text}.pkl"
+    path.write_bytes(build.dump(snapshot(NAMES[name])))
+    page = opened(mr.open(path))
+    saved = tmp_path / "saved.svg"
+    with page.tab.page.expect_download() as download:  # type: ignore[attr-defined]
+        page.tab.page.get_by_title("Save the picture as SVG").first.click()  # type: ignore[attr-defined]
+    download.value.save_as(saved)
+    tree = ElementTree.parse(saved)
+    for one in tree.iter():
+        assert one.tag.rpartition("}")[2] in {
+            "svg",
+            "g",
+            "line",
+            "rect",
+            "text",
+            "image",
+            "path",
+        } | {"polyline"}
+        assert not [key for key in one.attrib if key.lower().startswith("on")]

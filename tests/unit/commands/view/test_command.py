@@ -1,0 +1,336 @@
+"""Tests of commands/view/command.py, and of what reads and writes for it."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+import memreplay as mr
+from memreplay.commands.app import app
+from memreplay.commands.view import find, writing
+from memreplay.render import units
+from tests import build
+from tests.build import SnapshotBuilder
+from tests.unit.commands.view.pages import columns, records
+
+CUT_OFF = "the snapshot is cut off: these are the numbers of its intact part"
+
+
+def snapshot(*sizes: int, device: int = 0) -> bytes:
+    builder = SnapshotBuilder(devices=device + 1)
+    for i, size in enumerate(sizes):
+        builder.alloc(0x1000 * (i + 1), size, device=device, frames=[(f"f{i}", "a/f.py", i)])
+    return build.dump(builder.build())
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder that commands run in."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "snap.pkl").write_bytes(snapshot(64, 128))
+    return tmp_path
+
+
+def ask(runner: CliRunner, *arguments: str, **more: Any) -> Result:
+    return runner.invoke(app, ["view", *arguments], **more)
+
+
+def said(page: str, *what: str) -> str:
+    """The one line about a page that was written."""
+    n_bytes = units.size(os.path.getsize(page))
+    return f"memreplay: wrote {page}: {', '.join((n_bytes, *what))}; open it in a browser\n"
+
+
+def left(folder: Path) -> list[str]:
+    return sorted(os.path.relpath(one, folder) for one in folder.rglob("*") if one.is_file())
+
+
+def test_one_file(runner: CliRunner, here: Path) -> None:
+    done = ask(runner, "snap.pkl")
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert done.stderr == said("snap.html", "2 allocations")
+    html = Path("snap.html").read_bytes()
+    page = records(html)
+    assert (page["schema"], page["kind"], page["title"]) == ("memreplay.page/1", "one", "snap.pkl")
+    (data,) = page["snapshots"]
+    assert (data["file"], data["devices"][0]["peaks"]["requested"]) == ("snap.pkl", 192)
+    assert [len(one) for one in columns(html)] == [data["bytes"]]
+    assert left(here) == ["snap.html", "snap.pkl"]
+
+
+def test_it_is_the_page_of_the_library_and_of_export(runner: CliRunner) -> None:
+    assert ask(runner, "snap.pkl").exit_code == 0
+    html = Path("snap.html").read_bytes()
+    assert mr.open("snap.pkl").view().html == html
+    done = runner.invoke(app, ["export", "snap.pkl", "-o", "page.html"])
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert done.stderr == said("page.html", "2 allocations")
+    assert Path("page.html").read_bytes() == html
+    done = runner.invoke(app, ["export", "snap.pkl", "--format", "html"])
+    assert (done.stdout_bytes, done.stderr) == (html, "")
+
+
+def test_what_is_there_is_not_overwritten(runner: CliRunner, here: Path) -> None:
+    Path("snap.html").write_text("mine")
+    done = ask(runner, "snap.pkl")
+    assert (done.exit_code, Path("snap.html").read_text()) == (2, "mine")
+    assert done.stderr == (
+        "memreplay: error: snap.html already exists; give --force to replace it\n"
+    )
+    assert ask(runner, "snap.pkl", "--force").exit_code == 0
+    assert records(Path("snap.html").read_bytes())["title"] == "snap.pkl"
+    assert left(here) == ["snap.html", "snap.pkl"]
+
+
+def test_the_snapshot_is_not_overwritten(runner: CliRunner, here: Path) -> None:
+    done = ask(runner, "snap.pkl", "-o", "snap.pkl", "--force")
+    assert done.exit_code == 2
+    assert "cannot write snap.pkl: it is the snapshot that is read" in done.stderr
+    assert mr.open("snap.pkl").devices == (0,)
+
+
+def test_a_page_is_whole_or_not_there(
+    runner: CliRunner, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: object) -> Any:
+        yield b"<!doctype html>"
+        raise OSError(28, "No space left on device")
+
+    Path("page.html").write_text("mine")
+    monkeypatch.setattr(writing, "page_html", failing)
+    done = ask(runner, "snap.pkl", "-o", "page.html", "--force")
+    assert done.exit_code == 2
+    assert "cannot write the output: no space left on device" in done.stderr
+    assert (left(here), Path("page.html").read_text()) == (["page.html", "snap.pkl"], "mine")
+
+
+def test_a_name_of_ones_own(runner: CliRunner) -> None:
+    Path("pages").mkdir()
+    done = ask(runner, "snap.pkl", "-o", "pages/a.html")
+    assert done.stderr == said("pages/a.html", "2 allocations")
+    done = ask(runner, "snap.pkl", "-o", "missing/a.html")
+    assert (done.exit_code, "there is no directory" in done.stderr) == (2, True)
+    assert ask(runner, "snap.pkl", "-o", "pages").exit_code == 2
+
+
+def test_standard_input_and_output(runner: CliRunner, here: Path) -> None:
+    done = ask(runner, "-", "-o", "-", input=gzip.compress(snapshot(64)))
+    assert (done.exit_code, done.stderr) == (0, "")
+    page = records(done.stdout_bytes)
+    assert page["snapshots"][0]["devices"][0]["peaks"]["requested"] == 64
+    assert left(here) == ["snap.pkl"]
+    done = ask(runner, "-", input=snapshot(64, 32))
+    assert done.stderr == said("snapshot.html", "2 allocations")
+
+
+def test_no_page_goes_to_a_terminal(runner: CliRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _: True, raising=False)
+    done = ask(runner, "snap.pkl", "-o", "-")
+    assert done.exit_code == 2
+    assert "stdout is a terminal" in done.stderr
+
+
+def test_two_are_compared(runner: CliRunner) -> None:
+    Path("new.pkl.gz").write_bytes(gzip.compress(snapshot(64, 512, 32)))
+    done = ask(runner, "snap.pkl", "new.pkl.gz")
+    assert (done.exit_code, done.stderr) == (0, said("snap-new.html", "5 allocations"))
+    page = records(Path("snap-new.html").read_bytes())
+    assert (page["kind"], page["title"]) == ("compare", "snap.pkl and new.pkl.gz")
+    assert [one["name"] for one in page["snapshots"]] == ["snap.pkl", "new.pkl.gz"]
+    assert [block["text"] for block in page["diff"] if block["kind"] == "heading"] == [
+        "snap.pkl  (base)",
+        "new.pkl.gz  (new)",
+        "device 0: peak 192 B -> 608 B requested, +416 B (+216.7%)",
+    ]
+
+
+@pytest.fixture
+def run(here: Path) -> Path:
+    """A folder of three ranks."""
+    folder = here / "run"
+    folder.mkdir()
+    for rank in (0, 2, 10):
+        (folder / f"rank{rank}.pkl").write_bytes(snapshot(*range(1, rank + 2)))
+    return folder
+
+
+def test_ranks(runner: CliRunner, run: Path) -> None:
+    done = ask(runner, "run/")
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert done.stderr == said("run.html", "3 ranks", "15 allocations")
+    html = Path("run.html").read_bytes()
+    page = records(html)
+    assert (page["kind"], page["title"], page["diff"]) == ("ranks", "run", None)
+    assert [(one["name"], one["file"], one["report"]) for one in page["snapshots"]] == [
+        (f"rank {rank}", f"run/rank{rank}.pkl", None) for rank in (0, 2, 10)
+    ]
+    assert [len(one) for one in columns(html)] == [one["bytes"] for one in page["snapshots"]]
+
+
+def test_ranks_that_cannot_be_read_are_left_out(runner: CliRunner, run: Path) -> None:
+    (run / "rank2.pkl").write_bytes(snapshot(64)[:-100])
+    (run / "rank3.pkl").write_bytes(b"nothing")
+    (run / "other.pkl").write_bytes(snapshot(64))
+    done = ask(runner, "run")
+    assert done.exit_code == 4
+    lines = done.stderr.splitlines()
+    assert lines[0].startswith("memreplay: error: run/rank2.pkl: ")
+    assert lines[1].startswith("memreplay: error: run/rank3.pkl: ")
+    assert lines[2] == (
+        "memreplay: run/other.pkl is left out: it has no rank in its name, and others have"
+    )
+    assert f"{lines[3]}\n" == said("run.html", "2 ranks", "12 allocations")
+    done = ask(runner, "run", "--force", "--salvage")
+    assert done.exit_code == 3
+    assert f"memreplay: rank 2: {CUT_OFF}\n" in done.stderr
+
+
+def test_no_rank_can_be_read(runner: CliRunner, run: Path) -> None:
+    for file in run.iterdir():
+        file.write_bytes(b"nothing")
+    done = ask(runner, "run")
+    assert (done.exit_code, done.stderr.count("\n")) == (3, 3)
+    assert not Path("run.html").exists()
+
+
+def test_a_folder_of_tables_is_one_snapshot(runner: CliRunner) -> None:
+    pytest.importorskip("pyarrow")
+    assert runner.invoke(app, ["export", "snap.pkl", "-o", "tables/"]).exit_code == 0
+    done = ask(runner, "tables/")
+    assert done.stderr == said("tables.html", "2 allocations")
+    assert records(Path("tables.html").read_bytes())["kind"] == "one"
+
+
+@pytest.mark.parametrize(
+    "arguments, exit_code, words",
+    [
+        ((), 2, "Missing argument 'FILE [FILE2]'"),
+        (("a.pkl", "b.pkl", "c.pkl"), 2, "name one file, two to compare, or the folder in which"),
+        (("-", "-"), 2, "standard input is one snapshot: name the other one's file"),
+        (("snap.pkl", "-o", "-", "--open"), 2, "--open opens a file, and -o - writes none"),
+        (("none.pkl",), 3, "none.pkl: there is no such file"),
+        (("snap.pkl", "none.pkl"), 3, "none.pkl: there is no such file"),
+        (("empty",), 2, "empty: no snapshot in this folder: no name ends in .pkl, .pickle or"),
+        (("loose",), 2, "loose: no rank in the name a.pkl: name files as rank0.pkl"),
+        (("snap.pkl", "loose"), 2, "loose is a folder, and is shown by itself; memreplay diff"),
+        (("cut.pkl",), 4, "cut.pkl: "),
+        (("snap.pkl", "cut.pkl"), 4, "cut.pkl: "),
+        (("other.pkl",), 3, "other.pkl: "),
+        (("large.pkl",), 3, "large.pkl: device 0 goes up to 18,014,398,509,481,984 bytes"),
+        (("snap.pkl", "large.pkl"), 3, "snap.pkl, large.pkl: device 0 goes up to 18,014,398"),
+        (("snap.pkl", "--device", "4"), 2, "no device 4"),
+        (("snap.pkl", "--from", "9"), 2, "no events in --from 9"),
+    ],
+)
+def test_what_cannot_be(
+    arguments: tuple[str, ...], exit_code: int, words: str, runner: CliRunner, here: Path
+) -> None:
+    (here / "empty").mkdir()
+    (here / "loose").mkdir()
+    (here / "loose" / "a.pkl").write_bytes(snapshot(64))
+    (here / "cut.pkl").write_bytes(snapshot(64)[:-100])
+    (here / "other.pkl").write_bytes(b"nothing")
+    (here / "large.pkl").write_bytes(snapshot(2**54))
+    there = left(here)
+    done = ask(runner, *arguments)
+    assert (done.exit_code, done.stdout) == (exit_code, "")
+    assert words in done.stderr
+    assert left(here) == there
+
+
+def test_more_than_a_browser_opens(runner: CliRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(find, "MOST_BYTES", 10)
+    done = ask(runner, "snap.pkl")
+    assert (done.exit_code, Path("snap.html").exists()) == (3, False)
+    assert done.stderr.startswith("memreplay: error: snap.pkl: a page of it has ")
+    assert done.stderr.endswith("; make a page of a part of it, with --from and --to\n")
+
+
+def test_what_is_cut_off_is_salvaged(runner: CliRunner) -> None:
+    Path("cut.pkl").write_bytes(snapshot(64, 128, 256)[:-200])
+    done = ask(runner, "cut.pkl", "--salvage")
+    assert done.exit_code == 0
+    assert done.stderr.startswith(f"memreplay: {CUT_OFF}\nmemreplay: wrote cut.html: ")
+    (data,) = records(Path("cut.html").read_bytes())["snapshots"]
+    assert data["options"] == ["--salvage"]
+    assert data["notes"]
+
+
+def test_a_part_and_a_configuration(runner: CliRunner) -> None:
+    Path("rules.toml").write_text(
+        'category_defaults = false\n[[category]]\nname = "all mine"\nframes = "f1"\n'
+    )
+    part = ["--from", "1", "--to", "2", "--config", "rules.toml", "--project", "a"]
+    assert ask(runner, "snap.pkl", *part).exit_code == 0
+    (data,) = records(Path("snap.html").read_bytes())["snapshots"]
+    (device,) = data["devices"]
+    assert (device["first_event"], device["events"]) == (1, 1)
+    assert data["options"] == part
+    assert "all mine" in data["texts"]
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_it_is_opened(there: bool, runner: CliRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+
+    def browse(url: str) -> bool:
+        opened.append(url)
+        return True
+
+    monkeypatch.setattr("webbrowser.open", browse)
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    monkeypatch.delenv("BROWSER", raising=False)
+    monkeypatch.setenv("DISPLAY", ":0" if there else "")
+    done = ask(runner, "snap.pkl", "--open")
+    assert done.exit_code == 0
+    assert done.stderr.startswith(said("snap.html", "2 allocations"))
+    assert opened == ([Path("snap.html").absolute().as_uri()] if there else [])
+    assert ("scp" in done.stderr) is not there
+
+
+def test_names_that_would_leave_the_line_or_the_page(runner: CliRunner, here: Path) -> None:
+    name = "a\x1b[31m</title><script>x"
+    Path(f"{name}.pkl".replace("/", "")).write_bytes(snapshot(64))
+    done = ask(runner, f"{name}.pkl".replace("/", ""))
+    assert done.exit_code == 0
+    assert "\x1b" not in done.stderr
+    (page,) = here.glob("*.html")
+    assert page.read_bytes().count(b"<script") == 3
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        (("--measure", "held"), "--measure is for perfetto"),
+        (("--pool", "default"), "--pool is for perfetto"),
+        (("--tables", "usage"), "--tables is for parquet"),
+        (("--at", "end"), "--at is for perfetto"),
+        (("snap.pkl",), "html holds one snapshot: memreplay view compares two"),
+    ],
+)
+def test_what_export_cannot_put_into_a_page(
+    options: tuple[str, ...], words: str, runner: CliRunner, here: Path
+) -> None:
+    done = runner.invoke(app, ["export", "snap.pkl", "-o", "page.html", *options])
+    assert (done.exit_code, words in done.stderr) == (2, True), done.stderr
+    assert left(here) == ["snap.pkl"]
+
+
+@pytest.mark.parametrize(
+    "output, words",
+    [
+        ("page.html.gz", "a browser opens no page that is compressed; end it in .html"),
+        ("pages/", "pages/ is a folder: html is one file"),
+        ("missing/x.html", "there is no directory"),
+    ],
+)
+def test_where_export_can_put_no_page(output: str, words: str, runner: CliRunner) -> None:
+    done = runner.invoke(app, ["export", "snap.pkl", "--format", "html", "-o", output])
+    assert (done.exit_code, words in done.stderr) == (2, True), done.stderr

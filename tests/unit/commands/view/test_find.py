@@ -1,0 +1,156 @@
+"""Tests of commands/view/find.py: what is on a page is what the commands say."""
+
+from __future__ import annotations
+
+import pytest
+
+import memreplay as mr
+from memreplay.commands.diff.text import diff_document
+from memreplay.commands.report.text import report_document
+from memreplay.commands.view import find
+from memreplay.commands.view.find import compared_page, one_page, ranks_page, snapshot_data, view
+from memreplay.errors import LimitError
+from memreplay.render.blocks import HeadingBlock, NoteBlock, blocks_of
+from memreplay.snapshot.model import MEASURES
+from tests import build
+from tests.build import SnapshotBuilder
+from tests.conftest import ROOT
+from tests.unit.commands.view.pages import columns, records
+
+EXAMPLE = ROOT / "examples/transformer_step.pkl.gz"
+
+
+def snapshot(sizes: list[int], device: int = 0) -> mr.Snapshot:
+    builder = SnapshotBuilder(devices=device + 1)
+    for i, size in enumerate(sizes):
+        builder.alloc(0x1000 * (i + 1), size, device=device, frames=[("f", "a/f.py", i)])
+    return mr.open(build.dump(builder.build()))
+
+
+def test_one() -> None:
+    snap = mr.open(EXAMPLE)
+    page, (data,) = one_page(snap)
+    (said,) = page.snapshots
+    assert (page.kind, page.title, page.diff) == ("one", EXAMPLE.name, None)
+    assert (said.name, said.file) == (EXAMPLE.name, str(EXAMPLE))
+    assert said.report == blocks_of(report_document(mr.report(snap, fold=True)))
+    assert said.devices[0].peaks == {
+        name: snap.replay().measure(name).peak.bytes for name in MEASURES
+    }
+    assert data
+
+
+def test_rules_of_ones_own_are_in_the_report_and_in_the_groups() -> None:
+    snap = snapshot([64, 32])
+    rules = (mr.Rule("my own", frames="f"),)
+    page, _ = one_page(snap, rules)
+    (said,) = page.snapshots
+    assert said.report == blocks_of(report_document(mr.report(snap, fold=True, rules=rules)))
+    assert said.report != one_page(snap)[0].snapshots[0].report
+    (groups,) = (one for one in said.devices[0].groups if one.way == "category")
+    assert "my own" in {said.texts[line[0]] for line in groups.lines}
+
+
+def test_two() -> None:
+    base, new = snapshot([64, 32]), snapshot([64, 128])
+    page, both = compared_page(base, new)
+    assert page.kind == "compare"
+    assert page.title == "<bytes> and <bytes>"
+    assert page.diff == blocks_of(diff_document(mr.diff(base, new)))
+    assert [one.report for one in page.snapshots] == [
+        blocks_of(report_document(mr.report(one, fold=True))) for one in (base, new)
+    ]
+    assert len(both) == 2
+
+
+def test_two_that_have_no_device_in_common() -> None:
+    base, new = snapshot([64]), snapshot([64], device=1)
+    page, _ = compared_page(base, new)
+    # One of each is compared, whatever its number.
+    assert page.diff is not None
+    assert isinstance(page.diff[0], HeadingBlock)
+    empty = mr.open(build.dump(SnapshotBuilder().build()))
+    assert compared_page(base, empty)[0].diff is not None
+
+
+def test_two_that_cannot_be_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    def cannot(*_: object) -> None:
+        raise mr.UsageError("the two\x07 differ")
+
+    monkeypatch.setattr("memreplay.commands.diff.find.diff_report", cannot)
+    page, _ = compared_page(snapshot([64]), snapshot([32]))
+    assert page.diff == (NoteBlock("the two\\x07 differ", warning=True),)
+
+
+def test_ranks() -> None:
+    ranks = {
+        rank: snapshot_data(snapshot([64 + rank]), f"rank {rank}", report=False) for rank in (0, 7)
+    }
+    page, both = ranks_page("runs/a/", ranks)
+    assert (page.kind, page.title, page.diff) == ("ranks", "a", None)
+    assert [(one.name, one.report) for one in page.snapshots] == [
+        ("rank 0", None),
+        ("rank 7", None),
+    ]
+    assert both == [data for _, data in ranks.values()]
+
+
+def test_an_empty_snapshot_has_a_page() -> None:
+    page, (data,) = one_page(mr.open(build.dump(SnapshotBuilder(devices=0).build())))
+    assert page.snapshots[0].devices == ()
+    assert page.snapshots[0].report is not None
+    assert len(data) < 100
+
+
+def test_more_than_a_browser_can_count() -> None:
+    most = 2**53
+    one_page(snapshot([most - 512]))
+    with pytest.raises(LimitError) as error:
+        one_page(snapshot([most - 512, 1]))
+    assert str(error.value) == (
+        "device 0 goes up to 9,007,199,254,740,992 bytes, and browsers count exactly up to"
+        " 9,007,199,254,740,991 only; memreplay report has no such limit"
+    )
+    with pytest.raises(LimitError):
+        snapshot([2**54]).view()
+
+
+def test_more_than_a_browser_opens(monkeypatch: pytest.MonkeyPatch) -> None:
+    small, (data,) = one_page(snapshot([64]))
+    n_bytes = small.snapshots[0].bytes
+    for name, most in (("MOST_PACKED", len(data)), ("MOST_BYTES", n_bytes)):
+        with monkeypatch.context() as patch:
+            patch.setattr(find, name, most)
+            one_page(snapshot([64]))
+            patch.setattr(find, name, most - 1)
+            with pytest.raises(LimitError) as error:
+                one_page(snapshot([64]))
+            assert "--from and --to" in str(error.value)
+    both = [(small.snapshots[0], data)] * 2
+    monkeypatch.setattr(find, "MOST_IN_ALL", 2 * n_bytes)
+    ranks_page("run", dict(enumerate(both)))
+    monkeypatch.setattr(find, "MOST_IN_ALL", 2 * n_bytes - 1)
+    with pytest.raises(LimitError):
+        ranks_page("run", dict(enumerate(both)))
+    with pytest.raises(LimitError):
+        compared_page(snapshot([64]), snapshot([64]))
+
+
+def test_the_page_of_a_notebook_is_that_of_the_command() -> None:
+    base, new = snapshot([64, 32]), snapshot([64, 128])
+    found = base.view()
+    assert found.html == view(base).html == mr.view(base).html
+    assert (found.title, found.height) == ("<bytes>", 720)
+    assert records(found.html)["kind"] == "one"
+    both = base.view(new, height=400)
+    assert both.html == view(base, new).html
+    assert (records(both.html)["kind"], both.height) == ("compare", 400)
+    assert len(columns(both.html)) == 2
+
+
+def test_whose_code_is_the_users_is_said_with_the_commands() -> None:
+    data = build.dump(SnapshotBuilder().alloc(0x1000, 64, frames=[("f", "a/f.py", 1)]).build())
+    page, _ = one_page(mr.open(data, project=("a",), stop=1))
+    assert page.snapshots[0].options == ("--to", "1", "--project", "a")
+    page, _ = one_page(mr.open(data, project=("a",)), asked=("--no-config",))
+    assert page.snapshots[0].options == ("--no-config",)

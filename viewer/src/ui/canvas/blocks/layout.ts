@@ -1,0 +1,239 @@
+// Segments in rows, grouped by pool and stream; one that is too large for a row goes on in the next.
+
+import type { MapBlock, MapSegment } from '../../../protocol.js';
+
+export type BlockSort = 'size' | 'free' | 'address';
+/** `size`: as wide as they are large; `same`: all as wide as the page. */
+export type BlockScale = 'size' | 'same';
+
+export interface BlockGroup {
+  readonly pool: string | null;
+  readonly stream: string | null;
+  /** Places in the map's list, in the order in which they are shown. */
+  readonly segments: readonly number[];
+  readonly reserved: number;
+  readonly active: number;
+  readonly free: number;
+  readonly largestFree: number;
+}
+
+/** A row: a heading (`segment` is -1), or a part of a segment. */
+export interface BlockRows {
+  readonly group: Int32Array;
+  readonly segment: Int32Array;
+  /** The first byte of the segment that the row shows, and how many it does. */
+  readonly offset: Float64Array;
+  readonly bytes: Float64Array;
+  /** CSS pixels from the top, and at the end the bottom of the last. */
+  readonly top: Float64Array;
+}
+
+export interface BlockLayout {
+  readonly segments: readonly MapSegment[];
+  readonly groups: readonly BlockGroup[];
+  readonly rows: BlockRows;
+  /** How many bytes a whole row has; 0 where each row has its own. */
+  readonly rowBytes: number;
+  /** Of each segment its first row. */
+  readonly firstRow: Int32Array;
+}
+
+/** CSS pixels. */
+export const HEADING = 30;
+export const SEGMENT = 20;
+/** Parts of one segment stand closer. */
+export const PART = 17;
+/** A segment has so many rows at most, by the scale that is chosen when none is said. */
+const MOST_PARTS = 32;
+/** A segment can be seen well if a row has at most so many of it. */
+const SEEN = 16;
+/** The smallest segment that the allocator makes. */
+const LEAST_ROW = 2 ** 21;
+
+/** Groups by pool and stream, the largest first; in them segments in order. */
+export function groupsOf(segments: readonly MapSegment[], sort: BlockSort): BlockGroup[] {
+  const found = new Map<string, number[]>();
+  segments.forEach(({ pool, stream }, i) => {
+    const key = JSON.stringify([pool, stream]);
+    const known = found.get(key);
+    if (known) known.push(i);
+    else found.set(key, [i]);
+  });
+  const orders = sortKeys(segments, sort);
+  const groups = [...found.values()].map((members): BlockGroup => {
+    let [reserved, active, largestFree] = [0, 0, 0];
+    for (const one of members) {
+      const segment = segments[one]!;
+      reserved += segment.size;
+      active += segment.active;
+      largestFree = Math.max(largestFree, segment.largestFree);
+    }
+    members.sort((one, other) => orders[other]! - orders[one]! || one - other);
+    const { pool, stream } = segments[members[0]!]!;
+    return {
+      pool,
+      stream,
+      segments: members,
+      reserved,
+      active,
+      free: reserved - active,
+      largestFree,
+    };
+  });
+  return groups.sort((one, other) => other.reserved - one.reserved);
+}
+
+/** The larger, the earlier. */
+function sortKeys(segments: readonly MapSegment[], sort: BlockSort): Float64Array {
+  if (sort !== 'address') {
+    return Float64Array.from(segments, ({ size, active }) =>
+      sort === 'size' ? size : size - active,
+    );
+  }
+  // Addresses are up to 64 bits wide, which numbers are not.
+  const addresses = segments.map(({ address }) => addressOf(address));
+  const order = addresses.map((_, i) => i);
+  order.sort((one, other) => (addresses[one]! < addresses[other]! ? -1 : 1));
+  const keys = new Float64Array(segments.length);
+  order.forEach((one, place) => {
+    keys[one] = -place;
+  });
+  return keys;
+}
+
+function addressOf(text: string): bigint {
+  try {
+    return BigInt(text);
+  } catch {
+    return 0n;
+  }
+}
+
+/** How many bytes a row has where segments are as wide as they are large: those of the largest, unless
+ * most segments could hardly be seen then; so many, in that case, that it takes not too many rows. */
+export function rowBytesOf(segments: readonly MapSegment[]): number {
+  const sizes = Float64Array.from(segments, ({ size }) => size).sort();
+  if (sizes.length === 0) return LEAST_ROW;
+  const common = sizes[Math.ceil((sizes.length - 1) * 0.9)]!;
+  const largest = sizes[sizes.length - 1]!;
+  if (largest <= SEEN * common) return largest;
+  return 2 ** Math.ceil(Math.log2(Math.max(common, largest / MOST_PARTS, LEAST_ROW)));
+}
+
+export function blocksLaid(
+  segments: readonly MapSegment[],
+  options: { readonly sort: BlockSort; readonly scale: BlockScale; readonly rowBytes?: number },
+): BlockLayout {
+  const groups = groupsOf(segments, options.sort);
+  const said = options.rowBytes ?? rowBytesOf(segments);
+  const rowBytes = options.scale === 'same' ? 0 : Math.max(said, largestOf(segments) / 4096);
+  const firstRow = new Int32Array(segments.length);
+  let count = groups.length;
+  for (const { size } of segments) count += partsOf(size, rowBytes);
+  const rows: BlockRows = {
+    group: new Int32Array(count),
+    segment: new Int32Array(count),
+    offset: new Float64Array(count),
+    bytes: new Float64Array(count),
+    top: new Float64Array(count + 1),
+  };
+  let row = 0;
+  let top = 0;
+  const push = (group: number, segment: number, offset: number, bytes: number, high: number) => {
+    rows.group[row] = group;
+    rows.segment[row] = segment;
+    rows.offset[row] = offset;
+    rows.bytes[row] = bytes;
+    rows.top[row] = top;
+    top += high;
+    row++;
+  };
+  groups.forEach((group, g) => {
+    push(g, -1, 0, 0, HEADING);
+    for (const one of group.segments) {
+      const { size } = segments[one]!;
+      const parts = partsOf(size, rowBytes);
+      firstRow[one] = row;
+      for (let part = 0; part < parts; part++) {
+        const offset = part * rowBytes;
+        const bytes = parts === 1 ? size : Math.min(rowBytes, size - offset);
+        push(g, one, offset, bytes, part + 1 < parts ? PART : SEGMENT);
+      }
+    }
+  });
+  rows.top[count] = top;
+  return { segments, groups, rows, rowBytes, firstRow };
+}
+
+function largestOf(segments: readonly MapSegment[]): number {
+  let largest = 0;
+  for (const { size } of segments) largest = Math.max(largest, size);
+  return largest;
+}
+
+function partsOf(size: number, rowBytes: number): number {
+  return rowBytes > 0 ? Math.max(1, Math.ceil(size / rowBytes)) : 1;
+}
+
+/** The row at a height; -1 outside. */
+export function rowAt({ rows }: BlockLayout, y: number): number {
+  const { top } = rows;
+  if (y < 0 || y >= top[top.length - 1]!) return -1;
+  let low = 0;
+  let high = top.length - 1;
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (top[middle]! <= y) low = middle;
+    else high = middle - 1;
+  }
+  return low;
+}
+
+/** What stands at some bytes of a segment: a block, or a hole between blocks. */
+export interface Piece {
+  /** Its place in the segment's blocks; -1 for a hole. */
+  readonly block: number;
+  readonly offset: number;
+  readonly size: number;
+}
+
+const inOrder = new WeakMap<MapSegment, readonly MapBlock[]>();
+
+/** A segment's blocks by their addresses. */
+export function blocksOf(segment: MapSegment): readonly MapBlock[] {
+  const known = inOrder.get(segment);
+  if (known) return known;
+  const { blocks } = segment;
+  const sorted = blocks.every((one, i) => i === 0 || blocks[i - 1]!.offset <= one.offset)
+    ? blocks
+    : [...blocks].sort((one, other) => one.offset - other.offset);
+  inOrder.set(segment, sorted);
+  return sorted;
+}
+
+/** The place of the first block that ends behind an offset. */
+export function firstBlock(blocks: readonly MapBlock[], offset: number): number {
+  let low = 0;
+  let high = blocks.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    const { offset: at, size } = blocks[middle]!;
+    if (at + size > offset) high = middle;
+    else low = middle + 1;
+  }
+  return low;
+}
+
+/** The piece that an offset of a segment is in; null outside of it. */
+export function pieceAt(segment: MapSegment, offset: number): Piece | null {
+  if (offset < 0 || offset >= segment.size) return null;
+  const blocks = blocksOf(segment);
+  const next = firstBlock(blocks, offset);
+  const found = blocks[next];
+  if (found && found.offset <= offset) {
+    return { block: next, offset: found.offset, size: found.size };
+  }
+  const before = blocks[next - 1];
+  const start = before ? before.offset + before.size : 0;
+  return { block: -1, offset: start, size: (found?.offset ?? segment.size) - start };
+}

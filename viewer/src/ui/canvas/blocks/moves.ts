@@ -1,0 +1,58 @@
+// From block to block of a map by keys.
+
+import { type BlockLayout, blocksOf, type Piece, pieceAt } from './layout.js';
+import type { Spot } from './paint.js';
+
+export type BlockMove = 'next' | 'previous' | 'down' | 'up';
+
+/** The segments in the order in which they are shown. */
+export function shownOrder({ groups }: BlockLayout): number[] {
+  return groups.flatMap(({ segments }) => segments);
+}
+
+export function pieceOf({ segments }: BlockLayout, { segment, offset }: Spot): Piece | null {
+  const found = segments[segment];
+  return found ? pieceAt(found, offset) : null;
+}
+
+/** Where a key leads: to the next piece of the segment, or to the segment beside it at about the same
+ * place. The same spot where there is none. */
+export function movedSpot(
+  layout: BlockLayout,
+  order: readonly number[],
+  spot: Spot,
+  move: BlockMove,
+): Spot {
+  const piece = pieceOf(layout, spot);
+  const segment = layout.segments[spot.segment];
+  if (!piece || !segment) return spot;
+  if (move === 'next') {
+    const offset = piece.offset + piece.size;
+    return offset < segment.size ? { segment: spot.segment, offset } : spot;
+  }
+  if (move === 'previous') {
+    return piece.offset > 0 ? { segment: spot.segment, offset: piece.offset - 1 } : spot;
+  }
+  const { rowBytes } = layout;
+  // A segment of several rows is gone through row by row.
+  const further = spot.offset + (move === 'down' ? rowBytes : -rowBytes);
+  if (rowBytes > 0 && further >= 0 && further < segment.size) {
+    return { segment: spot.segment, offset: further };
+  }
+  const beside = order[order.indexOf(spot.segment) + (move === 'down' ? 1 : -1)];
+  if (beside === undefined) return spot;
+  const { size } = layout.segments[beside]!;
+  const column =
+    rowBytes > 0 ? spot.offset % rowBytes : Math.floor((spot.offset / segment.size) * size);
+  const lastRow = rowBytes > 0 && move === 'up' ? Math.floor((size - 1) / rowBytes) * rowBytes : 0;
+  return { segment: beside, offset: Math.min(lastRow + column, size - 1) };
+}
+
+/** Where an allocation's block is. */
+export function spotOf({ segments }: BlockLayout, id: number): Spot | null {
+  for (let segment = 0; segment < segments.length; segment++) {
+    const block = blocksOf(segments[segment]!).find((one) => one.id === id);
+    if (block) return { segment, offset: block.offset };
+  }
+  return null;
+}

@@ -1,0 +1,102 @@
+// A canvas in a component: as large as its frame at the screen's resolution, drawn anew once a frame.
+
+import type { RefObject } from 'preact';
+import { useCallback, useLayoutEffect, useRef } from 'preact/hooks';
+import { type Theme, themeAt, whenThemeChanges } from './theme.js';
+
+/** What is drawn on. All coordinates are device pixels, so that edges are sharp. */
+export interface Surface {
+  readonly pen: CanvasRenderingContext2D;
+  /** Of the canvas, in device pixels. */
+  readonly width: number;
+  readonly height: number;
+  /** Device pixels in a CSS pixel. */
+  readonly ratio: number;
+  readonly theme: Theme;
+}
+
+export interface Drawn {
+  /** The element that is as large as what is seen: it may scroll. */
+  readonly frame: RefObject<HTMLDivElement | null>;
+  readonly canvas: RefObject<HTMLCanvasElement | null>;
+  /** Draws anew in the next frame, once however often it is asked. */
+  readonly redraw: () => void;
+}
+
+/** Draws after each render, and when the size, the resolution or the theme change. */
+export function useCanvas(draw: (surface: Surface) => void): Drawn {
+  const frame = useRef<HTMLDivElement>(null);
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const latest = useRef(draw);
+  const waiting = useRef(0);
+  latest.current = draw;
+
+  const redraw = useCallback(() => {
+    if (waiting.current) return;
+    waiting.current = requestAnimationFrame(() => {
+      waiting.current = 0;
+      if (frame.current && canvas.current) drawOn(frame.current, canvas.current, latest.current);
+    });
+  }, []);
+
+  useLayoutEffect(redraw);
+  useLayoutEffect(() => {
+    const sizes = new ResizeObserver(redraw);
+    sizes.observe(frame.current!);
+    const endTheme = whenThemeChanges(redraw);
+    const endRatio = whenRatioChanges(redraw);
+    return () => {
+      sizes.disconnect();
+      endTheme();
+      endRatio();
+      cancelAnimationFrame(waiting.current);
+      waiting.current = 0;
+    };
+  }, [redraw]);
+  return { frame, canvas, redraw };
+}
+
+function drawOn(
+  frame: HTMLDivElement,
+  canvas: HTMLCanvasElement,
+  draw: (surface: Surface) => void,
+): void {
+  const ratio = devicePixelRatio || 1;
+  const width = Math.round(frame.clientWidth * ratio);
+  const height = Math.round(frame.clientHeight * ratio);
+  if (canvas.width !== width || canvas.height !== height) {
+    canvas.width = width;
+    canvas.height = height;
+  }
+  // Whole device pixels in CSS pixels: nothing is drawn over.
+  const style = canvas.style;
+  const wide = `${width / ratio}px`;
+  const high = `${height / ratio}px`;
+  if (style.width !== wide) style.width = wide;
+  if (style.height !== high) style.height = high;
+  const pen = canvas.getContext('2d');
+  if (!pen || width === 0 || height === 0) return;
+  pen.setTransform(1, 0, 0, 1, 0, 0);
+  pen.globalAlpha = 1;
+  const theme = themeAt(canvas);
+  pen.clearRect(0, 0, width, height);
+  draw({ pen, width, height, ratio, theme });
+}
+
+/** Calls when the window comes onto a screen of another resolution, or is zoomed. */
+function whenRatioChanges(call: () => void): () => void {
+  let query: MediaQueryList | null = null;
+  const changed = () => {
+    query?.removeEventListener('change', changed);
+    query = matchMedia(`(resolution: ${devicePixelRatio}dppx)`);
+    query.addEventListener('change', changed);
+    call();
+  };
+  changed();
+  return () => query?.removeEventListener('change', changed);
+}
+
+/** The font of so many CSS pixels. */
+export function fontOf(surface: Surface, pixels: number, weight = 400): string {
+  return `${weight} ${pixels * surface.ratio}px ${surface.theme.font}`;
+}
