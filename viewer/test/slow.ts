@@ -117,3 +117,29 @@ export function colours(
     return high < 3 ? found : found.map((c) => Math.floor((4 * c + 2) / 5));
   });
 }
+
+/** The group of an allocation by one way of the world. */
+export function group(world: World, way: string, measure: LifeMeasure, id: number): number {
+  const one = world.lives[id]!;
+  const said = world.groups.find((rows) => rows.way === way)!;
+  if (said.ofStacks) return said.ofStacks[one.stack]!;
+  if (said.ofLives) return said.ofLives[id]!;
+  const bytes = bytesOf(one, measure);
+  return bytes ? bytes.toString(2).length : 0;
+}
+
+/** The ways in which a frame is written, of which a pattern may be found in one. */
+export function written(world: World, frame: number): string[] {
+  const [name, file, line] = world.frames[frame]!;
+  const [function_, path] = [world.texts[name]!, world.texts[file]!];
+  const found = [`${path}:${function_}`, `${function_} ${path}`];
+  if (function_.startsWith('at::_ops::add::')) found.push('aten::add');
+  if (line) found.push(`${path}:${line}`, `${function_} ${path}:${line}`);
+  return found;
+}
+
+/** Whether an allocation's stack has a frame in which a pattern is found. */
+export function met(world: World, pattern: RegExp, id: number): boolean {
+  const stack = world.stacks[world.lives[id]!.stack];
+  return !!stack?.frames.some((frame) => written(world, frame).some((text) => pattern.test(text)));
+}

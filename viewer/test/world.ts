@@ -96,7 +96,7 @@ export function world(seed: number, events: number): World {
     'a.py',
     'lib/b.py',
     '',
-    'c++ (x)',
+    'op()(x)',
   ];
   const frames = Array.from(
     { length: 1 + next(12) },
