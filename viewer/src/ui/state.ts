@@ -70,6 +70,8 @@ const CHOICES: { readonly [K in keyof State]?: readonly string[] } = {
   frames: ['code', 'all'],
 };
 const NUMBERS = new Set(['snapshot', 'device', 'from', 'to', 'at', 'other', 'pin', 'group']);
+/** Only these lie anywhere on the axis; all others count something. */
+const PLACES = new Set(['from', 'to']);
 
 /** The state that an address' fragment says; what it does not say, or wrongly, is as at the start. */
 export function fromFragment(fragment: string): State {
@@ -79,7 +81,8 @@ export function fromFragment(fragment: string): State {
     const choices = CHOICES[key as keyof State];
     if (NUMBERS.has(key)) {
       const number = Number(value);
-      if (value !== '' && Number.isFinite(number)) found[key] = number;
+      const fits = PLACES.has(key) ? Number.isFinite(number) : Number.isSafeInteger(number);
+      if (value !== '' && fits) found[key] = number;
     } else if (!choices || choices.includes(value)) found[key] = value;
   }
   return found as unknown as State;

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec.structs import replace
 
+from memreplay.engine.query._recurring import rows_back
 from memreplay.errors import LimitError
 from memreplay.snapshot.record import Record
 
@@ -27,9 +28,10 @@ if TYPE_CHECKING:
 
 MOST = 2**53 - 1  # a larger number may be another one to a script
 _PART = 1 << 15  # numbers
-# A higher level takes twice as long for a tenth less: nobody waits for it where there is little.
-LEVEL, LEVEL_OF_LITTLE = 5, 9
-LITTLE = 100_000  # events
+# A higher level takes longer for little less: nobody waits for it where there is not much, and
+# everybody where there is.
+LEVELS = ((100_000, 9), (1_000_000, 5))  # up to so many events
+LEVEL_OF_MANY = 2
 
 
 def check_exact(*numbers: int) -> None:
@@ -62,22 +64,36 @@ class Columns:
     are pressed."""
 
     def __init__(self, events: int = 0) -> None:
-        self._packer = zlib.compressobj(LEVEL if events > LITTLE else LEVEL_OF_LITTLE)
+        level = next((level for most, level in LEVELS if events <= most), LEVEL_OF_MANY)
+        self._packer = zlib.compressobj(level)
+        self._scratch = np.empty(0, dtype=np.uint8)
         self._packed: list[bytes] = []
         self.bytes = 0
         """How many bytes the columns have before they are deflated."""
 
-    def add(self, values: NDArray[Any], *, differences: bool = False) -> Coded:
-        """One more, of any integers. Raises LimitError for those that a script cannot hold."""
+    def add(
+        self,
+        values: NDArray[Any],
+        *,
+        less: NDArray[Any] | None = None,
+        differences: bool = False,
+    ) -> Coded:
+        """One more, of any integers, less those of another. Raises LimitError for numbers that a
+        script cannot hold."""
         rows = len(values)
         if rows:
             check_exact(int(values.min()), int(values.max()))
         # A part at a time, which the processor's cache holds: what is in between is never in memory
         # as a whole.
-        highest = max((int(part.max()) for _, part in _folded(values, differences)), default=0)
+        highest = max(
+            (int(part.max()) for _, part in _folded(values, less, differences)), default=0
+        )
+        check_exact((highest + 1) >> 1)
         width = (highest.bit_length() + 7) // 8
-        planes = np.empty((width, rows), dtype=np.uint8)
-        for at, part in _folded(values, differences) if width else ():
+        if len(self._scratch) < width * rows:
+            self._scratch = np.empty(width * rows, dtype=np.uint8)
+        planes = self._scratch[: width * rows].reshape(width, rows)
+        for at, part in _folded(values, less, differences) if width else ():
             whole = part.astype("<u8", copy=False).view(np.uint8).reshape(-1, 8)
             planes[:, at : at + len(part)] = whole[:, :width].T
         at = self.bytes
@@ -85,15 +101,9 @@ class Columns:
             self._put(plane)
         return Coded(rows=rows, width=width, differences=differences, at=at)
 
-    def add_recurring(self, values: NDArray[Any]) -> Coded:
+    def add_recurring(self, values: NDArray[np.int64]) -> Coded:
         """One more, of numbers that come again: by how far back the same one stood."""
-        rows = len(values)
-        order = np.argsort(values, kind="stable")
-        ordered = values[order]
-        # Equal ones stand side by side, in the order of their rows.
-        same = np.flatnonzero(ordered[1:] == ordered[:-1]) + 1
-        back = np.zeros(rows, dtype=np.int64)
-        back[order[same]] = order[same] - order[same - 1]
+        back = np.asarray(rows_back(np.ascontiguousarray(values).view(np.uint64).data))
         coded = self.add(back)
         return replace(coded, fresh=self.add(values[back == 0], differences=True))
 
@@ -106,12 +116,16 @@ class Columns:
         return b"".join([*self._packed, self._packer.flush()])
 
 
-def _folded(values: NDArray[Any], differences: bool) -> Iterator[tuple[int, NDArray[np.uint64]]]:
+def _folded(
+    values: NDArray[Any], less: NDArray[Any] | None, differences: bool
+) -> Iterator[tuple[int, NDArray[np.uint64]]]:
     """The numbers, or their differences, folded so that small ones are small: parts, with the place
     that each begins at."""
     before = 0
     for at in range(0, len(values), _PART):
         numbers = values[at : at + _PART].astype(np.int64)
+        if less is not None:
+            numbers -= less[at : at + _PART]
         if differences:
             last = int(numbers[-1])
             numbers = np.diff(numbers, prepend=np.int64(before))

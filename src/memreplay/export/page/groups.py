@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -46,6 +47,9 @@ _NOTHING = {BEFORE_RECORDING, NO_EVENTS, NO_STACK, OUTSIDE, NO_MODULE, UNKNOWN} 
     pool_label(None),
     stream_label(None),
 }
+
+
+_MOST_TOGETHER = 1 << 22  # of what several ways say at once
 
 
 class Grouping:
@@ -136,10 +140,31 @@ class Grouping:
 
     def _of_lives(self, keys: Keys) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The same of each allocation."""
-        begin = self._those.begin
-        carried = int(np.searchsorted(begin, 0))
-        of_events, of_carried = keys.numbers(begin[carried:].data, np.arange(carried).data)
-        found = np.concatenate([np.asarray(of_carried), np.asarray(of_events)])
+        # What others decide together is asked once for all of which they say the same.
+        parts = [self._of_stacks(leaf) or self._numbers(leaf) for leaf in _leaves(keys)]
+        sizes = [len(groups) for groups, _ in parts]
+        if len(parts) == 1 or prod(sizes) > _MOST_TOGETHER:
+            return self._numbers(keys)
+        together = np.zeros(len(self._those.begin), dtype=np.int64)
+        for leaf, size, (_, numbers) in zip(_leaves(keys), sizes, parts, strict=True):
+            of_lives = numbers if leaf.of_stacks() is None else numbers[self._those.stack]
+            together = together * size + of_lives
+        _, places = _numbered(together)
+        first = np.empty(int(places.max()) + 1, dtype=np.int64)
+        first[places[::-1]] = np.arange(len(places))[::-1]
+        found, of_first = self._numbers(keys, first)
+        return found, of_first[places]
+
+    def _numbers(
+        self, keys: Keys, some: NDArray[np.int64] | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The groups that allocations, or some of them, are in, and of each which one."""
+        begin = self._those.begin if some is None else self._those.begin[some]
+        carried = begin < 0
+        blocks = np.arange(len(begin)) if some is None else some
+        of_events, of_carried = keys.numbers(begin[~carried].data, blocks[carried].data)
+        found = np.empty(len(begin), dtype=np.int64)
+        found[carried], found[~carried] = of_carried, of_events
         return _numbered(found)
 
     # ---- what they are called
@@ -163,6 +188,11 @@ def _numbered(found: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np
     there = np.flatnonzero(count)
     places = np.cumsum(count > 0) - 1
     return there, places[found]
+
+
+def _leaves(keys: Keys) -> list[Keys]:
+    """What groups are made of."""
+    return [leaf for one in keys.of for leaf in _leaves(one)] if keys.of else [keys]
 
 
 def _named(label: Label) -> Coded:

@@ -10,13 +10,17 @@ import memreplay._core as _core
 from memreplay.snapshot.columns import view
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
+    from memreplay.snapshot.model import MeasureName
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.snapshot import Snapshot
 
 _NEVER = _core.ABSENT_ID
 _EMPTY = 0  # the stack of no frames
+_PART = 1 << 15  # rows
 _GONE = _core.ABSENT_ID - 1  # an end: let go of before the first event
 
 
@@ -44,56 +48,58 @@ class Lives(NamedTuple):
 
 def lives(snap: Snapshot, replay: Replay) -> Lives:
     """The allocations of one device."""
-    before, made = _carried(snap, replay), _recorded(snap, replay)
-    return Lives(**{name: np.concatenate([before[name], made[name]]) for name in Lives._fields})
-
-
-def _recorded(snap: Snapshot, replay: Replay) -> dict[str, NDArray[Any]]:
-    requested, active = replay.measure("requested").native, replay.measure("active").native
+    names: tuple[MeasureName, ...] = ("requested", "held", "active")
+    requested, held, active = (replay.measure(name).native for name in names)
+    pool, stream = replay.classes("pool"), replay.classes("stream")
     columns = slice(replay.native.first_row, replay.native.first_row + replay.events)
 
     def column(name: str, dtype: str) -> NDArray[Any]:
         return view(snap.native.column(name), snap.native.n_events, dtype)[columns]
 
+    def moments(ends: NDArray[np.int64]) -> None:
+        """What never ends does so behind the last event."""
+        ends[ends == _NEVER] = replay.events
+        ends[ends == _GONE] = -1
+
     rows = np.flatnonzero(column("action", "u1") == _core.ACTIONS.index("alloc"))
-    return {
-        "begin": rows.astype(np.int64),
-        "end": _moments(np.asarray(requested.ends())[rows], replay),
-        "let_go": _moments(np.asarray(replay.measure("held").native.ends())[rows], replay),
-        "requested": np.asarray(requested.weights())[rows].astype(np.int64),
-        "block": np.asarray(active.weights())[rows].astype(np.int64),
-        "stack": _stacks(column("stack", "u4")[rows], snap.code.stacks),
-        "pool": np.asarray(replay.classes("pool").of_events())[rows].astype(np.int64),
-        "stream": np.asarray(replay.classes("stream").of_events())[rows].astype(np.int64),
-        "address": column("address", "u8")[rows].astype(np.uint64),
-    }
-
-
-def _carried(snap: Snapshot, replay: Replay) -> dict[str, NDArray[Any]]:
-    requested, active = replay.measure("requested").native, replay.measure("active").native
-    return {
-        "begin": np.full(replay.carried_blocks, -1, dtype=np.int64),
-        "end": _moments(requested.carried_ends(), replay),
-        "let_go": _moments(replay.measure("held").native.carried_ends(), replay),
-        "requested": np.asarray(requested.carried_weights()).astype(np.int64),
-        "block": np.asarray(active.carried_weights()).astype(np.int64),
-        "stack": _stacks(replay.native.carried("stack"), snap.code.stacks + 1),
-        "pool": np.asarray(replay.classes("pool").of_carried()).astype(np.int64),
-        "stream": np.asarray(replay.classes("stream").of_carried()).astype(np.int64),
-        "address": np.asarray(replay.native.carried("address")).astype(np.uint64),
-    }
-
-
-def _stacks(found: Any, none: int) -> NDArray[np.int64]:
-    """The numbers of stacks, `none` instead of that of no frames."""
-    stacks = np.asarray(found).astype(np.int64)
+    none = snap.code.stacks
+    begin = np.empty(replay.carried_blocks + len(rows), dtype=np.int64)
+    begin[: replay.carried_blocks] = -1
+    begin[replay.carried_blocks :] = rows
+    stacks = _joined(replay.native.carried("stack"), column("stack", "u4"), rows)
+    carried = stacks[: replay.carried_blocks]
+    carried[carried == _EMPTY] = none + 1
     stacks[stacks == _EMPTY] = none
-    return stacks
+    return Lives(
+        begin=begin,
+        end=_joined(requested.carried_ends(), requested.ends(), rows, moments),
+        let_go=_joined(held.carried_ends(), held.ends(), rows, moments),
+        requested=_joined(requested.carried_weights(), requested.weights(), rows),
+        block=_joined(active.carried_weights(), active.weights(), rows),
+        stack=stacks,
+        pool=_joined(pool.of_carried(), pool.of_events(), rows),
+        stream=_joined(stream.of_carried(), stream.of_events(), rows),
+        address=_joined(
+            replay.native.carried("address"), column("address", "u8"), rows, dtype=np.uint64
+        ),
+    )
 
 
-def _moments(ends: Any, replay: Replay) -> NDArray[np.int64]:
-    """Events; what never ends does so behind the last one."""
-    found = np.asarray(ends).astype(np.int64)
-    found[found == _NEVER] = replay.events
-    found[found == _GONE] = -1
+def _joined(
+    before: Any,
+    of_events: Any,
+    rows: NDArray[np.intp],
+    change: Callable[[NDArray[np.int64]], None] | None = None,
+    dtype: type[np.int64 | np.uint64] = np.int64,
+) -> NDArray[Any]:
+    """A column of what was there before, and of these of all events."""
+    first, every = np.asarray(before), np.asarray(of_events)
+    found = np.empty(len(first) + len(rows), dtype=dtype)
+    found[: len(first)] = first
+    # A part at a time: what is in between is never in memory as a whole.
+    for at in range(0, len(rows), _PART):
+        some = rows[at : at + _PART]
+        found[len(first) + at : len(first) + at + len(some)] = every[some]
+    for at in range(0, len(found) if change else 0, _PART):
+        change(found[at : at + _PART])  # type: ignore[misc]
     return found

@@ -109,10 +109,10 @@ def _device(
         first_event=replay.first_event,
         lives=LifeColumns(
             begin=columns.add(those.begin, differences=True),
-            life=columns.add(those.end - those.begin),
-            lag=columns.add(those.end - those.let_go),
+            life=columns.add(those.end, less=those.begin),
+            lag=columns.add(those.end, less=those.let_go),
             requested=columns.add(those.requested),
-            slack=columns.add(those.block - those.requested),
+            slack=columns.add(those.block, less=those.requested),
             stack=columns.add(those.stack),
             pool=pool,
             stream=stream,
@@ -166,7 +166,7 @@ def _segments(parts: Pieces, addresses: Addresses, columns: Columns) -> SegmentC
         return None
     return SegmentColumns(
         begin=columns.add(parts.begin, differences=True),
-        life=columns.add(parts.end - parts.begin),
+        life=columns.add(parts.end, less=parts.begin),
         address=columns.add(numbers - 1, differences=True),
         size=columns.add(parts.size),
         segment=columns.add(parts.segment, differences=True),

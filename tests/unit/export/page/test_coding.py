@@ -14,7 +14,8 @@ from memreplay.export.page import coding
 from memreplay.export.page.coding import MOST, Columns, check_exact
 from tests.unit.export.page.reading import decoded
 
-NUMBERS = st.lists(st.integers(-MOST, MOST) | st.integers(-300, 300), max_size=40)
+# Differences of these have 53 bits, too.
+NUMBERS = st.lists(st.integers(-MOST // 2, MOST // 2) | st.integers(-300, 300), max_size=40)
 
 
 @given(st.lists(st.tuples(NUMBERS, st.booleans()), max_size=5))
@@ -76,9 +77,21 @@ def test_numbers_that_a_script_cannot_hold(number: int) -> None:
         check_exact(0, number)
     with pytest.raises(LimitError):
         Columns().add(np.array([2**64 - 1], dtype=np.uint64))
+    with pytest.raises(LimitError):
+        Columns().add(np.array([MOST, -1]), differences=True)
     check_exact(MOST, -MOST)
+    Columns().add(np.array([MOST, -MOST]))
 
 
 def test_many_events_are_pressed_less() -> None:
     # The highest bits of the second byte of a zlib stream say how hard it was pressed, 0 to 3.
-    assert [Columns(events).packed()[1] >> 6 for events in (10, 10_000_000)] == [3, 1]
+    found = [Columns(events).packed()[1] >> 6 for events in (10, 500_000, 10_000_000)]
+    assert found == [3, 1, 1]
+
+
+def test_one_column_less_another() -> None:
+    made = Columns()
+    one = made.add(np.array([7, 1, 2]), less=np.array([1, 2, 2], dtype=np.uint8))
+    other = made.add(np.array([7, 1, 2]), less=np.array([1, 2, 2]), differences=True)
+    data = zlib.decompress(made.packed())
+    assert decoded(data, one) == decoded(data, other) == [6, -1, 0]
