@@ -2,12 +2,13 @@
 
 import type { Tree } from '../protocol.js';
 import { useAnswer } from './answers.js';
+import { hashed, softColours } from './canvas/colour.js';
 import { Flame } from './canvas/flame.js';
 import { commandOf } from './commands.js';
 import { Copying } from './copying.js';
 import { type Ground, useGround } from './ground.js';
-import { css, GROUPS } from './palette.js';
 import { change } from './state.js';
+import { dark } from './theme.js';
 import { count, size } from './units.js';
 
 /** Boxes narrower than this part of all are left out. */
@@ -36,9 +37,10 @@ export function frameName({ known, snapshot }: Ground, frame: number): FrameName
 }
 
 /** A colour a file, so that what belongs together is seen. */
-export function frameColour({ known }: Ground, frame: number): string {
+export function frameColour({ known, snapshot }: Ground, frame: number): string {
   if (frame < 0) return 'var(--hole)';
-  return css(GROUPS[known.frames.files[frame]! % GROUPS.length]!);
+  const colours = softColours(dark.value);
+  return colours[hashed(snapshot.texts[known.frames.files[frame]!] ?? '') % colours.length]!;
 }
 
 /** A choice between a few, as buttons. */
