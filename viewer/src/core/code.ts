@@ -9,6 +9,8 @@ import type { PageData } from './page.js';
 export const ROOT = -1;
 export const NO_STACK = -2;
 export const BEFORE_RECORDING = -3;
+/** From here on down: groups by `frame`, the first of which is this one. */
+export const NAMED = -16;
 
 export class Code {
   readonly texts: readonly string[];
@@ -48,9 +50,10 @@ export class Code {
     return { frames: this.ids.slice(from, to), code: this.own.slice(from, to) };
   }
 
-  /** What a tree shows of a stack, innermost first: its frames, or only those that are code. Of a
-   * stack without any its innermost frame stands for it, and of none what says so. */
-  path(number: number, frames: 'all' | 'code', into: number[]): void {
+  /** What a tree shows of a stack, innermost first: its frames, or only those that are code. For a
+   * stack without any stands its group by `frame`, which is the one that says most, where these are
+   * given, else its innermost frame; for none what says so. */
+  path(number: number, frames: 'all' | 'code', named: Int32Array | null, into: number[]): void {
     into.length = 0;
     if (number >= this.stacks) {
       into.push(number === this.stacks ? NO_STACK : BEFORE_RECORDING);
@@ -61,6 +64,8 @@ export class Code {
     for (let i = from; i < to; i++) {
       if (frames === 'all' || this.own[i]) into.push(this.ids[i]!);
     }
-    if (!into.length) into.push(from < to ? this.ids[from]! : NO_STACK);
+    if (into.length) return;
+    if (from === to) into.push(NO_STACK);
+    else into.push(named ? NAMED - named[number]! : this.ids[from]!);
   }
 }

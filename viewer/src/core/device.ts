@@ -118,6 +118,14 @@ export class Device {
     );
   }
 
+  /** Of each stack its group by a way, and what groups are called; null where stacks do not decide it. */
+  ofStacks(way: Way): { groups: Int32Array; lines: readonly (readonly number[])[] } | null {
+    const said = this.said.groups.find((one) => one.way === way);
+    if (!said?.of_stacks) return null;
+    const { of_stacks, lines } = said;
+    return { groups: this.once(`stacks ${way}`, () => integers(this.data, of_stacks)), lines };
+  }
+
   /** The numbers of any column that belongs to the device. */
   numbers(column: Coded): Float64Array {
     return decoded(this.data, column);

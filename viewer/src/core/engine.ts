@@ -244,11 +244,14 @@ export class PageEngine implements Engine {
 
   private what({ place, measure, moment, filter }: TreeQuery): Live {
     const device = this.device(place);
+    const named = device.ofStacks('frame');
     return {
       code: this.snapshot(place.snapshot).code,
       timeline: device.timeline(measure),
       moment: within(device, moment),
       stacks: device.stacks,
+      named: named?.groups ?? null,
+      lines: named?.lines ?? [],
       selected: this.selected(place, measure, filter),
     };
   }

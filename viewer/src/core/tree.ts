@@ -1,12 +1,11 @@
 // What is live as a tree of calls, as engine/query/calltree.pyx folds it; and two such trees as one.
 //
 // It differs from the command line's in this: every call is a node, where a line of the command line
-// shows those that lead to nothing but each other as one; it can be rooted in the calls that allocate;
-// and of a stack without any code its innermost frame stands for it, where the command line takes the
-// one whose function says most.
+// shows those that lead to nothing but each other as one; and it can be rooted in the calls that
+// allocate.
 
 import type { Tree, TreeQuery } from '../protocol.js';
-import { type Code, ROOT } from './code.js';
+import { type Code, NAMED, ROOT } from './code.js';
 import { grown, type Timeline } from './lives.js';
 import type { Selection } from './search.js';
 
@@ -18,9 +17,9 @@ class Growing {
   key = new Int32Array(1 << 10).fill(ROOT, 0, 1);
   private readonly children = new Map<number, number>();
 
-  /** The child of a node with this key, which is at least -3. */
+  /** The child of a node with this key, of 32 bits. */
   child(node: number, key: number): number {
-    const which = node * 2 ** 32 + (key + 4);
+    const which = node * 2 ** 32 + (key + 2 ** 31);
     const known = this.children.get(which);
     if (known !== undefined) return known;
     if (this.size === this.parent.length) {
@@ -73,7 +72,7 @@ function fold(
   { root, frames }: Shape,
   keyOf: (frame: number) => number,
 ): void {
-  const { code, timeline, moment, stacks, selected } = of;
+  const { code, timeline, moment, stacks, named, selected } = of;
   const { bytes } = timeline;
   const sums = new Float64Array(code.stacks + 2);
   const counts = new Int32Array(code.stacks + 2);
@@ -86,7 +85,7 @@ function fold(
   }
   const path: number[] = [];
   for (const stack of met) {
-    code.path(stack, frames, path);
+    code.path(stack, frames, named, path);
     let node = 0;
     if (root === 'innermost') for (const frame of path) node = tree.child(node, keyOf(frame));
     else for (let i = path.length; i > 0; i--) node = tree.child(node, keyOf(path[i - 1]!));
@@ -100,6 +99,9 @@ export interface Live {
   readonly timeline: Timeline;
   readonly moment: number;
   readonly stacks: Int32Array;
+  /** Of each stack its group by `frame`, and the lines that these are called by; null for neither. */
+  readonly named: Int32Array | null;
+  readonly lines: readonly (readonly number[])[];
   readonly selected: Selection | null;
 }
 
@@ -178,15 +180,18 @@ class Names {
   private readonly frames: (readonly [number, 0 | 1])[] = [];
 
   /** The numbers of the frames of one of the two. */
-  keys(code: Code, which: 0 | 1): (frame: number) => number {
+  keys({ code, lines }: Live, which: 0 | 1): (frame: number) => number {
     const known = new Map<number, number>();
     const { functions, files } = code.frames;
     return (frame) => {
-      if (frame < 0) return frame;
+      if (frame < 0 && frame > NAMED) return frame;
       const found = known.get(frame);
       if (found !== undefined) return found;
       const text = (place: number): number => numbered(this.texts, code.texts[place] ?? '');
-      const name = text(functions[frame]!) * 2 ** 26 + text(files[frame]!);
+      const name =
+        frame < 0
+          ? -1 - text(lines[NAMED - frame]?.[0] ?? -1)
+          : text(functions[frame]!) * 2 ** 26 + text(files[frame]!);
       const number = numbered(this.numbers, name);
       // That of the second one where it has one.
       if (this.frames[number]?.[1] !== which) this.frames[number] = [frame, which];
@@ -218,8 +223,8 @@ export function treeOfBoth(
   const tree = new Growing();
   const names = new Names();
   const [was, is] = [new Weights(), new Weights()];
-  fold(tree, was, before, shape, names.keys(before.code, 0));
-  fold(tree, is, after, shape, names.keys(after.code, 1));
+  fold(tree, was, before, shape, names.keys(before, 0));
+  fold(tree, is, after, shape, names.keys(after, 1));
   const first = was.totals(tree);
   const { bytes, count } = is.totals(tree);
   const most = (node: number): number => Math.max(first.bytes[node]!, bytes[node]!);

@@ -56,7 +56,7 @@ def lives(snap: Snapshot, replay: Replay) -> Lives:
     def column(name: str, dtype: str) -> NDArray[Any]:
         return view(snap.native.column(name), snap.native.n_events, dtype)[columns]
 
-    def moments(ends: NDArray[np.int64]) -> None:
+    def moments(ends: NDArray[Any]) -> None:
         """What never ends does so behind the last event."""
         ends[ends == _NEVER] = replay.events
         ends[ends == _GONE] = -1
@@ -89,7 +89,7 @@ def _joined(
     before: Any,
     of_events: Any,
     rows: NDArray[np.intp],
-    change: Callable[[NDArray[np.int64]], None] | None = None,
+    change: Callable[[NDArray[Any]], None] | None = None,
     dtype: type[np.int64 | np.uint64] = np.int64,
 ) -> NDArray[Any]:
     """A column of what was there before, and of these of all events."""
@@ -100,6 +100,7 @@ def _joined(
     for at in range(0, len(rows), _PART):
         some = rows[at : at + _PART]
         found[len(first) + at : len(first) + at + len(some)] = every[some]
-    for at in range(0, len(found) if change else 0, _PART):
-        change(found[at : at + _PART])  # type: ignore[misc]
+    if change is not None:
+        for at in range(0, len(found), _PART):
+            change(found[at : at + _PART])
     return found

@@ -50,6 +50,16 @@ export function inkOn(colour: Rgb): Rgb {
   return contrast(colour, DARK_INK) >= contrast(colour, LIGHT_INK) ? DARK_INK : LIGHT_INK;
 }
 
+/** Ink for what matters less, as pale as can be read on a colour. */
+export function quietInkOn(colour: Rgb): Rgb {
+  const ink = inkOn(colour);
+  const pale = [0.22, 0.11].map((share) => mixed(ink, colour, share));
+  return pale.find((one) => contrast(one, colour) >= READABLE) ?? ink;
+}
+
+/** The contrast that WCAG asks of text. */
+export const READABLE = 4.5;
+
 /** The colour of a change: none at 0, all more at 1, all less at -1. Small ones can still be told
  * from none. */
 export function diverging(share: number, none: Rgb, more: Rgb, less: Rgb): Rgb {
