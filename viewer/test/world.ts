@@ -36,6 +36,8 @@ export interface GroupRows {
   readonly way: Way;
   readonly ofStacks?: readonly number[];
   readonly ofLives?: readonly number[];
+  /** What each group is called, as places in the texts. */
+  readonly lines?: readonly (readonly number[])[];
 }
 
 export interface World {

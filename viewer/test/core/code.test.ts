@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Code } from '../../src/core/code.js';
+import { Code, NAMED } from '../../src/core/code.js';
 import { built, opened } from '../build.js';
 import { world } from '../world.js';
 
@@ -34,14 +34,22 @@ test('what a tree shows of a stack', () => {
   };
   const { page, data } = built(of);
   const code = new Code(page.snapshots[0]!, data[0]!);
-  const shown = (stack: number, frames: 'all' | 'code'): number[] => {
+  const shown = (stack: number, frames: 'all' | 'code', named: Int32Array | null = null) => {
     const into = [99];
-    code.path(stack, frames, into);
+    code.path(stack, frames, named, into);
     return into;
   };
   assert.deepEqual(shown(0, 'all'), [3, 1, 3]);
   assert.deepEqual(shown(0, 'code'), [1, 3]);
   assert.deepEqual(shown(1, 'code'), [2]);
+  // What says most of it stands for a stack without code, and for no other.
+  const named = Int32Array.of(7, 5, 6, 8, 9);
+  assert.deepEqual(shown(1, 'code', named), [NAMED - 5]);
+  assert.deepEqual(shown(1, 'all', named), [2, 1]);
+  assert.deepEqual(
+    [0, 2, 3, 4].map((stack) => shown(stack, 'code', named)),
+    [[1, 3], [-2], [-2], [-3]],
+  );
   assert.deepEqual(
     [2, 3, 4].map((stack) => shown(stack, 'code')),
     [[-2], [-2], [-3]],
