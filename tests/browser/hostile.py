@@ -27,22 +27,23 @@ NAMES = {
 LONG = f"<b onclick={HIT}>" + "x" * 100_000
 
 
-def snapshot(name: str) -> dict[str, Any]:
-    """One string in every place that has one."""
-    made = SnapshotBuilder(
-        devices=2, fx=True, compile_context=name, user_metadata=name, start_us=START_US
-    )
-    frames = [(name, name, 1), ("/" + name, f"/home/{name}/{name}.py", 2), (name, "m.py", 3)]
-    for k in range(6):
-        made.alloc(0x1000 * (k + 1), 1000 * (k + 1), frames=frames[k % 3 :], device=k % 2)
-    made.oom(1 << 30, frames=frames)
-    made.free(0x1000, 1000, frames=frames)
+def snapshot(*names: str) -> dict[str, Any]:
+    """Each of the names in every place that has one."""
+    made = SnapshotBuilder(devices=2, fx=True, start_us=START_US)
+    for k, name in enumerate(names):
+        frames = [(name, name, 1), ("/" + name, f"/home/{name}/{name}.py", 2), (name, "m.py", 3)]
+        said = {"compile_context": name, "user_metadata": name}
+        for turn in range(3):
+            at, size = 0x100000 * (3 * k + turn + 1), 1000 * (turn + 1)
+            made.alloc(at, size, frames=frames[turn:], device=turn % 2, **said)
+        made.oom(1 << 30, frames=frames, **said)
+        made.free(0x100000 * (3 * k + 1), 1000, frames=frames, **said)
+        made.annotation(name, "START", START_US + 6 * k + 1)
+        made.annotation(f"ProfilerStep#{k}{name}", "START", START_US + 6 * k + 2)
+        made.annotation(f"ProfilerStep#{k}{name}", "END", START_US + 6 * k + 4)
+        made.annotation(name, "END", START_US + 6 * k + 5)
+        made.settings(**{name: name})
+        made.top(name, name)
     made.snapshot_event(100)
     made.finish_segments()
-    made.annotation(name, "START", START_US + 1)
-    made.annotation(name, "END", START_US + 5)
-    made.annotation(f"ProfilerStep#1{name}", "START", START_US + 2)
-    made.annotation(f"ProfilerStep#1{name}", "END", START_US + 4)
-    made.settings(**{name: name})
-    made.top(name, name)
     return made.build()

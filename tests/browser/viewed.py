@@ -24,7 +24,10 @@ _PICTURE = """() => {
   if (now === null) return null;
   const { ids, moments, width, height, query } = now;
   const canvas = document.querySelector('[data-what=picture]');
-  const drawn = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+  const copy = new OffscreenCanvas(canvas.width, canvas.height);
+  const context = copy.getContext('2d', { willReadFrequently: true });
+  context.drawImage(canvas, 0, 0);
+  const drawn = context.getImageData(0, 0, canvas.width, canvas.height);
   return {
     ids: spelled(ids), moments: spelled(moments), width, height, query,
     drawn: spelled(drawn.data), size: [canvas.width, canvas.height],

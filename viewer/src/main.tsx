@@ -5,7 +5,7 @@ import { render } from 'preact';
 import { App } from './ui/app.js';
 import { columnsOf, pageOf } from './ui/page.js';
 import { type Handle, handle } from './ui/script.js';
-import { fromFragment, state, toFragment } from './ui/state.js';
+import { fromFragment, startOf, state, toFragment } from './ui/state.js';
 import { applyTheme } from './ui/theme.js';
 import { type Remote, remote } from './worker/rpc.js';
 import { type Hello, serve } from './worker/serve.js';
@@ -28,10 +28,11 @@ function show(root: HTMLElement): void {
   const engine = worker({ page, columns: columnsOf(document) });
   // They are the worker's now, and as large as all else.
   for (const one of [...document.getElementsByClassName('memreplay-columns')]) one.remove();
-  state.value = fromFragment(location.hash);
-  let said = toFragment(state.value);
+  const start = startOf(page.kind);
+  state.value = fromFragment(location.hash, start);
+  let said = toFragment(state.value, start);
   effect(() => {
-    const fragment = toFragment(state.value);
+    const fragment = toFragment(state.value, start);
     if (fragment === said) return;
     said = fragment;
     try {
@@ -41,7 +42,7 @@ function show(root: HTMLElement): void {
     }
   });
   globalThis.addEventListener('hashchange', () => {
-    if (location.hash.slice(1) !== said) state.value = fromFragment(location.hash);
+    if (location.hash.slice(1) !== said) state.value = fromFragment(location.hash, start);
   });
   // Before anything is drawn: pictures read their colours from the style.
   effect(applyTheme);

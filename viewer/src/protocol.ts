@@ -13,7 +13,11 @@ export interface Place {
  * `time`: x is microseconds since the device's first event. */
 export type Axis = 'event' | 'time';
 
-/** [from, to) along the axis; real numbers, from < to. */
+/** [from, to) along the axis; real numbers, from < to. Columns of pixels share it evenly.
+ *
+ * On the axis of events the column [x, y) shows the moments from floor(x) up to floor(y), one at least.
+ * On that of time a moment lasts from the event that made it to the next one (the first from 0 on, the
+ * last one up to the last event): a column shows those that begin before y and do not end before x. */
 export interface Span {
   readonly from: number;
   readonly to: number;
@@ -79,7 +83,7 @@ export interface Picture {
   readonly pixels: Uint8ClampedArray;
   /** Who is seen in each pixel, row by row from the top: the number of an allocation; -1: nobody. */
   readonly ids: Int32Array;
-  /** The moment that each column shows. */
+  /** The moment that each column shows; -1: none. */
   readonly moments: Int32Array;
 }
 
@@ -89,17 +93,19 @@ export interface Allocation {
    * what was there before. */
   readonly made: number | null;
   readonly freed: number | null;
-  /** The event that asked for the free; null where none did. */
+  /** The event that asked for the free; null where none did before it was done. */
   readonly asked: number | null;
   readonly madeUs: number | null;
   readonly freedUs: number | null;
   readonly requested: number;
   readonly block: number;
+  /** `0x7f…`; empty where nobody knows. */
   readonly address: string;
   readonly stack: number;
   /** Its group by each way. */
   readonly groups: Readonly<Partial<Record<Way, number>>>;
   readonly stream: string | null;
+  /** `0:1`, the default one `0:0`. */
   readonly pool: string | null;
 }
 
@@ -142,7 +148,8 @@ export interface Tree {
   readonly parent: Int32Array;
   readonly depth: Int32Array;
   /** What it is called: a frame of the snapshot; -1 the root, -2 what has no stack, -3 what was there
-   * before the recording and has none. */
+   * before the recording and has none; from -16 on down: -16 - g for group g by `frame`, for a stack
+   * in which nothing is code. */
   readonly frame: Int32Array;
   readonly bytes: Float64Array;
   /** Bytes of its own, not of a child. */
@@ -163,6 +170,8 @@ export interface TreeQuery {
   readonly least: number;
 }
 
+/** `life`: from the event that made it to the one that freed it. What was there before was made before
+ * all others, what was not freed comes behind the last event. */
 export type SortKey = 'bytes' | 'made' | 'life' | 'address';
 
 export interface LiveQuery {
@@ -203,8 +212,11 @@ export interface MapSegment {
 }
 
 export interface SegmentMap {
+  /** Bytes of the segments, and those of the blocks in them. */
   readonly reserved: number;
   readonly active: number;
+  /** Bytes of active blocks that lie in no segment, or where another one is: events were lost. */
+  readonly outside: number;
   readonly segments: readonly MapSegment[];
 }
 

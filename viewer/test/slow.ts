@@ -1,40 +1,145 @@
-// The same as src/core, slowly and obviously: what a test holds it against.
+// The same as src/core, slowly and obviously, over plain rows: what tests hold it against.
 
-import type { Lives } from '../src/core/lives.js';
-import type { View } from '../src/core/stack.js';
+import type { LifeMeasure, Measure } from '../src/core/page.js';
+import type { Axis, Colouring, Span } from '../src/protocol.js';
+import { bytesOf, endOf, type World } from './world.js';
 
 /** Who is live after so many events. */
-export function live(lives: Lives, moment: number): number[] {
+export function live(world: World, measure: LifeMeasure, moment: number): number[] {
   const found: number[] = [];
-  lives.begin.forEach((begin, i) => {
-    if (begin < moment && lives.end[i]! >= moment && lives.end[i]! > begin) found.push(i);
+  world.lives.forEach((one, i) => {
+    if (one.begin < moment && endOf(one, measure) >= moment) found.push(i);
   });
   return found;
 }
 
-export function usage(lives: Lives, moment: number): number {
-  return live(lives, moment).reduce((sum, i) => sum + lives.bytes[i]!, 0);
+export function usage(world: World, measure: Measure, moment: number): number {
+  if (measure !== 'reserved') {
+    return live(world, measure, moment).reduce(
+      (sum, i) => sum + bytesOf(world.lives[i]!, measure),
+      0,
+    );
+  }
+  const before = world.reserved.filter(([event]) => event < moment);
+  return before[before.length - 1]?.[1] ?? world.reservedStart;
 }
 
-/** The moment of a column. */
-export function moment(lives: Lives, events: number, view: View, column: number): number {
-  const step = (view.to - view.from) / view.width;
-  const from = Math.floor(view.from + step * column);
-  const to = Math.max(from + 1, Math.floor(view.from + step * (column + 1)));
-  let best = from;
-  for (let m = from; m < Math.min(to, events + 1); m++) {
-    if (usage(lives, m) > usage(lives, best)) best = m;
+/** When a moment begins and ends, in microseconds. */
+export function lasts(world: World, moment: number): [number, number] {
+  const times = world.times!;
+  const start = moment === 0 ? 0 : times[moment - 1]!;
+  return [start, moment === world.events ? times[world.events - 1]! : times[moment]!];
+}
+
+/** The moments that a column of pixels covers. */
+export function covered(
+  world: World,
+  axis: Axis,
+  span: Span,
+  columns: number,
+  column: number,
+): number[] {
+  const step = (span.to - span.from) / columns;
+  const left = span.from + column * step;
+  const right = span.from + (column + 1) * step;
+  const all = Array.from({ length: world.events + 1 }, (_, m) => m);
+  if (axis === 'time') {
+    return all.filter((m) => {
+      const [start, end] = lasts(world, m);
+      return start < right && end >= left;
+    });
+  }
+  const first = Math.floor(left);
+  const stop = Math.max(Math.floor(right), first + 1);
+  return all.filter((m) => m >= first && m < stop);
+}
+
+/** The moment of the highest use, the first of equal ones; -1 of none. */
+export function highest(world: World, measure: Measure, moments: readonly number[]): number {
+  let best = -1;
+  for (const m of moments) {
+    if (best < 0 || usage(world, measure, m) > usage(world, measure, best)) best = m;
   }
   return best;
 }
 
-/** Who holds the byte in the middle of a pixel. */
-export function pixel(lives: Lives, events: number, view: View, x: number, row: number): number {
-  const byte = view.low + ((row + 0.5) * (view.high - view.low)) / view.height;
+export interface Heights {
+  readonly low: number;
+  readonly high: number;
+  readonly height: number;
+}
+
+/** Who holds the byte in the middle of a pixel, whose row counts from the bottom. */
+export function pixel(
+  world: World,
+  measure: LifeMeasure,
+  moment: number,
+  { low, high, height }: Heights,
+  row: number,
+): number {
+  if (moment < 0) return -1;
+  const byte = low + ((row + 0.5) * (high - low)) / height;
   let top = 0;
-  for (const i of live(lives, moment(lives, events, view, x))) {
-    if (byte >= top && byte < top + lives.bytes[i]!) return i;
-    top += lives.bytes[i]!;
+  for (const i of live(world, measure, moment)) {
+    const bytes = bytesOf(world.lives[i]!, measure);
+    if (byte >= top && byte < top + bytes) return i;
+    top += bytes;
   }
   return -1;
+}
+
+/** The colours of a picture by the rule in src/core/colour.ts, as [red, green, blue]. */
+export function colours(
+  ids: readonly number[],
+  width: number,
+  { colours, others, background }: Colouring,
+  groupOf: (id: number) => number,
+  highlighted: (id: number) => boolean,
+): number[][] {
+  const split = (colour: number): number[] => [colour >> 16, (colour >> 8) & 255, colour & 255];
+  const colour = (id: number): number[] => {
+    if (id < 0) return split(background);
+    const own = colours.find(([group]) => group === groupOf(id));
+    const plain = split(own ? own[1] : others[groupOf(id) % others.length]!);
+    if (highlighted(id)) return plain;
+    return plain.map((c, k) => Math.floor((c + 3 * split(background)[k]! + 2) / 4));
+  };
+  const height = ids.length / width;
+  return ids.map((id, i) => {
+    const [x, y] = [i % width, Math.floor(i / width)];
+    const at = (row: number): number => (row >= 0 && row < height ? ids[row * width + x]! : -1);
+    const found = colour(id);
+    const below = at(y + 1);
+    if (id < 0 || below < 0 || below === id || String(colour(below)) !== String(found))
+      return found;
+    let high = 0;
+    while (at(y - high) === id) high++;
+    return high < 3 ? found : found.map((c) => Math.floor((4 * c + 2) / 5));
+  });
+}
+
+/** The group of an allocation by one way of the world. */
+export function group(world: World, way: string, measure: LifeMeasure, id: number): number {
+  const one = world.lives[id]!;
+  const said = world.groups.find((rows) => rows.way === way)!;
+  if (said.ofStacks) return said.ofStacks[one.stack]!;
+  if (said.ofLives) return said.ofLives[id]!;
+  const bytes = bytesOf(one, measure);
+  return bytes ? bytes.toString(2).length : 0;
+}
+
+/** The ways in which a frame is written, of which a pattern may be found in one. */
+export function written(world: World, frame: number): string[] {
+  const [name, file, line] = world.frames[frame]!;
+  const [function_, path] = [world.texts[name]!, world.texts[file]!];
+  const found = [`${path}:${function_}`, `${function_} ${path}`];
+  if (function_.startsWith('at::_ops::add::')) found.push('aten::add');
+  if (line) found.push(`${path}:${line}`, `${function_} ${path}:${line}`);
+  return found;
+}
+
+/** Whether an allocation's stack has a frame in which a pattern is found. */
+export function met(world: World, pattern: RegExp, id: number): boolean {
+  const stack = world.stacks[world.lives[id]!.stack];
+  return !!stack?.frames.some((frame) => written(world, frame).some((text) => pattern.test(text)));
 }

@@ -1,117 +1,144 @@
-// The allocations of a device over its events: what is live when, and how many bytes that is.
+// The allocations of a device over its events, by one measure: what is live when, and how many bytes
+// that is. Nothing is kept of any moment but its bytes: who is live follows from two sorted lists, of
+// begins and of ends.
+
+import type { Counts } from './columns.js';
+import { lowerBound, Series } from './curve.js';
 
 /** Of each allocation, in the order in which they were made. Events count from 0; -1 is before the
- * first one, and what never ends does so behind the last one. */
+ * first one, and what never ends does so behind the last one. What does not end after it begins is
+ * live at no moment. */
 export interface Lives {
-  readonly begin: Float64Array;
-  readonly end: Float64Array;
-  readonly bytes: Float64Array;
+  readonly begin: Int32Array;
+  readonly end: Int32Array;
+  readonly bytes: Counts;
 }
 
-/** Checkpoints hold no more ids than these, all together. */
-const MOST_IDS = 1 << 24;
-const LEAST_GAP = 256;
+/** Allocations of which the last end is known are these many. */
+const SHIFT = 6;
 
-/** What happens at each event, sums, and live sets to begin from. A moment m is between events: after
- * m of them; moment 0 is the start, and there is one more moment than events. */
-export class Timeline {
-  readonly events: number;
-  /** Of each event, +i + 1 where allocation i begins, -(i + 1) where it ends, 0 for neither. */
-  readonly changes: Int32Array;
-  /** Bytes at each moment. */
-  readonly usage: Float64Array;
-  /** How many are live at each moment. */
-  readonly count: Int32Array;
-  /** From how many events on checkpoints are apart. */
-  readonly gap: number;
-  private readonly checkpoints: Int32Array[];
+/** Who ends when, and blocks of allocations with the last of their ends: the same for measures that
+ * count until the same events. */
+export class Ends {
+  /** All that end with an event, in the order in which they do. */
+  readonly ended: Int32Array;
+  /** Of each 64 allocations the last end, of each 64 of these again. */
+  readonly last: Int32Array;
+  readonly lastOfMany: Int32Array;
 
   constructor(
-    readonly lives: Lives,
-    events: number,
+    readonly begin: Int32Array,
+    readonly end: Int32Array,
+    readonly events: number,
   ) {
-    const { begin, end, bytes } = lives;
-    const n = begin.length;
-    this.events = events;
-    this.changes = new Int32Array(events);
-    this.usage = new Float64Array(events + 1);
-    this.count = new Int32Array(events + 1);
-    const first: number[] = [];
-    for (let i = 0; i < n; i++) {
-      const from = begin[i]!;
-      const to = end[i]!;
-      if (to <= from) continue; // it counts at no moment
-      if (from >= 0) this.changes[from] = i + 1;
-      else {
-        first.push(i);
-        this.usage[0]! += bytes[i]!;
-      }
-      if (to < events) this.changes[to] = -(i + 1);
-    }
-    this.count[0] = first.length;
-    let most = first.length;
-    for (let e = 0; e < events; e++) {
-      const change = this.changes[e]!;
-      const sign = Math.sign(change);
-      const id = Math.abs(change) - 1;
-      this.usage[e + 1] = this.usage[e]! + (sign ? sign * bytes[id]! : 0);
-      this.count[e + 1] = this.count[e]! + sign;
-      most = Math.max(most, this.count[e + 1]!);
-    }
-    this.gap = Math.max(LEAST_GAP, Math.ceil((Math.max(most, 1) * (events + 1)) / MOST_IDS));
-    this.checkpoints = this.checkpointed(first);
+    this.ended = this.sorted();
+    this.last = highest(end);
+    this.lastOfMany = highest(this.last);
   }
 
-  private checkpointed(first: readonly number[]): Int32Array[] {
-    const n = this.lives.begin.length;
-    const live = new Uint8Array(n);
-    for (const i of first) live[i] = 1;
-    const found: Int32Array[] = [Int32Array.from(first)];
-    // What was live at the checkpoint before, and what began since: in order, and all there can be.
-    let known = found[0]!;
-    let begun: number[] = [];
-    for (let e = 0; e < this.events; e++) {
-      const change = this.changes[e]!;
-      if (change > 0) {
-        live[change - 1] = 1;
-        begun.push(change - 1);
-      } else if (change < 0) live[-change - 1] = 0;
-      if ((e + 1) % this.gap) continue;
-      const here = new Int32Array(this.count[e + 1]!);
-      let at = 0;
-      for (const i of known) if (live[i]) here[at++] = i;
-      for (const i of begun) if (live[i]) here[at++] = i;
-      found.push(here);
-      known = here;
-      begun = [];
+  private sorted(): Int32Array {
+    const { begin, end, events } = this;
+    const n = begin.length;
+    // How many end with each event, then where those of an event stand.
+    const at = new Int32Array(events + 1);
+    let all = 0;
+    for (let i = 0; i < n; i++) {
+      if (end[i]! > begin[i]! && end[i]! < events) {
+        at[end[i]!]!++;
+        all++;
+      }
+    }
+    let sum = 0;
+    for (let e = 0; e < events; e++) {
+      const here = at[e]!;
+      at[e] = sum;
+      sum += here;
+    }
+    const found = new Int32Array(all);
+    for (let i = 0; i < n; i++) {
+      const e = end[i]!;
+      if (e > begin[i]! && e < events) found[at[e]!++] = i;
     }
     return found;
   }
 
-  /** The last checkpoint up to a moment: its moment, and who is live there, in order. */
-  checkpoint(moment: number): { moment: number; ids: Int32Array } {
-    const k = Math.floor(moment / this.gap);
-    return { moment: k * this.gap, ids: this.checkpoints[k]! };
+  /** How many of `ended` do so before an event. */
+  endedBefore(event: number): number {
+    const { ended, end } = this;
+    let from = 0;
+    let to = ended.length;
+    while (from < to) {
+      const middle = (from + to) >>> 1;
+      if (end[ended[middle]!]! < event) from = middle + 1;
+      else to = middle;
+    }
+    return from;
+  }
+}
+
+function highest(values: Int32Array): Int32Array {
+  const found = new Int32Array(Math.ceil(values.length / (1 << SHIFT))).fill(-1);
+  for (let i = 0; i < values.length; i++) {
+    if (values[i]! > found[i >> SHIFT]!) found[i >> SHIFT] = values[i]!;
+  }
+  return found;
+}
+
+/** A moment m is between events: after m of them; moment 0 is the start, and there is one more moment
+ * than events. An allocation is live at m where begin < m <= end. */
+export class Timeline {
+  readonly events: number;
+  /** Bytes at each moment. */
+  readonly usage: Series;
+
+  constructor(
+    readonly bytes: Counts,
+    readonly ends: Ends,
+  ) {
+    const { begin, end, events } = ends;
+    this.events = events;
+    const usage = new Float64Array(events + 1);
+    for (let i = 0; i < begin.length; i++) {
+      if (end[i]! <= begin[i]!) continue;
+      usage[begin[i]! + 1]! += bytes[i]!;
+      if (end[i]! < events) usage[end[i]! + 1]! -= bytes[i]!;
+    }
+    let now = 0;
+    for (let m = 0; m <= events; m++) {
+      now += usage[m]!;
+      usage[m] = now;
+    }
+    this.usage = new Series(usage, null, events + 1);
+  }
+
+  /** How many began before a moment: these are the first ones. */
+  begunBefore(moment: number): number {
+    return lowerBound(this.ends.begin, moment);
   }
 
   /** Who is live at a moment, in order of allocation. */
   live(moment: number): Int32Array {
-    const from = this.checkpoint(moment);
-    const ended = new Set<number>();
-    const begun: number[] = [];
-    for (let e = from.moment; e < moment; e++) {
-      const change = this.changes[e]!;
-      if (change > 0) begun.push(change - 1);
-      else if (change < 0) ended.add(-change - 1);
+    const { end, last, lastOfMany } = this.ends;
+    const stop = this.begunBefore(moment);
+    let found = new Int32Array(1 << 10);
+    let n = 0;
+    for (let k = 0; k << (2 * SHIFT) < stop; k++) {
+      if (lastOfMany[k]! < moment) continue;
+      const blocks = Math.min((k + 1) << SHIFT, last.length);
+      for (let b = k << SHIFT; b < blocks; b++) {
+        if (last[b]! < moment) continue;
+        const to = Math.min((b + 1) << SHIFT, stop);
+        if (n + (1 << SHIFT) > found.length) found = grown(found);
+        for (let i = b << SHIFT; i < to; i++) if (end[i]! >= moment) found[n++] = i;
+      }
     }
-    const all = [...from.ids, ...begun];
-    return Int32Array.from(ended.size ? all.filter((i) => !ended.has(i)) : all);
+    return found.slice(0, n);
   }
+}
 
-  /** The moment of the highest usage in [from, to), the first of equal ones. */
-  highest(from: number, to: number): number {
-    let best = from;
-    for (let m = from + 1; m < to; m++) if (this.usage[m]! > this.usage[best]!) best = m;
-    return best;
-  }
+/** The same numbers in an array twice as large. */
+export function grown(numbers: Int32Array): Int32Array<ArrayBuffer> {
+  const found = new Int32Array(2 * numbers.length);
+  found.set(numbers);
+  return found;
 }

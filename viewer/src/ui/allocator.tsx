@@ -4,7 +4,7 @@ import { useAnswer } from './answers.js';
 import { BlockMap } from './canvas/blockmap.js';
 import { commandOf } from './commands.js';
 import { Copying } from './copying.js';
-import { useGround } from './ground.js';
+import { groupLines, short, useGround } from './ground.js';
 import { colourOf, useColours, useShades } from './legend.js';
 import { css } from './palette.js';
 import { change } from './state.js';
@@ -18,6 +18,11 @@ export function Allocator() {
   const answer = useAnswer(JSON.stringify([place, at]), () => engine.map(place, at));
   const groups = useAnswer(JSON.stringify([place, measure, colours.way]), () =>
     engine.groups(place, measure, colours.way),
+  );
+  const stacks = useAnswer(JSON.stringify([place, measure]), async () =>
+    device.groups.some(({ way }) => way === 'stack')
+      ? engine.groups(place, measure, 'stack')
+      : null,
   );
   if (device.segments === null) {
     return (
@@ -49,6 +54,10 @@ export function Allocator() {
       <BlockMap
         map={map}
         colour={(id) => css(colourOf(colours, shades, groups.value?.[id] ?? 0))}
+        name={(id) => {
+          const group = stacks.value?.[id];
+          return group === undefined ? null : short(groupLines(ground, 'stack', group)[0] ?? '');
+        }}
         selected={state.pin}
         onSelect={(id) => change({ pin: id, group: null })}
       />

@@ -219,8 +219,12 @@ function Main({ ground }: { ground: Ground }) {
             </GroundContext.Provider>
           )}
           <Windows />
+          {pair && <p class="which">{ground.snapshot.name}</p>}
           <Guard>
             <Picture />
+          </Guard>
+          <Guard>
+            <AnnotationLanes />
           </Guard>
           {pair && (
             <GroundContext.Provider value={pair[1]}>
@@ -228,11 +232,11 @@ function Main({ ground }: { ground: Ground }) {
               <Guard>
                 <Picture />
               </Guard>
+              <Guard>
+                <AnnotationLanes />
+              </Guard>
             </GroundContext.Provider>
           )}
-          <Guard>
-            <AnnotationLanes />
-          </Guard>
         </div>
         <aside class="side">
           <Guard>{ground.state.pin === null ? <Legend /> : <Details />}</Guard>

@@ -16,7 +16,8 @@ function event(ground: Ground, moment: number): string[] {
 /** The words of the command for a tab. */
 export function wordsOf(ground: Ground, tab: Tab): string[] {
   const { snapshot, page, state, device, at, other, counted } = ground;
-  const file = [snapshot.file];
+  // With what makes the command read the same of the file.
+  const file = [snapshot.file, ...snapshot.options];
   const one = snapshot.devices.length > 1 ? ['--device', String(device.device)] : [];
   const of = [...one, ...(counted === 'requested' ? [] : ['--measure', counted])];
   const include = state.search ? ['--include', state.search] : [];

@@ -1,13 +1,15 @@
 // Who holds it as a graph of calls: a box a call, as wide as what it and all below it hold.
 
+import { NAMED } from '../core/code.js';
 import type { Tree } from '../protocol.js';
 import { useAnswer } from './answers.js';
+import { hashed, softColours } from './canvas/colour.js';
 import { Flame } from './canvas/flame.js';
 import { commandOf } from './commands.js';
 import { Copying } from './copying.js';
-import { type Ground, useGround } from './ground.js';
-import { css, GROUPS } from './palette.js';
+import { type Ground, groupLines, useGround } from './ground.js';
 import { change } from './state.js';
+import { dark } from './theme.js';
 import { count, size } from './units.js';
 
 /** Boxes narrower than this part of all are left out. */
@@ -24,7 +26,11 @@ export interface FrameName {
 }
 
 /** What a frame is called, and where it is. */
-export function frameName({ known, snapshot }: Ground, frame: number): FrameName {
+export function frameName(ground: Ground, frame: number): FrameName {
+  const { known, snapshot } = ground;
+  if (frame <= NAMED) {
+    return { title: groupLines(ground, 'frame', NAMED - frame)[0] ?? '', detail: '' };
+  }
   if (frame < 0) return { title: SPECIAL[frame] ?? '', detail: '' };
   const { functions, files, lines } = known.frames;
   const file = snapshot.texts[files[frame]!] ?? '';
@@ -36,9 +42,12 @@ export function frameName({ known, snapshot }: Ground, frame: number): FrameName
 }
 
 /** A colour a file, so that what belongs together is seen. */
-export function frameColour({ known }: Ground, frame: number): string {
-  if (frame < 0) return 'var(--hole)';
-  return css(GROUPS[known.frames.files[frame]! % GROUPS.length]!);
+export function frameColour({ known, snapshot }: Ground, frame: number): string {
+  if (frame < 0 && frame > NAMED) return 'var(--hole)';
+  const colours = softColours(dark.value);
+  return colours[
+    hashed(frame < 0 ? '' : (snapshot.texts[known.frames.files[frame]!] ?? '')) % colours.length
+  ]!;
 }
 
 /** A choice between a few, as buttons. */

@@ -2,14 +2,14 @@
 
 import { useAnswer } from './answers.js';
 import { Lanes } from './canvas/lanes.js';
-import { useGround } from './ground.js';
+import { type Ground, useGround } from './ground.js';
 import { lookAt } from './moving.js';
 import { LEFT } from './sizes.js';
-import { change } from './state.js';
+import { count, counted, duration, fineDuration } from './units.js';
 
 export function AnnotationLanes() {
   const ground = useGround();
-  const { engine, place, axis, device, span, at, other } = ground;
+  const { engine, place, axis, device, span, at, other, change } = ground;
   const answer = useAnswer(JSON.stringify([place, axis]), async () => {
     const { spans, marks } = device;
     const moments = Float64Array.from([
@@ -48,9 +48,29 @@ export function AnnotationLanes() {
           engine.momentAt(place, axis, from),
           engine.momentAt(place, axis, to),
         ]);
-        change({ at: one, other: two });
+        // A point is a cursor, a range is two.
+        change({ at: one, other: to > from ? two : null });
       }}
       onZoom={({ from, to }) => lookAt(ground, { from, to })}
+      onReveal={({ from, to }) => {
+        const half = (span.to - span.from) / 2;
+        lookAt(ground, { from: (from + to) / 2 - half, to: (from + to) / 2 + half });
+      }}
+      words={({ from, to }) => wordsOf(ground, from, to)}
     />
   );
+}
+
+/** When a range was, and how long it lasted. */
+function wordsOf({ axis, device }: Ground, from: number, to: number): [string, string][] {
+  if (axis === 'time') {
+    const at: [string, string] = ['at', `+${duration(Math.round(from))}`];
+    return to > from ? [at, ['lasts', fineDuration(Math.round(to - from))]] : [at];
+  }
+  const first = device.first_event + from;
+  if (to <= from) return [['at', `event ${count(first)}`]];
+  return [
+    ['events', `${count(first)} to ${count(device.first_event + to - 1)}`],
+    ['lasts', counted(to - from, 'event')],
+  ];
 }

@@ -417,14 +417,16 @@ function Over(props: {
   const inside = (x: number | null) => x !== null && x >= LEFT - 1 && x <= LEFT + plot.width + 1;
   return (
     <svg class="over" width={LEFT + plot.width} height={plot.height + BOTTOM} aria-hidden="true">
-      {byteTicks(0, high, plot.height / 44).map(({ at: bytes, label }) => (
-        <g key={bytes}>
-          <line class="grid" x1={LEFT} x2={LEFT + plot.width} y1={py(bytes)} y2={py(bytes)} />
-          <text class="tick" x={LEFT - 6} y={py(bytes)} dy="0.32em" text-anchor="end">
-            {label}
-          </text>
-        </g>
-      ))}
+      {byteTicks(0, high, plot.height / 44)
+        .filter(({ at: bytes }) => py(bytes) > 6)
+        .map(({ at: bytes, label }) => (
+          <g key={bytes}>
+            <line class="grid" x1={LEFT} x2={LEFT + plot.width} y1={py(bytes)} y2={py(bytes)} />
+            <text class="tick" x={LEFT - 6} y={py(bytes)} dy="0.32em" text-anchor="end">
+              {label}
+            </text>
+          </g>
+        ))}
       {ticks.map(({ at: x, label }) => (
         <text
           key={x}

@@ -1,7 +1,7 @@
 // What is shown: all of it stands in the address, so that a link shows the same.
 
 import { type Signal, signal } from '@preact/signals';
-import { MEASURES, type Measure, WAYS, type Way } from '../core/page.js';
+import { MEASURES, type Measure, type Page, WAYS, type Way } from '../core/page.js';
 import type { Axis } from '../protocol.js';
 
 export const TABS = [
@@ -70,27 +70,42 @@ const CHOICES: { readonly [K in keyof State]?: readonly string[] } = {
   frames: ['code', 'all'],
 };
 const NUMBERS = new Set(['snapshot', 'device', 'from', 'to', 'at', 'other', 'pin', 'group']);
+/** Only these lie anywhere on the axis; all others count something. */
+const PLACES = new Set(['from', 'to']);
+
+/** The tab that a page of a kind begins with. */
+const FIRST_TABS: Readonly<Record<Page['kind'], Tab>> = {
+  one: 'holders',
+  compare: 'diff',
+  ranks: 'ranks',
+};
+
+/** What a page of a kind shows at the start. */
+export function startOf(kind: Page['kind']): State {
+  return { ...START, tab: FIRST_TABS[kind] };
+}
 
 /** The state that an address' fragment says; what it does not say, or wrongly, is as at the start. */
-export function fromFragment(fragment: string): State {
-  const found: Record<string, unknown> = { ...START };
+export function fromFragment(fragment: string, start: State = START): State {
+  const found: Record<string, unknown> = { ...start };
   for (const [key, value] of new URLSearchParams(fragment.replace(/^#/, ''))) {
     if (!Object.hasOwn(START, key)) continue;
     const choices = CHOICES[key as keyof State];
     if (NUMBERS.has(key)) {
       const number = Number(value);
-      if (value !== '' && Number.isFinite(number)) found[key] = number;
+      const fits = PLACES.has(key) ? Number.isFinite(number) : Number.isSafeInteger(number);
+      if (value !== '' && fits) found[key] = number;
     } else if (!choices || choices.includes(value)) found[key] = value;
   }
   return found as unknown as State;
 }
 
 /** What differs from the start, as a fragment. */
-export function toFragment(state: State): string {
+export function toFragment(state: State, start: State = START): string {
   const said = new URLSearchParams();
   for (const key of Object.keys(START) as (keyof State)[]) {
     const value = state[key];
-    if (value !== START[key] && value !== null) said.set(key, String(value));
+    if (value !== start[key] && value !== null) said.set(key, String(value));
   }
   return said.toString();
 }

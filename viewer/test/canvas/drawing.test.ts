@@ -11,6 +11,7 @@ import {
   mixed,
   oklch,
   parsed,
+  quietInkOn,
   type Rgb,
   softColours,
 } from '../../src/ui/canvas/colour.js';
@@ -56,8 +57,15 @@ test('text can be read on every colour that boxes have', () => {
     for (const one of colours) {
       const ink = inkOn(one);
       assert.ok(contrast(one, ink) >= 4.5, `${css(one)} ${contrast(one, ink)}`);
+      assert.ok(contrast(one, quietInkOn(one)) >= 4.5);
     }
   }
+});
+
+test('ink for what matters less is paler where it can be', () => {
+  assert.notDeepEqual(quietInkOn([255, 255, 255]), inkOn([255, 255, 255]));
+  const grey: Rgb = [0x76, 0x76, 0x76];
+  assert.deepEqual(quietInkOn(grey), inkOn(grey));
 });
 
 test('more is red and less is blue, the stronger the larger the change', () => {

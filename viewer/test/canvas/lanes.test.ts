@@ -38,6 +38,12 @@ test('ranges are ordered by their beginnings, the longer first', () => {
       (a, b) => ranges.from[a]! - ranges.from[b]! || ranges.to[b]! - ranges.to[a]! || a - b,
     );
     assert.deepEqual([...ordered(ranges)], wanted);
+    // Numbers of any kind, below zero too.
+    const real = {
+      from: ranges.from.map((x) => (x - 15) / 7),
+      to: ranges.to.map((x) => (x - 15) / 7),
+    };
+    assert.deepEqual([...ordered(real)], wanted);
   }
 });
 

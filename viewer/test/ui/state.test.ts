@@ -1,7 +1,7 @@
 // The state in an address: what is said comes back, what is wrong does not.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { fromFragment, START, type State, toFragment } from '../../src/ui/state.js';
+import { fromFragment, START, type State, startOf, toFragment } from '../../src/ui/state.js';
 
 test('a state comes back from its fragment', () => {
   const one: State = {
@@ -33,4 +33,12 @@ test('the start says nothing', () => {
 test('what is wrong or unknown is as at the start', () => {
   const said = '#measure=bytes&tab=&axis=log&from=x&to=&at=1e999&device=NaN&__proto__=1&nothing=2';
   assert.deepEqual(fromFragment(said), START);
+});
+
+test('a page that compares begins with what differs, and says so only of others', () => {
+  const start = startOf('compare');
+  assert.equal(fromFragment('', start).tab, 'diff');
+  assert.equal(toFragment(start, start), '');
+  const other: State = { ...start, tab: 'holders' };
+  assert.deepEqual(fromFragment(toFragment(other, start), start), other);
 });

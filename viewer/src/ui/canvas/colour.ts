@@ -50,6 +50,16 @@ export function inkOn(colour: Rgb): Rgb {
   return contrast(colour, DARK_INK) >= contrast(colour, LIGHT_INK) ? DARK_INK : LIGHT_INK;
 }
 
+/** Ink for what matters less, as pale as can be read on a colour. */
+export function quietInkOn(colour: Rgb): Rgb {
+  const ink = inkOn(colour);
+  const pale = [0.22, 0.11].map((share) => mixed(ink, colour, share));
+  return pale.find((one) => contrast(one, colour) >= READABLE) ?? ink;
+}
+
+/** The contrast that WCAG asks of text. */
+export const READABLE = 4.5;
+
 /** The colour of a change: none at 0, all more at 1, all less at -1. Small ones can still be told
  * from none. */
 export function diverging(share: number, none: Rgb, more: Rgb, less: Rgb): Rgb {
@@ -78,21 +88,19 @@ export function oklch(lightness: number, chroma: number, hue: number): Rgb {
 /** Hues far from each other one after the other, each with a step of lightness: neighbours differ for
  * the colour-blind, too. */
 const HUES = [
-  [252, 0],
-  [75, 0.03],
-  [175, -0.02],
+  [255, 0],
+  [72, 0.03],
+  [165, -0.02],
   [350, 0.02],
-  [215, 0.04],
-  [115, 0.01],
-  [300, -0.02],
-  [40, -0.01],
+  [208, 0.02],
+  [112, 0.02],
+  [298, -0.01],
+  [38, -0.01],
 ] as const;
 
 /** Soft colours to draw boxes with text in: light ones for a light page, dark ones for a dark page. */
 export function softColours(dark: boolean): string[] {
-  return HUES.map(([hue, step]) =>
-    css(oklch((dark ? 0.42 : 0.84) + step, dark ? 0.07 : 0.075, hue)),
-  );
+  return HUES.map(([hue, step]) => css(oklch((dark ? 0.43 : 0.85) + step, 0.065, hue)));
 }
 
 /** A number for a name, the same each time (FNV-1a), to pick a colour by. */

@@ -53,6 +53,11 @@ const KINDS = {
   snapshot: 'snapshot',
 } as const;
 
+/** `step 1`, `out of memory: …`: what it is stands in its name. */
+function saysKind({ kind, name }: LaneItem): boolean {
+  return kind !== 'span' && name.startsWith(KINDS[kind]);
+}
+
 export function Lanes(props: LanesProps) {
   const { spans, marks, span, left = 0, right = 0, cursor = null, other = null } = props;
   const id = useId();
@@ -104,7 +109,8 @@ export function Lanes(props: LanesProps) {
       const title = counted(merged, item.kind === 'step' ? 'step' : 'annotation');
       return { title, detail: `narrower than a pixel; the first: ${item.name}`, rows: [] };
     }
-    return { title: item.name || detail, detail, rows: props.words?.(item) ?? [] };
+    const rows = props.words?.(item) ?? [];
+    return { title: item.name || detail, ...(saysKind(item) ? {} : { detail }), rows };
   };
 
   const hover = (event: PointerEvent) => {
@@ -205,7 +211,8 @@ export function Lanes(props: LanesProps) {
   const said = (place: Place): string => {
     const item = itemOf(place);
     const words = props.words?.(item) ?? [];
-    return [item.name, KINDS[item.kind], ...words.map((pair) => pair.join(' '))].join(', ');
+    const kind = saysKind(item) ? [] : [KINDS[item.kind]];
+    return [item.name, ...kind, ...words.map((pair) => pair.join(' '))].join(', ');
   };
   if (!lanes.length) return null;
   return (

@@ -54,7 +54,7 @@ const LEAST_ROW = 2 ** 21;
 export function groupsOf(segments: readonly MapSegment[], sort: BlockSort): BlockGroup[] {
   const found = new Map<string, number[]>();
   segments.forEach(({ pool, stream }, i) => {
-    const key = JSON.stringify([pool, stream]);
+    const key = `${pool === null ? 'none' : `=${pool}`} ${stream === null ? 'none' : `=${stream}`}`;
     const known = found.get(key);
     if (known) known.push(i);
     else found.set(key, [i]);

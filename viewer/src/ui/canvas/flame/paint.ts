@@ -2,7 +2,7 @@
 
 import { signedSize, size } from '../../units.js';
 import { fontOf, type Surface } from '../canvas.js';
-import { css, diverging, inkOn, mixed, type Rgb } from '../colour.js';
+import { css, diverging, inkOn, mixed, quietInkOn, type Rgb } from '../colour.js';
 import { hatched } from '../patterns.js';
 import { plain, widthsOf } from '../text.js';
 import { colourIn, type Theme } from '../theme.js';
@@ -66,8 +66,10 @@ class Fills {
       faded: mixed(ground, base, 0.1),
       distant: mixed(base, theme.bg, 0.5),
     }[fading];
-    const ink = fading === 'faded' ? theme.muted : inkOn(back);
-    const found = { fill: css(back), ink: css(ink), soft: css(mixed(ink, back, 0.22)) };
+    const faded = fading === 'faded';
+    const ink = faded ? theme.muted : inkOn(back);
+    const soft = faded ? theme.muted : quietInkOn(back);
+    const found = { fill: css(back), ink: css(ink), soft: css(soft) };
     this.known[fading].set(text, found);
     return found;
   }

@@ -62,30 +62,61 @@ export function laid(ranges: Ranges, most: number): Laid {
 /** Numbers of ranges by their beginnings, of equal ones the longer first; else as they stand. */
 export function ordered({ from, to }: Ranges): Int32Array {
   const size = from.length;
-  let now = new Int32Array(size);
-  for (let i = 0; i < size; i++) now[i] = i;
-  const follows = (one: number, other: number) =>
-    from[one]! < from[other]! || (from[one] === from[other] && to[one]! >= to[other]!);
-  // Merges runs that are in order: those of one thread come so, as a rule, in one run.
-  let runs = [0];
-  for (let i = 1; i < size; i++) if (!follows(i - 1, i)) runs.push(i);
-  let spare = new Int32Array(size);
-  while (runs.length > 1) {
-    const joined: number[] = [];
-    for (let r = 0; r < runs.length; r += 2) {
-      const first = runs[r]!;
-      const middle = runs[r + 1] ?? size;
-      const end = runs[r + 2] ?? size;
-      joined.push(first);
-      let [i, j] = [first, middle];
-      for (let k = first; k < end; k++) {
-        spare[k] = i < middle && (j >= end || follows(now[i]!, now[j]!)) ? now[i++]! : now[j++]!;
-      }
-    }
-    [now, spare] = [spare, now];
-    runs = joined;
+  let sorted = true;
+  for (let i = 1; i < size && sorted; i++) sorted = from[i - 1]! <= from[i]!;
+  const order = sorted ? upTo(size) : byValue(from);
+  for (let start = 0; start < size; ) {
+    let stop = start + 1;
+    while (stop < size && from[order[stop]!] === from[order[start]!]) stop++;
+    // Of equal numbers a sort leaves the order as it is.
+    if (stop > start + 1)
+      order.subarray(start, stop).sort((one, other) => to[other]! - to[one]! || one - other);
+    start = stop;
   }
-  return now;
+  return order;
+}
+
+function upTo(size: number): Int32Array<ArrayBuffer> {
+  const found = new Int32Array(size);
+  for (let i = 0; i < size; i++) found[i] = i;
+  return found;
+}
+
+const DIGIT = 16;
+const DIGITS = 1 << DIGIT;
+
+/** The places of numbers from the least to the largest one, of equal ones the first first: a radix
+ * sort, since comparing a million takes too long. */
+function byValue(values: Float64Array): Int32Array {
+  const size = values.length;
+  const copy = new Float64Array(size);
+  // -0 is 0 here, too.
+  for (let i = 0; i < size; i++) copy[i] = values[i]! + 0;
+  const bits = new Uint16Array(copy.buffer);
+  // As the bits of floats are, larger ones have larger bits, but for negative ones.
+  for (let i = 0; i < size; i++) {
+    const high = 4 * i + 3;
+    const flip = bits[high]! & 0x8000 ? 0xffff : 0;
+    for (let digit = 4 * i; digit < high; digit++) bits[digit]! ^= flip;
+    bits[high]! ^= flip || 0x8000;
+  }
+  let order = upTo(size);
+  let spare = new Int32Array(size);
+  for (let digit = 0; digit < 4; digit++) {
+    const starts = new Int32Array(DIGITS + 1);
+    for (let i = digit; i < 4 * size; i += 4) starts[bits[i]! + 1]! += 1;
+    // All have the same: whole numbers have no last digits.
+    if (starts[bits[digit]! + 1] === size) continue;
+    for (let i = 0; i < DIGITS; i++) starts[i + 1]! += starts[i]!;
+    for (let k = 0; k < size; k++) {
+      const one = order[k]!;
+      const at = bits[4 * one + digit]!;
+      spare[starts[at]!] = one;
+      starts[at]! += 1;
+    }
+    [order, spare] = [spare, order];
+  }
+  return order;
 }
 
 /** A bar to draw: a range's, or one for several that are narrower than a pixel. */

@@ -43,7 +43,7 @@ export interface LaneModel {
 /** Steps that overlap, as those of several threads do, have rows of their own, but no more. */
 const STEP_ROWS = 3;
 
-function rangesOf(items: readonly LaneItem[]): Ranges {
+function rangesOf(items: readonly { readonly from: number; readonly to: number }[]): Ranges {
   const from = new Float64Array(items.length);
   const to = new Float64Array(items.length);
   for (let i = 0; i < items.length; i++) {
@@ -79,11 +79,7 @@ export function modelOf(
   }
   const item = (i: number): LaneItem => steps[i]!;
   pushRows(lanes, 'step', 'steps', rangesOf(steps), STEP_ROWS, item);
-  const ranges: Ranges = {
-    from: Float64Array.from(spans, (one) => one.from),
-    to: Float64Array.from(spans, (one) => Math.max(one.to, one.from)),
-  };
-  pushRows(lanes, 'span', 'annotations', ranges, most, (i) => {
+  pushRows(lanes, 'span', 'annotations', rangesOf(spans), most, (i) => {
     const { name, from, to } = spans[i]!;
     return { kind: 'span', name, from, to };
   });
@@ -105,12 +101,12 @@ function pushRows(
   if (!found.more.length) return;
   // What is left overlaps: its row only shows where something is.
   const where = union(ranges, found.more);
-  const row = where.from.map((_, i) => i);
+  const row = Int32Array.from(where.from, (_, i) => i);
   lanes.push({
     kind: 'more',
     label: `+${count(found.more.length)} more`,
     ranges: where,
-    row: Int32Array.from(row),
+    row,
     item,
   });
 }

@@ -116,8 +116,7 @@ function nameIn(item: LaneItem, room: number, least: number, widths: TextWidths)
   if (item.kind === 'step' && widths.width(name) > room) {
     const short = name.replace(/ \(.*$/, '');
     const number = /\d+/.exec(short)?.[0] ?? '';
-    for (const one of [short, number]) if (widths.width(one) <= room) return one;
-    return '';
+    return [short, number].find((one) => widths.width(one) <= room) ?? '';
   }
   return room < least ? '' : widths.fitted(name, room);
 }
@@ -139,10 +138,18 @@ function box(
   pen.fillStyle = css(fill);
   pen.fillRect(from, top, wide, high - gap);
   // Text stays in sight while its bar begins outside.
-  const start = Math.max(from, 0) + PAD * ratio;
-  const room = Math.min(from + wide, width) - PAD * ratio - start;
-  if (bar.merged || room <= 0) return;
-  const text = nameIn(lane.item(bar.range), room, TEXT_LEAST * ratio, widthsOf(pen));
+  const edge = Math.max(from, 0);
+  const seen = Math.min(from + wide, width) - edge;
+  const widths = widthsOf(pen);
+  const item = lane.item(bar.range);
+  const pad = PAD * ratio;
+  let text = bar.merged ? '' : nameIn(item, seen - 2 * pad, TEXT_LEAST * ratio, widths);
+  let start = edge + pad;
+  if (!text && item.kind === 'step' && !bar.merged) {
+    // A number needs no room beside it.
+    text = nameIn(item, seen - 2 * ratio, seen, widths);
+    start = edge + (seen - widths.width(text)) / 2;
+  }
   if (!text) return;
   pen.fillStyle = css(inkOn(fill));
   pen.fillText(text, start, top + (high - gap) / 2 + 0.5 * ratio);

@@ -1,0 +1,89 @@
+"""What is shown stands in the address: a link shows the same, and so does the page loaded anew."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import memreplay as mr
+from tests import build
+from tests.browser.conftest import EXAMPLES, OpenPage
+from tests.views import everything
+
+pytestmark = pytest.mark.browser
+
+EXAMPLE = next(one for one in EXAMPLES if one.name.startswith("transformer_step"))
+# Each field by itself, and all of them together.
+FIELDS = {
+    "measure": "active",
+    "axis": "time",
+    "from": 1000.5,
+    "to": 2000,
+    "at": 1234,
+    "other": 77,
+    "tab": "flame",
+    "by": "file",
+    "colour": "module",
+    "search": "a.*b & c=d #é训\\s+",
+    "root": "innermost",
+    "frames": "all",
+    "pin": 12,
+    "group": 3,
+}
+
+
+def test_state_survives_loading_anew(opened: OpenPage) -> None:
+    page = opened(EXAMPLE)
+    start = page.state()
+    half = dict(list(FIELDS.items())[::2])
+    for one in ({}, half, FIELDS):
+        page.set(**{**start, **one})
+        before = page.state()
+        assert {key: before[key] for key in one} == one
+        page.tab.page.reload()  # type: ignore[attr-defined]
+        page.ready()
+        assert page.state() == before
+
+
+def test_a_link_shows_the_same_picture_and_numbers(opened: OpenPage) -> None:
+    page = opened(EXAMPLE)
+    page.set(measure="held", at=4321, by="file", colour="file", **{"from": 3000, "to": 5000})
+    shown, numbers = page.picture(), page.seen([{}])
+    fragment = page.tab.evaluate("() => location.hash").removeprefix("#")
+    other = opened(EXAMPLE, fragment)
+    assert other.picture().ids.tolist() == shown.ids.tolist()
+    assert other.picture().drawn.tolist() == shown.drawn.tolist()
+    assert other.seen([{}]) == numbers
+
+
+@pytest.mark.parametrize(
+    "fragment",
+    [
+        "measure=nonsense&tab=<script>&by=&colour=1",
+        "at=NaN&from=Infinity&to=-1&pin=1e99&group=-5",
+        "at=1.5&other=-3&from=7&to=2&device=0.5&snapshot=-1",
+        "__proto__=1&constructor=2&toString=3",
+        "%E0%A4%A&=&&==",
+        "search=" + "(" * 5000,
+    ],
+)
+def test_a_link_that_is_wrong_shows_what_it_can(opened: OpenPage, fragment: str) -> None:
+    snapshot = everything()
+    page = opened(snapshot, fragment)
+    assert page.bytes("peak-bytes") == mr.open(build.dump(snapshot)).replay(0).peak.bytes
+    assert "cannot be shown" not in page.text()
+
+
+def test_the_address_stays_short(opened: OpenPage, example: Path) -> None:
+    """Nothing of it is what is shown anyway."""
+    page = opened(example)
+    assert page.tab.evaluate("() => location.hash") == ""
+
+
+def test_another_address_is_followed(opened: OpenPage) -> None:
+    page = opened(EXAMPLE)
+    page.tab.evaluate("() => { location.hash = '#at=99&measure=active'; }")
+    page.settle()
+    assert page.moment() == 99
+    assert page.state()["measure"] == "active"

@@ -1,0 +1,137 @@
+"""Snapshots in which something is missing: each opens, and says in words what it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import memreplay as mr
+from tests import build
+from tests.browser.conftest import OpenPage
+from tests.browser.viewed import Viewed
+from tests.build import SnapshotBuilder
+from tests.views import everything
+
+pytestmark = pytest.mark.browser
+
+TABS = ("holders", "flame", "list", "between", "allocator", "report")
+
+
+def walk(page: Viewed) -> None:
+    """Through all tabs: nothing fails, and nothing waits for ever."""
+    for tab in TABS:
+        page.set(tab=tab)
+        text = page.text()
+        assert "failed:" not in text.lower(), tab
+        assert "cannot be shown:" not in text, tab
+        for wrong in ("NaN", "undefined", "Infinity", "[object"):
+            assert wrong not in text, tab
+
+
+@pytest.mark.parametrize("devices", [0, 1, 3])
+def test_nothing_was_recorded(opened: OpenPage, devices: int) -> None:
+    page = opened(SnapshotBuilder(devices).build())
+    assert "nothing was recorded" in page.text().lower()
+    walk(page)
+
+
+def test_blocks_without_any_event(opened: OpenPage) -> None:
+    made = SnapshotBuilder()
+    made.segment(0x1000, 4096, blocks=[made.block(0x1000, 1024, 1000)])
+    page = opened(made.build())
+    assert page.bytes("peak-bytes") == 1000
+    assert "no events" in page.text().lower()
+    walk(page)
+
+
+@pytest.mark.parametrize("action", ["alloc", "free_completed", "segment_alloc", "oom", "snapshot"])
+def test_one_event(opened: OpenPage, action: str) -> None:
+    made = SnapshotBuilder().event(action, 0x1000, 512, frames=[("f", "f.py", 1)])
+    page = opened(made.build())
+    walk(page)
+    snap = mr.open(build.dump(made.build()))
+    assert page.bytes("peak-bytes") == snap.replay(0).peak.bytes
+    for moment in (0, 1):
+        page.set(at=moment, tab="holders")
+        assert page.moment() == moment
+    page.set(axis="time")
+    walk(page)
+
+
+def test_allocations_of_no_bytes(opened: OpenPage) -> None:
+    page = opened(SnapshotBuilder().alloc(0x1000, 0).alloc(0x2000, 0).build())
+    assert page.bytes("peak-bytes") == 0
+    walk(page)
+
+
+def test_without_times(opened: OpenPage) -> None:
+    page = opened(everything(times=False), "axis=time")
+    assert page.count("select:disabled[title='this snapshot has no times']") == 1
+    assert page.picture().query["axis"] == "event"
+    walk(page)
+
+
+def test_times_that_are_all_the_same(opened: OpenPage) -> None:
+    made = SnapshotBuilder()
+    for k in range(1, 9):
+        made.alloc(0x1000 * k, 100 * k, time_us=5)
+    page = opened(made.build(), "axis=time")
+    assert page.bytes("peak-bytes") == 3600
+    walk(page)
+
+
+def test_several_devices(opened: OpenPage) -> None:
+    snapshot = everything()
+    snap = mr.open(build.dump(snapshot))
+    page = opened(snapshot)
+    for place, device in enumerate(snap.devices):
+        page.set(device=place, at=None)
+        assert page.bytes("peak-bytes") == snap.replay(device).peak.bytes
+        assert f"device {device}" in page.text(".headline").lower()
+        walk(page)
+
+
+def test_devices_that_are_not_there(opened: OpenPage) -> None:
+    """What a link says of another file."""
+    page = opened(everything(), "device=9&snapshot=4&at=100000&from=1e9&to=2e9&pin=77&group=1234")
+    walk(page)
+
+
+def test_a_file_that_is_cut_off(opened: OpenPage) -> None:
+    data = build.dump(everything(), 2)
+    cut = next(
+        snap
+        for length in range(len(data) * 3 // 4, len(data))
+        if (snap := salvaged(data[:length])) and snap.replay(0).peak.bytes
+    )
+    page = opened(cut)
+    assert page.bytes("peak-bytes") == cut.replay(0).peak.bytes
+    assert "cut off" in page.text(".headline").lower()
+    walk(page)
+
+
+def salvaged(data: bytes) -> Any:
+    try:
+        return mr.open(data, salvage=True)
+    except mr.SnapshotError:
+        return None
+
+
+def test_a_part_of_a_file(opened: OpenPage) -> None:
+    snap = mr.open(build.dump(everything()), start=2, stop=8)
+    page = opened(snap)
+    assert page.bytes("peak-bytes") == snap.replay(0).peak.bytes
+    page.set(at=0)
+    assert page.bytes("cursor-bytes") == snap.replay(0).carried_bytes
+    walk(page)
+
+
+def test_sizes_up_to_what_a_browser_counts(opened: OpenPage) -> None:
+    made = SnapshotBuilder()
+    for k in range(1, 4):
+        made.alloc(k << 50, (1 << 51) - k)
+    page = opened(made.build())
+    assert page.bytes("peak-bytes") == 3 * (1 << 51) - 6
+    assert f"{3 * (1 << 51) - 6:,} bytes" in page.text(".headline")
+    walk(page)

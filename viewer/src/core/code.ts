@@ -1,0 +1,71 @@
+// The frames of a snapshot, and its stacks: what code its allocations come from.
+
+import type { Frames, Stack } from '../protocol.js';
+import { integers } from './columns.js';
+import type { PageData } from './page.js';
+
+/** Nodes of a tree that are no frames: the root, what was recorded without a stack, what was there
+ * before the recording and has none. */
+export const ROOT = -1;
+export const NO_STACK = -2;
+export const BEFORE_RECORDING = -3;
+/** From here on down: groups by `frame`, the first of which is this one. */
+export const NAMED = -16;
+
+export class Code {
+  readonly texts: readonly string[];
+  readonly frames: Frames;
+  /** How many stacks there are. The next number is none, the one after it none before the recording. */
+  readonly stacks: number;
+  /** Where the frames of each stack begin, innermost first, and of the last one where they end. */
+  readonly offsets: Int32Array;
+  readonly ids: Int32Array;
+  /** Of each of these 1 for code of the user's or of a library. */
+  readonly own: Uint8Array;
+
+  constructor(said: PageData, data: Uint8Array) {
+    this.texts = said.texts;
+    this.frames = {
+      functions: integers(data, said.frame_function),
+      files: integers(data, said.frame_file),
+      lines: integers(data, said.frame_line),
+    };
+    const lengths = integers(data, said.stack_frames);
+    this.stacks = lengths.length;
+    this.offsets = new Int32Array(lengths.length + 1);
+    let at = 0;
+    for (let i = 0; i < lengths.length; i++) {
+      at += lengths[i]!;
+      this.offsets[i + 1] = at;
+    }
+    this.ids = integers(data, said.frames);
+    this.own = Uint8Array.from(integers(data, said.stack_code));
+  }
+
+  /** The frames of a stack; of one that there is not, none. */
+  stack(number: number): Stack {
+    const [from, to] = [this.offsets[number] ?? 0, this.offsets[number + 1] ?? 0];
+    if (number < 0 || number >= this.stacks)
+      return { frames: new Int32Array(), code: new Uint8Array() };
+    return { frames: this.ids.slice(from, to), code: this.own.slice(from, to) };
+  }
+
+  /** What a tree shows of a stack, innermost first: its frames, or only those that are code. For a
+   * stack without any stands its group by `frame`, which is the one that says most, where these are
+   * given, else its innermost frame; for none what says so. */
+  path(number: number, frames: 'all' | 'code', named: Int32Array | null, into: number[]): void {
+    into.length = 0;
+    if (number >= this.stacks) {
+      into.push(number === this.stacks ? NO_STACK : BEFORE_RECORDING);
+      return;
+    }
+    const from = this.offsets[number]!;
+    const to = this.offsets[number + 1]!;
+    for (let i = from; i < to; i++) {
+      if (frames === 'all' || this.own[i]) into.push(this.ids[i]!);
+    }
+    if (into.length) return;
+    if (from === to) into.push(NO_STACK);
+    else into.push(named ? NAMED - named[number]! : this.ids[from]!);
+  }
+}

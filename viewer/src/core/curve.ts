@@ -1,0 +1,165 @@
+// The curve of a measure: the least and the highest bytes of any range of moments, exactly, and when.
+// A pyramid over the values: of each 32 the place of the highest and of the least, of each 32 of these
+// again, and so on up.
+
+/** How many entries of a level make one of the next. */
+const SHIFT = 5;
+const WIDE = 1 << SHIFT;
+
+export class Series {
+  private readonly above: readonly Int32Array[];
+  private readonly below: readonly Int32Array[];
+
+  /** Bytes, and the moments from which on they are so, the first of which is 0; null where there is
+   * a value a moment. `moments` is how many there are. */
+  constructor(
+    readonly values: Float64Array,
+    private readonly starts: Int32Array | null,
+    readonly moments: number,
+  ) {
+    this.above = levels(values, 1);
+    this.below = levels(values, -1);
+  }
+
+  /** Bytes at a moment. */
+  at(moment: number): number {
+    return this.values[this.place(moment)]!;
+  }
+
+  /** The moment of the most bytes in [from, to), the first of equal ones. */
+  highestAt(from: number, to: number): number {
+    const best = this.best(this.above, 1, from, to);
+    return this.starts ? Math.max(this.starts[best]!, from) : best;
+  }
+
+  highest(from: number, to: number): number {
+    return this.values[this.best(this.above, 1, from, to)]!;
+  }
+
+  least(from: number, to: number): number {
+    return this.values[this.best(this.below, -1, from, to)]!;
+  }
+
+  /** The moments at which values begin within [from, to), the first of which is `from`, and these
+   * values: all that there is to see there. */
+  *steps(from: number, to: number): Iterable<readonly [number, number]> {
+    const last = this.place(to - 1);
+    for (let k = this.place(from); k <= last; k++) {
+      yield [this.starts ? Math.max(this.starts[k]!, from) : k, this.values[k]!];
+    }
+  }
+
+  /** Which value it is at a moment: the last that began up to it. */
+  private place(moment: number): number {
+    if (!this.starts) return moment;
+    return lowerBound(this.starts, moment + 1) - 1;
+  }
+
+  private best(tree: readonly Int32Array[], sign: number, first: number, last: number): number {
+    const { values } = this;
+    let from = this.place(first);
+    let to = this.place(last - 1) + 1;
+    let best = from;
+    let most = sign * values[from]!;
+    for (let level = 0; from < to; level++) {
+      // What is not in a whole entry of the next level, on the left and on the right.
+      const entries = level ? tree[level - 1]! : null;
+      const top = level === tree.length;
+      const left = top ? to : Math.min(to, (from + WIDE - 1) & -WIDE);
+      const right = top ? to : Math.max(left, to & -WIDE);
+      for (let i = from; i < to; i++) {
+        if (i === left) i = right;
+        if (i >= to) break;
+        const k = entries ? entries[i]! : i;
+        const value = sign * values[k]!;
+        if (value > most || (value === most && k < best)) {
+          most = value;
+          best = k;
+        }
+      }
+      from = left >> SHIFT;
+      to = right >> SHIFT;
+      if (top) break;
+    }
+    return best;
+  }
+}
+
+/** Of each level the places of the highest values (or of the least ones, where the sign is -1), the
+ * first of equal ones. */
+function levels(values: Float64Array, sign: number): Int32Array[] {
+  const found: Int32Array[] = [];
+  let before: Int32Array | null = null;
+  let size = values.length;
+  while (size > WIDE) {
+    const next = new Int32Array(Math.ceil(size / WIDE));
+    for (let i = 0; i < next.length; i++) {
+      const stop = Math.min((i + 1) << SHIFT, size);
+      let best = before ? before[i << SHIFT]! : i << SHIFT;
+      let most = sign * values[best]!;
+      for (let j = (i << SHIFT) + 1; j < stop; j++) {
+        const k = before ? before[j]! : j;
+        const value = sign * values[k]!;
+        if (value > most) {
+          most = value;
+          best = k;
+        }
+      }
+      next[i] = best;
+    }
+    found.push(next);
+    before = next;
+    size = next.length;
+  }
+  return found;
+}
+
+/** How many numbers of a sorted list are smaller. */
+export function lowerBound(sorted: Int32Array | Uint32Array | Float64Array, than: number): number {
+  let from = 0;
+  let to = sorted.length;
+  while (from < to) {
+    const middle = (from + to) >>> 1;
+    if (sorted[middle]! < than) from = middle + 1;
+    else to = middle;
+  }
+  return from;
+}
+
+export interface Maximum {
+  readonly moment: number;
+  readonly bytes: number;
+}
+
+/** Between two separate maxima bytes fall by this part of their range, as for the command line
+ * (SEPARATION of snapshot/measured.py). */
+const SEPARATION = 0.05;
+
+/** The highest separate maxima of moments [from, to), the highest first, the first of equal ones. */
+export function maxima(series: Series, from: number, to: number, most: number): Maximum[] {
+  const peak = series.highestAt(from, to);
+  if (most <= 1) return [{ moment: peak, bytes: series.at(peak) }].slice(0, most);
+  const drop = Math.floor((series.at(peak) - series.least(from, to)) * SEPARATION);
+  const far = (high: number, low: number): boolean => high > low && high - low >= drop;
+  const found: Maximum[] = [];
+  let rising = true; // since the last maximum that was taken
+  let top = { moment: from, bytes: series.at(from) };
+  let low = top.bytes;
+  for (const [moment, bytes] of series.steps(from + 1, to)) {
+    if (rising) {
+      if (bytes > top.bytes) top = { moment, bytes };
+      else if (far(top.bytes, bytes)) {
+        found.push(top);
+        rising = false;
+        low = bytes;
+      }
+    } else if (bytes < low) low = bytes;
+    else if (far(bytes, low)) {
+      rising = true;
+      top = { moment, bytes };
+    }
+  }
+  if (rising) found.push(top);
+  found.sort((a, b) => b.bytes - a.bytes || a.moment - b.moment);
+  return found.slice(0, most);
+}

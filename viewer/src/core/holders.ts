@@ -1,0 +1,98 @@
+// Who holds what is live at a moment, by group; and what came and went between two moments.
+
+import type { Changed, Holder, Holders } from '../protocol.js';
+import type { Grouping } from './groups.js';
+import type { Timeline } from './lives.js';
+import type { Selection } from './search.js';
+
+/** Sums of groups. Their numbers may have gaps. */
+class Sums {
+  private readonly sums = new Map<number, { bytes: number; count: number }>();
+
+  add(group: number, bytes: number): void {
+    const sum = this.sums.get(group);
+    if (!sum) this.sums.set(group, { bytes, count: 1 });
+    else {
+      sum.bytes += bytes;
+      sum.count++;
+    }
+  }
+
+  of(group: number): { readonly bytes: number; readonly count: number } {
+    return this.sums.get(group) ?? { bytes: 0, count: 0 };
+  }
+
+  get groups(): IterableIterator<number> {
+    return this.sums.keys();
+  }
+}
+
+/** The groups of what is live at a moment and selected (null: all of it). */
+export function holders(
+  timeline: Timeline,
+  moment: number,
+  grouping: Grouping,
+  selected: Selection | null,
+): Holders {
+  const { bytes } = timeline;
+  const live = timeline.live(moment);
+  const sums = new Sums();
+  let all = 0;
+  let count = 0;
+  for (const id of live) {
+    if (selected && !selected.has(id)) continue;
+    sums.add(grouping.at(id), bytes[id]!);
+    all += bytes[id]!;
+    count++;
+  }
+  const groups: Holder[] = Array.from(sums.groups, (group) => ({ group, ...sums.of(group) }));
+  groups.sort((a, b) => b.bytes - a.bytes || a.group - b.group);
+  return {
+    bytes: all,
+    count,
+    allBytes: timeline.usage.at(moment),
+    allCount: live.length,
+    groups,
+  };
+}
+
+/** What came and went from one moment to a later one, by group: what changed most first. */
+export function between(
+  timeline: Timeline,
+  moment: number,
+  later: number,
+  grouping: Grouping,
+  selected: Selection | null,
+): Changed[] {
+  const { bytes } = timeline;
+  const { begin, end } = timeline.ends;
+  const [first, last] = moment <= later ? [moment, later] : [later, moment];
+  const came = new Sums();
+  const went = new Sums();
+  for (const id of timeline.live(first)) {
+    if (end[id]! >= last || (selected && !selected.has(id))) continue;
+    went.add(grouping.at(id), bytes[id]!);
+  }
+  for (const id of timeline.live(last)) {
+    if (begin[id]! < first || (selected && !selected.has(id))) continue;
+    came.add(grouping.at(id), bytes[id]!);
+  }
+  const found = Array.from(new Set([...came.groups, ...went.groups]), (group): Changed => {
+    const [more, less] = [came.of(group), went.of(group)];
+    return {
+      group,
+      bytes: more.bytes - less.bytes,
+      count: more.count - less.count,
+      came: more.bytes,
+      cameCount: more.count,
+      went: less.bytes,
+      wentCount: less.count,
+    };
+  });
+  return found.sort(
+    (a, b) =>
+      Math.abs(b.bytes) - Math.abs(a.bytes) ||
+      b.came + b.went - (a.came + a.went) ||
+      a.group - b.group,
+  );
+}

@@ -1,0 +1,58 @@
+// The columns of a snapshot out of the page's text: base64 of a zlib stream.
+
+const TEXT = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
+const NONE = 64;
+/** Of each character. */
+const VALUES = new Uint8Array(1 << 16).fill(NONE);
+for (let i = 0; i < TEXT.length; i++) VALUES[TEXT.charCodeAt(i)] = i;
+
+/** The bytes of a text in base64, which has no white space. Throws an Error if it is none. */
+export function bytesOf(text: string): Uint8Array<ArrayBuffer> {
+  const { length } = text;
+  const padding = text.endsWith('==') ? 2 : text.endsWith('=') ? 1 : 0;
+  const found = new Uint8Array((length / 4) * 3 - padding || 0);
+  if (length % 4) throw new Error('the page is damaged: its columns are cut off');
+  let wrong = 0;
+  let at = 0;
+  const value = (i: number): number => VALUES[text.charCodeAt(i)]!;
+  const whole = padding ? length - 4 : length;
+  for (let i = 0; i < whole; i += 4) {
+    const [a, b, c, d] = [value(i), value(i + 1), value(i + 2), value(i + 3)];
+    wrong |= a | b | c | d;
+    found[at] = (a << 2) | (b >> 4);
+    found[at + 1] = (b << 4) | (c >> 2);
+    found[at + 2] = (c << 6) | d;
+    at += 3;
+  }
+  if (padding) {
+    const [a, b] = [value(whole), value(whole + 1)];
+    const c = padding === 1 ? value(whole + 2) : 0;
+    wrong |= a | b | c;
+    found[at] = (a << 2) | (b >> 4);
+    if (padding === 1) found[at + 1] = (b << 4) | (c >> 2);
+  }
+  if (wrong & NONE) throw new Error('the page is damaged: its columns are no base64');
+  return found;
+}
+
+/** The columns of a page, which stand in it deflated and in base64. Throws an Error unless they are as
+ * long as the page says. */
+export async function inflated(base64: string, length: number): Promise<Uint8Array> {
+  const found = new Uint8Array(length);
+  const stream = new Blob([bytesOf(base64)]).stream();
+  const reader = stream.pipeThrough(new DecompressionStream('deflate')).getReader();
+  let at = 0;
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    if (at + value.length > length) {
+      at += value.length;
+      await reader.cancel();
+      break;
+    }
+    found.set(value, at);
+    at += value.length;
+  }
+  if (at !== length) throw new Error(`the page is damaged: it has ${at} bytes, not ${length}`);
+  return found;
+}

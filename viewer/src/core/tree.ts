@@ -1,0 +1,246 @@
+// What is live as a tree of calls, as engine/query/calltree.pyx folds it; and two such trees as one.
+//
+// It differs from the command line's in this: every call is a node, where a line of the command line
+// shows those that lead to nothing but each other as one; and it can be rooted in the calls that
+// allocate.
+
+import type { Tree, TreeQuery } from '../protocol.js';
+import { type Code, NAMED, ROOT } from './code.js';
+import { grown, type Timeline } from './lives.js';
+import type { Selection } from './search.js';
+
+/** A tree that grows: nodes by their parents, in the order in which they were met. */
+class Growing {
+  size = 1;
+  parent = new Int32Array(1 << 10).fill(-1, 0, 1);
+  /** What a node is called: equal ones of one parent are one node. */
+  key = new Int32Array(1 << 10).fill(ROOT, 0, 1);
+  private readonly children = new Map<number, number>();
+
+  /** The child of a node with this key, of 32 bits. */
+  child(node: number, key: number): number {
+    const which = node * 2 ** 32 + (key + 2 ** 31);
+    const known = this.children.get(which);
+    if (known !== undefined) return known;
+    if (this.size === this.parent.length) {
+      this.parent = grown(this.parent);
+      this.key = grown(this.key);
+    }
+    this.parent[this.size] = node;
+    this.key[this.size] = key;
+    this.children.set(which, this.size);
+    return this.size++;
+  }
+}
+
+/** What the nodes of a tree hold: sums of the stacks that end in them, then of all below, too. */
+class Weights {
+  own = new Float64Array(1 << 10);
+  count = new Int32Array(1 << 10);
+
+  add(node: number, bytes: number, count: number): void {
+    while (node >= this.own.length) {
+      const own = new Float64Array(2 * this.own.length);
+      own.set(this.own);
+      this.own = own;
+      this.count = grown(this.count);
+    }
+    this.own[node]! += bytes;
+    this.count[node]! += count;
+  }
+
+  /** Of each node what it and all below it hold. Parents come before their children. */
+  totals({ parent, size }: Growing): { bytes: Float64Array; count: Int32Array } {
+    this.add(size, 0, 0); // there is room for all
+    const bytes = this.own.slice(0, size);
+    const count = this.count.slice(0, size);
+    for (let i = size - 1; i > 0; i--) {
+      bytes[parent[i]!]! += bytes[i]!;
+      count[parent[i]!]! += count[i]!;
+    }
+    return { bytes, count };
+  }
+}
+
+type Shape = Pick<TreeQuery, 'root' | 'frames'>;
+
+/** Adds what is live at a moment and selected: `keyOf` a frame is what nodes are matched by. */
+function fold(
+  tree: Growing,
+  weights: Weights,
+  of: Live,
+  { root, frames }: Shape,
+  keyOf: (frame: number) => number,
+): void {
+  const { code, timeline, moment, stacks, named, selected } = of;
+  const { bytes } = timeline;
+  const sums = new Float64Array(code.stacks + 2);
+  const counts = new Int32Array(code.stacks + 2);
+  const met: number[] = [];
+  for (const id of timeline.live(moment)) {
+    if (selected && !selected.has(id)) continue;
+    const stack = stacks[id]!;
+    if (!counts[stack]!++) met.push(stack);
+    sums[stack]! += bytes[id]!;
+  }
+  const path: number[] = [];
+  for (const stack of met) {
+    code.path(stack, frames, named, path);
+    let node = 0;
+    if (root === 'innermost') for (const frame of path) node = tree.child(node, keyOf(frame));
+    else for (let i = path.length; i > 0; i--) node = tree.child(node, keyOf(path[i - 1]!));
+    weights.add(node, sums[stack]!, counts[stack]!);
+  }
+}
+
+/** What a tree is made of. */
+export interface Live {
+  readonly code: Code;
+  readonly timeline: Timeline;
+  readonly moment: number;
+  readonly stacks: Int32Array;
+  /** Of each stack its group by `frame`, and the lines that these are called by; null for neither. */
+  readonly named: Int32Array | null;
+  readonly lines: readonly (readonly number[])[];
+  readonly selected: Selection | null;
+}
+
+/** The nodes of a tree that are kept, a node before all that is below it; of one parent in order. */
+function inOrder(
+  { parent, size }: Growing,
+  kept: (node: number) => boolean,
+  order: (a: number, b: number) => number,
+): number[] {
+  const children: number[][] = [];
+  for (let i = 1; i < size; i++) {
+    if (!kept(i)) continue;
+    const of = children[parent[i]!];
+    if (of) of.push(i);
+    else children[parent[i]!] = [i];
+  }
+  const found: number[] = [];
+  const open = [0];
+  for (let node = open.pop(); node !== undefined; node = open.pop()) {
+    found.push(node);
+    const below = children[node];
+    if (!below) continue;
+    below.sort(order);
+    for (let i = below.length; i > 0; i--) open.push(below[i - 1]!);
+  }
+  return found;
+}
+
+/** Parents and depths of nodes in their new order. */
+function placed(
+  tree: Growing,
+  order: readonly number[],
+): { parent: Int32Array; depth: Int32Array } {
+  const places = new Int32Array(tree.size);
+  const parent = new Int32Array(order.length);
+  const depth = new Int32Array(order.length);
+  order.forEach((node, at) => {
+    places[node] = at;
+    parent[at] = at ? places[tree.parent[node]!]! : -1;
+    depth[at] = at ? depth[parent[at]!]! + 1 : 0;
+  });
+  return { parent, depth };
+}
+
+/** Frames in order of their numbers, behind them what is none. */
+function byKey(a: number, b: number): number {
+  return (a >>> 0) - (b >>> 0);
+}
+
+/** What is live as a tree: of one parent the largest first, then those of most allocations. */
+export function callTree(live: Live, shape: Shape, least: number): Tree {
+  const tree = new Growing();
+  const weights = new Weights();
+  fold(tree, weights, live, shape, (frame) => frame);
+  const { bytes, count } = weights.totals(tree);
+  const order = inOrder(
+    tree,
+    (node) => bytes[node]! >= least,
+    (a, b) => bytes[b]! - bytes[a]! || count[b]! - count[a]! || byKey(tree.key[a]!, tree.key[b]!),
+  );
+  return {
+    ...placed(tree, order),
+    frame: Int32Array.from(order, (node) => tree.key[node]!),
+    bytes: Float64Array.from(order, (node) => bytes[node]!),
+    own: Float64Array.from(order, (node) => weights.own[node]!),
+    count: Int32Array.from(order, (node) => count[node]!),
+  };
+}
+
+/** What frames of two snapshots are called, as numbers: equal for frames of the same function and
+ * file, as lines move from one version of a program to the next. */
+class Names {
+  private readonly texts = new Map<string, number>();
+  private readonly numbers = new Map<number, number>();
+  /** Of each number a frame that is called so, and which of the two it is of. */
+  private readonly frames: (readonly [number, 0 | 1])[] = [];
+
+  /** The numbers of the frames of one of the two. */
+  keys({ code, lines }: Live, which: 0 | 1): (frame: number) => number {
+    const known = new Map<number, number>();
+    const { functions, files } = code.frames;
+    return (frame) => {
+      if (frame < 0 && frame > NAMED) return frame;
+      const found = known.get(frame);
+      if (found !== undefined) return found;
+      const text = (place: number): number => numbered(this.texts, code.texts[place] ?? '');
+      const name =
+        frame < 0
+          ? -1 - text(lines[NAMED - frame]?.[0] ?? -1)
+          : text(functions[frame]!) * 2 ** 26 + text(files[frame]!);
+      const number = numbered(this.numbers, name);
+      // That of the second one where it has one.
+      if (this.frames[number]?.[1] !== which) this.frames[number] = [frame, which];
+      known.set(frame, number);
+      return number;
+    };
+  }
+
+  frame(key: number): readonly [number, 0 | 1] {
+    return key < 0 ? [key, 1] : this.frames[key]!;
+  }
+}
+
+function numbered<T>(numbers: Map<T, number>, one: T): number {
+  const known = numbers.get(one);
+  if (known !== undefined) return known;
+  numbers.set(one, numbers.size);
+  return numbers.size - 1;
+}
+
+/** Two trees as one. `before` has the bytes of the first, all else is of the second. Of one parent those
+ * that hold most in either come first. */
+export function treeOfBoth(
+  before: Live,
+  after: Live,
+  shape: Shape,
+  least: number,
+): Tree & { readonly before: Float64Array; readonly frameOf: Uint8Array } {
+  const tree = new Growing();
+  const names = new Names();
+  const [was, is] = [new Weights(), new Weights()];
+  fold(tree, was, before, shape, names.keys(before, 0));
+  fold(tree, is, after, shape, names.keys(after, 1));
+  const first = was.totals(tree);
+  const { bytes, count } = is.totals(tree);
+  const most = (node: number): number => Math.max(first.bytes[node]!, bytes[node]!);
+  const order = inOrder(
+    tree,
+    (node) => most(node) >= least,
+    (a, b) => most(b) - most(a) || byKey(tree.key[a]!, tree.key[b]!),
+  );
+  const frames = order.map((node) => names.frame(tree.key[node]!));
+  return {
+    ...placed(tree, order),
+    frame: Int32Array.from(frames, ([frame]) => frame),
+    frameOf: Uint8Array.from(frames, ([, of]) => of),
+    bytes: Float64Array.from(order, (node) => bytes[node]!),
+    own: Float64Array.from(order, (node) => is.own[node]!),
+    count: Int32Array.from(order, (node) => count[node]!),
+    before: Float64Array.from(order, (node) => first.bytes[node]!),
+  };
+}

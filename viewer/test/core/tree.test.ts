@@ -1,0 +1,154 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Tree, TreeQuery } from '../../src/protocol.js';
+import { opened } from '../build.js';
+import { random } from '../random.js';
+import * as slow from '../slow.js';
+import { bytesOf, type World, world } from '../world.js';
+
+const place = { snapshot: 0, device: 0 };
+
+type Shape = Pick<TreeQuery, 'root' | 'frames'>;
+
+/** What a tree shows of an allocation, from the root on. */
+function path(of: World, id: number, { root, frames }: Shape): number[] {
+  const one = of.lives[id]!;
+  const stack = of.stacks[one.stack];
+  if (!stack) return [one.stack === of.stacks.length ? -2 : -3];
+  const kept = stack.frames.filter((_, i) => frames === 'all' || stack.code[i] === 1);
+  const shown = kept.length ? kept : stack.frames.length ? [stack.frames[0]!] : [-2];
+  return root === 'outermost' ? [...shown].reverse() : shown;
+}
+
+/** Of each path from the root its bytes, count and own bytes. */
+type Sums = Map<string, { bytes: number; count: number; own: number }>;
+
+function sums(of: World, query: TreeQuery, name: (frame: number) => string = String): Sums {
+  const found: Sums = new Map([['', { bytes: 0, count: 0, own: 0 }]]);
+  for (const id of slow.live(of, query.measure, query.moment)) {
+    if (query.filter?.include && !slow.met(of, new RegExp(query.filter.include), id)) continue;
+    const bytes = bytesOf(of.lives[id]!, query.measure);
+    const all = path(of, id, query).map(name);
+    for (let length = 0; length <= all.length; length++) {
+      const key = all.slice(0, length).join('>');
+      const sum = found.get(key) ?? { bytes: 0, count: 0, own: 0 };
+      sum.bytes += bytes;
+      sum.count++;
+      if (length === all.length) sum.own += bytes;
+      found.set(key, sum);
+    }
+  }
+  return found;
+}
+
+/** The path of each node of a tree, which has to be laid out as it says. */
+function paths(tree: Tree, name: (node: number) => string): string[] {
+  const found: string[] = [];
+  const open: number[] = []; // what the nodes before are below
+  tree.parent.forEach((parent, node) => {
+    assert.equal(tree.depth[node], node ? tree.depth[parent]! + 1 : 0);
+    if (!node) {
+      assert.deepEqual([parent, tree.frame[0]], [-1, -1]);
+    } else {
+      while (open[open.length - 1] !== parent) assert.ok(open.pop() !== undefined, 'out of order');
+    }
+    open.push(node);
+    const above = found[parent];
+    found.push(node ? (above ? `${above}>${name(node)}` : name(node)) : '');
+  });
+  assert.equal(new Set(found).size, found.length);
+  return found;
+}
+
+function query(next: (below: number) => number, events: number): TreeQuery {
+  return {
+    place,
+    measure: next(2) ? 'requested' : 'allocated',
+    moment: next(events + 1),
+    root: next(2) ? 'outermost' : 'innermost',
+    frames: next(2) ? 'all' : 'code',
+    filter: next(3) ? null : { include: 'a.py' },
+    least: next(2) ? 0 : next(4000),
+  };
+}
+
+test('calls and what they hold', () => {
+  const next = random(15);
+  for (let seed = 0; seed < 150; seed++) {
+    const of = world(seed, 1 + next(120));
+    const asked = query(next, of.events);
+    const tree = opened(of).tree(asked);
+    const wanted = sums(of, asked);
+    const names = paths(tree, (node) => String(tree.frame[node]));
+    // The root is there, however little it holds.
+    const kept = [...wanted].filter(([key, { bytes }]) => !key || bytes >= asked.least);
+    assert.deepEqual(new Set(names), new Set(kept.map(([key]) => key)));
+    names.forEach((key, node) => {
+      const { bytes, count, own } = wanted.get(key)!;
+      assert.deepEqual([tree.bytes[node], tree.count[node], tree.own[node]], [bytes, count, own]);
+    });
+    // Of one parent the largest first, then those of most allocations, then by frame.
+    const before = new Map<number, number>();
+    tree.parent.forEach((parent, node) => {
+      const other = before.get(parent);
+      if (other !== undefined) {
+        const rank = (n: number): number[] => [
+          -tree.bytes[n]!,
+          -tree.count[n]!,
+          tree.frame[n]! < 0 ? 2 ** 32 + tree.frame[n]! : tree.frame[n]!,
+        ];
+        const [a, b] = [rank(other), rank(node)];
+        const differs = a.findIndex((one, i) => one !== b[i]);
+        assert.ok(a[differs]! < b[differs]!);
+      }
+      before.set(parent, node);
+    });
+  }
+});
+
+test('two snapshots as one tree', () => {
+  const next = random(16);
+  for (let seed = 0; seed < 100; seed++) {
+    const [first, second] = [world(seed, 1 + next(120)), world(seed + 1000, 1 + next(120))];
+    // The second one calls the same by other numbers.
+    const turned = {
+      ...second,
+      texts: [...second.texts].reverse(),
+      frames: second.frames.map(
+        ([name, file, line]) =>
+          [second.texts.length - 1 - name, second.texts.length - 1 - file, line] as const,
+      ),
+    };
+    const asked = { ...query(next, 0), moment: next(first.events + 1) };
+    const other = {
+      ...asked,
+      place: { snapshot: 1, device: 0 },
+      moment: next(turned.events + 1),
+    };
+    const tree = opened(first, turned).treeOfDifferences(asked, other);
+    const named = (of: World) => (frame: number) => {
+      const [name, file] = of.frames[frame] ?? [];
+      return frame < 0 ? String(frame) : `${of.texts[name!]} in ${of.texts[file!]}`;
+    };
+    const names = paths(tree, (node) =>
+      named(tree.frameOf[node] ? turned : first)(tree.frame[node]!),
+    );
+    const [was, is] = [sums(first, asked, named(first)), sums(turned, other, named(turned))];
+    const all = [...new Set([...was.keys(), ...is.keys()])];
+    const most = (key: string): number =>
+      Math.max(was.get(key)?.bytes ?? 0, is.get(key)?.bytes ?? 0);
+    const kept = all.filter((key) => !key || most(key) >= asked.least);
+    assert.deepEqual(new Set(names), new Set(kept));
+    names.forEach((key, node) => {
+      const { bytes, count, own } = is.get(key) ?? { bytes: 0, count: 0, own: 0 };
+      assert.deepEqual([tree.bytes[node], tree.count[node], tree.own[node]], [bytes, count, own]);
+      assert.equal(tree.before[node], was.get(key)?.bytes ?? 0);
+    });
+    const before = new Map<number, number>();
+    tree.parent.forEach((parent, node) => {
+      const other = before.get(parent);
+      if (other !== undefined) assert.ok(most(names[other]!) >= most(names[node]!));
+      before.set(parent, node);
+    });
+  }
+});
