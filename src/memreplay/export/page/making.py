@@ -179,15 +179,19 @@ def _clock(replay: Replay, columns: Columns) -> tuple[Coded | None, int | None]:
     """The latest time up to each event, since the first."""
     if not replay.has_times:
         return None, None
-    clock = replay.native.clock()
+    clock = replay.clock_column
     if clock is None:  # all events have the same one
         times = np.full(replay.events, replay.time_us(replay.start))
     else:
         times = np.asarray(clock)
     # Before the first event that has a time it is that one's.
-    first = int(times[np.argmax(times != _core.ABSENT_TIME)])
+    known = int(np.searchsorted(times, _core.ABSENT_TIME, side="right"))
+    first = int(times[known])
     check_exact(first)
-    return columns.add(np.maximum(times, first) - first, differences=True), first
+    if known:
+        times = times.copy()
+        times[:known] = first
+    return columns.add(times, less=np.broadcast_to(first, len(times)), differences=True), first
 
 
 def _notes(snap: Snapshot, devices: tuple[PageDevice, ...]) -> tuple[str, ...]:
