@@ -72,9 +72,7 @@ def lives(snap: Snapshot, replay: Replay) -> Lives:
         stack=stacks,
         pool=_joined(pool.of_carried(), pool.of_events(), rows, np.int32),
         stream=_joined(stream.of_carried(), stream.of_events(), rows, np.int32),
-        address=_joined(
-            replay.native.carried("address"), column("address", "u8"), rows, np.uint64
-        ),
+        address=_joined(replay.native.carried("address"), column("address", "u8"), rows, np.uint64),
     )
 
 
