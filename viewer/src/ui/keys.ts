@@ -58,6 +58,12 @@ export function keysOf(showHelp: () => void): readonly Key[] {
       act: (ground, { key, shiftKey }) => step(ground, key === 'ArrowLeft' ? -1 : 1, shiftKey),
     },
     {
+      keys: [],
+      shown: '↑ ↓ Enter',
+      does: 'on the picture: select what is live at the cursor, one after the other',
+      act: () => undefined,
+    },
+    {
       keys: ['+', '=', '-', '_'],
       shown: '+ −',
       does: 'zoom in and out around the cursor',
@@ -122,7 +128,7 @@ export function keysOf(showHelp: () => void): readonly Key[] {
     {
       keys: ['[', ']'],
       shown: '[ ]',
-      does: 'bound a range: what came and went in it',
+      does: 'start a range at the cursor; end it: what came and went in between',
       act: ({ at }, { key }) => (key === '[' ? change({ other: at }) : change({ tab: 'between' })),
     },
     { keys: ['/'], shown: '/', does: 'search', act: toSearch },
