@@ -87,9 +87,9 @@ function device(of: World, columns: Columns): PageDevice {
     first_us: of.times?.length ? 1_700_000_000_000_000 : null,
     spans: [],
     marks: [],
-    groups: of.groups.map(({ way, ofStacks, ofLives }) => ({
+    groups: of.groups.map(({ way, ofStacks, ofLives, lines }) => ({
       way,
-      lines: [],
+      lines: (lines ?? []).map((line) => [line]),
       of_stacks: ofStacks ? plain(ofStacks) : null,
       of_lives: ofLives ? plain(ofLives) : null,
     })),

@@ -34,9 +34,10 @@ test('what a tree shows of a stack', () => {
   };
   const { page, data } = built(of);
   const code = new Code(page.snapshots[0]!, data[0]!);
+  let named: Int32Array | null = null;
   const shown = (stack: number, frames: 'all' | 'code'): number[] => {
     const into = [99];
-    code.path(stack, frames, into);
+    code.path(stack, frames, named, into);
     return into;
   };
   assert.deepEqual(shown(0, 'all'), [3, 1, 3]);
@@ -46,4 +47,10 @@ test('what a tree shows of a stack', () => {
     [2, 3, 4].map((stack) => shown(stack, 'code')),
     [[-2], [-2], [-3]],
   );
+  named = Int32Array.of(0, 5, 0, 1, 2);
+  assert.deepEqual(
+    [0, 1, 2, 3, 4].map((stack) => shown(stack, 'code')),
+    [[1, 3], [-16 - 5], [-2], [-2], [-3]],
+  );
+  assert.deepEqual(shown(1, 'all'), [2, 1]);
 });
