@@ -89,7 +89,7 @@ function device(of: World, columns: Columns): PageDevice {
     marks: [],
     groups: of.groups.map(({ way, ofStacks, ofLives, lines }) => ({
       way,
-      lines: lines ?? [],
+      lines: (lines ?? []).map((line) => [line]),
       of_stacks: ofStacks ? plain(ofStacks) : null,
       of_lives: ofLives ? plain(ofLives) : null,
     })),

@@ -36,8 +36,8 @@ export interface GroupRows {
   readonly way: Way;
   readonly ofStacks?: readonly number[];
   readonly ofLives?: readonly number[];
-  /** What each group is called, as places in the texts. */
-  readonly lines?: readonly (readonly number[])[];
+  /** The names of the groups, as places in the texts. */
+  readonly lines?: readonly number[];
 }
 
 export interface World {
@@ -125,10 +125,21 @@ export function world(seed: number, events: number): World {
       { way: 'stack', ofStacks: [...stacks.keys(), stacks.length, stacks.length + 1] },
       { way: 'category', ofLives },
       { way: 'size' },
+      ...(next(2) ? [byFrame(next, stacks.length, texts.length)] : []),
     ],
     pools,
     streams: ['0', '94', null],
     unit: UNIT,
+  };
+}
+
+/** Stacks by what they are put down to; groups of their own for none. */
+function byFrame(next: Next, stacks: number, texts: number): GroupRows {
+  const groups = 1 + next(4);
+  return {
+    way: 'frame',
+    ofStacks: [...Array.from({ length: stacks }, () => next(groups)), groups, groups + 1],
+    lines: Array.from({ length: groups + 2 }, () => next(texts)),
   };
 }
 

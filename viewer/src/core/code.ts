@@ -39,7 +39,7 @@ export class Code {
       this.offsets[i + 1] = at;
     }
     this.ids = integers(data, said.frames);
-    this.own = Uint8Array.from(integers(data, said.stack_code));
+    this.own = new Uint8Array(integers(data, said.stack_code));
   }
 
   /** The frames of a stack; of one that there is not, none. */

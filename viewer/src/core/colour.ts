@@ -70,7 +70,9 @@ export function coloured(
     const id = ids[i]!;
     if (id !== last) {
       last = id;
-      colour = id === NOBODY ? ground : colourOf(id);
+      if (id === NOBODY) colour = ground;
+      else if (id === ids[i - width]) colour = pixels[i - width]!;
+      else colour = colourOf(id);
     }
     pixels[i] = colour;
   }

@@ -25,7 +25,7 @@ export function decoded(data: Uint8Array, column: Coded): Float64Array {
   const { rows, width, at } = column;
   if (column.fresh)
     return recurring(integers(data, { ...column, fresh: null }), data, column.fresh);
-  if (width <= SMALL && !column.differences) return Float64Array.from(integers(data, column));
+  if (width <= SMALL && !column.differences) return new Float64Array(integers(data, column));
   const found = new Float64Array(rows);
   const folded = lowPlanes(data, column);
   if (width <= SMALL) {
@@ -78,7 +78,7 @@ const TOO_LARGE = 'the page has a number that is larger than it can be';
 
 function checked(numbers: Float64Array): Int32Array {
   for (const one of numbers) if (one !== (one | 0)) throw new Error(TOO_LARGE);
-  return Int32Array.from(numbers);
+  return new Int32Array(numbers);
 }
 
 /** The same of a column without negative numbers. */
@@ -93,7 +93,7 @@ export function counts(data: Uint8Array, column: Coded): Counts {
 export function narrowed(numbers: Float64Array): Counts {
   let most = 0;
   for (let i = 0; i < numbers.length; i++) if (numbers[i]! > most) most = numbers[i]!;
-  return most < BEYOND ? Uint32Array.from(numbers) : numbers;
+  return most < BEYOND ? new Uint32Array(numbers) : numbers;
 }
 
 /** Of each folded number the lowest four bytes. */

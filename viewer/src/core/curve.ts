@@ -17,8 +17,9 @@ export class Series {
     private readonly starts: Int32Array | null,
     readonly moments: number,
   ) {
-    this.above = levels(values, 1);
-    this.below = levels(values, -1);
+    const { above, below } = levels(values);
+    this.above = above;
+    this.below = below;
   }
 
   /** Bytes at a moment. */
@@ -40,13 +41,14 @@ export class Series {
     return this.values[this.best(this.below, -1, from, to)]!;
   }
 
-  /** The moments at which values begin within [from, to), the first of which is `from`, and these
-   * values: all that there is to see there. */
-  *steps(from: number, to: number): Iterable<readonly [number, number]> {
-    const last = this.place(to - 1);
-    for (let k = this.place(from); k <= last; k++) {
-      yield [this.starts ? Math.max(this.starts[k]!, from) : k, this.values[k]!];
-    }
+  /** The values that there are within [from, to): places in `values`, [first, stop). */
+  within(from: number, to: number): { first: number; stop: number } {
+    return { first: this.place(from), stop: this.place(to - 1) + 1 };
+  }
+
+  /** From which moment on it is the value at a place. */
+  startOf(place: number): number {
+    return this.starts ? this.starts[place]! : place;
   }
 
   /** Which value it is at a moment: the last that began up to it. */
@@ -85,31 +87,47 @@ export class Series {
   }
 }
 
-/** Of each level the places of the highest values (or of the least ones, where the sign is -1), the
- * first of equal ones. */
-function levels(values: Float64Array, sign: number): Int32Array[] {
-  const found: Int32Array[] = [];
-  let before: Int32Array | null = null;
-  let size = values.length;
-  while (size > WIDE) {
+/** Of each level the places of the highest and of the least values, the first of equal ones. */
+function levels(values: Float64Array): { above: Int32Array[]; below: Int32Array[] } {
+  const above: Int32Array[] = [];
+  const below: Int32Array[] = [];
+  for (let size = values.length; size > WIDE; size = above[above.length - 1]!.length) {
+    const [high, low] = [above[above.length - 1], below[below.length - 1]];
     const next = new Int32Array(Math.ceil(size / WIDE));
-    for (let i = 0; i < next.length; i++) {
-      const stop = Math.min((i + 1) << SHIFT, size);
-      let best = before ? before[i << SHIFT]! : i << SHIFT;
-      let most = sign * values[best]!;
-      for (let j = (i << SHIFT) + 1; j < stop; j++) {
-        const k = before ? before[j]! : j;
-        const value = sign * values[k]!;
-        if (value > most) {
-          most = value;
-          best = k;
-        }
+    above.push(high ? extremes(values, high, 1) : first(values, next, 1));
+    below.push(low ? extremes(values, low, -1) : first(values, next.slice(), -1));
+  }
+  return { above, below };
+}
+
+/** Of each 32 values the place of the highest (or of the least, where the sign is -1). */
+function first(values: Float64Array, found: Int32Array, sign: number): Int32Array {
+  for (let i = 0; i < found.length; i++) {
+    const stop = Math.min((i + 1) << SHIFT, values.length);
+    let best = i << SHIFT;
+    let most = sign * values[best]!;
+    for (let k = best + 1; k < stop; k++) {
+      const value = sign * values[k]!;
+      if (value > most) {
+        most = value;
+        best = k;
       }
-      next[i] = best;
     }
-    found.push(next);
-    before = next;
-    size = next.length;
+    found[i] = best;
+  }
+  return found;
+}
+
+/** The same of 32 places each. */
+function extremes(values: Float64Array, places: Int32Array, sign: number): Int32Array {
+  const found = new Int32Array(Math.ceil(places.length / WIDE));
+  for (let i = 0; i < found.length; i++) {
+    const stop = Math.min((i + 1) << SHIFT, places.length);
+    let best = places[i << SHIFT]!;
+    for (let j = (i << SHIFT) + 1; j < stop; j++) {
+      if (sign * values[places[j]!]! > sign * values[best]!) best = places[j]!;
+    }
+    found[i] = best;
   }
   return found;
 }
@@ -140,26 +158,33 @@ export function maxima(series: Series, from: number, to: number, most: number): 
   const peak = series.highestAt(from, to);
   if (most <= 1) return [{ moment: peak, bytes: series.at(peak) }].slice(0, most);
   const drop = Math.floor((series.at(peak) - series.least(from, to)) * SEPARATION);
-  const far = (high: number, low: number): boolean => high > low && high - low >= drop;
-  const found: Maximum[] = [];
+  const { values } = series;
+  const { first, stop } = series.within(from, to);
+  const places: number[] = [];
   let rising = true; // since the last maximum that was taken
-  let top = { moment: from, bytes: series.at(from) };
-  let low = top.bytes;
-  for (const [moment, bytes] of series.steps(from + 1, to)) {
+  let top = first;
+  let low = values[first]!;
+  for (let k = first + 1; k < stop; k++) {
+    const bytes = values[k]!;
     if (rising) {
-      if (bytes > top.bytes) top = { moment, bytes };
-      else if (far(top.bytes, bytes)) {
-        found.push(top);
+      const most = values[top]!;
+      if (bytes > most) top = k;
+      else if (most > bytes && most - bytes >= drop) {
+        places.push(top);
         rising = false;
         low = bytes;
       }
     } else if (bytes < low) low = bytes;
-    else if (far(bytes, low)) {
+    else if (bytes > low && bytes - low >= drop) {
       rising = true;
-      top = { moment, bytes };
+      top = k;
     }
   }
-  if (rising) found.push(top);
+  if (rising) places.push(top);
+  const found = places.map((place) => ({
+    moment: Math.max(series.startOf(place), from),
+    bytes: values[place]!,
+  }));
   found.sort((a, b) => b.bytes - a.bytes || a.moment - b.moment);
   return found.slice(0, most);
 }

@@ -61,7 +61,7 @@ export class Device {
   bytes(measure: LifeMeasure): Counts {
     if (!BLOCKS.has(measure)) return this.once('requested', () => this.counts('requested'));
     return this.once('block', () => {
-      const bytes = Float64Array.from(this.bytes('requested'));
+      const bytes = new Float64Array(this.bytes('requested'));
       const slack = this.column('slack');
       for (let i = 0; i < bytes.length; i++) bytes[i]! += slack[i]!;
       return narrowed(bytes);

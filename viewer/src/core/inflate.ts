@@ -38,21 +38,11 @@ export function bytesOf(text: string): Uint8Array<ArrayBuffer> {
 /** The columns of a page, which stand in it deflated and in base64. Throws an Error unless they are as
  * long as the page says. */
 export async function inflated(base64: string, length: number): Promise<Uint8Array> {
-  const found = new Uint8Array(length);
   const stream = new Blob([bytesOf(base64)]).stream();
-  const reader = stream.pipeThrough(new DecompressionStream('deflate')).getReader();
-  let at = 0;
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done) break;
-    if (at + value.length > length) {
-      at += value.length;
-      await reader.cancel();
-      break;
-    }
-    found.set(value, at);
-    at += value.length;
+  const all = new Response(stream.pipeThrough(new DecompressionStream('deflate')));
+  const found = new Uint8Array(await all.arrayBuffer());
+  if (found.length !== length) {
+    throw new Error(`the page is damaged: it has ${found.length} bytes, not ${length}`);
   }
-  if (at !== length) throw new Error(`the page is damaged: it has ${at} bytes, not ${length}`);
   return found;
 }

@@ -3,9 +3,10 @@
 // byte at its middle is seen.
 //
 // From column to column only what changed is worked on, without what comes and goes in between. What
-// is live stands in a row of places, in its order, with a tree of sums over it that finds who holds a
-// byte. All below the lowest place that changed stays as it was.
+// is live stands in places in its order, which are added up in chunks, so that it is quick to find who
+// holds a byte. All below the lowest place that changed stays as it was.
 
+import type { Counts } from './columns.js';
 import type { Timeline } from './lives.js';
 
 /** Bytes [low, high) from the bottom to the top, and in how many pixels. */
@@ -26,12 +27,12 @@ export function paint(timeline: Timeline, moments: Int32Array, view: Heights): I
   const ids = new Int32Array(width * height).fill(NOBODY);
   const middles = middlesOf(view);
   const column = new Int32Array(height).fill(NOBODY); // from the bottom
-  const row = new Row(timeline);
+  const live = new Places(timeline, height);
   for (let x = 0; x < width; x++) {
     const moment = moments[x]!;
     if (moment < 0) continue;
-    row.go(moment);
-    row.fill(middles, column, timeline.usage.at(moment));
+    live.go(moment);
+    live.fill(middles, column);
     for (let y = 0, i = (height - 1) * width + x; y < height; y++, i -= width) ids[i] = column[y]!;
   }
   return ids;
@@ -44,19 +45,17 @@ function middlesOf({ low, high, height }: Heights): Float64Array {
   return found;
 }
 
-/** How many sums make one of the next level. */
-const SHIFT = 4;
-const WIDE = 1 << SHIFT;
-const MASK = WIDE - 1;
 const NOWHERE = 2 ** 31 - 1;
-/** Where there is room for it, a row has as many places again as were live when it was set up. */
-const LEAST = 1 << 8;
+/** There is room for so many times as many as are live when it is made, and for so many at least. */
+const ROOM = 2;
+const LEAST_ROOM = 1 << 12;
 
-/** Of each allocation its place: one array for all rows, as there is one at a time. */
+/** Of each allocation its place, NOWHERE if it holds no bytes: one array for all, as there is one `Places` at a time. */
 let places = new Int32Array(0);
 
-/** What is live at a moment, in places that have gaps where something went. */
-class Row {
+/** What is live at a moment, in places that have gaps where something went. Places are added up in
+ * chunks, of which there are about as many as places are looked at within one. */
+class Places {
   private moment = -1;
   /** How many have begun, and ended, before the moment. */
   private begun = 0;
@@ -64,13 +63,18 @@ class Row {
   /** Who has each place, or had it. */
   private ids = new Int32Array(0);
   private used = 0;
-  /** Sums of 16 places, of 16 of these, ... behind the bytes of the places themselves. */
-  private sums = new Float64Array(0);
-  private levels: number[] = [];
+  /** Bytes of each place, and of each chunk of them. */
+  private sums: Counts = new Uint32Array(0);
+  private chunks = new Float64Array(0);
+  private shift = 0;
   /** The lowest place that changed since it was painted. */
   private lowest = NOWHERE;
 
-  constructor(private readonly timeline: Timeline) {
+  /** To be painted in so many rows of pixels. */
+  constructor(
+    private readonly timeline: Timeline,
+    private readonly rows: number,
+  ) {
     const { length } = timeline.bytes;
     if (places.length < length) places = new Int32Array(length);
   }
@@ -79,29 +83,32 @@ class Row {
   go(moment: number): void {
     const { timeline, moment: before } = this;
     if (moment === before) return;
+    const { begun, over } = this;
+    const { end, ended } = timeline.ends;
     const { bytes } = timeline;
-    const { begin, end, ended } = timeline.ends;
     this.moment = moment;
+    this.begun = timeline.begunBefore(moment);
+    this.over = timeline.ends.endedBefore(moment);
     if (before < 0) {
-      this.begun = timeline.begunBefore(moment);
-      this.over = timeline.ends.endedBefore(moment);
-      this.ids = timeline.live(moment).filter((id) => bytes[id]! > 0);
+      const live = timeline.live(moment);
+      for (const id of live) places[id] = NOWHERE;
+      this.ids = live.filter((id) => bytes[id]! > 0);
+      this.sums = bytes.slice(0, this.ids.length);
+      for (const [place, id] of this.ids.entries()) this.sums[place] = bytes[id]!;
       this.used = this.ids.length;
       this.lowest = 0;
-      this.plant();
+      this.settle();
       return;
     }
-    let { over, begun } = this;
-    for (; over < ended.length; over++) {
-      const id = ended[over]!;
-      if (end[id]! >= moment) break;
-      if (begin[id]! < before && bytes[id]!) this.take(places[id]!, bytes[id]!);
+    for (let i = over; i < this.over; i++) {
+      // What began since the moment before has no place.
+      if (ended[i]! < begun) this.take(places[ended[i]!]!);
     }
-    for (; begun < begin.length && begin[begun]! < moment; begun++) {
-      if (end[begun]! >= moment && bytes[begun]!) this.put(begun, bytes[begun]!);
+    for (let id = begun; id < this.begun; id++) {
+      if (end[id]! < moment) continue;
+      if (bytes[id]!) this.put(id, bytes[id]!);
+      else places[id] = NOWHERE;
     }
-    this.over = over;
-    this.begun = begun;
   }
 
   private put(id: number, bytes: number): void {
@@ -109,115 +116,87 @@ class Row {
     const place = this.used++;
     this.ids[place] = id;
     places[id] = place;
-    this.add(place, bytes);
-  }
-
-  private take(place: number, bytes: number): void {
-    this.add(place, -bytes);
-  }
-
-  private add(place: number, bytes: number): void {
-    const { sums, levels } = this;
+    this.sums[place] = bytes;
+    this.chunks[place >> this.shift]! += bytes;
     if (place < this.lowest) this.lowest = place;
-    for (let k = 0, at = place; k < levels.length; k++, at >>= SHIFT) {
-      sums[levels[k]! + at]! += bytes;
-    }
   }
 
-  /** Closes the gaps, and makes room for as many again. */
+  private take(place: number): void {
+    if (place === NOWHERE) return;
+    const bytes = this.sums[place]!;
+    this.sums[place] = 0;
+    this.chunks[place >> this.shift]! -= bytes;
+    if (place < this.lowest) this.lowest = place;
+  }
+
+  /** Closes the gaps. */
   private pack(): void {
     const { ids, sums, used, lowest } = this;
     let n = 0;
     for (let place = 0; place < used; place++) {
+      const bytes = sums[place]!;
       if (place === lowest) this.lowest = n;
-      if (sums[place]) ids[n++] = ids[place]!;
+      ids[n] = ids[place]!;
+      sums[n] = bytes;
+      n += bytes ? 1 : 0;
     }
+    sums.fill(0, n, used);
     this.used = n;
-    this.plant();
+    this.settle();
   }
 
-  /** Sets up the tree over what stands in the first places. */
-  private plant(): void {
+  /** Makes room behind what stands in the first places, and adds it up. */
+  private settle(): void {
     const { used } = this;
-    const room = Math.max(LEAST, (2 * used + MASK) & ~MASK);
+    const room = Math.max(LEAST_ROOM, ROOM * used);
     if (this.ids.length < room) {
-      const ids = new Int32Array(room);
-      ids.set(this.ids.subarray(0, used));
-      this.ids = ids;
-    }
-    this.levels = [];
-    let at = 0;
-    for (let size = this.ids.length; ; size = (size + MASK) >> SHIFT) {
-      this.levels.push(at);
-      at += (size + MASK) & ~MASK;
-      if (size <= WIDE) break;
-    }
-    if (this.sums.length < at) this.sums = new Float64Array(at);
-    else this.sums.fill(0);
-    const { ids, sums, levels } = this;
-    const { bytes } = this.timeline;
+      const [ids, sums] = [this.ids.subarray(0, used), this.sums.subarray(0, used)];
+      this.ids = new Int32Array(room);
+      this.sums = sums instanceof Uint32Array ? new Uint32Array(room) : new Float64Array(room);
+      this.ids.set(ids);
+      this.sums.set(sums);
+      this.shift = Math.round(Math.log2(Math.sqrt((2 * room) / this.rows) + 3));
+      this.chunks = new Float64Array((room >> this.shift) + 1);
+    } else this.chunks.fill(0);
+    const { ids, sums, chunks, shift } = this;
     for (let place = 0; place < used; place++) {
-      const id = ids[place]!;
-      places[id] = place;
-      sums[place] = bytes[id]!;
+      places[ids[place]!] = place;
+      chunks[place >> shift]! += sums[place]!;
     }
-    for (let k = 1, size = used; k < levels.length; k++, size = (size + MASK) >> SHIFT) {
-      for (let i = 0; i < size; i++) sums[levels[k]! + (i >> SHIFT)]! += sums[levels[k - 1]! + i]!;
-    }
-  }
-
-  /** What those below a place hold. */
-  private below(place: number): number {
-    const { sums, levels } = this;
-    let sum = 0;
-    for (let k = 0, at = place; k < levels.length; k++, at >>= SHIFT) {
-      const stop = levels[k]! + at;
-      for (let i = stop - (at & MASK); i < stop; i++) sum += sums[i]!;
-    }
-    return sum;
   }
 
   /** Who holds the byte in the middle of each pixel of a column, given what the column was before. */
-  fill(middles: Float64Array, column: Int32Array, whole: number): void {
+  fill(middles: Float64Array, column: Int32Array): void {
     if (this.lowest === NOWHERE) return;
-    const { ids, sums, levels } = this;
-    const { bytes } = this.timeline;
-    const top = levels.length - 1;
+    const { ids, sums, chunks, shift } = this;
     const height = column.length;
-    // Where the search is: a node of a level, and what those before it hold.
-    let at = this.lowest;
-    let k = 0;
-    let sum = this.below(at);
+    const whole = this.timeline.usage.at(this.moment);
+    let chunk = this.lowest >> shift;
+    let at = chunk << shift;
+    let sum = 0; // of all below `at`
+    for (let c = 0; c < chunk; c++) sum += chunks[c]!;
+    let edge = sum + chunks[chunk]!; // of all up to the end of the chunk
+    for (; at < this.lowest; at++) sum += sums[at]!;
     let row = firstRow(middles, sum);
     this.lowest = NOWHERE;
     while (row < height && middles[row]! < whole) {
       const byte = middles[row]!;
-      // Up, while none of the nodes beside it holds the byte, then down to the place that does.
-      for (; k < top; k++) {
-        const base = levels[k]!;
-        const stop = (at | MASK) + 1;
-        for (; at < stop; at++) {
-          const next = sum + sums[base + at]!;
-          if (next > byte) break;
-          sum = next;
-        }
-        if (at < stop) break;
-        at >>= SHIFT;
+      if (edge <= byte) {
+        do {
+          sum = edge;
+          edge += chunks[++chunk]!;
+        } while (edge <= byte);
+        at = chunk << shift;
       }
-      for (; ; k--) {
-        const base = levels[k]!;
-        for (; ; at++) {
-          const next = sum + sums[base + at]!;
-          if (next > byte) break;
-          sum = next;
-        }
-        if (!k) break;
-        at <<= SHIFT;
+      let top = sum + sums[at]!;
+      while (top <= byte) {
+        sum = top;
+        top += sums[++at]!;
       }
       const id = ids[at++]!;
-      sum += bytes[id]!;
+      sum = top;
       do column[row++] = id;
-      while (row < height && middles[row]! < sum);
+      while (row < height && middles[row]! < top);
     }
     column.fill(NOBODY, row);
   }

@@ -59,7 +59,7 @@ test('pictures by events and by time', () => {
         width: 1 + next(20),
         height: 1 + next(20),
         colour: {
-          way: of.groups[next(3)]!.way,
+          way: of.groups[next(of.groups.length)]!.way,
           colours: [[0, 0xff0000]],
           others: [0x112233, 0x99aabb],
           background: 0xffffff,

@@ -17,8 +17,14 @@ function path(of: World, id: number, { root, frames }: Shape): number[] {
   const stack = of.stacks[one.stack];
   if (!stack) return [one.stack === of.stacks.length ? -2 : -3];
   const kept = stack.frames.filter((_, i) => frames === 'all' || stack.code[i] === 1);
-  const shown = kept.length ? kept : stack.frames.length ? [stack.frames[0]!] : [-2];
+  const shown = kept.length ? kept : stack.frames.length ? [named(of, one.stack)] : [-2];
   return root === 'outermost' ? [...shown].reverse() : shown;
+}
+
+/** What stands for a stack without code. */
+function named(of: World, stack: number): number {
+  const groups = of.groups.find(({ way }) => way === 'frame');
+  return groups ? -16 - groups.ofStacks![stack]! : of.stacks[stack]!.frames[0]!;
 }
 
 /** Of each path from the root its bytes, count and own bytes. */
@@ -115,6 +121,10 @@ test('two snapshots as one tree', () => {
     const turned = {
       ...second,
       texts: [...second.texts].reverse(),
+      groups: second.groups.map((one) => ({
+        ...one,
+        ...(one.lines ? { lines: one.lines.map((line) => second.texts.length - 1 - line) } : {}),
+      })),
       frames: second.frames.map(
         ([name, file, line]) =>
           [second.texts.length - 1 - name, second.texts.length - 1 - file, line] as const,
@@ -127,14 +137,16 @@ test('two snapshots as one tree', () => {
       moment: next(turned.events + 1),
     };
     const tree = opened(first, turned).treeOfDifferences(asked, other);
-    const named = (of: World) => (frame: number) => {
+    const called = (of: World) => (frame: number) => {
       const [name, file] = of.frames[frame] ?? [];
+      const groups = of.groups.find(({ way }) => way === 'frame');
+      if (frame <= -16) return `as ${of.texts[groups!.lines![-16 - frame]!]}`;
       return frame < 0 ? String(frame) : `${of.texts[name!]} in ${of.texts[file!]}`;
     };
     const names = paths(tree, (node) =>
-      named(tree.frameOf[node] ? turned : first)(tree.frame[node]!),
+      called(tree.frameOf[node] ? turned : first)(tree.frame[node]!),
     );
-    const [was, is] = [sums(first, asked, named(first)), sums(turned, other, named(turned))];
+    const [was, is] = [sums(first, asked, called(first)), sums(turned, other, called(turned))];
     const all = [...new Set([...was.keys(), ...is.keys()])];
     const most = (key: string): number =>
       Math.max(was.get(key)?.bytes ?? 0, is.get(key)?.bytes ?? 0);
@@ -179,7 +191,7 @@ test('a stack without code is called as its group is, also in another snapshot',
       [0, 3, 1],
       [1, 3, 2],
     ],
-    groups: [{ way: 'frame', ofStacks: [0, 1, 2, 2], lines: [[2], [3], [0]] }],
+    groups: [{ way: 'frame', ofStacks: [0, 1, 2, 2], lines: [2, 3, 0] }],
     pools: [null],
     streams: ['0'],
   };
@@ -191,7 +203,7 @@ test('a stack without code is called as its group is, also in another snapshot',
       [1, 3, 5],
       [2, 3, 6],
     ],
-    groups: [{ way: 'frame', ofStacks: [1, 0, 2, 2], lines: [[3], [0], [1]] }],
+    groups: [{ way: 'frame', ofStacks: [1, 0, 2, 2], lines: [3, 0, 1] }],
   };
   const asked: TreeQuery = {
     place,
