@@ -1,5 +1,6 @@
 // What keys do, and what help says of them: one list for both.
 
+import { counted } from './answers.js';
 import { filterOf, type Ground } from './ground.js';
 import { goTo, lookAt, markMoments, pan, peakMoments, toNext, zoomBy } from './moving.js';
 import { change, type Tab } from './state.js';
@@ -203,7 +204,7 @@ export function listen(keys: readonly Key[], ground: () => Ground | null): () =>
     const key = keys.find((one) => one.keys.includes(event.key));
     if (!key) return;
     event.preventDefault();
-    void key.act(now, event);
+    void counted(Promise.resolve(key.act(now, event)));
   };
   document.addEventListener('keydown', act);
   return () => document.removeEventListener('keydown', act);
