@@ -66,11 +66,13 @@ export function Diff() {
       </div>
       {answer.error && <p class="failed">{answer.error}</p>}
       {tree && pair && (
-        <Flame
-          tree={tree}
-          before={tree.before}
-          names={(frame, node) => withoutLine(frameName(pair[tree.frameOf[node] ? 1 : 0], frame))}
-        />
+        <div class="graph">
+          <Flame
+            tree={tree}
+            before={tree.before}
+            names={(frame, node) => withoutLine(frameName(pair[tree.frameOf[node] ? 1 : 0], frame))}
+          />
+        </div>
       )}
       {page.diff && (
         <>
