@@ -95,7 +95,8 @@ docs: $(VENV)/built.stamp ## run the commands that README and docs/ show, and fo
 schemas: $(VENV)/built.stamp ## make docs/schemas and the tables of docs/json.md anew, from the records of results
 	$(BIN)/python ci/schemas.py
 
-images: $(VENV)/built.stamp ## draw the pictures of README and docs/ anew
+images: $(VENV)/built.stamp ## draw the pictures of README and docs/ anew; those of the page in chromium
+	ci/viewer get && .venv-viewer/bin/python viewer/screenshots.py docs/images
 	$(BIN)/memreplay timeline $(EXAMPLE) --by frame --top 5 --points 200 --format png --force -o docs/images/timeline.png
 
 build: $(VENV)/dev.stamp ## sdist and wheel into dist/, checked in a bare environment

@@ -1,0 +1,74 @@
+"""Draw the pictures of the page that README and docs/ show, from the examples, in Chromium.
+
+.venv-viewer/bin/python viewer/screenshots.py docs/images
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import memreplay
+
+ROOT = Path(__file__).resolve().parents[1]
+EXAMPLE = "examples/transformer_step.pkl.gz"
+OTHER = "examples/transformer_deeper.pkl.gz"
+
+
+class Shot(NamedTuple):
+    """A picture: of which files, what of their page is shown, and how."""
+
+    name: str
+    files: tuple[str, ...]
+    fragment: str
+    scheme: str = "light"
+    width: int = 1280
+    height: int = 800
+    top: str = "body"
+    """What is at the top of the picture."""
+
+
+SHOTS = (
+    Shot("view", (EXAMPLE,), ""),
+    Shot("view-dark", (EXAMPLE,), "colour=module", scheme="dark"),
+    Shot("view-flame", (EXAMPLE,), "tab=flame", top=".tabs", height=520),
+    Shot("view-diff", (EXAMPLE, OTHER), "tab=diff", height=1000),
+)
+
+
+def main(folder: Path) -> None:
+    """A PNG a shot."""
+    from playwright.sync_api import sync_playwright
+
+    target = folder.absolute()
+    os.chdir(ROOT)  # the page says a file's name as it was given
+    path = os.environ.get("MEMREPLAY_CHROMIUM", "/usr/bin/chromium")
+    with tempfile.TemporaryDirectory() as scratch, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        for shot in SHOTS:
+            page = Path(scratch, f"{shot.name}.html")
+            memreplay.view(*map(memreplay.open, shot.files)).save(str(page))
+            draw(browser, page, shot, target / f"{shot.name}.png")
+        browser.close()
+
+
+def draw(browser: Any, page: Path, shot: Shot, target: Path) -> None:
+    """One of them."""
+    context = browser.new_context(
+        viewport={"width": shot.width, "height": shot.height}, color_scheme=shot.scheme
+    )
+    tab = context.new_page()
+    tab.goto(f"{page.as_uri()}#{shot.fragment}")
+    tab.evaluate("() => memreplay.ready")
+    tab.evaluate("(top) => document.querySelector(top).scrollIntoView()", shot.top)
+    tab.evaluate("() => memreplay.set({})")
+    tab.screenshot(path=target, scale="css")
+    context.close()
+    print(f"{target.name}: {target.stat().st_size:,} bytes")  # noqa: T201
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
