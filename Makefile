@@ -48,10 +48,11 @@ demo: $(VENV)/demo.stamp ## install into .venv, then read the example snapshot
 test: $(VENV)/built.stamp ## the test suite; PYTEST_ARGS="-k name -x" narrows it, "-n 0" is one process
 	$(BIN)/python -m pytest $(TESTS) $(SPREAD) $(PYTEST_ARGS)
 
-bench: $(VENV)/built.stamp $(DATA) ## engine benchmarks, then the tables of other tools and of all commands; SIZES=25,100 (MB) ROUNDS=3
+bench: $(VENV)/built.stamp $(DATA) ## engine benchmarks, the tables of other tools and of all commands, the page in chromium; SIZES=25,100 (MB) ROUNDS=3
 	$(BIN)/python -m pytest bench/test_engine.py --benchmark-only --benchmark-min-rounds=$(ROUNDS)
 	$(BIN)/python bench/compare.py --rounds $(ROUNDS) $(DATA)
 	$(BIN)/python bench/compare.py --rounds $(ROUNDS) --commands $(DATA)
+	ci/viewer get && .venv-viewer/bin/python bench/viewer.py --rounds $(ROUNDS) --sizes 4,$(SIZES)
 
 lint: $(VENV)/dev.stamp ## ruff (rules and format) and cython-lint
 	$(BIN)/ruff check .

@@ -19,7 +19,7 @@ NO_BROWSER = "no browser to drive: ci/viewer gets chromium and playwright"
 EXAMPLES = sorted(ROOT.glob("examples/*.pkl.gz"))
 SIZE = {"width": 1280, "height": 800}
 # Chromium's own walls need rights that a container does not give.
-ARGUMENTS = ["--no-sandbox", "--font-render-hinting=none"]
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--font-render-hinting=none"]
 
 PageOf = Callable[[Any], Path]
 OpenPage = Callable[..., Viewed]

@@ -18,14 +18,15 @@ pytestmark = pytest.mark.browser
 
 CURSORS = 50
 WHOLE_TABLES = 5
+SMALL = {"width": 620, "height": 400}  # less to draw
 
 
 def test_of_an_example(opened: OpenPage, example: Path) -> None:
-    check(opened(example), mr.open(example))
+    check(opened(example, viewport=SMALL), mr.open(example))
 
 
 def test_of_a_real_file(opened: OpenPage, corpus_file: Path) -> None:
-    check(opened(corpus_file), mr.open(corpus_file))
+    check(opened(corpus_file, viewport=SMALL), mr.open(corpus_file))
 
 
 def check(page: Viewed, snap: mr.Snapshot) -> None:

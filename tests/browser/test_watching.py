@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +41,8 @@ def in_worker(script: str) -> str:
     ],
 )
 @pytest.mark.parametrize("policy", ["", POLICY], ids=["free", "policy"])
-def test_is_noticed(chromium: Any, tmp_path: Path, body: str, problem: str, policy: str) -> None:
-    found = _problems(chromium, tmp_path, f"<!doctype html>{policy}<title>x</title>{body}")
+def test_is_noticed(tab: ChromiumTab, tmp_path: Path, body: str, problem: str, policy: str) -> None:
+    found = problems(tab, tmp_path, f"<!doctype html>{policy}<title>x</title>{body}")
     if policy and not any(one.startswith(problem) for one in found):
         # What it forbids is not even asked for, and said in the console or thrown.
         assert any("Content Security Policy" in one or "Failed to fetch" in one for one in found)
@@ -49,17 +50,31 @@ def test_is_noticed(chromium: Any, tmp_path: Path, body: str, problem: str, poli
         assert any(one.startswith(problem) for one in found), found
 
 
-def test_a_good_page_does_nothing_wrong(chromium: Any, tmp_path: Path) -> None:
+def test_a_good_page_does_nothing_wrong(tab: ChromiumTab, tmp_path: Path) -> None:
     body = f"<img src='data:image/gif;base64,R0lGODlhAQABAAAAACw='>{in_worker('1')}"
-    assert _problems(chromium, tmp_path, f"<!doctype html>{POLICY}<title>x</title>{body}") == []
+    assert problems(tab, tmp_path, f"<!doctype html>{POLICY}<title>x</title>{body}", 5) == []
 
 
-def _problems(chromium: Any, folder: Path, text: str) -> list[str]:
+@pytest.fixture(scope="module")
+def tab(chromium: Any) -> Iterator[ChromiumTab]:
+    """One for all of them."""
+    context = chromium.new_context(offline=True)
+    yield ChromiumTab(context.new_page())
+    context.close()
+
+
+def problems(tab: ChromiumTab, folder: Path, text: str, patience: int = 100) -> list[str]:
+    """What a page does wrong until it has done something, or for so many times 50 ms."""
     path = folder / "page.html"
     path.write_text(text, encoding="utf-8")
-    context = chromium.new_context(offline=True)
-    tab = ChromiumTab(context.new_page())
+    tab.goto("about:blank")
+    tab.problems.clear()
+    tab.requests.clear()
     tab.goto(path.as_uri())
-    tab.page.wait_for_timeout(200)
-    context.close()
-    return [*tab.problems, *foreign(tab.requests, path.as_uri())]
+    found: list[str] = []
+    for _ in range(patience):
+        tab.page.wait_for_timeout(50)
+        found = [*tab.problems, *foreign(tab.requests, path.as_uri())]
+        if found:
+            break
+    return found

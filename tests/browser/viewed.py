@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tests.browser.tabs import Tab, url_of
 
 # Columns of integers cross as base64: as JSON a picture takes a second.
-_PICTURE = """() => {
+_PICTURE = """(whole) => {
   const spelled = (array) => {
     const bytes = new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
     let text = '';
@@ -24,14 +24,16 @@ _PICTURE = """() => {
   if (now === null) return null;
   const { ids, moments, width, height, query } = now;
   const canvas = document.querySelector('[data-what=picture]');
+  const said = {
+    ids: spelled(ids), moments: spelled(moments), width, height, query, drawn: '',
+    size: [canvas.width, canvas.height],
+  };
+  if (!whole) return said;
   const copy = new OffscreenCanvas(canvas.width, canvas.height);
   const context = copy.getContext('2d', { willReadFrequently: true });
   context.drawImage(canvas, 0, 0);
   const drawn = context.getImageData(0, 0, canvas.width, canvas.height);
-  return {
-    ids: spelled(ids), moments: spelled(moments), width, height, query,
-    drawn: spelled(drawn.data), size: [canvas.width, canvas.height],
-  };
+  return { ...said, drawn: spelled(drawn.data) };
 }"""
 # What the page says at one state after the other. Of the table the rows that are in sight, or all:
 # it then gets as much room as it asks for.
@@ -108,7 +110,7 @@ class Picture(NamedTuple):
     moments: NDArray[np.int32]
     query: dict[str, Any]
     drawn: NDArray[np.uint8]
-    """What the canvas has, which is as large as the picture unless it is being stretched."""
+    """What the canvas has; nothing unless it was asked for."""
 
 
 class Viewed:
@@ -173,9 +175,9 @@ class Viewed:
         found = self.tab.evaluate(_SEEN, [states, all_rows])
         return [Seen(**{**one, "rows": [Row(**row) for row in one["rows"]]}) for one in found]
 
-    def picture(self) -> Picture:
-        """The stacked picture."""
-        found = self.tab.evaluate(_PICTURE)
+    def picture(self, *, drawn: bool = False) -> Picture:
+        """The stacked picture; `drawn` reads the canvas, too."""
+        found = self.tab.evaluate(_PICTURE, drawn)
         assert found, "the page has no picture"
         shape = (found["height"], found["width"])
         assert found["size"] == [found["width"], found["height"]], "a coarse picture is shown"
@@ -183,7 +185,9 @@ class Viewed:
             np.frombuffer(base64.b64decode(found["ids"]), dtype=np.int32).reshape(shape),
             np.frombuffer(base64.b64decode(found["moments"]), dtype=np.int32),
             found["query"],
-            np.frombuffer(base64.b64decode(found["drawn"]), dtype=np.uint8).reshape(*shape, 4),
+            np.frombuffer(base64.b64decode(found["drawn"]), dtype=np.uint8).reshape(
+                *(shape if drawn else (0, 0)), 4
+            ),
         )
 
     def engine(self, method: str, *arguments: Any) -> Any:

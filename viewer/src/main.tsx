@@ -28,7 +28,7 @@ function show(root: HTMLElement): void {
   const engine = worker({ page, columns: columnsOf(document) });
   // They are the worker's now, and as large as all else.
   for (const one of [...document.getElementsByClassName('memreplay-columns')]) one.remove();
-  const start = startOf(page.kind);
+  const start = startOf(page);
   state.value = fromFragment(location.hash, start);
   let said = toFragment(state.value, start);
   effect(() => {

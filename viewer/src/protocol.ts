@@ -248,6 +248,8 @@ export interface Engine {
   xsOf(place: Place, axis: Axis, moments: Float64Array): Float64Array;
   /** Of each allocation its group. */
   groups(place: Place, measure: Exclude<Measure, 'reserved'>, way: Way): Int32Array;
+  /** Of each group bytes times the moments at which they are live: how much of the picture it is. */
+  prominence(place: Place, way: Way): Float64Array;
   /** Bytes at a moment by every measure. */
   bytesAt(place: Place, moment: number): Readonly<Record<Measure, number>>;
   picture(query: PictureQuery): Picture;

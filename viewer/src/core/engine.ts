@@ -32,6 +32,7 @@ import { between, holders } from './holders.js';
 import { listing } from './listing.js';
 import { Pieces } from './map.js';
 import { type LifeMeasure, MEASURES, type Measure, type Page, type Way } from './page.js';
+import { prominence } from './prominence.js';
 import { type Selection, selection, stacksMet } from './search.js';
 import { paint } from './stack.js';
 import { callTree, type Live, treeOfBoth } from './tree.js';
@@ -116,6 +117,11 @@ export class PageEngine implements Engine {
     const device = this.device(place);
     const groups = this.grouping(device, way, measure);
     return new Int32Array(device.lives).map((_, id) => groups.at(id));
+  }
+
+  prominence(place: Place, way: Way): Float64Array {
+    const device = this.device(place);
+    return prominence(device.timeline('requested'), this.grouping(device, way, 'requested'));
   }
 
   bytesAt(place: Place, moment: number): Readonly<Record<Measure, number>> {

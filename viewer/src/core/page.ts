@@ -51,18 +51,19 @@ export interface PageSpan {
   readonly end_us: number | null;
 }
 
-/** The groups of a device by one way. Ways that say nothing of a snapshot (one group, which stands
- * for "none") are left out. */
+/** The groups of a device by one way. Ways that say nothing of a snapshot (all its groups stand for
+ * "none") are left out, but for stacks and sizes. Without allocations there are none at all. */
 export interface PageGroups {
   readonly way: Way;
   /** Of each group the lines that it is called by, as places in the snapshot's `texts`: its name,
    * and for stacks the callers below it, as `memreplay peak` shows them. */
   readonly lines: readonly (readonly number[])[];
-  /** Of each stack its group; behind the stacks that of allocations without one, and that of those
-   * without one that were there before the recording. Null where stacks do not decide it. */
+  /** Of each stack its group, 0 where no allocation of the device has it; behind the stacks that of
+   * allocations without one, and that of those without one that were there before the recording.
+   * Null where stacks do not decide it. */
   readonly of_stacks: Coded | null;
   /** Of each allocation its group, where stacks do not decide it. Both are null for sizes, whose
-   * group is the number of bits of the bytes (0 for 0 bytes, 64 groups), by the measure. */
+   * group is the number of bits of the bytes (0 for 0 bytes), by the measure. */
   readonly of_lives: Coded | null;
 }
 

@@ -83,7 +83,7 @@ export function stacksMet(code: Code, pattern: string): Uint8Array {
 
 /** The regular expression, and the same text to the letter, as a name of C++ is none. A line's number
  * at the end is the whole number; `…` is where a name was cut. */
-function searches(pattern: string): RegExp[] {
+export function searches(pattern: string): RegExp[] {
   const place = pattern.trim().replace(BEHIND, '').replace(BEFORE, '');
   const text = place.replace(/ {2,}/g, ' ').replaceAll('…', '.*');
   const letters = text.split('.*').map(escaped).join('.*');

@@ -1,9 +1,10 @@
 // The allocator at the cursor: segments, the blocks in them, what is free and who is in between.
 
+import type { SegmentMap } from '../protocol.js';
 import { useAnswer } from './answers.js';
 import { BlockMap } from './canvas/blockmap.js';
 import { commandOf } from './commands.js';
-import { Copying } from './copying.js';
+import { Copying, canvasPng, type Rows } from './copying.js';
 import { groupLines, short, useGround } from './ground.js';
 import { colourOf, useColours, useShades } from './legend.js';
 import { css } from './palette.js';
@@ -49,7 +50,12 @@ export function Allocator() {
           </span>{' '}
           active, {size(free)} free{map.reserved > 0 ? ` (${percent(free / map.reserved)})` : ''}
         </span>
-        <Copying name="allocator" command={commandOf(ground, 'allocator')} />
+        <Copying
+          name="allocator"
+          command={commandOf(ground, 'allocator')}
+          png={() => canvasPng('.mr-blocks canvas')}
+          csv={() => mapRows(map)}
+        />
       </div>
       <BlockMap
         map={map}
@@ -63,4 +69,23 @@ export function Allocator() {
       />
     </div>
   );
+}
+
+/** A row a block, and a row a hole. */
+function mapRows({ segments }: SegmentMap): Rows {
+  const rows: (readonly (string | number)[])[] = [
+    ['segment', 'pool', 'stream', 'offset', 'bytes', 'requested_bytes', 'state', 'allocation'],
+  ];
+  for (const { address, size: whole, pool, stream, blocks } of segments) {
+    const of = [address, pool ?? '', stream ?? ''];
+    let end = 0;
+    const hole = (to: number) => to > end && rows.push([...of, end, to - end, 0, 'free', '']);
+    for (const { id, offset, size: bytes, requested, awaiting } of blocks) {
+      hole(offset);
+      rows.push([...of, offset, bytes, requested, awaiting ? 'awaiting free' : 'active', id]);
+      end = offset + bytes;
+    }
+    hole(whole);
+  }
+  return rows;
 }

@@ -10,7 +10,9 @@ import { Allocator } from './allocator.js';
 import { useAnswer } from './answers.js';
 import { Bar } from './bar.js';
 import { Between } from './between.js';
+import { commandOf } from './commands.js';
 import { anchors, ComparedContext, mapped, useCompared } from './comparing.js';
+import { Copying } from './copying.js';
 import { Details } from './details.js';
 import { Diff } from './diff.js';
 import { FlameTab } from './flame.js';
@@ -48,7 +50,8 @@ class Guard extends Component<{ children: ComponentChildren }, { error: string |
 }
 
 function TabPanel({ tab }: { tab: Tab }) {
-  const { snapshot } = useGround();
+  const ground = useGround();
+  const { snapshot } = ground;
   switch (tab) {
     case 'holders':
       return <Holders />;
@@ -65,7 +68,14 @@ function TabPanel({ tab }: { tab: Tab }) {
     case 'ranks':
       return <Ranks />;
     case 'report':
-      return <Blocks blocks={snapshot.report ?? []} />;
+      return (
+        <div class="panel">
+          <div class="toolbar">
+            <Copying name="report" command={commandOf(ground, 'report')} />
+          </div>
+          <Blocks blocks={snapshot.report ?? []} />
+        </div>
+      );
   }
 }
 
@@ -130,7 +140,7 @@ function Headline() {
     <section class="headline" aria-label="At the cursor">
       <p class="verdict">
         <span data-what="verdict">
-          {verdict?.kind === 'heading' ? verdict.text : `device ${device.device}`}
+          {verdict?.kind === 'heading' ? verdict.text : `${snapshot.name}, device ${device.device}`}
         </span>
         {snapshot.notes.map((note) => (
           <span key={note} class="warning">
@@ -138,10 +148,15 @@ function Headline() {
           </span>
         ))}
         {device.exactness[measure] === 'estimated' && (
-          <span class="warning" title={device.reasons[measure].map(({ text }) => text).join('\n')}>
-            {measure} bytes are estimated
-          </span>
+          <span class="warning">{measure} bytes are estimated</span>
         )}
+        {device.reasons[measure]
+          .filter(({ warning }) => warning)
+          .map(({ text }) => (
+            <span key={text} class="warning">
+              {text}
+            </span>
+          ))}
       </p>
       <dl class="figures" aria-live="polite">
         <div>
@@ -286,6 +301,9 @@ export function App({ page, engine }: { page: Page; engine: Remote }) {
   const there = said?.devices[device];
   const place = useMemo(() => (there ? { snapshot, device } : null), [snapshot, device]);
   const answer = useKnown(page, engine, place);
+  if (place && answer.value?.place === place) {
+    last.current = grounded(page, engine, value, place, answer.value.known, change);
+  }
   const pair = useOther(page, engine, last.current);
   if (!there || !place) return <Nothing page={page} />;
   if (answer.error) {
@@ -294,9 +312,6 @@ export function App({ page, engine }: { page: Page; engine: Remote }) {
         <p class="failed">The page cannot be shown: {answer.error}</p>
       </div>
     );
-  }
-  if (answer.value?.place === place) {
-    last.current = grounded(page, engine, value, place, answer.value.known, change);
   }
   return last.current ? (
     <ComparedContext.Provider value={pair && [last.current, pair]}>
@@ -353,8 +368,8 @@ function useOther(page: Page, engine: Remote, first: Ground | null): Ground | nu
       change({
         ...(from === undefined ? {} : { from: through(from, back) }),
         ...(to === undefined ? {} : { to: through(to, back) }),
-        ...(picked == null || time ? {} : { at: mapped(b, a, picked) }),
-        ...(other == null || time ? {} : { other: mapped(b, a, other) }),
+        ...(picked == null || time ? {} : { at: Math.round(mapped(b, a, picked)) }),
+        ...(other == null || time ? {} : { other: Math.round(mapped(b, a, other)) }),
         ...(tab === undefined ? {} : { tab }),
       }),
   );

@@ -42,7 +42,8 @@ export function eventTicks(from: number, to: number, first: number, most: number
   const step = Math.max(1, decimalStep((to - from) / Math.max(most, 1)));
   return ticks(from + first, to + first, step).map((at) => ({
     at: at - first,
-    label: count(at),
+    // Before the first event of all is the start.
+    label: at < 0 ? 'start' : count(at),
   }));
 }
 

@@ -3,6 +3,7 @@
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { MEASURES, type Measure } from '../core/page.js';
+import { searches } from '../core/search.js';
 import type { Axis } from '../protocol.js';
 import { copyText, DoneButton } from './copying.js';
 import { useGround } from './ground.js';
@@ -23,7 +24,7 @@ function Search({ search }: { search: string }) {
     if (typed.value === search) return;
     const later = setTimeout(() => {
       try {
-        new RegExp(typed.value);
+        searches(typed.value);
         wrong.value = null;
         change({ search: typed.value, group: null, pin: null });
       } catch (error) {
@@ -33,18 +34,27 @@ function Search({ search }: { search: string }) {
     return () => clearTimeout(later);
   }, [typed.value]);
   return (
-    <input
-      id="search"
-      type="search"
-      placeholder="Search code ( / )"
-      aria-label="Search functions and files by a regular expression"
-      aria-invalid={wrong.value !== null}
-      title={wrong.value ?? 'A regular expression: matches a function, file:line or file:function'}
-      value={typed.value}
-      onInput={(event) => {
-        typed.value = event.currentTarget.value;
-      }}
-    />
+    <div class="search">
+      <input
+        id="search"
+        type="search"
+        placeholder="Search code ( / )"
+        aria-label="Search functions and files by a regular expression"
+        aria-invalid={wrong.value !== null}
+        title={
+          wrong.value ?? 'A regular expression: matches a function, file:line or file:function'
+        }
+        value={typed.value}
+        onInput={(event) => {
+          typed.value = event.currentTarget.value;
+        }}
+      />
+      {wrong.value !== null && (
+        <p class="wrong" role="alert">
+          {wrong.value}
+        </p>
+      )}
+    </div>
   );
 }
 

@@ -5,8 +5,8 @@ import type { Changed } from '../protocol.js';
 import { useAnswer } from './answers.js';
 import { commandOf } from './commands.js';
 import { Copying } from './copying.js';
-import { eventOf, groupLines, useGround } from './ground.js';
-import { GroupName, WaySelect, wayOf } from './holders.js';
+import { eventOf, groupLines, toggled, useGround, wayOf } from './ground.js';
+import { GroupName, WaySelect } from './holders.js';
 import { change } from './state.js';
 import { type Column, Table } from './table.js';
 import { count, signedCount, signedSize, size } from './units.js';
@@ -63,8 +63,8 @@ export function Between() {
   });
   const columns: Column<Changed>[] = [
     bytes('bytes', 'net', (one) => signedSize(one.bytes)),
-    bytes('came', 'came', (one) => size(one.came)),
-    bytes('went', 'went', (one) => size(one.went)),
+    { ...bytes('came', 'came', (one) => size(one.came)), spare: true },
+    { ...bytes('went', 'went', (one) => size(one.went)), spare: true },
     {
       key: 'count',
       title: 'count',
@@ -88,7 +88,7 @@ export function Between() {
             {signedSize(net)}
           </span>{' '}
           <span class="dim">
-            from after event {count(eventOf(ground, first))} to after event{' '}
+            ({signedCount(net)} bytes) between events {count(eventOf(ground, first))} and{' '}
             {count(eventOf(ground, later))}
           </span>
         </span>
@@ -98,6 +98,7 @@ export function Between() {
         <Copying
           name="between"
           command={commandOf(ground, 'between')}
+          note="lists both ends"
           csv={() => [
             ['net_bytes', 'came_bytes', 'went_bytes', 'count', way],
             ...rows.map((one) => [
@@ -120,8 +121,8 @@ export function Between() {
         onSort={(next) => {
           sort.value = { key: next as Key, descending: key === next ? !descending : true };
         }}
-        chosen={({ group }) => state.group === group && state.by === way}
-        onChoose={({ group }) => change({ by: way, group: state.group === group ? null : group })}
+        chosen={({ group }) => state.group === group && state.of === way}
+        onChoose={({ group }) => change(toggled(ground, way, group))}
         attributes={({ group }) => ({ 'data-group': group })}
         empty="nothing changed in between"
       />

@@ -3,6 +3,7 @@
 import { useSignal } from '@preact/signals';
 
 type Cell = string | number;
+export type Rows = readonly (readonly Cell[])[];
 
 /** Rows as RFC 4180 has them. Cells that a spreadsheet would run as a formula begin with an apostrophe. */
 export function csvOf(rows: readonly (readonly Cell[])[]): string {
@@ -66,28 +67,42 @@ export function DoneButton(props: {
 /** The command line of a view, and its ways out. */
 export function Copying(props: {
   name: string;
-  command: string;
-  csv?: () => readonly (readonly Cell[])[];
+  /** Null where no command says just what is shown. */
+  command: string | null;
+  /** What the command gives that the view does not say, or the other way round. */
+  note?: string;
+  csv?: () => Rows | Promise<Rows>;
   svg?: () => string;
   png?: () => Promise<Blob>;
 }) {
-  const { name, command, csv, svg, png } = props;
+  const { name, command, csv, svg, png, note } = props;
   return (
     <div class="copying">
-      <code class="command" data-what="command" title="The command line that gives these numbers">
-        {command}
-      </code>
-      <DoneButton
-        label="copy"
-        title="Copy the command line"
-        done="copied"
-        act={() => copyText(command)}
-      />
+      {note && command !== null && <span class="dim">{note}:</span>}
+      {command !== null && (
+        <>
+          <code
+            class="command"
+            data-what="command"
+            title={`The command line that gives these numbers (with --top 0, all rows):\n${command}`}
+          >
+            {command}
+          </code>
+          <DoneButton
+            label="copy"
+            title="Copy the command line"
+            done="copied"
+            act={() => copyText(command)}
+          />
+        </>
+      )}
       {csv && (
         <DoneButton
           label="CSV"
           title="Save the table as CSV"
-          act={() => save(`${name}.csv`, new Blob([csvOf(csv())], { type: 'text/csv' }))}
+          act={async () =>
+            save(`${name}.csv`, new Blob([csvOf(await csv())], { type: 'text/csv' }))
+          }
         />
       )}
       {svg && (
@@ -106,4 +121,15 @@ export function Copying(props: {
       )}
     </div>
   );
+}
+
+/** The drawing of a canvas as a PNG. */
+export function canvasPng(selector: string): Promise<Blob> {
+  const canvas = document.querySelector<HTMLCanvasElement>(selector);
+  return new Promise((done, failed) => {
+    if (!canvas) failed(new Error('there is no picture'));
+    canvas?.toBlob((blob) =>
+      blob ? done(blob) : failed(new Error('the browser made no picture')),
+    );
+  });
 }

@@ -4,8 +4,8 @@ import { useAnswer } from './answers.js';
 import { Flame } from './canvas/flame.js';
 import { commandOf } from './commands.js';
 import { useCompared } from './comparing.js';
-import { Copying } from './copying.js';
-import { FrameChoices, frameName } from './flame.js';
+import { Copying, canvasPng } from './copying.js';
+import { FrameChoices, type FrameName, frameName } from './flame.js';
 import { useGround } from './ground.js';
 import { momentName } from './moving.js';
 import { Blocks } from './report.js';
@@ -57,17 +57,34 @@ export function Diff() {
             </strong>
           </span>
         )}
-        <Copying name="diff" command={commandOf(ground, 'diff')} />
+        <Copying
+          name="diff"
+          command={commandOf(ground, 'diff')}
+          note="at the peaks"
+          png={() => canvasPng('.mr-flame canvas')}
+        />
       </div>
       {answer.error && <p class="failed">{answer.error}</p>}
       {tree && pair && (
-        <Flame
-          tree={tree}
-          before={tree.before}
-          names={(frame, node) => frameName(pair[tree.frameOf[node] ? 1 : 0], frame)}
-        />
+        <div class="graph">
+          <Flame
+            tree={tree}
+            before={tree.before}
+            names={(frame, node) => withoutLine(frameName(pair[tree.frameOf[node] ? 1 : 0], frame))}
+          />
+        </div>
       )}
-      {page.diff && <Blocks blocks={page.diff} />}
+      {page.diff && (
+        <>
+          <p class="dim">What memreplay diff says of the two peaks, wherever the cursors are:</p>
+          <Blocks blocks={page.diff} />
+        </>
+      )}
     </div>
   );
+}
+
+/** A node is all lines of a function: lines move from one version of a program to the next. */
+function withoutLine({ title, detail }: FrameName): FrameName {
+  return { title, detail: detail.replace(/:\d+$/, '') };
 }

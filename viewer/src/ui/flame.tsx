@@ -6,8 +6,9 @@ import { useAnswer } from './answers.js';
 import { hashed, softColours } from './canvas/colour.js';
 import { Flame } from './canvas/flame.js';
 import { commandOf } from './commands.js';
-import { Copying } from './copying.js';
-import { type Ground, groupLines, useGround } from './ground.js';
+import { Copying, canvasPng, type Rows } from './copying.js';
+import { filterOf, type Ground, groupLines, useGround } from './ground.js';
+import { Selected } from './selected.js';
 import { change } from './state.js';
 import { dark } from './theme.js';
 import { count, size } from './units.js';
@@ -103,7 +104,7 @@ export function FrameChoices({ ground }: { ground: Ground }) {
 export function FlameTab() {
   const ground = useGround();
   const { engine, place, counted: measure, at, state } = ground;
-  const filter = state.search ? { include: state.search } : null;
+  const filter = filterOf(ground);
   const answer = useAnswer<Tree>(
     JSON.stringify([place, measure, at, state.root, state.frames, filter]),
     async () => {
@@ -127,7 +128,13 @@ export function FlameTab() {
             <span class="dim">({count(tree.bytes[0] ?? 0)} bytes)</span>
           </span>
         )}
-        <Copying name="flame" command={commandOf(ground, 'flame')} />
+        <Selected ground={ground} />
+        <Copying
+          name="flame"
+          command={commandOf(ground, 'flame')}
+          png={() => canvasPng('.mr-flame canvas')}
+          {...(tree ? { csv: () => treeRows(ground, tree) } : {})}
+        />
       </div>
       {tree && (
         <Flame
@@ -138,4 +145,22 @@ export function FlameTab() {
       )}
     </div>
   );
+}
+
+/** A tree as rows: how deep, what is called, what it and all below it hold, what it holds itself. */
+export function treeRows(ground: Ground, tree: Tree): Rows {
+  const name = (frame: number) => {
+    const { title, detail } = frameName(ground, frame);
+    return [title, detail];
+  };
+  return [
+    ['depth', 'function', 'place', 'bytes', 'own_bytes', 'count'],
+    ...Array.from(tree.frame, (frame, node) => [
+      tree.depth[node]!,
+      ...name(frame),
+      tree.bytes[node]!,
+      tree.own[node]!,
+      tree.count[node]!,
+    ]),
+  ];
 }

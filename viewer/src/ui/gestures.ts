@@ -16,8 +16,12 @@ export function zoomed(span: Span, part: number, delta: number): Span {
 interface Handlers<S> {
   start(): S;
   move(start: S, dx: number): void;
-  /** Pixels from the element's left. */
-  range(from: number, to: number): void;
+  /** Two fingers: by how much their distance has grown, around a place. */
+  pinch(start: S, factor: number, x: number): void;
+  /** Whether a drag bounds a range without Shift, too: there is none on a phone. */
+  readonly ranging: boolean;
+  /** Pixels from the element's left; `done` when the pointer is let go. */
+  range(from: number, to: number, done: boolean): void;
   click(x: number, y: number): void;
   hover(x: number | null, y: number | null): void;
 }
@@ -32,6 +36,14 @@ interface Drag {
 
 // One pointer drags at a time, and handlers are new at each rendering.
 let drag: Drag | null = null;
+/** Fingers that are down, and how far two of them were apart. */
+const fingers = new Map<number, number>();
+let apart = 0;
+
+function distance(): number {
+  const [one = 0, two = 0] = [...fingers.values()];
+  return Math.max(Math.abs(one - two), 1);
+}
 
 export function dragged<S>(handlers: Handlers<S>) {
   const place = (event: PointerEvent) => {
@@ -42,7 +54,10 @@ export function dragged<S>(handlers: Handlers<S>) {
     onPointerDown(event: PointerEvent) {
       if (event.button !== 0) return;
       const { x, y } = place(event);
-      drag = { x, y, start: handlers.start(), shift: event.shiftKey, moved: false };
+      fingers.set(event.pointerId, x);
+      apart = distance();
+      const shift = event.shiftKey || handlers.ranging;
+      drag = { x, y, start: handlers.start(), shift, moved: fingers.size > 1 };
       (event.currentTarget as Element).setPointerCapture(event.pointerId);
     },
     onPointerMove(event: PointerEvent) {
@@ -51,16 +66,28 @@ export function dragged<S>(handlers: Handlers<S>) {
         handlers.hover(x, y);
         return;
       }
+      fingers.set(event.pointerId, x);
+      if (fingers.size > 1) {
+        const [one = 0, two = 0] = [...fingers.values()];
+        handlers.pinch(drag.start as S, distance() / apart, (one + two) / 2);
+        return;
+      }
       if (Math.abs(x - drag.x) > CLICK_PX) drag.moved = true;
       if (!drag.moved) return;
       handlers.hover(null, null);
-      if (!drag.shift) handlers.move(drag.start as S, x - drag.x);
+      if (drag.shift) handlers.range(Math.min(drag.x, x), Math.max(drag.x, x), false);
+      else handlers.move(drag.start as S, x - drag.x);
     },
     onPointerUp(event: PointerEvent) {
+      fingers.delete(event.pointerId);
       if (!drag) return;
       const { x, y } = place(event);
       if (!drag.moved) handlers.click(x, y);
-      else if (drag.shift) handlers.range(Math.min(drag.x, x), Math.max(drag.x, x));
+      else if (drag.shift) handlers.range(Math.min(drag.x, x), Math.max(drag.x, x), true);
+      drag = null;
+    },
+    onPointerCancel(event: PointerEvent) {
+      fingers.delete(event.pointerId);
       drag = null;
     },
     onPointerLeave() {

@@ -107,6 +107,12 @@ export function waysOf(device: PageDevice): Way[] {
   return device.groups.map((one) => one.way);
 }
 
+/** The way that rows are grouped by: the one that was asked for, if the device has it. */
+export function wayOf({ state, device }: Ground): Way {
+  const ways = waysOf(device);
+  return ways.includes(state.by) ? state.by : (ways[0] ?? 'stack');
+}
+
 /** The lines that a group is called by: its name, then callers. */
 export function groupLines({ snapshot, device }: Ground, way: Way, group: number): string[] {
   const lines = groupsOf(device, way)?.lines[group] ?? [];
@@ -120,12 +126,16 @@ export function short(line: string): string {
 
 /** What is searched for or selected, as a filter; null for nothing. */
 export function filterOf({ state, device }: Ground): Filter | null {
-  const { search, group, by } = state;
-  if (!search && group === null) return null;
-  return {
-    ...(search ? { include: search } : {}),
-    ...(group !== null && groupsOf(device, by) ? { way: by, group } : {}),
-  };
+  const { search, group, of } = state;
+  const selected = group !== null && groupsOf(device, of) !== undefined;
+  if (!search && !selected) return null;
+  return { ...(search ? { include: search } : {}), ...(selected ? { way: of, group } : {}) };
+}
+
+/** Selects a group, or nothing where it is the one that is selected. */
+export function toggled({ state }: Ground, way: Way, group: number): Partial<State> {
+  const chosen = state.group === group && state.of === way;
+  return chosen ? { group: null } : { of: way, group, pin: null };
 }
 
 /** The number of the event before a moment, as the command line counts: -1 for the start. */

@@ -7,8 +7,8 @@ export function Help({ keys, close }: { keys: readonly Key[]; close: () => void 
   const dialog = useRef<HTMLDialogElement>(null);
   useEffect(() => dialog.current?.showModal(), []);
   return (
-    <dialog ref={dialog} class="help" onClose={close} aria-label="Keys">
-      <h2>Keys</h2>
+    <dialog ref={dialog} class="help" onClose={close} aria-label="Keys and mouse">
+      <h2>Keys and mouse</h2>
       <dl class="pairs">
         {keys.map(({ shown, does }) => (
           <>
@@ -18,10 +18,14 @@ export function Help({ keys, close }: { keys: readonly Key[]; close: () => void 
             <dd>{does}</dd>
           </>
         ))}
-        <dt>wheel, drag</dt>
-        <dd>zoom and move the picture; with Shift, drag bounds a range</dd>
         <dt>click</dt>
-        <dd>puts the cursor there and selects the allocation</dd>
+        <dd>puts the cursor there, and selects the allocation</dd>
+        <dt>wheel, pinch</dt>
+        <dd>zooms; double-click shows all again</dd>
+        <dt>drag</dt>
+        <dd>moves the picture; with Shift, or after “range”, it bounds a range</dd>
+        <dt>drag above</dt>
+        <dd>on the curves: chooses the part that the picture shows</dd>
       </dl>
       <form method="dialog">
         <button type="submit">Close</button>

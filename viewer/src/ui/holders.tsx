@@ -6,7 +6,7 @@ import type { Holder } from '../protocol.js';
 import { useAnswer } from './answers.js';
 import { commandOf } from './commands.js';
 import { Copying } from './copying.js';
-import { filterOf, type Ground, groupLines, useGround, waysOf } from './ground.js';
+import { type Ground, groupLines, toggled, useGround, wayOf, waysOf } from './ground.js';
 import { colourOf, useColours, useShades } from './legend.js';
 import { css } from './palette.js';
 import { change } from './state.js';
@@ -35,7 +35,7 @@ export function WaySelect({ ground }: { ground: Ground }) {
       by{' '}
       <select
         value={wayOf(ground)}
-        onChange={(event) => change({ by: event.currentTarget.value as Way, group: null })}
+        onChange={(event) => change({ by: event.currentTarget.value as Way })}
       >
         {waysOf(ground.device).map((one) => (
           <option key={one}>{one}</option>
@@ -43,12 +43,6 @@ export function WaySelect({ ground }: { ground: Ground }) {
       </select>
     </label>
   );
-}
-
-/** The way that rows are grouped by: the one that was asked for, if the device has it. */
-export function wayOf({ state, device }: Ground): Way {
-  const ways = waysOf(device);
-  return ways.includes(state.by) ? state.by : (ways[0] ?? 'stack');
 }
 
 type Sort = { readonly key: string; readonly descending: boolean };
@@ -66,6 +60,10 @@ export function Holders() {
     ...(await engine.holders({ place, measure, moment: at, way, filter: search })),
   }));
   const found = answer.value?.way === way ? answer.value : null;
+  const pin = useAnswer(JSON.stringify([place, state.pin]), async () =>
+    state.pin === null ? null : engine.allocation(place, state.pin),
+  );
+  const pinned = state.pin === null ? undefined : pin.value?.groups[way];
   if (answer.error) return <p class="failed">{answer.error}</p>;
   const name = ({ group }: Holder) => groupLines(ground, way, group)[0] ?? '';
   const groups = [...(found?.groups ?? [])];
@@ -84,7 +82,7 @@ export function Holders() {
       key: 'bytes',
       title: 'bytes',
       right: true,
-      width: '6.2rem',
+      width: '6.6rem',
       sortable: true,
       cell: ({ bytes }) => (
         <span data-what="bytes" data-bytes={bytes} title={`${count(bytes)} bytes`}>
@@ -94,20 +92,23 @@ export function Holders() {
     },
     {
       key: 'share',
+      spare: true,
       title: 'share',
       right: true,
       width: '8.5rem',
       cell: ({ group, bytes }) => (
         <span class="bar">
-          <i
-            style={{
-              width: `${(100 * bytes) / Math.max(groups.length ? (found?.groups[0]?.bytes ?? 1) : 1, 1)}%`,
-              background: css(
-                way === colours.way ? colourOf(colours, shades, group) : shades.others[0]!,
-              ),
-            }}
-          />
-          <span>{found?.allBytes ? percent(bytes / found.allBytes) : ''}</span>
+          <span class="length">
+            <i
+              style={{
+                width: `${(100 * bytes) / Math.max(found?.groups[0]?.bytes ?? 1, 1)}%`,
+                background: css(
+                  way === colours.way ? colourOf(colours, shades, group) : shades.others[0]!,
+                ),
+              }}
+            />
+          </span>
+          <span>{found?.bytes ? percent(bytes / found.bytes) : ''}</span>
         </span>
       ),
     },
@@ -168,16 +169,10 @@ export function Holders() {
             descending: sort.value.key === next ? !descending : next !== 'name',
           };
         }}
-        chosen={({ group }) => state.group === group && state.by === way}
-        onChoose={({ group }) =>
-          change({
-            by: way,
-            group: state.group === group && state.by === way ? null : group,
-            pin: null,
-          })
-        }
+        chosen={({ group }) => (state.group === group && state.of === way) || pinned === group}
+        onChoose={({ group }) => change(toggled(ground, way, group))}
         attributes={({ group }) => ({ 'data-group': group })}
-        empty={filterOf(ground) ? 'nothing that is live here matches' : 'nothing is live here'}
+        empty={state.search ? 'nothing that is live here matches' : 'nothing is live here'}
       />
     </div>
   );

@@ -1,5 +1,6 @@
 // What keys do, and what help says of them: one list for both.
 
+import { counted } from './answers.js';
 import { filterOf, type Ground } from './ground.js';
 import { goTo, lookAt, markMoments, pan, peakMoments, toNext, zoomBy } from './moving.js';
 import { change, type Tab } from './state.js';
@@ -56,6 +57,12 @@ export function keysOf(showHelp: () => void): readonly Key[] {
       shown: '← →',
       does: 'move the cursor an event (with Shift: a larger step)',
       act: (ground, { key, shiftKey }) => step(ground, key === 'ArrowLeft' ? -1 : 1, shiftKey),
+    },
+    {
+      keys: [],
+      shown: '↑ ↓ Enter',
+      does: 'on the picture: select what is live at the cursor, one after the other',
+      act: () => undefined,
     },
     {
       keys: ['+', '=', '-', '_'],
@@ -122,7 +129,7 @@ export function keysOf(showHelp: () => void): readonly Key[] {
     {
       keys: ['[', ']'],
       shown: '[ ]',
-      does: 'bound a range: what came and went in it',
+      does: 'start a range at the cursor; end it: what came and went in between',
       act: ({ at }, { key }) => (key === '[' ? change({ other: at }) : change({ tab: 'between' })),
     },
     { keys: ['/'], shown: '/', does: 'search', act: toSearch },
@@ -197,7 +204,7 @@ export function listen(keys: readonly Key[], ground: () => Ground | null): () =>
     const key = keys.find((one) => one.keys.includes(event.key));
     if (!key) return;
     event.preventDefault();
-    void key.act(now, event);
+    void counted(Promise.resolve(key.act(now, event)));
   };
   document.addEventListener('keydown', act);
   return () => document.removeEventListener('keydown', act);

@@ -10,6 +10,7 @@ import { count, counted, duration, fineDuration } from './units.js';
 export function AnnotationLanes() {
   const ground = useGround();
   const { engine, place, axis, device, span, at, other, change } = ground;
+  const half = axis === 'event' ? 0.5 : 0;
   const answer = useAnswer(JSON.stringify([place, axis]), async () => {
     const { spans, marks } = device;
     const moments = Float64Array.from([
@@ -18,7 +19,9 @@ export function AnnotationLanes() {
       ...marks.map(({ moment }) => moment),
       ...marks.map(({ moment, end }) => end ?? moment),
     ]);
-    const x = await engine.xsOf(place, axis, moments);
+    // A moment has a width of its own on the axis of events: what begins or ends with it does so in
+    // its middle, where the cursor stands.
+    const x = (await engine.xsOf(place, axis, moments)).map((one) => one + half);
     const [n, k] = [spans.length, marks.length];
     return {
       spans: spans.map(({ name }, i) => ({ name, from: x[i]!, to: x[n + i]! })),
@@ -31,8 +34,8 @@ export function AnnotationLanes() {
     };
   });
   const cursors = useAnswer(JSON.stringify([place, axis, at, other]), async () => ({
-    at: await engine.xOf(place, axis, at),
-    other: other === null ? null : await engine.xOf(place, axis, other),
+    at: (await engine.xOf(place, axis, at)) + half,
+    other: other === null ? null : (await engine.xOf(place, axis, other)) + half,
   }));
   if (!answer.value || (!answer.value.spans.length && !answer.value.marks.length)) return null;
   return (
@@ -67,10 +70,11 @@ function wordsOf({ axis, device }: Ground, from: number, to: number): [string, s
     const at: [string, string] = ['at', `+${duration(Math.round(from))}`];
     return to > from ? [at, ['lasts', fineDuration(Math.round(to - from))]] : [at];
   }
-  const first = device.first_event + from;
+  // `from` moments and a half: so many events come before it.
+  const first = device.first_event + Math.floor(from);
   if (to <= from) return [['at', `event ${count(first)}`]];
   return [
-    ['events', `${count(first)} to ${count(device.first_event + to - 1)}`],
-    ['lasts', counted(to - from, 'event')],
+    ['events', `${count(first)} to ${count(device.first_event + Math.floor(to) - 1)}`],
+    ['lasts', counted(Math.round(to - from), 'event')],
   ];
 }

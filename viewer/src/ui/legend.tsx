@@ -1,19 +1,12 @@
 // What the colours of the picture mean: the groups that have one, and what they hold at the cursor.
 
 import type { Way } from '../core/page.js';
-import type { Holders } from '../protocol.js';
 import { useAnswer } from './answers.js';
-import { type Ground, groupLines, short, useGround, waysOf } from './ground.js';
+import { type Ground, groupLines, short, toggled, useGround, waysOf } from './ground.js';
 import { css, DARK, GROUPS, LIGHT, type Shades } from './palette.js';
 import { change } from './state.js';
 import { dark } from './theme.js';
 import { percent, size } from './units.js';
-
-/** The groups by the way that colours, those that hold most first. */
-export interface Colours {
-  readonly way: Way;
-  readonly holders: Holders | null;
-}
 
 export interface Colour {
   readonly group: number;
@@ -35,29 +28,24 @@ const ROWS = 14;
 /** What is in no group of its own is as quiet as all that is left over. */
 const NOBODYS = /^\(|^unknown$|^before the recording/;
 
-/** The colours of the groups that hold most. */
-export function coloursOf(ground: Ground, { way, holders }: Colours): Coloured {
-  const named = (holders?.groups ?? []).filter(
-    ({ group, bytes }) => bytes > 0 && !NOBODYS.test(groupLines(ground, way, group)[0] ?? ''),
-  );
+/** The groups that have a colour of their own: those that make most of the picture of the whole
+ * recording. They keep it at every zoom and for every measure. */
+export function useColours(ground: Ground): Coloured {
+  const { engine, place, state, device } = ground;
+  const ways = waysOf(device);
+  const way = ways.includes(state.colour) ? state.colour : (ways[0] ?? 'stack');
+  const answer = useAnswer(JSON.stringify([place, way]), async () => ({
+    way,
+    sums: ways.length ? await engine.prominence(place, way) : new Float64Array(),
+  }));
+  if (answer.value?.way !== way) return { way, own: [] };
+  const named = Array.from(answer.value.sums, (sum, group) => ({ sum, group }))
+    .filter(({ sum, group }) => sum > 0 && !NOBODYS.test(groupLines(ground, way, group)[0] ?? ''))
+    .sort((a, b) => b.sum - a.sum || a.group - b.group);
   return {
     way,
     own: named.slice(0, GROUPS.length).map(({ group }, i) => ({ group, colour: GROUPS[i]! })),
   };
-}
-
-/** The groups that colour the picture: by the moment of the highest use. */
-export function useColours(ground: Ground): Coloured {
-  const { engine, place, counted: measure, known, state, device } = ground;
-  const { moment } = known.peaks[state.measure];
-  const ways = waysOf(device);
-  const way = ways.includes(state.colour) ? state.colour : (ways[0] ?? 'stack');
-  const answer = useAnswer(JSON.stringify([place, measure, way, moment]), async () => ({
-    way,
-    holders: await engine.holders({ place, measure, moment, way, filter: null }),
-  }));
-  const known_ = answer.value?.way === way ? answer.value : { way, holders: null };
-  return coloursOf(ground, known_);
 }
 
 export function colourOf(colours: Coloured, shades: Shades, group: number): number {
@@ -103,7 +91,7 @@ export function Legend() {
         {[...colours.own, ...quiet].map(({ group, colour }) => {
           const bytes = of.get(group)?.bytes ?? 0;
           const [name = ''] = groupLines(ground, way, group);
-          const chosen = state.by === way && state.group === group;
+          const chosen = state.of === way && state.group === group;
           return (
             <li key={group} data-group={group} data-colour={css(colour)}>
               <button
@@ -111,7 +99,7 @@ export function Legend() {
                 class={chosen ? 'chosen' : ''}
                 title={name}
                 aria-pressed={chosen}
-                onClick={() => change(chosen ? { group: null } : { by: way, group })}
+                onClick={() => change(toggled(ground, way, group))}
               >
                 <i class="swatch" style={{ background: css(colour) }} />
                 <span class="name">{short(name)}</span>

@@ -5,8 +5,9 @@ import { useRef } from 'preact/hooks';
 import type { Allocation, LiveQuery, SortKey } from '../protocol.js';
 import { useAnswer } from './answers.js';
 import { commandOf } from './commands.js';
-import { Copying } from './copying.js';
+import { Copying, type Rows } from './copying.js';
 import { filterOf, type Ground, groupLines, useGround } from './ground.js';
+import { Selected } from './selected.js';
 import { change } from './state.js';
 import { type Column, Table } from './table.js';
 import { count, size } from './units.js';
@@ -42,6 +43,20 @@ export function Listing() {
   const last = useRef(answer.value);
   if (answer.value?.what === what) last.current = answer.value;
   const found = last.current?.what === what ? last.current : null;
+  const rows = async (): Promise<Rows> => {
+    const all = await engine.live({ ...asked, offset: 0, limit: Number.MAX_SAFE_INTEGER });
+    return [
+      ['requested_bytes', 'block_bytes', 'made', 'freed', 'address', 'stack'],
+      ...all.rows.map((one) => [
+        one.requested,
+        one.block,
+        one.made ?? '',
+        one.freed ?? '',
+        one.address ?? '',
+        nameOf(ground, one),
+      ]),
+    ];
+  };
   if (answer.error) return <p class="failed">{answer.error}</p>;
   const columns: Column<Allocation>[] = [
     {
@@ -58,6 +73,7 @@ export function Listing() {
     },
     {
       key: 'block',
+      spare: true,
       title: 'block',
       right: true,
       width: '6.6rem',
@@ -65,6 +81,7 @@ export function Listing() {
     },
     {
       key: 'made',
+      spare: true,
       title: 'made at',
       right: true,
       width: '7rem',
@@ -73,6 +90,7 @@ export function Listing() {
     },
     {
       key: 'life',
+      spare: true,
       title: 'freed at',
       right: true,
       width: '7rem',
@@ -81,6 +99,7 @@ export function Listing() {
     },
     {
       key: 'address',
+      spare: true,
       title: 'address',
       width: '9.5rem',
       sortable: true,
@@ -108,7 +127,8 @@ export function Listing() {
             {found.total === 1 ? 'allocation' : 'allocations'}
           </span>
         )}
-        <Copying name="allocations" command={commandOf(ground, 'list')} />
+        <Selected ground={ground} />
+        <Copying name="allocations" command={commandOf(ground, 'list')} csv={rows} />
       </div>
       <Table
         label="Live allocations"

@@ -26,10 +26,11 @@ const HEADROOM = 1.08;
 const [TOP, BOTTOM] = [8, 3];
 const CLICK_PX = 4;
 const MOST_MARKS = 200;
+const MOST_PEAKS = 12;
 
 /** Where things are along the axis. */
 interface Marks {
-  readonly peak: number;
+  readonly peaks: readonly number[];
   readonly at: number;
   readonly other: number | null;
   readonly ooms: readonly number[];
@@ -44,11 +45,15 @@ interface Drag {
 
 export function Overview() {
   const ground = useGround();
-  const { engine, place, axis, whole, state, device, known, at, other, change, span } = ground;
+  const { engine, place, axis, whole, state, device, at, other, change, span } = ground;
   const drag = useRef<Drag | null>(null);
   const measures = MEASURES.filter((one) => one === state.measure || drawn.value.has(one));
   const marks = useAnswer(JSON.stringify([place, axis, state.measure, at, other]), async () => ({
-    peak: await engine.xOf(place, axis, known.peaks[state.measure].moment),
+    peaks: await Promise.all(
+      (await engine.peaks(place, state.measure, 0, device.events + 1, MOST_PEAKS)).map(
+        ({ moment }) => engine.xOf(place, axis, moment),
+      ),
+    ),
     at: await engine.xOf(place, axis, at),
     other: other === null ? null : await engine.xOf(place, axis, other),
     ooms: await Promise.all(
@@ -164,7 +169,7 @@ export function Curves() {
 
 function paint(
   surface: Surface,
-  { whole, span, state }: Ground,
+  { whole, span, state, axis }: Ground,
   measures: readonly Measure[],
   curves: readonly Parameters<typeof paintCurve>[1]['curve'][],
   marks: Marks | null,
@@ -180,7 +185,7 @@ function paint(
     high: Math.max(...highest, 1) * HEADROOM,
   };
   const tall = plot.bottom - plot.top;
-  const px = (at: number) =>
+  const along = (at: number) =>
     plot.left + ((at - whole.from) / (whole.to - whole.from)) * (plot.right - plot.left);
   pen.font = fontOf(surface, 11);
   pen.textAlign = 'right';
@@ -200,13 +205,13 @@ function paint(
   const veil = (from: number, to: number) => {
     pen.fillStyle = css(theme.dark ? [0, 0, 0] : [120, 130, 145]);
     pen.globalAlpha = theme.dark ? 0.5 : 0.28;
-    pen.fillRect(px(from), plot.top, px(to) - px(from), tall);
+    pen.fillRect(along(from), plot.top, along(to) - along(from), tall);
     pen.globalAlpha = 1;
   };
   const framed = (from: number, to: number) => {
     pen.strokeStyle = css(theme.accent);
     pen.lineWidth = ratio;
-    pen.strokeRect(px(from), plot.top, Math.max(px(to) - px(from), 2 * ratio), tall);
+    pen.strokeRect(along(from), plot.top, Math.max(along(to) - along(from), 2 * ratio), tall);
   };
   if (drag && !drag.moves && drag.to !== drag.from) {
     const [from, to] = [Math.min(drag.from, drag.to), Math.max(drag.from, drag.to)];
@@ -219,6 +224,9 @@ function paint(
     framed(span.from, span.to);
   }
   if (!marks) return;
+  // A moment has a width of its own on the axis of events: marks stand in its middle.
+  const half = axis === 'event' ? 0.5 : 0;
+  const px = (at: number) => along(at + half);
   const line = (at: number, colour: Rgb, dash: readonly number[]) => {
     pen.strokeStyle = css(colour);
     pen.lineWidth = ratio;
@@ -229,19 +237,25 @@ function paint(
     pen.stroke();
     pen.setLineDash([]);
   };
-  const triangle = (at: number, colour: Rgb) => {
+  const triangle = (at: number, colour: Rgb, hollow = false) => {
     pen.fillStyle = css(colour);
+    pen.strokeStyle = css(colour);
+    pen.lineWidth = ratio;
     pen.beginPath();
     pen.moveTo(px(at) - 5 * ratio, 0);
     pen.lineTo(px(at) + 5 * ratio, 0);
     pen.lineTo(px(at), plot.top);
-    pen.fill();
+    pen.closePath();
+    if (hollow) pen.stroke();
+    else pen.fill();
   };
   for (const at of marks.ooms) {
     line(at, theme.more, []);
     triangle(at, theme.more);
   }
-  triangle(marks.peak, theme.fg);
+  // The highest peak is filled, the others are not.
+  for (const at of marks.peaks.slice(1)) triangle(at, theme.fg, true);
+  if (marks.peaks[0] !== undefined) triangle(marks.peaks[0], theme.fg);
   line(marks.at, theme.fg, []);
   if (marks.other !== null) line(marks.other, theme.fg, [3, 3]);
 }

@@ -10,15 +10,19 @@ export const GROUPS = [
 export interface Shades {
   readonly others: readonly number[];
   readonly background: number;
+  /** What outlines are drawn in: a pixel as canvas has it, ABGR. */
+  readonly ink: number;
 }
 
 export const LIGHT: Shades = {
   others: [0xb4bcc6, 0xa3adb9, 0xc4cad2, 0x97a2b0, 0xbac2cb],
   background: 0xffffff,
+  ink: 0xff000000,
 };
 export const DARK: Shades = {
   others: [0x4c5766, 0x596678, 0x424c5a, 0x667386, 0x535f70],
   background: 0x12161c,
+  ink: 0xffffffff,
 };
 
 export function css(colour: number): string {

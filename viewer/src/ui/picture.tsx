@@ -1,6 +1,6 @@
 // The stacked picture on the page: painted by the worker, moved at once while that takes its time.
 
-import { useSignal } from '@preact/signals';
+import { signal, useSignal } from '@preact/signals';
 import { useEffect, useMemo, useRef } from 'preact/hooks';
 import type { Allocation, Filter, Picture as Painted, PictureQuery, Span } from '../protocol.js';
 import { counted, useAnswer } from './answers.js';
@@ -8,7 +8,7 @@ import { byteTicks, eventTicks, type Tick, timeTicks } from './axes.js';
 import { commonHeight, sayHeight } from './comparing.js';
 import { AllocationLines } from './details.js';
 import { dragged, zoomed } from './gestures.js';
-import { type Ground, useGround } from './ground.js';
+import { filterOf, type Ground, useGround } from './ground.js';
 import { useColours, useShades } from './legend.js';
 import { lookAt, momentName } from './moving.js';
 import { LEFT, usePlotSize } from './sizes.js';
@@ -23,6 +23,9 @@ const REST_MS = 90;
 /** Painting that takes longer than a frame is done with fewer columns while things move. */
 const FRAME_MS = 30;
 const COARSE = 4;
+
+/** Whether a drag bounds a range instead of moving the picture. */
+export const ranging = signal(false);
 
 /** What scripts are told of the picture that is shown. */
 export interface Shown {
@@ -106,6 +109,7 @@ export function Picture() {
   const hover = useSignal<{ id: number; x: number; y: number; moment: number } | null>(null);
   const failed = useSignal<string | null>(null);
   const moving = useRef(0);
+  const bounds = useSignal<{ from: number; to: number } | null>(null);
   const shades = useShades();
   const colours = useColours(ground);
   const { width, height, dpr } = usePlotSize(stage);
@@ -141,6 +145,7 @@ export function Picture() {
   }, [highest, curves.value]);
   const high = commonHeight(highest, compared) * HEADROOM;
 
+  const outline = useMemo(() => document.createElement('canvas'), []);
   const draw = useRef(() => {});
   draw.current = () => {
     const context = canvas.current?.getContext('2d');
@@ -159,6 +164,10 @@ export function Picture() {
     const left = ((query.span.from - span.from) / (span.to - span.from)) * w;
     const tall = (query.high / high) * h;
     context.drawImage(one.image, left, h - tall, scale * w, tall);
+    if (state.pin !== null) {
+      outlineOf(one.painted.ids, query.width, query.height, state.pin, shades.ink, outline);
+      context.drawImage(outline, left, h - tall, scale * w, tall);
+    }
   };
 
   const painter = useMemo(
@@ -234,6 +243,30 @@ export function Picture() {
     lookAt(ground, next);
   };
 
+  // Up and down go from one allocation that is seen at the cursor to the next; Enter takes the top one.
+  const alongStack = (event: KeyboardEvent) => {
+    const step = { ArrowUp: 1, ArrowDown: -1, Enter: 0 }[event.key];
+    const one = bitmap.current;
+    if (step === undefined || !one || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    event.stopPropagation();
+    void engine.xOf(place, axis, at).then((x) => {
+      const { ids } = one.painted;
+      const { span: seen, width: columns } = one.query;
+      const half = axis === 'event' ? 0.5 : 0;
+      const column = Math.floor(((x + half - seen.from) / (seen.to - seen.from)) * columns);
+      if (column < 0 || column >= columns) return;
+      const found: number[] = [];
+      for (let i = ids.length - columns + column; i >= 0; i -= columns) {
+        if (ids[i]! >= 0 && ids[i] !== found[found.length - 1]) found.push(ids[i]!);
+      }
+      const now = state.pin === null ? -1 : found.indexOf(state.pin);
+      const next = now < 0 || step === 0 ? found.length - 1 : now + step;
+      const pin = found[Math.min(Math.max(next, 0), found.length - 1)];
+      if (pin !== undefined) change({ pin, group: null });
+    });
+  };
+
   const gestures = {
     ...dragged({
       start: () => ({ ...span }),
@@ -241,12 +274,24 @@ export function Picture() {
         const by = (-dx / plot.width) * (start.to - start.from);
         look({ from: start.from + by, to: start.to + by });
       },
-      range: (from, to) => {
+      pinch: (start, factor, px) => {
+        const part = Math.min(Math.max((px - LEFT) / plot.width, 0), 1);
+        const fixed = start.from + part * (start.to - start.from);
+        look({
+          from: fixed - (fixed - start.from) / factor,
+          to: fixed + (start.to - fixed) / factor,
+        });
+      },
+      ranging: ranging.value,
+      range: (from, to, done) => {
+        bounds.value = done ? null : { from, to };
+        if (!done) return;
+        ranging.value = false;
         const x = (px: number) => span.from + ((px - LEFT) / plot.width) * (span.to - span.from);
-        void Promise.all([
-          engine.momentAt(place, axis, x(from)),
-          engine.momentAt(place, axis, x(to)),
-        ]).then(([one, two]) => change({ at: one, other: two, tab: 'between' }));
+        const both = Promise.all([from, to].map((px) => engine.momentAt(place, axis, x(px))));
+        void counted(
+          both.then(([at, other]) => change({ at: at!, other: other!, tab: 'between' })),
+        );
       },
       click: (x, y) => {
         const found = idAt(x - LEFT, y);
@@ -291,6 +336,8 @@ export function Picture() {
       onPointerDown={gestures.onPointerDown}
       onPointerMove={gestures.onPointerMove}
       onPointerUp={gestures.onPointerUp}
+      onPointerCancel={gestures.onPointerCancel}
+      onKeyDown={alongStack}
       onPointerLeave={gestures.onPointerLeave}
       onDblClick={gestures.onDblClick}
     >
@@ -312,10 +359,51 @@ export function Picture() {
         ticks={ticksOf(ground, plot.width)}
       />
       {hover.value && <Hover ground={ground} plot={plot} {...hover.value} />}
+      {bounds.value && (
+        <div
+          class="bounds"
+          style={{
+            left: `${bounds.value.from}px`,
+            width: `${bounds.value.to - bounds.value.from}px`,
+            height: `${plot.height}px`,
+          }}
+        />
+      )}
       {failed.value && <p class="failed">{failed.value}</p>}
       <span hidden data-what="cursors" data-at={at} data-other={other ?? ''} />
     </div>
   );
+}
+
+/** Draws the edge of an allocation: the pixels that are its, and touch one that is not. */
+function outlineOf(
+  ids: Int32Array,
+  width: number,
+  height: number,
+  pin: number,
+  ink: number,
+  into: HTMLCanvasElement,
+): void {
+  into.width = width;
+  into.height = height;
+  const image = new ImageData(width, height);
+  const pixels = new Uint32Array(image.data.buffer);
+  for (let y = 0, i = 0; y < height; y++) {
+    for (let x = 0; x < width; x++, i++) {
+      if (ids[i] !== pin) continue;
+      const inner =
+        x > 0 &&
+        x < width - 1 &&
+        y > 0 &&
+        y < height - 1 &&
+        ids[i - 1] === pin &&
+        ids[i + 1] === pin &&
+        ids[i - width] === pin &&
+        ids[i + width] === pin;
+      if (!inner) pixels[i] = ink;
+    }
+  }
+  into.getContext('2d')?.putImageData(image, 0, 0);
 }
 
 /** What stands out: what was searched for or selected, else those of the pinned one's stack. */
@@ -324,13 +412,8 @@ function useHighlight(ground: Ground): Filter | null {
   const pinned = useAnswer(JSON.stringify([place, state.pin]), async () =>
     state.pin === null ? null : engine.allocation(place, state.pin),
   );
-  const { search, group, by } = state;
-  if (search || group !== null) {
-    return {
-      ...(search ? { include: search } : {}),
-      ...(group !== null ? { way: by, group } : {}),
-    };
-  }
+  const filter = filterOf(ground);
+  if (filter) return filter;
   const stack = state.pin === null ? undefined : pinned.value?.groups.stack;
   return stack === undefined ? null : { way: 'stack', group: stack };
 }

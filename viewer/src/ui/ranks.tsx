@@ -9,7 +9,7 @@ import { Copying } from './copying.js';
 import { useGround } from './ground.js';
 import { change } from './state.js';
 import { type Column, Table } from './table.js';
-import { count, size } from './units.js';
+import { count, counted as numbered, signedSize, size } from './units.js';
 
 const COLUMNS = 160;
 const HEIGHT = 22;
@@ -53,6 +53,7 @@ export function Ranks() {
     )
     .sort((a, b) => b.peak - a.peak);
   const most = rows[0]?.peak ?? 1;
+  const median = rows[Math.floor(rows.length / 2)]?.peak ?? 0;
   const key = (one: Place) => `${one.snapshot} ${one.device} ${measure}`;
   useEffect(() => {
     let gone = false;
@@ -79,7 +80,7 @@ export function Ranks() {
     };
   }, [measure, seen.value, axis]);
   const columns: Column<Row>[] = [
-    { key: 'name', title: 'rank', width: '12rem', cell: ({ name }) => name },
+    { key: 'name', title: 'rank', width: '9rem', cell: ({ name }) => name },
     {
       key: 'peak',
       title: 'peak',
@@ -92,6 +93,22 @@ export function Ranks() {
       ),
     },
     {
+      key: 'exact',
+      title: 'bytes',
+      right: true,
+      width: '8.5rem',
+      spare: true,
+      cell: ({ peak }) => count(peak),
+    },
+    {
+      key: 'median',
+      title: 'to the median',
+      right: true,
+      width: '8rem',
+      spare: true,
+      cell: ({ peak }) => signedSize(peak - median),
+    },
+    {
       key: 'curve',
       title: 'over the recording',
       cell: (one) => <Spark curve={curves.value.get(key(one))} most={most} />,
@@ -100,7 +117,10 @@ export function Ranks() {
   return (
     <div class="panel">
       <div class="toolbar">
-        <span class="sum">{count(rows.length)} ranks and devices, the highest first</span>
+        <span class="sum">
+          {numbered(page.snapshots.length, 'rank')}, highest peak first; the median is{' '}
+          {size(median)}
+        </span>
         <Copying
           name="ranks"
           command={commandOf(ground, 'ranks')}

@@ -37,8 +37,9 @@ export interface State {
   readonly frames: 'code' | 'all';
   /** An allocation that stays selected. */
   readonly pin: number | null;
-  /** A group of `by` that stays selected. */
+  /** A group that stays selected, and of which way it is. */
   readonly group: number | null;
+  readonly of: Way;
 }
 
 export const START: State = {
@@ -58,6 +59,7 @@ export const START: State = {
   frames: 'code',
   pin: null,
   group: null,
+  of: 'stack',
 };
 
 const CHOICES: { readonly [K in keyof State]?: readonly string[] } = {
@@ -66,6 +68,7 @@ const CHOICES: { readonly [K in keyof State]?: readonly string[] } = {
   tab: TABS,
   by: WAYS,
   colour: WAYS,
+  of: WAYS,
   root: ['outermost', 'innermost'],
   frames: ['code', 'all'],
 };
@@ -80,9 +83,13 @@ const FIRST_TABS: Readonly<Record<Page['kind'], Tab>> = {
   ranks: 'ranks',
 };
 
-/** What a page of a kind shows at the start. */
-export function startOf(kind: Page['kind']): State {
-  return { ...START, tab: FIRST_TABS[kind] };
+/** What a page shows at the start: of ranks the one that goes highest. */
+export function startOf({ kind, snapshots }: Pick<Page, 'kind' | 'snapshots'>): State {
+  const high = snapshots.map(({ devices }) =>
+    Math.max(-1, ...devices.map(({ peaks }) => peaks.requested)),
+  );
+  const snapshot = kind === 'ranks' ? Math.max(high.indexOf(Math.max(...high)), 0) : 0;
+  return { ...START, snapshot, tab: FIRST_TABS[kind] };
 }
 
 /** The state that an address' fragment says; what it does not say, or wrongly, is as at the start. */

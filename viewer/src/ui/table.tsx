@@ -15,6 +15,8 @@ export interface Column<Row> {
   readonly right?: boolean;
   /** As CSS has it; one column, which has none, takes what is left. */
   readonly width?: string;
+  /** Left out where there is little room. */
+  readonly spare?: boolean;
   readonly sortable?: boolean;
   cell(row: Row): ComponentChildren;
 }
@@ -55,6 +57,10 @@ function useVirtual(scroller: RefObject<HTMLDivElement | null>, total: number, r
   return virtual;
 }
 
+function classOf<Row>({ right, spare }: Column<Row>): string {
+  return [right ? 'right' : '', spare ? 'spare' : ''].join(' ').trim();
+}
+
 export function Table<Row>(props: Props<Row>) {
   const { columns, total, row, rowHeight, sort, chosen } = props;
   const scroller = useRef<HTMLDivElement>(null);
@@ -87,7 +93,11 @@ export function Table<Row>(props: Props<Row>) {
       <table class="rows" aria-label={props.label} aria-rowcount={total + 1}>
         <colgroup>
           {columns.map((one) => (
-            <col key={one.key} style={one.width ? { width: one.width } : {}} />
+            <col
+              key={one.key}
+              class={one.spare ? 'spare' : ''}
+              style={one.width ? { width: one.width } : {}}
+            />
           ))}
         </colgroup>
         <thead>
@@ -96,7 +106,7 @@ export function Table<Row>(props: Props<Row>) {
               <th
                 key={one.key}
                 scope="col"
-                class={one.right ? 'right' : ''}
+                class={classOf(one)}
                 aria-sort={
                   sort?.key === one.key ? (sort.descending ? 'descending' : 'ascending') : undefined
                 }
@@ -130,7 +140,7 @@ export function Table<Row>(props: Props<Row>) {
                 {...(one ? props.attributes?.(one) : {})}
               >
                 {columns.map((column) => (
-                  <td key={column.key} class={column.right ? 'right' : ''}>
+                  <td key={column.key} class={classOf(column)}>
                     {one ? column.cell(one) : '…'}
                   </td>
                 ))}

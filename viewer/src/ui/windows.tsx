@@ -5,8 +5,9 @@ import { DoneButton, save } from './copying.js';
 import { eventOf, useGround } from './ground.js';
 import { lookAt, pan, zoomBy } from './moving.js';
 import { Curves } from './overview.js';
+import { ranging } from './picture.js';
 import { picturePng, pictureSvg } from './pictures.js';
-import { count, duration, percent, size } from './units.js';
+import { count, duration, counted as numbered, percent, size } from './units.js';
 
 export function Windows() {
   const ground = useGround();
@@ -39,7 +40,7 @@ export function Windows() {
       <span class="range" data-what="range">
         {all
           ? axis === 'event'
-            ? `all ${count(ground.device.events)} events`
+            ? `${ground.device.events === 1 ? '' : 'all '}${numbered(ground.device.events, 'event')}`
             : `all of ${duration(known.lastUs ?? 0)}`
           : axis === 'event'
             ? `events ${count(Math.max(eventOf(ground, Math.ceil(span.from)), 0))} to ${count(eventOf(ground, Math.floor(span.to)))}`
@@ -81,6 +82,17 @@ export function Windows() {
         title="All of the recording (0)"
       >
         all
+      </button>
+      <button
+        type="button"
+        class="small"
+        aria-pressed={ranging.value}
+        title="Drag over the picture to bound a range (or hold Shift)"
+        onClick={() => {
+          ranging.value = !ranging.value;
+        }}
+      >
+        range
       </button>
       <Curves />
       <DoneButton

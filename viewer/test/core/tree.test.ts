@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { NAMED, ROOT } from '../../src/core/code.js';
 import type { Tree, TreeQuery } from '../../src/protocol.js';
 import { opened } from '../build.js';
 import { random } from '../random.js';
 import * as slow from '../slow.js';
-import { bytesOf, type World, world } from '../world.js';
+import { bytesOf, NOTHING, type World, world } from '../world.js';
 
 const place = { snapshot: 0, device: 0 };
 
@@ -163,4 +164,68 @@ test('two snapshots as one tree', () => {
       before.set(parent, node);
     });
   }
+});
+
+test('a stack without code is called as its group is, also in another snapshot', () => {
+  const stacks = [
+    { frames: [0, 1], code: [0, 0] },
+    { frames: [1, 0], code: [0, 1] },
+  ];
+  const lives = [0, 1].map((stack) => ({
+    begin: -1,
+    end: 0,
+    asked: 0,
+    requested: 10 + stack,
+    block: 512,
+    stack,
+    pool: 0,
+    stream: 0,
+    address: null,
+  }));
+  const first: World = {
+    ...NOTHING,
+    lives,
+    stacks,
+    texts: ['f', 'g', 'NllLossBackward0 (autograd)', 'main'],
+    frames: [
+      [0, 3, 1],
+      [1, 3, 2],
+    ],
+    groups: [{ way: 'frame', ofStacks: [0, 1, 2, 2], lines: [2, 3, 0] }],
+    pools: [null],
+    streams: ['0'],
+  };
+  // The same name is that of another group, at another place.
+  const second: World = {
+    ...first,
+    texts: ['NllLossBackward0 (autograd)', 'f', 'g', 'main'],
+    frames: [
+      [1, 3, 5],
+      [2, 3, 6],
+    ],
+    groups: [{ way: 'frame', ofStacks: [1, 0, 2, 2], lines: [3, 0, 1] }],
+  };
+  const asked: TreeQuery = {
+    place,
+    measure: 'requested',
+    moment: 0,
+    root: 'outermost',
+    frames: 'code',
+    filter: null,
+    least: 0,
+  };
+  assert.deepEqual([...opened(first).tree(asked).frame], [ROOT, 0, NAMED]);
+  const tree = opened(first, second).treeOfDifferences(asked, {
+    ...asked,
+    place: { snapshot: 1, device: 0 },
+  });
+  assert.deepEqual([...tree.frame], [ROOT, 0, NAMED - 1]);
+  assert.deepEqual([...tree.frameOf].slice(1), [1, 1]);
+  assert.deepEqual(
+    [[...tree.before], [...tree.bytes]],
+    [
+      [21, 11, 10],
+      [21, 11, 10],
+    ],
+  );
 });

@@ -36,7 +36,7 @@ test('what is wrong or unknown is as at the start', () => {
 });
 
 test('a page that compares begins with what differs, and says so only of others', () => {
-  const start = startOf('compare');
+  const start = startOf({ kind: 'compare', snapshots: [] });
   assert.equal(fromFragment('', start).tab, 'diff');
   assert.equal(toFragment(start, start), '');
   const other: State = { ...start, tab: 'holders' };

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec.structs import asdict
@@ -64,7 +64,8 @@ class Grouping:
         self._dimensions = dimensions
         self._columns = columns
         self._texts = texts
-        self._stacks = np.flatnonzero(np.bincount(those.stack))
+        self._carried = replay.carried_blocks
+        self._stacks = _numbered(those.stack)[0]
 
     def all(self, pool: CodedColumn, stream: CodedColumn) -> tuple[PageGroups, ...]:
         """By stack, by size, and by every other way that says something; none where nothing was
@@ -92,10 +93,10 @@ class Grouping:
         return PageGroups(way="size", lines=self._plain(names), of_stacks=None, of_lives=None)
 
     def _classes(
-        self, way: Way, names: list[str], numbers: NDArray[np.int64], column: CodedColumn
+        self, way: Way, names: list[str], numbers: NDArray[np.int32], column: CodedColumn
     ) -> PageGroups | None:
         """Pools or streams: allocations have their numbers already."""
-        if {names[one] for one in np.flatnonzero(np.bincount(numbers)).tolist()} <= _NOTHING:
+        if {names[one] for one in _numbered(numbers)[0].tolist()} <= _NOTHING:
             return None
         return PageGroups(way=way, lines=self._plain(names), of_stacks=None, of_lives=column)
 
@@ -124,7 +125,7 @@ class Grouping:
         found = self._replay.column(column)
         return isinstance(found, int) and found & _core.ABSENT_ID == _core.ABSENT_ID
 
-    def _of_stacks(self, keys: Keys) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    def _of_stacks(self, keys: Keys) -> tuple[NDArray[np.int64], NDArray[np.int32]] | None:
         """The groups that allocations are in, and of each stack, as lives number them, which of
         these it is in; None where stacks do not decide it."""
         column = keys.of_stacks()
@@ -134,38 +135,41 @@ class Grouping:
         found = np.asarray(column).astype(np.int64)
         found = np.concatenate([found[:-1], found[:1], found[-1:]])
         groups, used = _numbered(found[self._stacks])
-        numbers = np.zeros(len(found), dtype=np.int64)
+        numbers = np.zeros(len(found), dtype=np.int32)
         numbers[self._stacks] = used
         return groups, numbers
 
-    def _of_lives(self, keys: Keys) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _of_lives(self, keys: Keys) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """The same of each allocation."""
         # What others decide together is asked once for all of which they say the same.
-        parts = [self._of_stacks(leaf) or self._numbers(leaf) for leaf in _leaves(keys)]
-        sizes = [len(groups) for groups, _ in parts]
-        if len(parts) == 1 or prod(sizes) > _MOST_TOGETHER:
+        leaves = _leaves(keys)
+        parts = [self._of_stacks(leaf) or self._numbers(leaf) for leaf in leaves]
+        if leaves == [keys]:
+            return parts[0]
+        if prod(len(groups) for groups, _ in parts) > _MOST_TOGETHER:
             return self._numbers(keys)
-        together = np.zeros(len(self._those.begin), dtype=np.int64)
-        for leaf, size, (_, numbers) in zip(_leaves(keys), sizes, parts, strict=True):
-            of_lives = numbers if leaf.of_stacks() is None else numbers[self._those.stack]
-            together = together * size + of_lives
-        _, places = _numbered(together)
-        first = np.empty(int(places.max()) + 1, dtype=np.int64)
+        together = np.zeros(len(self._those.begin), dtype=np.int32)
+        for leaf, (groups, numbers) in zip(leaves, parts, strict=True):
+            together *= len(groups)
+            together += numbers if leaf.of_stacks() is None else numbers[self._those.stack]
+        there, places = _numbered(together)
+        first = np.empty(len(there), dtype=np.int64)
         first[places[::-1]] = np.arange(len(places))[::-1]
-        found, of_first = self._numbers(keys, first)
-        return found, of_first[places]
+        order = np.argsort(first)
+        found, of_first = self._numbers(keys, first[order])
+        return found, of_first[np.argsort(order)[places]]
 
     def _numbers(
         self, keys: Keys, some: NDArray[np.int64] | None = None
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The groups that allocations, or some of them, are in, and of each which one."""
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """The groups that allocations, or some of them, in their order, are in, and of each which
+        one."""
+        rows = np.arange(self._carried) if some is None else some[some < self._carried]
         begin = self._those.begin if some is None else self._those.begin[some]
-        carried = begin < 0
-        blocks = np.arange(len(begin)) if some is None else some
-        of_events, of_carried = keys.numbers(begin[~carried].data, blocks[carried].data)
-        found = np.empty(len(begin), dtype=np.int64)
-        found[carried], found[~carried] = of_carried, of_events
-        return _numbered(found)
+        of_events, of_carried = keys.numbers(
+            begin[len(rows) :].astype(np.int64).data, rows.astype(np.int64).data
+        )
+        return _numbered(np.concatenate([np.asarray(of_carried), np.asarray(of_events)]))
 
     # ---- what they are called
 
@@ -182,12 +186,12 @@ class Grouping:
         )
 
 
-def _numbered(found: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The numbers that there are, and of each its place among these. They are small ones."""
-    count = np.bincount(found)
-    there = np.flatnonzero(count)
-    places = np.cumsum(count > 0) - 1
-    return there, places[found]
+def _numbered(found: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """The numbers that there are, which are small, and of each its place among these."""
+    met = np.zeros(int(found.max()) + 1 if len(found) else 0, dtype=bool)
+    met[found] = True
+    places = np.cumsum(met, dtype=np.int32) - np.int32(1)
+    return np.flatnonzero(met), places[found]
 
 
 def _leaves(keys: Keys) -> list[Keys]:

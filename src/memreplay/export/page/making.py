@@ -16,7 +16,7 @@ from memreplay.export.page.addresses import addresses_of
 from memreplay.export.page.coding import Columns, check_exact
 from memreplay.export.page.groups import Grouping
 from memreplay.export.page.lives import lives
-from memreplay.export.page.marks import marks
+from memreplay.export.page.marks import Marks, marks
 from memreplay.export.page.records import (
     LifeColumns,
     PageData,
@@ -72,8 +72,10 @@ def page_data(
         "frames": columns.add(stacks.frames, differences=True),
         "stack_code": columns.add(code[stacks.frames]),
     }
+    marked = {device: marks(snap, snap.replay(device)) for device in snap.devices}
     devices = tuple(
-        _device(snap, snap.replay(device), dimensions, columns, texts) for device in snap.devices
+        _device(snap, snap.replay(device), dimensions, columns, texts, found)
+        for device, found in marked.items()
     )
     return (
         PageData(
@@ -81,7 +83,10 @@ def page_data(
             file=clean(snap.file),
             options=tuple(map(clean, options)),
             report=report,
-            notes=_notes(snap, devices),
+            notes=(
+                *_notes(snap, devices),
+                *(note for one in marked.values() for note in one.notes),
+            ),
             texts=texts.all(),
             devices=devices,
             bytes=columns.bytes,
@@ -92,7 +97,12 @@ def page_data(
 
 
 def _device(
-    snap: Snapshot, replay: Replay, dimensions: Dimensions, columns: Columns, texts: Texts
+    snap: Snapshot,
+    replay: Replay,
+    dimensions: Dimensions,
+    columns: Columns,
+    texts: Texts,
+    marked: Marks,
 ) -> PageDevice:
     those = lives(snap, replay)
     changes = replay.segment_changes
@@ -126,7 +136,7 @@ def _device(
         time=time,
         first_us=first,
         spans=_spans(snap, replay),
-        marks=marks(snap, replay),
+        marks=marked.found,
         groups=Grouping(replay, those, dimensions, columns, texts).all(pool, stream),
         address_base=str(addresses.base),
         address_unit=addresses.unit,
@@ -179,15 +189,19 @@ def _clock(replay: Replay, columns: Columns) -> tuple[Coded | None, int | None]:
     """The latest time up to each event, since the first."""
     if not replay.has_times:
         return None, None
-    clock = replay.native.clock()
+    clock = replay.clock_column
     if clock is None:  # all events have the same one
         times = np.full(replay.events, replay.time_us(replay.start))
     else:
         times = np.asarray(clock)
     # Before the first event that has a time it is that one's.
-    first = int(times[np.argmax(times != _core.ABSENT_TIME)])
+    known = int(np.searchsorted(times, _core.ABSENT_TIME, side="right"))
+    first = int(times[known])
     check_exact(first)
-    return columns.add(np.maximum(times, first) - first, differences=True), first
+    if known:
+        times = times.copy()
+        times[:known] = first
+    return columns.add(times, less=np.broadcast_to(first, len(times)), differences=True), first
 
 
 def _notes(snap: Snapshot, devices: tuple[PageDevice, ...]) -> tuple[str, ...]:

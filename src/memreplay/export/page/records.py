@@ -54,8 +54,9 @@ class PageGroups(Record, frozen=True, kw_only=True):
     """Of each group the lines that it is called by, as places in `texts`: its name, and for stacks
     the callers below it, as `memreplay peak` shows them."""
     of_stacks: Coded | None
-    """Of each stack its group; behind the stacks that of allocations without one, and that of those
-    without one that were there before the recording. None where stacks do not decide it."""
+    """Of each stack its group, 0 where no allocation has it; behind the stacks that of allocations
+    without one, and that of those without one that were there before the recording. None where
+    stacks do not decide it."""
     of_lives: Coded | None
     """Of each allocation its group, where stacks do not decide it. Both are None for sizes, whose
     group is the number of bits of the bytes (0 for 0 bytes), by the measure."""

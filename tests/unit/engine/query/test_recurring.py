@@ -33,5 +33,5 @@ def test_slowly(numbers: list[int]) -> None:
 
 
 def test_only_of_numbers_of_its_kind() -> None:
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="mismatch"):
         rows_back(array("I", [1]))

@@ -10,6 +10,7 @@ import memreplay as mr
 from memreplay.commands.steps.find import steps_report
 from memreplay.errors import NothingToTellError
 from memreplay.export.page import marks as module
+from memreplay.export.page.making import page_data
 from memreplay.export.page.marks import marks
 from tests import build
 from tests.build import SnapshotBuilder
@@ -20,7 +21,7 @@ def test_ooms_and_snapshots() -> None:
     made = SnapshotBuilder().alloc(0x1000, 8).oom(3 << 30).alloc(0x2000, 8)
     made.snapshot_event(1024).oom(512)
     snap = mr.open(build.dump(made.build()))
-    found = marks(snap, snap.replay(0))
+    found = marks(snap, snap.replay(0)).found
     assert [(one.kind, one.text, one.moment, one.end) for one in found] == [
         ("oom", "out of memory: 3.0 GiB failed", 2, None),
         ("oom", "out of memory: 512 B failed", 5, None),
@@ -31,14 +32,17 @@ def test_ooms_and_snapshots() -> None:
 def test_of_a_range() -> None:
     made = SnapshotBuilder().oom(1).alloc(0x1000, 8).oom(512)
     snap = mr.open(build.dump(made.build()), start=1)
-    assert [one.moment for one in marks(snap, snap.replay(0))] == [2]
+    assert [one.moment for one in marks(snap, snap.replay(0)).found] == [2]
 
 
 def test_no_more_than_anyone_sees(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST", 2)
     made = SnapshotBuilder().oom(1).oom(2).oom(3)
     snap = mr.open(build.dump(made.build()))
-    assert [one.moment for one in marks(snap, snap.replay(0))] == [1, 2]
+    found = marks(snap, snap.replay(0))
+    assert [one.moment for one in found.found] == [1, 2]
+    assert found.notes == ("device 0: the first 2 failed requests are marked, and 1 more are not",)
+    assert found.notes[0] in page_data(snap)[0].notes
 
 
 @pytest.mark.parametrize("path", SNAPSHOTS, ids=lambda path: path.name)
@@ -52,7 +56,9 @@ def test_steps_are_those_of_the_command(path: Path) -> None:
     for device in snap.devices:
         replay = snap.replay(device)
         mine = [
-            (one.text, one.moment, one.end) for one in marks(snap, replay) if one.kind == "step"
+            (one.text, one.moment, one.end)
+            for one in marks(snap, replay).found
+            if one.kind == "step"
         ]
         found = known.get(device)
         if found is None or found.source is None or found.source.kind == "whole":
@@ -75,6 +81,6 @@ def test_names_of_steps_are_spelled_out() -> None:
         made.annotation(f"ProfilerStep#{step}\x1b", "START")
         made.alloc(0x1000 * (step + 1), 8).annotation(f"ProfilerStep#{step}\x1b", "END")
     snap = mr.open(build.dump(made.build()))
-    assert [one.text for one in marks(snap, snap.replay(0))] == [
+    assert [one.text for one in marks(snap, snap.replay(0)).found] == [
         f"step {step + 1} (ProfilerStep#{step}\\x1b)" for step in range(3)
     ]

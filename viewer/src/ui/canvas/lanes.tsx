@@ -106,7 +106,8 @@ export function Lanes(props: LanesProps) {
   const tipOf = (item: LaneItem, merged: number): Tip => {
     const detail = KINDS[item.kind];
     if (merged) {
-      const title = counted(merged, item.kind === 'step' ? 'step' : 'annotation');
+      const nouns = { span: 'annotation', step: 'step', oom: 'mark', snapshot: 'mark' } as const;
+      const title = counted(merged, nouns[item.kind]);
       return { title, detail: `narrower than a pixel; the first: ${item.name}`, rows: [] };
     }
     const rows = props.words?.(item) ?? [];

@@ -1,0 +1,22 @@
+// What is selected and counts alone here, said where it does, with a way to let it go.
+
+import { type Ground, groupLines, groupsOf, short } from './ground.js';
+
+export function Selected({ ground }: { ground: Ground }) {
+  const { state, device, change } = ground;
+  const { group, of } = state;
+  if (group === null || !groupsOf(device, of)) return null;
+  const [name = ''] = groupLines(ground, of, group);
+  return (
+    <button
+      type="button"
+      class="selected"
+      data-what="selected"
+      title={`Only ${of} ${name}: click to count all`}
+      onClick={() => change({ group: null })}
+    >
+      only {of === 'stack' ? '' : `${of} `}
+      <b>{short(name)}</b> ×
+    </button>
+  );
+}
