@@ -42,3 +42,18 @@ test('some of many are live', () => {
     assert.equal(timeline.usage.at(m), wanted.length);
   }
 });
+
+test('what ends before it begins is at no moment', () => {
+  const ends = new Ends(Int32Array.of(-1, 2, 3, 4), Int32Array.of(-1, 0, 3, 5), 6);
+  const timeline = new Timeline(Uint32Array.of(1, 10, 100, 1000), ends);
+  const moments = [0, 1, 2, 3, 4, 5, 6];
+  assert.deepEqual(
+    moments.map((m) => timeline.usage.at(m)),
+    [0, 0, 0, 0, 0, 1000, 0],
+  );
+  assert.deepEqual(
+    moments.map((m) => [...timeline.live(m)]),
+    [[], [], [], [], [], [3], []],
+  );
+  assert.deepEqual([...ends.ended], [3]);
+});

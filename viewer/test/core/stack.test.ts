@@ -83,3 +83,12 @@ test('crowded pictures', () => {
     });
   }
 });
+
+test('a byte belongs to the one that begins with it', () => {
+  const begin = Int32Array.of(-1, -1, -1, -1);
+  const end = new Int32Array(4).fill(1);
+  const timeline = new Timeline(Uint32Array.of(1, 2, 0, 3), new Ends(begin, end, 1));
+  // The middles are bytes 1, 3, 5 and 7.
+  const ids = paint(timeline, Int32Array.of(0), { low: 0, high: 8, height: 4 });
+  assert.deepEqual([...ids], [-1, 3, 3, 1]);
+});
