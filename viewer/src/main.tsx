@@ -16,11 +16,14 @@ const SCRIPT = 'memreplay-script';
 /** A worker that runs this very script, given what it is to answer of. */
 function worker(hello: Hello): Remote {
   const text = document.getElementById(SCRIPT)?.textContent ?? '';
-  const url = URL.createObjectURL(new Blob([text], { type: 'text/javascript' }));
-  const made = new Worker(url);
-  URL.revokeObjectURL(url);
-  made.postMessage(hello);
-  return remote(made);
+  const script = new Blob([text], { type: 'text/javascript' });
+  return remote(() => {
+    const url = URL.createObjectURL(script);
+    const made = new Worker(url);
+    URL.revokeObjectURL(url);
+    made.postMessage(hello);
+    return made;
+  });
 }
 
 function show(root: HTMLElement): void {

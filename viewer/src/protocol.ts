@@ -224,7 +224,7 @@ export interface SegmentMap {
 export interface Frames {
   readonly functions: Int32Array;
   readonly files: Int32Array;
-  readonly lines: Int32Array;
+  readonly lines: Float64Array;
 }
 
 /** The frames of one stack, innermost first. */

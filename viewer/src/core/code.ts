@@ -1,7 +1,7 @@
 // The frames of a snapshot, and its stacks: what code its allocations come from.
 
 import type { Frames, Stack } from '../protocol.js';
-import { integers } from './columns.js';
+import { decoded, integers } from './columns.js';
 import type { PageData } from './page.js';
 
 /** Nodes of a tree that are no frames: the root, what was recorded without a stack, what was there
@@ -28,7 +28,7 @@ export class Code {
     this.frames = {
       functions: integers(data, said.frame_function),
       files: integers(data, said.frame_file),
-      lines: integers(data, said.frame_line),
+      lines: decoded(data, said.frame_line),
     };
     const lengths = integers(data, said.stack_frames);
     this.stacks = lengths.length;

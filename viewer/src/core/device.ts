@@ -62,7 +62,8 @@ export class Device {
     if (!BLOCKS.has(measure)) return this.once('requested', () => this.counts('requested'));
     return this.once('block', () => {
       const bytes = new Float64Array(this.bytes('requested'));
-      const slack = this.column('slack');
+      // As large as a block may be: it need not fit 32 bits.
+      const slack = decoded(this.data, this.said.lives.slack);
       for (let i = 0; i < bytes.length; i++) bytes[i]! += slack[i]!;
       return narrowed(bytes);
     });

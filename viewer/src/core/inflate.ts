@@ -40,7 +40,10 @@ export function bytesOf(text: string): Uint8Array<ArrayBuffer> {
 export async function inflated(base64: string, length: number): Promise<Uint8Array> {
   const stream = new Blob([bytesOf(base64)]).stream();
   const all = new Response(stream.pipeThrough(new DecompressionStream('deflate')));
-  const found = new Uint8Array(await all.arrayBuffer());
+  const buffer = await all.arrayBuffer().catch(() => {
+    throw new Error('the page is damaged: its columns cannot be unpacked');
+  });
+  const found = new Uint8Array(buffer);
   if (found.length !== length) {
     throw new Error(`the page is damaged: it has ${found.length} bytes, not ${length}`);
   }

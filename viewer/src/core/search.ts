@@ -93,7 +93,8 @@ export function searches(pattern: string): RegExp[] {
   // `(?i)` in front is what Python has for a flag.
   const flag = /^\(\?([im]+)\)/.exec(text);
   try {
-    found.unshift(new RegExp(text.slice(flag?.[0].length ?? 0) + end, flag?.[1] ?? ''));
+    const said = asJavaScript(text.slice(flag?.[0].length ?? 0));
+    found.unshift(new RegExp(said + end, `u${flag?.[1] ?? ''}`));
   } catch (error) {
     if (!pattern.includes('…')) {
       throw new Error(`not a regular expression: ${(error as Error).message.split(': ').pop()}`);
@@ -104,4 +105,77 @@ export function searches(pattern: string): RegExp[] {
 
 function escaped(text: string): string {
   return text.replace(/[.*+?^${}()|[\]\\/-]/g, '\\$&');
+}
+
+/** Letters, digits and `_` of all scripts: what Python means by `\\w`. */
+const WORD = '\\p{L}\\p{N}_';
+const EDGE = `(?:(?<=[${WORD}])(?![${WORD}])|(?<![${WORD}])(?=[${WORD}]))`;
+const OUTSIDE: Readonly<Record<string, string>> = {
+  '\\A': '^',
+  '\\Z': '$',
+  '\\w': `[${WORD}]`,
+  '\\W': `[^${WORD}]`,
+  '\\d': '\\p{Nd}',
+  '\\D': '\\P{Nd}',
+  '\\b': EDGE,
+  '\\B': `(?!${EDGE})`,
+};
+const INSIDE: Readonly<Record<string, string>> = {
+  '\\w': WORD,
+  '\\d': '\\p{Nd}',
+  '\\D': '\\P{Nd}',
+};
+/** What may be escaped with the flag `u`; Python lets any sign be. */
+const ESCAPED = /[\^$\\.*+?()[\]{}|/]/;
+
+/** A regular expression of Python's as JavaScript has it with the flag `u`, which refuses what it does
+ * not know: letters are those of all scripts, `\\A` and `\\Z` are the ends, `{,n}` begins with 0. */
+export function asJavaScript(pattern: string): string {
+  let found = '';
+  let inside = false;
+  for (let i = 0; i < pattern.length; i++) {
+    const one = pattern[i]!;
+    if (one === '\\') {
+      const two = pattern.slice(i, i + 2);
+      const sign = two[1] ?? '';
+      i++;
+      const known = (inside ? INSIDE : OUTSIDE)[two];
+      if (inside && (two === '\\W' || two === '\\b')) {
+        throw new SyntaxError(`${two} in [] is not known here`);
+      }
+      if (known) found += known;
+      else if (sign && /[^\w\s]/.test(sign) && !ESCAPED.test(sign))
+        found += inside && sign === '-' ? two : sign;
+      else found += two;
+      continue;
+    }
+    if (inside) {
+      // In a set brackets that open one are signs like any other.
+      if (one === '[') {
+        found += '\\[';
+        continue;
+      }
+      if (one === ']') inside = false;
+      found += one;
+      continue;
+    }
+    if (one === '[') {
+      inside = true;
+      found += one;
+      // A bracket that stands first is one of the set.
+      const rest = /^\^?\]/.exec(pattern.slice(i + 1));
+      if (rest) {
+        found += rest[0].replace(']', '\\]');
+        i += rest[0].length;
+      }
+      continue;
+    }
+    const times = one === '{' ? /^\{(\d*)(,?)(\d*)\}/.exec(pattern.slice(i)) : null;
+    if (times && (times[1] || times[3])) {
+      found += `{${times[1] || '0'}${times[2]}${times[3]}}`;
+      i += times[0].length - 1;
+    } else if (one === '{' || one === '}') found += `\\${one}`;
+    else found += one;
+  }
+  return found;
 }

@@ -28,7 +28,7 @@ export function Allocator() {
   if (device.segments === null) {
     return (
       <p class="hint">
-        The file does not say which segments there were: the allocator cannot be shown.
+        The segments of this device cannot be shown: what the file says of them does not add up.
       </p>
     );
   }

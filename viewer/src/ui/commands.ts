@@ -47,7 +47,14 @@ export function wordsOf(ground: Ground, tab: Tab): string[] | null {
       return ['at', ...file, ...ends, ...by, ...of, ...include];
     }
     case 'allocator':
-      return ['fragmentation', ...file, '--map', '--at', ...event(ground, at).slice(1), ...one];
+      return [
+        'fragmentation',
+        ...file,
+        '--map',
+        '--at',
+        at ? String(eventOf(ground, at)) : 'start',
+        ...one,
+      ];
     case 'diff':
       return [
         'diff',

@@ -1,6 +1,6 @@
 // Who holds it as a graph of calls: a box a call, as wide as what it and all below it hold.
 
-import { NAMED } from '../core/code.js';
+import { BEFORE_RECORDING, NAMED } from '../core/code.js';
 import type { Tree } from '../protocol.js';
 import { useAnswer } from './answers.js';
 import { hashed, softColours } from './canvas/colour.js';
@@ -31,6 +31,9 @@ export function frameName(ground: Ground, frame: number): FrameName {
   const { known, snapshot } = ground;
   if (frame <= NAMED) {
     return { title: groupLines(ground, 'frame', NAMED - frame)[0] ?? '', detail: '' };
+  }
+  if (frame === BEFORE_RECORDING && ground.device.events === 0) {
+    return { title: '(no events were recorded)', detail: '' };
   }
   if (frame < 0) return { title: SPECIAL[frame] ?? '', detail: '' };
   const { functions, files, lines } = known.frames;

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { asJavaScript } from '../../src/core/search.js';
 import type { Filter, LiveQuery } from '../../src/protocol.js';
 import { opened } from '../build.js';
 import { random } from '../random.js';
@@ -110,5 +111,35 @@ test('more searches than are kept', () => {
         .filter((id) => slow.met(of, new RegExp(include), id)).length;
       assert.equal(count, wanted);
     }
+  }
+});
+
+test('what Python means by a regular expression', () => {
+  const met = (pattern: string, text: string) => new RegExp(asJavaScript(pattern), 'u').test(text);
+  for (const [pattern, yes, no] of [
+    ['\\Aforward', 'forward x', 'a forward'],
+    ['forward\\Z', 'a forward', 'forward x'],
+    ['fo{,2}r', 'foor', 'fooor'],
+    ['a{2}', 'aa', 'a'],
+    ['a{2,}', 'aaa', 'a'],
+    ['^na\\wve$', 'naïve', 'na-ve'],
+    ['训\\w', '训练', '训 '],
+    ['\\bve\\b', 'a ve', 'naïve'],
+    ['\\d', '٣', 'x'],
+    ['[\\w.]+x', 'é.x', '-x'.slice(0, 1)],
+    ['[]a]', ']', 'b'],
+    ['[^]a]', 'b', ']a'],
+    ['[[]', '[', 'a'],
+    ['a\\-b', 'a-b', 'ab'],
+    ['[a\\-b]', '-', 'c'],
+    ['f\\(x\\)', 'f(x)', 'fx'],
+    ['{x}', '{x}', 'x'],
+    ['<lambda>|a\\:1', 'a:1', 'a1'],
+  ] as const) {
+    assert.ok(met(pattern, yes), `${pattern} is in ${yes}`);
+    assert.ok(!met(pattern, no), `${pattern} is not in ${no}`);
+  }
+  for (const wrong of ['(?P<n>a)', '[\\W]', 'a\\yb', '(', '(?x)a']) {
+    assert.throws(() => met(wrong, ''), SyntaxError, wrong);
   }
 });

@@ -21,6 +21,8 @@ from memreplay.render.record_json import plain
 if TYPE_CHECKING:
     from memreplay.export.page.records import Page
 
+# What stands there until the script runs, and stays where it cannot.
+WAITING = "Reading … If nothing else appears here, the file is cut off or damaged: copy it again."
 PIECE = 3 << 18  # bytes of a column that are spelled at once: three are four letters
 # Without a script nothing is drawn, but the text of the report is among the records.
 NO_SCRIPT = (
@@ -57,7 +59,7 @@ def page_html(page: Page, columns: Sequence[bytes]) -> Iterator[bytes]:
 <style>"""
     yield head.encode()
     yield style
-    yield b'</style>\n</head>\n<body>\n<main id="memreplay"></main>\n'
+    yield f'</style>\n</head>\n<body>\n<main id="memreplay"><p>{WAITING}</p></main>\n'.encode()
     yield f"<noscript><p>{NO_SCRIPT}</p></noscript>\n".encode()
     yield b'<script type="application/json" id="memreplay-page">'
     yield _json(page)

@@ -101,7 +101,7 @@ def test_the_outline() -> None:
     page = Parsed(written(*made("f")))
     assert [one.tag for one in page.elements] == [
         *("html", "head", *["meta"] * 6),
-        *("title", "link", "style", "body", "main", "noscript", "p"),
+        *("title", "link", "style", "body", "main", "p", "noscript", "p"),
         *["script"] * 3,
     ]
     assert page.by_id("memreplay").text == ""
