@@ -23,7 +23,7 @@ def bytes_at(snap: mr.Snapshot, device: int, moment: int) -> dict[str, int]:
     """Bytes of every measure."""
     replay = snap.replay(device)
     event = event_of(replay, moment)
-    found = {}
+    found: dict[str, int] = {}
     for measure in MEASURES:
         usage = replay.measure(measure)
         found[measure] = (

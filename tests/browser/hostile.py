@@ -32,7 +32,7 @@ def snapshot(*names: str) -> dict[str, Any]:
     made = SnapshotBuilder(devices=2, fx=True, start_us=START_US)
     for k, name in enumerate(names):
         frames = [(name, name, 1), ("/" + name, f"/home/{name}/{name}.py", 2), (name, "m.py", 3)]
-        said = {"compile_context": name, "user_metadata": name}
+        said: dict[str, Any] = {"compile_context": name, "user_metadata": name}
         for turn in range(3):
             at, size = 0x100000 * (3 * k + turn + 1), 1000 * (turn + 1)
             made.alloc(at, size, frames=frames[turn:], device=turn % 2, **said)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import floor
@@ -163,3 +163,49 @@ def _least(view: View, row: int) -> int:
     from the bottom) is among them: whole bytes, and none is cut."""
     pixel = (Fraction(view.high) - Fraction(view.low)) / view.height
     return floor(Fraction(view.low) + (row + Fraction(1, 2)) * pixel) + 1
+
+
+def channels(colour: int) -> tuple[int, int, int]:
+    """Red, green and blue of 0xRRGGBB."""
+    return colour >> 16, colour >> 8 & 255, colour & 255
+
+
+@dataclass(frozen=True)
+class Colouring:
+    """What colours allocations have: by their group, faded where they do not stand out."""
+
+    group: Callable[[int], int]
+    stands_out: Callable[[int], bool]
+    own: dict[int, int]
+    others: Sequence[int]
+    background: int
+
+    def of(self, owner: int) -> tuple[int, int, int]:
+        """The colour of a pixel that shows an allocation, or nobody."""
+        if owner == NOBODY:
+            return channels(self.background)
+        group = self.group(owner)
+        red, green, blue = channels(self.own.get(group, self.others[group % len(self.others)]))
+        if self.stands_out(owner):
+            return red, green, blue
+        back = channels(self.background)
+        pairs = zip((red, green, blue), back, strict=True)
+        r, g, b = ((one + 3 * ground + 2) // 4 for one, ground in pairs)
+        return r, g, b
+
+
+def colours(rows: Sequence[Sequence[int]], by: Colouring) -> list[list[tuple[int, int, int]]]:
+    """Of each pixel its colour. Two of one colour upon each other are told apart: the lowest pixel
+    of the upper one is darker, where that is three pixels high at least."""
+    found = [[by.of(owner) for owner in row] for row in rows]
+    for x in range(len(rows[0])):
+        run = 0
+        for y, row in enumerate(rows):
+            run = run + 1 if y and row[x] == rows[y - 1][x] else 1
+            below = rows[y + 1][x] if y + 1 < len(rows) else row[x]
+            if run < 3 or NOBODY in (row[x], below) or below == row[x]:
+                continue
+            if by.of(row[x]) == by.of(below):
+                r, g, b = ((4 * one + 2) // 5 for one in by.of(row[x]))
+                found[y][x] = (r, g, b)
+    return found

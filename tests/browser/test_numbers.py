@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 import random
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 import memreplay as mr
-from memreplay.snapshot.model import MEASURES
+from memreplay.snapshot.model import MEASURES, MeasureName, Way
 from tests.browser.conftest import OpenPage
 from tests.browser.expected import LIFE_MEASURES, WAYS, bytes_at, holders, moment_of
 from tests.browser.viewed import Seen, Viewed
@@ -19,6 +20,14 @@ pytestmark = pytest.mark.browser
 CURSORS = 50
 WHOLE_TABLES = 5
 SMALL = {"width": 620, "height": 400}  # less to draw
+
+
+class Asked(NamedTuple):
+    """What the page is to show."""
+
+    at: int
+    measure: MeasureName
+    by: Way
 
 
 def test_of_an_example(opened: OpenPage, example: Path) -> None:
@@ -38,12 +47,13 @@ def check(page: Viewed, snap: mr.Snapshot) -> None:
         page.set(device=place, at=None)
         check_peaks(page, snap, device)
         states = [
-            {"at": rng.randrange(snap.replay(device).events + 1), "measure": measure, "by": way}
+            Asked(rng.randrange(snap.replay(device).events + 1), measure, way)
             for measure, way, where in asked
             if where == place
         ]
         for part, all_rows in ((states[:WHOLE_TABLES], True), (states[WHOLE_TABLES:], False)):
-            for state, seen in zip(part, page.seen(part, all_rows=all_rows), strict=True):
+            found = page.seen([one._asdict() for one in part], all_rows=all_rows)
+            for state, seen in zip(part, found, strict=True):
                 check_moment(snap, device, state, seen, all_rows=all_rows)
 
 
@@ -59,27 +69,26 @@ def check_peaks(page: Viewed, snap: mr.Snapshot, device: int) -> None:
 
 
 def check_moment(
-    snap: mr.Snapshot, device: int, state: dict[str, object], seen: Seen, *, all_rows: bool
+    snap: mr.Snapshot, device: int, asked: Asked, seen: Seen, *, all_rows: bool
 ) -> None:
     """The bytes at the cursor, and who holds them."""
-    measure, moment = state["measure"], state["at"]
-    assert isinstance(moment, int)
-    assert seen.moment == moment
-    at = bytes_at(snap, device, moment)
-    assert (seen.bytes, seen.reserved) == (at[measure], at["reserved"]), state
+    assert seen.moment == asked.at
+    at = bytes_at(snap, device, asked.at)
+    whole = at[asked.measure]
+    assert (seen.bytes, seen.reserved) == (whole, at["reserved"]), asked
     # A way that says nothing of a device is left out, and none has none without allocations.
-    assert seen.way is not None or at[measure] == 0
+    assert seen.way is not None or whole == 0
     if seen.way is None:
         return
     way = next(one for one in WAYS if one == seen.way)
-    expected = holders(snap, device, moment, next(m for m in MEASURES if m == measure), way)
-    assert seen.total == at[measure] == sum(one[0] for one in expected), state
-    rows = [(one.bytes, one.count) for one in seen.rows]
+    expected = holders(snap, device, asked.at, asked.measure, way)
+    assert seen.total == whole == sum(one[0] for one in expected), asked
+    rows = [(one.bytes, one.blocks) for one in seen.rows]
     largest = sorted((one[:2] for one in expected), reverse=True)
-    assert [one[0] for one in rows] == [one[0] for one in largest[: len(rows)]], state
-    assert all(row in largest for row in rows), state
+    assert [one[0] for one in rows] == [one[0] for one in largest[: len(rows)]], asked
+    assert all(row in largest for row in rows), asked
     if all_rows:
-        assert sorted(rows, reverse=True) == largest, state
-        assert sum(one[0] for one in rows) == at[measure], state
+        assert sorted(rows, reverse=True) == largest, asked
+        assert sum(one[0] for one in rows) == whole, asked
     else:
         assert rows or not largest

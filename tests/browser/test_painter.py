@@ -9,7 +9,17 @@ import pytest
 import memreplay as mr
 from memreplay.snapshot.model import MeasureName
 from tests import build
-from tests.browser.painter import Life, Recording, View, columns, paint, recording, usage
+from tests.browser.painter import (
+    Colouring,
+    Life,
+    Recording,
+    View,
+    colours,
+    columns,
+    paint,
+    recording,
+    usage,
+)
 from tests.views import everything
 
 #          2 2
@@ -88,3 +98,27 @@ def test_allocations_are_numbered_as_they_were_made_and_those_from_before_come_f
     assert [one.begin for one in found] == sorted(one.begin for one in found)
     assert found[0].begin == 0
     assert found[0].bytes == 700
+
+
+#     two of one colour, one of another, upon nobody's
+COLUMN = [-1, 2, 2, 2, 1, 1, 1, 0, 0]
+COLOURS = Colouring(
+    {0: 7, 1: 7, 2: 9}.__getitem__, lambda owner: owner != 2, {7: 0x646464}, [0, 0x204060], 0xFFFFFF
+)
+
+
+def column(of: list[int], by: Colouring) -> list[tuple[int, int, int]]:
+    return [row[0] for row in colours([[one] for one in of], by)]
+
+
+def test_colours() -> None:
+    grey, dark, back = (100,) * 3, (80,) * 3, (255,) * 3
+    faded = ((0x20 + 3 * 255 + 2) // 4, (0x40 + 3 * 255 + 2) // 4, (0x60 + 3 * 255 + 2) // 4)
+    expected = [back, faded, faded, faded, grey, grey, dark, grey, grey]
+    assert column(COLUMN, COLOURS) == expected
+    # Nothing is darker that is low, that lies upon nobody, or at the bottom of the picture.
+    assert column([1, 1, 0, 0, 0], COLOURS) == [grey] * 5
+    assert column([1, 1, 1, -1], COLOURS) == [grey] * 3 + [back]
+    assert column([1, 1, 1], COLOURS) == [grey] * 3
+    # A run that reaches the top is as high as it is seen.
+    assert column([1, 1, 1, 0], COLOURS) == [grey, grey, dark, grey]

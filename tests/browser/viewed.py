@@ -47,7 +47,7 @@ _SEEN = """async ([states, all]) => {
     [...(scroller?.querySelectorAll('tbody tr[data-group]') ?? [])].map((row) => ({
       group: Number(row.dataset.group),
       bytes: Number(row.querySelector('[data-what=bytes]').dataset.bytes),
-      count: Number(row.cells[2].textContent.replaceAll(',', '')),
+      blocks: Number(row.cells[2].textContent.replaceAll(',', '')),
       name: row.querySelector('.group .name').textContent,
     }));
   const allRows = async (scroller) => {
@@ -85,7 +85,7 @@ class Row(NamedTuple):
 
     group: int
     bytes: int
-    count: int
+    blocks: int
     name: str
 
 

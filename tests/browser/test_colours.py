@@ -1,0 +1,142 @@
+"""The colours of the stacked picture, every pixel: groups as the legend has them, others faded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import memreplay as mr
+from memreplay.analysis.selecting.filters import Filtering
+from memreplay.render.fit import clean
+from memreplay.snapshot.model import Way
+from tests import build, oracle
+from tests.browser.conftest import OpenPage
+from tests.browser.painter import Colouring, colours
+from tests.browser.test_picture import numbers_of
+from tests.browser.viewed import Viewed
+from tests.oracle_ways import Named
+from tests.views import everything
+
+pytestmark = pytest.mark.browser
+
+WAYS: tuple[Way, ...] = ("category", "file", "pool", "size", "annotation")
+LEGEND = """() => [...document.querySelectorAll('.legend li[data-colour]')].map((one) => ({
+  group: Number(one.dataset.group),
+  colour: parseInt(one.dataset.colour.slice(1), 16),
+  name: one.querySelector('[title]').title,
+}))"""
+SMALL = {"width": 620, "height": 480}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_pixel(opened: OpenPage, scheme: str) -> None:
+    snapshot = everything()
+    page = opened(snapshot, viewport=SMALL, color_scheme=scheme)
+    for way in WAYS:
+        page.set(colour=way)
+        check(page, snapshot, way)
+
+
+def test_what_stands_out(opened: OpenPage) -> None:
+    snapshot = everything()
+    page = opened(snapshot, "colour=file", viewport=SMALL)
+    for shown in (
+        {"group": 0, "by": "file"},
+        {"group": 1, "by": "file", "search": "train"},
+        {"group": None, "search": "train"},
+        {"search": "functional.py:5$"},
+        {"search": "py:Block.forward"},
+        {"search": "nothing like it"},
+        {"search": "", "pin": 1},
+    ):
+        page.set(**shown)
+        check(page, snapshot, "file")
+
+
+def check(page: Viewed, snapshot: dict[str, Any], way: Way) -> None:
+    """Of the first device, by requested bytes."""
+    names = names_of(snapshot, way)
+    groups = groups_of(page, way)
+    assert len(names) == len(groups)
+    # A group is all that has its name, and the legend calls it so.
+    called = dict(zip(groups, names, strict=True))
+    assert list(map(called.__getitem__, groups)) == names
+    assert len(set(called.values())) == len(called)
+    legend = page.tab.evaluate(LEGEND)
+    for one in legend:
+        assert one["name"] == called[one["group"]]
+    picture = page.picture(drawn=True)
+    asked = picture.query["colour"]
+    by = Colouring(
+        groups.__getitem__,
+        stands_out(page, snapshot, picture.query["highlight"]),
+        dict(asked["colours"]),
+        asked["others"],
+        asked["background"],
+    )
+    # What is pinned stands where the legend does.
+    assert not legend or {one["group"] for one in legend} >= set(by.own)
+    for one in legend:
+        assert one["colour"] == by.own.get(one["group"]) or one["colour"] in asked["others"]
+    expected = np.array(colours(picture.ids.tolist(), by), dtype=np.uint8)
+    other = np.argwhere((picture.drawn[..., :3] != expected).any(axis=2))
+    assert len(other) == 0, (
+        f"{len(other)} pixels differ, of {set(picture.ids[tuple(other.T)].tolist())}:"
+        f" by {way}, {picture.query['highlight']}"
+    )
+    assert (picture.drawn[..., 3] == 255).all()
+
+
+def groups_of(page: Viewed, way: Way) -> list[int]:
+    """Of each allocation the number of its group."""
+    found: list[int] = page.tab.evaluate(
+        """async (way) => {
+          const { place, measure } = memreplay.picture().query;
+          return Array.from(await memreplay.engine.groups(place, measure, way));
+        }""",
+        way,
+    )
+    return found
+
+
+def names_of(snapshot: dict[str, Any], way: Way) -> list[str]:
+    """Of each allocation what its group is called, as it is shown."""
+    snap = mr.open(build.dump(snapshot))
+    replay = snap.replay(0)
+    named = Named(snapshot, snap, replay.measure("requested"))
+    before = [clean(named.label(way, row, carried=True)) for row in range(replay.carried_blocks)]
+    return before + [clean(named.label(way, row)) for row in made(snapshot)]
+
+
+def made(snapshot: dict[str, Any]) -> list[int]:
+    events = oracle.trace_of(snapshot, 0)
+    return [row for row, event in enumerate(events) if event["action"] == "alloc"]
+
+
+def stands_out(page: Viewed, snapshot: dict[str, Any], asked: dict[str, Any] | None) -> Any:
+    """Whether an allocation meets what is searched for and selected: `--include`, and its group."""
+    if asked is None:
+        return lambda _: True
+    groups = groups_of(page, asked["way"]) if "way" in asked else []
+    met = included(snapshot, asked["include"]) if "include" in asked else None
+
+    def found(owner: int) -> bool:
+        if groups and groups[owner] != asked["group"]:
+            return False
+        return met is None or owner in met
+
+    return found
+
+
+def included(snapshot: dict[str, Any], pattern: str) -> set[int]:
+    """The allocations that `--include` lets through."""
+    snap = mr.open(build.dump(snapshot))
+    replay = snap.replay(0)
+    numbers = numbers_of(replay)
+    usage = Filtering(snap, mr.Filters(include=(pattern,))).filtered(replay.measure("requested"))
+    found = usage.lifetimes
+    return {
+        numbers[key] for key in zip(found.alloc_event.tolist(), found.address.tolist(), strict=True)
+    }
