@@ -71,7 +71,7 @@ def opened(chromium: Any, page_of: PageOf) -> Iterator[OpenPage]:
 
     Keywords are those of playwright's contexts: `color_scheme`, `viewport` …
     """
-    tabs: list[tuple[ChromiumTab, str]] = []
+    tabs: list[ChromiumTab] = []
     contexts: list[Any] = []
 
     def open_page(snapshot: Any, fragment: str = "", **options: Any) -> Viewed:
@@ -80,14 +80,14 @@ def opened(chromium: Any, page_of: PageOf) -> Iterator[OpenPage]:
         context.set_default_timeout(20_000)
         contexts.append(context)
         tab = ChromiumTab(context.new_page())
-        tabs.append((tab, path.as_uri()))
+        tabs.append(tab)
         return Viewed(tab).open(path, fragment)
 
     yield open_page
     for context in contexts:
         context.close()
-    for tab, url in tabs:
-        assert [*tab.problems, *foreign(tab.requests, url)] == []
+    for tab in tabs:
+        assert [*tab.problems, *foreign(tab.requests, tab.pages)] == []
 
 
 def _is_page(snapshot: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,6 +15,9 @@ class Tab(Protocol):
     what JSON has of it."""
 
     problems: list[str]
+    requests: list[str]
+    pages: list[str]
+    """What was opened."""
 
     def goto(self, url: str) -> None:
         """Opens an address."""
@@ -29,11 +32,11 @@ class Tab(Protocol):
         """The page gets another size."""
 
 
-def foreign(requests: list[str], page: str) -> Iterator[str]:
-    """Of some requests those that a page of one file has no need of."""
-    for url in requests:
-        if url.partition("#")[0] != page.partition("#")[0] and not url.startswith(_OWN):
-            yield f"request: {url[:200]}"
+def foreign(requests: Iterable[str], pages: Iterable[str]) -> list[str]:
+    """Of some requests those that pages of one file have no need of."""
+    own = {page.partition("#")[0] for page in pages}
+    asked = (url for url in requests if url.partition("#")[0] not in own)
+    return [f"request: {url[:200]}" for url in asked if not url.startswith(_OWN)]
 
 
 class ChromiumTab:
@@ -43,6 +46,7 @@ class ChromiumTab:
         self.page = page
         self.problems: list[str] = []
         self.requests: list[str] = []
+        self.pages: list[str] = []
         page.on("console", self._console)
         # Of the page and of its workers, whose errors no page hears of.
         page.context.on("weberror", lambda one: self.problems.append(f"error: {one.error}"))
@@ -61,6 +65,7 @@ class ChromiumTab:
         dialog.dismiss()
 
     def goto(self, url: str) -> None:
+        self.pages.append(url)
         self.page.goto(url)
 
     def evaluate(self, function: str, argument: Any = None) -> Any:

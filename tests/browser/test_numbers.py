@@ -40,6 +40,8 @@ def test_of_a_real_file(opened: OpenPage, corpus_file: Path) -> None:
 
 def check(page: Viewed, snap: mr.Snapshot) -> None:
     """At the peaks of each device, and at random cursors by every measure and way in turn."""
+    # What is drawn is looked at elsewhere, and takes half the time.
+    page.tab.evaluate("() => { document.querySelector('.middle').style.display = 'none'; }")
     rng = random.Random(snap.file)
     ways = itertools.cycle(itertools.product(LIFE_MEASURES, WAYS))
     asked = [(*next(ways), rng.randrange(len(snap.devices))) for _ in range(CURSORS)]

@@ -74,7 +74,7 @@ def problems(tab: ChromiumTab, folder: Path, text: str, patience: int = 100) -> 
     found: list[str] = []
     for _ in range(patience):
         tab.page.wait_for_timeout(50)
-        found = [*tab.problems, *foreign(tab.requests, path.as_uri())]
+        found = [*tab.problems, *foreign(tab.requests, [path.as_uri()])]
         if found:
             break
     return found
