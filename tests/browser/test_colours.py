@@ -43,8 +43,8 @@ def test_what_stands_out(opened: OpenPage) -> None:
     snapshot = everything()
     page = opened(snapshot, "colour=file", viewport=SMALL)
     for shown in (
-        {"group": 0, "by": "file"},
-        {"group": 1, "by": "file", "search": "train"},
+        {"group": 0, "of": "file"},
+        {"group": 1, "of": "file", "search": "train"},
         {"group": None, "search": "train"},
         {"search": "functional.py:5$"},
         {"search": "py:Block.forward"},
@@ -66,7 +66,8 @@ def check(page: Viewed, snapshot: dict[str, Any], way: Way) -> None:
     assert len(set(called.values())) == len(called)
     legend = page.tab.evaluate(LEGEND)
     for one in legend:
-        assert one["name"] == called[one["group"]]
+        # What is longer than a place is shown is cut from its left.
+        assert called[one["group"]].endswith(one["name"].removeprefix("…"))
     picture = page.picture(drawn=True)
     asked = picture.query["colour"]
     by = Colouring(
@@ -81,12 +82,26 @@ def check(page: Viewed, snapshot: dict[str, Any], way: Way) -> None:
     for one in legend:
         assert one["colour"] == by.own.get(one["group"]) or one["colour"] in asked["others"]
     expected = np.array(colours(picture.ids.tolist(), by), dtype=np.uint8)
+    pin = page.tab.evaluate("() => memreplay.state().pin")
+    if pin is not None:
+        expected[edges(picture.ids == pin)] = (0, 0, 0)
     other = np.argwhere((picture.drawn[..., :3] != expected).any(axis=2))
     assert len(other) == 0, (
         f"{len(other)} pixels differ, of {set(picture.ids[tuple(other.T)].tolist())}:"
         f" by {way}, {picture.query['highlight']}"
     )
     assert (picture.drawn[..., 3] == 255).all()
+
+
+def edges(inside: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Of some pixels those that touch one that is none of them, or the picture's edge."""
+    found = np.zeros_like(inside)
+    for y, x in np.argwhere(inside):
+        near = ((y - 1, x), (y + 1, x), (y, x - 1), (y, x + 1))
+        found[y, x] = not all(
+            0 <= v < inside.shape[0] and 0 <= h < inside.shape[1] and inside[v, h] for v, h in near
+        )
+    return found
 
 
 def groups_of(page: Viewed, way: Way) -> list[int]:

@@ -19,7 +19,10 @@ pytestmark = pytest.mark.browser
 
 CURSORS = 50
 WHOLE_TABLES = 5
-SMALL = {"width": 620, "height": 400}  # less to draw
+SMALL = {
+    "width": 620,
+    "height": 9000,
+}  # narrow, as there is less to draw; high, so that all rows are
 
 
 class Asked(NamedTuple):
