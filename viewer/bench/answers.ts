@@ -1,6 +1,8 @@
 // How long a page takes to be opened, what it holds then, and how long each answer takes.
 //
-//     npm run bench -- PAGE, as viewer/pages.py writes it
+//     npm run bench && node --expose-gc build/bench/answers.mjs PAGE
+//
+// PAGE is as viewer/pages.py writes it.
 
 import { readFileSync } from 'node:fs';
 import { PageEngine } from '../src/core/engine.js';

@@ -1,9 +1,10 @@
-// How long a picture of a million allocations takes, at some zooms, with so many live at once.
+// How long it takes to paint a million allocations, all of them and parts, and to say who holds what,
+// with so many live at once: milliseconds of CPU, the least of some rounds.
 //
-//     npx esbuild bench/paint.ts --bundle --platform=node --format=esm --outfile=build/bench/paint.mjs
-//     node build/bench/paint.mjs
+//     npm run bench
 
 import { Clock } from '../src/core/clock.js';
+import { holders } from '../src/core/holders.js';
 import { Ends, Timeline } from '../src/core/lives.js';
 import { paint } from '../src/core/stack.js';
 
@@ -78,5 +79,12 @@ for (const [live, recent] of [
     }
     found.push(least(times));
   }
+  const groups = { at: (id: number) => id & 1023 };
+  const held = Array.from({ length: ROUNDS }, (_, round) => {
+    const before = process.cpuUsage().user;
+    holders(timeline, Math.floor((timeline.events * (round + 1)) / (ROUNDS + 1)), groups, null);
+    return (process.cpuUsage().user - before) / 1000;
+  });
+  found.push(`, holders ${least(held)}`);
   console.log(...found, `   (made in ${(performance.now() - made).toFixed(0)})`);
 }
