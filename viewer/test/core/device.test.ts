@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Device } from '../../src/core/device.js';
 import { MEASURES } from '../../src/core/page.js';
-import { BASE, built } from '../build.js';
+import { BASE, built, opened } from '../build.js';
 import * as slow from '../slow.js';
 import { NOTHING, type World, world } from '../world.js';
 
@@ -56,4 +56,34 @@ test('addresses and times', () => {
   assert.equal(device.addressText(3), `0x${(BASE + 3 * of.unit).toString(16)}`);
   assert.equal(device.timeOf(17), 17);
   assert.equal(deviceOf({ ...of, times: null }).timeOf(17), null);
+});
+
+test('numbers that 32 bits do not hold: a block far larger than what was asked for, a line', () => {
+  const of: World = {
+    ...NOTHING,
+    lives: [
+      {
+        begin: -1,
+        end: 0,
+        asked: 0,
+        requested: 5 * 2 ** 30,
+        block: 8 * 2 ** 30,
+        stack: 0,
+        pool: 0,
+        stream: 0,
+        address: null,
+      },
+    ],
+    texts: ['f'],
+    frames: [[0, 0, 2 ** 32 - 1]],
+    stacks: [{ frames: [0], code: [1] }],
+    pools: [null],
+    streams: ['0'],
+  };
+  const engine = opened(of);
+  const place = { snapshot: 0, device: 0 };
+  const { requested, active } = engine.bytesAt(place, 0);
+  assert.deepEqual([requested, active], [5 * 2 ** 30, 8 * 2 ** 30]);
+  assert.equal(engine.allocation(place, 0).block, 8 * 2 ** 30);
+  assert.deepEqual([...engine.frames(0).lines], [2 ** 32 - 1]);
 });

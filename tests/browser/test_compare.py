@@ -1,0 +1,61 @@
+"""Two snapshots on one page: both are there at once, in sync, and what differs is what differs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import memreplay as mr
+from tests.browser.conftest import OpenPage
+from tests.conftest import ROOT
+
+pytestmark = pytest.mark.browser
+
+BASE, NEW = (ROOT / "examples" / f"transformer_{name}.pkl.gz" for name in ("step", "deeper"))
+CURSORS = """() => [...document.querySelectorAll('[data-what=cursors]')]
+  .map((one) => Number(one.dataset.at))"""
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("compared") / "both.html"
+    mr.open(BASE).view(mr.open(NEW)).save(path)
+    return path
+
+
+def test_both_are_there_at_once(opened: OpenPage, compared: Path) -> None:
+    page = opened(compared)
+    peaks = [mr.open(path).replay(0).peak for path in (BASE, NEW)]
+    assert page.tab.evaluate("() => document.querySelectorAll('.picture').length") == 2
+    assert page.tab.evaluate(CURSORS) == [one.event_index + 1 for one in peaks]
+    assert page.bytes("difference") == peaks[1].bytes - peaks[0].bytes
+    # What `memreplay diff` says stands below the graph.
+    assert "+317.6 MiB" in page.text()
+
+
+def test_cursors_go_together(opened: OpenPage, compared: Path) -> None:
+    page = opened(compared)
+    base, new = mr.open(BASE), mr.open(NEW)
+    for moment in (100, 2_000, 4_000):
+        page.set(at=moment)
+        first, second = page.tab.evaluate(CURSORS)
+        assert first == moment
+        # Both have the same first step: in proportion.
+        assert abs(second / 5_400 - moment / 4_973) < 0.1
+        held = [
+            snap.replay(0).measure("requested").bytes_at(at - 1)
+            for snap, at in ((base, first), (new, second))
+        ]
+        assert page.bytes("difference") == held[1] - held[0]
+    # By time it is the last moment that has begun after as long.
+    page.set(axis="time", at=2_000)
+    first, second = page.tab.evaluate(CURSORS)
+    assert elapsed(new, second) <= elapsed(base, first) < elapsed(new, second + 1)
+
+
+def elapsed(snap: mr.Snapshot, moment: int) -> int:
+    """Microseconds from the first event to the one before a moment."""
+    times = [snap.replay(0).time_us(event) for event in (0, moment - 1)]
+    assert times[0] is not None and times[1] is not None
+    return times[1] - times[0]
