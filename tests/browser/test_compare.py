@@ -57,5 +57,6 @@ def test_cursors_go_together(opened: OpenPage, compared: Path) -> None:
 def elapsed(snap: mr.Snapshot, moment: int) -> int:
     """Microseconds from the first event to the one before a moment."""
     times = [snap.replay(0).time_us(event) for event in (0, moment - 1)]
-    assert times[0] is not None and times[1] is not None
+    assert times[0] is not None
+    assert times[1] is not None
     return times[1] - times[0]
