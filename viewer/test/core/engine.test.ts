@@ -106,6 +106,19 @@ test('peaks within moments', () => {
   assert.deepEqual(engine.peaks(place, 'held', 30, 30, 1), []);
 });
 
+test('between two moments the first one lasts; beyond the ends nothing is', () => {
+  const of = world(4, 60);
+  const engine = opened(of);
+  for (const [moment, means] of [
+    [17.9, 17],
+    [-2, 0],
+    [99, 60],
+  ] as const) {
+    assert.deepEqual(engine.bytesAt(place, moment), engine.bytesAt(place, means));
+    assert.equal(engine.bytesAt(place, moment).held, slow.usage(of, 'held', means));
+  }
+});
+
 test('bytes at a moment, moments on the axes', () => {
   const of = { ...world(4, 60), times: Array.from({ length: 60 }, (_, e) => 3 * e) };
   const engine = opened(of);

@@ -47,6 +47,7 @@ const PATTERNS: readonly (readonly [string, RegExp?])[] = [
   [' main  a.py ', /main a.py/],
   ['via torch: forward', /forward/],
   ['b.py:20  aten::add', /b.py:20(?!\d)/],
+  ['py:0$'],
   ['nothing like it'],
 ];
 
