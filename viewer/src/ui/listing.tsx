@@ -91,11 +91,12 @@ export function Listing() {
     {
       key: 'life',
       spare: true,
-      title: 'freed at',
+      title: 'lives events',
       right: true,
       width: '7rem',
       sortable: true,
-      cell: ({ freed }) => (freed === null ? '—' : count(freed)),
+      cell: ({ made, freed }) =>
+        freed === null ? 'to the end' : count(freed - (made ?? ground.device.first_event - 1)),
     },
     {
       key: 'address',
