@@ -13,7 +13,7 @@ from memreplay.render.fit import clean
 from memreplay.snapshot.model import Way
 from tests import build, oracle
 from tests.browser.conftest import OpenPage
-from tests.browser.painter import Colouring, colours
+from tests.browser.painter import Colouring, colours, edges
 from tests.browser.test_picture import numbers_of
 from tests.browser.viewed import Viewed
 from tests.oracle_ways import Named
@@ -82,6 +82,13 @@ def check(page: Viewed, snapshot: dict[str, Any], way: Way) -> None:
     for one in legend:
         assert one["colour"] == by.own.get(one["group"]) or one["colour"] in asked["others"]
     expected = np.array(colours(picture.ids.tolist(), by), dtype=np.uint8)
+    if (pin := page.state()["pin"]) is not None:
+        # What is pinned has an outline, of one colour, which is none of the others.
+        line = np.array(edges(picture.ids.tolist(), pin))
+        ink = {tuple(one) for one in picture.drawn[line][:, :3].tolist()}
+        assert len(ink) == 1
+        assert not ink & {tuple(one) for one in expected[line].tolist()}
+        expected[line] = picture.drawn[line][:, :3]
     other = np.argwhere((picture.drawn[..., :3] != expected).any(axis=2))
     assert len(other) == 0, (
         f"{len(other)} pixels differ, of {set(picture.ids[tuple(other.T)].tolist())}:"
