@@ -209,3 +209,22 @@ def colours(rows: Sequence[Sequence[int]], by: Colouring) -> list[list[tuple[int
                 r, g, b = ((4 * one + 2) // 5 for one in by.of(row[x]))
                 found[y][x] = (r, g, b)
     return found
+
+
+def edges(rows: Sequence[Sequence[int]], owner: int) -> list[list[bool]]:
+    """The pixels of an allocation that something else is beside, or the edge of the picture."""
+    height, width = len(rows), len(rows[0])
+
+    def inside(x: int, y: int) -> bool:
+        return 0 <= x < width and 0 <= y < height and rows[y][x] == owner
+
+    return [
+        [
+            inside(x, y)
+            and not (
+                inside(x - 1, y) and inside(x + 1, y) and inside(x, y - 1) and inside(x, y + 1)
+            )
+            for x in range(width)
+        ]
+        for y in range(height)
+    ]

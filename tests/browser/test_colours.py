@@ -13,7 +13,7 @@ from memreplay.render.fit import clean
 from memreplay.snapshot.model import Way
 from tests import build, oracle
 from tests.browser.conftest import OpenPage
-from tests.browser.painter import Colouring, colours
+from tests.browser.painter import Colouring, colours, edges
 from tests.browser.test_picture import numbers_of
 from tests.browser.viewed import Viewed
 from tests.oracle_ways import Named
@@ -66,8 +66,8 @@ def check(page: Viewed, snapshot: dict[str, Any], way: Way) -> None:
     assert len(set(called.values())) == len(called)
     legend = page.tab.evaluate(LEGEND)
     for one in legend:
-        # What is longer than a place is shown is cut from its left.
-        assert called[one["group"]].endswith(one["name"].removeprefix("…"))
+        # Of the longest a page has one end.
+        assert called[one["group"]].endswith(one["name"].lstrip("…"))
     picture = page.picture(drawn=True)
     asked = picture.query["colour"]
     by = Colouring(
@@ -82,26 +82,19 @@ def check(page: Viewed, snapshot: dict[str, Any], way: Way) -> None:
     for one in legend:
         assert one["colour"] == by.own.get(one["group"]) or one["colour"] in asked["others"]
     expected = np.array(colours(picture.ids.tolist(), by), dtype=np.uint8)
-    pin = page.tab.evaluate("() => memreplay.state().pin")
-    if pin is not None:
-        expected[edges(picture.ids == pin)] = (0, 0, 0)
+    if (pin := page.state()["pin"]) is not None:
+        # What is pinned has an outline, of one colour, which is none of the others.
+        line = np.array(edges(picture.ids.tolist(), pin))
+        ink = {tuple(one) for one in picture.drawn[line][:, :3].tolist()}
+        assert len(ink) == 1
+        assert not ink & {tuple(one) for one in expected[line].tolist()}
+        expected[line] = picture.drawn[line][:, :3]
     other = np.argwhere((picture.drawn[..., :3] != expected).any(axis=2))
     assert len(other) == 0, (
         f"{len(other)} pixels differ, of {set(picture.ids[tuple(other.T)].tolist())}:"
         f" by {way}, {picture.query['highlight']}"
     )
     assert (picture.drawn[..., 3] == 255).all()
-
-
-def edges(inside: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Of some pixels those that touch one that is none of them, or the picture's edge."""
-    found = np.zeros_like(inside)
-    for y, x in np.argwhere(inside):
-        near = ((y - 1, x), (y + 1, x), (y, x - 1), (y, x + 1))
-        found[y, x] = not all(
-            0 <= v < inside.shape[0] and 0 <= h < inside.shape[1] and inside[v, h] for v, h in near
-        )
-    return found
 
 
 def groups_of(page: Viewed, way: Way) -> list[int]:

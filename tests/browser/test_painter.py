@@ -16,6 +16,7 @@ from tests.browser.painter import (
     View,
     colours,
     columns,
+    edges,
     paint,
     recording,
     usage,
@@ -122,3 +123,9 @@ def test_colours() -> None:
     assert column([1, 1, 1], COLOURS) == [grey] * 3
     # A run that reaches the top is as high as it is seen.
     assert column([1, 1, 1, 0], COLOURS) == [grey, grey, dark, grey]
+
+
+def test_edges() -> None:
+    rows = [[0, 0, 1, 1], [1, 1, 1, 1], [1, 1, 1, 1], [1, 1, 1, 1]]
+    drawn = ["  ##", "##.#", "#..#", "####"]
+    assert edges(rows, 1) == [[one == "#" for one in line] for line in drawn]

@@ -53,6 +53,7 @@ _SEEN = """async ([states, all]) => {
   const allRows = async (scroller) => {
     if (!scroller) return [];
     const before = scroller.style.cssText;
+    scroller.style.flex = 'none';
     scroller.style.height = scroller.style.maxHeight = '2000000px';
     let found = [];
     for (let last = -1; found.length !== last; ) {
