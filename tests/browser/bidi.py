@@ -29,9 +29,6 @@ KEYS = {
     "Escape": "\ue00c",
 }
 EVENTS = ["log.entryAdded", "network.beforeRequestSent", "browsingContext.userPromptOpened"]
-# What a page's policy forbids it only says to the page.
-VIOLATIONS = """() => document.addEventListener('securitypolicyviolation', (one) =>
-  console.error(`policy: ${one.violatedDirective} ${one.blockedURI}`))"""
 # No updates, no pages of its own, nothing told to anyone.
 PREFERENCES = {
     "app.update.enabled": False,
@@ -56,7 +53,6 @@ class FirefoxTab:
         self.pages: list[str] = []
         self._send("session.new", capabilities={})
         self._send("session.subscribe", events=EVENTS)
-        self._send("script.addPreloadScript", functionDeclaration=VIOLATIONS)
         tree = self._send("browsingContext.getTree")
         self._context = tree["contexts"][0]["context"]
 

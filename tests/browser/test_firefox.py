@@ -95,8 +95,9 @@ def test_keys(opened: OpenPage) -> None:
         ("<script>console.error('bad')</script>", "console: bad"),
         ("<script>setTimeout(() => { throw new Error('boom') })</script>", "javascript: "),
         (
-            "<meta http-equiv=Content-Security-Policy content=\"img-src 'none'\"><img src='x.png'>",
-            "console: policy: img-src",
+            "<meta http-equiv=Content-Security-Policy content=\"img-src 'none'\">"
+            + "<script>new Image().src = 'https://example.invalid/x.png'</script>",
+            "javascript: Content-Security-Policy",
         ),
     ],
 )
