@@ -41,13 +41,13 @@ def test_of_a_real_file(opened: OpenPage, corpus_file: Path) -> None:
     check(opened(corpus_file, viewport=SMALL), mr.open(corpus_file))
 
 
-def check(page: Viewed, snap: mr.Snapshot) -> None:
+def check(page: Viewed, snap: mr.Snapshot, cursors: int = CURSORS) -> None:
     """At the peaks of each device, and at random cursors by every measure and way in turn."""
     # What is drawn is looked at elsewhere, and takes half the time.
     page.tab.evaluate("() => { document.querySelector('.middle').style.display = 'none'; }")
     rng = random.Random(snap.file)
     ways = itertools.cycle(itertools.product(LIFE_MEASURES, WAYS))
-    asked = [(*next(ways), rng.randrange(len(snap.devices))) for _ in range(CURSORS)]
+    asked = [(*next(ways), rng.randrange(len(snap.devices))) for _ in range(cursors)]
     for place, device in enumerate(snap.devices):
         page.set(device=place, at=None)
         check_peaks(page, snap, device)

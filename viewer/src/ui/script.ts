@@ -18,17 +18,28 @@ export interface Handle {
 
 const FRAMES = 3;
 
+function frame(): Promise<void> {
+  return new Promise((done) => requestAnimationFrame(() => done()));
+}
+
 /** When nothing is asked any more, also after some frames. */
 export async function settled(): Promise<void> {
   for (let quiet = 0; quiet < FRAMES; ) {
-    await new Promise<void>((done) => requestAnimationFrame(() => done()));
+    await frame();
     quiet = asked.value === 0 ? quiet + 1 : 0;
   }
 }
 
+/** When there is something to see, and nothing is asked any more. Some browsers draw frames before
+ * the page has asked for anything. */
+async function begun(): Promise<void> {
+  while (!document.querySelector('.middle, .nothing')) await frame();
+  await settled();
+}
+
 export function handle(engine: Remote): Handle {
   return {
-    ready: settled(),
+    ready: begun(),
     engine,
     state: () => state.value,
     set: (partial) => {
