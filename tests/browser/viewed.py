@@ -114,6 +114,15 @@ class Picture(NamedTuple):
     """What the canvas has; nothing unless it was asked for."""
 
 
+# Where the script has not run yet it is waited for; where it cannot, for a while.
+READY = """async () => {
+  for (let i = 0; i < 250 && !globalThis.memreplay; i++) {
+    await new Promise((done) => setTimeout(done, 20));
+  }
+  await globalThis.memreplay?.ready;
+}"""
+
+
 class Viewed:
     """An open page."""
 
@@ -128,7 +137,7 @@ class Viewed:
 
     def ready(self) -> None:
         """Waits until all of the first view is there."""
-        self.tab.evaluate("() => globalThis.memreplay?.ready")
+        self.tab.evaluate(READY)
 
     def set(self, **partial: Any) -> None:
         """Shows something else, and waits until all of the page shows it."""

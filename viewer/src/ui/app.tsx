@@ -318,7 +318,7 @@ export function App({ page, engine }: { page: Page; engine: Remote }) {
       <Main ground={last.current} />
     </ComparedContext.Provider>
   ) : (
-    <div class="nothing">
+    <div class="reading">
       <p class="dim">Reading {said?.name} …</p>
     </div>
   );
