@@ -57,7 +57,7 @@ function show(root: HTMLElement): void {
 if (typeof document === 'undefined') {
   serve(globalThis as unknown as Parameters<typeof serve>[0]);
 } else {
-  const root = document.getElementById('memreplay')!;
+  const root = document.getElementById('memreplay-root')!;
   try {
     show(root);
   } catch (error) {

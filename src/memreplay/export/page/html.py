@@ -59,7 +59,7 @@ def page_html(page: Page, columns: Sequence[bytes]) -> Iterator[bytes]:
 <style>"""
     yield head.encode()
     yield style
-    yield f'</style>\n</head>\n<body>\n<main id="memreplay"><p>{WAITING}</p></main>\n'.encode()
+    yield f'</style>\n</head>\n<body>\n<main id="memreplay-root"><p>{WAITING}</p></main>\n'.encode()
     yield f"<noscript><p>{NO_SCRIPT}</p></noscript>\n".encode()
     yield b'<script type="application/json" id="memreplay-page">'
     yield _json(page)
