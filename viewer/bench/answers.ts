@@ -63,7 +63,7 @@ const colour = {
   background: 0xffffff,
 } as const;
 const query: PictureQuery = {
-  ...{ place, measure, axis: 'event', span, low: 0, high: device.peaks[measure] * 1.05 },
+  ...{ place, measure, axis: 'event', span, low: 0, high: device.peaks[measure].bytes * 1.05 },
   ...{ width: WIDTH, height: HEIGHT, colour, highlight: null },
 };
 now = cpu();
@@ -110,5 +110,5 @@ if (device.segments) timed('map', () => engine.map(place, peak!.moment));
 timed('a new search', (round) =>
   engine.holders({ ...at, filter: { include: `forward.{${round}}` } }),
 );
-timed('bytes at a moment', () => engine.bytesAt(place, peak!.moment));
+timed('bytes at a moment', () => engine.bytesAt(place, measure, peak!.moment));
 timed('an allocation', () => engine.allocation(place, 1));

@@ -250,8 +250,8 @@ export interface Engine {
   groups(place: Place, measure: Exclude<Measure, 'reserved'>, way: Way): Int32Array;
   /** Of each group bytes times the moments at which they are live: how much of the picture it is. */
   prominence(place: Place, way: Way): Float64Array;
-  /** Bytes at a moment by every measure. */
-  bytesAt(place: Place, moment: number): Readonly<Record<Measure, number>>;
+  /** Bytes at a moment. */
+  bytesAt(place: Place, measure: Measure, moment: number): number;
   picture(query: PictureQuery): Picture;
   allocation(place: Place, id: number): Allocation;
   holders(query: HoldersQuery): Holders;

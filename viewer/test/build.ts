@@ -85,6 +85,7 @@ function device(of: World, columns: Columns): PageDevice {
     ),
     time: of.times?.length ? columns.add(of.times, true) : null,
     first_us: of.times?.length ? 1_700_000_000_000_000 : null,
+    last_us: of.times?.at(-1) ?? null,
     spans: [],
     marks: [],
     groups: of.groups.map(({ way, ofStacks, ofLives, lines }) => ({
@@ -112,12 +113,11 @@ function device(of: World, columns: Columns): PageDevice {
     },
     exactness: of_measures(() => 'exact' as const),
     reasons: of_measures(() => []),
-    peaks: of_measures((measure) =>
-      Array.from({ length: of.events + 1 }, (_, m) => slow.usage(of, measure, m)).reduce(
-        (most, one) => Math.max(most, one),
-        0,
-      ),
-    ),
+    peaks: of_measures((measure) => {
+      const all = Array.from({ length: of.events + 1 }, (_, m) => slow.usage(of, measure, m));
+      const bytes = Math.max(...all);
+      return { bytes, moment: all.indexOf(bytes) };
+    }),
   };
 }
 

@@ -61,10 +61,10 @@ export class Device {
   bytes(measure: LifeMeasure): Counts {
     if (!BLOCKS.has(measure)) return this.once('requested', () => this.counts('requested'));
     return this.once('block', () => {
-      const bytes = new Float64Array(this.bytes('requested'));
+      const requested = this.bytes('requested');
       // As large as a block may be: it need not fit 32 bits.
-      const slack = decoded(this.data, this.said.lives.slack);
-      for (let i = 0; i < bytes.length; i++) bytes[i]! += slack[i]!;
+      const bytes = decoded(this.data, this.said.lives.slack);
+      for (let i = 0; i < bytes.length; i++) bytes[i]! += requested[i]!;
       return narrowed(bytes);
     });
   }
@@ -160,11 +160,17 @@ export class Device {
   }
 
   private check(measure: Measure, usage: Series): void {
-    const found = usage.highest(0, this.said.events + 1);
+    const moment = usage.highestAt(0, this.said.events + 1);
+    const found = usage.at(moment);
     const said = this.said.peaks[measure];
-    if (found !== said) {
+    if (found !== said.bytes) {
       throw new Error(
-        `the page is damaged: ${measure} bytes go up to ${found}, and to ${said} in the file`,
+        `the page is damaged: ${measure} bytes go up to ${found}, and to ${said.bytes} in the file`,
+      );
+    }
+    if (moment !== said.moment) {
+      throw new Error(
+        `the page is damaged: ${measure} bytes are highest at ${moment}, and at ${said.moment} in the file`,
       );
     }
   }

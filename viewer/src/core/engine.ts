@@ -31,7 +31,7 @@ import type { Grouping } from './groups.js';
 import { between, holders } from './holders.js';
 import { listing } from './listing.js';
 import { Pieces } from './map.js';
-import { type LifeMeasure, MEASURES, type Measure, type Page, type Way } from './page.js';
+import type { LifeMeasure, Measure, Page, Way } from './page.js';
 import { prominence } from './prominence.js';
 import { type Selection, selection, stacksMet } from './search.js';
 import { paint } from './stack.js';
@@ -124,11 +124,9 @@ export class PageEngine implements Engine {
     return prominence(device.timeline('requested'), this.grouping(device, way, 'requested'));
   }
 
-  bytesAt(place: Place, moment: number): Readonly<Record<Measure, number>> {
+  bytesAt(place: Place, measure: Measure, moment: number): number {
     const device = this.device(place);
-    const at = within(device, moment);
-    const found = MEASURES.map((measure) => [measure, device.usage(measure).at(at)]);
-    return Object.fromEntries(found) as Record<Measure, number>;
+    return device.usage(measure).at(within(device, moment));
   }
 
   picture(query: PictureQuery): Picture {

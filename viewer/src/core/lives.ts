@@ -20,20 +20,29 @@ const SHIFT = 6;
 /** Who ends when, and blocks of allocations with the last of their ends: the same for measures that
  * count until the same events. */
 export class Ends {
-  /** All that end with an event, in the order in which they do. */
-  readonly ended: Int32Array;
-  /** Of each 64 allocations the last end, of each 64 of these again. */
-  readonly last: Int32Array;
-  readonly lastOfMany: Int32Array;
+  // Made when somebody asks: for bytes alone nobody does.
+  private inOrder: Int32Array | null = null;
+  private lasts: readonly [Int32Array, Int32Array] | null = null;
 
   constructor(
     readonly begin: Int32Array,
     readonly end: Int32Array,
     readonly events: number,
-  ) {
-    this.ended = this.sorted();
-    this.last = highest(end);
-    this.lastOfMany = highest(this.last);
+  ) {}
+
+  /** All that end with an event, in the order in which they do. */
+  get ended(): Int32Array {
+    this.inOrder ??= this.sorted();
+    return this.inOrder;
+  }
+
+  /** Of each 64 allocations the last end, and of each 64 of these again. */
+  get last(): readonly [Int32Array, Int32Array] {
+    if (!this.lasts) {
+      const one = highest(this.end);
+      this.lasts = [one, highest(one)];
+    }
+    return this.lasts;
   }
 
   private sorted(): Int32Array {
@@ -118,7 +127,8 @@ export class Timeline {
 
   /** Who is live at a moment, in order of allocation. */
   live(moment: number): Int32Array {
-    const { end, last, lastOfMany } = this.ends;
+    const { end } = this.ends;
+    const [last, lastOfMany] = this.ends.last;
     const stop = this.begunBefore(moment);
     let found = new Int32Array(1 << 10);
     let n = 0;

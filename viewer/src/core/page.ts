@@ -92,6 +92,12 @@ export interface PageMark {
   readonly end: number | null;
 }
 
+/** The highest bytes, and after how many events they first are. */
+export interface PagePeak {
+  readonly bytes: number;
+  readonly moment: number;
+}
+
 export interface PageDevice {
   readonly device: number;
   readonly events: number;
@@ -104,6 +110,8 @@ export interface PageDevice {
   readonly reserved_bytes: Coded;
   readonly time: Coded | null;
   readonly first_us: number | null;
+  /** The last event's, as `time` has it: since the first one. */
+  readonly last_us: number | null;
   readonly spans: readonly PageSpan[];
   readonly marks: readonly PageMark[];
   readonly groups: readonly PageGroups[];
@@ -114,7 +122,7 @@ export interface PageDevice {
   /** Whether the numbers of a measure are exact, and what keeps them from it or is worth knowing. */
   readonly exactness: Readonly<Record<Measure, 'exact' | 'estimated'>>;
   readonly reasons: Readonly<Record<Measure, readonly PageNote[]>>;
-  readonly peaks: Readonly<Record<Measure, number>>;
+  readonly peaks: Readonly<Record<Measure, PagePeak>>;
 }
 
 /** A block of a report, as render/document.py has them; cells are texts, or places in code. */

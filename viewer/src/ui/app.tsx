@@ -16,7 +16,7 @@ import { Copying } from './copying.js';
 import { Details } from './details.js';
 import { Diff } from './diff.js';
 import { FlameTab } from './flame.js';
-import { type Ground, GroundContext, grounded, known, useGround } from './ground.js';
+import { type Ground, GroundContext, grounded, read, useGround } from './ground.js';
 import { Help } from './help.js';
 import { Holders } from './holders.js';
 import { keysOf, listen, tabsOf } from './keys.js';
@@ -125,14 +125,15 @@ function Tabs() {
 /** The numbers at the cursor, and what is to be known of the whole. */
 function Headline() {
   const ground = useGround();
-  const { snapshot, device, state, at, engine, place, known } = ground;
+  const { snapshot, device, state, at, engine, place } = ground;
   const { measure } = state;
-  const bytes = useAnswer(JSON.stringify([place, at]), async () => ({
+  const bytes = useAnswer(JSON.stringify([place, measure, at]), async () => ({
     at,
-    ...(await engine.bytesAt(place, at)),
+    measure,
+    bytes: await engine.bytesAt(place, measure, at),
   }));
-  const peak = known.peaks[measure];
-  const now = bytes.value?.[measure];
+  const peak = device.peaks[measure];
+  const now = bytes.value?.measure === measure ? bytes.value.bytes : undefined;
   const verdict = snapshot.report?.find(
     (one) => one.kind === 'heading' && one.text.startsWith(`device ${device.device}:`),
   );
@@ -194,19 +195,31 @@ function Headline() {
             </small>
           </dd>
         </div>
-        {bytes.value && measure !== 'reserved' && (
-          <div class="spare">
-            <dt>reserved</dt>
-            <dd data-what="cursor-reserved" data-bytes={bytes.value.reserved}>
-              {size(bytes.value.reserved)}{' '}
-              <small>
-                {size(Math.max(bytes.value.reserved - bytes.value.active, 0))} not in use
-              </small>
-            </dd>
-          </div>
-        )}
+        {measure !== 'reserved' && <Spare />}
       </dl>
     </section>
+  );
+}
+
+/** What is reserved at the cursor, and how much of it nobody uses. */
+function Spare() {
+  const { engine, place, at } = useGround();
+  const answer = useAnswer(JSON.stringify([place, at]), async () => {
+    const [reserved, active] = await Promise.all([
+      engine.bytesAt(place, 'reserved', at),
+      engine.bytesAt(place, 'active', at),
+    ]);
+    return { reserved, active };
+  });
+  if (!answer.value) return null;
+  const { reserved, active } = answer.value;
+  return (
+    <div class="spare">
+      <dt>reserved</dt>
+      <dd data-what="cursor-reserved" data-bytes={reserved}>
+        {size(reserved)} <small>{size(Math.max(reserved - active, 0))} not in use</small>
+      </dd>
+    </div>
   );
 }
 
@@ -284,11 +297,11 @@ function Nothing({ page }: { page: Page }) {
   );
 }
 
-/** What is known of a device, once it is. */
-function useKnown(page: Page, engine: Remote, place: Place | null) {
-  const there = place && page.snapshots[place.snapshot]?.devices[place.device];
-  return useAnswer(JSON.stringify(place), async () =>
-    place && there ? { place, known: await known(engine, place, there) } : null,
+/** The frames of a device's snapshot, once it is read. */
+function useRead(engine: Remote, place: Place | null) {
+  const { measure } = state.value;
+  return useAnswer(JSON.stringify([place, measure]), async () =>
+    place ? { place, frames: await read(engine, place, measure) } : null,
   );
 }
 
@@ -300,9 +313,9 @@ export function App({ page, engine }: { page: Page; engine: Remote }) {
   const device = Math.min(Math.max(value.device, 0), (said?.devices.length ?? 0) - 1);
   const there = said?.devices[device];
   const place = useMemo(() => (there ? { snapshot, device } : null), [snapshot, device]);
-  const answer = useKnown(page, engine, place);
+  const answer = useRead(engine, place);
   if (place && answer.value?.place === place) {
-    last.current = grounded(page, engine, value, place, answer.value.known, change);
+    last.current = grounded(page, engine, value, place, answer.value.frames, change);
   }
   const pair = useOther(page, engine, last.current);
   if (!there || !place) return <Nothing page={page} />;
@@ -332,10 +345,10 @@ function useOther(page: Page, engine: Remote, first: Ground | null): Ground | nu
   const device = Math.max(same, 0);
   const there = devices[device] !== undefined && first?.place.snapshot === 0;
   const place = useMemo(() => (there ? { snapshot, device } : null), [there, snapshot, device]);
-  const answer = useKnown(page, engine, place);
-  const ready = first && place && answer.value?.place === place ? answer.value.known : null;
+  const answer = useRead(engine, place);
+  const ready = first && place && answer.value?.place === place ? answer.value.frames : null;
   // By time a moment is where the other one is after as long; by event, in the same step.
-  const time = first?.axis === 'time' && ready !== null && ready.lastUs !== null;
+  const time = first?.axis === 'time' && ready !== null && devices[device]!.last_us !== null;
   const at = useAnswer(JSON.stringify([place, time, first?.place, first?.at]), async () =>
     time && place && first
       ? engine.momentAt(place, 'time', await engine.xOf(first.place, 'time', first.at))

@@ -70,7 +70,7 @@ const ELSEWHERE: Partial<State> = {
 
 export function Bar({ showHelp }: { showHelp: () => void }) {
   const ground = useGround();
-  const { page, place, snapshot, state, axis, known } = ground;
+  const { page, place, snapshot, state, axis, device } = ground;
   return (
     <header class="bar">
       <h1 title={snapshot.file}>
@@ -127,8 +127,8 @@ export function Bar({ showHelp }: { showHelp: () => void }) {
           axis{' '}
           <select
             value={axis}
-            disabled={known.lastUs === null}
-            title={known.lastUs === null ? 'this snapshot has no times' : 'What the axis shows'}
+            disabled={device.last_us === null}
+            title={device.last_us === null ? 'this snapshot has no times' : 'What the axis shows'}
             onChange={(event) =>
               (event.currentTarget.value as Axis) !== axis && void swapAxis(ground)
             }

@@ -80,8 +80,8 @@ export function AllocationLines(props: {
 /** The frames of a stack, innermost first: code, or all of them, plumbing dim. */
 export function StackLines({ ground, stack }: { ground: Ground; stack: Stack }) {
   const all = useSignal(false);
-  const { known, snapshot } = ground;
-  const { functions, files, lines } = known.frames;
+  const { snapshot } = ground;
+  const { functions, files, lines } = ground.frames;
   if (!stack.frames.length) return <p class="dim">no stack was recorded</p>;
   const code = stack.code.some((one) => one === 1);
   const shown = Array.from(stack.frames, (frame, i) => ({

@@ -31,8 +31,8 @@ export function Diff() {
     if (!pair) return null;
     const [before, after] = pair;
     const { root, frames } = state;
-    const bytes = await engine.bytesAt(before.place, before.at);
-    const least = Math.max(1, Math.floor(bytes[measure] * LEAST));
+    const bytes = await engine.bytesAt(before.place, measure, before.at);
+    const least = Math.max(1, Math.floor(bytes * LEAST));
     const query = { measure, root, frames, filter, least };
     return engine.treeOfDifferences(
       { ...query, place: before.place, moment: before.at },

@@ -28,7 +28,7 @@ export interface FrameName {
 
 /** What a frame is called, and where it is. */
 export function frameName(ground: Ground, frame: number): FrameName {
-  const { known, snapshot } = ground;
+  const { snapshot } = ground;
   if (frame <= NAMED) {
     return { title: groupLines(ground, 'frame', NAMED - frame)[0] ?? '', detail: '' };
   }
@@ -36,7 +36,7 @@ export function frameName(ground: Ground, frame: number): FrameName {
     return { title: '(no events were recorded)', detail: '' };
   }
   if (frame < 0) return { title: SPECIAL[frame] ?? '', detail: '' };
-  const { functions, files, lines } = known.frames;
+  const { functions, files, lines } = ground.frames;
   const file = snapshot.texts[files[frame]!] ?? '';
   const line = lines[frame]!;
   return {
@@ -46,11 +46,11 @@ export function frameName(ground: Ground, frame: number): FrameName {
 }
 
 /** A colour a file, so that what belongs together is seen. */
-export function frameColour({ known, snapshot }: Ground, frame: number): string {
+export function frameColour({ frames, snapshot }: Ground, frame: number): string {
   if (frame < 0 && frame > NAMED) return 'var(--hole)';
   const colours = softColours(dark.value);
   return colours[
-    hashed(frame < 0 ? '' : (snapshot.texts[known.frames.files[frame]!] ?? '')) % colours.length
+    hashed(frame < 0 ? '' : (snapshot.texts[frames.files[frame]!] ?? '')) % colours.length
   ]!;
 }
 
@@ -111,7 +111,7 @@ export function FlameTab() {
   const answer = useAnswer<Tree>(
     JSON.stringify([place, measure, at, state.root, state.frames, filter]),
     async () => {
-      const bytes = (await engine.bytesAt(place, at))[measure];
+      const bytes = await engine.bytesAt(place, measure, at);
       const { root, frames } = state;
       const least = Math.max(1, Math.floor(bytes * LEAST));
       return engine.tree({ place, measure, moment: at, root, frames, filter, least });

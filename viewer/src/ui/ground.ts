@@ -3,18 +3,9 @@
 import { createContext } from 'preact';
 import { useContext } from 'preact/hooks';
 import type { Measure, Page, PageData, PageDevice, PageGroups, Way } from '../core/page.js';
-import { MEASURES } from '../core/page.js';
-import type { Axis, Filter, Frames, Peak, Place, Span } from '../protocol.js';
+import type { Axis, Filter, Frames, Place, Span } from '../protocol.js';
 import type { Remote } from '../worker/rpc.js';
 import type { State } from './state.js';
-
-/** Of a device what is asked once. */
-export interface Known {
-  readonly peaks: Readonly<Record<Measure, Peak>>;
-  /** The last microsecond, and null where events have no times. */
-  readonly lastUs: number | null;
-  readonly frames: Frames;
-}
 
 export interface Ground {
   readonly page: Page;
@@ -23,7 +14,8 @@ export interface Ground {
   readonly place: Place;
   readonly snapshot: PageData;
   readonly device: PageDevice;
-  readonly known: Known;
+  /** What the places in stacks stand for. */
+  readonly frames: Frames;
   readonly axis: Axis;
   /** All there is along the axis, and what is seen. */
   readonly whole: Span;
@@ -43,19 +35,11 @@ export function useGround(): Ground {
   return useContext(GroundContext)!;
 }
 
-/** Asks what is asked once of a device. */
-export async function known(engine: Remote, place: Place, device: PageDevice): Promise<Known> {
+/** Reads a device, whose numbers by a measure must be those of the page. */
+export async function read(engine: Remote, place: Place, measure: Measure): Promise<Frames> {
   await engine.open(place.snapshot);
-  const found = {} as Record<Measure, Peak>;
-  for (const measure of MEASURES) {
-    const [peak] = await engine.peaks(place, measure, 0, device.events + 1, 1);
-    found[measure] = peak ?? { moment: 0, bytes: 0 };
-  }
-  return {
-    peaks: found,
-    lastUs: device.time === null ? null : await engine.xOf(place, 'time', device.events),
-    frames: await engine.frames(place.snapshot),
-  };
+  await engine.bytesAt(place, measure, 0);
+  return engine.frames(place.snapshot);
 }
 
 /** Puts together what the state means for a device. */
@@ -64,13 +48,13 @@ export function grounded(
   engine: Remote,
   state: State,
   place: Place,
-  known: Known,
+  frames: Frames,
   change: (partial: Partial<State>) => void,
 ): Ground {
   const snapshot = page.snapshots[place.snapshot]!;
   const device = snapshot.devices[place.device]!;
-  const axis = known.lastUs === null ? 'event' : state.axis;
-  const whole = { from: 0, to: axis === 'event' ? device.events + 1 : known.lastUs! + 1 };
+  const axis = device.last_us === null ? 'event' : state.axis;
+  const whole = { from: 0, to: axis === 'event' ? device.events + 1 : device.last_us! + 1 };
   const moment = (at: number) => Math.min(Math.max(Math.round(at), 0), device.events);
   return {
     page,
@@ -79,11 +63,11 @@ export function grounded(
     place,
     snapshot,
     device,
-    known,
+    frames,
     axis,
     whole,
     span: within(whole, state.from ?? whole.from, state.to ?? whole.to),
-    at: moment(state.at ?? known.peaks[state.measure].moment),
+    at: moment(state.at ?? device.peaks[state.measure].moment),
     other: state.other === null ? null : moment(state.other),
     counted: state.measure === 'reserved' ? 'active' : state.measure,
     change,

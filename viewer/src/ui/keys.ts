@@ -105,7 +105,7 @@ export function keysOf(showHelp: () => void): readonly Key[] {
       keys: ['m'],
       shown: 'm',
       does: 'the highest peak of all',
-      act: (ground) => goTo(ground, ground.known.peaks[ground.state.measure].moment),
+      act: (ground) => goTo(ground, ground.device.peaks[ground.state.measure].moment),
     },
     {
       keys: ['s', 'S'],
@@ -166,8 +166,8 @@ export function keysOf(showHelp: () => void): readonly Key[] {
 
 /** The other axis, with the same part of the recording in view. */
 export async function swapAxis(ground: Ground): Promise<void> {
-  const { engine, place, axis, span, whole, known } = ground;
-  if (known.lastUs === null) return;
+  const { engine, place, axis, span, whole, device } = ground;
+  if (device.last_us === null) return;
   const next = axis === 'event' ? 'time' : 'event';
   if (span.from === whole.from && span.to === whole.to) {
     change({ axis: next, from: null, to: null });

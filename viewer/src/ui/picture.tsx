@@ -2,6 +2,7 @@
 
 import { signal, useSignal } from '@preact/signals';
 import { useEffect, useMemo, useRef } from 'preact/hooks';
+import { MEASURES } from '../core/page.js';
 import type { Allocation, Filter, Picture as Painted, PictureQuery, Span } from '../protocol.js';
 import { counted, useAnswer } from './answers.js';
 import { byteTicks, eventTicks, type Tick, timeTicks } from './axes.js';
@@ -369,7 +370,7 @@ export function Picture() {
           }}
         />
       )}
-      {failed.value && <p class="failed">{failed.value}</p>}
+      {(failed.value ?? curves.error) && <p class="failed">{failed.value ?? curves.error}</p>}
       <span hidden data-what="cursors" data-at={at} data-other={other ?? ''} />
     </div>
   );
@@ -456,13 +457,15 @@ function Hover(props: {
 
 function Usage({ ground, moment }: { ground: Ground; moment: number }) {
   const { engine, place } = ground;
-  const answer = useAnswer(JSON.stringify([place, moment]), () => engine.bytesAt(place, moment));
+  const answer = useAnswer(JSON.stringify([place, moment]), () =>
+    Promise.all(MEASURES.map((measure) => engine.bytesAt(place, measure, moment))),
+  );
   if (!answer.value) return null;
   return (
     <dl class="pairs">
-      {Object.entries(answer.value).map(([name, bytes]) => (
+      {answer.value.map((bytes, i) => (
         <>
-          <dt>{name}</dt>
+          <dt>{MEASURES[i]}</dt>
           <dd>{size(bytes)}</dd>
         </>
       ))}

@@ -48,7 +48,7 @@ export function Ranks() {
         snapshot,
         device,
         name: devices.length > 1 ? `${name}, device ${one.device}` : name,
-        peak: one.peaks[measure],
+        peak: one.peaks[measure].bytes,
       })),
     )
     .sort((a, b) => b.peak - a.peak);

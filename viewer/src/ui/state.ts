@@ -86,7 +86,7 @@ const FIRST_TABS: Readonly<Record<Page['kind'], Tab>> = {
 /** What a page shows at the start: of ranks the one that goes highest. */
 export function startOf({ kind, snapshots }: Pick<Page, 'kind' | 'snapshots'>): State {
   const high = snapshots.map(({ devices }) =>
-    Math.max(-1, ...devices.map(({ peaks }) => peaks.requested)),
+    Math.max(-1, ...devices.map(({ peaks }) => peaks.requested.bytes)),
   );
   const snapshot = kind === 'ranks' ? Math.max(high.indexOf(Math.max(...high)), 0) : 0;
   return { ...START, snapshot, tab: FIRST_TABS[kind] };

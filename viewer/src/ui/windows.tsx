@@ -11,7 +11,7 @@ import { count, duration, counted as numbered, percent, size } from './units.js'
 
 export function Windows() {
   const ground = useGround();
-  const { span, whole, axis, engine, place, counted, known, state } = ground;
+  const { span, whole, axis, engine, place, counted, device, state } = ground;
   const all = span.from <= whole.from && span.to >= whole.to;
   const inside = useAnswer(JSON.stringify([place, counted, axis, span]), async () => {
     const [from, to] = await Promise.all([
@@ -23,7 +23,7 @@ export function Windows() {
   });
   const found = inside.value;
   const title = `${ground.snapshot.name}: ${ground.counted} bytes, device ${ground.device.device}`;
-  const peak = known.peaks[state.measure];
+  const peak = device.peaks[state.measure];
   const before = peak.moment < (found?.from ?? 0);
   const after = found !== null && peak.moment > found.to;
   return (
@@ -41,7 +41,7 @@ export function Windows() {
         {all
           ? axis === 'event'
             ? `${ground.device.events === 1 ? '' : 'all '}${numbered(ground.device.events, 'event')}`
-            : `all of ${duration(known.lastUs ?? 0)}`
+            : `all of ${duration(device.last_us ?? 0)}`
           : axis === 'event'
             ? `events ${count(Math.max(eventOf(ground, Math.ceil(span.from)), 0))} to ${count(eventOf(ground, Math.floor(span.to)))}`
             : `${duration(Math.round(span.from))} to ${duration(Math.round(span.to))}`}

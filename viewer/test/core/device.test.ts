@@ -28,9 +28,14 @@ test('a page that does not add up', () => {
   for (const measure of MEASURES) {
     const { page, data } = built(world(5, 60));
     const said = page.snapshots[0]!.devices[0]!;
-    const peaks = { ...said.peaks, [measure]: said.peaks[measure] + 1 };
-    const device = new Device({ ...said, peaks }, data[0]!);
-    assert.throws(() => device.usage(measure), /damaged/, measure);
+    const { bytes, moment } = said.peaks[measure];
+    for (const wrong of [
+      { bytes: bytes + 1, moment },
+      { bytes, moment: moment + 1 },
+    ]) {
+      const device = new Device({ ...said, peaks: { ...said.peaks, [measure]: wrong } }, data[0]!);
+      assert.throws(() => device.usage(measure), /damaged/, measure);
+    }
   }
 });
 
@@ -82,8 +87,8 @@ test('numbers that 32 bits do not hold: a block far larger than what was asked f
   };
   const engine = opened(of);
   const place = { snapshot: 0, device: 0 };
-  const { requested, active } = engine.bytesAt(place, 0);
-  assert.deepEqual([requested, active], [5 * 2 ** 30, 8 * 2 ** 30]);
+  const both = (['requested', 'active'] as const).map((one) => engine.bytesAt(place, one, 0));
+  assert.deepEqual(both, [5 * 2 ** 30, 8 * 2 ** 30]);
   assert.equal(engine.allocation(place, 0).block, 8 * 2 ** 30);
   assert.deepEqual([...engine.frames(0).lines], [2 ** 32 - 1]);
 });

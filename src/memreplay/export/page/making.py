@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from memreplay.export.page.records import (
     LifeColumns,
     PageData,
     PageDevice,
+    PagePeak,
     PageSpan,
     SegmentColumns,
 )
@@ -106,13 +107,13 @@ def _device(
 ) -> PageDevice:
     those = lives(snap, replay)
     changes = replay.segment_changes
-    time, first = _clock(replay, columns)
+    clock = _clock(replay, columns)
     exactness, reasons = _trust(snap, replay)
     pool, stream = columns.add(those.pool), columns.add(those.stream)
     parts = pieces(snap, replay)
     addresses = addresses_of(those.address, *(() if parts is None else (parts.address,)))
-    peaks = {name: replay.measure(name).peak.bytes for name in MEASURES}
-    check_exact(*peaks.values())
+    peaks = {name: _peak(replay, name) for name in MEASURES}
+    check_exact(*(one.bytes for one in peaks.values()))
     return PageDevice(
         device=replay.device,
         events=replay.events,
@@ -133,8 +134,9 @@ def _device(
         reserved_start=replay.measure("reserved").start_bytes,
         reserved_event=columns.add(changes.event - replay.first_event, differences=True),
         reserved_bytes=columns.add(changes.reserved, differences=True),
-        time=time,
-        first_us=first,
+        time=clock and clock.since,
+        first_us=clock and clock.first,
+        last_us=clock and clock.last,
         spans=_spans(snap, replay),
         marks=marked.found,
         groups=Grouping(replay, those, dimensions, columns, texts).all(pool, stream),
@@ -185,10 +187,21 @@ def _segments(parts: Pieces, addresses: Addresses, columns: Columns) -> SegmentC
     )
 
 
-def _clock(replay: Replay, columns: Columns) -> tuple[Coded | None, int | None]:
-    """The latest time up to each event, since the first."""
+class _Clock(NamedTuple):
+    """When the events of a device were."""
+
+    since: Coded
+    """The latest time up to each, in microseconds since the first."""
+    first: int
+    """When that was, since 1970-01-01 UTC."""
+    last: int
+    """The last of `since`."""
+
+
+def _clock(replay: Replay, columns: Columns) -> _Clock | None:
+    """None without times."""
     if not replay.has_times:
-        return None, None
+        return None
     clock = replay.clock_column
     if clock is None:  # all events have the same one
         times = np.full(replay.events, replay.time_us(replay.start))
@@ -201,7 +214,14 @@ def _clock(replay: Replay, columns: Columns) -> tuple[Coded | None, int | None]:
     if known:
         times = times.copy()
         times[:known] = first
-    return columns.add(times, less=np.broadcast_to(first, len(times)), differences=True), first
+    since = columns.add(times, less=np.broadcast_to(first, len(times)), differences=True)
+    return _Clock(since, first, int(times[-1]) - first)
+
+
+def _peak(replay: Replay, measure: MeasureName) -> PagePeak:
+    """Where a measure is highest."""
+    peak = replay.measure(measure).peak
+    return PagePeak(peak.bytes, peak.event_index - replay.first_event + 1)
 
 
 def _notes(snap: Snapshot, devices: tuple[PageDevice, ...]) -> tuple[str, ...]:

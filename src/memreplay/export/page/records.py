@@ -91,6 +91,14 @@ class PageMark(Record, frozen=True, kw_only=True):
     """Of a step how many until it ends; None for others."""
 
 
+class PagePeak(Record, frozen=True):
+    """Where a measure is highest, as the engine has it: the page's must be the same."""
+
+    bytes: int
+    moment: int
+    """How many events come before it: the first such moment."""
+
+
 class PageDevice(Record, frozen=True, kw_only=True):
     """One device of a page."""
 
@@ -115,6 +123,8 @@ class PageDevice(Record, frozen=True, kw_only=True):
     without times."""
     first_us: int | None
     """The time of the first event since 1970-01-01 UTC, in microseconds."""
+    last_us: int | None
+    """That of the last event, as `time` has it: since the first one."""
     spans: tuple[PageSpan, ...]
     marks: tuple[PageMark, ...]
     groups: tuple[PageGroups, ...]
@@ -129,8 +139,7 @@ class PageDevice(Record, frozen=True, kw_only=True):
     """Whether the numbers of each measure are exact."""
     reasons: dict[MeasureName, tuple[NoteBlock, ...]]
     """What keeps each from it, or is worth knowing."""
-    peaks: dict[MeasureName, int]
-    """Of each measure the highest bytes, as the engine has them: the page's must be the same."""
+    peaks: dict[MeasureName, PagePeak]
 
 
 class PageData(Record, frozen=True, kw_only=True):
