@@ -62,6 +62,12 @@ class Measured:
 
         return np.asarray(self.column)
 
+    def release(self) -> None:
+        """Lets go of `column` and `series`, which are made anew when they are asked for: 8 bytes an
+        event."""
+        for one in ("column", "series"):
+            self.__dict__.pop(one, None)
+
     @cached_property
     def start_bytes(self) -> int:
         """Before the first event that was read."""

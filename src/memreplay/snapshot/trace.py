@@ -13,6 +13,7 @@ from memreplay.snapshot.model import SegmentChanges, Span
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from memreplay.engine.query._groups import Keys
     from memreplay.engine.read.column import Column
     from memreplay.engine.replay import _measures, _timeline
     from memreplay.snapshot.settings import BlockRules
@@ -45,6 +46,7 @@ class Trace:
         self.rules = rules
         self._classes: dict[str, _measures.Classes] = {}
         self.spans: tuple[Span, ...] | None = None  # kept here by analysis.annotations
+        self.origins: Keys | None = None  # kept here by analysis.groups
 
     @property
     def device(self) -> int:

@@ -197,6 +197,15 @@ def test_separate_peaks() -> None:
     assert replay(b).measure().peaks(0) == replay(b).measure().peaks(-1) == ()
 
 
+@pytest.mark.parametrize("measure", MEASURES)
+def test_a_series_that_was_let_go_of_is_made_anew(measure: MeasureName) -> None:
+    usage = replay().measure(measure)
+    before, peak = usage.series.tolist(), usage.peak
+    usage.release()
+    usage.release()
+    assert (usage.series.tolist(), usage.peak) == (before, peak)
+
+
 def test_the_highest_is_the_first_of_equal_ones() -> None:
     usage = replay().measure()  # LIVE at the start, and after the first event too
     assert usage.highest(-1, 0) == mr.PeakPoint(LIVE, -1, 1_000)

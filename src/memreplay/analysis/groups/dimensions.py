@@ -324,8 +324,11 @@ class Dimensions:
         return array("Q", [self.rules.of_text("origin", origin) for origin in origins])
 
     def _by_origin(self, replay: Replay) -> Keys:
-        """By the number of ORIGINS. The default rules say what a cast may be of."""
+        """By the number of ORIGINS. The default rules say what a cast may be of: whatever rules
+        there are, origins are the same."""
         assert self._origins is not None
+        if replay.origins is not None:
+            return replay.origins
         before = len(self.rules.rules) - len(DEFAULT_RULES)
         if before >= 0 and self.rules.rules[before:] == DEFAULT_RULES:
             anywhere, own = ([bits >> before for bits in met] for met in self._of_frames())
@@ -340,7 +343,8 @@ class Dimensions:
             self.function_rank,
         )
         names = [rule.name for rule in DEFAULT_RULES]
-        return self._origins.keys(replay, _groups.first_rule(met), names)
+        replay.origins = self._origins.keys(replay, _groups.first_rule(met), names)
+        return replay.origins
 
     def _of_frames(self) -> tuple[list[int], list[int]]:
         if self._frames is None:

@@ -12,6 +12,8 @@ one stood; new numbers stand in a column of their own.
 from __future__ import annotations
 
 import zlib
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,11 +25,13 @@ from memreplay.snapshot.record import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from concurrent.futures import Future
 
     from numpy.typing import NDArray
 
 MOST = 2**53 - 1  # a larger number may be another one to a script
 _PART = 1 << 15  # numbers
+_MOST_WAITING = 4  # planes, a byte an allocation each
 # A higher level takes longer for little less: nobody waits for it where there is not much, and
 # everybody where there is.
 LEVELS = ((100_000, 9), (1_000_000, 5))  # up to so many events
@@ -59,15 +63,41 @@ class Coded(Record, frozen=True):
     then it is the next one of `fresh`."""
 
 
+class Packer:
+    """Deflates what it is given, one after the other: `beside` all else where that is worth a
+    thread."""
+
+    def __init__(self, level: int, *, beside: bool) -> None:
+        self._stream = zlib.compressobj(level)
+        self._thread = ThreadPoolExecutor(1) if beside else None
+        self._waiting: deque[Future[bytes]] = deque()
+        self._packed: list[bytes] = []
+
+    def add(self, data: NDArray[np.uint8]) -> None:
+        """More of it, which may be changed afterwards."""
+        if self._thread is None:
+            self._packed.append(self._stream.compress(data.data))
+            return
+        while len(self._waiting) >= _MOST_WAITING:
+            self._packed.append(self._waiting.popleft().result())
+        self._waiting.append(self._thread.submit(self._stream.compress, data.tobytes()))
+
+    def packed(self) -> bytes:
+        """All of it as a zlib stream (RFC 1950). No more can be added."""
+        if self._thread is not None:
+            self._packed += [one.result() for one in self._waiting]
+            self._thread.shutdown()
+        return b"".join([*self._packed, self._stream.flush()])
+
+
 class Columns:
     """The columns of a page, one behind the other; how many events there are decides how hard they
     are pressed."""
 
     def __init__(self, events: int = 0) -> None:
         level = next((level for most, level in LEVELS if events <= most), LEVEL_OF_MANY)
-        self._packer = zlib.compressobj(level)
+        self._packer = Packer(level, beside=events > LEVELS[0][0])
         self._scratch = np.empty(0, dtype=np.uint8)
-        self._packed: list[bytes] = []
         self.bytes = 0
         """How many bytes the columns have before they are deflated."""
 
@@ -108,12 +138,12 @@ class Columns:
         return replace(coded, fresh=self.add(values[back == 0], differences=True))
 
     def _put(self, data: NDArray[np.uint8]) -> None:
-        self._packed.append(self._packer.compress(data.data))
+        self._packer.add(data)
         self.bytes += len(data)
 
     def packed(self) -> bytes:
         """All of them as a zlib stream (RFC 1950). No more can be added."""
-        return b"".join([*self._packed, self._packer.flush()])
+        return self._packer.packed()
 
 
 def _folded(

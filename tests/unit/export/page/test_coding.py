@@ -89,6 +89,16 @@ def test_many_events_are_pressed_less() -> None:
     assert found == [3, 1, 1]
 
 
+def test_a_thread_of_its_own_packs_the_same() -> None:
+    beside, here = Columns(coding.LEVELS[0][0] + 1), Columns(coding.LEVELS[0][0] + 1)
+    here._packer = coding.Packer(coding.LEVELS[1][1], beside=False)
+    values = np.arange(70_000, dtype=np.int64) ** 2
+    for made in (beside, here):
+        for k in range(9):  # more than may wait
+            made.add(values[k:] + k)
+    assert beside.packed() == here.packed()
+
+
 def test_one_column_less_another() -> None:
     made = Columns()
     one = made.add(np.array([7, 1, 2]), less=np.array([1, 2, 2], dtype=np.uint8))

@@ -104,7 +104,7 @@ def test_the_outline() -> None:
         *("title", "link", "style", "body", "main", "p", "noscript", "p"),
         *["script"] * 3,
     ]
-    assert page.by_id("memreplay").text == ""
+    assert page.by_id("memreplay-root").text == ""
     assert page.by_id("memreplay-page").attributes["type"] == "application/json"
     assert page.elements[-1].attributes == {"id": "memreplay-script"}
     assert page.open == []

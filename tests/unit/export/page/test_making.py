@@ -44,12 +44,16 @@ def check(snap: mr.Snapshot) -> Read:
     for device in page.data.devices:
         replay = snap.replay(device.device)
         assert (device.events, device.first_event) == (replay.events, replay.first_event)
-        assert device.peaks == {name: replay.measure(name).peak.bytes for name in MEASURES}
+        for name in MEASURES:
+            usage = replay.measure(name)
+            over_time = [usage.start_bytes, *usage.series.tolist()]
+            peak = device.peaks[name]
+            assert (peak.bytes, peak.moment) == (max(over_time), over_time.index(max(over_time)))
         check_lives(page, device, lives(snap, replay))
         changed = page.column(device.reserved_event), page.column(device.reserved_bytes)
         reserved = [device.reserved_start, *changed[1]]
         assert reserved[0] == replay.measure("reserved").start_bytes
-        assert max(reserved) == device.peaks["reserved"]
+        assert max(reserved) == device.peaks["reserved"].bytes
         assert changed == (
             (replay.segment_changes.event - replay.first_event).tolist(),
             replay.segment_changes.reserved.tolist(),
@@ -81,12 +85,13 @@ def check_lives(page: Read, device: PageDevice, those: Lives) -> None:
 def check_clock(page: Read, device: PageDevice, replay: mr.Replay) -> None:
     if device.time is None:
         assert not replay.has_times
-        assert device.first_us is None
+        assert device.first_us is device.last_us is None
         return
     clock = page.column(device.time)
     assert clock[0] == 0
     assert len(clock) == replay.events
     assert device.first_us is not None
+    assert device.last_us == clock[-1]
     known = [replay.clock_us(event + replay.first_event) for event in range(replay.events)]
     first = next(one for one in known if one is not None)
     assert [device.first_us + one for one in clock] == [

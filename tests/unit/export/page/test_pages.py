@@ -26,14 +26,14 @@ def test_one() -> None:
     assert len(page.snapshots) == len(columns) == 1
     said = json.loads(render_json(page))
     assert said["schema"] == "memreplay.page/1"
-    assert said["snapshots"][0]["devices"][0]["peaks"]["requested"] == 1
+    assert said["snapshots"][0]["devices"][0]["peaks"]["requested"] == {"bytes": 1, "moment": 1}
 
 
 def test_two() -> None:
     made = [data("a.pkl", 1), data("b.pkl", 2)]
     page, columns = page_of(made, kind="compare", diff=(NoteBlock("same", warning=False),))
     assert page.title == "a.pkl and b.pkl"
-    assert [one.devices[0].peaks["requested"] for one in page.snapshots] == [1, 2]
+    assert [one.devices[0].peaks["requested"].bytes for one in page.snapshots] == [1, 2]
     assert columns == [one for _, one in made]
     said = json.loads(render_json(page))["diff"]
     assert said == [{"kind": "note", "text": "same", "warning": False}]
