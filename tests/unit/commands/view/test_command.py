@@ -59,7 +59,7 @@ def test_one_file(runner: CliRunner, here: Path) -> None:
     page = records(html)
     assert (page["schema"], page["kind"], page["title"]) == ("memreplay.page/1", "one", "snap.pkl")
     (data,) = page["snapshots"]
-    assert (data["file"], data["devices"][0]["peaks"]["requested"]) == ("snap.pkl", 192)
+    assert (data["file"], data["devices"][0]["peaks"]["requested"]["bytes"]) == ("snap.pkl", 192)
     assert [len(one) for one in columns(html)] == [data["bytes"]]
     assert left(here) == ["snap.html", "snap.pkl"]
 
@@ -123,7 +123,7 @@ def test_standard_input_and_output(runner: CliRunner, here: Path) -> None:
     done = ask(runner, "-", "-o", "-", input=gzip.compress(snapshot(64)))
     assert (done.exit_code, done.stderr) == (0, "")
     page = records(done.stdout_bytes)
-    assert page["snapshots"][0]["devices"][0]["peaks"]["requested"] == 64
+    assert page["snapshots"][0]["devices"][0]["peaks"]["requested"]["bytes"] == 64
     assert left(here) == ["snap.pkl"]
     done = ask(runner, "-", input=snapshot(64, 32))
     assert done.stderr == said("snapshot.html", "2 allocations")
