@@ -233,7 +233,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--ours", action="store_true", help="not PyTorch's viewer")
     parser.add_argument(
-        "--most", type=int, default=100, help="all allocations in PyTorch's viewer up to so many MB"
+        "--most", type=int, default=101, help="all allocations in PyTorch's viewer up to so many MB"
     )
     parser.add_argument("--json", type=Path, help="write all figures here")
     asked = parser.parse_args()
