@@ -75,16 +75,16 @@ def blocking(snap: mr.Snapshot, device: int, moment: int, way: Way) -> Blocking:
         ),
         sorted(
             (
-            (
-                None if one.pool is None else ":".join(map(str, one.pool)),
-                str(one.stream),
-                one.kind == "small",
-                one.segments,
-                one.free_bytes,
-                one.largest_free_bytes,
-                one.returnable_bytes,
-            )
-            for one in found.pools
+                (
+                    None if one.pool is None else ":".join(map(str, one.pool)),
+                    str(one.stream),
+                    one.kind == "small",
+                    one.segments,
+                    one.free_bytes,
+                    one.largest_free_bytes,
+                    one.returnable_bytes,
+                )
+                for one in found.pools
             ),
             key=str,
         ),

@@ -1,4 +1,4 @@
-"""Who blocks what is free, in the allocator's tab: as `memreplay fragmentation` has it, in bytes."""
+"""Who blocks what is free, in the allocator's tab: in bytes what `memreplay fragmentation` says."""
 
 from __future__ import annotations
 
@@ -29,11 +29,14 @@ LISTEN = """() => {
     return postMessage.call(this, message, ...more);
   };
 }"""
-TABLE = """() => [...document.querySelectorAll('[role=tabpanel] .scroller tr[data-group]')].map((row) => [
-  Number(row.querySelector('[data-what=bytes]').dataset.bytes),
-  Number(row.querySelector('[data-what=alone]').dataset.bytes),
-  ...[3, 4].map((i) => Number(row.cells[i].textContent.replaceAll(',', ''))),
-])"""
+TABLE = """() => {
+  const rows = document.querySelectorAll('[role=tabpanel] .scroller tr[data-group]');
+  const bytes = (row, what) => Number(row.querySelector(`[data-what=${what}]`).dataset.bytes);
+  return [...rows].map((row) => [
+    ...['bytes', 'alone'].map((what) => bytes(row, what)),
+    ...[3, 4].map((i) => Number(row.cells[i].textContent.replaceAll(',', ''))),
+  ]);
+}"""
 
 
 def test_of_an_example(opened: OpenPage, example: Path) -> None:
@@ -56,7 +59,9 @@ def check(page: Viewed, snap: mr.Snapshot) -> None:
                 assert page.text("[role=tabpanel] .hint")  # the segments do not add up
                 return
             # A way that says nothing of a device is left out.
-            shown = page.tab.evaluate("() => document.querySelector('[role=tabpanel] select').value")
+            shown = page.tab.evaluate(
+                "() => document.querySelector('[role=tabpanel] select').value"
+            )
             way = next((one for one in WAYS if one == shown), None)
             if way is None:
                 continue
@@ -72,7 +77,9 @@ def check(page: Viewed, snap: mr.Snapshot) -> None:
 
 def answered(found: dict[str, Any]) -> Blocking:
     """An answer of the worker."""
-    rows = [(one["bytes"], one["alone"], one["count"], one["segments"]) for one in found["blockers"]]
+    rows = [
+        (one["bytes"], one["alone"], one["count"], one["segments"]) for one in found["blockers"]
+    ]
     names = ("pool", "stream", "small", "segments", "free", "largest", "returnable")
     pools = [tuple(one[name] for name in names) for one in found["pools"]]
     return Blocking(
@@ -81,7 +88,7 @@ def answered(found: dict[str, Any]) -> Blocking:
         found["returned"],
         found["privateReturned"],
         sorted(rows, reverse=True),
-        sorted(pools, key=str),  # type: ignore[arg-type]
+        sorted(pools, key=str),
     )
 
 

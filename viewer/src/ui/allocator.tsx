@@ -38,7 +38,7 @@ export function Allocator() {
   if (!map) return null;
   const free = map.reserved - map.active;
   return (
-    <div class="panel">
+    <div class="panel allocator">
       <div class="toolbar">
         <span class="sum">
           <span data-what="reserved" data-bytes={map.reserved}>

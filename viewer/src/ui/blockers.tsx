@@ -1,8 +1,9 @@
 // Who blocks what is free at the cursor: groups of the blocks in use that keep it from being given back.
 
 import { useSignal } from '@preact/signals';
-import type { Blocker, Blocking } from '../protocol.js';
+import type { Blocker, Blocking, PoolShare } from '../protocol.js';
 import { useAnswer } from './answers.js';
+import { groupName } from './canvas/blocks/words.js';
 import { Copying, type Rows } from './copying.js';
 import { type Ground, groupLines, toggled, useGround, wayOf } from './ground.js';
 import { GroupName, WaySelect } from './holders.js';
@@ -11,6 +12,12 @@ import { css } from './palette.js';
 import { change } from './state.js';
 import { type Column, Table } from './table.js';
 import { count, percent, size } from './units.js';
+
+const ONE_LINE = 26;
+const TWO_LINES = 42;
+/** Of the row of titles, and of what is said where there are no others. */
+const TITLES = 28;
+const NO_ROWS = 44;
 
 type Key = 'bytes' | 'alone' | 'count' | 'segments';
 
@@ -90,6 +97,8 @@ export function Blockers() {
       cell: ({ group }) => <GroupName ground={ground} way={way} group={group} />,
     },
   ];
+  const rowHeight = way === 'stack' ? TWO_LINES : ONE_LINE;
+  const high = TITLES + (rows.length ? rows.length * rowHeight : NO_ROWS);
   return (
     <>
       <div class="toolbar blockers">
@@ -99,21 +108,25 @@ export function Blockers() {
           <Copying name="blockers" command={null} csv={() => blockerRows(ground, found, rows)} />
         )}
       </div>
-      <Table
-        label={`Who blocks what is free, by ${way}`}
-        columns={columns}
-        total={rows.length}
-        row={(index) => rows[index]}
-        rowHeight={way === 'stack' ? 42 : 26}
-        sort={sort.value}
-        onSort={(next) => {
-          sort.value = { key: next as Key, descending: key === next ? !descending : true };
-        }}
-        chosen={({ group }) => (state.group === group && state.of === way) || pinned === group}
-        onChoose={({ group }) => change(toggled(ground, way, group))}
-        attributes={({ group }) => ({ 'data-group': group })}
-        empty="nothing that is free is blocked here"
-      />
+      {found && found.pools.length > 1 && <Shares pools={found.pools} />}
+      {/* No higher than its rows: all else is the map's. */}
+      <div class="blocked" style={{ '--high': `${high}px` }}>
+        <Table
+          label={`Who blocks what is free, by ${way}`}
+          columns={columns}
+          total={rows.length}
+          row={(index) => rows[index]}
+          rowHeight={rowHeight}
+          sort={sort.value}
+          onSort={(next) => {
+            sort.value = { key: next as Key, descending: key === next ? !descending : true };
+          }}
+          chosen={({ group }) => (state.group === group && state.of === way) || pinned === group}
+          onChoose={({ group }) => change(toggled(ground, way, group))}
+          attributes={({ group }) => ({ 'data-group': group })}
+          empty={found ? 'nothing that is free is blocked here' : '…'}
+        />
+      </div>
     </>
   );
 }
@@ -124,9 +137,9 @@ function Sum({ found }: { found: Blocking }) {
   return (
     <span class="sum">
       <span data-what="blocked" data-bytes={blocked}>
-        {size(blocked)}
+        {blocked ? size(blocked) : 'nothing'}
       </span>{' '}
-      of the {size(free)} free {blocked === 1 ? 'is' : 'are'} blocked by blocks in use next to it;
+      of the {size(free)} free {blocked ? 'are' : 'is'} blocked by blocks in use next to them;
       empty_cache() gives back{' '}
       <span data-what="returned" data-bytes={returned}>
         {size(returned)}
@@ -136,6 +149,45 @@ function Sum({ found }: { found: Blocking }) {
         ? `; at most ${size(privateReturned)} more if private pools were released`
         : ''}
     </span>
+  );
+}
+
+/** Free memory serves only requests of its own pool, stream and kind. */
+function Shares({ pools }: { pools: readonly PoolShare[] }) {
+  return (
+    <details class="shares">
+      <summary>by pool, stream and kind</summary>
+      <table>
+        <thead>
+          <tr>
+            {['free', 'largest', 'can go', 'in use', 'reserved', 'segments'].map((title) => (
+              <th key={title} scope="col" class="right">
+                {title}
+              </th>
+            ))}
+            <th scope="col">of requests of</th>
+          </tr>
+        </thead>
+        <tbody>
+          {pools.map((one) => (
+            <tr key={`${one.pool} ${one.stream} ${one.small}`}>
+              <td class="right">{size(one.free)}</td>
+              <td class="right">{size(one.largest)}</td>
+              <td class="right">
+                {one.pool !== '0:0' && one.returnable > 0 ? '≤ ' : ''}
+                {size(one.returnable)}
+              </td>
+              <td class="right">{size(one.inUse)}</td>
+              <td class="right">{size(one.reserved)}</td>
+              <td class="right">{count(one.segments)}</td>
+              <td>
+                {one.small ? 'small' : 'large'}, {groupName(one.pool, one.stream)}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </details>
   );
 }
 

@@ -57,7 +57,8 @@ def shown(parts: list[Piece], event: int) -> list[Mapped]:
                 )
                 found[-1] = (number, merged)
                 continue
-        found.append((one.segment, Mapped(*one[2:4], *one[5:])))
+        kind = one.expandable, one.small
+        found.append((one.segment, Mapped(one.address, one.size, one.pool, one.stream, *kind)))
     return [one for _, one in found]
 
 
@@ -80,7 +81,9 @@ def told(snap: mr.Snapshot, replay: mr.Replay, event: int, rows: list[Mapped]) -
         state != FREE and requested <= MIB and not synthetic(snap, stack)
         for requested, state, stack in zip(*columns, strict=True)
     ]
-    tiles = [slice(first, first + count) for *_, first, count, _ in map(found.segment, range(len(rows)))]
+    tiles = [
+        slice(first, first + count) for *_, first, count, _ in map(found.segment, range(len(rows)))
+    ]
     return [
         one._replace(small=one.small or (one.expandable and any(little[part])))
         for one, part in zip(rows, tiles, strict=True)
@@ -90,7 +93,9 @@ def told(snap: mr.Snapshot, replay: mr.Replay, event: int, rows: list[Mapped]) -
 def synthetic(snap: mr.Snapshot, stack: int) -> bool:
     """Whether a checkpoint of CUDA graphs made what has this stack."""
     frames = map(snap.frame, snap.code.stack(stack))
-    return any("CheckpointPoolState" in f.function or "checkpoint_exec" in f.function for f in frames)
+    return any(
+        "CheckpointPoolState" in f.function or "checkpoint_exec" in f.function for f in frames
+    )
 
 
 def check(
