@@ -39,7 +39,14 @@ class Shot(NamedTuple):
 
 SHOTS = (
     Shot("view", (EXAMPLE,), ""),
-    Shot("view-dark", (EXAMPLE,), "colour=module&tab=allocator", scheme="dark"),
+    Shot(
+        "view-dark",
+        (EXAMPLE,),
+        "colour=module&by=category&tab=allocator",
+        scheme="dark",
+        top=".picture",
+        height=860,
+    ),
     Shot("view-flame", (EXAMPLE,), "tab=flame", top=".tabs", height=300),
     Shot("view-diff", (EXAMPLE, OTHER), "tab=diff", height=1000),
 )

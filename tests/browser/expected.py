@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import memreplay as mr
 from memreplay.snapshot.model import MEASURES, MeasureName, Way
 
@@ -42,3 +44,48 @@ def holders(
     groups = found.devices[0].groups
     assert groups is not None
     return sorted((one.bytes, one.count, one.label) for one in groups)
+
+
+class Blocking(NamedTuple):
+    """Who blocks what is free at a moment."""
+
+    free: int
+    blocked: int
+    returned: int
+    private: int
+    blockers: list[tuple[int, int, int, int]]
+    """Bytes, those blocked alone, blocks, segments; the most first."""
+    pools: list[tuple[str | None, str, bool, int, int, int, int]]
+    """Pool, stream, whether small; segments, free bytes, the largest free block, what can go."""
+
+
+def blocking(snap: mr.Snapshot, device: int, moment: int, way: Way) -> Blocking:
+    """As `memreplay fragmentation` has it."""
+    event = event_of(snap.replay(device), moment)
+    when = mr.When("start") if moment == 0 else mr.When("event", event)
+    (found,) = mr.fragmentation(snap, at=when, by=way, device=device, top=0, fold=True).devices
+    return Blocking(
+        found.free_bytes,
+        found.pinned_bytes,
+        found.returned_bytes,
+        found.private_bytes,
+        sorted(
+            ((one.bytes, one.alone_bytes, one.count, one.segments) for one in found.pins),
+            reverse=True,
+        ),
+        sorted(
+            (
+                (
+                    None if one.pool is None else ":".join(map(str, one.pool)),
+                    str(one.stream),
+                    one.kind == "small",
+                    one.segments,
+                    one.free_bytes,
+                    one.largest_free_bytes,
+                    one.returnable_bytes,
+                )
+                for one in found.pools
+            ),
+            key=str,
+        ),
+    )

@@ -106,7 +106,13 @@ timed('tree of differences', () => engine.treeOfDifferences({ ...tree, moment: 0
 const rows = { ...at, sort: 'bytes', descending: true, offset: 0, limit: 600 } as const;
 timed('listing by bytes', () => engine.live(rows));
 timed('listing by address', () => engine.live({ ...rows, sort: 'address' }));
-if (device.segments) timed('map', () => engine.map(place, peak!.moment));
+if (device.segments) {
+  // Of a moment before, as the last one is known.
+  timed('map', (round) => engine.map(place, peak!.moment - round));
+  timed('who blocks what is free', (round) =>
+    engine.blockers(place, peak!.moment - round, 'stack'),
+  );
+}
 timed('a new search', (round) =>
   engine.holders({ ...at, filter: { include: `forward.{${round}}` } }),
 );

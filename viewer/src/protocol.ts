@@ -220,6 +220,49 @@ export interface SegmentMap {
   readonly segments: readonly MapSegment[];
 }
 
+/** A group of blocks in use, and the free bytes that they keep from being given back: an equal part of
+ * what is free in each unit (a segment, or a handle of an expandable one) with each of its blocks. */
+export interface Blocker extends Holder {
+  /** The part of the bytes that no other group blocks. */
+  readonly alone: number;
+  readonly segments: number;
+}
+
+/** All segments of one pool, stream and kind: these serve the same requests. */
+export interface PoolShare {
+  readonly pool: string | null;
+  readonly stream: string | null;
+  /** Whether they are for requests of up to 1 MiB. */
+  readonly small: boolean;
+  readonly segments: number;
+  readonly reserved: number;
+  readonly inUse: number;
+  /** Of blocks whose free was asked for and is not done yet. */
+  readonly pending: number;
+  readonly free: number;
+  /** The largest free block. */
+  readonly largest: number;
+  /** What empty_cache() gives back of it; of a private pool only once that was released. */
+  readonly returnable: number;
+}
+
+/** What is free at a moment, and who keeps it from being given back. */
+export interface Blocking {
+  readonly free: number;
+  /** The part of `free` that is not given back: those of the groups add up to it. */
+  readonly blocked: number;
+  /** What empty_cache() gives back, and the part of it that is pending now. */
+  readonly returned: number;
+  readonly returnedPending: number;
+  /** The same of private pools, which have to be released first. */
+  readonly privateReturned: number;
+  readonly privatePending: number;
+  /** The most bytes first; of equal ones the most blocks, then the lower number. */
+  readonly blockers: readonly Blocker[];
+  /** The most free bytes first. */
+  readonly pools: readonly PoolShare[];
+}
+
 /** The frames of a snapshot: places in its `texts`, and lines. */
 export interface Frames {
   readonly functions: Int32Array;
@@ -267,4 +310,6 @@ export interface Engine {
   live(query: LiveQuery): LiveRows;
   /** Segments and blocks at a moment. */
   map(place: Place, moment: number): SegmentMap;
+  /** Who blocks what is free at a moment, by a way; sizes are those of blocks. */
+  blockers(place: Place, moment: number, way: Way): Blocking;
 }

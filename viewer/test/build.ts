@@ -110,6 +110,7 @@ function device(of: World, columns: Columns): PageDevice {
       segment: plain(pieces.map((one) => one.segment)),
       pool: plain(pieces.map((one) => one.pool)),
       stream: plain(pieces.map((one) => one.stream)),
+      kind: plain(pieces.map((one) => (one.expandable ? 1 : 0) + (one.small ? 2 : 0))),
     },
     exactness: of_measures(() => 'exact' as const),
     reasons: of_measures(() => []),

@@ -25,6 +25,8 @@ export interface PieceRow {
   readonly segment: number;
   readonly pool: number;
   readonly stream: number;
+  readonly expandable: boolean;
+  readonly small: boolean;
 }
 
 export interface StackRow {
@@ -166,14 +168,17 @@ function made_(next: Next, events: number, stacks: number, pools: number): Made 
     // Some touch the one before, and may be one segment with it.
     const touches = next(2) === 1 && pieces.length > 0;
     const before = pieces[pieces.length - 1];
+    const joins = touches && next(3) > 0;
     pieces.push({
       begin: event,
       end: events,
       address: touches ? high : high + UNIT * (1 + next(5)),
       size,
-      segment: touches && next(3) ? before!.segment : pieces.length,
+      segment: joins ? before!.segment : pieces.length,
       pool: next(pools),
       stream: touches ? before!.stream : next(3),
+      expandable: joins ? before!.expandable : next(3) > 0,
+      small: next(4) === 0,
     });
     high = pieces[pieces.length - 1]!.address + size;
     now += size;

@@ -12,6 +12,11 @@ export const BEFORE_RECORDING = -3;
 /** From here on down: groups by `frame`, the first of which is this one. */
 export const NAMED = -16;
 
+const CHECKPOINTS = [
+  'setCheckpointPoolState',
+  'apply_checkpoint_execution_state_in_allocator',
+] as const;
+
 export class Code {
   readonly texts: readonly string[];
   readonly frames: Frames;
@@ -22,6 +27,7 @@ export class Code {
   readonly ids: Int32Array;
   /** Of each of these 1 for code of the user's or of a library. */
   readonly own: Uint8Array;
+  private madeByGraphs: Uint8Array | null = null;
 
   constructor(said: PageData, data: Uint8Array) {
     this.texts = said.texts;
@@ -48,6 +54,25 @@ export class Code {
     if (number < 0 || number >= this.stacks)
       return { frames: new Int32Array(), code: new Uint8Array() };
     return { frames: this.ids.slice(from, to), code: this.own.slice(from, to) };
+  }
+
+  /** Of each stack 1 where a checkpoint of CUDA graphs made its allocations: they carry sizes of blocks
+   * (see memreplay/engine/replay/synthetic.pyx). */
+  get synthetic(): Uint8Array {
+    this.madeByGraphs ??= this.findSynthetic();
+    return this.madeByGraphs;
+  }
+
+  private findSynthetic(): Uint8Array {
+    const texts = this.texts.map((one) => CHECKPOINTS.some((name) => one.includes(name)));
+    const found = new Uint8Array(this.stacks);
+    if (!texts.includes(true)) return found;
+    for (let stack = 0; stack < this.stacks; stack++) {
+      for (let i = this.offsets[stack]!; i < this.offsets[stack + 1]!; i++) {
+        if (texts[this.frames.functions[this.ids[i]!]!]) found[stack] = 1;
+      }
+    }
+    return found;
   }
 
   /** What a tree shows of a stack, innermost first: its frames, or only those that are code. For a

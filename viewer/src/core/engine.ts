@@ -3,6 +3,7 @@
 import type {
   Allocation,
   Axis,
+  Blocking,
   Changed,
   Curve,
   CurveQuery,
@@ -195,13 +196,23 @@ export class PageEngine implements Engine {
   }
 
   map(place: Place, moment: number): SegmentMap {
+    return this.pieces(place).at(within(this.device(place), moment));
+  }
+
+  blockers(place: Place, moment: number, way: Way): Blocking {
     const device = this.device(place);
-    const { pieces } = this.snapshot(place.snapshot);
+    const grouping = this.grouping(device, way, 'active');
+    return this.pieces(place).blocking(within(device, moment), grouping);
+  }
+
+  private pieces(place: Place): Pieces {
+    const device = this.device(place);
+    const { pieces, code } = this.snapshot(place.snapshot);
     const { segments } = device.said;
     if (!segments) throw new Error('the file does not say which segments there were');
-    const known = pieces.get(place.device) ?? new Pieces(device, segments);
+    const known = pieces.get(place.device) ?? new Pieces(device, segments, code);
     pieces.set(place.device, known);
-    return known.at(within(device, moment));
+    return known;
   }
 
   private snapshot(number: number): Open {

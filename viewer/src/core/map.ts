@@ -1,10 +1,26 @@
 // The allocator at a moment: which segments there are, which blocks are in them, what is free; as
 // engine/replay/blockmap.pyx has it.
 
-import type { MapBlock, MapSegment, SegmentMap } from '../protocol.js';
+import type { Blocking, MapBlock, MapSegment, SegmentMap } from '../protocol.js';
 import { poolText } from './allocation.js';
+import { blocking, type Laid } from './blockers.js';
+import type { Code } from './code.js';
 import type { Device } from './device.js';
+import type { Grouping } from './groups.js';
 import type { SegmentColumns } from './page.js';
+
+/** Bits of `SegmentColumns.kind`. */
+const EXPANDABLE = 1;
+const SMALL = 2;
+/** Larger requests go to large segments. */
+const SMALL_LIMIT = 1 << 20;
+
+interface Layout {
+  readonly segments: readonly Laid[];
+  readonly outside: number;
+}
+
+type Bare = { -readonly [K in keyof Omit<Laid, 'blocks'>]: Laid[K] };
 
 /** The pieces of a device's segments, over all of its events. Addresses in bytes from the base on. */
 export class Pieces {
@@ -15,10 +31,13 @@ export class Pieces {
   private readonly segment: Float64Array;
   private readonly pool: Float64Array;
   private readonly stream: Float64Array;
+  private readonly kind: Float64Array;
+  private last: (Layout & { readonly moment: number }) | null = null;
 
   constructor(
     private readonly device: Device,
     columns: SegmentColumns,
+    private readonly code: Code,
   ) {
     const unit = device.said.address_unit;
     this.begin = device.numbers(columns.begin);
@@ -28,6 +47,7 @@ export class Pieces {
     this.segment = device.numbers(columns.segment);
     this.pool = device.numbers(columns.pool);
     this.stream = device.numbers(columns.stream);
+    this.kind = device.numbers(columns.kind);
     if (this.address.some((one, i) => one + this.size[i]! > Number.MAX_SAFE_INTEGER)) {
       throw new Error('the segments are too far apart to be shown');
     }
@@ -35,45 +55,80 @@ export class Pieces {
 
   /** Segments and what is in them. */
   at(moment: number): SegmentMap {
+    const { segments, outside } = this.laid(moment);
+    let reserved = 0;
+    let all = 0;
+    const found = segments.map((one): MapSegment => {
+      let end = 0;
+      let active = 0;
+      let largestFree = 0;
+      for (const { offset, size } of one.blocks) {
+        largestFree = Math.max(largestFree, offset - end);
+        active += size;
+        end = offset + size;
+      }
+      reserved += one.size;
+      all += active;
+      return {
+        address: this.text(one.address),
+        size: one.size,
+        ...this.named(one),
+        active,
+        largestFree: Math.max(largestFree, one.size - end),
+        blocks: one.blocks,
+      };
+    });
+    return { reserved, active: all, outside, segments: found };
+  }
+
+  /** Who blocks what is free. */
+  blocking(moment: number, grouping: Grouping): Blocking {
+    return blocking(this.laid(moment).segments, grouping, (one) => this.named(one));
+  }
+
+  private named({ pool, stream }: Laid): { pool: string | null; stream: string | null } {
+    const { pools, streams } = this.device.said;
+    return { pool: poolText(pools[pool]), stream: streams[stream] ?? null };
+  }
+
+  /** Segments with the blocks in them; bytes of blocks that lie in none, or where another one is. */
+  private laid(moment: number): Layout {
+    // Whoever asks for the map asks for who blocks what is free in it, too.
+    if (this.last?.moment !== moment) this.last = { moment, ...this.lay(moment) };
+    return this.last;
+  }
+
+  private lay(moment: number): Layout {
     const segments = this.segments(moment);
     const blocks = this.blocks(moment);
-    const found: MapSegment[] = [];
-    let reserved = 0;
-    let active = 0;
+    const { synthetic } = this.code;
+    const { stacks } = this.device;
+    const found: Laid[] = [];
     let next = 0;
-    let all = 0;
-    for (const block of blocks) all += block.size;
+    let outside = 0;
+    for (const block of blocks) outside += block.size;
     for (const one of segments) {
       const within: MapBlock[] = [];
       const end = one.address + one.size;
       let at = one.address;
-      let free = 0;
-      let used = 0;
+      let { small } = one;
       for (; next < blocks.length && blocks[next]!.address < end; next++) {
         const { address, size, ...said } = blocks[next]!;
         // Where events were lost a block may lie where another is, or reach out of its segment.
         const from = Math.max(address, at);
         const to = Math.min(address + size, end);
         if (to <= from) continue;
-        free = Math.max(free, from - at);
-        used += to - from;
         at = to;
+        outside -= to - from;
         within.push({ ...said, offset: from - one.address, size: to - from });
+        // Such a block lies in small segments only; a checkpoint's says nothing.
+        if (one.expandable && said.requested <= SMALL_LIMIT && !synthetic[stacks[said.id]!]) {
+          small = true;
+        }
       }
-      free = Math.max(free, end - at);
-      reserved += one.size;
-      active += used;
-      found.push({
-        address: this.text(one.address),
-        size: one.size,
-        pool: poolText(this.device.said.pools[one.pool]),
-        stream: this.device.said.streams[one.stream] ?? null,
-        active: used,
-        largestFree: free,
-        blocks: within,
-      });
+      found.push({ ...one, small, blocks: within });
     }
-    return { reserved, active, outside: all - active, segments: found };
+    return { segments: found, outside };
   }
 
   private text(bytes: number): string {
@@ -81,16 +136,14 @@ export class Pieces {
   }
 
   /** Pieces of one segment that touch are one, unless their pools are known and differ. */
-  private segments(
-    moment: number,
-  ): { address: number; size: number; pool: number; stream: number }[] {
-    const { begin, end, address, size, segment, pool, stream } = this;
+  private segments(moment: number): Bare[] {
+    const { begin, end, address, size, segment, pool, stream, kind } = this;
     const { pools } = this.device.said;
     const live: number[] = [];
     for (let i = 0; i < begin.length && begin[i]! < moment; i++)
       if (end[i]! >= moment) live.push(i);
     live.sort((a, b) => address[a]! - address[b]!);
-    const found: { address: number; size: number; pool: number; stream: number }[] = [];
+    const found: Bare[] = [];
     let before = -1;
     for (const i of live) {
       const last = found[found.length - 1];
@@ -102,12 +155,15 @@ export class Pieces {
       ) {
         last.size += size[i]!;
         if (!pools[last.pool]) last.pool = pool[i]!;
+        if (kind[i]! & SMALL) last.small = true;
       } else {
         found.push({
           address: address[i]!,
           size: size[i]!,
           pool: pool[i]!,
           stream: stream[i]!,
+          expandable: (kind[i]! & EXPANDABLE) !== 0,
+          small: (kind[i]! & SMALL) !== 0,
         });
       }
       before = i;
@@ -130,6 +186,10 @@ export class Pieces {
       requested: requested[id]!,
       awaiting: asked[id]! < moment,
     }));
-    return found.sort((a, b) => (a.address === b.address ? a.id - b.id : a.address - b.address));
+    // Where events were lost two blocks may have one address; then those of the trace come first.
+    const before = (id: number) => (device.ends(true).begin[id]! < 0 ? 1 : 0);
+    return found.sort((a, b) =>
+      a.address === b.address ? before(a.id) - before(b.id) || a.id - b.id : a.address - b.address,
+    );
   }
 }

@@ -81,6 +81,9 @@ export interface SegmentColumns {
   readonly segment: Coded;
   readonly pool: Coded;
   readonly stream: Coded;
+  /** The sum of 1 for what is expandable, and of 2 for what is said to be small: a segment is if a piece
+   * of it is, or, of expandable ones, if a block tells it (see `Pieces.laid`). */
+  readonly kind: Coded;
 }
 
 export interface PageMark {

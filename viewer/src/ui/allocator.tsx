@@ -1,7 +1,8 @@
-// The allocator at the cursor: segments, the blocks in them, what is free and who is in between.
+// The allocator at the cursor: segments, the blocks in them, what is free and who keeps it.
 
 import type { SegmentMap } from '../protocol.js';
 import { useAnswer } from './answers.js';
+import { Blockers } from './blockers.js';
 import { BlockMap } from './canvas/blockmap.js';
 import { commandOf } from './commands.js';
 import { Copying, canvasPng, type Rows } from './copying.js';
@@ -37,7 +38,7 @@ export function Allocator() {
   if (!map) return null;
   const free = map.reserved - map.active;
   return (
-    <div class="panel">
+    <div class="panel allocator">
       <div class="toolbar">
         <span class="sum">
           <span data-what="reserved" data-bytes={map.reserved}>
@@ -67,6 +68,7 @@ export function Allocator() {
         selected={state.pin}
         onSelect={(id) => change({ pin: id, group: null })}
       />
+      <Blockers />
     </div>
   );
 }

@@ -53,6 +53,7 @@ export function wordsOf(ground: Ground, tab: Tab): string[] | null {
         '--map',
         '--at',
         at ? String(eventOf(ground, at)) : 'start',
+        ...by,
         ...one,
       ];
     case 'diff':

@@ -37,11 +37,14 @@ test('segments and what is in them', () => {
     const moment = next(of.events + 1);
     const map = opened(of).map(place, moment);
     const wanted = segments(of, moment);
-    // Who has each unit of 512 bytes: the first one by address, then by age.
+    // Who has each unit of 512 bytes: the first one by address, those of the trace first.
     const owner = new Map<number, number>();
     const live = slow.live(of, 'active', moment);
     const placed = live.filter((id) => of.lives[id]!.address !== null);
-    placed.sort((a, b) => of.lives[a]!.address! - of.lives[b]!.address! || a - b);
+    const before = (id: number) => (of.lives[id]!.begin < 0 ? 1 : 0);
+    placed.sort(
+      (a, b) => of.lives[a]!.address! - of.lives[b]!.address! || before(a) - before(b) || a - b,
+    );
     let covered = 0;
     assert.equal(map.segments.length, wanted.length);
     wanted.forEach((pieces, k) => {

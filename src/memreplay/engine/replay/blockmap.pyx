@@ -89,9 +89,12 @@ cdef int add_segments(BlockMap* m, int64_t event) noexcept nogil:
 # --- tiles ----------------------------------------------------------------------------------------
 
 cdef int by_address(const void* x, const void* y) noexcept nogil:
-    cdef uint64_t p = (<const Tile*> x).address
-    cdef uint64_t q = (<const Tile*> y).address
-    return (p > q) - (p < q)
+    # Where events were lost two blocks may have one address; then those of the trace come first.
+    cdef const Tile* p = <const Tile*> x
+    cdef const Tile* q = <const Tile*> y
+    if p.address != q.address:
+        return -1 if p.address < q.address else 1
+    return (p.owner > q.owner) - (p.owner < q.owner)
 
 
 cdef int list_live(const BlockMap* m, int64_t event, const uint32_t* held_end,

@@ -184,6 +184,7 @@ def _segments(parts: Pieces, addresses: Addresses, columns: Columns) -> SegmentC
         segment=columns.add(parts.segment, differences=True),
         pool=columns.add(parts.pool),
         stream=columns.add(parts.stream),
+        kind=columns.add(parts.kind),
     )
 
 

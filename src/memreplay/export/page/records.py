@@ -78,6 +78,10 @@ class SegmentColumns(Record, frozen=True, kw_only=True):
     are known and differ."""
     pool: Coded
     stream: Coded
+    kind: Coded
+    """1: it is mapped piece by piece (expandable); 2: it is said to be for small requests, where
+    its size tells; a segment is if a piece of it is. An expandable one is, too, where a block in it
+    was requested with 1 MiB or less, unless a CUDA graph's checkpoint made it."""
 
 
 class PageMark(Record, frozen=True, kw_only=True):

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from memreplay.snapshot.snapshot import Snapshot
 
 DEFAULT_POOL = (0, 0)
+EXPANDABLE, SMALL = 1, 2  # bits of `Pieces.kind`
+_SMALL_SEGMENT = 2 << 20  # as engine/replay/reserve.pxd has it
 _MAP = _core.ACTIONS.index("segment_map")
 _UNMAP = _core.ACTIONS.index("segment_unmap")
 
@@ -36,6 +38,8 @@ class Pieces(NamedTuple):
     """A place in `pools_of`."""
     stream: NDArray[np.int64]
     """Its class among `Replay.classes("stream")`; 0 where it is not known."""
+    kind: NDArray[np.int64]
+    """`EXPANDABLE`: it is mapped piece by piece. `SMALL`: it is for requests of up to 1 MiB."""
 
 
 def pools_of(replay: Replay) -> tuple[tuple[int, int] | None, ...]:
@@ -62,6 +66,7 @@ def pieces(snap: Snapshot, replay: Replay) -> Pieces | None:
         segment=of.segment[source],
         pool=np.where(of.pool[source] == 0, _unknown_pool(replay), of.pool[source]),
         stream=of.stream[source],
+        kind=of.kind[source],
     )
 
 
@@ -72,20 +77,26 @@ def _unknown_pool(replay: Replay) -> int:
 
 class _Sources:
     """What brought memory: the regions of the start, then the segment events. Of each its pool and
-    stream, as classes, and the number of its segment."""
+    stream, as classes, the number of its segment, and its kind."""
 
     def __init__(self, snap: Snapshot, replay: Replay) -> None:
         regions = replay.reserved.regions()
         at = np.asarray(replay.reserved.events()).astype(np.int64)
         first = replay.native.first_row
-        rows = view(snap.native.column("action"), snap.native.n_events, "u1")
-        action = rows[first : first + replay.events][at]
+        action, size = (
+            view(snap.native.column(name), snap.native.n_events, dtype)[first + at]
+            for name, dtype in (("action", "u1"), ("size", "i8"))
+        )
         expandable = np.concatenate(
             [
                 np.array([one[5] for one in regions], dtype=bool),
                 (action == _MAP) | (action == _UNMAP),
             ]
         )
+        small = np.concatenate(
+            [np.array([one[4] for one in regions], dtype=bool), size == _SMALL_SEGMENT]
+        )
+        self.kind = np.where(expandable, EXPANDABLE, 0) + np.where(small, SMALL, 0)
         self.pool = _classes(replay, "pool", [one for one, _ in replay.blocks.origins()], at)
         self.stream = _classes(replay, "stream", [one[2] for one in regions], at)
         # What is mapped piece by piece is one with what touches it, of its stream.

@@ -68,6 +68,8 @@ class Piece(NamedTuple):
     segment: int
     pool: tuple[int, int] | None
     stream: str | None
+    expandable: bool
+    small: bool
 
 
 class Read:
@@ -132,8 +134,12 @@ class Read:
                 segment=segment,
                 pool=device.pools[pool],
                 stream=device.streams[stream],
+                expandable=kind in (1, 3),
+                small=kind in (2, 3),
             )
-            for begin, life, address, size, segment, pool, stream in zip(*columns, strict=True)
+            for begin, life, address, size, segment, pool, stream, kind in zip(
+                *columns, strict=True
+            )
         ]
 
     def lines(self, groups: PageGroups) -> list[tuple[str, ...]]:

@@ -25,6 +25,7 @@ from tests.unit.export.page.reading import Piece, Read
 
 MIB = 1 << 20
 A = 0x7F00_0000_0000
+FREE = 0  # the state of a tile
 
 
 class Mapped(NamedTuple):
@@ -34,10 +35,13 @@ class Mapped(NamedTuple):
     size: int
     pool: tuple[int, int] | None
     stream: str | None
+    expandable: bool
+    small: bool
 
 
 def shown(parts: list[Piece], event: int) -> list[Mapped]:
-    """What a page shows: pieces of one number that touch are one, unless they have two pools."""
+    """What a page shows: pieces of one number that touch are one, unless they have two pools. What
+    blocks tell of their segments is not in it."""
     found: list[tuple[int, Mapped]] = []
     for one in sorted((p for p in parts if p.begin <= event < p.end), key=lambda p: p.address):
         if found:
@@ -45,10 +49,16 @@ def shown(parts: list[Piece], event: int) -> list[Mapped]:
             known = {last.pool, one.pool} - {None}
             touches = number == one.segment and last.address + last.size == one.address
             if touches and len(known) < 2:
-                pool = last.pool or one.pool
-                found[-1] = (number, last._replace(size=last.size + one.size, pool=pool))
+                assert last.expandable == one.expandable
+                merged = last._replace(
+                    size=last.size + one.size,
+                    pool=last.pool or one.pool,
+                    small=last.small or one.small,
+                )
+                found[-1] = (number, merged)
                 continue
-        found.append((one.segment, Mapped(one.address, one.size, one.pool, one.stream)))
+        kind = one.expandable, one.small
+        found.append((one.segment, Mapped(one.address, one.size, one.pool, one.stream, *kind)))
     return [one for _, one in found]
 
 
@@ -57,16 +67,46 @@ def mapped(replay: mr.Replay, event: int) -> list[Mapped]:
     found = replay.block_map(event + replay.first_event)
     rows = []
     for i in range(found.n_segments):
-        address, stream, pool, _, _, _, _, _, sums = found.segment(i)
-        rows.append(Mapped(address, sums["size"], pool_of(replay, found, pool), str(stream)))
+        address, stream, pool, small, expandable, _, _, _, sums = found.segment(i)
+        known = pool_of(replay, found, pool)
+        rows.append(Mapped(address, sums["size"], known, str(stream), expandable, small))
     return rows
 
 
-def check(page: Read, device: PageDevice, replay: mr.Replay, events: list[int]) -> None:
+def told(snap: mr.Snapshot, replay: mr.Replay, event: int, rows: list[Mapped]) -> list[Mapped]:
+    """The same, with what is told by blocks: of an expandable segment that it is small."""
+    found = replay.block_map(event + replay.first_event)
+    columns = [memoryview(found.tiles(name)).tolist() for name in ("requested", "state", "stack")]
+    little = [
+        state != FREE and requested <= MIB and not synthetic(snap, stack)
+        for requested, state, stack in zip(*columns, strict=True)
+    ]
+    tiles = [
+        slice(first, first + count) for *_, first, count, _ in map(found.segment, range(len(rows)))
+    ]
+    return [
+        one._replace(small=one.small or (one.expandable and any(little[part])))
+        for one, part in zip(rows, tiles, strict=True)
+    ]
+
+
+def synthetic(snap: mr.Snapshot, stack: int) -> bool:
+    """Whether a checkpoint of CUDA graphs made what has this stack."""
+    frames = map(snap.frame, snap.code.stack(stack))
+    return any(
+        "CheckpointPoolState" in f.function or "checkpoint_exec" in f.function for f in frames
+    )
+
+
+def check(
+    page: Read, device: PageDevice, snap: mr.Snapshot, replay: mr.Replay, events: list[int]
+) -> None:
     parts = page.pieces(device)
     assert parts == sorted(parts, key=lambda one: (one.begin, one.address))
     for event in events:
-        assert shown(parts, event) == mapped(replay, event)
+        said, found = shown(parts, event), mapped(replay, event)
+        assert [one[:5] for one in said] == [one[:5] for one in found]
+        assert told(snap, replay, event, said) == found
 
 
 @given(traces())
@@ -87,7 +127,7 @@ def test_they_are_those_of_block_maps(snapshot: Any) -> None:
             sums = [sum(one.size for one in mapped(replay, at)) for at in range(-1, replay.events)]
             assert sums != series
             continue
-        check(page, device, replay, list(range(-1, replay.events)))
+        check(page, device, snap, replay, list(range(-1, replay.events)))
         for event, want in enumerate(series, -1):
             live = [one for one in page.pieces(device) if one.begin <= event < one.end]
             assert sum(one.size for one in live) == want
@@ -107,7 +147,7 @@ def test_of_programs(seed: int, rules: str, late: int) -> None:
         replay = snap.replay(device.device)
         draw = random.Random(seed)
         events = [draw.randrange(-1, replay.events) for _ in range(8)]
-        check(page, device, replay, events)
+        check(page, device, snap, replay, events)
 
 
 @pytest.mark.parametrize("path", SNAPSHOTS, ids=lambda path: path.name)
@@ -117,7 +157,7 @@ def test_of_real_snapshots(path: Path) -> None:
     for device in page.data.devices:
         replay = snap.replay(device.device)
         draw = random.Random(path.name)
-        check(page, device, replay, [draw.randrange(-1, replay.events) for _ in range(20)])
+        check(page, device, snap, replay, [draw.randrange(-1, replay.events) for _ in range(20)])
 
 
 def read(builder: SnapshotBuilder) -> tuple[Read, PageDevice]:
@@ -141,6 +181,17 @@ def test_one_that_is_mapped_piece_by_piece() -> None:
     ]
     assert parts[0].segment == parts[1].segment != parts[2].segment
     assert [one.size // MIB for one in shown(parts, 2)] == [40, 20]
+
+
+def test_what_is_small() -> None:
+    made = SnapshotBuilder().segment_alloc(A, 2 * MIB).segment_alloc(A + 32 * MIB, 20 * MIB)
+    made.segment_map(A + 64 * MIB, 2 * MIB).segment_map(A + 66 * MIB, 4 * MIB)
+    made.segment(A, 2 * MIB).segment(A + 32 * MIB, 20 * MIB)
+    made.segment(A + 64 * MIB, 6 * MIB, is_expandable=True)
+    page, device = read(made)
+    kinds = [(one.expandable, one.small) for one in page.pieces(device)]
+    assert kinds == [(False, True), (False, False), (True, True), (True, False)]
+    assert [one.small for one in shown(page.pieces(device), 3)] == [True, False, True]
 
 
 def test_neighbours_that_were_made_apart_stay_apart() -> None:
