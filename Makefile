@@ -52,7 +52,7 @@ bench: $(VENV)/built.stamp $(DATA) ## engine benchmarks, the tables of other too
 	$(BIN)/python -m pytest bench/test_engine.py --benchmark-only --benchmark-min-rounds=$(ROUNDS)
 	$(BIN)/python bench/compare.py --rounds $(ROUNDS) $(DATA)
 	$(BIN)/python bench/compare.py --rounds $(ROUNDS) --commands $(DATA)
-	ci/viewer get && .venv-viewer/bin/python bench/viewer.py --rounds $(ROUNDS) --sizes 4,$(SIZES)
+	ci/viewer-tools && .venv-viewer/bin/python bench/viewer.py --rounds $(ROUNDS) --sizes 4,$(SIZES)
 
 lint: $(VENV)/dev.stamp ## ruff (rules and format) and cython-lint
 	$(BIN)/ruff check .
@@ -68,7 +68,8 @@ gate: $(VENV)/built.stamp ## memreplay's own gate: the example snapshot against 
 	ci/gate
 
 viewer: $(VENV)/built.stamp ## the page's script: its checks and tests, the bundle, the page in chromium and firefox
-	ci/viewer $(PYTEST_ARGS)
+	ci/viewer
+	ci/browsers $(PYTEST_ARGS)
 
 # The suite takes about four times as long as in `make test`. SANITIZE names folders of the engine to
 # build so, with SAN where; all of them else.
@@ -96,7 +97,7 @@ schemas: $(VENV)/built.stamp ## make docs/schemas and the tables of docs/json.md
 	$(BIN)/python ci/schemas.py
 
 images: $(VENV)/built.stamp ## draw the pictures of README and docs/ anew; those of the page in chromium
-	ci/viewer get && .venv-viewer/bin/python viewer/screenshots.py docs/images
+	ci/viewer-tools && .venv-viewer/bin/python viewer/screenshots.py docs/images
 	$(BIN)/memreplay timeline $(EXAMPLE) --by frame --top 5 --points 200 --format png --force -o docs/images/timeline.png
 
 build: $(VENV)/dev.stamp ## sdist and wheel into dist/, checked in a bare environment

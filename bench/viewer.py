@@ -1,6 +1,6 @@
 """Time the page of `memreplay view` in Chromium, beside PyTorch's own viewer on the same files.
 
-    ci/viewer get && .venv-viewer/bin/python bench/viewer.py --sizes 4,25,100
+    ci/viewer-tools && .venv-viewer/bin/python bench/viewer.py --sizes 4,25,100
     .venv-viewer/bin/python bench/viewer.py --ours --sizes 500 --json results.json
 
 Seconds are of the clock, from when the page begins to load, or the file is dropped on PyTorch's
@@ -239,7 +239,7 @@ def main() -> None:
     asked = parser.parse_args()
     path = os.environ.get("MEMREPLAY_CHROMIUM", "/usr/bin/chromium")
     if not Path(path).exists():
-        sys.exit("no chromium: `ci/viewer get` gets it, or MEMREPLAY_CHROMIUM names it")
+        sys.exit("no chromium: `ci/viewer-tools` gets it, or MEMREPLAY_CHROMIUM names it")
     files = [DATA / f"{size}mb.pkl" for size in asked.sizes.split(",") if size] + asked.files
     for file in files:
         if not file.exists():

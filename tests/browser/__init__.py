@@ -1,1 +1,1 @@
-"""Opens pages in real browsers; ci/viewer gets these."""
+"""Opens pages in real browsers; ci/browsers gets these."""

@@ -15,7 +15,7 @@ from tests.browser.tabs import ChromiumTab, foreign
 from tests.browser.viewed import Viewed
 from tests.conftest import ROOT
 
-NO_BROWSER = "no browser to drive: ci/viewer gets chromium and playwright"
+NO_BROWSER = "no browser to drive: ci/viewer-tools gets chromium and playwright"
 EXAMPLES = sorted(ROOT.glob("examples/*.pkl.gz"))
 SIZE = {"width": 1280, "height": 800}
 # Chromium's own walls need rights that a container does not give.
