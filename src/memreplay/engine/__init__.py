@@ -1,4 +1,4 @@
-"""All that is compiled, in stages: base, read, replay, query, write.
+"""All that is compiled, in stages: base, record, read, replay, query, write.
 
 The modules of the stages lie in one shared library, that of `memreplay._core`: one library loads
 ten milliseconds faster than sixty do. Python looks for a compiled module by the name of its file,

@@ -20,7 +20,7 @@ _MAX_FRAMES = 3  # of a row: where it was allocated, the library in between, and
 TITLES: dict[str, str] = {
     "stack": "allocated at, and its callers",
     "innermost": "innermost frame",
-    "module": "modules, the outermost first",
+    "module": "module",
     "compile_context": "compile context",
     "user_metadata": "user metadata",
 }
@@ -30,7 +30,7 @@ _ASKED: dict[str, str] = {"stack": "asked for at, and its callers", "frame": "as
 
 
 # What is no code: a label is all there is to show.
-_NAMED = {"module", "category", "annotation", "directory", "pool", "stream", "size"} | {
+_NAMED = {"module", "category", "phase", "annotation", "directory", "pool", "stream", "size"} | {
     "compile_context",
     "user_metadata",
 }

@@ -28,6 +28,7 @@ Way = Literal[
     "directory",
     "module",
     "category",
+    "phase",
     "annotation",
     "compile_context",
     "user_metadata",

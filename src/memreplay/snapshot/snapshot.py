@@ -27,6 +27,7 @@ from memreplay.snapshot.settings import block_rules
 if TYPE_CHECKING:
     from memreplay.snapshot import columns
     from memreplay.snapshot.page_view import PageView
+    from memreplay.snapshot.recorded import Recorded
 
 Progress = Callable[[int, "int | None"], None]
 
@@ -179,6 +180,28 @@ class Snapshot:
         recorded."""
         found = self.native.kept("memreplay")
         return found if isinstance(found, dict) else {}
+
+    @cached_property
+    def recorded(self) -> Recorded | None:
+        """What memreplay's recorder noted of each allocation; None where it noted nothing, or what
+        does not fit the events (`recorded_flaw`)."""
+        return self._recorded_or_flaw[0]
+
+    @property
+    def recorded_flaw(self) -> str:
+        """Why what the recorder noted cannot be used; empty where it can, or there is none."""
+        return self._recorded_or_flaw[1]
+
+    @cached_property
+    def _recorded_or_flaw(self) -> tuple[Recorded | None, str]:
+        if "allocations" not in self.recorder:
+            return None, ""
+        from memreplay.snapshot.recorded import FlawError, Recorded
+
+        try:
+            return Recorded(self.recorder, self.events_by_device, self.native.n_blocks), ""
+        except FlawError as flaw:
+            return None, str(flaw)
 
     def card_bytes(self, device: int) -> int | None:
         """The memory of the card, where the recorder noted it; None where nobody did."""

@@ -230,7 +230,7 @@ class Trace:
         return value
 
     def carried(self, field: str) -> memoryview:
-        """A column of the carried blocks: address, size, stack, end or block."""
+        """A column of the carried blocks: address, size, stack, end, block or made."""
         return memoryview(self.native.carried(field))
 
     @cached_property

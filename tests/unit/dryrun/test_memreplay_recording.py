@@ -354,26 +354,6 @@ def test_blocks_are_told_to_the_card(dry: Dry) -> None:
     assert done.stdout == "b'abc'\nb'abc'\nb'\\x00\\x00\\x00'\n", done.stderr
 
 
-@pytest.mark.parametrize(
-    "header, slots",
-    [
-        (HEADER, (4, 5, 1)),
-        (HEADER.replace("c10::DeviceType device_type,", ""), (4, 5, 0)),
-        (HEADER.replace("_deallocation", "_something"), None),
-        (HEADER.replace("PyInterpreterVTable", "Another"), None),
-        ("", None),
-    ],
-)
-def test_where_the_functions_are(
-    recording: ModuleType, tmp_path: Path, header: str, slots: tuple[int, int, int] | None
-) -> None:
-    path = tmp_path / "include/c10/core/impl/PyInterpreter.h"
-    assert recording.tracing_slots(str(tmp_path)) is None
-    path.parent.mkdir(parents=True)
-    path.write_text(header)
-    assert recording.tracing_slots(str(tmp_path)) == slots
-
-
 def test_a_torch_that_traces_otherwise_runs(dry: Dry) -> None:
     header = dry.folder / "torch/include/c10/core/impl/PyInterpreter.h"
     header.parent.mkdir(parents=True)

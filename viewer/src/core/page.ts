@@ -19,6 +19,7 @@ export const WAYS = [
   'directory',
   'module',
   'category',
+  'phase',
   'annotation',
   'compile_context',
   'user_metadata',

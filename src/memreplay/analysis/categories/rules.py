@@ -212,6 +212,11 @@ class RuleSet:
         first: dict[str, int] = {}
         return [first.setdefault(rule.name, number) for number, rule in enumerate(self.rules)]
 
+    @property
+    def own(self) -> tuple[Rule, ...]:
+        """Those that are no default rules."""
+        return tuple(rule for rule in self.rules if rule not in DEFAULT_RULES)
+
     def name(self, number: int) -> str:
         """What the category of a rule is called; UNKNOWN for no rule."""
         return self.rules[number].name if number < len(self.rules) else UNKNOWN

@@ -16,6 +16,7 @@ from memreplay.analysis.categories.rules import DEFAULT_RULES, RuleSet
 from memreplay.analysis.code.late import Late
 from memreplay.analysis.code.operators import node_in, operator_in
 from memreplay.analysis.code.plumbing import LIBRARY, code_of, ranks
+from memreplay.analysis.groups.recording import Recording
 from memreplay.analysis.moments.annotations import spans
 from memreplay.engine.query import _groups
 from memreplay.engine.replay import _measures
@@ -34,6 +35,7 @@ NO_STACK = "(recorded without a stack)"
 
 OUTSIDE = "(outside of annotations)"
 NO_MODULE = "(in no module's forward)"
+NO_MODULE_RAN = "(in no module)"
 NO_NAME = "(no name)"
 FORWARD = Late(r"(?:^|\.)forward$")
 # PyTorch's own modules are plumbing, and yet say more than what calls them.
@@ -51,6 +53,8 @@ class Dimensions:
         self.fold = fold
         self.file_rank, self.function_rank = ranks(snap.code, snap.project)
         self.rules = RuleSet(rules)
+        self._recorded = Recording(snap, self.rules) if snap.recorded is not None else None
+        self._phases: Dimensions | None = None
         self._keys: dict[tuple[object, ...], Keys] = {}
         self._pairs: dict[tuple[object, ...], Keys] = {}
         self._met: dict[int, Keys] = {}
@@ -100,7 +104,15 @@ class Dimensions:
         if by == "size":
             return Label(size_label(0 if name >= NO_SIZE else name + 1))
         if by == "category":
+            if self._recorded is not None:
+                return Label(self._recorded.category(name))
             return Label(self.rules.name(name))
+        if by == "phase":
+            if self._recorded is not None:
+                return Label(self._recorded.name(by, name))
+            return self._guessed_phases().label(usage, "category", name)
+        if by == "module" and self._recorded is not None:
+            return Label(self._recorded.name(by, name) or NO_MODULE_RAN)
         if by in ("stream", "pool"):
             return Label(self._class_label(usage.replay, by, name))
         if by in ("annotation", "compile_context", "user_metadata"):
@@ -132,7 +144,13 @@ class Dimensions:
         if by == "size":
             return _groups.size_keys(usage.native)
         if by == "category":
+            if self._recorded is not None:
+                return self._recorded.categories(replay, Dimensions)
             return _groups.first_rule(self._rules_met(replay), array("Q", self.rules.alike()))
+        if by == "phase":
+            if self._recorded is not None:
+                return self._recorded.keys(replay, by)
+            return self._guessed_phases().keys(usage, "category")
         if by == "annotation":
             return self._by_annotation(replay)
         if by in ("compile_context", "user_metadata"):
@@ -143,8 +161,17 @@ class Dimensions:
             classes = replay.classes(by)
             return _groups.row_keys(replay.native, classes.of_events(), classes.of_carried())
         if by == "module":
+            if self._recorded is not None:
+                return self._recorded.keys(replay, by)
             return self._by_modules(replay)
         return self._by_stack(replay, by)
+
+    def _guessed_phases(self) -> Dimensions:
+        from memreplay.analysis.categories.phases import PHASE_RULES
+
+        if self._phases is None:
+            self._phases = Dimensions(self.snap, PHASE_RULES)
+        return self._phases
 
     def _by_stack(self, replay: Replay, kind: str) -> Keys:
         ranks = self.file_rank, self.function_rank

@@ -23,6 +23,7 @@ WAYS = (
     "directory",
     "module",
     "category",
+    "phase",
     "annotation",
     "compile_context",
     "user_metadata",

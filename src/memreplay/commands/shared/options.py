@@ -128,8 +128,8 @@ def _screen_top(ctx: click.Context, param: click.Parameter, value: int | None) -
 
 _WAYS = (
     " by: stack (default), frame (the user's), innermost, function, file, directory, module,"
-    " category, annotation, compile_context, user_metadata, stream, pool or size; combine several"
-    " as category,file."
+    " category, phase, annotation, compile_context, user_metadata, stream, pool or size; combine"
+    " several as category,file."
 )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import memreplay._core as _core
 from memreplay.analysis.code.plumbing import LIBRARY, ranks
+from memreplay.commands.slice.noted import noted_of
 from memreplay.commands.slice.result import Sliced, SlicedDevice
 from memreplay.engine.write import _slicing
 from memreplay.snapshot.snapshot import KEPT
@@ -35,7 +36,7 @@ def cut(
     excerpts = [_excerpt(snap.replay(device), stripped, min_bytes) for device in snap.devices]
     devices = tuple(_device(snap, excerpt) for excerpt in excerpts)
     values = [
-        (key, json.dumps(value))
+        (key, json.dumps(noted_of(snap, excerpts) if name == "memreplay" else value))
         for name, key in KEPT.items()
         if (value := snap.kept(name)) is not None and not _in_settings(snap, name)
     ]

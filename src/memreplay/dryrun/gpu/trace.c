@@ -9,28 +9,44 @@ static void *table[MOST_SLOTS];
 static void *const *object = table; /* an object begins with where its virtual functions are … */
 static const void *interpreter = &object; /* … and a PyInterpreter with where that object is */
 
+/* Who else wants to know, in the program itself: PyTorch tells one alone. */
+static void (*also_taken)(uint64_t at), (*also_let_go)(uint64_t at);
+
+API void memreplay_also(void (*if_taken)(uint64_t at), void (*if_let_go)(uint64_t at)) {
+    also_taken = if_taken;
+    also_let_go = if_let_go;
+}
+
 static void nothing(void) {
+}
+
+static void tell(uint64_t at, int is_taken) {
+    memreplay_block(at, is_taken);
+    if (is_taken && also_taken)
+        also_taken(at);
+    if (!is_taken && also_let_go)
+        also_let_go(at);
 }
 
 /* Arguments: the object; since PyTorch 2.2 the kind of device; the address. */
 static void taken(void *self, int kind, uint64_t at) {
     (void)self, (void)kind;
-    memreplay_block(at, 1);
+    tell(at, 1);
 }
 
 static void let_go(void *self, int kind, uint64_t at) {
     (void)self, (void)kind;
-    memreplay_block(at, 0);
+    tell(at, 0);
 }
 
 static void taken_before_2_2(void *self, uint64_t at) {
     (void)self;
-    memreplay_block(at, 1);
+    tell(at, 1);
 }
 
 static void let_go_before_2_2(void *self, uint64_t at) {
     (void)self;
-    memreplay_block(at, 0);
+    tell(at, 0);
 }
 
 /* A PyInterpreter whose functions at these places of the table are told of blocks, NULL where there are

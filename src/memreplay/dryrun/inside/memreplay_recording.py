@@ -29,6 +29,7 @@ FUNCTIONS = 4096  # of gpu/unanswered.c
 SET_TRACE = "_ZN3c104impl8GPUTrace9set_traceEPKNS0_13PyInterpreterE"
 INSTALLED = {"site-packages", "dist-packages"}  # folders of libraries
 HERE = os.path.dirname(os.path.abspath(__file__))
+RECORDING = os.path.join(os.path.dirname(os.path.dirname(HERE)), "recording")
 TOLD = {name: text for name, text in os.environ.items() if name.startswith("MEMREPLAY_DRYRUN")}
 # Counters of torch.cuda.memory_stats() that a program may set back, by the C function that does it.
 PEAKS = "_cuda_resetPeakMemoryStats", ".peak"
@@ -181,7 +182,7 @@ class Recording:
         """
         import ctypes
 
-        slots = tracing_slots(os.path.dirname(self.torch.__file__))
+        slots = beside("facts", RECORDING).tracing_slots(os.path.dirname(self.torch.__file__))
         core = os.path.join(os.path.dirname(self.torch.__file__), "lib", "libc10.so")
         if slots is None:  # another torch: values may be those of a block that was here before
             return
@@ -286,31 +287,20 @@ class Recording:
 
     def run(self) -> dict[str, Any]:
         """What the snapshot says of the run, under a key of its own (docs/format.md)."""
-        cuda = self.torch.cuda
-        rank, world = os.environ.get("RANK"), os.environ.get("WORLD_SIZE")
-        if self.ranks is not None:
-            rank, world = map(str, self.ranks)
-        cards = [cuda.get_device_properties(i) for i in range(cuda.device_count())]
-        return {
-            "version": 1,
-            "recorder": "dryrun",
-            "torch": str(self.torch.__version__),
-            "cards": [{"name": one.name, "total_bytes": one.total_memory} for one in cards],
-            "visible": self.visible,
-            "rank": int(rank) if rank and rank.isdecimal() else None,
-            "world_size": int(world) if world and world.isdecimal() else None,
-        }
+        facts = beside("facts", RECORDING)
+        found: dict[str, Any] = facts.run_facts(self.torch, self.torch.cuda, self.ranks)
+        return {**found, "recorder": "dryrun", "visible": self.visible}
 
 
-def beside(name: str) -> Any:
+def beside(name: str, folder: str = HERE) -> Any:
     """A module that lies beside this one, which is in no package, and in no folder that is searched
     where the recording was begun late."""
     from importlib.util import module_from_spec, spec_from_file_location
 
-    spec = spec_from_file_location(name, os.path.join(HERE, f"{name}.py"))
+    spec = spec_from_file_location(name, os.path.join(folder, f"{name}.py"))
     if spec is None or spec.loader is None:
         raise ImportError(name)
-    module = sys.modules[name] = module_from_spec(spec)
+    module = sys.modules[f"memreplay_{name}"] = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
@@ -424,37 +414,6 @@ class Reads:
         # Installed for this Python, or for one whose packages this one has, too.
         library = file.startswith((*self.not_the_program, self.commands, "<frozen"))
         return not library and not INSTALLED.intersection(file.split(os.sep))
-
-
-def tracing_slots(torch: str) -> tuple[int, int, int] | None:
-    """Where in the table of PyInterpreterVTable the functions are that are told of blocks taken and
-    let go, and whether they are told the kind of device, too; None where this torch has none.
-
-    By the header that lies with each torch: places follow the order of declarations, of which a
-    destructor takes two (Itanium C++ ABI).
-    """
-    import re
-
-    header = os.path.join(torch, "include", "c10", "core", "impl", "PyInterpreter.h")
-    try:
-        with open(header, encoding="utf-8") as file:
-            text = file.read()
-    except OSError:
-        return None
-    text = re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.DOTALL)
-    body = re.search(r"struct C10_API PyInterpreterVTable \{(.*?)\n\};", text, re.DOTALL)
-    places: dict[str, tuple[int, str]] = {}
-    at = 0
-    for declared in re.findall(r"virtual\s+([^;{]*)", body[1] if body else ""):
-        name = re.search(r"(~?\w+)\s*\(", declared)
-        if name is None:
-            return None
-        places[name[1]] = at, declared
-        at += 2 if name[1].startswith("~") else 1
-    taken, let_go = (places.get(f"trace_gpu_memory_{one}allocation") for one in ("", "de"))
-    if taken is None or let_go is None:
-        return None
-    return taken[0], let_go[0], int("DeviceType" in taken[1])
 
 
 def raised() -> dict[str, Any] | None:

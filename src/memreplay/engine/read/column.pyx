@@ -137,6 +137,7 @@ cdef dict carried_fields():
         "stack": (<char*> &b.stack - at, b"I"),
         "end": (<char*> &b.end - at, b"I"),
         "block": (<char*> &b.block - at, b"I"),
+        "made": (<char*> &b.made - at, b"Q"),
     }
 
 

@@ -190,6 +190,7 @@ cdef struct Carried:
     uint32_t stack
     uint32_t end        # the event that freed it, or NONE32
     uint32_t block      # its row in blocks where the segments still hold it, or NONE32
+    uint64_t made       # the index in the trace of the event that allocated it, + 1; 0: none did
     uint8_t doubtful    # its stack is that of the free: the allocation's, perhaps
     uint8_t pending     # Pending
 

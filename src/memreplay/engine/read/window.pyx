@@ -75,6 +75,7 @@ cdef int carry(Window* w, const Event* e) noexcept nogil:
     b.stack = e.stack
     b.end = NONE32
     b.block = NONE32
+    b.made = w.index  # which is the next event's by now
     b.doubtful = False
     b.pending = PENDING_NO
     if slot.value != NONE32:
@@ -139,6 +140,7 @@ cdef int follow(Window* w, const Event* e) noexcept nogil:
     b.stack = e.stack
     b.end = NONE32
     b.block = NONE32
+    b.made = 0
     b.doubtful = True
     b.pending = PENDING_NO if slot.value & AFTER_REQUESTED else PENDING_UNLESS_SEEN
     return push_item(&w.late, &b)

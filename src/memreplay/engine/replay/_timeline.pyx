@@ -202,7 +202,8 @@ cdef class Replay:
         return column(out, out.buf.data, self.r.events, b"q")
 
     def carried(self, field: str) -> Column:
-        """One field of the carried blocks: address, size, stack, end (event), block (row)."""
+        """One field of the carried blocks: address, size, stack, end (event), block (row),
+        made (the index of its alloc in the whole trace, + 1; 0 for none)."""
         return field_column(self, &self.r.carried, self.r.carried.len, "carried", field)
 
 

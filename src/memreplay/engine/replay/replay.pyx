@@ -111,6 +111,7 @@ cdef int take_carried(Replay* r) noexcept nogil:
         if push_carried(r, carried[i].address, carried[i].size, carried[i].stack, NONE32,
                         False, carried[i].pending) != OK:
             return r.status.code
+        (<Carried*> r.carried.data)[r.carried.len - 1].made = carried[i].made
     return OK
 
 

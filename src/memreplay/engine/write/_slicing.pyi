@@ -5,6 +5,7 @@ from typing import final
 
 from memreplay._core import Tables
 from memreplay.engine.query._blockmap import BlockMap
+from memreplay.engine.read.column import Column
 from memreplay.engine.replay._measures import Blocks, Holding
 
 @final
@@ -39,6 +40,8 @@ class Excerpt:
     def events(self) -> int: ...
     @property
     def leading(self) -> int: ...
+    def kept(self) -> Column: ...
+    def leading_addresses(self) -> list[int]: ...
     @property
     def pending(self) -> tuple[int, int]: ...
     @property

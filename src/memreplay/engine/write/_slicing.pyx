@@ -14,6 +14,7 @@ from memreplay.engine.write cimport excerpt as _excerpt
 from memreplay.engine.write cimport pickling as _pickling
 from memreplay.engine.write cimport strip as _strip
 from memreplay.engine.read cimport tables as _tables
+from memreplay.engine.read.column cimport Column, column
 from memreplay.engine.base.growbuf cimport push_bytes, push_item, push_u32, push_u64
 from memreplay.engine.base.hashmap cimport spans_len
 from memreplay.engine.base.status cimport ERR_MEMORY, OK
@@ -109,6 +110,18 @@ cdef class Excerpt:
     def leading(self) -> int:
         """How many events are written before them for what was live then."""
         return self.x.leading.len
+
+    def kept(self) -> Column:
+        """u8 an event of the range: whether it is written."""
+        return column(self, self.x.keep.data, self.x.keep.len, b"B")
+
+    def leading_addresses(self) -> list:
+        """Of each event that is written before the range's own the address that it allocates; 0 for
+        one that does not."""
+        cdef const _excerpt.Leading* l = <const _excerpt.Leading*> self.x.leading.data
+        cdef size_t i
+        return [l[i].address if l[i].action == _tables.A_ALLOC else 0
+                for i in range(self.x.leading.len)]
 
     @property
     def pending(self) -> tuple:

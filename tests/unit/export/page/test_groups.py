@@ -136,6 +136,7 @@ def test_what_they_are_called() -> None:
         "directory",
         "module",
         "category",
+        "phase",
         "annotation",
         "compile_context",
         "stream",

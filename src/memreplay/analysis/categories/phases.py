@@ -1,0 +1,33 @@
+"""The phase of a training step that an allocation was made in, guessed from its stack.
+
+Where memreplay's recorder noted it nothing is guessed.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from memreplay.analysis.categories.rules import DEFAULT_RULES
+
+# What the rules of categories say of phases; those that are not here say nothing of it.
+_PHASES = {
+    "weights (cast)": "forward",
+    "weights or activations (cast)": "forward",
+    "optimizer state": "optimizer",
+    "activations": "forward",
+    "backward": "backward",
+    "KV cache": "forward",
+    "attention": "forward",
+    "data loading": "data",
+    "buffers": "start",
+    "parameters": "start",
+    "before the recording: parameters, optimizer state, buffers": "before the recording",
+}
+_RECOMPUTED = "recompute_fn"
+PHASE_RULES = tuple(
+    replace(
+        rule, name="recomputation" if _RECOMPUTED in (rule.frames or "") else _PHASES[rule.name]
+    )
+    for rule in DEFAULT_RULES
+    if rule.name in _PHASES
+)

@@ -1,0 +1,94 @@
+"""Groups by what memreplay's recorder noted of allocations: nothing is guessed."""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING, Literal
+
+from memreplay.analysis.categories.rules import UNKNOWN, Rule, RuleSet
+from memreplay.engine.query import _groups
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from memreplay.engine.query._groups import Keys
+    from memreplay.snapshot.replay import Replay
+    from memreplay.snapshot.snapshot import Snapshot
+
+NOTED = 1 << 8  # the name of the first noted category: below are those of rules
+PLACES = {"category": 0, "phase": 1, "module": 2}
+
+
+class Recording:
+    """What was noted of one snapshot's allocations, as groups."""
+
+    def __init__(self, snap: Snapshot, rules: RuleSet) -> None:
+        assert snap.recorded is not None
+        self.snap, self.recorded, self.own = snap, snap.recorded, rules.own
+        self.names: dict[str, Sequence[str]] = {
+            "category": self.recorded.categories,
+            "phase": self.recorded.phases,
+            "module": self.recorded.modules,
+        }
+
+    def name(self, by: Literal["category", "phase", "module"], number: int) -> str:
+        """What a group of `keys` is called."""
+        names = self.names[by]
+        return names[number] if number < len(names) else UNKNOWN
+
+    def keys(self, replay: Replay, by: Literal["category", "phase", "module"]) -> Keys:
+        """The groups by what was noted; what is not known has a number past the last."""
+        import numpy as np
+
+        place = PLACES[by]
+        numbers = np.append(self.recorded.kinds[:, place], np.uint32(len(self.names[by])))
+        of_events, of_carried = (
+            numbers[np.minimum(kinds, len(numbers) - 1)].astype("u4")
+            for kinds in (self.recorded.of_events(replay), self.recorded.of_carried(replay))
+        )
+        return _groups.row_keys(replay.native, of_events.data, of_carried.data)
+
+    def categories(
+        self, replay: Replay, dimensions: Callable[[Snapshot, tuple[Rule, ...]], Guesses]
+    ) -> Keys:
+        """The groups by category: by the rules that people have given, the first that holds; else
+        by what was noted."""
+        noted = self.keys(replay, "category")
+        names = array("Q", [NOTED + name for name in memoryview(noted.names()).tolist()])
+        noted = _groups.renamed(noted, names)
+        if not self.own:
+            return noted
+        by_rule = dimensions(self.snap, self.own).of_rules(replay.measure("requested"))
+        both = _groups.pair(by_rule, noted)
+        first = memoryview(by_rule.names()).tolist()
+        second = memoryview(noted.names()).tolist()
+        rules = RuleSet(self.own).alike()
+        known = {name: NOTED + i for i, name in enumerate(self.recorded.categories)}
+        of_rule = [known.get(self.own[rule].name, rule) for rule in rules]
+        return _groups.renamed(
+            both,
+            array(
+                "Q",
+                [
+                    of_rule[first[name >> 32]]
+                    if first[name >> 32] < len(rules)
+                    else second[name & 0xFFFFFFFF]
+                    for name in memoryview(both.names()).tolist()
+                ],
+            ),
+        )
+
+    def category(self, name: int) -> str:
+        """What a group of `categories` is called."""
+        return self.own[name].name if name < NOTED else self.name("category", name - NOTED)
+
+
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    from memreplay.snapshot.replay import Usage
+
+    class Guesses(Protocol):
+        """Groups by rules."""
+
+        def of_rules(self, usage: Usage) -> Keys: ...

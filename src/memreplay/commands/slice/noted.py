@@ -1,0 +1,73 @@
+"""What memreplay's recorder noted, of what goes into a slice."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from memreplay.engine.write._slicing import Excerpt
+    from memreplay.snapshot.recorded import Recorded
+    from memreplay.snapshot.snapshot import Snapshot
+
+
+def noted_of(snap: Snapshot, excerpts: list[Excerpt]) -> dict[str, object]:
+    """What lies under memreplay's key: of allocations and steps that of the slice alone."""
+    own = dict(snap.recorder)
+    noted = own.pop("allocations", None)
+    steps = own.pop("steps", None)
+    by_device = {excerpt.holding.replay.device: excerpt for excerpt in excerpts}
+    places = range(1 + max(by_device, default=-1))
+    if snap.recorded is not None and isinstance(noted, dict):
+        own["allocations"] = {**noted, **_allocations(snap, snap.recorded, by_device, places)}
+    if isinstance(steps, list):
+        own["steps"] = [
+            _steps(steps[device], by_device[device])
+            if device < len(steps) and device in by_device
+            else []
+            for device in places
+        ]
+    return own
+
+
+def _allocations(
+    snap: Snapshot, recorded: Recorded, by_device: dict[int, Excerpt], places: range
+) -> dict[str, object]:
+    import numpy as np
+
+    from memreplay.snapshot.recorded import packed
+
+    columns = [packed(np.empty(0, "<u4")) for _ in places]
+    addresses, kinds = [np.empty(0, "u8")], [np.empty(0, "u4")]
+    for device, excerpt in by_device.items():
+        replay = snap.replay(device)
+        carried = np.asarray(replay.carried("address"))
+        of_carried = recorded.of_carried(replay) + np.uint32(1)
+        known = dict(zip(carried.tolist(), of_carried.tolist(), strict=True))
+        leading = [known.get(address, 0) for address in excerpt.leading_addresses()]
+        kept = np.asarray(excerpt.kept()).astype(bool)
+        own = recorded.of_events(replay)[kept] + np.uint32(1)
+        if device in places:
+            columns[device] = packed(np.concatenate([np.array(leading, "<u4"), own.astype("<u4")]))
+        addresses.append(carried[of_carried > 0])
+        kinds.append(of_carried[of_carried > 0])
+    return {
+        "events": columns,
+        "before": {
+            "addresses": packed(np.concatenate(addresses).astype("<u8")),
+            "kinds": packed(np.concatenate(kinds).astype("<u4")),
+        },
+    }
+
+
+def _steps(steps: object, excerpt: Excerpt) -> list[int]:
+    """How many events there are at each, of those that are written."""
+    import numpy as np
+
+    replay = excerpt.holding.replay
+    kept = np.concatenate([[0], np.cumsum(np.asarray(excerpt.kept()))])
+    given: list[Any] = steps if isinstance(steps, list) else []
+    return [
+        excerpt.leading + int(kept[step - replay.base])
+        for step in given
+        if isinstance(step, int) and replay.base < step <= replay.base + replay.events
+    ]

@@ -1,0 +1,1 @@
+"""What a program allocates, noted while it runs."""

@@ -1,0 +1,12 @@
+"""What is done most often while a program is recorded: a module is called, a gradient is there."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+def begin(
+    theirs: Callable[..., Any] | None,
+    numbers_by_id: dict[int, int],
+    if_found: Callable[[Any, tuple[Any, ...], dict[str, Any]], int] | None,
+) -> None: ...
+def call(module: Any, *args: Any, **kwargs: Any) -> Any: ...
+def mark_gradients(parameters: list[Any], category: int, owners: Sequence[int]) -> list[Any]: ...

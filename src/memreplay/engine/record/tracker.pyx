@@ -1,0 +1,491 @@
+# What each allocation of a running program is.
+#
+# PyTorch tells of each block that its allocator hands out or takes back, in the thread that asked. What
+# that thread is at by then (a module, an optimizer, a node of autograd) is noted with the block;
+# what the block was for follows when it ends, or when somebody names it meanwhile.
+from cpython.pythread cimport (
+    PyThread_acquire_lock, PyThread_allocate_lock, PyThread_release_lock, PyThread_type_lock,
+    WAIT_LOCK,
+)
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.string cimport memset
+from memreplay.engine.base.growbuf cimport buf_free, buf_init, push_item
+from memreplay.engine.base.hashmap cimport Map64, Slot64, map64_at, map64_free, map64_get, map64_init
+from memreplay.engine.record.thread cimport DEEPEST, Thread, this_thread
+
+cdef extern from *:
+    """
+    #include <time.h>
+    static int64_t memreplay_now_us(void) {
+        struct timespec now;
+        timespec_get(&now, TIME_UTC);
+        return (int64_t) now.tv_sec * 1000000 + now.tv_nsec / 1000;
+    }
+    /* An object is returned by a place in memory that the caller gives, as a struct of this size is. */
+    struct memreplay_node { void *node, *shares, *not_used; };
+    static void *memreplay_ask_node(void *ask, int shared) {
+        struct memreplay_node got = ((struct memreplay_node (*)(void)) ask)();
+        if (got.node == NULL)
+            return NULL;
+        /* One who runs it has it, too: it is never the last share that is given back here. */
+        uint32_t *shares = (uint32_t *) ((char *) (shared ? got.shares : got.node) + 8);
+    #if defined(__GNUC__)
+        __atomic_fetch_sub(shares, 1, __ATOMIC_RELEASE);
+    #else
+        *shares -= 1;
+    #endif
+        return got.node;
+    }
+    """
+    int64_t now_us "memreplay_now_us" () noexcept nogil
+    void* ask_node "memreplay_ask_node" (void* ask, int shared) noexcept nogil
+
+cdef enum:
+    MOST_MADE = 1 << 20  # nodes of older modules are forgotten
+
+cdef Tracker one
+cdef PyThread_type_lock lock = NULL
+
+
+cdef Tracker* tracker() noexcept nogil:
+    return &one
+
+
+cdef void tracker_lock() noexcept nogil:
+    PyThread_acquire_lock(lock, WAIT_LOCK)
+
+
+cdef void tracker_unlock() noexcept nogil:
+    PyThread_release_lock(lock)
+
+
+cdef int tracker_begin(uint64_t seed, uint64_t keep) except -1:
+    # All that was noted is forgotten. -1 and MemoryError when memory is out.
+    global lock
+    if lock == NULL:
+        lock = PyThread_allocate_lock()
+        if lock == NULL:
+            raise MemoryError
+    cdef Torch torch = one.torch
+    tracker_end()
+    tracker_lock()
+    memset(&one, 0, sizeof(one))
+    one.torch = torch
+    one.keep = keep
+    one.last_task = -1
+    one.outside = PHASE_START
+    one.regions = 1
+    one.pause = 1
+    buf_init(&one.entries, sizeof(Entry))
+    buf_init(&one.origins, sizeof(Origin))
+    buf_init(&one.made, sizeof(Made))
+    if map64_init(&one.live, seed) < 0:
+        tracker_unlock()
+        raise MemoryError
+    one.on = True
+    tracker_unlock()
+    return 0
+
+
+cdef void tracker_end() noexcept nogil:
+    if lock == NULL:
+        return
+    tracker_lock()
+    one.on = False
+    buf_free(&one.entries)
+    buf_free(&one.origins)
+    buf_free(&one.made)
+    map64_free(&one.live)
+    tracker_unlock()
+
+
+cdef void tracker_torch(const Torch* torch) noexcept nogil:
+    one.torch = torch[0]
+
+
+# --- where a thread is ---------------------------------------------------------------------------
+
+cdef inline int task_now() noexcept nogil:
+    return one.torch.task() if one.torch.task != NULL else -1
+
+
+cdef inline uint64_t node_now() noexcept nogil:
+    # The autograd node that runs in this thread, as a number; 0: none, or not known.
+    if one.torch.node == NULL:
+        return 0
+    return <uint64_t> ask_node(one.torch.node, one.torch.shared)
+
+
+cdef uint32_t module_of_node(uint64_t node) noexcept nogil:
+    # The module that made it, by its number: nodes count up. 0: none, or not known.
+    cdef const char* at = <const char*> node
+    cdef uint64_t number = (<const uint64_t*> (at + one.torch.sequence_at))[0]
+    cdef const Made* made = <const Made*> one.made.data
+    cdef size_t low = 0, high = one.made.len, middle
+    while low < high:
+        middle = (low + high) >> 1
+        if made[middle].sequence <= number:
+            low = middle + 1
+        else:
+            high = middle
+    # Nodes that are never made in a module, as AccumulateGrad, have the highest number of all.
+    return made[low - 1].module if low and number != <uint64_t> -1 else 0
+
+
+cdef inline void pause(uint32_t phase) noexcept nogil:
+    # What is outside of all else is in this phase from now on.
+    if one.outside != phase:
+        one.outside = phase
+        one.regions += 1
+        one.pause = one.regions
+
+
+cdef inline int backward_now() noexcept nogil:
+    # The backward pass that this thread is in; notes one that is new.
+    cdef int task = task_now()
+    if task > one.last_task:
+        one.last_task = task
+        one.graphs += 1
+        pause(PHASE_OTHER)
+    return task
+
+
+cdef inline uint32_t module_now(const Thread* here) noexcept nogil:
+    if here.depth == 0:
+        return 0
+    return here.modules[(here.depth if here.depth < DEEPEST else DEEPEST) - 1]
+
+
+cdef inline void make_from_here(uint32_t module) noexcept nogil:
+    # Autograd nodes that come are of this module.
+    cdef Made made
+    if one.torch.sequence == NULL or one.torch.node == NULL:
+        return
+    made.sequence = one.torch.sequence()
+    made.module = module
+    if one.made.len:
+        # A thread of its own counts from 0, and no node is told from another's by its number.
+        if made.sequence < (<Made*> one.made.data)[one.made.len - 1].sequence:
+            one.made.len = 0
+        elif made.sequence == (<Made*> one.made.data)[one.made.len - 1].sequence:
+            one.made.len -= 1
+    if one.made.len >= MOST_MADE:
+        one.made.len = 0
+    push_item(&one.made, &made)
+
+
+cdef void tracker_enter(uint32_t module) noexcept nogil:
+    # This thread runs a module.
+    cdef Thread* here = this_thread()
+    cdef bint inside = task_now() >= 0
+    if here.depth < DEEPEST:
+        here.modules[here.depth] = module
+    here.depth += 1
+    tracker_lock()
+    if one.on:
+        if inside or here.recomputing:
+            if not here.recomputing:
+                one.regions += 1
+                here.region = one.regions
+            here.recomputing += 1
+        else:
+            make_from_here(module)
+            if here.depth == 1:
+                pause(PHASE_FORWARD)
+    tracker_unlock()
+
+
+cdef void tracker_leave(uint32_t module) noexcept nogil:
+    # It is done with it, and with all that ran inside of it and ended by an exception.
+    cdef Thread* here = this_thread()
+    cdef int32_t i = here.depth
+    while i > 0 and (i > DEEPEST or here.modules[i - 1] != module):
+        i -= 1
+    if i == 0:
+        return
+    tracker_lock()
+    if here.recomputing:
+        here.recomputing -= here.depth - i + 1
+        if here.recomputing < 0:
+            here.recomputing = 0
+    here.depth = i - 1
+    if one.on and not here.recomputing:
+        make_from_here(module_now(here))
+    tracker_unlock()
+
+
+cdef void tracker_recompute(bint begins) noexcept nogil:
+    # A checkpoint computes again.
+    cdef Thread* here = this_thread()
+    tracker_lock()
+    if begins:
+        if not here.recomputing:
+            one.regions += 1
+            here.region = one.regions
+        here.recomputing += 1
+    elif here.recomputing:
+        here.recomputing -= 1
+    tracker_unlock()
+
+
+cdef void tracker_optimize(bint begins) noexcept nogil:
+    # An optimizer steps.
+    cdef Thread* here = this_thread()
+    tracker_lock()
+    if begins:
+        if not here.optimizing:
+            one.regions += 1
+            here.region = one.regions
+        here.optimizing += 1
+    elif here.optimizing:
+        here.optimizing -= 1
+        if not here.optimizing and not here.recomputing and task_now() < 0:
+            pause(PHASE_DATA)
+    tracker_unlock()
+
+
+cdef uint32_t tracker_give(uint32_t category) noexcept nogil:
+    # All that this thread allocates from now on is this; CATEGORY_NONE: what it is. What was before.
+    cdef Thread* here = this_thread()
+    cdef uint32_t before = here.given
+    here.given = category
+    return before
+
+
+cdef int tracker_optimizing() noexcept nogil:
+    return this_thread().optimizing
+
+
+cdef int tracker_depth() noexcept nogil:
+    return this_thread().depth
+
+
+cdef uint32_t tracker_module() noexcept nogil:
+    return module_now(this_thread())
+
+
+cdef void tracker_step() noexcept nogil:
+    tracker_lock()
+    one.steps += 1
+    tracker_unlock()
+
+
+cdef void tracker_resume() noexcept nogil:
+    tracker_lock()
+    pause(PHASE_DATA)
+    tracker_unlock()
+
+
+cdef uint64_t tracker_count() noexcept nogil:
+    return one.count
+
+
+# --- allocations ---------------------------------------------------------------------------------
+
+cdef void tracker_alloc(uint64_t address) noexcept nogil:
+    # The allocator has handed out a block.
+    cdef Thread* here = this_thread()
+    cdef Origin o
+    cdef int task
+    cdef int64_t now
+    cdef uint32_t module
+    if not one.on or address == 0:
+        return
+    now = now_us()
+    memset(&o, 0, sizeof(o))
+    o.mark = here.given
+    module = module_now(here)
+    tracker_lock()
+    if not one.on:
+        tracker_unlock()
+        return
+    task = backward_now()
+    o.graphs = one.graphs
+    o.steps = one.steps
+    o.region = here.region
+    if here.optimizing:
+        o.phase = PHASE_OPTIMIZER
+    elif here.recomputing:
+        o.phase = PHASE_RECOMPUTATION
+    elif task >= 0:
+        o.phase = PHASE_BACKWARD
+        o.node = node_now()
+        # Between two nodes their gradients are added up: the last one's module does that.
+        if o.node and o.node != here.node:
+            here.node = o.node
+            here.node_module = module_of_node(o.node)
+        module = here.node_module
+    elif here.depth:
+        o.phase = PHASE_FORWARD
+    else:
+        o.phase = one.outside
+        o.region = one.pause
+    note(address, now, module, &o)
+    tracker_unlock()
+
+
+cdef uint32_t note(uint64_t address, int64_t born_us, uint32_t module, const Origin* o) noexcept nogil:
+    # The number of the new entry, + 1; 0 when memory is out.
+    cdef Slot64* slot = map64_at(&one.live, address, 0)
+    cdef Entry e
+    cdef Origin* room
+    one.count += 1
+    if slot == NULL or one.entries.len >= <size_t> 4294967294u:
+        one.dropped += 1
+        return 0
+    if slot.value:  # its end was not told
+        end(&(<Entry*> one.entries.data)[slot.value - 1])
+        slot.value = 0
+    e.address = address
+    e.born_us = born_us
+    e.died_at = 0
+    e.module = module
+    if not one.free:
+        if push_item(&one.origins, o) < 0:
+            one.dropped += 1
+            return 0
+        (<Origin*> one.origins.data)[one.origins.len - 1].owner = 0
+        one.free = <uint32_t> one.origins.len
+    e.what = one.free
+    if push_item(&one.entries, &e) < 0:
+        one.dropped += 1
+        return 0
+    room = &(<Origin*> one.origins.data)[one.free - 1]
+    one.free = room.owner
+    room[0] = o[0]
+    slot.value = <uint32_t> one.entries.len
+    return slot.value
+
+
+cdef inline void end(Entry* e) noexcept nogil:
+    cdef uint32_t at = e.what
+    cdef Origin* o = &(<Origin*> one.origins.data)[at - 1]
+    e.what = tracker_what(o, True)
+    if o.owner:
+        e.module = o.owner
+    e.died_at = one.count
+    o.owner = one.free
+    one.free = at
+
+
+cdef void tracker_free(uint64_t address) noexcept nogil:
+    # The program gives a block back.
+    cdef Slot64* slot
+    if not one.on or address == 0:
+        return
+    tracker_lock()
+    if one.on:
+        backward_now()
+        one.count += 1
+        slot = map64_at(&one.live, address, 0)
+        if slot != NULL and slot.value:
+            end(&(<Entry*> one.entries.data)[slot.value - 1])
+            slot.value = 0
+        if one.keep < one.count and one.entries.len > 65536 + 4 * one.keep:
+            forget()
+    tracker_unlock()
+
+
+cdef void forget() noexcept nogil:
+    # What ended so long ago that the recording has nothing of it any more makes room.
+    cdef Entry* e = <Entry*> one.entries.data
+    cdef size_t i, n = 0
+    cdef uint64_t before = one.count - one.keep
+    cdef Slot64* slot
+    for i in range(one.entries.len):
+        if e[i].died_at and e[i].died_at < before:
+            continue
+        if not e[i].died_at:
+            slot = map64_at(&one.live, e[i].address, 0)
+            if slot != NULL:
+                slot.value = <uint32_t> (n + 1)
+        e[n] = e[i]
+        n += 1
+    one.entries.len = n
+    # Addresses that are not used any more would fill the table.
+    if one.live.used > 4 * n + 65536:
+        renew()
+
+
+cdef void renew() noexcept nogil:
+    cdef Map64 fresh
+    cdef Entry* e = <Entry*> one.entries.data
+    cdef Slot64* slot
+    cdef size_t i
+    if map64_init(&fresh, one.live.seed) < 0:
+        return
+    for i in range(one.entries.len):
+        if not e[i].died_at:
+            slot = map64_at(&fresh, e[i].address, 0)
+            if slot == NULL:
+                map64_free(&fresh)
+                return
+            slot.value = <uint32_t> (i + 1)
+    map64_free(&one.live)
+    one.live = fresh
+
+
+cdef inline void told(uint32_t at, uint32_t category, uint32_t module) noexcept nogil:
+    cdef const Entry* e = &(<const Entry*> one.entries.data)[at - 1]
+    cdef Origin* o = &(<Origin*> one.origins.data)[e.what - 1]
+    if not o.mark or category < o.mark:
+        o.mark = category
+        o.owner = module
+    elif category == o.mark and not o.owner:
+        o.owner = module
+
+
+cdef bint tracker_mark_live(uint64_t address, uint32_t category, uint32_t module) noexcept nogil:
+    # The block at this address is a parameter, a gradient, …, of this module. Whether there is one.
+    cdef uint32_t at = 0
+    tracker_lock()
+    if one.on and address:
+        at = map64_get(&one.live, address, 0)
+        if at:
+            told(at, category, module)
+    tracker_unlock()
+    return at != 0
+
+
+cdef void tracker_mark(uint64_t address, uint32_t category, uint32_t module) noexcept nogil:
+    # The same; a block that is not known was there before the recording.
+    cdef uint32_t at
+    cdef Origin o
+    tracker_lock()
+    if one.on and address:
+        at = map64_get(&one.live, address, 0)
+        if at == 0:
+            memset(&o, 0, sizeof(o))
+            o.phase = PHASE_BEFORE
+            at = note(address, 0, 0, &o)
+        if at:
+            told(at, category, module)
+    tracker_unlock()
+
+
+cdef uint32_t tracker_what(const Origin* o, bint ended) noexcept nogil:
+    # Phase and category of what ends now in this thread, or is live at the end of the recording.
+    return (o.phase << 4) | category_of(o, ended)
+
+
+cdef uint32_t category_of(const Origin* o, bint ended) noexcept nogil:
+    cdef const Thread* here = this_thread()
+    if o.mark:
+        return o.mark
+    if o.phase == PHASE_OPTIMIZER:
+        return (CATEGORY_TEMPORARY if here.optimizing and o.region == here.region
+                else CATEGORY_STATE)
+    if o.phase == PHASE_RECOMPUTATION:
+        return (CATEGORY_TEMPORARY if ended and here.recomputing and o.region == here.region
+                else CATEGORY_ACTIVATION)
+    if o.phase == PHASE_BACKWARD:
+        # What ends in the node that has made it was never handed on.
+        return (CATEGORY_TEMPORARY if o.node and task_now() >= 0 and node_now() == o.node
+                else CATEGORY_DETAIL)
+    if o.phase == PHASE_FORWARD:
+        if one.steps > o.steps + 1:
+            return CATEGORY_OTHER
+        return CATEGORY_TEMPORARY if ended and one.graphs == o.graphs else CATEGORY_ACTIVATION
+    if ended and o.region == one.pause:
+        return CATEGORY_TEMPORARY
+    return CATEGORY_INPUT if o.phase == PHASE_DATA else CATEGORY_OTHER

@@ -1,0 +1,94 @@
+"""What FSDP2 and DDP allocate: copies of parameters that are whole again, and what they send.
+
+PyTorch has no hooks for it. Its own functions are wrapped while the recording runs, where a torch
+has them.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from memreplay.engine.record import _tracker
+from memreplay.engine.record._tracker import COMMUNICATION, UNSHARDED, UNSHARDED_GRADIENT, mark
+from memreplay.recording.tensors import Addresses
+
+# The package moved in PyTorch 2.6.
+FSDP = ("torch.distributed.fsdp._fully_shard", "torch.distributed._composable.fsdp")
+SENT = ("foreach_all_gather", "foreach_all_gather_copy_out", "foreach_reduce")
+WHOLE = ("init_all_gather_outputs", "alloc_all_gather_outputs", "init_unsharded_param")
+DDP = "torch.nn.parallel.distributed"
+
+
+class Distributed:
+    """Wraps them as soon as they are loaded."""
+
+    def __init__(self, addresses: Addresses) -> None:
+        self.addresses = addresses
+        self.wrapped: dict[tuple[str, str], tuple[Any, Any]] = {}
+
+    def look(self) -> None:
+        """Wraps what has been loaded since."""
+        for package in FSDP:
+            group = sys.modules.get(f"{package}._fsdp_param_group")
+            one = getattr(sys.modules.get(f"{package}._fsdp_param"), "FSDPParam", None)
+            for name in SENT:
+                self.wrap(group, name, giving(COMMUNICATION))
+            for name in WHOLE:
+                self.wrap(one, name, giving(UNSHARDED))
+            self.wrap(one, "init_unsharded_param", self.following)
+        ddp = getattr(sys.modules.get(DDP), "DistributedDataParallel", None)
+        for name in ("_ddp_init_helper", "_pre_forward"):
+            self.wrap(ddp, name, giving(COMMUNICATION))
+
+    def wrap(self, of: Any, name: str, how: Callable[[Any], Any]) -> None:
+        theirs = getattr(of, name, None)
+        key = getattr(of, "__qualname__", getattr(of, "__name__", "")), f"{name} {how.__qualname__}"
+        if theirs is None or key in self.wrapped:
+            return
+        made = functools.wraps(theirs)(how(theirs))
+        setattr(of, name, made)
+        self.wrapped[key] = of, theirs
+
+    def following(self, theirs: Any) -> Any:
+        """A parameter that is whole, made once: its gradients are, too."""
+
+        def made(one: Any, *args: Any, **kwargs: Any) -> Any:
+            result = theirs(one, *args, **kwargs)
+            parameter = getattr(one, "_unsharded_param", None)
+            if parameter is not None and parameter.requires_grad and parameter.is_leaf:
+                followed = parameter.__dict__.setdefault("_memreplay", [])
+                if not followed:
+                    followed.append(parameter.register_post_accumulate_grad_hook(self.accumulated))
+            return result
+
+        return made
+
+    def accumulated(self, parameter: Any) -> None:
+        if parameter.grad is not None:
+            for address in self.addresses.all(parameter.grad):
+                mark(address, UNSHARDED_GRADIENT, 0)
+
+    def remove(self) -> None:
+        """Everything as it was."""
+        for (_, name), (of, theirs) in reversed(self.wrapped.items()):
+            setattr(of, name.partition(" ")[0], theirs)
+        self.wrapped.clear()
+
+
+def giving(category: int) -> Callable[[Any], Any]:
+    """What is allocated in a function is of this category."""
+
+    def how(theirs: Any) -> Any:
+        def gives(*args: Any, **kwargs: Any) -> Any:
+            before = _tracker.give(category)
+            try:
+                return theirs(*args, **kwargs)
+            finally:
+                _tracker.give(before)
+
+        return gives
+
+    return how

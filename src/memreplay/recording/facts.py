@@ -1,0 +1,65 @@
+"""What has to be known of a PyTorch to record with it, and what a run says of itself.
+
+Only the standard library is needed: a dry run loads this file by its path, in any Python.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def tracing_slots(torch: str) -> tuple[int, int, int] | None:
+    """Where in the table of PyInterpreterVTable the functions are that are told of blocks taken and
+    let go, and whether they are told the kind of device, too; None where this torch has none.
+
+    By the header that lies with each torch: places follow the order of declarations, of which a
+    destructor takes two (Itanium C++ ABI).
+    """
+    text = header(torch, "c10", "core", "impl", "PyInterpreter.h")
+    body = re.search(r"struct C10_API PyInterpreterVTable \{(.*?)\n\};", text, re.DOTALL)
+    places: dict[str, tuple[int, str]] = {}
+    at = 0
+    for declared in re.findall(r"virtual\s+([^;{]*)", body[1] if body else ""):
+        name = re.search(r"(~?\w+)\s*\(", declared)
+        if name is None:
+            return None
+        places[name[1]] = at, declared
+        at += 2 if name[1].startswith("~") else 1
+    taken, let_go = (places.get(f"trace_gpu_memory_{one}allocation") for one in ("", "de"))
+    if taken is None or let_go is None:
+        return None
+    return taken[0], let_go[0], int("DeviceType" in taken[1])
+
+
+def header(torch: str, *parts: str) -> str:
+    """A header of this torch without its comments; empty where there is none."""
+    try:
+        with open(os.path.join(torch, "include", *parts), encoding="utf-8") as file:
+            text = file.read()
+    except OSError:
+        return ""
+    return re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.DOTALL)
+
+
+def run_facts(torch: Any, devices: Any, ranks: tuple[int, int] | None) -> dict[str, Any]:
+    """What a snapshot says of its run, under memreplay's key (docs/format.md). `devices` is
+    torch.cuda or torch.xpu; `ranks` this one's and how many, None where the environment has
+    them."""
+    rank, world = os.environ.get("RANK"), os.environ.get("WORLD_SIZE")
+    if ranks is not None:
+        rank, world = map(str, ranks)
+    cards = [devices.get_device_properties(i) for i in range(devices.device_count())]
+    return {
+        "version": 1,
+        "torch": str(torch.__version__),
+        "cards": [{"name": one.name, "total_bytes": one.total_memory} for one in cards],
+        "visible": os.environ.get("CUDA_VISIBLE_DEVICES"),
+        "rank": int(rank) if rank and rank.isdecimal() else None,
+        "world_size": int(world) if world and world.isdecimal() else None,
+    }

@@ -1,0 +1,97 @@
+"""A snapshot as PyTorch makes it, with memreplay's own data in it, written to a file."""
+
+from __future__ import annotations
+
+import base64
+import bisect
+import os
+import pickle
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+from memreplay.engine.record import _tracker
+from memreplay.errors import MemreplayError, UsageError
+from memreplay.io.packing import by_name, packed
+
+
+def noted(
+    traces: list[list[dict[str, Any]]],
+    sure: int,
+    modules: Sequence[str],
+    steps: Sequence[int],
+) -> dict[str, Any]:
+    """What was noted of the allocations of these traces, as it lies in a snapshot (docs/format.md).
+    `steps` are times in microseconds, in order; `sure` as `joined` has it."""
+    kinds, columns, addresses, of_addresses = _tracker.joined(traces, sure)
+    return {
+        "allocations": {
+            "categories": list(_tracker.CATEGORIES),
+            "phases": list(_tracker.PHASES),
+            "modules": list(modules),
+            "kinds": as_text(kinds),
+            "events": [as_text(column) for column in columns],
+            "before": {"addresses": as_text(addresses), "kinds": as_text(of_addresses)},
+        },
+        "steps": [boundaries(trace, steps) for trace in traces],
+    }
+
+
+def boundaries(trace: list[dict[str, Any]], steps: Sequence[int]) -> list[int]:
+    """How many events there had been at each of these times; a ring may have lost the first."""
+    times = [int(event.get("time_us", 0)) for event in trace] if steps else []
+    return [bisect.bisect_right(times, step) for step in steps if times and step >= times[0]]
+
+
+def as_text(data: bytes) -> str:
+    """Bytes as text that JSON can hold."""
+    return base64.b64encode(zlib.compress(data, 6)).decode()
+
+
+def free_name(path: str) -> str:
+    """This path, or one like it that nothing has: snap-1.pickle."""
+    if not os.path.lexists(path):
+        return path
+    count = 1
+    while os.path.lexists(beside(path, f"-{count}")):
+        count += 1
+    return beside(path, f"-{count}")
+
+
+def beside(path: str, more: str) -> str:
+    """The same name with more in it, before its endings: snap.oom.pickle.gz."""
+    folder, name = os.path.split(path)
+    first, dot, rest = name.partition(".")
+    for ending in (".pickle", ".pkl"):
+        at = name.lower().rfind(ending)
+        if at > 0:
+            first, dot, rest = name[:at], ".", name[at + 1 :]
+    return os.path.join(folder, f"{first}{more}{dot}{rest}")
+
+
+def checked(path: str) -> str:
+    """A path that a snapshot can be written to. Raises UsageError and MissingExtraError."""
+    form, packing = by_name(path)
+    if form == "json":
+        raise UsageError(f"{path}: PyTorch's form is a pickle; memreplay convert makes JSON of it")
+    with open(os.devnull, "wb") as out, packed(out, packing):
+        pass
+    folder = os.path.dirname(path)
+    if folder and not os.path.isdir(folder):
+        raise UsageError(f"{path}: there is no folder {folder}")
+    return path
+
+
+def write(path: str, snapshot: dict[str, Any]) -> int:
+    """Writes it whole or not at all; its size in bytes. Raises MemreplayError."""
+    part = f"{path}.{os.getpid()}.part"
+    try:
+        with open(part, "wb") as out, packed(out, by_name(path)[1]) as to:
+            pickle.dump(snapshot, to)
+        os.replace(part, path)
+        return os.path.getsize(path)
+    except OSError as error:
+        raise MemreplayError(f"{path}: {error.strerror}; the snapshot is lost") from None
+    finally:
+        if os.path.lexists(part):
+            os.unlink(part)
