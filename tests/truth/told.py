@@ -46,6 +46,7 @@ class Truth:
             "ooms": [],
             "leaks": None,
             "categories": [],
+            "beside": [],
         }
 
     def begin(self) -> None:
@@ -227,6 +228,11 @@ def no_leak() -> None:
 def categories(**sums: int) -> None:
     """Bytes of these categories, as the program's own tensors have them, now."""
     _truth.found["categories"].append((moment(kept=True), sums))
+
+
+def beside(name: str, at_rest: bool, sums: dict[str, int]) -> None:
+    """What something else says of memory, now."""
+    _truth.found["beside"].append((moment(kept=True), name, at_rest, sums))
 
 
 def nbytes(tensors: Any) -> int:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import sys
 import weakref
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 from memreplay.engine.record import _calls, _tracker
@@ -36,7 +39,9 @@ class Modules:
         self.roots: list[weakref.ref[Any]] = []
         self.handles: list[Any] = []
         self.hooks: dict[int, Any] = {}  # of parameters' gradients, by id
-        self.before: Callable[[], None] = lambda: None  # what is done before a first module runs
+        # What is done before a module runs by itself; the second is given a frame that runs.
+        self.before: Callable[[], None] = lambda: None
+        self.left_behind: Callable[[FrameType], None] = lambda _: None
 
     # --- hooks ------------------------------------------------------------------------------------
 
@@ -69,6 +74,8 @@ class Modules:
         """A module that runs first, or by itself."""
         if _tracker.depth() == 0:
             self.before()
+            if _tracker.optimizing():
+                self.left_behind(sys._getframe())
             self.mark_inputs((args, kwargs))
         if id(module) not in self.numbers:
             if _tracker.depth():
@@ -166,11 +173,23 @@ class Modules:
                 mark(address, GRADIENT, self.owner(parameter))
 
     def again(self) -> None:
-        """All that is known, where it is now."""
+        """All that there is, where it is now."""
+        self.look()
         for root in self.roots:
             module = root()
             if module is not None:
                 self.mark(module)
+
+    def look(self) -> None:
+        """Finds models that have not run, such as averages of others."""
+        kind = self.torch.nn.Module
+        found = [one for one in gc.get_objects() if issubclass(type(one), kind)]
+        new = [one for one in found if id(one) not in self.numbers and "_modules" in vars(one)]
+        inner = {id(one) for module in new for one in module._modules.values()}
+        for module in new:
+            if id(module) not in inner and id(module) not in self.numbers:
+                with contextlib.suppress(AttributeError):  # of one that is not whole yet
+                    self.root(module)
 
     def remove(self) -> None:
         """Hears of nothing more."""

@@ -235,7 +235,7 @@ cdef void tracker_optimize(bint begins) noexcept nogil:
     if begins:
         if not here.optimizing:
             one.regions += 1
-            here.region = one.regions
+            here.step = one.regions
         here.optimizing += 1
     elif here.optimizing:
         here.optimizing -= 1
@@ -254,6 +254,15 @@ cdef uint32_t tracker_give(uint32_t category) noexcept nogil:
 
 cdef int tracker_optimizing() noexcept nogil:
     return this_thread().optimizing
+
+
+cdef int tracker_evaluate(int steps) noexcept nogil:
+    # A step has the model evaluated, in this thread: it is in no step (0), or in all of them again. How
+    # many it was in.
+    cdef Thread* here = this_thread()
+    cdef int before = here.optimizing
+    here.optimizing = steps
+    return before
 
 
 cdef int tracker_depth() noexcept nogil:
@@ -305,6 +314,7 @@ cdef void tracker_alloc(uint64_t address) noexcept nogil:
     o.region = here.region
     if here.optimizing:
         o.phase = PHASE_OPTIMIZER
+        o.region = here.step
     elif here.recomputing:
         o.phase = PHASE_RECOMPUTATION
     elif task >= 0:
@@ -473,7 +483,7 @@ cdef uint32_t category_of(const Origin* o, bint ended) noexcept nogil:
     if o.mark:
         return o.mark
     if o.phase == PHASE_OPTIMIZER:
-        return (CATEGORY_TEMPORARY if here.optimizing and o.region == here.region
+        return (CATEGORY_TEMPORARY if here.optimizing and o.region == here.step
                 else CATEGORY_STATE)
     if o.phase == PHASE_RECOMPUTATION:
         return (CATEGORY_TEMPORARY if ended and here.recomputing and o.region == here.region
