@@ -10,6 +10,7 @@ from typing import Any
 
 import memreplay as mr
 from memreplay.analysis.groups.grouping import Grouper
+from tests.truth import beside
 from tests.truth.compare import Compared, Figure, places
 
 
@@ -19,6 +20,8 @@ def compare_recorded(snapshot: Path) -> Compared:
         truth = pickle.load(file)
     snap = mr.open(str(snapshot.with_suffix(".recorded.pickle")))
     figures = list(_figures(snap, truth))
+    if truth["beside"] or truth["timeline"]:
+        figures += beside.figures(snapshot.with_suffix(".recorded.pickle"), truth)
     return Compared(
         sum(one.truth == one.memreplay for one in figures),
         [one for one in figures if one.truth != one.memreplay],

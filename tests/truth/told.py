@@ -47,6 +47,7 @@ class Truth:
             "leaks": None,
             "categories": [],
             "beside": [],
+            "timeline": [],
         }
 
     def begin(self) -> None:
@@ -230,9 +231,14 @@ def categories(**sums: int) -> None:
     _truth.found["categories"].append((moment(kept=True), sums))
 
 
-def beside(name: str, at_rest: bool, sums: dict[str, int]) -> None:
-    """What something else says of memory, now."""
-    _truth.found["beside"].append((moment(kept=True), name, at_rest, sums))
+def beside(name: str, sums: dict[str, int] | None = None) -> None:
+    """What PyTorch's MemTracker says of memory, now; or that it begins."""
+    _truth.found["beside"].append((moment(kept=True), name, sums))
+
+
+def timeline(events: list[dict[str, Any]]) -> None:
+    """What PyTorch's profiler says of all that was allocated."""
+    _truth.found["timeline"] += events
 
 
 def nbytes(tensors: Any) -> int:

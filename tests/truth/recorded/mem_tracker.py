@@ -7,9 +7,7 @@ from torch import nn
 from torch.distributed._tools.mem_tracker import MemTracker
 from torch.utils.checkpoint import checkpoint
 
-from tests.truth import told
-
-from tests.truth import stock
+from tests.truth import stock, told
 
 CHECKPOINTED = "--ckpt" in sys.argv
 
@@ -22,38 +20,53 @@ class Mlp(nn.Module):
 
     def forward(self, x):
         for layer in self.layers:
-            x = checkpoint(self.one, layer, x, use_reentrant=False) if CHECKPOINTED else self.one(layer, x)
+            if CHECKPOINTED:
+                x = checkpoint(self.one, layer, x, use_reentrant=False)
+            else:
+                x = self.one(layer, x)
         return x
 
     def one(self, layer, x):
         return torch.relu(layer(x)) * self.mask
 
 
-def take(tracker, at_rest):
-    """What it says now."""
-    found = tracker.get_tracker_snapshot("current")
+class Doubling(torch.optim.Adam):
+    """Uses twice the gradients, which it makes for itself."""
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        twice = [p.grad * 2 for group in self.param_groups for p in group["params"]]
+        take()
+        super().step(closure)
+        del twice
+
+
+def take(kind="current"):
+    """What it says now, or of its peak."""
+    found = tracker.get_tracker_snapshot(kind)
     (sums,) = [of for device, of in found.items() if device.type == "cuda"]
-    told.beside("mem_tracker", at_rest, {getattr(k, "value", k): n for k, n in sums.items()})
+    told.beside(kind, {getattr(key, "value", key): n_bytes for key, n_bytes in sums.items()})
 
 
 with stock.recorded():
-    torch.ones(8, 8, device="cuda") @ torch.ones(8, 8, device="cuda")  # takes a workspace
     model = Mlp(500, 4).cuda()
-    optimizer = torch.optim.Adam(model.parameters(), foreach="--foreach" in sys.argv)
+    optimizer = Doubling(model.parameters(), foreach="--foreach" in sys.argv)
     tracker = MemTracker()
     data = torch.randn(100, 500).cuda()
     tracker.track_external(model, optimizer, data)
+    told.beside("begins")
     with tracker:
         for layer in model.layers:
-            layer.register_forward_hook(lambda *_: take(tracker, at_rest=False))
-            layer.register_full_backward_hook(lambda *_: take(tracker, at_rest=False))
+            layer.register_forward_hook(lambda *_: take())
+            layer.register_full_backward_hook(lambda *_: take())
         for _ in range(3):
             tracker.reset_mod_stats()
             loss = model(data).sum()
-            take(tracker, at_rest=True)
+            take()
             loss.backward()
-            take(tracker, at_rest=True)
+            take()
             optimizer.step()
-            take(tracker, at_rest=True)
+            take()
             optimizer.zero_grad()
-            take(tracker, at_rest=True)
+            take()
+        take("peak")
