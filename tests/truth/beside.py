@@ -35,12 +35,16 @@ def figures(snapshot: Path, truth: dict[str, Any]) -> Iterator[Figure]:
     moments = 0
     said: dict[int, Any] = {moment: (name, sums) for moment, name, sums in truth["beside"]}
     highest: int | None = None
-    for event, noted in zip(raw["device_traces"][0], noted_of(raw), strict=True):
+    events = raw["device_traces"][0]
+    for i, (event, noted) in enumerate(zip(events, noted_of(raw), strict=True)):
         if event["action"] == "alloc":
             assert noted is not None
             live[event["addr"]] = noted
             made.append(noted)
-            if highest is not None:
+            after = events[i + 1]
+            inside = after["action"] == "free_requested" and after["addr"] == event["addr"]
+            # MemTracker sees what operators return, and not what they take in between.
+            if highest is not None and not inside:
                 highest = max(highest, sum(one.bytes for one in live.values()))
         elif event["action"] == "free_requested":
             live.pop(event["addr"], None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import sys
 import weakref
 from collections.abc import Callable
@@ -173,18 +172,15 @@ class Modules:
                 mark(address, GRADIENT, self.owner(parameter))
 
     def again(self) -> None:
-        """All that there is, where it is now."""
-        self.look()
+        """All that is known, where it is now."""
         for root in self.roots:
             module = root()
             if module is not None:
                 self.mark(module)
 
-    def look(self) -> None:
-        """Finds models that have not run, such as averages of others."""
-        kind = self.torch.nn.Module
-        found = [one for one in gc.get_objects() if issubclass(type(one), kind)]
-        new = [one for one in found if id(one) not in self.numbers and "_modules" in vars(one)]
+    def look(self, living: list[Any]) -> None:
+        """Models that have not run, such as averages of others. `living`: all modules."""
+        new = [one for one in living if id(one) not in self.numbers and "_modules" in vars(one)]
         inner = {id(one) for module in new for one in module._modules.values()}
         for module in new:
             if id(module) not in inner and id(module) not in self.numbers:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import gc
 import importlib
 import sys
 import threading
@@ -15,6 +14,7 @@ from typing import Any
 from memreplay.engine.record import _calls, _tracker
 from memreplay.engine.record._tracker import GRADIENT, STATE, mark
 from memreplay.recording.modules import Modules
+from memreplay.recording.tensors import living
 
 SURE = 3  # steps after which an optimizer makes no more state, unless it has more parameters
 
@@ -100,8 +100,7 @@ class Optimizers:
         if known.parameters != len(parameters):
             known.parameters = len(parameters)
             self.parameters(optimizer)
-        owner = self.modules.owner
-        for one in _calls.mark_gradients(parameters, GRADIENT, [owner(p) for p in parameters]):
+        for one in _calls.mark_gradients(parameters, GRADIENT, self.modules.owners):
             self.modules.accumulated(one)
         self.modules.unhook(parameters)
 
@@ -141,10 +140,10 @@ class Optimizers:
                     self.modules.mark_parameter(parameter, 0)
 
     def again(self) -> None:
-        """All that there is, where it is now."""
-        kind = self.torch.optim.Optimizer
-        found = [one for one in gc.get_objects() if issubclass(type(one), kind)]
-        for optimizer in {id(one): one for one in (*self.known, *found)}.values():
+        """All that there is, where it is now; models are looked for at the same time."""
+        models, optimizers = living(self.torch.nn.Module, self.torch.optim.Optimizer)
+        self.modules.look(models)
+        for optimizer in optimizers:
             if hasattr(optimizer, "state") and hasattr(optimizer, "param_groups"):  # it is whole
                 self.parameters(optimizer)
                 self.mark(optimizer)

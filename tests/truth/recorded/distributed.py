@@ -30,13 +30,17 @@ with stock.recorded():
     optimizer = torch.optim.AdamW(trained.parameters())
 
     def take():
-        more = {"inputs": stock.held(data)}
+        more = {"inputs": stock.held(data), "temporary": 0, "autograd_detail": 0}
         if "--views" in sys.argv:
             # The buckets are the gradients, and stay when these are none of the parameters' any more.
             more["gradients"] = stock.held(model.parameters())
+            more["communication"] = 0
+        elif sys.argv[1] == "ddp":
+            more["communication"] = stock.held(model.parameters())
         if sys.argv[1] == "fsdp":
             whole = [p for p in model.parameters() if not hasattr(p, "_local_tensor")]
             more["unsharded_parameters"] = stock.held(whole)
+            more |= {"unsharded_gradients": 0, "communication": 0}
             stock.take(optimizers=optimizer, **more)
         else:
             stock.take(model, optimizers=optimizer, **more)

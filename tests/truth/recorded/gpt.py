@@ -54,5 +54,12 @@ with stock.recorded(**given):
         model,
         optimizer,
         3,
-        lambda data: stock.take(model, optimizers=optimizer, inputs=stock.held(data)),
+        # Between statements nothing is temporary.
+        lambda data: stock.take(
+            model,
+            optimizers=optimizer,
+            inputs=stock.held(data),
+            temporary=0,
+            autograd_detail=0,
+        ),
     )

@@ -121,7 +121,11 @@ cdef uint32_t module_of_node(uint64_t node) noexcept nogil:
     cdef const char* at = <const char*> node
     cdef uint64_t number = (<const uint64_t*> (at + one.torch.sequence_at))[0]
     cdef const Made* made = <const Made*> one.made.data
-    cdef size_t low = 0, high = one.made.len, middle
+    cdef size_t low = one.made.len, high = one.made.len, middle, back = 1
+    while low > 0 and made[low - 1].sequence > number:  # most are of the last step
+        high = low - 1
+        low = high - back if high > back else 0
+        back <<= 1
     while low < high:
         middle = (low + high) >> 1
         if made[middle].sequence <= number:
