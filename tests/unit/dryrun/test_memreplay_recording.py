@@ -6,6 +6,7 @@ import ctypes
 import importlib.util
 import json
 import os
+import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
