@@ -17,7 +17,9 @@ with stock.recorded():
     judges = torch.optim.RMSprop(judge.parameters())
 
     def take():
-        stock.take(maker, judge, optimizers=(makes, judges))
+        # What the judge is given, detached, is the maker's activation.
+        inputs = stock.held([real, noise])
+        stock.take(maker, judge, optimizers=(makes, judges), inputs=inputs)
 
     for _ in range(3):
         real = torch.randn(32, 512).cuda()

@@ -446,6 +446,8 @@ cdef void renew() noexcept nogil:
 cdef inline void told(uint32_t at, uint32_t category, uint32_t module) noexcept nogil:
     cdef const Entry* e = &(<const Entry*> one.entries.data)[at - 1]
     cdef Origin* o = &(<Origin*> one.origins.data)[e.what - 1]
+    if category == CATEGORY_INPUT and e.module:
+        return  # what a module has made is another's output first, even if it is detached
     if not o.mark or category < o.mark:
         o.mark = category
         o.owner = module
