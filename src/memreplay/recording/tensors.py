@@ -67,4 +67,6 @@ def living(*kinds: type) -> list[list[Any]]:
     # By their types: what an object says of its class by itself may do anything.
     types = set(map(type, objects))
     of_kinds = [{one for one in types if issubclass(one, kind)} for kind in kinds]
-    return [[one for one in objects if type(one) in of] for of in of_kinds]
+    wanted = frozenset().union(*of_kinds)
+    found = [one for one in objects if type(one) in wanted]
+    return [[one for one in found if type(one) in of] for of in of_kinds]
