@@ -1,8 +1,8 @@
-"""What each allocation of a running program is, slowly and obviously, and where PyTorch's traces have it.
+"""What each allocation of a running program is, slowly and obviously, and where traces have it.
 
-A program calls what the native tracker is called (engine/record/tracker.pyx): in threads that run
-modules, backward passes and optimizers. Of nodes of autograd a test says which module made them; the
-tracker has to find it out by their numbers.
+A program calls what the native tracker is called (engine/record/tracker.pyx), in threads that run
+modules, backward passes and optimizers. Of nodes of autograd a test says which module made them;
+the tracker has to find it out by their numbers.
 """
 
 from __future__ import annotations

@@ -43,7 +43,8 @@ class Parameter:
 
 def test_a_module_is_called_as_it_is_inside_of_its_number() -> None:
     world = World()
-    model, inner, numbers = Module(), Module(), {}
+    model, inner = Module(), Module()
+    numbers: dict[int, int] = {}
     asked: list[Any] = []
 
     def found(module: Any, args: Any, kwargs: Any) -> int:

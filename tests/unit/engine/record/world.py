@@ -61,9 +61,11 @@ class Autograd:
         return out
 
     def use(self) -> None:
-        at = [ctypes.cast(f, ctypes.c_void_p).value for f in (self._task, self._sequence)]
-        node = ctypes.cast(self._node, ctypes.c_void_p).value if NODES else 0
-        _tracker.use_torch(*at, node, self.shared, SEQUENCE_AT * 8)
+        task, sequence, node = (
+            ctypes.cast(function, ctypes.c_void_p).value or 0
+            for function in (self._task, self._sequence, self._node)
+        )
+        _tracker.use_torch(task, sequence, node if NODES else 0, self.shared, SEQUENCE_AT * 8)
 
     def make_node(self, place: int, module: int) -> None:
         """A new one at this place in memory, where another may have been."""
