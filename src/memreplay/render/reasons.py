@@ -139,6 +139,11 @@ REASONS: dict[str, Reason] = {
         " shows each pool",
         "",
     ),
+    "notes_disagree": Reason(
+        "what memreplay's recorder noted of the allocations is damaged or does not fit the events,"
+        " so categories, phases and modules are guessed",
+        "",
+    ),
     "no_requested_sizes": Reason(
         "blocks carry no requested sizes (an old PyTorch wrote them), so their rounded sizes are"
         " used instead",

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 import memreplay._core as _core
 from memreplay.analysis.categories.origins import ORIGINS, Origins
-from memreplay.analysis.categories.rules import DEFAULT_RULES, RuleSet
+from memreplay.analysis.categories.rules import DEFAULT_RULES, UNKNOWN, RuleSet
 from memreplay.analysis.code.late import Late
 from memreplay.analysis.code.operators import node_in, operator_in
 from memreplay.analysis.code.plumbing import LIBRARY, code_of, ranks
@@ -77,6 +77,14 @@ class Dimensions:
         """Whether rules ask for autocast's casts of weights where the stacks hide some of them."""
         origins = self._origins
         return origins is not None and origins.casts and origins.only_python
+
+    @property
+    def categories(self) -> tuple[str, ...]:
+        """The categories that there may be, besides what is unknown: people's own first."""
+        rules = self.rules.rules if self._recorded is None else self.rules.own
+        noted = () if self._recorded is None else self._recorded.recorded.categories
+        names = dict.fromkeys([*(rule.name for rule in rules), *filter(None, noted)])
+        return tuple(name for name in names if name != UNKNOWN)
 
     def keys(self, usage: Usage, by: Way) -> Keys:
         """The groups of a device's allocations, one way."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 EXACT_ALL_THE_SAME = {
     "no_allocations",
     "no_events",
+    "notes_disagree",
     "pending_frees",
     "recording_begun_late",
     "ring_overflow",
@@ -172,6 +173,8 @@ def _of_the_file(snap: Snapshot, replay: Replay) -> list[str]:
         reasons.append("no_segments")
     if overflowed(snap, replay.device):
         reasons.append("ring_overflow")
+    if snap.recorded_flaw:
+        reasons.append("notes_disagree")
     return reasons
 
 

@@ -34,7 +34,8 @@ COLUMNS = (
     "autograd detail",
     "unknown",
 )
-# Of the default rules. What is not here, and has none of the names above, is unknown.
+# Of the default rules and the recorder. What is not here, and has none of the names above, is
+# unknown.
 MAPPED = {
     "parameters": "parameter",
     "buffers": "parameter",
@@ -47,6 +48,12 @@ MAPPED = {
     "FSDP/DDP": "temporary",
     "NCCL": "temporary",
     "weights (cast)": "temporary",
+    # Of those that memreplay's recorder notes.
+    "unsharded parameters": "parameter",
+    "gradients": "gradient",
+    "unsharded gradients": "gradient",
+    "inputs": "input",
+    "communication": "temporary",
 }
 _UNCOUNTED = _core.ABSENT_ID - 1  # an end: let go of before the first event
 FIRST_US_LIMIT = 2**62 // US
@@ -76,7 +83,10 @@ def category_events(
     blocks = np.flatnonzero(np.asarray(native.carried_ends()) != _UNCOUNTED)
     numbers = [np.asarray(one) for one in keys.numbers(allocs.data, blocks.data)]
     column = np.array(
-        [column_of(dimensions.rules.name(name)) for name in memoryview(keys.names()).tolist()],
+        [
+            column_of(dimensions.label(usage, "category", name).text)
+            for name in memoryview(keys.names()).tolist()
+        ],
         dtype=np.uint8,
     )
     of_alloc, of_block = (column[one] for one in numbers)

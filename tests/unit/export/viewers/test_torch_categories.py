@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memreplay.analysis.categories.rules import DEFAULT_RULES, Rule
+from memreplay.engine.record._tracker import CATEGORIES
 from memreplay.errors import UsageError
 from memreplay.export.viewers.sampling import US, event_ns
 from memreplay.export.viewers.torch_categories import COLUMNS, MAPPED, category_events, column_of
@@ -54,7 +55,10 @@ def test_columns() -> None:
         "gradient",
         "temporary",
     }
-    assert set(MAPPED) <= {rule.name for rule in DEFAULT_RULES}
+    assert set(MAPPED) <= {rule.name for rule in DEFAULT_RULES} | set(CATEGORIES)
+    # Of what the recorder notes all but this has a column.
+    others = {name for name in CATEGORIES if COLUMNS[column_of(name)] == "unknown"}
+    assert others == {"", "other"}
     assert COLUMNS[column_of("Autograd Detail")] == "autograd detail"
     assert COLUMNS[column_of("compiled code")] == COLUMNS[column_of("my own")] == "unknown"
 
