@@ -60,6 +60,7 @@ class Recording:
             return noted
         by_rule = dimensions(self.snap, self.own).of_rules(replay.measure("requested"))
         both = _groups.pair(by_rule, noted)
+        both.meet()
         first = memoryview(by_rule.names()).tolist()
         second = memoryview(noted.names()).tolist()
         rules = RuleSet(self.own).alike()
