@@ -131,9 +131,8 @@ def _check_picture(output: str, fmt: str | None) -> None:
     raise UsageError(
         f"{output}: export writes no pictures"
         + (
-            "; memory-timeline is .timeline.json or .raw.json, or with --format a picture in a page,"
-            " .html. For a picture of the same: memreplay timeline FILE --by category --format png"
-            " -o OUT.png"
+            "; memory-timeline is .timeline.json or .raw.json, or a page with a picture, .html. For"
+            " a picture alone: memreplay timeline FILE --by category --format png -o OUT.png"
             if of_torch
             else "; memreplay timeline FILE --format png -o OUT.png draws one"
         )

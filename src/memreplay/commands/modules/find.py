@@ -41,6 +41,7 @@ NAMES = tuple(COLUMNS)
 COLUMN_OF = {name: at for at, names in enumerate(COLUMNS.values()) for name in names}
 OTHER = len(COLUMNS) - 1
 FORWARD, BACKWARD, NEITHER = range(3)
+NEVER = 0, None  # the most that a module held in a pass, and when
 PASSES = {"forward": FORWARD, "backward": BACKWARD, "recomputation": BACKWARD}
 NOT_RECORDED = (
     "nothing says which module each allocation is of: record with memreplay.record (memreplay help"
@@ -158,8 +159,10 @@ def device_modules(
             **{f"{name}_bytes": int(live[node, at]) for at, name in enumerate(NAMES)},
             total_bytes=int(live[node].sum()),
             own_bytes=int(own[node].sum()),
-            **_peak("forward", peaks.get((node, FORWARD))),
-            **_peak("backward", peaks.get((node, BACKWARD))),
+            peak_forward_bytes=peaks.get((node, FORWARD), NEVER)[0],
+            peak_forward_event=peaks.get((node, FORWARD), NEVER)[1],
+            peak_backward_bytes=peaks.get((node, BACKWARD), NEVER)[0],
+            peak_backward_event=peaks.get((node, BACKWARD), NEVER)[1],
         )
         for node in range(len(tree))
         if live[node].any() or (node, FORWARD) in peaks or (node, BACKWARD) in peaks
@@ -188,7 +191,7 @@ def device_modules(
     )
 
 
-def highest(usage: Usage, noted: Noted) -> dict[tuple[int, int], tuple[int, int]]:
+def highest(usage: Usage, noted: Noted) -> dict[tuple[int, int], tuple[int, int | None]]:
     """(bytes, event) by (node, pass): the most that was ever live of what was allocated in the
     node, and all below it, in that pass. Nodes of one depth have nothing in common: a pass over the
     events for each depth."""
@@ -197,7 +200,7 @@ def highest(usage: Usage, noted: Noted) -> dict[tuple[int, int], tuple[int, int]
     tree = noted.tree
     parents, depths = np.array(tree.parents), np.array(tree.depths)
     deepest = int(depths.max())
-    found: dict[tuple[int, int], tuple[int, int]] = {}
+    found: dict[tuple[int, int], tuple[int, int | None]] = {}
     at = noted.node
     for depth in range(deepest, 0, -1):
         at = np.where(depths[at] > depth, parents[at], at)
@@ -213,11 +216,6 @@ def highest(usage: Usage, noted: Noted) -> dict[tuple[int, int], tuple[int, int]
             if group >= 0:
                 found[divmod(group, 2)] = most, event
     return found
-
-
-def _peak(name: str, found: tuple[int, int] | None) -> dict[str, int | None]:
-    most, event = found or (0, None)
-    return {f"peak_{name}_bytes": most, f"peak_{name}_event": event}
 
 
 def _chosen(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from memreplay.commands.at.text import when_words
 from memreplay.commands.modules.result import DeviceModules, ModuleBytes, ModulesReport
 from memreplay.render.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
@@ -111,7 +113,8 @@ def _table(found: DeviceModules) -> Table:
     )
     titles = list(shown)
     spare = tuple(titles.index(title) for title in ("buffers", "other") if title in shown)
-    return Table((*titles, "module"), (*("right",) * len(titles), "left"), rows, spare)
+    aligns: list[Literal["left", "right"]] = ["right"] * len(titles)
+    return Table((*titles, "module"), (*aligns, "left"), rows, spare)
 
 
 def _sum(one: ModuleBytes, names: tuple[str, ...]) -> int:

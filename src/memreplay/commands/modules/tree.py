@@ -56,7 +56,7 @@ class ModuleTree:
 
     def summed(self, own: NDArray[np.int64]) -> NDArray[np.int64]:
         """Rows of numbers, one a node, each with those of all nodes below it."""
-        found = own.copy()
+        found: NDArray[np.int64] = own.copy()
         for node in range(len(self) - 1, NO_MODULE, -1):
             if self.parents[node] != TOP:
                 found[self.parents[node]] += found[node]

@@ -78,7 +78,7 @@ def test_the_format_of_a_name(name: str, fmt: str) -> None:
         (
             "mt.png",
             "memory-timeline",
-            "memory-timeline is .timeline.json or .raw.json, or with --form",
+            "memory-timeline is .timeline.json or .raw.json, or a page with",
         ),
         (
             "x.memory-timeline.png",

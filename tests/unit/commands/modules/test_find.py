@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import memreplay as mr
 from memreplay.commands.modules.find import COLUMNS, NOT_RECORDED, modules_report
-from memreplay.commands.modules.result import ModuleBytes
+from memreplay.commands.modules.result import ModuleBytes, ModulesSort
 from memreplay.errors import NothingToTellError, UsageError
 from memreplay.snapshot.model import Filters, When
 from tests import oracle_modules, views
@@ -65,7 +65,9 @@ def test_all_is_as_the_oracle_has_it(snapshot: Any, event: int) -> None:
 @given(noted_traces(max_devices=1), st.integers(0, 4), st.integers(0, 5), st.data())
 def test_cuts_leave_the_largest(snapshot: Any, depth: int, top: int, data: st.DataObject) -> None:
     snap = views.opened(snapshot)
-    sort = data.draw(st.sampled_from(("total", "activations", "peak-forward", "module")))
+    sort: ModulesSort = data.draw(
+        st.sampled_from(("total", "activations", "peak-forward", "module"))
+    )
     whole = modules_report(snap, depth=depth, sort=sort, top=0)
     cut = modules_report(snap, depth=depth, sort=sort, top=top)
     all_of_all = modules_report(snap, top=0).devices
