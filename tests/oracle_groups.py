@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from functools import cache, cached_property
 from typing import Any
 
+from memreplay.analysis.categories.phases import PHASE_RULES
 from memreplay.analysis.categories.rules import DEFAULT_RULES, Rule
 from memreplay.analysis.code.plumbing import file_rank, function_rank
 from memreplay.snapshot.model import Filters
@@ -90,6 +91,8 @@ class Groups:
             return self.size_class(one.size)
         if way == "category":
             return self.category(one)
+        if way == "phase":
+            return self.phase(one)
         if not one.frames:
             if one.alloc_index >= 0:
                 return NO_STACK
@@ -173,6 +176,12 @@ class Groups:
             return self._category(one, plain_origin(self.recorded, one))
         return self._category(one, self.origins[one.alloc_index])
 
+    def phase(self, one: Lifetime) -> str:
+        """Guessed as categories are."""
+        if one.alloc_index < 0:
+            return self._category(one, plain_origin(self.recorded, one), PHASE_RULES)
+        return self._category(one, self.origins[one.alloc_index], PHASE_RULES)
+
     def category_by_stack(self, one: Lifetime) -> str:
         """Where it comes from does not count."""
         return self._category(one, None)
@@ -182,8 +191,10 @@ class Groups:
         """By their events, of what was allocated in the recording."""
         return origins(self.snapshot, self.device, self.category_by_stack)
 
-    def _category(self, one: Lifetime, origin: str | None) -> str:
-        for rule in self.rules:
+    def _category(
+        self, one: Lifetime, origin: str | None, rules: Sequence[Rule] | None = None
+    ) -> str:
+        for rule in self.rules if rules is None else rules:
             if rule.frames is not None and not met(rule.frames, rule.where, one.frames):
                 continue
             asked = [

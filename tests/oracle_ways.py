@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import memreplay as mr
+from memreplay.analysis.categories.phases import PHASE_RULES
 from memreplay.analysis.categories.rules import DEFAULT_RULES, Rule
 from memreplay.analysis.code.plumbing import ranks
 from memreplay.analysis.groups.dimensions import BEFORE_RECORDING, NO_EVENTS, NO_STACK, OUTSIDE
@@ -58,7 +59,9 @@ class Named:
             return self._carried(way, row, carried) or f"(no {way})"
         frames = self._frames(row, carried)
         if way == "category":
-            return self._category(frames, row, carried)
+            return self._category(frames, row, carried, self.rules)
+        if way == "phase":
+            return self._category(frames, row, carried, PHASE_RULES)
         if not frames:
             if carried:
                 return BEFORE_RECORDING if self.snap.has_events else NO_EVENTS
@@ -125,7 +128,9 @@ class Named:
         one = oracle.Lifetime(-1 if carried else 0, None, 0, 0, frames)
         return plain_origin(self.recorded, one)
 
-    def _category(self, frames: oracle.Stack, row: int, carried: bool) -> str:
+    def _category(
+        self, frames: oracle.Stack, row: int, carried: bool, rules: Sequence[Rule]
+    ) -> str:
         """The first rule of which all holds."""
         own = (self._own(frames),) if frames else ()
         texts = {
@@ -134,7 +139,7 @@ class Named:
             "user_metadata": self._carried("user_metadata", row, carried),
             "origin": self._origin(frames, carried),
         }
-        for rule in self.rules:
+        for rule in rules:
             asked = own if rule.where == "own" else frames
             holds = rule.frames is None or any(
                 re.search(rule.frames, f"{file}:{function}") for function, file, _ in asked

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from memreplay.export.tables.making import table
     from memreplay.io.limits import Limits
     from memreplay.io.version import __version__
+    from memreplay.recording.recorder import Recorder as record  # noqa: N813
     from memreplay.snapshot.model import Filters, Frame, Lifetimes, LiveSet, Moment, PeakPoint, When
     from memreplay.snapshot.page_view import PageView
     from memreplay.snapshot.replay import Replay, Usage
@@ -91,6 +92,7 @@ _HOME = {
     "oom": "commands.oom.find:oom_report",
     "open": "snapshot.snapshot",
     "peak": "commands.peak.find:peak_report",
+    "record": "recording.recorder:Recorder",
     "report": "commands.report.find:overview",
     "segments": "commands.segments.find:segments_report",
     "steps": "commands.steps.find:steps_report",
@@ -138,6 +140,7 @@ __all__ = [
     "oom",
     "open",
     "peak",
+    "record",
     "report",
     "segments",
     "steps",

@@ -8,20 +8,14 @@ import platform
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterable
 from types import FrameType, TracebackType
 from typing import Any, Literal
 
-from memreplay.engine.record import _tracker
 from memreplay.errors import MemreplayError, UsageError
-from memreplay.recording.distributed import Distributed
 from memreplay.recording.facts import run_facts
-from memreplay.recording.listening import listen
-from memreplay.recording.modules import Modules
-from memreplay.recording.optimizers import Optimizers
-from memreplay.recording.tensors import Addresses
-from memreplay.recording.writing import beside, checked, free_name, noted, write
+from memreplay.recording.noting import Noting
+from memreplay.recording.writing import beside, checked, free_name, write
 
 DEVICES = ("cuda", "xpu")
 MOST_OOM = 3  # snapshots of a program that goes on after it was out of memory
@@ -31,7 +25,46 @@ _observing: list[str] = []  # kinds of devices: PyTorch keeps its observers of o
 
 
 class Recorder:
-    """One recording; made by `memreplay.record`."""
+    """Records what a program does to the memory of its CUDA or XPU devices.
+
+    ``with memreplay.record("snap.pickle", model=model, optimizer=optimizer): train()`` begins
+    PyTorch's own recording, and notes beside it what each allocation is for: its category
+    (parameters, gradients, optimizer state, activations, …), its module and its phase. The snapshot
+    is written where the block ends, by an exception too; if that is for want of memory, it is the
+    snapshot of that moment. It has all that PyTorch's has, and what was noted under a key of its
+    own (docs/format.md).
+
+    Parameters
+    ----------
+    path : str or path
+        The file to write: `.pickle` or `.pkl`, packed if it ends with `.gz`, `.zst`, `.xz` or
+        `.bz2`. `{rank}` stands for the rank of a distributed run; its files get `.rankN` where it
+        is missing.
+    model : torch.nn.Module or list of them, optional
+        Models that are there before the recording. Others are found when they run.
+    optimizer : torch.optim.Optimizer or list of them, optional
+        Likewise.
+    stacks : {"python", "all"}
+        Which frames PyTorch records; those of C++ name operators, and take long to look up.
+    max_entries : int, optional
+        Keep the last so many events alone; default: all.
+    every : int, optional
+        Write a snapshot after each so many steps, too: `snap.step-100.pickle`.
+    on_signal : bool
+        Write one when SIGUSR1 comes: `snap.signal.pickle`.
+    overwrite : bool
+        Write over a file that is there; else that is an error before anything runs.
+    quiet : bool
+        Do not say on stderr where snapshots are.
+    **history
+        Further arguments of this PyTorch's `_record_memory_history`, such as `skip_actions`.
+
+    Raises
+    ------
+    UsageError
+        For a path that cannot be written to, for arguments that this PyTorch does not know, and
+        where there is no device or no torch.
+    """
 
     def __init__(
         self,
@@ -53,10 +86,7 @@ class Recorder:
         self.models, self.given_optimizers = as_list(model), as_list(optimizer)
         self.stacks, self.max_entries, self.history = stacks, max_entries, history
         self.every, self.on_signal, self.overwrite, self.quiet = every, on_signal, overwrite, quiet
-        self.steps: list[int] = []  # when each ended, in microseconds
-        self.counts_itself = False
         self.ooms: list[str] = []
-        self.why_not = ""
         self.old_handler: Any = None
         if not overwrite and os.path.lexists(self.path):
             raise UsageError(f"{self.path} is there already; overwrite=True writes over it")
@@ -72,29 +102,19 @@ class Recorder:
             raise UsageError("memreplay.record needs PyTorch, and torch is not installed") from None
         self.torch = torch
         self.kind, self.devices = recordable(torch)
-        _tracker.begin(2**62 if self.max_entries is None else self.max_entries)
-        self.why_not = listen(torch)
-        addresses = Addresses(torch, self.kind)
-        self.modules = Modules(torch, addresses)
-        self.optimizers = Optimizers(torch, self.modules, self.stepped)
-        self.distributed = Distributed(addresses)
-        self.modules.before = self.distributed.look
+        self.noting = Noting(
+            torch,
+            self.kind,
+            keep=self.max_entries,
+            models=self.models,
+            optimizers=self.given_optimizers,
+        )
+        self.noting.after_step = self.stepped
         _active.append(self)
         try:
             self.begin_history()
-            if self.why_not:
-                self.say(f"categories are not recorded: {self.why_not}")
-            else:
-                self.modules.install()
-                self.optimizers.install()
-                self.distributed.look()
-                for model in self.models:
-                    self.modules.root(model)
-                if self.models:
-                    _tracker.resume()
-                for optimizer in self.given_optimizers:
-                    self.optimizers.parameters(optimizer)
-                    self.optimizers.mark(optimizer)
+            if self.noting.why_not:
+                self.say(f"categories are not recorded: {self.noting.why_not}")
             self.observe()
         except BaseException:
             self.stop()
@@ -152,11 +172,8 @@ class Recorder:
         if self.old_handler is not None:
             signal.signal(signal.SIGUSR1, self.old_handler)
             self.old_handler = None
-        self.modules.remove()
-        self.optimizers.remove()
-        self.distributed.remove()
+        self.noting.stop()
         self.devices.memory._record_memory_history(enabled=None)
-        _tracker.end()
 
     def observe(self) -> None:
         """Writes a snapshot when PyTorch is out of memory, and when SIGUSR1 comes."""
@@ -178,23 +195,15 @@ class Recorder:
     def step(self) -> None:
         """A step of the program ends here. Without it, it ends where the first optimizer has
         stepped."""
-        if not self.counts_itself:
-            self.counts_itself = True
-            self.steps.clear()
-        self.ended()
+        self.noting.step()
 
     def stepped(self) -> None:
-        if not self.counts_itself:
-            self.ended()
-
-    def ended(self) -> None:
-        self.steps.append(time.time_ns() // 1000)
-        _tracker.step()
-        if self.every is not None and len(self.steps) % self.every == 0:
-            self.dump(free_name(beside(self.path, f".step-{len(self.steps)}")))
+        steps = len(self.noting.steps)
+        if self.every is not None and steps % self.every == 0:
+            self.dump(free_name(beside(self.path, f".step-{steps}")))
 
     def signalled(self, _: int, __: FrameType | None) -> None:
-        self.dump(free_name(self.path if self.overwrite else beside(self.path, ".signal")))
+        self.dump(free_name(beside(self.path, ".signal")))
 
     def ran_out(self) -> None:
         """PyTorch is about to say that it is out of memory."""
@@ -211,27 +220,16 @@ class Recorder:
 
     def snapshot(self) -> dict[str, Any]:
         """The snapshot of this moment, as PyTorch's `_snapshot()` has it, and what was noted."""
-        if not self.why_not:
-            self.optimizers.again()
-            self.modules.again()
-        sure = _tracker.noted()
+        sure = self.noting.look()
         found: dict[str, Any] = self.devices.memory._snapshot()
-        found["memreplay"] = self.own(found["device_traces"], sure)
-        return found
-
-    def own(self, traces: list[list[dict[str, Any]]], sure: int) -> dict[str, Any]:
-        distributed = sys.modules.get("torch.distributed")
-        ranks = None
-        if distributed is not None and distributed.is_available() and distributed.is_initialized():
-            ranks = distributed.get_rank(), distributed.get_world_size()
-        known = {} if self.why_not else noted(traces, sure, self.modules.names, self.steps)
-        return {
-            **run_facts(self.torch, self.devices, ranks),
+        found["memreplay"] = {
+            **run_facts(self.torch, self.devices, ranks_of(self.torch)),
             "recorder": "record",
             "host": platform.node(),
             "python": platform.python_version(),
-            **known,
+            **self.noting.found(found["device_traces"], sure),
         }
+        return found
 
     def dump(self, path: str | os.PathLike[str]) -> None:
         """Writes a snapshot of this moment; the recording goes on."""
@@ -241,6 +239,14 @@ class Recorder:
     def say(self, words: str) -> None:
         if not self.quiet:
             sys.stderr.write(f"memreplay: {words}\n")
+
+
+def ranks_of(torch: Any) -> tuple[int, int] | None:
+    """This process' rank, and how many there are; None where torch.distributed does not know."""
+    distributed = torch.distributed
+    if not distributed.is_available() or not distributed.is_initialized():
+        return None
+    return distributed.get_rank(), distributed.get_world_size()
 
 
 def out_of_memory(*_: object) -> None:
@@ -268,9 +274,7 @@ def recordable(torch: Any) -> tuple[str, Any]:
             if not hasattr(module.memory, "_record_memory_history"):
                 raise UsageError(f"PyTorch {torch.__version__} cannot record the memory of {kind}")
             return kind, module
-    raise UsageError(
-        "no CUDA or XPU device here; memreplay dryrun records without one (memreplay help dryrun)"
-    )
+    raise UsageError("there is no CUDA or XPU device here; memreplay dryrun records without one")
 
 
 def arguments(record: Callable[..., Any], memory: Any) -> set[str]:

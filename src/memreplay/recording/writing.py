@@ -20,9 +20,11 @@ def noted(
     sure: int,
     modules: Sequence[str],
     steps: Sequence[int],
+    keep: int,
 ) -> dict[str, Any]:
     """What was noted of the allocations of these traces, as it lies in a snapshot (docs/format.md).
-    `steps` are times in microseconds, in order; `sure` as `joined` has it."""
+    `steps` are times in microseconds, in order; `sure` as `joined` has it; `keep` is how many
+    events PyTorch keeps."""
     kinds, columns, addresses, of_addresses = _tracker.joined(traces, sure)
     return {
         "allocations": {
@@ -33,14 +35,17 @@ def noted(
             "events": [as_text(column) for column in columns],
             "before": {"addresses": as_text(addresses), "kinds": as_text(of_addresses)},
         },
-        "steps": [boundaries(trace, steps) for trace in traces],
+        "steps": [boundaries(trace, steps, keep) for trace in traces],
     }
 
 
-def boundaries(trace: list[dict[str, Any]], steps: Sequence[int]) -> list[int]:
-    """How many events there had been at each of these times; a ring may have lost the first."""
+def boundaries(trace: list[dict[str, Any]], steps: Sequence[int], keep: int) -> list[int]:
+    """How many events there had been where each step ended; before these a 0, where the first step
+    began with the first event. Of those that ended before it a ring has lost some or all events."""
     times = [int(event.get("time_us", 0)) for event in trace] if steps else []
-    return [bisect.bisect_right(times, step) for step in steps if times and step >= times[0]]
+    found = [bisect.bisect_right(times, step) for step in steps] if times else []
+    lost = 0 in found or len(trace) >= keep
+    return found[found.count(0) :] if lost or not found else [0, *found]
 
 
 def as_text(data: bytes) -> str:

@@ -37,6 +37,8 @@ def _ends(step: StepAt) -> bool:
 
 
 def _by(step: StepAt) -> str:
+    if step.found == "recorder":
+        return "as recorded"
     if step.found == "optimizer":
         return f"ends with the optimizer's {step.by}()"
     return f"ends with {step.by}" if _ends(step) else step.by

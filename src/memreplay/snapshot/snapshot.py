@@ -203,6 +203,17 @@ class Snapshot:
         except FlawError as flaw:
             return None, str(flaw)
 
+    def recorded_steps(self, device: int) -> tuple[int, ...]:
+        """How many events of a device there had been where each step ended, as memreplay's recorder
+        noted it; before these a 0, where the first step began with the first event. Empty where
+        nobody noted steps."""
+        steps = self.recorder.get("steps")
+        found = steps[device] if isinstance(steps, list) and 0 <= device < len(steps) else None
+        if not isinstance(found, list) or not all(type(one) is int for one in found):
+            return ()
+        last = self.trace_events(device)
+        return tuple(one for one in sorted(found) if 0 <= one <= last)
+
     def card_bytes(self, device: int) -> int | None:
         """The memory of the card, where the recorder noted it; None where nobody did."""
         cards = self.recorder.get("cards")

@@ -64,6 +64,7 @@ DEVICE_PEAK = DevicePeak(
     live_count=1_200,
     annotation=None,
     step=None,
+    categories_source="guessed",
     categories=(),
     groups=(ATTENTION, AUTOGRAD, NO_STACK),
     groups_total=15,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from memreplay.recording.facts import tracing_slots
-from tests.unit.dryrun.test_memreplay_recording import HEADER
+from tests.unit.dryrun.fake_torch import HEADER
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Finds the steps of a training or inference loop: from annotations, else from the trace itself."""
+"""Finds the steps of a training or inference loop: noted, from annotations, or from the trace."""
 
 from __future__ import annotations
 
@@ -91,10 +91,14 @@ def find_steps(
 
 
 def known_steps(snap: Snapshot, replay: Replay) -> Found:
-    """The steps that annotations mark, or the optimizer's turns: without any guess, and in little
-    time. Where `find_steps` is asked for none, and there are these, they are what it finds."""
+    """The steps that were noted, that annotations mark, or the optimizer's turns: without any
+    guess, and in little time. Where `find_steps` is asked for none, and there are these, they are
+    what it finds."""
     if replay.events == 0:
         return Found(None, ())
+    noted = _noted(snap, replay)
+    if noted.source is not None:
+        return noted
     every = spans(snap, replay)
     lost = _lost(snap, replay) if every else None
     marked = Found(None, ())
@@ -114,6 +118,16 @@ def known_steps(snap: Snapshot, replay: Replay) -> Found:
         turns = zeroed if len(zeroed.pieces) > 1 else turns
     # Of two turns the first step begins with the trace: one that is marked says more.
     return turns if len(turns.pieces) > (1 if marked.source is None else 2) else marked
+
+
+def _noted(snap: Snapshot, replay: Replay) -> Found:
+    """The steps that memreplay's recorder noted the ends of."""
+    base, last = replay.first_event, replay.first_event + replay.events
+    cuts = [one for one in snap.recorded_steps(replay.device) if base <= one <= last]
+    pieces = tuple(Piece(a - base, b - base) for a, b in pairwise(cuts) if b > a)
+    if not pieces:
+        return Found(None, ())
+    return _together(StepSource("recorder", "", 1.0), pieces, MOST_STEPS)
 
 
 def _lost(snap: Snapshot, replay: Replay) -> bool | None:

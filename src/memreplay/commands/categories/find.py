@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memreplay.analysis.categories.rules import DEFAULT_RULES
+from memreplay.analysis.categories.rules import DEFAULT_RULES, UNKNOWN
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.moments.moments import resolve
 from memreplay.analysis.selecting.choice import chosen_usages
@@ -71,7 +71,10 @@ def device_categories(
 ) -> DeviceCategories:
     """The live set of one device after one event, by rules."""
     replay = usage.replay
-    of_rules, of_stacks = grouper.dimensions.of_rules(usage), grouper.keys(usage)
+    dimensions = grouper.dimensions
+    recorded = snap.recorded is not None
+    of_rules = dimensions.keys(usage, "category") if recorded else dimensions.of_rules(usage)
+    of_stacks = grouper.keys(usage)
     both = _groups.pair(of_rules, of_stacks)
     # A row a rule and stack, the largest first.
     found, _, whole, count = both.sums(usage.listed(event), usage.native, 0)
@@ -85,21 +88,24 @@ def device_categories(
         return grouper.group(usage, *row, whole)
 
     caught = []
-    for number, rule in enumerate(grouper.dimensions.rules.rules):
-        mine = rows.get(number, [])
+    unknown = rows.pop(_groups.NO_RULE, [])
+    for name, category, own in _categories(grouper, usage, list(rows)):
+        if recorded and category == UNKNOWN and not own:
+            unknown += rows[name]
+            continue
+        mine = rows.get(name, [])
         held = sum(row[1] for row in mine)
         caught.append(
             Caught(
-                rule=number + 1,
-                category=rule.name,
-                own=rule not in DEFAULT_RULES,
+                rule=name + 1 if own or not recorded else None,
+                category=category,
+                own=own,
                 bytes=held,
                 count=sum(row[2] for row in mine),
                 share=held / whole if whole else 0.0,
                 largest=group(mine[0]) if mine else None,
             )
         )
-    unknown = rows.get(_groups.NO_RULE, [])
     trust = (strict_verdict if strict else verdict)(snap, usage)
     return DeviceCategories(
         device=replay.device,
@@ -118,7 +124,23 @@ def device_categories(
         unknown_count=sum(row[2] for row in unknown),
         unknown=tuple(map(group, unknown[:top] if top else unknown)),
         unknown_total=len(unknown),
+        source="recorded" if recorded else "guessed",
         trusted=trust.trusted,
         reasons=trust.reasons,
-        notes=(HIDDEN_CASTS,) if grouper.dimensions.hides_casts else (),
+        notes=(HIDDEN_CASTS,) if dimensions.hides_casts and not recorded else (),
     )
+
+
+def _categories(grouper: Grouper, usage: Usage, there: list[int]) -> list[tuple[int, str, bool]]:
+    """(the number of a group, what it is called, whether the configuration has it): of each rule;
+    where categories were recorded of each of these that there is, after the rules of one's own."""
+    rules = grouper.dimensions.rules
+    if grouper.snap.recorded is None:
+        return [
+            (number, rule.name, rule not in DEFAULT_RULES)
+            for number, rule in enumerate(rules.rules)
+        ]
+    own = [(number, rule.name, True) for number, rule in enumerate(rules.own)]
+    noted = sorted(name for name in there if name >= len(own))
+    labels = [grouper.dimensions.label(usage, "category", name).text for name in noted]
+    return [*own, *((name, label, False) for name, label in zip(noted, labels, strict=True))]

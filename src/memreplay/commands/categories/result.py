@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from memreplay.snapshot.model import Exactness, Filters, Group, MeasureName, When
 from memreplay.snapshot.record import Record
 
@@ -9,8 +11,8 @@ from memreplay.snapshot.record import Record
 class Caught(Record, frozen=True, kw_only=True):
     """What one rule caught: each allocation is caught by the first rule that matches."""
 
-    rule: int
-    """The rule's number, from 1."""
+    rule: int | None
+    """The rule's number, from 1; null for a category that memreplay's recorder noted."""
     category: str
     """The category that it gives."""
     own: bool
@@ -47,8 +49,11 @@ class DeviceCategories(Record, frozen=True, kw_only=True):
     trace_events: int
     trusted: bool
     reasons: tuple[str, ...]
+    source: Literal["recorded", "guessed"]
+    """Whether memreplay's recorder noted the categories, or rules guess them."""
     rules: tuple[Caught, ...]
-    """All rules, in their order."""
+    """All rules, in their order; where categories were recorded the rules of the configuration, and
+    each category that there is."""
     unknown_bytes: int
     """What no rule caught."""
     unknown_count: int

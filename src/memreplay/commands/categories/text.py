@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from memreplay.commands.at.text import when_words
 from memreplay.commands.categories.result import CategoriesReport, Caught, DeviceCategories
 from memreplay.render.document import (
@@ -65,7 +67,11 @@ def _pairs(found: DeviceCategories, report: CategoriesReport) -> tuple[tuple[str
     rules = counted(len(found.rules), "rule")
     if own:
         rules += f", {count(own)} of them from the configuration"
-    pairs.append(("rules", rules))
+    if found.source == "recorded":
+        noted = "recorded: as memreplay noted them while the program ran"
+        pairs.append(("categories", f"{noted}, after {rules}" if own else noted))
+    else:
+        pairs.append(("categories", f"guessed by {rules}"))
     return tuple(pairs)
 
 
@@ -77,20 +83,24 @@ def _rules_table(found: DeviceCategories, report: CategoriesReport) -> Table:
     unknown = (*numbers, count(found.unknown_count), "-", "unknown", more)
     rows.append(Row(unknown, style="plain" if found.unknown_count else "dim"))
     titles = ("bytes", "share", "count", "rule", "category", "most of it allocated at")
+    if found.source == "recorded" and not any(one.own for one in found.rules):
+        rows = [replace(row, cells=(*row.cells[:3], *row.cells[4:])) for row in rows]
+        return Table((*titles[:3], *titles[4:]), (*("right",) * 3, "left", "left"), tuple(rows))
     return Table(titles, (*("right",) * 4, "left", "left"), tuple(rows))
 
 
 def _rule_row(one: Caught, report: CategoriesReport) -> Row:
     if one.largest is None:
-        return Row(("0 B", "0%", "0", count(one.rule), one.category, "(nothing)"), style="dim")
+        return Row(("0 B", "0%", "0", count(one.rule or 0), one.category, "(nothing)"), style="dim")
     row = group_row(one.largest, "stack", all_frames=report.all_frames)
-    numbers = (size(one.bytes), percent(one.share), count(one.count))
+    rule = "-" if one.rule is None else count(one.rule)
+    numbers = (size(one.bytes), percent(one.share), count(one.count), rule)
     below = row.below if report.all_frames else ()
     category, _, mostly = one.category.partition(": ")
     if mostly and not one.own and not one.largest.frames:
         # It has no stack, and its name says what it is.
-        return Row((*numbers, count(one.rule), category, f"({mostly})"), below, row.style)
-    return Row((*numbers, count(one.rule), one.category, row.cells[-1]), below, row.style)
+        return Row((*numbers, category, f"({mostly})"), below, row.style)
+    return Row((*numbers, one.category, row.cells[-1]), below, row.style)
 
 
 def _unknown_table(found: DeviceCategories, report: CategoriesReport) -> Table:
@@ -102,5 +112,6 @@ def _unknown_table(found: DeviceCategories, report: CategoriesReport) -> Table:
         part = percent(share(n_bytes, found.live_bytes))
         words = f"{counted(left, 'more stack')} (--top 0 shows all)"
         rows.append(Row((size(n_bytes), part, count(n), words), style="dim"))
-    titles = ("bytes", "share", "count", "unknown: no rule matches")
+    why = "nothing was noted" if found.source == "recorded" else "no rule matches"
+    titles = ("bytes", "share", "count", f"unknown: {why}")
     return Table(titles, ("right", "right", "right", "left"), tuple(rows))

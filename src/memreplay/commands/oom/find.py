@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 import memreplay._core as _core
 from memreplay.analysis.groups.grouping import Grouper
+from memreplay.analysis.groups.kinds import categories_at, categories_source
 from memreplay.analysis.groups.mapped import blockers_of, map_verdict
 from memreplay.analysis.selecting.choice import chosen_devices
 from memreplay.analysis.selecting.selection import Choices, Selection, selected
@@ -181,6 +182,8 @@ def _last_state(snap: Snapshot, replay: Replay, grouper: Grouper, top: int) -> L
         cached_bytes=sums["free"],
         largest_free_bytes=sums["largest"],
         live_count=count,
+        categories_source=categories_source(snap),
+        categories=categories_at(grouper, active, event),
         groups_total=total,
         rest_bytes=used - sum(group.bytes for group in groups),
         rest_count=count - sum(group.count for group in groups),
@@ -280,6 +283,8 @@ class _Telling:
                 limited=replay.rules.max_split_bytes >= 0,
             ),
             live_count=count,
+            categories_source=categories_source(self.grouper.snap),
+            categories=categories_at(self.grouper, self.active, event),
             groups_total=total,
             rest_bytes=used - sum(group.bytes for group in groups),
             rest_count=count - sum(group.count for group in groups),

@@ -6,6 +6,7 @@ from typing import Literal
 
 from msgspec import UNSET, UnsetType
 
+from memreplay.analysis.groups.kinds import CategoriesSource, CategoryBytes
 from memreplay.analysis.groups.records import Blocker, Kind
 from memreplay.snapshot.model import By, Coded, Exactness, Frame, Group, MeasureName, Part, Parted
 from memreplay.snapshot.record import Record
@@ -121,6 +122,10 @@ class Oom(Record, Parted, frozen=True, kw_only=True):
     """What would have helped, in the order in which one would try it."""
     live_count: int
     """How many blocks were active."""
+    categories_source: CategoriesSource
+    """Whether memreplay's recorder noted the categories, or rules guess them."""
+    categories: tuple[CategoryBytes, ...]
+    """The categories of what was active, the largest first."""
     groups_total: int
     rest_bytes: int
     rest_count: int
@@ -162,6 +167,10 @@ class LastState(Record, Parted, frozen=True, kw_only=True):
     """The largest free block."""
     live_count: int
     """How many blocks are active."""
+    categories_source: CategoriesSource
+    """Whether memreplay's recorder noted the categories, or rules guess them."""
+    categories: tuple[CategoryBytes, ...]
+    """The categories of what was active, the largest first."""
     groups_total: int
     rest_bytes: int
     rest_count: int

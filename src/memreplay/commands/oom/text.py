@@ -5,6 +5,7 @@ from __future__ import annotations
 from memreplay.commands.oom.result import Cause, DeviceOoms, LastState, Oom, OomReport, Remedy
 from memreplay.render.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
 from memreplay.render.holders import coded_row, holder_tables
+from memreplay.render.kinds import kinds_words
 from memreplay.render.mapped import NO_SEGMENTS, blockers_table, elapsed, part_words
 from memreplay.render.reasons import reason_notes
 from memreplay.render.units import count, counted, size, time_utc
@@ -108,7 +109,9 @@ def _end(end: LastState, device: DeviceOoms, report: OomReport) -> list[Block]:
         ("what failed", "not in the file: neither the request nor what the driver had free"),
         ("measure", f"blocks, {device.exactness}"),
     )
-    blocks: list[Block] = [Heading((words, *where)), Pairs(pairs)]
+    kinds = kinds_words(end.categories_source, end.categories, end.active_bytes)
+    more = (("kinds", kinds),) if kinds else ()
+    blocks: list[Block] = [Heading((words, *where)), Pairs((*pairs, *more))]
     if end.groups or end.rest_count:
         blocks += holder_tables(end, end.active_bytes, report.by, all_frames=report.all_frames)
     return [*blocks, *reason_notes(device.reasons, trusted=device.trusted)]
@@ -210,6 +213,9 @@ def _pairs(oom: Oom, device: DeviceOoms) -> tuple[tuple[str, str], ...]:
         pairs.append(("of active", ", ".join(words)))
     pairs.append(("the card", _card(oom, device)))
     pairs.append(("measure", f"blocks, {device.exactness}"))
+    kinds = kinds_words(oom.categories_source, oom.categories, oom.active_bytes)
+    if kinds:
+        pairs.append(("kinds", kinds))
     return tuple(pairs)
 
 

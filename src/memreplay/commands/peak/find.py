@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET, UnsetType
 
 from memreplay.analysis.groups.grouping import Grouper
+from memreplay.analysis.groups.kinds import categories_at, categories_source
 from memreplay.analysis.moments.annotations import open_at, spans
 from memreplay.analysis.selecting.choice import check_reserved, chosen_usages, fitting_by
 from memreplay.analysis.selecting.selection import Choices, Selection, selected
 from memreplay.analysis.steps.records import StepAt
 from memreplay.analysis.trust.trust import strict_verdict, verdict
-from memreplay.commands.peak.result import CategoryBytes, DevicePeak, PeakReport
+from memreplay.commands.peak.result import DevicePeak, PeakReport
 from memreplay.errors import UsageError
 
 if TYPE_CHECKING:
@@ -106,6 +107,7 @@ def device_peak(
         live_count=count,
         annotation=annotations[-1] if annotations else None,
         step=step,
+        categories_source=categories_source(snap),
         categories=() if reserved else categories_at(grouper, usage, point.event_index),
         trusted=trust.trusted,
         reasons=trust.reasons,
@@ -130,14 +132,3 @@ def where_in(snap: Snapshot, replay: Replay, event: int) -> tuple[tuple[str, ...
     from memreplay.analysis.steps.boundaries import known_steps, step_at  # late: few files have any
 
     return open_at(every, event), step_at(known_steps(snap, replay), replay, event)
-
-
-def categories_at(grouper: Grouper, usage: Usage, event: int) -> tuple[CategoryBytes, ...]:
-    """The categories of all that is held after an event, the largest first."""
-    dimensions = grouper.dimensions
-    keys = dimensions.keys(usage, "category")
-    found, *_ = keys.sums(usage.listed(event), usage.native, 0)
-    return tuple(
-        CategoryBytes(dimensions.label(usage, "category", name).text, n_bytes, count)
-        for name, _, n_bytes, count, _ in found
-    )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET, UnsetType
 
+from memreplay.analysis.groups.kinds import CategoriesSource, CategoryBytes
 from memreplay.analysis.steps.records import StepAt
 from memreplay.snapshot.model import (
     By,
@@ -21,17 +22,6 @@ from memreplay.snapshot.record import Record
 
 if TYPE_CHECKING:
     from memreplay.analysis.groups.tree import CallTree
-
-
-class CategoryBytes(Record, frozen=True):
-    """What a category held."""
-
-    category: str
-    """Its [name](categories.md)."""
-    bytes: int
-    """What it held."""
-    count: int
-    """In how many allocations."""
 
 
 class DevicePeak(Record, Parted, frozen=True, kw_only=True):
@@ -65,6 +55,8 @@ class DevicePeak(Record, Parted, frozen=True, kw_only=True):
     """The innermost annotation that is open at the peak."""
     step: StepAt | None
     """The step that the peak is in, if there are annotations."""
+    categories_source: CategoriesSource
+    """Whether memreplay's recorder noted the categories, or rules guess them."""
     categories: tuple[CategoryBytes, ...]
     """The categories of all that is held at the peak, the largest first; none for reserved
     bytes."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from msgspec import UNSET
 
-from memreplay.analysis.categories.rules import UNKNOWN
 from memreplay.commands.peak.result import DevicePeak, PeakReport
 from memreplay.render.document import (
     Block,
@@ -19,6 +18,7 @@ from memreplay.render.document import (
 from memreplay.render.filters import NOTHING_LEFT, filter_pairs
 from memreplay.render.headline import moment_phrases
 from memreplay.render.holders import holder_tables, share
+from memreplay.render.kinds import kinds_words
 from memreplay.render.reasons import reason_notes
 from memreplay.render.units import (
     count,
@@ -29,8 +29,6 @@ from memreplay.render.units import (
     size,
 )
 from memreplay.render.where import where_words
-
-_MOST_CATEGORIES = 4
 
 
 def peak_document(report: PeakReport) -> Document:
@@ -131,17 +129,7 @@ def _pairs(peak: DevicePeak, report: PeakReport) -> tuple[tuple[str, str], ...]:
     where = where_words(peak.step, peak.annotations[-1:])
     if where:
         pairs.append(("where", where))
-    if any(one.category != UNKNOWN for one in peak.categories) and report.by != "category":
-        pairs.append(("kinds", _categories(peak)))
+    kinds = kinds_words(peak.categories_source, peak.categories, peak.peak_bytes)
+    if kinds and report.by != "category":
+        pairs.append(("kinds", kinds))
     return tuple(pairs)
-
-
-def _categories(peak: DevicePeak) -> str:
-    """`activations 3.9 GiB (75.9%), …`: the largest categories."""
-    shown = peak.categories[:_MOST_CATEGORIES]
-    words = [
-        f"{one.category} {size(one.bytes)} ({percent(share(one.bytes, peak.peak_bytes))})"
-        for one in shown
-    ]
-    more = len(peak.categories) - len(shown)
-    return ", ".join(words) + (f", {count(more)} more (--by category)" if more else "")

@@ -69,5 +69,5 @@ def _steps(steps: object, excerpt: Excerpt) -> list[int]:
     return [
         excerpt.leading + int(kept[step - replay.base])
         for step in given
-        if isinstance(step, int) and replay.base < step <= replay.base + replay.events
+        if isinstance(step, int) and replay.base <= step <= replay.base + replay.events
     ]

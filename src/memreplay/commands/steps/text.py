@@ -54,6 +54,8 @@ def source_words(source: StepSource) -> str:
     if source.kind == "annotation":
         between = ", from the end of one to the end of the next"
         return f"annotation {source.name}" + (between if source.name == "Optimizer.step" else "")
+    if source.kind == "recorder":
+        return "as memreplay recorded them"
     if source.kind == "optimizer":
         return f"by the stacks of the optimizer's {source.name}(): each ends with it"
     if source.kind == "given":

@@ -21,8 +21,7 @@ TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from types import FrameType
-    from typing import Any, NoReturn
+    from typing import Any
 
 FUNCTIONS = 4096  # of gpu/unanswered.c
 # c10::impl::GPUTrace::set_trace(const PyInterpreter*)
@@ -30,6 +29,7 @@ SET_TRACE = "_ZN3c104impl8GPUTrace9set_traceEPKNS0_13PyInterpreterE"
 INSTALLED = {"site-packages", "dist-packages"}  # folders of libraries
 HERE = os.path.dirname(os.path.abspath(__file__))
 RECORDING = os.path.join(os.path.dirname(os.path.dirname(HERE)), "recording")
+PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))  # where memreplay lies
 TOLD = {name: text for name, text in os.environ.items() if name.startswith("MEMREPLAY_DRYRUN")}
 # Counters of torch.cuda.memory_stats() that a program may set back, by the C function that does it.
 PEAKS = "_cuda_resetPeakMemoryStats", ".peak"
@@ -50,6 +50,7 @@ class Recording:
         self.dumped: list[str] = []  # by the program
         self.of = 0  # the process that it is of
         self.reads: Reads | None = None
+        self.noting: Any = None
 
     def prepare(self) -> None:
         """Record as soon as torch has initialized CUDA, if it does."""
@@ -160,6 +161,7 @@ class Recording:
         self.visible = os.environ.get("CUDA_VISIBLE_DEVICES")
         self.keep_counters()
         if self.own:
+            self.note()
             try:
                 begin(
                     stacks=TOLD.get("MEMREPLAY_DRYRUN_STACKS", "python"),
@@ -173,7 +175,7 @@ class Recording:
         if card:
             self.tell_of_blocks(card)
             self.reads = Reads(card, os.path.dirname(self.torch.__file__))
-        self.write_at_the_end()
+        beside("ending", RECORDING).at_the_end(self.write)
 
     def tell_of_blocks(self, card: str) -> None:
         """Let the card know which blocks are let go: what was in them is in them no more.
@@ -194,48 +196,19 @@ class Recording:
         made.restype, begin.argtypes, begin.restype = ctypes.c_void_p, (ctypes.c_void_p,), None
         begin(made(*slots))
 
-    def write_at_the_end(self) -> None:
-        """However the process ends, but for SIGKILL and a crash."""
-        import atexit
-        import contextlib
-        import signal
-        from multiprocessing import util
+    def note(self) -> None:
+        """Note what each allocation is for, where this Python can load memreplay's recorder: it
+        need not be installed here, and is compiled for one Python."""
+        sys.path.append(PACKAGE)
+        try:
+            from memreplay.recording.noting import Noting
 
-        atexit.register(self.write)
-        # The processes of multiprocessing end without atexit.
-        util.Finalize(None, self.write, exitpriority=100)
-        end = os._exit
-
-        def ended(status: int) -> NoReturn:
-            """A program that ends at once, without what Python does then."""
-            try:
-                self.write()
-            finally:
-                end(status)
-
-        os._exit = ended
-        if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-            # Only the main thread may; elsewhere the process ends as ever.
-            with contextlib.suppress(ValueError):
-                signal.signal(signal.SIGTERM, self.terminated)
-                os.register_at_fork(after_in_child=self.forked)
-
-    def forked(self) -> None:
-        """A child ends by SIGTERM as ever: Python's own handler may come too late for one that is
-        about to wait for a lock, and pools end their workers so."""
-        import contextlib
-        import signal
-
-        if signal.getsignal(signal.SIGTERM) == self.terminated:
-            with contextlib.suppress(ValueError):
-                signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-    def terminated(self, number: int, _: FrameType | None) -> None:
-        import signal
-
-        self.write()
-        signal.signal(number, signal.SIG_DFL)
-        os.kill(os.getpid(), number)
+            keep = TOLD.get("MEMREPLAY_DRYRUN_ENTRIES")
+            self.noting = Noting(self.torch, "cuda", keep=int(keep) if keep else None)
+        except Exception:
+            self.noting = None
+        finally:
+            sys.path.remove(PACKAGE)
 
     def write(self) -> None:
         """The snapshot, then what is known besides: the one without the other is not whole."""
@@ -275,9 +248,13 @@ class Recording:
         import pickle
 
         try:
+            sure = self.noting.look() if self.noting is not None else 0
             snapshot = self.torch.cuda.memory._snapshot()
             if isinstance(snapshot, dict):  # a list in versions before 2.0
-                snapshot["memreplay"] = run
+                noted = {}
+                if self.noting is not None:
+                    noted = self.noting.found(snapshot["device_traces"], sure)
+                snapshot["memreplay"] = {**run, **noted}
             with open(path, "wb") as file:
                 pickle.dump(snapshot, file)
         except (OSError, RuntimeError, ValueError) as error:

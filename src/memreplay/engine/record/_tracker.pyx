@@ -193,6 +193,11 @@ def resume() -> None:
     _tracker.tracker_resume()
 
 
+def now_us() -> int:
+    """The time, as allocations are noted with it."""
+    return _tracker.tracker_now_us()
+
+
 def count() -> int:
     """Allocations and frees so far."""
     return _tracker.tracker_count()

@@ -99,6 +99,7 @@ cdef int tracker_depth() noexcept nogil
 cdef uint32_t tracker_module() noexcept nogil
 cdef void tracker_step() noexcept nogil
 cdef void tracker_resume() noexcept nogil
+cdef int64_t tracker_now_us() noexcept nogil
 cdef uint64_t tracker_count() noexcept nogil
 cdef void tracker_lock() noexcept nogil
 cdef void tracker_unlock() noexcept nogil

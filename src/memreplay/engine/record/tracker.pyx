@@ -276,6 +276,10 @@ cdef void tracker_resume() noexcept nogil:
     tracker_unlock()
 
 
+cdef int64_t tracker_now_us() noexcept nogil:
+    return now_us()
+
+
 cdef uint64_t tracker_count() noexcept nogil:
     return one.count
 

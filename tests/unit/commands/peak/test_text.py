@@ -8,9 +8,10 @@ import pytest
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from memreplay.analysis.groups.kinds import CategoryBytes
 from memreplay.analysis.groups.tree import Call, CallTree
 from memreplay.analysis.steps.records import StepAt
-from memreplay.commands.peak.result import CategoryBytes, PeakReport
+from memreplay.commands.peak.result import PeakReport
 from memreplay.commands.peak.text import peak_document
 from memreplay.render.document import Table
 from memreplay.render.plain import render_plain
@@ -403,7 +404,7 @@ def test_where_it_was_and_what_it_holds() -> None:
     unknown = CategoryBytes(category="unknown", bytes=10 * GIB, count=5)
     assert pairs_of(categories=(unknown,)) == []
     some = [CategoryBytes(category=name, bytes=2 * GIB, count=1) for name in "abcdef"]
-    words = "kinds         a 2.0 GiB (20.0%), unknown 10.0 GiB (100.0%)"
+    words = "kinds         guessed: a 2.0 GiB (20.0%), unknown 10.0 GiB (100.0%)"
     assert pairs_of(categories=(some[0], unknown)) == [words]
     (line,) = pairs_of(categories=tuple(some))
     assert line.endswith("d 2.0 GiB (20.0%), 2 more (--by category)")

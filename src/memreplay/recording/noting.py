@@ -1,0 +1,110 @@
+"""What each allocation is for, noted while a program runs: all that listens, begun and ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from memreplay.engine.record import _tracker
+from memreplay.recording.distributed import Distributed
+from memreplay.recording.listening import listen
+from memreplay.recording.modules import Modules
+from memreplay.recording.optimizers import Optimizers
+from memreplay.recording.tensors import Addresses
+from memreplay.recording.writing import noted
+
+_active: list[Noting] = []  # one at most: there is one tracker in a process
+
+
+class Noting:
+    """Notes from when it is made until `stop`.
+
+    Parameters
+    ----------
+    torch : module
+        PyTorch.
+    kind : str
+        The kind of device: "cuda" or "xpu".
+    keep : int, optional
+        How many events PyTorch keeps: what ended before these is forgotten.
+    models, optimizers : iterable
+        Those that are there already; others are found when they run.
+    """
+
+    def __init__(
+        self,
+        torch: Any,
+        kind: str,
+        *,
+        keep: int | None = None,
+        models: Iterable[Any] = (),
+        optimizers: Iterable[Any] = (),
+    ) -> None:
+        for other in tuple(_active):  # a dry run notes, until the program does so by itself
+            other.stop()
+        self.steps: list[int] = []
+        """When each step ended, in microseconds."""
+        self.counts_itself = False
+        self.after_step: Callable[[], None] = lambda: None
+        self.keep = 2**62 if keep is None else keep
+        _tracker.begin(self.keep)
+        self.why_not = listen(torch)
+        """Why nothing can be noted, in words; empty where it is."""
+        addresses = Addresses(torch, kind)
+        self.modules = Modules(torch, addresses)
+        self.optimizers = Optimizers(torch, self.modules, self.stepped)
+        self.distributed = Distributed(addresses)
+        self.modules.before = self.distributed.look
+        if self.why_not:
+            return
+        _active.append(self)
+        self.modules.install()
+        self.optimizers.install()
+        self.distributed.look()
+        for model in models:
+            self.modules.root(model)
+        if self.modules.roots:
+            _tracker.resume()  # the program is past its start
+        for optimizer in optimizers:
+            self.optimizers.parameters(optimizer)
+            self.optimizers.mark(optimizer)
+
+    def step(self) -> None:
+        """A step of the program ends here. Without it, it ends where the first optimizer has
+        stepped."""
+        if not self.counts_itself:
+            self.counts_itself = True
+            self.steps.clear()
+        self.ended()
+
+    def stepped(self) -> None:
+        if not self.counts_itself:
+            self.ended()
+
+    def ended(self) -> None:
+        self.steps.append(_tracker.now_us())
+        _tracker.step()
+        self.after_step()
+
+    def look(self) -> int:
+        """Looks at all that is known once more, before PyTorch's traces are taken; how many
+        allocations are sure to be in them, or older."""
+        if not self.why_not:
+            self.optimizers.again()
+            self.modules.again()
+        return _tracker.noted()
+
+    def found(self, traces: list[list[dict[str, Any]]], sure: int) -> dict[str, Any]:
+        """What was noted of these traces; `sure` as `look` has it. Empty where nothing was."""
+        if self.why_not or (self not in _active):
+            return {}
+        return noted(traces, sure, self.modules.names, self.steps, self.keep)
+
+    def stop(self) -> None:
+        """Notes no more, and leaves PyTorch as it was."""
+        if self in _active:
+            _active.remove(self)
+        self.modules.remove()
+        self.optimizers.remove()
+        self.distributed.remove()
+        _tracker.end()
