@@ -69,6 +69,8 @@ def modules_report(
         raise UsageError("reserved memory consists of segments, which are of no module")
     if depth < 0:
         raise UsageError(f"depth counts from 1, or is 0 for all; there is no {depth}")
+    if selection.device is not None:
+        snap.check_device(selection.device)
     if snap.recorded is None:
         flaw = snap.recorded_flaw
         raise NothingToTellError(
