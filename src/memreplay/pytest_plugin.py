@@ -18,6 +18,7 @@ import pytest
 if TYPE_CHECKING:
     from memreplay.analysis.comparing.budgets import Budget
     from memreplay.commands.gate.result import GateReport
+    from memreplay.recording.recorder import Recorder
 
 MARKER = "memreplay"
 WIDTH = 100
@@ -106,12 +107,14 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, None]:
     device, _ = _find_device()
     with tempfile.TemporaryDirectory(prefix="memreplay-") as folder:
         path = Path(folder) / f"{_file_name(item.nodeid)}.pickle"
-        _begin(device)
+        recorder = _begin(path)
+        path = Path(recorder.path)  # of each rank its own
         outcome = yield
         # A unittest.TestCase keeps its failure to itself.
         failed = outcome.excinfo is not None or bool(getattr(item, "_excinfo", None))
         try:
-            _end(item, device, path, failed)
+            error = outcome.excinfo[1] if outcome.excinfo is not None else None
+            _end(item, device, recorder, failed, error)
             kept = _keep(item, path)
         except Exception as error:
             if failed:  # by itself: that is what to tell
@@ -146,30 +149,37 @@ def _find_device() -> tuple[Any, str]:
     return None, "memreplay: no CUDA or XPU device"
 
 
-def _begin(device: Any) -> None:
+def _begin(path: Path) -> Recorder:
     """Begins to record: Python's frames alone, as those of C++ take long to look up.
 
     Skips the test where torch does not know how: its signature does not tell in all versions.
     """
+    from memreplay.errors import UsageError
+    from memreplay.recording.recorder import Recorder
+
+    recorder = Recorder(path, max_entries=MOST_EVENTS, on_signal=False, quiet=True)
     try:
-        device.memory._record_memory_history(
-            enabled="all", context="all", stacks="python", max_entries=MOST_EVENTS
-        )
-    except TypeError as error:
-        words = f"memreplay: this torch cannot record as needed; 2.1 and later can ({error})"
-        pytest.skip(words)
+        return recorder.__enter__()
+    except UsageError as error:
+        pytest.skip(f"memreplay: {error}")
 
 
-def _end(item: pytest.Item, device: Any, path: Path, failed: bool) -> None:
+def _end(
+    item: pytest.Item,
+    device: Any,
+    recorder: Recorder,
+    failed: bool,
+    error: BaseException | None,
+) -> None:
     """Writes what was recorded, of a test that failed where someone wants it: it may have been for
-    want of memory."""
+    want of memory, and then it is what was there at that moment."""
     try:
         if not failed:
             device.synchronize()
         if not failed or item.config.getoption("--memreplay-keep"):
-            device.memory._dump_snapshot(str(path))
+            recorder.finish(error)
     finally:
-        device.memory._record_memory_history(enabled=None)
+        recorder.stop()
 
 
 def _file_name(nodeid: str) -> str:

@@ -21,7 +21,7 @@ pytest_plugins = ["pytester"]
 # What it dumps: an alloc for each size in HELD, kept until FREE is called. A log of the calls lies
 # in torch.log.
 FAKE_TORCH = """
-import json, pickle, sys
+import json, sys
 from types import SimpleNamespace
 
 log = []
@@ -35,13 +35,16 @@ def alloc(size):
                    "stream": 0, "frames": frames, "time_us": len(events) + 1})
 
 
+__version__ = "2.15.0"
+
+
 def record(enabled="all", context="all", stacks="all", max_entries=sys.maxsize):
     log.append(["record", enabled, stacks])
     if enabled is not None:
         events.clear()
 
 
-def dump(path):
+def snapshot():
     log.append(["dump"])
     blocks = [{"address": e["addr"], "size": e["size"], "requested_size": e["size"],
                "state": "active_allocated", "frames": frames} for e in events]
@@ -49,15 +52,16 @@ def dump(path):
                  "allocated_size": b["size"], "active_size": b["size"],
                  "requested_size": b["size"], "stream": 0, "segment_type": "large",
                  "frames": [], "blocks": [b]} for b in blocks]
-    with open(path, "wb") as file:
-        pickle.dump({"segments": segments, "device_traces": [list(events)]}, file)
+    return {"segments": segments, "device_traces": [list(events)]}
 
 
 def module(there):
     return SimpleNamespace(
         is_available=lambda: there,
         synchronize=lambda: log.append(["synchronize"]),
-        memory=SimpleNamespace(_record_memory_history=record, _dump_snapshot=dump),
+        device_count=lambda: 1,
+        get_device_properties=lambda i: SimpleNamespace(name="card", total_memory=1 << 30),
+        memory=SimpleNamespace(_record_memory_history=record, _snapshot=snapshot),
     )
 
 
@@ -354,7 +358,7 @@ def test_modules():
     pytester.runpytest_subprocess(*early).assert_outcomes(passed=1)
 
 
-@pytest.mark.parametrize("call", ["cuda.synchronize", "cuda.memory._dump_snapshot"])
+@pytest.mark.parametrize("call", ["cuda.synchronize", "cuda.memory._snapshot"])
 def test_a_device_that_breaks_fails_the_test(gpu: pytest.Pytester, call: str) -> None:
     """As after an assertion on the device, which shows when it is waited for."""
     result = run(
@@ -383,12 +387,12 @@ def test_its_own_failure_is_told_though_no_snapshot_can_be_kept(gpu: pytest.Pyte
     result = run(
         gpu,
         """
-def broken(path):
+def broken():
     raise RuntimeError("no dump")
 
 @pytest.mark.memreplay(max_peak="1 GiB")
 def test_step():
-    torch.cuda.memory._dump_snapshot = broken
+    torch.cuda.memory._snapshot = broken
     assert False, "its own"
 """,
         "--memreplay-keep=kept",

@@ -52,6 +52,10 @@ COMMANDS = {
         "memreplay.commands.dryrun.command",
         "The exact memory of a program, on a machine without a GPU.",
     ),
+    "record": (
+        "memreplay.commands.record.command",
+        "Record a program that runs on a GPU, without changing it.",
+    ),
     "slice": ("memreplay.commands.slice.command", "A part of a snapshot, as a smaller snapshot."),
     "convert": (
         "memreplay.commands.convert.command",

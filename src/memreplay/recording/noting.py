@@ -47,9 +47,20 @@ class Noting:
         self.counts_itself = False
         self.after_step: Callable[[], None] = lambda: None
         self.keep = 2**62 if keep is None else keep
+        self.why_not = ""
+        """Why nothing can be noted, in words; empty where it is."""
+        try:
+            self.begin(torch, kind, models, optimizers)
+        except (AttributeError, ImportError, OSError, TypeError) as error:
+            self.why_not = f"this PyTorch is not as memreplay knows it ({error})"
+            self.stop()
+
+    def begin(
+        self, torch: Any, kind: str, models: Iterable[Any], optimizers: Iterable[Any]
+    ) -> None:
+        """Listens to all that there is. Raises what a PyTorch raises that is not as expected."""
         _tracker.begin(self.keep)
         self.why_not = listen(torch)
-        """Why nothing can be noted, in words; empty where it is."""
         addresses = Addresses(torch, kind)
         self.modules = Modules(torch, addresses)
         self.optimizers = Optimizers(torch, self.modules, self.stepped)
@@ -104,7 +115,7 @@ class Noting:
         """Notes no more, and leaves PyTorch as it was."""
         if self in _active:
             _active.remove(self)
-        self.modules.remove()
-        self.optimizers.remove()
-        self.distributed.remove()
+        for listening in ("modules", "optimizers", "distributed"):
+            if hasattr(self, listening):
+                getattr(self, listening).remove()
         _tracker.end()

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from memreplay.errors import MemreplayError, UsageError
 from memreplay.recording.facts import run_facts
 from memreplay.recording.noting import Noting
-from memreplay.recording.writing import beside, checked, free_name, write
+from memreplay.recording.writing import beside, checked, free_name, moved, write
 
 DEVICES = ("cuda", "xpu")
 MOST_OOM = 3  # snapshots of a program that goes on after it was out of memory
@@ -87,6 +87,7 @@ class Recorder:
         self.stacks, self.max_entries, self.history = stacks, max_entries, history
         self.every, self.on_signal, self.overwrite, self.quiet = every, on_signal, overwrite, quiet
         self.ooms: list[str] = []
+        self.goes_on = False  # PyTorch's own recording
         self.old_handler: Any = None
         if not overwrite and os.path.lexists(self.path):
             raise UsageError(f"{self.path} is there already; overwrite=True writes over it")
@@ -128,20 +129,22 @@ class Recorder:
         traceback: TracebackType | None,
     ) -> None:
         try:
-            if self.ooms and ran_out(error):
-                # What is left now says less than what there was then.
-                last = self.ooms.pop()
-                path = self.path if self.overwrite else free_name(self.path)
-                os.replace(last, path)
-                self.say(f"out of memory: the snapshot of that moment is {path}")
-            else:
-                self.dump(self.path if self.overwrite else free_name(self.path))
+            self.finish(error)
         except MemreplayError as failed:
             if error is None:
                 raise
             self.say(str(failed))
         finally:
             self.stop()
+
+    def finish(self, error: BaseException | None = None) -> None:
+        """Writes the snapshot; `path` is where it is then. `error` is what ended the program."""
+        if self.ooms and ran_out(error):
+            # What is left now says less than what there was then.
+            self.path = moved(self.ooms.pop(), self.path, overwrite=self.overwrite)
+            self.say(f"out of memory: the snapshot of that moment is {self.path}")
+        else:
+            self.path = self.dump(self.path)
 
     def begin_history(self) -> None:
         """PyTorch's own recording, with the arguments that this version has."""
@@ -156,13 +159,16 @@ class Recorder:
             "max_entries": entries,
         }
         known = arguments(record, self.devices.memory)
-        unknown = [name for name in self.history if known and name not in known]
+        if not known:
+            raise UsageError("this torch cannot record as needed; 2.1 and later can")
+        unknown = [name for name in self.history if name not in known]
         if unknown:
             raise UsageError(
                 f"PyTorch {self.torch.__version__} does not record with {', '.join(unknown)};"
                 f" it has: {', '.join(sorted(known))}"
             )
-        record(**{name: value for name, value in wanted.items() if not known or name in known})
+        record(**{name: value for name, value in wanted.items() if name in known})
+        self.goes_on = True
 
     def stop(self) -> None:
         """Records no more, and leaves PyTorch as it was."""
@@ -173,11 +179,14 @@ class Recorder:
             signal.signal(signal.SIGUSR1, self.old_handler)
             self.old_handler = None
         self.noting.stop()
-        self.devices.memory._record_memory_history(enabled=None)
+        if self.goes_on:
+            self.goes_on = False
+            self.devices.memory._record_memory_history(enabled=None)
 
     def observe(self) -> None:
         """Writes a snapshot when PyTorch is out of memory, and when SIGUSR1 comes."""
-        attach = getattr(self.torch._C, f"_{self.kind}_attach_out_of_memory_observer", None)
+        core = getattr(self.torch, "_C", None)
+        attach = getattr(core, f"_{self.kind}_attach_out_of_memory_observer", None)
         if attach is not None and self.kind not in _observing:
             attach(out_of_memory)
             _observing.append(self.kind)
@@ -200,7 +209,7 @@ class Recorder:
     def stepped(self) -> None:
         steps = len(self.noting.steps)
         if self.every is not None and steps % self.every == 0:
-            self.dump(free_name(beside(self.path, f".step-{steps}")))
+            self.dump(beside(self.path, f".step-{steps}"))
 
     def signalled(self, _: int, __: FrameType | None) -> None:
         self.dump(free_name(beside(self.path, ".signal")))
@@ -208,13 +217,10 @@ class Recorder:
     def ran_out(self) -> None:
         """PyTorch is about to say that it is out of memory."""
         if len(self.ooms) < MOST_OOM:
-            path = free_name(beside(self.path, ".oom"))
             try:
-                self.dump(path)
+                self.ooms.append(self.dump(free_name(beside(self.path, ".oom"))))
             except MemreplayError as error:
                 self.say(str(error))
-            else:
-                self.ooms.append(path)
 
     # --- writing ----------------------------------------------------------------------------------
 
@@ -231,10 +237,12 @@ class Recorder:
         }
         return found
 
-    def dump(self, path: str | os.PathLike[str]) -> None:
-        """Writes a snapshot of this moment; the recording goes on."""
-        written = write(os.fspath(path), self.snapshot())
-        self.say(f"wrote {os.fspath(path)} ({written / 1e6:,.1f} MB)")
+    def dump(self, path: str | os.PathLike[str]) -> str:
+        """Writes a snapshot of this moment; the recording goes on. Where it was written: without
+        `overwrite` a file that is there is not written over, and this one has another name."""
+        name, size = write(checked(os.fspath(path)), self.snapshot(), overwrite=self.overwrite)
+        self.say(f"wrote {name} ({size / 1e6:,.1f} MB)")
+        return name
 
     def say(self, words: str) -> None:
         if not self.quiet:
@@ -243,8 +251,8 @@ class Recorder:
 
 def ranks_of(torch: Any) -> tuple[int, int] | None:
     """This process' rank, and how many there are; None where torch.distributed does not know."""
-    distributed = torch.distributed
-    if not distributed.is_available() or not distributed.is_initialized():
+    distributed = getattr(torch, "distributed", None)
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return None
     return distributed.get_rank(), distributed.get_world_size()
 

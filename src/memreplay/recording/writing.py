@@ -87,16 +87,33 @@ def checked(path: str) -> str:
     return path
 
 
-def write(path: str, snapshot: dict[str, Any]) -> int:
-    """Writes it whole or not at all; its size in bytes. Raises MemreplayError."""
+def write(path: str, snapshot: dict[str, Any], *, overwrite: bool) -> tuple[str, int]:
+    """Writes it whole or not at all; where, and how many bytes. Raises MemreplayError."""
     part = f"{path}.{os.getpid()}.part"
     try:
         with open(part, "wb") as out, packed(out, by_name(path)[1]) as to:
             pickle.dump(snapshot, to)
-        os.replace(part, path)
-        return os.path.getsize(path)
+        size = os.path.getsize(part)
+        return moved(part, path, overwrite=overwrite), size
     except OSError as error:
         raise MemreplayError(f"{path}: {error.strerror}; the snapshot is lost") from None
     finally:
         if os.path.lexists(part):
             os.unlink(part)
+
+
+def moved(part: str, path: str, *, overwrite: bool) -> str:
+    """Gives a file its name, or one that is free, which other processes may be looking for, too."""
+    while not overwrite:
+        name = free_name(path)
+        try:
+            os.link(part, name)
+        except FileExistsError:
+            continue
+        except OSError:  # a disk without links
+            path = name
+            break
+        os.unlink(part)
+        return name
+    os.replace(part, path)
+    return path

@@ -1,7 +1,8 @@
-"""Runs in every Python process of a dry run, before the program: prepares a recording of torch.
+"""Runs in every Python process that is recorded, before the program: prepares a recording of torch.
 
 Python imports a module of this name at its start. It needs nothing of memreplay, which need not be
-installed where the program runs: only memreplay_recording.py, which lies beside it.
+installed where the program runs: of a dry run memreplay_recording.py, which lies beside it, and
+where a program is recorded on a card recording/outside.py.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ if TYPE_CHECKING:
     from importlib.abc import Loader
     from importlib.machinery import ModuleSpec
     from types import ModuleType
+    from typing import Any
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 # Read at once: a program may change its environment before it imports torch.
-TOLD = {name: text for name, text in os.environ.items() if name.startswith("MEMREPLAY_DRYRUN")}
+TOLD = {name: text for name, text in os.environ.items() if name.startswith("MEMREPLAY_")}
+OUTSIDE = os.path.join(os.path.dirname(os.path.dirname(HERE)), "recording", "outside.py")
 
 
 class AfterTorch:
@@ -58,17 +61,25 @@ def prepare_after(loader: Loader) -> None:
 
 
 def prepare(torch: ModuleType) -> None:
-    """Load the recording, which lies beside this file; a program may have changed sys.path."""
+    """Load the recordings that are asked for."""
+    if "MEMREPLAY_DRYRUN" in TOLD:
+        module = loaded("memreplay_recording", os.path.join(HERE, "memreplay_recording.py"))
+        module.TOLD.update(TOLD)
+        module.Recording(torch).prepare()
+    if "MEMREPLAY_RECORD" in TOLD:
+        loaded("memreplay_outside", OUTSIDE).prepare(torch, TOLD["MEMREPLAY_RECORD"])
+
+
+def loaded(name: str, path: str) -> Any:
+    """A module by its path: a program may have changed sys.path."""
     from importlib.util import module_from_spec, spec_from_file_location
 
-    name = "memreplay_recording"
-    spec = spec_from_file_location(name, os.path.join(HERE, f"{name}.py"))
+    spec = spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        return
+        raise ImportError(name)
     module = sys.modules[name] = module_from_spec(spec)
     spec.loader.exec_module(module)
-    module.TOLD.update(TOLD)
-    module.Recording(torch).prepare()
+    return module
 
 
 def import_the_other() -> None:
@@ -84,6 +95,6 @@ def import_the_other() -> None:
         spec.loader.exec_module(module)
 
 
-if "MEMREPLAY_DRYRUN" in os.environ:
+if "MEMREPLAY_DRYRUN" in TOLD or "MEMREPLAY_RECORD" in TOLD:
     sys.meta_path.insert(0, AfterTorch)
 import_the_other()

@@ -1,0 +1,76 @@
+"""Runs the program that `memreplay record` records."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import tempfile
+
+from msgspec import Struct
+
+from memreplay.commands.dryrun.keeping import check_names
+from memreplay.dryrun.launch import INSIDE
+from memreplay.errors import NothingToTellError, UsageError
+
+DEFAULT = "snapshot.pickle"
+_PASSED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+
+
+class Asked(Struct, frozen=True):
+    """What to run, what to record, where to write."""
+
+    program: tuple[str, ...]
+    stacks: str
+    max_entries: int | None
+    every: int | None
+    output: str
+    force: bool
+
+
+def recorded(asked: Asked) -> int:
+    """Runs it; its exit status. Raises UsageError for what cannot be run or written, and
+    NothingToTellError where it used no device."""
+    check_names(asked.output, force=asked.force)
+    with tempfile.TemporaryDirectory(prefix="memreplay-") as folder:
+        told = {
+            "folder": folder,
+            "path": os.path.abspath(asked.output),
+            "stacks": asked.stacks,
+            "max_entries": asked.max_entries,
+            "every": asked.every,
+            "overwrite": asked.force,
+        }
+        before = [os.environ["PYTHONPATH"]] if os.environ.get("PYTHONPATH") else []
+        variables = {
+            **os.environ,
+            "MEMREPLAY_RECORD": json.dumps(told),
+            "PYTHONPATH": os.pathsep.join([str(INSIDE), *before]),
+        }
+        status = _run(asked.program, variables)
+        anything = bool(os.listdir(folder))
+    if not anything and not status:
+        raise NothingToTellError(
+            "nothing was recorded: the program used no CUDA or XPU device, or memreplay does not"
+            " load in its Python"
+        )
+    return status
+
+
+def _run(program: tuple[str, ...], variables: dict[str, str]) -> int:
+    """Its exit status, as a shell has it. Signals to us are for it; Ctrl-C it gets by itself."""
+    try:
+        child = subprocess.Popen(program, env=variables)
+    except OSError as error:
+        raise UsageError(f"{program[0]} does not run: {error.strerror or error}") from None
+    handlers = {number: signal.getsignal(number) for number in (*_PASSED_ON, signal.SIGINT)}
+    try:
+        for number in _PASSED_ON:
+            signal.signal(number, lambda number, _: child.send_signal(number))
+        signal.signal(signal.SIGINT, lambda *_: None)
+        status = child.wait()
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    return 128 - status if status < 0 else status

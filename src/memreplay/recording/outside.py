@@ -1,0 +1,81 @@
+"""A program recorded from outside: from when its process first uses a device to its end.
+
+`memreplay record` has this file loaded by its path in each Python process that the command starts.
+Of memreplay it imports the recorder, once there is something to record.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from typing import Any
+
+PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+class Outside:
+    """The recording of one process."""
+
+    def __init__(self, torch: Any, told: str) -> None:
+        self.torch = torch
+        options: dict[str, Any] = json.loads(told)
+        self.folder: str = options.pop("folder")
+        self.options = options
+        self.of = 0  # the process that it is of, while it goes on
+        self.recorder: Any = None
+
+    def begin(self) -> None:
+        """Records, if memreplay can be loaded here; the program runs in any case."""
+        if self.recorder is not None:
+            return
+        sys.path.append(PACKAGE)
+        try:
+            from memreplay.errors import MemreplayError
+            from memreplay.recording.ending import at_the_end
+            from memreplay.recording.recorder import Recorder
+        except ImportError as error:
+            version = ".".join(map(str, sys.version_info[:2]))
+            say(f"memreplay does not load in this Python {version}: install it there ({error})")
+            return
+        finally:
+            sys.path.remove(PACKAGE)
+        try:
+            self.recorder = Recorder(**self.options).__enter__()
+        except MemreplayError as error:
+            say(str(error))
+            return
+        self.of = os.getpid()
+        at_the_end(self.end)
+
+    def end(self) -> None:
+        """Writes the snapshot, and leaves a note that there is one."""
+        if self.of != os.getpid():
+            return  # a child that was forked later, or it is done
+        self.of = 0
+        raised = getattr(sys, "last_value", None)
+        self.recorder.__exit__(type(raised) if raised else None, raised, None)
+        with open(os.path.join(self.folder, str(os.getpid())), "w", encoding="utf-8") as file:
+            file.write(self.recorder.path)
+
+
+def say(words: str) -> None:
+    sys.stderr.write(f"memreplay: nothing is recorded: {words}\n")
+
+
+def prepare(torch: Any, told: str) -> None:
+    """Record as soon as torch has initialized a device, if it does."""
+    outside = Outside(torch, told)
+    for kind in ("cuda", "xpu"):
+        devices = getattr(torch, kind, None)
+        queue = getattr(devices, "_queued_calls", None)
+        if devices is None or queue is None:
+            continue
+        if devices.is_initialized():
+            outside.begin()
+        else:
+            queue.append((outside.begin, []))
