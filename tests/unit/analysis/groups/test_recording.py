@@ -110,4 +110,4 @@ def test_what_was_not_recorded_is_guessed() -> None:
     snap = views.opened(noted().build())
     usage = snap.replay().measure()
     groups, _, _ = Grouper(snap, "phase").groups(usage, 2, 0)
-    assert {g.label: g.bytes for g in groups} == {"forward": 30, "unknown": 107}
+    assert {g.label: g.bytes for g in groups} == {"forward": 30, "backward": 7, "unknown": 100}
