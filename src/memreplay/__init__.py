@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from memreplay.commands.fragmentation.find import fragmentation_report as fragmentation
     from memreplay.commands.gate.calling import gate
     from memreplay.commands.leaks.find import leaks_report as leaks
+    from memreplay.commands.modules.find import modules_report as modules
     from memreplay.commands.oom.find import oom_report as oom
     from memreplay.commands.peak.find import peak_report as peak
     from memreplay.commands.report.find import overview as report
@@ -87,6 +88,7 @@ _HOME = {
     "fragmentation": "commands.fragmentation.find:fragmentation_report",
     "gate": "commands.gate.calling",
     "leaks": "commands.leaks.find:leaks_report",
+    "modules": "commands.modules.find:modules_report",
     "oom": "commands.oom.find:oom_report",
     "open": "snapshot.snapshot",
     "peak": "commands.peak.find:peak_report",
@@ -134,6 +136,7 @@ __all__ = [
     "fragmentation",
     "gate",
     "leaks",
+    "modules",
     "oom",
     "open",
     "peak",

@@ -277,7 +277,7 @@ cdef int tracker_optimizing() noexcept nogil:
 cdef int tracker_evaluate(int steps) noexcept nogil:
     # A step has the model evaluated, in this thread: it is in no step (0), or in all of them again. How
     # many it was in.
-    cdef Thread* here = this_thread()
+    cdef Thread* here = thread_now()
     cdef int before = here.optimizing
     here.optimizing = steps
     return before
