@@ -10,6 +10,7 @@ import os
 import pickle
 import platform
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import SimpleNamespace, TracebackType
@@ -20,6 +21,7 @@ from memreplay.errors import UsageError
 from memreplay.recording import recorder
 from memreplay.recording.distributed import Distributed
 from memreplay.recording.estimate_devices import Devices, as_on_a_gpu
+from memreplay.recording.estimate_kernels import as_a_gpu_does
 from memreplay.recording.estimate_storages import FakeAddresses, Storages
 from memreplay.recording.facts import run_facts
 from memreplay.recording.listening import ask_autograd
@@ -141,8 +143,11 @@ class estimating:  # noqa: N801 - as it is called
             distributed.look()
             mode = FakeTensorMode(allow_non_fake_inputs=True)
             undo.enter_context(as_on_a_gpu(torch, FakeTensor, mode))
+            undo.enter_context(warnings.catch_warnings())
+            warnings.filterwarnings("ignore", "Accessing the data pointer of FakeTensor")
             undo.enter_context(resized(torch, self.storages))
             undo.enter_context(mode)
+            undo.enter_context(as_a_gpu_does(torch))
             for one in modes(torch, devices, self.storages):
                 undo.enter_context(one)
             recorder._active.append(self)  # type: ignore[arg-type]
@@ -236,7 +241,7 @@ def unseen(torch: Any) -> tuple[str, ...]:
     """Files and folders whose frames are no part of a program's stacks."""
     folder = os.path.dirname(torch.__file__)
     inside = ("_subclasses", "_ops.py", "utils/_python_dispatch.py", "utils/_device.py", "overrides.py")
-    inside += ("_prims", "_refs", "_decomp", "_library", "utils/_stats.py", "_meta_registrations.py")
+    inside += ("_dynamo", "_compile.py", "_prims", "_refs", "_decomp", "_library", "utils/_stats.py", "_meta_registrations.py")
     return (
         os.path.join(os.path.dirname(__file__), "estimate"),
         *(os.path.join(folder, *one.split("/")) for one in inside),
@@ -267,7 +272,9 @@ def modes(torch: Any, devices: Devices, storages: Storages) -> tuple[Any, Any]:
         def __torch_function__(self, func: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
             return devices.function(func, args, kwargs or {})
 
-    return Operators(), Functions()
+    seen = Functions()
+    devices.again = lambda: seen
+    return Operators(), seen
 
 
 @contextlib.contextmanager

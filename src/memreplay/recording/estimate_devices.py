@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 from collections.abc import Callable, Iterator
+from types import FunctionType, SimpleNamespace
 from typing import Any
 
 from memreplay.errors import UsageError
@@ -21,6 +22,7 @@ class Devices:
         self.torch, self.fake, self.storages = torch, fake, storages
         self.kind = KINDS[0]  # the one that the program has named
         self.wanted: int | None = None  # where what is made now is to be
+        self.again: Callable[[], Any] = contextlib.nullcontext  # Python's functions seen once more
         tensor = torch.Tensor
         # What Python's functions and attributes of tensors do otherwise.
         self.instead: dict[Any, Callable[..., Any]] = {
@@ -39,8 +41,7 @@ class Devices:
             tensor.is_pinned: lambda *_, **__: False,
             tensor.record_stream: lambda *_: None,
             tensor.data_ptr: self.address,
-            torch.dropout: self.dropout,
-            torch.nn.functional.scaled_dot_product_attention: self.attention,
+            tensor.backward: self.backward,
         }
         self.scalar = torch.ops.aten._local_scalar_dense.default
         self.lifts = {
@@ -58,9 +59,20 @@ class Devices:
             return instead(func, *args, **kwargs)
         place = self.named(kwargs.get("device"))
         if place is None:
+            if isinstance(func, FunctionType) and any(self.of(one) == CARD for one in args):
+                # What it calls is not seen here.
+                with self.wanting(CARD):
+                    return func(*args, **kwargs)
             return func(*args, **kwargs)
         with self.wanting(place):
             return func(*args, **{**kwargs, "device": "cpu"})
+
+    def backward(self, _: Any, tensor: Any, *args: Any, **kwargs: Any) -> None:
+        """Tensor.backward, in which a checkpoint calls the program again."""
+        if "gradient" in kwargs:
+            kwargs["grad_tensors"] = kwargs.pop("gradient")
+        with self.again():
+            self.torch.autograd.backward(tensor, *args, **kwargs)
 
     def named(self, device: Any) -> int | None:
         """The place that a device is, as a program may name it; None for none, and others."""
@@ -75,7 +87,7 @@ class Devices:
         return HOST if kind == "cpu" else None
 
     def of(self, tensor: Any) -> int | None:
-        """The place of a tensor; None where it was not seen."""
+        """The place of a tensor; None where it was not seen, and of all else."""
         block = self.storages.known(tensor.untyped_storage()) if self.counts(tensor) else None
         return None if block is None else block.place
 
@@ -136,22 +148,6 @@ class Devices:
         kept = {name: kwargs[name] for name in ("dtype", "memory_format") if kwargs.get(name) is not None}
         with self.wanting(place):
             return func(tensor, **({"dtype": dtype} if dtype else {}), **kept, copy=True)
-
-    # --- kernels that a GPU has otherwise ---------------------------------------------------------
-
-    def dropout(self, func: Any, tensor: Any, p: float, train: bool) -> Any:
-        """With a mask of bools, as on a GPU; on a CPU it has the type of the tensor."""
-        if train and 0 < p < 1 and self.counts(tensor):
-            return self.torch.native_dropout(tensor, p, True)[0]
-        return func(tensor, p, train)
-
-    def attention(self, func: Any, query: Any, *args: Any, **kwargs: Any) -> Any:
-        """Without dropout: with it a CPU has no kernel that does without the matrix of weights."""
-        given = list(args)
-        if len(given) > 3:
-            given[3] = 0.0
-        kwargs.pop("dropout_p", None)
-        return func(query, *given, **kwargs)
 
     # --- operators --------------------------------------------------------------------------------
 
@@ -222,9 +218,12 @@ def as_on_a_gpu(torch: Any, fake: Any, mode: Any) -> Iterator[None]:
         swap = torch.utils.swap_tensors
 
         def forget_and_swap(one: Any, other: Any) -> None:
-            # PyTorch swaps no tensor that has weak references, as one in here may.
+            # PyTorch swaps no tensor that has weak references, as the mode itself keeps some.
             mode.fake_tensor_converter.meta_converter.tensor_memo.clear()
-            swap(one, other)
+            with contextlib.ExitStack() as none:
+                if hasattr(torch.utils, "weakref"):
+                    replace(none, torch.utils, "weakref", SimpleNamespace(getweakrefs=lambda _: []))
+                swap(one, other)
 
         replace(undo, torch.utils, "swap_tensors", forget_and_swap)
         yield
