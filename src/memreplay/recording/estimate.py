@@ -21,7 +21,7 @@ from memreplay.errors import UsageError
 from memreplay.recording import recorder
 from memreplay.recording.distributed import Distributed
 from memreplay.recording.estimate_devices import Devices, as_on_a_gpu
-from memreplay.recording.estimate_kernels import as_a_gpu_does
+from memreplay.recording.estimate_kernels import Kernels, as_a_gpu_does
 from memreplay.recording.estimate_storages import FakeAddresses, Storages
 from memreplay.recording.facts import run_facts
 from memreplay.recording.listening import ask_autograd
@@ -254,6 +254,7 @@ def modes(torch: Any, devices: Devices, storages: Storages) -> tuple[Any, Any]:
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils._pytree import tree_leaves
 
+    kernels = Kernels(torch)
     without = torch._C.DisableTorchFunction
     tensor = torch.Tensor
 
@@ -263,9 +264,13 @@ def modes(torch: Any, devices: Devices, storages: Storages) -> tuple[Any, Any]:
                 kwargs = kwargs or {}
                 flat = [one for one in tree_leaves((args, kwargs)) if isinstance(one, tensor)]
                 result, place = devices.operator(func, args, kwargs, flat)
+                least = kernels.least(func, args)
                 for one in tree_leaves(result):
                     if isinstance(one, tensor) and devices.counts(one):
-                        storages.see(one.untyped_storage(), place)
+                        storages.see(one.untyped_storage(), place, least)
+                workspace = kernels.workspace(func)
+                if workspace:
+                    storages.pass_by(workspace, place)
                 return result
 
     class Functions(TorchFunctionMode):  # type: ignore[misc]

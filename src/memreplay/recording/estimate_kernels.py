@@ -18,6 +18,36 @@ LISTS = {
     "FP32_SET_OPT_DTYPE": "result",
     "PROMOTE": "widest",
 }
+# What cuBLAS and cuBLASLt take while they multiply matrices, as PyTorch has them on most cards.
+CUBLAS, CUBLASLT = 8_519_680, 1 << 20
+WORKSPACES = {
+    "mm": CUBLAS,
+    "bmm": CUBLAS,
+    "baddbmm": CUBLAS,
+    "addbmm": CUBLAS,
+    "addmm": CUBLASLT,
+}
+# Losses whose result lies in a storage as large as their input, of which they need one number.
+SPACIOUS = ("mse_loss", "smooth_l1_loss", "binary_cross_entropy", "soft_margin_loss")
+
+
+class Kernels:
+    """What operators take beyond the tensors that they return."""
+
+    def __init__(self, torch: Any) -> None:
+        of = torch.ops.aten
+        self.workspaces = {getattr(of, name).default: size for name, size in WORKSPACES.items()}
+        self.spacious = {getattr(of, name).default for name in SPACIOUS}
+
+    def workspace(self, func: Any) -> int:
+        """The bytes that an operator takes while it runs."""
+        return self.workspaces.get(func, 0)
+
+    def least(self, func: Any, args: Any) -> int:
+        """The bytes of what it returns, at least."""
+        if func not in self.spacious:
+            return 0
+        return int(args[0].numel() * args[0].element_size())
 
 
 @contextlib.contextmanager

@@ -22,10 +22,11 @@ UNIT = 512
 class Block:
     """One storage, while there is one."""
 
-    __slots__ = ("address", "place", "ref", "size", "stack")
+    __slots__ = ("address", "place", "ref", "says", "size", "stack")
 
     def __init__(self, address: int, size: int, place: int, stack: list[dict[str, Any]]) -> None:
         self.address, self.size, self.place, self.stack = address, size, place, stack
+        self.says = size  # what the storage says of itself
         self.ref: Callable[[], Any] | None = None
 
 
@@ -45,19 +46,28 @@ class Storages:
         block = self.blocks.get(id(storage))
         return block if block is not None and block.ref is not None and block.ref() is storage else None
 
-    def see(self, storage: Any, place: int) -> None:
-        """A storage that there is: a new one is taken, one that has grown is taken anew."""
+    def see(self, storage: Any, place: int, least: int = 0) -> None:
+        """A storage that there is: a new one is taken, with at least so many bytes; one that has
+        another size is taken anew."""
         size = storage.nbytes()
         block = self.known(storage)
         if block is not None:
-            if block.size == size:
+            if block.says == size:
                 return
             place = block.place
             self.end(id(storage), block)
         if size:
-            self.take(storage, size, place)
+            block = self.take(max(size, least), place)
+            block.says = size
+            key = id(storage)
+            block.ref = weakref.ref(storage, lambda _, block=block: self.end(key, block))
+            self.blocks[key] = block
 
-    def take(self, storage: Any, size: int, place: int) -> None:
+    def pass_by(self, size: int, place: int) -> None:
+        """Memory that is taken and let go at once."""
+        self.let_go(self.take(size, place))
+
+    def take(self, size: int, place: int) -> Block:
         rounded = -(-size // UNIT) * UNIT
         free = self.free.get((place, rounded))
         if free:
@@ -65,18 +75,19 @@ class Storages:
         else:
             address = self.next[place]
             self.next[place] += rounded
-        key = id(storage)
         block = Block(address, size, place, self.stacks.now())
-        block.ref = weakref.ref(storage, lambda _: self.end(key, block))
-        self.blocks[key] = block
         self.event("alloc", block, block.stack)
         _tracker.taken(address)
+        return block
 
     def end(self, key: int, block: Block) -> None:
         """A storage is gone, or its memory is."""
         if not self.on or self.blocks.get(key) is not block:
             return
         del self.blocks[key]
+        self.let_go(block)
+
+    def let_go(self, block: Block) -> None:
         rounded = -(-block.size // UNIT) * UNIT
         self.free.setdefault((block.place, rounded), []).append(block.address)
         stack = self.stacks.now()
