@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from memreplay.export.tables.making import table
     from memreplay.io.limits import Limits
     from memreplay.io.version import __version__
+    from memreplay.recording.estimate import Estimate, estimate, estimating
     from memreplay.snapshot.model import Filters, Frame, Lifetimes, LiveSet, Moment, PeakPoint, When
     from memreplay.snapshot.page_view import PageView
     from memreplay.snapshot.replay import Replay, Usage
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 
 # Where each name is, and what it is called there if not the same.
 _HOME = {
+    "Estimate": "recording.estimate",
     "Filters": "snapshot.model",
     "Frame": "snapshot.model",
     "Lifetimes": "snapshot.model",
@@ -83,6 +85,8 @@ _HOME = {
     "baseline": "analysis.comparing.baseline:baseline_of",
     "categories": "commands.categories.find:categories_report",
     "diff": "commands.diff.find:diff_report",
+    "estimate": "recording.estimate",
+    "estimating": "recording.estimate",
     "fragmentation": "commands.fragmentation.find:fragmentation_report",
     "gate": "commands.gate.calling",
     "leaks": "commands.leaks.find:leaks_report",
@@ -100,6 +104,7 @@ _HOME = {
 }
 
 __all__ = [
+    "Estimate",
     "Filters",
     "Frame",
     "Lifetimes",
@@ -129,6 +134,8 @@ __all__ = [
     "baseline",
     "categories",
     "diff",
+    "estimate",
+    "estimating",
     "fragmentation",
     "gate",
     "leaks",

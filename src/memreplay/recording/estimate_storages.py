@@ -1,4 +1,7 @@
-"""The storages of fake tensors as blocks of memory: the events that PyTorch's allocator would write."""
+"""The storages of fake tensors as blocks of memory, and their events as PyTorch's allocator has them.
+
+Each block has a segment of its own: which ones an allocator would have is not known.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +25,11 @@ UNIT = 512
 class Block:
     """One storage, while there is one."""
 
-    __slots__ = ("address", "place", "ref", "says", "size", "stack")
+    __slots__ = ("address", "place", "ref", "rounded", "says", "size", "stack")
 
     def __init__(self, address: int, size: int, place: int, stack: list[dict[str, Any]]) -> None:
         self.address, self.size, self.place, self.stack = address, size, place, stack
+        self.rounded = -(-size // UNIT) * UNIT
         self.says = size  # what the storage says of itself
         self.ref: Callable[[], Any] | None = None
 
@@ -76,6 +80,7 @@ class Storages:
             address = self.next[place]
             self.next[place] += rounded
         block = Block(address, size, place, self.stacks.now())
+        self.event("segment_alloc", block, block.stack)
         self.event("alloc", block, block.stack)
         _tracker.taken(address)
         return block
@@ -88,19 +93,19 @@ class Storages:
         self.let_go(block)
 
     def let_go(self, block: Block) -> None:
-        rounded = -(-block.size // UNIT) * UNIT
-        self.free.setdefault((block.place, rounded), []).append(block.address)
+        self.free.setdefault((block.place, block.rounded), []).append(block.address)
         stack = self.stacks.now()
         _tracker.let_go(block.address)
         self.event("free_requested", block, stack)
         self.event("free_completed", block, stack)
+        self.event("segment_free", block, stack)
 
     def event(self, action: str, block: Block, stack: list[dict[str, Any]]) -> None:
         self.events[block.place].append(
             {
                 "action": action,
                 "addr": block.address,
-                "size": block.size,
+                "size": block.rounded if action.startswith("segment") else block.size,
                 "stream": 0,
                 "time_us": time.time_ns() // 1000,
                 "frames": stack,
@@ -112,14 +117,14 @@ class Storages:
         return CARD if self.events[CARD] else HOST
 
     def segments(self, place: int) -> list[dict[str, Any]]:
-        """What is live, each block a segment of its own: which there would be is not known."""
+        """What is live."""
         return [
             {
                 "device": 0,
                 "address": block.address,
-                "total_size": rounded,
-                "allocated_size": rounded,
-                "active_size": rounded,
+                "total_size": block.rounded,
+                "allocated_size": block.rounded,
+                "active_size": block.rounded,
                 "requested_size": block.size,
                 "stream": 0,
                 "segment_type": "large",
@@ -129,7 +134,7 @@ class Storages:
                 "blocks": [
                     {
                         "address": block.address,
-                        "size": rounded,
+                        "size": block.rounded,
                         "requested_size": block.size,
                         "state": "active_allocated",
                         "frames": block.stack,
@@ -138,7 +143,6 @@ class Storages:
             }
             for block in sorted(self.blocks.values(), key=lambda one: one.address)
             if block.place == place
-            for rounded in [-(-block.size // UNIT) * UNIT]
         ]
 
 
