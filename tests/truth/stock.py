@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
-from memreplay.recording.recorder import Recorder
 
+from memreplay.recording.recorder import Recorder
 from tests.truth import told
 
 _seen: list[dict[str, Any]] = []
