@@ -269,7 +269,8 @@ cdef object column_of(Joined* j, list trace, const Entry* e, uint64_t sure):
     for i in range(n - 1, -1, -1):
         event = <object> PyList_GET_ITEM(trace, i)
         action = event["action"]
-        if action == "alloc" or action == "free_requested" or action == "free":
+        if (action == "alloc" or action == "free_requested" or action == "free_completed"
+                or action == "free"):
             address = event["addr"]
             first = map64_at(&j.first, address, 0)
             if first == NULL:

@@ -46,6 +46,7 @@ cdef struct Origin:
     # What is known of an allocation while it is live.
     uint64_t region       # what it was made in: a recomputation, a step of an optimizer, a pause
     uint64_t node         # the autograd node that ran; 0: none
+    uint64_t number       # … and its number: another may come to lie where it was
     uint64_t graphs       # backward passes that had begun
     uint32_t steps        # steps that had ended
     uint32_t phase
