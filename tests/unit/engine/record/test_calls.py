@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import pytest
@@ -79,7 +80,10 @@ def test_gradients_that_are_none_or_elsewhere() -> None:
             Parameter(Gradient(1024)),
         )
         parameters = [Parameter(None), known, made_of_others, gone]
-        others = _calls.mark_gradients(parameters, _tracker.GRADIENT, [1, 2, 3, 4])
+        owners = {id(one): (weakref.ref(one), i) for i, one in enumerate(parameters, 1)}
+        # The number of one that is gone, whose place another has.
+        owners[id(gone)] = weakref.ref(known), 4
+        others = _calls.mark_gradients(parameters, _tracker.GRADIENT, owners)
         assert others == [made_of_others, gone]
         world.program.tell_live(512, "gradients", 2)
         trace = [{"action": "alloc", "addr": 512}]

@@ -23,7 +23,7 @@ CALLS = (
     *("enter", "leave") * 2,
     *("run", "node") * 2,
     *("backward", "optimize", "mark", "next") * 2,
-    *("recompute", "give", "step", "resume"),
+    *("recompute", "evaluate", "give", "step", "resume"),
 )
 EARLIER_US = 5_000  # how much earlier events are than what was noted, where others go on after them
 
@@ -92,6 +92,8 @@ class Traced:
             world.optimize(name, not thread.optimizing or not which % 4)
         elif call == "recompute":
             world.recompute(name, bool(which % 2))
+        elif call == "evaluate":
+            world.evaluate(name, which % 3)
         elif call == "give":
             world.give(name, "" if which % 4 else TOLD[which % 8])
         elif call == "next":
@@ -159,9 +161,10 @@ def test_an_allocation_is_what_the_oracle_says(
             ]
 
 
-def kind_of(made: World, name: str = "main") -> Kind | None:
-    """What the only allocation is, asked by this thread."""
-    return made.joined(name, [[{"action": "alloc", "addr": 512}]], 1)[0][0][0]
+def kind_of(made: World, name: str = "main", address: int = 512) -> Kind | None:
+    """What the only allocation at this address is, asked by this thread."""
+    sure = len(made.program.allocations)
+    return made.joined(name, [[{"action": "alloc", "addr": address}]], sure)[0][0][0]
 
 
 # --- each rule by itself --------------------------------------------------------------------------
@@ -195,6 +198,34 @@ def test_what_a_forward_makes_and_steps_do_not_end_is_something_else() -> None:
         assert kind_of(made) == ("activations", "forward", 3)
         made.step()
         assert kind_of(made) == ("other", "forward", 3)
+
+
+def test_what_a_closure_allocates_is_not_the_optimizers() -> None:
+    with world() as made:
+        made.optimize("main", begins=True)
+        made.evaluate("main", 0)
+        made.enter("main", 1)
+        made.recompute("main", begins=True)  # in between is no new step
+        made.recompute("main", begins=False)
+        made.taken("main", 512)
+        made.leave("main", 1)
+        made.evaluate("main", 1)
+        assert kind_of(made) == Kind("activations", "forward", 1)
+        made.taken("main", 1024)
+        made.let_go("main", 1024)
+        assert kind_of(made, address=1024) == Kind("temporary", "optimizer", 0)
+
+
+def test_an_input_is_what_no_module_has_made() -> None:
+    with world() as made:
+        made.enter("main", 1)
+        made.taken("main", 512)
+        made.leave("main", 1)
+        made.taken("main", 1024)
+        for address in (512, 1024):
+            made.mark(address, "inputs", 0)
+        assert kind_of(made) == Kind("activations", "forward", 1)
+        assert kind_of(made, address=1024) == Kind("inputs", "forward", 0)
 
 
 def test_a_node_is_known_by_its_number_and_not_by_its_place() -> None:
