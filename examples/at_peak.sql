@@ -3,6 +3,6 @@ with peak as (
   order by requested_bytes desc, event nulls first limit 1
 )
 select category, module, sum(bytes) as bytes, count(*) as blocks
-from flat join peak using (device)
+from allocations join peak using (device)
 where coalesce(alloc_event, -1) <= event and coalesce(free_event, 1e18) > event
 group by all order by bytes desc, module;

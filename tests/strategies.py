@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import base64
+import zlib
 from collections.abc import Callable, Sequence
 from functools import cache
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 from hypothesis import strategies as st
 
 from tests.build import Entry, FrameSpec, Snapshot, SnapshotBuilder, round_up
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 # Few addresses and few sizes, so that reuse, double allocs and unmatched frees are common.
 ADDRESSES = (0x7F00_0000_0000, 0x7F00_0000_0200, 0x7F00_0010_0000, 0x10_0000, 2**63 + 0x4000)
@@ -260,3 +266,62 @@ def _share_lists(draw: st.DrawFn, snapshot: Snapshot) -> None:
 
 def _entries(snapshot: Snapshot) -> list[Entry]:
     return [entry for trace in snapshot["device_traces"] for entry in trace]
+
+
+# What memreplay's recorder notes of any of these.
+
+CATEGORIES = ("", "parameters", "activations", "temporary", "unknown", "activations")
+PHASES = ("start", "forward", "backward", "", "before the recording")
+MODULES = ("", "GPT", "GPT.0", "GPT", "naïve 训练 \x1b[1m")
+
+
+@st.composite
+def noted(draw: st.DrawFn, snapshot: Snapshot) -> Noted:
+    """The same with memreplay's key, and what it says of each allocation."""
+    names = (CATEGORIES, PHASES, MODULES)
+    kinds = draw(st.lists(packed(*map(range, map(len, names))), max_size=6))
+    numbers = st.one_of(st.just(0), st.integers(0, len(kinds)))
+    of_events = [
+        [draw(numbers) if event.get("action") == "alloc" else 0 for event in trace]
+        for trace in snapshot["device_traces"]
+    ]
+    known = draw(st.lists(st.sampled_from(ADDRESSES + OUTLIVING), unique=True))
+    before = {address: draw(st.integers(1, len(kinds))) for address in known if kinds}
+    key = {
+        "categories": list(CATEGORIES),
+        "phases": list(PHASES),
+        "modules": list(MODULES),
+        "kinds": column(np.array(kinds, "<u4")),
+        "events": [column(np.array(kinds, "<u4")) for kinds in of_events],
+        "before": {
+            "addresses": column(np.array(list(before), "<u8")),
+            "kinds": column(np.array(list(before.values()), "<u4")),
+        },
+    }
+    steps = [[draw(st.integers(0, len(trace)))] for trace in of_events]
+    whole = {**snapshot, "memreplay": {"recorder": "record", "allocations": key, "steps": steps}}
+    return Noted(whole, kinds, of_events, before)
+
+
+class Noted(NamedTuple):
+    """`snapshot` has it all; `kinds`: category, phase and module of each, by number; of events and
+    of addresses, of what was there before, the number of the kind, + 1; 0 for none."""
+
+    snapshot: Snapshot
+    kinds: list[tuple[int, ...]]
+    of_events: list[list[int]]
+    before: dict[int, int]
+
+    def called(self, device: int, event: int, address: int, way: str) -> str:
+        """What `--by` calls an allocation that this event made; -1: that was there before."""
+        kind = self.before.get(address, 0) if event < 0 else self.of_events[device][event]
+        place = ("category", "phase", "module").index(way)
+        if not kind:
+            return "unknown"
+        name = (CATEGORIES, PHASES, MODULES)[place][self.kinds[kind - 1][place]]
+        return name or ("(in no module)" if way == "module" else "unknown")
+
+
+def column(numbers: NDArray[Any]) -> str:
+    """A column as it lies in a snapshot."""
+    return base64.b64encode(zlib.compress(numbers.tobytes())).decode()

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from memreplay.export.tables.making import table
     from memreplay.io.limits import Limits
     from memreplay.io.version import __version__
+    from memreplay.recording.estimate import Estimate, estimate, estimating
     from memreplay.recording.recorder import Recorder as record  # noqa: N813
     from memreplay.snapshot.model import Filters, Frame, Lifetimes, LiveSet, Moment, PeakPoint, When
     from memreplay.snapshot.page_view import PageView
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
 
 # Where each name is, and what it is called there if not the same.
 _HOME = {
+    "Estimate": "recording.estimate",
     "Filters": "snapshot.model",
     "Frame": "snapshot.model",
     "Lifetimes": "snapshot.model",
@@ -85,6 +87,8 @@ _HOME = {
     "baseline": "analysis.comparing.baseline:baseline_of",
     "categories": "commands.categories.find:categories_report",
     "diff": "commands.diff.find:diff_report",
+    "estimate": "recording.estimate",
+    "estimating": "recording.estimate",
     "fragmentation": "commands.fragmentation.find:fragmentation_report",
     "gate": "commands.gate.calling",
     "leaks": "commands.leaks.find:leaks_report",
@@ -104,6 +108,7 @@ _HOME = {
 }
 
 __all__ = [
+    "Estimate",
     "Filters",
     "Frame",
     "Lifetimes",
@@ -133,6 +138,8 @@ __all__ = [
     "baseline",
     "categories",
     "diff",
+    "estimate",
+    "estimating",
     "fragmentation",
     "gate",
     "leaks",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from memreplay.snapshot.trace import Trace
 
 UNKNOWN = 0xFFFFFFFF  # a kind that is none: nothing was noted
+SPARE = 1 << 12  # rows that a column may have more than there are events: of memory of others
 
 
 class FlawError(ValueError):
@@ -49,8 +50,8 @@ class Recorded:
         self.categories = _texts(noted.get("categories"))
         self.phases = _texts(noted.get("phases"))
         self.modules = _texts(noted.get("modules"))
-        # No file has more kinds than allocations, and those that were there before.
-        most = sum(events.values()) + blocks
+        # No file has many more kinds than allocations, and those that were there before.
+        most = sum(events.values()) + blocks + SPARE
         before = _dict(noted.get("before"))
         addresses = _unpacked(before.get("addresses"), most, "<u8")
         of_addresses = _unpacked(before.get("kinds"), most, "<u4")
@@ -112,7 +113,7 @@ class Recorded:
 
 
 def packed(data: NDArray[Any]) -> str:
-    """A column as text that JSON can hold, as the recorder packs it."""
+    """A column of little-endian numbers as text that JSON can hold, as the recorder packs it."""
     return base64.b64encode(zlib.compress(data.tobytes(), 6)).decode()
 
 

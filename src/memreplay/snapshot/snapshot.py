@@ -217,7 +217,7 @@ class Snapshot:
     def card_bytes(self, device: int) -> int | None:
         """The memory of the card, where the recorder noted it; None where nobody did."""
         cards = self.recorder.get("cards")
-        card = cards[device] if isinstance(cards, list) and device < len(cards) else None
+        card = cards[device] if isinstance(cards, list) and 0 <= device < len(cards) else None
         size = card.get("total_bytes") if isinstance(card, dict) else None
         return size if isinstance(size, int) and 0 < size < 2**63 else None
 

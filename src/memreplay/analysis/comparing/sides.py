@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from memreplay.analysis.categories.rules import UNKNOWN
 from memreplay.analysis.comparing.baseline_record import BaselinePeak
 from memreplay.analysis.comparing.records import Side
 from memreplay.analysis.selecting.choice import filtering_of
@@ -119,6 +120,7 @@ class SnapshotSide:
         selection = selected(selection, choices)
         self.snap = snap
         self.by: By = selection.by or "stack"
+        self.guess = False  # what memreplay's recorder noted does not count
         self.rules = selection.rules
         self.filtering = filtering_of(snap, selection.filters, checked=False)
         self.strict = selection.strict
@@ -151,7 +153,7 @@ class SnapshotSide:
                 Grouper,  # late: a peak alone needs no groups
             )
 
-            self._groupers[by] = Grouper(self.snap, by, self.rules)
+            self._groupers[by] = Grouper(self.snap, by, self.rules, guess=self.guess)
         return self._groupers[by]
 
     def spans(self, device: int) -> tuple[Span, ...]:
@@ -229,16 +231,18 @@ class SnapshotSide:
         if usage.measure == "reserved":
             raise UsageError("reserved memory consists of segments, which have no categories")
         grouper = self.grouper("category")
-        names = grouper.dimensions.rules
-        if category not in {names.name(i) for i in range(len(names.rules) + 1)}:
-            there = ", ".join(dict.fromkeys(rule.name for rule in names.rules))
-            raise UsageError(f"no rule has the category {category!r}; there are: {there}")
+        there = grouper.dimensions.categories
+        if category not in (*there, UNKNOWN):
+            raise UsageError(
+                f"no rule has the category {category!r}; there are: {', '.join(there)}"
+            )
 
         def narrow(narrowed: Usage, measure: Measure) -> Measure:
             keys = grouper.keys(narrowed)
             keys.meet()
             found = memoryview(keys.names()).tolist()
-            keys.keep(measure, bytes(names.name(name) == category for name in found))
+            named = (grouper.dimensions.label(narrowed, "category", name) for name in found)
+            keys.keep(measure, bytes(one.text == category for one in named))
             return measure
 
         return usage.only(narrow)

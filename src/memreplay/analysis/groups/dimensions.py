@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 import memreplay._core as _core
 from memreplay.analysis.categories.origins import ORIGINS, Origins
-from memreplay.analysis.categories.rules import DEFAULT_RULES, RuleSet
+from memreplay.analysis.categories.rules import DEFAULT_RULES, UNKNOWN, RuleSet
 from memreplay.analysis.code.late import Late
 from memreplay.analysis.code.operators import node_in, operator_in
 from memreplay.analysis.code.plumbing import LIBRARY, code_of, ranks
@@ -44,16 +44,25 @@ NO_SIZE = 64  # the name of sizes below 1 byte
 
 
 class Dimensions:
-    """The ways to group one snapshot's allocations; strings and frames are classified once."""
+    """The ways to group one snapshot's allocations; strings and frames are classified once.
+
+    With `guess` what memreplay's recorder noted does not count.
+    """
 
     def __init__(
-        self, snap: Snapshot, rules: tuple[Rule, ...] = DEFAULT_RULES, *, fold: bool = False
+        self,
+        snap: Snapshot,
+        rules: tuple[Rule, ...] = DEFAULT_RULES,
+        *,
+        fold: bool = False,
+        guess: bool = False,
     ) -> None:
         self.snap = snap
         self.fold = fold
         self.file_rank, self.function_rank = ranks(snap.code, snap.project)
         self.rules = RuleSet(rules)
-        self._recorded = Recording(snap, self.rules) if snap.recorded is not None else None
+        noted = snap.recorded is not None and not guess
+        self._recorded = Recording(snap, self.rules) if noted else None
         self._phases: Dimensions | None = None
         self._keys: dict[tuple[object, ...], Keys] = {}
         self._pairs: dict[tuple[object, ...], Keys] = {}
@@ -68,6 +77,14 @@ class Dimensions:
         """Whether rules ask for autocast's casts of weights where the stacks hide some of them."""
         origins = self._origins
         return origins is not None and origins.casts and origins.only_python
+
+    @property
+    def categories(self) -> tuple[str, ...]:
+        """The categories that there may be, besides what is unknown: people's own first."""
+        rules = self.rules.rules if self._recorded is None else self.rules.own
+        noted = () if self._recorded is None else self._recorded.recorded.categories
+        names = dict.fromkeys([*(rule.name for rule in rules), *filter(None, noted)])
+        return tuple(name for name in names if name != UNKNOWN)
 
     def keys(self, usage: Usage, by: Way) -> Keys:
         """The groups of a device's allocations, one way."""
@@ -170,7 +187,7 @@ class Dimensions:
         from memreplay.analysis.categories.phases import PHASE_RULES
 
         if self._phases is None:
-            self._phases = Dimensions(self.snap, PHASE_RULES)
+            self._phases = Dimensions(self.snap, PHASE_RULES, guess=True)
         return self._phases
 
     def _by_stack(self, replay: Replay, kind: str) -> Keys:

@@ -11,6 +11,9 @@ from memreplay.engine.query import _groups
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from memreplay.engine.query._groups import Keys
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.snapshot import Snapshot
@@ -34,7 +37,17 @@ class Recording:
     def name(self, by: Literal["category", "phase", "module"], number: int) -> str:
         """What a group of `keys` is called."""
         names = self.names[by]
-        return names[number] if number < len(names) else UNKNOWN
+        found = names[number] if number < len(names) else UNKNOWN
+        return found or ("" if by == "module" else UNKNOWN)
+
+    def _first(self, by: Literal["category", "phase", "module"]) -> NDArray[np.uint32]:
+        """Of each number, and of one past the last, the first that is called the same: modules of
+        one type in one place may be."""
+        import numpy as np
+
+        first: dict[str, int] = {}
+        names = (self.name(by, number) for number in range(len(self.names[by]) + 1))
+        return np.array([first.setdefault(name, i) for i, name in enumerate(names)], dtype="u4")
 
     def keys(self, replay: Replay, by: Literal["category", "phase", "module"]) -> Keys:
         """The groups by what was noted; what is not known has a number past the last."""
@@ -42,6 +55,7 @@ class Recording:
 
         place = PLACES[by]
         numbers = np.append(self.recorded.kinds[:, place], np.uint32(len(self.names[by])))
+        numbers = self._first(by)[numbers]
         of_events, of_carried = (
             numbers[np.minimum(kinds, len(numbers) - 1)].astype("u4")
             for kinds in (self.recorded.of_events(replay), self.recorded.of_carried(replay))
@@ -64,7 +78,9 @@ class Recording:
         first = memoryview(by_rule.names()).tolist()
         second = memoryview(noted.names()).tolist()
         rules = RuleSet(self.own).alike()
-        known = {name: NOTED + i for i, name in enumerate(self.recorded.categories)}
+        known: dict[str, int] = {}
+        for i, name in enumerate(self.recorded.categories):
+            known.setdefault(name, NOTED + i)
         of_rule = [known.get(self.own[rule].name, rule) for rule in rules]
         return _groups.renamed(
             both,

@@ -120,8 +120,7 @@ Examples:
 @click.option(
     "--flat",
     is_flag=True,
-    help="Add function, file, line and module as columns to the allocations, so that you need no"
-    " join.",
+    help="Add function, file and line as columns to the allocations, so that you need no join.",
 )
 @click.option(
     "--partition",

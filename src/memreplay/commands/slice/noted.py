@@ -5,9 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from memreplay.engine.write._slicing import Excerpt
     from memreplay.snapshot.recorded import Recorded
     from memreplay.snapshot.snapshot import Snapshot
+
+UNKNOWN = 0xFFFFFFFF  # as in snapshot/recorded.py, which takes NumPy
 
 
 def noted_of(snap: Snapshot, excerpts: list[Excerpt]) -> dict[str, object]:
@@ -18,7 +23,10 @@ def noted_of(snap: Snapshot, excerpts: list[Excerpt]) -> dict[str, object]:
     by_device = {excerpt.holding.replay.device: excerpt for excerpt in excerpts}
     places = range(1 + max(by_device, default=-1))
     if snap.recorded is not None and isinstance(noted, dict):
-        own["allocations"] = {**noted, **_allocations(snap, snap.recorded, by_device, places)}
+        own["allocations"] = {
+            **noted,
+            **_allocations(snap.recorded, snap, by_device, places),
+        }
     if isinstance(steps, list):
         own["steps"] = [
             _steps(steps[device], by_device[device])
@@ -30,31 +38,44 @@ def noted_of(snap: Snapshot, excerpts: list[Excerpt]) -> dict[str, object]:
 
 
 def _allocations(
-    snap: Snapshot, recorded: Recorded, by_device: dict[int, Excerpt], places: range
+    recorded: Recorded, snap: Snapshot, by_device: dict[int, Excerpt], places: range
 ) -> dict[str, object]:
+    """The kinds of what is written, of those the ones that are there, and their modules."""
     import numpy as np
 
     from memreplay.snapshot.recorded import packed
 
-    columns = [packed(np.empty(0, "<u4")) for _ in places]
-    addresses, kinds = [np.empty(0, "u8")], [np.empty(0, "u4")]
+    columns = [np.empty(0, "u4") for _ in places]
+    addresses, of_addresses = [np.empty(0, "u8")], [np.empty(0, "u4")]
     for device, excerpt in by_device.items():
         replay = snap.replay(device)
         carried = np.asarray(replay.carried("address"))
-        of_carried = recorded.of_carried(replay) + np.uint32(1)
+        of_carried = recorded.of_carried(replay)
         known = dict(zip(carried.tolist(), of_carried.tolist(), strict=True))
-        leading = [known.get(address, 0) for address in excerpt.leading_addresses()]
+        leading = excerpt.leading_addresses()
         kept = np.asarray(excerpt.kept()).astype(bool)
-        own = recorded.of_events(replay)[kept] + np.uint32(1)
         if device in places:
-            columns[device] = packed(np.concatenate([np.array(leading, "<u4"), own.astype("<u4")]))
-        addresses.append(carried[of_carried > 0])
-        kinds.append(of_carried[of_carried > 0])
+            of_leading = np.array([known.get(address, UNKNOWN) for address in leading], "u4")
+            columns[device] = np.concatenate([of_leading, recorded.of_events(replay)[kept]])
+        before = (of_carried != UNKNOWN) & ~np.isin(carried, np.array(leading, "u8"))
+        addresses.append(carried[before])
+        of_addresses.append(of_carried[before])
+    there = np.unique(np.concatenate([*columns, *of_addresses]))
+    there = there[there != UNKNOWN]
+    kinds = recorded.kinds[there]
+    modules, kinds[:, 2] = np.unique(kinds[:, 2], return_inverse=True)
+
+    def column(of: NDArray[np.uint32]) -> str:
+        """From 1 on; 0 for nothing."""
+        return packed(np.where(of == UNKNOWN, 0, np.searchsorted(there, of) + 1).astype("<u4"))
+
     return {
-        "events": columns,
+        "modules": [recorded.modules[module] for module in modules.tolist()],
+        "kinds": packed(kinds.astype("<u4")),
+        "events": [column(of) for of in columns],
         "before": {
             "addresses": packed(np.concatenate(addresses).astype("<u8")),
-            "kinds": packed(np.concatenate(kinds).astype("<u4")),
+            "kinds": column(np.concatenate(of_addresses)),
         },
     }
 

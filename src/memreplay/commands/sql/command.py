@@ -98,7 +98,7 @@ def command(words: tuple[str, ...], reading: Reading, asked: Asked) -> int:
 
     Runs QUERY (- reads it from standard input) in DuckDB, on the tables of export: events,
     allocations, stacks, frames, segments, blocks, annotations, usage; and on flat, the allocations
-    with function, file, line and module. A table is made when the query reads it. With several
+    with function, file and line. A table is made when the query reads it. With several
     FILEs, each table has the rows of all of them, and a column snapshot. Without a QUERY, the
     tables and their columns are shown.
 

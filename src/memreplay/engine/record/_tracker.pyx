@@ -167,6 +167,12 @@ def optimizing() -> int:
     return _tracker.tracker_optimizing()
 
 
+def evaluate(int steps) -> int:
+    """An optimizer's step has the model evaluated: this thread is in so many steps until it says
+    otherwise, 0 to begin with. How many it was in."""
+    return _tracker.tracker_evaluate(steps)
+
+
 def depth() -> int:
     """How many modules run in this thread, one called by the other."""
     return _tracker.tracker_depth()
@@ -263,7 +269,8 @@ cdef object column_of(Joined* j, list trace, const Entry* e, uint64_t sure):
     for i in range(n - 1, -1, -1):
         event = <object> PyList_GET_ITEM(trace, i)
         action = event["action"]
-        if action == "alloc" or action == "free_requested" or action == "free":
+        if (action == "alloc" or action == "free_requested" or action == "free_completed"
+                or action == "free"):
             address = event["addr"]
             first = map64_at(&j.first, address, 0)
             if first == NULL:

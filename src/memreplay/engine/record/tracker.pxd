@@ -46,6 +46,7 @@ cdef struct Origin:
     # What is known of an allocation while it is live.
     uint64_t region       # what it was made in: a recomputation, a step of an optimizer, a pause
     uint64_t node         # the autograd node that ran; 0: none
+    uint64_t number       # … and its number: another may come to lie where it was
     uint64_t graphs       # backward passes that had begun
     uint32_t steps        # steps that had ended
     uint32_t phase
@@ -95,6 +96,7 @@ cdef void tracker_recompute(bint begins) noexcept nogil
 cdef void tracker_optimize(bint begins) noexcept nogil
 cdef uint32_t tracker_give(uint32_t category) noexcept nogil
 cdef int tracker_optimizing() noexcept nogil
+cdef int tracker_evaluate(int steps) noexcept nogil
 cdef int tracker_depth() noexcept nogil
 cdef uint32_t tracker_module() noexcept nogil
 cdef void tracker_step() noexcept nogil

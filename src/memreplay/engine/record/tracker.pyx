@@ -45,6 +45,17 @@ cdef enum:
 
 cdef Tracker one
 cdef PyThread_type_lock lock = NULL
+cdef uint32_t recordings = 0
+
+
+cdef inline Thread* thread_now() noexcept nogil:
+    # What this thread is at, by this recording alone: a step that an exception has ended in the one
+    # before is not going on.
+    cdef Thread* here = this_thread()
+    if here.recording != recordings:
+        memset(here, 0, sizeof(Thread))
+        here.recording = recordings
+    return here
 
 
 cdef Tracker* tracker() noexcept nogil:
@@ -61,7 +72,7 @@ cdef void tracker_unlock() noexcept nogil:
 
 cdef int tracker_begin(uint64_t seed, uint64_t keep) except -1:
     # All that was noted is forgotten. -1 and MemoryError when memory is out.
-    global lock
+    global lock, recordings
     if lock == NULL:
         lock = PyThread_allocate_lock()
         if lock == NULL:
@@ -72,6 +83,7 @@ cdef int tracker_begin(uint64_t seed, uint64_t keep) except -1:
     memset(&one, 0, sizeof(one))
     one.torch = torch
     one.keep = keep
+    recordings += 1
     one.last_task = -1
     one.outside = PHASE_START
     one.regions = 1
@@ -116,12 +128,18 @@ cdef inline uint64_t node_now() noexcept nogil:
     return <uint64_t> ask_node(one.torch.node, one.torch.shared)
 
 
-cdef uint32_t module_of_node(uint64_t node) noexcept nogil:
-    # The module that made it, by its number: nodes count up. 0: none, or not known.
-    cdef const char* at = <const char*> node
-    cdef uint64_t number = (<const uint64_t*> (at + one.torch.sequence_at))[0]
+cdef inline uint64_t number_of_node(uint64_t node) noexcept nogil:
+    return (<const uint64_t*> (<const char*> node + one.torch.sequence_at))[0]
+
+
+cdef uint32_t module_of_node(uint64_t number) noexcept nogil:
+    # The module that made the node of this number: nodes count up. 0: none, or not known.
     cdef const Made* made = <const Made*> one.made.data
-    cdef size_t low = 0, high = one.made.len, middle
+    cdef size_t low = one.made.len, high = one.made.len, middle, back = 1
+    while low > 0 and made[low - 1].sequence > number:  # most are of the last step
+        high = low - 1
+        low = high - back if high > back else 0
+        back <<= 1
     while low < high:
         middle = (low + high) >> 1
         if made[middle].sequence <= number:
@@ -176,7 +194,7 @@ cdef inline void make_from_here(uint32_t module) noexcept nogil:
 
 cdef void tracker_enter(uint32_t module) noexcept nogil:
     # This thread runs a module.
-    cdef Thread* here = this_thread()
+    cdef Thread* here = thread_now()
     cdef bint inside = task_now() >= 0
     if here.depth < DEEPEST:
         here.modules[here.depth] = module
@@ -197,7 +215,7 @@ cdef void tracker_enter(uint32_t module) noexcept nogil:
 
 cdef void tracker_leave(uint32_t module) noexcept nogil:
     # It is done with it, and with all that ran inside of it and ended by an exception.
-    cdef Thread* here = this_thread()
+    cdef Thread* here = thread_now()
     cdef int32_t i = here.depth
     while i > 0 and (i > DEEPEST or here.modules[i - 1] != module):
         i -= 1
@@ -216,7 +234,7 @@ cdef void tracker_leave(uint32_t module) noexcept nogil:
 
 cdef void tracker_recompute(bint begins) noexcept nogil:
     # A checkpoint computes again.
-    cdef Thread* here = this_thread()
+    cdef Thread* here = thread_now()
     tracker_lock()
     if begins:
         if not here.recomputing:
@@ -230,12 +248,12 @@ cdef void tracker_recompute(bint begins) noexcept nogil:
 
 cdef void tracker_optimize(bint begins) noexcept nogil:
     # An optimizer steps.
-    cdef Thread* here = this_thread()
+    cdef Thread* here = thread_now()
     tracker_lock()
     if begins:
         if not here.optimizing:
             one.regions += 1
-            here.region = one.regions
+            here.step = one.regions
         here.optimizing += 1
     elif here.optimizing:
         here.optimizing -= 1
@@ -246,22 +264,31 @@ cdef void tracker_optimize(bint begins) noexcept nogil:
 
 cdef uint32_t tracker_give(uint32_t category) noexcept nogil:
     # All that this thread allocates from now on is this; CATEGORY_NONE: what it is. What was before.
-    cdef Thread* here = this_thread()
+    cdef Thread* here = thread_now()
     cdef uint32_t before = here.given
     here.given = category
     return before
 
 
 cdef int tracker_optimizing() noexcept nogil:
-    return this_thread().optimizing
+    return thread_now().optimizing
+
+
+cdef int tracker_evaluate(int steps) noexcept nogil:
+    # A step has the model evaluated, in this thread: it is in no step (0), or in all of them again. How
+    # many it was in.
+    cdef Thread* here = thread_now()
+    cdef int before = here.optimizing
+    here.optimizing = steps
+    return before
 
 
 cdef int tracker_depth() noexcept nogil:
-    return this_thread().depth
+    return thread_now().depth
 
 
 cdef uint32_t tracker_module() noexcept nogil:
-    return module_now(this_thread())
+    return module_now(thread_now())
 
 
 cdef void tracker_step() noexcept nogil:
@@ -288,7 +315,7 @@ cdef uint64_t tracker_count() noexcept nogil:
 
 cdef void tracker_alloc(uint64_t address) noexcept nogil:
     # The allocator has handed out a block.
-    cdef Thread* here = this_thread()
+    cdef Thread* here = thread_now()
     cdef Origin o
     cdef int task
     cdef int64_t now
@@ -309,15 +336,19 @@ cdef void tracker_alloc(uint64_t address) noexcept nogil:
     o.region = here.region
     if here.optimizing:
         o.phase = PHASE_OPTIMIZER
+        o.region = here.step
     elif here.recomputing:
         o.phase = PHASE_RECOMPUTATION
     elif task >= 0:
         o.phase = PHASE_BACKWARD
         o.node = node_now()
         # Between two nodes their gradients are added up: the last one's module does that.
-        if o.node and o.node != here.node:
+        if o.node:
+            o.number = number_of_node(o.node)
+        if o.node and (o.node != here.node or o.number != here.number):
             here.node = o.node
-            here.node_module = module_of_node(o.node)
+            here.number = o.number
+            here.node_module = module_of_node(o.number)
         module = here.node_module
     elif here.depth:
         o.phase = PHASE_FORWARD
@@ -432,6 +463,8 @@ cdef void renew() noexcept nogil:
 cdef inline void told(uint32_t at, uint32_t category, uint32_t module) noexcept nogil:
     cdef const Entry* e = &(<const Entry*> one.entries.data)[at - 1]
     cdef Origin* o = &(<Origin*> one.origins.data)[e.what - 1]
+    if category == CATEGORY_INPUT and e.module:
+        return  # what a module has made is another's output first, even if it is detached
     if not o.mark or category < o.mark:
         o.mark = category
         o.owner = module
@@ -473,11 +506,11 @@ cdef uint32_t tracker_what(const Origin* o, bint ended) noexcept nogil:
 
 
 cdef uint32_t category_of(const Origin* o, bint ended) noexcept nogil:
-    cdef const Thread* here = this_thread()
+    cdef const Thread* here = thread_now()
     if o.mark:
         return o.mark
     if o.phase == PHASE_OPTIMIZER:
-        return (CATEGORY_TEMPORARY if here.optimizing and o.region == here.region
+        return (CATEGORY_TEMPORARY if here.optimizing and o.region == here.step
                 else CATEGORY_STATE)
     if o.phase == PHASE_RECOMPUTATION:
         return (CATEGORY_TEMPORARY if ended and here.recomputing and o.region == here.region
@@ -485,7 +518,7 @@ cdef uint32_t category_of(const Origin* o, bint ended) noexcept nogil:
     if o.phase == PHASE_BACKWARD:
         # What ends in the node that has made it was never handed on.
         return (CATEGORY_TEMPORARY if o.node and task_now() >= 0 and node_now() == o.node
-                else CATEGORY_DETAIL)
+                and number_of_node(o.node) == o.number else CATEGORY_DETAIL)
     if o.phase == PHASE_FORWARD:
         if one.steps > o.steps + 1:
             return CATEGORY_OTHER

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 import memreplay._core as _core
 from memreplay.analysis.groups.dimensions import Dimensions
-from memreplay.engine.query._groups import NO_RULE
 from memreplay.export.tables.arrow import numbers, texts, words_array
 from memreplay.export.tables.batching import slices
 from memreplay.export.tables.callers import Callers
-from memreplay.export.tables.words import Words, code_words, pool_words
+from memreplay.export.tables.ways import (
+    WayColumn,
+    category_column,
+    module_column,
+    phase_column,
+)
+from memreplay.export.tables.words import Words, pool_words
 from memreplay.snapshot.columns import view
 
 if TYPE_CHECKING:
@@ -41,11 +45,15 @@ def allocation_batches(
     words = _Spelled(
         states=words_array(STATES),
         pools=pool_words(snap),
-        categories=code_words(dimensions.rules.name, NO_RULE + 1),
+        ways={
+            "category": category_column(snap, dimensions),
+            "phase": phase_column(snap, dimensions),
+            "module": module_column(snap, dimensions),
+        },
         callers=Callers(snap, dimensions) if flat else None,
     )
     for device in snap.devices:
-        yield from _Lifetimes(snap, snap.replay(device), dimensions, words).batches()
+        yield from _Lifetimes(snap, snap.replay(device), words).batches()
 
 
 class _Spelled(NamedTuple):
@@ -53,22 +61,19 @@ class _Spelled(NamedTuple):
 
     states: Any
     pools: Words
-    categories: Words
+    ways: Mapping[str, WayColumn]
     callers: Callers | None
 
 
 class _Lifetimes:
     """The lifetimes of one device."""
 
-    def __init__(
-        self, snap: Snapshot, replay: Replay, dimensions: Dimensions, words: _Spelled
-    ) -> None:
+    def __init__(self, snap: Snapshot, replay: Replay, words: _Spelled) -> None:
         self.snap = snap
         self.replay = replay
         self.requested = replay.measure("requested")
         self.held = replay.measure("held").native
         self.active = replay.measure("active").native
-        self.categories = dimensions.keys(self.requested, "category")
         self.words = words
         self.pool = np.asarray(replay.blocks.pools())
         rows = slice(replay.native.first_row, replay.native.first_row + replay.events)
@@ -106,8 +111,7 @@ class _Lifetimes:
                 stream=numbers(self.columns["stream"][rows]),
                 pool=self.pool[rows],
                 stack=self.columns["stack"][rows],
-                category=self.categories.numbers(rows.data, array("q"))[0],
-                callers=self._callers(rows, None),
+                who=self._who(rows, None),
             )
 
     def _carried(self, blocks: int) -> Iterator[dict[str, Any]]:
@@ -131,17 +135,20 @@ class _Lifetimes:
                 stream=numbers(stream_of[origin[at]], origin[at] == len(origins) - 1),
                 pool=pool_of[origin[at]],
                 stack=np.asarray(native.carried("stack"))[at],
-                category=self.categories.numbers(array("q"), rows.data)[1],
-                callers=self._callers(None, rows),
+                who=self._who(None, rows),
             )
 
-    def _callers(
+    def _who(
         self, events: np.ndarray[Any, Any] | None, blocks: np.ndarray[Any, Any] | None
     ) -> dict[str, Any]:
-        """The columns of a flat table, of allocations or of the carried blocks."""
-        if self.words.callers is None:
-            return {}
-        return self.words.callers.columns(self.requested, events, blocks)
+        """What allocations, or the carried blocks, were for; of a flat table who made them, too."""
+        found = {
+            name: column.column(self.requested, events, blocks)
+            for name, column in self.words.ways.items()
+        }
+        if self.words.callers is not None:
+            found.update(self.words.callers.columns(self.requested, events, blocks))
+        return found
 
     def _batch(
         self,
@@ -155,13 +162,11 @@ class _Lifetimes:
         stream: Any,
         pool: np.ndarray[Any, Any],
         stack: np.ndarray[Any, Any],
-        category: Any,
-        callers: dict[str, Any],
+        who: dict[str, Any],
     ) -> dict[str, Any]:
         rows = len(end)
         freed = end != _core.ABSENT_ID
         state = np.where(freed, FREED, np.where(held != _core.ABSENT_ID, PENDING, ACTIVE))
-        names = np.asarray(self.categories.names())
         begin = np.full(rows, _core.ABSENT_ID, dtype=np.uint32) if start is None else start
         # What nobody asked to free is let go of where it ends.
         asked = np.where(held == end, _core.ABSENT_ID, held)
@@ -176,10 +181,9 @@ class _Lifetimes:
             "stream": stream,
             "pool": self.words.pools.column(pool),
             "stack_id": numbers(stack),
-            "category": self.words.categories.column(names[np.asarray(category)]),
             "state": texts(state, self.words.states),
             "is_baseline": numbers(np.full(rows, start is None)),
-            **callers,
+            **who,
         }
 
     def _moment(self, event: str, time: str, at: np.ndarray[Any, Any]) -> dict[str, Any]:

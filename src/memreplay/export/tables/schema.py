@@ -81,6 +81,8 @@ ALLOCATIONS = _of(
     category                text
     state                   text
     is_baseline             bool
+    phase                   text
+    module                  text?
     """,
 )
 # After the allocations' own columns, where a flat table is asked for: who allocated, spelled out.
@@ -91,7 +93,6 @@ FLAT = _of(
     file      text?
     line      int64?
     is_user   bool?
-    module    text?
     """,
 )
 FLAT_ALLOCATIONS = TableSpec(ALLOCATIONS.name, ALLOCATIONS.columns + FLAT.columns)

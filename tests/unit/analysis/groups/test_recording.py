@@ -1,113 +1,168 @@
-"""recording: groups by what the recorder noted, at a moment and over time, against plain Python."""
+"""Tests of groups/recording.py: groups by what was noted, in all that asks for groups."""
 
 from __future__ import annotations
 
-from collections import Counter
+import json
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from click.testing import CliRunner
 
+import memreplay as mr
 from memreplay.analysis.categories.rules import Rule
 from memreplay.analysis.groups.grouping import Grouper
-from memreplay.commands.timeline.find import timeline_report
-from memreplay.snapshot.model import Way
-from tests import oracle, views
+from memreplay.commands.app import app
+from memreplay.export.viewers.torch_categories import COLUMNS, category_events
+from tests import build
 from tests.build import SnapshotBuilder
-from tests.noted import Kind, noted_of, noted_traces, with_notes
+from tests.strategies import column
 
-PLACES: tuple[Way, ...] = ("category", "phase", "module")
-
-
-def expected(snapshot: Any, device: int, way: Way, event: int) -> dict[str, int]:
-    """Bytes by what was noted, of what is live after an event."""
-    column, before = noted_of(snapshot, device)
-    found: Counter[str] = Counter()
-    for one in oracle.replay(snapshot, device).live_at(event):
-        kind = before.get(one.addr) if one.alloc_index < 0 else column[one.alloc_index]
-        name = kind[PLACES.index(way)] if kind else "unknown"
-        if way == "module" and not name:
-            name = "(in no module)"
-        found[name] += one.size
-    return {name: n for name, n in found.items() if n}
-
-
-@given(noted_traces(), st.sampled_from(PLACES), st.integers(-1, 25))
-def test_groups_at_a_moment(snapshot: Any, way: Way, event: int) -> None:
-    snap = views.opened(snapshot)
-    for device in snap.devices:
-        usage = snap.replay(device).measure()
-        at = min(event, usage.replay.events - 1)
-        groups, _, _ = Grouper(snap, way).groups(usage, at, 0)
-        assert {g.label: g.bytes for g in groups if g.bytes} == expected(snapshot, device, way, at)
+CATEGORIES = ["", "activations", "gradients", "activations", "unknown"]
+PHASES = ["forward", "", "backward"]
+MODULES = ["", "GPT", "GPT.Linear", "GPT.Linear"]
+# Category, phase and module of each allocation, and how many bytes; None: nothing was noted.
+MADE: list[tuple[tuple[int, int, int] | None, int]] = [
+    ((1, 0, 2), 1 << 10),
+    ((3, 0, 3), 2 << 10),
+    ((2, 2, 1), 4 << 10),
+    ((0, 1, 0), 8 << 10),
+    ((4, 2, 2), 16 << 10),
+    (None, 32 << 10),
+]
+EXPECTED = {
+    "category": {"activations": 3 << 10, "gradients": 4 << 10, "unknown": 56 << 10},
+    "phase": {"forward": 3 << 10, "backward": 20 << 10, "unknown": 40 << 10},
+    "module": {
+        "GPT.Linear": 19 << 10,
+        "GPT": 4 << 10,
+        "(in no module)": 8 << 10,
+        "unknown": 32 << 10,
+    },
+}
 
 
-@given(noted_traces(max_devices=1), st.sampled_from(PLACES), st.integers(0, 3))
-def test_groups_over_time(snapshot: Any, way: Way, top: int) -> None:
-    snap = views.opened(snapshot)
-    report = timeline_report(snap, by=way, top=top, points=1000, x="event")
-    for series in report.devices:
-        for i, event in enumerate(series.max_event_index):
-            now = expected(snapshot, series.device, way, event)
-            shown = {layer.label: layer.bytes[i] for layer in series.layers}
-            assert {name: n for name, n in shown.items() if n} == {
-                name: n for name, n in now.items() if name in shown
-            }
-            assert sum(shown.values()) + series.rest[i] == sum(now.values())
-            assert sum(now.values()) == series.buckets.max_bytes[i]
-        if top == 0 and series.layers:
-            assert not any(series.rest)
+def recorded(made: list[tuple[tuple[int, int, int] | None, int]]) -> Any:
+    builder = SnapshotBuilder()
+    for i, (_, size) in enumerate(made):
+        builder.alloc(0x10_0000 * (i + 1), size, frames=[("work", "/home/me/model.py", 1 + i % 2)])
+    whole = builder.finish_segments().build()
+    noted = [kind for kind, _ in made if kind is not None]
+    numbers = [0 if kind is None else 1 + noted.index(kind) for kind, _ in made]
+    whole["memreplay"] = {
+        "allocations": {
+            "categories": CATEGORIES,
+            "phases": PHASES,
+            "modules": MODULES,
+            "kinds": column(np.array(noted, "<u4")),
+            "events": [column(np.array(numbers, "<u4"))],
+            "before": {"addresses": column(np.empty(0)), "kinds": column(np.empty(0))},
+        }
+    }
+    return whole
 
 
-WEIGHT: Kind = ("parameters", "start", "GPT.h.0")
-LOSS: Kind = ("activations", "forward", "")
+@pytest.fixture
+def snap() -> mr.Snapshot:
+    return mr.open(build.dump(recorded(MADE)))
 
 
-def noted() -> SnapshotBuilder:
-    """100 of a parameter, 30 of the loss, 7 of which nothing was noted."""
-    builder = SnapshotBuilder().alloc(512, 100, frames=[("main", "/home/u/weights.py", 3)])
-    return builder.alloc(1024, 30, frames=[("forward", "/home/u/loss.py", 1)]).alloc(4096, 7)
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    path = tmp_path / "snap.pkl"
+    path.write_bytes(build.dump(recorded(MADE)))
+    return str(path)
 
 
-@pytest.mark.parametrize(
-    "by, found",
-    [
-        ("category", {"parameters": 100, "activations": 30, "unknown": 7}),
-        ("phase", {"start": 100, "forward": 30, "unknown": 7}),
-        ("module", {"GPT.h.0": 100, "(in no module)": 30, "unknown": 7}),
-        (
-            "phase,module",
-            {"start, GPT.h.0": 100, "forward, (in no module)": 30, "unknown, unknown": 7},
-        ),
-        ("category,file", {"parameters, /home/u/weights.py": 100}),
-    ],
-)
-def test_labels(by: str, found: dict[str, int]) -> None:
-    snap = views.opened(with_notes(noted().build(), [[WEIGHT, LOSS, None]]))
-    groups, _, _ = Grouper(snap, by).groups(snap.replay().measure(), 2, 0)
-    assert found.items() <= {g.label: g.bytes for g in groups}.items()
-    assert sum(g.bytes for g in groups) == 137
+def sums(snap: mr.Snapshot, by: Any, rules: Any = None) -> dict[str, int]:
+    usage = snap.replay(0).measure()
+    found, total, _ = Grouper(snap, by, rules).groups(usage, len(MADE) - 1, 0)
+    assert len({group.label for group in found}) == len(found) == total
+    return {group.label: group.bytes for group in found}
 
 
-def test_rules_of_ones_own_come_first_and_may_have_a_name_that_was_noted() -> None:
-    snap = views.opened(with_notes(noted().build(), [[WEIGHT, LOSS, None]]))
-    usage = snap.replay().measure()
-
-    def found(*rules: Rule) -> dict[str, int]:
-        groups, _, _ = Grouper(snap, "category", rules).groups(usage, 2, 0)
-        return {g.label: g.bytes for g in groups}
-
-    mine = Rule("my loss", frames="loss")
-    assert found(mine) == {"parameters": 100, "my loss": 30, "unknown": 7}
-    assert found(Rule("parameters", frames="loss")) == {"parameters": 130, "unknown": 7}
-    both = Rule("a", frames="weights"), Rule("a", frames="loss"), mine
-    assert found(*both) == {"a": 130, "unknown": 7}
-    assert found(mine, Rule("rest")) == {"rest": 107, "my loss": 30}
+@pytest.mark.parametrize("by", EXPECTED)
+def test_what_is_called_the_same_is_one_group(snap: mr.Snapshot, by: str) -> None:
+    assert sums(snap, by) == EXPECTED[by]
 
 
-def test_what_was_not_recorded_is_guessed() -> None:
-    snap = views.opened(noted().build())
-    usage = snap.replay().measure()
-    groups, _, _ = Grouper(snap, "phase").groups(usage, 2, 0)
-    assert {g.label: g.bytes for g in groups} == {"forward": 30, "backward": 7, "unknown": 100}
+def test_several_ways_at_once(snap: mr.Snapshot) -> None:
+    assert sums(snap, "category,module") == {
+        "activations, GPT.Linear": 3 << 10,
+        "gradients, GPT": 4 << 10,
+        "unknown, (in no module)": 8 << 10,
+        "unknown, GPT.Linear": 16 << 10,
+        "unknown, unknown": 32 << 10,
+    }
+
+
+def test_rules_of_ones_own_come_first(snap: mr.Snapshot) -> None:
+    mine = (Rule("mine", frames="model.py"),)
+    assert sums(snap, "category", mine) == {"mine": 63 << 10}
+    # One that is called as a category that was noted is that category.
+    own = (Rule("gradients", annotation="none is"), Rule("activations", compile_context="nor"))
+    assert sums(snap, "category", own) == EXPECTED["category"]
+    both = (Rule("gradients", frames="model.py"),)
+    assert sums(snap, "category", both) == {"gradients": 63 << 10}
+
+
+def test_a_diff_of_two_recordings(path: str, tmp_path: Path) -> None:
+    larger = [(kind, size * 2 if kind == (2, 2, 1) else size) for kind, size in MADE]
+    other = tmp_path / "new.pkl"
+    other.write_bytes(build.dump(recorded(larger)))
+    for by, label in (("category", "gradients"), ("phase", "backward"), ("module", "GPT")):
+        args = ["diff", path, str(other), "--by", by, "--format", "json", "--all", "--top", "0"]
+        result = CliRunner().invoke(app, args)
+        assert result.exit_code == 0, result.output
+        (device,) = json.loads(result.stdout)["devices"]
+        rows = {row["label"]: row for row in device["rows"]}
+        assert {name: row["base_bytes"] for name, row in rows.items()} == EXPECTED[by]
+        changed = {name: row["change_bytes"] for name, row in rows.items() if row["change_bytes"]}
+        assert changed == {label: 4 << 10}
+
+
+def test_a_budget_of_a_category(path: str, tmp_path: Path) -> None:
+    config = tmp_path / "memreplay.toml"
+    args = ["gate", path, "--config", str(config)]
+    for category, limit, code in (
+        ("gradients", 4 << 10, 0),
+        ("gradients", (4 << 10) - 1, 1),
+        ("unknown", 56 << 10, 0),
+        ("unknown", (56 << 10) - 1, 1),
+    ):
+        config.write_text(f'[[gate]]\ncategory = "{category}"\nmax_peak = "{limit}B"\n')
+        result = CliRunner().invoke(app, args)
+        assert result.exit_code == code, result.output
+    config.write_text('[[gate]]\ncategory = "backward"\nmax_peak = "1B"\n')
+    result = CliRunner().invoke(app, args)
+    assert result.exit_code == 2
+    assert "there are: activations, gradients" in " ".join(result.stderr.split())
+
+
+def test_the_columns_of_torch_profiler(snap: mr.Snapshot) -> None:
+    found = category_events(snap)
+    held = dict.fromkeys(COLUMNS, 0)
+    for category, n_bytes in zip(found.category.tolist(), found.bytes.tolist(), strict=True):
+        held[COLUMNS[category]] += n_bytes
+    assert {name: n_bytes for name, n_bytes in held.items() if n_bytes} == {
+        "activation": 3 << 10,
+        "gradient": 4 << 10,
+        "unknown": 56 << 10,
+    }
+
+
+def test_sql(path: str) -> None:
+    query = "select category, phase, module, sum(bytes)::bigint from allocations group by all"
+    args = ["sql", path, f"{query} order by 4", "--format", "json"]
+    result = CliRunner().invoke(app, args)
+    assert result.exit_code == 0, result.output
+    rows = [tuple(row.values()) for row in json.loads(result.stdout)]
+    assert rows == [
+        ("activations", "forward", "GPT.Linear", 3 << 10),
+        ("gradients", "backward", "GPT", 4 << 10),
+        ("unknown", "backward", "GPT.Linear", 16 << 10),
+        ("unknown", "unknown", None, 40 << 10),
+    ]
+    flat = CliRunner().invoke(app, ["sql", path, "select * from flat", "--format", "json"])
+    assert [row["module"] for row in json.loads(flat.stdout)][:2] == ["GPT.Linear"] * 2

@@ -350,10 +350,10 @@ def test_a_flat_table_says_who_allocated(runner: CliRunner, path: Path, tmp_path
         result = runner.invoke(app, ["export", str(path), "-o", str(out), "--flat"])
         assert wrote(result, out).startswith(f"the table allocations as {fmt}, 2 rows, ")
     rows = json.loads((tmp_path / "x.json").read_text())
-    frame = {"function": "train", "file": "train.py", "line": 1, "is_user": True, "module": None}
+    frame = {"module": None, "function": "train", "file": "train.py", "line": 1, "is_user": True}
     assert [{name: row[name] for name in frame} for row in rows] == [frame, frame]
     found = duckdb.execute(
-        "select function, file, line, is_user, module, sum(bytes) from"
+        "select module, function, file, line, is_user, sum(bytes) from"
         f" '{tmp_path}/x.parquet' group by all"
     ).fetchall()
     assert found == [(*frame.values(), 192)]

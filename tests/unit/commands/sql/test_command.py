@@ -158,7 +158,7 @@ def test_what_tables_there_are(runner: CliRunner, path: str) -> None:
         assert heads[0] == "events  2 rows"
         assert lines[1].startswith("  device int32, index int64, action text?, ")
         assert max(map(len, lines)) <= 100
-        assert lines[-1].endswith("module text?")
+        assert lines[-1].endswith("is_user bool?")
     assert "snapshot text" in sql(runner, path, EXAMPLE).stdout
 
 

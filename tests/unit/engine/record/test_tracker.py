@@ -1,0 +1,316 @@
+"""Tests of tracker.pyx and _tracker.pyx: what each allocation is, and where the traces have it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from memreplay.engine.record import _tracker
+from tests.oracle_recording import TOLD, Kind
+from tests.strategies import packed
+from tests.unit.engine.record.world import NODES, PLACES, THREADS, World
+
+ADDRESSES = (0x7F00_0000_0000, 0x7F00_0000_0200, 0x7F00_0010_0000, 2**63 + 0x200, 2**64 - 512)
+CALLS = (
+    *("taken",) * 6,
+    *("let_go",) * 5,
+    *("enter", "leave") * 2,
+    *("run", "node") * 2,
+    *("backward", "optimize", "mark", "next") * 2,
+    *("recompute", "give", "step", "resume"),
+)
+EARLIER_US = 5_000  # how much earlier events are than what was noted, where others go on after them
+
+
+@contextmanager
+def world(*, shared: bool = False) -> Iterator[World]:
+    made = World(shared=shared)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+class Traced:
+    """A program that does what it is told, and PyTorch's trace of it."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.trace: list[dict[str, Any]] = []
+        self.made: list[Any] = []  # of each event, the allocation
+        self.tasks = 0
+        self.recording = True  # whether the trace goes on
+        self.odd = False  # whether a block was marked that nobody told of
+
+    def event(self, action: str, address: int, time_us: int, made: Any = None) -> None:
+        if self.recording:
+            self.trace.append({"action": action, "addr": address, "size": 1, "time_us": time_us})
+            self.made.append(made)
+
+    def do(self, call: str, name: str, address: int, which: int) -> None:
+        world, thread = self.world, self.world.program.thread(name)
+        if call == "taken":
+            made, now = world.taken(name, address)
+            self.event("alloc", address, now, made)
+        elif call == "let_go":
+            world.let_go(name, address)
+            now = time.time_ns() // 1000
+            self.event("free_requested", address, now)
+            self.event("free_completed", address, now)
+        elif call == "mark":
+            known = {one.address for one in world.program.allocations}
+            self.odd |= address in known and address not in world.program.live
+            world.mark(address, TOLD[which % 8], which % 3)
+        elif call == "enter" and (name == "main" or thread.backward >= 0 or thread.recomputing):
+            # Nodes are told by the numbers of the thread that makes them: one makes them here.
+            world.enter(name, 1 + which)
+        elif call == "leave":
+            modules = thread.modules
+            world.leave(name, modules[-1 - which % len(modules)] if modules and which else 99)
+        elif call == "node":
+            place = which % PLACES
+            if place not in world.autograd.running.values() and not self.inside("main"):
+                world.node(place)
+        elif call == "run":
+            place = which % (PLACES + 1)
+            if thread.backward >= 0:
+                world.run(name, place if place in world.autograd.nodes else None)
+        elif call == "backward":
+            if thread.backward < 0:
+                self.tasks += 1
+                world.backward(name, self.tasks - 1)
+            elif not which % 3:
+                world.run(name, None)
+                world.backward(name, -1)
+        elif call == "optimize":
+            world.optimize(name, not thread.optimizing or not which % 4)
+        elif call == "recompute":
+            world.recompute(name, bool(which % 2))
+        elif call == "give":
+            world.give(name, "" if which % 4 else TOLD[which % 8])
+        elif call == "next":
+            self.do(("optimize", "backward", "leave")[which % 3], name, address, 1 + which)
+        elif call == "step":
+            world.step()
+        elif call == "resume":
+            world.resume()
+
+    def inside(self, name: str) -> bool:
+        """Whether nodes that are made there are of a recomputation."""
+        thread = self.world.program.thread(name)
+        return thread.backward >= 0 or bool(thread.recomputing)
+
+
+def calls(most: int) -> st.SearchStrategy[list[tuple[Any, ...]]]:
+    one = packed(CALLS, (THREADS[0], *THREADS), (0, *ADDRESSES), range(9))
+    return st.lists(one, max_size=most)
+
+
+@given(calls(60), calls(12), st.booleans(), st.sampled_from(THREADS), st.data())
+def test_an_allocation_is_what_the_oracle_says(
+    first: Any, later: Any, shared: bool, asking: str, data: st.DataObject
+) -> None:
+    with world(shared=shared) as made:
+        traced = Traced(made)
+        for call in first:
+            traced.do(*call)
+        sure = len(made.program.allocations)
+        assert _tracker.noted() == sure
+        # Other threads go on while the trace is read.
+        traced.recording = False
+        for call in later:
+            traced.do(*call)
+        trace, allocations = traced.trace, traced.made
+        for event in trace:
+            event["time_us"] -= EARLIER_US
+        # A pool was set back, and blocks taken that nobody was told of.
+        for at in sorted(data.draw(st.sets(st.integers(0, len(trace)), max_size=2)), reverse=True):
+            event = {"action": "alloc", "addr": data.draw(st.sampled_from(ADDRESSES))}
+            trace.insert(at, {**event, "time_us": time.time_ns() // 1000 + 3_600_000_000})
+            allocations.insert(at, None)
+            # One that is marked may well be such a block.
+            traced.odd |= any(not one.born_us for one in made.program.allocations)
+        # A ring has lost the first events.
+        lost = data.draw(st.sampled_from((0, 0, len(trace) // 3)))
+        trace, allocations = trace[lost:], allocations[lost:]
+        timed = data.draw(st.sampled_from((True, True, False)))
+        if not timed:
+            for event in trace:
+                del event["time_us"]
+        cut = data.draw(st.sampled_from((0, len(trace) // 2)))
+        traces = [trace[:cut], trace[cut:]]
+        assume(not made.slow)
+        found, before = made.joined(asking, traces, sure)
+        assert (found, before) == made.program.joined(asking, traces, sure)
+        assert made.autograd.gave_back()
+
+        # Whatever way the oracle goes, each event is that of one allocation.
+        if cut == 0 and timed and not traced.odd:
+            thread = made.program.thread(asking)
+            assert found[1] == [
+                None if one is None else made.program.kind(thread, one, ends=False)
+                for one in allocations
+            ]
+
+
+def kind_of(made: World, name: str = "main") -> Kind | None:
+    """What the only allocation is, asked by this thread."""
+    return made.joined(name, [[{"action": "alloc", "addr": 512}]], 1)[0][0][0]
+
+
+# --- each rule by itself --------------------------------------------------------------------------
+
+
+def test_what_a_module_makes_and_ends_before_the_backward_pass_is_temporary() -> None:
+    with world() as made:
+        made.enter("main", 3)
+        made.taken("main", 512)
+        assert kind_of(made) == ("activations", "forward", 3)
+        made.leave("main", 3)
+        made.let_go("main", 512)
+        assert kind_of(made) == ("temporary", "forward", 3)
+
+
+def test_what_lives_until_the_backward_pass_is_an_activation() -> None:
+    with world() as made:
+        made.enter("main", 3)
+        made.taken("main", 512)
+        made.leave("main", 3)
+        made.backward("autograd", 0)
+        made.let_go("autograd", 512)
+        assert kind_of(made) == ("activations", "forward", 3)
+
+
+def test_what_a_forward_makes_and_steps_do_not_end_is_something_else() -> None:
+    with world() as made:
+        made.enter("main", 3)
+        made.taken("main", 512)
+        made.step()
+        assert kind_of(made) == ("activations", "forward", 3)
+        made.step()
+        assert kind_of(made) == ("other", "forward", 3)
+
+
+def test_a_node_is_known_by_its_number_and_not_by_its_place() -> None:
+    with world() as made:
+        for module in (1, 2):
+            made.enter("main", module)
+            made.node(0)
+            made.leave("main", module)
+            made.backward("autograd", module)
+            made.run("autograd", 0)
+            made.taken("autograd", 512 * module)
+            made.run("autograd", None)
+            made.backward("autograd", -1)
+        trace = [{"action": "alloc", "addr": 512 * module} for module in (1, 2)]
+        found, _ = made.joined("main", [trace], 2)
+        assert [one.module for one in found[0] if one] == ([1, 2] if NODES else [0, 0])
+        # Another ends it, where the first was.
+        made.backward("autograd", 3)
+        made.run("autograd", 0)
+        made.let_go("autograd", 512)
+        made.let_go("autograd", 1024)
+        found, _ = made.joined("main", [trace], 2)
+        last = "temporary" if NODES else "autograd detail"
+        assert [one.category for one in found[0] if one] == ["autograd detail", last]
+
+
+def test_a_recording_knows_nothing_of_what_the_one_before_left_behind() -> None:
+    for name in THREADS[:2]:
+        with world() as made:
+            made.enter(name, 5)
+            made.optimize(name, True)
+            made.recompute(name, True)
+            made.give(name, "communication")
+        with world() as made:
+            assert made.native(name, _tracker.optimizing) == 0
+            assert made.native(name, _tracker.depth) == 0
+            made.taken(name, 512)
+            assert kind_of(made) == ("other", "start", 0)
+
+
+def test_modules_deeper_than_are_kept_count() -> None:
+    with world() as made:
+        for module in range(300):
+            made.enter("main", module)
+        assert _tracker.depth() == 300
+        for module in range(299, 250, -1):
+            made.leave("main", module)
+        # Where many are left at once, the ones that are kept say which.
+        assert _tracker.depth() < 300
+        made.leave("main", 7)
+        assert _tracker.depth() == 7
+        assert _tracker.module() == 6
+
+
+def test_what_ended_long_ago_is_forgotten() -> None:
+    _tracker.begin(0)
+    try:
+        _tracker.taken(1)
+        for address in range(2, 140_000):
+            _tracker.taken(address)
+            _tracker.let_go(address)
+        assert _tracker.noted() < 70_000
+        assert _tracker.dropped() == 0
+        assert _tracker.count() == 1 + 2 * 139_998
+        found, before = _joined([[]], _tracker.noted())
+        assert list(before) == [1]
+        assert found == [[]]
+    finally:
+        _tracker.end()
+
+
+def _joined(traces: Any, sure: int) -> Any:
+    from tests.unit.engine.record.world import read
+
+    return read(*_tracker.joined(traces, sure))
+
+
+def test_a_block_whose_free_alone_is_recorded_was_there_before() -> None:
+    with world() as made:
+        made.taken("main", 512)
+        made.let_go("main", 512)
+        for action in ("free_requested", "free_completed", "free"):
+            found, before = made.joined("main", [[{"action": action, "addr": 512}]], 1)
+            assert found == [[None]]
+            assert list(before) == [512]
+        assert made.joined("main", [[{"action": "segment_free", "addr": 512}]], 1)[1] == {}
+        assert made.joined("main", [[]], 1)[1] == {}
+
+
+def test_what_comes_while_the_trace_is_read_may_be_in_it() -> None:
+    with world() as made:
+        made.taken("main", 512)
+        _, now = made.taken("main", 512)
+        early, late = {"time_us": now}, {"time_us": now - 10_000}
+        event = {"action": "alloc", "addr": 512}
+        assert made.joined("main", [[event]], 1)[0] == [[Kind("temporary", "start", 0)]]
+        assert made.joined("main", [[{**event, **early}]], 1)[0] == [[Kind("other", "start", 0)]]
+        assert made.joined("main", [[{**event, **late}]], 1)[0] == [[Kind("temporary", "start", 0)]]
+
+
+@pytest.mark.parametrize(
+    "trace",
+    [[{}], [{"action": "alloc"}], [{"action": "alloc", "addr": "x"}], [None], [{"action": 3}]],
+)
+def test_events_that_are_not_pytorchs(trace: Any) -> None:
+    with world() as made:
+        made.taken("main", 512)
+        if trace == [{"action": 3}]:
+            assert made.joined("main", [trace], 1)[0] == [[None]]
+        else:
+            with pytest.raises((KeyError, TypeError)):
+                made.joined("main", [trace], 1)
+
+
+def test_places_in_the_table_of_functions_are_checked() -> None:
+    for places in ((-1, 0), (0, 256)):
+        with pytest.raises(ValueError, match="no such place"):
+            _tracker.interpreter(*places, True)
+    assert all(_tracker.functions())
