@@ -10,12 +10,11 @@ import gc
 from collections import deque
 
 import torch
+from data import Buffer, batches
 from model import Model, Trace
 from torch import Tensor
 from torch.nn import functional
 from torch.profiler import ProfilerActivity, profile, schedule
-
-from data import Buffer, batches
 
 
 class Run:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from memreplay.commands.fragmentation.find import fragmentation_report as fragmentation
     from memreplay.commands.gate.calling import gate
     from memreplay.commands.leaks.find import leaks_report as leaks
+    from memreplay.commands.modules.find import modules_report as modules
     from memreplay.commands.oom.find import oom_report as oom
     from memreplay.commands.peak.find import peak_report as peak
     from memreplay.commands.report.find import overview as report
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from memreplay.export.tables.making import table
     from memreplay.io.limits import Limits
     from memreplay.io.version import __version__
+    from memreplay.recording.estimate import Estimate, estimate, estimating
     from memreplay.recording.recorder import Recorder as record  # noqa: N813
     from memreplay.snapshot.model import Filters, Frame, Lifetimes, LiveSet, Moment, PeakPoint, When
     from memreplay.snapshot.page_view import PageView
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
 
 # Where each name is, and what it is called there if not the same.
 _HOME = {
+    "Estimate": "recording.estimate",
     "Filters": "snapshot.model",
     "Frame": "snapshot.model",
     "Lifetimes": "snapshot.model",
@@ -84,9 +87,12 @@ _HOME = {
     "baseline": "analysis.comparing.baseline:baseline_of",
     "categories": "commands.categories.find:categories_report",
     "diff": "commands.diff.find:diff_report",
+    "estimate": "recording.estimate",
+    "estimating": "recording.estimate",
     "fragmentation": "commands.fragmentation.find:fragmentation_report",
     "gate": "commands.gate.calling",
     "leaks": "commands.leaks.find:leaks_report",
+    "modules": "commands.modules.find:modules_report",
     "oom": "commands.oom.find:oom_report",
     "open": "snapshot.snapshot",
     "peak": "commands.peak.find:peak_report",
@@ -102,6 +108,7 @@ _HOME = {
 }
 
 __all__ = [
+    "Estimate",
     "Filters",
     "Frame",
     "Lifetimes",
@@ -131,9 +138,12 @@ __all__ = [
     "baseline",
     "categories",
     "diff",
+    "estimate",
+    "estimating",
     "fragmentation",
     "gate",
     "leaks",
+    "modules",
     "oom",
     "open",
     "peak",

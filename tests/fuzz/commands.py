@@ -29,6 +29,8 @@ from memreplay.commands.gate.telling import gate_report, nowhere
 from memreplay.commands.gate.text import gate_document
 from memreplay.commands.leaks.find import leaks_report
 from memreplay.commands.leaks.text import leaks_document
+from memreplay.commands.modules.find import modules_report
+from memreplay.commands.modules.text import modules_document
 from memreplay.commands.oom.find import oom_report
 from memreplay.commands.oom.text import oom_document
 from memreplay.commands.report.find import overview
@@ -129,6 +131,11 @@ def questions(snap: mr.Snapshot, dice: int) -> list[Asked]:
         Asked(
             lambda: categories_report(snap, measure=of_blocks, when=when, top=top),
             categories_document,
+            render_json,
+        ),
+        Asked(
+            lambda: modules_report(snap, measure=of_blocks, when=when, depth=dice % 4, top=top),
+            modules_document,
             render_json,
         ),
         Asked(

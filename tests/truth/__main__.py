@@ -19,9 +19,11 @@ import memreplay
 from memreplay.dryrun.runtime import lay_out
 from tests.truth.cases import CASES, WITH_OLDER, Case
 from tests.truth.compare import Figure, compare
+from tests.truth.noted import compare_recorded
 
 HERE = Path(__file__).parent
 INSIDE = Path(memreplay.__file__).parent / "dryrun" / "inside"
+PACKAGE = Path(memreplay.__file__).parent.parent  # of programs that record themselves
 SHOWN = 10
 
 
@@ -52,8 +54,11 @@ def main() -> int:
                     failed.append(case.name)
                     print(f"{case.name}: ended with {ended['status']}")
                     continue
+                snapshot = folder / f"{ended['pid']}.pickle"
                 try:
-                    compared = compare(case, folder / f"{ended['pid']}.pickle")
+                    compared = (
+                        compare_recorded(snapshot) if case.recorded else compare(case, snapshot)
+                    )
                 except Exception:
                     failed.append(case.name)
                     print(f"{case.name}:")
@@ -100,7 +105,7 @@ def start(python: str, folder: Path, cases: list[Case]) -> subprocess.Popen[str]
     environment = {
         **os.environ,
         "LD_PRELOAD": os.pathsep.join(map(str, runtime.preload)),
-        "PYTHONPATH": os.pathsep.join(map(str, (INSIDE, HERE.parent.parent))),
+        "PYTHONPATH": os.pathsep.join(map(str, (INSIDE, HERE.parent.parent, PACKAGE))),
         "MEMREPLAY_DRYRUN": str(folder),
         "MEMREPLAY_DRYRUN_CARD": str(runtime.preload[0]),
         "MEMREPLAY_DRYRUN_MORE": str(runtime.preload[1]),

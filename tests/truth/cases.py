@@ -8,6 +8,8 @@ from typing import NamedTuple
 from memreplay.dryrun import cards
 
 PROGRAMS = Path(__file__).parent / "programs"
+RECORDED = Path(__file__).parent / "recorded"
+"""Programs that record themselves."""
 
 EXPANDABLE = "expandable_segments:True"
 SPLIT = "max_split_size_mb:40"
@@ -37,11 +39,17 @@ class Case(NamedTuple):
     card: str = ""
     entries: int = 0
     """The recorder's ring; 0 for one without end."""
+    recorded: bool = False
+    """Whether it records itself."""
+    arguments: str = ""
+    """What it is told, with spaces between."""
 
     @property
     def name(self) -> str:
         ring = f"{self.entries} entries" if self.entries else ""
-        return ", ".join(filter(None, (self.program, self.settings, self.card, ring)))
+        program = f"recorded {self.program}" if self.recorded else self.program
+        words = program, self.arguments, self.settings, self.card, ring
+        return ", ".join(filter(None, words))
 
     @property
     def whole(self) -> bool:
@@ -59,8 +67,12 @@ class Case(NamedTuple):
             environment["PYTORCH_CUDA_ALLOC_CONF"] = self.settings
         if self.entries:
             environment["MEMREPLAY_DRYRUN_ENTRIES"] = str(self.entries)
-        path = PROGRAMS / f"{self.program}.py"
-        return {"name": self.name, "program": str(path), "environment": environment}
+        path = (RECORDED if self.recorded else PROGRAMS) / f"{self.program}.py"
+        return {
+            "name": self.name,
+            "program": [str(path), *self.arguments.split()],
+            "environment": environment,
+        }
 
 
 CARDS = {
@@ -100,6 +112,26 @@ MORE: dict[str, tuple[str, ...]] = {
 }
 """Settings that a program runs under besides none."""
 
+ARGUMENTS: dict[str, tuple[str, ...]] = {
+    "gpt": tuple(
+        f"{options} {late}".strip()
+        for options in ("", "--ckpt", "--amp", "--one-by-one", "--fused", "--ckpt --amp")
+        for late in ("", "--late")
+    ),
+    "checkpoints": ("", "--reentrant"),
+    "mem_tracker": ("", "--foreach", "--ckpt"),
+    "profiler": ("", "--inplace", "--amp"),
+    "compiled": ("eager", "aot_eager"),
+    "distributed": (
+        "ddp",
+        "ddp --views",
+        "fsdp",
+        "fsdp --reshard",
+        "fsdp --reshard --mixed",
+    ),
+}
+"""What programs that record themselves are told, where that is something."""
+
 CASES = [
     *(
         Case(path.stem, settings, CARDS.get(path.stem, ""))
@@ -115,6 +147,11 @@ CASES = [
     Case("gpt", "", entries=1500),
     Case("streams", EXPANDABLE, LAGGING, entries=200),
     Case("serving", "", entries=400),
+    *(
+        Case(path.stem, recorded=True, arguments=arguments)
+        for path in sorted(RECORDED.glob("*.py"))
+        for arguments in ARGUMENTS.get(path.stem, ("",))
+    ),
 ]
 
 WITH_OLDER = (

@@ -71,7 +71,7 @@ def _of_device(
     case: Case, snap: mr.Snapshot, device: int, truth: dict[str, Any]
 ) -> Iterator[Figure | None]:
     replay = snap.replay(device)
-    events = _places(snap, device, truth["taken"])
+    events = places(snap, device, truth["taken"])
     name = f"device {device}, " if device else ""
     for measure in MEASURES:
         usage = replay.measure(measure)
@@ -135,7 +135,7 @@ def _over_time(
     yield Figure(f"{name}, end", figures["current"], usage.final_bytes)
 
 
-def _places(snap: mr.Snapshot, device: int, taken: int) -> list[int | None]:
+def places(snap: mr.Snapshot, device: int, taken: int) -> list[int | None]:
     """The event of each moment; None where the recorder has dropped it."""
     rows = snap.events.device == device
     actions = snap.events.action[rows].tolist()
@@ -271,7 +271,7 @@ def _leaks(snap: mr.Snapshot, truth: dict[str, Any]) -> Iterator[Figure]:
 def _categories(snap: mr.Snapshot, truth: dict[str, Any]) -> Iterator[Figure]:
     if not truth["categories"]:
         return
-    events = _places(snap, 0, truth["taken"])
+    events = places(snap, 0, truth["taken"])
     for moment, sums in truth["categories"]:
         at = events[moment]
         assert at is not None

@@ -55,7 +55,7 @@ def run(case: dict[str, Any]) -> None:
         # The recording has read its own when torch was imported.
         sys.modules["memreplay_recording"].TOLD.update(case["environment"])
         torch.cuda._lazy_call(told.begin)
-        program(case["program"])
+        program(*case["program"])
         told.end(os.path.join(os.environ["MEMREPLAY_DRYRUN"], f"{os.getpid()}.truth"))
         atexit._run_exitfuncs()  # which writes the snapshot
         status = 0
@@ -66,14 +66,14 @@ def run(case: dict[str, Any]) -> None:
     os._exit(status)  # without the end of a Python that has torch, which takes a while
 
 
-def program(path: str) -> None:
+def program(path: str, *arguments: str) -> None:
     """Run a script; one that runs out of memory has said why it is to."""
     with open(path, encoding="utf-8") as file:
         code = compile(file.read(), path, "exec")
     module = types.ModuleType("__main__")
     module.__file__ = path
     sys.modules["__main__"] = module
-    sys.argv[:] = [path]
+    sys.argv[:] = [path, *arguments]
     try:
         exec(code, module.__dict__)
     except torch.OutOfMemoryError as error:

@@ -46,6 +46,8 @@ class Truth:
             "ooms": [],
             "leaks": None,
             "categories": [],
+            "beside": [],
+            "timeline": [],
         }
 
     def begin(self) -> None:
@@ -227,6 +229,16 @@ def no_leak() -> None:
 def categories(**sums: int) -> None:
     """Bytes of these categories, as the program's own tensors have them, now."""
     _truth.found["categories"].append((moment(kept=True), sums))
+
+
+def beside(name: str, sums: dict[str, int] | None = None) -> None:
+    """What PyTorch's MemTracker says of memory, now; or that it begins."""
+    _truth.found["beside"].append((moment(kept=True), name, sums))
+
+
+def timeline(events: list[dict[str, Any]]) -> None:
+    """What PyTorch's profiler says of all that was allocated."""
+    _truth.found["timeline"] += events
 
 
 def nbytes(tensors: Any) -> int:

@@ -26,6 +26,8 @@ DEEPER = str(ROOT / "tests/data" / "transformer_deeper.pkl.gz")
 LEAKY = str(ROOT / "tests/data" / "leaky_training.pkl.gz")
 OOM = str(ROOT / "tests/data" / "serving_oom.pkl.gz")
 
+RECORDED = str(ROOT / "tests/data" / "recorded_gpt.pkl.gz")
+
 # A call, the file that it is of, and the command that asks the same.
 ASKED: dict[str, tuple[Callable[[mr.Snapshot], Any], str, str]] = {
     "allocations": (
@@ -55,6 +57,11 @@ ASKED: dict[str, tuple[Callable[[mr.Snapshot], Any], str, str]] = {
         f"--base {STEP} --max-peak 5GiB --max-growth 2%",
     ),
     "leaks": (lambda snap: mr.leaks(snap, measure="held"), LEAKY, "--measure held"),
+    "modules": (
+        lambda snap: mr.modules(snap, when=mr.When("end"), depth=3, sort="gradients", top=4),
+        RECORDED,
+        "--at end --depth 3 --sort gradients --top 4",
+    ),
     "oom": (lambda snap: mr.oom(snap, top=3), OOM, "--top 3"),
     "peak": (
         lambda snap: mr.peak(

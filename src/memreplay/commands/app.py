@@ -30,6 +30,7 @@ COMMANDS = {
         "memreplay.commands.categories.command",
         "What each category rule caught.",
     ),
+    "modules": ("memreplay.commands.modules.command", "What each module holds."),
     "diff": ("memreplay.commands.diff.command", "What changed between two snapshots."),
     "gate": ("memreplay.commands.gate.command", "Whether memory is within its budgets."),
     "baseline": (

@@ -28,9 +28,13 @@ class Distributed:
     def __init__(self, addresses: Addresses) -> None:
         self.addresses = addresses
         self.wrapped: dict[tuple[str, str], tuple[Any, Any]] = {}
+        self.loaded = 0  # modules of Python, when they were looked at last
 
     def look(self) -> None:
         """Wraps what has been loaded since."""
+        if self.loaded == len(sys.modules):
+            return
+        self.loaded = len(sys.modules)
         for package in FSDP:
             group = sys.modules.get(f"{package}._fsdp_param_group")
             one = getattr(sys.modules.get(f"{package}._fsdp_param"), "FSDPParam", None)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import weakref
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 from memreplay.engine.record import _calls, _tracker
@@ -36,7 +38,9 @@ class Modules:
         self.roots: list[weakref.ref[Any]] = []
         self.handles: list[Any] = []
         self.hooks: dict[int, Any] = {}  # of parameters' gradients, by id
-        self.before: Callable[[], None] = lambda: None  # what is done before a first module runs
+        # What is done before a module runs by itself; the second is given a frame that runs.
+        self.before: Callable[[], None] = lambda: None
+        self.left_behind: Callable[[FrameType], None] = lambda _: None
 
     # --- hooks ------------------------------------------------------------------------------------
 
@@ -69,6 +73,8 @@ class Modules:
         """A module that runs first, or by itself."""
         if _tracker.depth() == 0:
             self.before()
+            if _tracker.optimizing():
+                self.left_behind(sys._getframe())
             self.mark_inputs((args, kwargs))
         if id(module) not in self.numbers:
             if _tracker.depth():
@@ -171,6 +177,15 @@ class Modules:
             module = root()
             if module is not None:
                 self.mark(module)
+
+    def look(self, living: list[Any]) -> None:
+        """Models that have not run, such as averages of others. `living`: all modules."""
+        new = [one for one in living if id(one) not in self.numbers and "_modules" in vars(one)]
+        inner = {id(one) for module in new for one in module._modules.values()}
+        for module in new:
+            if id(module) not in inner and id(module) not in self.numbers:
+                with contextlib.suppress(AttributeError):  # of one that is not whole yet
+                    self.root(module)
 
     def remove(self) -> None:
         """Hears of nothing more."""

@@ -1,7 +1,8 @@
-"""Where the memory of tensors is."""
+"""Where the memory of tensors is, and what there is that has tensors."""
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from typing import Any
 
@@ -58,3 +59,12 @@ class Addresses:
             elif isinstance(thing, (list, tuple)):
                 for one in thing:
                     yield from self.found_in(one, deep + 1)
+
+
+def living(*kinds: type) -> list[list[Any]]:
+    """All objects of each kind."""
+    objects = gc.get_objects()
+    # By their types: what an object says of its class by itself may do anything.
+    types = set(map(type, objects))
+    of_kinds = [{one for one in types if issubclass(one, kind)} for kind in kinds]
+    return [[one for one in objects if type(one) in of] for of in of_kinds]

@@ -144,6 +144,16 @@ REASONS: dict[str, Reason] = {
         " so categories, phases and modules are guessed",
         "",
     ),
+    "fake_tensors": Reason(
+        "an estimate under fake tensors (memreplay.estimate): no GPU ran it, and what some kernels"
+        " take is missing",
+        "",
+    ),
+    "no_allocator": Reason(
+        "an estimate has tensors and no allocator, which rounds sizes, splits and keeps memory, so"
+        " active, allocated and reserved bytes would be more",
+        "use memreplay dryrun, which runs PyTorch's own allocator",
+    ),
     "no_requested_sizes": Reason(
         "blocks carry no requested sizes (an old PyTorch wrote them), so their rounded sizes are"
         " used instead",

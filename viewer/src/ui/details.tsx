@@ -61,15 +61,17 @@ export function AllocationLines(props: {
           <>
             <dt>address</dt>
             <dd>{one.address}</dd>
-            {(['pool', 'stream', 'category', 'module', 'annotation'] as const).map((way) => {
-              const of = one.groups[way];
-              return of === undefined ? null : (
-                <>
-                  <dt>{way}</dt>
-                  <dd>{groupLines(ground, way, of)[0]}</dd>
-                </>
-              );
-            })}
+            {(['pool', 'stream', 'category', 'phase', 'module', 'annotation'] as const).map(
+              (way) => {
+                const of = one.groups[way];
+                return of === undefined ? null : (
+                  <>
+                    <dt>{way}</dt>
+                    <dd>{groupLines(ground, way, of)[0]}</dd>
+                  </>
+                );
+              },
+            )}
           </>
         )}
       </dl>

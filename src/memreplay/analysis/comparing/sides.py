@@ -120,6 +120,7 @@ class SnapshotSide:
         selection = selected(selection, choices)
         self.snap = snap
         self.by: By = selection.by or "stack"
+        self.guess = False  # what memreplay's recorder noted does not count
         self.rules = selection.rules
         self.filtering = filtering_of(snap, selection.filters, checked=False)
         self.strict = selection.strict
@@ -152,7 +153,7 @@ class SnapshotSide:
                 Grouper,  # late: a peak alone needs no groups
             )
 
-            self._groupers[by] = Grouper(self.snap, by, self.rules)
+            self._groupers[by] = Grouper(self.snap, by, self.rules, guess=self.guess)
         return self._groupers[by]
 
     def spans(self, device: int) -> tuple[Span, ...]:

@@ -44,16 +44,25 @@ NO_SIZE = 64  # the name of sizes below 1 byte
 
 
 class Dimensions:
-    """The ways to group one snapshot's allocations; strings and frames are classified once."""
+    """The ways to group one snapshot's allocations; strings and frames are classified once.
+
+    With `guess` what memreplay's recorder noted does not count.
+    """
 
     def __init__(
-        self, snap: Snapshot, rules: tuple[Rule, ...] = DEFAULT_RULES, *, fold: bool = False
+        self,
+        snap: Snapshot,
+        rules: tuple[Rule, ...] = DEFAULT_RULES,
+        *,
+        fold: bool = False,
+        guess: bool = False,
     ) -> None:
         self.snap = snap
         self.fold = fold
         self.file_rank, self.function_rank = ranks(snap.code, snap.project)
         self.rules = RuleSet(rules)
-        self._recorded = Recording(snap, self.rules) if snap.recorded is not None else None
+        noted = snap.recorded is not None and not guess
+        self._recorded = Recording(snap, self.rules) if noted else None
         self._phases: Dimensions | None = None
         self._keys: dict[tuple[object, ...], Keys] = {}
         self._pairs: dict[tuple[object, ...], Keys] = {}
@@ -178,7 +187,7 @@ class Dimensions:
         from memreplay.analysis.categories.phases import PHASE_RULES
 
         if self._phases is None:
-            self._phases = Dimensions(self.snap, PHASE_RULES)
+            self._phases = Dimensions(self.snap, PHASE_RULES, guess=True)
         return self._phases
 
     def _by_stack(self, replay: Replay, kind: str) -> Keys:

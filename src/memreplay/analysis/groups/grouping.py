@@ -48,16 +48,25 @@ class Grouper:
     """Groups live sets of one snapshot; classifies its strings and frames once.
 
     With `fold` stacks that look alike to people are one group by stack: those of the same frames of
-    code, that differ in plumbing alone. Its frames are those of one of them.
+    code, that differ in plumbing alone. Its frames are those of one of them. With `guess` what
+    memreplay's recorder noted does not count.
     """
 
     def __init__(
-        self, snap: Snapshot, by: By, rules: tuple[Rule, ...] | None = None, *, fold: bool = False
+        self,
+        snap: Snapshot,
+        by: By,
+        rules: tuple[Rule, ...] | None = None,
+        *,
+        fold: bool = False,
+        guess: bool = False,
     ) -> None:
         self.snap = snap
         self.by = by
         self.ways = ways_of(by)
-        self.dimensions = Dimensions(snap, DEFAULT_RULES if rules is None else rules, fold=fold)
+        self.dimensions = Dimensions(
+            snap, DEFAULT_RULES if rules is None else rules, fold=fold, guess=guess
+        )
         self.file_rank = self.dimensions.file_rank
         self.function_rank = self.dimensions.function_rank
 

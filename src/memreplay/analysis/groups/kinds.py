@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 CategoriesSource = Literal["recorded", "guessed"]
 
 
+# The ways to group by what it notes.
+NOTED = frozenset({"category", "phase", "module"})
+
+
 class CategoryBytes(Record, frozen=True):
     """What a category held."""
 

@@ -29,6 +29,7 @@ EVENTS_LOST_BEFORE = "ring_overflow"
 # Reasons that are no doubt. Blocks whose size is assumed may be larger by 1 MiB each, no more.
 REMARKS = EXACT_ALL_THE_SAME - {"no_events", "ring_overflow"} | {
     "blocks_assumed",
+    "fake_tensors",
     "pending_at_start",
     "segment_events_unseen",
 }
@@ -94,6 +95,8 @@ def verdict(snap: Snapshot, usage: Usage) -> Verdict:
     """
     replay = usage.replay
     reasons = _of_the_file(snap, replay)
+    if "fake_tensors" in reasons and usage.measure not in ("requested", "held"):
+        reasons.append("no_allocator")
     if usage.measure == "reserved":
         # Where events are missing, some of them may be of segments.
         reasons += [one for one in _of_the_trace(replay) if one in _EVENTS_LOST]
@@ -175,6 +178,8 @@ def _of_the_file(snap: Snapshot, replay: Replay) -> list[str]:
         reasons.append("ring_overflow")
     if snap.recorded_flaw:
         reasons.append("notes_disagree")
+    if snap.recorder.get("recorder") == "estimate":
+        reasons.append("fake_tensors")
     return reasons
 
 

@@ -17,11 +17,13 @@ from memreplay.analysis.comparing.sides import (
     SnapshotSide,
     other_ranges,
 )
+from memreplay.analysis.groups.grouping import ways_of
+from memreplay.analysis.groups.kinds import NOTED, CategoriesSource
 from memreplay.analysis.selecting.choice import device_pairs, fitting_by
 from memreplay.analysis.selecting.selection import Choices, Selection, selected
 from memreplay.commands.diff.result import DeviceDiff, DiffReport
 from memreplay.errors import UsageError
-from memreplay.snapshot.model import When
+from memreplay.snapshot.model import By, When
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -57,6 +59,8 @@ def diff_report(
         new.check_device(asked.device)
     after = SnapshotSide(new, replace(asked, by=by))
     before: ComparedSide
+    source: CategoriesSource | None = None
+    mixed = False
     if isinstance(base, BaselineSide):
         if by != "stack" or filters:
             raise UsageError(
@@ -64,9 +68,12 @@ def diff_report(
             )
         before = base
     else:
-        before = SnapshotSide(base, replace(asked, by=by))
+        before = theirs = SnapshotSide(base, replace(asked, by=by))
         if after.filtering is not None:
             after.filtering.check(before.filtering)  # code may be in one of the two alone
+        source = _source(base, new, by)
+        mixed = source is not None and (base.recorded is None) != (new.recorded is None)
+        theirs.guess = after.guess = source == "guessed"
     both = device_pairs(before.devices, after.devices)
     if not both and (before.devices or after.devices):
         raise UsageError(
@@ -84,6 +91,7 @@ def diff_report(
         moment=when,
         exact=exact,
         filters=filters or None,
+        source=source,
         truncated=before.truncated or after.truncated,
         ranges_differ=ranges is not None,
         only_base=tuple(one for one in before.devices if one not in dict(both)),
@@ -95,7 +103,16 @@ def diff_report(
         ),
         ranges=ranges,
         all_frames=all_frames,
+        mixed=mixed,
     )
+
+
+def _source(base: Snapshot, new: Snapshot, by: By) -> CategoriesSource | None:
+    """Where the groups of both come from: what one of the two alone has is compared with
+    nothing. None for groups that need no guess."""
+    if not NOTED.intersection(ways_of(by)):
+        return None
+    return "guessed" if None in (base.recorded, new.recorded) else "recorded"
 
 
 def _listed(side: ComparedSide) -> str:

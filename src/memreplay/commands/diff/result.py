@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from memreplay.analysis.comparing.records import DiffRow, Side, Status
+from memreplay.analysis.groups.kinds import CategoriesSource
 from memreplay.snapshot.model import By, EventRange, Filters, MeasureName, When
 from memreplay.snapshot.record import Record
 
@@ -42,7 +43,7 @@ class DeviceDiff(Record, frozen=True, kw_only=True):
 class DiffReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.diff/1"):
     """What `memreplay diff` found: a device each that both snapshots have."""
 
-    text_only = ("ranges", "all_frames")
+    text_only = ("ranges", "all_frames", "mixed")
 
     base_file: str
     """The first input, as it was named."""
@@ -55,6 +56,9 @@ class DiffReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="mem
     exact: bool
     """Whether nothing but equal stacks was matched (`--exact`)."""
     filters: Filters | None = None
+    source: CategoriesSource | None = None
+    """By category, phase or module: whether memreplay's recorder noted the groups of both, or they
+    are guessed in both."""
     truncated: bool = False
     """Whether either is cut off, and this is of its whole part (`--salvage`)."""
     ranges_differ: bool = False
@@ -69,3 +73,5 @@ class DiffReport(Record, frozen=True, kw_only=True, tag_field="schema", tag="mem
     """Which events each is of, where these are others."""
     all_frames: bool = False
     """Whether whole stacks are shown."""
+    mixed: bool = False
+    """Whether the groups of one of the two were recorded, and are guessed all the same."""

@@ -25,6 +25,10 @@ from memreplay.render.reasons import reason_notes
 from memreplay.render.units import count, counted, percent, signed_count, signed_size, size
 from memreplay.snapshot.model import By, When
 
+GUESSED = (
+    "groups are guessed in both: memreplay record recorded one of the two alone, and noted there"
+    " what each allocation is for"
+)
 # What a row is of that is of several.
 _GROUPS = {"stack": "code path", "frame": "line", "innermost": "line", "file": "file"}
 _ORDER: tuple[Status, ...] = ("grew", "shrank", "new", "gone", "same")
@@ -38,6 +42,8 @@ def diff_document(report: DiffReport) -> Document:
     ]
     for device in report.devices:
         blocks += device_section(device, report)
+    if report.mixed:
+        blocks.append(Note(GUESSED))
     if report.ranges is not None:
         blocks.append(
             Note(f"{ranges_words(*report.ranges)}, so different events are compared", "warning")

@@ -47,6 +47,8 @@ FORMATS = {
     ),
     "html": ("memreplay.commands.export.page", (".html", ".htm")),
 }
+# memory-timeline, too, has a form of this ending, which has to be asked for by --format.
+PAGES = FORMATS["html"][1]
 TABLES = tuple(fmt for fmt, (module, _) in FORMATS.items() if module.endswith(".tables"))
 VIEWS = tuple(fmt for fmt, (module, _) in FORMATS.items() if module.endswith(".views"))
 _JSON = ("json", "chrome", "speedscope", "memory-timeline")
@@ -97,7 +99,8 @@ def format_of(output: str | None, fmt: str | None, *, folder: bool) -> str:
             f"{output}: this ending means nothing; say what to write (--format): tables are not"
             " written as gzip, parquet is compressed as it is"
         )
-    if by_name not in (None, found) and not (by_name == "json" and found in _JSON):
+    form_of = {"json": _JSON, "html": ("memory-timeline",)}.get(by_name or "", ())
+    if by_name not in (None, found) and found not in form_of:
         usual = FORMATS[found][1][0]
         raise UsageError(
             f"{output}: this ending means {by_name}, and --format says {found}: end the name in"
@@ -128,8 +131,8 @@ def _check_picture(output: str, fmt: str | None) -> None:
     raise UsageError(
         f"{output}: export writes no pictures"
         + (
-            "; memory-timeline is .timeline.json or .raw.json. For a picture of the same:"
-            " memreplay timeline FILE --by category --format png -o OUT.png"
+            "; memory-timeline is .timeline.json or .raw.json, or a page with a picture, .html. For"
+            " a picture alone: memreplay timeline FILE --by category --format png -o OUT.png"
             if of_torch
             else "; memreplay timeline FILE --format png -o OUT.png draws one"
         )

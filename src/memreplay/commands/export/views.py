@@ -7,11 +7,13 @@ import os
 from collections.abc import Callable, Iterator
 from typing import IO, TYPE_CHECKING
 
+from memreplay.commands.export.names import PAGES
 from memreplay.commands.export.saying import say_file
 from memreplay.commands.shared.errors import CUT_OFF, attempt, say
 from memreplay.commands.shared.output import byte_output, check_output
 from memreplay.commands.shared.source import opened
 from memreplay.errors import UsageError
+from memreplay.render.plot import check_plot
 
 if TYPE_CHECKING:
     from memreplay.analysis.selecting.selection import Selection
@@ -163,18 +165,31 @@ def _trace(asked: Export, selection: Selection) -> Render:
 def _memory_timeline(asked: Export, selection: Selection) -> Render:
     measure = _one_measure(asked)
     rules = asked.config.rules()
-    raw = (asked.output or "").lower().endswith((".raw.json", ".raw.json.gz"))
+    name = (asked.output or "").lower()
+    raw = name.endswith((".raw.json", ".raw.json.gz"))
+    page = name.removesuffix(".gz").endswith(PAGES)
+    if page:
+        if name.endswith(".gz"):
+            raise UsageError(
+                f"{asked.output}: a browser opens no page that is compressed; end it in .html"
+            )
+        check_plot()
 
     def render(snapshot: Snapshot) -> Rendered:
         from memreplay.export.viewers.memory_timeline import render_coalesced, render_raw
         from memreplay.export.viewers.torch_categories import category_events
 
         report = category_events(snapshot, selection, measure=measure, rules=rules)
+        known = "recorded" if report.recorded else "guessed"
         about = (
-            f"{'raw ' if raw else ''}bytes by category over time",
+            f"{'raw ' if raw else ''}bytes by {known} category over time",
             len(report.bytes) + len(report.carried_bytes),
             "change",
         )
+        if page:
+            from memreplay.export.viewers.memory_picture import render_page
+
+            return render_page(report), _notes(report, report.notes), about
         rendered = (render_raw if raw else render_coalesced)(report)
         return rendered, _notes(report, report.notes), about
 

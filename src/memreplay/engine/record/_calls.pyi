@@ -1,6 +1,7 @@
 """What is done most often while a program is recorded: a module is called, a gradient is there."""
 
-from collections.abc import Callable, Sequence
+import weakref
+from collections.abc import Callable
 from typing import Any
 
 def begin(
@@ -9,4 +10,6 @@ def begin(
     if_found: Callable[[Any, tuple[Any, ...], dict[str, Any]], int] | None,
 ) -> None: ...
 def call(module: Any, *args: Any, **kwargs: Any) -> Any: ...
-def mark_gradients(parameters: list[Any], category: int, owners: Sequence[int]) -> list[Any]: ...
+def mark_gradients(
+    parameters: list[Any], category: int, owners: dict[int, tuple[weakref.ref[Any], int]]
+) -> list[Any]: ...

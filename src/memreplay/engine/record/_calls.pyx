@@ -33,15 +33,15 @@ def call(module, *args, **kwargs):
         _tracker.tracker_leave(known)
 
 
-def mark_gradients(list parameters, uint32_t category, owners) -> list:
-    """Marks the gradients of parameters. `owners`: a module's number for each. Those whose gradients
-    are not plain tensors at the beginning of a known block are returned."""
+def mark_gradients(list parameters, uint32_t category, dict owners) -> list:
+    """Marks the gradients of parameters. `owners`: of parameters by their ids a weak reference to each,
+    and the number of its module. Those whose gradients are not plain tensors at the beginning of a known
+    block are returned."""
     cdef list others = []
     cdef uint64_t address
-    cdef Py_ssize_t i
     cdef uint32_t owner
-    for i in range(len(parameters)):
-        parameter = parameters[i]
+    cdef tuple known
+    for parameter in parameters:
         gradient = parameter.grad
         if gradient is None:
             continue
@@ -49,7 +49,8 @@ def mark_gradients(list parameters, uint32_t category, owners) -> list:
             address = gradient.data_ptr()
         except RuntimeError:  # of tensors that are made of others
             address = 0
-        owner = owners[i]
+        known = owners.get(<size_t> <void*> parameter)
+        owner = known[1] if known is not None and known[0]() is parameter else 0
         if not _tracker.tracker_mark_live(address, category, owner):
             others.append(parameter)
     return others

@@ -167,6 +167,12 @@ def optimizing() -> int:
     return _tracker.tracker_optimizing()
 
 
+def evaluate(int steps) -> int:
+    """An optimizer's step has the model evaluated: this thread is in so many steps until it says
+    otherwise, 0 to begin with. How many it was in."""
+    return _tracker.tracker_evaluate(steps)
+
+
 def depth() -> int:
     """How many modules run in this thread, one called by the other."""
     return _tracker.tracker_depth()

@@ -18,6 +18,7 @@ cdef extern from *:
         int32_t optimizing;                  /* optimizer steps that run */
         uint32_t given;                      /* the category of all that is allocated; 0: what it is */
         uint64_t region;                     /* which recomputation this is, among all */
+        uint64_t step;                       /* which optimizer step, likewise */
         uint64_t node, number;               /* the autograd node that was asked about last … */
         uint32_t node_module;                /* … and the module that made it */
         uint32_t recording;                  /* which recording all of this is of */
@@ -35,6 +36,7 @@ cdef extern from *:
         int32_t optimizing
         uint32_t given
         uint64_t region
+        uint64_t step
         uint64_t node
         uint64_t number
         uint32_t node_module

@@ -135,7 +135,11 @@ cdef inline uint64_t number_of_node(uint64_t node) noexcept nogil:
 cdef uint32_t module_of_node(uint64_t number) noexcept nogil:
     # The module that made the node of this number: nodes count up. 0: none, or not known.
     cdef const Made* made = <const Made*> one.made.data
-    cdef size_t low = 0, high = one.made.len, middle
+    cdef size_t low = one.made.len, high = one.made.len, middle, back = 1
+    while low > 0 and made[low - 1].sequence > number:  # most are of the last step
+        high = low - 1
+        low = high - back if high > back else 0
+        back <<= 1
     while low < high:
         middle = (low + high) >> 1
         if made[middle].sequence <= number:
@@ -249,7 +253,7 @@ cdef void tracker_optimize(bint begins) noexcept nogil:
     if begins:
         if not here.optimizing:
             one.regions += 1
-            here.region = one.regions
+            here.step = one.regions
         here.optimizing += 1
     elif here.optimizing:
         here.optimizing -= 1
@@ -268,6 +272,15 @@ cdef uint32_t tracker_give(uint32_t category) noexcept nogil:
 
 cdef int tracker_optimizing() noexcept nogil:
     return thread_now().optimizing
+
+
+cdef int tracker_evaluate(int steps) noexcept nogil:
+    # A step has the model evaluated, in this thread: it is in no step (0), or in all of them again. How
+    # many it was in.
+    cdef Thread* here = thread_now()
+    cdef int before = here.optimizing
+    here.optimizing = steps
+    return before
 
 
 cdef int tracker_depth() noexcept nogil:
@@ -323,6 +336,7 @@ cdef void tracker_alloc(uint64_t address) noexcept nogil:
     o.region = here.region
     if here.optimizing:
         o.phase = PHASE_OPTIMIZER
+        o.region = here.step
     elif here.recomputing:
         o.phase = PHASE_RECOMPUTATION
     elif task >= 0:
@@ -449,6 +463,8 @@ cdef void renew() noexcept nogil:
 cdef inline void told(uint32_t at, uint32_t category, uint32_t module) noexcept nogil:
     cdef const Entry* e = &(<const Entry*> one.entries.data)[at - 1]
     cdef Origin* o = &(<Origin*> one.origins.data)[e.what - 1]
+    if category == CATEGORY_INPUT and e.module:
+        return  # what a module has made is another's output first, even if it is detached
     if not o.mark or category < o.mark:
         o.mark = category
         o.owner = module
@@ -494,7 +510,7 @@ cdef uint32_t category_of(const Origin* o, bint ended) noexcept nogil:
     if o.mark:
         return o.mark
     if o.phase == PHASE_OPTIMIZER:
-        return (CATEGORY_TEMPORARY if here.optimizing and o.region == here.region
+        return (CATEGORY_TEMPORARY if here.optimizing and o.region == here.step
                 else CATEGORY_STATE)
     if o.phase == PHASE_RECOMPUTATION:
         return (CATEGORY_TEMPORARY if ended and here.recomputing and o.region == here.region

@@ -128,6 +128,7 @@ class CategoryEvents(Record, frozen=True, eq=False):
     `carried_bytes` and `carried_category` are of the carried blocks. Then a row each: `at_ns`
     since the epoch (or, not `timed`, since the start: an event is 1 microsecond), `bytes` above 0
     where memory was allocated, below where it was freed (`is_free`); all int64 but categories (u8).
+    `recorded`: memreplay's recorder noted the categories, and nothing is guessed.
     """
 
     device: int
@@ -140,5 +141,6 @@ class CategoryEvents(Record, frozen=True, eq=False):
     bytes: NDArray[np.int64]
     category: NDArray[np.uint8]
     is_free: NDArray[np.bool_]
+    recorded: bool
     notes: tuple[str, ...]
     truncated: bool

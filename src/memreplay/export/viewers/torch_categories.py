@@ -34,11 +34,11 @@ COLUMNS = (
     "autograd detail",
     "unknown",
 )
-# Of the default rules and the recorder. What is not here, and has none of the names above, is
-# unknown.
-MAPPED = {
+# What is not in these, and has none of the names above, is unknown. Of the default rules; buffers
+# that a model reads are inputs to torch.profiler.
+GUESSED = {
     "parameters": "parameter",
-    "buffers": "parameter",
+    "buffers": "input",
     "optimizer state": "optimizer state",
     "data loading": "input",
     "activations": "activation",
@@ -48,12 +48,16 @@ MAPPED = {
     "FSDP/DDP": "temporary",
     "NCCL": "temporary",
     "weights (cast)": "temporary",
-    # Of those that memreplay's recorder notes.
+}
+# Of memreplay's recorder.
+RECORDED = {
+    "parameters": "parameter",
     "unsharded parameters": "parameter",
+    "buffers": "input",
     "gradients": "gradient",
     "unsharded gradients": "gradient",
     "inputs": "input",
-    "communication": "temporary",
+    "activations": "activation",
 }
 _UNCOUNTED = _core.ABSENT_ID - 1  # an end: let go of before the first event
 FIRST_US_LIMIT = 2**62 // US
@@ -66,8 +70,9 @@ def category_events(
 ) -> CategoryEvents:
     """The allocations and frees of the one device that was read.
 
-    A category of one's own goes to the column that it is called after (`gradient`, in any case),
-    else to unknown. Raises UsageError for reserved memory, and for several devices.
+    By the categories that memreplay's recorder noted, where it did, else by those that the rules
+    guess. A category of one's own goes to the column that it is called after (`gradient`, in any
+    case), else to unknown. Raises UsageError for reserved memory, and for several devices.
     """
     selection = selected(selection, choices)
     if selection.measure == "reserved":
@@ -82,13 +87,11 @@ def category_events(
     allocs = np.flatnonzero(np.asarray(native.counted()))
     blocks = np.flatnonzero(np.asarray(native.carried_ends()) != _UNCOUNTED)
     numbers = [np.asarray(one) for one in keys.numbers(allocs.data, blocks.data)]
-    column = np.array(
-        [
-            column_of(dimensions.label(usage, "category", name).text)
-            for name in memoryview(keys.names()).tolist()
-        ],
-        dtype=np.uint8,
-    )
+    recorded = snap.recorded is not None
+    names = [
+        dimensions.label(usage, "category", name).text for name in memoryview(keys.names()).tolist()
+    ]
+    column = np.array([column_of(name, recorded=recorded) for name in names], dtype=np.uint8)
     of_alloc, of_block = (column[one] for one in numbers)
     sizes = np.asarray(native.weights())[allocs]
     carried = np.asarray(native.carried_weights())[blocks]
@@ -110,14 +113,15 @@ def category_events(
         bytes=np.concatenate([-carried[block_ended], -sizes[ended], sizes])[order],
         category=np.concatenate([of_block[block_ended], of_alloc[ended], of_alloc])[order],
         is_free=order < len(event) - len(allocs),
+        recorded=recorded,
         notes=untimed_note(replay),
         truncated=snap.truncation is not None,
     )
 
 
-def column_of(category: str) -> int:
+def column_of(category: str, *, recorded: bool) -> int:
     """The number of the column that a category goes to."""
-    name = MAPPED.get(category, category.lower())
+    name = (RECORDED if recorded else GUESSED).get(category, category.lower())
     return COLUMNS.index(name) if name in COLUMNS else len(COLUMNS) - 1
 
 

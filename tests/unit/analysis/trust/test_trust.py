@@ -576,3 +576,26 @@ def test_a_device_that_is_read_alone_has_the_same_verdict() -> None:
         found, want = (verdict(snap, snap.replay(0).measure(name)) for snap in (alone, whole))
         assert found == want, name
     assert "pending_at_start" in device_verdict(whole, whole.replay(0)).reasons
+
+
+def test_an_estimate_says_so() -> None:
+    machine, device = recorder()
+    device.malloc(1000)
+    of_a_run = dumped(machine) | {"memreplay": {"version": 1, "recorder": "record"}}
+    assert all_reasons(of_a_run) == {"device": ()}
+    snapshot = dumped(machine) | {"memreplay": {"version": 1, "recorder": "estimate"}}
+    no_allocator = ("fake_tensors", "no_allocator")
+    assert all_reasons(snapshot) == {
+        "device": ("fake_tensors",),
+        "requested": ("fake_tensors",),
+        "held": ("fake_tensors",),
+        "active": no_allocator,
+        "allocated": no_allocator,
+        "reserved": no_allocator,
+    }
+    snap = mr.open(build.dump(snapshot))
+    requested, reserved = (
+        verdict(snap, snap.replay().measure(n)) for n in ("requested", "reserved")
+    )
+    assert (requested.trusted, requested.exact) == (True, False)
+    assert (reserved.trusted, reserved.exact) == (False, False)

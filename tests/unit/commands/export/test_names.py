@@ -69,13 +69,17 @@ def test_the_format_of_a_name(name: str, fmt: str) -> None:
         ("x.trace.json", "json", "means chrome, and --format says json: end the name in .json"),
         (
             "mt.html",
-            "memory-timeline",
+            "perfetto",
             (
-                "mt.html: this ending means html, and --format says memory-timeline: end the name"
-                " in .timeline.json, or leave --format out"
+                "mt.html: this ending means html, and --format says perfetto: end the name in"
+                " .pftrace, or leave --format out"
             ),
         ),
-        ("mt.png", "memory-timeline", "memory-timeline is .timeline.json or .raw.json. For a pic"),
+        (
+            "mt.png",
+            "memory-timeline",
+            "memory-timeline is .timeline.json or .raw.json, or a page with",
+        ),
         (
             "x.memory-timeline.png",
             None,
@@ -99,6 +103,8 @@ def test_any_name_without_a_meaning_goes_with_a_format() -> None:
         assert format_of(name, "csv", folder=False) == "csv"
     for fmt in ("chrome", "speedscope", "memory-timeline", "json"):
         assert format_of("x.json", fmt, folder=False) == fmt
+    assert format_of("x.html", "memory-timeline", folder=False) == "memory-timeline"
+    assert format_of("x.html", None, folder=False) == "html"
     assert format_of("x.d", None, folder=True) == "parquet"
     assert format_of("-", "csv", folder=False) == "csv"
 

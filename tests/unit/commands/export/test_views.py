@@ -103,8 +103,8 @@ def test_memory_timeline(runner: CliRunner, path: Path, name: str) -> None:
     found = json.loads(content(out))
     raw = "raw " if "raw" in name else ""
     assert result.stderr == (
-        f"memreplay: wrote {out}: {raw}bytes by category over time as memory-timeline, 8 changes,"
-        f" {size(out.stat().st_size)}\n"
+        f"memreplay: wrote {out}: {raw}bytes by guessed category over time as memory-timeline,"
+        f" 8 changes, {size(out.stat().st_size)}\n"
     )
     if "raw" in name:
         assert found[0] == [-1, 1, 700, 7]
@@ -115,6 +115,26 @@ def test_memory_timeline(runner: CliRunner, path: Path, name: str) -> None:
     assert several.exit_code == 2
     assert "give --device; this snapshot has: 0, 1" in several.stderr
     assert not (path.parent / "y.timeline.json").exists()
+
+
+def test_memory_timeline_as_a_page(
+    runner: CliRunner, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = path.parent / "x.html"
+    asked = (path, "--format", "memory-timeline", "--device", 0, "-o")
+    packed = run(runner, *asked, f"{out}.gz")
+    assert (packed.exit_code, packed.stdout) == (2, "")
+    assert "a browser opens no page that is compressed; end it in .html" in packed.stderr
+    pytest.importorskip("matplotlib")
+    result = run(runner, *asked, out)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "bytes by guessed category over time as memory-timeline, 8 changes" in result.stderr
+    assert b'src="data:image/png;base64,' in out.read_bytes()
+    monkeypatch.setattr("memreplay.render.plot.find_spec", lambda _: None)
+    without = run(runner, *asked, path.parent / "y.html")
+    assert (without.exit_code, without.stdout) == (2, "")
+    assert "pip install 'memreplay[plot]'" in without.stderr
+    assert not (path.parent / "y.html").exists()
 
 
 def test_memory_timeline_of_the_device_of_segments_without_one(

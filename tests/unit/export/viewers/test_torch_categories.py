@@ -13,10 +13,17 @@ from memreplay.analysis.categories.rules import DEFAULT_RULES, Rule
 from memreplay.engine.record._tracker import CATEGORIES
 from memreplay.errors import UsageError
 from memreplay.export.viewers.sampling import US, event_ns
-from memreplay.export.viewers.torch_categories import COLUMNS, MAPPED, category_events, column_of
+from memreplay.export.viewers.torch_categories import (
+    COLUMNS,
+    GUESSED,
+    RECORDED,
+    category_events,
+    column_of,
+)
 from memreplay.snapshot.model import MeasureName
-from tests import views
+from tests import oracle, views
 from tests.build import SnapshotBuilder
+from tests.noted import noted_of, noted_traces, with_notes
 from tests.strategies import traces
 
 
@@ -46,7 +53,7 @@ def test_rows_add_up_to_the_series(snapshot: Any, measure: MeasureName) -> None:
 
 
 def test_columns() -> None:
-    names = {COLUMNS[column_of(name)] for name in MAPPED}
+    names = {COLUMNS[column_of(name, recorded=False)] for name in GUESSED}
     assert names == {
         "parameter",
         "optimizer state",
@@ -55,12 +62,60 @@ def test_columns() -> None:
         "gradient",
         "temporary",
     }
-    assert set(MAPPED) <= {rule.name for rule in DEFAULT_RULES} | set(CATEGORIES)
-    # Of what the recorder notes all but this has a column.
-    others = {name for name in CATEGORIES if COLUMNS[column_of(name)] == "unknown"}
-    assert others == {"", "other"}
-    assert COLUMNS[column_of("Autograd Detail")] == "autograd detail"
-    assert COLUMNS[column_of("compiled code")] == COLUMNS[column_of("my own")] == "unknown"
+    assert set(GUESSED) <= {rule.name for rule in DEFAULT_RULES}
+    assert COLUMNS[column_of("Autograd Detail", recorded=False)] == "autograd detail"
+    for name in ("compiled code", "my own", "gradients"):
+        assert COLUMNS[column_of(name, recorded=False)] == "unknown"
+
+
+def test_columns_of_what_was_recorded() -> None:
+    found = {name: COLUMNS[column_of(name, recorded=True)] for name in CATEGORIES}
+    assert found == {
+        "": "unknown",
+        "unsharded parameters": "parameter",
+        "parameters": "parameter",
+        "buffers": "input",
+        "unsharded gradients": "gradient",
+        "gradients": "gradient",
+        "optimizer state": "optimizer state",
+        "inputs": "input",
+        "communication": "unknown",
+        "activations": "activation",
+        "temporary": "temporary",
+        "autograd detail": "autograd detail",
+        "other": "unknown",
+    }
+    assert set(RECORDED) <= set(CATEGORIES)
+
+
+@given(noted_traces(max_devices=1))
+def test_what_was_recorded_goes_to_its_column(snapshot: Any) -> None:
+    snap = views.opened(snapshot)
+    if len(snap.devices) != 1:
+        return
+    (device,) = snap.devices
+    found = category_events(snap)
+    assert found.recorded
+    sums = np.zeros(len(COLUMNS), dtype=np.int64)
+    np.add.at(sums, found.carried_category, found.carried_bytes)
+    np.add.at(sums, found.category, found.bytes)
+    column, before = noted_of(snapshot, device)
+    expected = [0] * len(COLUMNS)
+    for one in oracle.replay(snapshot, device).lifetimes:
+        if one.free_index is None:
+            kind = before.get(one.addr) if one.alloc_index < 0 else column[one.alloc_index]
+            expected[column_of(kind[0] if kind else "unknown", recorded=True)] += one.size
+    assert sums.tolist() == expected
+
+
+def test_rules_of_ones_own_come_before_what_was_recorded() -> None:
+    made = SnapshotBuilder().alloc(0x1000, 10, frames=[views.FORWARD]).alloc(0x2000, 5).build()
+    noted = with_notes(made, [[("activations", "forward", "GPT")] * 2])
+    found = category_events(views.opened(noted))
+    assert [COLUMNS[i] for i in found.category] == ["activation", "activation"]
+    found = category_events(views.opened(noted), rules=(Rule("Gradient", frames="model"),))
+    assert [COLUMNS[i] for i in found.category] == ["gradient", "activation"]
+    assert not category_events(views.opened(made)).recorded
 
 
 def test_own_rules() -> None:

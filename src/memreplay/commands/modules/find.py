@@ -1,0 +1,231 @@
+"""What each module held at a moment, and at most in its forward and backward passes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memreplay.analysis.moments.moments import resolve
+from memreplay.analysis.selecting.choice import chosen_usages
+from memreplay.analysis.selecting.selection import Choices, Selection, selected
+from memreplay.analysis.trust.trust import strict_verdict, verdict
+from memreplay.commands.modules.result import DeviceModules, ModuleBytes, ModulesReport, ModulesSort
+from memreplay.commands.modules.tree import NO_MODULE, ModuleTree
+from memreplay.engine.query import _groups
+from memreplay.errors import NothingToTellError, UsageError
+from memreplay.snapshot.model import When
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from typing_extensions import Unpack
+
+    from memreplay.snapshot.recorded import Recorded
+    from memreplay.snapshot.replay import Usage
+    from memreplay.snapshot.snapshot import Snapshot
+
+PEAK = When("peak", 1)
+# Columns, and the recorder's categories that are in them; in the last what is in no other.
+COLUMNS: dict[str, tuple[str, ...]] = {
+    "parameters": ("parameters", "unsharded parameters"),
+    "buffers": ("buffers",),
+    "gradients": ("gradients", "unsharded gradients"),
+    "optimizer_state": ("optimizer state",),
+    "inputs": ("inputs",),
+    "activations": ("activations",),
+    "temporary": ("temporary",),
+    "autograd_detail": ("autograd detail",),
+    "communication": ("communication",),
+    "other": (),
+}
+NAMES = tuple(COLUMNS)
+COLUMN_OF = {name: at for at, names in enumerate(COLUMNS.values()) for name in names}
+OTHER = len(COLUMNS) - 1
+FORWARD, BACKWARD, NEITHER = range(3)
+NEVER = 0, None  # the most that a module held in a pass, and when
+PASSES = {"forward": FORWARD, "backward": BACKWARD, "recomputation": BACKWARD}
+NOT_RECORDED = (
+    "nothing says which module each allocation is of: record with memreplay.record (memreplay help"
+    " recording); memreplay peak --by module guesses it from stacks"
+)
+
+
+def modules_report(
+    snap: Snapshot,
+    selection: Selection | None = None,
+    *,
+    when: When = PEAK,
+    depth: int = 0,
+    sort: ModulesSort = "total",
+    **choices: Unpack[Choices],
+) -> ModulesReport:
+    """What each module held of each device's live set at a moment; options as of `peak_report`.
+
+    `depth` and `top` cut the modules; `by` and `rules` say nothing here. Raises NothingToTellError
+    for a snapshot that memreplay's recorder did not record, UsageError for reserved memory, which
+    is of no module, and for a moment that a device does not have.
+    """
+    selection = selected(selection, choices)
+    if selection.measure == "reserved":
+        raise UsageError("reserved memory consists of segments, which are of no module")
+    if depth < 0:
+        raise UsageError(f"depth counts from 1, or is 0 for all; there is no {depth}")
+    if selection.device is not None:
+        snap.check_device(selection.device)
+    if snap.recorded is None:
+        flaw = snap.recorded_flaw
+        raise NothingToTellError(
+            f"what memreplay's recorder noted cannot be used: {flaw}" if flaw else NOT_RECORDED
+        )
+    noted = Noted(snap.recorded, depth)
+    return ModulesReport(
+        file=snap.file,
+        measure=selection.measure,
+        moment=when,
+        depth=depth,
+        sort=sort,
+        devices=tuple(
+            device_modules(snap, usage, resolve(snap, usage, when), noted, selection, sort)
+            for usage in chosen_usages(snap, selection)
+        ),
+        pool=selection.pool,
+        stream=selection.stream,
+        filters=selection.filters or None,
+        truncated=snap.truncation is not None,
+    )
+
+
+class Noted:
+    """What the recorder noted, by nodes of the tree of modules: of each kind its node, column and
+    pass. The last kind is that of which nothing is known."""
+
+    def __init__(self, recorded: Recorded, depth: int) -> None:
+        import numpy as np
+
+        self.recorded = recorded
+        self.tree = ModuleTree()
+        self.depth = depth
+        category, phase, module = (
+            np.append(recorded.kinds[:, at], np.uint32(len(names))).astype(np.int64)
+            for at, names in enumerate((recorded.categories, recorded.phases, recorded.modules))
+        )
+        # Only modules of which there is a kind.
+        nodes = np.zeros(len(recorded.modules) + 1, dtype=np.int64)
+        for number in np.unique(module[:-1]).tolist():
+            nodes[number] = self.tree.add(recorded.modules[number])
+        columns = [COLUMN_OF.get(name, OTHER) for name in recorded.categories]
+        passes = [PASSES.get(name, NEITHER) for name in recorded.phases]
+        self.node: NDArray[np.int64] = nodes[module]
+        self.column: NDArray[np.int64] = np.array([*columns, OTHER])[category]
+        self.passed: NDArray[np.int64] = np.array([*passes, NEITHER])[phase]
+
+    @property
+    def unknown(self) -> int:
+        """The kind of which nothing is known."""
+        return len(self.node) - 1
+
+    def keys(self, usage: Usage, numbers: NDArray[np.int64]) -> _groups.Keys:
+        """Groups by a number of each kind."""
+        import numpy as np
+
+        of_kind = numbers.astype("u4")
+        of_events, of_carried = (
+            of_kind[np.minimum(kinds, self.unknown)]
+            for kinds in (
+                self.recorded.of_events(usage.replay),
+                self.recorded.of_carried(usage.replay),
+            )
+        )
+        return _groups.row_keys(usage.replay.native, of_events.data, of_carried.data)
+
+
+def device_modules(
+    snap: Snapshot, usage: Usage, event: int, noted: Noted, selection: Selection, sort: ModulesSort
+) -> DeviceModules:
+    """The live set of one device after one event, by modules."""
+    import numpy as np
+
+    replay, tree = usage.replay, noted.tree
+    keys = noted.keys(usage, np.arange(len(noted.node)))
+    found, _, whole, count = keys.sums(usage.listed(event), usage.native, 0)
+    own = np.zeros((len(tree), len(NAMES)), dtype=np.int64)
+    unknown = 0
+    for kind, _, n_bytes, _, _ in found:
+        own[noted.node[kind], noted.column[kind]] += n_bytes
+        unknown += n_bytes if kind == noted.unknown else 0
+    live = tree.summed(own)
+    peaks = highest(usage, noted)
+    rows = {
+        node: ModuleBytes(
+            module=tree.name(node),
+            depth=tree.depths[node],
+            **{f"{name}_bytes": int(live[node, at]) for at, name in enumerate(NAMES)},
+            total_bytes=int(live[node].sum()),
+            own_bytes=int(own[node].sum()),
+            peak_forward_bytes=peaks.get((node, FORWARD), NEVER)[0],
+            peak_forward_event=peaks.get((node, FORWARD), NEVER)[1],
+            peak_backward_bytes=peaks.get((node, BACKWARD), NEVER)[0],
+            peak_backward_event=peaks.get((node, BACKWARD), NEVER)[1],
+        )
+        for node in range(len(tree))
+        if live[node].any() or (node, FORWARD) in peaks or (node, BACKWARD) in peaks
+        if not noted.depth or tree.depths[node] <= noted.depth
+    }
+    outside = rows.pop(NO_MODULE, None)
+    shown = _chosen(tree, rows, sort, selection.top)
+    trust = (strict_verdict if selection.strict else verdict)(snap, usage)
+    return DeviceModules(
+        device=replay.device,
+        measure=usage.measure,
+        exactness="exact" if trust.exact else "estimated",
+        event_index=event,
+        time_us=replay.time_us(event),
+        start_us=replay.origin_us,
+        live_bytes=whole,
+        live_count=count,
+        unknown_bytes=unknown,
+        first_event=replay.first_event,
+        events=replay.events,
+        trace_events=snap.trace_events(replay.device),
+        trusted=trust.trusted,
+        reasons=trust.reasons,
+        modules_total=len(rows),
+        modules=(*shown, *([outside] if outside else [])),
+    )
+
+
+def highest(usage: Usage, noted: Noted) -> dict[tuple[int, int], tuple[int, int | None]]:
+    """(bytes, event) by (node, pass): the most that was ever live of what was allocated in the
+    node, and all below it, in that pass. Nodes of one depth have nothing in common: a pass over the
+    events for each depth."""
+    import numpy as np
+
+    tree = noted.tree
+    parents, depths = np.array(tree.parents), np.array(tree.depths)
+    deepest = int(depths.max())
+    found: dict[tuple[int, int], tuple[int, int | None]] = {}
+    at = noted.node
+    for depth in range(deepest, 0, -1):
+        at = np.where(depths[at] > depth, parents[at], at)
+        if noted.depth and depth > noted.depth:
+            continue
+        # What is in a module above them is counted with none.
+        wanted = (depths[at] == depth) & (noted.passed != NEITHER)
+        groups, numbers = np.unique(
+            np.where(wanted, at * 2 + noted.passed, -1), return_inverse=True
+        )
+        for name, _, most, event in usage.bests(noted.keys(usage, numbers.reshape(-1)), 0)[0]:
+            group = int(groups[name])
+            if group >= 0:
+                found[divmod(group, 2)] = most, event
+    return found
+
+
+def _chosen(
+    tree: ModuleTree, rows: dict[int, ModuleBytes], sort: ModulesSort, top: int
+) -> list[ModuleBytes]:
+    """The rows of the `top` largest modules, depth first. None is larger than the one that it is
+    in, so that all these are among them."""
+    name = "total" if sort == "module" else sort.replace("-", "_")
+    order = sorted(rows, key=lambda node: (-getattr(rows[node], f"{name}_bytes"), node))
+    chosen = order[:top] if top else order
+    return [rows[node] for node in tree.ordered(sorted(chosen) if sort == "module" else chosen)]

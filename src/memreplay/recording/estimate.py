@@ -1,0 +1,320 @@
+"""`memreplay.estimate(…)`: the memory of a training step, on a machine without any GPU.
+
+The program runs with fake tensors, which have shapes and no memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import platform
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import SimpleNamespace, TracebackType
+from typing import Any
+
+from memreplay.engine.record import _tracker
+from memreplay.errors import UsageError
+from memreplay.recording import recorder
+from memreplay.recording.distributed import Distributed
+from memreplay.recording.estimate_devices import Devices, as_on_a_gpu
+from memreplay.recording.estimate_kernels import Kernels, as_a_gpu_does
+from memreplay.recording.estimate_storages import FakeAddresses, Storages
+from memreplay.recording.facts import run_facts
+from memreplay.recording.listening import ask_autograd
+from memreplay.recording.modules import Modules
+from memreplay.recording.optimizers import Optimizers
+from memreplay.recording.writing import checked, noted, write
+from memreplay.snapshot.snapshot import Snapshot
+from memreplay.snapshot.snapshot import open as open_snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a program would take on a GPU: requested bytes."""
+
+    peak_bytes: int
+    """The highest that all tensors had together."""
+    categories: Mapping[str, int]
+    """The bytes of each category at the peak, the largest first."""
+    phases: Mapping[str, int]
+    """The same by what the program was at when it made them."""
+    modules: Mapping[str, int]
+    """The same by module; "" is none."""
+    steps: tuple[int, ...]
+    """The peak of each step."""
+    snapshot: dict[str, Any] = field(repr=False)
+    """As PyTorch's `_snapshot()` has it, and what was noted (docs/format.md)."""
+
+    def open(self) -> Snapshot:
+        """It as memreplay reads it, for `memreplay.peak` and the like."""
+        return open_snapshot(pickle.dumps(self.snapshot))
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Writes the snapshot. Raises UsageError where something is."""
+        name = checked(os.fspath(path))
+        if not overwrite and os.path.lexists(name):
+            raise UsageError(f"{name} is there already; overwrite=True writes over it")
+        write(name, self.snapshot)
+
+
+def estimate(
+    make: Callable[[], Any],
+    *,
+    steps: int = 2,
+    path: str | os.PathLike[str] | None = None,
+    overwrite: bool = False,
+) -> Estimate:
+    """What a training step would take on a GPU; none is needed, and no CUDA.
+
+    Parameters
+    ----------
+    make : callable
+        Makes the model and the optimizer, and returns a function that runs one step. One that
+        returns nothing is the whole program.
+    steps : int, optional
+        How many steps to run. In the first the optimizer has no state yet.
+    path : path, optional
+        Where to write the snapshot.
+    overwrite : bool, optional
+        Whether it may write over a file that is there.
+
+    Raises
+    ------
+    UsageError
+        For a program that needs values, which fake tensors have not, or tensors from outside.
+    """
+    if steps < 1:
+        raise UsageError("steps: 1 or more")
+    if path is not None and not overwrite and os.path.lexists(checked(os.fspath(path))):
+        raise UsageError(f"{os.fspath(path)} is there already; overwrite=True writes over it")
+    with estimating() as run:
+        step = make()
+        if callable(step):
+            for _ in range(steps):
+                step()
+        found = run.estimate()
+    if path is not None:
+        found.save(path, overwrite=overwrite)
+    return found
+
+
+class estimating:  # noqa: N801 - as it is called
+    """`with memreplay.estimating() as run:` all tensors in it are fake. `run.estimate()` says what
+    they would take."""
+
+    path = "an estimate"  # what a recorder calls it
+
+    def __init__(self) -> None:
+        self.steps: list[int] = []
+        self.counts_itself = False
+        self.undo = contextlib.ExitStack()
+        self.found: Estimate | None = None
+
+    def __enter__(self) -> estimating:
+        if recorder._active:
+            raise UsageError(f"a recording goes on already, to {recorder._active[0].path}")
+        try:
+            import torch
+            from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+        except ImportError:
+            raise UsageError(
+                "memreplay.estimate needs PyTorch, and torch is not installed"
+            ) from None
+        self.torch = torch
+        with contextlib.ExitStack() as undo:
+            ask_autograd(torch, os.path.dirname(torch.__file__))
+            _tracker.begin(2**62)
+            undo.callback(_tracker.end)
+            self.storages = Storages(unseen(torch))
+            undo.callback(setattr, self.storages, "on", False)
+            devices = Devices(torch, FakeTensor, self.storages)
+            addresses = FakeAddresses(torch, self.storages)
+            self.modules = Modules(torch, addresses)
+            undo.callback(self.modules.remove)
+            self.optimizers = Optimizers(torch, self.modules, self.stepped)
+            undo.callback(self.optimizers.remove)
+            distributed = Distributed(addresses)
+            undo.callback(distributed.remove)
+            self.modules.before = distributed.look
+            self.modules.install()
+            self.optimizers.install()
+            distributed.look()
+            mode = FakeTensorMode(allow_non_fake_inputs=True)
+            undo.enter_context(as_on_a_gpu(torch, FakeTensor, mode))
+            undo.enter_context(warnings.catch_warnings())
+            warnings.filterwarnings("ignore", "Accessing the data pointer of FakeTensor")
+            undo.enter_context(resized(torch, self.storages))
+            undo.enter_context(mode)
+            undo.enter_context(as_a_gpu_does(torch))
+            for one in modes(torch, devices, self.storages):
+                undo.enter_context(one)
+            recorder._active.append(self)  # type: ignore[arg-type]
+            undo.callback(recorder._active.remove, self)  # type: ignore[arg-type]
+            self.undo = undo.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            if error is None:
+                self.estimate()
+        finally:
+            self.undo.close()
+        if type(error).__name__ in ("DataDependentOutputException", "DynamicOutputShapeException"):
+            raise UsageError(
+                f"the program needs values, which fake tensors have not: {error}"
+            ) from error
+
+    def step(self) -> None:
+        """A step of the program ends here. Without it, it ends where the first optimizer has
+        stepped."""
+        if not self.counts_itself:
+            self.counts_itself = True
+            self.steps.clear()
+        self.ended()
+
+    def stepped(self) -> None:
+        if not self.counts_itself:
+            self.ended()
+
+    def ended(self) -> None:
+        self.steps.append(time.time_ns() // 1000)
+        _tracker.step()
+
+    def ran_out(self) -> None:
+        """A recorder's; of fake tensors there is always enough."""
+
+    def estimate(self) -> Estimate:
+        """What there was until now; after the end, until then."""
+        if self.storages.on:
+            self.found = estimate_of(self.snapshot())
+        assert self.found is not None
+        return self.found
+
+    def snapshot(self) -> dict[str, Any]:
+        self.optimizers.again()
+        self.modules.again()
+        sure = _tracker.noted()
+        place = self.storages.place()
+        events = list(self.storages.events[place])
+        return {
+            "segments": self.storages.segments(place),
+            "device_traces": [events],
+            "allocator_settings": {},
+            "external_annotations": [],
+            "memreplay": {
+                **run_facts(self.torch, SimpleNamespace(device_count=int), None),
+                "recorder": "estimate",
+                "host": platform.node(),
+                "python": platform.python_version(),
+                **noted([events], sure, self.modules.names, self.steps),
+            },
+        }
+
+
+def estimate_of(snapshot: dict[str, Any]) -> Estimate:
+    """The figures of a snapshot, as memreplay reads them."""
+    from memreplay.analysis.groups.grouping import Grouper
+
+    snap = open_snapshot(pickle.dumps(snapshot))
+    if not snap.devices:
+        return Estimate(0, {}, {}, {}, (), snapshot)
+    usage = snap.replay().measure("requested")
+    peak = usage.peak
+    of = {}
+    for by in ("category", "phase", "module"):
+        groups, *_ = Grouper(snap, by).groups(usage, peak.event_index, 0)
+        of[by] = {group.label: group.bytes for group in groups}
+    ends = snapshot["memreplay"]["steps"][0]
+    series = usage.series
+    peaks = [int(series[a:b].max()) for a, b in zip([0, *ends], ends, strict=False) if b > a]
+    return Estimate(peak.bytes, of["category"], of["phase"], of["module"], tuple(peaks), snapshot)
+
+
+def unseen(torch: Any) -> tuple[str, ...]:
+    """Files and folders whose frames are no part of a program's stacks."""
+    folder = os.path.dirname(torch.__file__)
+    inside = (
+        "_subclasses",
+        "_ops.py",
+        "utils/_python_dispatch.py",
+        "utils/_device.py",
+        "overrides.py",
+    )
+    inside += (
+        "_dynamo",
+        "_compile.py",
+        "_prims",
+        "_refs",
+        "_decomp",
+        "_library",
+        "utils/_stats.py",
+        "_meta_registrations.py",
+    )
+    return (
+        os.path.join(os.path.dirname(__file__), "estimate"),
+        *(os.path.join(folder, *one.split("/")) for one in inside),
+    )
+
+
+def modes(torch: Any, devices: Devices, storages: Storages) -> tuple[Any, Any]:
+    """What sees each operator, and what sees Python's functions before it."""
+    from torch.overrides import TorchFunctionMode
+    from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils._pytree import tree_leaves
+
+    kernels = Kernels(torch)
+    without = torch._C.DisableTorchFunction
+    tensor = torch.Tensor
+
+    class Operators(TorchDispatchMode):  # type: ignore[misc]
+        def __torch_dispatch__(self, func: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
+            with without():
+                kwargs = kwargs or {}
+                flat = [one for one in tree_leaves((args, kwargs)) if isinstance(one, tensor)]
+                result, place = devices.operator(func, args, kwargs, flat)
+                least = kernels.least(func, args)
+                for one in tree_leaves(result):
+                    if isinstance(one, tensor) and devices.counts(one):
+                        storages.see(one.untyped_storage(), place, least)
+                workspace = kernels.workspace(func)
+                if workspace:
+                    storages.pass_by(workspace, place)
+                return result
+
+    class Functions(TorchFunctionMode):  # type: ignore[misc]
+        def __torch_function__(self, func: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return devices.function(func, args, kwargs or {})
+
+    seen = Functions()
+    devices.again = lambda: seen
+    return Operators(), seen
+
+
+@contextlib.contextmanager
+def resized(torch: Any, storages: Storages) -> Any:
+    """Storages whose memory is given back and taken again, as FSDP2 does."""
+    theirs = torch.UntypedStorage.resize_
+
+    def resize(storage: Any, size: int) -> Any:
+        block = storages.known(storage)
+        if block is not None:
+            storages.end(id(storage), block)
+        result = theirs(storage, size)
+        if block is not None:
+            storages.see(storage, block.place)
+        return result
+
+    torch.UntypedStorage.resize_ = resize
+    try:
+        yield
+    finally:
+        torch.UntypedStorage.resize_ = theirs

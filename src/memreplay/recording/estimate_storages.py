@@ -1,0 +1,193 @@
+"""The storages of fake tensors as blocks of memory, and their events as PyTorch's allocator has them.
+
+Each block has a segment of its own: which ones an allocator would have is not known.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from types import CodeType, FrameType
+from typing import Any
+
+from memreplay.engine.record import _tracker
+from memreplay.recording.tensors import Addresses
+
+# Where a storage would be on a machine with a GPU.
+HOST, CARD = 0, 1
+# Addresses are made up: of each place from another beginning, in units as PyTorch's allocator has.
+FIRST = {HOST: 1 << 45, CARD: 1 << 46}
+UNIT = 512
+
+
+class Block:
+    """One storage, while there is one."""
+
+    __slots__ = ("address", "place", "ref", "rounded", "says", "size", "stack")
+
+    def __init__(self, address: int, size: int, place: int, stack: list[dict[str, Any]]) -> None:
+        self.address, self.size, self.place, self.stack = address, size, place, stack
+        self.rounded = -(-size // UNIT) * UNIT
+        self.says = size  # what the storage says of itself
+        self.ref: Callable[[], Any] | None = None
+
+
+class Storages:
+    """All storages that are seen, the newest state of each, and what became of them as events."""
+
+    def __init__(self, unseen: tuple[str, ...]) -> None:
+        self.events: dict[int, list[dict[str, Any]]] = {HOST: [], CARD: []}
+        self.blocks: dict[int, Block] = {}  # by id: that of one which is gone is taken away
+        self.free: dict[tuple[int, int], list[int]] = {}  # addresses by place and size
+        self.next = dict(FIRST)
+        self.on = True
+        self.stacks = Stacks(unseen)
+
+    def known(self, storage: Any) -> Block | None:
+        """Its block, where it was seen."""
+        block = self.blocks.get(id(storage))
+        return (
+            block
+            if block is not None and block.ref is not None and block.ref() is storage
+            else None
+        )
+
+    def see(self, storage: Any, place: int, least: int = 0) -> None:
+        """A storage that there is: a new one is taken, with at least so many bytes; one that has
+        another size is taken anew."""
+        size = storage.nbytes()
+        block = self.known(storage)
+        if block is not None:
+            if block.says == size:
+                return
+            place = block.place
+            self.end(id(storage), block)
+        if size:
+            block = self.take(max(size, least), place)
+            block.says = size
+            key = id(storage)
+            block.ref = weakref.ref(storage, lambda _, block=block: self.end(key, block))
+            self.blocks[key] = block
+
+    def pass_by(self, size: int, place: int) -> None:
+        """Memory that is taken and let go at once."""
+        self.let_go(self.take(size, place))
+
+    def take(self, size: int, place: int) -> Block:
+        rounded = -(-size // UNIT) * UNIT
+        free = self.free.get((place, rounded))
+        if free:
+            address = free.pop()
+        else:
+            address = self.next[place]
+            self.next[place] += rounded
+        block = Block(address, size, place, self.stacks.now())
+        self.event("segment_alloc", block, block.stack)
+        self.event("alloc", block, block.stack)
+        _tracker.taken(address)
+        return block
+
+    def end(self, key: int, block: Block) -> None:
+        """A storage is gone, or its memory is."""
+        if not self.on or self.blocks.get(key) is not block:
+            return
+        del self.blocks[key]
+        self.let_go(block)
+
+    def let_go(self, block: Block) -> None:
+        self.free.setdefault((block.place, block.rounded), []).append(block.address)
+        stack = self.stacks.now()
+        _tracker.let_go(block.address)
+        self.event("free_requested", block, stack)
+        self.event("free_completed", block, stack)
+        self.event("segment_free", block, stack)
+
+    def event(self, action: str, block: Block, stack: list[dict[str, Any]]) -> None:
+        self.events[block.place].append(
+            {
+                "action": action,
+                "addr": block.address,
+                "size": block.rounded if action.startswith("segment") else block.size,
+                "stream": 0,
+                "time_us": time.time_ns() // 1000,
+                "frames": stack,
+            }
+        )
+
+    def place(self) -> int:
+        """What the program is about: what it has on a GPU, or all where it names none."""
+        return CARD if self.events[CARD] else HOST
+
+    def segments(self, place: int) -> list[dict[str, Any]]:
+        """What is live."""
+        return [
+            {
+                "device": 0,
+                "address": block.address,
+                "total_size": block.rounded,
+                "allocated_size": block.rounded,
+                "active_size": block.rounded,
+                "requested_size": block.size,
+                "stream": 0,
+                "segment_type": "large",
+                "segment_pool_id": (0, 0),
+                "is_expandable": False,
+                "frames": [],
+                "blocks": [
+                    {
+                        "address": block.address,
+                        "size": block.rounded,
+                        "requested_size": block.size,
+                        "state": "active_allocated",
+                        "frames": block.stack,
+                    }
+                ],
+            }
+            for block in sorted(self.blocks.values(), key=lambda one: one.address)
+            if block.place == place
+        ]
+
+
+class Stacks:
+    """Python's stacks, the innermost frame first, as PyTorch has them: each frame and stack once."""
+
+    def __init__(self, unseen: tuple[str, ...]) -> None:
+        self.unseen = unseen  # files and folders of what only an estimate runs
+        self.left_out: dict[CodeType, bool] = {}
+        self.frames: dict[tuple[CodeType, int], dict[str, Any]] = {}
+        self.stacks: dict[tuple[int, ...], list[dict[str, Any]]] = {}
+
+    def now(self) -> list[dict[str, Any]]:
+        found = list(self.walk(sys._getframe(1)))
+        return self.stacks.setdefault(tuple(map(id, found)), found)
+
+    def walk(self, frame: FrameType | None) -> Iterator[dict[str, Any]]:
+        while frame is not None:
+            code, line = frame.f_code, frame.f_lineno
+            out = self.left_out.get(code)
+            if out is None:
+                out = self.left_out[code] = code.co_filename.startswith(self.unseen)
+            if not out:
+                known = self.frames.get((code, line))
+                if known is None:
+                    known = self.frames[code, line] = {
+                        "name": code.co_name,
+                        "filename": code.co_filename,
+                        "line": line,
+                    }
+                yield known
+            frame = frame.f_back
+
+
+class FakeAddresses(Addresses):
+    """The made up addresses of tensors."""
+
+    def __init__(self, torch: Any, storages: Storages) -> None:
+        super().__init__(torch, "cpu")
+        self.storages = storages
+
+    def of(self, tensor: Any) -> int:
+        block = self.storages.known(tensor.untyped_storage())
+        return 0 if block is None else block.address

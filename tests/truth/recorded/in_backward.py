@@ -1,0 +1,22 @@
+"""Steps while the backward pass runs, an optimizer for each parameter, and keeps no gradients."""
+
+import torch
+
+from tests.truth import stock
+from tests.truth.models import Gpt, get_batch
+
+with stock.recorded():
+    model = Gpt(layers=2, width=128, vocabulary=1000).cuda()
+    optimizers = {p: torch.optim.AdamW([p]) for p in model.parameters()}
+
+    def step(parameter):
+        optimizers[parameter].step()
+        # Others' gradients are on their way, and are none of their parameters' yet.
+        stock.take_states(optimizers.values())
+        optimizers[parameter].zero_grad()
+
+    for parameter in model.parameters():
+        parameter.register_post_accumulate_grad_hook(step)
+    for _ in range(3):
+        model(*get_batch(rows=2, vocabulary=1000)).backward()
+        stock.take(model, optimizers=optimizers.values())

@@ -1,0 +1,37 @@
+"""Trains two models against each other, an optimizer each."""
+
+import torch
+from torch import nn
+
+from tests.truth import stock
+
+
+def layers(*widths):
+    pairs = zip(widths, widths[1:], strict=False)
+    return nn.Sequential(*(one for pair in pairs for one in (nn.Linear(*pair), nn.ReLU()))).cuda()
+
+
+with stock.recorded():
+    maker, judge = layers(64, 256, 512), layers(512, 256, 1)
+    makes = torch.optim.Adam(maker.parameters())
+    judges = torch.optim.RMSprop(judge.parameters())
+
+    def take():
+        # What the judge is given, detached, is the maker's activation.
+        inputs = stock.held([real, noise])
+        stock.take(maker, judge, optimizers=(makes, judges), inputs=inputs)
+
+    for _ in range(3):
+        real = torch.randn(32, 512).cuda()
+        noise = torch.randn(32, 64).cuda()
+        made = maker(noise)
+        judges.zero_grad()
+        (judge(real).mean() - judge(made.detach()).mean()).backward()
+        take()
+        judges.step()
+        take()
+        makes.zero_grad()
+        judge(made).mean().backward()
+        take()
+        makes.step()
+        take()

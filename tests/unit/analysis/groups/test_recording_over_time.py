@@ -1,0 +1,113 @@
+"""recording: groups by what the recorder noted, at a moment and over time, against plain Python."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memreplay.analysis.categories.rules import Rule
+from memreplay.analysis.groups.grouping import Grouper
+from memreplay.commands.timeline.find import timeline_report
+from memreplay.snapshot.model import Way
+from tests import oracle, views
+from tests.build import SnapshotBuilder
+from tests.noted import Kind, noted_of, noted_traces, with_notes
+
+PLACES: tuple[Way, ...] = ("category", "phase", "module")
+
+
+def expected(snapshot: Any, device: int, way: Way, event: int) -> dict[str, int]:
+    """Bytes by what was noted, of what is live after an event."""
+    column, before = noted_of(snapshot, device)
+    found: Counter[str] = Counter()
+    for one in oracle.replay(snapshot, device).live_at(event):
+        kind = before.get(one.addr) if one.alloc_index < 0 else column[one.alloc_index]
+        name = kind[PLACES.index(way)] if kind else "unknown"
+        if way == "module" and not name:
+            name = "(in no module)"
+        found[name] += one.size
+    return {name: n for name, n in found.items() if n}
+
+
+@given(noted_traces(), st.sampled_from(PLACES), st.integers(-1, 25))
+def test_groups_at_a_moment(snapshot: Any, way: Way, event: int) -> None:
+    snap = views.opened(snapshot)
+    for device in snap.devices:
+        usage = snap.replay(device).measure()
+        at = min(event, usage.replay.events - 1)
+        groups, _, _ = Grouper(snap, way).groups(usage, at, 0)
+        assert {g.label: g.bytes for g in groups if g.bytes} == expected(snapshot, device, way, at)
+
+
+@given(noted_traces(max_devices=1), st.sampled_from(PLACES), st.integers(0, 3))
+def test_groups_over_time(snapshot: Any, way: Way, top: int) -> None:
+    snap = views.opened(snapshot)
+    report = timeline_report(snap, by=way, top=top, points=1000, x="event")
+    for series in report.devices:
+        for i, event in enumerate(series.max_event_index):
+            now = expected(snapshot, series.device, way, event)
+            shown = {layer.label: layer.bytes[i] for layer in series.layers}
+            assert {name: n for name, n in shown.items() if n} == {
+                name: n for name, n in now.items() if name in shown
+            }
+            assert sum(shown.values()) + series.rest[i] == sum(now.values())
+            assert sum(now.values()) == series.buckets.max_bytes[i]
+        if top == 0 and series.layers:
+            assert not any(series.rest)
+
+
+WEIGHT: Kind = ("parameters", "start", "GPT.h.0")
+LOSS: Kind = ("activations", "forward", "")
+
+
+def noted() -> SnapshotBuilder:
+    """100 of a parameter, 30 of the loss, 7 of which nothing was noted."""
+    builder = SnapshotBuilder().alloc(512, 100, frames=[("main", "/home/u/weights.py", 3)])
+    return builder.alloc(1024, 30, frames=[("forward", "/home/u/loss.py", 1)]).alloc(4096, 7)
+
+
+@pytest.mark.parametrize(
+    "by, found",
+    [
+        ("category", {"parameters": 100, "activations": 30, "unknown": 7}),
+        ("phase", {"start": 100, "forward": 30, "unknown": 7}),
+        ("module", {"GPT.h.0": 100, "(in no module)": 30, "unknown": 7}),
+        (
+            "phase,module",
+            {"start, GPT.h.0": 100, "forward, (in no module)": 30, "unknown, unknown": 7},
+        ),
+        ("category,file", {"parameters, /home/u/weights.py": 100}),
+    ],
+)
+def test_labels(by: str, found: dict[str, int]) -> None:
+    snap = views.opened(with_notes(noted().build(), [[WEIGHT, LOSS, None]]))
+    groups, _, _ = Grouper(snap, by).groups(snap.replay().measure(), 2, 0)
+    assert found.items() <= {g.label: g.bytes for g in groups}.items()
+    assert sum(g.bytes for g in groups) == 137
+
+
+def test_rules_of_ones_own_come_first_and_may_have_a_name_that_was_noted() -> None:
+    snap = views.opened(with_notes(noted().build(), [[WEIGHT, LOSS, None]]))
+    usage = snap.replay().measure()
+
+    def found(*rules: Rule) -> dict[str, int]:
+        groups, _, _ = Grouper(snap, "category", rules).groups(usage, 2, 0)
+        return {g.label: g.bytes for g in groups}
+
+    mine = Rule("my loss", frames="loss")
+    assert found(mine) == {"parameters": 100, "my loss": 30, "unknown": 7}
+    assert found(Rule("parameters", frames="loss")) == {"parameters": 130, "unknown": 7}
+    both = Rule("a", frames="weights"), Rule("a", frames="loss"), mine
+    assert found(*both) == {"a": 130, "unknown": 7}
+    assert found(mine, Rule("rest")) == {"rest": 107, "my loss": 30}
+
+
+def test_what_was_not_recorded_is_guessed() -> None:
+    snap = views.opened(noted().build())
+    usage = snap.replay().measure()
+    groups, _, _ = Grouper(snap, "phase").groups(usage, 2, 0)
+    assert {g.label: g.bytes for g in groups} == {"forward": 30, "backward": 7, "unknown": 100}
