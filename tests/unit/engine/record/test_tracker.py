@@ -23,7 +23,7 @@ CALLS = (
     *("enter", "leave") * 2,
     *("run", "node") * 2,
     *("backward", "optimize", "mark", "next") * 2,
-    *("recompute", "give", "step", "resume"),
+    *("recompute", "give", "step", "resume", "evaluate"),
 )
 EARLIER_US = 5_000  # how much earlier events are than what was noted, where others go on after them
 
@@ -90,6 +90,8 @@ class Traced:
                 world.backward(name, -1)
         elif call == "optimize":
             world.optimize(name, not thread.optimizing or not which % 4)
+        elif call == "evaluate":
+            world.evaluate(name, which % 3)
         elif call == "recompute":
             world.recompute(name, bool(which % 2))
         elif call == "give":
