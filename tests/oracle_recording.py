@@ -56,7 +56,8 @@ class Thread:
     modules: list[int] = field(default_factory=list)
     recomputing: int = 0
     optimizing: int = 0
-    region: Region | None = None
+    region: Region | None = None  # the recomputation that it is in
+    step: Region | None = None  # the step of an optimizer
     given: str = ""
     backward: int = -1  # the number of the backward pass that it is in
     node: Node | None = None  # what runs in it
@@ -134,12 +135,18 @@ class Program:
         thread = self.thread(name)
         if begins:
             if not thread.optimizing:
-                thread.region = Region()
+                thread.step = Region()
             thread.optimizing += 1
         elif thread.optimizing:
             thread.optimizing -= 1
             if not (thread.optimizing or thread.recomputing or thread.backward >= 0):
                 self._now(outside="data")
+
+    def evaluate(self, name: object, steps: int) -> int:
+        """A step of an optimizer has the model evaluated: it is in so many steps from now on."""
+        thread = self.thread(name)
+        before, thread.optimizing = thread.optimizing, steps
+        return before
 
     def step(self) -> None:
         self.steps += 1
@@ -170,7 +177,7 @@ class Program:
         made.told = thread.given
         made.module = thread.modules[-1] if thread.modules else 0
         if thread.optimizing:
-            made.phase, made.region = "optimizer", thread.region
+            made.phase, made.region = "optimizer", thread.step
         elif thread.recomputing:
             made.phase, made.region = "recomputation", thread.region
         elif thread.backward >= 0:
@@ -212,6 +219,8 @@ class Program:
         one = self.live.get(address)
         if one is None:
             return False
+        if category == "inputs" and one.module:
+            return True  # what a module has made is another's output first
         if not one.told or TOLD.index(category) < TOLD.index(one.told):
             one.told, one.owner = category, module
         elif one.told == category:
@@ -229,7 +238,7 @@ class Program:
 
     def _category(self, thread: Thread, one: Allocation, *, ends: bool) -> str:
         if one.phase == "optimizer":
-            inside = thread.optimizing and one.region is thread.region
+            inside = thread.optimizing and one.region is thread.step
             return "temporary" if inside else "optimizer state"
         if one.phase == "recomputation":
             inside = ends and thread.recomputing and one.region is thread.region

@@ -117,6 +117,10 @@ class World:
         self.native(name, _tracker.optimize, begins)
         self.program.optimize(name, begins=begins)
 
+    def evaluate(self, name: str, steps: int) -> None:
+        was = self.native(name, _tracker.evaluate, steps)
+        assert was == self.program.evaluate(name, steps)
+
     def give(self, name: str, category: str) -> str:
         was = self.native(name, _tracker.give, self.told(category) if category else 0)
         thread = self.program.thread(name)
