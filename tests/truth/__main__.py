@@ -17,7 +17,7 @@ from pathlib import Path
 
 import memreplay
 from memreplay.dryrun.runtime import lay_out
-from tests.truth.cases import CASES, WITH_OLDER, Case
+from tests.truth.cases import CASES, RECORDED_WITH_OLDER, WITH_OLDER, Case
 from tests.truth.compare import Figure, compare
 from tests.truth.noted import compare_recorded
 
@@ -30,11 +30,13 @@ SHOWN = 10
 def main() -> int:
     asked = arguments()
     began = time.monotonic()
-    few = {(program, settings) for program, settings in WITH_OLDER}
+    few = {(program, settings, False) for program, settings in WITH_OLDER}
+    few |= {(program, "", True) for program in RECORDED_WITH_OLDER}
     cases = {
         case.name: case
         for case in CASES
-        if asked.only in case.name and (not asked.few or (case.program, case.settings) in few)
+        if asked.only in case.name
+        and (not asked.few or (case.program, case.settings, case.recorded) in few)
     }
     if not cases:
         print("no case has such a name")

@@ -1,6 +1,7 @@
 """What PyTorch's MemTracker and its profiler said of memory, beside what the recorder noted.
 
-docs/categories.md says where the rules differ; the tables here are those differences, and no others.
+docs/categories.md says where the rules differ; the tables here are those differences, and no
+others.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def unpacked(text: str) -> bytes:
     return zlib.decompress(base64.b64decode(text))
 
 
-# --- MemTracker ------------------------------------------------------------------------------------
+# --- MemTracker -----------------------------------------------------------------------------------
 
 SAME = {
     "parameters": "Parameter",
@@ -105,7 +106,7 @@ def mem_tracker(name: str, sums: dict[str, int], live: Any) -> Iterator[Figure]:
     yield Figure(f"{name}: total", sums["Total"], found.total())
 
 
-# --- the profiler ----------------------------------------------------------------------------------
+# --- the profiler ---------------------------------------------------------------------------------
 
 NAMES = {
     "PARAMETER": "parameters",

@@ -171,3 +171,6 @@ WITH_OLDER = (
     ("two_devices", ""),
 )
 """What an older torch runs, too."""
+
+RECORDED_WITH_OLDER = ("gpt", "checkpoints", "closures", "tied_and_frozen", "graphs")
+"""Of those that record themselves."""

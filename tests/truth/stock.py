@@ -16,8 +16,6 @@ import torch
 from memreplay.recording.recorder import Recorder
 from tests.truth import told
 
-_seen: list[dict[str, Any]] = []
-
 
 @contextlib.contextmanager
 def recorded(**options: Any) -> Iterator[Recorder]:

@@ -10,7 +10,7 @@ from types import FrameType
 from typing import Any
 
 from memreplay.engine.record import _calls, _tracker
-from memreplay.engine.record._tracker import BUFFER, GRADIENT, INPUT, PARAMETER, mark
+from memreplay.engine.record._tracker import BUFFER, GRADIENT, INPUT, OTHER, PARAMETER, mark
 from memreplay.recording.tensors import Addresses
 
 # Modules that stand between others and say nothing: PyTorch's wrappers.
@@ -46,6 +46,8 @@ class Modules:
 
     def install(self) -> None:
         """Hears of each module that runs."""
+        for address in self.addresses.there(self.torch):
+            mark(address, OTHER, 0)  # until somebody says what it is
         module = self.torch.nn.Module
         theirs = module.__call__
         _calls.begin(theirs, self.numbers, self.found)

@@ -20,6 +20,23 @@ class Addresses:
             else {torch.Tensor, torch.nn.Parameter}
         )
 
+    def there(self, torch: Any) -> Iterator[int]:
+        """All blocks that somebody holds."""
+        devices = getattr(torch, self.kind)
+        if not devices.is_initialized():
+            return
+        memory = devices.memory
+        try:
+            segments = memory.memory_snapshot(include_traces=False)
+        except (AttributeError, TypeError):  # of a PyTorch before 2.10
+            segments = memory._snapshot()["segments"]
+        for segment in segments:
+            address = segment["address"]
+            for block in segment["blocks"]:
+                if block["state"] == "active_allocated":
+                    yield block.get("address", address)
+                address += block["size"]
+
     def of(self, tensor: Any) -> int:
         """Where the storage of a tensor begins; 0 where it is elsewhere, or nowhere."""
         if tensor.device.type != self.kind:
@@ -67,4 +84,6 @@ def living(*kinds: type) -> list[list[Any]]:
     # By their types: what an object says of its class by itself may do anything.
     types = set(map(type, objects))
     of_kinds = [{one for one in types if issubclass(one, kind)} for kind in kinds]
-    return [[one for one in objects if type(one) in of] for of in of_kinds]
+    wanted = frozenset().union(*of_kinds)
+    found = [one for one in objects if type(one) in wanted]
+    return [[one for one in found if type(one) in of] for of in of_kinds]

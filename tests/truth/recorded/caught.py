@@ -1,12 +1,14 @@
 """Goes on after exceptions in a module, in a backward pass and in an optimizer."""
 
+from typing import Any
+
 import torch
 from torch import nn
 
 from tests.truth import stock
 
 
-class Fails(Exception):
+class FailedError(Exception):
     pass
 
 
@@ -15,29 +17,29 @@ class Failing(nn.Module):
 
     now = False
 
-    def forward(self, x):
+    def forward(self, x: Any) -> Any:
         if self.now:
-            raise Fails
+            raise FailedError
         return x
 
 
 class FailingBack(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, x):
+    def forward(ctx: Any, x: Any) -> Any:
         ctx.save_for_backward(x)
         return x * 2
 
     @staticmethod
-    def backward(ctx, gradient):
-        raise Fails
+    def backward(ctx: Any, gradient: Any) -> Any:
+        raise FailedError
 
 
 class FailingStep(torch.optim.Adam):
     now = False
 
-    def _init_group(self, *args, **kwargs):
+    def _init_group(self, *args: Any, **kwargs: Any) -> Any:
         if self.now:
-            raise Fails
+            raise FailedError
         return super()._init_group(*args, **kwargs)
 
 
@@ -48,7 +50,7 @@ with stock.recorded():
     ).cuda()
     optimizer = FailingStep(model.parameters())
 
-    def take():
+    def take() -> None:
         stock.take(model, optimizers=optimizer, inputs=stock.held([x]))
 
     for where in ("", "forward", "backward", "step", "forward", "backward", "step", ""):
@@ -61,7 +63,7 @@ with stock.recorded():
             loss.backward()
             take()
             optimizer.step()
-        except Fails:
+        except FailedError:
             pass
         take()
         optimizer.zero_grad()

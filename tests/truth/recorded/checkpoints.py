@@ -1,6 +1,7 @@
 """Checkpoints within checkpoints, of both kinds of them."""
 
 import sys
+from typing import Any
 
 import torch
 from torch import nn
@@ -12,13 +13,13 @@ REENTRANT = "--reentrant" in sys.argv
 
 
 class Deep(nn.Module):
-    def __init__(self, depth):
+    def __init__(self, depth: int) -> None:
         super().__init__()
         self.first = nn.Linear(256, 256)
         self.inner = Deep(depth - 1) if depth else nn.GELU()
         self.second = nn.Linear(256, 256)
 
-    def forward(self, x):
+    def forward(self, x: Any) -> Any:
         x = checkpoint(self.inner, self.first(x).tanh(), use_reentrant=REENTRANT)
         return self.second(x).tanh()
 

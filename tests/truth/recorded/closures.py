@@ -1,11 +1,14 @@
 """Optimizers of many kinds, each with a model of its own, one of which evaluates it itself."""
 
+import functools
+from typing import Any
+
 import torch
 from torch import nn
 
 from tests.truth import stock
 
-KINDS = {
+KINDS: dict[Any, dict[str, Any]] = {
     torch.optim.LBFGS: {"max_iter": 3, "history_size": 4},
     torch.optim.SGD: {"lr": 0.1, "momentum": 0.9},
     torch.optim.Adagrad: {},
@@ -15,6 +18,14 @@ KINDS = {
     torch.optim.Adamax: {},
 }
 
+
+def evaluated(model: Any, optimizer: Any, x: Any) -> Any:
+    optimizer.zero_grad()
+    loss = model(x).pow(2).mean()
+    loss.backward()
+    return loss
+
+
 with stock.recorded():
     for kind, options in KINDS.items():
         model = nn.Sequential(nn.Linear(256, 512), nn.Tanh(), nn.Linear(512, 64)).cuda()
@@ -22,12 +33,6 @@ with stock.recorded():
         for _ in range(4):
             x = torch.randn(64, 256).cuda()
 
-            def closure():
-                optimizer.zero_grad()
-                loss = model(x).pow(2).mean()
-                loss.backward()
-                return loss
-
-            optimizer.step(closure)
+            optimizer.step(functools.partial(evaluated, model, optimizer, x))
             stock.take(model, optimizers=optimizer, inputs=stock.held([x]))
-        del model, optimizer
+        model = optimizer = None

@@ -29,10 +29,10 @@ with stock.recorded():
         fully_shard(model, **options)
     optimizer = torch.optim.AdamW(trained.parameters())
 
-    def take():
+    def take() -> None:
         more = {"inputs": stock.held(data), "temporary": 0, "autograd_detail": 0}
         if "--views" in sys.argv:
-            # The buckets are the gradients, and stay when these are none of the parameters' any more.
+            # The buckets are the gradients, and stay when no parameter has them any more.
             more["gradients"] = stock.held(model.parameters())
             more["communication"] = 0
         elif sys.argv[1] == "ddp":

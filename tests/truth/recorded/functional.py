@@ -1,5 +1,7 @@
 """Gradients of functions, for each row by vmap, with parameters that are arguments."""
 
+from typing import Any
+
 import torch
 from torch import nn
 from torch.func import functional_call, grad, stack_module_state, vmap
@@ -10,7 +12,7 @@ with stock.recorded():
     model = nn.Sequential(nn.Linear(64, 128), nn.Tanh(), nn.Linear(128, 1)).cuda()
     x = torch.randn(32, 64).cuda()
 
-    def loss(parameters, row):
+    def loss(parameters: Any, row: Any) -> Any:
         return functional_call(model, parameters, (row.unsqueeze(0),)).sum()
 
     for _ in range(3):

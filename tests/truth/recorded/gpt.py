@@ -2,6 +2,7 @@
 
 import contextlib
 import sys
+from typing import Any
 
 import torch
 
@@ -11,7 +12,7 @@ from tests.truth.models import Gpt, get_batch
 AUTOCAST = "--amp" in sys.argv
 
 
-def made():
+def made() -> tuple[Any, Any]:
     model = Gpt(layers=2, width=128, vocabulary=1000, checkpointed="--ckpt" in sys.argv).cuda()
     model.head.weight = model.embedding.weight
     model.register_buffer("mask", torch.ones(256, 256, device="cuda"))
@@ -23,7 +24,7 @@ def made():
     return model, optimizer
 
 
-def train(model, optimizer, steps, take):
+def train(model: Any, optimizer: Any, steps: int, take: Any) -> None:
     for _ in range(steps):
         data = get_batch(vocabulary=1000)
         take(data)

@@ -6,7 +6,7 @@ from torch import nn
 from tests.truth import stock
 
 
-def layers():
+def layers() -> nn.Module:
     return nn.Sequential(nn.Linear(256, 512), nn.GELU(), nn.Linear(512, 256)).cuda()
 
 
@@ -15,7 +15,7 @@ with stock.recorded():
     optimizer = torch.optim.Adam(model.parameters(), capturable=True)
     x = torch.randn(32, 256).cuda()
 
-    def take():
+    def take() -> None:
         stock.take(model, optimizers=optimizer)
 
     side = torch.cuda.Stream()

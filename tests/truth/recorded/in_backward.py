@@ -1,5 +1,7 @@
 """Steps while the backward pass runs, an optimizer for each parameter, and keeps no gradients."""
 
+from typing import Any
+
 import torch
 
 from tests.truth import stock
@@ -9,7 +11,7 @@ with stock.recorded():
     model = Gpt(layers=2, width=128, vocabulary=1000).cuda()
     optimizers = {p: torch.optim.AdamW([p]) for p in model.parameters()}
 
-    def step(parameter):
+    def step(parameter: Any) -> None:
         optimizers[parameter].step()
         # Others' gradients are on their way, and are none of their parameters' yet.
         stock.take_states(optimizers.values())

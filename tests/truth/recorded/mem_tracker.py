@@ -1,6 +1,7 @@
-"""PyTorch's own MemTracker runs beside the recorder: an MLP, twice, with and without checkpoints."""
+"""PyTorch's own MemTracker runs beside the recorder: three steps of an MLP."""
 
 import sys
+from typing import Any
 
 import torch
 from torch import nn
@@ -13,12 +14,12 @@ CHECKPOINTED = "--ckpt" in sys.argv
 
 
 class Mlp(nn.Module):
-    def __init__(self, width, depth):
+    def __init__(self, width: int, depth: int) -> None:
         super().__init__()
         self.layers = nn.ModuleList(nn.Linear(width, width) for _ in range(depth))
         self.register_buffer("mask", torch.ones(width))
 
-    def forward(self, x):
+    def forward(self, x: Any) -> Any:
         for layer in self.layers:
             if CHECKPOINTED:
                 x = checkpoint(self.one, layer, x, use_reentrant=False)
@@ -26,22 +27,21 @@ class Mlp(nn.Module):
                 x = self.one(layer, x)
         return x
 
-    def one(self, layer, x):
+    def one(self, layer: Any, x: Any) -> Any:
         return torch.relu(layer(x)) * self.mask
 
 
 class Doubling(torch.optim.Adam):
     """Uses twice the gradients, which it makes for itself."""
 
-    @torch.no_grad()
-    def step(self, closure=None):
+    def step(self, closure: Any = None) -> Any:
         twice = [p.grad * 2 for group in self.param_groups for p in group["params"]]
         take()
         super().step(closure)
         del twice
 
 
-def take(kind="current"):
+def take(kind: str = "current") -> None:
     """What it says now, or of its peak."""
     found = tracker.get_tracker_snapshot(kind)
     (sums,) = [of for device, of in found.items() if device.type == "cuda"]

@@ -2,6 +2,7 @@
 
 import contextlib
 import sys
+from typing import Any
 
 import torch
 from torch import nn
@@ -11,11 +12,11 @@ from tests.truth import stock, told
 
 
 class Mlp(nn.Module):
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.first, self.second = nn.Linear(200, 300), nn.Linear(300, 50)
 
-    def forward(self, x):
+    def forward(self, x: Any) -> Any:
         y = self.first(x)
         y = y.relu_() if "--inplace" in sys.argv else torch.relu(y)
         return self.second(y)
@@ -30,7 +31,7 @@ with stock.recorded():
         for _ in range(3):
             x = torch.randn(70, 200).cuda()
             targets = torch.randn(70, 50).cuda()
-            autocast = contextlib.nullcontext()
+            autocast: Any = contextlib.nullcontext()
             if "--amp" in sys.argv:
                 autocast = torch.autocast("cuda", torch.bfloat16)
             with autocast:

@@ -1,13 +1,15 @@
 """Trains two models against each other, an optimizer each."""
 
+import itertools
+
 import torch
 from torch import nn
 
 from tests.truth import stock
 
 
-def layers(*widths):
-    pairs = zip(widths, widths[1:], strict=False)
+def layers(*widths: int) -> nn.Module:
+    pairs = itertools.pairwise(widths)
     return nn.Sequential(*(one for pair in pairs for one in (nn.Linear(*pair), nn.ReLU()))).cuda()
 
 
@@ -16,7 +18,7 @@ with stock.recorded():
     makes = torch.optim.Adam(maker.parameters())
     judges = torch.optim.RMSprop(judge.parameters())
 
-    def take():
+    def take() -> None:
         # What the judge is given, detached, is the maker's activation.
         inputs = stock.held([real, noise])
         stock.take(maker, judge, optimizers=(makes, judges), inputs=inputs)

@@ -12,6 +12,7 @@ GRADIENT: int
 STATE: int
 INPUT: int
 COMMUNICATION: int
+OTHER: int
 
 def interpreter(taken: int, let_go: int, kind: bool) -> int: ...
 def functions() -> tuple[int, int]: ...

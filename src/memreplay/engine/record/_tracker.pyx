@@ -50,6 +50,7 @@ GRADIENT = _tracker.CATEGORY_GRADIENT
 STATE = _tracker.CATEGORY_STATE
 INPUT = _tracker.CATEGORY_INPUT
 COMMUNICATION = _tracker.CATEGORY_COMMUNICATION
+OTHER = _tracker.CATEGORY_OTHER
 
 cdef extern from *:
     """
