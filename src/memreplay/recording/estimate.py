@@ -142,7 +142,7 @@ class estimating:  # noqa: N801 - as it is called
             self.optimizers.install()
             distributed.look()
             mode = FakeTensorMode(allow_non_fake_inputs=True)
-            undo.enter_context(as_on_a_gpu(torch, FakeTensor, mode))
+            undo.enter_context(as_on_a_gpu(torch, FakeTensor, mode, devices))
             undo.enter_context(warnings.catch_warnings())
             warnings.filterwarnings("ignore", "Accessing the data pointer of FakeTensor")
             undo.enter_context(resized(torch, self.storages))
@@ -268,7 +268,7 @@ def modes(torch: Any, devices: Devices, storages: Storages) -> tuple[Any, Any]:
                 for one in tree_leaves(result):
                     if isinstance(one, tensor) and devices.counts(one):
                         storages.see(one.untyped_storage(), place, least)
-                workspace = kernels.workspace(func)
+                workspace = kernels.workspace(func, args)
                 if workspace:
                     storages.pass_by(workspace, place)
                 return result
@@ -288,10 +288,8 @@ def resized(torch: Any, storages: Storages) -> Any:
     theirs = torch.UntypedStorage.resize_
 
     def resize(storage: Any, size: int) -> Any:
-        block = storages.known(storage)
-        if block is not None:
-            storages.end(id(storage), block)
         result = theirs(storage, size)
+        block = storages.known(storage)
         if block is not None:
             storages.see(storage, block.place)
         return result

@@ -25,12 +25,13 @@ UNIT = 512
 class Block:
     """One storage, while there is one."""
 
-    __slots__ = ("address", "place", "ref", "rounded", "says", "size", "stack")
+    __slots__ = ("address", "live", "place", "ref", "rounded", "says", "size", "stack")
 
     def __init__(self, address: int, size: int, place: int, stack: list[dict[str, Any]]) -> None:
         self.address, self.size, self.place, self.stack = address, size, place, stack
         self.rounded = -(-size // UNIT) * UNIT
         self.says = size  # what the storage says of itself
+        self.live = True  # else its memory was given back, and the storage is still there
         self.ref: Callable[[], Any] | None = None
 
 
@@ -59,8 +60,10 @@ class Storages:
             if block.says == size:
                 return
             place = block.place
-            self.end(id(storage), block)
-        if size:
+            self.let_go(block)
+        if not size and block is not None:
+            block.says = 0
+        elif size:
             block = self.take(max(size, least), place)
             block.says = size
             key = id(storage)
@@ -93,6 +96,9 @@ class Storages:
         self.let_go(block)
 
     def let_go(self, block: Block) -> None:
+        if not block.live:
+            return
+        block.live = False
         self.free.setdefault((block.place, block.rounded), []).append(block.address)
         stack = self.stacks.now()
         _tracker.let_go(block.address)
@@ -142,7 +148,7 @@ class Storages:
                 ],
             }
             for block in sorted(self.blocks.values(), key=lambda one: one.address)
-            if block.place == place
+            if block.live and block.place == place
         ]
 
 
@@ -186,4 +192,4 @@ class FakeAddresses(Addresses):
 
     def of(self, tensor: Any) -> int:
         block = self.storages.known(tensor.untyped_storage())
-        return 0 if block is None else block.address
+        return block.address if block is not None and block.live else 0
