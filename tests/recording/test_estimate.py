@@ -33,7 +33,7 @@ DRY = [
     ("images", 45287916, 0.1),
     ("images --amp", 35232268, 0.1),
     ("weighing", 216687128, 0.1),
-    ("weighing --amp", 172941848, 3.0),
+    ("weighing --amp", 172941848, 0.1),
 ]
 
 
@@ -45,7 +45,7 @@ def live_at_the_end(found: mr.Estimate) -> Counter[str]:
     return Counter({group.label: group.bytes for group in groups})
 
 
-@pytest.mark.parametrize(("program", "peak", "percent"), DRY)
+@pytest.mark.parametrize("program, peak, percent", DRY)
 def test_the_peak_is_that_of_a_dry_run(program: str, peak: int, percent: float) -> None:
     name, *options = program.split()
     found = mr.estimate(lambda: PROGRAMS[name](*options))
@@ -88,9 +88,7 @@ class Perceptrons(nn.Module):
 
 
 @pytest.mark.parametrize("checkpointed", [False, True])
-def test_it_agrees_with_memtracker(
-    *, checkpointed: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_agrees_with_memtracker(*, checkpointed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of what both count: workspaces of cuBLAS MemTracker does not know."""
     monkeypatch.setattr(estimate_kernels, "WORKSPACES", {})
     with FakeTensorMode():
@@ -136,7 +134,12 @@ def test_tensors_are_where_the_program_puts_them() -> None:
         host = torch.zeros(1000)
         card = host.cuda()
         assert (host.device, card.device) == (torch.device("cpu"), torch.device("cuda", 0))
-        assert (host.is_cuda, card.is_cuda, card.is_cpu, card.get_device()) == (False, True, False, 0)
+        assert (host.is_cuda, card.is_cuda, card.is_cpu, card.get_device()) == (
+            False,
+            True,
+            False,
+            0,
+        )
         assert card.to("cuda:0") is card.cuda() is card
         assert (card + 1).device.type == torch.zeros_like(card).device.type == "cuda"
         assert card.cpu().device.type == "cpu"
@@ -203,7 +206,7 @@ def test_attention_with_dropout_has_no_matrix() -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "dtype"),
+    "call, dtype",
     [
         (lambda x: x @ x, torch.bfloat16),
         (lambda x: functional.layer_norm(x.bfloat16(), [64]), torch.float32),
@@ -234,7 +237,9 @@ def test_values_are_not_known() -> None:
         x = torch.rand(9)
         assert (x.sum().item(), (x > 2).any().item(), x.argmax().item()) == (0.0, False, 1)
         assert torch.tensor(7).item() == 7
-    with pytest.raises(UsageError, match="needs values, which fake tensors have not: aten.nonzero"):
+    with pytest.raises(
+        UsageError, match=r"needs values, which fake tensors have not: aten\.nonzero"
+    ):
         mr.estimate(lambda: torch.rand(9).nonzero())
 
 
@@ -286,11 +291,15 @@ def test_the_file_reads_as_any_other(tmp_path: Path) -> None:
     assert snap.recorder["recorder"] == "estimate"
     (device,) = mr.peak(snap, by="category").devices
     assert device.peak_bytes == found.peak_bytes
-    assert (device.exactness, device.trusted, device.reasons) == ("estimated", True, ("fake_tensors",))
+    assert (device.exactness, device.trusted, device.reasons) == (
+        "estimated",
+        True,
+        ("fake_tensors",),
+    )
     assert {one.label: one.bytes for one in device.groups} == found.categories
     (summary,) = mr.summary(snap).devices
     assert summary.reasons == ("fake_tensors",)
-    assert len(found.steps) == len(snap.recorder["steps"][0]) == 3
+    assert len(found.steps) == len(found.snapshot["memreplay"]["steps"][0]) == 3
     assert found.steps[1] == found.steps[2] > found.steps[0]
 
 

@@ -9,6 +9,7 @@ import contextlib
 import os
 import pickle
 import platform
+import sys
 import time
 import warnings
 from collections.abc import Callable, Mapping
@@ -121,7 +122,11 @@ class estimating:  # noqa: N801 - as it is called
             import torch
             from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
         except ImportError:
-            raise UsageError("memreplay.estimate needs PyTorch, and torch is not installed") from None
+            raise UsageError(
+                "memreplay.estimate needs PyTorch, and torch is not installed"
+            ) from None
+        if sys.platform not in ("linux", "darwin"):  # else the phases would be wrong
+            raise UsageError("memreplay.estimate needs Linux or macOS")
         self.torch = torch
         with contextlib.ExitStack() as undo:
             ask_autograd(torch, os.path.dirname(torch.__file__))
@@ -240,8 +245,21 @@ def estimate_of(snapshot: dict[str, Any]) -> Estimate:
 def unseen(torch: Any) -> tuple[str, ...]:
     """Files and folders whose frames are no part of a program's stacks."""
     folder = os.path.dirname(torch.__file__)
-    inside = ("_subclasses", "_ops.py", "utils/_python_dispatch.py", "utils/_device.py", "overrides.py")
-    inside += ("_dynamo", "_compile.py", "_prims", "_refs", "_decomp", "_library", "utils/_stats.py", "_meta_registrations.py")
+    inside = (
+        "_compile.py",
+        "_decomp",
+        "_dynamo",
+        "_library",
+        "_meta_registrations.py",
+        "_ops.py",
+        "_prims",
+        "_refs",
+        "_subclasses",
+        "overrides.py",
+        "utils/_device.py",
+        "utils/_python_dispatch.py",
+        "utils/_stats.py",
+    )
     return (
         os.path.join(os.path.dirname(__file__), "estimate"),
         *(os.path.join(folder, *one.split("/")) for one in inside),

@@ -28,9 +28,7 @@ class Devices:
         self.instead: dict[Any, Callable[..., Any]] = {
             tensor.is_cuda.__get__: lambda _, one: self.is_on("cuda", one),
             tensor.is_xpu.__get__: lambda _, one: self.is_on("xpu", one),
-            tensor.is_cpu.__get__: lambda func, one: (
-                self.of(one) != CARD and func(one)
-            ),
+            tensor.is_cpu.__get__: lambda func, one: self.of(one) != CARD and func(one),
             tensor.get_device: lambda func, one: 0 if self.of(one) == CARD else func(one),
             tensor.cuda: self.cuda,
             tensor.xpu: self.cuda,
@@ -79,7 +77,9 @@ class Devices:
             return None
         if isinstance(device, int):
             return CARD
-        kind = device.type if isinstance(device, self.torch.device) else str(device).partition(":")[0]
+        kind = (
+            device.type if isinstance(device, self.torch.device) else str(device).partition(":")[0]
+        )
         if kind in KINDS:
             self.kind = kind
             return CARD
@@ -118,7 +118,7 @@ class Devices:
             return func(tensor)
         return block.address + tensor.storage_offset() * tensor.element_size()
 
-    def cuda(self, _: Any, tensor: Any, device: Any = None, *__: Any, **___: Any) -> Any:
+    def cuda(self, _: Any, tensor: Any, *__: Any, **___: Any) -> Any:
         return self.moved(self.torch.Tensor.to, tensor, CARD, (), {})
 
     def to(self, func: Any, tensor: Any, *args: Any, **kwargs: Any) -> Any:
@@ -148,7 +148,11 @@ class Devices:
         if here == place or (here is None and place == HOST):
             return func(tensor, *args, **kwargs) if args or kwargs else tensor
         dtype = next((one for one in args if isinstance(one, self.torch.dtype)), None)
-        kept = {name: kwargs[name] for name in ("dtype", "memory_format") if kwargs.get(name) is not None}
+        kept = {
+            name: kwargs[name]
+            for name in ("dtype", "memory_format")
+            if kwargs.get(name) is not None
+        }
         with self.wanting(place):
             return func(tensor, **({"dtype": dtype} if dtype else {}), **kept, copy=True)
 
@@ -187,7 +191,11 @@ class Devices:
     def refuse(self, flat: list[Any]) -> None:
         """Parameters that are no fake tensors: their memory would be missing."""
         for one in flat:
-            if not isinstance(one, self.fake) and one.requires_grad and type(one) is not self.torch.Tensor:
+            if (
+                not isinstance(one, self.fake)
+                and one.requires_grad
+                and type(one) is not self.torch.Tensor
+            ):
                 raise UsageError(
                     "a model was made before the estimate began; make the model, its optimizer and"
                     " its inputs inside of it"
@@ -212,7 +220,9 @@ def as_on_a_gpu(torch: Any, fake: Any, mode: Any, devices: Devices) -> Iterator[
         autocast = importlib.import_module("torch.amp.autocast_mode").autocast
         init = autocast.__init__
 
-        def begin(self: Any, device_type: str, dtype: Any = None, *args: Any, **kwargs: Any) -> None:
+        def begin(
+            self: Any, device_type: str, dtype: Any = None, *args: Any, **kwargs: Any
+        ) -> None:
             if device_type in KINDS:
                 if dtype is None:
                     dtype = torch.get_autocast_dtype(device_type)

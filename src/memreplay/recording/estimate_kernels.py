@@ -42,6 +42,8 @@ class Kernels:
 
     def workspace(self, func: Any, args: Any) -> int:
         """The bytes that an operator takes while it runs."""
+        if func in self.spacious:  # each loss, before they are summed
+            return self.least(func, args)
         if func is self.softmax:  # the product of what it is given
             return int(args[1].numel() * max(one.element_size() for one in args[:2]))
         return self.workspaces.get(func, 0)
@@ -56,7 +58,7 @@ class Kernels:
 @contextlib.contextmanager
 def as_a_gpu_does(torch: Any) -> Iterator[None]:
     """Dropout, attention, and the casts of autocast."""
-    library = torch.library.Library("aten", "IMPL")  # noqa: TOR901 - it is taken back below
+    library = torch.library.Library("aten", "IMPL")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that there is a kernel already
@@ -83,11 +85,18 @@ def dropout(torch: Any) -> Callable[..., Any]:
 def attention(torch: Any) -> Callable[..., Any]:
     """Without dropout: with it a CPU has no kernel that does without the matrix of weights."""
 
+    whole = torch.ops.aten.scaled_dot_product_attention.default.decompose
+
     def kernel(
-        query: Any, key: Any, value: Any, mask: Any = None, p: float = 0.0, *args: Any, **more: Any
+        query: Any,
+        key: Any,
+        value: Any,
+        attn_mask: Any = None,
+        _: float = 0.0,
+        is_causal: bool = False,
+        **more: Any,
     ) -> Any:
-        whole = torch.ops.aten.scaled_dot_product_attention.default.decompose
-        return whole(query, key, value, mask, 0.0, *args, **more)
+        return whole(query, key, value, attn_mask, 0.0, is_causal, **more)
 
     return kernel
 

@@ -1,10 +1,11 @@
-"""The storages of fake tensors as blocks of memory, and their events as PyTorch's allocator has them.
+"""The storages of fake tensors as blocks of memory, with events as PyTorch's allocator has them.
 
 Each block has a segment of its own: which ones an allocator would have is not known.
 """
 
 from __future__ import annotations
 
+import functools
 import sys
 import time
 import weakref
@@ -49,7 +50,9 @@ class Storages:
     def known(self, storage: Any) -> Block | None:
         """Its block, where it was seen."""
         block = self.blocks.get(id(storage))
-        return block if block is not None and block.ref is not None and block.ref() is storage else None
+        if block is None or block.ref is None or block.ref() is not storage:
+            return None
+        return block
 
     def see(self, storage: Any, place: int, least: int = 0) -> None:
         """A storage that there is: a new one is taken, with at least so many bytes; one that has
@@ -66,9 +69,8 @@ class Storages:
         elif size:
             block = self.take(max(size, least), place)
             block.says = size
-            key = id(storage)
-            block.ref = weakref.ref(storage, lambda _, block=block: self.end(key, block))
-            self.blocks[key] = block
+            block.ref = weakref.ref(storage, functools.partial(self.end, id(storage), block))
+            self.blocks[id(storage)] = block
 
     def pass_by(self, size: int, place: int) -> None:
         """Memory that is taken and let go at once."""
@@ -88,8 +90,8 @@ class Storages:
         _tracker.taken(address)
         return block
 
-    def end(self, key: int, block: Block) -> None:
-        """A storage is gone, or its memory is."""
+    def end(self, key: int, block: Block, _: object) -> None:
+        """A storage is gone."""
         if not self.on or self.blocks.get(key) is not block:
             return
         del self.blocks[key]
@@ -153,7 +155,7 @@ class Storages:
 
 
 class Stacks:
-    """Python's stacks, the innermost frame first, as PyTorch has them: each frame and stack once."""
+    """Python's stacks as PyTorch has them, the innermost frame first; each one once."""
 
     def __init__(self, unseen: tuple[str, ...]) -> None:
         self.unseen = unseen  # files and folders of what only an estimate runs

@@ -594,6 +594,8 @@ def test_an_estimate_says_so() -> None:
         "reserved": no_allocator,
     }
     snap = mr.open(build.dump(snapshot))
-    requested, reserved = (verdict(snap, snap.replay().measure(n)) for n in ("requested", "reserved"))
+    requested, reserved = (
+        verdict(snap, snap.replay().measure(n)) for n in ("requested", "reserved")
+    )
     assert (requested.trusted, requested.exact) == (True, False)
     assert (reserved.trusted, reserved.exact) == (False, False)
