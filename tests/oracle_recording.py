@@ -1,8 +1,8 @@
 """What each allocation of a running program is, slowly and obviously, and where traces have it.
 
 A program calls what the native tracker is called (engine/record/tracker.pyx), in threads that run
-modules, backward passes and optimizers. Of nodes of autograd a test says which module made them;
-the tracker has to find it out by their numbers.
+modules, backward passes and optimizers. Which module made a node of autograd is known here; the
+tracker has to find it out by its number.
 """
 
 from __future__ import annotations
@@ -96,6 +96,8 @@ class Program:
         self.newest_pass = -1
         self.passes = self.steps = 0
         self.outside = "start"
+        # The module that nodes are made in, outside of recomputations, which make none that run.
+        self.making = 0
         self.pause = Region()
 
     def thread(self, name: object) -> Thread:
@@ -108,8 +110,10 @@ class Program:
         thread.modules.append(module)
         if thread.backward >= 0 or thread.recomputing:
             self._begin_recomputing(thread)
-        elif len(thread.modules) == 1:
-            self._now(outside="forward")
+        else:
+            self.making = module
+            if len(thread.modules) == 1:
+                self._now(outside="forward")
 
     def leave(self, name: object, module: int) -> None:
         """What ran inside of it has ended with it."""
@@ -117,6 +121,8 @@ class Program:
         while module in thread.modules:
             thread.recomputing = max(thread.recomputing - 1, 0)
             if thread.modules.pop() == module:
+                if not thread.recomputing:
+                    self.making = thread.modules[-1] if thread.modules else 0
                 return
 
     def recompute(self, name: object, *, begins: bool) -> None:

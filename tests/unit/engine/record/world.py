@@ -148,8 +148,7 @@ class World:
 
     def node(self, place: int) -> None:
         """The main thread makes a node."""
-        modules = self.program.thread("main").modules
-        self.autograd.make_node(place, modules[-1] if modules else 0)
+        self.autograd.make_node(place, self.program.making)
 
     # --- what it allocates ------------------------------------------------------------------------
 
