@@ -1,4 +1,4 @@
-"""Tests that need PyTorch, its CPU build or another. Without it there are none: see ci/recording."""
+"""Tests that need PyTorch, its CPU build or another: ci/recording runs them."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class Estimate:
         name = checked(os.fspath(path))
         if not overwrite and os.path.lexists(name):
             raise UsageError(f"{name} is there already; overwrite=True writes over it")
-        write(name, self.snapshot)
+        write(name, self.snapshot, overwrite=overwrite)
 
 
 def estimate(
@@ -218,7 +218,7 @@ class estimating:  # noqa: N801 - as it is called
                 "recorder": "estimate",
                 "host": platform.node(),
                 "python": platform.python_version(),
-                **noted([events], sure, self.modules.names, self.steps),
+                **noted([events], sure, self.modules.names, self.steps, sys.maxsize),
             },
         }
 
