@@ -1,8 +1,8 @@
 """What each allocation of a running program is, slowly and obviously, and where traces have it.
 
 A program calls what the native tracker is called (engine/record/tracker.pyx), in threads that run
-modules, backward passes and optimizers. Of nodes of autograd a test says which module made them;
-the tracker has to find it out by their numbers.
+modules, backward passes and optimizers. Which module made a node of autograd is known here; the
+tracker has to find it out by its number.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class Thread:
     modules: list[int] = field(default_factory=list)
     recomputing: int = 0
     optimizing: int = 0
-    region: Region | None = None
-    step: Region | None = None
+    region: Region | None = None  # the recomputation that it is in
+    step: Region | None = None  # the step of an optimizer
     given: str = ""
     backward: int = -1  # the number of the backward pass that it is in
     node: Node | None = None  # what runs in it
@@ -96,6 +96,8 @@ class Program:
         self.newest_pass = -1
         self.passes = self.steps = 0
         self.outside = "start"
+        # The module that nodes are made in, outside of recomputations, which make none that run.
+        self.making = 0
         self.pause = Region()
 
     def thread(self, name: object) -> Thread:
@@ -108,8 +110,10 @@ class Program:
         thread.modules.append(module)
         if thread.backward >= 0 or thread.recomputing:
             self._begin_recomputing(thread)
-        elif len(thread.modules) == 1:
-            self._now(outside="forward")
+        else:
+            self.making = module
+            if len(thread.modules) == 1:
+                self._now(outside="forward")
 
     def leave(self, name: object, module: int) -> None:
         """What ran inside of it has ended with it."""
@@ -117,6 +121,8 @@ class Program:
         while module in thread.modules:
             thread.recomputing = max(thread.recomputing - 1, 0)
             if thread.modules.pop() == module:
+                if not thread.recomputing:
+                    self.making = thread.modules[-1] if thread.modules else 0
                 return
 
     def recompute(self, name: object, *, begins: bool) -> None:
@@ -143,7 +149,7 @@ class Program:
                 self._now(outside="data")
 
     def evaluate(self, name: object, steps: int) -> int:
-        """A step has the model evaluated, or goes on."""
+        """A step of an optimizer has the model evaluated: it is in so many steps from now on."""
         thread = self.thread(name)
         before, thread.optimizing = thread.optimizing, steps
         return before
@@ -220,7 +226,7 @@ class Program:
         if one is None:
             return False
         if category == "inputs" and one.module:
-            return True
+            return True  # what a module has made is another's output first
         if not one.told or TOLD.index(category) < TOLD.index(one.told):
             one.told, one.owner = category, module
         elif one.told == category:

@@ -10,11 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import memreplay as mr
 from tests import build, oracle
 from tests.build import FrameSpec, SnapshotBuilder
 from tests.conformance import accept, reject
 from tests.fuzz import datasets
+from tests.strategies import column
 
 SMALL = 6 << 10
 LARGE = 4 << 20
@@ -87,6 +90,29 @@ def generated() -> Iterator[Any]:
         old.legacy_block(1024, 1000, "inactive"),
     ]
     yield old.segment(8192, 2048, legacy=True, blocks=blocks).build()
+    yield noted(recording(4, devices=2))
+
+
+def noted(snapshot: Any) -> Any:
+    """The same with what memreplay's recorder noted of it."""
+
+    def as_text(of: Iterable[int], kind: str = "<u4") -> str:
+        return column(np.array(list(of), kind))
+
+    events = [[len(event["action"]) % 4 for event in one] for one in snapshot["device_traces"]]
+    snapshot["memreplay"] = {
+        "allocations": {
+            "categories": ["", "parameters", "activations"],
+            "phases": ["start", "forward"],
+            "modules": ["", "GPT", "GPT.0"],
+            "kinds": as_text([1, 0, 1, 2, 1, 2, 0, 1, 0]),
+            "events": [as_text(one) for one in events],
+            "before": {"addresses": as_text([2**44, 2**41], "<u8"), "kinds": as_text([1, 3])},
+        },
+        "steps": [[1, len(one)] for one in events],
+        "cards": [{"total_bytes": 2**30}],
+    }
+    return snapshot
 
 
 def recording(allocs: int, devices: int = 1, **kind: Any) -> Any:

@@ -131,6 +131,29 @@ def test_a_dry_run_that_cannot_be(tmp_path: Path) -> None:
     assert "memreplay: error: " in ran.stderr
 
 
+# What a process that is recorded does, without a device: it writes a snapshot, and says so.
+RECORDED = """
+import json, os, shutil
+told = json.loads(os.environ["MEMREPLAY_RECORD"])
+shutil.copy({!r}, told["path"])
+open(os.path.join(told["folder"], "1"), "w").close()
+"""
+
+
+def test_a_program_that_is_recorded(tmp_path: Path) -> None:
+    """Its own exit code; its snapshots are held against the budgets."""
+    ran = act(tmp_path, record="exit 7", max_peak="38 GiB")
+    assert (ran.code, ran.outputs) == (7, {"passed": "false", "exit-code": "7"})
+    assert "::error title=memreplay record::the command failed with exit code 7" in ran.stdout
+    ran = act(tmp_path, record="true", max_peak="38 GiB")
+    assert (ran.code, "memreplay: error: nothing was recorded" in ran.stderr) == (5, True)
+    code = RECORDED.format(str(ROOT / EXAMPLE))
+    words = f"{shlex.quote(sys.executable)} -c {shlex.quote(code)}"
+    for max_peak, found in (("38 GiB", 0), ("1 GiB", 1)):
+        ran = act(tmp_path, record=words, max_peak=max_peak)
+        assert (ran.code, "peak held 5.1 GiB" in ran.stdout) == (found, True), ran.stderr
+
+
 def test_what_a_dry_run_is_told(tmp_path: Path) -> None:
     """The command's own words where one of them is no good."""
     for more, words in (

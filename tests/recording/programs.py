@@ -147,7 +147,10 @@ def weighing(*options: str) -> Callable[[], None]:
 def casts(options: tuple[str, ...]) -> contextlib.AbstractContextManager[object]:
     """Autocast, where it is asked for."""
     if "--amp" in options:
-        return torch.autocast("cuda", dtype=torch.bfloat16)
+        found: contextlib.AbstractContextManager[object] = torch.autocast(
+            "cuda", dtype=torch.bfloat16
+        )
+        return found
     return contextlib.nullcontext()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.distributed._tools import mem_tracker
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
@@ -31,7 +33,7 @@ DRY = [
     ("images", 45287916, 0.1),
     ("images --amp", 35232268, 0.1),
     ("weighing", 216687128, 0.1),
-    ("weighing --amp", 172941848, 3.0),
+    ("weighing --amp", 172941848, 0.1),
 ]
 
 
@@ -43,7 +45,7 @@ def live_at_the_end(found: mr.Estimate) -> Counter[str]:
     return Counter({group.label: group.bytes for group in groups})
 
 
-@pytest.mark.parametrize(("program", "peak", "percent"), DRY)
+@pytest.mark.parametrize("program, peak, percent", DRY)
 def test_the_peak_is_that_of_a_dry_run(program: str, peak: int, percent: float) -> None:
     name, *options = program.split()
     found = mr.estimate(lambda: PROGRAMS[name](*options))
@@ -89,10 +91,6 @@ class Perceptrons(nn.Module):
 def test_it_agrees_with_memtracker(*, checkpointed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of what both count: workspaces of cuBLAS MemTracker does not know."""
     monkeypatch.setattr(estimate_kernels, "WORKSPACES", {})
-    theirs: dict[str, int] = {}
-    high = 0
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
     with FakeTensorMode():
         model = Perceptrons(checkpointed=checkpointed)
         optimizer = torch.optim.Adam(model.parameters(), foreach=True)
@@ -105,6 +103,7 @@ def test_it_agrees_with_memtracker(*, checkpointed: bool, monkeypatch: pytest.Mo
                 now = tracker.get_tracker_snapshot("current")[torch.device("cpu")]
                 optimizer.step()
                 optimizer.zero_grad()
+                tracker.reset_mod_stats()
             peak = tracker.get_tracker_snapshot("peak")[torch.device("cpu")]
     theirs = {getattr(key, "name", key): size for key, size in now.items()}
     high = peak["Total"]
@@ -207,7 +206,7 @@ def test_attention_with_dropout_has_no_matrix() -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "dtype"),
+    "call, dtype",
     [
         (lambda x: x @ x, torch.bfloat16),
         (lambda x: functional.layer_norm(x.bfloat16(), [64]), torch.float32),
@@ -238,7 +237,9 @@ def test_values_are_not_known() -> None:
         x = torch.rand(9)
         assert (x.sum().item(), (x > 2).any().item(), x.argmax().item()) == (0.0, False, 1)
         assert torch.tensor(7).item() == 7
-    with pytest.raises(UsageError, match="needs values, which fake tensors have not: aten.nonzero"):
+    with pytest.raises(
+        UsageError, match=r"needs values, which fake tensors have not: aten\.nonzero"
+    ):
         mr.estimate(lambda: torch.rand(9).nonzero())
 
 
@@ -257,14 +258,16 @@ def test_torch_is_left_as_it_was() -> None:
             torch.autocast.__init__,
             torch.UntypedStorage.resize_,
             torch.utils.swap_tensors,
-            torch.optim.optimizer._get_foreach_kernels_supported_devices,
-            list(torch.optim.optimizer._foreach_supported_types),
+            optimizer._get_foreach_kernels_supported_devices,
+            list(optimizer._foreach_supported_types),
+            vars(FakeTensor)["device"],
             kernel("aten::dropout", "AutogradCPU"),
             kernel("aten::layer_norm", "AutocastCPU"),
             torch._C._len_torch_dispatch_stack(),
             torch._C._len_torch_function_stack(),
         ]
 
+    optimizer: Any = importlib.import_module("torch.optim.optimizer")
     before = state()
     with pytest.raises(ZeroDivisionError):
         mr.estimate(lambda: 1 // 0)
@@ -296,7 +299,7 @@ def test_the_file_reads_as_any_other(tmp_path: Path) -> None:
     assert {one.label: one.bytes for one in device.groups} == found.categories
     (summary,) = mr.summary(snap).devices
     assert summary.reasons == ("fake_tensors",)
-    assert len(found.steps) == len(snap.recorder["steps"][0]) == 3
+    assert len(found.steps) == len(found.snapshot["memreplay"]["steps"][0]) == 3
     assert found.steps[1] == found.steps[2] > found.steps[0]
 
 

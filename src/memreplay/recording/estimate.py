@@ -9,6 +9,7 @@ import contextlib
 import os
 import pickle
 import platform
+import sys
 import time
 import warnings
 from collections.abc import Callable, Mapping
@@ -58,7 +59,7 @@ class Estimate:
         name = checked(os.fspath(path))
         if not overwrite and os.path.lexists(name):
             raise UsageError(f"{name} is there already; overwrite=True writes over it")
-        write(name, self.snapshot)
+        write(name, self.snapshot, overwrite=overwrite)
 
 
 def estimate(
@@ -124,6 +125,8 @@ class estimating:  # noqa: N801 - as it is called
             raise UsageError(
                 "memreplay.estimate needs PyTorch, and torch is not installed"
             ) from None
+        if sys.platform not in ("linux", "darwin"):  # else the phases would be wrong
+            raise UsageError("memreplay.estimate needs Linux or macOS")
         self.torch = torch
         with contextlib.ExitStack() as undo:
             ask_autograd(torch, os.path.dirname(torch.__file__))
@@ -144,7 +147,7 @@ class estimating:  # noqa: N801 - as it is called
             self.optimizers.install()
             distributed.look()
             mode = FakeTensorMode(allow_non_fake_inputs=True)
-            undo.enter_context(as_on_a_gpu(torch, FakeTensor, mode))
+            undo.enter_context(as_on_a_gpu(torch, FakeTensor, mode, devices))
             undo.enter_context(warnings.catch_warnings())
             warnings.filterwarnings("ignore", "Accessing the data pointer of FakeTensor")
             undo.enter_context(resized(torch, self.storages))
@@ -215,7 +218,7 @@ class estimating:  # noqa: N801 - as it is called
                 "recorder": "estimate",
                 "host": platform.node(),
                 "python": platform.python_version(),
-                **noted([events], sure, self.modules.names, self.steps),
+                **noted([events], sure, self.modules.names, self.steps, sys.maxsize),
             },
         }
 
@@ -243,21 +246,19 @@ def unseen(torch: Any) -> tuple[str, ...]:
     """Files and folders whose frames are no part of a program's stacks."""
     folder = os.path.dirname(torch.__file__)
     inside = (
-        "_subclasses",
-        "_ops.py",
-        "utils/_python_dispatch.py",
-        "utils/_device.py",
-        "overrides.py",
-    )
-    inside += (
-        "_dynamo",
         "_compile.py",
+        "_decomp",
+        "_dynamo",
+        "_library",
+        "_meta_registrations.py",
+        "_ops.py",
         "_prims",
         "_refs",
-        "_decomp",
-        "_library",
+        "_subclasses",
+        "overrides.py",
+        "utils/_device.py",
+        "utils/_python_dispatch.py",
         "utils/_stats.py",
-        "_meta_registrations.py",
     )
     return (
         os.path.join(os.path.dirname(__file__), "estimate"),
@@ -285,7 +286,7 @@ def modes(torch: Any, devices: Devices, storages: Storages) -> tuple[Any, Any]:
                 for one in tree_leaves(result):
                     if isinstance(one, tensor) and devices.counts(one):
                         storages.see(one.untyped_storage(), place, least)
-                workspace = kernels.workspace(func)
+                workspace = kernels.workspace(func, args)
                 if workspace:
                     storages.pass_by(workspace, place)
                 return result
@@ -305,10 +306,8 @@ def resized(torch: Any, storages: Storages) -> Any:
     theirs = torch.UntypedStorage.resize_
 
     def resize(storage: Any, size: int) -> Any:
-        block = storages.known(storage)
-        if block is not None:
-            storages.end(id(storage), block)
         result = theirs(storage, size)
+        block = storages.known(storage)
         if block is not None:
             storages.see(storage, block.place)
         return result

@@ -26,7 +26,6 @@ class Devices:
         tensor = torch.Tensor
         # What Python's functions and attributes of tensors do otherwise.
         self.instead: dict[Any, Callable[..., Any]] = {
-            tensor.device.__get__: self.device,
             tensor.is_cuda.__get__: lambda _, one: self.is_on("cuda", one),
             tensor.is_xpu.__get__: lambda _, one: self.is_on("xpu", one),
             tensor.is_cpu.__get__: lambda func, one: self.of(one) != CARD and func(one),
@@ -103,8 +102,12 @@ class Devices:
         finally:
             self.wanted = before
 
-    def device(self, func: Any, tensor: Any) -> Any:
-        return self.torch.device(self.kind, 0) if self.of(tensor) == CARD else func(tensor)
+    def device(self, tensor: Any, theirs: Any) -> Any:
+        """What a fake tensor says of itself: to the program where it would be, to PyTorch's
+        operators where it is."""
+        if self.torch._C._is_torch_function_all_disabled() or self.of(tensor) != CARD:
+            return theirs.__get__(tensor)
+        return self.torch.device(self.kind, 0)
 
     def is_on(self, kind: str, tensor: Any) -> bool:
         return self.kind == kind and self.of(tensor) == CARD
@@ -115,7 +118,7 @@ class Devices:
             return func(tensor)
         return block.address + tensor.storage_offset() * tensor.element_size()
 
-    def cuda(self, _: Any, tensor: Any, device: Any = None, *__: Any, **___: Any) -> Any:
+    def cuda(self, _: Any, tensor: Any, *__: Any, **___: Any) -> Any:
         return self.moved(self.torch.Tensor.to, tensor, CARD, (), {})
 
     def to(self, func: Any, tensor: Any, *args: Any, **kwargs: Any) -> Any:
@@ -200,18 +203,20 @@ class Devices:
 
 
 @contextlib.contextmanager
-def as_on_a_gpu(torch: Any, fake: Any, mode: Any) -> Iterator[None]:
+def as_on_a_gpu(torch: Any, fake: Any, mode: Any, devices: Devices) -> Iterator[None]:
     """Optimizers and gradient clipping choose as for a GPU, and autocast for one is a CPU's."""
     with contextlib.ExitStack() as undo:
+        theirs = vars(fake)["device"]
+        replace(undo, fake, "device", property(lambda self: devices.device(self, theirs)))
         for name in FOREACH:
             module = importlib.import_module(name)
             types = getattr(module, "_foreach_supported_types", None)
             if types is not None and fake not in types:
                 types.append(fake)
                 undo.callback(types.remove, fake)
-            theirs = getattr(module, "_get_foreach_kernels_supported_devices", None)
-            if theirs is not None:
-                replace(undo, module, theirs.__name__, lambda theirs=theirs: [*theirs(), "cpu"])
+            kinds = getattr(module, "_get_foreach_kernels_supported_devices", None)
+            if kinds is not None:
+                replace(undo, module, kinds.__name__, lambda kinds=kinds: [*kinds(), "cpu"])
         autocast = importlib.import_module("torch.amp.autocast_mode").autocast
         init = autocast.__init__
 
@@ -241,5 +246,5 @@ def as_on_a_gpu(torch: Any, fake: Any, mode: Any) -> Iterator[None]:
 
 def replace(undo: contextlib.ExitStack, of: Any, name: str, by: Any) -> None:
     """Sets an attribute until `undo` takes it back."""
-    undo.callback(setattr, of, name, getattr(of, name))
+    undo.callback(setattr, of, name, vars(of)[name])
     setattr(of, name, by)

@@ -37,10 +37,15 @@ class Kernels:
     def __init__(self, torch: Any) -> None:
         of = torch.ops.aten
         self.workspaces = {getattr(of, name).default: size for name, size in WORKSPACES.items()}
+        self.softmax = of._softmax_backward_data.default
         self.spacious = {getattr(of, name).default for name in SPACIOUS}
 
-    def workspace(self, func: Any) -> int:
+    def workspace(self, func: Any, args: Any) -> int:
         """The bytes that an operator takes while it runs."""
+        if func in self.spacious:  # each loss, before they are summed
+            return self.least(func, args)
+        if func is self.softmax:  # the product of what it is given
+            return int(args[1].numel() * max(one.element_size() for one in args[:2]))
         return self.workspaces.get(func, 0)
 
     def least(self, func: Any, args: Any) -> int:
@@ -80,11 +85,18 @@ def dropout(torch: Any) -> Callable[..., Any]:
 def attention(torch: Any) -> Callable[..., Any]:
     """Without dropout: with it a CPU has no kernel that does without the matrix of weights."""
 
+    whole = torch.ops.aten.scaled_dot_product_attention.default.decompose
+
     def kernel(
-        query: Any, key: Any, value: Any, mask: Any = None, p: float = 0.0, *args: Any, **more: Any
+        query: Any,
+        key: Any,
+        value: Any,
+        attn_mask: Any = None,
+        _: float = 0.0,
+        is_causal: bool = False,
+        **more: Any,
     ) -> Any:
-        whole = torch.ops.aten.scaled_dot_product_attention.default.decompose
-        return whole(query, key, value, mask, 0.0, *args, **more)
+        return whole(query, key, value, attn_mask, 0.0, is_causal, **more)
 
     return kernel
 

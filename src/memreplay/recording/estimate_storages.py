@@ -1,10 +1,11 @@
-"""The storages of fake tensors as blocks of memory, and their events as PyTorch's allocator has them.
+"""The storages of fake tensors as blocks of memory, with events as PyTorch's allocator has them.
 
 Each block has a segment of its own: which ones an allocator would have is not known.
 """
 
 from __future__ import annotations
 
+import functools
 import sys
 import time
 import weakref
@@ -25,12 +26,13 @@ UNIT = 512
 class Block:
     """One storage, while there is one."""
 
-    __slots__ = ("address", "place", "ref", "rounded", "says", "size", "stack")
+    __slots__ = ("address", "live", "place", "ref", "rounded", "says", "size", "stack")
 
     def __init__(self, address: int, size: int, place: int, stack: list[dict[str, Any]]) -> None:
         self.address, self.size, self.place, self.stack = address, size, place, stack
         self.rounded = -(-size // UNIT) * UNIT
         self.says = size  # what the storage says of itself
+        self.live = True  # else its memory was given back, and the storage is still there
         self.ref: Callable[[], Any] | None = None
 
 
@@ -48,11 +50,9 @@ class Storages:
     def known(self, storage: Any) -> Block | None:
         """Its block, where it was seen."""
         block = self.blocks.get(id(storage))
-        return (
-            block
-            if block is not None and block.ref is not None and block.ref() is storage
-            else None
-        )
+        if block is None or block.ref is None or block.ref() is not storage:
+            return None
+        return block
 
     def see(self, storage: Any, place: int, least: int = 0) -> None:
         """A storage that there is: a new one is taken, with at least so many bytes; one that has
@@ -63,13 +63,14 @@ class Storages:
             if block.says == size:
                 return
             place = block.place
-            self.end(id(storage), block)
-        if size:
+            self.let_go(block)
+        if not size and block is not None:
+            block.says = 0
+        elif size:
             block = self.take(max(size, least), place)
             block.says = size
-            key = id(storage)
-            block.ref = weakref.ref(storage, lambda _, block=block: self.end(key, block))
-            self.blocks[key] = block
+            block.ref = weakref.ref(storage, functools.partial(self.end, id(storage), block))
+            self.blocks[id(storage)] = block
 
     def pass_by(self, size: int, place: int) -> None:
         """Memory that is taken and let go at once."""
@@ -89,14 +90,17 @@ class Storages:
         _tracker.taken(address)
         return block
 
-    def end(self, key: int, block: Block) -> None:
-        """A storage is gone, or its memory is."""
+    def end(self, key: int, block: Block, _: object) -> None:
+        """A storage is gone."""
         if not self.on or self.blocks.get(key) is not block:
             return
         del self.blocks[key]
         self.let_go(block)
 
     def let_go(self, block: Block) -> None:
+        if not block.live:
+            return
+        block.live = False
         self.free.setdefault((block.place, block.rounded), []).append(block.address)
         stack = self.stacks.now()
         _tracker.let_go(block.address)
@@ -146,12 +150,12 @@ class Storages:
                 ],
             }
             for block in sorted(self.blocks.values(), key=lambda one: one.address)
-            if block.place == place
+            if block.live and block.place == place
         ]
 
 
 class Stacks:
-    """Python's stacks, the innermost frame first, as PyTorch has them: each frame and stack once."""
+    """Python's stacks as PyTorch has them, the innermost frame first; each one once."""
 
     def __init__(self, unseen: tuple[str, ...]) -> None:
         self.unseen = unseen  # files and folders of what only an estimate runs
@@ -190,4 +194,4 @@ class FakeAddresses(Addresses):
 
     def of(self, tensor: Any) -> int:
         block = self.storages.known(tensor.untyped_storage())
-        return 0 if block is None else block.address
+        return block.address if block is not None and block.live else 0

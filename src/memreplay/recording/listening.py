@@ -53,8 +53,9 @@ def listen(torch: Any) -> str:
 
 def library(folder: str, name: str) -> ctypes.CDLL | None:
     """One of PyTorch's own, as it is loaded."""
+    ending = "dylib" if sys.platform == "darwin" else "so"
     try:
-        return ctypes.CDLL(os.path.join(folder, "lib", f"lib{name}.so"))
+        return ctypes.CDLL(os.path.join(folder, "lib", f"lib{name}.{ending}"))
     except OSError:
         return None
 

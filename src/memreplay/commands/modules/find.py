@@ -41,7 +41,6 @@ NAMES = tuple(COLUMNS)
 COLUMN_OF = {name: at for at, names in enumerate(COLUMNS.values()) for name in names}
 OTHER = len(COLUMNS) - 1
 FORWARD, BACKWARD, NEITHER = range(3)
-NEVER = 0, None  # the most that a module held in a pass, and when
 PASSES = {"forward": FORWARD, "backward": BACKWARD, "recomputation": BACKWARD}
 NOT_RECORDED = (
     "nothing says which module each allocation is of: record with memreplay.record (memreplay help"
@@ -153,25 +152,33 @@ def device_modules(
         own[noted.node[kind], noted.column[kind]] += n_bytes
         unknown += n_bytes if kind == noted.unknown else 0
     live = tree.summed(own)
-    peaks = highest(usage, noted)
-    rows = {
-        node: ModuleBytes(
+    most, when = highest(usage, noted)
+    total = live.sum(axis=1)
+    there = (total > 0) | most.any(axis=1)
+    if noted.depth:
+        there &= np.array(tree.depths) <= noted.depth
+    large = {"total": total, "module": total, "peak-forward": most[:, 0]}
+    large |= {"peak-backward": most[:, 1]}
+    large |= {name.replace("_", "-"): live[:, at] for at, name in enumerate(NAMES)}
+    nodes = np.flatnonzero(there[1:]) + 1
+    # None is larger than the one that it is in, and stands after it: those come along.
+    order = nodes[np.argsort(-large[sort][nodes], kind="stable")].tolist()
+    chosen = order[: selection.top] if selection.top else order
+    shown = tree.ordered(sorted(chosen) if sort == "module" else chosen)
+    rows = tuple(
+        ModuleBytes(
             module=tree.name(node),
             depth=tree.depths[node],
             **{f"{name}_bytes": int(live[node, at]) for at, name in enumerate(NAMES)},
-            total_bytes=int(live[node].sum()),
+            total_bytes=int(total[node]),
             own_bytes=int(own[node].sum()),
-            peak_forward_bytes=peaks.get((node, FORWARD), NEVER)[0],
-            peak_forward_event=peaks.get((node, FORWARD), NEVER)[1],
-            peak_backward_bytes=peaks.get((node, BACKWARD), NEVER)[0],
-            peak_backward_event=peaks.get((node, BACKWARD), NEVER)[1],
+            peak_forward_bytes=int(most[node, FORWARD]),
+            peak_forward_event=int(when[node, FORWARD]) if most[node, FORWARD] else None,
+            peak_backward_bytes=int(most[node, BACKWARD]),
+            peak_backward_event=int(when[node, BACKWARD]) if most[node, BACKWARD] else None,
         )
-        for node in range(len(tree))
-        if live[node].any() or (node, FORWARD) in peaks or (node, BACKWARD) in peaks
-        if not noted.depth or tree.depths[node] <= noted.depth
-    }
-    outside = rows.pop(NO_MODULE, None)
-    shown = _chosen(tree, rows, sort, selection.top)
+        for node in (*shown, *([NO_MODULE] if there[NO_MODULE] else []))
+    )
     trust = (strict_verdict if selection.strict else verdict)(snap, usage)
     return DeviceModules(
         device=replay.device,
@@ -188,23 +195,23 @@ def device_modules(
         trace_events=snap.trace_events(replay.device),
         trusted=trust.trusted,
         reasons=trust.reasons,
-        modules_total=len(rows),
-        modules=(*shown, *([outside] if outside else [])),
+        modules_total=len(nodes),
+        modules=rows,
     )
 
 
-def highest(usage: Usage, noted: Noted) -> dict[tuple[int, int], tuple[int, int | None]]:
-    """(bytes, event) by (node, pass): the most that was ever live of what was allocated in the
-    node, and all below it, in that pass. Nodes of one depth have nothing in common: a pass over the
-    events for each depth."""
+def highest(usage: Usage, noted: Noted) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(bytes, event), a row a node and a column a pass: the most that was ever live of what was
+    allocated in the node, and all below it, in that pass. Nodes of one depth have nothing in
+    common: a pass over the events for each depth."""
     import numpy as np
 
     tree = noted.tree
     parents, depths = np.array(tree.parents), np.array(tree.depths)
-    deepest = int(depths.max())
-    found: dict[tuple[int, int], tuple[int, int | None]] = {}
+    most = np.zeros((len(tree), 2), dtype=np.int64)
+    when = np.zeros((len(tree), 2), dtype=np.int64)
     at = noted.node
-    for depth in range(deepest, 0, -1):
+    for depth in range(int(depths.max()), 0, -1):
         at = np.where(depths[at] > depth, parents[at], at)
         if noted.depth and depth > noted.depth:
             continue
@@ -213,19 +220,8 @@ def highest(usage: Usage, noted: Noted) -> dict[tuple[int, int], tuple[int, int 
         groups, numbers = np.unique(
             np.where(wanted, at * 2 + noted.passed, -1), return_inverse=True
         )
-        for name, _, most, event in usage.bests(noted.keys(usage, numbers.reshape(-1)), 0)[0]:
+        for name, _, n_bytes, event in usage.bests(noted.keys(usage, numbers.reshape(-1)), 0)[0]:
             group = int(groups[name])
             if group >= 0:
-                found[divmod(group, 2)] = most, event
-    return found
-
-
-def _chosen(
-    tree: ModuleTree, rows: dict[int, ModuleBytes], sort: ModulesSort, top: int
-) -> list[ModuleBytes]:
-    """The rows of the `top` largest modules, depth first. None is larger than the one that it is
-    in, so that all these are among them."""
-    name = "total" if sort == "module" else sort.replace("-", "_")
-    order = sorted(rows, key=lambda node: (-getattr(rows[node], f"{name}_bytes"), node))
-    chosen = order[:top] if top else order
-    return [rows[node] for node in tree.ordered(sorted(chosen) if sort == "module" else chosen)]
+                most.flat[group], when.flat[group] = n_bytes, event
+    return most, when

@@ -15,6 +15,8 @@ TOP = -1  # what is above a model
 # Modules that are deeper count as their module of this depth. Real ones have about 10; a file may
 # have names of nothing but dots.
 DEEPEST = 32
+# Nodes. When there are so many, modules that would need another one count as those they are in.
+MOST = 1 << 18
 
 
 class ModuleTree:
@@ -35,13 +37,15 @@ class ModuleTree:
             return NO_MODULE
         at = TOP
         for depth, part in enumerate(name.split(".", DEEPEST)[:DEEPEST], 1):
-            key = at, part
-            at = self._numbers.get(key, TOP)
-            if at == TOP:
-                at = self._numbers[key] = len(self.parents)
-                self.parents.append(key[0])
+            found = self._numbers.get((at, part))
+            if found is None:
+                if len(self.parents) >= MOST:
+                    return max(at, NO_MODULE)
+                found = self._numbers[at, part] = len(self.parents)
+                self.parents.append(at)
                 self.depths.append(depth)
                 self.parts.append(part)
+            at = found
         return at
 
     def name(self, node: int) -> str | None:
@@ -56,10 +60,15 @@ class ModuleTree:
 
     def summed(self, own: NDArray[np.int64]) -> NDArray[np.int64]:
         """Rows of numbers, one a node, each with those of all nodes below it."""
+        import numpy as np
+
         found: NDArray[np.int64] = own.copy()
-        for node in range(len(self) - 1, NO_MODULE, -1):
-            if self.parents[node] != TOP:
-                found[self.parents[node]] += found[node]
+        parents, depths = np.array(self.parents), np.array(self.depths)
+        order = np.argsort(depths, kind="stable")
+        bounds = np.searchsorted(depths[order], np.arange(depths.max() + 2))
+        for depth in range(int(depths.max()), 1, -1):
+            nodes = order[bounds[depth] : bounds[depth + 1]]
+            np.add.at(found, parents[nodes], found[nodes])
         return found
 
     def ordered(self, nodes: Sequence[int]) -> list[int]:

@@ -27,9 +27,7 @@ def expected(snapshot: Any, device: int, way: Way, event: int) -> dict[str, int]
     for one in oracle.replay(snapshot, device).live_at(event):
         kind = before.get(one.addr) if one.alloc_index < 0 else column[one.alloc_index]
         name = kind[PLACES.index(way)] if kind else "unknown"
-        if way == "module" and not name:
-            name = "(in no module)"
-        found[name] += one.size
+        found[name or ("(in no module)" if way == "module" else "unknown")] += one.size
     return {name: n for name, n in found.items() if n}
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
+from memreplay.commands.modules import tree as tree_of_modules
 from memreplay.commands.modules.tree import DEEPEST, NO_MODULE, TOP, ModuleTree
 
 
@@ -58,3 +60,15 @@ def test_no_name_is_deeper_than_the_deepest() -> None:
     node = tree.add("." * 10_000)
     assert (len(tree), tree.depths[node]) == (DEEPEST + 1, DEEPEST)
     assert tree.add("." * (DEEPEST - 1)) == node
+
+
+def test_no_tree_is_larger_than_the_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tree_of_modules, "MOST", 4)
+    tree = ModuleTree()
+    assert tree.name(tree.add("a.b")) == "a.b"
+    # There is room for one node more.
+    assert tree.name(tree.add("a.c.d")) == "a.c"
+    assert tree.name(tree.add("a.b.e")) == "a.b"
+    assert tree.add("x.y") == NO_MODULE
+    assert tree.name(tree.add("a.c")) == "a.c"
+    assert len(tree) == 4

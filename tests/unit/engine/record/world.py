@@ -118,7 +118,8 @@ class World:
         self.program.optimize(name, begins=begins)
 
     def evaluate(self, name: str, steps: int) -> None:
-        assert self.native(name, _tracker.evaluate, steps) == self.program.evaluate(name, steps)
+        was = self.native(name, _tracker.evaluate, steps)
+        assert was == self.program.evaluate(name, steps)
 
     def give(self, name: str, category: str) -> str:
         was = self.native(name, _tracker.give, self.told(category) if category else 0)
@@ -147,8 +148,7 @@ class World:
 
     def node(self, place: int) -> None:
         """The main thread makes a node."""
-        modules = self.program.thread("main").modules
-        self.autograd.make_node(place, modules[-1] if modules else 0)
+        self.autograd.make_node(place, self.program.making)
 
     # --- what it allocates ------------------------------------------------------------------------
 

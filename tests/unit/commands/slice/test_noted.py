@@ -1,0 +1,95 @@
+"""Tests of noted.py: a slice has what was noted of it, and no more."""
+
+from __future__ import annotations
+
+import base64
+import json
+import pickle
+import zlib
+from typing import Any
+
+import memreplay as mr
+from memreplay.commands.slice.find import cut
+from tests import build
+from tests.unit.snapshot.test_recorded import simple, u4
+
+
+def own(data: bytes) -> Any:
+    return pickle.loads(data)["memreplay"]
+
+
+def sliced(whole: Any, *, strip: Any = None, min_bytes: int = 0, **range_: Any) -> bytes:
+    snap = mr.open(build.dump(whole), **range_)
+    return b"".join(cut(snap, strip=strip, min_bytes=min_bytes)[1])
+
+
+def numbers(text: str, item: int = 4) -> list[int]:
+    plain = zlib.decompress(base64.b64decode(text))
+    return [int.from_bytes(plain[i : i + item], "little") for i in range(0, len(plain), item)]
+
+
+def test_kinds_and_modules_are_those_that_are_left() -> None:
+    whole = simple()
+    found = own(sliced(whole, start=3))["allocations"]
+    assert [numbers(one) for one in found["events"]] == [[2]]
+    assert numbers(found["kinds"]) == [1, 0, 0, 2, 1, 1]
+    assert found["modules"] == ["GPT", "GPT.0"]
+    assert found["categories"] == whole["memreplay"]["allocations"]["categories"]
+    # What an event before it allocated was there before.
+    assert numbers(found["before"]["addresses"], 8) == [0x1000]
+    assert numbers(found["before"]["kinds"]) == [1]
+    # Of one kind of two the other is left out.
+    found = own(sliced(whole, start=3, min_bytes=40))["allocations"]
+    assert [numbers(one) for one in found["events"]] == [[]]
+    assert numbers(found["kinds"]) == [1, 0, 0]
+    assert found["modules"] == ["GPT"]
+
+
+def test_what_was_there_before_stays() -> None:
+    found = own(sliced(simple()))["allocations"]
+    assert numbers(found["before"]["addresses"], 8) == [0x3000]
+    assert numbers(found["before"]["kinds"]) == [2]
+    # Its free is not in the range, so an event stands for it.
+    found = own(sliced(simple(), stop=1))["allocations"]
+    assert [numbers(one) for one in found["events"]] == [[2, 1]]
+    assert numbers(found["before"]["addresses"], 8) == []
+
+
+def test_many_kinds_do_not_outgrow_a_small_slice() -> None:
+    whole = simple()
+    noted = whole["memreplay"]["allocations"]
+    count = 20_000
+    trace = whole["device_traces"][0]
+    whole["device_traces"][0] = [dict(event) for _ in range(count) for event in trace]
+    noted["modules"] = [f"GPT.{i}" for i in range(count)]
+    noted["kinds"] = u4(*(n for i in range(count) for n in (1, 0, i)))
+    noted["events"] = [u4(*(n for i in range(count) for n in (i + 1, 0, 0, i + 1)))]
+    data = sliced(whole, start=4 * count - 4)
+    snap = mr.open(data)
+    assert snap.recorded is not None
+    assert len(own(data)["allocations"]["modules"]) < 5
+    assert len(data) < 10_000
+
+
+def test_steps_are_those_of_the_events() -> None:
+    whole = simple()
+    whole["memreplay"]["steps"] = [[0, 1, 3, 4]]
+    assert own(sliced(whole))["steps"] == [[0, 1, 3, 4]]
+    assert own(sliced(whole, start=1))["steps"] == [[0, 2, 3]]
+    # One event stands for what was live.
+    assert own(sliced(whole, stop=1))["steps"] == [[1, 2]]
+    for steps in ([["x", None, 2.5, 2**70, -1, 2]], ["no"], [], [[2], [3]]):
+        whole["memreplay"]["steps"] = steps
+        assert own(sliced(whole))["steps"] in ([[2]], [[]])
+    whole["memreplay"]["steps"] = "no list"
+    assert "steps" not in own(sliced(whole))
+
+
+def test_all_else_is_kept() -> None:
+    whole = simple()
+    whole["memreplay"] |= {"host": "here", "cards": [{"total_bytes": 5}]}
+    found = own(sliced(whole, start=2, strip="all"))
+    assert (found["host"], found["cards"]) == ("here", [{"total_bytes": 5}])
+    del whole["memreplay"]["allocations"]
+    assert own(sliced(whole)) == {"host": "here", "cards": [{"total_bytes": 5}]}
+    assert json.dumps(own(sliced(whole)))

@@ -1,0 +1,161 @@
+"""Tests of recording/writing.py: names of files, files whole or not at all, and what is in them."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import pickle
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import memreplay as mr
+from memreplay.engine.record import _tracker
+from memreplay.errors import MemreplayError, UsageError
+from memreplay.recording.writing import (
+    beside,
+    boundaries,
+    checked,
+    free_name,
+    moved,
+    noted,
+    write,
+)
+from tests import build
+from tests.build import SnapshotBuilder
+
+
+def test_names(tmp_path: Path) -> None:
+    path = str(tmp_path / "snap.pickle")
+    assert free_name(path) == path
+    for number in (1, 2, 3):
+        Path(free_name(path)).touch()
+        assert free_name(path) == str(tmp_path / f"snap-{number}.pickle")
+
+
+@pytest.mark.parametrize(
+    "path, name",
+    [
+        ("snap.pickle", "snap.oom.pickle"),
+        ("a.b/snap.v1.pkl.gz", "a.b/snap.v1.oom.pkl.gz"),
+        ("SNAP.PICKLE.ZST", "SNAP.oom.PICKLE.ZST"),
+        ("snap", "snap.oom"),
+        ("snap.bin.xz", "snap.oom.bin.xz"),
+        (".pickle", ".oom.pickle"),
+    ],
+)
+def test_a_name_beside_another(path: str, name: str) -> None:
+    assert beside(path, ".oom") == name
+
+
+def test_paths_that_cannot_be_written_to(tmp_path: Path) -> None:
+    assert checked(str(tmp_path / "snap.pickle.gz")) == str(tmp_path / "snap.pickle.gz")
+    with pytest.raises(UsageError, match="memreplay convert makes JSON of it"):
+        checked(str(tmp_path / "snap.json"))
+    with pytest.raises(UsageError, match="there is no folder"):
+        checked(str(tmp_path / "gone" / "snap.pickle"))
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "snap.pickle.gz"
+    name, size = write(str(path), {"a": 1}, overwrite=False)
+    assert (name, size) == (str(path), path.stat().st_size)
+    assert pickle.loads(gzip.decompress(path.read_bytes())) == {"a": 1}
+    # One that is there is left as it is, unless that is asked for.
+    name, _ = write(str(path), {"a": 2}, overwrite=False)
+    assert name == str(tmp_path / "snap-1.pickle.gz")
+    assert pickle.loads(gzip.decompress(path.read_bytes())) == {"a": 1}
+    assert write(str(path), {"a": 3}, overwrite=True)[0] == str(path)
+    assert pickle.loads(gzip.decompress(path.read_bytes())) == {"a": 3}
+    with pytest.raises((pickle.PicklingError, AttributeError, TypeError)):
+        write(str(path), {"a": lambda: None}, overwrite=True)
+    with pytest.raises(MemreplayError, match="the snapshot is lost"):
+        write(str(tmp_path / "gone" / "x.pickle"), {}, overwrite=True)
+    assert sorted(os.listdir(tmp_path)) == ["snap-1.pickle.gz", "snap.pickle.gz"]
+
+
+def test_a_disk_without_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(*_: object) -> None:
+        raise OSError
+
+    monkeypatch.setattr("memreplay.recording.writing.os.link", none)
+    (tmp_path / "snap.pickle").write_bytes(b"old")
+    (tmp_path / "part").write_bytes(b"new")
+    name = moved(str(tmp_path / "part"), str(tmp_path / "snap.pickle"), overwrite=False)
+    assert name == str(tmp_path / "snap-1.pickle")
+    assert Path(name).read_bytes() == b"new"
+    assert (tmp_path / "snap.pickle").read_bytes() == b"old"
+    assert stat.S_ISREG(os.lstat(name).st_mode)
+
+
+def at(*times: int) -> list[dict[str, Any]]:
+    return [{"action": "alloc", "time_us": time} for time in times]
+
+
+@pytest.mark.parametrize(
+    "times, steps, keep, found",
+    [
+        ((10, 20, 30), (), 99, []),
+        ((), (5,), 99, []),
+        ((10, 20, 30), (20, 35), 99, [0, 2, 3]),
+        ((10, 20, 30), (25, 25), 99, [0, 2, 2]),
+        # Steps that ended before the first event, and a ring that is full: no step begins there.
+        ((10, 20, 30), (5, 20), 99, [2]),
+        ((10, 20, 30), (20,), 3, [2]),
+        ((10, 20, 30), (1, 2), 3, []),
+    ],
+)
+def test_where_steps_ended(
+    times: tuple[int, ...], steps: tuple[int, ...], keep: int, found: list[int]
+) -> None:
+    assert boundaries(at(*times), steps, keep) == found
+
+
+@given(
+    st.lists(st.integers(1, 99), min_size=1, max_size=9).map(sorted),
+    st.lists(st.integers(1, 99), max_size=5).map(sorted),
+)
+def test_boundaries_are_counts_of_events(times: list[int], steps: list[int]) -> None:
+    found = boundaries(at(*times), steps, 1_000)
+    counts = [sum(time <= step for time in times) for step in steps]
+    assert [one for one in found if one] == [one for one in counts if one]
+    assert found.count(0) <= 1
+
+
+def test_what_was_noted_is_read_as_it_was() -> None:
+    _tracker.begin(1 << 62)
+    try:
+        _tracker.mark(0x3000, _tracker.PARAMETER, 1)
+        _tracker.enter(2)
+        _tracker.taken(0x1000)
+        _tracker.leave(2)
+        _tracker.let_go(0x3000)
+        builder = SnapshotBuilder().alloc(0x1000, 64, time_us=0).free(0x3000, 8)
+        whole = builder.finish_segments().build()
+        for event in whole["device_traces"][0]:
+            event.pop("time_us")
+        names = ["", "GPT", "GPT.0"]
+        whole["memreplay"] = noted(whole["device_traces"], _tracker.noted(), names, [], 1_000)
+    finally:
+        _tracker.end()
+    snap = mr.open(build.dump(whole))
+    recorded = snap.recorded
+    assert recorded is not None, snap.recorded_flaw
+
+    def spelled(kind: int) -> tuple[str, str, str]:
+        category, phase, module = recorded.kinds[kind]
+        return (
+            recorded.categories[category],
+            recorded.phases[phase],
+            recorded.modules[module],
+        )
+
+    replay = snap.replay(0)
+    (event, *_) = recorded.of_events(replay).tolist()
+    (block,) = recorded.of_carried(replay).tolist()
+    assert spelled(event) == ("activations", "forward", "GPT.0")
+    assert spelled(block) == ("parameters", "before the recording", "GPT")
