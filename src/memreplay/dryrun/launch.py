@@ -226,7 +226,7 @@ def _wait(child: subprocess.Popen[bytes], timeout: float | None, folder: Path) -
         _tell(folder, child.pid, signal.SIGKILL if stopped_by else signal.SIGTERM)
         stopped_by = number
 
-    with _handled({signal.SIGINT: press, signal.SIGTERM: stop, signal.SIGHUP: stop}):
+    with handled({signal.SIGINT: press, signal.SIGTERM: stop, signal.SIGHUP: stop}):
         timed_out = False
         try:
             status = child.wait(timeout)
@@ -290,7 +290,7 @@ def _wait_for_others(folder: Path) -> None:
 
 
 @contextmanager
-def _handled(by: Mapping[signal.Signals, Any]) -> Iterator[None]:
+def handled(by: Mapping[signal.Signals, Any]) -> Iterator[None]:
     """Signals that are handled so, but for those that are ignored (nohup)."""
     if threading.current_thread() is not threading.main_thread():
         yield  # whoever is there has them

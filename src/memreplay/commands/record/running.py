@@ -7,11 +7,12 @@ import os
 import signal
 import subprocess
 import tempfile
+from typing import Any
 
 from msgspec import Struct
 
 from memreplay.commands.dryrun.keeping import check_names
-from memreplay.dryrun.launch import INSIDE
+from memreplay.dryrun.launch import INSIDE, handled
 from memreplay.errors import NothingToTellError, UsageError
 
 DEFAULT = "snapshot.pickle"
@@ -64,13 +65,11 @@ def _run(program: tuple[str, ...], variables: dict[str, str]) -> int:
         child = subprocess.Popen(program, env=variables)
     except OSError as error:
         raise UsageError(f"{program[0]} does not run: {error.strerror or error}") from None
-    handlers = {number: signal.getsignal(number) for number in (*_PASSED_ON, signal.SIGINT)}
-    try:
-        for number in _PASSED_ON:
-            signal.signal(number, lambda number, _: child.send_signal(number))
-        signal.signal(signal.SIGINT, lambda *_: None)
+
+    def pass_on(number: int, _: object) -> None:
+        child.send_signal(number)
+
+    by: dict[signal.Signals, Any] = dict.fromkeys(_PASSED_ON, pass_on)
+    with handled({**by, signal.SIGINT: lambda *_: None}):
         status = child.wait()
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
     return 128 - status if status < 0 else status

@@ -1,0 +1,97 @@
+"""Tests of `memreplay record`: what the program is told, its exit code, and what is said."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from memreplay.commands.app import app
+
+# What a process that is recorded does, without a device.
+RECORDED = """
+import json, os, sys
+told = json.loads(os.environ["MEMREPLAY_RECORD"])
+folder = told.pop("folder")
+print(json.dumps(told, sort_keys=True))
+open(os.path.join(folder, "1"), "w").close()
+"""
+
+
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "memreplay", "record", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_what_the_program_is_told(tmp_path: Path) -> None:
+    done = run(tmp_path, "--", sys.executable, "-c", RECORDED)
+    assert (done.returncode, done.stderr) == (0, "")
+    path = os.path.join(os.path.realpath(tmp_path), "snapshot.pickle")
+    assert done.stdout == (
+        '{"every": null, "max_entries": null, "overwrite": false,'
+        f' "path": "{path}", "stacks": "python"}}\n'
+    )
+    more = ("--stacks", "all", "--max-entries", "9", "--every", "2", "--force", "-o", "a.pkl.gz")
+    done = run(tmp_path, *more, "--", sys.executable, "-c", RECORDED)
+    assert '"every": 2, "max_entries": 9, "overwrite": true' in done.stdout
+    assert '/a.pkl.gz", "stacks": "all"' in done.stdout
+
+
+def test_its_exit_code(tmp_path: Path) -> None:
+    assert run(tmp_path, "--", "sh", "-c", "exit 7").returncode == 7
+    done = run(tmp_path, "--", "sh", "-c", "kill -9 $$")
+    assert (done.returncode, done.stderr) == (128 + 9, "")
+    done = run(tmp_path, "--", "true")
+    assert done.returncode == 5
+    assert done.stderr.startswith("memreplay: error: nothing was recorded: the program used no")
+
+
+def test_wrong_usage(tmp_path: Path) -> None:
+    (tmp_path / "there.pickle").touch()
+    for arguments, words in (
+        (("-o", "x.json", "--", "true"), "snapshots are pickles"),
+        (("-o", "there.pickle", "--", "true"), "there.pickle already exists"),
+        (("--", "no-such-command"), "no-such-command does not run: No such file"),
+        ((), "Missing argument"),
+    ):
+        done = run(tmp_path, *arguments)
+        assert (done.returncode, words in done.stderr) == (2, True), done.stderr
+        assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+def test_signals_are_for_the_program(tmp_path: Path, number: signal.Signals) -> None:
+    code = (
+        "import signal, sys, time\n"
+        f"signal.signal({int(number)}, lambda *_: sys.exit(9))\n"
+        "print('ready', flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-m", "memreplay", "record", "--", sys.executable, "-c", code],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(0.1)
+        process.send_signal(number)
+        assert process.wait(30) == 9
+
+
+def test_help() -> None:
+    found = CliRunner().invoke(app, ["record", "--help"]).output
+    assert "memreplay record -- python train.py" in found
+    assert "Exit codes: that of the program;" in found

@@ -1,0 +1,131 @@
+"""Tests of recording/outside.py and ending.py: a process recorded to its end, however it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from memreplay.dryrun.launch import INSIDE
+from tests.conftest import ROOT
+
+TORCH = f"""
+import sys
+sys.path.append({str(ROOT)!r})
+from tests.unit.recording.stand_in import Torch
+made = Torch()
+made._queued = []
+class Cuda:
+    _queued_calls = made._queued
+    started = False
+    def __getattr__(self, name):
+        return getattr(made.devices(True), name)
+    def is_initialized(self):
+        return self.started
+    def init(self):
+        self.started = True
+        for call, _ in self._queued_calls:
+            call()
+made.cuda = Cuda()
+cuda, xpu = made.cuda, made.xpu
+made.init, made.take = made.cuda.init, made.memory.take
+sys.modules["torch"] = made
+"""
+
+
+class Outside:
+    """A folder with that torch, and what programs in it have written."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.notes = folder / "notes"
+        self.notes.mkdir()
+        (folder / "torch.py").write_text(TORCH)
+
+    def run(self, code: str, **more: object) -> subprocess.CompletedProcess[str]:
+        told = {"folder": str(self.notes), "path": str(self.folder / "snap.pickle"), **more}
+        return subprocess.run(
+            [sys.executable, "-c", code],
+            env=os.environ
+            | {
+                "MEMREPLAY_RECORD": json.dumps(told),
+                "PYTHONPATH": os.pathsep.join([str(INSIDE), str(self.folder)]),
+            },
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    @property
+    def events(self) -> dict[str, int]:
+        """Of each snapshot that was written how many events it has; a note says where it is."""
+        found = {
+            path.name: len(pickle.loads(path.read_bytes())["device_traces"][0])
+            for path in self.folder.glob("*.pickle")
+        }
+        notes = {Path(path.read_text()).name for path in self.notes.iterdir()}
+        assert notes <= set(found)
+        return found
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Outside:
+    return Outside(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "end, code",
+    [
+        ("", 0),
+        ("sys.exit(4)", 4),
+        ("os._exit(6)", 6),
+        ("raise KeyError('own')", 1),
+        ("os.kill(os.getpid(), signal.SIGTERM)", -signal.SIGTERM),
+    ],
+)
+def test_however_it_ends(outside: Outside, end: str, code: int) -> None:
+    done = outside.run(f"import os, signal, sys, torch\ntorch.init()\ntorch.take()\n{end}")
+    assert (done.returncode, outside.events) == (code, {"snap.pickle": 1}), done.stderr
+    assert len(list(outside.notes.iterdir())) == 1
+    assert ("Traceback" in done.stderr) == ("KeyError" in end)
+    assert done.stderr.endswith(f"memreplay: wrote {outside.folder / 'snap.pickle'} (0.0 MB)\n")
+
+
+def test_no_memory_at_the_end(outside: Outside) -> None:
+    done = outside.run("import torch\ntorch.init()\ntorch.take()\ntorch.run_out()")
+    assert done.returncode == 1
+    assert outside.events == {"snap.pickle": 1}
+    assert "out of memory: the snapshot of that moment is" in done.stderr
+
+
+def test_a_process_that_uses_no_device(outside: Outside) -> None:
+    done = outside.run("import torch; print(1)")
+    assert (done.stdout, done.stderr, outside.events) == ("1\n", "", {})
+    done = outside.run("print(2)")
+    assert (done.stdout, done.stderr, outside.events) == ("2\n", "", {})
+
+
+def test_a_child_writes_nothing(outside: Outside) -> None:
+    done = outside.run(
+        "import os, torch\ntorch.init()\nif os.fork():\n    os.wait()\nelse:\n    os._exit(0)"
+    )
+    assert (done.returncode, outside.events) == (0, {"snap.pickle": 0}), done.stderr
+
+
+def test_what_cannot_be_recorded_does_not_stop_the_program(outside: Outside) -> None:
+    done = outside.run("import torch\ntorch.init()\nprint(3)", every=0)
+    assert (done.returncode, done.stdout) == (0, "3\n")
+    assert done.stderr.startswith("memreplay: nothing is recorded: every: ")
+    done = outside.run(
+        "import sys\nsys.modules['memreplay'] = None\nimport torch\ntorch.init()\nprint(4)"
+    )
+    assert (done.returncode, done.stdout) == (0, "4\n")
+    assert "memreplay does not load in this Python" in done.stderr
+    assert outside.events == {}

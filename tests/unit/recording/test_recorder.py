@@ -1,0 +1,259 @@
+"""Tests of recording/recorder.py, over a stand-in for torch: when what is written where."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import memreplay as mr
+from memreplay.errors import MemreplayError, UsageError
+from memreplay.recording import recorder as module
+from memreplay.recording.recorder import Recorder, own_path, ran_out
+from tests.unit.recording.stand_in import OutOfMemoryError, Torch
+
+
+@pytest.fixture
+def torch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Torch]:
+    made = Torch()
+    monkeypatch.setitem(sys.modules, "torch", made)
+    monkeypatch.setattr(module, "_observing", [])
+    yield made
+    assert not module._active
+
+
+def events(path: Path) -> int:
+    """How many a file has."""
+    with mr.open(path) as snap:
+        return snap.trace_events(0)
+
+
+def test_it_is_written_at_the_end(
+    torch: Torch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "snap.pickle"
+    with mr.record(path, skip_actions=["oom"]) as recorder:
+        torch.memory.take()
+        assert not path.exists()
+    begun, ended = torch.memory.asked
+    assert begun == {
+        "enabled": "all",
+        "context": "all",
+        "stacks": "python",
+        "max_entries": sys.maxsize,
+        "clear_history": True,
+        "skip_actions": ["oom"],
+    }
+    assert ended == {"enabled": None}
+    assert events(path) == 1
+    own = pickle.loads(path.read_bytes())["memreplay"]
+    assert (own["recorder"], own["torch"], own["rank"]) == ("record", "9.9", None)
+    assert own["cards"] == [{"name": "A card", "total_bytes": 1 << 30}]
+    assert "allocations" not in own
+    said = capsys.readouterr().err.splitlines()
+    # Of this torch nothing is known: it is said, and the recording is PyTorch's.
+    assert said[0].startswith("memreplay: categories are not recorded: ")
+    assert said[1:] == [f"memreplay: wrote {path} (0.0 MB)"]
+    assert recorder.path == str(path)
+
+
+def test_an_exception_is_told_and_the_snapshot_written(torch: Torch, tmp_path: Path) -> None:
+    def program() -> None:
+        with mr.record(tmp_path / "snap.pickle", quiet=True):
+            torch.memory.take()
+            _ = 1 // 0
+
+    with pytest.raises(ZeroDivisionError):
+        program()
+    assert events(tmp_path / "snap.pickle") == 1
+
+
+def test_out_of_memory_is_of_that_moment(
+    torch: Torch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "snap.pickle.gz"
+
+    def program() -> None:
+        with mr.record(path):
+            torch.memory.take()
+            try:
+                torch.run_out()
+            finally:
+                torch.memory.take()  # what goes on while the exception is on its way
+
+    with pytest.raises(OutOfMemoryError):
+        program()
+    assert events(path) == 1
+    assert [one.name for one in tmp_path.iterdir()] == ["snap.pickle.gz"]
+    assert capsys.readouterr().err.endswith(
+        f"memreplay: out of memory: the snapshot of that moment is {path}\n"
+    )
+
+
+def test_a_program_that_goes_on_after_it_was_out_of_memory(torch: Torch, tmp_path: Path) -> None:
+    with mr.record(tmp_path / "snap.pickle", quiet=True):
+        for _ in range(5):
+            torch.memory.take()
+            with pytest.raises(OutOfMemoryError):
+                torch.run_out()
+    found = {path.name: events(path) for path in tmp_path.iterdir()}
+    assert found == {
+        "snap.pickle": 5,
+        "snap.oom.pickle": 1,
+        "snap.oom-1.pickle": 2,
+        "snap.oom-2.pickle": 3,
+    }
+    torch.memory.take()
+    with pytest.raises(OutOfMemoryError):
+        torch.run_out()  # PyTorch keeps the observer, and nothing is recorded any more
+    assert len(list(tmp_path.iterdir())) == 4
+
+
+def test_what_was_no_memory() -> None:
+    first = OutOfMemoryError()
+    second = ValueError()
+    second.__cause__ = first
+    first.__context__ = second
+    assert ran_out(second)
+    assert not ran_out(ValueError())
+    assert not ran_out(None)
+
+
+def test_nothing_is_written_over(torch: Torch, tmp_path: Path) -> None:
+    path = tmp_path / "snap.pickle"
+    path.write_text("mine")
+    with pytest.raises(UsageError, match="is there already; overwrite=True"):
+        mr.record(path)
+    with mr.record(path, overwrite=True, quiet=True):
+        torch.memory.take()
+    assert events(path) == 1
+    other = tmp_path / "other.pickle"
+    with mr.record(other, quiet=True) as recorder:
+        other.write_text("somebody else's")
+    assert (other.read_text(), recorder.path) == (
+        "somebody else's",
+        str(tmp_path / "other-1.pickle"),
+    )
+
+
+def test_steps_and_moments(torch: Torch, tmp_path: Path) -> None:
+    with mr.record(tmp_path / "snap.pickle", every=2, quiet=True) as recorder:
+        for _ in range(5):
+            torch.memory.take()
+            recorder.step()
+        assert recorder.dump(tmp_path / "now.pickle") == str(tmp_path / "now.pickle")
+    found = {path.name: events(path) for path in tmp_path.iterdir()}
+    assert found == {
+        "snap.pickle": 5,
+        "now.pickle": 5,
+        "snap.step-2.pickle": 2,
+        "snap.step-4.pickle": 4,
+    }
+    with pytest.raises(UsageError, match="every"):
+        mr.record(tmp_path / "x.pickle", every=0)
+
+
+def test_a_signal(torch: Torch, tmp_path: Path) -> None:
+    with mr.record(tmp_path / "snap.pickle", quiet=True):
+        os.kill(os.getpid(), signal.SIGUSR1)
+        os.kill(os.getpid(), signal.SIGUSR1)
+        assert (tmp_path / "snap.signal.pickle").exists()
+        assert (tmp_path / "snap.signal-1.pickle").exists()
+    assert signal.getsignal(signal.SIGUSR1) is signal.SIG_DFL
+    heard: list[int] = []
+    signal.signal(signal.SIGUSR1, lambda number, _: heard.append(number))
+    try:
+        with mr.record(tmp_path / "other.pickle", quiet=True):
+            os.kill(os.getpid(), signal.SIGUSR1)  # the program's own handler is left alone
+    finally:
+        signal.signal(signal.SIGUSR1, signal.SIG_DFL)
+    assert heard == [signal.SIGUSR1]
+    assert not (tmp_path / "other.signal.pickle").exists()
+
+
+def test_one_at_a_time(torch: Torch, tmp_path: Path) -> None:
+    with (
+        mr.record(tmp_path / "snap.pickle", quiet=True),
+        pytest.raises(UsageError, match=r"a recording goes on already, to .*snap\.pickle"),
+        mr.record(tmp_path / "other.pickle"),
+    ):
+        pass
+    assert not (tmp_path / "other.pickle").exists()
+
+
+@pytest.mark.parametrize("kinds, found", [(("xpu",), "xpu"), (("cuda", "xpu"), "cuda")])
+def test_kinds(
+    kinds: tuple[str, ...], found: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", Torch(kinds))
+    with mr.record(tmp_path / "snap.pickle", quiet=True) as recorder:
+        assert recorder.kind == found
+
+
+def test_what_cannot_be_recorded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def refused(torch: Any, words: str, **options: Any) -> None:
+        monkeypatch.setitem(sys.modules, "torch", torch)
+        with pytest.raises(UsageError, match=words), mr.record(tmp_path / "snap.pickle", **options):
+            pass
+        assert not module._active
+        assert not list(tmp_path.iterdir())
+
+    refused(None, "torch is not installed")
+    refused(Torch(()), "there is no CUDA or XPU device here")
+    refused(Torch(), "does not record with depth; it has: clear_history, context", depth=3)
+    old = Torch()
+    old.memory._record_memory_history = lambda enabled=True, record_context=True: None  # type: ignore[method-assign, assignment, misc]
+    refused(old, "2.1 and later can")
+
+
+def test_a_disk_that_is_full(
+    torch: Torch,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("memreplay.recording.writing.pickle.dump", full)
+    path = tmp_path / "snap.pickle"
+    with (
+        pytest.raises(MemreplayError, match="No space left on device; the snapshot is lost"),
+        mr.record(path),
+    ):
+        pass
+    # The program's own error counts more.
+    with pytest.raises(KeyError), mr.record(path):
+        raise KeyError
+    assert "No space left" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RANK", raising=False)
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    assert (own_path("a.pickle"), own_path("a{rank}.pickle")) == ("a.pickle", "a0.pickle")
+    monkeypatch.setenv("RANK", "3")
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    assert own_path("a.pickle.gz") == "a.rank3.pickle.gz"
+    assert own_path("a{rank}.pickle") == "a3.pickle"
+
+
+def test_models_are_taken_one_or_many() -> None:
+    class Model:
+        def __call__(self) -> None: ...
+
+        def __iter__(self) -> Iterator[int]:
+            return iter((1, 2))
+
+    model = Model()
+    assert module.as_list(None) == []
+    assert module.as_list(model) == [model]  # as a Sequential
+    assert module.as_list([model, 1]) == [model, 1]
+    assert Recorder is mr.record
