@@ -12,6 +12,7 @@ from memreplay.commands.summary.result import (
     SnapshotSummary,
     StateBytes,
 )
+from memreplay.commands.summary.run import recorded_run
 from memreplay.snapshot.json_values import json_safe
 from memreplay.snapshot.model import MEASURES
 
@@ -30,6 +31,7 @@ def summarize(snap: Snapshot) -> SnapshotSummary:
         protocol=snap.protocol,
         truncated=snap.truncation is not None,
         generation=generation(snap),
+        recorded=recorded_run(snap),
         has_times=snap.has_times,
         has_stacks=snap.code.stacks > 1,
         annotations=snap.annotation_count,

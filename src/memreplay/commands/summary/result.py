@@ -107,6 +107,27 @@ class DeviceSummary(Record, frozen=True, kw_only=True):
     reasons: tuple[str, ...]
 
 
+class RecordedRun(Record, frozen=True, kw_only=True):
+    """What memreplay's recorder noted of the run, as it stands in the file."""
+
+    by: str
+    """`record`, `dryrun` or `estimate`."""
+    torch: str | None
+    """The version of torch."""
+    python: str | None
+    """The version of Python."""
+    host: str | None
+    """The machine's name."""
+    cards: tuple[str, ...]
+    """The names of the cards that the process saw."""
+    rank: int | None
+    """Its rank; null if it was no distributed run."""
+    world_size: int | None
+    """How many ranks there were."""
+    categories: bool
+    """Whether categories, phases and modules of allocations were noted, and fit the events."""
+
+
 class SnapshotSummary(
     Record, frozen=True, kw_only=True, tag_field="schema", tag="memreplay.summary/1"
 ):
@@ -126,6 +147,8 @@ class SnapshotSummary(
     truncated: bool = False
     generation: str
     """Which PyTorch wrote it, by the keys: for people, may change in wording."""
+    recorded: RecordedRun | None = None
+    """What memreplay's recorder noted of the run; null if it did not record."""
     has_times: bool
     """Whether events that were read have times."""
     has_stacks: bool

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 
-from memreplay.commands.summary.result import DeviceSummary, SnapshotSummary
+from memreplay.commands.summary.result import DeviceSummary, RecordedRun, SnapshotSummary
 from memreplay.render.document import Block, Document, Heading, Note, Pairs, Place, Row, Table
+from memreplay.render.fit import clean
 from memreplay.render.reasons import reason_notes
 from memreplay.render.units import (
     count,
@@ -29,8 +30,25 @@ def summary_document(summary: SnapshotSummary) -> Document:
     return tuple(blocks)
 
 
+def _recorded(run: RecordedRun) -> str:
+    """`memreplay record, with categories; PyTorch 2.9.1, A100, rank 3 of 8, on node7`."""
+    known = "with" if run.categories else "without"
+    words = [f"PyTorch {run.torch}"] if run.torch else []
+    if run.cards:
+        many = f"{len(run.cards)} x " if len(run.cards) > 1 else ""
+        words.append(f"{many}{run.cards[0]}")
+    if run.rank is not None and run.world_size is not None and run.world_size > 1:
+        words.append(f"rank {run.rank} of {run.world_size}")
+    if run.host:
+        words.append(f"on {run.host}")
+    whole = clean(f"memreplay {run.by}, {known} categories")
+    return f"{whole}; {clean(', '.join(words))}" if words else whole
+
+
 def _file_pairs(summary: SnapshotSummary) -> tuple[tuple[str, str], ...]:
     pairs = [("format", _format(summary)), ("written by", summary.generation)]
+    if summary.recorded is not None:
+        pairs.append(("recorded by", _recorded(summary.recorded)))
     stacks = "none recorded"
     if summary.has_stacks:
         stacks = f"{count(summary.stacks)} distinct, of {counted(summary.frames, 'distinct frame')}"
