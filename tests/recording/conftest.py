@@ -1,4 +1,4 @@
-"""Tests that need PyTorch, its CPU build or another. Without it there are none: see ci/recording."""
+"""Tests that need PyTorch, its CPU build or another; without it there are none (ci/recording)."""
 
 from __future__ import annotations
 
