@@ -1,4 +1,4 @@
-"""Tests that need PyTorch, its CPU build or another: ci/recording runs them."""
+"""Tests that need PyTorch, its CPU build or another; without it there are none (ci/recording)."""
 
 from __future__ import annotations
 
