@@ -32,7 +32,7 @@ def compare_recorded(snapshot: Path) -> Compared:
 def _figures(snap: mr.Snapshot, truth: dict[str, Any]) -> Iterator[Figure]:
     yield Figure("what is wrong with what was noted", "", snap.recorded_flaw)
     events = [at for at in places(snap, 0, truth["taken"] - 1) if at is not None]
-    # The last is after the recording. Of a program that ran out of memory there are none after that.
+    # The last is after the recording. After a program ran out of memory there are none.
     assert len(events) == truth["taken"] - 1 or (snap.native.n_ooms and len(events) > 4)
     moments = [one for one in truth["moments"] if one["snapshot"] < len(events)]
     usage = snap.replay(0).measure("requested")
