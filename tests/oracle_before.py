@@ -84,14 +84,23 @@ def likely(snapshot: Any, device: int, *, only_python: bool) -> list[tuple[int, 
     before = [one for one in lives if one.alloc_index < 0 and not one.frames]
     made = [one for one in lives if one.alloc_index >= 0]
     stay = Counter(one.size for one in before if one.free_index is None)
+    replaced = Counter(one.size for one in before if late(told, one))
+    renewed_sizes = Counter(one.size for one in before if in_step(told, one))
     gradients = gradient_sizes(told, made)
     casts = cast_sizes(told, made)
     trained, cast = fits(gradients, stay, 1), fits(casts, stay, 1)
-    states = states_kept(told, made, gradients, stay) if trained else 0
+    renewed = trained and fits(gradients, renewed_sizes, 2)
+    trained = trained and (renewed or few(gradients, replaced))
+    states = states_kept(told, made, gradients, stay) if trained and not renewed else 0
     rows: list[tuple[int, int, str]] = []
     for one in before:
         if one.free_index is not None:
-            rows.append((one.addr, one.size, gone(told, one)))
+            name = gone(told, one)
+            if in_step(told, one) and renewed and 2 * gradients[one.size] > sum(
+                (size, told_as) == (one.size, LIKELY_STATE) for _, size, told_as in rows
+            ):
+                name = LIKELY_STATE
+            rows.append((one.addr, one.size, name))
     for size, count in stay.items():
         parameters = gradients[size] if trained and gradients[size] <= count else 0
         if cast and casts[size] <= count:
@@ -146,6 +155,12 @@ def fits(needed: Counter[int], there: Counter[int], sets: int) -> bool:
     return every > 0 and fit * 20 >= every * 19
 
 
+def few(gradients: Counter[int], replaced: Counter[int]) -> bool:
+    """Whether hardly any bytes of gradients have a size of which something goes."""
+    every = sum(size * count for size, count in gradients.items())
+    return 20 * sum(size * n for size, n in gradients.items() if replaced[size]) <= every
+
+
 def states_kept(
     told: Told, made: list[Lifetime], gradients: Counter[int], stay: Counter[int]
 ) -> int:
@@ -170,6 +185,20 @@ def counters(gradients: Counter[int], stay: Counter[int]) -> int:
     parameters = sum(gradients.values())
     others = stay[COUNTER_BYTES] - parameters - 3 * gradients[COUNTER_BYTES]
     return parameters if parameters >= 4 and 0 <= others <= 8 else 0
+
+
+def late(told: Told, one: Lifetime) -> bool:
+    """Whether a block goes after a backward pass, and is no gradient."""
+    at = told.freed_at(one)
+    if at is None or told.met(at, ZERO_GRAD) or told.in_backward(at):
+        return False
+    return any(is_now for i, is_now in told.shown if i < at)
+
+
+def in_step(told: Told, one: Lifetime) -> bool:
+    """Whether it does in an optimizer's step."""
+    at = told.freed_at(one)
+    return at is not None and late(told, one) and told.met(at, STEP)
 
 
 def gone(told: Told, one: Lifetime) -> str:

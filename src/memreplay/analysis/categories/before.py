@@ -34,6 +34,7 @@ THREAD = Late(
 ZERO_GRAD = Late(r":(?:\w+\.)?zero_grad$", ("zero_grad",))
 STEP = Late(
     r"/torch/optim/(?!optimizer|lr_scheduler|swa_utils)\w+\.py:"
+    r"|/torch/optim/optimizer\.py:(?:\S{1,64}\.)?(?:wrapper|_use_grad)$"
     r"|(?i:optim\w{0,64}\.py):(?:\w+\.)?step$",
     ("optim",),
 )

@@ -20,18 +20,21 @@ cdef enum Likely:          # numbers of origins.pxd's Origin
     A_STATE = 6
     A_GRADIENT = 7
     A_SAVED = 8            # the backward pass needed it
+    A_RENEWED = 9          # an optimizer's step lets go of it: until it is known what it is
 
 
 cdef struct Tally:
     # What has one size.
     int64_t bytes
     uint32_t carried       # that were there before, without a stack, and stay
+    uint32_t replaced      # and go after a backward pass
+    uint32_t renewed       # in an optimizer's step
     uint32_t live          # made by the backward pass, and live
     uint32_t gradients     # the most of them that outlived a backward pass
     uint32_t cached        # autocast's casts of parameters of this size that are live
     uint32_t cast          # the most of them
-    uint32_t parameters    # left to be given out
-    uint32_t states
+    uint32_t parameters    # left to be given out, of those that stay
+    uint32_t states        # of those that stay, or where states are replaced, of those that go
     bint touched
 
 
@@ -45,6 +48,7 @@ cdef struct Before:
     Buf touched            # u32: tallies that have changed since the last backward pass
     Map64 of_size          # bytes -> tally + 1
     uint32_t seen          # marks of all stacks that were met
+    bint renewed           # an optimizer's step makes its states anew
     bint frees_tell        # whether a free has a stack of its own
     bint ran_out           # of memory, so that the last backward pass may have no end
 

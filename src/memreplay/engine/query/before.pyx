@@ -3,8 +3,9 @@
 What the backward pass makes and leaves behind are gradients, and there is one of each trainable
 parameter: their sizes are the parameters' sizes. Where what was there before, and stays, has as
 many blocks of these sizes, or more, so many are parameters. An optimizer that is seen to step says
-how many sets of the same sizes it keeps beside them. What goes in `zero_grad` is a gradient, and
-what the first backward pass lets go of was saved for it.
+how many sets of the same sizes it keeps beside them; where its step lets go of two sets, it makes
+its states anew. What goes in `zero_grad` is a gradient, and what the first backward pass lets go of
+was saved for it.
 
 Autocast's cache of casts tells parameters, too: one cast each, of half the bytes.
 
@@ -28,6 +29,12 @@ cdef enum:
     COUNTER_BYTES = 4      # what counts a parameter's steps on the device
     FEWEST_COUNTERS = 4
     MOST_OTHERS = 8        # blocks of that size beside the counters
+
+
+cdef enum Needed:          # what `most` counts
+    GRADIENTS = 0
+    CASTS = 1
+    RENEWED = 2            # gradients, by what optimizers' steps let go of
 
 
 cdef bint any_stackless(const Replay* r) noexcept nogil:
@@ -174,6 +181,7 @@ cdef int walk(Before* b) noexcept nogil:
     cdef const Carried* carried = <const Carried*> r.carried.data
     cdef const Double* doubles = <const Double*> r.doubles.data
     cdef uint32_t* out = <uint32_t*> b.of_carried.data
+    cdef Tally* t
     cdef uint64_t block = 0
     cdef uint64_t twice = 0
     cdef uint64_t i
@@ -203,6 +211,15 @@ cdef int walk(Before* b) noexcept nogil:
                     and action[i] != A_ALLOC):
                 if marks & AT_ZERO_GRAD:
                     out[block] = A_GRADIENT
+                elif passes and not backward:
+                    # What was in use before the backward pass is gone: parameters or states.
+                    t = tally(b, carried[block].size)
+                    if t == NULL:
+                        return ERR_MEMORY
+                    t.replaced += 1
+                    if marks & IN_OPTIMIZER:
+                        t.renewed += 1
+                        out[block] = A_RENEWED
                 elif marks & IN_BACKWARD and passes == 1 and not midway:
                     out[block] = A_SAVED
             block += 1
@@ -237,20 +254,34 @@ cdef bint began_state(Before* b) noexcept nogil:
     return False
 
 
-cdef bint most(const Before* b, bint casts, uint32_t sets) noexcept nogil:
-    # Whether what was there before has, of nearly all bytes of gradients (or of cast parameters),
-    # so many sets.
+cdef bint most(const Before* b, Needed what, uint32_t sets) noexcept nogil:
+    # Whether what was there before has, of nearly all bytes of gradients (or of parameters that are
+    # cast), so many sets.
     cdef const Tally* t = <const Tally*> b.tallies.data
     cdef u128 every = 0
     cdef u128 fit = 0
     cdef uint64_t i
-    cdef uint32_t n
+    cdef uint32_t n, there
     for i in range(b.tallies.len):
-        n = t[i].cast if casts else t[i].gradients
+        n = t[i].cast if what == CASTS else t[i].gradients
+        there = t[i].renewed if what == RENEWED else t[i].carried
         every += <u128> <uint64_t> t[i].bytes * n
-        if t[i].carried >= <uint64_t> n * sets:
+        if there >= <uint64_t> n * sets:
             fit += <u128> <uint64_t> t[i].bytes * n
     return every > 0 and fit * 20 >= every * 19
+
+
+cdef bint few_replaced(const Before* b) noexcept nogil:
+    # Whether hardly any bytes of gradients have a size of which something goes.
+    cdef const Tally* t = <const Tally*> b.tallies.data
+    cdef u128 every = 0
+    cdef u128 gone = 0
+    cdef uint64_t i
+    for i in range(b.tallies.len):
+        every += <u128> <uint64_t> t[i].bytes * t[i].gradients
+        if t[i].replaced:
+            gone += <u128> <uint64_t> t[i].bytes * t[i].gradients
+    return gone * 20 <= every
 
 
 cdef uint32_t counters(const Before* b) noexcept nogil:
@@ -273,23 +304,30 @@ cdef uint32_t counters(const Before* b) noexcept nogil:
 cdef void share(Before* b) noexcept nogil:
     # How many blocks of each size are parameters, and how many an optimizer's.
     cdef Tally* t = <Tally*> b.tallies.data
-    cdef bint trained = most(b, False, 1)
-    cdef bint cast = most(b, True, 1)
+    cdef bint cast = most(b, CASTS, 1)
+    cdef bint trained = most(b, GRADIENTS, 1)
     cdef uint32_t counting = counters(b) if trained else 0
     cdef uint32_t states = 0
     cdef uint64_t i
-    if trained and not began_state(b):
+    # A step that makes two sets anew makes its states. One set may be the parameters: what stays is
+    # the state, then.
+    b.renewed = trained and most(b, RENEWED, 2)
+    trained = trained and (b.renewed or few_replaced(b))
+    if trained and not b.renewed and not began_state(b):
         if b.seen & ONE_STATE:
             states = 0 if b.seen & TWO_STATES else 1
         elif b.seen & TWO_STATES or counting:
             states = 2
-        if not most(b, False, 1 + states):
+        if not most(b, GRADIENTS, 1 + states):
             states = 0
     for i in range(b.tallies.len):
         if trained and t[i].carried >= t[i].gradients:
             t[i].parameters = t[i].gradients
         if cast and t[i].carried >= t[i].cast:
             t[i].parameters = max(t[i].parameters, t[i].cast)
+        if b.renewed:
+            t[i].states = 2 * t[i].gradients
+            continue
         if t[i].carried >= t[i].parameters + <uint64_t> states * t[i].gradients:
             t[i].states = states * t[i].gradients
         if states == 2 and t[i].bytes == COUNTER_BYTES:
@@ -321,13 +359,15 @@ cdef int before_find(Before* b) noexcept nogil:
         return ERR_MEMORY
     share(b)
     for i in range(r.carried.len):
-        if out[i] != A_RIDDLE or carried[i].end != NONE32:
+        if out[i] != A_RENEWED and (out[i] != A_RIDDLE or carried[i].end != NONE32):
             continue
         t = known_tally(b, carried[i].size)
-        if t.parameters:
+        if out[i] == A_RIDDLE and t.parameters:
             t.parameters -= 1
             out[i] = A_PARAMETER
-        elif t.states:
+        elif t.states and (out[i] == A_RENEWED) == b.renewed:
             t.states -= 1
             out[i] = A_STATE
+        else:
+            out[i] = A_RIDDLE
     return OK
