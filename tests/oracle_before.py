@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import Any
 
@@ -77,30 +78,23 @@ class Told:
         return at if told else None
 
 
-def likely(snapshot: Any, device: int, *, only_python: bool) -> list[tuple[int, int, str]]:
-    """(address, size, origin) of what was there before and has no stack, in no order."""
+def likely(snapshot: Any, device: int, *, only_python: bool) -> list[tuple[Lifetime, str]]:
+    """What was there before and has no stack, in the order in which it goes, with its origin."""
     told = Told(snapshot, device, only_python=only_python)
     lives = told.replayed.lifetimes
     before = [one for one in lives if one.alloc_index < 0 and not one.frames]
+    before.sort(key=lambda one: math.inf if one.free_index is None else one.free_index)
     made = [one for one in lives if one.alloc_index >= 0]
     stay = Counter(one.size for one in before if one.free_index is None)
     replaced = Counter(one.size for one in before if late(told, one))
     renewed_sizes = Counter(one.size for one in before if in_step(told, one))
-    gradients = gradient_sizes(told, made)
-    casts = cast_sizes(told, made)
+    gradients, casts = gradient_sizes(told, made), cast_sizes(told, made)
     trained, cast = fits(gradients, stay, 1), fits(casts, stay, 1)
     renewed = trained and fits(gradients, renewed_sizes, 2)
     trained = trained and (renewed or few(gradients, replaced))
+    trained = trained and (not open_ended(told) or whole_sets(gradients, stay))
     states = states_kept(told, made, gradients, stay) if trained and not renewed else 0
-    rows: list[tuple[int, int, str]] = []
-    for one in before:
-        if one.free_index is not None:
-            name = gone(told, one)
-            if in_step(told, one) and renewed and 2 * gradients[one.size] > sum(
-                (size, told_as) == (one.size, LIKELY_STATE) for _, size, told_as in rows
-            ):
-                name = LIKELY_STATE
-            rows.append((one.addr, one.size, name))
+    names: dict[int, list[str]] = {}
     for size, count in stay.items():
         parameters = gradients[size] if trained and gradients[size] <= count else 0
         if cast and casts[size] <= count:
@@ -108,9 +102,18 @@ def likely(snapshot: Any, device: int, *, only_python: bool) -> list[tuple[int, 
         kept = states * gradients[size] if parameters + states * gradients[size] <= count else 0
         if states == 2 and size == COUNTER_BYTES:
             kept += counters(gradients, stay)
-        names = [LIKELY_PARAMETER] * parameters + [LIKELY_STATE] * kept
-        names += [BEFORE] * (count - len(names))
-        rows += [(0, size, name) for name in names[:count]]
+        names[size] = [LIKELY_PARAMETER] * parameters + [LIKELY_STATE] * kept
+    anew = {size: 2 * count if renewed else 0 for size, count in gradients.items()}
+    rows: list[tuple[Lifetime, str]] = []
+    for one in before:
+        if one.free_index is None:
+            name = names[one.size].pop(0) if names[one.size] else BEFORE
+        elif in_step(told, one) and anew.get(one.size):
+            anew[one.size] -= 1
+            name = LIKELY_STATE
+        else:
+            name = gone(told, one)
+        rows.append((one, name))
     return rows
 
 
@@ -121,8 +124,7 @@ def gradient_sizes(told: Told, made: list[Lifetime]) -> Counter[int]:
     ends = [
         i for (_, was), (i, is_now) in zip(told.shown, told.shown[1:], strict=False) if was > is_now
     ]
-    ran_out = any(event["action"] == "oom" for event in told.events)
-    if told.shown and not (ran_out and told.shown[-1][1]):
+    if told.shown and (not told.shown[-1][1] or open_ended(told)):
         ends.append(len(told.events))
     for end in ends:
         found |= Counter(
@@ -131,6 +133,23 @@ def gradient_sizes(told: Told, made: list[Lifetime]) -> Counter[int]:
             if one.alloc_index < end and (one.free_index is None or one.free_index >= end)
         )
     return found
+
+
+def open_ended(told: Told) -> bool:
+    """Whether there is one backward pass, which ends with the recording."""
+    if not told.shown or not told.shown[-1][1]:
+        return False
+    passed = [is_now for _, is_now in told.shown]
+    begun = sum(now and not was for was, now in zip([False, *passed], passed, strict=False))
+    return begun == 1 and not any(event["action"] == "oom" for event in told.events)
+
+
+def whole_sets(gradients: Counter[int], stay: Counter[int]) -> bool:
+    """Whether 19 of 20 bytes have as many sets as the size with most of them."""
+    _, sets = max((size * count, -(stay[size] // count)) for size, count in gradients.items())
+    every = sum(size * count for size, count in gradients.items())
+    fit = sum(size * n for size, n in gradients.items() if stay[size] == -sets * n)
+    return fit * 20 >= every * 19
 
 
 def cast_sizes(told: Told, made: list[Lifetime]) -> Counter[int]:

@@ -50,7 +50,8 @@ cdef struct Before:
     uint32_t seen          # marks of all stacks that were met
     bint renewed           # an optimizer's step makes its states anew
     bint frees_tell        # whether a free has a stack of its own
-    bint ran_out           # of memory, so that the last backward pass may have no end
+    bint open_ended        # the one backward pass has no end
+    bint ran_out           # of memory
 
 
 cdef bint any_stackless(const Replay* r) noexcept nogil

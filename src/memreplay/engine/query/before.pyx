@@ -232,7 +232,10 @@ cdef int walk(Before* b) noexcept nogil:
             twice += 1
         if made(b, i, size[i], backward) != OK:
             return ERR_MEMORY
-    if not (b.ran_out and backward):
+    # Where the recording ends in a backward pass, it may be halfway through.
+    if backward and passes == 1 and not b.ran_out:
+        b.open_ended = True
+    if not backward or b.open_ended:
         outlived(b)
     return OK
 
@@ -268,6 +271,29 @@ cdef bint most(const Before* b, Needed what, uint32_t sets) noexcept nogil:
         every += <u128> <uint64_t> t[i].bytes * n
         if there >= <uint64_t> n * sets:
             fit += <u128> <uint64_t> t[i].bytes * n
+    return every > 0 and fit * 20 >= every * 19
+
+
+cdef bint whole_sets(const Before* b) noexcept nogil:
+    # Whether what was there before has, of nearly all bytes of gradients, the same number of sets:
+    # that of the size that has most of them.
+    cdef const Tally* t = <const Tally*> b.tallies.data
+    cdef u128 every = 0
+    cdef u128 fit = 0
+    cdef u128 largest = 0
+    cdef uint64_t sets = 0
+    cdef uint64_t i
+    for i in range(b.tallies.len):
+        every = <u128> <uint64_t> t[i].bytes * t[i].gradients
+        if every > largest or (every == largest and every and
+                               t[i].carried // t[i].gradients < sets):
+            largest = every
+            sets = t[i].carried // t[i].gradients
+    every = 0
+    for i in range(b.tallies.len):
+        every += <u128> <uint64_t> t[i].bytes * t[i].gradients
+        if t[i].carried == t[i].gradients * sets:
+            fit += <u128> <uint64_t> t[i].bytes * t[i].gradients
     return every > 0 and fit * 20 >= every * 19
 
 
@@ -312,7 +338,8 @@ cdef void share(Before* b) noexcept nogil:
     # A step that makes two sets anew makes its states. One set may be the parameters: what stays is
     # the state, then.
     b.renewed = trained and most(b, RENEWED, 2)
-    trained = trained and (b.renewed or few_replaced(b))
+    trained = (trained and (b.renewed or few_replaced(b))
+               and (whole_sets(b) or not b.open_ended))
     if trained and not b.renewed and not began_state(b):
         if b.seen & ONE_STATE:
             states = 0 if b.seen & TWO_STATES else 1
