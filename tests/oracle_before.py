@@ -89,7 +89,8 @@ def likely(snapshot: Any, device: int, *, only_python: bool) -> list[tuple[Lifet
     replaced = Counter(one.size for one in before if late(told, one))
     renewed_sizes = Counter(one.size for one in before if in_step(told, one))
     gradients, casts = gradient_sizes(told, made), cast_sizes(told, made)
-    trained, cast = fits(gradients, stay, 1), fits(casts, stay, 1)
+    trained = fits(gradients, stay, 1)
+    cast = fits(casts, stay, 1) and by_half(casts, stay)
     renewed = trained and fits(gradients, renewed_sizes, 2)
     trained = trained and (renewed or few(gradients, replaced))
     trained = trained and (not open_ended(told) or whole_sets(gradients, stay))
@@ -126,6 +127,9 @@ def gradient_sizes(told: Told, made: list[Lifetime]) -> Counter[int]:
     ]
     if told.shown and (not told.shown[-1][1] or open_ended(told)):
         ends.append(len(told.events))
+    if told.shown and told.shown[0][1]:  # in which the recording begins: a part were made before
+        again = [i for i, is_now in told.shown if is_now and i > ends[0]] if ends else []
+        ends = [end for end in ends if again and end > again[0]]
     for end in ends:
         found |= Counter(
             one.size
@@ -141,7 +145,7 @@ def open_ended(told: Told) -> bool:
         return False
     passed = [is_now for _, is_now in told.shown]
     begun = sum(now and not was for was, now in zip([False, *passed], passed, strict=False))
-    return begun == 1 and not any(event["action"] == "oom" for event in told.events)
+    return begun == 1 and not passed[0] and not any(event["action"] == "oom" for event in told.events)
 
 
 def whole_sets(gradients: Counter[int], stay: Counter[int]) -> bool:
@@ -178,6 +182,12 @@ def few(gradients: Counter[int], replaced: Counter[int]) -> bool:
     """Whether hardly any bytes of gradients have a size of which something goes."""
     every = sum(size * count for size, count in gradients.items())
     return 20 * sum(size * n for size, n in gradients.items() if replaced[size]) <= every
+
+
+def by_half(casts: Counter[int], stay: Counter[int]) -> bool:
+    """Whether the parameters that are cast are half of what stays, or more."""
+    fit = sum(size * count for size, count in casts.items() if stay[size] >= count)
+    return 2 * fit >= sum(size * count for size, count in stay.items())
 
 
 def states_kept(

@@ -199,7 +199,8 @@ cdef int walk(Before* b) noexcept nogil:
         if b.frees_tell or action[i] == A_ALLOC:
             marks = marks_of(b, stack_at(b, i))
             if backward and not marks & IN_BACKWARD:
-                outlived(b)
+                if passes > 1 or not midway:
+                    outlived(b)
             elif marks & IN_BACKWARD and not backward:
                 passes += 1
                 midway |= not begun
@@ -232,10 +233,10 @@ cdef int walk(Before* b) noexcept nogil:
             twice += 1
         if made(b, i, size[i], backward) != OK:
             return ERR_MEMORY
-    # Where the recording ends in a backward pass, it may be halfway through.
-    if backward and passes == 1 and not b.ran_out:
-        b.open_ended = True
-    if not backward or b.open_ended:
+    # Where the recording ends in a backward pass, it may be halfway through. One in which it begins
+    # made a part of the gradients before.
+    b.open_ended = backward and passes == 1 and not midway and not b.ran_out
+    if b.open_ended or not backward and (passes > 1 or not midway):
         outlived(b)
     return OK
 
@@ -272,6 +273,20 @@ cdef bint most(const Before* b, Needed what, uint32_t sets) noexcept nogil:
         if there >= <uint64_t> n * sets:
             fit += <u128> <uint64_t> t[i].bytes * n
     return every > 0 and fit * 20 >= every * 19
+
+
+cdef bint cast_by_half(const Before* b) noexcept nogil:
+    # Whether the parameters that are cast are half of what stays, or more: of a model that computes
+    # its backward pass from the casts, the cache has few that nobody else keeps.
+    cdef const Tally* t = <const Tally*> b.tallies.data
+    cdef u128 every = 0
+    cdef u128 fit = 0
+    cdef uint64_t i
+    for i in range(b.tallies.len):
+        every += <u128> <uint64_t> t[i].bytes * t[i].carried
+        if t[i].carried >= t[i].cast:
+            fit += <u128> <uint64_t> t[i].bytes * t[i].cast
+    return fit * 2 >= every
 
 
 cdef bint whole_sets(const Before* b) noexcept nogil:
@@ -330,7 +345,7 @@ cdef uint32_t counters(const Before* b) noexcept nogil:
 cdef void share(Before* b) noexcept nogil:
     # How many blocks of each size are parameters, and how many an optimizer's.
     cdef Tally* t = <Tally*> b.tallies.data
-    cdef bint cast = most(b, CASTS, 1)
+    cdef bint cast = most(b, CASTS, 1) and cast_by_half(b)
     cdef bint trained = most(b, GRADIENTS, 1)
     cdef uint32_t counting = counters(b) if trained else 0
     cdef uint32_t states = 0
