@@ -145,7 +145,9 @@ def open_ended(told: Told) -> bool:
         return False
     passed = [is_now for _, is_now in told.shown]
     begun = sum(now and not was for was, now in zip([False, *passed], passed, strict=False))
-    return begun == 1 and not passed[0] and not any(event["action"] == "oom" for event in told.events)
+    return (
+        begun == 1 and not passed[0] and not any(event["action"] == "oom" for event in told.events)
+    )
 
 
 def whole_sets(gradients: Counter[int], stay: Counter[int]) -> bool:
@@ -159,9 +161,7 @@ def whole_sets(gradients: Counter[int], stay: Counter[int]) -> bool:
 def cast_sizes(told: Told, made: list[Lifetime]) -> Counter[int]:
     """How many parameters of each size are cast at the same time."""
     found: Counter[int] = Counter()
-    kept = [
-        one for one in made if (at := told.freed_at(one)) is not None and told.met(at, EXIT)
-    ]
+    kept = [one for one in made if (at := told.freed_at(one)) is not None and told.met(at, EXIT)]
     for new in kept:
         found |= Counter(
             2 * one.size

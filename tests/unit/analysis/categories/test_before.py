@@ -364,7 +364,8 @@ def recordings(draw: st.DrawFn) -> Any:
         if what < 2:
             live += made.pass_back(sizes)
         elif what == 2:
-            live.append(made.alloc(draw(st.sampled_from((4, 512, 1024))), draw(st.sampled_from(kinds))))
+            size = draw(st.sampled_from((4, 512, 1024)))
+            live.append(made.alloc(size, draw(st.sampled_from(kinds))))
         elif what == 3 and (old or live):
             frames = draw(st.sampled_from(kinds))
             those = old if old and draw(st.booleans()) else live or old
