@@ -18,6 +18,7 @@ from memreplay.analysis.code.plumbing import file_rank, function_rank
 from memreplay.snapshot.model import Filters
 from tests import oracle
 from tests.oracle import FrameTuple, Lifetime
+from tests.oracle_before import likely
 from tests.oracle_origins import Recorded, origins, plain_origin
 
 BEFORE = "(allocated before the recording)"
@@ -172,19 +173,30 @@ class Groups:
 
     def category(self, one: Lifetime) -> str:
         """By its stack and by where it comes from."""
-        if one.alloc_index < 0:
-            return self._category(one, plain_origin(self.recorded, one))
-        return self._category(one, self.origins[one.alloc_index])
+        return self._category(one, self.origin(one))
 
     def phase(self, one: Lifetime) -> str:
         """Guessed as categories are."""
-        if one.alloc_index < 0:
-            return self._category(one, plain_origin(self.recorded, one), PHASE_RULES)
-        return self._category(one, self.origins[one.alloc_index], PHASE_RULES)
+        return self._category(one, self.origin(one), PHASE_RULES)
 
     def category_by_stack(self, one: Lifetime) -> str:
         """Where it comes from does not count."""
         return self._category(one, None)
+
+    def origin(self, one: Lifetime) -> str | None:
+        """Where it comes from, as far as its stack does not say it."""
+        if one.alloc_index >= 0:
+            return self.origins[one.alloc_index]
+        told = self.before.get((one.addr, one.free_index))
+        return plain_origin(self.recorded, one) if told is None else told
+
+    @cached_property
+    def before(self) -> dict[tuple[int, int | None], str]:
+        """What was there before and has no stack, by address and end."""
+        if not self.recorded.any_stacks:
+            return {}
+        found = likely(self.snapshot, self.device, only_python=self.recorded.only_python)
+        return {(one.addr, one.free_index): name for one, name in found}
 
     @cached_property
     def origins(self) -> dict[int, str | None]:

@@ -31,6 +31,9 @@ class Recorded:
         self.any_events = any(
             oracle.trace_of(snapshot, device) for device in oracle.devices(snapshot)
         )
+        self.any_stacks = any(
+            event.get("frames") for trace in snapshot["device_traces"] for event in trace
+        )
         self.only_python = only_python(snapshot)
 
 

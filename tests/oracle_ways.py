@@ -22,6 +22,7 @@ from memreplay.analysis.groups.grouping import pool_label, stream_label
 from memreplay.analysis.moments.annotations import spans
 from memreplay.snapshot.replay import Usage
 from tests import oracle
+from tests.oracle_before import likely
 from tests.oracle_origins import Recorded, plain_origin
 
 MODULES = re.compile(r"/torch/nn/(?:modules|parallel|quantized|qat|quantizable)/")
@@ -36,6 +37,7 @@ class Named:
     ) -> None:
         self.snapshot = snapshot
         self.recorded = Recorded(snapshot)
+        self.before = self._before(usage)
         self.snap = snap
         self.usage = usage
         self.rules = rules
@@ -124,7 +126,16 @@ class Named:
             found = json.dumps(found)
         return None if found in ("", None) or (way, found) == ("compile_context", "N/A") else found
 
-    def _origin(self, frames: oracle.Stack, carried: bool) -> str | None:
+    def _before(self, usage: Usage) -> list[str]:
+        """The origins of the carried blocks that have no stack, in the order of their rows."""
+        if not self.recorded.any_stacks:
+            return []
+        device, only_python = usage.replay.device, self.recorded.only_python
+        return [name for _, name in likely(self.snapshot, device, only_python=only_python)]
+
+    def _origin(self, frames: oracle.Stack, row: int, carried: bool) -> str | None:
+        if carried and not frames and self.before:
+            return self.before[sum(not self._frames(i, True) for i in range(row))]
         one = oracle.Lifetime(-1 if carried else 0, None, 0, 0, frames)
         return plain_origin(self.recorded, one)
 
@@ -137,7 +148,7 @@ class Named:
             "annotation": self._annotation(row, carried),
             "compile_context": self._carried("compile_context", row, carried),
             "user_metadata": self._carried("user_metadata", row, carried),
-            "origin": self._origin(frames, carried),
+            "origin": self._origin(frames, row, carried),
         }
         for rule in rules:
             asked = own if rule.where == "own" else frames

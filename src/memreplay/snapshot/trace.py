@@ -47,6 +47,7 @@ class Trace:
         self._classes: dict[str, _measures.Classes] = {}
         self.spans: tuple[Span, ...] | None = None  # kept here by analysis.annotations
         self.origins: Keys | None = None  # kept here by analysis.groups
+        self.likely: Column | None = None  # kept here by analysis.categories.before
 
     @property
     def device(self) -> int:

@@ -65,5 +65,9 @@ NEEDLES: tuple[tuple[str, ...] | None, ...] = (
         "forward",
         "oss",
     ),  # activations
+    ("before the recording, likely a parameter",),  # parameters (likely)
+    ("before the recording, likely optimizer state",),  # optimizer state (likely)
+    ("before the recording, likely a gradient",),  # gradients (likely)
+    ("before the recording, likely an activation or input",),  # activations or inputs (likely)
     ("before the recording",),  # before the recording: parameters, optimizer state, buffers
 )

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from memreplay.engine.query._groups import Keys
+    from memreplay.engine.read.column import Column
     from memreplay.snapshot.replay import Replay
     from memreplay.snapshot.snapshot import Snapshot
 
@@ -20,7 +21,22 @@ BEFORE = "before the recording"
 NO_PYTHON = "thread without Python"
 WEIGHT_CAST = "autocast's cast of a weight"
 EITHER_CAST = "autocast's cast of a weight or an activation"
-ORIGINS: tuple[str | None, ...] = (None, BEFORE, NO_PYTHON, WEIGHT_CAST, EITHER_CAST)
+# Of what was there before, as far as `before.py` tells it apart.
+LIKELY_PARAMETER = f"{BEFORE}, likely a parameter"
+LIKELY_STATE = f"{BEFORE}, likely optimizer state"
+LIKELY_GRADIENT = f"{BEFORE}, likely a gradient"
+LIKELY_ACTIVATION = f"{BEFORE}, likely an activation or input"
+ORIGINS: tuple[str | None, ...] = (
+    None,
+    BEFORE,
+    NO_PYTHON,
+    WEIGHT_CAST,
+    EITHER_CAST,
+    LIKELY_PARAMETER,
+    LIKELY_STATE,
+    LIKELY_GRADIENT,
+    LIKELY_ACTIVATION,
+)
 
 # autocast_mode.cpp casts arguments in one function, and what it casts to a lower precision are
 # those of these operators: the others' it casts to fp32, which no weight that is cached needs.
@@ -70,13 +86,22 @@ class Origins:
         none."""
         return NO_PYTHON if self.only_python else None, BEFORE if self.snap.has_events else None
 
-    def keys(self, replay: Replay, by_stack: Keys, names: Sequence[str]) -> Keys:
+    def keys(
+        self, replay: Replay, by_stack: Keys, names: Sequence[str], of_carried: Column | None
+    ) -> Keys:
         """Groups under the numbers of ORIGINS, where there are casts. `by_stack` are groups by the
-        first rule that the stack meets, `names` what its rules are called."""
+        first rule that the stack meets, `names` what its rules are called, `of_carried` what
+        `before.py` says of carried blocks."""
         roles = bytes(ROLES.get(name, _groups.UNSURE) for name in names)
         roles = roles.ljust(_groups.NO_RULE + 1, bytes([_groups.UNSURE]))
         return _groups.origin_keys(
-            replay.native, self.snap.has_events, self.only_python, self.marks, by_stack, roles
+            replay.native,
+            self.snap.has_events,
+            self.only_python,
+            self.marks,
+            by_stack,
+            roles,
+            of_carried,
         )
 
 

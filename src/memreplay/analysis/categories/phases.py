@@ -21,6 +21,10 @@ _PHASES = {
     "data loading": "data",
     "buffers": "start",
     "parameters": "start",
+    "parameters (likely)": "before the recording",
+    "optimizer state (likely)": "before the recording",
+    "gradients (likely)": "before the recording",
+    "activations or inputs (likely)": "before the recording",
     "before the recording: parameters, optimizer state, buffers": "before the recording",
 }
 _RECOMPUTED = "recompute_fn"

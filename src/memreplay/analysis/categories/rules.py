@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from memreplay.analysis.categories.default_needles import NEEDLES
-from memreplay.analysis.categories.origins import BEFORE, EITHER_CAST, NO_PYTHON, WEIGHT_CAST
+from memreplay.analysis.categories.origins import (
+    BEFORE,
+    EITHER_CAST,
+    LIKELY_ACTIVATION,
+    LIKELY_GRADIENT,
+    LIKELY_PARAMETER,
+    LIKELY_STATE,
+    NO_PYTHON,
+    WEIGHT_CAST,
+)
 from memreplay.analysis.code.late import Late
 from memreplay.analysis.code.patterns import bits_of_frames, compiled
 from memreplay.errors import UsageError
@@ -97,6 +106,11 @@ DEFAULT_RULES = (
         r":(?:\w+\.)?forward$|/torch/nn/modules/module\.py:_(?:wrapped_)?call_impl$"
         r"|/torch/nn/functional\.py:|:(?:\w+\.)?\w{0,64}(?:[Ll]oss|cross_entropy)\w{0,16}$",
     ),
+    # What was there before, as far as the trace tells it apart.
+    Rule("parameters (likely)", origin=f"^{LIKELY_PARAMETER}$"),
+    Rule("optimizer state (likely)", origin=f"^{LIKELY_STATE}$"),
+    Rule("gradients (likely)", origin=f"^{LIKELY_GRADIENT}$"),
+    Rule("activations or inputs (likely)", origin=f"^{LIKELY_ACTIVATION}$"),
     Rule("before the recording: parameters, optimizer state, buffers", origin=f"^{BEFORE}$"),
 )
 # The default rules' expressions: those that a file gives no reason to search are not compiled.

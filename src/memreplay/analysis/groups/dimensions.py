@@ -11,7 +11,8 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 import memreplay._core as _core
-from memreplay.analysis.categories.origins import ORIGINS, Origins
+from memreplay.analysis.categories.before import likely
+from memreplay.analysis.categories.origins import BEFORE, ORIGINS, Origins
 from memreplay.analysis.categories.rules import DEFAULT_RULES, UNKNOWN, RuleSet
 from memreplay.analysis.code.late import Late
 from memreplay.analysis.code.operators import node_in, operator_in
@@ -330,6 +331,8 @@ class Dimensions:
                 names: list[str | None]
                 if key == "origin":
                     if masks is not None:
+                        if (told := self._told_apart(replay, masks)) is not None:
+                            others.append(told)
                         continue
                     rows = self._by_origin(replay)
                     names = [ORIGINS[name] for name in memoryview(rows.names()).tolist()]
@@ -367,6 +370,20 @@ class Dimensions:
         origins = (None, *self._origins.of_stackless())
         return array("Q", [self.rules.of_text("origin", origin) for origin in origins])
 
+    def _told_apart(self, replay: Replay, masks: array[int]) -> Keys | None:
+        """The rules that can hold for each carried block, where some are told apart, and all for
+        events: `masks` leave what was there before and has no stack to this, then."""
+        assert self._origins is not None
+        of_carried = likely(self.snap, replay, self._origins.only_python)
+        if of_carried is None or max(memoryview(of_carried), default=0) <= ORIGINS.index(BEFORE):
+            return None
+        rows = _groups.row_keys(replay.native, 0, of_carried)
+        rows.meet()
+        masks[2] = every = (1 << len(self.rules.rules)) - 1
+        names = [ORIGINS[name] for name in memoryview(rows.names()).tolist()]
+        sets = [every if name is None else self.rules.of_text("origin", name) for name in names]
+        return _groups.renamed(rows, array("Q", sets))
+
     def _by_origin(self, replay: Replay) -> Keys:
         """By the number of ORIGINS. The default rules say what a cast may be of: whatever rules
         there are, origins are the same."""
@@ -387,7 +404,8 @@ class Dimensions:
             self.function_rank,
         )
         names = [rule.name for rule in DEFAULT_RULES]
-        replay.origins = self._origins.keys(replay, _groups.first_rule(met), names)
+        of_carried = likely(self.snap, replay, self._origins.only_python)
+        replay.origins = self._origins.keys(replay, _groups.first_rule(met), names, of_carried)
         return replay.origins
 
     def _of_frames(self) -> tuple[list[int], list[int]]:

@@ -315,16 +315,18 @@ cdef class _Origins:
 
 def origin_keys(
     Replay replay not None, bint before, bint only_python, bytes marks, Keys categories not None,
-    bytes roles,
+    bytes roles, of_carried=None,
 ) -> Keys:
     """Groups by where allocations come from; names are the numbers of `Origin` in origins.pxd.
 
     `before`: what was there before the first event is told. `only_python`: all stacks are Python's.
     `marks` are the bits of FrameMark, a byte a frame, `categories` groups by `first_rule` under the
-    numbers of rules, `roles` a Role for each number from 0 to NO_RULE.
+    numbers of rules, `roles` a Role for each number from 0 to NO_RULE. `of_carried`, where given, are
+    the origins of carried blocks, u32 each.
     """
     cdef _Origins found = _Origins.__new__(_Origins)
     cdef Keys keys
+    cdef Owned blocks
     cdef int code = _origins.origins_init(&found.o, &replay.r, new_seed())
     if code != OK:
         raise MemoryError
@@ -344,8 +346,13 @@ def origin_keys(
     if code != OK:
         raise MemoryError
     keys = made(replay, _keying.BY_ROW)
-    code = _keying.keys_rows(&keys.k, <const uint32_t*> found.o.of_event.data, 0,
-                             <const uint32_t*> found.o.of_carried.data)
+    if of_carried is None:
+        code = _keying.keys_rows(&keys.k, <const uint32_t*> found.o.of_event.data, 0,
+                                 <const uint32_t*> found.o.of_carried.data)
+    else:
+        blocks = numbers(of_carried, replay.r.carried.len)
+        code = _keying.keys_rows(&keys.k, <const uint32_t*> found.o.of_event.data, 0,
+                                 <const uint32_t*> blocks.buf.data)
     if code != OK:
         raise MemoryError
     return keys

@@ -16,6 +16,7 @@ cdef enum Origin:
     NO_PYTHON = 2        # no stack, where all that has one has Python's
     CAST_WEIGHT = 3      # autocast's cast of a weight
     CAST_EITHER = 4      # autocast's cast of a weight or of an activation
+    # From 5 on those of before.pxd's Likely.
 
 cdef enum Role:          # what the source of a cast may be
     NO_SOURCE = 0        # neither: gradients, optimizer state

@@ -131,6 +131,10 @@ def test_names_that_the_defaults_know() -> None:
         "buffers",
         "parameters",
         "activations",
+        "parameters (likely)",
+        "optimizer state (likely)",
+        "gradients (likely)",
+        "activations or inputs (likely)",
         "before the recording: parameters, optimizer state, buffers",
     ]
     for rule in DEFAULT_RULES:

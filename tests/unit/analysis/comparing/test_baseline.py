@@ -30,6 +30,9 @@ def test_what_is_in_it() -> None:
         "optimizer state",
         "backward",
         "activations",
+        "parameters (likely)",
+        "optimizer state (likely)",
+        "gradients (likely)",
         "before the recording: parameters, optimizer state, buffers",
         "unknown",
     }

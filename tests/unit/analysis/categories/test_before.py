@@ -1,0 +1,427 @@
+"""before: what was there before the recording, by examples and against the slow oracle."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import memreplay as mr
+from memreplay.analysis.categories.before import (
+    BACKWARD,
+    ONE_STATE,
+    STEP,
+    THREAD,
+    TWO_STATES,
+    ZERO_GRAD,
+    likely,
+)
+from memreplay.analysis.categories.origins import (
+    BEFORE,
+    LIKELY_ACTIVATION,
+    LIKELY_GRADIENT,
+    LIKELY_PARAMETER,
+    LIKELY_STATE,
+    ORIGINS,
+    Origins,
+)
+from memreplay.analysis.code.late import Late
+from memreplay.analysis.groups.grouping import Grouper
+from tests import build, oracle, oracle_before
+from tests.build import FrameSpec, Snapshot, SnapshotBuilder
+
+TORCH = "/v/lib/python3.12/site-packages/torch"
+MAIN = ("main", "/home/a/train.py", 9)
+FORWARD = [("forward", f"{TORCH}/nn/modules/linear.py", 134), MAIN]
+ENGINE = [
+    (
+        "torch::autograd::Engine::evaluate_function(std::shared_ptr<GraphTask>&)",
+        f"{TORCH}/lib/libtorch_cpu.so",
+        0,
+    )
+]
+ADAM = [
+    ("_multi_tensor_adam", f"{TORCH}/optim/adam.py", 5),
+    ("step", f"{TORCH}/optim/adam.py", 1),
+    MAIN,
+]
+SGD = [("_multi_tensor_sgd", f"{TORCH}/optim/sgd.py", 5), MAIN]
+OWN_STEP = [("step", "/home/a/my_optim.py", 5), MAIN]
+ZERO = [("zero_grad", f"{TORCH}/optim/optimizer.py", 1000), MAIN]
+EXIT = [("__exit__", f"{TORCH}/amp/autocast_mode.py", 371), MAIN]
+WEIGHTS, BIAS = 65536, 512
+
+
+class Recording:
+    """Events, and what was there before them; `python`: autograd's threads have no stacks."""
+
+    def __init__(self, *, python: bool = False) -> None:
+        self.made = SnapshotBuilder()
+        self.backward: list[FrameSpec] = [] if python else ENGINE
+        self.next = 0x7000_0000_0000
+        self.stays: list[tuple[int, int]] = []
+
+    def place(self) -> int:
+        self.next += 0x10_0000
+        return self.next
+
+    def before(self, n_bytes: int, count: int = 1) -> list[tuple[int, int]]:
+        """Blocks that were there before."""
+        found = [(self.place(), n_bytes) for _ in range(count)]
+        self.stays += found
+        return found
+
+    def alloc(self, n_bytes: int, frames: list[FrameSpec]) -> tuple[int, int]:
+        block = self.place(), n_bytes
+        self.made.alloc(*block, frames=frames)
+        self.stays.append(block)
+        return block
+
+    def free(self, block: tuple[int, int], frames: list[FrameSpec]) -> None:
+        self.made.free(*block, frames=frames)
+        self.stays.remove(block)
+
+    def forward(self) -> None:
+        self.free(self.alloc(100, FORWARD), [MAIN])
+
+    def pass_back(self, sizes: list[int]) -> list[tuple[int, int]]:
+        """A backward pass that leaves gradients of these sizes."""
+        passing = self.alloc(300, self.backward)
+        found = [self.alloc(size, self.backward) for size in sizes]
+        self.free(passing, self.backward)
+        return found
+
+    def step(self, frames: list[FrameSpec]) -> None:
+        self.free(self.alloc(100, frames), frames)
+
+    def train(self, sizes: list[int], frames: list[FrameSpec] | None = None) -> None:
+        """One step of training, forward to zero_grad."""
+        self.forward()
+        gradients = self.pass_back(sizes)
+        if frames is not None:
+            self.step(frames)
+        for one in gradients:
+            self.free(one, ZERO)
+
+    def build(self) -> Snapshot:
+        self.made.segments.clear()
+        for address, size in self.stays:
+            room = (size + build.ROUND - 1) // build.ROUND * build.ROUND
+            self.made.segment(address, room, blocks=[self.made.block(address, room, size)])
+        return self.made.build()
+
+
+def told(snapshot: Any) -> Counter[tuple[int, str | None]]:
+    """(size, origin) of what was there before and has no stack."""
+    snap = mr.open(build.dump(snapshot))
+    replay = snap.replay(0)
+    found = likely(snap, replay, Origins(snap).only_python)
+    if found is None:
+        return Counter()
+    sizes = np.asarray(replay.carried("size")).tolist()
+    rows = zip(sizes, memoryview(found).tolist(), strict=True)
+    return Counter((size, ORIGINS[number]) for size, number in rows if number)
+
+
+@pytest.mark.parametrize("python", [False, True])
+@pytest.mark.parametrize("frames, states", [(ADAM, 2), (SGD, 1), (None, 0), (OWN_STEP, 0)])
+def test_an_optimizer_says_how_many_sets_it_keeps(
+    frames: list[FrameSpec] | None, states: int, python: bool
+) -> None:
+    made = Recording(python=python)
+    made.before(WEIGHTS, 9)
+    made.before(BIAS, 9)
+    made.train([WEIGHTS] * 3 + [BIAS] * 3, frames)
+    expected = Counter[tuple[int, str | None]]()
+    for size in (WEIGHTS, BIAS):
+        expected[size, LIKELY_PARAMETER] = 3
+        expected[size, LIKELY_STATE] = 3 * states
+        expected[size, BEFORE] = 6 - 3 * states
+    assert told(made.build()) == +expected
+
+
+def test_what_has_no_gradient_is_not_told() -> None:
+    made = Recording()
+    made.before(WEIGHTS, 2)
+    made.before(4 * WEIGHTS, 5)
+    made.train([WEIGHTS])
+    assert told(made.build()) == {
+        (WEIGHTS, LIKELY_PARAMETER): 1,
+        (WEIGHTS, BEFORE): 1,
+        (4 * WEIGHTS, BEFORE): 5,
+    }
+
+
+def test_gradients_without_blocks_of_their_sizes_tell_nothing() -> None:
+    made = Recording()
+    made.before(WEIGHTS, 2)
+    made.train([WEIGHTS, 2 * WEIGHTS])
+    assert told(made.build()) == {(WEIGHTS, BEFORE): 2}
+
+
+def test_states_that_begin_in_the_recording_are_not_those_from_before() -> None:
+    made = Recording()
+    made.before(WEIGHTS, 3)  # a parameter, and two copies of it
+    made.alloc(WEIGHTS, ADAM)
+    made.train([WEIGHTS], ADAM)
+    assert told(made.build()) == {(WEIGHTS, LIKELY_PARAMETER): 1, (WEIGHTS, BEFORE): 2}
+
+
+def test_counters_of_steps_are_states_too() -> None:
+    made = Recording()
+    made.before(WEIGHTS, 12)
+    made.before(4, 5)
+    made.train([WEIGHTS] * 4)
+    assert told(made.build()) == {
+        (WEIGHTS, LIKELY_PARAMETER): 4,
+        (WEIGHTS, LIKELY_STATE): 8,
+        (4, LIKELY_STATE): 4,
+        (4, BEFORE): 1,
+    }
+
+
+def test_what_goes() -> None:
+    made = Recording()
+    gradient, saved, loss = made.before(700)[0], made.before(800)[0], made.before(900)[0]
+    made.free(gradient, ZERO)
+    made.free(loss, FORWARD)
+    made.forward()
+    made.pass_back([])
+    made.free(saved, ENGINE)
+    assert told(made.build()) == {
+        (700, LIKELY_GRADIENT): 1,
+        (800, LIKELY_ACTIVATION): 1,
+        (900, BEFORE): 1,
+    }
+
+
+def test_in_a_backward_pass_in_which_the_recording_begins_anything_may_go() -> None:
+    made = Recording()
+    (block,) = made.before(800)
+    made.pass_back([])
+    made.free(block, ENGINE)
+    made.forward()
+    assert told(made.build()) == {(800, BEFORE): 1}
+
+
+def test_a_step_that_makes_two_sets_anew_makes_its_states() -> None:
+    made = Recording()
+    made.before(WEIGHTS, 2)
+    old = made.before(WEIGHTS, 5)
+    made.forward()
+    made.pass_back([WEIGHTS] * 2)
+    for one in old:
+        made.free(one, OWN_STEP)
+    assert told(made.build()) == {
+        (WEIGHTS, LIKELY_PARAMETER): 2,
+        (WEIGHTS, LIKELY_STATE): 4,
+        (WEIGHTS, BEFORE): 1,
+    }
+
+
+def test_a_step_that_makes_one_set_anew_may_make_the_parameters() -> None:
+    made = Recording()
+    made.before(WEIGHTS, 2)
+    old = made.before(WEIGHTS, 2)
+    made.forward()
+    made.pass_back([WEIGHTS] * 2)
+    for one in old:
+        made.free(one, OWN_STEP)
+    assert told(made.build()) == {(WEIGHTS, BEFORE): 4}
+
+
+def test_a_pass_without_an_end_must_fit_as_a_whole() -> None:
+    made = Recording()
+    made.before(WEIGHTS, 3)
+    made.before(2 * WEIGHTS, 2)
+    made.forward()
+    made.pass_back([WEIGHTS])
+    assert told(made.build())[WEIGHTS, LIKELY_PARAMETER] == 1
+    made.pass_back([2 * WEIGHTS])
+    assert LIKELY_PARAMETER not in {origin for _, origin in told(made.build())}
+    made.forward()
+    assert told(made.build())[2 * WEIGHTS, LIKELY_PARAMETER] == 1
+
+
+def test_the_pass_in_which_the_recording_begins_tells_no_sizes() -> None:
+    made = Recording()
+    made.before(WEIGHTS, 3)
+    made.pass_back([WEIGHTS])
+    made.forward()
+    assert told(made.build()) == {(WEIGHTS, BEFORE): 3}
+    made.pass_back([])
+    made.forward()
+    assert told(made.build()) == {(WEIGHTS, LIKELY_PARAMETER): 1, (WEIGHTS, BEFORE): 2}
+
+
+def test_a_pass_that_runs_out_of_memory_tells_nothing() -> None:
+    made = Recording()
+    made.before(WEIGHTS, 1)
+    made.forward()
+    made.pass_back([WEIGHTS])
+    assert told(made.build())[WEIGHTS, LIKELY_PARAMETER] == 1
+    made.made.oom(1 << 30)
+    assert told(made.build()) == {(WEIGHTS, BEFORE): 1}
+
+
+def test_the_casts_that_autocast_keeps_tell_parameters() -> None:
+    made = Recording()
+    made.before(WEIGHTS, 3)
+    made.before(2 * WEIGHTS, 1)
+    casts = [made.alloc(WEIGHTS // 2, FORWARD) for _ in range(3)]
+    for one in casts:
+        made.free(one, EXIT)
+    assert told(made.build()) == {(WEIGHTS, LIKELY_PARAMETER): 3, (2 * WEIGHTS, BEFORE): 1}
+    made.before(4 * WEIGHTS, 1)  # now they are less than half
+    assert LIKELY_PARAMETER not in {origin for _, origin in told(made.build())}
+
+
+def test_frees_without_stacks_tell_nothing() -> None:
+    made = Recording(python=True)
+    made.before(WEIGHTS, 1)
+    (gone,) = made.before(700)
+    made.free(gone, [])
+    made.train([WEIGHTS])
+    for event in made.made.traces[0]:
+        if event["action"] != "alloc":
+            event["frames"] = []
+    made.forward()
+    assert told(made.build()) == {
+        (WEIGHTS, BEFORE): 1,
+        (700, BEFORE): 1,
+    }
+
+
+def test_frees_with_the_stacks_of_allocs_tell_nothing() -> None:
+    made = Recording()
+    made.before(WEIGHTS, 3)
+    made.train([WEIGHTS], ADAM)
+    stacks = {}
+    for event in made.made.traces[0]:
+        if event["action"] == "alloc":
+            stacks[event["addr"]] = event["frames"]
+        event["frames"] = stacks[event["addr"]]
+    # The gradient ends where the next alloc of the forward pass would show it: there is none.
+    assert told(made.build()) == {(WEIGHTS, LIKELY_PARAMETER): 1, (WEIGHTS, LIKELY_STATE): 2}
+
+
+def test_without_stacks_nothing_is_told() -> None:
+    made = Recording()
+    made.made.stacks = False
+    made.before(WEIGHTS, 3)
+    made.train([WEIGHTS])
+    assert told(made.build()) == {}
+
+
+def test_categories_and_phases_have_them() -> None:
+    made = Recording()
+    made.before(WEIGHTS, 4)
+    made.train([WEIGHTS], ADAM)
+    snap = mr.open(build.dump(made.build()))
+    usage = snap.replay(0).measure("requested")
+    groups, _, _ = Grouper(snap, "category").groups(usage, -1, 0)
+    assert {group.label: (group.bytes, group.count) for group in groups} == {
+        "optimizer state (likely)": (2 * WEIGHTS, 2),
+        "parameters (likely)": (WEIGHTS, 1),
+        "before the recording: parameters, optimizer state, buffers": (WEIGHTS, 1),
+    }
+    phases, _, _ = Grouper(snap, "phase").groups(usage, -1, 0)
+    assert [(group.label, group.count) for group in phases] == [("before the recording", 4)]
+
+
+KINDS: tuple[list[FrameSpec], ...] = (
+    FORWARD,
+    ENGINE,
+    [],
+    ADAM,
+    SGD,
+    OWN_STEP,
+    ZERO,
+    EXIT,
+    [("apply", f"{TORCH}/autograd/function.py", 600)],
+    [("apply", f"{TORCH}/autograd/function.py", 600), MAIN],
+)
+
+
+@st.composite
+def recordings(draw: st.DrawFn) -> Any:
+    """Steps of training in a program that does anything else in between."""
+    kinds = KINDS
+    if draw(st.booleans()):
+        kinds = tuple(one for one in KINDS if one is not ENGINE)
+    made = Recording(python=kinds is not KINDS)
+    sizes = draw(st.lists(st.sampled_from((4, 512, 1024, 2048)), min_size=1, max_size=5))
+    old: list[tuple[int, int]] = []
+    for size in sizes:
+        old += made.before(size, draw(st.integers(0, 4)))
+    live: list[tuple[int, int]] = []
+    for _ in range(draw(st.integers(1, 12))):
+        what = draw(st.integers(0, 6))
+        if what < 2:
+            live += made.pass_back(sizes)
+        elif what == 2:
+            size = draw(st.sampled_from((4, 512, 1024)))
+            live.append(made.alloc(size, draw(st.sampled_from(kinds))))
+        elif what == 3 and (old or live):
+            frames = draw(st.sampled_from(kinds))
+            those = old if old and draw(st.booleans()) else live or old
+            for _ in range(draw(st.integers(1, len(those)))):
+                made.free(those.pop(), frames)
+        elif what == 4:
+            made.step(draw(st.sampled_from(kinds)))
+        elif what == 5 and live and draw(st.booleans()):
+            made.made.alloc(*live[0], frames=draw(st.sampled_from(kinds)))
+        elif what == 6 and draw(st.integers(0, 5)) == 0:
+            made.made.oom(1 << 30)
+        else:
+            made.forward()
+    return made.build()
+
+
+@given(recordings())
+def test_equals_the_oracle(snapshot: Any) -> None:
+    snap = mr.open(build.dump(snapshot))
+    found = oracle_before.likely(snapshot, 0, only_python=Origins(snap).only_python)
+    if not any(event.get("frames") for event in oracle.trace_of(snapshot, 0)):
+        found = []
+    assert told(snapshot) == Counter((one.size, origin) for one, origin in found)
+
+
+@pytest.mark.parametrize(
+    "pattern, text",
+    [
+        (BACKWARD, f"{TORCH}/lib/libtorch_cpu.so:torch::autograd::Engine::thread_main(int)"),
+        (BACKWARD, f"{TORCH}/_tensor.py:backward"),
+        (BACKWARD, f"{TORCH}/_tensor.py:Tensor.backward"),
+        (BACKWARD, f"{TORCH}/autograd/__init__.py:grad"),
+        (BACKWARD, f"{TORCH}/autograd/graph.py:_engine_run_backward"),
+        (THREAD, f"{TORCH}/autograd/function.py:apply"),
+        (THREAD, f"{TORCH}/utils/checkpoint.py:_checkpoint_hook.__init__.<locals>.unpack_hook"),
+        (ZERO_GRAD, f"{TORCH}/nn/modules/module.py:Module.zero_grad"),
+        (STEP, f"{TORCH}/optim/adamw.py:_single_tensor_adamw"),
+        (STEP, f"{TORCH}/optim/optimizer.py:Optimizer.profile_hook_step.<locals>.wrapper"),
+        (STEP, "/home/a/optimizers.py:Lion.step"),
+        (ONE_STATE, f"{TORCH}/optim/sgd.py:sgd"),
+        (TWO_STATES, f"{TORCH}/optim/radam.py:step"),
+        (TWO_STATES, "/home/a/AdamW.py:step"),
+    ],
+)
+def test_names_as_pytorch_spells_them(pattern: Late, text: str) -> None:
+    assert pattern.search(text)
+
+
+@pytest.mark.parametrize(
+    "pattern, text",
+    [
+        (BACKWARD, f"{TORCH}/autograd/grad_mode.py:__exit__"),
+        (STEP, f"{TORCH}/optim/lr_scheduler.py:step"),
+        (STEP, f"{TORCH}/optim/optimizer.py:zero_grad"),
+        (TWO_STATES, "/home/adam/train.py:step"),
+    ],
+)
+def test_names_that_are_others(pattern: Late, text: str) -> None:
+    assert not pattern.search(text)
