@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.allocator import MIB, Device, Machine
-from tests.truth.cases import CASES, PROGRAMS, WITH_OLDER, Case
+from tests.truth.cases import CASES, PROGRAMS, RECORDED, RECORDED_WITH_OLDER, WITH_OLDER, Case
 from tests.truth.compare import _size, compare
 
 
@@ -153,5 +153,8 @@ def test_sizes_as_pytorch_writes_them(n_bytes: int, text: str) -> None:
 def test_cases() -> None:
     assert len({case.program for case in CASES}) >= 25
     assert len({case.name for case in CASES}) == len(CASES) >= 60
-    assert {case.program for case in CASES} == {path.stem for path in PROGRAMS.glob("*.py")}
+    for recorded, folder in ((False, PROGRAMS), (True, RECORDED)):
+        there = {path.stem for path in folder.glob("*.py")}
+        assert {case.program for case in CASES if case.recorded is recorded} == there
     assert set(WITH_OLDER) <= {(case.program, case.settings) for case in CASES}
+    assert set(RECORDED_WITH_OLDER) <= {case.program for case in CASES if case.recorded}

@@ -89,7 +89,7 @@ def test_the_figures_of_a_snapshot() -> None:
         for event in storages.events[CARD][2:]:
             event["time_us"] += 2
         trace = storages.events[CARD]
-        own = noted([trace], _tracker.noted(), [""], [end, end + 1000], 1000)
+        own = noted([trace], _tracker.noted(), [""], [end, end + 10**9], 1000)
     finally:
         _tracker.end()
     found = estimate_of(

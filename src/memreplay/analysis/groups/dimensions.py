@@ -17,7 +17,6 @@ from memreplay.analysis.categories.rules import DEFAULT_RULES, UNKNOWN, RuleSet
 from memreplay.analysis.code.late import Late
 from memreplay.analysis.code.operators import node_in, operator_in
 from memreplay.analysis.code.plumbing import LIBRARY, code_of, ranks
-from memreplay.analysis.groups.recording import Recording
 from memreplay.analysis.moments.annotations import spans
 from memreplay.engine.query import _groups
 from memreplay.engine.replay import _measures
@@ -25,6 +24,7 @@ from memreplay.snapshot.model import By, Frame, Label, Part, Way
 
 if TYPE_CHECKING:
     from memreplay.analysis.categories.rules import Rule
+    from memreplay.analysis.groups.recording import Recording
     from memreplay.engine.query._groups import Keys
     from memreplay.snapshot.replay import Replay, Usage
     from memreplay.snapshot.snapshot import Snapshot
@@ -62,8 +62,11 @@ class Dimensions:
         self.fold = fold
         self.file_rank, self.function_rank = ranks(snap.code, snap.project)
         self.rules = RuleSet(rules)
-        noted = snap.recorded is not None and not guess
-        self._recorded = Recording(snap, self.rules) if noted else None
+        self._recorded: Recording | None = None
+        if snap.recorded is not None and not guess:
+            from memreplay.analysis.groups.recording import Recording  # late: few files have any
+
+            self._recorded = Recording(snap, self.rules)
         self._phases: Dimensions | None = None
         self._keys: dict[tuple[object, ...], Keys] = {}
         self._pairs: dict[tuple[object, ...], Keys] = {}
