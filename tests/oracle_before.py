@@ -8,7 +8,6 @@ from typing import Any
 
 from memreplay.analysis.categories.before import (
     BACKWARD,
-    EXIT,
     ONE_STATE,
     STEP,
     THREAD,
@@ -17,6 +16,7 @@ from memreplay.analysis.categories.before import (
 )
 from memreplay.analysis.categories.origins import (
     BEFORE,
+    EXIT,
     LIKELY_ACTIVATION,
     LIKELY_GRADIENT,
     LIKELY_PARAMETER,

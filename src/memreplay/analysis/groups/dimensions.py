@@ -11,7 +11,6 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 import memreplay._core as _core
-from memreplay.analysis.categories.before import likely
 from memreplay.analysis.categories.origins import BEFORE, ORIGINS, Origins
 from memreplay.analysis.categories.rules import DEFAULT_RULES, UNKNOWN, RuleSet
 from memreplay.analysis.code.late import Late
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from memreplay.analysis.categories.rules import Rule
     from memreplay.analysis.groups.recording import Recording
     from memreplay.engine.query._groups import Keys
+    from memreplay.engine.read.column import Column
     from memreplay.snapshot.replay import Replay, Usage
     from memreplay.snapshot.snapshot import Snapshot
 
@@ -373,11 +373,18 @@ class Dimensions:
         origins = (None, *self._origins.of_stackless())
         return array("Q", [self.rules.of_text("origin", origin) for origin in origins])
 
+    def _likely(self, replay: Replay) -> Column | None:
+        """What `before.py` says of carried blocks; it is loaded where there are any."""
+        if self._origins is None or not len(replay.carried("stack")):
+            return None
+        from memreplay.analysis.categories.before import likely
+
+        return likely(self.snap, replay, self._origins.only_python)
+
     def _told_apart(self, replay: Replay, masks: array[int]) -> Keys | None:
         """The rules that can hold for each carried block, where some are told apart, and all for
         events: `masks` leave what was there before and has no stack to this, then."""
-        assert self._origins is not None
-        of_carried = likely(self.snap, replay, self._origins.only_python)
+        of_carried = self._likely(replay)
         if of_carried is None or max(memoryview(of_carried), default=0) <= ORIGINS.index(BEFORE):
             return None
         rows = _groups.row_keys(replay.native, 0, of_carried)
@@ -407,7 +414,7 @@ class Dimensions:
             self.function_rank,
         )
         names = [rule.name for rule in DEFAULT_RULES]
-        of_carried = likely(self.snap, replay, self._origins.only_python)
+        of_carried = self._likely(replay)
         replay.origins = self._origins.keys(replay, _groups.first_rule(met), names, of_carried)
         return replay.origins
 

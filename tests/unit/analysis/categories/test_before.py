@@ -368,7 +368,7 @@ def recordings(draw: st.DrawFn) -> Any:
             live.append(made.alloc(size, draw(st.sampled_from(kinds))))
         elif what == 3 and (old or live):
             frames = draw(st.sampled_from(kinds))
-            those = old if old and draw(st.booleans()) else live or old
+            those = draw(st.sampled_from([one for one in (old, live) if one]))
             for _ in range(draw(st.integers(1, len(those)))):
                 made.free(those.pop(), frames)
         elif what == 4:

@@ -104,11 +104,13 @@ def test_categories_are_those_of_peak() -> None:
     """What was there before has a rule: nothing else is put to it."""
     (device,) = of("transformer_step.pkl.gz").devices
     assert [(one.category.partition(": ")[0], one.bytes) for one in device.peak.categories][1:] == [
-        ("before the recording", 1_325_053_952),
+        ("optimizer state (likely)", 883_347_456),
+        ("parameters (likely)", 441_673_728),
+        ("before the recording", 32_768),
         ("unknown", 32_768),
     ]
     page = " ".join(text(of("transformer_step.pkl.gz")).split())
-    assert "1.2 GiB before the recording (24.1%), 32.0 KiB unknown (<0.1%)" in page
+    assert "421.2 MiB parameters (likely) (8.0%), 32.0 KiB unknown (<0.1%)" in page
 
 
 def test_doubts_are_said_first() -> None:
