@@ -217,7 +217,7 @@ cdef void tracker_leave(uint32_t module) noexcept nogil:
     # It is done with it, and with all that ran inside of it and ended by an exception.
     cdef Thread* here = thread_now()
     cdef int32_t i = here.depth
-    while i > 0 and (i > DEEPEST or here.modules[i - 1] != module):
+    while i > 0 and i <= DEEPEST and here.modules[i - 1] != module:
         i -= 1
     if i == 0:
         return
