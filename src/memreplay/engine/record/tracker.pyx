@@ -416,7 +416,7 @@ cdef void tracker_free(uint64_t address) noexcept nogil:
         if slot != NULL and slot.value:
             end(&(<Entry*> one.entries.data)[slot.value - 1])
             slot.value = 0
-        if one.keep < one.count and one.entries.len > 65536 + 4 * one.keep:
+        if one.keep < one.count and one.entries.len > 65536 + 4 * one.keep and one.entries.len > one.most:
             forget()
     tracker_unlock()
 
@@ -437,6 +437,7 @@ cdef void forget() noexcept nogil:
         e[n] = e[i]
         n += 1
     one.entries.len = n
+    one.most = 2 * n  # else with many that are live it would be done again at each free
     # Addresses that are not used any more would fill the table.
     if one.live.used > 4 * n + 65536:
         renew()
