@@ -17,6 +17,8 @@ from memreplay.recording.tensors import Addresses
 WRAPPERS = ("module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
 WRAPPING = ("DistributedDataParallel", "DataParallel", "OptimizedModule")
 
+_left: list[Any] = []  # what modules were called by, before a program put its own around ours
+
 
 class Back:
     """Takes something back, as PyTorch's handles of hooks do."""
@@ -34,7 +36,8 @@ class Modules:
         self.numbers: dict[int, int] = {}  # by id: that of a module which is gone is taken away
         # Of parameters, by id: the parameter, and the number of its module.
         self.owners: dict[int, tuple[weakref.ref[Any], int]] = {}
-        self.kept: list[weakref.ref[Any]] = []
+        self.kept: dict[int, weakref.ref[Any]] = {}  # by id, while they live
+        self.made: dict[str, int] = {}  # numbers of modules that programs make anew each step
         self.roots: list[weakref.ref[Any]] = []
         self.handles: list[Any] = []
         self.hooks: dict[int, Any] = {}  # of parameters' gradients, by id
@@ -50,9 +53,20 @@ class Modules:
             mark(address, OTHER, 0)  # until somebody says what it is
         module = self.torch.nn.Module
         theirs = module.__call__
-        _calls.begin(theirs, self.numbers, self.found)
-        module.__call__ = _calls.call
-        self.handles.append(Back(lambda: setattr(module, "__call__", theirs)))
+        # What a program has put around ours in an earlier recording calls it still.
+        around = bool(_left) and theirs is not _left[0]
+        _calls.begin(None if around else theirs, self.numbers, self.found)
+        if not around:
+            module.__call__ = _calls.call
+
+        def back() -> None:
+            if module.__call__ is _calls.call:
+                module.__call__ = _left[0] if _left else theirs
+                _left.clear()
+            elif not _left:
+                _left.append(theirs)
+
+        self.handles.append(Back(back))
         checkpoint = sys.modules.get("torch.utils.checkpoint")
         recomputing = getattr(checkpoint, "_recomputation_hook", None)
         if recomputing is not None:
@@ -80,7 +94,9 @@ class Modules:
             self.mark_inputs((args, kwargs))
         if id(module) not in self.numbers:
             if _tracker.depth():
-                self.named(module, f"{self.names[_tracker.module()]}.{type(module).__name__}")
+                self.anew(module, f"{self.names[_tracker.module()]}.{type(module).__name__}")
+            elif not (module._modules or module._parameters or module._buffers):
+                self.anew(module, type(module).__name__)  # such as a loss function
             else:
                 self.root(module)
         return self.numbers[id(module)]
@@ -115,10 +131,27 @@ class Modules:
         key = id(module)
         if key in self.numbers:
             return
-        numbers = self.numbers
-        self.kept.append(weakref.ref(module, lambda _: numbers.pop(key, None)))
-        self.numbers[key] = len(self.names)
+        self.keep(module, len(self.names))
         self.names.append(name)
+
+    def anew(self, module: Any, name: str) -> None:
+        """One of perhaps thousands that are the same: all have one number."""
+        if name in self.made:
+            self.keep(module, self.made[name])
+        else:
+            self.named(module, name)
+            self.made[name] = self.numbers[id(module)]
+
+    def keep(self, module: Any, number: int) -> None:
+        """Its number, until it is gone."""
+        key, numbers, kept = id(module), self.numbers, self.kept
+
+        def gone(_: object) -> None:
+            numbers.pop(key, None)
+            kept.pop(key, None)
+
+        kept[key] = weakref.ref(module, gone)
+        numbers[key] = number
 
     # --- what is theirs ---------------------------------------------------------------------------
 
@@ -195,4 +228,4 @@ class Modules:
             handle.remove()
         self.handles.clear()
         self.hooks.clear()
-        _calls.begin(None, {}, None)
+        _calls.end()

@@ -54,6 +54,9 @@ class Noting:
         except (AttributeError, ImportError, OSError, TypeError) as error:
             self.why_not = f"this PyTorch is not as memreplay knows it ({error})"
             self.stop()
+        except BaseException:
+            self.stop()
+            raise
 
     def begin(
         self, torch: Any, kind: str, models: Iterable[Any], optimizers: Iterable[Any]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import os
 import platform
@@ -89,6 +90,8 @@ class Recorder:
         self.ooms: list[str] = []
         self.goes_on = False  # PyTorch's own recording
         self.old_handler: Any = None
+        self.dumping = False  # for a signal
+        self.of = 0  # the process that it is of
         if not overwrite and os.path.lexists(self.path):
             raise UsageError(f"{self.path} is there already; overwrite=True writes over it")
 
@@ -101,7 +104,7 @@ class Recorder:
             import torch
         except ImportError:
             raise UsageError("memreplay.record needs PyTorch, and torch is not installed") from None
-        self.torch = torch
+        self.torch, self.of = torch, os.getpid()
         self.kind, self.devices = recordable(torch)
         self.noting = Noting(
             torch,
@@ -129,7 +132,8 @@ class Recorder:
         traceback: TracebackType | None,
     ) -> None:
         try:
-            self.finish(error)
+            if self.of == os.getpid():  # and no child that was forked
+                self.finish(error)
         except MemreplayError as failed:
             if error is None:
                 raise
@@ -176,7 +180,9 @@ class Recorder:
             return
         _active.remove(self)
         if self.old_handler is not None:
-            signal.signal(signal.SIGUSR1, self.old_handler)
+            if signal.getsignal(signal.SIGUSR1) == self.signalled:  # else it is the program's now
+                with contextlib.suppress(ValueError):  # another thread than the main one may not
+                    signal.signal(signal.SIGUSR1, self.old_handler)
             self.old_handler = None
         self.noting.stop()
         if self.goes_on:
@@ -209,18 +215,29 @@ class Recorder:
     def stepped(self) -> None:
         steps = len(self.noting.steps)
         if self.every is not None and steps % self.every == 0:
-            self.dump(beside(self.path, f".step-{steps}"))
+            self.try_to_dump(beside(self.path, f".step-{steps}"))
 
     def signalled(self, _: int, __: FrameType | None) -> None:
-        self.dump(free_name(beside(self.path, ".signal")))
+        if self.dumping or self.of != os.getpid():
+            return  # the last one is not done with yet, or this is a child that was forked
+        self.dumping = True
+        try:
+            self.try_to_dump(free_name(beside(self.path, ".signal")))
+        finally:
+            self.dumping = False
 
     def ran_out(self) -> None:
         """PyTorch is about to say that it is out of memory."""
         if len(self.ooms) < MOST_OOM:
-            try:
-                self.ooms.append(self.dump(free_name(beside(self.path, ".oom"))))
-            except MemreplayError as error:
-                self.say(str(error))
+            self.ooms += self.try_to_dump(free_name(beside(self.path, ".oom")))
+
+    def try_to_dump(self, path: str) -> list[str]:
+        """Where it was written, if it was: the program, which did not ask, goes on in any case."""
+        try:
+            return [self.dump(path)]
+        except MemreplayError as error:
+            self.say(str(error))
+            return []
 
     # --- writing ----------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import bisect
+import itertools
 import os
 import pickle
 import zlib
@@ -13,6 +14,8 @@ from typing import Any
 from memreplay.engine.record import _tracker
 from memreplay.errors import MemreplayError, UsageError
 from memreplay.io.packing import by_name, packed
+
+_parts = itertools.count(1)  # threads and signals may write at the same time
 
 
 def noted(
@@ -84,12 +87,16 @@ def checked(path: str) -> str:
     folder = os.path.dirname(path)
     if folder and not os.path.isdir(folder):
         raise UsageError(f"{path}: there is no folder {folder}")
+    if not os.path.basename(path) or os.path.isdir(path):
+        raise UsageError(f"{path or repr(path)} is no name of a file")
+    if not os.access(folder or ".", os.W_OK | os.X_OK):
+        raise UsageError(f"{path}: the folder cannot be written to")
     return path
 
 
 def write(path: str, snapshot: dict[str, Any], *, overwrite: bool) -> tuple[str, int]:
     """Writes it whole or not at all; where, and how many bytes. Raises MemreplayError."""
-    part = f"{path}.{os.getpid()}.part"
+    part = f"{path}.{os.getpid()}-{next(_parts)}.part"
     try:
         with open(part, "wb") as out, packed(out, by_name(path)[1]) as to:
             pickle.dump(snapshot, to)

@@ -175,6 +175,40 @@ def test_a_signal(torch: Torch, tmp_path: Path) -> None:
         signal.signal(signal.SIGUSR1, signal.SIG_DFL)
     assert heard == [signal.SIGUSR1]
     assert not (tmp_path / "other.signal.pickle").exists()
+    with mr.record(tmp_path / "third.pickle", quiet=True):
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # set meanwhile
+    assert signal.signal(signal.SIGUSR1, signal.SIG_DFL) is signal.SIG_IGN
+
+
+def test_signals_while_one_is_written_are_left_out(
+    torch: Torch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dump = pickle.dump
+
+    def slow(*args: Any) -> None:
+        os.kill(os.getpid(), signal.SIGUSR1)
+        dump(*args)
+
+    with mr.record(tmp_path / "snap.pickle", quiet=True):
+        monkeypatch.setattr("memreplay.recording.writing.pickle.dump", slow)
+        os.kill(os.getpid(), signal.SIGUSR1)
+        monkeypatch.undo()
+        monkeypatch.setitem(sys.modules, "torch", torch)
+    assert {path.name for path in tmp_path.iterdir()} == {"snap.pickle", "snap.signal.pickle"}
+
+
+def test_a_child_that_was_forked_writes_nothing(
+    torch: Torch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with mr.record(tmp_path / "snap.pickle", quiet=True):
+        monkeypatch.setattr(module.os, "getpid", lambda: -1)
+    assert not list(tmp_path.iterdir())
+
+
+def test_names_that_no_file_can_have(tmp_path: Path) -> None:
+    for path in ("", f"{tmp_path}", f"{tmp_path}{os.sep}"):
+        with pytest.raises(UsageError, match="is no name of a file"):
+            mr.record(path, overwrite=True)
 
 
 def test_one_at_a_time(torch: Torch, tmp_path: Path) -> None:
@@ -232,6 +266,13 @@ def test_a_disk_that_is_full(
     with pytest.raises(KeyError), mr.record(path):
         raise KeyError
     assert "No space left" in capsys.readouterr().err
+    # A snapshot that the program did not ask for does not end it.
+    recorder = mr.record(path, every=1)
+    recorder.__enter__()
+    os.kill(os.getpid(), signal.SIGUSR1)
+    recorder.step()
+    recorder.__exit__(KeyError, KeyError(), None)
+    assert capsys.readouterr().err.count("No space left") == 3
     assert not list(tmp_path.iterdir())
 
 

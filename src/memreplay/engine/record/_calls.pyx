@@ -7,21 +7,25 @@ from libc.stdint cimport uint32_t, uint64_t
 from memreplay.engine.record cimport tracker as _tracker
 
 # What torch.nn.Module.__call__ is by itself; the modules' numbers by id; what is called for a module that
-# runs by itself, or has no number.
+# runs by itself, or has no number: None while nothing is recorded.
 cdef object original = None
 cdef dict numbers = {}
 cdef object found = None
 
 
 def begin(theirs, dict numbers_by_id, if_found) -> None:
-    """`theirs`: what calls a module. `numbers_by_id`: the number of each module that is known.
-    `if_found(module, args, kwargs)`: the number of one that is not, or is called by none."""
+    """`theirs`: what calls a module, None: what did so before. `numbers_by_id`: the number of each module
+    that is known. `if_found(module, args, kwargs)`: the number of one that is not, or is called by none."""
     global original, numbers, found
-    original, numbers, found = theirs, numbers_by_id, if_found
+    original = original if theirs is None else theirs
+    numbers, found = numbers_by_id, if_found
 
 
 def call(module, *args, **kwargs):
-    """Calls a module: torch.nn.Module.__call__ while a program is recorded."""
+    """Calls a module: torch.nn.Module.__call__ while a program is recorded. A program may keep it, as
+    torch.fx does when it is loaded: after `end` it calls a module as ever."""
+    if found is None:
+        return original(module, *args, **kwargs)
     number = numbers.get(<size_t> <void*> module)
     if number is None or _tracker.tracker_depth() == 0:
         number = found(module, args, kwargs)
@@ -31,6 +35,12 @@ def call(module, *args, **kwargs):
         return original(module, *args, **kwargs)
     finally:
         _tracker.tracker_leave(known)
+
+
+def end() -> None:
+    """Nothing is recorded any more."""
+    global numbers, found
+    numbers, found = {}, None
 
 
 def mark_gradients(list parameters, uint32_t category, dict owners) -> list:

@@ -324,10 +324,11 @@ def joined(traces: list, uint64_t sure) -> tuple[bytes, list[bytes], bytes, byte
         if (map64_init(&j.of, new_seed()) < 0 or map64_init(&j.last, new_seed()) < 0
                 or map64_init(&j.first, new_seed()) < 0):
             raise MemoryError
+        # Other threads wait for the lock with the GIL: it is not waited for in between.
         with nogil:
             _tracker.tracker_lock()
-        code = copied(&j.entries, &t.entries) + copied(&j.origins, &t.origins)
-        _tracker.tracker_unlock()
+            code = copied(&j.entries, &t.entries) + copied(&j.origins, &t.origins)
+            _tracker.tracker_unlock()
         if code < 0:
             raise MemoryError
         e = <const Entry*> j.entries.data
@@ -366,7 +367,7 @@ def joined(traces: list, uint64_t sure) -> tuple[bytes, list[bytes], bytes, byte
         buf_free(&j.origins)
 
 
-cdef int copied(Buf* to, const Buf* of) noexcept:
+cdef int copied(Buf* to, const Buf* of) noexcept nogil:
     if buf_reserve(to, of.len) < 0:
         return -1
     if of.len:

@@ -78,6 +78,7 @@ cdef struct Tracker:
     int last_task
     uint32_t outside         # the phase of what is in no module, backward pass or optimizer
     Buf entries              # Entry, in order
+    uint64_t most            # entries at which what has ended is not forgotten yet
     Buf origins              # Origin, in no order
     uint32_t free            # the first that is not in use, + 1
     Buf made                 # Made, in order

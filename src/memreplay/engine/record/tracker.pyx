@@ -217,7 +217,7 @@ cdef void tracker_leave(uint32_t module) noexcept nogil:
     # It is done with it, and with all that ran inside of it and ended by an exception.
     cdef Thread* here = thread_now()
     cdef int32_t i = here.depth
-    while i > 0 and (i > DEEPEST or here.modules[i - 1] != module):
+    while i > 0 and i <= DEEPEST and here.modules[i - 1] != module:
         i -= 1
     if i == 0:
         return
@@ -416,7 +416,7 @@ cdef void tracker_free(uint64_t address) noexcept nogil:
         if slot != NULL and slot.value:
             end(&(<Entry*> one.entries.data)[slot.value - 1])
             slot.value = 0
-        if one.keep < one.count and one.entries.len > 65536 + 4 * one.keep:
+        if one.keep < one.count and one.entries.len > 65536 + 4 * one.keep and one.entries.len > one.most:
             forget()
     tracker_unlock()
 
@@ -437,6 +437,7 @@ cdef void forget() noexcept nogil:
         e[n] = e[i]
         n += 1
     one.entries.len = n
+    one.most = 2 * n  # else with many that are live it would be done again at each free
     # Addresses that are not used any more would fill the table.
     if one.live.used > 4 * n + 65536:
         renew()

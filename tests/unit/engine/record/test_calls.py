@@ -53,20 +53,31 @@ def test_a_module_is_called_as_it_is_inside_of_its_number() -> None:
         return numbers.setdefault(id(module), 7 + len(numbers))
 
     _calls.begin(Module.plainly, numbers, found)
+    call = _calls.call
     try:
-        assert _calls.call(model, 1, a=2) == ((1,), {"a": 2}, 7, 1)
+        assert call(model, 1, a=2) == ((1,), {"a": 2}, 7, 1)
         # One that runs by itself is always asked about; inside of others only when it is new.
-        assert _calls.call(model) == ((), {}, 7, 1)
+        assert call(model) == ((), {}, 7, 1)
         model.inner = inner
-        assert _calls.call(model) == ((), {}, 7, 1)
-        assert _calls.call(model) == ((), {}, 7, 1)
+        assert call(model) == ((), {}, 7, 1)
+        assert call(model) == ((), {}, 7, 1)
         assert [module for module, _, _ in asked] == [model, model, model, inner, model]
         assert asked[0] == (model, (1,), {"a": 2})
         with pytest.raises(AssertionError, match="it fails"):
-            _calls.call(model, "fails")
+            call(model, "fails")
         assert _tracker.depth() == 0
     finally:
-        _calls.begin(None, {}, None)
+        _calls.end()
+        world.close()
+    # A program that has kept it calls its modules as ever, in a later recording, too.
+    model.inner = None
+    assert call(model, 3) == ((3,), {}, 0, 0)
+    world = World()
+    _calls.begin(None, numbers, found)  # around it is what the program has put there
+    try:
+        assert call(model, 4) == ((4,), {}, 7, 1)
+    finally:
+        _calls.end()
         world.close()
 
 
