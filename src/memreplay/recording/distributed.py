@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -27,6 +28,8 @@ class Distributed:
 
     def __init__(self, addresses: Addresses) -> None:
         self.addresses = addresses
+        # Of parameters by their ids: the parameter, and its hook.
+        self.followed: dict[int, tuple[weakref.ref[Any], Any]] = {}
         self.wrapped: dict[tuple[str, str], tuple[Any, Any]] = {}
         self.loaded = 0  # modules of Python, when they were looked at last
 
@@ -63,9 +66,10 @@ class Distributed:
             result = theirs(one, *args, **kwargs)
             parameter = getattr(one, "_unsharded_param", None)
             if parameter is not None and parameter.requires_grad and parameter.is_leaf:
-                followed = parameter.__dict__.setdefault("_memreplay", [])
-                if not followed:
-                    followed.append(parameter.register_post_accumulate_grad_hook(self.accumulated))
+                followed = self.followed.get(id(parameter))
+                if followed is None or followed[0]() is not parameter:
+                    hook = parameter.register_post_accumulate_grad_hook(self.accumulated)
+                    self.followed[id(parameter)] = weakref.ref(parameter), hook
             return result
 
         return made
@@ -80,6 +84,9 @@ class Distributed:
         for (_, name), (of, theirs) in reversed(self.wrapped.items()):
             setattr(of, name.partition(" ")[0], theirs)
         self.wrapped.clear()
+        for _, hook in self.followed.values():
+            hook.remove()
+        self.followed.clear()
 
 
 def giving(category: int) -> Callable[[Any], Any]:

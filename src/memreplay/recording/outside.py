@@ -58,7 +58,12 @@ class Outside:
             return  # a child that was forked later, or it is done
         self.of = 0
         raised = getattr(sys, "last_value", None)
-        self.recorder.__exit__(type(raised) if raised else None, raised, None)
+        from memreplay.errors import MemreplayError
+
+        try:
+            self.recorder.__exit__(type(raised) if raised else None, raised, None)
+        except (MemreplayError, OSError, RuntimeError) as error:
+            sys.stderr.write(f"memreplay: {error}\n")
         with open(os.path.join(self.folder, str(os.getpid())), "w", encoding="utf-8") as file:
             file.write(self.recorder.path)
 

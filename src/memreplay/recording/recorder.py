@@ -81,8 +81,11 @@ class Recorder:
         quiet: bool = False,
         **history: Any,
     ) -> None:
-        if every is not None and every < 1:
-            raise UsageError("every: a number of steps, 1 or more")
+        for name, number in (("every", every), ("max_entries", max_entries)):
+            if number is not None and (type(number) is not int or number < 1):
+                raise UsageError(f"{name}: a number, 1 or more")
+        if stacks not in ("python", "all"):
+            raise UsageError('stacks: "python" or "all"')
         self.path = checked(own_path(os.fspath(path)))
         self.models, self.given_optimizers = as_list(model), as_list(optimizer)
         self.stacks, self.max_entries, self.history = stacks, max_entries, history
@@ -106,6 +109,7 @@ class Recorder:
             raise UsageError("memreplay.record needs PyTorch, and torch is not installed") from None
         self.torch, self.of = torch, os.getpid()
         self.kind, self.devices = recordable(torch)
+        check_given(self.models, self.given_optimizers)
         self.noting = Noting(
             torch,
             self.kind,
@@ -134,10 +138,10 @@ class Recorder:
         try:
             if self.of == os.getpid():  # and no child that was forked
                 self.finish(error)
-        except MemreplayError as failed:
+        except (MemreplayError, OSError, RuntimeError) as failed:
             if error is None:
                 raise
-            self.say(str(failed))
+            self.say(f"the snapshot is lost: {failed}")  # what ended the program counts more
         finally:
             self.stop()
 
@@ -300,6 +304,17 @@ def recordable(torch: Any) -> tuple[str, Any]:
                 raise UsageError(f"PyTorch {torch.__version__} cannot record the memory of {kind}")
             return kind, module
     raise UsageError("there is no CUDA or XPU device here; memreplay dryrun records without one")
+
+
+def check_given(models: list[Any], optimizers: list[Any]) -> None:
+    """Raises UsageError for what is no model and no optimizer: nothing could be noted of it."""
+    for name, given, words in (
+        ("model", models, ("named_modules", "a torch.nn.Module, or a list of them")),
+        ("optimizer", optimizers, ("param_groups", "a torch.optim.Optimizer, or a list of them")),
+    ):
+        for one in given:
+            if not hasattr(one, words[0]):
+                raise UsageError(f"{name}: {words[1]}; this is of type {type(one).__name__}")
 
 
 def arguments(record: Callable[..., Any], memory: Any) -> set[str]:

@@ -155,8 +155,9 @@ def test_steps_and_moments(torch: Torch, tmp_path: Path) -> None:
         "snap.step-2.pickle": 2,
         "snap.step-4.pickle": 4,
     }
-    with pytest.raises(UsageError, match="every"):
-        mr.record(tmp_path / "x.pickle", every=0)
+    for wrong in ({"every": 0}, {"every": "a"}, {"max_entries": -1}, {"stacks": "none"}):
+        with pytest.raises(UsageError, match=next(iter(wrong))):
+            mr.record(tmp_path / "x.pickle", **wrong)
 
 
 def test_a_signal(torch: Torch, tmp_path: Path) -> None:
@@ -201,7 +202,7 @@ def test_a_child_that_was_forked_writes_nothing(
     torch: Torch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with mr.record(tmp_path / "snap.pickle", quiet=True):
-        monkeypatch.setattr(module.os, "getpid", lambda: -1)
+        monkeypatch.setattr(os, "getpid", lambda: -1)
     assert not list(tmp_path.iterdir())
 
 
@@ -240,6 +241,8 @@ def test_what_cannot_be_recorded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
     refused(None, "torch is not installed")
     refused(Torch(()), "there is no CUDA or XPU device here")
+    refused(Torch(), "model: a torch.nn.Module, or a list of them; this is of type str", model="g")
+    refused(Torch(), "optimizer: .*; this is of type int", optimizer=[3])
     refused(Torch(), "does not record with depth; it has: clear_history, context", depth=3)
     old = Torch()
     old.memory._record_memory_history = lambda enabled=True, record_context=True: None  # type: ignore[method-assign, assignment, misc]
