@@ -184,6 +184,30 @@ def test_counters_of_steps_are_states_too() -> None:
     }
 
 
+def test_the_pass_that_leaves_most_counts() -> None:
+    made = Recording()
+    made.before(WEIGHTS, 4)
+    made.train([WEIGHTS] * 3)
+    made.train([WEIGHTS])
+    made.forward()
+    assert told(made.build()) == {(WEIGHTS, LIKELY_PARAMETER): 3, (WEIGHTS, BEFORE): 1}
+
+
+def test_parameters_of_the_size_of_counters_are_none() -> None:
+    made = Recording()
+    made.before(WEIGHTS, 9)
+    made.before(4, 3 * 3 + 6)  # three sets of three, and a counter of each parameter
+    made.train([WEIGHTS] * 3 + [4] * 3)
+    assert told(made.build()) == {
+        (WEIGHTS, LIKELY_PARAMETER): 3,
+        (WEIGHTS, LIKELY_STATE): 6,
+        (4, LIKELY_PARAMETER): 3,
+        (4, LIKELY_STATE): 6 + 6,
+    }
+    made.before(4, 9)
+    assert told(made.build())[WEIGHTS, BEFORE] == 6
+
+
 def test_what_goes() -> None:
     made = Recording()
     gradient, saved, loss = made.before(700)[0], made.before(800)[0], made.before(900)[0]
