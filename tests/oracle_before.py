@@ -6,23 +6,23 @@ import math
 from collections import Counter
 from typing import Any
 
-from memreplay.analysis.categories.before import (
-    BACKWARD,
-    ONE_STATE,
-    STEP,
-    THREAD,
-    TWO_STATES,
-    ZERO_GRAD,
-)
+from memreplay.analysis.categories.before import marks_of
 from memreplay.analysis.categories.origins import (
     BEFORE,
-    EXIT,
     LIKELY_ACTIVATION,
     LIKELY_GRADIENT,
     LIKELY_PARAMETER,
     LIKELY_STATE,
 )
-from memreplay.analysis.code.late import Late
+from memreplay.engine.query._before import (
+    AT_EXIT,
+    AT_ZERO_GRAD,
+    IN_BACKWARD,
+    IN_OPTIMIZER,
+    OF_BACKWARD,
+    ONE_STATE,
+    TWO_STATES,
+)
 from tests import oracle
 from tests.oracle import Lifetime
 
@@ -61,15 +61,15 @@ class Told:
         found = self.events[event].get("frames", ())
         return [(frame["name"], frame["filename"], frame.get("line", 0)) for frame in found]
 
-    def met(self, event: int, pattern: Late) -> bool:
-        return any(pattern.search(f"{file}:{name}") for name, file, _ in self.frames(event))
+    def met(self, event: int, mark: int) -> bool:
+        return any(marks_of(file, name) & mark for name, file, _ in self.frames(event))
 
     def in_backward(self, event: int) -> bool:
         frames = self.frames(event)
         if not frames:
             return self.only_python
         name, file, _ = frames[-1]
-        return self.met(event, BACKWARD) or THREAD.search(f"{file}:{name}") is not None
+        return self.met(event, IN_BACKWARD) or marks_of(file, name) & OF_BACKWARD != 0
 
     def freed_at(self, one: Lifetime) -> int | None:
         """Where a free says that it is."""
@@ -161,7 +161,7 @@ def whole_sets(gradients: Counter[int], stay: Counter[int]) -> bool:
 def cast_sizes(told: Told, made: list[Lifetime]) -> Counter[int]:
     """How many parameters of each size are cast at the same time."""
     found: Counter[int] = Counter()
-    kept = [one for one in made if (at := told.freed_at(one)) is not None and told.met(at, EXIT)]
+    kept = [one for one in made if (at := told.freed_at(one)) is not None and told.met(at, AT_EXIT)]
     for new in kept:
         found |= Counter(
             2 * one.size
@@ -195,7 +195,7 @@ def states_kept(
 ) -> int:
     """How many blocks beside each parameter are the optimizer's."""
     if any(
-        one.free_index is None and gradients[one.size] and told.met(one.alloc_index, STEP)
+        one.free_index is None and gradients[one.size] and told.met(one.alloc_index, IN_OPTIMIZER)
         for one in made
     ):
         return 0
@@ -219,7 +219,7 @@ def counters(gradients: Counter[int], stay: Counter[int]) -> int:
 def late(told: Told, one: Lifetime) -> bool:
     """Whether a block goes after a backward pass, and is no gradient."""
     at = told.freed_at(one)
-    if at is None or told.met(at, ZERO_GRAD) or told.in_backward(at):
+    if at is None or told.met(at, AT_ZERO_GRAD) or told.in_backward(at):
         return False
     return any(is_now for i, is_now in told.shown if i < at)
 
@@ -227,7 +227,7 @@ def late(told: Told, one: Lifetime) -> bool:
 def in_step(told: Told, one: Lifetime) -> bool:
     """Whether it does in an optimizer's step."""
     at = told.freed_at(one)
-    return at is not None and late(told, one) and told.met(at, STEP)
+    return at is not None and late(told, one) and told.met(at, IN_OPTIMIZER)
 
 
 def gone(told: Told, one: Lifetime) -> str:
@@ -235,7 +235,7 @@ def gone(told: Told, one: Lifetime) -> str:
     at = told.freed_at(one)
     if at is None:
         return BEFORE
-    if told.met(at, ZERO_GRAD):
+    if told.met(at, AT_ZERO_GRAD):
         return LIKELY_GRADIENT
     (_, begins_midway), *_ = told.shown
     passed = [is_now for i, is_now in told.shown if i <= at]

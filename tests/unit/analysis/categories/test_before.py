@@ -11,15 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import memreplay as mr
-from memreplay.analysis.categories.before import (
-    BACKWARD,
-    ONE_STATE,
-    STEP,
-    THREAD,
-    TWO_STATES,
-    ZERO_GRAD,
-    likely,
-)
+from memreplay.analysis.categories.before import likely, marks_of
 from memreplay.analysis.categories.origins import (
     BEFORE,
     LIKELY_ACTIVATION,
@@ -29,8 +21,16 @@ from memreplay.analysis.categories.origins import (
     ORIGINS,
     Origins,
 )
-from memreplay.analysis.code.late import Late
 from memreplay.analysis.groups.grouping import Grouper
+from memreplay.engine.query._before import (
+    AT_EXIT,
+    AT_ZERO_GRAD,
+    IN_BACKWARD,
+    IN_OPTIMIZER,
+    OF_BACKWARD,
+    ONE_STATE,
+    TWO_STATES,
+)
 from tests import build, oracle, oracle_before
 from tests.build import FrameSpec, Snapshot, SnapshotBuilder
 
@@ -416,36 +416,43 @@ def test_equals_the_oracle(snapshot: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "pattern, text",
+    "file, function, marks",
     [
-        (BACKWARD, f"{TORCH}/lib/libtorch_cpu.so:torch::autograd::Engine::thread_main(int)"),
-        (BACKWARD, f"{TORCH}/_tensor.py:backward"),
-        (BACKWARD, f"{TORCH}/_tensor.py:Tensor.backward"),
-        (BACKWARD, f"{TORCH}/autograd/__init__.py:grad"),
-        (BACKWARD, f"{TORCH}/autograd/graph.py:_engine_run_backward"),
-        (THREAD, f"{TORCH}/autograd/function.py:apply"),
-        (THREAD, f"{TORCH}/utils/checkpoint.py:_checkpoint_hook.__init__.<locals>.unpack_hook"),
-        (ZERO_GRAD, f"{TORCH}/nn/modules/module.py:Module.zero_grad"),
-        (STEP, f"{TORCH}/optim/adamw.py:_single_tensor_adamw"),
-        (STEP, f"{TORCH}/optim/optimizer.py:Optimizer.profile_hook_step.<locals>.wrapper"),
-        (STEP, "/home/a/optimizers.py:Lion.step"),
-        (ONE_STATE, f"{TORCH}/optim/sgd.py:sgd"),
-        (TWO_STATES, f"{TORCH}/optim/radam.py:step"),
-        (TWO_STATES, "/home/a/AdamW.py:step"),
+        (f"{TORCH}/lib/libtorch_cpu.so", ENGINE[0][0], IN_BACKWARD),
+        (f"{TORCH}/_tensor.py", "backward", IN_BACKWARD),
+        (f"{TORCH}/_tensor.py", "Tensor.backward", IN_BACKWARD),
+        (f"{TORCH}/autograd/__init__.py", "backward", IN_BACKWARD),
+        (f"{TORCH}/autograd/__init__.py", "grad", IN_BACKWARD),
+        (f"{TORCH}/autograd/graph.py", "_engine_run_backward", IN_BACKWARD),
+        (f"{TORCH}/autograd/function.py", "apply", OF_BACKWARD),
+        (f"{TORCH}/autograd/function.py", "BackwardCFunction.apply", OF_BACKWARD),
+        (
+            f"{TORCH}/utils/checkpoint.py",
+            "_checkpoint_hook.__init__.<locals>.unpack_hook",
+            OF_BACKWARD,
+        ),
+        (f"{TORCH}/nn/modules/module.py", "Module.zero_grad", AT_ZERO_GRAD),
+        (f"{TORCH}/optim/optimizer.py", "zero_grad", AT_ZERO_GRAD),
+        (f"{TORCH}/optim/adamw.py", "_single_tensor_adamw", IN_OPTIMIZER | TWO_STATES),
+        (f"{TORCH}/optim/radam.py", "step", IN_OPTIMIZER | TWO_STATES),
+        (f"{TORCH}/optim/rprop.py", "step", IN_OPTIMIZER | TWO_STATES),
+        (f"{TORCH}/optim/sgd.py", "sgd", IN_OPTIMIZER | ONE_STATE),
+        (f"{TORCH}/optim/_adafactor.py", "step", IN_OPTIMIZER),
+        (
+            f"{TORCH}/optim/optimizer.py",
+            "Optimizer.profile_hook_step.<locals>.wrapper",
+            IN_OPTIMIZER,
+        ),
+        ("/home/a/optimizers.py", "Lion.step", IN_OPTIMIZER),
+        ("/home/a/AdamW.py", "step", TWO_STATES),
+        (f"{TORCH}/amp/autocast_mode.py", "__exit__", AT_EXIT),
+        (f"{TORCH}/autograd/grad_mode.py", "__exit__", 0),
+        (f"{TORCH}/optim/lr_scheduler.py", "step", 0),
+        (f"{TORCH}/optim/optimizer.py", "profile_hook_step", 0),
+        ("/home/adam/train.py", "step", 0),
+        ("/home/a/sgd.py", "step", 0),
+        ("", "", 0),
     ],
 )
-def test_names_as_pytorch_spells_them(pattern: Late, text: str) -> None:
-    assert pattern.search(text)
-
-
-@pytest.mark.parametrize(
-    "pattern, text",
-    [
-        (BACKWARD, f"{TORCH}/autograd/grad_mode.py:__exit__"),
-        (STEP, f"{TORCH}/optim/lr_scheduler.py:step"),
-        (STEP, f"{TORCH}/optim/optimizer.py:zero_grad"),
-        (TWO_STATES, "/home/adam/train.py:step"),
-    ],
-)
-def test_names_that_are_others(pattern: Late, text: str) -> None:
-    assert not pattern.search(text)
+def test_names_as_pytorch_spells_them(file: str, function: str, marks: int) -> None:
+    assert marks_of(file, function) == marks
