@@ -321,8 +321,8 @@ def origin_keys(
 
     `before`: what was there before the first event is told. `only_python`: all stacks are Python's.
     `marks` are the bits of FrameMark, a byte a frame, `categories` groups by `first_rule` under the
-    numbers of rules, `roles` a Role for each number from 0 to NO_RULE. `of_carried`, where given, are
-    the origins of carried blocks, u32 each.
+    numbers of rules, `roles` a Role for each number from 0 to NO_RULE. `of_carried`, where given,
+    are the origins of carried blocks, u32 each.
     """
     cdef _Origins found = _Origins.__new__(_Origins)
     cdef Keys keys

@@ -1,29 +1,31 @@
 """What is done most often while a program is recorded: a module is called, a gradient is there.
 
-In C, for its speed, and so that stacks look as they do without a recording: Python shows no frame of it.
+In C, for its speed, and so that stacks look as they do without a recording: Python shows no frame
+of it.
 """
 
 from libc.stdint cimport uint32_t, uint64_t
 from memreplay.engine.record cimport tracker as _tracker
 
-# What torch.nn.Module.__call__ is by itself; the modules' numbers by id; what is called for a module that
-# runs by itself, or has no number: None while nothing is recorded.
+# What torch.nn.Module.__call__ is by itself; the modules' numbers by id; what is called for a
+# module that runs by itself, or has no number: None while nothing is recorded.
 cdef object original = None
 cdef dict numbers = {}
 cdef object found = None
 
 
 def begin(theirs, dict numbers_by_id, if_found) -> None:
-    """`theirs`: what calls a module, None: what did so before. `numbers_by_id`: the number of each module
-    that is known. `if_found(module, args, kwargs)`: the number of one that is not, or is called by none."""
+    """`theirs`: what calls a module, None: what did so before. `numbers_by_id`: the number of each
+    module that is known. `if_found(module, args, kwargs)`: the number of one that is not, or is
+    called by none."""
     global original, numbers, found
     original = original if theirs is None else theirs
     numbers, found = numbers_by_id, if_found
 
 
 def call(module, *args, **kwargs):
-    """Calls a module: torch.nn.Module.__call__ while a program is recorded. A program may keep it, as
-    torch.fx does when it is loaded: after `end` it calls a module as ever."""
+    """Calls a module: torch.nn.Module.__call__ while a program is recorded. A program may keep it,
+    as torch.fx does when it is loaded: after `end` it calls a module as ever."""
     if found is None:
         return original(module, *args, **kwargs)
     number = numbers.get(<size_t> <void*> module)
@@ -44,9 +46,9 @@ def end() -> None:
 
 
 def mark_gradients(list parameters, uint32_t category, dict owners) -> list:
-    """Marks the gradients of parameters. `owners`: of parameters by their ids a weak reference to each,
-    and the number of its module. Those whose gradients are not plain tensors at the beginning of a known
-    block are returned."""
+    """Marks the gradients of parameters. `owners`: of parameters by their ids a weak reference to
+    each, and the number of its module. Those whose gradients are not plain tensors at the beginning
+    of a known block are returned."""
     cdef list others = []
     cdef uint64_t address
     cdef uint32_t owner

@@ -7,12 +7,12 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.dict cimport PyDict_GetItem
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from cpython.object cimport PyObject
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 from memreplay._core cimport new_seed
 from memreplay.engine.base.growbuf cimport Buf, buf_free, buf_init, buf_reserve, push_u32, push_u64
 from memreplay.engine.base.hashmap cimport (
-    Map64, NONE32, Slot64, map64_at, map64_free, map64_get, map64_init,
+    Map64, Slot64, map64_at, map64_free, map64_get, map64_init,
 )
 from memreplay.engine.record cimport tracker as _tracker
 from memreplay.engine.record.tracker cimport Entry, Origin, Torch, Tracker
@@ -54,8 +54,8 @@ OTHER = _tracker.CATEGORY_OTHER
 
 cdef extern from *:
     """
-    /* PyTorch tells of blocks by a table of virtual functions, PyInterpreterVTable. Python's own, behind
-     * torch.cuda._gpu_trace, loses an exception that is on its way while a block is freed. */
+    /* PyTorch tells of blocks by a table of virtual functions, PyInterpreterVTable. Python's,
+     * behind torch.cuda._gpu_trace, loses an exception that is on its way while a block is freed. */
     enum { MEMREPLAY_SLOTS = 256 };
     static void (*memreplay_table[MEMREPLAY_SLOTS])(void);
     static const void *memreplay_object = memreplay_table;
@@ -115,8 +115,8 @@ def use_torch(size_t task, size_t sequence, size_t node, bint shared, size_t seq
 
 
 def begin(keep: int) -> None:
-    """Begins to note; what was noted before is forgotten. What ended more than `keep` allocations and
-    frees ago is."""
+    """Begins to note; what was noted before is forgotten. What ended more than `keep` allocations
+    and frees ago is."""
     _tracker.tracker_begin(new_seed(), min(keep, 1 << 62))
 
 
@@ -158,8 +158,8 @@ def optimize(bint begins) -> None:
 
 
 def give(uint32_t category) -> int:
-    """Whatever this thread allocates is of this category from now on; 0: what it is. What was before
-    is returned."""
+    """Whatever this thread allocates is of this category from now on; 0: what it is. What was
+    before is returned."""
     return _tracker.tracker_give(category if category < _tracker.CATEGORIES else 0)
 
 
@@ -295,13 +295,13 @@ cdef object column_of(Joined* j, list trace, const Entry* e, uint64_t sure):
 
 
 def joined(traces: list, uint64_t sure) -> tuple[bytes, list[bytes], bytes, bytes]:
-    """(kinds, columns, addresses, their kinds): what was noted of the allocations of these traces, the
-    lists of dicts that PyTorch's _snapshot() has. The first `sure` allocations that were noted are in
-    them or older.
+    """(kinds, columns, addresses, their kinds): what was noted of the allocations of these traces,
+    the lists of dicts that PyTorch's _snapshot() has. The first `sure` allocations that were noted
+    are in them or older.
 
     kinds: three u32 each: category, phase, module. columns: of each trace a u32 for each event, the
-    kind of what it allocates + 1, 0 for no allocation and what nothing is known of. addresses (u64):
-    of blocks that were there before the traces, with the kinds (u32, + 1) of them.
+    kind of what it allocates + 1, 0 for no allocation and what nothing is known of. addresses
+    (u64): of blocks that were there before the traces, with the kinds (u32, + 1) of them.
 
     Raises MemoryError, KeyError and TypeError for events that are not PyTorch's.
     """
@@ -342,8 +342,8 @@ def joined(traces: list, uint64_t sure) -> tuple[bytes, list[bytes], bytes, byte
             slot.value = <uint32_t> (i + 1)
         columns = [column_of(&j, trace, e, sure) for trace in traces]
         for i in range(j.entries.len):
-            # What is left of an address was there before, if the first that is heard of it is that it
-            # is let go, or nothing is.
+            # What is left of an address was there before, if the first that is heard of it is that
+            # it is let go, or nothing is.
             at = map64_get(&j.last, e[i].address, 0)
             if at != i + 1 or at > sure:
                 continue

@@ -1,4 +1,5 @@
-# What each thread of the program is at: modules that are running, and whether it is in an optimizer.
+# What each thread of the program is at: modules that are running, and whether it is in an
+# optimizer.
 #
 # Allocations come in any thread and at any time; what a thread notes of itself needs no lock.
 from libc.stdint cimport int32_t, uint32_t, uint64_t
@@ -12,11 +13,11 @@ cdef extern from *:
     #endif
     enum { MEMREPLAY_DEEPEST = 256 };
     struct memreplay_thread {
-        uint32_t modules[MEMREPLAY_DEEPEST]; /* the innermost that run last; deeper ones count alone */
+        uint32_t modules[MEMREPLAY_DEEPEST]; /* the innermost last; deeper ones count alone */
         int32_t depth;
-        int32_t recomputing;                 /* modules and checkpoints that run inside a backward pass */
+        int32_t recomputing;                 /* modules and checkpoints in a backward pass */
         int32_t optimizing;                  /* optimizer steps that run */
-        uint32_t given;                      /* the category of all that is allocated; 0: what it is */
+        uint32_t given;                      /* the category of all it allocates; 0: none */
         uint64_t region;                     /* which recomputation this is, among all */
         uint64_t step;                       /* which optimizer step, likewise */
         uint64_t node, number;               /* the autograd node that was asked about last … */

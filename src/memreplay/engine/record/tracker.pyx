@@ -1,6 +1,7 @@
 # What each allocation of a running program is.
 #
-# PyTorch tells of each block that its allocator hands out or takes back, in the thread that asked. What
+# PyTorch tells of each block that its allocator hands out or takes back, in the thread that asked.
+# What
 # that thread is at by then (a module, an optimizer, a node of autograd) is noted with the block;
 # what the block was for follows when it ends, or when somebody names it meanwhile.
 from cpython.pythread cimport (
@@ -10,7 +11,9 @@ from cpython.pythread cimport (
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memset
 from memreplay.engine.base.growbuf cimport buf_free, buf_init, push_item
-from memreplay.engine.base.hashmap cimport Map64, Slot64, map64_at, map64_free, map64_get, map64_init
+from memreplay.engine.base.hashmap cimport (
+    Map64, Slot64, map64_at, map64_free, map64_get, map64_init,
+)
 from memreplay.engine.record.thread cimport DEEPEST, Thread, this_thread
 
 cdef extern from *:
@@ -21,7 +24,7 @@ cdef extern from *:
         timespec_get(&now, TIME_UTC);
         return (int64_t) now.tv_sec * 1000000 + now.tv_nsec / 1000;
     }
-    /* An object is returned by a place in memory that the caller gives, as a struct of this size is. */
+    /* An object is returned in memory that the caller gives, as a struct of this size is. */
     struct memreplay_node { void *node, *shares, *not_used; };
     static void *memreplay_ask_node(void *ask, int shared) {
         struct memreplay_node got = ((struct memreplay_node (*)(void)) ask)();
@@ -263,7 +266,8 @@ cdef void tracker_optimize(bint begins) noexcept nogil:
 
 
 cdef uint32_t tracker_give(uint32_t category) noexcept nogil:
-    # All that this thread allocates from now on is this; CATEGORY_NONE: what it is. What was before.
+    # All that this thread allocates from now on is this; CATEGORY_NONE: what it is. What was
+    # before.
     cdef Thread* here = thread_now()
     cdef uint32_t before = here.given
     here.given = category
@@ -275,8 +279,8 @@ cdef int tracker_optimizing() noexcept nogil:
 
 
 cdef int tracker_evaluate(int steps) noexcept nogil:
-    # A step has the model evaluated, in this thread: it is in no step (0), or in all of them again. How
-    # many it was in.
+    # A step has the model evaluated, in this thread: it is in no step (0), or in all of them again.
+    # How many it was in.
     cdef Thread* here = thread_now()
     cdef int before = here.optimizing
     here.optimizing = steps
@@ -359,7 +363,8 @@ cdef void tracker_alloc(uint64_t address) noexcept nogil:
     tracker_unlock()
 
 
-cdef uint32_t note(uint64_t address, int64_t born_us, uint32_t module, const Origin* o) noexcept nogil:
+cdef uint32_t note(uint64_t address, int64_t born_us, uint32_t module,
+                   const Origin* o) noexcept nogil:
     # The number of the new entry, + 1; 0 when memory is out.
     cdef Slot64* slot = map64_at(&one.live, address, 0)
     cdef Entry e
@@ -416,7 +421,8 @@ cdef void tracker_free(uint64_t address) noexcept nogil:
         if slot != NULL and slot.value:
             end(&(<Entry*> one.entries.data)[slot.value - 1])
             slot.value = 0
-        if one.keep < one.count and one.entries.len > 65536 + 4 * one.keep and one.entries.len > one.most:
+        if (one.keep < one.count and one.entries.len > 65536 + 4 * one.keep
+                and one.entries.len > one.most):
             forget()
     tracker_unlock()
 

@@ -118,9 +118,9 @@ cdef class Excerpt:
     def leading_addresses(self) -> list:
         """Of each event that is written before the range's own the address that it allocates; 0 for
         one that does not."""
-        cdef const _excerpt.Leading* l = <const _excerpt.Leading*> self.x.leading.data
+        cdef const _excerpt.Leading* first = <const _excerpt.Leading*> self.x.leading.data
         cdef size_t i
-        return [l[i].address if l[i].action == _tables.A_ALLOC else 0
+        return [first[i].address if first[i].action == _tables.A_ALLOC else 0
                 for i in range(self.x.leading.len)]
 
     @property
