@@ -55,7 +55,8 @@ OTHER = _tracker.CATEGORY_OTHER
 cdef extern from *:
     """
     /* PyTorch tells of blocks by a table of virtual functions, PyInterpreterVTable. Python's,
-     * behind torch.cuda._gpu_trace, loses an exception that is on its way while a block is freed. */
+     * behind torch.cuda._gpu_trace, loses an exception that is on its way while a block is
+     * freed. */
     enum { MEMREPLAY_SLOTS = 256 };
     static void (*memreplay_table[MEMREPLAY_SLOTS])(void);
     static const void *memreplay_object = memreplay_table;
