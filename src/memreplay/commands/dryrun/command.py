@@ -9,7 +9,12 @@ import click
 from memreplay.commands.dryrun.running import DEFAULT, MOST_CARDS, Asked, exit_code, ran
 from memreplay.commands.shared.asking import asks, selects
 from memreplay.commands.shared.helping import Command
-from memreplay.commands.shared.options import force_option, format_option, screen_top_option
+from memreplay.commands.shared.options import (
+    force_option,
+    format_option,
+    history_options,
+    screen_top_option,
+)
 from memreplay.commands.shared.output import render_document, wants_colour, write
 from memreplay.commands.shared.size import SizeType
 
@@ -85,19 +90,7 @@ Examples:
     metavar="SIZE",
     help="Fail if the peak of reserved memory is above this.",
 )
-@click.option(
-    "--stacks",
-    type=click.Choice(["python", "all"]),
-    default="python",
-    show_default=True,
-    help="Which frames to record; with those of C++ it takes longer.",
-)
-@click.option(
-    "--max-entries",
-    type=click.IntRange(min=1, max=2**62),
-    metavar="N",
-    help="Keep the last N events alone (default: all).",
-)
+@history_options
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True, max=10**9),

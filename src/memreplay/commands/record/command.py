@@ -7,7 +7,7 @@ import click
 from memreplay.commands.record.running import DEFAULT, Asked, recorded
 from memreplay.commands.shared.asking import asks
 from memreplay.commands.shared.helping import Command
-from memreplay.commands.shared.options import force_option
+from memreplay.commands.shared.options import force_option, history_options
 
 EXIT_CODES = (
     "Exit codes: that of the program; 2 wrong usage, 5 the program ended well and used no GPU."
@@ -27,19 +27,7 @@ Examples:
 {EXIT_CODES}""",
 )
 @click.argument("program", nargs=-1, required=True, metavar="-- COMMAND...", type=click.UNPROCESSED)
-@click.option(
-    "--stacks",
-    type=click.Choice(["python", "all"]),
-    default="python",
-    show_default=True,
-    help="Which frames to record; with those of C++ it takes longer.",
-)
-@click.option(
-    "--max-entries",
-    type=click.IntRange(min=1, max=2**62),
-    metavar="N",
-    help="Keep the last N events alone (default: all).",
-)
+@history_options
 @click.option(
     "--every",
     type=click.IntRange(min=1),

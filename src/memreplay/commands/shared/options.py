@@ -478,3 +478,20 @@ _TREE = (
         help="With --tree: only calls that hold at least this share.",
     ),
 )
+
+
+def history_options(function: F) -> F:
+    """--stacks and --max-entries: what PyTorch is to record."""
+    function = click.option(
+        "--max-entries",
+        type=click.IntRange(min=1, max=2**62),
+        metavar="N",
+        help="Keep the last N events alone (default: all).",
+    )(function)
+    return click.option(
+        "--stacks",
+        type=click.Choice(["python", "all"]),
+        default="python",
+        show_default=True,
+        help="Which frames to record; with those of C++ it takes longer.",
+    )(function)
