@@ -30,7 +30,9 @@ class Distributed:
         self.addresses = addresses
         # Of parameters by their ids: the parameter, and its hook.
         self.followed: dict[int, tuple[weakref.ref[Any], Any]] = {}
-        self.wrapped: dict[tuple[str, str], tuple[Any, Any]] = {}
+        # By what has it, and its name: that, what it was, and what it is now.
+        self.wrapped: dict[tuple[str, str], tuple[Any, Any, Any]] = {}
+        self.on = True
         self.loaded = 0  # modules of Python, when they were looked at last
 
     def look(self) -> None:
@@ -42,13 +44,13 @@ class Distributed:
             group = sys.modules.get(f"{package}._fsdp_param_group")
             one = getattr(sys.modules.get(f"{package}._fsdp_param"), "FSDPParam", None)
             for name in SENT:
-                self.wrap(group, name, giving(COMMUNICATION))
+                self.wrap(group, name, self.giving(COMMUNICATION))
             for name in WHOLE:
-                self.wrap(one, name, giving(UNSHARDED))
+                self.wrap(one, name, self.giving(UNSHARDED))
             self.wrap(one, "init_unsharded_param", self.following)
         ddp = getattr(sys.modules.get(DDP), "DistributedDataParallel", None)
         for name in ("_ddp_init_helper", "_pre_forward"):
-            self.wrap(ddp, name, giving(COMMUNICATION))
+            self.wrap(ddp, name, self.giving(COMMUNICATION))
 
     def wrap(self, of: Any, name: str, how: Callable[[Any], Any]) -> None:
         theirs = getattr(of, name, None)
@@ -57,14 +59,31 @@ class Distributed:
             return
         made = functools.wraps(theirs)(how(theirs))
         setattr(of, name, made)
-        self.wrapped[key] = of, theirs
+        self.wrapped[key] = of, theirs, made
+
+    def giving(self, category: int) -> Callable[[Any], Any]:
+        """What is allocated in a function is of this category."""
+
+        def how(theirs: Any) -> Any:
+            def gives(*args: Any, **kwargs: Any) -> Any:
+                if not self.on:
+                    return theirs(*args, **kwargs)
+                before = _tracker.give(category)
+                try:
+                    return theirs(*args, **kwargs)
+                finally:
+                    _tracker.give(before)
+
+            return gives
+
+        return how
 
     def following(self, theirs: Any) -> Any:
         """A parameter that is whole, made once: its gradients are, too."""
 
         def made(one: Any, *args: Any, **kwargs: Any) -> Any:
             result = theirs(one, *args, **kwargs)
-            parameter = getattr(one, "_unsharded_param", None)
+            parameter = getattr(one, "_unsharded_param", None) if self.on else None
             if parameter is not None and parameter.requires_grad and parameter.is_leaf:
                 followed = self.followed.get(id(parameter))
                 if followed is None or followed[0]() is not parameter:
@@ -81,25 +100,12 @@ class Distributed:
 
     def remove(self) -> None:
         """Everything as it was."""
-        for (_, name), (of, theirs) in reversed(self.wrapped.items()):
-            setattr(of, name.partition(" ")[0], theirs)
+        self.on = False
+        for (_, key), (of, theirs, made) in reversed(self.wrapped.items()):
+            name = key.partition(" ")[0]
+            if getattr(of, name, None) is made:  # else a program has put its own around it
+                setattr(of, name, theirs)
         self.wrapped.clear()
         for _, hook in self.followed.values():
             hook.remove()
         self.followed.clear()
-
-
-def giving(category: int) -> Callable[[Any], Any]:
-    """What is allocated in a function is of this category."""
-
-    def how(theirs: Any) -> Any:
-        def gives(*args: Any, **kwargs: Any) -> Any:
-            before = _tracker.give(category)
-            try:
-                return theirs(*args, **kwargs)
-            finally:
-                _tracker.give(before)
-
-        return gives
-
-    return how

@@ -15,12 +15,29 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 
-def at_the_end(call: Callable[[], None]) -> None:
+def at_the_end(do: Callable[[], None]) -> None:
     """Let a function be called before this process ends. It may be called more than once."""
     import atexit
     import contextlib
     import signal
     from multiprocessing import util
+
+    running, asked = 0, 0
+
+    def call() -> None:
+        """What is being done is not cut off by SIGTERM: the process ends by it afterwards."""
+        nonlocal running
+        running += 1
+        try:
+            do()
+        finally:
+            running -= 1
+            if asked and not running:
+                ended_by(asked)
+
+    def ended_by(number: int) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
 
     atexit.register(call)
     # The processes of multiprocessing end without atexit.
@@ -37,9 +54,10 @@ def at_the_end(call: Callable[[], None]) -> None:
     os._exit = ended
 
     def terminated(number: int, _: FrameType | None) -> None:
-        call()
-        signal.signal(number, signal.SIG_DFL)
-        os.kill(os.getpid(), number)
+        nonlocal asked
+        asked = number
+        if not running:
+            call()
 
     def forked() -> None:
         """A child ends by SIGTERM as ever: Python's own handler may come too late for one that is

@@ -10,7 +10,6 @@ import os
 import pickle
 import platform
 import sys
-import time
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -28,6 +27,7 @@ from memreplay.recording.facts import run_facts
 from memreplay.recording.listening import ask_autograd
 from memreplay.recording.modules import Modules
 from memreplay.recording.optimizers import Optimizers
+from memreplay.recording.steps import Steps
 from memreplay.recording.writing import checked, noted, write
 from memreplay.snapshot.snapshot import Snapshot
 from memreplay.snapshot.snapshot import open as open_snapshot
@@ -110,8 +110,7 @@ class estimating:  # noqa: N801 - as it is called
     path = "an estimate"  # what a recorder calls it
 
     def __init__(self) -> None:
-        self.steps: list[int] = []
-        self.counts_itself = False
+        self.steps = Steps()
         self.undo = contextlib.ExitStack()
         self.found: Estimate | None = None
 
@@ -138,7 +137,7 @@ class estimating:  # noqa: N801 - as it is called
             addresses = FakeAddresses(torch, self.storages)
             self.modules = Modules(torch, addresses)
             undo.callback(self.modules.remove)
-            self.optimizers = Optimizers(torch, self.modules, self.stepped)
+            self.optimizers = Optimizers(torch, self.modules, self.steps.stepped)
             undo.callback(self.optimizers.remove)
             distributed = Distributed(addresses)
             undo.callback(distributed.remove)
@@ -179,18 +178,7 @@ class estimating:  # noqa: N801 - as it is called
     def step(self) -> None:
         """A step of the program ends here. Without it, it ends where the first optimizer has
         stepped."""
-        if not self.counts_itself:
-            self.counts_itself = True
-            self.steps.clear()
-        self.ended()
-
-    def stepped(self) -> None:
-        if not self.counts_itself:
-            self.ended()
-
-    def ended(self) -> None:
-        self.steps.append(time.time_ns() // 1000)
-        _tracker.step()
+        self.steps.tell()
 
     def ran_out(self) -> None:
         """A recorder's; of fake tensors there is always enough."""
@@ -218,7 +206,7 @@ class estimating:  # noqa: N801 - as it is called
                 "recorder": "estimate",
                 "host": platform.node(),
                 "python": platform.python_version(),
-                **noted([events], sure, self.modules.names, self.steps, sys.maxsize),
+                **noted([events], sure, self.modules.names, self.steps.ends, sys.maxsize),
             },
         }
 

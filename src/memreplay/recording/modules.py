@@ -77,13 +77,25 @@ class Modules:
         """Let a method do this first."""
         theirs = getattr(of, name)
         own = name in vars(of)
+        on = True
 
         def both(*args: Any, **kwargs: Any) -> Any:
-            call()
+            if on:
+                call()
             return theirs(*args, **kwargs)
 
+        def back() -> None:
+            nonlocal on
+            on = False
+            if vars(of).get(name) is not both:
+                return  # a program has put its own around it
+            if own:
+                setattr(of, name, theirs)
+            else:
+                delattr(of, name)
+
         setattr(of, name, both)
-        self.handles.append(Back(lambda: setattr(of, name, theirs) if own else delattr(of, name)))
+        self.handles.append(Back(back))
 
     def found(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
         """A module that runs first, or by itself."""

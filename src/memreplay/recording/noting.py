@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from memreplay.engine.record import _tracker
@@ -10,6 +10,7 @@ from memreplay.recording.distributed import Distributed
 from memreplay.recording.listening import listen
 from memreplay.recording.modules import Modules
 from memreplay.recording.optimizers import Optimizers
+from memreplay.recording.steps import Steps
 from memreplay.recording.tensors import Addresses
 from memreplay.recording.writing import noted
 
@@ -42,10 +43,7 @@ class Noting:
     ) -> None:
         for other in tuple(_active):  # a dry run notes, until the program does so by itself
             other.stop()
-        self.steps: list[int] = []
-        """When each step ended, in microseconds."""
-        self.counts_itself = False
-        self.after_step: Callable[[], None] = lambda: None
+        self.steps = Steps()
         self.keep = 2**62 if keep is None else keep
         self.why_not = ""
         """Why nothing can be noted, in words; empty where it is."""
@@ -66,7 +64,7 @@ class Noting:
         self.why_not = listen(torch)
         addresses = Addresses(torch, kind)
         self.modules = Modules(torch, addresses)
-        self.optimizers = Optimizers(torch, self.modules, self.stepped)
+        self.optimizers = Optimizers(torch, self.modules, self.steps.stepped)
         self.distributed = Distributed(addresses)
         self.modules.before = self.distributed.look
         if self.why_not:
@@ -83,23 +81,6 @@ class Noting:
             self.optimizers.parameters(optimizer)
             self.optimizers.mark(optimizer)
 
-    def step(self) -> None:
-        """A step of the program ends here. Without it, it ends where the first optimizer has
-        stepped."""
-        if not self.counts_itself:
-            self.counts_itself = True
-            self.steps.clear()
-        self.ended()
-
-    def stepped(self) -> None:
-        if not self.counts_itself:
-            self.ended()
-
-    def ended(self) -> None:
-        self.steps.append(_tracker.now_us())
-        _tracker.step()
-        self.after_step()
-
     def look(self) -> int:
         """Looks at all that is known once more, before PyTorch's traces are taken; how many
         allocations are sure to be in them, or older."""
@@ -112,7 +93,7 @@ class Noting:
         """What was noted of these traces; `sure` as `look` has it. Empty where nothing was."""
         if self.why_not or (self not in _active):
             return {}
-        return noted(traces, sure, self.modules.names, self.steps, self.keep)
+        return noted(traces, sure, self.modules.names, self.steps.ends, self.keep)
 
     def stop(self) -> None:
         """Notes no more, and leaves PyTorch as it was."""

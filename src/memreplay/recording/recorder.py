@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import inspect
 import os
@@ -17,6 +18,7 @@ from memreplay.errors import MemreplayError, UsageError
 from memreplay.recording.facts import run_facts
 from memreplay.recording.noting import Noting
 from memreplay.recording.writing import beside, checked, free_name, moved, write
+from memreplay.render.fit import clean
 
 DEVICES = ("cuda", "xpu")
 MOST_OOM = 3  # snapshots of a program that goes on after it was out of memory
@@ -84,6 +86,8 @@ class Recorder:
         for name, number in (("every", every), ("max_entries", max_entries)):
             if number is not None and (type(number) is not int or number < 1):
                 raise UsageError(f"{name}: a number, 1 or more")
+        if "enabled" in history:
+            raise UsageError("enabled: it cannot be chosen; all is recorded")
         if stacks not in ("python", "all"):
             raise UsageError('stacks: "python" or "all"')
         self.path = checked(own_path(os.fspath(path)))
@@ -117,8 +121,9 @@ class Recorder:
             models=self.models,
             optimizers=self.given_optimizers,
         )
-        self.noting.after_step = self.stepped
+        self.noting.steps.after = self.stepped
         _active.append(self)
+        atexit.register(self.never_left)
         try:
             self.begin_history()
             if self.noting.why_not:
@@ -154,6 +159,14 @@ class Recorder:
         else:
             self.path = self.dump(self.path)
 
+    def never_left(self) -> None:
+        """The program ends, and has not said where the recording does."""
+        raised = getattr(sys, "last_value", None)  # what ended it, if that was an exception
+        try:
+            self.__exit__(type(raised), raised, None)
+        except (MemreplayError, OSError, RuntimeError) as failed:
+            self.say(f"the snapshot is lost: {failed}")
+
     def begin_history(self) -> None:
         """PyTorch's own recording, with the arguments that this version has."""
         record = self.devices.memory._record_memory_history
@@ -183,6 +196,7 @@ class Recorder:
         if self not in _active:
             return
         _active.remove(self)
+        atexit.unregister(self.never_left)
         if self.old_handler is not None:
             if signal.getsignal(signal.SIGUSR1) == self.signalled:  # else it is the program's now
                 with contextlib.suppress(ValueError):  # another thread than the main one may not
@@ -214,10 +228,10 @@ class Recorder:
     def step(self) -> None:
         """A step of the program ends here. Without it, it ends where the first optimizer has
         stepped."""
-        self.noting.step()
+        self.noting.steps.tell()
 
     def stepped(self) -> None:
-        steps = len(self.noting.steps)
+        steps = len(self.noting.steps.ends)
         if self.every is not None and steps % self.every == 0:
             self.try_to_dump(beside(self.path, f".step-{steps}"))
 
@@ -267,7 +281,8 @@ class Recorder:
 
     def say(self, words: str) -> None:
         if not self.quiet:
-            sys.stderr.write(f"memreplay: {words}\n")
+            # A path may hold what a terminal takes for commands.
+            sys.stderr.write(f"memreplay: {clean(words)}\n")
 
 
 def ranks_of(torch: Any) -> tuple[int, int] | None:

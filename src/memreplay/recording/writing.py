@@ -82,6 +82,8 @@ def checked(path: str) -> str:
     form, packing = by_name(path)
     if form == "json":
         raise UsageError(f"{path}: PyTorch's form is a pickle; memreplay convert makes JSON of it")
+    if path.lower().endswith((".html", ".htm")):
+        raise UsageError(f"{path}: a snapshot is a pickle; memreplay view makes a page of it")
     with open(os.devnull, "wb") as out, packed(out, packing):
         pass
     folder = os.path.dirname(path)
@@ -91,7 +93,17 @@ def checked(path: str) -> str:
         raise UsageError(f"{path or repr(path)} is no name of a file")
     if not os.access(folder or ".", os.W_OK | os.X_OK):
         raise UsageError(f"{path}: the folder cannot be written to")
+    if len(os.fsencode(os.path.basename(path))) > longest(folder or "."):
+        raise UsageError(f"{path}: the name is too long")
     return path
+
+
+def longest(folder: str) -> int:
+    """How long a name may be there, so that those beside it fit, too: of parts, steps and ooms."""
+    try:
+        return os.pathconf(folder, "PC_NAME_MAX") - len(".step-1000000-100.1000000-100.part")
+    except (AttributeError, OSError, ValueError):  # Windows has none
+        return 220
 
 
 def write(path: str, snapshot: dict[str, Any], *, overwrite: bool) -> tuple[str, int]:

@@ -98,6 +98,44 @@ def test_however_it_ends(outside: Outside, end: str, code: int) -> None:
     assert done.stderr.endswith(f"memreplay: wrote {outside.folder / 'snap.pickle'} (0.0 MB)\n")
 
 
+def test_sigterm_while_it_is_written(outside: Outside) -> None:
+    """It is written to its end, and the process ends by the signal then."""
+    done = outside.run(
+        "import os, pickle, signal, torch\n"
+        "torch.init()\n"
+        "torch.take()\n"
+        "dump = pickle.dump\n"
+        "def slow(*args):\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    dump(*args)\n"
+        "pickle.dump = slow"
+    )
+    assert (done.returncode, outside.events) == (-signal.SIGTERM, {"snap.pickle": 1}), done.stderr
+    assert not list(outside.folder.glob("*.part"))
+
+
+@pytest.mark.parametrize(
+    "end, said",
+    [
+        ("", "wrote "),
+        ("torch.run_out()", "out of memory: the snapshot of that moment is "),
+        ("import os; os.chmod('.', 0o500); os.rmdir('there')", "the snapshot is lost"),
+    ],
+)
+def test_a_recording_that_is_never_left(outside: Outside, end: str, said: str) -> None:
+    """The end of the program is its end."""
+    (outside.folder / "there").mkdir()
+    done = outside.run(
+        "import memreplay, torch\n"
+        "memreplay.record('there/own.pickle').__enter__()\n"
+        f"torch.take()\n{end}"
+    )
+    assert done.returncode == ("run_out" in end), done.stderr
+    assert said in done.stderr
+    assert ("Traceback" in done.stderr) == ("run_out" in end)
+    assert (outside.folder / "there" / "own.pickle").exists() == ("lost" not in said)
+
+
 def test_no_memory_at_the_end(outside: Outside) -> None:
     done = outside.run("import torch\ntorch.init()\ntorch.take()\ntorch.run_out()")
     assert done.returncode == 1

@@ -212,6 +212,23 @@ def test_names_that_no_file_can_have(tmp_path: Path) -> None:
             mr.record(path, overwrite=True)
 
 
+def test_names_that_do_not_fit(tmp_path: Path) -> None:
+    """Those beside it must, too: of parts, steps and snapshots of being out of memory."""
+    with pytest.raises(UsageError, match="the name is too long"):
+        mr.record(tmp_path / f"{'x' * 240}.pickle")
+    mr.record(tmp_path / f"{'x' * 180}.pickle")
+    with pytest.raises(UsageError, match="memreplay view makes a page of it"):
+        mr.record(tmp_path / "snap.html")
+
+
+def test_what_is_said_is_plain(
+    torch: Torch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with mr.record(tmp_path / "a\x1b[31mb.pickle"):
+        pass
+    assert "a\\x1b[31mb.pickle" in capsys.readouterr().err
+
+
 def test_one_at_a_time(torch: Torch, tmp_path: Path) -> None:
     with (
         mr.record(tmp_path / "snap.pickle", quiet=True),
@@ -244,6 +261,7 @@ def test_what_cannot_be_recorded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     refused(Torch(), "model: a torch.nn.Module, or a list of them; this is of type str", model="g")
     refused(Torch(), "optimizer: .*; this is of type int", optimizer=[3])
     refused(Torch(), "does not record with depth; it has: clear_history, context", depth=3)
+    refused(Torch(), "enabled: it cannot be chosen", enabled="state")
     old = Torch()
     old.memory._record_memory_history = lambda enabled=True, record_context=True: None  # type: ignore[method-assign, assignment, misc]
     refused(old, "2.1 and later can")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -334,6 +336,43 @@ def test_events_that_are_not_pytorchs(trace: Any) -> None:
         else:
             with pytest.raises((KeyError, TypeError)):
                 made.joined("main", [trace], 1)
+
+
+THREADS_AT_WORK = """
+import sys, threading
+from memreplay.engine.record import _tracker
+_tracker.begin(1000)
+go_on = True
+def work(base):
+    while go_on:
+        for i in range(64):
+            _tracker.taken(base + i * 512)
+        for i in range(64):
+            _tracker.let_go(base + i * 512)
+workers = [threading.Thread(target=work, args=(n << 40,)) for n in range(1, 4)]
+sys.setswitchinterval(1e-5)
+for one in workers:
+    one.start()
+trace = [{"action": "alloc", "addr": 1 << 40, "size": 1, "time_us": _tracker.now_us()}]
+for _ in range(300):
+    kinds, columns, addresses, of_addresses = _tracker.joined([trace], _tracker.noted())
+    assert len(addresses) == 2 * len(of_addresses)
+go_on = False
+for one in workers:
+    one.join()
+print("ended")
+"""
+
+
+def test_threads_that_go_on_and_one_that_joins_wait_for_each_other() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", THREADS_AT_WORK],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.stdout, done.returncode) == ("ended\n", 0), done.stderr
 
 
 def test_places_in_the_table_of_functions_are_checked() -> None:
