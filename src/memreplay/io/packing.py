@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -44,6 +46,11 @@ def by_name(name: str) -> tuple[Format | None, Packing | None]:
     return next((kind for end, kind in FORMATS.items() if lower.endswith(end)), None), packing
 
 
+def as_text(data: bytes) -> str:
+    """Bytes as text that JSON can hold: base64 of zlib's form (docs/format.md)."""
+    return base64.b64encode(zlib.compress(data, 6)).decode()
+
+
 @contextmanager
 def packed(out: IO[bytes], packing: Packing | None) -> Iterator[IO[bytes]]:
     """Where to write plain bytes, which go to `out` compressed; of the same bytes the same.
@@ -73,8 +80,6 @@ class _Packed:
 def _compressor(packing: Packing) -> _Compressor:
     # Each is loaded when it is asked for: most commands compress nothing.
     if packing == "gzip":
-        import zlib
-
         # A gzip header with neither a time nor a name.
         return zlib.compressobj(6, zlib.DEFLATED, 31)
     if packing == "xz":

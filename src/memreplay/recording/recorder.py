@@ -18,7 +18,6 @@ from memreplay.errors import MemreplayError, UsageError
 from memreplay.recording.facts import run_facts
 from memreplay.recording.noting import Noting
 from memreplay.recording.writing import beside, checked, free_name, moved, write
-from memreplay.render.fit import clean
 
 DEVICES = ("cuda", "xpu")
 MOST_OOM = 3  # snapshots of a program that goes on after it was out of memory
@@ -282,7 +281,8 @@ class Recorder:
     def say(self, words: str) -> None:
         if not self.quiet:
             # A path may hold what a terminal takes for commands.
-            sys.stderr.write(f"memreplay: {clean(words)}\n")
+            plain = words if words.isprintable() else ascii(words)[1:-1]
+            sys.stderr.write(f"memreplay: {plain}\n")
 
 
 def ranks_of(torch: Any) -> tuple[int, int] | None:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import base64
 import bisect
 import itertools
 import os
 import pickle
-import zlib
 from collections.abc import Sequence
 from typing import Any
 
 from memreplay.engine.record import _tracker
 from memreplay.errors import MemreplayError, UsageError
-from memreplay.io.packing import by_name, packed
+from memreplay.io.packing import as_text, by_name, packed
 
 _parts = itertools.count(1)  # threads and signals may write at the same time
 
@@ -49,11 +47,6 @@ def boundaries(trace: list[dict[str, Any]], steps: Sequence[int], keep: int) -> 
     found = [bisect.bisect_right(times, step) for step in steps] if times else []
     lost = 0 in found or len(trace) >= keep
     return found[found.count(0) :] if lost or not found else [0, *found]
-
-
-def as_text(data: bytes) -> str:
-    """Bytes as text that JSON can hold."""
-    return base64.b64encode(zlib.compress(data, 6)).decode()
 
 
 def free_name(path: str) -> str:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from memreplay.io.packing import as_text
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -114,7 +116,7 @@ class Recorded:
 
 def packed(data: NDArray[Any]) -> str:
     """A column of little-endian numbers as text that JSON can hold, as the recorder packs it."""
-    return base64.b64encode(zlib.compress(data.tobytes(), 6)).decode()
+    return as_text(data.tobytes())
 
 
 def _dict(found: object) -> Mapping[str, object]:

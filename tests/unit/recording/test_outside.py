@@ -157,6 +157,19 @@ def test_a_child_writes_nothing(outside: Outside) -> None:
     assert (done.returncode, outside.events) == (0, {"snap.pickle": 0}), done.stderr
 
 
+def test_the_program_s_python_needs_nothing_but_torch(outside: Outside) -> None:
+    """memreplay is loaded from where it is installed, and what it needs elsewhere is not there."""
+    done = outside.run(
+        "import sys\n"
+        "for name in ('click', 'msgspec', 'numpy'):\n"
+        "    sys.modules[name] = None\n"
+        "import torch\n"
+        "torch.init()\n"
+        "torch.take()"
+    )
+    assert (done.returncode, outside.events) == (0, {"snap.pickle": 1}), done.stderr
+
+
 def test_what_cannot_be_recorded_does_not_stop_the_program(outside: Outside) -> None:
     done = outside.run("import torch\ntorch.init()\nprint(3)", every=0)
     assert (done.returncode, done.stdout) == (0, "3\n")

@@ -215,7 +215,7 @@ def test_what_unpacks_to_far_more_takes_no_memory() -> None:
 
 
 def test_a_column_is_packed_as_the_recorder_packs_it() -> None:
-    from memreplay.recording.writing import as_text
+    from memreplay.io.packing import as_text
 
     numbers = np.arange(100, dtype="<u4")
     assert packed(numbers) == as_text(numbers.tobytes())

@@ -33,6 +33,10 @@ FULL_SHARE = 0.90  # of the card
 
 ACTIVATIONS = ("activations", "attention")
 GRADIENTS = ("backward", "gradients")
+LARGE_STATE = {  # by the advice: categories, told or guessed
+    "optimizer_state": ("optimizer state", "optimizer state (likely)"),
+    "kv_cache": ("KV cache",),
+}
 _SOFTMAX = re.compile(r"(?<!log_)softmax", re.IGNORECASE)
 _LOSS = re.compile(r"log_softmax|cross_entropy|nll_loss|CrossEntropyLoss", re.IGNORECASE)
 # What the optimizers' default kernels compute for all parameters at once, and drop.
@@ -144,9 +148,10 @@ def _of_holders(device: DeviceOverview, facts: Facts) -> Iterator[Advice]:
     gradients = sum(of.get(name, 0) for name in GRADIENTS)
     if gradients >= HOLDER_SHARE * whole and device.category in ACTIVATIONS:
         yield Advice("zero_grad", bytes=gradients, of_bytes=whole)
-    for name, category in (("optimizer_state", "optimizer state"), ("kv_cache", "KV cache")):
-        if of.get(category, 0) >= STATE_SHARE * whole:
-            yield Advice(name, bytes=of[category], of_bytes=whole)
+    for name, categories in LARGE_STATE.items():
+        held = sum(of.get(category, 0) for category in categories)
+        if held >= STATE_SHARE * whole:
+            yield Advice(name, bytes=held, of_bytes=whole)
 
 
 def _of_reserved(device: DeviceOverview, facts: Facts) -> Iterator[Advice]:

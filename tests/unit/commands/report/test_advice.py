@@ -57,6 +57,7 @@ def with_category(share: float, name: str, **changes: Any) -> DeviceOverview:
         ("activations", ACTIVATIONS_SHARE, "checkpoint"),
         ("attention", ACTIVATIONS_SHARE, "checkpoint"),
         ("optimizer state", STATE_SHARE, "optimizer_state"),
+        ("optimizer state (likely)", STATE_SHARE, "optimizer_state"),
         ("KV cache", STATE_SHARE, "kv_cache"),
         ("backward", HOLDER_SHARE, "zero_grad"),
     ],
