@@ -299,7 +299,8 @@ def test_the_file_reads_as_any_other(tmp_path: Path) -> None:
     assert {one.label: one.bytes for one in device.groups} == found.categories
     (summary,) = mr.summary(snap).devices
     assert summary.reasons == ("fake_tensors",)
-    assert len(found.steps) == len(found.snapshot["memreplay"]["steps"][0]) == 3
+    began, *ends = found.snapshot["memreplay"]["steps"][0]
+    assert (began, len(found.steps), len(ends)) == (0, 3, 3)
     assert found.steps[1] == found.steps[2] > found.steps[0]
 
 
