@@ -192,7 +192,7 @@ class FakeAddresses(Addresses):
         super().__init__(torch, "cpu")
         self.storages = storages
 
-    def there(self, torch: Any) -> Iterator[int]:
+    def there(self) -> Iterator[int]:
         """None: what is not fake takes no memory here."""
         return iter(())
 

@@ -49,7 +49,7 @@ class Modules:
 
     def install(self) -> None:
         """Hears of each module that runs."""
-        for address in self.addresses.there(self.torch):
+        for address in self.addresses.there():
             mark(address, OTHER, 0)  # until somebody says what it is
         module = self.torch.nn.Module
         theirs = module.__call__

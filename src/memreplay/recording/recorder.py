@@ -162,7 +162,7 @@ class Recorder:
         """The program ends, and has not said where the recording does."""
         raised = getattr(sys, "last_value", None)  # what ended it, if that was an exception
         try:
-            self.__exit__(type(raised), raised, None)
+            self.__exit__(raised and type(raised), raised, None)
         except (MemreplayError, OSError, RuntimeError) as failed:
             self.say(f"the snapshot is lost: {failed}")
 

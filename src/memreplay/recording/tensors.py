@@ -13,16 +13,16 @@ class Addresses:
     """The blocks of tensors on one kind of device."""
 
     def __init__(self, torch: Any, kind: str) -> None:
-        self.Tensor, self.kind = torch.Tensor, kind
+        self.torch, self.Tensor, self.kind = torch, torch.Tensor, kind
         self.plain = (
             {torch.Tensor, torch.nn.Parameter, torch.nn.Buffer}
             if hasattr(torch.nn, "Buffer")
             else {torch.Tensor, torch.nn.Parameter}
         )
 
-    def there(self, torch: Any) -> Iterator[int]:
+    def there(self) -> Iterator[int]:
         """All blocks that somebody holds."""
-        devices = getattr(torch, self.kind)
+        devices = getattr(self.torch, self.kind)
         if not devices.is_initialized():
             return
         memory = devices.memory

@@ -26,7 +26,7 @@ def package(monkeypatch: pytest.MonkeyPatch) -> Any:
         ("_fsdp_param_group", group),
         ("_fsdp_param", SimpleNamespace(FSDPParam=FSDPParam)),
     ):
-        monkeypatch.setitem(sys.modules, f"{FSDP[0]}.{name}", module)  # type: ignore[arg-type]
+        monkeypatch.setitem(sys.modules, f"{FSDP[0]}.{name}", module)
     return SimpleNamespace(group=group, Param=FSDPParam)
 
 
