@@ -171,6 +171,29 @@ class Measured:
             max_event=[at + base for at in high_at],
         )
 
+    def ranges(self, bounds: Sequence[int]) -> tuple[list[int], list[int], list[int]]:
+        """The minimum and the maximum after the events from each bound up to the next, and the
+        first event after which the maximum is reached: a list each, one shorter than `bounds`.
+
+        A range without events has the value after the event before it. The last bound may be one
+        past the last event. Raises UsageError for bounds that fall or are of no event, and for
+        none.
+        """
+        from array import array
+
+        from memreplay.engine.replay import _measures
+
+        base, events = self.trace.first_event, self.trace.events
+        try:
+            at = array("q", [bound - base for bound in bounds])
+            found = _measures.ranges(self.column, self.start_bytes, at)
+        except (OverflowError, ValueError):
+            raise UsageError(
+                f"bounds of ranges are events from {base} to {base + events}, and never fall"
+            ) from None
+        low, high, high_at = (memoryview(one).tolist() for one in found)
+        return low, high, [event + base for event in high_at]
+
     def layers(
         self, keys: _groups.Keys, wanted: Sequence[int], samples: Sequence[int]
     ) -> list[list[int]]:

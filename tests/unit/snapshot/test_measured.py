@@ -9,6 +9,7 @@ import pytest
 from msgspec import UNSET
 
 import memreplay as mr
+from memreplay.errors import UsageError
 from memreplay.snapshot.model import MEASURES, MeasureName
 from memreplay.snapshot.replay import Usage
 from tests import build
@@ -213,6 +214,31 @@ def test_the_highest_is_the_first_of_equal_ones() -> None:
     assert usage.highest(-1, 2) == usage.highest(0, 2) == mr.PeakPoint(LIVE + 100, 1, 1_010)
     part = replay(start=2, stop=5).measure()  # LIVE + 100 before it, and after its first event
     assert part.highest(1, 2) == mr.PeakPoint(LIVE + 100, 1, 1_020)
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_ranges_have_the_numbers_of_the_whole_trace(measure: MeasureName) -> None:
+    whole = SERIES[measure]  # of the start, then after each event
+    usage = replay().measure(measure)
+    low, high, event = usage.ranges([0, 2, 2, 6, 6])
+    assert low == [min(whole[1:3]), whole[2], min(whole[3:]), whole[6]]
+    assert high == [max(whole[1:3]), whole[2], max(whole[3:]), whole[6]]
+    assert event == [whole.index(high[0], 1) - 1, 1, whole.index(high[2], 3) - 1, 5]
+    part = replay(start=2, stop=5).measure(measure)
+    assert part.ranges((2, 2, 4, 5)) == (
+        [whole[2], min(whole[3:5]), whole[5]],
+        [whole[2], max(whole[3:5]), whole[5]],
+        [1, whole.index(max(whole[3:5]), 3) - 1, 4],
+    )
+    assert part.ranges(np.array([2, 5]))[1] == [max(whole[3:6])]  # type: ignore[arg-type]
+    assert part.ranges([5]) == ([], [], [])
+
+
+@pytest.mark.parametrize("bounds", [[1, 3], [2, 6], [3, 2], [2**63, 2**63], [-(2**70), 2], []])
+def test_ranges_of_events_that_are_not_there(bounds: list[int]) -> None:
+    said = "bounds of ranges are events from 2 to 5, and never fall"
+    with pytest.raises(UsageError, match=said):
+        replay(start=2, stop=5).measure().ranges(bounds)
 
 
 def test_a_range_keeps_the_wholes_event_numbers() -> None:

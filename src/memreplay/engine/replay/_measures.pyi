@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Final, final
 
+from typing_extensions import Buffer
+
 from memreplay.engine.read.column import Column
 from memreplay.engine.replay._timeline import Measure, Replay
 
@@ -125,3 +127,4 @@ def buckets(
     origin: int = 0,
     whole: int = 0,
 ) -> tuple[Column, Column, Column, Column, Column]: ...
+def ranges(usage: Column, start: int, bounds: Buffer) -> tuple[Column, Column, Column]: ...

@@ -529,6 +529,37 @@ def buckets(Column usage not None, int64_t start, parts: int, Column clock=None,
             column(out, at + offset_of(4), n, b"q", sizeof(_series.Bucket)))
 
 
+def ranges(Column usage not None, int64_t start, const int64_t[::1] bounds not None) -> tuple:
+    """(minimum, maximum, event of it) of many ranges of a series, a Column each.
+
+    `bounds` are i64, one more than there are ranges, from 0 to the number of events, and never
+    fall: a range has the events from its bound up to the next one. One without events has the value
+    after the event before it (at -1: the start). Raises ValueError for other bounds.
+    """
+    cdef Owned out = owned(sizeof(_series.Range))
+    cdef uint64_t events = <uint64_t> usage.shape[0]
+    cdef uint64_t n
+    cdef int64_t wrong
+    cdef char* at
+    cdef _series.Range* found
+    check_series(usage)
+    if bounds.shape[0] == 0:
+        raise ValueError("no bounds: one more than there are ranges")
+    n = <uint64_t> bounds.shape[0] - 1
+    if buf_reserve(&out.buf, max(n, 1)) < 0:
+        raise MemoryError
+    found = <_series.Range*> out.buf.data
+    with nogil:
+        wrong = _series.series_ranges(<const int64_t*> usage.data, events, start, &bounds[0], n,
+                                      found)
+    if wrong >= 0:
+        raise ValueError(f"bound {wrong} falls, or is not from 0 to {events}")
+    at = <char*> found
+    return (column(out, at, n, b"q", sizeof(_series.Range)),
+            column(out, at + 8, n, b"q", sizeof(_series.Range)),
+            column(out, at + 16, n, b"q", sizeof(_series.Range)))
+
+
 cdef size_t offset_of(int field) noexcept:
     # Of a Bucket, in the order of `buckets`.
     cdef _series.Bucket b

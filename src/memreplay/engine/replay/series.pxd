@@ -1,4 +1,4 @@
-# What a series of bytes over events says: its highest, lowest, mean, and its separate maxima.
+# What a series of bytes over events says: highest, lowest, mean, separate maxima, buckets, ranges.
 from libc.stdint cimport int64_t, uint64_t
 from memreplay.engine.base.growbuf cimport Buf
 
@@ -18,6 +18,11 @@ cdef struct Bucket:
     int64_t high_at    # the first event after which it is as high; -1 is the start
 
 
+cdef struct Range:
+    int64_t low, high
+    int64_t high_at    # the first event after which it is as high; of none the event before
+
+
 cdef struct Maximum:
     int64_t bytes
     int64_t at
@@ -32,3 +37,5 @@ cdef void series_highest_so_far(const int64_t* values, uint64_t n, int64_t* out)
 cdef void series_buckets(const int64_t* usage, uint64_t n, int64_t start, const int64_t* clock,
                          int64_t origin, uint64_t whole, uint64_t parts,
                          Bucket* out) noexcept nogil
+cdef int64_t series_ranges(const int64_t* usage, uint64_t n, int64_t start, const int64_t* bounds,
+                           uint64_t ranges, Range* out) noexcept nogil

@@ -1,4 +1,4 @@
-"""Extremes, separate maxima and buckets of a series, each in one pass.
+"""Extremes, separate maxima, buckets and ranges of a series, each in one pass.
 
 Two maxima are separate when the series falls by a given number of bytes between them (and below
 each of them): otherwise a plateau with ripples would be hundreds of peaks.
@@ -147,3 +147,79 @@ cdef void series_buckets(const int64_t* usage, uint64_t n, int64_t start, const 
                 x.low = usage[i]
             empty = False
             i += 1
+
+
+cdef extern from *:
+    const int64_t RANGE_BLOCK "32"    # events; a multiple of the four that are compared at once
+
+
+cdef inline int64_t lower(int64_t a, int64_t b) noexcept nogil:
+    return b if b < a else a
+
+
+cdef inline int64_t higher(int64_t a, int64_t b) noexcept nogil:
+    return b if b > a else a
+
+
+cdef inline void range_extremes(const int64_t* usage, int64_t first, int64_t stop,
+                                Range* out) noexcept nogil:
+    # Of the events `first` to `stop` - 1, one or more. A block's lowest and highest are found
+    # without branches, which series that rise and fall would mispredict, and in four chains, so
+    # that none waits for another. Where the highest stands is looked up at the end, in one block.
+    cdef int64_t low = usage[first]
+    cdef int64_t high = low
+    cdef int64_t at = first    # where the block begins that has the highest, or the highest itself
+    cdef int64_t i = first
+    cdef int64_t j, top
+    cdef int64_t low0, low1, low2, low3, high0, high1, high2, high3
+    while stop - i >= RANGE_BLOCK:
+        low0 = high0 = usage[i]
+        low1 = high1 = usage[i + 1]
+        low2 = high2 = usage[i + 2]
+        low3 = high3 = usage[i + 3]
+        for j in range(i + 4, i + RANGE_BLOCK, 4):
+            low0 = lower(low0, usage[j])
+            high0 = higher(high0, usage[j])
+            low1 = lower(low1, usage[j + 1])
+            high1 = higher(high1, usage[j + 1])
+            low2 = lower(low2, usage[j + 2])
+            high2 = higher(high2, usage[j + 2])
+            low3 = lower(low3, usage[j + 3])
+            high3 = higher(high3, usage[j + 3])
+        low = lower(low, lower(lower(low0, low1), lower(low2, low3)))
+        top = higher(higher(high0, high1), higher(high2, high3))
+        at = i if top > high else at
+        high = higher(high, top)
+        i += RANGE_BLOCK
+    while i < stop:
+        low = lower(low, usage[i])
+        at = i if usage[i] > high else at
+        high = higher(high, usage[i])
+        i += 1
+    while usage[at] != high:
+        at += 1
+    out.low = low
+    out.high = high
+    out.high_at = at
+
+
+cdef int64_t series_ranges(const int64_t* usage, uint64_t n, int64_t start, const int64_t* bounds,
+                           uint64_t ranges, Range* out) noexcept nogil:
+    # Of the events bounds[i] to bounds[i + 1] - 1, for each i below `ranges`. Returns -1, or which
+    # of the bounds falls or is not from 0 to `n`. Each is read once: another thread may write them.
+    cdef int64_t first = bounds[0]
+    cdef int64_t stop
+    cdef uint64_t i
+    if first < 0 or <uint64_t> first > n:
+        return 0
+    for i in range(ranges):
+        stop = bounds[i + 1]
+        if stop < first or <uint64_t> stop > n:
+            return <int64_t> i + 1
+        if stop > first:
+            range_extremes(usage, first, stop, &out[i])
+        else:
+            out[i].low = out[i].high = usage[first - 1] if first else start
+            out[i].high_at = first - 1
+        first = stop
+    return -1

@@ -1,8 +1,13 @@
-"""series: extremes, means and separate maxima of short series."""
+"""series: extremes, means, separate maxima and ranges of short series."""
 
 from __future__ import annotations
 
+from array import array
+from itertools import pairwise
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from memreplay.engine.read.column import Column
 from memreplay.engine.replay import _measures, _timeline
@@ -117,3 +122,104 @@ def test_what_is_no_series() -> None:
         _measures.extremes(usage, 2**63, times)
     with pytest.raises(OverflowError):
         _measures.maxima(usage, 0, -1, 1)
+
+
+# ---- ranges
+
+Ranges = list[tuple[int, int, int]]
+
+
+def ranges(usage: Column, start: int, bounds: list[int]) -> Ranges:
+    found = _measures.ranges(usage, start, array("q", bounds))
+    return list(zip(*map(column, found), strict=True))
+
+
+def slow_ranges(values: list[int], start: int, bounds: list[int]) -> Ranges:
+    found = []
+    for first, stop in pairwise(bounds):
+        within = values[first:stop]
+        if within:
+            found.append((min(within), max(within), first + within.index(max(within))))
+        else:
+            value = values[first - 1] if first else start
+            found.append((value, value, first - 1))
+    return found
+
+
+# Few values, for many that are equal; and of all sizes.
+VALUES = st.integers(1, 4) | st.integers(0, 2**62 - 1)
+
+
+@given(
+    st.lists(VALUES, max_size=200) | st.lists(st.integers(1, 3), min_size=90, max_size=200),
+    st.integers(-(2**63), 2**63 - 1),
+    st.lists(st.integers(0, 2**16), min_size=1, max_size=12),
+)
+def test_ranges_are_those_of_plain_python(values: list[int], start: int, cuts: list[int]) -> None:
+    usage, _ = series(*values)
+    some = sorted(cut % (len(values) + 1) for cut in cuts)
+    for bounds in (some, [0, len(values)], [*range(len(values) + 1)]):
+        assert ranges(usage, start, bounds) == slow_ranges(values, start, bounds)
+
+
+@pytest.mark.parametrize("length", [1, 31, 32, 33, 63, 64, 65, 100])
+def test_the_highest_and_lowest_at_every_place_of_a_long_range(length: int) -> None:
+    for first in (0, 3):
+        for at in range(length):
+            high = [5] * first + [7] * length
+            low = list(high)
+            high[first + at], low[first + at] = 9, 2
+            if at + 1 < length:
+                high[-1] = 9  # an equal one behind it
+            bounds = [first, first + length]
+            assert ranges(series(*high)[0], 0, bounds) == slow_ranges(high, 0, bounds)
+            assert ranges(series(*low)[0], 0, bounds) == slow_ranges(low, 0, bounds)
+
+
+def test_ranges_without_events() -> None:
+    usage, _ = series(5, 9, 2)
+    assert ranges(usage, -7, [0, 0, 2, 2, 3, 3]) == [
+        (-7, -7, -1),
+        (5, 9, 1),
+        (9, 9, 1),
+        (2, 2, 2),
+        (2, 2, 2),
+    ]
+    assert ranges(usage, 0, [2]) == []
+    assert ranges(series()[0], 4, [0, 0]) == [(4, 4, -1)]
+
+
+@pytest.mark.parametrize(
+    "bounds, wrong",
+    [
+        ([-1, 2], 0),
+        ([4, 4], 0),
+        ([-(2**63)], 0),
+        ([2**63 - 1, 2**63 - 1], 0),
+        ([0, 4], 1),
+        ([0, 2, 1], 2),
+        ([0, 3, 2**63 - 1], 2),
+        ([0, 1, -1, 3], 2),
+    ],
+)
+def test_bounds_of_no_ranges(bounds: list[int], wrong: int) -> None:
+    usage, _ = series(5, 9, 2)
+    with pytest.raises(ValueError, match=f"^bound {wrong} falls, or is not from 0 to 3$"):
+        ranges(usage, 0, bounds)
+
+
+def test_what_has_no_ranges() -> None:
+    usage, _ = series(5, 9, 2)
+    with pytest.raises(ValueError, match="no bounds"):
+        ranges(usage, 0, [])
+    for wrong in (b"12345678", array("i", [0, 1]), array("d", [0, 1])):
+        with pytest.raises(ValueError, match="mismatch"):
+            _measures.ranges(usage, 0, wrong)
+    for nothing in (None, [0, 1]):
+        with pytest.raises(TypeError):
+            _measures.ranges(usage, 0, nothing)  # type: ignore[arg-type]
+    match = replay(SnapshotBuilder().alloc(A, 1)).match()  # 4 bytes an event
+    with pytest.raises(ValueError, match="i64 an event"):
+        _measures.ranges(match, 0, array("q", [0, 1]))
+    with pytest.raises(OverflowError):
+        _measures.ranges(usage, 2**63, array("q", [0, 1]))
