@@ -98,7 +98,8 @@ def questions(snap: mr.Snapshot, dice: int) -> list[Asked]:
     grouped = by if measure != "reserved" else "pool"
     filters = FILTERS[dice % len(FILTERS)]
     asked_for: Any = BY_STACK[dice // 4096 % len(BY_STACK)]
-    shape = TreeShape(dice % 4, (0.0, 0.01)[dice // 4 % 2], whole=dice % 3 == 0)
+    share = (0.0, 0.01)[dice // 4 % 2]
+    shape = TreeShape(dice % 4, share, whole=dice % 3 == 0, inverted=dice // 8 % 2 == 0)
     return [
         Asked(
             lambda: at_report(

@@ -9,8 +9,10 @@ from memreplay.analysis.groups.tree import Call, CallTree
 from memreplay.render.document import Place, Row, Table
 from memreplay.render.holders import place_of, share
 from memreplay.render.units import count, counted, percent, size
+from memreplay.snapshot.model import Frame
 
-_NAMES = 2  # of a line's outermost frames; the others are counted, up to the last
+_NAMES = 2  # of a line's first frames beside the one with its place; the others are counted
+_NAMELESS = "(no function)"
 _DEEPEST = 20  # levels that are set in further than the one before
 
 
@@ -20,44 +22,74 @@ def tree_table(tree: CallTree, whole: int) -> list[Table]:
     open_calls: list[Call] = []
     for call in tree.calls:
         while open_calls and open_calls[-1].level >= call.level:
-            rows += _after(open_calls.pop(), whole)
-        rows.append(_row(call))
+            rows += _after(open_calls.pop(), whole, tree.inverted)
+        rows.append(_row_outward(call) if tree.inverted else _row(call))
         open_calls.append(call)
     while open_calls:
-        rows += _after(open_calls.pop(), whole)
+        rows += _after(open_calls.pop(), whole, tree.inverted)
     if tree.hidden_bytes:
         rows.append(_rest(tree.hidden_bytes, whole, "others", 1))
-    titles = ("bytes", "share", "count", "call, and what it leads to")
+    last = "call, from what allocates outward (< its callers)"
+    last = last if tree.inverted else "call, and what it leads to"
+    titles = ("bytes", "share", "count", last)
     return [Table(titles, ("right", "right", "right", "left"), tuple(rows))] if rows else []
 
 
 def _row(call: Call) -> Row:
-    numbers = (size(call.bytes), percent(call.share), count(call.count))
-    indent = _indent(call.level)
-    if not call.frames:
-        return Row((*numbers, Place(indent + call.label)), style="dim")
-    names = [frame.function or "(no function)" for frame in call.frames[:-1]]
+    """The names of a line's calls, and where the last of them, the innermost, stands."""
+    special = _without_code(call, ends_here=True)
+    if special is not None:
+        return special
+    names = [frame.function or _NAMELESS for frame in call.frames[:-1]]
     if len(names) > _NAMES + 1:
         names = [*names[:_NAMES], f"({len(names) - _NAMES} more)"]
-    last = place_of(call.frames[-1])
-    if not last.function:
-        last = replace(last, function="(no function)")
+    last = _named_place(call.frames[-1])
+    names = [*names, last.function]
+    return _row_of(call, Place(" > ".join(names), last.file, last.line))
+
+
+def _row_outward(call: Call) -> Row:
+    """Where the first of a line's calls stands, the innermost; behind it the names of its callers,
+    as far as there is room."""
+    special = _without_code(call, ends_here=call.own_bytes == call.bytes)
+    if special is not None:
+        return special
+    callers = [frame.function or _NAMELESS for frame in call.frames[1:]]
+    if len(callers) > _NAMES + 1:
+        callers = [*callers[:_NAMES], f"({len(callers) - _NAMES} more)"]
+    first = _named_place(call.frames[0])
+    return _row_of(call, replace(first, note="".join(f"< {name} " for name in callers).rstrip()))
+
+
+def _without_code(call: Call, *, ends_here: bool) -> Row | None:
+    """The line of what has no code of the user's; `ends_here`: stacks have no other frame."""
+    if not call.frames:
+        return replace(_row_of(call, Place(call.label)), style="dim")
     node = backward_of(call.frames)
-    if node and len(call.frames) == 1 and call.level == 1:
+    if node and ends_here and len(call.frames) == 1 and call.level == 1:
         # As in tables: what an autograd thread ran, which no code of the user's is on.
-        return Row((*numbers, Place(indent + f"{node} (autograd)")))
-    return Row(
-        (*numbers, Place(indent + " > ".join([*names, last.function]), last.file, last.line))
-    )
+        return _row_of(call, Place(f"{node} (autograd)"))
+    return None
 
 
-def _after(call: Call, whole: int) -> list[Row]:
+def _named_place(frame: Frame) -> Place:
+    place = place_of(frame)
+    return place if place.function else replace(place, function=_NAMELESS)
+
+
+def _row_of(call: Call, place: Place) -> Row:
+    numbers = (size(call.bytes), percent(call.share), count(call.count))
+    return Row((*numbers, replace(place, function=_indent(call.level) + place.function)))
+
+
+def _after(call: Call, whole: int, inverted: bool) -> list[Row]:
     """What of a call has no line below it: its own, where others are below it, and those hidden."""
     rows = []
     if call.own_count and call.own_bytes != call.bytes:
-        rows.append(_rest(call.own_bytes, whole, "(itself)", call.level + 1))
+        own = "(no caller)" if inverted else "(itself)"
+        rows.append(_rest(call.own_bytes, whole, own, call.level + 1))
     if call.hidden and call.hidden_bytes:
-        words = counted(call.hidden, "more call")
+        words = counted(call.hidden, "more caller" if inverted else "more call")
         rows.append(_rest(call.hidden_bytes, whole, words, call.level + 1))
     return rows
 

@@ -1,4 +1,4 @@
-"""Live sets as trees of calls, outermost first."""
+"""Live sets as trees of calls, from the outermost inward or from what allocates outward."""
 
 from __future__ import annotations
 
@@ -19,16 +19,21 @@ TREE_ALONE = "a tree shows call stacks: leave out --by, and --measure reserved"
 @dataclass(frozen=True, slots=True)
 class TreeShape:
     """How much of a tree is wanted: levels (0: all), and calls of at least this share; with
-    `whole` also the frames that are not the user's."""
+    `whole` also the frames that are not the user's; `inverted` from the innermost frame outward to
+    its callers."""
 
     depth: int = 0
     share: float = 0.01
     whole: bool = False
+    inverted: bool = False
 
 
-def shape_of(asked: tuple[int, float] | None, *, whole: bool) -> TreeShape | None:
-    """The shape of (depth, share), None where no tree is asked for."""
-    return None if asked is None else TreeShape(*asked, whole=whole)
+def shape_of(asked: tuple[int, float, bool] | None, *, whole: bool) -> TreeShape | None:
+    """The shape of (depth, share, inverted), None where no tree is asked for."""
+    if asked is None:
+        return None
+    depth, share, inverted = asked
+    return TreeShape(depth, share, whole, inverted)
 
 
 def call_tree(usage: Usage, event: int, grouper: Grouper, shape: TreeShape) -> CallTree:
@@ -38,19 +43,25 @@ def call_tree(usage: Usage, event: int, grouper: Grouper, shape: TreeShape) -> C
     whole = usage.bytes_at(event)
     least = math.ceil(whole * shape.share)
     rows = _groups.call_tree(
-        dimensions.keys(usage, "stack"), live, usage.native, shape.whole, shape.depth, least
+        dimensions.keys(usage, "stack"),
+        live,
+        usage.native,
+        shape.whole,
+        shape.depth,
+        least,
+        shape.inverted,
     )
     # Of each row what its calls below that are shown hold, and how many they are.
     below = [[0, 0] for _ in rows]
     above: list[int] = []
-    outermost = 0
+    first_level = 0
     for at, (level, _, n_bytes, *_) in enumerate(rows):
         del above[level - 1 :]
         if above:
             below[above[-1]][0] += n_bytes
             below[above[-1]][1] += 1
         else:
-            outermost += n_bytes
+            first_level += n_bytes
         above.append(at)
     calls = []
     for (level, ids, n_bytes, count, own, own_count, children), (shown, lines) in zip(
@@ -59,7 +70,7 @@ def call_tree(usage: Usage, event: int, grouper: Grouper, shape: TreeShape) -> C
         names = {_groups.CALL_NO_STACK: _groups.NO_STACK, _groups.CALL_CARRIED: _groups.CARRIED}
         special = names.get(ids[0])
         label = (
-            dimensions.frame_label(ids[-1])
+            dimensions.frame_label(ids[0 if shape.inverted else -1])
             if special is None
             else dimensions.label(usage, "stack", special).text
         )
@@ -80,4 +91,4 @@ def call_tree(usage: Usage, event: int, grouper: Grouper, shape: TreeShape) -> C
                 hidden_bytes=hidden,
             )
         )
-    return CallTree(calls=tuple(calls), hidden_bytes=whole - outermost)
+    return CallTree(calls=tuple(calls), hidden_bytes=whole - first_level, inverted=shape.inverted)

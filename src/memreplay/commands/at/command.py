@@ -53,7 +53,7 @@ class Asked(Struct, frozen=True):
     stages: bool
     listed: bool
     all_frames: bool
-    tree: tuple[int, float] | None
+    tree: tuple[int, float, bool] | None
     fmt: str
 
 

@@ -40,7 +40,7 @@ class Asked(Struct, frozen=True):
 
     all_frames: bool
     peaks: int
-    tree: tuple[int, float] | None
+    tree: tuple[int, float, bool] | None
     fmt: str
 
 

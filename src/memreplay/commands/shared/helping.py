@@ -30,6 +30,7 @@ GROUPS = {
         "tree",
         "depth",
         "share",
+        "inverted",
         "fmt",
         "as_json",
         "output",

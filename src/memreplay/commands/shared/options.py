@@ -433,18 +433,23 @@ def _share(_ctx: click.Context, _param: click.Parameter, value: str) -> float:
 
 
 def tree_options(function: F) -> F:
-    """--tree, --tree-depth, --tree-share, as one argument `tree`: (depth, share), None without."""
+    """--tree, --tree-depth, --tree-share, --inverted, as one argument `tree`: (depth, share,
+    inverted), None without."""
 
     @functools.wraps(function)
-    def command(*args: Any, tree: bool, depth: int, share: float, **kwargs: Any) -> Any:
-        return function(*args, tree=(depth, share) if tree else None, **kwargs)
+    def command(
+        *args: Any, tree: bool, depth: int, share: float, inverted: bool, **kwargs: Any
+    ) -> Any:
+        if inverted and not tree:
+            raise click.UsageError("--inverted turns a tree of calls around: give --tree, too")
+        return function(*args, tree=(depth, share, inverted) if tree else None, **kwargs)
 
     for option in reversed(_TREE):
         command = option(command)
     return command  # type: ignore[return-value]
 
 
-def tree_shape(asked: tuple[int, float] | None, *, whole: bool) -> TreeShape | None:
+def tree_shape(asked: tuple[int, float, bool] | None, *, whole: bool) -> TreeShape | None:
     """The shape of the tree that is asked for; None where none is."""
     if asked is None:
         return None
@@ -476,6 +481,11 @@ _TREE = (
         default="1%",
         show_default=True,
         help="With --tree: only calls that hold at least this share.",
+    ),
+    click.option(
+        "--inverted",
+        is_flag=True,
+        help="With --tree: from what allocates outward to its callers.",
     ),
 )
 

@@ -81,4 +81,5 @@ def call_tree(
     whole: bool,
     depth: int,
     least: int,
+    inverted: bool = False,
 ) -> list[tuple[int, tuple[int, ...], int, int, int, int, int]]: ...

@@ -467,16 +467,17 @@ cdef class _Tree:
 
 def call_tree(
     Keys stacks not None, live: tuple, Measure measure not None, bint whole, uint64_t depth,
-    int64_t least,
+    int64_t least, bint inverted=False,
 ) -> list:
     """[(level, frames, bytes, count, own bytes, own count, calls below)] of a live set, as
     `Measure.live` gives it, depth first and the largest first.
 
     A line is a call, with those that it leads to as long as that is one alone: frame ids,
     outermost first, or CALL_NO_STACK or CALL_CARRIED. Own is what is allocated in the last of
-    them itself. `stacks` are groups by "stack"; frames that their `file_rank` does not say are the
-    user's are left out unless `whole`. Calls deeper than `depth` (0: no limit), and of less than
-    `least` bytes, have no line.
+    them itself. `inverted` stacks are gone through from the innermost frame outward: a call leads
+    to its callers, and own is what has no caller beyond it. `stacks` are groups by "stack"; frames
+    that their `file_rank` does not say are the user's are left out unless `whole`. Calls deeper
+    than `depth` (0: no limit), and of less than `least` bytes, have no line.
     """
     cdef _Tree tree = _Tree.__new__(_Tree)
     cdef Owned sums = owned(sizeof(_keying.Sum))
@@ -497,7 +498,7 @@ def call_tree(
             code = _keying.keys_sum(&stacks.k, &measure.l, &(<Owned> allocs.owner).buf,
                                     &(<Owned> carried.owner).buf, &sums.buf)
         if code == OK:
-            code = _calltree.calltree_fold(&tree.t, &sums.buf, whole)
+            code = _calltree.calltree_fold(&tree.t, &sums.buf, whole, inverted)
         if code == OK:
             code = _calltree.calltree_lines(&tree.t, depth, least)
     if code != OK:

@@ -1,4 +1,4 @@
-# Stacks folded into a tree of calls, outermost first, with totals at every level.
+# Stacks folded into a tree of calls, from either end, with totals at every level.
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from memreplay.engine.base.growbuf cimport Buf
 from memreplay.engine.base.hashmap cimport Map64
@@ -29,7 +29,7 @@ cdef struct Line:
     uint64_t own_count
     uint64_t frames      # where they begin, and how many they are
     uint32_t n_frames
-    uint32_t level       # 1 for the outermost
+    uint32_t level       # 1 for those that stacks begin with: the outermost, or the innermost
     uint32_t n_children  # with those that have no line
 
 
@@ -42,10 +42,10 @@ cdef struct CallTree:
     Buf order          # Call*: sorted by parent, then the largest first
     Buf open           # u64: level << 32 | a number of a Call whose line is still to be made
     Buf lines          # of Line, depth first
-    Buf frames         # u32 a frame of a line, outermost first
+    Buf frames         # u32 a frame of a line, in the order in which stacks are gone through
 
 
 cdef int calltree_init(CallTree* t, const Replay* r, uint64_t seed) noexcept nogil
 cdef void calltree_free(CallTree* t) noexcept nogil
-cdef int calltree_fold(CallTree* t, const Buf* sums, bint whole) noexcept nogil
+cdef int calltree_fold(CallTree* t, const Buf* sums, bint whole, bint inverted) noexcept nogil
 cdef int calltree_lines(CallTree* t, uint64_t depth, int64_t least) noexcept nogil

@@ -64,23 +64,27 @@ cdef uint32_t step(CallTree* t, uint32_t parent, uint32_t frame, const Sum* sum)
     return slot.value
 
 
-cdef uint32_t walk(CallTree* t, const Sum* sum, bint whole) noexcept nogil:
-    # The call that a stack ends in; NONE32 when memory is out.
+cdef uint32_t walk(CallTree* t, const Sum* sum, bint whole, bint inverted) noexcept nogil:
+    # The call that a stack ends in, its outermost one where it is `inverted`; NONE32 when memory is
+    # out.
     cdef const FrameKey* frames = <const FrameKey*> t.replay.tables.frames.data.data
     cdef const uint32_t* ids
     cdef uint32_t at = 0
     cdef uint32_t stack
     cdef size_t n = 0
     cdef size_t i
+    cdef uint32_t frame
     if sum.name == NAME_NO_STACK:
         return step(t, 0, CALL_NO_STACK, sum)
     if sum.name == NAME_CARRIED:
         return step(t, 0, CALL_CARRIED, sum)
     stack = <uint32_t> sum.name
     ids = <const uint32_t*> span_at(&t.replay.tables.stacks, stack, &n)
-    for i in range(n // 4, 0, -1):
-        if at != NONE32 and (whole or t.file_rank[frames[ids[i - 1]].file] <= CODE):
-            at = step(t, at, ids[i - 1], sum)
+    n //= 4
+    for i in range(n):
+        frame = ids[i if inverted else n - 1 - i]    # the innermost is the first of a stack
+        if at != NONE32 and (whole or t.file_rank[frames[frame].file] <= CODE):
+            at = step(t, at, frame, sum)
     if at == 0:
         # No frame is of code: the one that says most stands for all.
         at = step(t, 0, label_frame(t.replay, stack, t.file_rank, t.function_rank), sum)
@@ -100,15 +104,16 @@ cdef int by_parent(const void* a, const void* b) noexcept nogil:
     return (x.frame > y.frame) - (x.frame < y.frame)
 
 
-cdef int calltree_fold(CallTree* t, const Buf* sums, bint whole) noexcept nogil:
-    # Folds groups by stack (of Sum); frames that are not the user's are left out unless `whole`.
+cdef int calltree_fold(CallTree* t, const Buf* sums, bint whole, bint inverted) noexcept nogil:
+    # Folds groups by stack (of Sum) from the outermost call inward, `inverted` from the innermost
+    # outward; frames that are not the user's are left out unless `whole`.
     cdef const Sum* sum = <const Sum*> sums.data
     cdef Call* calls
     cdef Call** order
     cdef uint32_t end
     cdef uint64_t i
     for i in range(sums.len):
-        end = walk(t, &sum[i], whole)
+        end = walk(t, &sum[i], whole, inverted)
         if end == NONE32:
             return ERR_MEMORY
         add(call_at(t, 0), &sum[i])

@@ -15,6 +15,7 @@ from memreplay.analysis.groups.calltree import TreeShape, call_tree, shape_of
 from memreplay.analysis.groups.grouping import Grouper
 from memreplay.analysis.groups.tree import CallTree
 from memreplay.commands.at.find import at_report
+from memreplay.commands.at.text import at_document
 from memreplay.commands.peak.find import peak_report
 from memreplay.commands.peak.text import peak_document
 from memreplay.engine.query import _groups
@@ -43,7 +44,8 @@ def slow(snap: mr.Snapshot, device: int, event: int, grouper: Grouper, shape: Tr
     for stack, size, begin in zip(
         live.stack.tolist(), live.size.tolist(), live.alloc_event.tolist(), strict=True
     ):
-        ids = snap.native.stack(stack)[::-1]
+        ids = snap.native.stack(stack)  # the innermost is the first
+        ids = ids if shape.inverted else ids[::-1]
         path = tuple(i for i in ids if shape.whole or not grouper.dimensions.is_plumbing(i))
         if not stack:
             path = (BEFORE if begin == -1 else WITHOUT,)
@@ -84,13 +86,14 @@ def slow(snap: mr.Snapshot, device: int, event: int, grouper: Grouper, shape: Tr
     st.integers(0, 3),
     st.sampled_from([0.0, 0.01, 0.2, 1.0]),
     st.booleans(),
+    st.booleans(),
 )
 def test_any_trace(
-    snapshot: build.Snapshot, seed: int, depth: int, share: float, whole: bool
+    snapshot: build.Snapshot, seed: int, depth: int, share: float, whole: bool, inverted: bool
 ) -> None:
     snap = mr.open(build.dump(snapshot))
     grouper = Grouper(snap, "stack")
-    shape = TreeShape(depth, share, whole)
+    shape = TreeShape(depth, share, whole, inverted)
     for device in snap.devices:
         usage = snap.replay(device).measure()
         event = usage.replay.start + seed % (usage.replay.events + 1)
@@ -101,9 +104,11 @@ def test_any_trace(
             whole,
             depth,
             math.ceil(usage.bytes_at(event) * share),
+            inverted,
         )
         assert found == slow(snap, device, event, grouper, shape)
         tree = call_tree(usage, event, grouper, shape)
+        assert tree.inverted == inverted
         held = sum(call.bytes for call in tree.calls if call.level == 1)
         assert held + tree.hidden_bytes == usage.bytes_at(event)
         # Everything in a line is its own, in a line below it, or hidden.
@@ -155,6 +160,55 @@ def test_the_text_and_the_json_of_a_peak() -> None:
     assert "(recorded without a stack)" in text
 
 
+def test_a_tree_from_what_allocates_outward() -> None:
+    builder = SnapshotBuilder()
+    main, aten = ("main", "train.py", 1), ("at::empty", "", 0)
+    block, deep = ("block", "m.py", 9), ("deep", "m.py", 20)
+    builder.alloc(512, 600, frames=[aten, ("f", "m.py", 1), ("step", "t.py", 2), main])
+    builder.alloc(1024, 50, frames=[aten, ("f", "m.py", 1), ("test", "t.py", 7), main])
+    builder.alloc(2048, 40, frames=[("f", "m.py", 1)])
+    builder.alloc(4096, 30, frames=[deep, block, block, block, ("step", "t.py", 2), main])
+    builder.alloc(8192, 3, frames=[])
+    opened = mr.open(build.dump(builder.build()))
+    report = peak_report(opened, tree=TreeShape(share=0.05, inverted=True))
+    text = render_plain(peak_document(report), width=100)
+    title, *lines = text[text.index("bytes  share") :].splitlines()
+    assert title.endswith("count  call, from what allocates outward (< its callers)")
+    assert lines[:5] == [
+        "690 B  95.4%      3  f  m.py:1",
+        "600 B  83.0%      1    step  t.py:2  < main",
+        " 50 B   6.9%      1    test  t.py:7  < main",
+        " 40 B   5.5%           (no caller)",
+        " 33 B   4.6%         others",
+    ]
+    found = json.loads(render_json(report))
+    check_against("peak-1.json", found)
+    tree = found["devices"][0]["tree"]
+    assert (tree["inverted"], tree["hidden_bytes"]) == (True, 33)
+    assert [
+        (call["level"], call["bytes"], call["own_bytes"], call["label"]) for call in tree["calls"]
+    ] == [
+        (1, 690, 40, "f m.py:1"),
+        (2, 600, 600, "step t.py:2"),
+        (2, 50, 50, "test t.py:7"),
+    ]
+    assert [frame["function"] for frame in tree["calls"][1]["frames"]] == ["step", "main"]
+    cut = at_report(opened, [When("end")], tree=TreeShape(depth=1, share=0, inverted=True))
+    text = render_plain(at_document(cut), width=100)
+    assert "2 more callers" in text
+    assert "1  deep  m.py:20  < block < block < (3 more)\n" in text
+    # The same of whole stacks, in which PyTorch's frame is what allocates.
+    whole = peak_report(opened, tree=TreeShape(depth=1, whole=True, inverted=True))
+    assert isinstance(tree := whole.devices[0].tree, CallTree)
+    assert [(call.bytes, call.label) for call in tree.calls][:2] == [
+        (650, "at::empty"),
+        (40, "f m.py:1"),
+    ]
+    assert not json.loads(render_json(peak_report(opened, tree=TreeShape())))["devices"][0]["tree"][
+        "inverted"
+    ]
+
+
 def test_a_tree_at_a_moment() -> None:
     report = at_report(snap(), [When("start")], tree=TreeShape())
     found = json.loads(render_json(report))
@@ -174,6 +228,12 @@ def test_a_deep_stack() -> None:
     (device,) = peak_report(deep, tree=TreeShape()).devices
     assert isinstance(device.tree, CallTree)
     assert [(call.bytes, len(call.frames)) for call in device.tree.calls] == [(2, 19_999), (1, 1)]
+    (device,) = peak_report(deep, tree=TreeShape(inverted=True)).devices
+    assert isinstance(device.tree, CallTree)
+    assert [(call.bytes, len(call.frames)) for call in device.tree.calls] == [
+        (1, 20_000),
+        (1, 19_999),
+    ]
 
 
 def test_what_has_no_tree() -> None:
@@ -183,6 +243,7 @@ def test_what_has_no_tree() -> None:
         with pytest.raises(UsageError, match="a tree shows call stacks"):
             at_report(snap(), [When("end")], tree=TreeShape(), **options)  # type: ignore[arg-type]
     assert shape_of(None, whole=True) is None
+    assert shape_of((2, 0.5, True), whole=False) == TreeShape(2, 0.5, inverted=True)
     usage = snap().replay().measure()
     with pytest.raises(ValueError, match="a tree is of stacks"):
         _groups.call_tree(

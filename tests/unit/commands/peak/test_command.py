@@ -80,6 +80,7 @@ def test_options_reach_the_analysis(runner: CliRunner, library: FakeLibrary) -> 
         "3",
         "--tree-share",
         "5%",
+        "--inverted",
     ]
     runner.invoke(app, ["peak", "snap.pkl", *options])
     assert library.peak_options == {
@@ -95,7 +96,7 @@ def test_options_reach_the_analysis(runner: CliRunner, library: FakeLibrary) -> 
         "filters": Filters(("a", "b"), ("c",), 1024, only_live_at_end=True, only_carried=True),
         "rules": DEFAULT_RULES,
         "fold": False,
-        "tree": TreeShape(3, 0.05, whole=True),
+        "tree": TreeShape(3, 0.05, whole=True, inverted=True),
     }
     assert library.reading["device"] == 1
 
@@ -177,6 +178,19 @@ def test_categories_are_those_of_the_configuration(
     assert result.exit_code == 2
     assert "--no-config contradict" in result.stderr
     assert runner.invoke(app, ["peak", "s", "--no-config", "--by", "category"]).exit_code == 0
+
+
+def test_the_tree_is_outward_where_asked(runner: CliRunner, library: FakeLibrary) -> None:
+    runner.invoke(app, ["peak", "snap.pkl", "--tree"])
+    assert library.peak_options["tree"] == TreeShape(0, 0.01)
+    runner.invoke(app, ["peak", "snap.pkl", "--tree", "--inverted"])
+    assert library.peak_options["tree"] == TreeShape(0, 0.01, inverted=True)
+    library.snapshots.clear()
+    for command in (["peak", "snap.pkl"], ["at", "snap.pkl", "--end"]):
+        result = runner.invoke(app, [*command, "--inverted"])
+        assert result.exit_code == 2
+        assert "--inverted turns a tree of calls around: give --tree, too" in result.stderr
+    assert not library.snapshots
 
 
 @pytest.mark.parametrize("share", ["-1%", "101%", "1.5", "nan", "x", "%"])

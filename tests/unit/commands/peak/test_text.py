@@ -380,6 +380,16 @@ def test_a_backward_pass_in_a_tree() -> None:
     assert "  MmBackward0 (autograd)\n" in text
     # Among others, which are whole stacks then, it is a call as they are.
     assert "    torch::autograd::generated::MmBackward0::apply(int)" in text
+    # From the innermost frame outward it is one too, if it is all of its stacks.
+    called = replace(call, own_bytes=2, hidden=1, hidden_bytes=3)
+    tree = CallTree(calls=(call, called), hidden_bytes=0, inverted=True)
+    lines = render(replace(PEAK, devices=(replace(peak, tree=tree),)), 120).splitlines()
+    (at,) = (i for i, line in enumerate(lines) if line.endswith("  MmBackward0 (autograd)"))
+    assert "  torch::autograd::generated::MmBackward0::apply(int)" in lines[at + 1]
+    assert [line.split()[-2:] for line in lines[at + 2 : at + 4]] == [
+        ["(no", "caller)"],
+        ["more", "caller"],
+    ]
 
 
 def pairs_of(**changes: object) -> list[str]:
