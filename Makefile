@@ -98,6 +98,7 @@ schemas: $(VENV)/built.stamp ## make docs/schemas and the tables of docs/json.md
 
 images: $(VENV)/built.stamp ## draw the pictures of README and docs/ anew; those of the page in chromium
 	ci/viewer-tools && .venv-viewer/bin/python viewer/screenshots.py docs/images
+	$(BIN)/python ci/explore_pictures.py docs/images
 	$(BIN)/memreplay timeline $(EXAMPLE) --by frame --top 5 --points 200 --format png --force -o docs/images/timeline.png
 
 build: $(VENV)/dev.stamp ## sdist and wheel into dist/, checked in a bare environment

@@ -42,7 +42,12 @@ STAGED = {name.partition(".")[0] for name in RANK if "." in name}
 PURE = ("analysis", "render")
 LIGHT = ("errors", "commands", "render", "__init__", "__main__")  # start without NumPy
 FINDS = ("find", "ranks_find", "advice")  # loaded when there is a snapshot to look at
-LAZY = ("duckdb", "rich", "plotille", "pyarrow", "matplotlib", "zstandard", "fsspec", "torch")
+LAZY = (
+    *("duckdb", "rich", "plotille", "pyarrow", "matplotlib", "zstandard", "fsspec", "torch"),
+    "textual",
+)
+# Made of Textual's classes: loaded by its command, when there is a terminal to draw on.
+DRAWN = {("commands", "explore", name) for name in ("app", "help_screen", "palette", "widgets")}
 NOT_IN_NATIVE = ("numpy", "rich", "click", "torch")
 
 IO_CALLS = ("open", "print", "input")
@@ -267,7 +272,7 @@ def heavy_at_load(package: Path) -> Iterator[str]:
     for module in modules(package, ".py"):
         for name, line, at_load in imports(module):
             top = name.partition(".")[0]
-            if at_load and top in LAZY:
+            if at_load and top in LAZY and module.parts not in DRAWN:
                 yield module.at(
                     line, f"imports {top} at load; import it in the function that uses it"
                 )

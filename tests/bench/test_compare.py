@@ -102,6 +102,7 @@ def test_own_commands_are_those_that_there_are() -> None:
     assert {name.split()[0] for name in names} == set(COMMANDS) - {
         "completion",
         "dryrun",
+        "explore",  # in a terminal: bench/explore.py
         "help",
         "modules",  # of recorded files alone
         "record",

@@ -22,6 +22,7 @@ COMMANDS = {
     "at": ("memreplay.commands.at.command", "What was held at a moment."),
     "timeline": ("memreplay.commands.timeline.command", "Memory over time, as a picture."),
     "view": ("memreplay.commands.view.command", "A snapshot as an interactive page."),
+    "explore": ("memreplay.commands.explore.command", "A snapshot in the terminal, by keys."),
     "allocations": (
         "memreplay.commands.allocations.command",
         "What was allocated over the recording, and for how long.",

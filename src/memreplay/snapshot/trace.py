@@ -187,6 +187,11 @@ class Trace:
             stack=column("stack", "u4"),
         )
 
+    def forget_classes(self) -> None:
+        """Lets go of `classes`, which are made anew when they are asked for: up to 12 bytes an
+        event each."""
+        self._classes.clear()
+
     def classes(self, by: str) -> _measures.Classes:
         """Allocations and segments by "pool" or "stream"."""
         from memreplay.engine.replay import _measures

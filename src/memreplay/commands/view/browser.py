@@ -12,18 +12,26 @@ from memreplay.commands.shared.errors import say
 
 def open_page(path: str) -> None:
     """Opens it; where that cannot be, a line on stderr says so."""
+    words = opened_words(path)
+    if words:
+        say(words)
+
+
+def opened_words(path: str) -> str:
+    """Opens it; why that cannot be, in words, else nothing."""
     import platform
     import webbrowser
 
     whole = os.path.abspath(path)
     if not _has_display():
         # What webbrowser finds without one would draw text over this terminal.
-        say(
+        return (
             "there is no display here to open it on; on your own machine:"
             f" scp {shlex.quote(f'{platform.node()}:{whole}')} ."
         )
-    elif not webbrowser.open(Path(whole).as_uri()):
-        say(f"no browser was found to open it; open {whole} in one")
+    if not webbrowser.open(Path(whole).as_uri()):
+        return f"no browser was found to open it; open {whole} in one"
+    return ""
 
 
 def _has_display() -> bool:

@@ -1,0 +1,136 @@
+"""What the explorer is asked in a line of text: moments, files."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import click
+
+from memreplay.analysis.groups.calltree import TreeShape
+from memreplay.analysis.moments.moments import resolve
+from memreplay.analysis.selecting.selection import Selection
+from memreplay.commands.shared.address import AddressType
+from memreplay.commands.shared.when import WhenType
+from memreplay.errors import UsageError
+from memreplay.snapshot.model import When
+
+if TYPE_CHECKING:
+    from memreplay.commands.at.result import AtReport
+    from memreplay.commands.explore.explored import Explored
+    from memreplay.commands.explore.look import Look
+    from memreplay.commands.fragmentation.result import FragmentationReport
+    from memreplay.snapshot.snapshot import Snapshot
+
+BAR = 40  # characters of a segment
+
+
+def moment_of(explored: Explored, look: Look, text: str) -> int:
+    """The event that a text names: as --at and --address have it. Raises UsageError."""
+    try:
+        if text.strip().lower().startswith("0x"):
+            when = AddressType().convert(text.strip(), None, None)
+        else:
+            when = WhenType().convert(text.strip().replace(",", ""), None, None)
+    except click.ClickException as error:
+        raise UsageError(error.format_message()) from None
+    return resolve(explored.snap, explored.usage(look), when)
+
+
+def exported(explored: Explored, look: Look, name: str) -> str:
+    """Writes what is shown, as the command line has it, into a file that is not there yet. What to
+    say of it. Raises UsageError and OSError."""
+    from memreplay.commands.at.find import at_report
+    from memreplay.commands.at.text import at_document
+    from memreplay.commands.fragmentation.find import fragmentation_report
+    from memreplay.commands.fragmentation.text import fragmentation_document
+    from memreplay.commands.result_json import to_json
+    from memreplay.render.markdown import render_markdown
+    from memreplay.render.plain import render_plain
+
+    if os.path.lexists(name):
+        raise UsageError(f"{name} is there already: name another file")
+    ending = os.path.splitext(name)[1].lower()
+    if ending not in (".json", ".txt", ".md"):
+        raise UsageError(f"{name}: end it with .json, .txt or .md")
+    selection = Selection(
+        measure=look.measure,
+        by=None if look.view in ("tree", "list", "segments") else look.by,
+        top=0,
+        device=look.device,
+        pool=look.pool,
+        stream=look.stream,
+        filters=look.filters,
+        rules=explored.rules,
+        fold=ending != ".json" and not look.whole and look.view != "tree",
+    )
+    found: FragmentationReport | AtReport
+    if look.view == "segments":
+        found = fragmentation_report(
+            explored.snap,
+            selection,
+            at=_when(explored, look, look.event),
+            bars=0 if ending == ".json" else BAR,
+            blocks=ending == ".json",
+        )
+        document = fragmentation_document(found)
+    else:
+        events = look.span if look.view == "change" and look.span else (look.event,)
+        tree = None
+        if look.view == "tree":
+            tree = TreeShape(share=explored.share, whole=look.whole, inverted=look.inverted)
+        found = at_report(
+            explored.snap,
+            [_when(explored, look, event) for event in events],
+            selection,
+            listed=look.view == "list",
+            all_frames=look.whole,
+            tree=tree,
+        )
+        document = at_document(found)
+    if ending == ".json":
+        text = to_json(found)
+    else:
+        text = render_markdown(document) if ending == ".md" else render_plain(document, width=100)
+    _write(name, text.encode())
+    return f"wrote {name}"
+
+
+def _when(explored: Explored, look: Look, event: int) -> When:
+    if event == explored.replay(look).start:
+        return When("start")
+    return When("event", event)
+
+
+def _write(name: str, data: bytes) -> None:
+    """Whole, or not at all; no file is overwritten."""
+    part = f"{name}.{os.getpid()}.part"
+    try:
+        with open(part, "xb") as file:
+            file.write(data)
+        if os.path.lexists(name):
+            raise UsageError(f"{name} is there already: name another file")
+        os.replace(part, name)
+    finally:
+        if os.path.lexists(part):
+            os.unlink(part)
+
+
+def page_written(snap: Snapshot, file: str) -> str:
+    """Makes the page of `memreplay view`, and opens it in a browser, where there is one."""
+    from memreplay.commands.view.browser import opened_words
+    from memreplay.commands.view.find import one_page
+    from memreplay.commands.view.names import page_name
+    from memreplay.export.page.html import page_html
+
+    name = page_name((file,))
+    page, columns = one_page(snap)
+    data = b"".join(page_html(page, columns))
+    stem, ending = os.path.splitext(name)
+    number = 0
+    while os.path.lexists(name):
+        number += 1
+        name = f"{stem}-{number}{ending}"
+    _write(name, data)
+    words = opened_words(name)
+    return f"wrote {name}" + (f"; {words}" if words else "")

@@ -1,0 +1,167 @@
+"""`memreplay explore`: a snapshot in the terminal, by keys."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+import click
+from msgspec import Struct
+
+from memreplay.commands.shared.asking import asks, selects_with_rules
+from memreplay.commands.shared.errors import attempt
+from memreplay.commands.shared.filtering import filter_options
+from memreplay.commands.shared.helping import Command
+from memreplay.commands.shared.options import (
+    EXIT_CODES,
+    by_option,
+    config_options,
+    file_argument,
+    measure_option,
+    part_options,
+    reading_options,
+)
+from memreplay.commands.shared.source import Reading, opened
+from memreplay.commands.shared.when import WhenType
+from memreplay.errors import MissingExtraError, UsageError
+
+if TYPE_CHECKING:
+    from memreplay.analysis.selecting.selection import Selection
+    from memreplay.commands.explore.app import Explorer
+    from memreplay.commands.explore.curve import Chars
+    from memreplay.snapshot.model import When
+    from memreplay.snapshot.snapshot import Snapshot
+
+
+class Asked(Struct, frozen=True):
+    """Where to begin, and how to draw."""
+
+    when: When
+    chars: str
+
+
+@click.command(
+    "explore",
+    cls=Command,
+    epilog=f"""\b
+Examples:
+  memreplay explore snap.pkl
+  memreplay explore snap.pkl --at end --by category
+  memreplay explore snap.pkl.gz --device 1 --measure held
+  memreplay explore snap.pkl --include attention --min-bytes 1MiB
+
+{EXIT_CODES}""",
+)
+@file_argument
+@click.option(
+    "--at",
+    "when",
+    type=WhenType(),
+    default="peak",
+    metavar="WHEN",
+    help="Where to begin: peak (peak:2 for the second), start, end, an event (1200), a time since"
+    " the start (1.5s), @SECONDS since the epoch, a UTC time, or an annotation.  [default: peak]",
+)
+@click.option(
+    "--chars",
+    type=click.Choice(["auto", "braille", "blocks", "ascii"]),
+    default="auto",
+    show_default=True,
+    help="What to draw with; auto takes braille where the terminal writes Unicode.",
+)
+@measure_option
+@by_option
+@part_options
+@filter_options
+@config_options
+@reading_options
+@selects_with_rules
+@asks(Asked)
+def command(file: str, reading: Reading, selection: Selection, asked: Asked) -> int:
+    """A snapshot in the terminal, by keys.
+
+    Shows memory over time in FILE, and below it the calls, groups, allocations or segments that
+    held memory at the cursor. Keys move it, zoom, search, filter, and switch the measure; ? lists
+    them.
+    Needs a terminal, and Textual: pip install 'memreplay[explore]'.
+    """
+    if file == "-":
+        raise UsageError("standard input is the keyboard here: name a file")
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError("explore needs a terminal; memreplay peak and at print what it shows")
+    check_textual()
+    # What draws is imported while the file is read.
+    drawing = threading.Thread(target=_import_drawing, daemon=True)
+    drawing.start()
+
+    def work() -> int:
+        with opened(file, reading) as snap:
+            drawing.join()
+            explorer = made(snap, file, selection, asked, reading)
+            explorer.run(mouse=True)
+        return explorer.return_code or 0
+
+    found, code = attempt(file, work)
+    return code if found is None else found
+
+
+def check_textual() -> None:
+    """Raises MissingExtraError where Textual is not installed."""
+    from importlib.util import find_spec
+
+    if find_spec("textual") is None:
+        raise MissingExtraError("explore needs Textual: pip install 'memreplay[explore]'")
+
+
+def _import_drawing() -> None:
+    import memreplay.commands.explore.app  # noqa: F401
+
+
+def made(
+    snap: Snapshot, file: str, selection: Selection, asked: Asked, reading: Reading
+) -> Explorer:
+    """The explorer of a snapshot that was read. Raises UsageError for what it has not."""
+    from msgspec.structs import replace
+
+    from memreplay.analysis.moments.moments import resolve
+    from memreplay.commands.explore import look as looks
+    from memreplay.commands.explore.app import Explorer
+    from memreplay.commands.explore.explored import Explored
+    from memreplay.commands.view.options import project_words, read_words
+
+    explored = Explored(snap, selection.rules)
+    if not snap.devices:
+        raise UsageError("the snapshot has no device with memory")
+    device = snap.devices[0] if reading.device is None else reading.device
+    if reading.device is None:
+        # That which had most.
+        device = max(snap.devices, key=lambda one: snap.replay(one).peak.bytes)
+    look = explored.first_look(device)
+    look = replace(
+        look,
+        measure=selection.measure,
+        pool=selection.pool,
+        stream=selection.stream,
+        filters=selection.filters or None,
+    )
+    if selection.by is not None:
+        look = replace(look, by=selection.by, view="groups")
+    look = explored.fitting(look)
+    event = resolve(snap, explored.usage(look), asked.when)
+    look = looks.moved(look, event, *explored.bounds(device))
+    explored.rows(look)
+    read = (*read_words(snap), *project_words(snap.project))
+    return Explorer(explored, look, file=file, read=read, chars=chars_of(asked.chars))
+
+
+def chars_of(asked: str) -> Chars:
+    """What to draw with."""
+    if asked != "auto":
+        return asked  # type: ignore[return-value]
+    encoding = (sys.stdout.encoding or "").lower().replace("-", "")
+    plain = os.environ.get("TERM") in ("linux", "dumb", "vt100")
+    if not encoding.startswith("utf"):
+        return "ascii"
+    return "blocks" if plain else "braille"

@@ -1,0 +1,121 @@
+"""The command line that says what the explorer shows, and options as people type them."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Any
+
+import click
+from msgspec.structs import replace
+
+from memreplay.errors import UsageError
+
+if TYPE_CHECKING:
+    from memreplay.commands.explore.look import Look
+    from memreplay.snapshot.model import Filters
+
+# What may be typed as a filter.
+TYPED = (
+    "measure", "by", "pool", "stream", "filter_include", "filter_exclude",
+    "filter_min_bytes", "filter_only_live_at_end", "filter_only_carried", "filter_no_carried",
+)  # fmt: skip
+
+
+def command_line(file: str, look: Look, read: tuple[str, ...], share: float) -> str:
+    """It, for a shell. `read` are the options that say what was read of the file."""
+    return shlex.join(["memreplay", *words_of(file, look, read, share)])
+
+
+def words_of(file: str, look: Look, read: tuple[str, ...], share: float) -> list[str]:
+    """Its words."""
+    if look.view == "segments":
+        words = ["fragmentation", file, "--at", _at(look), "--map", "--top", "0"]
+        return [*words, "--device", str(look.device), *_without_device(read)]
+    words = ["at", file]
+    if look.view == "change" and look.span is not None:
+        words += ["--event", str(look.span[0]), "--event", str(look.span[1]), "--by", look.by]
+    else:
+        words += ["--event", str(look.event)]
+    if look.view == "tree":
+        words += ["--tree", "--tree-share", f"{share:g}"]
+        words += ["--inverted"] * look.inverted
+    elif look.view == "list":
+        words += ["--list"]
+    elif look.view == "groups":
+        words += ["--by", look.by]
+    words += ["--all-frames"] * look.whole
+    words += ["--top", "0"]
+    if look.measure != "requested":
+        words += ["--measure", look.measure]
+    return [*words, *filter_words(look), "--device", str(look.device), *_without_device(read)]
+
+
+def _at(look: Look) -> str:
+    return "start" if look.event < 0 else str(look.event)
+
+
+def _without_device(read: tuple[str, ...]) -> list[str]:
+    found = list(read)
+    if "--device" in found:
+        at = found.index("--device")
+        del found[at : at + 2]
+    return found
+
+
+def filter_words(look: Look) -> list[str]:
+    """Which allocations alone count, as options."""
+    words: list[str] = []
+    if look.pool is not None:
+        words += ["--pool", f"{look.pool[0]}:{look.pool[1]}"]
+    if look.stream is not None:
+        words += ["--stream", str(look.stream)]
+    return words + _of_filters(look.filters)
+
+
+def _of_filters(filters: Filters | None) -> list[str]:
+    if filters is None:
+        return []
+    words = [word for one in filters.include for word in ("--include", one)]
+    words += [word for one in filters.exclude for word in ("--exclude", one)]
+    if filters.min_bytes:
+        words += ["--min-bytes", str(filters.min_bytes)]
+    words += ["--only-live-at-end"] * filters.only_live_at_end
+    words += ["--only-carried-over"] * filters.only_carried
+    words += ["--no-carried-over"] * filters.no_carried
+    return words
+
+
+def filtered(look: Look, text: str) -> Look:
+    """What is looked at, with filters as they are typed for `memreplay peak`; a word that is no
+    option is a pattern to include. None of them: all filters are gone. Raises UsageError."""
+    from memreplay.commands.peak.command import command
+    from memreplay.snapshot.model import Filters
+
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"{text}: {str(error).lower()}") from None
+    if words and not any(word.startswith("-") for word in words):
+        words = [part for word in words for part in ("--include", word)]
+    parameters = [one for one in command.params if one.name in TYPED]
+    parser = click.Command("filter", params=parameters, add_help_option=False)
+    try:
+        found = parser.make_context("filter", list(words)).params
+    except click.ClickException as error:
+        raise UsageError(error.format_message()) from None
+    given: dict[str, Any] = {
+        name.removeprefix("filter_"): value
+        for name, value in found.items()
+        if name.startswith("filter_")
+    }
+    filters = Filters(**given)
+    changes: dict[str, Any] = {
+        "pool": found["pool"],
+        "stream": found["stream"],
+        "filters": filters or None,
+    }
+    if "--measure" in {word.partition("=")[0] for word in words}:
+        changes["measure"] = found["measure"]
+    if found["by"] is not None:
+        changes |= {"by": found["by"], "view": "groups"}
+    return replace(look, **changes)

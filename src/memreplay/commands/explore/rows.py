@@ -1,0 +1,557 @@
+"""What holds memory at a moment, in rows that are spelled out when they are seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import memreplay._core as _core
+from memreplay.analysis.groups.dimensions import pool_label, stream_label
+from memreplay.analysis.groups.mapped import pool_of
+from memreplay.engine.query import _groups
+from memreplay.render.fit import clean
+from memreplay.render.units import (
+    count,
+    counted,
+    duration,
+    percent,
+    signed_count,
+    signed_size,
+    size,
+)
+
+if TYPE_CHECKING:
+    from memreplay.analysis.groups.grouping import Grouper
+    from memreplay.snapshot.model import Frame, Group
+    from memreplay.snapshot.replay import Usage
+
+OPEN_SHARE = 0.05  # calls that hold so much are open from the start
+FIRST_ROWS = 200  # of groups and allocations, until somebody goes further down
+MOST_ROWS = FIRST_ROWS * 4**3  # more take longer than a key may
+MORE = -1  # the row that stands for what is cut
+
+
+class Line(NamedTuple):
+    """A row: its numbers, and what it is called, so deep in a tree."""
+
+    cells: tuple[str, ...]
+    text: str
+    share: float = 0.0
+    level: int = 0
+    sign: str = ""  # "+" what can be opened, "-" what can be closed
+    dim: bool = False
+
+
+class Shown(NamedTuple):
+    """What is told of a row beside the list: pairs of words, and the frames, innermost first, of
+    which some are the user's."""
+
+    title: str
+    pairs: tuple[tuple[str, str], ...]
+    frames: tuple[Frame, ...] = ()
+    user: tuple[int, ...] = ()
+
+
+class Rows(Protocol):
+    """Rows of one kind."""
+
+    titles: tuple[str, ...]
+    note: str
+
+    def __len__(self) -> int: ...
+
+    def line(self, at: int) -> Line:
+        """One row."""
+        ...
+
+    def key(self, at: int) -> Hashable:
+        """What it is of, at other moments, too."""
+        ...
+
+    def texts(self, at: int) -> Sequence[str]:
+        """What a search looks at."""
+        ...
+
+    def shown(self, at: int) -> Shown:
+        """What is told of it."""
+        ...
+
+
+def frame_texts(frames: Sequence[Frame]) -> list[str]:
+    """As filters look at frames."""
+    return [f"{one.function} {one.file}:{one.line}" for one in frames]
+
+
+def _how(shown: int) -> str:
+    """How to come by what is cut."""
+    return "Enter shows more" if shown < MOST_ROWS else "f filters them"
+
+
+class GroupRows:
+    """The groups of a live set."""
+
+    titles: tuple[str, ...] = ("bytes", "share", "count")
+
+    def __init__(self, grouper: Grouper, usage: Usage, event: int, most: int = FIRST_ROWS) -> None:
+        self.grouper, self.usage, self.event = grouper, usage, event
+        keys = grouper.keys(usage)
+        found, self.total, self.whole, self.blocks = keys.sums(
+            usage.listed(event), usage.native, most
+        )
+        self.found = found
+        self.rest = self.total - len(found)
+        self.note = "" if found else "nothing was held"
+        self._groups: dict[int, Group] = {}
+
+    def __len__(self) -> int:
+        return len(self.found) + (self.rest > 0)
+
+    def group(self, at: int) -> Group:
+        """Spelled out."""
+        if at not in self._groups:
+            name, _, n_bytes, blocks, _ = self.found[at]
+            self._groups[at] = self.grouper.group(self.usage, name, n_bytes, blocks, self.whole)
+        return self._groups[at]
+
+    def line(self, at: int) -> Line:
+        if at == len(self.found):
+            held = self.whole - sum(row[2] for row in self.found)
+            blocks = self.blocks - sum(row[3] for row in self.found)
+            words = f"{counted(self.rest, 'more group')} ({_how(len(self.found))})"
+            cells = (size(held), percent(held / self.whole if self.whole else 0), count(blocks))
+            return Line(cells, words, dim=True)
+        group = self.group(at)
+        return Line(
+            (size(group.bytes), percent(group.share), count(group.count)),
+            clean(group.label),
+            group.share,
+        )
+
+    def key(self, at: int) -> Hashable:
+        return MORE if at == len(self.found) else self.found[at][0]
+
+    def texts(self, at: int) -> Sequence[str]:
+        if at == len(self.found):
+            return ()
+        group = self.group(at)
+        return [group.label, *frame_texts(group.frames)]
+
+    def shown(self, at: int) -> Shown:
+        if at == len(self.found):
+            return Shown("the rest", ())
+        group = self.group(at)
+        pairs = (
+            ("held", f"{size(group.bytes)} ({count(group.bytes)} bytes)"),
+            ("share", percent(group.share)),
+            ("blocks", count(group.count)),
+        )
+        return Shown(clean(group.label), pairs, group.frames, group.user)
+
+
+class PartRows:
+    """The pools or streams of a measure."""
+
+    titles: tuple[str, ...] = ("bytes", "share", "peak")
+
+    def __init__(self, grouper: Grouper, usage: Usage, event: int) -> None:
+        self.groups, total, _, self.parts = grouper.holders(usage, event, 0)
+        self.whole = usage.bytes_at(event)
+        self.note = "" if total else "nothing was held"
+
+    def __len__(self) -> int:
+        return len(self.groups)
+
+    def line(self, at: int) -> Line:
+        group, part = self.groups[at], self.parts[at]
+        cells = size(group.bytes), percent(group.share), size(part.peak_bytes)
+        return Line(cells, clean(group.label), group.share)
+
+    def key(self, at: int) -> Hashable:
+        return self.groups[at].label
+
+    def texts(self, at: int) -> Sequence[str]:
+        return (self.groups[at].label,)
+
+    def shown(self, at: int) -> Shown:
+        part = self.parts[at]
+        pairs = (
+            ("held", f"{size(part.bytes)} ({count(part.bytes)} bytes)"),
+            ("its peak", f"{size(part.peak_bytes)} after event {count(part.event_index)}"),
+            ("reserved", size(part.reserved_bytes)),
+        )
+        return Shown(clean(self.groups[at].label), pairs)
+
+
+class ListRows:
+    """The allocations one by one, the largest first."""
+
+    titles: tuple[str, ...] = ("bytes", "address", "age")
+
+    def __init__(self, grouper: Grouper, usage: Usage, event: int, most: int = FIRST_ROWS) -> None:
+        self.grouper, self.usage, self.event = grouper, usage, event
+        self.found = usage.largest(event, most)
+        allocs, carried = usage.listed(event)
+        self.total = len(memoryview(allocs)) + len(memoryview(carried))
+        self.rest = self.total - len(self.found)
+        self.whole = usage.bytes_at(event)
+        self.note = "" if self.found else "nothing was held"
+
+    def __len__(self) -> int:
+        return len(self.found) + (self.rest > 0)
+
+    def group(self, at: int) -> Group:
+        index, carried, n_bytes, _ = self.found[at]
+        replay = self.usage.replay
+        stack = replay.carried("stack")[index] if carried else self._of("stack", index)
+        name = self.grouper.stack_name(stack, carried=carried)
+        return self.grouper.stack_group(
+            self.usage, name, n_bytes, 1, n_bytes / self.whole if self.whole else 0.0
+        )
+
+    def _of(self, name: str, index: int) -> int:
+        replay = self.usage.replay
+        return replay.value(name, index + replay.first_event)
+
+    def address(self, at: int) -> int:
+        """Where it is."""
+        index, carried, _, _ = self.found[at]
+        replay = self.usage.replay
+        return int(replay.carried("address")[index]) if carried else self._of("address", index)
+
+    def line(self, at: int) -> Line:
+        if at == len(self.found):
+            held = self.whole - sum(row[2] for row in self.found)
+            words = f"{counted(self.rest, 'more allocation')} ({_how(len(self.found))})"
+            return Line((size(held), "", ""), words, dim=True)
+        group = self.group(at)
+        cells = size(group.bytes), f"{self.address(at):x}", self._age(at)
+        return Line(cells, clean(group.label), group.share)
+
+    def _age(self, at: int) -> str:
+        index, carried, _, _ = self.found[at]
+        replay = self.usage.replay
+        if carried:
+            return "before"
+        began = index + replay.first_event
+        then, now = replay.clock_us(began), replay.clock_us(self.event)
+        if then is None or now is None:
+            return counted(self.event - began, "event")
+        return duration(now - then)
+
+    def key(self, at: int) -> Hashable:
+        return MORE if at == len(self.found) else self.found[at][:2]
+
+    def texts(self, at: int) -> Sequence[str]:
+        if at == len(self.found):
+            return ()
+        group = self.group(at)
+        return [group.label, f"0x{self.address(at):x}", *frame_texts(group.frames)]
+
+    def shown(self, at: int) -> Shown:
+        if at == len(self.found):
+            return Shown("the rest", ())
+        index, carried, n_bytes, end = self.found[at]
+        replay, group = self.usage.replay, self.group(at)
+        ended = end != _core.ABSENT_ID
+        pairs = [
+            ("address", f"0x{self.address(at):x}"),
+            ("held", f"{size(n_bytes)} ({count(n_bytes)} bytes)"),
+            (
+                "made",
+                "before the first event"
+                if carried
+                else f"at event {count(index + replay.first_event)}",
+            ),
+            ("freed", f"at event {count(end + replay.first_event)}" if ended else "never"),
+            ("age", self._age(at)),
+        ]
+        if not carried:
+            stream = self._of("stream", index)
+            pairs.append(("stream", "default" if stream == 0 else str(stream)))
+            pool = self._of("pool", index)
+            if pool != _core.ABSENT_ID and (known := replay.pool_of(pool)) is not None:
+                pairs.append(("pool", pool_label(known)))
+        return Shown(clean(group.label), tuple(pairs), group.frames, group.user)
+
+
+class ChangeRows:
+    """What a range of events did to the groups: what each held before it and after."""
+
+    titles: tuple[str, ...] = ("change", "before", "after", "blocks")
+
+    def __init__(self, grouper: Grouper, usage: Usage, span: tuple[int, int]) -> None:
+        self.grouper, self.usage = grouper, usage
+        keys = grouper.keys(usage)
+        sums = [keys.sums(usage.listed(event), usage.native, 0)[0] for event in span]
+        before = {row[0]: row for row in sums[0]}
+        after = {row[0]: row for row in sums[1]}
+        none = (0, 0, 0, 0, 0)
+        self.found = [
+            (name, before.get(name, none)[2:4], after.get(name, none)[2:4])
+            for name in {**before, **after}
+        ]
+        self.found = [row for row in self.found if row[1] != row[2]]
+        self.found.sort(key=lambda row: (-abs(row[2][0] - row[1][0]), row[0]))
+        self.most = max((abs(row[2][0] - row[1][0]) for row in self.found), default=0)
+        self.note = "" if self.found else "nothing came or went that did not go or come again"
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+    def group(self, at: int) -> Group:
+        name, _, after = self.found[at]
+        return self.grouper.group(self.usage, name, *after, 0)
+
+    def line(self, at: int) -> Line:
+        _, before, after = self.found[at]
+        change = after[0] - before[0]
+        cells = (
+            signed_size(change),
+            size(before[0]),
+            size(after[0]),
+            signed_count(after[1] - before[1]),
+        )
+        share = abs(change) / self.most if self.most else 0.0
+        return Line(cells, clean(self.group(at).label), share)
+
+    def key(self, at: int) -> Hashable:
+        return self.found[at][0]
+
+    def texts(self, at: int) -> Sequence[str]:
+        group = self.group(at)
+        return [group.label, *frame_texts(group.frames)]
+
+    def shown(self, at: int) -> Shown:
+        _, before, after = self.found[at]
+        group = self.group(at)
+        pairs = (
+            ("change", f"{signed_size(after[0] - before[0])}"),
+            ("before", f"{size(before[0])} in {counted(before[1], 'block')}"),
+            ("after", f"{size(after[0])} in {counted(after[1], 'block')}"),
+        )
+        return Shown(clean(group.label), pairs, group.frames, group.user)
+
+
+class TreeRows:
+    """A live set as a tree of calls, of which those that are open show what they lead to."""
+
+    titles: tuple[str, ...] = ("bytes", "share", "count")
+
+    def __init__(
+        self,
+        grouper: Grouper,
+        usage: Usage,
+        event: int,
+        *,
+        whole: bool,
+        inverted: bool,
+        share: float,
+        is_open: Callable[[Hashable], bool | None],
+        root: Hashable | None = None,
+    ) -> None:
+        self.grouper, self.usage = grouper, usage
+        self.bytes = usage.bytes_at(event)
+        least = -(-int(self.bytes * share * 1_000_000) // 1_000_000)
+        keys = grouper.dimensions.keys(usage, "stack")
+        self.rows = _groups.call_tree(
+            keys, usage.listed(event), usage.native, whole, 0, least, inverted
+        )
+        self.is_open, self.inverted = is_open, inverted
+        self.keys: list[Hashable] = []
+        self.until: list[int] = []  # of each row the one after all below it
+        self.hidden: list[list[int]] = []  # calls that are left out, and their bytes
+        self._measured()
+        self.root = next((i for i, key in enumerate(self.keys) if key == root), None)
+        self.visible: list[int] = []
+        self.note = ""
+        self.unfold()
+
+    def _measured(self) -> None:
+        above: list[int] = []
+        shown = 0
+        for at, (level, ids, n_bytes, _, own, _, children) in enumerate(self.rows):
+            while len(above) >= level:
+                self.until[above.pop()] = at
+            self.keys.append(hash((self.keys[above[-1]] if above else 0, ids)))
+            self.until.append(len(self.rows))
+            self.hidden.append([children, n_bytes - own])
+            if above:
+                self.hidden[above[-1]][0] -= 1
+                self.hidden[above[-1]][1] -= n_bytes
+            else:
+                shown += n_bytes
+            above.append(at)
+        self.left_out = self.bytes - shown
+
+    def unfold(self) -> None:
+        """Which rows are seen: all whose callers are open. What is left out below one is a row by
+        itself, ~ its number."""
+        found: list[int] = []
+        at, end = 0, len(self.rows)
+        if self.root is not None:
+            at, end = self.root, self.until[self.root]
+        ends: list[tuple[int, int]] = []  # of open rows: where they end, and which it is
+        while at < end:
+            while ends and ends[-1][0] <= at:
+                found += self._left_out(ends.pop()[1])
+            found.append(at)
+            if self.opened(at):
+                ends.append((self.until[at], at))
+                at += 1
+            else:
+                at = self.until[at]
+        while ends:
+            found += self._left_out(ends.pop()[1])
+        self.visible = found
+        if not found:
+            self.note = "nothing was held" if not self.bytes else "no call holds that much"
+
+    def _left_out(self, at: int) -> list[int]:
+        return [~at] if self.hidden[at][0] > 0 else []
+
+    def can_open(self, at: int) -> bool:
+        """Whether there is anything below it."""
+        return self.until[at] > at + 1 or self.hidden[at][0] > 0
+
+    def opened(self, at: int) -> bool:
+        """Whether what is below it is seen."""
+        if not self.can_open(at):
+            return False
+        asked = self.is_open(self.keys[at])
+        if asked is not None:
+            return asked
+        return at == self.root or self.rows[at][2] >= OPEN_SHARE * self.bytes
+
+    def __len__(self) -> int:
+        return len(self.visible) + (self.left_out > 0 and self.root is None)
+
+    def _frames(self, at: int) -> tuple[Frame, ...]:
+        ids = self.rows[at][1]
+        if ids[0] in (_groups.CALL_NO_STACK, _groups.CALL_CARRIED):
+            return ()
+        return tuple(map(self.grouper.snap.frame, ids))
+
+    def _label(self, at: int) -> str:
+        ids = self.rows[at][1]
+        dimensions = self.grouper.dimensions
+        if ids[0] == _groups.CALL_NO_STACK:
+            return dimensions.label(self.usage, "stack", _groups.NO_STACK).text
+        if ids[0] == _groups.CALL_CARRIED:
+            return dimensions.label(self.usage, "stack", _groups.CARRIED).text
+        return dimensions.frame_label(ids[0 if self.inverted else -1])
+
+    def line(self, row: int) -> Line:
+        if row == len(self.visible):
+            part = self.left_out / self.bytes if self.bytes else 0.0
+            words = "smaller calls (Enter shows them)"
+            return Line((size(self.left_out), percent(part), ""), words, dim=True)
+        at = self.visible[row]
+        top = self.rows[self.root][0] if self.root is not None else 1
+        if at < 0:
+            calls, n_bytes = self.hidden[~at]
+            part = n_bytes / self.bytes if self.bytes else 0.0
+            words = f"{counted(calls, 'smaller call')} (Enter shows them)"
+            level = self.rows[~at][0] - top + 1
+            return Line((size(n_bytes), percent(part), ""), words, part, level, dim=True)
+        level, ids, n_bytes, blocks, *_ = self.rows[at]
+        share = n_bytes / self.bytes if self.bytes else 0.0
+        sign = ("-" if self.opened(at) else "+") if self.can_open(at) else ""
+        words = clean(self._label(at))
+        if len(ids) > 1:
+            words += f"  (+{len(ids) - 1})"
+        return Line((size(n_bytes), percent(share), count(blocks)), words, share, level - top, sign)
+
+    def key(self, row: int) -> Hashable:
+        if row == len(self.visible):
+            return MORE
+        at = self.visible[row]
+        return ("more", self.keys[~at]) if at < 0 else self.keys[at]
+
+    def texts(self, row: int) -> Sequence[str]:
+        if row == len(self.visible) or self.visible[row] < 0:
+            return ()
+        return self.texts_of(self.visible[row])
+
+    def texts_of(self, at: int) -> Sequence[str]:
+        """Of any row, seen or not."""
+        frames = self._frames(at)
+        return frame_texts(frames) if frames else [self._label(at)]
+
+    def shown(self, row: int) -> Shown:
+        if row == len(self.visible) or self.visible[row] < 0:
+            return Shown("smaller calls", ())
+        at = self.visible[row]
+        _, _, n_bytes, blocks, own, own_blocks, _ = self.rows[at]
+        pairs = [
+            ("held", f"{size(n_bytes)} ({count(n_bytes)} bytes)"),
+            ("share", percent(n_bytes / self.bytes if self.bytes else 0.0)),
+            ("blocks", count(blocks)),
+        ]
+        if own and own != n_bytes:
+            pairs.append(("by itself", f"{size(own)} in {counted(own_blocks, 'block')}"))
+        path: list[Frame] = []
+        for one in self._path(at):
+            path += self._frames(one)
+        frames = tuple(path if self.inverted else reversed(path))
+        user = range(len(frames))
+        return Shown(clean(self._label(at)), tuple(pairs), frames, tuple(user))
+
+    def _path(self, at: int) -> list[int]:
+        """The calls from the outermost to this one."""
+        found = [at]
+        level = self.rows[at][0]
+        for above in range(at - 1, -1, -1):
+            if self.rows[above][0] < level:
+                found.append(above)
+                level = self.rows[above][0]
+        return found[::-1]
+
+    def parents(self, at: int) -> list[Hashable]:
+        """The keys of the calls that lead to it."""
+        return [self.keys[one] for one in self._path(at)[:-1]]
+
+
+class SegmentRows:
+    """The segments after an event, those with most free first, and how blocks lie in them."""
+
+    titles: tuple[str, ...] = ("size", "in use", "free")
+
+    def __init__(self, usage: Usage, event: int, cells: int = 32) -> None:
+        self.replay, self.cells = usage.replay, cells
+        self.map = usage.replay.block_map(event)
+        self.order = self.map.largest(0)
+        self.note = "" if self.order else "no segments were reserved"
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def line(self, at: int) -> Line:
+        address, *_, sums = self.map.segment(self.order[at])
+        held, used = sums["size"], sums["in_use"]
+        cells = size(held), size(used), size(sums["free"])
+        text = f"{self.map.bar(self.order[at], self.cells)}  {address:x}"
+        return Line(cells, text, used / held if held else 0.0)
+
+    def key(self, at: int) -> Hashable:
+        return self.map.segment(self.order[at])[0]
+
+    def texts(self, at: int) -> Sequence[str]:
+        return (f"0x{self.map.segment(self.order[at])[0]:x}",)
+
+    def shown(self, at: int) -> Shown:
+        found = self.map.segment(self.order[at])
+        address, stream, pool, small, expandable, _, _, _, sums = found
+        known = pool_of(self.replay, self.map, pool)
+        pairs = (
+            ("address", f"0x{address:x}"),
+            ("size", f"{size(sums['size'])}, {'small' if small else 'large'} blocks"),
+            ("in use", f"{size(sums['in_use'])} in {counted(sums['blocks_in_use'], 'block')}"),
+            ("pending", f"{size(sums['pending'])} in {counted(sums['blocks_pending'], 'block')}"),
+            ("free", f"{size(sums['free'])} in {counted(sums['blocks_free'], 'block')}"),
+            ("largest free", size(sums["largest"])),
+            ("requested", size(sums["requested"])),
+            ("pool", pool_label(known)),
+            ("stream", stream_label(stream)),
+            ("expandable", "yes" if expandable else "no"),
+        )
+        return Shown(f"segment at 0x{address:x}", pairs)

@@ -1,0 +1,50 @@
+"""Lines of source code around a frame, where its file is at hand."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+LARGEST = 4 << 20  # bytes of a file that is read
+_kept: dict[str, list[str]] = {}
+MOST_KEPT = 64
+
+
+def lines_around(file: str, line: int, most: int) -> list[tuple[int, str]]:
+    """At most so many lines of a file, with their numbers, this one in the middle. None where the
+    file is not there, is no text, or is shorter.
+
+    A snapshot may name any file: only what is a regular file of a modest size is looked at.
+    """
+    if line < 1 or most < 1 or not os.path.isabs(file):
+        return []
+    if file not in _kept:
+        if len(_kept) >= MOST_KEPT:
+            _kept.clear()
+        _kept[file] = _read(file)
+    lines = _kept[file]
+    if line > len(lines):
+        return []
+    first = max(min(line - 1 - most // 2, len(lines) - most), 0)
+    return [(first + i + 1, text) for i, text in enumerate(lines[first : first + most])]
+
+
+def _read(file: str) -> list[str]:
+    try:
+        # Not one that waits for a writer, as a pipe does.
+        handle = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    except (OSError, ValueError):
+        return []
+    try:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
+            return []
+        with open(handle, "rb", closefd=False) as opened:
+            data = opened.read(LARGEST)
+    except OSError:
+        return []
+    finally:
+        os.close(handle)
+    if b"\0" in data:
+        return []
+    return data.decode("utf-8", "replace").splitlines()

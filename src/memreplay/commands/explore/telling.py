@@ -1,0 +1,145 @@
+"""What the explorer says in words: the lines about the cursor, and what is told of a row."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memreplay.analysis.code.plumbing import library_of
+from memreplay.commands.explore.commands_for import filter_words
+from memreplay.commands.explore.source_lines import lines_around
+from memreplay.render.fit import clean, cut_left, cut_right, wrap
+from memreplay.render.holders import title_of
+from memreplay.render.units import count, percent, signed_duration, size
+
+if TYPE_CHECKING:
+    from memreplay.commands.explore.explored import Explored
+    from memreplay.commands.explore.look import Look
+    from memreplay.commands.explore.rows import Rows
+    from memreplay.snapshot.model import Frame
+
+CODE_LINES = 9  # of a source file
+MOST_FRAMES = 200
+
+
+class Teller:
+    """Words about one snapshot."""
+
+    def __init__(self, explored: Explored, *, plain: bool = False) -> None:
+        self.explored, self.plain = explored, plain
+
+    def head(self, look: Look, file: str, width: int) -> str:
+        """What is looked at."""
+        snap = self.explored.snap
+        verdict = self.explored.verdict(look)
+        words = [look.measure, "exact" if verdict.exact else "estimated"]
+        if not verdict.trusted:
+            words.append("not to be trusted (memreplay summary)")
+        parts = [f"device {look.device}"]
+        if len(snap.devices) > 1:
+            parts[0] += f" of {len(snap.devices)}"
+        if snap.truncation is not None:
+            parts.append("the intact part of a file that is cut off")
+        parts.append(", ".join(words))
+        only = filter_words(look)
+        if only:
+            parts.append("only " + " ".join(only))
+        said = (" | " if self.plain else " · ").join(parts)
+        name = cut_left(clean(file), max(width - len(said) - 4, 12))
+        return cut_right(f" {name}  {clean(said)}", width)
+
+    def cursor(self, look: Look, width: int) -> str:
+        """Where the cursor is, and how much there was."""
+        usage, replay = self.explored.usage(look), self.explored.replay(look)
+        held, peak = usage.bytes_at(look.event), usage.peak.bytes
+        if not replay.events:
+            return f" {size(held)} in the final state: no events were recorded"
+        at = "the start" if look.event == replay.start else f"event {count(look.event)}"
+        at += f" of {count(self.explored.snap.trace_events(look.device))}"
+        time, origin = replay.time_us(look.event), replay.origin_us
+        if time is not None and origin is not None:
+            at += f", {signed_duration(time - origin)}"
+        part = percent(held / peak) if peak else "none"
+        words = [f"{size(held)} ({part} of the peak)", at]
+        where = self.explored.where(look)
+        if where:
+            words.append(where)
+        return cut_right(" " + "   ".join(words), width)
+
+    def ends(self, look: Look) -> tuple[str, str]:
+        """The ends of the window."""
+        replay = self.explored.replay(look)
+        if not replay.events:
+            return "", ""
+        if look.axis == "event":
+            first = "start" if look.first == replay.start else count(look.first)
+            return first, count(look.last)
+        origin = replay.origin_us or 0
+        times = [replay.clock_us(max(one, replay.first_event)) for one in (look.first, look.last)]
+        return tuple(signed_duration((one or 0) - origin) for one in times)  # type: ignore[return-value]
+
+    def title(self, look: Look) -> str:
+        """What the rows are."""
+        if look.view == "tree":
+            if look.inverted:
+                return "what allocates, and its callers below"
+            return "calls, the outermost first"
+        if look.view == "list":
+            return "allocated at"
+        if look.view == "segments":
+            return "# in use, + partly, ~ pending, . free; its address"
+        if look.view == "change" and look.span is not None:
+            low, high = look.span
+            start = self.explored.replay(look).start
+            first = "the start" if low == start else f"event {count(low)}"
+            return f"from {first} to {count(high)}"
+        return title_of(look.by)
+
+    def told(self, rows: Rows, row: int, width: int, height: int) -> list[tuple[str, str]]:
+        """About a row: lines and their styles, as many as fit."""
+        shown = rows.shown(row)
+        lines = [(one, "title") for one in wrap(shown.title, width)[:3]]
+        wide = max([len(name) for name, _ in shown.pairs], default=0)
+        lines += [(cut_right(f"{name:<{wide}}  {words}", width), "") for name, words in shown.pairs]
+        frames, user = shown.frames[:MOST_FRAMES], set(shown.user)
+        code = self._code(frames, user, width, max(min(CODE_LINES, height - len(lines) - 4), 0))
+        room = height - len(lines) - len(code) - 2
+        if frames and room > 0:
+            lines.append(("", ""))
+            for at, frame in enumerate(frames[:room]):
+                style = "" if at in user else "dim"
+                lines.append((self._frame(frame, width), style))
+            if len(frames) > room:
+                lines[-1] = (f"… {count(len(shown.frames) - room + 1)} more frames", "dim")
+        if code:
+            lines += [("", ""), *code]
+        return lines[:height]
+
+    def _frame(self, frame: Frame, width: int) -> str:
+        function = clean(frame.function) or "?"
+        if not frame.file:
+            return cut_right(function, width)
+        place = clean(frame.file) + (f":{frame.line}" if frame.line else "")
+        room = width - len(function) - 2
+        if room < 12:
+            return cut_right(function, width)
+        return f"{function}  {cut_left(place, room)}"
+
+    def _code(
+        self, frames: tuple[Frame, ...], user: set[int], width: int, most: int
+    ) -> list[tuple[str, str]]:
+        """The source of the innermost frame that is the user's, where its file is at hand."""
+        for at, frame in enumerate(frames):
+            if at not in user or library_of(frame.file):
+                continue
+            found = lines_around(frame.file, frame.line, most)
+            if not found:
+                return []
+            wide = len(str(found[-1][0]))
+            return [
+                (
+                    cut_right(f"{number:>{wide}} {clean(text.expandtabs(4))}", width),
+                    "title" if number == frame.line else "dim",
+                )
+                for number, text in found
+            ]
+        return []

@@ -1,0 +1,61 @@
+"""Tests of explore/commands_for.py: the command line says what is shown, filters are peak's."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from memreplay.commands.explore.commands_for import command_line, filtered
+from memreplay.commands.explore.look import Look
+from memreplay.errors import UsageError
+from memreplay.snapshot.model import Filters
+
+LOOK = Look(device=1, event=7, first=0, last=9)
+
+
+def test_each_view_has_a_command() -> None:
+    from msgspec.structs import replace
+
+    def line(**changes: object) -> str:
+        return command_line("a b.pkl", replace(LOOK, **changes), ("--salvage",), 0.01)
+
+    end = "--device 1 --salvage"
+    assert line() == f"memreplay at 'a b.pkl' --event 7 --tree --tree-share 0.01 --top 0 {end}"
+    assert line(view="groups", by="file") == (
+        f"memreplay at 'a b.pkl' --event 7 --by file --top 0 {end}"
+    )
+    assert line(view="list", measure="held") == (
+        f"memreplay at 'a b.pkl' --event 7 --list --top 0 --measure held {end}"
+    )
+    assert line(view="segments", event=-1) == (
+        f"memreplay fragmentation 'a b.pkl' --at start --map --top 0 {end}"
+    )
+    assert line(view="change", begin=3, end=5) == (
+        f"memreplay at 'a b.pkl' --event 3 --event 5 --by stack --top 0 {end}"
+    )
+    filters = Filters(include=("a b",), min_bytes=512, no_carried=True)
+    assert line(view="groups", whole=True, filters=filters, pool=(0, 1), stream=3) == (
+        "memreplay at 'a b.pkl' --event 7 --by stack --all-frames --top 0 --pool 0:1 --stream 3"
+        f" --include 'a b' --min-bytes 512 --no-carried-over {end}"
+    )
+
+
+def test_filters_as_they_are_typed() -> None:
+    found = filtered(LOOK, "--include 'a b' --min-bytes 1MiB --pool 0:1 --only-live-at-end")
+    assert found.filters == Filters(include=("a b",), min_bytes=1 << 20, only_live_at_end=True)
+    assert (found.pool, found.stream, found.view) == ((0, 1), None, "tree")
+    assert filtered(found, "") == LOOK
+    assert filtered(LOOK, "attention").filters == Filters(include=("attention",))
+    found = filtered(LOOK, "--by file --measure held")
+    assert (found.by, found.view, found.measure) == ("file", "groups", "held")
+    words = shlex.split(command_line("a.pkl", filtered(LOOK, "--exclude x=y"), (), 0.01))
+    assert words[words.index("--exclude") + 1] == "x=y"
+
+
+@pytest.mark.parametrize(
+    "text", ["--include (", "--min-bytes x", "--nothing", "'open", "--by what", "--top 3"]
+)
+def test_what_is_no_filter(text: str) -> None:
+    with pytest.raises(UsageError):
+        filtered(LOOK, text)

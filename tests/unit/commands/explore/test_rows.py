@@ -1,0 +1,270 @@
+"""Tests of explore/rows.py and explored.py: each number is that of the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+import memreplay as mr
+from memreplay.analysis.groups.calltree import TreeShape
+from memreplay.analysis.groups.tree import Call
+from memreplay.commands.explore.explored import Explored
+from memreplay.commands.explore.look import Look
+from memreplay.commands.explore.rows import (
+    ChangeRows,
+    GroupRows,
+    ListRows,
+    PartRows,
+    SegmentRows,
+    TreeRows,
+)
+from memreplay.commands.fragmentation.find import fragmentation_report
+from memreplay.errors import UsageError
+from memreplay.render.units import percent, size
+from memreplay.snapshot.model import MEASURES, WAYS, By, Filters, When
+from tests.conftest import SNAPSHOTS
+
+NAMES = ("two_gpus", "recorded_gpt", "serving_oom", "cuda_graphs", "rank0")
+FILES = [next(path for path in SNAPSHOTS if path.name.startswith(name)) for name in NAMES]
+
+
+@pytest.fixture(params=FILES, ids=lambda path: path.name.removesuffix(".pkl.gz"))
+def explored(request: pytest.FixtureRequest) -> Explored:
+    return Explored(mr.open(request.param))
+
+
+def moments(explored: Explored, device: int) -> list[int]:
+    """The start, the peak, the end, and some between them."""
+    low, high = explored.bounds(device)
+    peak = explored.first_look(device).event
+    return sorted({low, peak, (low + high) // 2})
+
+
+def test_groups_are_those_of_at(explored: Explored) -> None:
+    for device in explored.snap.devices:
+        look = explored.first_look(device)
+        for by in ("stack", "category", "file", "stack,size"):
+            for event in moments(explored, device):
+                shown = replace(look, event=event, view="groups", by=by, whole=True)
+                rows = explored.rows(shown)
+                assert isinstance(rows, GroupRows)
+                (found,) = mr.at(
+                    explored.snap, When("event", event), by=by, device=device, top=200
+                ).devices
+                assert [rows.group(i) for i in range(len(rows.found))] == list(found.groups)
+                assert rows.total == found.groups_total
+                for i, group in enumerate(found.groups):
+                    line = rows.line(i)
+                    assert line.cells[:2] == (size(group.bytes), percent(group.share))
+                if rows.rest:
+                    assert rows.line(len(rows) - 1).cells[0] == size(found.rest_bytes)
+
+
+def test_pools_are_those_of_at(explored: Explored) -> None:
+    for device in explored.snap.devices:
+        for measure in MEASURES:
+            look = replace(explored.first_look(device), measure=measure, view="groups", by="pool")
+            rows = explored.rows(look)
+            assert isinstance(rows, PartRows)
+            (found,) = mr.at(
+                explored.snap,
+                When("event", look.event),
+                measure=measure,
+                by="pool",
+                device=device,
+                top=0,
+            ).devices
+            assert list(rows.groups) == list(found.groups)
+
+
+def test_the_list_is_that_of_at(explored: Explored) -> None:
+    for device in explored.snap.devices:
+        look = explored.first_look(device)
+        for event in moments(explored, device):
+            rows = explored.rows(replace(look, event=event, view="list"))
+            assert isinstance(rows, ListRows)
+            (found,) = mr.at(
+                explored.snap, When("event", event), listed=True, device=device, top=200
+            ).devices
+            there = found.allocations or ()
+            assert rows.total == found.live_count
+            assert [rows.address(i) for i in range(len(rows.found))] == [
+                one.address for one in there
+            ]
+            for i, one in enumerate(there):
+                line, shown = rows.line(i), dict(rows.shown(i).pairs)
+                assert line.cells[0] == size(one.bytes)
+                assert shown["address"] == f"0x{one.address:x}"
+                freed = "never" if one.free_event is None else f"at event {one.free_event:,}"
+                assert shown["freed"] == freed
+                made = "before the first event"
+                if one.alloc_event is not None:
+                    made = f"at event {one.alloc_event:,}"
+                assert shown["made"] == made
+
+
+@pytest.mark.parametrize("inverted", [False, True])
+@pytest.mark.parametrize("whole", [False, True])
+def test_the_tree_is_that_of_at(explored: Explored, whole: bool, inverted: bool) -> None:
+    explored.share = 0.001
+    for device in explored.snap.devices:
+        look = replace(explored.first_look(device), whole=whole, inverted=inverted)
+        for event in moments(explored, device):
+            rows = explored.rows(replace(look, event=event))
+            assert isinstance(rows, TreeRows)
+            (found,) = mr.at(
+                explored.snap,
+                When("event", event),
+                device=device,
+                tree=TreeShape(share=0.001, whole=whole, inverted=inverted),
+            ).devices
+            assert found.tree
+            for key in rows.keys:
+                explored.open[key] = True
+            rows.unfold()
+            calls = [row for row in range(len(rows.visible)) if rows.visible[row] >= 0]
+            assert len(calls) == len(found.tree.calls)
+            for row, call in zip(calls, found.tree.calls, strict=True):
+                line = rows.line(row)
+                assert line.cells == (size(call.bytes), percent(call.share), f"{call.count:,}")
+                assert line.text.startswith(call.label)
+                assert line.level == call.level - 1
+            hidden = [row for row in range(len(rows.visible)) if rows.visible[row] < 0]
+            assert [rows.line(row).cells[0] for row in hidden] == [
+                size(call.hidden_bytes) for call in _closing(found.tree.calls) if call.hidden
+            ]
+            assert rows.left_out == found.tree.hidden_bytes
+            explored.open.clear()
+
+
+def _closing(calls: tuple[Call, ...]) -> list[Call]:
+    """The calls in the order in which what is below them ends."""
+    found: list[Call] = []
+    above: list[Call] = []
+    for call in calls:
+        while above and above[-1].level >= call.level:
+            found.append(above.pop())
+        above.append(call)
+    return found + above[::-1]
+
+
+def test_segments_are_those_of_fragmentation(explored: Explored) -> None:
+    for device in explored.snap.devices:
+        look = replace(explored.first_look(device), view="segments")
+        rows = explored.rows(look)
+        assert isinstance(rows, SegmentRows)
+        found = fragmentation_report(
+            explored.snap, at=When("event", look.event), device=device, top=0, bars=32
+        ).devices[0]
+        assert len(rows) == found.map_total == len(found.map)
+        for at, one in enumerate(found.map):
+            assert rows.key(at) == one.address
+            assert rows.line(at).text.startswith(one.bar)
+            assert rows.line(at).cells == (
+                size(one.reserved_bytes),
+                size(one.in_use_bytes),
+                size(one.free_bytes),
+            )
+            assert dict(rows.shown(at).pairs)["largest free"] == size(one.largest_free_bytes)
+
+
+def test_changes_add_up(explored: Explored) -> None:
+    for device in explored.snap.devices:
+        low, high = explored.bounds(device)
+        peak = explored.first_look(device).event
+        for span in ((low, peak), (peak, high)):
+            if span[0] == span[1]:
+                continue
+            look = replace(explored.first_look(device), view="change", begin=span[1], end=span[0])
+            rows = explored.rows(look)
+            assert isinstance(rows, ChangeRows)
+            usage = explored.usage(look)
+            changes = sum(after[0] - before[0] for _, before, after in rows.found)
+            assert changes == usage.bytes_at(span[1]) - usage.bytes_at(span[0])
+            most = [abs(after[0] - before[0]) for _, before, after in rows.found]
+            assert most == sorted(most, reverse=True)
+
+
+@pytest.mark.parametrize("by", WAYS)
+def test_every_way_and_measure_has_rows(by: By) -> None:
+    explored = Explored(mr.open(FILES[0]))
+    for measure in MEASURES:
+        look = replace(
+            explored.first_look(explored.snap.devices[0]), by=by, view="groups", measure=measure
+        )
+        look = explored.fitting(look)
+        rows = explored.rows(look)
+        assert len(rows) > 0
+        for at in range(len(rows)):
+            assert rows.line(at).text
+            assert rows.shown(at).title
+
+
+def test_filters_leave_what_peak_leaves() -> None:
+    path = next(path for path in FILES if path.name.startswith("recorded_gpt"))
+    explored = Explored(mr.open(path))
+    filters = Filters(include=("forward",), min_bytes=1 << 20)
+    look = replace(explored.first_look(0), filters=filters, view="groups", by="file")
+    usage = explored.usage(look)
+    (found,) = mr.peak(explored.snap, filters=filters, by="file").devices
+    assert usage.peak.bytes == found.peak_bytes
+    rows = explored.rows(replace(look, event=found.event_index))
+    assert isinstance(rows, GroupRows)
+    assert [rows.group(i).bytes for i in range(len(rows.found))] == [
+        group.bytes for group in found.groups
+    ]
+    with pytest.raises(UsageError):
+        explored.usage(replace(look, filters=Filters(include=("no such thing",))))
+
+
+@pytest.mark.parametrize("axis", ["event", "time"])
+@pytest.mark.parametrize("columns", [1, 7, 100, 300])
+def test_a_curve_has_each_event_once(explored: Explored, axis: str, columns: int) -> None:
+    for device in explored.snap.devices:
+        whole = explored.first_look(device)
+        replay = explored.replay(whole)
+        low, high = explored.bounds(device)
+        windows = {(low, high), (low, (low + high) // 2), ((low + high) // 2, high)}
+        for first, last in windows:
+            look = replace(whole, axis=axis, first=first, last=last, event=last)
+            curve = explored.curve(look, columns)
+            assert len(curve.lows) == len(curve.highs) == columns
+            assert curve.bounds == sorted(curve.bounds)
+            base = replay.first_event
+            assert curve.bounds[0] == max(first, base)
+            assert curve.bounds[-1] == max(last + 1, base)
+            usage = explored.usage(look)
+            for at in range(columns):
+                events = range(curve.bounds[at], curve.bounds[at + 1])
+                values = [usage.bytes_at(event) for event in list(events)[:40]] or [
+                    usage.bytes_at(curve.bounds[at] - 1)
+                ]
+                assert curve.lows[at] <= min(values)
+                assert max(values) <= curve.highs[at]
+                assert usage.bytes_at(curve.high_at[at]) == curve.highs[at]
+            for event in {max(first, base), last}:
+                if curve.bounds[-1] > curve.bounds[0]:
+                    at = explored.column(look, columns, event)
+                    assert curve.bounds[at] <= event < curve.bounds[at + 1]
+
+
+def test_marks_are_those_of_the_reports(explored: Explored) -> None:
+    for device in explored.snap.devices:
+        look = explored.first_look(device)
+        marks = explored.marks(look)
+        (found,) = mr.peak(explored.snap, peaks=5, device=device).devices
+        there = {point.event_index for point in found.peaks or ()}
+        assert there <= set(marks.peaks) or not explored.replay(look).events
+        for events in marks:
+            assert events == sorted(events)
+
+
+def test_the_first_look_is_at_the_peak(tmp_path: Path) -> None:
+    explored = Explored(mr.open(FILES[0]))
+    (found, *_) = mr.peak(explored.snap).devices
+    look = explored.first_look(found.device)
+    assert look.event == found.event_index
+    low, high = explored.bounds(found.device)
+    assert look == Look(device=found.device, event=found.event_index, first=low, last=high)
