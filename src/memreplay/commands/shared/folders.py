@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
-from typing import NamedTuple
 
 from memreplay.errors import SnapshotError, UsageError
 
@@ -45,59 +43,6 @@ def snapshot_files(folder: str) -> list[str]:
     if not found:
         raise UsageError("no snapshot in this folder: no name ends in .pkl, .pickle or .json")
     return sorted(found, key=natural)
-
-
-class Listing(NamedTuple):
-    """The snapshots of a folder by their names from there on, and how each lies there; whether
-    there are folders in it, and why some of what is in it could not be looked at."""
-
-    files: dict[str, os.stat_result]
-    folders: bool
-    trouble: str
-
-
-MOST_LEVELS = 32  # of folders in folders
-
-
-def snapshot_stats(folder: str, *, deep: bool) -> Listing:
-    """As `snapshot_files`, by no more than a listing and a stat of each snapshot; there may be
-    none. `deep` looks into the folders in it as well, not through links. Raises OSError where
-    `folder` itself cannot be listed."""
-    from memreplay.analysis.comparing.rank_names import snapshot_names
-
-    found: dict[str, os.stat_result] = {}
-    inside, trouble = False, ""
-    left = [("", 0)]
-    while left:
-        below, level = left.pop()
-        try:
-            with os.scandir(os.path.join(folder, below)) as entries:
-                shown = [entry for entry in entries if not entry.name.startswith(".")]
-            folders = {entry.name for entry in shown if entry.is_dir(follow_symlinks=False)}
-        except OSError as error:
-            if not below:
-                raise
-            if not isinstance(error, (FileNotFoundError, NotADirectoryError)):
-                trouble = trouble or f"{below}: {_words(error)}"
-            continue
-        inside = inside or bool(folders)
-        if deep and level < MOST_LEVELS:
-            left += [(os.path.join(below, name), level + 1) for name in folders]
-        for name in snapshot_names(entry.name for entry in shown if entry.name not in folders):
-            path = os.path.join(below, name)
-            try:
-                status = os.stat(os.path.join(folder, path))
-            except OSError as error:
-                if isinstance(error, PermissionError):
-                    trouble = trouble or f"{path}: {_words(error)}"
-                continue
-            if stat.S_ISREG(status.st_mode):
-                found[path] = status
-    return Listing(found, inside, trouble)
-
-
-def _words(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()
 
 
 def _files(folder: str, name: str) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from memreplay.analysis.comparing.rank_names import natural
-from memreplay.commands.shared.folders import snapshot_stats
+from memreplay.commands.watch.listing import Lister
 
 # A file of which reading fails may still be written to: it is not given up before it has been
 # unchanged for so many times as long as others.
@@ -104,6 +104,7 @@ class Following:
         self.folders = tuple(
             folder for folder in dict.fromkeys(folders) if folder in names.values()
         )
+        self._listers = {folder: Lister(folder, deep=deep, clock=clock) for folder in self.folders}
         self.settle = settle
         self.deep = deep
         self.new = new
@@ -139,7 +140,7 @@ class Following:
     def _look_at(self, folder: str, known: dict[str, File], found: Look) -> None:
         now = self.clock()
         try:
-            files, folders, trouble = snapshot_stats(folder, deep=self.deep)
+            files, folders, trouble = self._listers[folder].look()
         except OSError as error:
             # What is known of its files is kept: a server may be away for a while.
             self._say(folder, _folder_words(error), found)

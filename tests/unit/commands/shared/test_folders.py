@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memreplay.commands.shared import folders
-from memreplay.commands.shared.folders import snapshot_files, snapshot_stats
+from memreplay.commands.shared.folders import snapshot_files
 from memreplay.errors import UsageError
 
 
@@ -74,59 +73,3 @@ def test_a_subfolder_that_cannot_be_listed_is_named(
     monkeypatch.setattr(os, "scandir", refuse)
     with pytest.raises(UsageError, match="the folder b in it cannot be listed: Permission denied"):
         snapshot_files(folder)
-
-
-def test_stats(tmp_path: Path) -> None:
-    folder = put(tmp_path, "a.pkl", "b.txt", ".c.pkl", "d.pkl.7-1.part", "sub/deep/e.pkl", "x.json")
-    (tmp_path / "f.pkl").symlink_to("a.pkl")
-    (tmp_path / "g.pkl").symlink_to("nowhere")
-    (tmp_path / "h").symlink_to("sub")
-    (tmp_path / "i.pkl").mkdir()
-    os.mkfifo(tmp_path / "j.pkl")
-    (tmp_path / "a.pkl").write_bytes(b"123")
-    found = snapshot_stats(folder, deep=False)
-    assert (sorted(found.files), found.folders, found.trouble) == (["a.pkl", "f.pkl"], True, "")
-    assert found.files["f.pkl"].st_size == 3
-    assert sorted(snapshot_stats(folder, deep=True).files) == ["a.pkl", "f.pkl", "sub/deep/e.pkl"]
-    bare = snapshot_stats(put(tmp_path / "k", "y.json", "z.txt"), deep=False)
-    assert (list(bare.files), bare.folders) == (["y.json"], False)
-    assert snapshot_stats(str(tmp_path / "i.pkl"), deep=True).files == {}
-    with pytest.raises(FileNotFoundError):
-        snapshot_stats(str(tmp_path / "none"), deep=True)
-
-
-def test_folders_in_folders_without_end(tmp_path: Path) -> None:
-    put(
-        tmp_path,
-        "a/" * (folders.MOST_LEVELS - 1) + "b/x.pkl",
-        "a/" * folders.MOST_LEVELS + "c/y.pkl",
-    )
-    (found,) = snapshot_stats(str(tmp_path), deep=True).files
-    assert found.endswith("b/x.pkl")
-
-
-def test_what_cannot_be_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = put(tmp_path, "a.pkl", "rank0/b.pkl", "rank1/c.pkl", "rank2/d.pkl")
-    scandir, stat = os.scandir, os.stat
-
-    def scanned(path: str) -> object:
-        for name, number in (("rank0", 13), ("rank1", 2)):
-            if path.endswith(name):
-                raise OSError(number, os.strerror(number))
-        return scandir(path)
-
-    def told(path: str) -> os.stat_result:
-        if path.endswith("d.pkl"):
-            raise PermissionError(13, "Permission denied")
-        return stat(path)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "scandir", scanned)
-        found = snapshot_stats(folder, deep=True)
-        assert sorted(found.files) == ["a.pkl", "rank2/d.pkl"]
-        assert found.trouble == "rank0: permission denied"
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "stat", told)
-        found = snapshot_stats(folder, deep=True)
-        assert sorted(found.files) == ["a.pkl", "rank0/b.pkl", "rank1/c.pkl"]
-        assert found.trouble == "rank2/d.pkl: permission denied"
