@@ -93,6 +93,7 @@ def test_no_line_is_wider_and_all_columns_stand_where_titles_do(width: int) -> N
         assert cell_width(name[:at]) + len(n_bytes) == ends
     assert ("largest" in columns.header) == (width >= 79)
     assert ("change" in columns.header) == (width >= 79)
+    assert ("step" in columns.header) == (width >= 120)
 
 
 @pytest.mark.parametrize(
