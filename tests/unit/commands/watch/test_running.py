@@ -232,6 +232,7 @@ def test_a_file_that_cannot_be_opened_at_first(
 
     monkeypatch.setattr(running, "opened", refused)
     world.at(5, lambda: path.chmod(0o600))
+    world.at(20, lambda: os.link(path, world.folder / "b.txt"))
     denied, read = lines(world.watch(timeout=30, fmt="json"))
     assert denied["error"] == "permission denied; it belongs to someone else or is not readable"
     assert (denied["exit_code"], read["kind"]) == (3, "snapshot")
@@ -243,6 +244,13 @@ def test_a_file_that_is_gone_before_it_is_read(world: World, lines: Any) -> None
     (gone,) = lines(world.watch(timeout=10, fmt="json"))
     assert (gone["kind"], gone["error"]) == ("not_read", "it is gone, and was not read")
     assert gone["file_bytes"] is None
+
+
+def test_a_file_that_is_gone_when_it_was_rewritten_is_no_line(world: World, lines: Any) -> None:
+    path = world.write("a.pkl", snapshot(20), age=100)
+    world.write_at(5, "a.pkl", snapshot(21))
+    world.at(6.5, path.unlink)
+    assert len(lines(world.watch(timeout=10, fmt="json"))) == 1
 
 
 def test_a_file_that_is_gone_after_it_was_read_is_no_line(world: World, lines: Any) -> None:
@@ -423,3 +431,40 @@ def test_lines_for_people(
     assert coloured[0].startswith("\x1b[2m")
     assert "\x1b" not in coloured[1]
     assert coloured[2].startswith("\x1b[31m\x1b[1m08")
+
+
+def test_the_end_comes_in_time_whatever_the_pace(world: World, lines: Any) -> None:
+    assert lines(world.watch(timeout=2.5, every=60.0, fmt="json")) == []
+    assert 2.5 <= world.now < 2.7
+
+
+def test_the_first_of_equal_peaks_is_the_highest(world: World, lines: Any) -> None:
+    for age, name in enumerate(("a.pkl", "b.pkl")):
+        world.write(name, snapshot(10), age=100 - age)
+    watch = world.watch(once=True, fmt="json")
+    lines(watch)
+    assert (watch.totals.peak_file, watch.totals.peak_device) == (f"{world.folder}/a.pkl", 0)
+
+
+def test_the_family_that_was_last_seen_is_forgotten_last(
+    world: World, lines: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "MOST_FAMILIES", 2)
+    for age, name in enumerate(("a1.pkl", "b1.pkl", "a2.pkl", "c1.pkl")):
+        world.write(name, snapshot(10), age=100 - age)
+    watch = world.watch(once=True, fmt="json")
+    lines(watch)
+    assert [family[1] for family in watch._last] == ["a#", "c#"]
+
+
+def test_files_of_several_folders_are_told_apart(
+    world: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(world.folder)
+    for number, folder in enumerate(("one", "two")):
+        world.write(f"{folder}/a.pkl", snapshot(10 + number), age=100 - number)
+    assert world.watch("one", "two/", once=True).run() == 0
+    _, first, second, _ = capsys.readouterr().out.splitlines()
+    assert first.split()[1:3] == ["one/a.pkl", "0"]
+    assert second.split()[1:3] == ["two/a.pkl", "0"]
+    assert "-" in second.split()  # another folder is another family
