@@ -106,6 +106,7 @@ def test_own_commands_are_those_that_there_are() -> None:
         "help",
         "modules",  # of recorded files alone
         "record",
+        "watch",  # waits
     }
     (at,) = (one for one in compare.own_commands(sys.executable) if one.name.startswith("at "))
     assert at.arguments[1:] == ("-m", "memreplay", "at", "FILE", "--end", "--list")

@@ -21,6 +21,10 @@ COMMANDS = {
     "peak": ("memreplay.commands.peak.command", "How high memory went, when, and who held it."),
     "at": ("memreplay.commands.at.command", "What was held at a moment."),
     "timeline": ("memreplay.commands.timeline.command", "Memory over time, as a picture."),
+    "watch": (
+        "memreplay.commands.watch.command",
+        "The peak of each snapshot of a run, as it is written.",
+    ),
     "view": ("memreplay.commands.view.command", "A snapshot as an interactive page."),
     "explore": ("memreplay.commands.explore.command", "A snapshot in the terminal, by keys."),
     "allocations": (

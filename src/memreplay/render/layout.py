@@ -122,7 +122,7 @@ def _lay_table(table: Table, width: int) -> list[Line]:
     shown = (head, *table.rows)
     for row, place in zip(shown, _places(shown, room, fit), strict=True):
         cells = [
-            _pad(fit(cell, cell_room), cell_room, align)
+            pad(fit(cell, cell_room), cell_room, align)
             for cell, cell_room, align in zip(row.cells, widths, table.aligns, strict=True)
         ]
         (first, style), *below = place
@@ -232,7 +232,8 @@ def _fit(words: Words, width: int) -> str:
     return cut_right(clean(words), width)
 
 
-def _pad(text: str, width: int, align: str) -> str:
+def pad(text: str, width: int, align: str) -> str:
+    """The text in a cell of this width; one that is wider stays as it is."""
     if text.isascii():
         return text.rjust(width) if align == "right" else text.ljust(width)
     space = " " * (width - cell_width(text))

@@ -19,6 +19,11 @@ _COUNTED = re.compile(
     r"seed|seq|size|step|trial|try|v|version)s?[-_. =]*\Z",
     re.IGNORECASE,
 )
+# What tells processes apart that say no rank.
+_WHOSE = re.compile(
+    r"(?:^|[^a-z])(gpu|cuda|xpu|device|node|host|worker|proc|process|pid|[cdept]p)[-_. =]*\Z",
+    re.IGNORECASE,
+)
 _MOST_DIGITS = 9  # what has more is a time or an id
 _SHOWN = 3  # names that an error lists
 _LONGEST = 60  # characters of one
@@ -74,6 +79,26 @@ def ranks_of(names: Sequence[str]) -> tuple[dict[int, str], tuple[str, ...]]:
 def says_rank(name: str) -> bool:
     """Whether a name has the word, so that its rank need not be guessed."""
     return bool(_after_rank(name))
+
+
+def rank_of(name: str) -> int | None:
+    """The rank that a name says by that word; None where it says none, or several."""
+    found = set(_after_rank(name))
+    return min(found) if len(found) == 1 and min(found) < 10**_MOST_DIGITS else None
+
+
+def family_of(name: str) -> str:
+    """What the snapshots of one process have in common that it writes one after the other: the name
+    without its ending, and `#` for each number but a rank's (`step_#/rank3`), or that of what else
+    tells processes apart (`gpu1`)."""
+    bare = _bare(name)
+    ranks = {found.start(2) for found in _RANK.finditer(bare)}
+
+    def shown(found: re.Match[str]) -> str:
+        kept = found.start() in ranks or _WHOSE.search(bare[: found.start()])
+        return found[0] if kept else "#"
+
+    return _NUMBER.sub(shown, bare)
 
 
 def _after_rank(name: str) -> list[int]:

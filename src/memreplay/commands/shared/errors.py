@@ -35,6 +35,14 @@ def attempt(file: str, work: Callable[[], T]) -> tuple[T | None, int]:
 
 def told(file: str, work: Callable[[], T]) -> tuple[T | None, int, str]:
     """As `attempt`, and after it the line that says what the error was, without the file's name."""
+    found, exit_code, words = untold(work)
+    if exit_code:
+        _complain(f"{name_of(file)}: {words}")
+    return found, exit_code, words
+
+
+def untold(work: Callable[[], T]) -> tuple[T | None, int, str]:
+    """As `told`, but nothing is reported: the caller does that."""
     try:
         return work(), 0, ""
     except MemreplayError as error:
@@ -43,7 +51,6 @@ def told(file: str, work: Callable[[], T]) -> tuple[T | None, int, str]:
         exit_code, words = NOT_READABLE, _os_error_words(error)
     except MemoryError:
         exit_code, words = NOT_READABLE, f"not enough memory to read it; {PART}"
-    _complain(f"{name_of(file)}: {words}")
     return None, exit_code, words
 
 

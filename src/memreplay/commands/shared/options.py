@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -285,15 +285,23 @@ def strict_option(function: F) -> F:
 
 def reading_options(function: F) -> F:
     """--device, --from, --to, --salvage, --limit: what to read, as one argument `reading`."""
+    return _reading(function, _READING)
 
+
+def whole_reading_options(function: F) -> F:
+    """--device and --limit alone, likewise: of files that are read whole."""
+    return _reading(function, (device_option, limit_option))
+
+
+def _reading(function: F, options: Sequence[Callable[[Any], Any]]) -> F:
     @functools.wraps(function)
     def command(
         *args: Any,
         device: int | None,
-        start: Moment | None,
-        stop: Moment | None,
-        salvage: bool,
         limits: tuple[tuple[str, int], ...],
+        start: Moment | None = None,
+        stop: Moment | None = None,
+        salvage: bool = False,
         **kwargs: Any,
     ) -> Any:
         config = kwargs.get("config")  # of config_options, which stands above these
@@ -301,7 +309,7 @@ def reading_options(function: F) -> F:
         reading = Reading(device, start, stop, salvage, limits, project, asked)
         return function(*args, reading=reading, **kwargs)
 
-    for option in reversed(_READING):
+    for option in reversed(options):
         command = option(command)
     return command  # type: ignore[return-value]
 
@@ -319,8 +327,15 @@ def limit_option(function: F) -> F:
     )(function)
 
 
+def device_option(function: F) -> F:
+    """--device N."""
+    return click.option(
+        "--device", "-d", type=int, metavar="N", help="Only this device (default: all)."
+    )(function)
+
+
 _READING = (
-    click.option("--device", "-d", type=int, metavar="N", help="Only this device (default: all)."),
+    device_option,
     click.option(
         "--from",
         "start",

@@ -83,6 +83,18 @@ def write(text: str) -> None:
     click.echo(text.encode(encoding, "replace").decode(encoding), color=True)
 
 
+def stdout_is_closed() -> bool:
+    """Whether stdout is a pipe that nobody reads any more, as far as can be told."""
+    import select  # late: few commands wait for anything
+
+    try:
+        poll = select.poll()
+        poll.register(sys.stdout.fileno(), 0)
+        return any(event & select.POLLERR for _, event in poll.poll(0))
+    except (AttributeError, OSError, ValueError):  # Windows; no file at all
+        return False
+
+
 def check_output(
     path: str | None,
     *,

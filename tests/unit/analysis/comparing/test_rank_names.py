@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memreplay.analysis.comparing.rank_names import natural, ranks_of, snapshot_names
+from memreplay.analysis.comparing.rank_names import (
+    family_of,
+    natural,
+    rank_of,
+    ranks_of,
+    snapshot_names,
+)
 from memreplay.errors import UsageError
 
 CASES = {
@@ -152,3 +158,25 @@ def test_any_names_give_ranks_or_a_clear_error(names: list[str]) -> None:
         found, unranked = ranks_of(snapshot_names(names))
         assert sorted([*found.values(), *unranked]) == sorted(snapshot_names(names))
         assert all(0 <= rank < 10**9 for rank in found)
+
+
+@pytest.mark.parametrize(
+    "name, rank, family",
+    [
+        ("snap.pkl", None, "snap"),
+        ("snap.step-100.pickle.bz2", None, "snap.step-#"),
+        ("snap.step-100.rank12.pickle", 12, "snap.step-#.rank12"),
+        ("iteration_10/rank0_memory.pickle", 0, "iteration_#/rank0_memory"),
+        ("rank3/snap_20.pkl", 3, "rank3/snap_#"),
+        ("local_rank3_rank12.pkl", 12, "local_rank3_rank12"),
+        ("rank3_of_rank8.pkl", None, "rank3_of_rank8"),
+        ("gpu1/snap_7.json.gz", None, "gpu1/snap_#"),
+        ("dp2-tp1.pkl", None, "dp2-tp1"),
+        ("warp2.pkl", None, "warp#"),
+        ("lora_rank8_1.pkl", None, "lora_rank#_#"),
+        ("7.pkl", None, "#"),
+        ("rank99999999999.pkl", None, "rank99999999999"),
+    ],
+)
+def test_the_family_of_a_name(name: str, rank: int | None, family: str) -> None:
+    assert (rank_of(name), family_of(name)) == (rank, family)

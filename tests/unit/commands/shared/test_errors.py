@@ -12,7 +12,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from memreplay.commands.shared.errors import attempt, catching, told
+from memreplay.commands.shared.errors import attempt, catching, told, untold
 from memreplay.errors import (
     LimitError,
     MissingExtraError,
@@ -170,3 +170,10 @@ def test_told_gives_the_words_without_the_file(capsys: pytest.CaptureFixture[str
     assert told("x.pkl", lambda: 7) == (7, 0, "")
     assert told("x.pkl", raiser(UsageError("no such device"))) == (None, 2, "no such device")
     assert capsys.readouterr().err == "memreplay: error: x.pkl: no such device\n"
+
+
+def test_untold_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert untold(lambda: 7) == (7, 0, "")
+    assert untold(raiser(UsageError("no such device"))) == (None, 2, "no such device")
+    assert untold(raiser(FileNotFoundError())) == (None, 3, "there is no such file")
+    assert capsys.readouterr() == ("", "")

@@ -245,3 +245,18 @@ def test_tables_are_not_replaced_by_some_of_themselves(
     assert (done.exit_code, done.stdout) == (2, "")
     assert "it is the snapshot that is read" in done.stderr
     assert runner.invoke(app, [*again, "--format", "csv"]).exit_code == 0
+
+
+def test_whether_anybody_reads_stdout(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    read, write = os.pipe()
+    with os.fdopen(write, "w") as stdout:
+        monkeypatch.setattr(sys, "stdout", stdout)
+        assert not output.stdout_is_closed()
+        os.close(read)
+        assert output.stdout_is_closed()
+    assert not output.stdout_is_closed()  # no file any more
+    with open(tmp_path / "out", "w") as stdout:
+        monkeypatch.setattr(sys, "stdout", stdout)
+        assert not output.stdout_is_closed()
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
+    assert not output.stdout_is_closed()

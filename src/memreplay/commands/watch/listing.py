@@ -1,0 +1,102 @@
+"""Lists the snapshots of a folder again and again; reads the folder only once it has changed."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from typing import NamedTuple
+
+from memreplay.analysis.comparing.rank_names import snapshot_names
+
+MOST_LEVELS = 32  # of folders in folders
+# A folder's time may be as coarse as this, in seconds: for so long after a change another one may
+# not show.
+COARSE_S = 3.0
+# Some file systems keep no time of folders: after so long one is read in any case.
+ANYWAY_S = 30.0
+
+
+class Listing(NamedTuple):
+    """The snapshots of a folder by their names from there on, and how each lies there; whether
+    there are folders in it, and why some of what is in it could not be looked at."""
+
+    files: dict[str, os.stat_result]
+    folders: bool
+    trouble: str
+
+
+class _Level(NamedTuple):
+    """A folder as it was when it was read: what tells that it has changed, when that was seen and
+    when it was read, and what is in it."""
+
+    state: tuple[int, int]
+    changed: float
+    read: float
+    names: list[str]
+    folders: list[str]
+
+
+class Lister:
+    """Lists one folder. `deep` looks into the folders in it, too, not through links; `clock` counts
+    seconds."""
+
+    def __init__(self, folder: str, *, deep: bool, clock: Callable[[], float]) -> None:
+        self.folder = folder
+        self.deep = deep
+        self.clock = clock
+        self._levels: dict[str, _Level] = {}
+
+    def look(self) -> Listing:
+        """What is there now: regular files whose names are those of snapshots (as
+        `folders.snapshot_files` has them), without hidden ones. Raises OSError where the folder
+        itself cannot be listed."""
+        levels: dict[str, _Level] = {}
+        found: dict[str, os.stat_result] = {}
+        inside, trouble = False, ""
+        left = [("", 0)]
+        while left:
+            below, depth = left.pop()
+            try:
+                level = levels[below] = self._level(below)
+            except OSError as error:
+                if not below:
+                    raise
+                if not isinstance(error, (FileNotFoundError, NotADirectoryError)):
+                    trouble = trouble or f"{below}: {_words(error)}"
+                continue
+            inside = inside or bool(level.folders)
+            if self.deep and depth < MOST_LEVELS:
+                left += [(os.path.join(below, name), depth + 1) for name in level.folders]
+            for name in level.names:
+                path = os.path.join(below, name)
+                try:
+                    status = os.stat(os.path.join(self.folder, path))
+                except OSError as error:
+                    if isinstance(error, PermissionError):
+                        trouble = trouble or f"{path}: {_words(error)}"
+                    continue
+                if stat.S_ISREG(status.st_mode):
+                    found[path] = status
+        self._levels = levels
+        return Listing(found, inside, trouble)
+
+    def _level(self, below: str) -> _Level:
+        path, now = os.path.join(self.folder, below), self.clock()
+        status = os.stat(path)
+        state = status.st_ino, status.st_mtime_ns
+        before = self._levels.get(below)
+        changed = now
+        if before is not None and before.state == state:
+            if now - before.changed >= COARSE_S and now - before.read < ANYWAY_S:
+                return before
+            changed = before.changed
+        with os.scandir(path) as entries:
+            shown = [entry for entry in entries if not entry.name.startswith(".")]
+        folders = [entry.name for entry in shown if entry.is_dir(follow_symlinks=False)]
+        files = {entry.name for entry in shown}.difference(folders)
+        return _Level(state, changed, now, snapshot_names(files), folders)
+
+
+def _words(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()

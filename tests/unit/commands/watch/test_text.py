@@ -1,0 +1,168 @@
+"""Tests of commands/watch/text.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from memreplay.analysis.steps.records import StepAt
+from memreplay.commands.watch.result import Largest, WatchedDevice, WatchLine, WatchTotals
+from memreplay.commands.watch.text import Columns, totals_words
+from memreplay.render.fit import cell_width
+
+GIB = 1 << 30
+DEVICE = WatchedDevice(
+    device=0,
+    exactness="exact",
+    peak_bytes=38 * GIB,
+    event_index=5,
+    time_us=1,
+    start_us=0,
+    reserved_peak_bytes=40 * GIB,
+    change_bytes=-(GIB // 2),
+    changed_since="run/a.pkl",
+    categories_source="guessed",
+    largest=Largest("category", "activations", 19 * GIB, 0.5),
+    annotation=None,
+    step=StepAt(
+        annotation="ProfilerStep", found="annotation", number=3, of=10, inside=True, by="", name=""
+    ),
+    past=(),
+    trusted=True,
+    reasons=(),
+)
+LINE = WatchLine(
+    kind="snapshot",
+    time_us=1_760_000_000_000_000,
+    folder="run",
+    file="run/snap.step-100.pickle",
+    file_bytes=9,
+    rank=None,
+    rewritten=False,
+    measure="requested",
+    past_budget=False,
+    error=None,
+    exit_code=0,
+    devices=(DEVICE,),
+    name="snap.step-100.pickle",
+)
+
+
+def shown(columns: Columns, line: WatchLine = LINE) -> list[str]:
+    return [text for text, _ in columns.rows(line)]
+
+
+def test_80_columns() -> None:
+    columns = Columns(80, "requested")
+    assert columns.header == (
+        "UTC       file              dev  requested    reserved       change  largest"
+    )
+    assert shown(columns) == [
+        "08:53:20  …step-100.pickle    0   38.0 GiB    40.0 GiB   -512.0 MiB  activations"
+    ]
+
+
+def test_160_columns() -> None:
+    columns = Columns(160, "requested")
+    (row,) = shown(columns)
+    assert row.startswith("10-09 08:53:20  snap.step-100.pickle ")
+    assert row.endswith("  3 of 10       activations 19.0 GiB (50.0%)")
+
+
+@pytest.mark.parametrize("width", [40, 60, 79, 80, 100, 119, 120, 160, 250])
+def test_no_line_is_wider_and_all_columns_stand_where_titles_do(width: int) -> None:
+    columns = Columns(width, "allocated")
+    widest = replace(
+        DEVICE,
+        device=127,
+        peak_bytes=1023 * GIB,
+        reserved_peak_bytes=1023 * GIB,
+        change_bytes=-1023 * GIB,
+        largest=Largest("category", "optimizer state (likely)" * 3, 1023 * GIB, 1.0),
+        past=("max_peak", "max_reserved"),
+    )
+    line = replace(LINE, name="ä" * 30 + "/名" * 200 + ".pkl", devices=(DEVICE, widest))
+    least, most = (text for text in shown(columns, line))
+    for text in (columns.header, least, most, *shown(columns)):
+        assert cell_width(text) <= max(width, 48)
+    ends = columns.header.index("allocated") + len("allocated")
+    for name, n_bytes in ((least, "38.0 GiB"), (most, "1023.0 GiB")):
+        at = name.index(n_bytes)
+        assert cell_width(name[:at]) + len(n_bytes) == ends
+    assert ("largest" in columns.header) == (width >= 79)
+    assert ("change" in columns.header) == (width >= 79)
+    assert ("step" in columns.header) == (width >= 120)
+
+
+@pytest.mark.parametrize(
+    "changed, peak, reserved, level",
+    [
+        ({}, "38.0 GiB ", "40.0 GiB ", "plain"),
+        ({"past": ("max_peak",), "trusted": False}, "38.0 GiB!", "40.0 GiB ", "over"),
+        ({"past": ("max_reserved",)}, "38.0 GiB ", "40.0 GiB!", "over"),
+        ({"exactness": "estimated"}, "38.0 GiB~", "40.0 GiB ", "plain"),
+        ({"exactness": "estimated", "trusted": False}, "38.0 GiB?", "40.0 GiB ", "plain"),
+    ],
+)
+def test_marks(changed: dict[str, Any], peak: str, reserved: str, level: str) -> None:
+    columns = Columns(100, "held")
+    one = replace(DEVICE, **changed)
+    ((text, found),) = columns.rows(replace(LINE, devices=(one,)))
+    assert (peak in text, reserved in text, found) == (True, True, level)
+
+
+def test_reserved_alone() -> None:
+    columns = Columns(100, "reserved")
+    assert columns.header.count("reserved") == 1
+    over = replace(DEVICE, past=("max_reserved",))
+    (row,) = shown(columns, replace(LINE, devices=(over,)))
+    assert "38.0 GiB!" in row
+    assert "40.0 GiB" not in row
+
+
+def test_what_is_no_snapshot() -> None:
+    columns = Columns(80, "held")
+    line = replace(LINE, kind="not_read", devices=(), error="cut\x1b[31m off", name="a\nb.pkl")
+    ((text, level),) = columns.rows(line)
+    assert text == "08:53:20  a\\nb.pkl          not read: cut\\x1b[31m off"
+    assert level == "warning"
+    ((text, _),) = columns.rows(replace(LINE, devices=()))
+    assert text.endswith("nothing was recorded in it")
+
+
+def test_what_is_not_known() -> None:
+    columns = Columns(160, "held")
+    bare = replace(DEVICE, largest=None, step=None, change_bytes=None)
+    (row,) = shown(columns, replace(LINE, devices=(bare,)))
+    assert row.split()[-3:] == ["-", "-", "-"]
+
+
+def test_the_time_of_a_file_may_be_anything() -> None:
+    for time_us in (-(2**70), 2**70):
+        (row,) = shown(Columns(80, "held"), replace(LINE, time_us=time_us))
+        assert row.startswith("?         ")
+
+
+TOTALS = WatchTotals(
+    ended="signal",
+    snapshots=1,
+    past_budget=0,
+    not_read=0,
+    peak_bytes=GIB,
+    peak_file="run/a\n.pkl",
+    peak_device=1,
+)
+
+
+def test_all_of_it_in_a_line() -> None:
+    words = "1 snapshot, highest peak 1.0 GiB in run/a\\n.pkl (device 1)"
+    assert totals_words(TOTALS, limited=False) == words
+    assert totals_words(TOTALS, limited=True) == f"{words}, none past the budget"
+    some = replace(TOTALS, snapshots=1200, past_budget=3, not_read=2)
+    assert totals_words(some, limited=True) == (
+        f"1,200 snapshots{words[len('1 snapshot') :]}, 3 past the budget, 2 not read"
+    )
+    none = replace(TOTALS, snapshots=0, peak_bytes=None, peak_file=None)
+    assert totals_words(none, limited=False) == "no snapshot"
