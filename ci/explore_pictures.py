@@ -10,25 +10,31 @@ from pathlib import Path
 import memreplay as mr
 from memreplay.commands.explore.app import Explorer
 from memreplay.commands.explore.explored import Explored
+from memreplay.commands.explore.panes import Pane
 
+GPT, STEP, DEEPER = "recorded_gpt", "transformer_step", "transformer_deeper"
+# Files and keys.
 PICTURES = {
-    "explore": ("down", "down", "down"),
-    "explore-change": ("home", "left_square_bracket", "s", "right_square_bracket"),
+    "explore": ((GPT,), ("down", "down", "down")),
+    "explore-change": ((GPT,), ("home", "left_square_bracket", "s", "right_square_bracket")),
+    "explore-two": ((STEP, DEEPER), ("down", "down")),
 }
-SIZE = (104, 28)
+SIZE = (98, 26)
 
 
 async def draw(folder: Path) -> None:
-    name = "examples/recorded_gpt.pkl.gz"
-    for picture, keys in PICTURES.items():
-        with mr.open(name) as snap:
-            explored = Explored(snap)
-            app = Explorer(explored, explored.first_look(0), file=name, chars="blocks")
-            async with app.run_test(size=SIZE) as pilot:
-                await pilot.pause(0.5)
-                await pilot.press(*keys)
-                await pilot.pause(0.5)
-                app.save_screenshot(f"{picture}.svg", str(folder))
+    for picture, (names, keys) in PICTURES.items():
+        panes = []
+        for name in names:
+            file = f"examples/{name}.pkl.gz"
+            explored = Explored(mr.open(file))
+            panes.append(Pane(explored, explored.first_look(0), file, chars="blocks"))
+        app = Explorer(panes, "blocks")
+        async with app.run_test(size=SIZE) as pilot:
+            await pilot.pause(0.5)
+            await pilot.press(*keys)
+            await pilot.pause(0.5)
+            app.save_screenshot(f"{picture}.svg", str(folder))
 
 
 if __name__ == "__main__":

@@ -6,28 +6,37 @@ Needs Textual; what it imports of memreplay works without.
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec.structs import replace
 from rich.segment import Segment
 from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import Binding
-from textual.containers import Horizontal
+from textual.containers import Horizontal, Vertical
 from textual.strip import Strip
 from textual.widgets import Input, Label
 
 from memreplay.commands.explore import asking
 from memreplay.commands.explore import look as looks
-from memreplay.commands.explore.commands_for import command_line, filter_words, filtered
+from memreplay.commands.explore.commands_for import (
+    command_line,
+    difference_line,
+    filter_words,
+    filtered,
+)
 from memreplay.commands.explore.curve import Chars
+from memreplay.commands.explore.differences import Differences, DifferenceTree
 from memreplay.commands.explore.explored import Explored
 from memreplay.commands.explore.keys import KEYS, first_key, spelled
 from memreplay.commands.explore.look import VIEWS, Look, View
 from memreplay.commands.explore.palette import Palette, palette_of
-from memreplay.commands.explore.rows import MORE, MOST_ROWS, TreeRows
+from memreplay.commands.explore.panes import Pane
+from memreplay.commands.explore.rows import MORE, MOST_ROWS, Rows, TreeRows
 from memreplay.commands.explore.searching import find, pattern_of
+from memreplay.commands.explore.syncing import Sync, same_moment, syncs
 from memreplay.commands.explore.telling import Teller
 from memreplay.commands.explore.widgets import CurveView, RowsView, Text
 from memreplay.errors import MemreplayError
@@ -45,15 +54,17 @@ LEAST_SHARE = 1e-6  # of calls that are shown
 
 
 class Explorer(App[None]):
-    """One snapshot, explored."""
+    """One snapshot, explored, or two side by side."""
 
     TITLE = "memreplay"
     ENABLE_COMMAND_PALETTE = True
     CSS = """
     Screen { layout: vertical; }
-    #head, #cursor, #foot { height: 1; }
-    #curve { height: 1fr; min-height: 5; }
+    #foot { height: 1; }
+    #panes { height: 1fr; min-height: 6; }
     #body { height: 2fr; }
+    #panes.two { height: 1fr; }
+    .two #body { height: 1fr; }
     #rows { width: 2fr; }
     #told { width: 1fr; border-left: solid $surface-lighten-2; padding-left: 1; }
     #body.narrow #told, #body.alone #told { display: none; }
@@ -70,35 +81,76 @@ class Explorer(App[None]):
         for key in KEYS
     ]
 
-    def __init__(
-        self,
-        explored: Explored,
-        look: Look,
-        *,
-        file: str,
-        read: tuple[str, ...] = (),
-        chars: Chars = "braille",
-    ) -> None:
+    def __init__(self, panes: Sequence[Pane], chars: Chars = "braille") -> None:
         super().__init__()
-        self.explored, self.looked, self.file, self.read = explored, look, file, read
+        self.panes, self.at = list(panes), len(panes) - 1
         self.chars: Chars = chars
-        self.teller = Teller(explored, plain=chars == "ascii")
         self.said = ""
         self.pattern: re.Pattern[str] | None = None
         self.answer: Callable[[str], None] | None = None
         plain = chars == "ascii"
-        self.head, self.cursor_line = Text(plain, id="head"), Text(plain, id="cursor")
-        self.curve, self.rows = CurveView(chars, id="curve"), RowsView(plain, id="rows")
-        self.told, self.foot = Text(plain, id="told"), Text(plain, id="foot")
+        self.rows, self.told = RowsView(plain, id="rows"), Text(plain, id="told")
+        self.foot = Text(plain, id="foot")
         self.words, self.prompt = Label(id="words", markup=False), Input(id="prompt")
         self.prompt.can_focus = False
+        self.lock = threading.RLock()  # of who asks for anything beside the keys
+        self._rows: tuple[object, Rows] | None = None
+        self.differences: Differences | None = None
+        self.sync: Sync = "event"
+        if len(panes) == 2:
+            first, second = panes
+            self.differences = Differences(first.explored, second.explored)
+            self.sync = self.syncs()[0]
+
+    # ---- the snapshot that keys are for
+
+    @property
+    def pane(self) -> Pane:
+        return self.panes[self.at]
+
+    @property
+    def explored(self) -> Explored:
+        return self.pane.explored
+
+    @property
+    def teller(self) -> Teller:
+        return self.pane.teller
+
+    @property
+    def curve(self) -> CurveView:
+        return self.pane.curve
+
+    @property
+    def looked(self) -> Look:
+        return self.pane.looked
+
+    @property
+    def shown_rows(self) -> Rows:
+        """What the list shows: of two snapshots what differs, where that can be said."""
+        if self.differences is not None and self.looked.view in ("tree", "groups"):
+            with self.lock:
+                found = self.panes[0].looked, self.panes[1].looked
+                if self._rows is None or self._rows[0] != (found, self.at):
+                    self._rows = (found, self.at), self.differences.rows(*self._alike(*found))
+                return self._rows[1]
+        return self.explored.rows(self.looked)
+
+    def _alike(self, base: Look, new: Look) -> tuple[Look, Look]:
+        """Both looks, with what is asked of the one that keys are for."""
+        asked = ("view", "by", "measure", "inverted", "whole", "pool", "stream", "filters")
+        changes = {name: getattr(self.looked, name) for name in asked}
+        return replace(base, **changes), replace(new, **changes)
+
+    def syncs(self) -> tuple[Sync, ...]:
+        """What the two have in common."""
+        first, second = self.panes
+        return syncs(first.explored, first.looked, second.explored, second.looked)
 
     # ---- the screen
 
     def compose(self) -> ComposeResult:
-        yield self.head
-        yield self.curve
-        yield self.cursor_line
+        with Vertical(id="panes"):
+            yield from self.panes
         with Horizontal(id="body"):
             yield self.rows
             yield self.told
@@ -110,7 +162,7 @@ class Explorer(App[None]):
     def on_mount(self) -> None:
         if self.chars == "ascii":
             self.told.styles.border_left = ("ascii", "gray")
-
+        self.screen.set_class(len(self.panes) == 2, "two")
         self.call_after_refresh(self.begin_chores)
 
     def begin_chores(self) -> None:
@@ -118,12 +170,13 @@ class Explorer(App[None]):
         self.run_worker(self._chores, thread=True, exit_on_error=False)
 
     def _chores(self) -> None:
-        for chore in self.explored.chores(self.looked):
-            if not self.is_running:
-                return
-            with self.explored.lock, contextlib.suppress(MemreplayError):
-                chore()
-            time.sleep(0.02)  # a key that waits for the lock comes first
+        for pane in self.panes:
+            for chore in pane.explored.chores(pane.looked):
+                if not self.is_running:
+                    return
+                with self.lock, contextlib.suppress(MemreplayError):
+                    chore()
+                time.sleep(0.02)  # a key that waits for the lock comes first
 
     def on_resize(self) -> None:
         self.query_one("#body").set_class(self.size.width < NARROW, "narrow")
@@ -136,53 +189,36 @@ class Explorer(App[None]):
 
     def draw(self) -> None:
         """All that is shown; what is as before costs nothing on the line."""
-        with self.explored.lock:
-            self._draw()
-
-    def _draw(self) -> None:
         if not self.is_running or not self.curve.size.width:
             return
-        look, palette = self.looked, self.palette
-        explored = self.explored
-        width = self.size.width
-        self.head.show([self.line(self.teller.head(look, self.file, width), palette.title)])
-        columns = self.curve.columns
-        curve = explored.curve(look, columns)
-        span = None
-        if look.begin is not None or look.end is not None:
-            bounds = [one for one in (look.begin, look.end) if one is not None]
-            cells = [
-                explored.column(look, columns, min(max(one, look.first), look.last))
-                for one in bounds
-            ]
-            span = min(cells), max(cells)
-        self.curve.draw(
-            curve,
-            max(explored.usage(look).peak.bytes, 1),
-            explored.marks(look),
-            explored.column(look, columns, look.event),
-            span,
-            self.teller.ends(look),
-            palette,
-        )
-        self.cursor_line.show([self.line(self.teller.cursor(look, width), palette.own)])
-        rows = explored.rows(look)
-        pattern = self.pattern
-        self.rows.draw(
-            rows,
-            self.teller.title(look),
-            palette,
-            (lambda _: None) if pattern is None else pattern.search,
-        )
-        self.draw_told()
-        self.draw_foot()
+        with self.lock:
+            palette = self.palette
+            top = max(pane.peak for pane in self.panes)
+            for pane in self.panes:
+                pane.draw(palette, top, active=pane is self.pane)
+            pattern = self.pattern
+            self.rows.draw(
+                self.shown_rows,
+                self.title_of_rows(),
+                palette,
+                (lambda _: None) if pattern is None else pattern.search,
+            )
+            self.draw_told()
+            self.draw_foot()
+
+    def title_of_rows(self) -> str:
+        """What the rows are."""
+        words = self.teller.title(self.looked)
+        if self.differences is not None and self.looked.view in ("tree", "groups"):
+            return f"{words} (in sync by {self.sync})"
+        return words
 
     def draw_told(self) -> None:
         """What is told of the row."""
         width, height = self.told.size.width, self.told.size.height
         if width <= 0 or not height:
             return
-        rows, palette = self.explored.rows(self.looked), self.palette
+        rows, palette = self.shown_rows, self.palette
         if not len(rows):
             self.told.show([])
             return
@@ -221,27 +257,71 @@ class Explorer(App[None]):
 
     def show(self, look: Look) -> None:
         """Looks at something else; what cannot be shown is said, and nothing changes."""
-        before = self.looked
+        before = [pane.looked for pane in self.panes]
+        kept = self.key_of_row()
         try:
-            with self.explored.lock:
+            with self.lock:
                 look = self.explored.fitting(look)
                 self.explored.usage(look)
-                self.explored.rows(look)
+                self.pane.looked = look
+                self.follow()
+                _ = self.shown_rows
         except MemreplayError as error:
+            for pane, old in zip(self.panes, before, strict=True):
+                pane.looked = old
             self.say(str(error))
             return
-        kept = self.key_of_row() if look.view == before.view and look.by == before.by else None
-        self.looked, self.said = look, ""
-        self.keep_row(kept)
+        old = before[self.at]
+        self.said = ""
+        if look.view == old.view and look.by == old.by:
+            self.keep_row(kept)
+        else:
+            self.rows.row = 0
         self.draw()
 
+    def follow(self) -> None:
+        """The other snapshot's cursor and window go where this one's are."""
+        if self.differences is None:
+            return
+        other, look = self.panes[1 - self.at], self.looked
+
+        def there(event: int) -> int:
+            return same_moment(self.explored, look, event, other.explored, other.looked, self.sync)
+
+        event, first, last = there(look.event), there(look.first), there(look.last)
+        if look.event == self.explored.usage(look).peak.event_index:
+            theirs = replace(
+                other.looked,
+                measure=look.measure,
+                pool=look.pool,
+                stream=look.stream,
+                filters=look.filters,
+            )
+            event = other.explored.usage(theirs).peak.event_index  # peaks are compared
+        low, high = other.explored.bounds(other.looked.device)
+        first, last = min(first, event), max(last, event, first)
+        if (look.first, look.last) == self.bounds:
+            first, last = low, high
+        other.looked = replace(
+            other.looked,
+            event=event,
+            first=first,
+            last=last,
+            measure=look.measure,
+            axis=look.axis,
+            pool=look.pool,
+            stream=look.stream,
+            filters=look.filters,
+        )
+        other.explored.usage(other.looked)
+
     def key_of_row(self) -> Any:
-        rows = self.explored.rows(self.looked)
+        rows = self.shown_rows
         return rows.key(self.rows.row) if 0 <= self.rows.row < len(rows) else None
 
     def keep_row(self, key: Any) -> None:
         """The same row as before, wherever it is now."""
-        rows = self.explored.rows(self.looked)
+        rows = self.shown_rows
         self.rows.row = next((at for at in range(len(rows)) if rows.key(at) == key), 0)
 
     def say(self, words: str) -> None:
@@ -394,12 +474,31 @@ class Explorer(App[None]):
         self.explored.root = None
         self.show(filtered(self.looked, text))
 
+    # ---- keys: the other snapshot
+
+    def action_other(self) -> None:
+        if self.differences is None:
+            self.say("there is one snapshot; memreplay explore BEFORE AFTER compares two")
+            return
+        asked = self._alike(*(pane.looked for pane in self.panes))
+        self.at = 1 - self.at
+        self.pane.looked = replace(asked[self.at], view=self.pane.looked.view, by=asked[self.at].by)
+        self.show(replace(self.pane.looked, view=asked[1 - self.at].view))
+
+    def action_sync(self) -> None:
+        if self.differences is None:
+            self.say("there is one snapshot; memreplay explore BEFORE AFTER compares two")
+            return
+        there = self.syncs()
+        self.sync = there[(there.index(self.sync) + 1) % len(there)]
+        self.show(self.looked)
+
     # ---- keys: rows
 
     def choose(self, row: int) -> None:
         """Another row."""
         self.said = ""
-        self.rows.row = max(min(row, len(self.explored.rows(self.looked)) - 1), 0)
+        self.rows.row = max(min(row, len(self.shown_rows) - 1), 0)
         self.draw()
 
     def action_row(self, by: int) -> None:
@@ -413,11 +512,15 @@ class Explorer(App[None]):
 
     def action_open_row(self) -> None:
         explored = self.explored
-        rows, row = explored.rows(self.looked), self.rows.row
+        rows, row = self.shown_rows, self.rows.row
         if not len(rows):
             return
         key = rows.key(row)
-        if isinstance(rows, TreeRows) and row < len(rows.visible) and rows.visible[row] >= 0:
+        if isinstance(rows, DifferenceTree):
+            assert self.differences is not None
+            self.differences.open[key] = not rows.opened(rows.visible[row])
+            rows.unfold()
+        elif isinstance(rows, TreeRows) and row < len(rows.visible) and rows.visible[row] >= 0:
             at = rows.visible[row]
             if rows.can_open(at):
                 explored.open[key] = not rows.opened(at)
@@ -429,17 +532,22 @@ class Explorer(App[None]):
         self.draw()
 
     def action_all(self, is_open: bool) -> None:
-        rows = self.explored.rows(self.looked)
-        if isinstance(rows, TreeRows):
+        rows = self.shown_rows
+        if isinstance(rows, (TreeRows, DifferenceTree)):
             key = self.key_of_row()
-            self.explored.open = dict.fromkeys(rows.keys, is_open)
-            rows.is_open = self.explored.open.get
+            opened = self.explored.open if isinstance(rows, TreeRows) else self.differences_open
+            opened.clear()
+            opened.update(dict.fromkeys(rows.all_keys(), is_open))
             rows.unfold()
             self.keep_row(key)
             self.draw()
 
+    @property
+    def differences_open(self) -> dict[Any, bool]:
+        return {} if self.differences is None else self.differences.open
+
     def action_focus_call(self) -> None:
-        rows = self.explored.rows(self.looked)
+        rows = self.shown_rows
         row = self.rows.row
         if isinstance(rows, TreeRows) and row < len(rows.visible) and rows.visible[row] >= 0:
             self.explored.root = rows.key(row)
@@ -470,7 +578,7 @@ class Explorer(App[None]):
         if self.pattern is None:
             self.draw()
             return
-        row = find(self.explored, self.looked, self.pattern, self.rows.row, forward=by > 0)
+        row = find(self.shown_rows, self.explored.open, self.pattern, self.rows.row, forward=by > 0)
         if row is None:
             self.draw()
             hidden = self.looked.view == "tree" and not self.looked.whole
@@ -487,18 +595,31 @@ class Explorer(App[None]):
 
     def command(self) -> str:
         """The command line that says what is shown."""
-        return command_line(self.file, self.looked, self.read, self.explored.share)
+        if self.differences is not None and self.looked.view in ("tree", "groups"):
+            return difference_line(self.panes[0], self.panes[1], self.looked)
+        return command_line(self.pane.file, self.looked, self.pane.read, self.explored.share)
 
     def action_copy(self) -> None:
-        self.copy_to_clipboard(self.command())
-        self.say(f"copied: {self.command()}")
+        try:
+            command = self.command()
+        except MemreplayError as error:
+            self.say(str(error))
+            return
+        self.copy_to_clipboard(command)
+        self.say(f"copied: {command}")
 
     def action_export(self) -> None:
         self.ask("write to (.json, .txt, .md)", self.export)
 
     def export(self, name: str) -> None:
         """What is shown, into a file."""
-        if name.strip():
+        if not name.strip():
+            return
+        if self.differences is not None and self.looked.view in ("tree", "groups"):
+            self.say(
+                asking.exported_difference(self.panes[0], self.panes[1], self.looked, name.strip())
+            )
+        else:
             self.say(asking.exported(self.explored, self.looked, name.strip()))
 
     def action_page_of_view(self) -> None:
@@ -507,7 +628,7 @@ class Explorer(App[None]):
 
     def _page(self) -> None:
         try:
-            said = asking.page_written(self.explored.snap, self.file)
+            said = asking.page_written(self.explored.snap, self.pane.file)
         except (MemreplayError, OSError) as error:
             said = str(error)
         self.call_from_thread(self.say, said)
@@ -557,6 +678,7 @@ class Explorer(App[None]):
     # ---- mouse
 
     def on_curve_view_chosen(self, message: CurveView.Chosen) -> None:
+        self.at = next(i for i, pane in enumerate(self.panes) if pane.curve is message.view)
         look = self.looked
         event = self.explored.event_of(look, self.curve.columns, message.column)
         self.show(looks.moved(look, event, *self.bounds))

@@ -10,6 +10,7 @@ import click
 from memreplay.analysis.groups.calltree import TreeShape
 from memreplay.analysis.moments.moments import resolve
 from memreplay.analysis.selecting.selection import Selection
+from memreplay.commands.explore.commands_for import moment_of_both
 from memreplay.commands.shared.address import AddressType
 from memreplay.commands.shared.when import WhenType
 from memreplay.errors import UsageError
@@ -17,9 +18,12 @@ from memreplay.snapshot.model import When
 
 if TYPE_CHECKING:
     from memreplay.commands.at.result import AtReport
+    from memreplay.commands.explore.commands_for import Compared
     from memreplay.commands.explore.explored import Explored
     from memreplay.commands.explore.look import Look
     from memreplay.commands.fragmentation.result import FragmentationReport
+    from memreplay.render.document import Document
+    from memreplay.snapshot.record import Record
     from memreplay.snapshot.snapshot import Snapshot
 
 BAR = 40  # characters of a segment
@@ -44,15 +48,8 @@ def exported(explored: Explored, look: Look, name: str) -> str:
     from memreplay.commands.at.text import at_document
     from memreplay.commands.fragmentation.find import fragmentation_report
     from memreplay.commands.fragmentation.text import fragmentation_document
-    from memreplay.commands.result_json import to_json
-    from memreplay.render.markdown import render_markdown
-    from memreplay.render.plain import render_plain
 
-    if os.path.lexists(name):
-        raise UsageError(f"{name} is there already: name another file")
-    ending = os.path.splitext(name)[1].lower()
-    if ending not in (".json", ".txt", ".md"):
-        raise UsageError(f"{name}: end it with .json, .txt or .md")
+    ending = _ending(name)
     selection = Selection(
         measure=look.measure,
         by=None if look.view in ("tree", "list", "segments") else look.by,
@@ -88,12 +85,58 @@ def exported(explored: Explored, look: Look, name: str) -> str:
             tree=tree,
         )
         document = at_document(found)
+    _write_report(name, found, document)
+    return f"wrote {name}"
+
+
+def exported_difference(base: Compared, new: Compared, look: Look, name: str) -> str:
+    """The same of two snapshots, as `memreplay diff` has it. Raises UsageError and OSError."""
+    from memreplay.commands.diff.find import diff_report
+    from memreplay.commands.diff.text import diff_document
+
+    ending = _ending(name)
+    at = moment_of_both(base, new)
+    found = diff_report(
+        base.explored.snap,
+        new.explored.snap,
+        Selection(
+            measure=look.measure,
+            by=look.by if look.view == "groups" else None,
+            top=0,
+            device=look.device,
+            pool=look.pool,
+            stream=look.stream,
+            filters=look.filters,
+            rules=new.explored.rules,
+        ),
+        when=at,
+        all_frames=look.whole or ending == ".json",
+    )
+    _write_report(name, found, diff_document(found))
+    return f"wrote {name}"
+
+
+def _ending(name: str) -> str:
+    """That of a file that is to be written. Raises UsageError."""
+    if os.path.lexists(name):
+        raise UsageError(f"{name} is there already: name another file")
+    ending = os.path.splitext(name)[1].lower()
+    if ending not in (".json", ".txt", ".md"):
+        raise UsageError(f"{name}: end it with .json, .txt or .md")
+    return ending
+
+
+def _write_report(name: str, found: Record, document: Document) -> None:
+    from memreplay.commands.result_json import to_json
+    from memreplay.render.markdown import render_markdown
+    from memreplay.render.plain import render_plain
+
+    ending = os.path.splitext(name)[1].lower()
     if ending == ".json":
         text = to_json(found)
     else:
         text = render_markdown(document) if ending == ".md" else render_plain(document, width=100)
     _write(name, text.encode())
-    return f"wrote {name}"
 
 
 def _when(explored: Explored, look: Look, event: int) -> When:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
@@ -18,7 +19,6 @@ from memreplay.commands.shared.options import (
     EXIT_CODES,
     by_option,
     config_options,
-    file_argument,
     measure_option,
     part_options,
     reading_options,
@@ -29,8 +29,8 @@ from memreplay.errors import MissingExtraError, UsageError
 
 if TYPE_CHECKING:
     from memreplay.analysis.selecting.selection import Selection
-    from memreplay.commands.explore.app import Explorer
     from memreplay.commands.explore.curve import Chars
+    from memreplay.commands.explore.panes import Pane
     from memreplay.snapshot.model import When
     from memreplay.snapshot.snapshot import Snapshot
 
@@ -51,10 +51,17 @@ Examples:
   memreplay explore snap.pkl --at end --by category
   memreplay explore snap.pkl.gz --device 1 --measure held
   memreplay explore snap.pkl --include attention --min-bytes 1MiB
+  memreplay explore before.pkl after.pkl
 
 {EXIT_CODES}""",
 )
-@file_argument
+@click.argument(
+    "files",
+    metavar="FILE [FILE2]",
+    type=click.Path(allow_dash=True, path_type=str),
+    nargs=-1,
+    required=True,
+)
 @click.option(
     "--at",
     "when",
@@ -79,15 +86,17 @@ Examples:
 @reading_options
 @selects_with_rules
 @asks(Asked)
-def command(file: str, reading: Reading, selection: Selection, asked: Asked) -> int:
+def command(files: tuple[str, ...], reading: Reading, selection: Selection, asked: Asked) -> int:
     """A snapshot in the terminal, by keys.
 
     Shows memory over time in FILE, and below it the calls, groups, allocations or segments that
     held memory at the cursor. Keys move it, zoom, search, filter, and switch the measure; ? lists
-    them.
+    them. Two files are compared: their cursors are in sync, and below is what differs.
     Needs a terminal, and Textual: pip install 'memreplay[explore]'.
     """
-    if file == "-":
+    if len(files) > 2:
+        raise click.UsageError("name one file, or two to compare")
+    if "-" in files:
         raise UsageError("standard input is the keyboard here: name a file")
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("explore needs a terminal; memreplay peak and at print what it shows")
@@ -95,16 +104,24 @@ def command(file: str, reading: Reading, selection: Selection, asked: Asked) -> 
     # What draws is imported while the file is read.
     drawing = threading.Thread(target=_import_drawing, daemon=True)
     drawing.start()
+    with contextlib.ExitStack() as stack:
+        panes: list[Pane] = []
+        for file in files:
 
-    def work() -> int:
-        with opened(file, reading) as snap:
-            drawing.join()
-            explorer = made(snap, file, selection, asked, reading)
-            explorer.run(mouse=True)
-        return explorer.return_code or 0
+            def work(file: str = file) -> Pane:
+                snap = stack.enter_context(opened(file, reading))
+                drawing.join()
+                return pane_of(snap, file, selection, asked, reading)
 
-    found, code = attempt(file, work)
-    return code if found is None else found
+            pane, code = attempt(file, work)
+            if pane is None:
+                return code
+            panes.append(pane)
+        from memreplay.commands.explore.app import Explorer
+
+        explorer = Explorer(panes, chars_of(asked.chars))
+        explorer.run(mouse=True)
+    return explorer.return_code or 0
 
 
 def check_textual() -> None:
@@ -119,28 +136,26 @@ def _import_drawing() -> None:
     import memreplay.commands.explore.app  # noqa: F401
 
 
-def made(
+def pane_of(
     snap: Snapshot, file: str, selection: Selection, asked: Asked, reading: Reading
-) -> Explorer:
-    """The explorer of a snapshot that was read. Raises UsageError for what it has not."""
+) -> Pane:
+    """The part of the screen of a snapshot that was read. Raises UsageError for what it has not."""
     from msgspec.structs import replace
 
     from memreplay.analysis.moments.moments import resolve
     from memreplay.commands.explore import look as looks
-    from memreplay.commands.explore.app import Explorer
     from memreplay.commands.explore.explored import Explored
+    from memreplay.commands.explore.panes import Pane
     from memreplay.commands.view.options import project_words, read_words
 
     explored = Explored(snap, selection.rules)
     if not snap.devices:
         raise UsageError("the snapshot has no device with memory")
-    device = snap.devices[0] if reading.device is None else reading.device
-    if reading.device is None:
-        # That which had most.
+    device = reading.device
+    if device is None:  # that which had most
         device = max(snap.devices, key=lambda one: snap.replay(one).peak.bytes)
-    look = explored.first_look(device)
     look = replace(
-        look,
+        explored.first_look(device),
         measure=selection.measure,
         pool=selection.pool,
         stream=selection.stream,
@@ -153,7 +168,7 @@ def made(
     look = looks.moved(look, event, *explored.bounds(device))
     explored.rows(look)
     read = (*read_words(snap), *project_words(snap.project))
-    return Explorer(explored, look, file=file, read=read, chars=chars_of(asked.chars))
+    return Pane(explored, look, file, read, chars_of(asked.chars))
 
 
 def chars_of(asked: str) -> Chars:

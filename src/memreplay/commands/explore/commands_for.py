@@ -9,10 +9,23 @@ import click
 from msgspec.structs import replace
 
 from memreplay.errors import UsageError
+from memreplay.snapshot.model import When
 
 if TYPE_CHECKING:
+    from typing import Protocol
+
+    from memreplay.commands.explore.explored import Explored
     from memreplay.commands.explore.look import Look
     from memreplay.snapshot.model import Filters
+
+    class Compared(Protocol):
+        """One of two snapshots."""
+
+        explored: Explored
+        looked: Look
+        file: str
+        read: tuple[str, ...]
+
 
 # What may be typed as a filter.
 TYPED = (
@@ -24,6 +37,34 @@ TYPED = (
 def command_line(file: str, look: Look, read: tuple[str, ...], share: float) -> str:
     """It, for a shell. `read` are the options that say what was read of the file."""
     return shlex.join(["memreplay", *words_of(file, look, read, share)])
+
+
+def difference_line(base: Compared, new: Compared, look: Look) -> str:
+    """That of two snapshots that are compared: at one event of both, or at their peaks. Raises
+    UsageError for moments that no one command names."""
+    words = ["diff", base.file, new.file]
+    when = moment_of_both(base, new)
+    if when.kind != "peak":
+        words += ["--at", "start" if when.kind == "start" else str(when.value)]
+    if look.measure != "requested":
+        words += ["--measure", look.measure]
+    words += ["--by", look.by] if look.view == "groups" else []
+    words += ["--all-frames"] * look.whole
+    words += [*filter_words(look), "--device", str(new.looked.device), "--top", "0"]
+    return shlex.join(["memreplay", *words, *_without_device(new.read)])
+
+
+def moment_of_both(base: Compared, new: Compared) -> When:
+    """What both cursors are at, in one word. Raises UsageError where there is none."""
+    events = base.looked.event, new.looked.event
+    both = base, new
+    if events == tuple(one.explored.usage(one.looked).peak.event_index for one in both):
+        return When("peak", 1)
+    if events == tuple(one.explored.replay(one.looked).start for one in both):
+        return When("start")
+    if events[0] == events[1]:
+        return When("event", events[0])
+    raise UsageError("no one command says that: the two are at different events (u syncs them)")
 
 
 def words_of(file: str, look: Look, read: tuple[str, ...], share: float) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, NamedTuple
@@ -71,7 +70,6 @@ class Explored:
         # Groupers by their ways: those that are often asked for, and the last of the others.
         self._kept: dict[str, Grouper] = {}
         self._last: dict[str, Grouper] = {}
-        self.lock = threading.RLock()  # of who asks for anything beside the keys
         self._usages: dict[tuple[object, ...], Usage] = {}
         self._verdicts: dict[tuple[object, ...], Verdict] = {}
         self._curve: tuple[tuple[object, ...], Curve] | None = None

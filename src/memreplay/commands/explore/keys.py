@@ -57,6 +57,8 @@ KEYS: tuple[Key, ...] = (
     Key("less_than_sign", "finer(0.1)", "show smaller calls", "What"),
     Key("greater_than_sign", "finer(10)", "hide small calls", "What"),
     Key("f", "filter", "filter allocations, as memreplay peak does", "What", "filter"),
+    Key("backslash,ctrl+w", "other", "the other snapshot, where two are compared", "What"),
+    Key("u", "sync", "two cursors in sync by step, by time, or by event", "What"),
     Key("up,k", "row(-1)", "the row above", "Rows", "rows"),
     Key("down,j", "row(1)", "the row below", "Rows"),
     Key("pageup,ctrl+b", "page(-1)", "a page up", "Rows"),
@@ -97,6 +99,7 @@ _NAMES = {
     "question_mark": "?",
     "pageup": "page up",
     "pagedown": "page down",
+    "backslash": "\\",
     "escape": "esc",
     "left": "left",
 }

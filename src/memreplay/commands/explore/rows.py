@@ -506,6 +506,10 @@ class TreeRows:
                 level = self.rows[above][0]
         return found[::-1]
 
+    def all_keys(self) -> list[Hashable]:
+        """Of all calls, seen or not."""
+        return self.keys
+
     def parents(self, at: int) -> list[Hashable]:
         """The keys of the calls that lead to it."""
         return [self.keys[one] for one in self._path(at)[:-1]]

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Hashable, Sequence
 
-from memreplay.commands.explore.rows import TreeRows
+from memreplay.commands.explore.rows import Rows, TreeRows
 from memreplay.errors import UsageError
-
-if TYPE_CHECKING:
-    from memreplay.commands.explore.explored import Explored
-    from memreplay.commands.explore.look import Look
 
 
 def pattern_of(text: str) -> re.Pattern[str]:
@@ -23,11 +18,15 @@ def pattern_of(text: str) -> re.Pattern[str]:
 
 
 def find(
-    explored: Explored, look: Look, pattern: re.Pattern[str], row: int, *, forward: bool = True
+    rows: Rows,
+    opened: dict[Hashable, bool],
+    pattern: re.Pattern[str],
+    row: int,
+    *,
+    forward: bool = True,
 ) -> int | None:
     """The next row after this one, or the one before, going around; None where there is none. Calls
-    that hide it are opened."""
-    rows = explored.rows(look)
+    that hide it are noted as opened."""
     if not isinstance(rows, TreeRows):
         return _around(len(rows), row, rows.texts, pattern, forward=forward)
     at = rows.visible[row] if 0 <= row < len(rows.visible) else len(rows.rows) - 1
@@ -35,8 +34,7 @@ def find(
     if found is None:
         return None
     if found not in rows.visible:
-        for key in rows.parents(found):
-            explored.open[key] = True
+        opened.update(dict.fromkeys(rows.parents(found), True))
         rows.unfold()
     return rows.visible.index(found) if found in rows.visible else None
 

@@ -14,6 +14,7 @@ import memreplay as mr
 from memreplay.commands.explore.app import Explorer
 from memreplay.commands.explore.explored import Explored
 from memreplay.commands.explore.keys import KEYS
+from memreplay.commands.explore.panes import Pane
 from memreplay.commands.explore.rows import TreeRows
 from memreplay.render.units import size
 from tests.build import SnapshotBuilder, dump
@@ -34,7 +35,8 @@ def explorer(path: Path | bytes = GPT, chars: Any = "braille") -> Explorer:
     snap = mr.open(path)
     explored = Explored(snap)
     name = str(path) if isinstance(path, Path) else "made.pkl"
-    return Explorer(explored, explored.first_look(snap.devices[0]), file=name, chars=chars)
+    look = explored.first_look(snap.devices[0])
+    return Explorer([Pane(explored, look, name, chars=chars)], chars)
 
 
 def play(
@@ -106,7 +108,7 @@ def test_every_key_on_examples(name: str) -> None:
         low, high = app.bounds
         assert low <= look.first <= look.event <= look.last <= high
         held = app.explored.usage(look).bytes_at(look.event)
-        assert size(held) in app.cursor_line.lines[0].text
+        assert size(held) in app.pane.cursor_line.lines[0].text
 
     play(app, do)
     assert app.return_code in (None, 0)
@@ -124,7 +126,7 @@ def test_every_key_leaves_a_screen_that_is_right() -> None:
             look = app.looked
             assert low <= look.first <= look.event <= look.last <= high, key
             held = app.explored.usage(look).bytes_at(look.event)
-            assert size(held) in app.cursor_line.lines[0].text, key
+            assert size(held) in app.pane.cursor_line.lines[0].text, key
             assert len(app.explored.rows(look)) == app.rows.count, key
 
     play(app, do)
@@ -381,7 +383,7 @@ def test_the_mouse() -> None:
     app = explorer()
 
     async def do(pilot: Any) -> None:
-        await pilot.click("#curve", offset=(12, 3))
+        await pilot.click("CurveView", offset=(12, 3))
         assert app.looked.event <= app.explored.curve(app.looked, app.curve.columns).bounds[4]
         await pilot.click("#rows", offset=(5, 2))
         assert app.rows.row == 1
@@ -411,6 +413,82 @@ def test_without_unicode(chars: str) -> None:
             await pilot.press(key)
             text = "".join(screen(app))
             assert text.isascii() or chars == "blocks", re.findall(r"[^\x00-\x7f]", text)
+
+    play(app, do)
+
+
+def two(first: str = "transformer_step", second: str = "transformer_deeper") -> Explorer:
+    panes = []
+    for name in (first, second):
+        explored = Explored(mr.open(ROOT / "examples" / f"{name}.pkl.gz"))
+        panes.append(Pane(explored, explored.first_look(0), f"{name}.pkl.gz"))
+    return Explorer(panes)
+
+
+def test_two_are_in_sync() -> None:
+    app = two()
+
+    async def do(pilot: Any) -> None:
+        base, new = app.panes
+        assert app.pane is new
+        text = "\n".join(screen(app))
+        assert "transformer_step.pkl.gz" in text
+        assert "transformer_deeper.pkl.gz" in text
+        assert "in sync by step" in text
+        await pilot.press("home")
+        assert (base.looked.event, new.looked.event) == (-1, -1)
+        await pilot.press("u", "u", "colon", *"2000", "enter")
+        assert app.sync == "event"
+        assert (base.looked.event, new.looked.event) == (2000, 2000)
+        await pilot.press("backslash", "full_stop")
+        assert app.pane is base
+        assert (base.looked.event, new.looked.event) == (2001, 2001)
+        await pilot.press("m")
+        assert (base.looked.measure, new.looked.measure) == ("held", "held")
+        await pilot.press("plus", "plus", "z")
+        assert (base.looked.first, base.looked.last) == base.explored.bounds(0)
+        assert (new.looked.first, new.looked.last) == new.explored.bounds(0)
+
+    play(app, do)
+
+
+def test_every_key_with_two() -> None:
+    app = two("recorded_gpt", "transformer_step")
+    keys = [one for key in KEYS for one in key.keys.split(",") if one not in ASKING]
+
+    async def do(pilot: Any) -> None:
+        await pilot.press(*keys, "backslash", *keys[::2])
+        for pane in app.panes:
+            low, high = pane.explored.bounds(pane.looked.device)
+            look = pane.looked
+            assert low <= look.first <= look.event <= look.last <= high
+
+    play(app, do)
+    assert app.return_code in (None, 0)
+
+
+def test_what_differs_is_copied_and_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import json
+    import shlex
+
+    monkeypatch.chdir(tmp_path)
+    app = two()
+
+    async def do(pilot: Any) -> None:
+        await pilot.press("2", "y")
+        assert shlex.split(app.clipboard)[:4] == [
+            "memreplay", "diff", "transformer_step.pkl.gz", "transformer_deeper.pkl.gz",
+        ]  # fmt: skip
+        await pilot.press("e", *"a.json", "enter")
+        (device,) = json.loads((tmp_path / "a.json").read_text())["devices"]
+        (found,) = mr.diff(
+            app.panes[0].explored.snap, app.panes[1].explored.snap, top=0, exact=False
+        ).devices
+        assert device["change_bytes"] == found.change_bytes
+        await pilot.press("left", "y")
+        assert "no one command says that" in screen(app)[-1]
 
     play(app, do)
 

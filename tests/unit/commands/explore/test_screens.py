@@ -13,6 +13,7 @@ import pytest
 import memreplay as mr
 from memreplay.commands.explore.app import Explorer
 from memreplay.commands.explore.explored import Explored
+from memreplay.commands.explore.panes import Pane
 from tests.conftest import ROOT
 
 SIZES = [(80, 24), (160, 50)]
@@ -33,7 +34,8 @@ SCREENS = {
 def screen(name: str, chars: Any = "braille") -> Explorer:
     snap = mr.open(ROOT / "examples" / name)
     explored = Explored(snap)
-    return Explorer(explored, explored.first_look(snap.devices[0]), file=name, chars=chars)
+    look = explored.first_look(snap.devices[0])
+    return Explorer([Pane(explored, look, name, chars=chars)], chars)
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
