@@ -47,7 +47,10 @@ LAZY = (
     "textual",
 )
 # Made of Textual's classes: loaded by its command, when there is a terminal to draw on.
-DRAWN = {("commands", "explore", name) for name in ("app", "help_screen", "palette", "widgets")}
+DRAWN = {
+    ("commands", "explore", name)
+    for name in ("app", "help_screen", "palette", "panes", "ranks_app", "widgets")
+}
 NOT_IN_NATIVE = ("numpy", "rich", "click", "torch")
 
 IO_CALLS = ("open", "print", "input")

@@ -14,6 +14,7 @@ from msgspec import Struct
 from memreplay.commands.shared.asking import asks, selects_with_rules
 from memreplay.commands.shared.errors import attempt
 from memreplay.commands.shared.filtering import filter_options
+from memreplay.commands.shared.folders import holds_files
 from memreplay.commands.shared.helping import Command
 from memreplay.commands.shared.options import (
     EXIT_CODES,
@@ -52,12 +53,13 @@ Examples:
   memreplay explore snap.pkl.gz --device 1 --measure held
   memreplay explore snap.pkl --include attention --min-bytes 1MiB
   memreplay explore before.pkl after.pkl
+  memreplay explore run/
 
 {EXIT_CODES}""",
 )
 @click.argument(
     "files",
-    metavar="FILE [FILE2]",
+    metavar="FILE [FILE2] | FOLDER",
     type=click.Path(allow_dash=True, path_type=str),
     nargs=-1,
     required=True,
@@ -91,7 +93,9 @@ def command(files: tuple[str, ...], reading: Reading, selection: Selection, aske
 
     Shows memory over time in FILE, and below it the calls, groups, allocations or segments that
     held memory at the cursor. Keys move it, zoom, search, filter, and switch the measure; ? lists
-    them. Two files are compared: their cursors are in sync, and below is what differs.
+    them. Two files are compared: their cursors are in sync, and below is what differs. Of a FOLDER
+    with one file per rank (rank0.pkl, …) all ranks are listed, and one is chosen.
+
     Needs a terminal, and Textual: pip install 'memreplay[explore]'.
     """
     if len(files) > 2:
@@ -104,6 +108,22 @@ def command(files: tuple[str, ...], reading: Reading, selection: Selection, aske
     # What draws is imported while the file is read.
     drawing = threading.Thread(target=_import_drawing, daemon=True)
     drawing.start()
+    folders = [file for file in files if holds_files(file)]
+    if not folders:
+        return explored(files, reading, selection, asked, drawing)
+    if len(files) > 1:
+        raise UsageError(f"{folders[0]} is a folder, and is explored by itself")
+    return ranks_explored(folders[0], reading, selection, asked, drawing)
+
+
+def explored(
+    files: tuple[str, ...],
+    reading: Reading,
+    selection: Selection,
+    asked: Asked,
+    drawing: threading.Thread,
+) -> int:
+    """One snapshot, or two, until somebody quits: the exit code."""
     with contextlib.ExitStack() as stack:
         panes: list[Pane] = []
         for file in files:
@@ -124,6 +144,34 @@ def command(files: tuple[str, ...], reading: Reading, selection: Selection, aske
     return explorer.return_code or 0
 
 
+def ranks_explored(
+    folder: str,
+    reading: Reading,
+    selection: Selection,
+    asked: Asked,
+    drawing: threading.Thread,
+) -> int:
+    """The ranks in a folder: a list, and from it one after the other."""
+    from memreplay.commands.explore.ranks import ranks_of_folder
+
+    ranks, code = ranks_of_folder(folder, reading, selection.measure)
+    if not ranks:
+        return code
+    drawing.join()
+    from memreplay.commands.explore.ranks_app import Ranks
+
+    chosen: int | None = None
+    while True:
+        listed = Ranks(folder, ranks, chars_of(asked.chars), chosen)
+        found = listed.run(mouse=True)
+        if found is None:
+            return listed.return_code or code
+        chosen = found.rank
+        worse = explored((found.file,), reading, selection, asked, drawing)
+        if worse:
+            return worse
+
+
 def check_textual() -> None:
     """Raises MissingExtraError where Textual is not installed."""
     from importlib.util import find_spec
@@ -133,7 +181,8 @@ def check_textual() -> None:
 
 
 def _import_drawing() -> None:
-    import memreplay.commands.explore.app  # noqa: F401
+    import memreplay.commands.explore.app
+    import memreplay.commands.explore.ranks_app  # noqa: F401
 
 
 def pane_of(

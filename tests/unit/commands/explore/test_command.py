@@ -51,7 +51,15 @@ def test_it_needs_a_terminal() -> None:
 class Played:
     """The command in a terminal of its own, with keys pressed one after the other's answer."""
 
-    def __init__(self, code: str, *words: str, keys: str, **changes: str) -> None:
+    def __init__(
+        self,
+        code: str,
+        *words: str,
+        keys: str,
+        wanted: bytes = b"of the peak",
+        then: tuple[str | bytes, ...] = (),
+        **changes: str,
+    ) -> None:
         self.master, slave = pty.openpty()
         self.before = termios.tcgetattr(slave)
         started = subprocess.Popen(
@@ -65,19 +73,26 @@ class Played:
             | changes,
         )
         self.drawn = b""
-        self.until(b"of the peak", started)
+        self.until(wanted, started)
         for key in keys:
             os.write(self.master, key.encode())
             time.sleep(0.1)
+        for one in then:  # keys, and what is to be drawn after them
+            if isinstance(one, str):
+                time.sleep(0.2)
+                before = len(self.drawn)
+                os.write(self.master, one.encode())
+            else:
+                self.until(one, started, before)
         self.until(None, started)
         self.code = started.wait(30)
         self.after = termios.tcgetattr(slave)
         os.close(slave)
         os.close(self.master)
 
-    def until(self, wanted: bytes | None, of: subprocess.Popen[bytes]) -> None:
+    def until(self, wanted: bytes | None, of: subprocess.Popen[bytes], begin: int = 0) -> None:
         end = time.monotonic() + 60
-        while time.monotonic() < end and not (wanted and wanted in self.drawn):
+        while time.monotonic() < end and not (wanted and wanted in self.drawn[begin:]):
             ready, _, _ = select.select([self.master], [], [], 0.1)
             if ready:
                 self.drawn += os.read(self.master, 1 << 16)
@@ -137,6 +152,21 @@ def test_where_to_begin() -> None:
     played = Played(RUN, GPT, "--at", "peak:9999", keys="")
     assert played.code == 2
     assert b"there is no peak 9999" in played.drawn
+
+
+def test_two_files_and_a_folder(tmp_path: Path) -> None:
+    played = Played(RUN, GPT, GPT, keys="pq")
+    assert played.code == 0
+    assert b"both hold the same" in played.drawn
+    folder = str(ROOT / "examples" / "fsdp_ranks")
+    played = Played(
+        RUN, folder, keys="", wanted=b"4 ranks", then=("\r", b"of the peak", "q", b"4 ranks", "q")
+    )
+    assert played.code == 0
+    assert left_as_it_was(played)
+    played = Played(RUN, folder, GPT, keys="")
+    assert played.code == 2
+    assert b"is a folder, and is explored by itself" in played.drawn
 
 
 def test_without_textual(tmp_path: Path) -> None:
