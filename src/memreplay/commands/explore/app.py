@@ -236,18 +236,20 @@ class Explorer(App[None]):
         if self.said:
             self.foot.show([self.line(f" {self.said}", palette.own)])
             return
-        segments, room = [], self.size.width
-        for key in KEYS:
-            if not key.footer:
-                continue
-            name = first_key(key.keys)
-            room -= len(name) + len(key.footer) + 3
+        named = [(first_key(key.keys), key.footer) for key in KEYS if key.footer]
+        last, room = named[-2:], self.size.width  # help, and the way out, are always there
+        room -= sum(len(name) + len(word) + 3 for name, word in last)
+        shown = []
+        for name, word in named[:-2]:
+            room -= len(name) + len(word) + 3
             if room < 0:
                 break
-            segments += [
-                Segment(f" {name}", palette.own),
-                Segment(f" {key.footer} ", palette.dim),
-            ]
+            shown.append((name, word))
+        segments = [
+            segment
+            for name, word in (*shown, *last)
+            for segment in (Segment(f" {name}", palette.own), Segment(f" {word} ", palette.dim))
+        ]
         self.foot.show([Strip(segments)])
 
     def line(self, text: str, style: Any) -> Strip:
