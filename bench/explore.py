@@ -115,11 +115,12 @@ class Terminal:
         os.close(self.screen)
 
 
-def peak(file: str) -> tuple[float, float]:
+def peak(file: str, measure: str = "requested") -> tuple[float, float]:
     """Seconds that `peak` takes, and the MiB that it holds at most."""
     began = time.perf_counter()
     done = subprocess.Popen(
-        [sys.executable, "-m", "memreplay", "peak", file], stdout=subprocess.DEVNULL
+        [sys.executable, "-m", "memreplay", "peak", file, "--measure", measure],
+        stdout=subprocess.DEVNULL,
     )
     _, status, usage = os.wait4(done.pid, 0)
     assert status == 0
@@ -173,7 +174,11 @@ def main() -> None:
         worst[one.key] = max(worst.get(one.key, 0.0), (one.seconds or 0) * 1e3)
     slow = sorted(worst.items(), key=lambda item: -item[1])[:8]
     print("slowest", ", ".join(f"{key} {ms:.0f}" for key, ms in slow))
-    print(f"memory {least:.0f} MiB, {most:.0f} after the keys; peak {base:.0f}")
+    _, blocks = peak(asked.file, "allocated")
+    print(
+        f"memory {least:.0f} MiB, {most:.0f} after the keys; peak {base:.0f}, of allocated bytes"
+        f" {blocks:.0f}"
+    )
 
 
 if __name__ == "__main__":

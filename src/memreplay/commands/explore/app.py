@@ -38,6 +38,7 @@ from memreplay.commands.explore.rows import MORE, MOST_ROWS, Rows, TreeRows
 from memreplay.commands.explore.searching import find, pattern_of
 from memreplay.commands.explore.syncing import Sync, same_moment, syncs
 from memreplay.commands.explore.telling import Teller
+from memreplay.commands.explore.terminal import terminal_is_gone
 from memreplay.commands.explore.widgets import CurveView, RowsView, Text
 from memreplay.errors import MemreplayError
 from memreplay.render.fit import clean
@@ -163,7 +164,15 @@ class Explorer(App[None]):
         if self.chars == "ascii":
             self.told.styles.border_left = ("ascii", "gray")
         self.screen.set_class(len(self.panes) == 2, "two")
+        if not self.is_headless:
+            self.set_interval(3, self.end_with_the_terminal)
         self.call_after_refresh(self.begin_chores)
+
+    def end_with_the_terminal(self) -> None:
+        """A terminal that was closed without a word (a session of its own gets no SIGHUP) would be
+        asked for keys for ever."""
+        if terminal_is_gone():
+            self.exit(return_code=1)
 
     def begin_chores(self) -> None:
         """What is likely asked for is made beside the keys."""

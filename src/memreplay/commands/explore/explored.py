@@ -26,12 +26,11 @@ from memreplay.commands.explore.rows import (
     TreeRows,
 )
 from memreplay.snapshot.model import MEASURES, WAYS, By
-from memreplay.snapshot.replay import Usage
 
 if TYPE_CHECKING:
     from memreplay.analysis.categories.rules import Rule
     from memreplay.snapshot.model import MeasureName, Span, Verdict
-    from memreplay.snapshot.replay import Replay
+    from memreplay.snapshot.replay import Replay, Usage
     from memreplay.snapshot.snapshot import Snapshot
 
 MOST_PEAKS = 50
@@ -145,7 +144,7 @@ class Explored:
             replay = self.replay(look)
             for usage in self._usages.values():
                 usage.release()
-            self._verdicts[key] = verdict(self.snap, Usage(replay, look.measure))
+            self._verdicts[key] = verdict(self.snap, replay.measure(look.measure))
             replay.forget()
         return self._verdicts[key]
 

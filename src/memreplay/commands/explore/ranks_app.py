@@ -13,6 +13,7 @@ from textual.strip import Strip
 from memreplay.commands.explore.curve import Chars
 from memreplay.commands.explore.palette import palette_of
 from memreplay.commands.explore.ranks import Rank, RankRows
+from memreplay.commands.explore.terminal import terminal_is_gone
 from memreplay.commands.explore.widgets import RowsView, Text
 from memreplay.render.fit import clean
 from memreplay.render.units import counted, size
@@ -53,6 +54,14 @@ class Ranks(App[Rank]):
         yield self.head
         yield self.rows
         yield self.foot
+
+    def on_mount(self) -> None:
+        if not self.is_headless:
+            self.set_interval(3, self.end_with_the_terminal)
+
+    def end_with_the_terminal(self) -> None:
+        if terminal_is_gone():
+            self.exit(return_code=1)
 
     def on_resize(self) -> None:
         self.call_after_refresh(self.draw)

@@ -18,7 +18,7 @@ from memreplay.commands.explore.panes import Pane
 from memreplay.commands.explore.rows import TreeRows
 from memreplay.render.units import size
 from tests.build import SnapshotBuilder, dump
-from tests.conftest import ROOT, SNAPSHOTS
+from tests.conftest import ROOT, SNAPSHOTS, corpus_files
 
 GPT = ROOT / "examples" / "recorded_gpt.pkl.gz"
 # Keys that ask for a line, write files, or end it.
@@ -112,6 +112,27 @@ def test_every_key_on_examples(name: str) -> None:
 
     play(app, do)
     assert app.return_code in (None, 0)
+
+
+def test_every_key_on_real_files(corpus: Path) -> None:
+    """Some of other people's recordings, small ones and large."""
+    files = sorted((path for path in corpus_files() if _size(path) < 30 << 20), key=_size)
+    for path in files[:: max(len(files) // 4, 1)][:4]:
+        app = explorer(path)
+        keys = [key.keys.split(",")[0] for key in KEYS if key.keys.split(",")[0] not in ASKING]
+
+        async def do(pilot: Any, app: Explorer = app, keys: list[str] = keys) -> None:
+            await pilot.press(*keys)
+            look = app.looked
+            held = app.explored.usage(look).bytes_at(look.event)
+            assert size(held) in app.pane.cursor_line.lines[0].text
+
+        play(app, do)
+        assert app.return_code in (None, 0), path
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size
 
 
 def test_every_key_leaves_a_screen_that_is_right() -> None:

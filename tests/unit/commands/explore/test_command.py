@@ -58,6 +58,7 @@ class Played:
         keys: str,
         wanted: bytes = b"of the peak",
         then: tuple[str | bytes, ...] = (),
+        closes: bool = False,
         **changes: str,
     ) -> None:
         self.master, slave = pty.openpty()
@@ -84,11 +85,19 @@ class Played:
                 os.write(self.master, one.encode())
             else:
                 self.until(one, started, before)
-        self.until(None, started)
-        self.code = started.wait(30)
-        self.after = termios.tcgetattr(slave)
-        os.close(slave)
-        os.close(self.master)
+        try:
+            if closes:
+                os.close(self.master)
+                os.close(slave)
+            else:
+                self.until(None, started)
+            self.code = started.wait(30)
+        finally:
+            started.kill()
+        if not closes:
+            self.after = termios.tcgetattr(slave)
+            os.close(slave)
+            os.close(self.master)
 
     def until(self, wanted: bytes | None, of: subprocess.Popen[bytes], begin: int = 0) -> None:
         end = time.monotonic() + 60
@@ -167,6 +176,12 @@ def test_two_files_and_a_folder(tmp_path: Path) -> None:
     played = Played(RUN, folder, GPT, keys="")
     assert played.code == 2
     assert b"is a folder, and is explored by itself" in played.drawn
+
+
+def test_it_ends_with_its_terminal() -> None:
+    """One that is closed without SIGHUP, as of a session of its own."""
+    played = Played(RUN, GPT, keys="", closes=True)
+    assert played.code == 1
 
 
 def test_without_textual(tmp_path: Path) -> None:
