@@ -35,10 +35,15 @@ def moment_of(explored: Explored, look: Look, text: str) -> int:
         if text.strip().lower().startswith("0x"):
             when = AddressType().convert(text.strip(), None, None)
         else:
-            when = WhenType().convert(text.strip().replace(",", ""), None, None)
+            when = WhenType().convert(_without_commas(text.strip()), None, None)
     except click.ClickException as error:
         raise UsageError(error.format_message()) from None
     return resolve(explored.snap, explored.usage(look), when)
+
+
+def _without_commas(text: str) -> str:
+    """`1,200` is a number, as it is printed; an annotation may have commas of its own."""
+    return text.replace(",", "") if text[:1].isdigit() else text
 
 
 def exported(explored: Explored, look: Look, name: str) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec.structs import replace
 
+from memreplay.analysis.selecting.choice import device_pairs
 from memreplay.errors import UsageError
 from memreplay.snapshot.model import When
 
@@ -51,11 +52,21 @@ def difference_line(base: Compared, new: Compared, look: Look) -> str:
     words += ["--by", look.by] if look.view == "groups" else []
     words += ["--all-frames"] * look.whole
     words += [*filter_words(look), "--device", str(new.looked.device), "--top", "0"]
-    return shlex.join(["memreplay", *words, *_without_device(new.read)])
+    words += _without_device(new.read)
+    if "--salvage" in base.read and "--salvage" not in words:
+        words.append("--salvage")
+    return shlex.join(["memreplay", *words])
 
 
 def moment_of_both(base: Compared, new: Compared) -> When:
-    """What both cursors are at, in one word. Raises UsageError where there is none."""
+    """What both cursors are at, in one word. Raises UsageError where there is none, and for devices
+    that `memreplay diff` does not compare."""
+    devices = base.looked.device, new.looked.device
+    if devices not in device_pairs(base.explored.snap.devices, new.explored.snap.devices):
+        raise UsageError(
+            f"no one command says that: device {devices[0]} is compared with device {devices[1]}"
+            " (d goes on to the next)"
+        )
     events = base.looked.event, new.looked.event
     both = base, new
     if events == tuple(one.explored.usage(one.looked).peak.event_index for one in both):
@@ -119,11 +130,19 @@ def _of_filters(filters: Filters | None) -> list[str]:
     words = [word for one in filters.include for word in ("--include", one)]
     words += [word for one in filters.exclude for word in ("--exclude", one)]
     if filters.min_bytes:
-        words += ["--min-bytes", str(filters.min_bytes)]
+        words += ["--min-bytes", _size_word(filters.min_bytes)]
     words += ["--only-live-at-end"] * filters.only_live_at_end
     words += ["--only-carried-over"] * filters.only_carried
     words += ["--no-carried-over"] * filters.no_carried
     return words
+
+
+def _size_word(n_bytes: int) -> str:
+    """A size as options take it, and exact: `1MiB`. Large ones have to have a unit."""
+    for unit, of in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if n_bytes % of == 0:
+            return f"{n_bytes // of}{unit}"
+    return f"{n_bytes}B"
 
 
 def filtered(look: Look, text: str) -> Look:
