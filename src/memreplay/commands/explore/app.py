@@ -626,7 +626,11 @@ class Explorer(App[None]):
         except MemreplayError as error:
             self.say(str(error))
             return
-        self.copy_to_clipboard(command)
+        try:
+            self.copy_to_clipboard(command)
+        except UnicodeEncodeError:
+            self.say(f"not copied, as the file's name is no text: {command}")
+            return
         self.say(f"copied: {command}")
 
     def action_export(self) -> None:
@@ -649,7 +653,7 @@ class Explorer(App[None]):
 
     def _page(self) -> None:
         try:
-            said = asking.page_written(self.explored.snap, self.pane.file)
+            said = asking.page_written(self.explored, self.pane.file)
         except (MemreplayError, OSError) as error:
             said = str(error)
         self.call_from_thread(self.say, said)

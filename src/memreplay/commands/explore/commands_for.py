@@ -43,7 +43,7 @@ def command_line(file: str, look: Look, read: tuple[str, ...], share: float) -> 
 def difference_line(base: Compared, new: Compared, look: Look) -> str:
     """That of two snapshots that are compared: at one event of both, or at their peaks. Raises
     UsageError for moments that no one command names."""
-    words = ["diff", base.file, new.file]
+    words = ["diff", _named(base.file), _named(new.file)]
     when = moment_of_both(base, new)
     if when.kind != "peak":
         words += ["--at", "start" if when.kind == "start" else str(when.value)]
@@ -81,9 +81,9 @@ def moment_of_both(base: Compared, new: Compared) -> When:
 def words_of(file: str, look: Look, read: tuple[str, ...], share: float) -> list[str]:
     """Its words."""
     if look.view == "segments":
-        words = ["fragmentation", file, "--at", _at(look), "--map", "--top", "0"]
+        words = ["fragmentation", _named(file), "--at", _at(look), "--map", "--top", "0"]
         return [*words, "--device", str(look.device), *_without_device(read)]
-    words = ["at", file]
+    words = ["at", _named(file)]
     if look.view == "change" and look.span is not None:
         words += ["--event", str(look.span[0]), "--event", str(look.span[1]), "--by", look.by]
     else:
@@ -100,6 +100,11 @@ def words_of(file: str, look: Look, read: tuple[str, ...], share: float) -> list
     if look.measure != "requested":
         words += ["--measure", look.measure]
     return [*words, *filter_words(look), "--device", str(look.device), *_without_device(read)]
+
+
+def _named(file: str) -> str:
+    """The file, so that its name is not taken for an option."""
+    return f"./{file}" if file.startswith("-") else file
 
 
 def _at(look: Look) -> str:

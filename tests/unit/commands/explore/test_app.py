@@ -248,6 +248,17 @@ def test_keys_that_come_at_once_are_letters_of_the_line(key: str) -> None:
     play(app, do)
 
 
+def test_a_name_that_is_no_text_is_not_copied() -> None:
+    app = explorer()
+    app.pane.file = "a\udcff.pkl"
+
+    async def do(pilot: Any) -> None:
+        await pilot.press("y")
+        assert "not copied, as the file's name is no text" in screen(app)[-1]
+
+    play(app, do)
+
+
 def test_q_closes_the_keys_and_ctrl_c_ends_it() -> None:
     app = explorer()
 

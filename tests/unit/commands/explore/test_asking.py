@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import memreplay as mr
-from memreplay.commands.explore.asking import moment_of
+from memreplay.analysis.categories.rules import Rule
+from memreplay.commands.explore.asking import moment_of, page_written
 from memreplay.commands.explore.explored import Explored
 from memreplay.errors import UsageError
 from tests.build import SnapshotBuilder, dump
@@ -37,3 +40,21 @@ def test_annotations_keep_their_commas() -> None:
 def test_what_is_no_moment(explored: Explored, text: str) -> None:
     with pytest.raises(UsageError):
         moment_of(explored, explored.first_look(0), text)
+
+
+def test_the_page_has_the_rules_of_the_configuration(
+    explored: Explored, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rules: tuple[Rule, ...] = ()
+    given = []
+
+    def one_page(_: object, *words: object) -> tuple[None, tuple[()]]:
+        given.append(words)
+        return None, ()
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("memreplay.commands.view.find.one_page", one_page)
+    monkeypatch.setattr("memreplay.export.page.html.page_html", lambda *_: (b"page",))
+    monkeypatch.setattr("memreplay.commands.view.browser.opened_words", lambda _: "")
+    page_written(Explored(explored.snap, rules), "a.pkl")
+    assert given == [(rules,)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 
 import pytest
+from msgspec.structs import replace
 
 from memreplay.commands.explore.commands_for import (
     command_line,
@@ -20,8 +21,6 @@ LOOK = Look(device=1, event=7, first=0, last=9)
 
 
 def test_each_view_has_a_command() -> None:
-    from msgspec.structs import replace
-
     def line(**changes: object) -> str:
         return command_line("a b.pkl", replace(LOOK, **changes), ("--salvage",), 0.01)
 
@@ -44,6 +43,12 @@ def test_each_view_has_a_command() -> None:
         "memreplay at 'a b.pkl' --event 7 --by stack --all-frames --top 0 --pool 0:1 --stream 3"
         f" --include 'a b' --min-bytes 512B --no-carried-over {end}"
     )
+
+
+def test_a_name_is_no_option() -> None:
+    for view in ("tree", "segments"):
+        words = command_line("-x.pkl", replace(LOOK, view=view), (), 0.01).split()
+        assert words[2] == "./-x.pkl"
 
 
 def test_filters_as_they_are_typed() -> None:
