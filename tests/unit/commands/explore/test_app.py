@@ -509,8 +509,9 @@ def test_two_are_in_sync() -> None:
 def test_another_device_has_no_steps_and_no_times() -> None:
     plain = SnapshotBuilder(2, times=False)
     plain.alloc(512, 100).alloc(1024, 700, device=1).alloc(2048, 800, device=1)
-    first, second = explorer(ROOT / "examples" / "two_gpus.pkl.gz"), explorer(dump(plain.build()))
     for sync in ("step", "time"):
+        first = explorer(ROOT / "examples" / "two_gpus.pkl.gz")
+        second = explorer(dump(plain.build()))
         app = Explorer([first.pane, second.pane])
         app.sync = sync  # as the devices before had them
 
@@ -522,7 +523,6 @@ def test_another_device_has_no_steps_and_no_times() -> None:
                 assert low <= pane.looked.event <= high
 
         play(app, do)
-        first, second = explorer(ROOT / "examples" / "two_gpus.pkl.gz"), explorer(dump(plain.build()))
 
 
 def test_reserved_memory_of_two_has_views_of_its_own() -> None:
