@@ -195,6 +195,9 @@ class Explorer(App[None]):
         self.query_one("#body").set_class(self.size.width < NARROW, "narrow")
         self.call_after_refresh(self.draw)
 
+    def on_text_resized(self) -> None:
+        self.draw()
+
     @property
     def palette(self) -> Palette:
         """That of the theme."""

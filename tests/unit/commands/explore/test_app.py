@@ -248,6 +248,20 @@ def test_keys_that_come_at_once_are_letters_of_the_line(key: str) -> None:
     play(app, do)
 
 
+def test_what_is_drawn_is_of_the_size_that_there_is() -> None:
+    app = explorer()
+
+    async def do(pilot: Any) -> None:
+        whole = app.pane.cursor_line.lines[0].text
+        for columns, lines in ((3, 3), (120, 40)):
+            await pilot.resize_terminal(columns, lines)
+            await asyncio.sleep(0.2)
+            await pilot.settled()
+            assert app.pane.cursor_line.lines[0].text == (whole if columns == 120 else "…")
+
+    play(app, do)
+
+
 def test_a_name_that_is_no_text_is_not_copied() -> None:
     app = explorer()
     app.pane.file = "a\udcff.pkl"
