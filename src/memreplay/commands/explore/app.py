@@ -46,12 +46,22 @@ from memreplay.render.fit import clean
 if TYPE_CHECKING:
     import re
 
-    from textual.events import Key as KeyPressed
     from textual.screen import Screen
 
 NARROW = 96  # cells below which there is no room for details beside the list
 SEVERAL = 4  # times as many rows where somebody wants more
 LEAST_SHARE = 1e-6  # of calls that are shown
+
+
+class Prompt(Input):
+    """A line to type; Enter hands it over at once, so that keys after it are no part of it."""
+
+    def __init__(self, done: Callable[[str], None], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.done = done
+
+    async def action_submit(self) -> None:
+        self.done(self.value)
 
 
 class Explorer(App[None]):
@@ -77,9 +87,12 @@ class Explorer(App[None]):
     #words { width: auto; padding: 0 1; }
     #prompt { width: 1fr; height: 1; border: none; padding: 0; }
     """
+    # With priority each is done before the next key is looked at: after / that one is a letter,
+    # however fast both come.
     BINDINGS: ClassVar[list[Any]] = [
-        Binding(key.keys, key.action, key.words, show=False, priority=key.action == "quit")
+        Binding(one, "leave" if one == "q" else key.action, key.words, show=False, priority=True)
         for key in KEYS
+        for one in key.keys.split(",")
     ]
 
     def __init__(self, panes: Sequence[Pane], chars: Chars = "braille") -> None:
@@ -92,7 +105,7 @@ class Explorer(App[None]):
         plain = chars == "ascii"
         self.rows, self.told = RowsView(plain, id="rows"), Text(plain, id="told")
         self.foot = Text(plain, id="foot")
-        self.words, self.prompt = Label(id="words", markup=False), Input(id="prompt")
+        self.words, self.prompt = Label(id="words", markup=False), Prompt(self.typed, id="prompt")
         self.prompt.can_focus = False
         self.lock = threading.RLock()  # of who asks for anything beside the keys
         self._rows: tuple[object, Rows] | None = None
@@ -190,6 +203,9 @@ class Explorer(App[None]):
     def on_resize(self) -> None:
         self.query_one("#body").set_class(self.size.width < NARROW, "narrow")
         self.call_after_refresh(self.draw)
+
+    def on_text_resized(self) -> None:
+        self.draw()
 
     @property
     def palette(self) -> Palette:
@@ -295,11 +311,14 @@ class Explorer(App[None]):
         if self.differences is None:
             return
         other, look = self.panes[1 - self.at], self.looked
+        there = self.syncs()
+        if self.sync not in there:  # another device has no steps, or no times
+            self.sync = there[0]
 
-        def there(event: int) -> int:
+        def moment(event: int) -> int:
             return same_moment(self.explored, look, event, other.explored, other.looked, self.sync)
 
-        event, first, last = there(look.event), there(look.first), there(look.last)
+        event, first, last = moment(look.event), moment(look.first), moment(look.last)
         if look.event == self.explored.usage(look).peak.event_index:
             theirs = replace(
                 other.looked,
@@ -313,7 +332,7 @@ class Explorer(App[None]):
         first, last = min(first, event), max(last, event, first)
         if (look.first, look.last) == self.bounds:
             first, last = low, high
-        other.looked = replace(
+        moved = replace(
             other.looked,
             event=event,
             first=first,
@@ -324,6 +343,7 @@ class Explorer(App[None]):
             stream=look.stream,
             filters=look.filters,
         )
+        other.looked = other.explored.fitting(moved)
         other.explored.usage(other.looked)
 
     def key_of_row(self) -> Any:
@@ -493,8 +513,8 @@ class Explorer(App[None]):
             return
         asked = self._alike(*(pane.looked for pane in self.panes))
         self.at = 1 - self.at
-        self.pane.looked = replace(asked[self.at], view=self.pane.looked.view, by=asked[self.at].by)
-        self.show(replace(self.pane.looked, view=asked[1 - self.at].view))
+        self.pane.looked = self.explored.fitting(asked[self.at])
+        self.show(self.pane.looked)
 
     def action_sync(self) -> None:
         if self.differences is None:
@@ -567,7 +587,9 @@ class Explorer(App[None]):
             self.say("this call alone: esc shows all")
 
     def action_undo_last(self) -> None:
-        if self.explored.root is not None:
+        if self.answer is not None:
+            self.asked()
+        elif self.explored.root is not None:
             key, self.explored.root = self.explored.root, None
             self.keep_row(key)
             self.draw()
@@ -616,7 +638,11 @@ class Explorer(App[None]):
         except MemreplayError as error:
             self.say(str(error))
             return
-        self.copy_to_clipboard(command)
+        try:
+            self.copy_to_clipboard(command)
+        except UnicodeEncodeError:
+            self.say(f"not copied, as the file's name is no text: {command}")
+            return
         self.say(f"copied: {command}")
 
     def action_export(self) -> None:
@@ -639,10 +665,14 @@ class Explorer(App[None]):
 
     def _page(self) -> None:
         try:
-            said = asking.page_written(self.explored.snap, self.pane.file)
+            said = asking.page_written(self.explored, self.pane.file)
         except (MemreplayError, OSError) as error:
             said = str(error)
         self.call_from_thread(self.say, said)
+
+    def action_leave(self) -> None:
+        """As ctrl+c, but on another screen: there q goes back."""
+        self.exit()
 
     def action_keys(self) -> None:
         from memreplay.commands.explore.help_screen import KeysScreen
@@ -658,14 +688,15 @@ class Explorer(App[None]):
         self.prompt.value = value
         self.prompt.can_focus = True
         self.screen.add_class("asked")
-        self.prompt.focus()
+        self.set_focus(self.prompt)  # at once: keys that wait already are letters of the line
 
-    def on_input_submitted(self, event: Input.Submitted) -> None:
+    def typed(self, text: str) -> None:
+        """The line is as it should be."""
         answer = self.answer
         self.asked()
         if answer is not None:
             try:
-                answer(event.value)
+                answer(text)
             except (MemreplayError, OSError) as error:
                 self.say(str(error))
 
@@ -677,19 +708,18 @@ class Explorer(App[None]):
         self.set_focus(None)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
-        """While a line is typed, keys are letters."""
-        return self.answer is None or action in ("quit", "undo_last", "command_palette")
-
-    def on_key(self, event: KeyPressed) -> None:
-        if self.answer is not None and event.key == "escape":
-            event.stop()
-            event.prevent_default()
-            self.asked()
+        """While a line is typed, keys are letters; on another screen they are that one's."""
+        if action == "quit":
+            return True
+        if len(self.screen_stack) > 1:
+            return False
+        return self.answer is None or action in ("undo_last", "command_palette")
 
     # ---- mouse
 
     def on_curve_view_chosen(self, message: CurveView.Chosen) -> None:
-        self.at = next(i for i, pane in enumerate(self.panes) if pane.curve is message.view)
+        if message.view is not self.curve:
+            self.action_other()
         look = self.looked
         event = self.explored.event_of(look, self.curve.columns, message.column)
         self.show(looks.moved(look, event, *self.bounds))

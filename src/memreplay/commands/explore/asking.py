@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from memreplay.commands.fragmentation.result import FragmentationReport
     from memreplay.render.document import Document
     from memreplay.snapshot.record import Record
-    from memreplay.snapshot.snapshot import Snapshot
 
 BAR = 40  # characters of a segment
 
@@ -35,10 +34,15 @@ def moment_of(explored: Explored, look: Look, text: str) -> int:
         if text.strip().lower().startswith("0x"):
             when = AddressType().convert(text.strip(), None, None)
         else:
-            when = WhenType().convert(text.strip().replace(",", ""), None, None)
+            when = WhenType().convert(_without_commas(text.strip()), None, None)
     except click.ClickException as error:
         raise UsageError(error.format_message()) from None
     return resolve(explored.snap, explored.usage(look), when)
+
+
+def _without_commas(text: str) -> str:
+    """`1,200` is a number, as it is printed; an annotation may have commas of its own."""
+    return text.replace(",", "") if text[:1].isdigit() else text
 
 
 def exported(explored: Explored, look: Look, name: str) -> str:
@@ -159,7 +163,7 @@ def _write(name: str, data: bytes) -> None:
             os.unlink(part)
 
 
-def page_written(snap: Snapshot, file: str) -> str:
+def page_written(explored: Explored, file: str) -> str:
     """Makes the page of `memreplay view`, and opens it in a browser, where there is one."""
     from memreplay.commands.view.browser import opened_words
     from memreplay.commands.view.find import one_page
@@ -167,7 +171,7 @@ def page_written(snap: Snapshot, file: str) -> str:
     from memreplay.export.page.html import page_html
 
     name = page_name((file,))
-    page, columns = one_page(snap)
+    page, columns = one_page(explored.snap, explored.rules)
     data = b"".join(page_html(page, columns))
     stem, ending = os.path.splitext(name)
     number = 0

@@ -224,6 +224,8 @@ def chars_of(asked: str) -> Chars:
     """What to draw with."""
     if asked != "auto":
         return asked  # type: ignore[return-value]
+    if os.environ.get("LC_ALL") in ("C", "POSIX"):
+        return "ascii"  # Python itself writes UTF-8 then, whatever the terminal shows
     encoding = (sys.stdout.encoding or "").lower().replace("-", "")
     plain = os.environ.get("TERM") in ("linux", "dumb", "vt100")
     if not encoding.startswith("utf"):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec.structs import replace
 
+from memreplay.analysis.selecting.choice import device_pairs
 from memreplay.errors import UsageError
 from memreplay.snapshot.model import When
 
@@ -42,7 +43,7 @@ def command_line(file: str, look: Look, read: tuple[str, ...], share: float) -> 
 def difference_line(base: Compared, new: Compared, look: Look) -> str:
     """That of two snapshots that are compared: at one event of both, or at their peaks. Raises
     UsageError for moments that no one command names."""
-    words = ["diff", base.file, new.file]
+    words = ["diff", _named(base.file), _named(new.file)]
     when = moment_of_both(base, new)
     if when.kind != "peak":
         words += ["--at", "start" if when.kind == "start" else str(when.value)]
@@ -51,11 +52,21 @@ def difference_line(base: Compared, new: Compared, look: Look) -> str:
     words += ["--by", look.by] if look.view == "groups" else []
     words += ["--all-frames"] * look.whole
     words += [*filter_words(look), "--device", str(new.looked.device), "--top", "0"]
-    return shlex.join(["memreplay", *words, *_without_device(new.read)])
+    words += _without_device(new.read)
+    if "--salvage" in base.read and "--salvage" not in words:
+        words.append("--salvage")
+    return shlex.join(["memreplay", *words])
 
 
 def moment_of_both(base: Compared, new: Compared) -> When:
-    """What both cursors are at, in one word. Raises UsageError where there is none."""
+    """What both cursors are at, in one word. Raises UsageError where there is none, and for devices
+    that `memreplay diff` does not compare."""
+    devices = base.looked.device, new.looked.device
+    if devices not in device_pairs(base.explored.snap.devices, new.explored.snap.devices):
+        raise UsageError(
+            f"no one command says that: device {devices[0]} is compared with device {devices[1]}"
+            " (d goes on to the next)"
+        )
     events = base.looked.event, new.looked.event
     both = base, new
     if events == tuple(one.explored.usage(one.looked).peak.event_index for one in both):
@@ -70,9 +81,9 @@ def moment_of_both(base: Compared, new: Compared) -> When:
 def words_of(file: str, look: Look, read: tuple[str, ...], share: float) -> list[str]:
     """Its words."""
     if look.view == "segments":
-        words = ["fragmentation", file, "--at", _at(look), "--map", "--top", "0"]
+        words = ["fragmentation", _named(file), "--at", _at(look), "--map", "--top", "0"]
         return [*words, "--device", str(look.device), *_without_device(read)]
-    words = ["at", file]
+    words = ["at", _named(file)]
     if look.view == "change" and look.span is not None:
         words += ["--event", str(look.span[0]), "--event", str(look.span[1]), "--by", look.by]
     else:
@@ -89,6 +100,11 @@ def words_of(file: str, look: Look, read: tuple[str, ...], share: float) -> list
     if look.measure != "requested":
         words += ["--measure", look.measure]
     return [*words, *filter_words(look), "--device", str(look.device), *_without_device(read)]
+
+
+def _named(file: str) -> str:
+    """The file, so that its name is not taken for an option."""
+    return f"./{file}" if file.startswith("-") else file
 
 
 def _at(look: Look) -> str:
@@ -119,11 +135,19 @@ def _of_filters(filters: Filters | None) -> list[str]:
     words = [word for one in filters.include for word in ("--include", one)]
     words += [word for one in filters.exclude for word in ("--exclude", one)]
     if filters.min_bytes:
-        words += ["--min-bytes", str(filters.min_bytes)]
+        words += ["--min-bytes", _size_word(filters.min_bytes)]
     words += ["--only-live-at-end"] * filters.only_live_at_end
     words += ["--only-carried-over"] * filters.only_carried
     words += ["--no-carried-over"] * filters.no_carried
     return words
+
+
+def _size_word(n_bytes: int) -> str:
+    """A size as options take it, and exact: `1MiB`. Large ones have to have a unit."""
+    for unit, of in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if n_bytes % of == 0:
+            return f"{n_bytes // of}{unit}"
+    return f"{n_bytes}B"
 
 
 def filtered(look: Look, text: str) -> Look:

@@ -173,6 +173,8 @@ class Explored:
         """The ways to group."""
         if look.measure == "reserved":
             return ("pool", "stream")
+        if look.view == "change":
+            return tuple(way for way in WAYS if way not in ("pool", "stream"))
         return WAYS
 
     def fitting(self, look: Look) -> Look:
@@ -184,6 +186,8 @@ class Explored:
             return replace(look, by=by, view=view)
         if look.view == "change" and look.span is None:
             return replace(look, view=VIEWS[0])
+        if look.view == "change" and look.by in ("pool", "stream"):
+            return replace(look, by="stack")  # of a range there are allocations alone
         fitting_by(look.measure, look.by)
         return look
 
@@ -301,8 +305,7 @@ class Explored:
         if look.by in ("pool", "stream") and look.view == "groups":
             return PartRows(self.grouper(look.by, fold=False), usage, look.event)
         if look.view == "change" and look.span is not None:
-            by = "stack" if look.by in ("pool", "stream") else look.by
-            return ChangeRows(self.grouper(by, fold=not look.whole), usage, look.span)
+            return ChangeRows(self.grouper(look.by, fold=not look.whole), usage, look.span)
         if look.view == "list":
             grouper = self.grouper("stack", fold=False)
             return ListRows(grouper, usage, look.event, self.most)

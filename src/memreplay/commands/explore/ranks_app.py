@@ -66,6 +66,9 @@ class Ranks(App[Rank]):
     def on_resize(self) -> None:
         self.call_after_refresh(self.draw)
 
+    def on_text_resized(self) -> None:
+        self.draw()
+
     def draw(self) -> None:
         """All of it."""
         if not self.is_running or not self.rows.size.width:

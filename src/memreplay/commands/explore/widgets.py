@@ -42,10 +42,16 @@ def in_ascii(strip: Strip) -> Strip:
 class Text(Widget):
     """Lines of text that are given; `plain`: in ASCII alone."""
 
+    class Resized(Message):
+        """It has another size, and what is drawn is of the one before."""
+
     def __init__(self, plain: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.plain = plain
         self.lines: list[Strip] = []
+
+    def on_resize(self) -> None:
+        self.post_message(self.Resized())
 
     def show(self, lines: Sequence[Strip]) -> None:
         """Draws those that are others than before."""

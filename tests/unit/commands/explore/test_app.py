@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
+from textual import events
 
 import memreplay as mr
 from memreplay.commands.explore.app import Explorer
@@ -24,6 +26,9 @@ from tests.conftest import ROOT, SNAPSHOTS, corpus_files
 GPT = ROOT / "examples" / "recorded_gpt.pkl.gz"
 # Keys that ask for a line, write files, or end it.
 ASKING = {"colon", "slash", "f", "e", "w", "question_mark", "f1", "q", "ctrl+c", "ctrl+q"}
+
+
+NAMES = {"/": "slash", ":": "colon"}
 
 
 @pytest.fixture(autouse=True)
@@ -266,6 +271,65 @@ def test_a_line_is_typed() -> None:
     play(app, do)
 
 
+@pytest.mark.parametrize("key", ["/", "f", ":", "e"])
+def test_keys_that_come_at_once_are_letters_of_the_line(key: str) -> None:
+    app = explorer()
+
+    async def do(pilot: Any) -> None:
+        for one in ("2", key, "q", "2", "j", "b"):  # as when they are pasted, or come late
+            app.post_message(events.Key(one if one.isalnum() else NAMES[one], one))
+        await pilot.settled()
+        await pilot.settled()
+        assert app.prompt.value == "q2jb"
+        assert app.looked.view == "groups"
+        await pilot.press("escape")
+        assert app.answer is None
+
+    play(app, do)
+
+
+def test_what_is_drawn_is_of_the_size_that_there_is() -> None:
+    app = explorer()
+
+    async def do(pilot: Any) -> None:
+        whole = app.pane.cursor_line.lines[0].text
+        for columns, lines in ((3, 3), (120, 40)):
+            await pilot.resize_terminal(columns, lines)
+            await asyncio.sleep(0.2)
+            await pilot.settled()
+            assert app.pane.cursor_line.lines[0].text == (whole if columns == 120 else "…")
+
+    play(app, do)
+
+
+def test_a_name_that_is_no_text_is_not_copied() -> None:
+    app = explorer()
+    app.pane.file = "a\udcff.pkl"
+
+    async def do(pilot: Any) -> None:
+        await pilot.press("y")
+        assert "not copied, as the file's name is no text" in screen(app)[-1]
+
+    play(app, do)
+
+
+def test_q_closes_the_keys_and_ctrl_c_ends_it() -> None:
+    app = explorer()
+
+    async def do(pilot: Any) -> None:
+        for key in ("q", "escape", "enter"):
+            await pilot.press("question_mark")
+            assert len(app.screen_stack) == 2
+            await pilot.press("m", "2", key)
+            assert (len(app.screen_stack), app.looked.measure) == (1, "requested")
+            assert app.is_running
+            assert app.looked.view == "tree"
+        await pilot.press("question_mark", "ctrl+c")
+        assert not app.is_running or app._exit
+
+    play(app, do)
+
+
 def test_search_finds_what_is_not_seen() -> None:
     app = explorer()
 
@@ -457,11 +521,15 @@ def test_without_unicode(chars: str) -> None:
     play(app, do)
 
 
-def two(first: str = "transformer_step", second: str = "transformer_deeper") -> Explorer:
+def two(
+    first: str = "transformer_step",
+    second: str = "transformer_deeper",
+    devices: tuple[int, int] = (0, 0),
+) -> Explorer:
     panes = []
-    for name in (first, second):
+    for name, device in zip((first, second), devices, strict=True):
         explored = Explored(mr.open(ROOT / "examples" / f"{name}.pkl.gz"))
-        panes.append(Pane(explored, explored.first_look(0), f"{name}.pkl.gz"))
+        panes.append(Pane(explored, explored.first_look(device), f"{name}.pkl.gz"))
     return Explorer(panes)
 
 
@@ -488,6 +556,69 @@ def test_two_are_in_sync() -> None:
         await pilot.press("plus", "plus", "z")
         assert (base.looked.first, base.looked.last) == base.explored.bounds(0)
         assert (new.looked.first, new.looked.last) == new.explored.bounds(0)
+
+    play(app, do)
+
+
+def test_another_device_has_no_steps_and_no_times() -> None:
+    plain = SnapshotBuilder(2, times=False)
+    plain.alloc(512, 100).alloc(1024, 700, device=1).alloc(2048, 800, device=1)
+    for sync in ("step", "time"):
+        first = explorer(ROOT / "examples" / "two_gpus.pkl.gz")
+        second = explorer(dump(plain.build()))
+        app = Explorer([first.pane, second.pane])
+        app.sync = sync  # as the devices before had them
+
+        async def do(pilot: Any, app: Explorer = app) -> None:
+            await pilot.press("left", "d", "home", "backslash", "end", "d", "left")
+            assert app.sync == "event"
+            for pane in app.panes:
+                low, high = pane.explored.bounds(pane.looked.device)
+                assert low <= pane.looked.event <= high
+
+        play(app, do)
+
+
+def test_reserved_memory_of_two_has_views_of_its_own() -> None:
+    app = two()
+
+    async def do(pilot: Any) -> None:
+        for view in ("3", "1", "2", "4"):
+            # The one that keys are not for stays in this view, until keys are for it.
+            await pilot.press("backslash", view, "backslash", "2")
+            app.panes[0].looked = replace(app.panes[0].looked, view="list")
+            await pilot.press("m", "m", "m", "m", "backslash")
+            assert [pane.looked.measure for pane in app.panes] == ["reserved", "reserved"]
+            assert {pane.looked.view for pane in app.panes} <= {"groups", "segments"}
+            await pilot.press("m")
+
+    play(app, do)
+
+
+def test_a_click_into_the_other_curve_keeps_the_view() -> None:
+    app = two()
+
+    async def do(pilot: Any) -> None:
+        await pilot.press("2", "b", "b")
+        by = app.looked.by
+        await pilot.click("Pane:first-child CurveView", (40, 2))
+        assert app.pane is app.panes[0]
+        assert (app.looked.view, app.looked.by) == ("groups", by)
+
+    play(app, do)
+
+
+def test_no_command_says_what_differs_between_other_devices() -> None:
+    app = two("two_gpus", "two_gpus", devices=(0, 1))
+
+    async def do(pilot: Any) -> None:
+        await pilot.press("y")
+        assert "device 0 is compared with device 1" in screen(app)[-1]
+        await pilot.press("e", *"a.json", "enter")
+        assert "device 0 is compared with device 1" in screen(app)[-1]
+        await pilot.press("d", "home", "y")
+        assert app.clipboard.startswith("memreplay diff two_gpus.pkl.gz")
+        assert "--device 0" in app.clipboard
 
     play(app, do)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from memreplay.commands.explore.command import chars_of
 from tests.conftest import ROOT
 
 GPT = str(ROOT / "examples" / "two_gpus.pkl.gz")
@@ -189,3 +190,17 @@ def test_without_textual(tmp_path: Path) -> None:
     played = Played(code, GPT, keys="")
     assert played.code == 2
     assert b"pip install 'memreplay[explore]'" in played.drawn
+
+
+@pytest.mark.parametrize("name", ["C", "POSIX", "en_US.UTF-8"])
+def test_a_locale_without_unicode_is_drawn_in_ascii(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Utf8:
+        encoding = "utf-8"
+
+    monkeypatch.setenv("LC_ALL", name)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr("sys.stdout", Utf8())  # as Python has it in the C locale, too
+    assert chars_of("auto") == ("braille" if "UTF" in name else "ascii")
+    assert chars_of("blocks") == "blocks"

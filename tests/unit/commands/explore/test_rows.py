@@ -268,3 +268,12 @@ def test_the_first_look_is_at_the_peak(tmp_path: Path) -> None:
     assert look.event == found.event_index
     low, high = explored.bounds(found.device)
     assert look == Look(device=found.device, event=found.event_index, first=low, last=high)
+
+
+def test_a_range_is_of_allocations_and_has_no_pools(explored: Explored) -> None:
+    device = explored.snap.devices[0]
+    look = explored.first_look(device)
+    low, high = explored.bounds(device)
+    shown = replace(look, view="change", by="pool", begin=low, end=high)
+    assert explored.fitting(shown).by == "stack"
+    assert not {"pool", "stream"} & set(explored.ways(shown))
