@@ -6,6 +6,7 @@ Needs Textual; what it imports of memreplay works without.
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -235,7 +236,7 @@ class Explorer(App[None]):
         """What the rows are."""
         words = self.teller.title(self.looked)
         if self.differences is not None and self.looked.view in ("tree", "groups"):
-            return f"{words} (in sync by {self.sync})"
+            return f"in sync by {self.sync}: {words}"
         return words
 
     def draw_told(self) -> None:
@@ -579,8 +580,11 @@ class Explorer(App[None]):
 
     def action_focus_call(self) -> None:
         rows = self.shown_rows
+        if not isinstance(rows, TreeRows):
+            self.say("only a call in the tree of one snapshot is shown alone")
+            return
         row = self.rows.row
-        if isinstance(rows, TreeRows) and row < len(rows.visible) and rows.visible[row] >= 0:
+        if row < len(rows.visible) and rows.visible[row] >= 0:
             self.explored.root = rows.key(row)
             self.rows.row = 0
             self.draw()
@@ -652,12 +656,12 @@ class Explorer(App[None]):
         """What is shown, into a file."""
         if not name.strip():
             return
+        path = os.path.expanduser(name.strip())
         if self.differences is not None and self.looked.view in ("tree", "groups"):
-            self.say(
-                asking.exported_difference(self.panes[0], self.panes[1], self.looked, name.strip())
-            )
+            said = asking.exported_difference(self.panes[0], self.panes[1], self.looked, path)
         else:
-            self.say(asking.exported(self.explored, self.looked, name.strip()))
+            said = asking.exported(self.explored, self.looked, path)
+        self.say(said)
 
     def action_page_of_view(self) -> None:
         self.say("making the page …")

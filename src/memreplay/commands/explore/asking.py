@@ -122,6 +122,9 @@ def exported_difference(base: Compared, new: Compared, look: Look, name: str) ->
 
 def _ending(name: str) -> str:
     """That of a file that is to be written. Raises UsageError."""
+    folder = os.path.dirname(name)
+    if folder and not os.path.isdir(folder):
+        raise UsageError(f"{name}: there is no folder {folder}")
     if os.path.lexists(name):
         raise UsageError(f"{name} is there already: name another file")
     ending = os.path.splitext(name)[1].lower()

@@ -33,7 +33,7 @@ class Teller:
         verdict = self.explored.verdict(look)
         words = [look.measure, "exact" if verdict.exact else "estimated"]
         if not verdict.trusted:
-            words.append("not to be trusted (memreplay summary)")
+            words.append("untrusted (memreplay summary)")
         parts = [f"device {look.device}"]
         if len(snap.devices) > 1:
             parts[0] += f" of {len(snap.devices)}"
