@@ -87,6 +87,9 @@ def with_torch(
     (home / "torch.py").write_text(text)
     source = str(Path(memreplay.__file__).parent.parent)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(home), source]))
+    # Tests that follow each other within a second have files of one name, size and time: bytecode
+    # of the first would do for all.
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     for name in ("COLUMNS", "FORCE_COLOR", "PYTEST_ADDOPTS", "PYTEST_PLUGINS"):
         monkeypatch.delenv(name, raising=False)
     return pytester
