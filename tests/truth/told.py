@@ -27,6 +27,13 @@ AT_RANDOM = 50  # moments, at least, of a program that is long enough
 MAPS = 6  # moments that keep their whole map
 
 
+def _reset(counted: dict[str, dict[str, int]], resets: bool) -> dict[str, dict[str, int]]:
+    """How often it was allocated and freed, with peaks as they are after a reset."""
+    if not resets:
+        return {}
+    return {kind: {**one, "peak": one["current"]} for kind, one in counted.items()}
+
+
 class Truth:
     """All that one process was told, in the order of its moments."""
 
@@ -39,6 +46,7 @@ class Truth:
         self.busy = False
         self.next = 0
         self.resets = True  # peaks are this one's to read, and not the program's
+        self.raced = False  # another thread came while the last one was reset: it may be lost
         self.found: dict[str, Any] = {
             "steps": [],
             "peaks": [],
@@ -88,7 +96,7 @@ class Truth:
             stats = [torch._C._cuda_memoryStats(i) for i in devices]
             if stats == before:  # else another thread came between
                 break
-        kinds = ("current", "peak") if self.resets else ("current",)
+        kinds = ("current", "peak") if self.resets and not self.raced else ("current",)
         figures = [
             {
                 name: {one: stats[i][f"{name}_bytes"]["all"][one] for one in kinds}
@@ -98,10 +106,14 @@ class Truth:
         ]
         for i in devices:
             if self.resets:
-                # As it was before the recording took it: other threads have no time in between.
+                # As it was before the recording took it, so that few threads come in between.
                 reset = torch._C._cuda_resetPeakMemoryStats
                 getattr(reset, "__wrapped__", reset)(i)
             figures[i]["held"] = {"current": held(segments, i)}
+        after = [torch._C._cuda_memoryStats(i) for i in devices]
+        self.raced = [one["allocation"] for one in after] != [
+            {**one["allocation"], **_reset(one["allocation"], self.resets)} for one in stats
+        ]
         self.moments.append(
             {
                 "snapshot": self.taken - 1,
@@ -125,7 +137,9 @@ class Truth:
             if dropped is not None:
                 for mine, old in zip(one["figures"], dropped["figures"], strict=True):
                     for name in MEASURES:
-                        mine[name]["peak"] = max(mine[name]["peak"], old[name]["peak"])
+                        peaks = [one[name].pop("peak", None) for one in (mine, old)]
+                        if None not in peaks:
+                            mine[name]["peak"] = max(peaks)
             drop = not one["kept"] and self.random.random() < 0.5
             dropped = one if drop else None
             if not drop:
