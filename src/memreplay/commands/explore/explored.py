@@ -123,15 +123,11 @@ class Explored:
         """What takes a while and is likely asked for: done before somebody does."""
         replay = self.replay(look)
 
-        def categories() -> None:
-            grouper = self._kept.setdefault("category", Grouper(self.snap, "category", self.rules))
-            grouper.groups(self.usage(look), look.event, 1)
-
         def judged(measure: MeasureName) -> Callable[[], object]:
             return lambda: self.verdict(replace(look, measure=measure))
 
         return [
-            categories,
+            lambda: self.grouper("category", fold=False).groups(self.usage(look), look.event, 1),
             lambda: replay.holding,
             lambda: replay.blocks,
             *map(judged, MEASURES),
@@ -293,10 +289,6 @@ class Explored:
         if self._rows is None or self._rows[0] != key:
             self._rows = key, self._made(look)
         return self._rows[1]
-
-    def changed(self) -> None:
-        """What is open was changed."""
-        self._rows = None
 
     def _made(self, look: Look) -> Rows:
         usage = self.usage(look)
