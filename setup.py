@@ -12,6 +12,7 @@ import os
 import platform
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
 from pathlib import Path
 
 from Cython.Build import cythonize
@@ -133,6 +134,20 @@ forks = sys.platform == "linux" and sys.version_info < (3, 14)
 PROCESSES = os.cpu_count() or 1
 
 
+def cache_folder() -> str | bool:
+    """Where the C code of earlier builds is, by what it is made of; False where nobody wants any.
+
+    Cython looks for a header that a module was made with as cythonize() does, and misses the same
+    ones: each set of headers has a folder of its own.
+    """
+    if "CYTHON_CACHE_DIR" not in os.environ:
+        return False
+    headers = sha256()
+    for path in sorted(Path("src/memreplay").rglob("*.pxd")):
+        headers.update(path.as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return os.path.join(os.environ["CYTHON_CACHE_DIR"], headers.hexdigest()[:16])
+
+
 class Compiled(build_ext):
     """Makes C of the .pyx files first: only a build needs it, metadata and an sdist do not."""
 
@@ -157,8 +172,7 @@ class Compiled(build_ext):
             build_dir=c_folder,
             nthreads=PROCESSES if forks else 0,
             force=bool(made) and max(headers) > min(made),
-            # The C code of earlier builds, by what it is made of.
-            cache="CYTHON_CACHE_DIR" in os.environ,
+            cache=cache_folder(),
         )
         # The largest first, so that no processor waits for one at the end.
         in_c = sorted((one.sources[0] for one in modules), key=os.path.getsize, reverse=True)

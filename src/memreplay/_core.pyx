@@ -9,11 +9,13 @@ cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 from memreplay.engine.read cimport json as _json
+from memreplay.engine.read cimport sparse as _sparse
 from memreplay.engine.read cimport tables as _tables
 from memreplay.engine.read cimport value as _value
 from memreplay.engine.read cimport vm as _vm
-from memreplay.engine.read.column cimport Column, column, field_column
+from memreplay.engine.read.column cimport Column, Owned, column, field_column, owned
 from memreplay.engine.base.cursor cimport Cursor
+from memreplay.engine.base.growbuf cimport buf_reserve
 from memreplay.engine.base.hashmap cimport NONE32, Spans, span_at, spans_len
 from memreplay.engine.read.intake cimport Intake
 from memreplay.engine.read.keys cimport S_ACTION, S_STATE, key_name
@@ -63,6 +65,7 @@ cdef class Tables:
 
     def __cinit__(self):
         self.decoded = {}
+        self._spelled = {}
 
     def __init__(self):
         raise TypeError("tables are made by read()")
@@ -342,15 +345,15 @@ cdef class Tables:
         if name == "stack":
             return column(self, t.stack.data, t.events, b"I")
         if name == "time":
-            return self._sparse(&t.time, b"q")
+            return self._numbers(name, &t.time, b"q")
         if name == "stream":
-            return self._sparse(&t.stream, b"Q")
+            return self._numbers(name, &t.stream, b"Q")
         if name == "compile_context":
-            return self._sparse(&t.compile_context, b"I")
+            return self._numbers(name, &t.compile_context, b"I")
         if name == "user_metadata":
-            return self._sparse(&t.user_metadata, b"I")
+            return self._numbers(name, &t.user_metadata, b"I")
         if name == "pool":
-            return self._sparse(&t.pool, b"I")
+            return self._numbers(name, &t.pool, b"I")
         if name == "oom_event":
             return column(self, t.oom_event.data, t.oom_event.len, b"I")
         if name == "oom_free":
@@ -361,10 +364,46 @@ cdef class Tables:
             return column(self, t.stacks.data.data, t.stacks.data.len // 4, b"I")
         raise KeyError(name)
 
-    cdef object _sparse(self, const _tables.Sparse* s, bytes fmt):
-        if s.dense:
+    cdef object _numbers(self, name, const _sparse.Sparse* s, bytes fmt):
+        cdef Owned out
+        cdef uint64_t i
+        if s.kept == _sparse.DENSE:
             return column(self, s.b.data, s.b.len, fmt)
-        return <int64_t> s.constant if fmt == b"q" else s.constant
+        if s.kept == _sparse.ALIKE:
+            return <int64_t> s.constant if fmt == b"q" else s.constant
+        if name not in self._spelled:
+            out = owned(s.itemsize)
+            if buf_reserve(&out.buf, s.b.len) < 0:
+                raise MemoryError
+            for i in range(s.b.len):
+                _sparse.sparse_write(&out.buf, i, _sparse.sparse_at(s, i))
+            self._spelled[name] = column(out, out.buf.data, s.b.len, fmt)
+        return self._spelled[name]
+
+    def number(self, name: str, row: int) -> int:
+        """What one row of a column of events has. Raises IndexError, and KeyError for a name."""
+        cdef _tables.Tables* t = &self.t
+        if not 0 <= row < <int64_t> t.events:
+            raise IndexError(row)
+        if name == "action":
+            return (<uint8_t*> t.action.data)[<uint64_t> row]
+        if name == "address":
+            return (<uint64_t*> t.address.data)[<uint64_t> row]
+        if name == "size":
+            return (<int64_t*> t.size.data)[<uint64_t> row]
+        if name == "stack":
+            return (<uint32_t*> t.stack.data)[<uint64_t> row]
+        if name == "time":
+            return <int64_t> _sparse.sparse_at(&t.time, row)
+        if name == "stream":
+            return _sparse.sparse_at(&t.stream, row)
+        if name == "compile_context":
+            return _sparse.sparse_at(&t.compile_context, row)
+        if name == "user_metadata":
+            return _sparse.sparse_at(&t.user_metadata, row)
+        if name == "pool":
+            return _sparse.sparse_at(&t.pool, row)
+        raise KeyError(name)
 
     def rows(self, table: str, field: str) -> Column:
         """One field of the rows of "segment", "block", "annotation" or "frame" (see FIELDS)."""

@@ -64,7 +64,7 @@ class Measured:
 
     def release(self) -> None:
         """Lets go of `column`, `series` and the index of moments, which are made anew when they are
-        asked for: 8 bytes an event, and 8 an allocation."""
+        asked for: 8 bytes an event."""
         for one in ("column", "series"):
             self.__dict__.pop(one, None)
         self._moments = None
@@ -81,7 +81,9 @@ class Measured:
         """After the last event that was read."""
         if self._is_plain:
             return self.trace.native.final_bytes
-        return self._extremes[4]
+        if self.measure != "reserved":
+            return self.native.end_bytes
+        return self._extremes[4] if self._alone else self.trace.reserved.end_bytes
 
     @cached_property
     def peak(self) -> PeakPoint:

@@ -187,6 +187,10 @@ class Trace:
             stack=column("stack", "u4"),
         )
 
+    def forget_holding(self) -> None:
+        """Lets go of `holding`, which is made anew when it is asked for: 4 bytes an event."""
+        self.__dict__.pop("holding", None)
+
     def forget_classes(self) -> None:
         """Lets go of `classes`, which are made anew when they are asked for: up to 12 bytes an
         event each."""
@@ -231,9 +235,7 @@ class Trace:
 
     def value(self, name: str, event: int) -> int:
         """What one event has in a column."""
-        found = self.column(name)
-        value: int = found if isinstance(found, int) else found[event - self.first_event]
-        return value
+        return self.native.tables.number(name, self.native.first_row + event - self.first_event)
 
     def carried(self, field: str) -> memoryview:
         """A column of the carried blocks: address, size, stack, end, block or made."""

@@ -313,18 +313,9 @@ def _active_fits(snap: Snapshot, replay: Replay) -> bool:
     those that were reserved."""
     from memreplay.engine.replay import _soundness
 
-    def above(low: Usage, high: Usage) -> bool:
-        made = [one for one in (low, high) if one is not active and "column" not in vars(one)]
-        found = _soundness.first_above(low.column, low.start_bytes, high.column, high.start_bytes)
-        for one in made:  # 8 bytes an event: no three of them at a time
-            one.release()
-        return found is not None
-
-    active = replay.measure("active")
-    if above(replay.measure("requested"), active):
-        return False
+    below, above = _soundness.active_fit(replay.blocks)
     # Where segment events are missing, reserved bytes are what is wrong.
-    return not above(active, replay.measure("reserved")) or _segments_apart(snap, replay)
+    return below is None and (above is None or _segments_apart(snap, replay))
 
 
 def _of_the_tail(reasons: list[str], replay: Replay) -> list[str]:

@@ -172,7 +172,7 @@ def _found(usage: Usage, event: int, grouper: Grouper, when: When) -> FoundAlloc
         end = memoryview(native.carried_ends())[life.row]
         row = rows.carried(life.row, n_bytes, end)
     else:
-        n_bytes = memoryview(native.weights())[life.row]
+        n_bytes = native.weight(life.row)
         row = rows.allocated(life.row, n_bytes, memoryview(native.ends())[life.row])
     (stack,) = rows.stacks
     return FoundAllocation(
@@ -209,9 +209,6 @@ class _Rows:
         self.replay = replay
         self.event = event
         self.now_us = replay.clock_us(event)
-        self.columns = {
-            name: replay.column(name) for name in ("action", "address", "stack", "stream", "pool")
-        }
         self.base = {name: replay.carried(name) for name in ("address", "stack", "block")}
         # Said once for all rows of one stack, or one pool.
         self.stacks: list[Stack] = []
@@ -320,11 +317,7 @@ class _Rows:
         return self.snap.action_name(self._of_event("action", index))
 
     def _of_event(self, name: str, index: int) -> int:
-        column = self.columns[name]
-        if isinstance(column, int):
-            return column
-        found: int = column[index]
-        return found
+        return self.replay.value(name, index + self.replay.first_event)
 
     def _pool_of_event(self, index: int) -> tuple[int, int] | None:
         pool = self._of_event("pool", index)

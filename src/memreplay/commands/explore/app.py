@@ -320,7 +320,7 @@ class Explorer(App[None]):
             return same_moment(self.explored, look, event, other.explored, other.looked, self.sync)
 
         event, first, last = moment(look.event), moment(look.first), moment(look.last)
-        if look.event == self.explored.usage(look).peak.event_index:
+        if look.event == self.explored.peak(look).event_index:
             theirs = replace(
                 other.looked,
                 measure=look.measure,
@@ -328,7 +328,7 @@ class Explorer(App[None]):
                 stream=look.stream,
                 filters=look.filters,
             )
-            event = other.explored.usage(theirs).peak.event_index  # peaks are compared
+            event = other.explored.peak(theirs).event_index  # peaks are compared
         low, high = other.explored.bounds(other.looked.device)
         first, last = min(first, event), max(last, event, first)
         if (look.first, look.last) == self.bounds:

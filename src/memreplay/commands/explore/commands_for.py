@@ -69,7 +69,7 @@ def moment_of_both(base: Compared, new: Compared) -> When:
         )
     events = base.looked.event, new.looked.event
     both = base, new
-    if events == tuple(one.explored.usage(one.looked).peak.event_index for one in both):
+    if events == tuple(one.explored.peak(one.looked).event_index for one in both):
         return When("peak", 1)
     if events == tuple(one.explored.replay(one.looked).start for one in both):
         return When("start")

@@ -29,7 +29,7 @@ from memreplay.snapshot.model import MEASURES, WAYS, By
 
 if TYPE_CHECKING:
     from memreplay.analysis.categories.rules import Rule
-    from memreplay.snapshot.model import MeasureName, Span, Verdict
+    from memreplay.snapshot.model import MeasureName, PeakPoint, Span, Verdict
     from memreplay.snapshot.replay import Replay, Usage
     from memreplay.snapshot.snapshot import Snapshot
 
@@ -57,6 +57,11 @@ class Marks(NamedTuple):
     annotations: list[int]
 
 
+def _counted(look: Look) -> tuple[object, ...]:
+    """What of a look says which allocations count, and with what."""
+    return look.device, look.measure, look.pool, look.stream, look.filters
+
+
 class Explored:
     """A snapshot with all that was asked of it before.
 
@@ -70,6 +75,7 @@ class Explored:
         self._kept: dict[str, Grouper] = {}
         self._last: dict[str, Grouper] = {}
         self._usages: dict[tuple[object, ...], Usage] = {}
+        self._peaks: dict[tuple[object, ...], PeakPoint] = {}
         self._verdicts: dict[tuple[object, ...], Verdict] = {}
         self._curve: tuple[tuple[object, ...], Curve] | None = None
         self._rows: tuple[tuple[object, ...], Rows] | None = None
@@ -97,11 +103,11 @@ class Explored:
         """All of a device, the cursor at its peak."""
         low, high = self.bounds(device)
         look = Look(device=device, event=low, first=low, last=high, measure=measure)
-        return replace(look, event=self.usage(look).peak.event_index)
+        return replace(look, event=self.peak(look).event_index)
 
     def usage(self, look: Look) -> Usage:
         """The measure, of what passes the filters. Raises UsageError."""
-        key = (look.device, look.measure, look.pool, look.stream, look.filters)
+        key = _counted(look)
         if key not in self._usages:
             replay = self.snap.replay(look.device)
             if any(other[:2] != key[:2] for other in self._usages):
@@ -113,10 +119,21 @@ class Explored:
             self._usages[key] = found
         return self._usages[key]
 
+    def peak(self, look: Look) -> PeakPoint:
+        """The highest point of the measure. Raises UsageError."""
+        key = _counted(look)
+        if key not in self._peaks:
+            self._peaks[key] = self.usage(look).peak
+        return self._peaks[key]
+
     def _let_go(self) -> None:
         """Of what was made for another measure: it is made anew in less time than a key takes."""
+        self._rows = self._curve = None  # rows hold on to what they are made of
+        for usage in self._usages.values():
+            usage.release()
         for device in self.snap.devices:
             self.snap.replay(device).forget()
+            self.snap.replay(device).forget_holding()
         self._usages.clear()
 
     def chores(self, look: Look) -> list[Callable[[], object]]:
@@ -126,11 +143,18 @@ class Explored:
         def judged(measure: MeasureName) -> Callable[[], object]:
             return lambda: self.verdict(replace(look, measure=measure))
 
+        def blocks() -> None:
+            for usage in self._usages.values():
+                usage.release()
+            _ = replay.blocks
+            _ = self.usage(look).column  # the next key asks for it
+
         return [
             lambda: self.grouper("category", fold=False).groups(self.usage(look), look.event, 1),
             lambda: replay.holding,
-            lambda: replay.blocks,
+            blocks,
             *map(judged, MEASURES),
+            replay.forget_holding,  # no verdict needs it any more
         ]
 
     def verdict(self, look: Look) -> Verdict:
@@ -138,8 +162,6 @@ class Explored:
         key = (look.device, look.measure)
         if key not in self._verdicts:
             replay = self.replay(look)
-            for usage in self._usages.values():
-                usage.release()
             self._verdicts[key] = verdict(self.snap, replay.measure(look.measure))
             replay.forget()
         return self._verdicts[key]
@@ -191,10 +213,7 @@ class Explored:
 
     def curve(self, look: Look, columns: int) -> Curve:
         """The measure in the window, in so many columns."""
-        key = (
-            look.device, look.measure, look.pool, look.stream, look.filters,
-            look.first, look.last, look.axis, columns,
-        )  # fmt: skip
+        key = (*_counted(look), look.first, look.last, look.axis, columns)
         if self._curve is None or self._curve[0] != key:
             usage = self.usage(look)
             cuts = self.cuts(look, columns)
@@ -237,7 +256,7 @@ class Explored:
 
     def marks(self, look: Look) -> Marks:
         """Peaks of the measure, ends of steps, failed requests, beginnings of annotations."""
-        key = (look.device, look.measure, look.pool, look.stream, look.filters)
+        key = _counted(look)
         if key not in self._marks:
             replay = self.replay(look)
             peaks = self.usage(look).peaks(MOST_PEAKS) if replay.events else ()

@@ -52,7 +52,7 @@ class Pane(Vertical):
     @property
     def peak(self) -> int:
         """The highest that its measure goes."""
-        return self.explored.usage(self.looked).peak.bytes
+        return self.explored.peak(self.looked).bytes
 
     def draw(self, palette: Palette, top: int, *, active: bool) -> None:
         """`top` is what the upper edge of the curve means; `active`: keys are for it."""

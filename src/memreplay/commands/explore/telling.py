@@ -50,7 +50,7 @@ class Teller:
     def cursor(self, look: Look, width: int) -> str:
         """Where the cursor is, and how much there was."""
         usage, replay = self.explored.usage(look), self.explored.replay(look)
-        held, peak = usage.bytes_at(look.event), usage.peak.bytes
+        held, peak = usage.bytes_at(look.event), self.explored.peak(look).bytes
         if not replay.events:
             return f" {size(held)} in the final state: no events were recorded"
         at = "the start" if look.event == replay.start else f"event {count(look.event)}"

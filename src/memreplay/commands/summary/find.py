@@ -17,6 +17,8 @@ from memreplay.snapshot.json_values import json_safe
 from memreplay.snapshot.model import MEASURES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from memreplay.snapshot.replay import Replay, Usage
     from memreplay.snapshot.snapshot import Snapshot
 
@@ -79,7 +81,7 @@ def device_summary(snap: Snapshot, device: int) -> DeviceSummary:
         double_allocs=replay.double_allocs,
         unknown_actions=replay.unknown_actions,
         reconciliation_bytes=replay.reconciliation_bytes,
-        measures=tuple(measure_summary(snap, replay.measure(name)) for name in MEASURES),
+        measures=tuple(_measures(snap, replay)),
         pools=_classes(replay, "pool"),
         streams=_classes(replay, "stream"),
         blocks_proven=replay.blocks.proven,
@@ -89,6 +91,13 @@ def device_summary(snap: Snapshot, device: int) -> DeviceSummary:
         trusted=trust.trusted,
         reasons=trust.reasons,
     )
+
+
+def _measures(snap: Snapshot, replay: Replay) -> Iterator[MeasureSummary]:
+    for name in MEASURES:
+        usage = replay.measure(name)
+        yield measure_summary(snap, usage)
+        usage.release()  # no two of them at a time
 
 
 def measure_summary(snap: Snapshot, usage: Usage) -> MeasureSummary:

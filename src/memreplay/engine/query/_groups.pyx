@@ -18,6 +18,7 @@ from memreplay.engine.base.growbuf cimport buf_reserve
 from memreplay.engine.base.hashmap cimport NONE32, span_at
 from memreplay.engine.base.status cimport OK
 from memreplay.engine.replay._timeline cimport Measure, Replay
+from memreplay.engine.replay.lives cimport bytes_of
 
 KINDS = {"stack": _keying.BY_STACK, "innermost": _keying.BY_INNERMOST, "frame": _keying.BY_FRAME,
          "file": _keying.BY_FILE, "function": _keying.BY_FUNCTION, "modules": _keying.BY_MODULES,
@@ -267,40 +268,41 @@ def row_keys(Replay replay not None, of_event, of_carried) -> Keys:
 def run_keys(Replay replay not None, runs: list, uint32_t of_carried) -> Keys:
     """Groups of events that follow each other: (first event, number) each, ascending; before the
     first of them, and in what was carried over, it is `of_carried`."""
-    cdef Owned events = owned(4)
-    cdef uint32_t* at
+    cdef Keys keys = made(replay, _keying.BY_ROW)
+    cdef Owned blocks = numbers(of_carried, replay.r.carried.len)
     cdef uint32_t number = of_carried
     cdef uint64_t i = 0
     cdef uint64_t until
-    if buf_reserve(&events.buf, replay.r.events) < 0:
-        raise MemoryError
-    events.buf.len = replay.r.events
-    at = <uint32_t*> events.buf.data
+    cdef int code = _keying.keys_begin_rows(&keys.k)
     for first, following in [*runs, (replay.r.events, of_carried)]:
         until = min(max(first, 0), replay.r.events)
-        while i < until:
-            at[i] = number
+        while i < until and code == OK:
+            code = _keying.keys_tell(&keys.k, i, number)
             i += 1
         number = following
-    return row_keys(replay, column(events, events.buf.data, replay.r.events, b"I"), of_carried)
+    if code != OK or _keying.keys_rows(&keys.k, NULL, 0, <const uint32_t*> blocks.buf.data) != OK:
+        raise MemoryError
+    return keys
 
 
 def size_keys(Measure measure not None) -> Keys:
     """Groups by size: the name is n for 2**n to 2**(n + 1) - 1 bytes; 64 for none."""
     cdef Replay replay = measure.replay
-    cdef Owned events = owned(4)
+    cdef Keys keys = made(replay, _keying.BY_ROW)
     cdef Owned blocks = owned(4)
     cdef const int64_t* carried_bytes = <const int64_t*> measure.l.carried_bytes.data
+    cdef int code = _keying.keys_begin_rows(&keys.k)
     cdef uint64_t i
-    if (buf_reserve(&events.buf, replay.r.events) < 0
-            or buf_reserve(&blocks.buf, replay.r.carried.len) < 0):
+    if code != OK or buf_reserve(&blocks.buf, replay.r.carried.len) < 0:
         raise MemoryError
     for i in range(replay.r.events):
-        (<uint32_t*> events.buf.data)[i] = _keying.size_class(measure.l.bytes[i])
+        if _keying.keys_tell(&keys.k, i, _keying.size_class(bytes_of(&measure.l, i))) != OK:
+            raise MemoryError
     for i in range(replay.r.carried.len):
         (<uint32_t*> blocks.buf.data)[i] = _keying.size_class(carried_bytes[i])
-    return row_keys(replay, column(events, events.buf.data, replay.r.events, b"I"),
-                    column(blocks, blocks.buf.data, replay.r.carried.len, b"I"))
+    if _keying.keys_rows(&keys.k, NULL, 0, <const uint32_t*> blocks.buf.data) != OK:
+        raise MemoryError
+    return keys
 
 
 @cython.final

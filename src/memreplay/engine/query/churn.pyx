@@ -10,10 +10,11 @@ from libc.string cimport memset
 from memreplay.engine.base.growbuf cimport buf_free, buf_init, push_u32, push_zeroed
 from memreplay.engine.base.hashmap cimport NONE32
 from memreplay.engine.query.keying cimport Keys, clz64, group_at, size_class
-from memreplay.engine.replay.lives cimport NEVER, counts
+from memreplay.engine.replay.lives cimport NEVER, bytes_of, counts
 from memreplay.engine.replay.replay cimport Replay
 from memreplay.engine.replay.series cimport series_highest_so_far
 from memreplay.engine.base.status cimport ERR_MEMORY, OK
+from memreplay.engine.read.sparse cimport DENSE
 from memreplay.engine.read.tables cimport (
     A_ALLOC, A_SEGMENT_ALLOC, A_SEGMENT_MAP, ABSENT_TIME
 )
@@ -54,7 +55,7 @@ cdef int look_ahead(Churn* c) noexcept nogil:
     for i in range(r.events):
         made += action[i] == A_ALLOC
         c.made[i] = made
-    if not r.tables.time.dense:
+    if r.tables.time.kept != DENSE:
         c.first_time = <int64_t> r.tables.time.constant
         c.last_time = c.first_time
         c.timed = r.events > 0 and c.first_time != ABSENT_TIME
@@ -136,14 +137,14 @@ cdef int sum_allocations(Churn* c) noexcept nogil:
             grown |= action[i] == A_SEGMENT_ALLOC or action[i] == A_SEGMENT_MAP
             continue
         if counts(lives, action, i):
-            n = <uint64_t> lives.bytes[i]
+            n = <uint64_t> bytes_of(lives, i)
             g = sum_of(c, i)
             if g == NULL:
                 return ERR_MEMORY
             g.count += 1
             g.bytes += n
             c.grown += grown
-            add_to(&c.sizes[size_class(lives.bytes[i])], n)
+            add_to(&c.sizes[size_class(bytes_of(lives, i))], n)
             c.min_bytes = min(c.min_bytes, n)
             c.max_bytes = max(c.max_bytes, n)
             if lives.end[i] == NONE32:
@@ -225,7 +226,7 @@ cdef uint64_t median_of(const Churn* c, Value what, uint64_t* values) noexcept n
         if not counts(lives, action, i):
             continue
         if what == OF_SIZES:
-            values[n] = <uint64_t> lives.bytes[i]
+            values[n] = <uint64_t> bytes_of(lives, i)
         elif lives.end[i] == NONE32 or (what == OF_US and not is_timed(c, i)):
             continue
         elif what == OF_EVENTS:

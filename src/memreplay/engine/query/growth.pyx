@@ -14,7 +14,7 @@ from libc.string cimport memset
 from memreplay.engine.base.growbuf cimport buf_free, buf_init, buf_reserve, push_item
 from memreplay.engine.base.hashmap cimport NONE32
 from memreplay.engine.query.keying cimport Keys, group_at, group_of_carried
-from memreplay.engine.replay.lives cimport NEVER, counts
+from memreplay.engine.replay.lives cimport NEVER, bytes_of, counts
 from memreplay.engine.base.status cimport ERR_MEMORY, OK
 
 
@@ -68,7 +68,7 @@ cdef void step_sums(const Lives* l, const Replay* r, const int64_t* usage, int64
             if l != NULL:
                 if counts(l, action, <uint64_t> i):
                     s.allocations += 1
-                    s.bytes = plus(s.bytes, l.bytes[i])
+                    s.bytes = plus(s.bytes, bytes_of(l, i))
             else:
                 before = usage[i - 1] if i else start
                 if usage[i] > before:
@@ -468,7 +468,8 @@ cdef int find_crossings(const Lives* l, Keys* keys, const int64_t* moments, uint
         if next_end == n:
             break
         if counts(l, action, i) and meets(l.end[i], moments, n, next_end):
-            if cross(found, group_at(keys, i), l.bytes[i], l.end[i], moments, n, next_end) != OK:
+            if cross(found, group_at(keys, i), bytes_of(l, i), l.end[i], moments, n,
+                     next_end) != OK:
                 return ERR_MEMORY
     return OK
 

@@ -2,6 +2,7 @@
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from memreplay.engine.base.growbuf cimport Buf
 from memreplay.engine.base.hashmap cimport NONE32, Map64, Spans
+from memreplay.engine.base.slim cimport Slim, slim_at
 from memreplay.engine.replay.lives cimport Lives
 from memreplay.engine.replay.replay cimport Replay
 
@@ -32,8 +33,8 @@ cdef extern from *:
 
 
 cdef struct Keys:
-    # Groups are numbered in the order in which they are met. `of_stack` and `of_event` hold NONE32
-    # where nobody has asked yet.
+    # Groups are numbered in the order in which they are met. `of_stack`, `of_event` and `of_group`
+    # hold NONE32 where nobody has asked yet.
     const Replay* replay
     int kind
     bint by_row            # whether allocations of one stack may be in several groups
@@ -48,8 +49,11 @@ cdef struct Keys:
     Keys* first            # of a pair, or what is renamed
     Keys* second
     Buf of_stack           # u32 a stack, then one for carried blocks without one
-    Buf of_event           # u32 an event
+    Slim of_event          # an event; none where it is told by the group in `first`
+    Buf of_group           # u32 a group of `first`, where that alone tells: see by_group
     uint32_t every         # the group of every event of BY_ROW, where it is one; else NONE32
+    uint64_t last_name     # the group that was told last, and its name
+    uint32_t last_group
     Buf of_carried         # u32 a carried block
     Buf names              # u64 a group
     Map64 known            # name -> group
@@ -80,20 +84,30 @@ cdef inline uint32_t size_class(int64_t n_bytes) noexcept nogil:
 
 cdef int keys_init(Keys* k, const Replay* r, int kind, uint64_t seed) noexcept nogil
 cdef void keys_free(Keys* k) noexcept nogil
+cdef int keys_begin_rows(Keys* k) noexcept nogil
+cdef int keys_tell(Keys* k, uint64_t event, uint64_t name) noexcept nogil
 cdef int keys_rows(Keys* k, const uint32_t* of_event, uint32_t of_all,
                    const uint32_t* of_carried) noexcept nogil
 cdef uint32_t group_of_stack(Keys* k, uint32_t stack) noexcept nogil
 cdef uint32_t group_of_event(Keys* k, uint64_t event) noexcept nogil
 cdef uint32_t group_of_carried(Keys* k, uint64_t block) noexcept nogil
+cdef inline bint by_group(const Keys* k) noexcept nogil:
+    # Whether the group of an allocation follows from its group in `first`.
+    return k.by_row and k.first != NULL and k.second == NULL
+
+
 cdef inline uint32_t group_at(Keys* k, uint64_t event) noexcept nogil:
     # As group_of_event, without a call where somebody has asked before: for all events in a row.
-    cdef const Buf* known = &k.of_event if k.by_row else &k.of_stack
-    cdef uint64_t row = event
+    cdef const Keys* told = k.first if by_group(k) else k
     cdef uint32_t group = NONE32
-    if known.len:
-        if not k.by_row:
-            row = (<const uint32_t*> k.replay.tables.stack.data)[k.replay.first + event]
-        group = (<const uint32_t*> known.data)[row]
+    if not told.by_row:
+        if told.of_stack.len:
+            group = (<const uint32_t*> told.of_stack.data)[
+                (<const uint32_t*> k.replay.tables.stack.data)[k.replay.first + event]]
+    elif told.of_event.items.len:
+        group = slim_at(&told.of_event, event)
+    if by_group(k) and group != NONE32:
+        group = (<const uint32_t*> k.of_group.data)[group] if group < k.of_group.len else NONE32
     return group if group != NONE32 else group_of_event(k, event)
 
 

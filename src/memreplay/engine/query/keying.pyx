@@ -16,14 +16,16 @@ from memreplay.engine.base.hashmap cimport (
     NONE32, Slot64, map64_at, map64_free, map64_init, span_at, spans_free, spans_init,
     spans_intern, spans_len
 )
-from memreplay.engine.replay.lives cimport NEVER
+from memreplay.engine.base.slim cimport slim_at, slim_free, slim_init, slim_set, slim_unset
+from memreplay.engine.replay.lives cimport NEVER, bytes_of
 from memreplay.engine.base.status cimport ERR_MEMORY, OK
 from memreplay.engine.read.tables cimport *
 
 
 cdef void keys_free(Keys* k) noexcept nogil:
     buf_free(&k.of_stack)
-    buf_free(&k.of_event)
+    slim_free(&k.of_event)
+    buf_free(&k.of_group)
     buf_free(&k.of_carried)
     buf_free(&k.names)
     buf_free(&k.path)
@@ -50,7 +52,8 @@ cdef int keys_init(Keys* k, const Replay* r, int kind, uint64_t seed) noexcept n
     k.kind = kind
     k.every = NONE32
     buf_init(&k.of_stack, 4)
-    buf_init(&k.of_event, 4)
+    slim_init(&k.of_event)
+    buf_init(&k.of_group, 4)
     buf_init(&k.of_carried, 4)
     buf_init(&k.names, 8)
     buf_init(&k.path, 4)
@@ -75,29 +78,43 @@ cdef uint32_t named(Keys* k, uint64_t name) noexcept nogil:
     return slot.value
 
 
+cdef int keys_begin_rows(Keys* k) noexcept nogil:
+    # From here on each event's group is told by `keys_tell`.
+    k.by_row = True
+    k.last_group = NONE32
+    return OK if slim_unset(&k.of_event, k.replay.events) == 0 else ERR_MEMORY
+
+
+cdef int keys_tell(Keys* k, uint64_t event, uint64_t name) noexcept nogil:
+    # Neighbours are alike.
+    if k.last_group == NONE32 or name != k.last_name:
+        k.last_name = name
+        k.last_group = named(k, name)
+        if k.last_group == NONE32:
+            return ERR_MEMORY
+    return OK if slim_set(&k.of_event, event, k.last_group) == 0 else ERR_MEMORY
+
+
 cdef int keys_rows(Keys* k, const uint32_t* of_event, uint32_t of_all,
                    const uint32_t* of_carried) noexcept nogil:
-    # Takes the groups of rows: any number an event, or where that is NULL one for all events, and
-    # one a carried block. Neighbours are alike.
+    # Takes the groups of rows: any number an event, or where that is NULL one for all events, or
+    # for none where they are told; and one a carried block.
     cdef uint64_t i
-    cdef uint32_t last = NONE32
-    cdef uint32_t group = NONE32
+    cdef uint32_t group
     k.by_row = True
     if unset(&k.of_carried, k.replay.carried.len) < 0:
         return ERR_MEMORY
-    if of_event == NULL and k.replay.events:
-        k.every = named(k, of_all)
-        if k.every == NONE32:
-            return ERR_MEMORY
-    elif unset(&k.of_event, k.replay.events) < 0:
-        return ERR_MEMORY
-    for i in range(k.of_event.len):
-        if group == NONE32 or of_event[i] != last:
-            last = of_event[i]
-            group = named(k, last)
-            if group == NONE32:
+    if of_event == NULL:
+        if k.replay.events and k.of_event.items.len == 0:
+            k.every = named(k, of_all)
+            if k.every == NONE32:
                 return ERR_MEMORY
-        (<uint32_t*> k.of_event.data)[i] = group
+    elif keys_begin_rows(k) != OK:
+        return ERR_MEMORY
+    else:
+        for i in range(k.replay.events):
+            if keys_tell(k, i, of_event[i]) != OK:
+                return ERR_MEMORY
     for i in range(k.replay.carried.len):
         group = named(k, of_carried[i])
         if group == NONE32:
@@ -260,45 +277,60 @@ cdef uint32_t group_of_stack(Keys* k, uint32_t stack) noexcept nogil:
     return at[0]
 
 
+cdef uint32_t group_of_first(Keys* k, uint32_t first) noexcept nogil:
+    # Of what is in this group of `k.first`, where that alone tells. NONE32 when memory is out.
+    cdef uint32_t* at
+    if first == NONE32:
+        return NONE32
+    while k.of_group.len <= first:
+        if push_u32(&k.of_group, NONE32) < 0:
+            return NONE32
+    at = <uint32_t*> k.of_group.data + first
+    if at[0] == NONE32:
+        at[0] = named(k, derived(k, first, 0))
+    return at[0]
+
+
 cdef uint32_t group_of_event(Keys* k, uint64_t event) noexcept nogil:
     # Of an alloc event. NONE32 when memory is out.
-    cdef uint32_t* at
-    cdef uint32_t first
-    cdef uint32_t second = 0
+    cdef uint32_t first, second, group
     if not k.by_row:
         return group_of_stack(
             k, (<const uint32_t*> k.replay.tables.stack.data)[k.replay.first + event])
     if k.every != NONE32:
         return k.every
-    if k.of_event.len == 0 and unset(&k.of_event, k.replay.events) < 0:
+    if by_group(k):
+        return group_of_first(k, group_of_event(k.first, event))
+    if k.of_event.items.len == 0 and slim_unset(&k.of_event, k.replay.events) < 0:
         return NONE32
-    at = <uint32_t*> k.of_event.data + event
-    if at[0] == NONE32:
+    group = slim_at(&k.of_event, event)
+    if group == NONE32:
         first = group_of_event(k.first, event)
-        if k.second != NULL:
-            second = group_of_event(k.second, event)
+        second = group_of_event(k.second, event)
         if first != NONE32 and second != NONE32:
-            at[0] = named(k, derived(k, first, second))
-    return at[0]
+            group = named(k, derived(k, first, second))
+        if group != NONE32 and slim_set(&k.of_event, event, group) < 0:
+            return NONE32
+    return group
 
 
 cdef uint32_t group_of_carried(Keys* k, uint64_t block) noexcept nogil:
     # Of a carried block. NONE32 when memory is out.
     cdef uint32_t* at
-    cdef uint32_t first, stack
-    cdef uint32_t second = 0
+    cdef uint32_t first, second, stack
     if not k.by_row:
         stack = (<const Carried*> k.replay.carried.data)[block].stack
         if stack == EMPTY_STACK:
             stack = spans_len(&k.replay.tables.stacks)
         return group_of_stack(k, stack)
+    if by_group(k):
+        return group_of_first(k, group_of_carried(k.first, block))
     if k.of_carried.len == 0 and unset(&k.of_carried, k.replay.carried.len) < 0:
         return NONE32
     at = <uint32_t*> k.of_carried.data + block
     if at[0] == NONE32:
         first = group_of_carried(k.first, block)
-        if k.second != NULL:
-            second = group_of_carried(k.second, block)
+        second = group_of_carried(k.second, block)
         if first != NONE32 and second != NONE32:
             at[0] = named(k, derived(k, first, second))
     return at[0]
@@ -343,7 +375,8 @@ cdef int keys_sum(Keys* k, const Lives* l, const Buf* allocs, const Buf* blocks,
     cdef int code = OK
     for i in range(allocs.len):
         if code == OK:
-            code = add(k, group_of_event(k, listed[i]), l.bytes[listed[i]], stack[listed[i]])
+            code = add(k, group_of_event(k, listed[i]), bytes_of(l, listed[i]),
+                       stack[listed[i]])
     listed = <const uint32_t*> blocks.data
     for i in range(blocks.len):
         if code == OK:

@@ -13,7 +13,8 @@ from memreplay.engine.replay.classes cimport Classes, Only, has_event, has_regio
 from memreplay.engine.base.growbuf cimport buf_reserve
 from memreplay.engine.base.hashmap cimport NONE32
 from memreplay.engine.query.keying cimport Keys, group_at, group_of_carried, group_of_event
-from memreplay.engine.replay.lives cimport NEVER, Lives, counts
+from memreplay.engine.base.slim cimport slim_at
+from memreplay.engine.replay.lives cimport NEVER, Lives, bytes_of, counts
 from memreplay.engine.replay.replay cimport Replay
 from memreplay.engine.replay.reserve cimport Region
 from memreplay.engine.base.status cimport ERR_MEMORY, OK
@@ -100,7 +101,7 @@ cdef int layers_of_keys(Layers* y, Keys* k, const Lives* l, const uint32_t* want
             group = group_of_event(k, i)
             if group == NONE32:
                 break
-            live(y, rows[group] if group < known else rest, y.upto[i], l.end[i], l.bytes[i])
+            live(y, rows[group] if group < known else rest, y.upto[i], l.end[i], bytes_of(l, i))
     for i in range(l.carried_end.len):
         if group != NONE32 and carried_end[i] != NEVER:
             group = group_of_carried(k, i)
@@ -118,7 +119,6 @@ cdef int layers_of_reserved(Layers* y, const Classes* c, const Arena* a, const O
     cdef const Replay* r = a.replay
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
     cdef const int64_t* size = <const int64_t*> r.tables.size.data + r.first
-    cdef const uint32_t* of_event = <const uint32_t*> c.of_event.data
     cdef const uint32_t* of_region = <const uint32_t*> c.of_region.data
     cdef const uint32_t* events = <const uint32_t*> a.reserve.events.data
     cdef const Region* regions = <const Region*> a.reserve.regions.data
@@ -135,7 +135,7 @@ cdef int layers_of_reserved(Layers* y, const Classes* c, const Arena* a, const O
             bytes = <uint64_t> size[at]
             if action[at] != A_SEGMENT_ALLOC and action[at] != A_SEGMENT_MAP:
                 bytes = 0 - bytes
-            note(y, rows[of_event[at]], y.upto[at], bytes)
+            note(y, rows[slim_at(&c.of_event, at)], y.upto[at], bytes)
     sum_up(y)
     free(rows)
     return OK
@@ -179,14 +179,14 @@ cdef void run_bests(Keys* k, const Lives* l, const uint32_t* head, const uint32_
         one = head[i]
         while one != NONE32:
             if one < events:
-                running[group_at(k, one)] -= <uint64_t> l.bytes[one]
+                running[group_at(k, one)] -= <uint64_t> bytes_of(l, one)
             else:
                 running[group_of_carried(k, one - events)] -= <uint64_t> (
                     (<const int64_t*> l.carried_bytes.data)[one - events])
             one = following[one]
         if counts(l, action, i):
             group = group_at(k, i)
-            running[group] += <uint64_t> l.bytes[i]
+            running[group] += <uint64_t> bytes_of(l, i)
             if <int64_t> running[group] > best[group].bytes:
                 best[group].bytes = <int64_t> running[group]
                 best[group].at = <int64_t> i

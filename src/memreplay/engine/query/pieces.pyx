@@ -9,7 +9,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memset
 from memreplay.engine.base.growbuf cimport Buf, buf_free, buf_init, buf_reserve
 from memreplay.engine.base.hashmap cimport NONE32
-from memreplay.engine.replay.lives cimport NEVER, counts
+from memreplay.engine.replay.lives cimport NEVER, bytes_of, counts
 from memreplay.engine.base.status cimport ERR_MEMORY, OK
 
 
@@ -98,11 +98,11 @@ cdef void piece_of(const Pieces* p, const Lives* l, uint64_t* running, int64_t* 
     for i in range(first[0], first[1]):
         k = ending[i]
         if k < n:
-            change[l.end[k] - p.at] -= <uint64_t> l.bytes[k]
+            change[l.end[k] - p.at] -= <uint64_t> bytes_of(l, k)
         else:
             change[carried_end[k - n] - p.at] -= <uint64_t> carried_bytes[k - n]
     for i in range(count):
         if counts(l, action, p.at + i):
-            running[0] += <uint64_t> l.bytes[p.at + i]
+            running[0] += <uint64_t> bytes_of(l, p.at + i)
         running[0] += change[i]
         out[i] = <int64_t> running[0]

@@ -6,6 +6,7 @@ from memreplay.engine.base.hashmap cimport (
     NONE32, Map64, Spans, map64_get, span_at, spans_intern, spans_len
 )
 from memreplay.engine.base.status cimport ERR_MEMORY, OK, Status, fail, fail_limit
+from memreplay.engine.read.sparse cimport Sparse, sparse_at, sparse_put
 
 cdef extern from *:
     const int64_t ABSENT_TIME "INT64_MIN"       # this event has no time
@@ -60,14 +61,6 @@ cdef enum RowFlag:
     HAS_FRAMES = 128
     HAS_ENTRIES = 256     # its history was begun
     OPENED_BLOCKS = 512   # its list of blocks was begun
-
-
-cdef struct Sparse:
-    # A column that stays one number until a row differs from it: most files have one stream, no
-    # pools and no metadata, and such a column costs nothing.
-    Buf b
-    uint64_t constant
-    bint dense
 
 
 cdef struct Event:
@@ -294,35 +287,6 @@ cdef struct Tables:
     uint64_t with_stack
 
 
-cdef inline int sparse_put(Sparse* s, uint64_t row, uint64_t v) noexcept nogil:
-    # Writes row `row`, which must be the next one or the last one written.
-    cdef uint64_t i
-    if not s.dense:
-        if v == s.constant:
-            return 0
-        if row == 0:
-            s.constant = v
-            return 0
-        s.dense = True
-        if buf_reserve(&s.b, row + 1) < 0:
-            return -1
-        if s.b.itemsize == 8:
-            for i in range(row):
-                (<uint64_t*> s.b.data)[i] = s.constant
-        else:
-            for i in range(row):
-                (<uint32_t*> s.b.data)[i] = <uint32_t> s.constant
-        s.b.len = row
-    if row >= s.b.cap and buf_reserve(&s.b, row + 1 - s.b.len) < 0:
-        return -1
-    if s.b.itemsize == 8:
-        (<uint64_t*> s.b.data)[row] = v
-    else:
-        (<uint32_t*> s.b.data)[row] = <uint32_t> v
-    s.b.len = row + 1
-    return 0
-
-
 cdef inline void event_clear(Event* e) noexcept nogil:
     e.address = 0
     e.size = 0
@@ -385,14 +349,6 @@ cdef inline int push_event(Tables* t, const Event* e) noexcept nogil:
     t.size.len = row
     t.stack.len = row
     return OK
-
-
-cdef inline uint64_t sparse_at(const Sparse* s, uint64_t row) noexcept nogil:
-    if not s.dense:
-        return s.constant
-    if s.b.itemsize == 8:
-        return (<uint64_t*> s.b.data)[row]
-    return (<uint32_t*> s.b.data)[row]
 
 
 cdef inline int64_t block_requested(const Block* b) noexcept nogil:

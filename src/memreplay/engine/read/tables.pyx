@@ -13,13 +13,8 @@ from memreplay.engine.base.status cimport ERR_MEMORY, ERR_SHAPE, OK, fail
 from memreplay.engine.read.keys cimport keys_init
 from memreplay.engine.read.parts cimport flush_frame, flush_list
 from memreplay.engine.read.opening cimport end_event
+from memreplay.engine.read.sparse cimport sparse_free, sparse_init, sparse_trim
 from memreplay.engine.read.window cimport window_event, window_free, window_new
-
-
-cdef void sparse_init(Sparse* s, size_t itemsize, uint64_t constant) noexcept nogil:
-    buf_init(&s.b, itemsize)
-    s.constant = constant
-    s.dense = False
 
 
 cdef void tables_init(Tables* t, uint64_t seed) noexcept nogil:
@@ -29,11 +24,11 @@ cdef void tables_init(Tables* t, uint64_t seed) noexcept nogil:
     buf_init(&t.address, 8)
     buf_init(&t.size, 8)
     buf_init(&t.stack, 4)
-    sparse_init(&t.time, 8, <uint64_t> ABSENT_TIME)
-    sparse_init(&t.stream, 8, 0)
-    sparse_init(&t.compile_context, 4, NONE32)
-    sparse_init(&t.user_metadata, 4, NONE32)
-    sparse_init(&t.pool, 4, NONE32)
+    sparse_init(&t.time, 8, <uint64_t> ABSENT_TIME, True)
+    sparse_init(&t.stream, 8, 0, False)
+    sparse_init(&t.compile_context, 4, NONE32, False)
+    sparse_init(&t.user_metadata, 4, NONE32, False)
+    sparse_init(&t.pool, 4, NONE32, False)
     buf_init(&t.oom_event, 4)
     buf_init(&t.oom_free, 8)
     buf_init(&t.traces, sizeof(Trace))
@@ -80,11 +75,11 @@ cdef void tables_free(Tables* t) noexcept nogil:
     buf_free(&t.address)
     buf_free(&t.size)
     buf_free(&t.stack)
-    buf_free(&t.time.b)
-    buf_free(&t.stream.b)
-    buf_free(&t.compile_context.b)
-    buf_free(&t.user_metadata.b)
-    buf_free(&t.pool.b)
+    sparse_free(&t.time)
+    sparse_free(&t.stream)
+    sparse_free(&t.compile_context)
+    sparse_free(&t.user_metadata)
+    sparse_free(&t.pool)
     buf_free(&t.oom_event)
     buf_free(&t.oom_free)
     for i in range(t.traces.len):
@@ -265,11 +260,11 @@ cdef int tables_finish(Tables* t) noexcept nogil:
     buf_trim(&t.address)
     buf_trim(&t.size)
     buf_trim(&t.stack)
-    buf_trim(&t.time.b)
-    buf_trim(&t.stream.b)
-    buf_trim(&t.compile_context.b)
-    buf_trim(&t.user_metadata.b)
-    buf_trim(&t.pool.b)
+    sparse_trim(&t.time)
+    sparse_trim(&t.stream)
+    sparse_trim(&t.compile_context)
+    sparse_trim(&t.user_metadata)
+    sparse_trim(&t.pool)
     spans_drop_index(&t.frames)
     spans_drop_index(&t.stacks)
     spans_drop_index(&t.strings)

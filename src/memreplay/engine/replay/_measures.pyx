@@ -20,6 +20,7 @@ from memreplay.engine.read cimport tables as _tables
 from memreplay.engine.read.column cimport Column, Owned, column, owned
 from memreplay.engine.base.growbuf cimport buf_reserve
 from memreplay.engine.base.hashmap cimport NONE32
+from memreplay.engine.base.slim cimport Slim, slim_at
 from memreplay.engine.base.status cimport OK
 from memreplay.engine.replay._timeline cimport Measure, Replay, requested
 
@@ -274,7 +275,7 @@ cdef class Blocks:
     def pools(self) -> Column:
         """u32 an event: of an alloc or a segment event its pool (for `Tables.pool`), or
         ABSENT_ID."""
-        return column(self, self.a.pool.data, self.a.pool.len, b"I")
+        return wide(&self.a.pool)
 
     def origins(self) -> list:
         """(pool or None, stream) of what blocks were cut from: the segments, or parts of them."""
@@ -304,7 +305,7 @@ cdef class Blocks:
     def weigh(self, Measure measure not None) -> Measure:
         """The same measure in bytes of blocks. Changes `measure`, which is of the same replay."""
         check_replay(measure, self)
-        _lives.lives_weigh(&measure.l, <const int64_t*> self.a.bytes.data,
+        _lives.lives_weigh(&measure.l, &self.a.weights,
                            <const int64_t*> self.a.carried_bytes.data)
         measure.owners.append(self)
         return measure
@@ -339,7 +340,7 @@ cdef class Classes:
 
     def of_events(self) -> Column:
         """u32 an event: the class of an alloc or segment event."""
-        return column(self, self.c.of_event.data, self.c.of_event.len, b"I")
+        return wide(&self.c.of_event)
 
     def of_carried(self) -> Column:
         """u32 a carried block: its class."""
@@ -348,7 +349,7 @@ cdef class Classes:
     def keep(self, Measure measure not None, uint32_t wanted) -> Measure:
         """The same measure of one class alone. Changes `measure`, which is of the same replay."""
         check_replay(measure, self.blocks)
-        if _lives.lives_keep(&measure.l, <const uint32_t*> self.c.of_event.data,
+        if _lives.lives_keep(&measure.l, &self.c.of_event,
                              <const uint32_t*> self.c.of_carried.data, wanted) != OK:
             raise MemoryError
         return measure
@@ -409,6 +410,18 @@ cdef int check_replay(Measure measure, Blocks blocks) except -1:
     if measure.replay is not blocks.reserved.replay:
         raise ValueError("a measure of another replay")
     return 0
+
+
+cdef Column wide(const Slim* numbers):
+    # u32 an item.
+    cdef Owned out = owned(4)
+    cdef uint64_t n = numbers.items.len
+    cdef uint64_t i
+    if buf_reserve(&out.buf, n) < 0:
+        raise MemoryError
+    for i in range(n):
+        (<uint32_t*> out.buf.data)[i] = slim_at(numbers, i)
+    return column(out, out.buf.data, n, b"I")
 
 
 cdef int check_rows(Column rows, uint64_t n) except -1:

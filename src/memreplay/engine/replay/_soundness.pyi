@@ -1,7 +1,6 @@
 """The façade over checks of a replay: can what was live and what was reserved both be true?"""
 
-from memreplay.engine.read.column import Column
-from memreplay.engine.replay._measures import Reserved
+from memreplay.engine.replay._measures import Blocks, Reserved
 
 def soundness(reserved: Reserved) -> dict[str, int]: ...
-def first_above(low: Column, low_start: int, high: Column, high_start: int) -> int | None: ...
+def active_fit(blocks: Blocks) -> tuple[int | None, int | None]: ...

@@ -3,11 +3,10 @@
 No algorithm is in here. Event indices count from the first event that was read; -1 is the start.
 """
 
-from libc.stdint cimport int64_t, uint64_t
 from memreplay._core cimport error_of
-from memreplay.engine.replay._measures cimport Reserved
+from memreplay.engine.replay._measures cimport Blocks, Reserved
+from memreplay.engine.replay._timeline cimport Measure, requested
 from memreplay.engine.replay cimport soundness as _soundness
-from memreplay.engine.read.column cimport Column
 from memreplay.engine.base.status cimport OK
 
 
@@ -32,15 +31,13 @@ def soundness(Reserved reserved not None) -> dict:
     }
 
 
-def first_above(Column low not None, int64_t low_start, Column high not None,
-                int64_t high_start) -> int | None:
-    """The first event after which the one series (i64) is above the other; None where it never
-    is."""
-    cdef int64_t at
-    if low.fmt != b"q" or high.fmt != b"q" or low.shape[0] != high.shape[0]:
-        raise ValueError("two series of i64, of as many events")
+def active_fit(Blocks blocks not None) -> tuple:
+    """(the first event after which fewer bytes are active than were requested, the first after
+    which more are than are reserved); None each where there is none."""
+    cdef Measure low = requested(blocks.reserved.replay)
+    cdef Measure used = blocks.weigh(requested(blocks.reserved.replay))
+    cdef _soundness.Fit f
     with nogil:
-        at = _soundness.first_above(<const int64_t*> low.data, low_start,
-                                    <const int64_t*> high.data, high_start,
-                                    <uint64_t> low.shape[0])
-    return None if at == -2 else at
+        _soundness.fit_find(&f, &low.l, &used.l, &blocks.reserved.v)
+    return (None if f.below_at == _soundness.FITS else f.below_at,
+            None if f.above_at == _soundness.FITS else f.above_at)

@@ -16,6 +16,7 @@ from memreplay.engine.replay cimport series as _series
 from memreplay.engine.read cimport tables as _tables
 from memreplay.engine.replay cimport tally as _tally
 from memreplay.engine.read.column cimport Column, Owned, column, field_column, owned
+from memreplay.engine.read.sparse cimport DENSE, Sparse
 from memreplay.engine.base.growbuf cimport buf_reserve
 from memreplay.engine.base.status cimport DONE, ERR_NUMBER, NEED_MORE, OK
 
@@ -181,17 +182,17 @@ cdef class Replay:
 
     def times(self) -> Column | None:
         """i64 an event, ABSENT_TIME where it has none; None where all are one number."""
-        cdef const _tables.Sparse* s = &self.r.tables.time
-        if not s.dense:
+        cdef const Sparse* s = &self.r.tables.time
+        if s.kept != DENSE:
             return None
         return column(self.tables, <const int64_t*> s.b.data + self.r.first, self.r.events, b"q")
 
     def clock(self) -> Column | None:
         """i64 an event: the latest time up to it, so that it never falls; None as `times`."""
-        cdef const _tables.Sparse* s = &self.r.tables.time
+        cdef const Sparse* s = &self.r.tables.time
         cdef const int64_t* times = <const int64_t*> s.b.data + self.r.first
         cdef Owned out
-        if not s.dense:
+        if s.kept != DENSE:
             return None
         if _series.series_never_falls(times, self.r.events):  # as good as always: nothing to copy
             return column(self, times, self.r.events, b"q")
@@ -230,6 +231,11 @@ cdef class Measure:
         """Before the first event."""
         return _lives.lives_start(&self.l)
 
+    @property
+    def end_bytes(self) -> int:
+        """After the last event."""
+        return _lives.lives_end(&self.l)
+
     def narrow(self, least: int, to_end: bool, carried: bool, recorded: bool = False) -> Measure:
         """The same measure of the allocations of `least` bytes or more; with `to_end` of those
         alone that nothing ended, with `carried` of the carried blocks, with `recorded` of all
@@ -265,7 +271,26 @@ cdef class Measure:
 
     def weights(self) -> Column:
         """i64 an event: the bytes that an alloc counts with."""
-        return column(self, self.l.bytes, self.replay.r.events, b"q")
+        cdef Owned out
+        cdef const uint8_t* action = (<const uint8_t*> self.replay.r.tables.action.data
+                                      + self.replay.r.first)
+        cdef uint64_t i
+        if self.l.weights == NULL:
+            return column(self, self.l.size, self.replay.r.events, b"q")
+        out = owned(8)
+        if buf_reserve(&out.buf, self.replay.r.events) < 0:
+            raise MemoryError
+        for i in range(self.replay.r.events):
+            (<int64_t*> out.buf.data)[i] = (_lives.bytes_of(&self.l, i)
+                                            if action[i] == _tables.A_ALLOC else 0)
+        return column(out, out.buf.data, self.replay.r.events, b"q")
+
+    def weight(self, event: int) -> int:
+        """The bytes that the alloc of one event counts with. Raises IndexError."""
+        cdef int64_t at = self._event(event)
+        if at < 0:
+            raise IndexError(event)
+        return _lives.bytes_of(&self.l, <uint64_t> at)
 
     def counted(self) -> Column:
         """u8 an event: whether it is an alloc that counts."""

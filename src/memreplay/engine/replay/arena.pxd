@@ -2,7 +2,9 @@
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from memreplay.engine.base.growbuf cimport Buf
 from memreplay.engine.base.hashmap cimport Map64
+from memreplay.engine.base.slim cimport Slim
 from memreplay.engine.replay.idle cimport Idle
+from memreplay.engine.replay.lives cimport Weights
 from memreplay.engine.replay.replay cimport Replay
 from memreplay.engine.replay.reserve cimport Reserve
 from memreplay.engine.replay.sizes cimport Rules
@@ -37,8 +39,9 @@ cdef struct Arena:
     Map64 at                   # address -> the node that begins there, if it still does
     Map64 ends                 # end -> the last node of an expandable range, if it still is
     Buf order                  # u32: carried blocks by address
-    Buf bytes                  # i64 an event: of an alloc the size of its block, else 0
-    Buf pool                   # u32 an event: pair id of its pool, or NONE32
+    Weights weights            # of each alloc the size of its block
+    Slim pool                  # an event: pair id of its pool, or NONE32
+    Buf told                   # u32 an event: the same, or OF_ORIGIN, while events are replayed
     Buf carried_bytes          # i64 a carried block
     Buf carried_origin         # u32 a carried block: index in origins, or NONE32
     Buf doubtful               # u8 a carried block: its size is assumed

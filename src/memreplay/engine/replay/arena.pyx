@@ -13,6 +13,8 @@ from memreplay.engine.base.hashmap cimport NONE32, map64_free, map64_get, map64_
 from memreplay.engine.replay.idle cimport (
     idle_check, idle_end, idle_free, idle_init, idle_take, idle_use, is_default_pool
 )
+from memreplay.engine.base.slim cimport slim_free, slim_init, slim_set, slim_unset
+from memreplay.engine.replay.lives cimport weights_add, weights_free, weights_init
 from memreplay.engine.replay.nodes cimport (
     FREE_NODE, link, new_node, new_origin, node, node_at, note_end, origin_at, origin_of, put,
     release, retire, root, split, tell_pool, unite
@@ -29,7 +31,7 @@ cdef enum:
     LOOKS = 1 << 22            # what those may that only say why something does not fit
 
 cdef extern from *:
-    # In `pool` while it runs: the event does not say its pool, and is about this origin.
+    # In `told`: the event does not say its pool, and is about this origin.
     const uint32_t OF_ORIGIN "0x80000000u"
 
 
@@ -44,8 +46,9 @@ cdef void arena_free(Arena* a) noexcept nogil:
     buf_free(&a.spare)
     buf_free(&a.origins)
     buf_free(&a.order)
-    buf_free(&a.bytes)
-    buf_free(&a.pool)
+    weights_free(&a.weights)
+    slim_free(&a.pool)
+    buf_free(&a.told)
     buf_free(&a.carried_bytes)
     buf_free(&a.carried_origin)
     buf_free(&a.doubtful)
@@ -311,15 +314,14 @@ cdef void check_fresh(Arena* a, uint32_t i, uint64_t size) noexcept nogil:
             return
 
 
-cdef int place(Arena* a, uint32_t event, uint64_t address, uint64_t requested,
-               uint32_t stack) noexcept nogil:
-    # An alloc.
-    cdef int64_t* bytes = <int64_t*> a.bytes.data
-    cdef uint32_t* pool = <uint32_t*> a.pool.data
+cdef int place(Arena* a, uint32_t event, uint64_t address, uint64_t requested, uint32_t stack,
+               int64_t* n_bytes) noexcept nogil:
+    # An alloc, whose block has so many bytes.
+    cdef uint32_t* pool = <uint32_t*> a.told.data
     cdef uint64_t size = size_for(a, requested, stack)
     cdef uint32_t i = node_at(a, address)
     cdef uint32_t before
-    bytes[event] = <int64_t> size
+    n_bytes[0] = <int64_t> size
     if i == NONE32:
         i = end_before(a, address)
     if i != NONE32:
@@ -339,7 +341,7 @@ cdef int place(Arena* a, uint32_t event, uint64_t address, uint64_t requested,
     if node(a, i).owner != FREE_NODE:
         # In use: a free was lost, and the block may have been another one since.
         node(a, i).owner = event
-        bytes[event] = <int64_t> node(a, i).size
+        n_bytes[0] = <int64_t> node(a, i).size
         a.misplaced += 1
         a.assumed += 1
         return 0
@@ -356,7 +358,7 @@ cdef int place(Arena* a, uint32_t event, uint64_t address, uint64_t requested,
     if splits(a, origin_of(a, i), node(a, i).size, size) and split(a, i, size) < 0:
         return -1
     node(a, i).owner = event
-    bytes[event] = <int64_t> node(a, i).size
+    n_bytes[0] = <int64_t> node(a, i).size
     a.proven += 1
     return 0
 
@@ -517,7 +519,7 @@ cdef int apply_segment(Arena* a, uint32_t event, uint8_t action) noexcept nogil:
         code = map_range(a, address, size, &o, &origin)
     else:
         code = unmap_range(a, address, size, &origin)
-    (<uint32_t*> a.pool.data)[event] = (
+    (<uint32_t*> a.told.data)[event] = (
         OF_ORIGIN | origin if o.pool == NONE32 and origin != NONE32 else o.pool)
     return code
 
@@ -529,16 +531,17 @@ cdef int run(Arena* a) noexcept nogil:
     cdef const int64_t* size = <const int64_t*> r.tables.size.data + r.first
     cdef const uint32_t* stack = <const uint32_t*> r.tables.stack.data + r.first
     cdef const uint32_t* match = <const uint32_t*> r.match.data
-    cdef uint32_t* pool = <uint32_t*> a.pool.data
+    cdef uint32_t* pool = <uint32_t*> a.told.data
+    cdef int64_t n_bytes
     cdef uint64_t i
     cdef uint32_t at
     cdef int code
     for i in range(r.events):
-        (<int64_t*> a.bytes.data)[i] = 0
+        n_bytes = size[i]
         pool[i] = <uint32_t> sparse_at(&r.tables.pool, r.first + i)
         code = 0
         if action[i] == A_ALLOC:
-            code = place(a, <uint32_t> i, address[i], <uint64_t> size[i], stack[i])
+            code = place(a, <uint32_t> i, address[i], <uint64_t> size[i], stack[i], &n_bytes)
         elif action[i] == A_FREE_COMPLETED:
             at = node_at(a, address[i])
             if at != NONE32 and node(a, at).owner != FREE_NODE and (
@@ -549,7 +552,7 @@ cdef int run(Arena* a) noexcept nogil:
         elif action[i] == A_OOM:
             a.asked = False
             a.gave = False
-        if code < 0:
+        if code < 0 or weights_add(&a.weights, i, size[i], n_bytes) < 0:
             return -1
     return 0
 
@@ -590,15 +593,23 @@ cdef void compare_end(Arena* a) noexcept nogil:
     a.end_strangers += used
 
 
-cdef void settle_pools(Arena* a) noexcept nogil:
+cdef int settle_pools(Arena* a) noexcept nogil:
     # Events that do not say their pool have that of the segment that they are about.
-    cdef uint32_t* pool = <uint32_t*> a.pool.data
+    cdef const uint32_t* told = <const uint32_t*> a.told.data
     cdef uint64_t i
+    cdef uint32_t pool
+    if slim_unset(&a.pool, a.told.len) < 0:
+        return -1
     for i in range(a.origins.len):
         origin_at(a, <uint32_t> i).pool = origin_at(a, root(a, <uint32_t> i)).pool
-    for i in range(a.pool.len):
-        if pool[i] != NONE32 and pool[i] & OF_ORIGIN:
-            pool[i] = origin_at(a, pool[i] & ~OF_ORIGIN).pool
+    for i in range(a.told.len):
+        pool = told[i]
+        if pool != NONE32 and pool & OF_ORIGIN:
+            pool = origin_at(a, pool & ~OF_ORIGIN).pool
+        if pool != NONE32 and slim_set(&a.pool, i, pool) < 0:
+            return -1
+    buf_free(&a.told)
+    return 0
 
 
 cdef void count_carried(Arena* a) noexcept nogil:
@@ -612,19 +623,19 @@ cdef void count_carried(Arena* a) noexcept nogil:
 
 cdef int build(Arena* a) noexcept nogil:
     cdef const Replay* r = a.replay
-    if (buf_reserve(&a.bytes, r.events) < 0 or buf_reserve(&a.pool, r.events) < 0
+    if (buf_reserve(&a.weights.more, r.events) < 0 or buf_reserve(&a.told, r.events) < 0
             or buf_reserve(&a.carried_bytes, r.carried.len) < 0
             or buf_reserve(&a.carried_origin, r.carried.len) < 0
             or buf_reserve(&a.doubtful, r.carried.len) < 0):
         return -1
-    a.bytes.len = r.events
-    a.pool.len = r.events
+    a.told.len = r.events
     a.carried_bytes.len = r.carried.len
     a.carried_origin.len = r.carried.len
     a.doubtful.len = r.carried.len
     if mark_synthetic(r, &a.synthetic) != OK or take_start(a) < 0 or run(a) < 0:
         return -1
-    settle_pools(a)
+    if settle_pools(a) < 0:
+        return -1
     count_carried(a)
     if r.window == NULL or r.window.phase != AFTER:
         compare_end(a)
@@ -647,8 +658,9 @@ cdef int arena_init(Arena* a, const Replay* r, const Reserve* v, const Rules* ru
     buf_init(&a.spare, 4)
     buf_init(&a.origins, sizeof(Origin))
     buf_init(&a.order, 4)
-    buf_init(&a.bytes, 8)
-    buf_init(&a.pool, 4)
+    weights_init(&a.weights)
+    slim_init(&a.pool)
+    buf_init(&a.told, 4)
     buf_init(&a.carried_bytes, 8)
     buf_init(&a.carried_origin, 4)
     buf_init(&a.doubtful, 1)

@@ -15,6 +15,8 @@ from libc.string cimport memset
 from memreplay.engine.replay.arena cimport Origin
 from memreplay.engine.base.growbuf cimport buf_free, buf_init, buf_reserve, push_item, push_u32
 from memreplay.engine.base.hashmap cimport NONE32
+from memreplay.engine.base.slim cimport slim_at
+from memreplay.engine.replay.lives cimport bytes_at
 from memreplay.engine.replay.replay cimport CARRIED
 from memreplay.engine.replay.reserve cimport LARGE_HANDLE, SMALL_SEGMENT, Piece, reserve_pieces
 from memreplay.engine.replay.sizes cimport SMALL_LIMIT
@@ -44,8 +46,8 @@ cdef inline uint32_t pool_of(const Arena* a, uint32_t source) noexcept nogil:
     # Of a region or of the segment event that brought it. The first origins are the regions'.
     if source < a.reserve.regions.len:
         return (<const Origin*> a.origins.data)[source].pool
-    return (<const uint32_t*> a.pool.data)[
-        (<const uint32_t*> a.reserve.events.data)[source - a.reserve.regions.len]]
+    return slim_at(&a.pool, (<const uint32_t*> a.reserve.events.data)[
+        source - a.reserve.regions.len])
 
 
 cdef int add_segments(BlockMap* m, int64_t event) noexcept nogil:
@@ -116,7 +118,7 @@ cdef int list_live(const BlockMap* m, int64_t event, const uint32_t* held_end,
     for i in range(n_allocs):
         which = allocs[i]
         t.address = address[which]
-        t.size = <uint64_t> (<const int64_t*> a.bytes.data)[which]
+        t.size = <uint64_t> bytes_at(&a.weights, size, which)
         t.requested = size[which]
         t.owner = which
         t.stack = stack[which]

@@ -2,6 +2,7 @@
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from memreplay.engine.replay.arena cimport Arena
 from memreplay.engine.base.growbuf cimport Buf
+from memreplay.engine.base.slim cimport Slim, slim_at
 from memreplay.engine.replay.lives cimport Lives
 
 cdef enum:
@@ -10,7 +11,7 @@ cdef enum:
 
 cdef struct Classes:
     Buf keys         # u64 a class: pair id of the pool, or the stream; that of class 0 says nothing
-    Buf of_event     # u32 an event: the class of an alloc or of a segment event, else 0
+    Slim of_event    # an event: the class of an alloc or of a segment event, else 0
     Buf of_carried   # u32 a carried block
     Buf of_region    # u32 a region that was there at the start
 
@@ -33,7 +34,7 @@ cdef struct Only:
 cdef inline bint has_event(const Only* only, size_t n_only, uint64_t event) noexcept nogil:
     cdef size_t i
     for i in range(n_only):
-        if (<const uint32_t*> only[i].classes.of_event.data)[event] != only[i].wanted:
+        if slim_at(&only[i].classes.of_event, event) != only[i].wanted:
             return False
     return True
 

@@ -8,7 +8,8 @@ from memreplay.engine.base.growbuf cimport (
     buf_free, buf_init, buf_reserve, push_u32, push_u64, push_zeroed
 )
 from memreplay.engine.base.hashmap cimport NONE32, Map64, Slot64, map64_at, map64_free, map64_init
-from memreplay.engine.replay.lives cimport NEVER, counts
+from memreplay.engine.base.slim cimport slim_at, slim_free, slim_init, slim_set, slim_unset
+from memreplay.engine.replay.lives cimport NEVER, bytes_of, counts
 from memreplay.engine.replay.replay cimport CARRIED, Replay
 from memreplay.engine.replay.reserve cimport Region
 from memreplay.engine.base.status cimport ERR_MEMORY, OK
@@ -17,14 +18,14 @@ from memreplay.engine.read.tables cimport *
 
 cdef void classes_init(Classes* c) noexcept nogil:
     buf_init(&c.keys, 8)
-    buf_init(&c.of_event, 4)
+    slim_init(&c.of_event)
     buf_init(&c.of_carried, 4)
     buf_init(&c.of_region, 4)
 
 
 cdef void classes_free(Classes* c) noexcept nogil:
     buf_free(&c.keys)
-    buf_free(&c.of_event)
+    slim_free(&c.of_event)
     buf_free(&c.of_carried)
     buf_free(&c.of_region)
 
@@ -44,7 +45,6 @@ cdef inline uint32_t class_of(Classes* c, Map64* known, uint64_t key) noexcept n
 cdef int classify(Classes* c, const Arena* a, bint by_pool, Map64* known) noexcept nogil:
     cdef const Replay* r = a.replay
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
-    cdef const uint32_t* pool = <const uint32_t*> a.pool.data
     cdef const uint32_t* carried_origin = <const uint32_t*> a.carried_origin.data
     cdef const Origin* origins = <const Origin*> a.origins.data
     cdef const Region* regions = <const Region*> a.reserve.regions.data
@@ -52,14 +52,14 @@ cdef int classify(Classes* c, const Arena* a, bint by_pool, Map64* known) noexce
     cdef uint64_t last_key = 0
     cdef uint32_t last = NONE32
     cdef uint32_t found
-    if (push_u64(&c.keys, 0) < 0 or buf_reserve(&c.of_event, r.events) < 0
+    if (push_u64(&c.keys, 0) < 0 or slim_unset(&c.of_event, r.events) < 0
             or buf_reserve(&c.of_carried, r.carried.len) < 0
             or buf_reserve(&c.of_region, a.reserve.regions.len) < 0):
         return ERR_MEMORY
     for i in range(r.events):
         found = UNKNOWN_CLASS
         if action[i] == A_ALLOC or A_SEGMENT_ALLOC <= action[i] <= A_SEGMENT_UNMAP:
-            key = pool[i] if by_pool else sparse_at(&r.tables.stream, r.first + i)
+            key = slim_at(&a.pool, i) if by_pool else sparse_at(&r.tables.stream, r.first + i)
             if not by_pool or key != NONE32:
                 # Neighbours mostly are of one class.
                 if last == NONE32 or key != last_key:
@@ -68,8 +68,8 @@ cdef int classify(Classes* c, const Arena* a, bint by_pool, Map64* known) noexce
                     if last == NONE32:
                         return ERR_MEMORY
                 found = last
-        (<uint32_t*> c.of_event.data)[i] = found
-    c.of_event.len = r.events
+        if slim_set(&c.of_event, i, found) < 0:
+            return ERR_MEMORY
     for i in range(r.carried.len):
         found = UNKNOWN_CLASS
         if carried_origin[i] != NONE32:
@@ -155,7 +155,6 @@ cdef int sum_lives(const Classes* c, const Lives* l, int64_t event, Buf* out) no
     # Fills `out` (of ClassSum) with the sums of each class. An event ends at most one allocation.
     cdef const Replay* r = l.replay
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
-    cdef const uint32_t* of_event = <const uint32_t*> c.of_event.data
     cdef const uint32_t* of_carried = <const uint32_t*> c.of_carried.data
     cdef const uint32_t* carried_end = <const uint32_t*> l.carried_end.data
     cdef const int64_t* carried_bytes = <const int64_t*> l.carried_bytes.data
@@ -186,9 +185,9 @@ cdef int sum_lives(const Classes* c, const Lives* l, int64_t event, Buf* out) no
                 which &= ~CARRIED
                 take(&sums[of_carried[which]], <uint64_t> carried_bytes[which])
             else:
-                take(&sums[of_event[which]], <uint64_t> l.bytes[which])
+                take(&sums[slim_at(&c.of_event, which)], <uint64_t> bytes_of(l, which))
         if counts(l, action, i):
-            add(&sums[of_event[i]], <uint64_t> l.bytes[i], <int64_t> i)
+            add(&sums[slim_at(&c.of_event, i)], <uint64_t> bytes_of(l, i), <int64_t> i)
             if l.end[i] != NONE32:
                 ended[l.end[i]] = <uint32_t> i
         if <int64_t> i == event:
@@ -200,7 +199,6 @@ cdef int sum_lives(const Classes* c, const Lives* l, int64_t event, Buf* out) no
 cdef int sum_listed(const Classes* c, const Lives* l, const uint32_t* allocs, uint64_t n_allocs,
                     const uint32_t* blocks, uint64_t n_blocks, Buf* out) noexcept nogil:
     # Fills `then` and `live_then` alone, of these allocations and carried blocks.
-    cdef const uint32_t* of_event = <const uint32_t*> c.of_event.data
     cdef const uint32_t* of_carried = <const uint32_t*> c.of_carried.data
     cdef const int64_t* carried_bytes = <const int64_t*> l.carried_bytes.data
     cdef ClassSum* sums
@@ -209,7 +207,7 @@ cdef int sum_listed(const Classes* c, const Lives* l, const uint32_t* allocs, ui
         return ERR_MEMORY
     sums = <ClassSum*> out.data
     for i in range(n_allocs):
-        add(&sums[of_event[allocs[i]]], <uint64_t> l.bytes[allocs[i]], 0)
+        add(&sums[slim_at(&c.of_event, allocs[i])], <uint64_t> bytes_of(l, allocs[i]), 0)
     for i in range(n_blocks):
         add(&sums[of_carried[blocks[i]]], <uint64_t> carried_bytes[blocks[i]], 0)
     note_then(out)
@@ -222,7 +220,6 @@ cdef int sum_reserved(const Classes* c, const Arena* a, const Only* only, size_t
     cdef const Replay* r = a.replay
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
     cdef const int64_t* size = <const int64_t*> r.tables.size.data + r.first
-    cdef const uint32_t* of_event = <const uint32_t*> c.of_event.data
     cdef const uint32_t* of_region = <const uint32_t*> c.of_region.data
     cdef const uint32_t* events = <const uint32_t*> a.reserve.events.data
     cdef const Region* regions = <const Region*> a.reserve.regions.data
@@ -246,9 +243,9 @@ cdef int sum_reserved(const Classes* c, const Arena* a, const Only* only, size_t
         if not has_event(only, n_only, at):
             continue
         if action[at] == A_SEGMENT_ALLOC or action[at] == A_SEGMENT_MAP:
-            add(&sums[of_event[at]], <uint64_t> size[at], <int64_t> at)
+            add(&sums[slim_at(&c.of_event, at)], <uint64_t> size[at], <int64_t> at)
         else:
-            take(&sums[of_event[at]], <uint64_t> size[at])
+            take(&sums[slim_at(&c.of_event, at)], <uint64_t> size[at])
     if not noted:
         note_then(out)
     return OK

@@ -3,7 +3,7 @@
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport qsort
 from memreplay.engine.base.growbuf cimport buf_reserve
-from memreplay.engine.replay.lives cimport Lives
+from memreplay.engine.replay.lives cimport Lives, bytes_of
 from memreplay.engine.base.status cimport ERR_MEMORY, OK
 
 
@@ -30,7 +30,7 @@ cdef int list_largest(const Lives* l, const Buf* allocs, const Buf* carried, uin
         return ERR_MEMORY
     found = <Listed*> out.data
     for i in range(allocs.len):
-        found[i].bytes = l.bytes[rows[i]]
+        found[i].bytes = bytes_of(l, rows[i])
         found[i].index = rows[i]
         found[i].end = l.end[rows[i]]
         found[i].carried = False

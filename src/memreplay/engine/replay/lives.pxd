@@ -1,17 +1,31 @@
 # One measure of a replay: which allocations count, from when to when, and with how many bytes.
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from memreplay.engine.base.growbuf cimport Buf
+from memreplay.engine.base.slim cimport Slim
 from memreplay.engine.replay.replay cimport Replay
 from memreplay.engine.read.tables cimport A_ALLOC
 
 cdef extern from *:
     const uint32_t NEVER "0xFFFFFFFEu"   # in carried_end: does not count
+    const uint32_t UNLIKE "0xFFFFFFFFu"
+
+
+cdef struct Weight:
+    uint64_t event
+    int64_t bytes
+
+
+cdef struct Weights:
+    # The bytes of each alloc: as many more than were requested.
+    Buf more      # u32 an event; UNLIKE where it is another number, or fewer
+    Buf unlike    # Weight, by event
 
 
 cdef struct Lives:
     const Replay* replay
     const uint32_t* end     # an event: of an alloc the event that ended it, else NONE32
-    const int64_t* bytes    # an event: of an alloc its bytes
+    const int64_t* size     # an event: of an alloc what was requested
+    const Weights* weights  # the bytes that count in its place; NULL for what was requested
     Buf carried_end         # u32 a carried block: the event that ended it, NONE32 or NEVER
     Buf carried_bytes       # i64 a carried block
     Buf keep                # u8 an event: whether an alloc counts; empty when all do
@@ -22,6 +36,19 @@ cdef inline bint counts(const Lives* l, const uint8_t* action, uint64_t i) noexc
     return action[i] == A_ALLOC and (l.keep.len == 0 or (<const uint8_t*> l.keep.data)[i])
 
 
+cdef inline int64_t bytes_at(const Weights* w, const int64_t* size, uint64_t i) noexcept nogil:
+    # The weight of the alloc at event i, where these were requested.
+    cdef uint32_t more = (<const uint32_t*> w.more.data)[i]
+    if more == UNLIKE:
+        return weight_of(w, i)
+    return <int64_t> (<uint64_t> size[i] + more)
+
+
+cdef inline int64_t bytes_of(const Lives* l, uint64_t i) noexcept nogil:
+    # What the alloc at event i counts with.
+    return l.size[i] if l.weights == NULL else bytes_at(l.weights, l.size, i)
+
+
 cdef inline bint alive(uint32_t end, int64_t event) noexcept nogil:
     # Whether what ends there (NONE32: nowhere) is still alive after `event`. NEVER is not.
     return end != NEVER and <int64_t> end > event
@@ -30,12 +57,18 @@ cdef inline bint alive(uint32_t end, int64_t event) noexcept nogil:
 cdef void lives_init(Lives* l) noexcept nogil
 cdef int lives_requested(Lives* l, const Replay* r) noexcept nogil
 cdef void lives_hold(Lives* l, const uint32_t* end, const uint32_t* carried_end) noexcept nogil
-cdef void lives_weigh(Lives* l, const int64_t* bytes, const int64_t* carried_bytes) noexcept nogil
+cdef void lives_weigh(Lives* l, const Weights* weights,
+                      const int64_t* carried_bytes) noexcept nogil
+cdef void weights_init(Weights* w) noexcept nogil
+cdef void weights_free(Weights* w) noexcept nogil
+cdef int weights_add(Weights* w, uint64_t event, int64_t size, int64_t n_bytes) noexcept nogil
+cdef int64_t weight_of(const Weights* w, uint64_t event) noexcept nogil
 cdef void lives_free(Lives* l) noexcept nogil
-cdef int lives_keep(Lives* l, const uint32_t* classes, const uint32_t* base_classes,
+cdef int lives_keep(Lives* l, const Slim* classes, const uint32_t* base_classes,
                     uint32_t wanted) noexcept nogil
 cdef int lives_narrow(Lives* l, int64_t least, bint to_end, bint carried,
                       bint recorded) noexcept nogil
 cdef int64_t lives_start(const Lives* l) noexcept nogil
+cdef int64_t lives_end(const Lives* l) noexcept nogil
 cdef void lives_usage(const Lives* l, int64_t* out) noexcept nogil
 cdef int lives_at(const Lives* l, int64_t event, Buf* allocs, Buf* carried) noexcept nogil

@@ -6,8 +6,9 @@ does.
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
-from memreplay.engine.base.growbuf cimport buf_free, buf_init, buf_reserve, push_u32
+from memreplay.engine.base.growbuf cimport buf_free, buf_init, buf_reserve, push_item, push_u32
 from memreplay.engine.base.hashmap cimport NONE32
+from memreplay.engine.base.slim cimport Slim, slim_at
 from memreplay.engine.base.status cimport ERR_MEMORY, OK
 from memreplay.engine.read.tables cimport Carried
 
@@ -25,7 +26,7 @@ cdef int lives_requested(Lives* l, const Replay* r) noexcept nogil:
     cdef uint64_t i
     l.replay = r
     l.end = <const uint32_t*> r.match.data
-    l.bytes = <const int64_t*> r.tables.size.data + r.first
+    l.size = <const int64_t*> r.tables.size.data + r.first
     if (buf_reserve(&l.carried_end, r.carried.len) < 0
             or buf_reserve(&l.carried_bytes, r.carried.len) < 0):
         return ERR_MEMORY
@@ -45,10 +46,11 @@ cdef void lives_hold(Lives* l, const uint32_t* end, const uint32_t* carried_end)
         (<uint32_t*> l.carried_end.data)[i] = carried_end[i]
 
 
-cdef void lives_weigh(Lives* l, const int64_t* bytes, const int64_t* carried_bytes) noexcept nogil:
+cdef void lives_weigh(Lives* l, const Weights* weights,
+                      const int64_t* carried_bytes) noexcept nogil:
     # Counts these bytes instead.
     cdef uint64_t i
-    l.bytes = bytes
+    l.weights = weights
     for i in range(l.carried_bytes.len):
         (<int64_t*> l.carried_bytes.data)[i] = carried_bytes[i]
 
@@ -59,7 +61,43 @@ cdef void lives_free(Lives* l) noexcept nogil:
     buf_free(&l.keep)
 
 
-cdef int lives_keep(Lives* l, const uint32_t* classes, const uint32_t* base_classes,
+cdef void weights_init(Weights* w) noexcept nogil:
+    buf_init(&w.more, 4)
+    buf_init(&w.unlike, sizeof(Weight))
+
+
+cdef void weights_free(Weights* w) noexcept nogil:
+    buf_free(&w.more)
+    buf_free(&w.unlike)
+
+
+cdef int weights_add(Weights* w, uint64_t event, int64_t size, int64_t n_bytes) noexcept nogil:
+    # Those of the next event. -1 when memory is out.
+    cdef uint64_t more = <uint64_t> n_bytes - <uint64_t> size
+    cdef Weight unlike
+    if more < UNLIKE:
+        return push_u32(&w.more, <uint32_t> more)
+    unlike.event = event
+    unlike.bytes = n_bytes
+    return -1 if push_item(&w.unlike, &unlike) < 0 else push_u32(&w.more, UNLIKE)
+
+
+cdef int64_t weight_of(const Weights* w, uint64_t event) noexcept nogil:
+    # Of one that is UNLIKE.
+    cdef const Weight* unlike = <const Weight*> w.unlike.data
+    cdef uint64_t lo = 0
+    cdef uint64_t hi = w.unlike.len
+    cdef uint64_t mid
+    while lo < hi:
+        mid = (lo + hi) // 2
+        if unlike[mid].event < event:
+            lo = mid + 1
+        else:
+            hi = mid
+    return unlike[lo].bytes
+
+
+cdef int lives_keep(Lives* l, const Slim* classes, const uint32_t* base_classes,
                     uint32_t wanted) noexcept nogil:
     # From now on only allocations of this class count (of those that did).
     cdef uint64_t n = l.replay.events
@@ -73,7 +111,7 @@ cdef int lives_keep(Lives* l, const uint32_t* classes, const uint32_t* base_clas
     l.keep.len = n + 1
     keep = <uint8_t*> l.keep.data
     for i in range(n):
-        keep[i] = (fresh or keep[i]) and classes[i] == wanted
+        keep[i] = (fresh or keep[i]) and slim_at(classes, i) == wanted
     for i in range(l.carried_end.len):
         if base_classes[i] != wanted:
             carried_end[i] = NEVER
@@ -98,7 +136,7 @@ cdef int lives_narrow(Lives* l, int64_t least, bint to_end, bint carried,
     keep = <uint8_t*> l.keep.data
     for i in range(n):
         keep[i] = (not carried and (fresh or keep[i]) and action[i] == A_ALLOC
-                   and l.bytes[i] >= least and not (to_end and l.end[i] != NONE32))
+                   and bytes_of(l, i) >= least and not (to_end and l.end[i] != NONE32))
     for i in range(l.carried_end.len):
         if recorded or carried_bytes[i] < least or (to_end and carried_end[i] != NONE32):
             carried_end[i] = NEVER
@@ -135,9 +173,9 @@ cdef void lives_usage(const Lives* l, int64_t* out) noexcept nogil:
     for i in range(r.events):
         # All changes at event i are there by now: an allocation ends after it began.
         if counts(l, action, i):
-            running += <uint64_t> l.bytes[i]
+            running += <uint64_t> bytes_of(l, i)
             if l.end[i] != NONE32:
-                change[l.end[i]] -= <uint64_t> l.bytes[i]
+                change[l.end[i]] -= <uint64_t> bytes_of(l, i)
         running += change[i]
         out[i] = <int64_t> running
 
@@ -156,3 +194,19 @@ cdef int lives_at(const Lives* l, int64_t event, Buf* allocs, Buf* carried) noex
         if alive(carried_end[i], event) and push_u32(carried, <uint32_t> i) < 0:
             return ERR_MEMORY
     return OK
+
+
+cdef int64_t lives_end(const Lives* l) noexcept nogil:
+    # After the last event: what nothing ended.
+    cdef const Replay* r = l.replay
+    cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
+    cdef const uint32_t* carried_end = <const uint32_t*> l.carried_end.data
+    cdef uint64_t sum = 0
+    cdef uint64_t i
+    for i in range(r.events):
+        if counts(l, action, i) and l.end[i] == NONE32:
+            sum += <uint64_t> bytes_of(l, i)
+    for i in range(l.carried_end.len):
+        if carried_end[i] == NONE32:
+            sum += <uint64_t> (<const int64_t*> l.carried_bytes.data)[i]
+    return <int64_t> sum

@@ -4,14 +4,14 @@ from memreplay.engine.base.growbuf cimport Buf
 from memreplay.engine.replay.lives cimport Lives
 
 cdef enum:
-    LEAF = 32      # allocations that are looked at one by one
+    LEAF = 64      # events that are looked at one by one
 
 
 cdef struct Moments:
     const Lives* lives
-    Buf rows       # u32: the allocs that count, by event
-    Buf ends       # u32: where each of them ends, NONE32 for never
-    Buf tree       # u32: the latest end below each node; node i has the children 2 i and 2 i + 1
+    # u32: the latest end of what begins below each node (0: nothing does); node i has the children
+    # 2 i and 2 i + 1
+    Buf tree
     uint64_t width     # leaves of the tree, a power of two: leaf j is node width + j
     Buf blocks     # u32: the carried blocks that count, by end, the latest first
 

@@ -1,9 +1,9 @@
 """Which allocations are live after an event: those that began up to it and end later.
 
 Allocations lie in the order of their alloc events, so that those that began are the first ones. A
-tree over them has the latest end of each part; a part that ends in time is not entered. Carried
-blocks lie by their end. Built in linear time (but for the sort of the carried blocks); a question
-costs about as much as its answer.
+tree over the events has the latest end of what began in each part; a part that ends in time is not
+entered. Carried blocks lie by their end. Built in linear time (but for the sort of the carried
+blocks); a question costs about as much as its answer.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -15,8 +15,6 @@ from memreplay.engine.base.status cimport ERR_MEMORY, OK
 
 
 cdef void moments_free(Moments* m) noexcept nogil:
-    buf_free(&m.rows)
-    buf_free(&m.ends)
     buf_free(&m.tree)
     buf_free(&m.blocks)
 
@@ -56,8 +54,10 @@ cdef int sort_blocks(Moments* m) noexcept nogil:
 
 
 cdef int grow_tree(Moments* m) noexcept nogil:
-    cdef const uint32_t* ends = <const uint32_t*> m.ends.data
-    cdef uint64_t leaves = (m.rows.len + LEAF - 1) // LEAF
+    cdef const Lives* lives = m.lives
+    cdef const uint8_t* action = (
+        <const uint8_t*> lives.replay.tables.action.data + lives.replay.first)
+    cdef uint64_t leaves = (lives.replay.events + LEAF - 1) // LEAF
     cdef uint32_t* tree
     cdef uint64_t i
     m.width = 1
@@ -68,56 +68,34 @@ cdef int grow_tree(Moments* m) noexcept nogil:
     m.tree.len = 2 * m.width
     tree = <uint32_t*> m.tree.data
     memset(tree, 0, 2 * m.width * sizeof(uint32_t))
-    for i in range(m.rows.len):
-        if ends[i] > tree[m.width + i // LEAF]:
-            tree[m.width + i // LEAF] = ends[i]
+    for i in range(lives.replay.events):
+        if counts(lives, action, i) and lives.end[i] > tree[m.width + i // LEAF]:
+            tree[m.width + i // LEAF] = lives.end[i]
     for i in range(m.width - 1, 0, -1):
         tree[i] = max(tree[2 * i], tree[2 * i + 1])
     return OK
 
 
 cdef int moments_init(Moments* m, const Lives* l) noexcept nogil:
-    cdef const uint8_t* action = (<const uint8_t*> l.replay.tables.action.data + l.replay.first)
-    cdef uint64_t i
     memset(m, 0, sizeof(Moments))
     m.lives = l
-    buf_init(&m.rows, 4)
-    buf_init(&m.ends, 4)
     buf_init(&m.tree, 4)
     buf_init(&m.blocks, 4)
-    for i in range(l.replay.events):
-        if counts(l, action, i):
-            if push_u32(&m.rows, <uint32_t> i) < 0 or push_u32(&m.ends, l.end[i]) < 0:
-                return ERR_MEMORY
     if grow_tree(m) != OK:
         return ERR_MEMORY
     return sort_blocks(m)
 
 
-cdef uint64_t begun(const Moments* m, int64_t event) noexcept nogil:
-    # How many of the allocations began up to the event.
-    cdef const uint32_t* rows = <const uint32_t*> m.rows.data
-    cdef uint64_t lo = 0
-    cdef uint64_t hi = m.rows.len
-    cdef uint64_t mid
-    while lo < hi:
-        mid = (lo + hi) // 2
-        if <int64_t> rows[mid] <= event:
-            lo = mid + 1
-        else:
-            hi = mid
-    return lo
-
-
 cdef int moments_live(const Moments* m, int64_t event, Buf* allocs, Buf* carried) noexcept nogil:
     # The allocations (event indices) and carried blocks (indices) that are live after `event`,
     # each ascending.
-    cdef const uint32_t* rows = <const uint32_t*> m.rows.data
-    cdef const uint32_t* ends = <const uint32_t*> m.ends.data
+    cdef const Lives* lives = m.lives
+    cdef const uint8_t* action = (
+        <const uint8_t*> lives.replay.tables.action.data + lives.replay.first)
     cdef const uint32_t* tree = <const uint32_t*> m.tree.data
     cdef const uint32_t* blocks = <const uint32_t*> m.blocks.data
     cdef const uint32_t* carried_end = <const uint32_t*> m.lives.carried_end.data
-    cdef uint64_t n = begun(m, event)
+    cdef uint64_t n = <uint64_t> (event + 1)    # events up to then
     cdef uint64_t node = 1
     cdef uint64_t depth_width = m.width    # leaves below the node
     cdef uint64_t first = 0                # the leftmost of them
@@ -129,7 +107,8 @@ cdef int moments_live(const Moments* m, int64_t event, Buf* allocs, Buf* carried
                 depth_width //= 2
                 continue
             for i in range(first * LEAF, min(n, (first + 1) * LEAF)):
-                if <int64_t> ends[i] > event and push_u32(allocs, rows[i]) < 0:
+                if (counts(lives, action, i) and <int64_t> lives.end[i] > event
+                        and push_u32(allocs, <uint32_t> i) < 0):
                     return ERR_MEMORY
         # On to the next node on the right: up while this is a right child, then across.
         while node & 1:

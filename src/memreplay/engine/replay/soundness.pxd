@@ -1,5 +1,6 @@
 # Whether what was live and what was reserved can both be true.
 from libc.stdint cimport int64_t, uint64_t
+from memreplay.engine.replay.lives cimport Lives
 from memreplay.engine.replay.replay cimport Replay
 from memreplay.engine.replay.reserve cimport Reserve
 from memreplay.engine.base.status cimport Status
@@ -15,6 +16,16 @@ cdef struct Soundness:
     int64_t short_at      # the first of them; -1 is the start, and stands where there is none
 
 
+cdef enum:
+    FITS = -2      # in place of an event: there is none
+
+
+cdef struct Fit:
+    # The first event (-1: the start) after which fewer bytes are active than were requested, and
+    # the first after which more are than are reserved; FITS where there is none.
+    int64_t below_at, above_at
+
+
 cdef int soundness_init(Soundness* s, const Replay* r, const Reserve* v) noexcept nogil
-cdef int64_t first_above(const int64_t* low, int64_t low_start, const int64_t* high,
-                         int64_t high_start, uint64_t n) noexcept nogil
+cdef void fit_find(Fit* f, const Lives* requested, const Lives* active,
+                   const Reserve* v) noexcept nogil

@@ -10,6 +10,9 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, qsort
 from libc.string cimport memset
 from memreplay.engine.base.hashmap cimport NONE32
+from memreplay.engine.replay.lives cimport (
+    Lives, bytes_of, lives_free, lives_init, lives_requested, lives_start
+)
 from memreplay.engine.replay.replay cimport Double
 from memreplay.engine.replay.reserve cimport Region
 from memreplay.engine.base.status cimport ERR_MEMORY, OK, fail
@@ -139,38 +142,55 @@ cdef inline int64_t minus(int64_t a, int64_t b) noexcept nogil:
     return <int64_t> (<uint64_t> a - <uint64_t> b)
 
 
-cdef void compare(Soundness* s, const Replay* r, const Reserve* v) noexcept nogil:
-    # Requested bytes beside reserved ones, after each event.
+cdef struct Ends:
+    # How far a walk over the events is in what they end.
+    uint64_t doubles, carried
+
+
+cdef inline int64_t ended(const Lives* l, Ends* e, uint64_t i, uint8_t action) noexcept nogil:
+    # Bytes that end at event i: events come in their order, one after the other.
+    cdef const Replay* r = l.replay
+    cdef const Double* doubles = <const Double*> r.doubles.data
+    cdef const Double* carried = <const Double*> r.ends.data
+    cdef uint32_t began
+    cdef uint64_t sum = 0
+    if action == A_FREE_COMPLETED:
+        began = (<const uint32_t*> r.match.data)[i]
+        if began != NONE32:
+            sum = <uint64_t> bytes_of(l, began)
+    else:
+        while e.doubles < r.doubles.len and doubles[e.doubles].at == i:
+            sum += <uint64_t> bytes_of(l, doubles[e.doubles].closed)
+            e.doubles += 1
+    while e.carried < r.ends.len and carried[e.carried].at == i:
+        sum += <uint64_t> (<const int64_t*> l.carried_bytes.data)[carried[e.carried].closed]
+        e.carried += 1
+    return <int64_t> sum
+
+
+cdef inline bint grows(uint8_t action) noexcept nogil:
+    return action == A_SEGMENT_ALLOC or action == A_SEGMENT_MAP
+
+
+cdef void compare(Soundness* s, const Lives* l, const Reserve* v) noexcept nogil:
+    # Requested bytes (`l`) beside reserved ones, after each event.
+    cdef const Replay* r = l.replay
     cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
     cdef const int64_t* size = <const int64_t*> r.tables.size.data + r.first
     cdef const uint64_t* address = <const uint64_t*> r.tables.address.data + r.first
-    cdef const uint32_t* match = <const uint32_t*> r.match.data
     cdef const uint32_t* events = <const uint32_t*> v.events.data
-    cdef const Carried* carried = <const Carried*> r.carried.data
-    cdef const Double* doubles = <const Double*> r.doubles.data
-    cdef const Double* ends = <const Double*> r.ends.data
-    cdef int64_t spare = <int64_t> (<uint64_t> v.start_bytes - <uint64_t> r.carried_bytes)
-    cdef uint64_t d = 0
-    cdef uint64_t e = 0
+    cdef int64_t spare = minus(v.start_bytes, r.carried_bytes)
+    cdef Ends e
     cdef uint64_t at = 0
     cdef uint64_t i
+    memset(&e, 0, sizeof(e))
     s.short_at = -1
     s.short_events = spare < 0
     for i in range(r.events):
         if action[i] == A_ALLOC:
-            spare = minus(spare, size[i])
-            while d < r.doubles.len and doubles[d].at == i:
-                spare = plus(spare, size[doubles[d].closed])
-                d += 1
-            while e < r.ends.len and ends[e].at == i:
-                spare = plus(spare, carried[ends[e].closed].size)
-                e += 1
+            spare = plus(minus(spare, size[i]), ended(l, &e, i, A_ALLOC))
         elif action[i] == A_FREE_COMPLETED:
-            if match[i] != NONE32:
-                spare = plus(spare, size[match[i]])
-            while e < r.ends.len and ends[e].at == i:
-                spare = plus(spare, carried[ends[e].closed].size)
-                e += 1
+            spare = plus(spare, ended(l, &e, i, A_FREE_COMPLETED))
             continue
         elif action[i] == A_FREE_REQUESTED:
             s.waiting += (i + 1 == r.events or action[i + 1] != A_FREE_COMPLETED
@@ -178,32 +198,57 @@ cdef void compare(Soundness* s, const Replay* r, const Reserve* v) noexcept nogi
             continue
         elif at < v.events.len and events[at] == i:
             at += 1
-            if action[i] == A_SEGMENT_ALLOC or action[i] == A_SEGMENT_MAP:
-                spare = plus(spare, size[i])
-            else:
-                spare = minus(spare, size[i])
+            spare = plus(spare, size[i]) if grows(action[i]) else minus(spare, size[i])
         if spare < 0:
             if s.short_events == 0:
                 s.short_at = <int64_t> i
             s.short_events += 1
 
 
+cdef void fit_find(Fit* f, const Lives* requested, const Lives* active,
+                   const Reserve* v) noexcept nogil:
+    # Two measures of the same allocations, alloc to free_completed, and what is reserved.
+    cdef const Replay* r = requested.replay
+    cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
+    cdef const int64_t* size = <const int64_t*> r.tables.size.data + r.first
+    cdef const uint32_t* events = <const uint32_t*> v.events.data
+    cdef int64_t low = lives_start(requested)
+    cdef int64_t used = lives_start(active)
+    cdef int64_t high = v.start_bytes
+    cdef Ends of_low, of_used
+    cdef uint64_t at = 0
+    cdef int64_t i = -1
+    memset(&of_low, 0, sizeof(Ends))
+    memset(&of_used, 0, sizeof(Ends))
+    f.below_at = f.above_at = FITS
+    while True:
+        if used < low and f.below_at == FITS:
+            f.below_at = i
+        if used > high and f.above_at == FITS:
+            f.above_at = i
+        i += 1
+        if <uint64_t> i >= r.events:
+            return
+        if action[i] == A_ALLOC or action[i] == A_FREE_COMPLETED:
+            if action[i] == A_ALLOC:
+                low = plus(low, bytes_of(requested, i))
+                used = plus(used, bytes_of(active, i))
+            low = minus(low, ended(requested, &of_low, i, action[i]))
+            used = minus(used, ended(active, &of_used, i, action[i]))
+        elif at < v.events.len and events[at] == <uint64_t> i:
+            at += 1
+            high = plus(high, size[i]) if grows(action[i]) else minus(high, size[i])
+
+
 cdef int soundness_init(Soundness* s, const Replay* r, const Reserve* v) noexcept nogil:
+    cdef Lives requested
+    cdef int code
     memset(s, 0, sizeof(Soundness))
-    if check_start(s, r, v) < 0:
-        return fail(&s.status, ERR_MEMORY, "blocks")
-    compare(s, r, v)
-    return OK
-
-
-cdef int64_t first_above(const int64_t* low, int64_t low_start, const int64_t* high,
-                         int64_t high_start, uint64_t n) noexcept nogil:
-    # The first event after which what should be lower is above the other; -1 is the start, and -2
-    # stands for none.
-    cdef uint64_t i
-    if low_start > high_start:
-        return -1
-    for i in range(n):
-        if low[i] > high[i]:
-            return <int64_t> i
-    return -2
+    lives_init(&requested)
+    code = lives_requested(&requested, r)
+    if code == OK and check_start(s, r, v) < 0:
+        code = ERR_MEMORY
+    if code == OK:
+        compare(s, &requested, v)
+    lives_free(&requested)
+    return OK if code == OK else fail(&s.status, ERR_MEMORY, "blocks")

@@ -309,18 +309,10 @@ cdef void put_action(Dump* d, uint8_t code) noexcept nogil:
             put_word(d, b"action", b"other")
 
 
-cdef inline uint64_t sparse_get(const Sparse* s, uint64_t row) noexcept nogil:
-    if not s.dense:
-        return s.constant
-    if s.b.itemsize == 8:
-        return (<const uint64_t*> s.b.data)[row]
-    return (<const uint32_t*> s.b.data)[row]
-
-
 cdef void put_event(Dump* d, const Trace* trace, uint64_t row) noexcept nogil:
     cdef const Tables* t = d.tables
     cdef uint32_t stack = (<const uint32_t*> t.stack.data)[row]
-    cdef int64_t time = <int64_t> sparse_get(&t.time, row)
+    cdef int64_t time = <int64_t> sparse_at(&t.time, row)
     if d.ndjson:
         show_stack(d, stack)
     open_line(d, b"event", trace.base + (row - trace.first))
@@ -328,13 +320,13 @@ cdef void put_event(Dump* d, const Trace* trace, uint64_t row) noexcept nogil:
     put_action(d, (<const uint8_t*> t.action.data)[row])
     put_address(d, b"addr", (<const uint64_t*> t.address.data)[row])
     put_number(d, b"size", (<const int64_t*> t.size.data)[row])
-    put_count(d, b"stream", sparse_get(&t.stream, row))
+    put_count(d, b"stream", sparse_at(&t.stream, row))
     if time != ABSENT_TIME:
         put_number(d, b"time_us", time)
     put_count(d, b"stack", stack)
-    put_metadata(d, b"compile_context", <uint32_t> sparse_get(&t.compile_context, row))
-    put_metadata(d, b"user_metadata", <uint32_t> sparse_get(&t.user_metadata, row))
-    put_pool(d, b"pool_id", <uint32_t> sparse_get(&t.pool, row))
+    put_metadata(d, b"compile_context", <uint32_t> sparse_at(&t.compile_context, row))
+    put_metadata(d, b"user_metadata", <uint32_t> sparse_at(&t.user_metadata, row))
+    put_pool(d, b"pool_id", <uint32_t> sparse_at(&t.pool, row))
     if d.oom < t.oom_event.len and (<const uint32_t*> t.oom_event.data)[d.oom] == row:
         put_number(d, b"device_free", (<const int64_t*> t.oom_free.data)[d.oom])
         d.oom += 1

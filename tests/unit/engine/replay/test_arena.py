@@ -95,6 +95,18 @@ def test_a_remainder_of_1_mib_is_kept(rest: int, split: bool) -> None:
     assert sizes(blocks(b, expandable=True))[0][1] == 20 * MIB - rest
 
 
+def test_blocks_of_far_more_than_was_asked_for() -> None:
+    """4 GiB more, which no rounding makes."""
+    for more in (2**32 - 2, 2**32 - 1, 2**32, 2**40):
+        b = SnapshotBuilder().segment_alloc(A, more + 512).alloc(A, 512)
+        found = blocks(b, max_split=0)
+        assert sizes(found)[0] == [0, more + 512]
+        assert [active(found).weight(at) for at in range(2)][1] == more + 512
+        assert active(found).end_bytes == more + 512
+    with pytest.raises(IndexError):
+        active(found).weight(-1)
+
+
 def test_small_segments_split_everything() -> None:
     b = SnapshotBuilder().segment_alloc(A, 2 * MIB).alloc(A, MIB).alloc(A + MIB, MIB - 600)
     assert sizes(blocks(b))[0] == [0, MIB, MIB - 512]

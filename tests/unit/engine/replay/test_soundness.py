@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -89,14 +88,45 @@ def test_what_no_allocator_wrote_ends_all_the_same(snapshot: Any) -> None:
         assert found["short_at"] >= -1
 
 
-def test_the_first_event_where_one_series_is_above_another() -> None:
-    made = program(3)
-    replay = mr.open(build.dump(made.snapshot)).replay(0)
-    low, high = replay.measure("requested"), replay.measure("reserved")
-    assert _soundness.first_above(low.column, 0, high.column, 0) is None
-    assert _soundness.first_above(low.column, 1, high.column, 0) == -1
-    first = next(at for at, (a, b) in enumerate(zip(high.series, low.series, strict=True)) if a > b)
-    assert _soundness.first_above(high.column, 0, low.column, 0) == first
-    other = mr.open(build.dump(program(4).snapshot)).replay(0).measure()
-    with pytest.raises(ValueError, match="as many events"):
-        _soundness.first_above(low.column, 0, other.column, 0)
+def unfit(replay: Replay) -> tuple[int | None, int | None]:
+    """`active_fit`, from the three series."""
+    used, low, high = (replay.measure(name) for name in ("active", "requested", "reserved"))
+    series = [[one.start_bytes, *one.series.tolist()] for one in (used, low, high)]
+    moments = list(zip(*series, strict=True))
+    below = next((at - 1 for at, (n, least, _) in enumerate(moments) if n < least), None)
+    above = next((at - 1 for at, (n, _, most) in enumerate(moments) if n > most), None)
+    return below, above
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    late=st.booleans(),
+    kind=st.sampled_from(list(DAMAGE)),
+    where=st.integers(0, 2**32 - 1),
+)
+def test_active_bytes_are_held_against_the_others(
+    seed: int, late: bool, kind: str, where: int
+) -> None:
+    snapshot = program(seed, late=late).snapshot
+    (trace,) = snapshot["device_traces"]
+    kept = DAMAGE[kind](trace, random.Random(where))
+    left = trace if kept is None else [trace[at] for at in kept]
+    replay = mr.open(build.dump(snapshot | {"device_traces": [left]})).replay(0)
+    assert _soundness.active_fit(replay.blocks) == unfit(replay)
+
+
+@given(traces())
+def test_so_they_are_where_no_allocator_wrote_them(snapshot: Any) -> None:
+    snap = mr.open(build.dump(snapshot))
+    for device in snap.devices:
+        replay = snap.replay(device)
+        assert _soundness.active_fit(replay.blocks) == unfit(replay)
+
+
+def test_more_active_than_reserved_and_less_than_requested() -> None:
+    """A block in the segments of more bytes than its segment, and one of fewer than were asked."""
+    builder = build.SnapshotBuilder().alloc(2**30, 512)
+    builder.segment(2**30, 2**21, blocks=[builder.block(2**30, 512, 512)])
+    builder.segment(2**31, 2**21, blocks=[builder.block(2**31, 2**21, 2**23)])
+    replay = mr.open(build.dump(builder.build())).replay(0)
+    assert _soundness.active_fit(replay.blocks) == unfit(replay) == (-1, None)

@@ -43,6 +43,11 @@ def firsts_are_tuples(value: Any) -> bool:
     return isinstance(value, (list, tuple)) and any(map(firsts_are_tuples, value))
 
 
+def in_json(value: Any) -> Any:
+    """What Python's JSON leaves of it: two surrogates side by side are read as one character."""
+    return json.loads(json.dumps(lists(value)))
+
+
 @given(value=values(), protocol=st.sampled_from([2, 3, 4, 5]))
 def test_any_value(value: Any, protocol: int) -> None:
     data = pickle.dumps(value, protocol)
@@ -51,7 +56,7 @@ def test_any_value(value: Any, protocol: int) -> None:
     except SnapshotError:
         assert firsts_are_tuples(value)
         return
-    assert json.loads(text) == lists(value)
+    assert json.loads(text) == in_json(value)
     assert text.isascii()
     assert b"\0" not in text
     assert text == spelled(data)
@@ -69,7 +74,7 @@ def test_any_opcodes(data: bytes) -> None:
         text = spelled(data)
     except SnapshotError:
         return
-    assert json.loads(text) == lists(want)
+    assert json.loads(text) == in_json(want)
 
 
 @given(number=NUMBERS)
