@@ -97,7 +97,7 @@ class Program:
 
     def step(self, action: str) -> None:
         device, rng = self.device, self.rng
-        stack = rng.choice(STACKS)
+        stack = self.stack()
         if action == "malloc":
             block = device.malloc(self.size(), rng.choice(STREAMS), stack)
             if block is not None:
@@ -148,7 +148,15 @@ class Program:
         rng = self.rng
         at = len(self.live) - 1 if rng.random() < 0.3 else rng.randrange(len(self.live))
         block = self.live.pop(at)
-        self.device.free(block, rng.choice((None, rng.choice(STACKS))))
+        self.device.free(block, self.free_stack())
+
+    def stack(self) -> Stack:
+        """Of the call that is to be made."""
+        return self.rng.choice(STACKS)
+
+    def free_stack(self) -> Stack | None:
+        """Of a free; None: its events show the alloc's."""
+        return self.rng.choice((None, self.rng.choice(STACKS)))
 
     def switch_pool(self) -> None:
         device = self.device

@@ -206,6 +206,8 @@ cdef class Blocks:
         for i in range(_sizes.DIVISION_STEPS):
             rules.divisions[i] = divisions[i]
         rules.max_split = max_split
+        rules.max_non_split = _reserve.LARGE_HANDLE
+        rules.large_segment = _reserve.LARGE_HANDLE
         rules.expandable = expandable
         with nogil:
             code = _arena.arena_init(&self.a, &reserved.replay.r, &reserved.v, &rules, seed)

@@ -20,8 +20,10 @@ from memreplay.engine.replay.nodes cimport (
     release, retire, root, split, tell_pool, unite
 )
 from memreplay.engine.replay.replay cimport CARRIED
-from memreplay.engine.replay.reserve cimport Region, SMALL_SEGMENT
-from memreplay.engine.replay.sizes cimport MIN_BLOCK, SMALL_LIMIT, max_split, round_size
+from memreplay.engine.replay.reserve cimport Region
+from memreplay.engine.replay.sizes cimport (
+    MIN_BLOCK, SMALL_LIMIT, SMALL_SEGMENT, leaves_rest, max_split, round_size
+)
 from memreplay.engine.base.status cimport ERR_MEMORY, OK, fail
 from memreplay.engine.replay.synthetic cimport mark_synthetic
 from memreplay.engine.read.tables cimport *
@@ -77,9 +79,7 @@ cdef inline bint splits_all(const Arena* a, const Origin* o) noexcept nogil:
 cdef inline bint splits(const Arena* a, const Origin* o, uint64_t block,
                         uint64_t size) noexcept nogil:
     # Whether what is left of a free block becomes a block of its own.
-    if splits_all(a, o):
-        return block - size >= MIN_BLOCK
-    return size < max_split(&a.rules) and block - size > SMALL_LIMIT
+    return leaves_rest(&a.rules, o.small, o.expandable or a.rules.expandable, block, size)
 
 
 # --- the start ------------------------------------------------------------------------------------

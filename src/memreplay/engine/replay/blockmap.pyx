@@ -18,8 +18,8 @@ from memreplay.engine.base.hashmap cimport NONE32
 from memreplay.engine.base.slim cimport slim_at
 from memreplay.engine.replay.lives cimport bytes_at
 from memreplay.engine.replay.replay cimport CARRIED
-from memreplay.engine.replay.reserve cimport LARGE_HANDLE, SMALL_SEGMENT, Piece, reserve_pieces
-from memreplay.engine.replay.sizes cimport SMALL_LIMIT
+from memreplay.engine.replay.reserve cimport LARGE_HANDLE, Piece, reserve_pieces
+from memreplay.engine.replay.sizes cimport SMALL_LIMIT, SMALL_SEGMENT
 from memreplay.engine.base.status cimport ERR_MEMORY, OK
 from memreplay.engine.read.tables cimport A_SEGMENT_ALLOC, A_SEGMENT_MAP, Carried
 

@@ -13,8 +13,8 @@ from libc.stdlib cimport qsort
 from libc.string cimport memcpy, memset
 from memreplay.engine.base.growbuf cimport buf_free, buf_init, buf_reserve, push_item
 from memreplay.engine.base.hashmap cimport NONE32, span_at
-from memreplay.engine.replay.reserve cimport LARGE_HANDLE, Region, SMALL_SEGMENT
-from memreplay.engine.replay.sizes cimport SMALL_LIMIT, max_split
+from memreplay.engine.replay.reserve cimport LARGE_HANDLE, Region
+from memreplay.engine.replay.sizes cimport SMALL_LIMIT, SMALL_SEGMENT, max_split
 
 cdef enum:
     LARGE_REQUEST = 10 << 20   # from here on a segment is made for the one request

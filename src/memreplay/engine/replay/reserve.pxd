@@ -5,7 +5,6 @@ from memreplay.engine.replay.replay cimport Replay
 from memreplay.engine.base.status cimport Status
 
 cdef enum:
-    SMALL_SEGMENT = 2 << 20   # what the allocator asks the driver for, for small blocks
     LARGE_HANDLE = 20 << 20   # what it maps large expandable segments by; small ones: SMALL_SEGMENT
 
 

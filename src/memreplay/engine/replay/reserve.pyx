@@ -14,6 +14,7 @@ from memreplay.engine.base.growbuf cimport buf_free, buf_init, push_item, push_u
 from memreplay.engine.base.hashmap cimport NONE32
 from memreplay.engine.base.interned cimport interned
 from memreplay.engine.base.status cimport ERR_MEMORY, OK, fail
+from memreplay.engine.replay.sizes cimport SMALL_SEGMENT
 from memreplay.engine.read.tables cimport *
 
 

@@ -9,12 +9,17 @@ cdef enum:
     MIN_BLOCK = 512            # blocks are multiples of it
     SMALL_LIMIT = 1 << 20      # larger requests go to the large pool, which keeps remainders
     DIVISION_STEPS = 16        # powers of two from 1 MiB to 32 GiB, each with its divisions
+    SMALL_SEGMENT = 2 << 20    # what the driver is asked for, for the small pool
+    LARGE_REQUEST = 10 << 20   # from here on a segment is made for one request
+    ROUND_LARGE = 2 << 20      # and is a multiple of this
 
 
 cdef struct Rules:
     # What the allocator's settings say of sizes.
     int64_t divisions[16]      # roundup_power2_divisions; 0 or 1 is none
     int64_t max_split          # max_split_size; no limit when it is negative
+    int64_t max_non_split      # max_non_split_rounding_size: what an oversize block may have more
+    int64_t large_segment      # large_segment_size
     bint expandable            # expandable_segments: every remainder is split off
 
 
@@ -40,3 +45,21 @@ cdef inline uint64_t round_size(const Rules* rules, uint64_t size) noexcept nogi
 
 cdef inline uint64_t max_split(const Rules* rules) noexcept nogil:
     return NO_SPLIT_LIMIT if rules.max_split < 0 else <uint64_t> rules.max_split
+
+
+cdef inline bint leaves_rest(const Rules* rules, bint small, bint all_split, uint64_t block,
+                             uint64_t size) noexcept nogil:
+    # Whether what is left of a free block becomes a block of its own. `all_split`: expandable
+    # segments are on.
+    if small or all_split:
+        return block - size >= MIN_BLOCK
+    return size < max_split(rules) and block - size > SMALL_LIMIT
+
+
+cdef inline uint64_t segment_size(const Rules* rules, uint64_t size) noexcept nogil:
+    # What is asked of the driver for a block of this size.
+    if size <= SMALL_LIMIT:
+        return SMALL_SEGMENT
+    if size < LARGE_REQUEST:
+        return <uint64_t> rules.large_segment
+    return (size + ROUND_LARGE - 1) // ROUND_LARGE * ROUND_LARGE

@@ -1,0 +1,1 @@
+"""The allocator's own decisions, made anew."""

@@ -1,0 +1,61 @@
+"""The façade over simulations: a recorded program on an allocator of other settings."""
+
+from collections.abc import Sequence
+from typing import Final, final
+
+from memreplay.engine.replay._measures import Blocks, Holding
+
+FREE: Final[int]
+USED: Final[int]
+PENDING: Final[int]
+UNMAPPED: Final[int]
+
+@final
+class Simulation:
+    """One device's program on an allocator of these settings. Sizes are bytes."""
+
+    def __new__(
+        cls,
+        blocks: Blocks,
+        holding: Holding,
+        *,
+        divisions: Sequence[int],
+        max_split: int,
+        max_non_split: int,
+        large_segment: int,
+        expandable: bool,
+        total: int = -1,
+        allowed: int = -1,
+        collect_from: int = -1,
+        space: int = ...,
+        recorded_total: int = -1,
+        log: bool = True,
+    ) -> Simulation: ...
+    @property
+    def blocks(self) -> Blocks: ...
+    @property
+    def holding(self) -> Holding: ...
+    @property
+    def reserved_peak(self) -> tuple[int, int]: ...
+    @property
+    def active_peak(self) -> tuple[int, int]: ...
+    @property
+    def reserved(self) -> int: ...
+    @property
+    def driver_allocs(self) -> int: ...
+    @property
+    def driver_frees(self) -> int: ...
+    @property
+    def retries(self) -> int: ...
+    @property
+    def ooms(self) -> int: ...
+    @property
+    def failed_at(self) -> int | None: ...
+    @property
+    def stopped_at(self) -> int | None: ...
+    @property
+    def segments_peak(self) -> int: ...
+    def log(self) -> list[tuple[int, int, int, int, int, int | None]]: ...
+    def segments(
+        self,
+    ) -> list[tuple[int, int, int | None, bool, bool, list[tuple[int, int, int, int | None]]]]: ...

@@ -1,0 +1,164 @@
+"""The façade over simulations: a recorded program on an allocator of other settings.
+
+No algorithm is in here. Event indices count from the first event that was read.
+"""
+
+cimport cython
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from memreplay._core cimport error_of, new_seed
+from memreplay.engine.base.hashmap cimport NONE32
+from memreplay.engine.base.status cimport OK
+from memreplay.engine.replay._measures cimport Blocks, Holding
+from memreplay.engine.replay cimport sizes as _sizes
+from memreplay.engine.simulate cimport heap as _heap
+from memreplay.engine.simulate cimport simulation as _simulation
+
+
+@cython.final
+cdef class Simulation:
+    """One device's program on an allocator of these settings. Sizes are bytes.
+
+    `divisions` are roundup_power2_divisions, a number a power of two from 1 MiB on; `max_split` is
+    max_split_size (-1: no limit), `max_non_split` max_non_split_rounding_size. `total` is what the
+    driver has for this process, `allowed` what it may have of that, `collect_from` from where on
+    cached memory is collected (-1: no limit each); `space` the addresses of an expandable segment.
+    `recorded_total` is what the driver had in the recording, -1 where nobody knows.
+    """
+
+    cdef _simulation.Simulation s
+    cdef readonly Blocks blocks
+    cdef readonly Holding holding
+
+    def __cinit__(self, Blocks blocks not None, Holding holding not None, *, divisions,
+                  int64_t max_split, int64_t max_non_split, int64_t large_segment, bint expandable,
+                  int64_t total=-1, int64_t allowed=-1, int64_t collect_from=-1,
+                  uint64_t space=1 << 42, int64_t recorded_total=-1, bint log=True):
+        cdef _sizes.Rules rules
+        cdef _heap.Limits limits
+        cdef uint64_t seed = new_seed()
+        cdef int code, i
+        self.blocks = blocks
+        self.holding = holding
+        if holding.replay is not blocks.reserved.replay:
+            raise ValueError("a holding of another replay")
+        if len(divisions) != _sizes.DIVISION_STEPS:
+            raise ValueError("divisions need a number a power of two")
+        if large_segment <= 0 or space == 0:
+            raise ValueError("segments have a size")
+        for i in range(_sizes.DIVISION_STEPS):
+            rules.divisions[i] = divisions[i]
+        rules.max_split = max_split
+        rules.max_non_split = max_non_split
+        rules.large_segment = large_segment
+        rules.expandable = expandable
+        limits.total = total
+        limits.allowed = allowed
+        limits.collect_from = collect_from
+        limits.space = space
+        with nogil:
+            code = _simulation.simulation_run(&self.s, &blocks.a, &holding.h, &rules, &limits,
+                                              recorded_total, log, seed)
+        if code != OK:
+            raise error_of(&self.s.status)
+
+    def __dealloc__(self):
+        _simulation.simulation_free(&self.s)
+
+    @property
+    def reserved_peak(self) -> tuple:
+        """(bytes, the event that made it)."""
+        return self.s.a.reserved_peak, self.s.a.reserved_peak_at
+
+    @property
+    def active_peak(self) -> tuple:
+        """(bytes of blocks, the event that made it)."""
+        return self.s.a.active_peak, self.s.a.active_peak_at
+
+    @property
+    def reserved(self) -> int:
+        """At the end."""
+        return self.s.a.reserved
+
+    @property
+    def driver_allocs(self) -> int:
+        """How often the driver was asked for memory."""
+        return self.s.a.driver_allocs
+
+    @property
+    def driver_frees(self) -> int:
+        """How often memory was given back to it."""
+        return self.s.a.driver_frees
+
+    @property
+    def retries(self) -> int:
+        """How often it was asked again after all cached memory was given back."""
+        return self.s.a.retries
+
+    @property
+    def ooms(self) -> int:
+        """Requests that failed."""
+        return self.s.a.ooms
+
+    @property
+    def failed_at(self) -> int | None:
+        """The first event whose request failed."""
+        return None if self.s.failed_at < 0 else self.s.failed_at
+
+    @property
+    def stopped_at(self) -> int | None:
+        """The first event whose request failed here and not in the recording: what the program
+        would have done from there on is not known, and nothing more was replayed."""
+        return None if self.s.stopped_at < 0 else self.s.stopped_at
+
+    @property
+    def segments_peak(self) -> int:
+        """Most segments at a time that the driver had handed out whole."""
+        return self.s.a.segments_peak
+
+    def log(self) -> list:
+        """What was asked of the driver: (event, action code, address, bytes, stream, pool id or
+        None) each."""
+        cdef _heap.SegmentEvent* e = <_heap.SegmentEvent*> self.s.a.log.data
+        cdef _heap.Shelf* shelf
+        cdef uint64_t i
+        cdef uint32_t pool
+        found = []
+        for i in range(self.s.a.log.len):
+            shelf = _heap.shelf_at(&self.s.a, e[i].shelf)
+            pool = _heap.pool_at(&self.s.a, shelf.pool).id
+            found.append((e[i].at, e[i].action, e[i].address, e[i].size, shelf.stream,
+                          None if pool == NONE32 else pool))
+        return found
+
+    def segments(self) -> list:
+        """The segments at the end, in the order in which they were made: (address, stream, pool id
+        or None, small, expandable, blocks), of which each is (size, state, requested bytes, owner):
+        states are FREE, USED, PENDING and UNMAPPED, owners an alloc event or a carried block."""
+        cdef _heap.SimBlock* b
+        cdef _heap.SimSegment* segment
+        cdef _heap.Shelf* shelf
+        cdef uint32_t i, pool
+        cdef uint64_t k
+        found = []
+        for k in range(self.s.a.segments.len):
+            segment = _heap.segment_at(&self.s.a, <uint32_t> k)
+            if segment.first == NONE32:
+                continue
+            b = _heap.block_at(&self.s.a, segment.first)
+            shelf = _heap.shelf_at(&self.s.a, b.shelf)
+            pool = _heap.pool_at(&self.s.a, shelf.pool).id
+            blocks = []
+            i = segment.first
+            address = b.address
+            while i != NONE32:
+                b = _heap.block_at(&self.s.a, i)
+                owner = None if b.owner == NONE32 else b.owner
+                blocks.append((b.size, b.state, b.requested, owner))
+                i = b.next
+            found.append((address, shelf.stream, None if pool == NONE32 else pool,
+                          bool(shelf.small), bool(segment.expandable), blocks))
+        return found
+
+
+FREE, USED = _heap.FREE_BLOCK, _heap.USED_BLOCK
+PENDING, UNMAPPED = _heap.PENDING_BLOCK, _heap.UNMAPPED

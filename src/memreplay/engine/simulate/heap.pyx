@@ -1,0 +1,358 @@
+"""What an allocator holds: pools, segments, their blocks, and what is asked of the driver.
+
+Free blocks of a pool, kind and stream are a set by size and address. Blocks of a segment are a
+list, so that free ones join.
+"""
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memmove, memset
+from memreplay.engine.base.growbuf cimport buf_free, buf_init, push_item, push_u32, push_zeroed
+from memreplay.engine.base.hashmap cimport NONE32, Slot64, map64_at, map64_free, map64_init
+from memreplay.engine.read.tables cimport (
+    A_SEGMENT_ALLOC, A_SEGMENT_FREE, A_SEGMENT_MAP, A_SEGMENT_UNMAP
+)
+from memreplay.engine.simulate.driver cimport (
+    driver_free, driver_give, driver_init, driver_take, span_of
+)
+from memreplay.engine.simulate.ordered cimport (
+    chunks_free, chunks_init, ordered_add, ordered_drop
+)
+
+
+cdef int heap_init(Allocator* a, const Rules* rules, const Limits* limits, uint64_t base,
+                   uint64_t seed) noexcept nogil:
+    # NO_MEMORY where there is none.
+    memset(a, 0, sizeof(Allocator))
+    a.rules = rules[0]
+    a.limits = limits[0]
+    buf_init(&a.blocks, sizeof(SimBlock))
+    buf_init(&a.spare, 4)
+    buf_init(&a.segments, sizeof(SimSegment))
+    buf_init(&a.shelves, sizeof(Shelf))
+    buf_init(&a.pools, sizeof(SimPool))
+    buf_init(&a.shelf_order, 4)
+    buf_init(&a.log, sizeof(SegmentEvent))
+    chunks_init(&a.chunks)
+    a.first_pending = NONE32
+    a.last_pending = NONE32
+    a.last_shelf = NONE32
+    driver_init(&a.driver, base)
+    if (map64_init(&a.shelf_of, seed) < 0 or map64_init(&a.streams, seed + 1) < 0
+            or map64_init(&a.pool_of, seed + 2) < 0):
+        return NO_MEMORY
+    return DONE_OK
+
+
+cdef void heap_free(Allocator* a) noexcept nogil:
+    cdef uint64_t i
+    for i in range(a.shelves.len):
+        buf_free(&shelf_at(a, <uint32_t> i).free.order)
+        buf_free(&shelf_at(a, <uint32_t> i).unmapped.order)
+    buf_free(&a.blocks)
+    buf_free(&a.spare)
+    buf_free(&a.segments)
+    buf_free(&a.shelves)
+    buf_free(&a.pools)
+    buf_free(&a.shelf_order)
+    buf_free(&a.log)
+    chunks_free(&a.chunks)
+    driver_free(&a.driver)
+    map64_free(&a.shelf_of)
+    map64_free(&a.streams)
+    map64_free(&a.pool_of)
+
+
+# --- pools, streams and kinds ---------------------------------------------------------------------
+
+cdef uint32_t pool_number(Allocator* a, uint32_t id, bint private_pool) noexcept nogil:
+    # NONE32 when memory is out.
+    cdef Slot64* slot = map64_at(&a.pool_of, id, NONE32)
+    cdef SimPool* pool
+    if slot == NULL:
+        return NONE32
+    if slot.value == NONE32:
+        if push_zeroed(&a.pools) < 0:
+            return NONE32
+        slot.value = <uint32_t> a.pools.len - 1
+        pool = pool_at(a, slot.value)
+        pool.id = id
+        pool.private_pool = private_pool
+    return slot.value
+
+
+cdef uint32_t rank(const Allocator* a, const Shelf* s) noexcept nogil:
+    # Cached memory is given back of the default pool first, large blocks before small ones; of
+    # private pools small ones come first.
+    if not pool_at(a, s.pool).private_pool:
+        return s.small
+    return 2 + (not s.small)
+
+
+cdef bint precedes(const Allocator* a, const Shelf* x, const Shelf* y) noexcept nogil:
+    cdef bint mine = pool_at(a, x.pool).private_pool
+    cdef bint other = pool_at(a, y.pool).private_pool
+    if mine != other:
+        return other
+    if mine and x.pool != y.pool:
+        return x.pool < y.pool
+    if rank(a, x) != rank(a, y):
+        return rank(a, x) < rank(a, y)
+    return x.stream < y.stream
+
+
+cdef int note_order(Allocator* a, uint32_t shelf) noexcept nogil:
+    cdef uint64_t lo = 0
+    cdef uint64_t hi = a.shelf_order.len
+    cdef uint64_t mid
+    cdef uint32_t* order
+    if push_u32(&a.shelf_order, shelf) < 0:
+        return NO_MEMORY
+    order = <uint32_t*> a.shelf_order.data
+    while lo < hi:
+        mid = (lo + hi) // 2
+        if precedes(a, shelf_at(a, order[mid]), shelf_at(a, shelf)):
+            lo = mid + 1
+        else:
+            hi = mid
+    memmove(order + lo + 1, order + lo, (a.shelf_order.len - 1 - lo) * sizeof(uint32_t))
+    order[lo] = shelf
+    return DONE_OK
+
+
+cdef uint32_t shelf_for(Allocator* a, uint64_t stream, uint32_t pool_id, bint private_pool,
+                        bint small) noexcept nogil:
+    # NONE32 when memory is out.
+    cdef Slot64* slot = map64_at(&a.streams, stream, <uint32_t> a.streams.used)
+    cdef uint32_t pool = pool_number(a, pool_id, private_pool)
+    cdef uint64_t key
+    cdef Shelf* s
+    if slot == NULL or pool == NONE32:
+        return NONE32
+    key = <uint64_t> pool << 33 | <uint64_t> small << 32 | slot.value
+    if a.last_shelf != NONE32 and a.last_key == key:
+        return a.last_shelf
+    slot = map64_at(&a.shelf_of, key, NONE32)
+    if slot == NULL:
+        return NONE32
+    if slot.value == NONE32:
+        if push_zeroed(&a.shelves) < 0:
+            return NONE32
+        slot.value = <uint32_t> a.shelves.len - 1
+        s = shelf_at(a, slot.value)
+        s.stream = stream
+        s.pool = pool
+        s.small = small
+        buf_init(&s.free.order, 4)
+        buf_init(&s.unmapped.order, 4)
+        if note_order(a, slot.value) < 0:
+            return NONE32
+    a.last_key = key
+    a.last_shelf = slot.value
+    return slot.value
+
+
+# --- blocks ---------------------------------------------------------------------------------------
+
+cdef uint32_t new_block(Allocator* a, uint64_t address, uint64_t size, uint32_t shelf,
+                        uint32_t segment, uint8_t state) noexcept nogil:
+    # In no list yet; NONE32 when memory is out.
+    cdef uint32_t i
+    cdef SimBlock* b
+    if a.spare.len:
+        a.spare.len -= 1
+        i = (<uint32_t*> a.spare.data)[a.spare.len]
+    else:
+        i = <uint32_t> a.blocks.len
+        if push_zeroed(&a.blocks) < 0:
+            return NONE32
+    b = block_at(a, i)
+    memset(b, 0, sizeof(SimBlock))
+    b.address = address
+    b.size = size
+    b.shelf = shelf
+    b.segment = segment
+    b.state = state
+    b.owner = NONE32
+    b.prev = b.next = b.earlier = b.later = NONE32
+    return i
+
+
+cdef int drop_block(Allocator* a, uint32_t i) noexcept nogil:
+    block_at(a, i).state = NO_BLOCK
+    block_at(a, i).owner = NONE32
+    return push_u32(&a.spare, i)
+
+
+cdef inline void link(Allocator* a, uint32_t left, uint32_t right) noexcept nogil:
+    if left != NONE32:
+        block_at(a, left).next = right
+    if right != NONE32:
+        block_at(a, right).prev = left
+
+
+cdef int shelve(Allocator* a, uint32_t i) noexcept nogil:
+    # It is found from now on.
+    cdef SimBlock* b = block_at(a, i)
+    cdef Shelf* s = shelf_at(a, b.shelf)
+    if b.state == UNMAPPED:
+        return ordered_add(&s.unmapped, &a.chunks, 0, b.address, i)
+    b.born = lookups_of(a, b.shelf)[0]
+    return ordered_add(&s.free, &a.chunks, b.size, b.address, i)
+
+
+cdef int unshelve(Allocator* a, uint32_t i) noexcept nogil:
+    cdef SimBlock* b = block_at(a, i)
+    cdef Shelf* s = shelf_at(a, b.shelf)
+    if b.state == UNMAPPED:
+        return ordered_drop(&s.unmapped, &a.chunks, 0, b.address)
+    return ordered_drop(&s.free, &a.chunks, b.size, b.address)
+
+
+cdef int join(Allocator* a, uint32_t i) noexcept nogil:
+    # A block that is on no shelf, free or unmapped, swallows its neighbours of the same kind.
+    cdef SimBlock* b = block_at(a, i)
+    cdef uint32_t other = b.prev
+    if other != NONE32 and block_at(a, other).state == b.state:
+        if unshelve(a, other) < 0:
+            return NO_MEMORY
+        b.address = block_at(a, other).address
+        b.size += block_at(a, other).size
+        b.prev = block_at(a, other).prev
+        link(a, b.prev, i)
+        if b.prev == NONE32:
+            segment_at(a, b.segment).first = i
+        if drop_block(a, other) < 0:
+            return NO_MEMORY
+    other = b.next
+    if other != NONE32 and block_at(a, other).state == b.state:
+        if unshelve(a, other) < 0:
+            return NO_MEMORY
+        b.size += block_at(a, other).size
+        b.next = block_at(a, other).next
+        link(a, i, b.next)
+        if drop_block(a, other) < 0:
+            return NO_MEMORY
+    return DONE_OK
+
+
+cdef int cut(Allocator* a, uint32_t i, uint64_t size) noexcept nogil:
+    # Leaves `size` bytes of a block that is on no shelf; the rest is one of the same kind behind
+    # it, on no shelf either.
+    cdef uint32_t rest = new_block(a, block_at(a, i).address + size, block_at(a, i).size - size,
+                                   block_at(a, i).shelf, block_at(a, i).segment,
+                                   block_at(a, i).state)
+    if rest == NONE32:
+        return NO_MEMORY
+    block_at(a, i).size = size
+    link(a, rest, block_at(a, i).next)
+    link(a, i, rest)
+    return DONE_OK
+
+
+# --- the driver -----------------------------------------------------------------------------------
+
+cdef int note(Allocator* a, uint8_t action, uint64_t address, uint64_t size,
+              uint32_t shelf) noexcept nogil:
+    # Something was asked of the driver.
+    cdef SegmentEvent e
+    if action == A_SEGMENT_ALLOC or action == A_SEGMENT_MAP:
+        a.reserved += <int64_t> size
+        a.driver_allocs += 1
+        if a.reserved > a.reserved_peak:
+            a.reserved_peak = a.reserved
+            a.reserved_peak_at = a.at
+    else:
+        a.reserved -= <int64_t> size
+        a.driver_frees += 1
+    if action == A_SEGMENT_ALLOC:
+        a.segments_now += 1
+        a.segments_peak = max(a.segments_peak, a.segments_now)
+    elif action == A_SEGMENT_FREE:
+        a.segments_now -= 1
+    if not a.keeps_log:
+        return DONE_OK
+    e.at = a.at
+    e.address = address
+    e.size = size
+    e.shelf = shelf
+    e.action = action
+    return push_item(&a.log, &e)
+
+
+cdef uint32_t new_segment(Allocator* a, uint64_t size, uint32_t shelf, bint expandable,
+                          uint8_t state) noexcept nogil:
+    # Its one block, on no shelf; NONE32 when memory is out.
+    cdef SimSegment segment
+    cdef uint32_t span = driver_take(&a.driver, size)
+    cdef uint32_t i
+    if span == NONE32:
+        return NONE32
+    i = new_block(a, span_of(&a.driver, span).address, size, shelf, <uint32_t> a.segments.len,
+                  state)
+    segment.span = span
+    segment.first = i
+    segment.expandable = expandable
+    return i if i != NONE32 and push_item(&a.segments, &segment) == 0 else NONE32
+
+
+cdef int give_back(Allocator* a, uint32_t i) noexcept nogil:
+    # A free block that is a segment by itself.
+    cdef SimBlock* b = block_at(a, i)
+    if note(a, A_SEGMENT_FREE, b.address, b.size, b.shelf) < 0 or unshelve(a, i) < 0:
+        return NO_MEMORY
+    segment_at(a, b.segment).first = NONE32
+    if driver_give(&a.driver, segment_at(a, b.segment).span) < 0:
+        return NO_MEMORY
+    return drop_block(a, i)
+
+
+cdef int map_block(Allocator* a, uint32_t i, uint64_t size, bint* mapped) noexcept nogil:
+    # Whole handles at the begin of an unmapped block, all or none of them. The block is free then,
+    # one with free neighbours, and on its shelf.
+    cdef SimBlock* b = block_at(a, i)
+    cdef uint64_t handle = handle_size(a, b.shelf)
+    cdef uint64_t address = b.address
+    size = (size + handle - 1) // handle * handle
+    mapped[0] = size <= b.size and has_room(a, size)
+    if not mapped[0]:
+        return DONE_OK
+    if unshelve(a, i) < 0:
+        return NO_MEMORY
+    if size < b.size:
+        if cut(a, i, size) < 0 or shelve(a, block_at(a, i).next) < 0:
+            return NO_MEMORY
+    block_at(a, i).state = FREE_BLOCK
+    if join(a, i) < 0 or shelve(a, i) < 0:
+        return NO_MEMORY
+    return note(a, A_SEGMENT_MAP, address, size, block_at(a, i).shelf)
+
+
+cdef int unmap_block(Allocator* a, uint32_t i) noexcept nogil:
+    # The whole handles in a free block; what is left at its ends stays free.
+    cdef SimBlock* b = block_at(a, i)
+    cdef uint64_t handle = handle_size(a, b.shelf)
+    cdef uint64_t base = span_of(&a.driver, segment_at(a, b.segment).span).address
+    cdef uint64_t first = (b.address - base + handle - 1) // handle * handle + base
+    cdef uint64_t stop = (b.address + b.size - base) // handle * handle + base
+    cdef uint32_t shelf = b.shelf
+    if first >= stop:
+        return DONE_OK
+    if unshelve(a, i) < 0:
+        return NO_MEMORY
+    if b.address < first:
+        if cut(a, i, first - b.address) < 0 or shelve(a, i) < 0:
+            return NO_MEMORY
+        i = block_at(a, i).next
+    if block_at(a, i).address + block_at(a, i).size > stop:
+        if cut(a, i, stop - first) < 0 or shelve(a, block_at(a, i).next) < 0:
+            return NO_MEMORY
+    block_at(a, i).state = UNMAPPED
+    if join(a, i) < 0 or note(a, A_SEGMENT_UNMAP, first, stop - first, shelf) < 0:
+        return NO_MEMORY
+    b = block_at(a, i)
+    if b.prev != NONE32 or b.next != NONE32:
+        return shelve(a, i)
+    segment_at(a, b.segment).first = NONE32
+    if driver_give(&a.driver, segment_at(a, b.segment).span) < 0:
+        return NO_MEMORY
+    return drop_block(a, i)

@@ -1,0 +1,44 @@
+# A recorded program on an allocator of other settings.
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from memreplay.engine.base.growbuf cimport Buf
+from memreplay.engine.base.status cimport Status
+from memreplay.engine.replay.arena cimport Arena
+from memreplay.engine.replay.held cimport Held
+from memreplay.engine.replay.sizes cimport Rules
+from memreplay.engine.simulate.heap cimport Allocator, Limits
+
+
+cdef struct Wait:
+    # A free that was requested at this event, and did not complete with the next one.
+    uint32_t at
+    uint32_t owner       # alloc event or CARRIED block
+
+
+cdef struct Waiting:
+    # From this event on, up to another one, the allocator was out of memory, and waited for
+    # streams.
+    uint32_t first, stop
+
+
+cdef struct Simulation:
+    Status status
+    Allocator a
+    const Arena* arena
+    const Held* held
+    Buf block_of         # u32 an event: of an alloc its block
+    Buf carried_block    # u32 a carried block
+    Buf waits            # Wait, by event
+    Buf waiting          # Waiting, by event
+    Buf late             # u32: what ended in the one that is being replayed
+    Buf emptied          # u32: events with which the program emptied the cache
+    int64_t recorded_total
+    uint64_t begun       # segments that were there at the start
+    uint64_t unplaced    # carried blocks of which nobody knows where they lay
+    int64_t failed_at    # the first event at which memory was out, -1 for none
+    int64_t stopped_at   # where that ended the program, and so the simulation; -1 for not at all
+
+
+cdef int simulation_run(Simulation* s, const Arena* arena, const Held* held, const Rules* rules,
+                        const Limits* limits, int64_t recorded_total, bint keeps_log,
+                        uint64_t seed) noexcept nogil
+cdef void simulation_free(Simulation* s) noexcept nogil

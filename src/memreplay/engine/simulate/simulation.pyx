@@ -1,0 +1,309 @@
+"""A recorded program on an allocator of other settings.
+
+What the program asked for is in the recording: requests, when it let go of them, when their frees
+completed, when it emptied the cache. What the allocator did by itself (segments, retries) is done
+anew. docs/simulate.md says what a recording does not tell.
+"""
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport qsort
+from libc.string cimport memset
+from memreplay.engine.base.growbuf cimport buf_free, buf_init, buf_reserve, push_item, push_u32
+from memreplay.engine.base.hashmap cimport NONE32
+from memreplay.engine.base.slim cimport slim_at
+from memreplay.engine.base.status cimport ERR_MEMORY, OK, fail
+from memreplay.engine.read.sparse cimport sparse_at
+from memreplay.engine.read.tables cimport *
+from memreplay.engine.replay.held cimport NEVER_HELD
+from memreplay.engine.replay.idle cimport is_default_pool
+from memreplay.engine.replay.replay cimport CARRIED, Double, Replay
+from memreplay.engine.replay.reserve cimport LARGE_HANDLE
+from memreplay.engine.replay.sizes cimport max_split
+from memreplay.engine.simulate.allocator cimport (
+    complete, empty_cache, let_go, release_pool, take
+)
+from memreplay.engine.simulate.heap cimport DONE_OK, block_at, heap_free, heap_init
+
+cdef extern from *:
+    const uint64_t BASE "0x10000000000ull"   # where addresses begin that no recording tells
+
+
+cdef void simulation_free(Simulation* s) noexcept nogil:
+    heap_free(&s.a)
+    buf_free(&s.block_of)
+    buf_free(&s.carried_block)
+    buf_free(&s.waits)
+    buf_free(&s.emptied)
+    buf_free(&s.waiting)
+    buf_free(&s.late)
+
+
+# --- what the program did -------------------------------------------------------------------------
+
+cdef inline bint waited(const Replay* r, uint64_t i) noexcept nogil:
+    # Whether event i completes a free that was requested before, and not by the same call.
+    cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
+    cdef const uint64_t* address = <const uint64_t*> r.tables.address.data + r.first
+    cdef const uint32_t* stack = <const uint32_t*> r.tables.stack.data + r.first
+    if action[i] != A_FREE_COMPLETED:
+        return False
+    return (i == 0 or action[i - 1] != A_FREE_REQUESTED or address[i - 1] != address[i]
+            or stack[i - 1] != stack[i])
+
+
+cdef int by_event(const void* a, const void* b) noexcept nogil:
+    cdef uint32_t x = (<const Wait*> a).at
+    cdef uint32_t y = (<const Wait*> b).at
+    return (x > y) - (x < y)
+
+
+cdef int note_wait(Simulation* s, uint32_t requested, uint32_t completed,
+                   uint32_t owner) noexcept nogil:
+    cdef Wait w
+    if requested == NONE32 or requested == NEVER_HELD or completed == requested:
+        return 0
+    if completed != NONE32 and not waited(s.arena.replay, completed):
+        return 0
+    w.at = requested
+    w.owner = owner
+    return push_item(&s.waits, &w)
+
+
+cdef int find_waits(Simulation* s) noexcept nogil:
+    cdef const Replay* r = s.arena.replay
+    cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
+    cdef const uint32_t* match = <const uint32_t*> r.match.data
+    cdef const Carried* carried = <const Carried*> r.carried.data
+    cdef const uint32_t* end = <const uint32_t*> s.held.end.data
+    cdef const uint32_t* carried_end = <const uint32_t*> s.held.carried_end.data
+    cdef uint64_t i
+    for i in range(r.events):
+        if action[i] == A_ALLOC and end[i] != NONE32:
+            if note_wait(s, end[i], match[i], <uint32_t> i) < 0:
+                return -1
+    for i in range(r.carried.len):
+        if note_wait(s, carried_end[i], carried[i].end, CARRIED | <uint32_t> i) < 0:
+            return -1
+    if s.waits.len:
+        qsort(s.waits.data, s.waits.len, sizeof(Wait), by_event)
+    return 0
+
+
+cdef inline bint gives_back(uint8_t action) noexcept nogil:
+    return action == A_SEGMENT_FREE or action == A_SEGMENT_UNMAP
+
+
+cdef inline bint asks(uint8_t action) noexcept nogil:
+    return action == A_SEGMENT_ALLOC or action == A_SEGMENT_MAP or action == A_OOM
+
+
+cdef uint64_t asked_from(const Replay* r, uint64_t i) noexcept nogil:
+    # What the driver is asked for from this event on, until the request is served.
+    cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
+    cdef const int64_t* size = <const int64_t*> r.tables.size.data + r.first
+    cdef uint64_t sum = 0
+    while i < r.events and asks(action[i]) and action[i] != A_OOM:
+        sum += <uint64_t> size[i]
+        i += 1
+    return sum
+
+
+cdef int find_emptied(Simulation* s) noexcept nogil:
+    # Where segments go, and the driver is not asked at once by the same call for what it does not
+    # have, the program emptied the cache. An allocator that is out of memory asks again; the frees
+    # that it waits for meanwhile serve no request before that.
+    cdef const Replay* r = s.arena.replay
+    cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
+    cdef const int64_t* size = <const int64_t*> r.tables.size.data + r.first
+    cdef const uint32_t* stack = <const uint32_t*> r.tables.stack.data + r.first
+    cdef uint64_t reserved = <uint64_t> s.arena.reserve.start_bytes
+    cdef uint64_t before, asked
+    cdef uint64_t i = 0
+    cdef uint64_t k
+    cdef bint again, oversize
+    cdef Waiting w
+    while i < r.events:
+        if action[i] == A_SEGMENT_ALLOC or action[i] == A_SEGMENT_MAP:
+            reserved += <uint64_t> size[i]
+        if not gives_back(action[i]) and action[i] != A_OOM:
+            i += 1
+            continue
+        before = reserved
+        k = i
+        while k < r.events and (gives_back(action[k]) or waited(r, k)):
+            if gives_back(action[k]):
+                reserved -= <uint64_t> size[k]
+            k += 1
+        again = k < r.events and asks(action[k]) and stack[i] == stack[k]
+        asked = asked_from(r, k)
+        if again and s.recorded_total >= 0 and action[k] != A_OOM:
+            again = before + asked > <uint64_t> s.recorded_total
+        if again:
+            w.first = <uint32_t> i
+            w.stop = <uint32_t> k
+            # One oversize block that suffices, and could not serve, goes before anything is waited
+            # for.
+            oversize = (k == i + 1 and <uint64_t> size[i] >= max_split(&s.arena.rules)
+                        and (asked < max_split(&s.arena.rules)
+                             or <uint64_t> size[i] - asked >= LARGE_HANDLE)
+                        and sparse_at(&r.tables.stream, r.first + i)
+                        == sparse_at(&r.tables.stream, r.first + k))
+            while w.first and waited(r, w.first - 1) and not oversize:
+                w.first -= 1
+            if push_item(&s.waiting, &w) < 0:
+                return -1
+        elif push_u32(&s.emptied, <uint32_t> i) < 0:
+            return -1
+        i = max(k, i + 1)
+    return 0
+
+
+# --- replaying it ---------------------------------------------------------------------------------
+
+cdef inline uint32_t block_of(const Simulation* s, uint32_t owner) noexcept nogil:
+    # The block that it still has; NONE32 where it has none any more.
+    cdef uint32_t i
+    if owner & CARRIED:
+        i = (<const uint32_t*> s.carried_block.data)[owner & ~CARRIED]
+    else:
+        i = (<const uint32_t*> s.block_of.data)[owner]
+    if i == NONE32 or block_at(&s.a, i).owner != owner:
+        return NONE32
+    return i
+
+
+cdef inline int end_of(Simulation* s, uint32_t owner) noexcept nogil:
+    cdef uint32_t i = block_of(s, owner)
+    return complete(&s.a, i) if i != NONE32 else DONE_OK
+
+
+cdef int end_late(Simulation* s) noexcept nogil:
+    # What a request waited for has ended when it is served, if it still has not.
+    cdef uint64_t i
+    for i in range(s.late.len):
+        if end_of(s, (<const uint32_t*> s.late.data)[i]) < 0:
+            return -1
+    s.late.len = 0
+    return DONE_OK
+
+
+cdef int request(Simulation* s, uint64_t i, uint8_t action) noexcept nogil:
+    cdef const Replay* r = s.arena.replay
+    cdef int64_t size = (<const int64_t*> r.tables.size.data)[r.first + i]
+    cdef uint64_t stream = sparse_at(&r.tables.stream, r.first + i)
+    cdef uint32_t pool = slim_at(&s.arena.pool, i)
+    cdef bint private_pool = pool != NONE32 and not is_default_pool(r.tables, pool)
+    cdef uint32_t block
+    # All that is not of a private pool is of the one default pool, whatever its events say.
+    if take(&s.a, <uint32_t> i, size, stream, pool if private_pool else NONE32, private_pool,
+            &block) < 0:
+        return -1
+    if action == A_ALLOC:
+        (<uint32_t*> s.block_of.data)[i] = block
+    if block == NONE32:
+        if s.failed_at < 0:
+            s.failed_at = <int64_t> i
+        if action == A_ALLOC:
+            s.stopped_at = <int64_t> i
+        return DONE_OK
+    # What the recording had no memory for nobody used.
+    return complete(&s.a, block) if action == A_OOM else DONE_OK
+
+
+cdef int replay_events(Simulation* s) noexcept nogil:
+    cdef const Replay* r = s.arena.replay
+    cdef const uint8_t* action = <const uint8_t*> r.tables.action.data + r.first
+    cdef const uint32_t* match = <const uint32_t*> r.match.data
+    cdef const Double* doubles = <const Double*> r.doubles.data
+    cdef const Double* ends = <const Double*> r.ends.data
+    cdef const Wait* waits = <const Wait*> s.waits.data
+    cdef const uint32_t* emptied = <const uint32_t*> s.emptied.data
+    cdef const Waiting* waiting = <const Waiting*> s.waiting.data
+    cdef uint64_t d = 0
+    cdef uint64_t e = 0
+    cdef uint64_t w = 0
+    cdef uint64_t c = 0
+    cdef uint64_t t = 0
+    cdef uint64_t i
+    cdef uint32_t block, pool
+    for i in range(r.events):
+        s.a.at = i
+        while d < r.doubles.len and doubles[d].at == i:
+            if end_of(s, doubles[d].closed) < 0:
+                return -1
+            d += 1
+        while e < r.ends.len and ends[e].at == i:
+            if end_of(s, CARRIED | ends[e].closed) < 0:
+                return -1
+            e += 1
+        if action[i] == A_ALLOC or action[i] == A_OOM:
+            if request(s, i, action[i]) < 0:
+                return -1
+            if s.stopped_at >= 0:
+                return DONE_OK
+            if end_late(s) < 0:
+                return -1
+        elif action[i] == A_FREE_COMPLETED:
+            while t < s.waiting.len and waiting[t].stop <= i:
+                t += 1
+            if match[i] == NONE32:
+                continue
+            if t < s.waiting.len and waiting[t].first <= i:
+                if push_u32(&s.late, match[i]) < 0:
+                    return -1
+            elif end_of(s, match[i]) < 0:
+                return -1
+        elif action[i] == A_FREE_REQUESTED:
+            while w < s.waits.len and waits[w].at == i:
+                block = block_of(s, waits[w].owner)
+                if block != NONE32 and let_go(&s.a, block) < 0:
+                    return -1
+                w += 1
+        elif gives_back(action[i]):
+            pool = slim_at(&s.arena.pool, i)
+            if pool != NONE32 and not is_default_pool(r.tables, pool):
+                if release_pool(&s.a, pool) < 0:
+                    return -1
+            if c < s.emptied.len and emptied[c] == i:
+                c += 1
+                if empty_cache(&s.a) < 0:
+                    return -1
+    return DONE_OK
+
+
+cdef int run(Simulation* s) noexcept nogil:
+    cdef const Replay* r = s.arena.replay
+    if (buf_reserve(&s.block_of, r.events) < 0
+            or buf_reserve(&s.carried_block, r.carried.len) < 0):
+        return -1
+    s.block_of.len = r.events
+    s.carried_block.len = r.carried.len
+    if r.carried.len:
+        memset(s.carried_block.data, 0xFF, r.carried.len * sizeof(uint32_t))
+    if find_waits(s) < 0 or find_emptied(s) < 0:
+        return -1
+    return replay_events(s)
+
+
+cdef int simulation_run(Simulation* s, const Arena* arena, const Held* held, const Rules* rules,
+                        const Limits* limits, int64_t recorded_total, bint keeps_log,
+                        uint64_t seed) noexcept nogil:
+    # `recorded_total` is what the recording's driver had, -1 where nobody knows.
+    memset(s, 0, sizeof(Simulation))
+    s.arena = arena
+    s.held = held
+    s.recorded_total = recorded_total
+    s.failed_at = -1
+    s.stopped_at = -1
+    buf_init(&s.block_of, 4)
+    buf_init(&s.carried_block, 4)
+    buf_init(&s.waits, sizeof(Wait))
+    buf_init(&s.emptied, 4)
+    buf_init(&s.waiting, sizeof(Waiting))
+    buf_init(&s.late, 4)
+    if heap_init(&s.a, rules, limits, BASE, seed) < 0:
+        return fail(&s.status, ERR_MEMORY, "blocks")
+    s.a.keeps_log = keeps_log
+    if run(s) < 0:
+        return fail(&s.status, ERR_MEMORY, "blocks")
+    return OK

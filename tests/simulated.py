@@ -1,0 +1,166 @@
+"""Programs on the model of the allocator whose recording tells all that a simulation needs."""
+
+from __future__ import annotations
+
+import random
+from typing import Any, NamedTuple
+
+import memreplay as mr
+import memreplay._core as _core
+from memreplay.engine.simulate import _simulating
+from tests import build
+from tests.allocator import (
+    LARGE_SEGMENT,
+    ROUND_LARGE,
+    Area,
+    Block,
+    Device,
+    Machine,
+    PoolId,
+    Settings,
+    Stack,
+)
+from tests.allocator_strategies import WEIGHTS, Program
+from tests.build import Snapshot
+
+BASE = 1 << 40  # where a simulation's addresses begin
+STATES = {
+    _simulating.FREE: "inactive",
+    _simulating.USED: "active_allocated",
+    _simulating.PENDING: "active_pending_free",
+}
+
+Call = tuple[str, int, int]  # what was asked of the driver: action, address, bytes
+Segment = tuple[int, int, bool, list[tuple[int, str, int]]]
+
+
+class Placed(Device):
+    """A device whose driver takes the smallest gap of addresses, of equal ones the lowest."""
+
+    high = 0
+
+    def new_area(self, size: int, key: tuple[PoolId, bool], stream: int, expandable: bool) -> Area:
+        wanted = pages(size)
+        taken = sorted((area.addr, area.addr + pages(area.size)) for area in self.all_areas())
+        self.high = max([self.high, self.base, *(end for _, end in taken)])
+        gaps, at = [], self.base
+        for start, end in [*taken, (self.high, self.high)]:
+            if start - at >= wanted:
+                gaps.append((start - at, at))
+            at = end
+        addr = min(gaps)[1] if gaps else self.high
+        self.high = max(self.high, addr + wanted)
+        area = Area(addr, size, *key, stream, expandable)
+        area.blocks.append(Block(area, addr, size))
+        self.areas.setdefault(key, []).append(area)
+        return area
+
+
+def pages(size: int) -> int:
+    return -(-size // ROUND_LARGE) * ROUND_LARGE
+
+
+class Told(Program):
+    """A random program of which each call has a stack of its own, as in Python the lines have."""
+
+    calls = 0
+
+    def stack(self) -> Stack:
+        self.calls += 1
+        return (("call", "program.py", self.calls),)
+
+    def free_stack(self) -> Stack | None:
+        return self.stack()
+
+
+class Run(NamedTuple):
+    """What an allocator did: all that it asked of the driver, and its segments at the end."""
+
+    calls: list[Call]
+    segments: list[Segment]
+    peak: int
+    ooms: int
+
+
+def modelled(
+    settings: Settings, seed: int, steps: int, without: tuple[str, ...] = ()
+) -> tuple[Snapshot, Run]:
+    """A random program on the model; the same seed and the same steps ask for the same."""
+    machine = Machine(settings)
+    device = machine.devices[0] = Placed(settings, BASE)
+    program = Told(device, random.Random(seed), private_pools=False)
+    rng = random.Random(seed + 1)
+    actions = [one for one, weight in WEIGHTS.items() for _ in range(weight) if one not in without]
+    for _ in range(steps):
+        program.step(rng.choice(actions))
+    return dumped(machine)
+
+
+def dumped(machine: Machine) -> tuple[Snapshot, Run]:
+    """What the machine recorded, and what its device did."""
+    snapshot, _ = machine.dump()
+    trace = snapshot["device_traces"][0]
+    calls = [
+        (event["action"], event["addr"], event["size"])
+        for event in trace
+        if event["action"].startswith("segment_")
+    ]
+    peak = reserved = 0
+    for action, _, size in calls:
+        reserved += size if action in ("segment_alloc", "segment_map") else -size
+        peak = max(peak, reserved)
+    segments = [
+        (
+            one["address"],
+            one["stream"],
+            one["segment_type"] == "small",
+            [
+                (b["size"], b["state"], b["requested_size"] if b["state"] != "inactive" else 0)
+                for b in one["blocks"]
+            ],
+        )
+        for one in snapshot["segments"]
+    ]
+    ooms = sum(event["action"] == "oom" for event in trace)
+    return snapshot, Run(calls, sorted(segments), peak, ooms)
+
+
+def rules(settings: Settings) -> dict[str, Any]:
+    """The same settings, as the engine takes them."""
+    limit = settings.max_split_size
+    return {
+        "divisions": settings.roundup_power2_divisions,
+        "max_split": -1 if limit is None else limit,
+        "max_non_split": LARGE_SEGMENT,
+        "large_segment": LARGE_SEGMENT,
+        "expandable": settings.expandable_segments,
+        "total": settings.capacity,
+        "space": settings.capacity + settings.capacity // 8,
+    }
+
+
+def simulated(snapshot: Snapshot, recorded: Settings, settings: Settings) -> Run:
+    """What was recorded with some settings, simulated with others."""
+    replay = mr.open(build.dump(snapshot)).replay(0)
+    found = _simulating.Simulation(
+        replay.blocks, replay.holding, recorded_total=recorded.capacity, **rules(settings)
+    )
+    calls = [(_core.ACTIONS[code], at, size) for _, code, at, size, *_ in found.log()]
+    return Run(calls, ranges(found), found.reserved_peak[0], found.ooms)
+
+
+def ranges(found: _simulating.Simulation) -> list[Segment]:
+    """Its segments as a snapshot has them: each mapped range is one."""
+    segments: list[Segment] = []
+    for address, stream, _, small, _, blocks in found.segments():
+        at, behind = address, None
+        for size, state, requested, _ in blocks:
+            if state == _simulating.UNMAPPED:
+                behind = None
+            elif behind is None:
+                behind = [(size, STATES[state], requested)]
+                segments.append((at, stream, small, behind))
+            else:
+                behind.append((size, STATES[state], requested))
+            at += size
+    return sorted(segments)
