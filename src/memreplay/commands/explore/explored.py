@@ -14,6 +14,7 @@ from memreplay.analysis.moments.marks import ooms_of
 from memreplay.analysis.selecting.choice import filtering_of, fitting_by
 from memreplay.analysis.steps.boundaries import Found, known_steps, step_at
 from memreplay.analysis.trust.trust import verdict
+from memreplay.commands.explore.allocations import Allocations
 from memreplay.commands.explore.look import VIEWS, Look
 from memreplay.commands.explore.rows import (
     FIRST_ROWS,
@@ -302,6 +303,11 @@ class Explored:
 
     # ---- who holds it
 
+    def allocations(self, usage: Usage, event: int) -> Allocations:
+        """What is known of single ones."""
+        grouper = self.grouper("stack", fold=False)
+        return Allocations(grouper, lambda: self.grouper("category", fold=False), usage, event)
+
     def rows(self, look: Look) -> Rows:
         """What the list shows. Raises UsageError."""
         key = (look, self.share, self.most, self.root)
@@ -318,8 +324,7 @@ class Explored:
         if look.view == "change" and look.span is not None:
             return ChangeRows(self.grouper(look.by, fold=not look.whole), usage, look.span)
         if look.view == "list":
-            grouper = self.grouper("stack", fold=False)
-            return ListRows(grouper, usage, look.event, self.most)
+            return ListRows(self.allocations(usage, look.event), self.most)
         if look.view == "groups":
             grouper = self.grouper(look.by, fold=not look.whole)
             return GroupRows(grouper, usage, look.event, self.most)

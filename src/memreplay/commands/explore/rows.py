@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-import memreplay._core as _core
 from memreplay.analysis.groups.dimensions import pool_label, stream_label
 from memreplay.analysis.groups.mapped import pool_of
 from memreplay.engine.query import _groups
@@ -13,7 +12,6 @@ from memreplay.render.fit import clean
 from memreplay.render.units import (
     count,
     counted,
-    duration,
     percent,
     signed_count,
     signed_size,
@@ -22,6 +20,7 @@ from memreplay.render.units import (
 
 if TYPE_CHECKING:
     from memreplay.analysis.groups.grouping import Grouper
+    from memreplay.commands.explore.allocations import Allocations
     from memreplay.snapshot.model import Frame, Group
     from memreplay.snapshot.replay import Usage
 
@@ -187,8 +186,9 @@ class ListRows:
 
     titles: tuple[str, ...] = ("bytes", "address", "age")
 
-    def __init__(self, grouper: Grouper, usage: Usage, event: int, most: int = FIRST_ROWS) -> None:
-        self.grouper, self.usage, self.event = grouper, usage, event
+    def __init__(self, allocations: Allocations, most: int = FIRST_ROWS) -> None:
+        self.allocations = allocations
+        usage, event = allocations.usage, allocations.event
         self.found = usage.largest(event, most)
         allocs, carried = usage.listed(event)
         self.total = len(memoryview(allocs)) + len(memoryview(carried))
@@ -201,42 +201,22 @@ class ListRows:
 
     def group(self, at: int) -> Group:
         index, carried, n_bytes, _ = self.found[at]
-        replay = self.usage.replay
-        stack = replay.carried("stack")[index] if carried else self._of("stack", index)
-        name = self.grouper.stack_name(stack, carried=carried)
-        return self.grouper.stack_group(
-            self.usage, name, n_bytes, 1, n_bytes / self.whole if self.whole else 0.0
-        )
-
-    def _of(self, name: str, index: int) -> int:
-        replay = self.usage.replay
-        return replay.value(name, index + replay.first_event)
+        return self.allocations.group(index, n_bytes, self.whole, carried=carried)
 
     def address(self, at: int) -> int:
         """Where it is."""
         index, carried, _, _ = self.found[at]
-        replay = self.usage.replay
-        return int(replay.carried("address")[index]) if carried else self._of("address", index)
+        return self.allocations.address(index, carried=carried)
 
     def line(self, at: int) -> Line:
         if at == len(self.found):
             held = self.whole - sum(row[2] for row in self.found)
             words = f"{counted(self.rest, 'more allocation')} ({_how(len(self.found))})"
             return Line((size(held), "", ""), words, dim=True)
-        group = self.group(at)
-        cells = size(group.bytes), f"{self.address(at):x}", self._age(at)
-        return Line(cells, clean(group.label), group.share)
-
-    def _age(self, at: int) -> str:
         index, carried, _, _ = self.found[at]
-        replay = self.usage.replay
-        if carried:
-            return "before"
-        began = index + replay.first_event
-        then, now = replay.clock_us(began), replay.clock_us(self.event)
-        if then is None or now is None:
-            return counted(self.event - began, "event")
-        return duration(now - then)
+        group, age = self.group(at), self.allocations.age(index, carried=carried)
+        cells = size(group.bytes), f"{self.address(at):x}", age
+        return Line(cells, clean(group.label), group.share)
 
     def key(self, at: int) -> Hashable:
         return MORE if at == len(self.found) else self.found[at][:2]
@@ -251,27 +231,13 @@ class ListRows:
         if at == len(self.found):
             return Shown("the rest", ())
         index, carried, n_bytes, end = self.found[at]
-        replay, group = self.usage.replay, self.group(at)
-        ended = end != _core.ABSENT_ID
-        pairs = [
+        group = self.group(at)
+        pairs = (
             ("address", f"0x{self.address(at):x}"),
             ("held", f"{size(n_bytes)} ({count(n_bytes)} bytes)"),
-            (
-                "made",
-                "before the first event"
-                if carried
-                else f"at event {count(index + replay.first_event)}",
-            ),
-            ("freed", f"at event {count(end + replay.first_event)}" if ended else "never"),
-            ("age", self._age(at)),
-        ]
-        if not carried:
-            stream = self._of("stream", index)
-            pairs.append(("stream", "default" if stream == 0 else str(stream)))
-            pool = self._of("pool", index)
-            if pool != _core.ABSENT_ID and (known := replay.pool_of(pool)) is not None:
-                pairs.append(("pool", pool_label(known)))
-        return Shown(clean(group.label), tuple(pairs), group.frames, group.user)
+            *self.allocations.pairs(index, end, carried=carried),
+        )
+        return Shown(clean(group.label), pairs, group.frames, group.user)
 
 
 class ChangeRows:
