@@ -322,7 +322,8 @@ class Explored:
         if look.by in ("pool", "stream") and look.view == "groups":
             return PartRows(self.grouper(look.by, fold=False), usage, look.event)
         if look.view == "change" and look.span is not None:
-            return ChangeRows(self.grouper(look.by, fold=not look.whole), usage, look.span)
+            grouper = self.grouper(look.by, fold=not look.whole)
+            return ChangeRows(grouper, usage, look.span, self.most)
         if look.view == "list":
             return ListRows(self.allocations(usage, look.event), self.most)
         if look.view == "groups":
