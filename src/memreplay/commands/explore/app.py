@@ -35,7 +35,7 @@ from memreplay.commands.explore.keys import KEYS, first_key, spelled
 from memreplay.commands.explore.look import VIEWS, Look, View
 from memreplay.commands.explore.palette import Palette, palette_of
 from memreplay.commands.explore.panes import Pane
-from memreplay.commands.explore.rows import MORE, MOST_ROWS, Rows, TreeRows
+from memreplay.commands.explore.rows import MORE, MOST_ROWS, Rows, SegmentRows, TreeRows
 from memreplay.commands.explore.searching import find, pattern_of
 from memreplay.commands.explore.syncing import Sync, same_moment, syncs
 from memreplay.commands.explore.telling import Teller
@@ -559,6 +559,11 @@ class Explorer(App[None]):
                 rows.unfold()
         elif isinstance(rows, TreeRows):
             explored.share = max(explored.share / 10, LEAST_SHARE)
+        elif isinstance(rows, SegmentRows):
+            if rows.is_rest(row):
+                explored.most = min(explored.most * SEVERAL, MOST_ROWS)
+            else:
+                rows.toggle(row)
         elif key == MORE:
             explored.most = min(explored.most * SEVERAL, MOST_ROWS)
         self.draw()

@@ -83,9 +83,10 @@ class Explored:
         self._marks: dict[tuple[object, ...], Marks] = {}
         self._steps: dict[int, Found] = {}
         self._spans: dict[int, tuple[Span, ...]] = {}
-        # By what is looked at: which calls were opened and closed, how small ones are shown, how
-        # far down somebody went.
+        # By what is looked at: which calls were opened and closed, which segments are open, how
+        # small calls are shown, how far down somebody went.
         self.open: dict[Hashable, bool] = {}
+        self.opened: set[int] = set()  # the addresses of segments
         self.share = TREE_SHARE
         self.most = FIRST_ROWS
         self.root: Hashable | None = None
@@ -318,7 +319,8 @@ class Explored:
     def _made(self, look: Look) -> Rows:
         usage = self.usage(look)
         if look.view == "segments":
-            return SegmentRows(usage, look.event)
+            active = self.replay(look).measure("active")
+            return SegmentRows(self.allocations(active, look.event), self.opened, self.most)
         if look.by in ("pool", "stream") and look.view == "groups":
             return PartRows(self.grouper(look.by, fold=False), usage, look.event)
         if look.view == "change" and look.span is not None:

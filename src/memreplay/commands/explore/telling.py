@@ -86,7 +86,7 @@ class Teller:
         if look.view == "list":
             return "allocated at"
         if look.view == "segments":
-            return "# in use, + partly, ~ pending, . free; its address"
+            return "# in use, + partly, ~ pending, . free; address"
         if look.view == "change" and look.span is not None:
             low, high = look.span
             start = self.explored.replay(look).start

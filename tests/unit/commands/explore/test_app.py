@@ -18,7 +18,7 @@ from memreplay.commands.explore.app import Explorer
 from memreplay.commands.explore.explored import Explored
 from memreplay.commands.explore.keys import KEYS
 from memreplay.commands.explore.panes import Pane
-from memreplay.commands.explore.rows import TreeRows
+from memreplay.commands.explore.rows import SegmentRows, TreeRows
 from memreplay.render.units import size
 from tests.build import SnapshotBuilder, dump
 from tests.conftest import ROOT, SNAPSHOTS, corpus_files
@@ -393,6 +393,44 @@ def test_a_range_says_what_changed() -> None:
         await pilot.press("escape")
         again = app.looked
         assert (again.span, again.view) == (None, "tree")
+
+    play(app, do)
+
+
+def test_a_segment_opens_into_its_blocks() -> None:
+    app = explorer()
+
+    async def do(pilot: Any) -> None:
+        await pilot.press("4")
+        closed = app.rows.count
+        rows = app.shown_rows
+        assert isinstance(rows, SegmentRows)
+        address, *_, tiles, _ = rows.map.segment(rows.order[0])
+        await pilot.press("enter")
+        assert app.rows.count == closed + tiles
+        block = rows.block(rows.visible[1][1] or 0)
+        assert any(f"{block.address:x}  " in line for line in screen(app)[3:])
+        await pilot.press("down")
+        assert any("requested" in line or "free block" in line for line in screen(app))
+        await pilot.press("enter")  # a block has nothing below it
+        assert app.rows.count == closed + tiles
+        await pilot.press("comma")
+        there = app.shown_rows
+        assert isinstance(there, SegmentRows)
+        assert app.rows.count > len(there.order)  # it is open at any event
+        app.choose(next(at for at in range(len(there)) if there.key(at) == address))
+        await pilot.press("enter")
+        assert app.rows.count == len(there.order)
+
+        app.explored.most = 2
+        app.explored.opened = {rows.map.segment(one)[0] for one in rows.order}
+        await pilot.press("period")
+        cut = app.shown_rows
+        assert isinstance(cut, SegmentRows)
+        app.choose(next(at for at in range(len(cut)) if cut.is_rest(at)))
+        await pilot.press("enter")
+        assert app.explored.most == 8
+        assert app.rows.count > len(cut)
 
     play(app, do)
 
