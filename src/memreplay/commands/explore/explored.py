@@ -14,18 +14,15 @@ from memreplay.analysis.moments.marks import ooms_of
 from memreplay.analysis.selecting.choice import filtering_of, fitting_by
 from memreplay.analysis.steps.boundaries import Found, known_steps, step_at
 from memreplay.analysis.trust.trust import verdict
-from memreplay.commands.explore.allocations import Allocations
 from memreplay.commands.explore.look import VIEWS, Look
-from memreplay.commands.explore.rows import (
-    FIRST_ROWS,
-    ChangeRows,
-    GroupRows,
-    ListRows,
-    PartRows,
-    Rows,
-    SegmentRows,
-    TreeRows,
-)
+from memreplay.commands.explore.rows.allocations import Allocations
+from memreplay.commands.explore.rows.calls import TreeRows
+from memreplay.commands.explore.rows.changes import ChangeRows
+from memreplay.commands.explore.rows.groups import GroupRows
+from memreplay.commands.explore.rows.listed import ListRows
+from memreplay.commands.explore.rows.parts import PartRows
+from memreplay.commands.explore.rows.row import FIRST_ROWS, Rows
+from memreplay.commands.explore.rows.segments import SegmentRows
 from memreplay.snapshot.model import MEASURES, WAYS, By
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from memreplay.render.units import count, percent, signed_duration, size
 if TYPE_CHECKING:
     from memreplay.commands.explore.explored import Explored
     from memreplay.commands.explore.look import Look
-    from memreplay.commands.explore.rows import Rows
+    from memreplay.commands.explore.rows.row import Rows
     from memreplay.snapshot.model import Frame
 
 CODE_LINES = 9  # of a source file

@@ -1,4 +1,4 @@
-"""Tests of explore/allocations.py: what is said of one allocation is what reports say of all."""
+"""Tests of explore/rows/allocations.py: what is said of one is what reports say of all."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ from msgspec.structs import replace
 
 import memreplay as mr
 from memreplay.commands.explore.explored import Explored
-from memreplay.commands.explore.rows import ListRows
+from memreplay.commands.explore.rows.listed import ListRows
 from memreplay.render.units import size
 from memreplay.snapshot.model import When
 from memreplay.snapshot.recorded import UNKNOWN
 from tests import build, oracle
 from tests.build import SnapshotBuilder
-from tests.conftest import ROOT, SNAPSHOTS
+from tests.conftest import ROOT
 from tests.oracle_groups import Groups
+from tests.unit.commands.explore.files import FILES
 
-NAMES = ("two_gpus", "recorded_gpt", "serving_oom", "cuda_graphs", "rank0")
-FILES = [next(path for path in SNAPSHOTS if path.name.startswith(name)) for name in NAMES]
 GPT = ROOT / "examples" / "recorded_gpt.pkl.gz"
 
 
